@@ -1,0 +1,39 @@
+# xoe_library(name SOURCES ... LINK ...): a static library xoe_<name> with the alias xoe::<name>; headers are included
+# as "<folder>/file.h" from src/.
+function(xoe_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_library(xoe_${name} STATIC ${ARG_SOURCES})
+  add_library(xoe::${name} ALIAS xoe_${name})
+  target_include_directories(xoe_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(xoe_${name} PRIVATE xoe_flags)
+  if(ARG_LINK)
+    target_link_libraries(xoe_${name} ${ARG_LINK})
+  endif()
+endfunction()
+
+# xoe_program(name SOURCES ... LINK ...): an executable in bin/.
+function(xoe_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE xoe_flags ${ARG_LINK})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+endfunction()
+
+# xoe_test(name SOURCES ... LINK ... [LABELS ...] [TIMEOUT s]): a GoogleTest program run as one ctest.
+function(xoe_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE xoe_flags ${ARG_LINK} GTest::gtest_main GTest::gmock)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "XOE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;XOE_TEST_DIR=${PROJECT_BINARY_DIR}/tests")
+endfunction()

@@ -1,0 +1,23 @@
+// Parsing and printing of small values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xoe {
+
+// Whole text or nothing: "12" is 12, "12x" and "" are nullopt.
+std::optional<std::int64_t> parse_integer(std::string_view text);
+std::optional<double> parse_number(std::string_view text);
+// "64K", "1.5MiB", "512" to bytes; suffixes are powers of 1024.
+std::optional<std::uint64_t> parse_bytes(std::string_view text);
+
+std::vector<std::string> split_text(std::string_view text, char separator);
+
+std::string human_bytes(std::uint64_t bytes);  // "1.5 MiB"
+std::string human_seconds(double seconds);     // "30 s", "250 ms"
+
+}  // namespace xoe

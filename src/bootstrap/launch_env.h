@@ -1,0 +1,24 @@
+// What the launcher told this process: its place in the group and where the group meets.
+#pragma once
+
+#include <string>
+
+#include "base/env.h"
+#include "xoe/communicator.h"
+#include "xoe/status.h"
+
+namespace xoe::bootstrap {
+
+struct LaunchInfo {
+  Topology topology;
+  std::string launcher;  // "xoe", "openmpi", "mpich", "slurm", "torchrun", or "none" for a group of one
+  std::string job;       // names the group: the same on all its ranks, different for other jobs of this user on this host
+  std::string store;     // address of the launcher's store, "unix:@name"; empty: rank 0 serves one under a name made from `job`
+  std::string secret;    // authenticates to the store; empty when the launcher gives none
+};
+
+// Reads XOE_*, else Open MPI's, MPICH's (PMI), Slurm's or torchrun's variables, else gives a group of one.
+// `invalid_argument` names the variable that is malformed, missing or contradicts another.
+Result<LaunchInfo> read_launch_info(const Env& env);
+
+}  // namespace xoe::bootstrap

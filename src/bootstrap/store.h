@@ -1,0 +1,40 @@
+// A key-value store through which the ranks of a job find each other.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "bootstrap/launch_env.h"
+#include "xoe/status.h"
+
+namespace xoe::bootstrap {
+
+// Thread-safe. Keys are set once: a second set of a key with another value is `invalid_argument`.
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual Status set(std::string_view key, std::string_view value) = 0;
+  // Waits until the key is set. `timeout` names the key; `peer_lost` when the store went away.
+  virtual Result<std::string> get(std::string_view key, std::chrono::nanoseconds timeout) = 0;
+};
+
+// In this process only: for ranks that are threads.
+std::unique_ptr<Store> make_memory_store();
+
+// Connects to the launcher's store; without one rank 0 serves it (for as long as the returned object lives) and the
+// others connect as soon as it is there, within `timeout`.
+Result<std::unique_ptr<Store>> open_store(const LaunchInfo& info, std::chrono::nanoseconds timeout);
+
+// The server side, over a unix socket in the abstract name space (nothing to clean up in the file system). Only
+// processes of the same user that know the secret are served; sizes and counts are bounded.
+class StoreServer {
+ public:
+  virtual ~StoreServer() = default;
+  virtual const std::string& address() const noexcept = 0;  // "unix:@xoe-..."
+};
+// `name` empty: a random one.
+Result<std::unique_ptr<StoreServer>> serve_store(std::string_view name, std::string_view secret);
+
+}  // namespace xoe::bootstrap
