@@ -1,0 +1,153 @@
+// Data-parallel training: wraps an optimizer of libtorch so that every step uses the gradients of all ranks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "xoe/communicator.h"
+
+namespace torch::nn {
+class Module;
+}
+namespace torch::optim {
+class Optimizer;
+}
+namespace torch::serialize {
+class InputArchive;
+class OutputArchive;
+}  // namespace torch::serialize
+
+namespace xoe::torch {
+
+// A set of gradients that is reduced as one.
+struct BucketInfo {
+  int index = 0;  // also the order of reduction
+  std::string_view name =
+      {};  // "bucket 2 (layer3.0.conv1.weight .. layer4.1.bn2.bias)"; lives as long as the optimizer
+  std::size_t bytes = 0;
+};
+
+// Told what a DistributedOptimizer does, on the thread that does it, for timelines. Calls must be short and must not
+// use the optimizer or its communicator.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  virtual void bucket_ready(const BucketInfo&) {}  // this rank's gradients are complete
+  virtual void bucket_start(const BucketInfo&) {}  // its reduction was started
+  virtual void bucket_stop(const BucketInfo&) {}   // ... and was seen to be done
+  // Around each time that the optimizer has nothing to do but to reduce and to wait for peers.
+  virtual void wait_start() {}
+  virtual void wait_stop() {}
+};
+
+struct DistributedOptions {
+  // kAverage or kSum, over ranks.
+  ReduceOp op = ReduceOp::kAverage;
+  // Gradients are reduced in buckets of about this size, in the reverse order of parameters, each as soon as it is
+  // complete. The first one is smaller, so that the reduction starts early.
+  std::size_t bucket_bytes = std::size_t{25} << 20;
+  std::size_t first_bucket_bytes = std::size_t{1} << 20;
+  // Gradient accumulation: how many backward passes there are before each step(). Gradients of the passes are summed;
+  // only the last pass reduces.
+  int backward_passes_per_step = 1;
+  // Divide that sum by backward_passes_per_step.
+  bool average_passes = false;
+  // What happens to a parameter that got no gradient on this rank. It always contributes zeros when another rank has a
+  // gradient for it. When no rank has one: true: its gradient stays undefined, so that the optimizer leaves the
+  // parameter and its state alone, as without Xoe; this costs one small extra reduction. false: its gradient is zero,
+  // and momentum and weight decay act on it.
+  bool find_unused = true;
+  // false: gradients keep memory of their own, and are copied to and from the buckets. Always so for parameters on
+  // another device than the host.
+  bool gradient_views = true;
+  // All ranks share one copy of the parameters, and each rank runs the optimizer on its part of each bucket only, for
+  // all. See DistributedOptimizer.
+  bool sharded = false;
+  // Not owned; may be null.
+  StepObserver* observer = nullptr;
+};
+
+// Wraps any torch::optim optimizer. In place of
+//   optimizer.zero_grad(); loss.backward(); optimizer.step();
+// write the same with this one. The learning rate and other options stay in the wrapped optimizer's param_groups().
+//
+// Gradients are views into memory that all ranks of the host map. While backward runs, hooks on the parameters start
+// the reduction of each bucket that is complete, in the same order on all ranks, and move it on. step() waits for all
+// reductions, then runs the wrapped optimizer. Each rank runs as many backward passes and steps as the others.
+// Gradients are reset by zero_grad(), by the module's or by the wrapped optimizer's; each leaves them undefined, and
+// the next backward brings the views back. To look at or change reduced gradients (in place), call synchronize() before
+// step().
+//
+// Sharded: the parameters become views of one copy in shared memory (rank 0's values at creation: no
+// broadcast_parameters() needed; buffers, as of batch norm, stay per rank). step() reduce-scatters the gradients, and
+// each rank updates its part of that copy. The wrapped optimizer holds flat parts of the parameters meanwhile, and
+// 1/size of the state. The parameters change during step() only, which no rank leaves before all are updated. Gradients
+// are undefined after step(); between synchronize() and step() only this rank's part of them is reduced. Same numbers
+// as unsharded for optimizers that work element by element: SGD, Adam, AdamW, RMSprop, Adagrad. All ranks must be on
+// one host, and the parameters in host memory. End with close(): without it the parameters of rank 0 must outlive
+// training on all ranks.
+//
+// Sparse gradients are `unsupported`.
+//
+// Errors: the first one, also of a hook within backward, is returned by this and all later calls; the wrapped optimizer
+// is not run then, so that parameters are as after the last complete step. (Sharded: a rank that dies during the update
+// itself leaves them half updated; the error says so.)
+//
+// Thread safety: one thread at a time, backward of these parameters included. The communicator must not be used by
+// others while backward runs, and must outlive this object, as must the wrapped optimizer; the gradients may outlive
+// all of them.
+class DistributedOptimizer {
+ public:
+  // Collective. `module` gives names to the parameters that `optimizer` holds; parameters with requires_grad == false
+  // are left alone. `invalid_argument` on every rank, naming the parameter, when ranks differ in names, shapes, types
+  // or options.
+  static Result<DistributedOptimizer> create(::torch::optim::Optimizer& optimizer, const ::torch::nn::Module& module,
+                                             Communicator& comm, DistributedOptions options = {});
+  DistributedOptimizer(DistributedOptimizer&&) noexcept;
+  DistributedOptimizer& operator=(DistributedOptimizer&&) noexcept;
+  // Takes its hooks off. Waits for nobody; reductions that are still pending keep their memory.
+  ~DistributedOptimizer();
+
+  // Completes the reductions and runs the wrapped optimizer. Collective.
+  Status step();
+  // With a function that computes the loss anew (zero_grad, forward, backward) and returns it. Gives the loss averaged
+  // over ranks, which is also what the wrapped optimizer sees: so LBFGS takes the same way on all ranks.
+  Result<at::Tensor> step(const std::function<at::Tensor()>& closure);
+
+  // Completes the reductions of this step: gradients hold the result, and the following step() reduces no more.
+  // Collective.
+  Status synchronize();
+
+  // Forgets the gradients. In the middle of a step (after backward, before step()) it completes the reductions first,
+  // and all ranks must call it. set_to_none == false: gradients become zero instead of undefined.
+  Status zero_grad(bool set_to_none = true);
+
+  // Scales all gradients so that their joint 2-norm is at most `max_norm`; gives the norm before. Calls synchronize()
+  // first. Collective.
+  Result<double> clip_grad_norm(double max_norm);
+
+  // Collective. Writes on rank 0 what the wrapped optimizer's own save() would write without Xoe; other ranks' archives
+  // are left alone. The result does not depend on size or sharding, and a plain libtorch program can load it too.
+  Status save_state(::torch::serialize::OutputArchive& archive) const;
+  // Not collective, but all ranks must load the same.
+  Status load_state(::torch::serialize::InputArchive& archive);
+
+  // Sharded: gives each rank its own copy of the parameters and the wrapped optimizer its whole parameters and state
+  // back. Collective. Otherwise ends the use of hooks only. Afterwards this object may only be destroyed.
+  Status close();
+
+  ::torch::optim::Optimizer& wrapped() noexcept;
+  int bucket_count() const noexcept;
+  BucketInfo bucket(int index) const;
+
+ private:
+  class Core;
+  explicit DistributedOptimizer(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace xoe::torch
