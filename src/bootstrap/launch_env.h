@@ -12,9 +12,10 @@ namespace xoe::bootstrap {
 struct LaunchInfo {
   Topology topology;
   std::string launcher;  // "xoe", "openmpi", "mpich", "slurm", "torchrun", or "none" for a group of one
-  std::string job;       // names the group: the same on all its ranks, different for other jobs of this user on this host
-  std::string store;     // address of the launcher's store, "unix:@name"; empty: rank 0 serves one under a name made from `job`
-  std::string secret;    // authenticates to the store; empty when the launcher gives none
+  std::string job;  // names the group: the same on all its ranks, different for other jobs of this user on this host
+  std::string
+      store;  // address of the launcher's store, "unix:@name"; empty: rank 0 serves one under a name made from `job`
+  std::string secret;  // authenticates to the store; empty when the launcher gives none
 };
 
 // Reads XOE_*, else Open MPI's, MPICH's (PMI), Slurm's or torchrun's variables, else gives a group of one.

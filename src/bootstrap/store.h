@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bootstrap/launch_env.h"
 #include "xoe/status.h"
@@ -18,13 +20,17 @@ class Store {
   virtual Status set(std::string_view key, std::string_view value) = 0;
   // Waits until the key is set. `timeout` names the key; `peer_lost` when the store went away.
   virtual Result<std::string> get(std::string_view key, std::chrono::nanoseconds timeout) = 0;
+  // The values of all keys, in their order, within `timeout` for all together; faster than a get() for each.
+  virtual Result<std::vector<std::string>> get_all(std::span<const std::string> keys,
+                                                   std::chrono::nanoseconds timeout) = 0;
 };
 
 // In this process only: for ranks that are threads.
 std::unique_ptr<Store> make_memory_store();
 
 // Connects to the launcher's store; without one rank 0 serves it (for as long as the returned object lives) and the
-// others connect as soon as it is there, within `timeout`.
+// others connect as soon as it is there, within `timeout`. What was set stays set until the job ends: who opens the
+// store of a job a second time uses other keys. Keys have at most 256 bytes, values 1 MiB.
 Result<std::unique_ptr<Store>> open_store(const LaunchInfo& info, std::chrono::nanoseconds timeout);
 
 // The server side, over a unix socket in the abstract name space (nothing to clean up in the file system). Only
@@ -36,5 +42,7 @@ class StoreServer {
 };
 // `name` empty: a random one.
 Result<std::unique_ptr<StoreServer>> serve_store(std::string_view name, std::string_view secret);
+// 32 random hexadecimal digits: for names and secrets.
+Result<std::string> random_token();
 
 }  // namespace xoe::bootstrap

@@ -1,0 +1,176 @@
+#include "bootstrap/foreign_env.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "bootstrap/job_identity.h"
+#include "bootstrap/launch_values.h"
+
+namespace xoe::bootstrap {
+namespace {
+
+// Slurm numbers the steps that are only a shell (batch, interactive, extern) from here on.
+constexpr std::int64_t kFirstSpecialStep = 0xfffffff0;
+
+LaunchInfo info_of(std::string launcher) {
+  return LaunchInfo{.topology = {}, .launcher = std::move(launcher), .job = {}, .store = {}, .secret = {}};
+}
+
+// "2(x3),1" to {2, 2, 2, 1}.
+Result<std::vector<int>> tasks_per_node(const std::string& text) {
+  std::vector<int> tasks;
+  for (const std::string& part : split_text(text, ',')) {
+    const auto open = part.find("(x");
+    const auto count = parse_integer(part.substr(0, open));
+    std::optional<std::int64_t> times = 1;
+    if (open != std::string::npos)
+      times = part.back() == ')' ? parse_integer(part.substr(open + 2, part.size() - open - 3)) : std::nullopt;
+    if (!count || !times || *count < 0 || *count > 1 << 20 || *times < 1 || *times > 1 << 20)
+      return failure(Code::kInvalidArgument, "environment variable SLURM_STEP_TASKS_PER_NODE={}: expected e.g. 2(x3),1",
+                     text);
+    tasks.insert(tasks.end(), static_cast<std::size_t>(*times), static_cast<int>(*count));
+  }
+  return tasks;
+}
+
+Status place_on_slurm_nodes(const Env& env, Topology& at) {
+  const auto text = env.text("SLURM_STEP_TASKS_PER_NODE");
+  if (!text) {
+    at.local_size = at.size;  // one node
+    return {};
+  }
+  XOE_ASSIGN(const auto tasks, tasks_per_node(*text));
+  XOE_ASSIGN(const int node, LaunchValues(env).value_or("SLURM_NODEID", 0));
+  if (static_cast<std::size_t>(node) >= tasks.size())
+    return failure(Code::kInvalidArgument, "environment variable SLURM_NODEID={} contradicts {}={}: that has {} nodes",
+                   node, "SLURM_STEP_TASKS_PER_NODE", *text, tasks.size());
+  at.local_size = tasks[static_cast<std::size_t>(node)];
+  at.cross_size = 0;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i] <= at.local_rank) continue;
+    if (i == static_cast<std::size_t>(node)) at.cross_rank = at.cross_size;
+    ++at.cross_size;
+  }
+  // Only contradictory variables give 0; the check of the local rank names them.
+  at.cross_size = std::max(at.cross_size, 1);
+  return {};
+}
+
+}  // namespace
+
+bool started_by_openmpi(const Env& env) { return env.has("OMPI_COMM_WORLD_RANK") || env.has("OMPI_COMM_WORLD_SIZE"); }
+
+Result<LaunchInfo> read_openmpi(const Env& env) {
+  const LaunchValues values(env);
+  LaunchInfo info = info_of("openmpi");
+  Topology& at = info.topology;
+  XOE_ASSIGN(at.rank, values.needed("OMPI_COMM_WORLD_RANK"));
+  XOE_ASSIGN(at.size, values.needed("OMPI_COMM_WORLD_SIZE"));
+  XOE_ASSIGN(at.local_rank, values.needed("OMPI_COMM_WORLD_LOCAL_RANK"));
+  XOE_ASSIGN(at.local_size, values.needed("OMPI_COMM_WORLD_LOCAL_SIZE"));
+  if (at.local_size > 0) fill_cross(at);
+  XOE_TRY(check_topology(at, {.rank = "OMPI_COMM_WORLD_RANK",
+                              .size = "OMPI_COMM_WORLD_SIZE",
+                              .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
+                              .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
+                              .cross_rank = "OMPI_COMM_WORLD_RANK",
+                              .cross_size = "OMPI_COMM_WORLD_SIZE"}));
+  for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"})
+    if (info.job.empty()) info.job = env.text(name).value_or("");
+  if (info.job.empty())
+    return failure(Code::kInvalidArgument, "environment variable {} is missing: it names the job of Open MPI",
+                   "PMIX_NAMESPACE");
+  // The name space is unique among the jobs of one mpirun; its server's address tells the mpiruns apart.
+  for (const char* name : {"PMIX_SERVER_URI2", "OMPI_MCA_orte_hnp_uri"})
+    if (const auto address = env.text(name)) info.job.append("@").append(*address);
+  // A random key of the job, in the environment of its processes only.
+  info.secret = env.text("OMPI_MCA_orte_precondition_transports").value_or("");
+  return info;
+}
+
+bool started_by_mpich(const Env& env) {
+  // Slurm's own PMI sets these too, without the local ones; its variables then say more.
+  return env.has("PMI_RANK") && env.has("PMI_SIZE") && (env.has("MPI_LOCALRANKID") || !started_by_slurm(env));
+}
+
+Result<LaunchInfo> read_mpich(const Env& env) {
+  const LaunchValues values(env);
+  LaunchInfo info = info_of("mpich");
+  Topology& at = info.topology;
+  XOE_ASSIGN(at.rank, values.needed("PMI_RANK"));
+  XOE_ASSIGN(at.size, values.needed("PMI_SIZE"));
+  XOE_ASSIGN(at.local_rank, values.value_or("MPI_LOCALRANKID", at.rank));
+  XOE_ASSIGN(at.local_size, values.value_or("MPI_LOCALNRANKS", at.size));
+  if (at.local_size > 0) fill_cross(at);
+  XOE_TRY(check_topology(at, {.rank = "PMI_RANK",
+                              .size = "PMI_SIZE",
+                              .local_rank = "MPI_LOCALRANKID",
+                              .local_size = "MPI_LOCALNRANKS",
+                              .cross_rank = "PMI_RANK",
+                              .cross_size = "PMI_SIZE"}));
+  XOE_ASSIGN(info.job, launcher_above("PMI_RANK", "hydra"));
+  return info;
+}
+
+bool started_by_slurm(const Env& env) {
+  if (!env.has("SLURM_PROCID")) return false;
+  const auto step = env.text("SLURM_STEP_ID");
+  if (!step) return false;
+  const auto number = parse_integer(*step);
+  return number && *number >= 0 && *number < kFirstSpecialStep;
+}
+
+Result<LaunchInfo> read_slurm(const Env& env) {
+  const LaunchValues values(env);
+  LaunchInfo info = info_of("slurm");
+  Topology& at = info.topology;
+  const char* size_name = env.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  XOE_ASSIGN(at.rank, values.needed("SLURM_PROCID"));
+  XOE_ASSIGN(at.size, values.needed(size_name));
+  XOE_ASSIGN(at.local_rank, values.needed("SLURM_LOCALID"));
+  XOE_TRY(place_on_slurm_nodes(env, at));
+  XOE_TRY(check_topology(at, {.rank = "SLURM_PROCID",
+                              .size = size_name,
+                              .local_rank = "SLURM_LOCALID",
+                              .local_size = "SLURM_STEP_TASKS_PER_NODE",
+                              .cross_rank = "SLURM_NODEID",
+                              .cross_size = "SLURM_STEP_TASKS_PER_NODE"}));
+  const auto job = env.text("SLURM_JOB_ID");
+  if (!job) return failure(Code::kInvalidArgument, "environment variable {} is missing", "SLURM_JOB_ID");
+  info.job = fmt::format("{}.{}", *job, env.text("SLURM_STEP_ID").value_or(""));
+  return info;
+}
+
+bool started_by_torchrun(const Env& env) { return env.has("TORCHELASTIC_RUN_ID"); }
+
+bool looks_like_torch_distributed(const Env& env) {
+  return env.has("RANK") && env.has("WORLD_SIZE") && env.has("MASTER_ADDR") && env.has("MASTER_PORT");
+}
+
+Result<LaunchInfo> read_torchrun(const Env& env) {
+  const LaunchValues values(env);
+  LaunchInfo info = info_of("torchrun");
+  Topology& at = info.topology;
+  XOE_ASSIGN(at.rank, values.needed("RANK"));
+  XOE_ASSIGN(at.size, values.needed("WORLD_SIZE"));
+  XOE_ASSIGN(at.local_rank, values.value_or("LOCAL_RANK", at.rank));
+  XOE_ASSIGN(at.local_size, values.value_or("LOCAL_WORLD_SIZE", at.size));
+  if (at.local_size > 0) fill_cross(at);
+  XOE_ASSIGN(at.cross_rank, values.value_or("GROUP_RANK", at.cross_rank));
+  XOE_ASSIGN(at.cross_size, values.value_or("GROUP_WORLD_SIZE", at.cross_size));
+  XOE_TRY(check_topology(at, {.rank = "RANK",
+                              .size = "WORLD_SIZE",
+                              .local_rank = "LOCAL_RANK",
+                              .local_size = "LOCAL_WORLD_SIZE",
+                              .cross_rank = "GROUP_RANK",
+                              .cross_size = "GROUP_WORLD_SIZE"}));
+  // A restarted group is a new one: the counter is part of its name.
+  info.job = fmt::format("{}/{}/{}:{}", env.text("TORCHELASTIC_RUN_ID").value_or("none"),
+                         env.text("TORCHELASTIC_RESTART_COUNT").value_or("0"), env.text("MASTER_ADDR").value_or(""),
+                         env.text("MASTER_PORT").value_or(""));
+  return info;
+}
+
+}  // namespace xoe::bootstrap

@@ -1,0 +1,227 @@
+#include "bootstrap/store_client.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/text.h"
+#include "bootstrap/store_protocol.h"
+#include "bootstrap/store_socket.h"
+
+namespace xoe::bootstrap {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Requests that may be on their way together: small enough to fit into the socket's buffer.
+constexpr std::size_t kPipelined = 64;
+
+tl::unexpected<Error> lost(int error_number) {
+  return failure(Code::kPeerLost, "store: the launcher or rank that served it is gone: {}", errno_text(error_number));
+}
+
+Clock::time_point deadline_after(std::chrono::nanoseconds timeout) {
+  const auto now = Clock::now();
+  return timeout > Clock::time_point::max() - now ? Clock::time_point::max() : now + timeout;
+}
+
+// Waits for `events` on the socket; false when the deadline came first.
+bool wait_for(int socket, short events, Clock::time_point deadline) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd entry{.fd = socket, .events = events, .revents = 0};
+    const int ready = ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000)));
+    if (ready > 0) return true;
+    if (ready == 0 && left <= 0) return false;
+  }
+}
+
+// One conversation: a request, its reply.
+class Conversation {
+ public:
+  explicit Conversation(Fd socket) : socket_(std::move(socket)) {}
+
+  Status send(std::string_view bytes, Clock::time_point deadline) {
+    while (!bytes.empty()) {
+      const auto count = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count >= 0) {
+        bytes.remove_prefix(static_cast<std::size_t>(count));
+      } else if (errno == EAGAIN) {
+        if (!wait_for(socket_.get(), POLLOUT, deadline)) return failure(Code::kTimeout, "store: it does not read");
+      } else if (errno != EINTR) {
+        return lost(errno);
+      }
+    }
+    return {};
+  }
+
+  // The value of the next reply, or the error that it carries.
+  Result<std::string> receive(Clock::time_point deadline) {
+    while (true) {
+      XOE_ASSIGN(const auto body, reader_.next());
+      if (body) return unpack(*body);
+      if (!wait_for(socket_.get(), POLLIN, deadline)) return failure(Code::kTimeout, "store: no answer");
+      std::array<char, 8192> chunk;
+      const auto count = ::recv(socket_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+      if (count > 0)
+        reader_.append({chunk.data(), static_cast<std::size_t>(count)});
+      else if (count == 0)
+        return lost(ECONNRESET);
+      else if (errno != EAGAIN && errno != EINTR)
+        return lost(errno);
+    }
+  }
+
+ private:
+  static Result<std::string> unpack(std::string_view body) {
+    XOE_ASSIGN(const Frame frame, parse_body(body));
+    if (frame.kind == FrameKind::kFail) return failure(frame.code, std::string(frame.value));
+    if (frame.kind != FrameKind::kValue) return failure(Code::kInternal, "store: it answered with a request");
+    return std::string(frame.value);
+  }
+
+  Fd socket_;
+  FrameReader reader_;
+};
+
+// Operations of several threads each take a conversation of their own; one that failed is not used again, so a reply
+// that comes after its request's timeout reaches nobody.
+class SocketStore final : public Store {
+ public:
+  SocketStore(std::string name, SocketName address, std::string secret)
+      : name_(std::move(name)), address_(address), secret_(std::move(secret)) {}
+
+  Status greet(bool wait, std::chrono::nanoseconds timeout) {
+    XOE_ASSIGN(auto conversation, open(wait, deadline_after(timeout)));
+    give_back(std::move(conversation));
+    return {};
+  }
+
+  Status set(std::string_view key, std::string_view value) override {
+    XOE_TRY(check_key(key));
+    if (value.size() > kMaxValue)
+      return failure(Code::kInvalidArgument, "store: the value of {} has {} bytes; at most {}", key, value.size(),
+                     kMaxValue);
+    const auto deadline = deadline_after(kSetPatience);
+    XOE_ASSIGN(auto conversation, take(deadline));
+    std::string request;
+    append_set(request, key, value);
+    XOE_TRY(conversation->send(request, deadline));
+    XOE_TRY(conversation->receive(deadline));
+    give_back(std::move(conversation));
+    return {};
+  }
+
+  Result<std::string> get(std::string_view key, std::chrono::nanoseconds timeout) override {
+    const std::string keys[] = {std::string(key)};
+    XOE_ASSIGN(auto values, get_all(keys, timeout));
+    return std::move(values.front());
+  }
+
+  Result<std::vector<std::string>> get_all(std::span<const std::string> keys,
+                                           std::chrono::nanoseconds timeout) override {
+    for (const auto& key : keys) XOE_TRY(check_key(key));
+    const auto deadline = deadline_after(timeout);
+    XOE_ASSIGN(auto conversation, take(deadline));
+    std::vector<std::string> values;
+    values.reserve(keys.size());
+    for (std::size_t begin = 0; begin < keys.size(); begin += kPipelined) {
+      const auto batch = keys.subspan(begin, std::min(kPipelined, keys.size() - begin));
+      std::string requests;
+      for (const auto& key : batch) append_get(requests, key);
+      XOE_TRY(conversation->send(requests, deadline));
+      for (const auto& key : batch) {
+        auto value = conversation->receive(deadline);
+        if (!value && value.error().code() == Code::kTimeout)
+          return failure(Code::kTimeout, "store: nobody set {} within {}", key,
+                         human_seconds(std::chrono::duration<double>(timeout).count()));
+        if (!value) return failure(value.error());
+        values.push_back(std::move(*value));
+      }
+    }
+    give_back(std::move(conversation));
+    return values;
+  }
+
+ private:
+  static constexpr std::chrono::seconds kSetPatience{30};
+
+  static Status check_key(std::string_view key) {
+    if (key.empty() || key.size() > kMaxKey)
+      return failure(Code::kInvalidArgument, "store: a key must have 1 to {} bytes; this one has {}", kMaxKey,
+                     key.size());
+    return {};
+  }
+
+  Result<std::unique_ptr<Conversation>> take(Clock::time_point deadline) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!idle_.empty()) {
+        auto taken = std::move(idle_.back());
+        idle_.pop_back();
+        return taken;
+      }
+    }
+    return open(/*wait=*/false, deadline);
+  }
+
+  void give_back(std::unique_ptr<Conversation> conversation) {
+    const std::scoped_lock lock(mutex_);
+    idle_.push_back(std::move(conversation));
+  }
+
+  Result<std::unique_ptr<Conversation>> open(bool wait, Clock::time_point deadline) {
+    XOE_ASSIGN(Fd socket, connect(wait, deadline));
+    if (!peer_is_same_user(socket.get()))
+      return failure(Code::kUnavailable, "store: @{} is served by another user; nothing was sent to it", name_);
+    auto conversation = std::make_unique<Conversation>(std::move(socket));
+    std::string hello;
+    append_hello(hello, secret_);
+    const Status sent = conversation->send(hello, deadline);
+    // A server that refuses may close before it has read the greeting; its reason is there all the same.
+    const auto answer = conversation->receive(deadline);
+    if (!answer) return failure(answer.error());
+    XOE_TRY(sent);
+    return conversation;
+  }
+
+  Result<Fd> connect(bool wait, Clock::time_point deadline) const {
+    auto pause = std::chrono::microseconds(200);
+    while (true) {
+      Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      if (!socket.valid()) return failure(Code::kUnavailable, "store: cannot make a socket: {}", errno_text(errno));
+      if (::connect(socket.get(), address_.address(), address_.size()) == 0) return socket;
+      // EAGAIN: its queue of newcomers is full.
+      if (errno != EAGAIN && errno != EINTR && !(wait && errno == ECONNREFUSED)) return lost(errno);
+      if (Clock::now() >= deadline)
+        return failure(Code::kTimeout, "store: nobody serves @{}; did rank 0 start?", name_);
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, std::chrono::microseconds(5000));
+    }
+  }
+
+  const std::string name_;
+  const SocketName address_;
+  const std::string secret_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Conversation>> idle_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> connect_store(std::string name, std::string secret, bool wait,
+                                             std::chrono::nanoseconds timeout) {
+  if (secret.size() > kMaxSecret)
+    return failure(Code::kInvalidArgument, "store: the secret has {} bytes; at most {}", secret.size(), kMaxSecret);
+  XOE_ASSIGN(const auto address, SocketName::make(name));
+  auto store = std::make_unique<SocketStore>(std::move(name), address, std::move(secret));
+  XOE_TRY(store->greet(wait, timeout));
+  return store;
+}
+
+}  // namespace xoe::bootstrap

@@ -1,0 +1,123 @@
+// Serving from a thread, and choosing between the launcher's store and rank 0's.
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+
+#include <array>
+#include <thread>
+
+#include "base/error.h"
+#include "bootstrap/store.h"
+#include "bootstrap/store_client.h"
+#include "bootstrap/store_service.h"
+
+namespace xoe::bootstrap {
+namespace {
+
+constexpr std::string_view kAbstract = "unix:@";
+
+class ThreadServer final : public StoreServer {
+ public:
+  static Result<std::unique_ptr<StoreServer>> start(std::unique_ptr<StoreService> service) {
+    Fd stop(::eventfd(0, EFD_CLOEXEC));
+    if (!stop.valid()) return failure(Code::kResourceExhausted, "store: eventfd: {}", errno_text(errno));
+    return std::unique_ptr<StoreServer>(new ThreadServer(std::move(service), std::move(stop)));
+  }
+
+  ~ThreadServer() override { ::eventfd_write(stop_.get(), 1); }
+
+  const std::string& address() const noexcept override { return service_->address(); }
+
+ private:
+  ThreadServer(std::unique_ptr<StoreService> service, Fd stop)
+      : service_(std::move(service)), stop_(std::move(stop)), thread_([this] { run(); }) {}
+
+  void run() {
+    std::array<pollfd, 2> entries{pollfd{.fd = service_->fd(), .events = POLLIN, .revents = 0},
+                                  pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0}};
+    while (true) {
+      ::poll(entries.data(), entries.size(), service_->patience_ms());
+      if (entries[1].revents != 0) return;
+      service_->serve();
+    }
+  }
+
+  std::unique_ptr<StoreService> service_;
+  Fd stop_;
+  std::jthread thread_;
+};
+
+// Rank 0's store together with the server behind it.
+class ServingStore final : public Store {
+ public:
+  ServingStore(std::unique_ptr<StoreServer> server, std::unique_ptr<Store> client)
+      : server_(std::move(server)), client_(std::move(client)) {}
+
+  Status set(std::string_view key, std::string_view value) override { return client_->set(key, value); }
+  Result<std::string> get(std::string_view key, std::chrono::nanoseconds timeout) override {
+    return client_->get(key, timeout);
+  }
+  Result<std::vector<std::string>> get_all(std::span<const std::string> keys,
+                                           std::chrono::nanoseconds timeout) override {
+    return client_->get_all(keys, timeout);
+  }
+
+ private:
+  std::unique_ptr<StoreServer> server_;
+  std::unique_ptr<Store> client_;
+};
+
+// Two 64-bit FNV-1a sums: enough to tell one user's jobs apart. Who may speak there is checked on both ends.
+std::string job_digest(std::string_view job) {
+  std::array<std::uint64_t, 2> sums{0xcbf29ce484222325u, 0x84222325cbf29ce4u};
+  for (const char c : job)
+    for (auto& sum : sums) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return fmt::format("{:016x}{:016x}", sums[0], sums[1]);
+}
+
+Result<std::unique_ptr<Store>> serve_as_rank_0(const std::string& name, const LaunchInfo& info,
+                                               std::chrono::nanoseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  auto server = serve_store(name, info.secret);
+  // The name may still be held by this job's previous group, whose rank 0 is about to leave.
+  while (!server && server.error().code() == Code::kUnavailable && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    server = serve_store(name, info.secret);
+  }
+  if (!server) return failure(server.error());
+  XOE_ASSIGN(auto client, connect_store(name, info.secret, /*wait=*/false, timeout));
+  return std::make_unique<ServingStore>(std::move(*server), std::move(client));
+}
+
+}  // namespace
+
+Result<std::string> random_token() {
+  std::array<std::uint64_t, 2> words{};
+  if (::getrandom(words.data(), sizeof words, 0) != static_cast<ssize_t>(sizeof words))
+    return failure(Code::kInternal, "getrandom: {}", errno_text(errno));
+  return fmt::format("{:016x}{:016x}", words[0], words[1]);
+}
+
+Result<std::unique_ptr<StoreServer>> serve_store(std::string_view name, std::string_view secret) {
+  std::string chosen(name);
+  if (chosen.empty()) {
+    XOE_ASSIGN(const auto token, random_token());
+    chosen = fmt::format("xoe-{}-{}", ::geteuid(), token);
+  }
+  XOE_ASSIGN(auto service, StoreService::listen(chosen, secret));
+  return ThreadServer::start(std::move(service));
+}
+
+Result<std::unique_ptr<Store>> open_store(const LaunchInfo& info, std::chrono::nanoseconds timeout) {
+  if (!info.store.empty()) {
+    if (!info.store.starts_with(kAbstract))
+      return failure(Code::kInvalidArgument, "XOE_STORE={}: expected {}NAME", info.store, kAbstract);
+    return connect_store(info.store.substr(kAbstract.size()), info.secret, /*wait=*/false, timeout);
+  }
+  if (info.topology.size == 1) return make_memory_store();
+  const std::string name = fmt::format("xoe-{}-{}-{}", ::geteuid(), info.launcher, job_digest(info.job));
+  if (info.topology.rank == 0) return serve_as_rank_0(name, info, timeout);
+  return connect_store(name, info.secret, /*wait=*/true, timeout);
+}
+
+}  // namespace xoe::bootstrap

@@ -1,0 +1,266 @@
+#include "bootstrap/store_service.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "base/error.h"
+#include "bootstrap/store_socket.h"
+
+namespace xoe::bootstrap {
+namespace {
+
+// A client that does not read its replies is not read from either once this much waits for it.
+constexpr std::size_t kReplyBacklog = std::size_t{1} << 20;
+constexpr std::size_t kReadChunk = 16384;
+
+}  // namespace
+
+// Requests are answered in order: while a get waits for its key, nothing more is read from its connection.
+struct StoreService::Connection {
+  Fd socket;
+  FrameReader reader = {};
+  std::string out = {};
+  bool known = false;  // has said hello
+  std::string waits_for = {};
+  std::uint64_t answered = 0;
+  std::uint32_t watched = 0;
+  Clock::time_point deadline = Clock::time_point::max();  // of the hello or of the message being received
+};
+
+Result<std::unique_ptr<StoreService>> StoreService::listen(std::string_view name, std::string_view secret,
+                                                           StoreLimits limits) {
+  if (secret.size() > kMaxSecret)
+    return failure(Code::kInvalidArgument, "store: the secret is {} bytes long; at most {}", secret.size(), kMaxSecret);
+  XOE_ASSIGN(const SocketName socket_name, SocketName::make(name));
+  Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener.valid()) return failure(Code::kUnavailable, "store: cannot make a socket: {}", errno_text(errno));
+  if (::bind(listener.get(), socket_name.address(), socket_name.size()) != 0) {
+    const Code code = errno == EADDRINUSE ? Code::kUnavailable : Code::kInternal;
+    return failure(code, "store: cannot serve at @{}: {}", name, errno_text(errno));
+  }
+  if (::listen(listener.get(), 128) != 0)
+    return failure(Code::kInternal, "store: cannot listen at @{}: {}", name, errno_text(errno));
+  Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.valid()) return failure(Code::kResourceExhausted, "store: epoll: {}", errno_text(errno));
+  epoll_event event{.events = EPOLLIN, .data = {.fd = listener.get()}};
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, listener.get(), &event) != 0)
+    return failure(Code::kResourceExhausted, "store: epoll: {}", errno_text(errno));
+  return std::unique_ptr<StoreService>(new StoreService(std::move(listener), std::move(epoll),
+                                                        "unix:@" + std::string(name), std::string(secret), limits));
+}
+
+StoreService::StoreService(Fd listener, Fd epoll, std::string address, std::string secret, StoreLimits limits)
+    : listener_(std::move(listener)),
+      epoll_(std::move(epoll)),
+      address_(std::move(address)),
+      secret_(std::move(secret)),
+      limits_(limits) {}
+
+StoreService::~StoreService() = default;
+
+int StoreService::patience_ms() const {
+  auto first = Clock::time_point::max();
+  for (const auto& [fd, connection] : connections_) first = std::min(first, connection->deadline);
+  if (first == Clock::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(first - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
+}
+
+void StoreService::serve() {
+  std::array<epoll_event, 64> events;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  bool newcomers = false;
+  for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0)))) {
+    if (event.data.fd == listener_.get())
+      newcomers = true;
+    else if (const auto found = connections_.find(event.data.fd); found != connections_.end())
+      keep_or_drop(*found->second, on_ready(*found->second, event.events));
+  }
+  // After the loop, because a new socket may get the number of one that an event of this round still names.
+  if (newcomers) accept_all();
+  while (!resumed_.empty()) {
+    const int fd = resumed_.back();
+    resumed_.pop_back();
+    if (const auto found = connections_.find(fd); found != connections_.end())
+      keep_or_drop(*found->second, answer_all(*found->second));
+  }
+  drop_expired();
+}
+
+void StoreService::accept_all() {
+  // A bounded number at a time: a flood of connections must not keep the known ones waiting.
+  for (int i = 0; i < 64; ++i) {
+    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) return;
+    if (peer_is_same_user(socket.get())) welcome(std::move(socket));
+  }
+}
+
+void StoreService::welcome(Fd socket) {
+  if (connections_.size() >= limits_.connections) {
+    std::string refusal;
+    append_fail(refusal, Code::kResourceExhausted, "store: too many connections");
+    ::send(socket.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return;
+  }
+  if (strangers_ >= limits_.strangers) drop_oldest_stranger();
+  const int fd = socket.get();
+  auto connection = std::make_unique<Connection>();
+  connection->socket = std::move(socket);
+  connection->deadline = Clock::now() + limits_.hello_patience;
+  connection->watched = EPOLLIN | EPOLLRDHUP;
+  epoll_event event{.events = connection->watched, .data = {.fd = fd}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return;
+  Connection& added = *connections_.emplace(fd, std::move(connection)).first->second;
+  ++strangers_;
+  keep_or_drop(added, on_ready(added, EPOLLIN));  // the greeting usually came with the connection
+}
+
+bool StoreService::on_ready(Connection& connection, std::uint32_t events) {
+  if ((events & EPOLLERR) != 0) return false;
+  if ((events & EPOLLOUT) != 0 && !(flush(connection) && answer_all(connection))) return false;
+  if ((events & EPOLLIN) != 0) return read_from(connection);
+  // The peer left, and what it sent before has been read, or it waits for a reply that it will not read.
+  return (events & (EPOLLHUP | EPOLLRDHUP)) == 0;
+}
+
+bool StoreService::read_from(Connection& connection) {
+  std::array<char, kReadChunk> chunk;
+  const auto count = ::recv(connection.socket.get(), chunk.data(), chunk.size(), 0);
+  if (count == 0) return false;
+  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  const bool was_partial = connection.reader.partial();
+  connection.reader.append({chunk.data(), static_cast<std::size_t>(count)});
+  const auto answered_before = connection.answered;
+  if (!answer_all(connection)) return false;
+  if (!connection.known) return true;  // the deadline of the hello stays
+  if (!connection.reader.partial() || !connection.waits_for.empty())
+    connection.deadline = Clock::time_point::max();
+  else if (!was_partial || connection.answered != answered_before)
+    connection.deadline = Clock::now() + limits_.message_patience;
+  return true;
+}
+
+bool StoreService::answer_all(Connection& connection) {
+  while (connection.waits_for.empty() && connection.out.size() < kReplyBacklog) {
+    auto body = connection.reader.next();
+    if (!body) return false;
+    if (!*body) break;
+    const auto frame = parse_body(**body);
+    if (!frame || !answer(connection, *frame)) return false;
+    ++connection.answered;
+  }
+  return flush(connection);
+}
+
+bool StoreService::answer(Connection& connection, const Frame& frame) {
+  if (connection.known != (frame.kind != FrameKind::kHello)) return false;
+  switch (frame.kind) {
+    case FrameKind::kHello:
+      if (!equal_in_constant_time(frame.value, secret_)) {
+        append_fail(connection.out, Code::kInvalidArgument, "store: wrong secret (XOE_SECRET)");
+        flush(connection);
+        return false;
+      }
+      connection.known = true;
+      --strangers_;
+      connection.deadline = Clock::time_point::max();
+      append_value(connection.out, {});
+      return true;
+    case FrameKind::kSet: {
+      const Status done = set(frame.key, frame.value);
+      if (done)
+        append_value(connection.out, {});
+      else
+        append_fail(connection.out, done.error().code(), done.error().message());
+      return true;
+    }
+    case FrameKind::kGet:
+      if (const auto found = values_.find(frame.key); found != values_.end()) {
+        append_value(connection.out, found->second);
+      } else {
+        connection.waits_for = frame.key;
+        waiters_[connection.waits_for].push_back(connection.socket.get());
+      }
+      return true;
+    default: return false;
+  }
+}
+
+Status StoreService::set(std::string_view key, std::string_view value) {
+  if (const auto found = values_.find(key); found != values_.end()) {
+    if (found->second == value) return {};
+    return failure(Code::kInvalidArgument, "store: key {} is already set to another value", key);
+  }
+  if (values_.size() >= limits_.keys || bytes_ + key.size() + value.size() > limits_.bytes)
+    return failure(Code::kResourceExhausted, "store: full: {} keys, {} bytes", values_.size(), bytes_);
+  values_.emplace(key, value);
+  bytes_ += key.size() + value.size();
+  if (auto waiting = waiters_.extract(std::string(key)); !waiting.empty()) wake(waiting.mapped(), value);
+  return {};
+}
+
+void StoreService::wake(const std::vector<int>& waiting, std::string_view value) {
+  for (const int fd : waiting) {
+    Connection& connection = *connections_.at(fd);
+    connection.waits_for.clear();
+    append_value(connection.out, value);
+    resumed_.push_back(fd);
+  }
+}
+
+bool StoreService::flush(Connection& connection) {
+  while (!connection.out.empty()) {
+    const auto count =
+        ::send(connection.socket.get(), connection.out.data(), connection.out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno == EAGAIN;
+    connection.out.erase(0, static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+void StoreService::keep_or_drop(Connection& connection, bool keep) {
+  if (!keep) return drop(connection.socket.get());
+  std::uint32_t wanted = EPOLLRDHUP;
+  if (connection.waits_for.empty() && connection.out.size() < kReplyBacklog) wanted |= EPOLLIN;
+  if (!connection.out.empty()) wanted |= EPOLLOUT;
+  if (wanted == connection.watched) return;
+  connection.watched = wanted;
+  epoll_event event{.events = wanted, .data = {.fd = connection.socket.get()}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.socket.get(), &event);
+}
+
+void StoreService::drop(int fd) {
+  const auto found = connections_.find(fd);
+  const Connection& connection = *found->second;
+  if (const auto waiting = waiters_.find(connection.waits_for); waiting != waiters_.end()) {
+    std::erase(waiting->second, fd);
+    if (waiting->second.empty()) waiters_.erase(waiting);
+  }
+  if (!connection.known) --strangers_;
+  connections_.erase(found);
+}
+
+void StoreService::drop_oldest_stranger() {
+  auto oldest = connections_.end();
+  for (auto at = connections_.begin(); at != connections_.end(); ++at)
+    if (!at->second->known && (oldest == connections_.end() || at->second->deadline < oldest->second->deadline))
+      oldest = at;
+  if (oldest != connections_.end()) drop(oldest->first);
+}
+
+void StoreService::drop_expired() {
+  const auto now = Clock::now();
+  std::vector<int> expired;
+  for (const auto& [fd, connection] : connections_)
+    if (connection->deadline <= now) expired.push_back(fd);
+  for (const int fd : expired) drop(fd);
+}
+
+}  // namespace xoe::bootstrap

@@ -1,0 +1,78 @@
+// The serving half of the store, without a thread: for an event loop that somebody else runs.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/fd.h"
+#include "bootstrap/store_protocol.h"
+#include "xoe/status.h"
+
+namespace xoe::bootstrap {
+
+// Limits and patience; the defaults suit a host's 64 ranks.
+struct StoreLimits {
+  std::size_t connections = 512;
+  std::size_t strangers = 128;  // connections that have not said hello
+  std::size_t keys = 65536;
+  std::size_t bytes = std::size_t{64} << 20;          // of all keys and values
+  std::chrono::milliseconds hello_patience{5000};     // for a stranger to say hello
+  std::chrono::milliseconds message_patience{10000};  // from the first byte of a message to its last
+};
+
+// One thread at a time.
+class StoreService {
+ public:
+  // `name` is an abstract socket name without the leading zero byte.
+  static Result<std::unique_ptr<StoreService>> listen(std::string_view name, std::string_view secret,
+                                                      StoreLimits limits = {});
+  ~StoreService();
+
+  const std::string& address() const noexcept { return address_; }  // "unix:@name"
+  // Readable when serve() has something to do.
+  int fd() const noexcept { return epoll_.get(); }
+  // How long poll() on fd() may sleep, in milliseconds; -1: until it is readable.
+  int patience_ms() const;
+  // Does everything that is possible without blocking.
+  void serve();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Connection;
+
+  StoreService(Fd listener, Fd epoll, std::string address, std::string secret, StoreLimits limits);
+  void accept_all();
+  void welcome(Fd socket);
+  // These return false when the connection is of no more use.
+  bool on_ready(Connection& connection, std::uint32_t events);
+  bool read_from(Connection& connection);
+  bool answer_all(Connection& connection);
+  bool answer(Connection& connection, const Frame& frame);
+  bool flush(Connection& connection);
+
+  Status set(std::string_view key, std::string_view value);
+  void keep_or_drop(Connection& connection, bool keep);
+  void drop(int fd);
+  void drop_oldest_stranger();
+  void drop_expired();
+  void wake(const std::vector<int>& waiting, std::string_view value);
+
+  Fd listener_;
+  Fd epoll_;
+  std::string address_;
+  std::string secret_;
+  StoreLimits limits_;
+  std::map<std::string, std::string, std::less<>> values_;
+  std::size_t bytes_ = 0;
+  std::size_t strangers_ = 0;
+  std::map<std::string, std::vector<int>, std::less<>> waiters_;  // by key: connections whose get waits
+  std::unordered_map<int, std::unique_ptr<Connection>> connections_;
+  std::vector<int> resumed_;  // connections whose get was answered and whose next requests were not looked at yet
+};
+
+}  // namespace xoe::bootstrap
