@@ -1,0 +1,41 @@
+# The front door. Every target prepares what it needs (packages, .venv, build) and is quick when all is there.
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test bench lint format setup build asan tsan fuzz clean
+
+help:  ## show this list
+	@echo "Xoe: distributed data-parallel training. Targets:"
+	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
+
+demo:  ## train ResNet-18 on rendered images with two workers, to 90 % accuracy
+	@scripts/demo.sh
+
+test:  ## build and run all tests, also under the sanitizers
+	@scripts/test.sh release asan tsan
+
+bench:  ## compare with Open MPI, MPICH and Gloo, side by side
+	@scripts/bench.sh
+
+lint:  ## formatting, clang-tidy, shellcheck, include direction
+	@scripts/lint.sh
+
+format:  ## rewrite the C++ files as .clang-format says
+	@scripts/format.sh
+
+setup:  ## packages and Python environment only
+	@scripts/setup.sh
+
+build:  ## build build/release
+	@scripts/setup.sh release
+
+asan:  ## tests under the address and undefined-behaviour sanitizers
+	@scripts/test.sh asan
+
+tsan:  ## tests under the thread sanitizer
+	@scripts/test.sh tsan
+
+fuzz:  ## build the fuzz targets and run each for a minute
+	@scripts/fuzz.sh
+
+clean:  ## remove the build folders; .venv, demo-data and runs stay
+	@rm -rf build

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Checks the rules of the source tree that no compiler checks.
+
+  scripts/check_includes.py [ROOT]
+
+Includes go downwards only, vendor headers stay in their one folder, public headers see nothing but Xoe and the standard
+library; files stay short, carry no unfinished-work marks and no path of somebody's machine. Prints one line for each
+violation and exits 1 if there is any.
+"""
+
+import pathlib
+import re
+import sys
+
+# Which rooms of src/ a room may include, beside itself.
+BASE = {"base"}
+BACKEND = BASE | {"reduce", "bootstrap"}
+COMM = BACKEND | {"backend"}
+ENGINE = COMM | {"comm"}
+CAPI = ENGINE | {"engine"}
+BINDINGS = CAPI | {"capi"}
+ROOMS = {
+    "src/base": set(),
+    "src/reduce": BASE,
+    "src/bootstrap": BASE,
+    "src/backend": BACKEND,
+    "src/comm": COMM,
+    "src/engine": ENGINE,
+    "src/capi": CAPI,
+    "src/data": BASE,
+    "src/launch": BASE | {"bootstrap"},
+    "src/pool": BASE | {"bootstrap"},
+    "src/doctor": BASE,
+    "bindings": BINDINGS,
+    "models": BASE,
+    "examples": set(),
+}
+SRC_ROOMS = {room.removeprefix("src/") for room in ROOMS if room.startswith("src/")}
+
+# Public headers that stand for a room above base.
+PUBLIC_ROOMS = {"xoe/data.h": "data", "xoe/data/": "data", "xoe/engine.h": "engine", "xoe/c.h": "capi",
+                "xoe/torch.h": "bindings", "xoe/torch/": "bindings"}
+
+# Siblings within one room.
+BACKENDS = {"shm", "gloo", "mpi", "nccl", "hierarchical"}
+
+TORCH_HOMES = ("bindings/libtorch/", "models/", "train/", "tools/xoe_train.cc", "tests/libtorch/", "tests/train/",
+               "examples/", "bench/training/")
+# A family of foreign headers and the only places that may include it.
+VENDORS = [
+    (r"hwy/", ("src/reduce/",)),
+    (r"(jpeglib|jerror|turbojpeg)\.h$", ("src/data/", "tests/data/", "bench/data/")),
+    (r"protozero/", ("src/data/", "tests/data/", "tests/fuzz/")),
+    (r"CLI/", ("tools/",)),
+    (r"mpi\.h$", ("src/backend/mpi/", "bench/")),
+    (r"gloo/", ("src/backend/gloo/", "bench/")),
+    (r"nccl\.h$", ("src/backend/nccl/",)),
+    (r"nvml\.h$", ("src/pool/", "src/doctor/")),
+    (r"cuda(_runtime|_runtime_api)?\.h$", ("src/backend/nccl/",)),
+    (r"(torch|ATen|c10|caffe2)/", TORCH_HOMES),
+    (r"hwloc(\.h$|/)", ("src/launch/", "src/doctor/")),
+    (r"spdlog/", ("src/base/", "tools/")),
+    (r"png\.h$", ("src/data/",)),
+]
+
+SOURCE_FOLDERS = ("include", "src", "bindings", "models", "train", "tools", "tests", "bench", "examples", "scripts",
+                  "cmake")
+CPP = {".h", ".cc", ".cpp", ".hpp", ".cu"}
+CODE = CPP | {".py", ".sh", ".cmake"}
+TEXT = CODE | {".md", ".txt", ".json", ".yaml", ".yml", ".toml"}
+MAX_LINES = 400
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+# Spelt in halves, so that this file passes its own check.
+MARKS = re.compile(r"\b(" + "TO" + "DO|FIX" + "ME|X" + r"XX)\b")
+MACHINE_PATH = re.compile(r"(?<![\w.~$}/-])/(?:work|root|home/[a-z]\w*|Users/\w+)(?:/|\b)")
+
+
+def room_of(path):
+    """The room that a file belongs to, or None where everything may be seen (tools, train, tests, bench)."""
+    for room in ROOMS:
+        if path.startswith(room + "/"):
+            return room
+    return None
+
+
+def included_room(header):
+    """The room that a quoted or angled header of ours belongs to, or None."""
+    for prefix, room in PUBLIC_ROOMS.items():
+        if header == prefix or (prefix.endswith("/") and header.startswith(prefix)):
+            return room
+    first = header.split("/", 1)[0]
+    return first if "/" in header and first in SRC_ROOMS else None
+
+
+def check_direction(path, header):
+    room = room_of(path)
+    target = included_room(header)
+    if room is None or target is None:
+        return None
+    name = room.removeprefix("src/")
+    if target != name and target not in ROOMS[room]:
+        return f"{name} must not include {target}: {header}"
+    here = re.match(r"src/backend/(\w+)/", path)
+    there = re.match(r"backend/(\w+)/", header)
+    if here and there and here[1] != there[1] and there[1] in BACKENDS:
+        return f"backend {here[1]} must not include its sibling {there[1]}: {header}"
+    return None
+
+
+def check_vendor(path, header):
+    for pattern, homes in VENDORS:
+        if re.match(pattern, header) and not path.startswith(homes):
+            return f"vendor header outside of {', '.join(homes)}: {header}"
+    return None
+
+
+def check_public(path, header, quoted):
+    if not path.startswith("include/xoe/"):
+        return None
+    standard = not quoted and re.fullmatch(r"[a-z_0-9]+", header)
+    if standard or header.startswith("xoe/") or header == "tl/expected.hpp":
+        return None
+    return f"a public header sees only xoe/, the standard library and tl/expected.hpp: {header}"
+
+
+def check_include(path, quoted, header):
+    found = [check_direction(path, header), check_public(path, header, quoted)]
+    if not header.startswith("xoe/"):
+        found.append(check_vendor(path, header))
+    return [message for message in found if message]
+
+
+def check_file(path, text):
+    """Every violation in one file as (line, message)."""
+    suffix = pathlib.PurePath(path).suffix
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        include = INCLUDE.match(line) if suffix in CPP else None
+        if include:
+            for message in check_include(path, include[1] == '"', include[2]):
+                yield number, message
+        if MARKS.search(line):
+            yield number, "unfinished-work mark"
+        if MACHINE_PATH.search(line):
+            yield number, "absolute path of a machine"
+    if suffix in CODE and len(lines) > MAX_LINES:
+        yield len(lines), f"{len(lines)} lines; a file has at most {MAX_LINES}"
+
+
+def source_files(root):
+    for folder in SOURCE_FOLDERS:
+        yield from sorted((root / folder).rglob("*"))
+    yield from sorted((root / "docs").rglob("*.md"))
+    yield from sorted(root.glob("*.md"))
+    yield from (root / name for name in ("CMakeLists.txt", "Makefile"))
+
+
+def check_tree(root):
+    """Every violation under root as `file:line: message`."""
+    root = pathlib.Path(root)
+    messages = []
+    for file in source_files(root):
+        if not file.is_file() or "__pycache__" in file.parts:
+            continue
+        if file.suffix not in TEXT and file.name != "Makefile":
+            continue
+        path = file.relative_to(root).as_posix()
+        text = file.read_text(encoding="utf-8", errors="replace")
+        messages += [f"{path}:{line}: {message}" for line, message in check_file(path, text)]
+    return messages
+
+
+def main():
+    default = pathlib.Path(__file__).resolve().parent.parent
+    messages = check_tree(sys.argv[1] if len(sys.argv) > 1 else default)
+    for message in messages:
+        print(message)
+    return 1 if messages else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+# Shared by the scripts of this folder: messages, and steps whose noise goes to a log. Source it, do not run it.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+logs=$root/build/logs
+
+say() { printf '%s\n' "xoe: $*"; }
+
+die() {
+  printf '%s\n' "error: $*" >&2
+  exit 1
+}
+
+# One line that says why the step behind this log failed.
+cause_of() {
+  local log=$1 line
+  if grep -qiE 'no space left on device|disk quota exceeded|not have enough free space' "$log" ||
+    (($(df --output=avail -k "$root" | tail -n 1) < 1024)); then
+    echo "the disk is full"
+  elif grep -qiE 'temporary failure (in name resolution|resolving)|could not resolve|dns error|network is unreachable|no route to host' "$log"; then
+    echo "the network cannot be reached"
+  elif grep -qiE 'could not get lock|unable to lock' "$log"; then
+    echo "another package installation is running; try again when it has ended"
+  elif line=$(grep -m1 -iE 'unable to locate package|has no installation candidate|no solution found|no matching distribution' "$log"); then
+    echo "$line"
+  elif grep -qiE 'failed to fetch|failed to download|connection (refused|reset|timed out)|operation timed out|read timed out|error sending request|certificate' "$log"; then
+    echo "a download failed"
+  elif grep -qiE 'internal compiler error.*killed|fatal error: killed|cannot allocate memory|out of memory' "$log"; then
+    echo "the memory did not suffice; try again with CMAKE_BUILD_PARALLEL_LEVEL=1"
+  elif line=$(grep -m1 -E '(^|[ :])(fatal )?error: ' "$log"); then
+    echo "${line#"$root"/}"
+  elif line=$(grep -m1 -A2 'CMake Error' "$log" | tr -s ' \n' ' '); then
+    echo "$line"
+  else
+    line=$(grep -v '^[[:space:]]*$' "$log" | tail -n 1)
+    echo "${line:-no message}"
+  fi
+}
+
+# On a terminal, the latest line of a long step; else nothing.
+show_progress() {
+  if [[ -t 1 ]]; then
+    local columns line
+    columns=$(tput cols 2>/dev/null || echo 80)
+    while IFS= read -r line; do
+      printf '\r\033[K%s' "${line:0:columns-1}"
+    done
+    printf '\r\033[K'
+  else
+    cat >/dev/null
+  fi
+}
+
+# run_step NAME COMMAND...: runs it with its output in a log; on failure ends with one line.
+run_step() {
+  local name=$1 log
+  shift
+  mkdir -p "$logs" 2>/dev/null || die "cannot write to ${root}/build: no permission, or the disk is full"
+  log=$logs/${name// /-}.log
+  if ! "$@" 2>&1 </dev/null | tee "$log" 2>/dev/null | show_progress; then
+    die "$name failed: $(cause_of "$log") (details: ${log#"$root"/})"
+  fi
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Builds and runs the tests of each preset named, and ends with one line: N passed, N failed[, N skipped].
+#   scripts/test.sh PRESET...
+# Under the sanitizers the tests labelled unit and multiproc run; in the other presets all of them.
+# XOE_TEST_JOBS: how many tests run at once; 1 unless set, since many of them start processes and measure time.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+(($# > 0)) || die "usage: scripts/test.sh PRESET..."
+cd "$root"
+
+# Packages, Python and the first preset must stand; a later one that does not build counts as a failed test.
+scripts/setup.sh "$1"
+
+results=()
+for preset in "$@"; do
+  result=$root/build/$preset/test-results.xml
+  results+=("$preset=$result")
+  mkdir -p "$root/build/$preset"
+  rm -f "$result"
+  if [[ $preset != "$1" ]] && ! scripts/setup.sh "$preset"; then
+    continue
+  fi
+  labels=()
+  if [[ $preset == asan || $preset == tsan ]]; then
+    labels=(-L '^(unit|multiproc)$')
+  fi
+  say "running the tests of build/$preset"
+  ctest --preset "$preset" -j "${XOE_TEST_JOBS:-1}" "${labels[@]}" --output-junit "$result" || true
+done
+scripts/tally.py "${results[@]}"

@@ -1,0 +1,107 @@
+"""Shows that scripts/check_includes.py catches what it is there to catch, and leaves the rest alone."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+sys.dont_write_bytecode = True
+import check_includes  # noqa: E402
+
+
+def violations(files):
+    """The violations in a tree made of {path: text}."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in files.items():
+            file = pathlib.Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return check_includes.check_tree(folder)
+
+
+def include(path, header):
+    return violations({path: f"#include {header}\n"})
+
+
+class Direction(unittest.TestCase):
+    def test_downwards_is_allowed(self):
+        for path, header in [
+            ("src/reduce/a.cc", '"base/error.h"'),
+            ("src/backend/shm/a.cc", '"bootstrap/store.h"'),
+            ("src/backend/shm/a.cc", '"backend/shm/b.h"'),
+            ("src/comm/a.cc", '"backend/shm/b.h"'),
+            ("src/engine/a.cc", '"comm/a.h"'),
+            ("src/launch/a.cc", '"bootstrap/store.h"'),
+            ("bindings/libtorch/a.cc", '"engine/timeline.h"'),
+            ("tools/a.cc", '"launch/a.h"'),
+            ("src/backend/a.cc", '"xoe/status.h"'),
+        ]:
+            self.assertEqual(include(path, header), [], (path, header))
+
+    def test_upwards_and_sideways_is_caught(self):
+        for path, header in [
+            ("src/base/a.cc", '"reduce/reduce.h"'),
+            ("src/reduce/a.cc", '"bootstrap/store.h"'),
+            ("src/bootstrap/a.cc", '"reduce/reduce.h"'),
+            ("src/backend/backend.h", '"comm/a.h"'),
+            ("src/comm/a.cc", '"engine/a.h"'),
+            ("src/engine/a.cc", '"capi/a.h"'),
+            ("src/engine/a.cc", '"xoe/torch/optimizer.h"'),
+            ("src/data/a.cc", '"bootstrap/store.h"'),
+            ("src/launch/a.cc", '"data/a.h"'),
+            ("src/launch/a.cc", '"xoe/data.h"'),
+            ("src/backend/shm/a.cc", '"backend/gloo/b.h"'),
+            ("bindings/libtorch/a.cc", '"data/a.h"'),
+            ("examples/a.cc", '"base/fd.h"'),
+        ]:
+            self.assertEqual(len(include(path, header)), 1, (path, header))
+
+
+class Vendors(unittest.TestCase):
+    def test_each_family_has_its_home(self):
+        for home, elsewhere, header in [
+            ("src/reduce/a.cc", "src/base/a.cc", "<hwy/highway.h>"),
+            ("src/data/a.cc", "src/launch/a.cc", "<jpeglib.h>"),
+            ("src/data/a.cc", "tools/a.cc", "<protozero/pbf_reader.hpp>"),
+            ("tools/a.cc", "src/launch/a.cc", "<CLI/CLI.hpp>"),
+            ("bench/a.cc", "src/comm/a.cc", "<mpi.h>"),
+            ("models/a.cc", "src/engine/a.cc", "<torch/torch.h>"),
+            ("bindings/libtorch/a.cc", "tools/xoe_data.cc", "<ATen/ATen.h>"),
+        ]:
+            self.assertEqual(include(home, header), [], (home, header))
+            self.assertEqual(len(include(elsewhere, header)), 1, (elsewhere, header))
+
+    def test_our_torch_headers_are_no_vendor(self):
+        self.assertEqual(include("train/a.cc", "<xoe/torch/optimizer.h>"), [])
+
+
+class PublicHeaders(unittest.TestCase):
+    def test_only_ours_and_the_standard_library(self):
+        for header in ["<vector>", "<cstdint>", '"xoe/status.h"', "<tl/expected.hpp>"]:
+            self.assertEqual(include("include/xoe/a.h", header), [], header)
+        for header in ["<fmt/format.h>", '"base/error.h"', "<sys/mman.h>", "<unistd.h>"]:
+            self.assertEqual(len(include("include/xoe/a.h", header)), 1, header)
+
+
+class Text(unittest.TestCase):
+    def test_long_file(self):
+        self.assertEqual(violations({"src/base/a.cc": "int x;\n" * 400}), [])
+        self.assertEqual(len(violations({"src/base/a.cc": "int x;\n" * 401})), 1)
+
+    def test_marks(self):
+        self.assertEqual(len(violations({"src/base/a.cc": "// TO" "DO: finish\n"})), 1)
+        self.assertEqual(violations({"src/base/a.cc": 'char name[] = "/tmp/x.XXXXXX";\n'}), [])
+
+    def test_machine_paths(self):
+        self.assertEqual(len(violations({"README.md": "see /ro" "ot/xoe\n"})), 1)
+        self.assertEqual(len(violations({"src/base/a.cc": 'open("/ho' 'me/ann/data");\n'})), 1)
+        self.assertEqual(violations({"README.md": "https://example.org/work/x and docs/work and data/root\n"}), [])
+
+    def test_the_line_is_named(self):
+        found = violations({"src/base/a.cc": '\n#include "comm/a.h"\n'})
+        self.assertTrue(found[0].startswith("src/base/a.cc:2: base must not include comm"), found)
+
+
+if __name__ == "__main__":
+    unittest.main()
