@@ -25,6 +25,7 @@ class Env {
   // Seconds with an optional fraction, > 0.
   Result<std::optional<double>> seconds(std::string_view name) const;
   bool has(std::string_view name) const { return text(name).has_value(); }
+  const std::map<std::string, std::string, std::less<>>& all() const noexcept { return values_; }
 
  private:
   std::map<std::string, std::string, std::less<>> values_;
