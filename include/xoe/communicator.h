@@ -16,7 +16,8 @@
 
 namespace xoe {
 
-class Backend;  // src/backend/backend.h
+class Backend;      // src/backend/backend.h
+struct Collective;  // likewise
 
 // Where a process stands. `local` counts the ranks on its host, `cross` the hosts that have a rank
 // with the same local rank.
@@ -148,12 +149,14 @@ class Communicator {
   // `bytes` of memory that all local ranks map; not collective. See SharedBuffer.
   Result<SharedBuffer> shared_buffer(std::size_t bytes);
 
-  // Where `data`, which lies in another rank's shared_buffer at the same offset rule as `mine` here, is mapped in
-  // this process: the peers' views of buffers that all ranks exchanged, by rank; this rank's own included.
-  // Collective: each rank passes its own buffer; all must be of equal size.
+  // Where this process sees the buffer that each rank passes, by rank; this rank's own is included. Collective;
+  // all buffers must have the same size. An address is good for as long as that rank keeps its buffer.
   Result<std::vector<std::byte*>> map_peers(const SharedBuffer& mine, OpOptions options = {});
 
  private:
+  Status run(const Collective& collective);
+  Result<Handle> start(const Collective& collective);
+
   std::unique_ptr<Backend> backend_;
 };
 

@@ -1,0 +1,112 @@
+#include "backend/shm/arena.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace xoe::shm {
+namespace {
+
+std::size_t round_to_pages(std::size_t bytes) { return (bytes + Arena::kPage - 1) / Arena::kPage * Arena::kPage; }
+
+}  // namespace
+
+Result<std::shared_ptr<Mapping>> Mapping::map(int fd, std::size_t bytes) {
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (base == MAP_FAILED)
+    return failure(Code::kResourceExhausted,
+                   "cannot map {} of shared memory: {}. Lower XOE_ARENA_BYTES or raise the address space limit "
+                   "(ulimit -v)",
+                   human_bytes(bytes), errno_text(errno));
+  // Both are hints: a core dump should not carry the peers' gradients, and huge pages help where shmem allows them.
+  ::madvise(base, bytes, MADV_DONTDUMP);
+  ::madvise(base, bytes, MADV_HUGEPAGE);
+  return std::shared_ptr<Mapping>(new Mapping(static_cast<std::byte*>(base), bytes));
+}
+
+Mapping::~Mapping() { ::munmap(base_, bytes_); }
+
+bool Mapping::contains(const void* data, std::size_t bytes) const noexcept {
+  const auto* begin = static_cast<const std::byte*>(data);
+  return begin >= base_ && bytes <= bytes_ && static_cast<std::size_t>(begin - base_) <= bytes_ - bytes;
+}
+
+Arena::Arena(Fd fd, std::shared_ptr<Mapping> mapping, std::size_t reserved)
+    : fd_(std::move(fd)), mapping_(std::move(mapping)) {
+  free_.emplace(round_to_pages(reserved), mapping_->bytes() - round_to_pages(reserved));
+}
+
+Result<std::shared_ptr<Arena>> Arena::create(std::size_t bytes, std::size_t reserved) {
+  bytes = round_to_pages(bytes);
+  if (bytes <= round_to_pages(reserved))
+    return failure(Code::kInvalidArgument, "a shared arena of {} is too small: the control block alone takes {}",
+                   human_bytes(bytes), human_bytes(reserved));
+  Fd fd(::memfd_create("xoe-arena", MFD_CLOEXEC));
+  if (!fd.valid())
+    return failure(Code::kResourceExhausted, "cannot create shared memory (memfd_create): {}", errno_text(errno));
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
+    return failure(Code::kResourceExhausted, "cannot reserve {} of shared memory: {}. Set XOE_ARENA_BYTES lower",
+                   human_bytes(bytes), errno_text(errno));
+  XOE_ASSIGN(auto mapping, Mapping::map(fd.get(), bytes));
+  return std::shared_ptr<Arena>(new Arena(std::move(fd), std::move(mapping), reserved));
+}
+
+std::size_t Arena::default_bytes() {
+  constexpr std::size_t kMost = std::size_t{64} << 30;
+  const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::size_t bytes = std::min(memory, kMost);
+  // Growing a file past RLIMIT_FSIZE raises SIGXFSZ, also for a memfd.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    bytes = std::min(bytes, static_cast<std::size_t>(limit.rlim_cur));
+  return bytes / kPage * kPage;
+}
+
+Result<std::size_t> Arena::allocate(std::size_t bytes) {
+  // Checked before rounding, which would wrap for sizes near SIZE_MAX.
+  const std::size_t capacity = mapping_->bytes();
+  const std::lock_guard lock(mutex_);
+  if (bytes <= capacity) {
+    const std::size_t wanted = round_to_pages(std::max<std::size_t>(bytes, 1));
+    for (auto block = free_.begin(); block != free_.end(); ++block) {
+      if (block->second < wanted) continue;
+      const auto [offset, size] = *block;
+      free_.erase(block);
+      if (size > wanted) free_.emplace(offset + wanted, size - wanted);
+      return offset;
+    }
+  }
+  std::size_t largest = 0;
+  for (const auto& [offset, size] : free_) largest = std::max(largest, size);
+  return failure(Code::kResourceExhausted,
+                 "cannot allocate {} of shared memory: the largest free block of this rank's {} arena has {}. Free "
+                 "buffers or raise XOE_ARENA_BYTES",
+                 human_bytes(bytes), human_bytes(capacity), human_bytes(largest));
+}
+
+void Arena::release(std::size_t offset, std::size_t bytes) noexcept {
+  std::size_t size = round_to_pages(std::max<std::size_t>(bytes, 1));
+  ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(size));
+  const std::lock_guard lock(mutex_);
+  auto next = free_.lower_bound(offset);
+  if (next != free_.end() && offset + size == next->first) {
+    size += next->second;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    auto previous = std::prev(next);
+    if (previous->first + previous->second == offset) {
+      previous->second += size;
+      return;
+    }
+  }
+  free_.emplace(offset, size);
+}
+
+}  // namespace xoe::shm

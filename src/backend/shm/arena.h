@@ -1,0 +1,60 @@
+// The memory that a rank shares: one sparse memfd that every local rank maps whole, and a block allocator in it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/fd.h"
+#include "xoe/status.h"
+
+namespace xoe::shm {
+
+// A shared mapping of a whole memfd. Address space only: pages exist once they are touched.
+class Mapping {
+ public:
+  static Result<std::shared_ptr<Mapping>> map(int fd, std::size_t bytes);
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::byte* base() const noexcept { return base_; }
+  std::size_t bytes() const noexcept { return bytes_; }
+  bool contains(const void* data, std::size_t bytes) const noexcept;
+
+ private:
+  Mapping(std::byte* base, std::size_t bytes) : base_(base), bytes_(bytes) {}
+  std::byte* base_;
+  std::size_t bytes_;
+};
+
+// This rank's arena. Blocks are page-aligned and zero when handed out. Thread-safe.
+class Arena {
+ public:
+  static constexpr std::size_t kPage = 4096;
+
+  // Reserves `bytes` of address space; `reserved` at the front are outside the allocator.
+  static Result<std::shared_ptr<Arena>> create(std::size_t bytes, std::size_t reserved);
+  // What a process should reserve by default: its machine's memory, at most 64 GiB.
+  static std::size_t default_bytes();
+
+  int fd() const noexcept { return fd_.get(); }
+  const std::shared_ptr<Mapping>& mapping() const noexcept { return mapping_; }
+
+  // Offset of a free block; `resource_exhausted` says how much is there.
+  Result<std::size_t> allocate(std::size_t bytes);
+  // Gives the block's pages back to the system.
+  void release(std::size_t offset, std::size_t bytes) noexcept;
+
+ private:
+  Arena(Fd fd, std::shared_ptr<Mapping> mapping, std::size_t reserved);
+
+  Fd fd_;
+  std::shared_ptr<Mapping> mapping_;
+  std::mutex mutex_;
+  std::map<std::size_t, std::size_t> free_;  // offset -> bytes, never two neighbours that touch
+};
+
+}  // namespace xoe::shm

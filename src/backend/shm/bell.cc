@@ -1,0 +1,69 @@
+#include "backend/shm/bell.h"
+
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+
+namespace xoe::shm {
+namespace {
+
+// Not the private form: the waiter and the waker are different processes.
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) noexcept {
+  static_assert(sizeof word == sizeof(std::uint32_t));
+  return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+}  // namespace
+
+bool register_membarrier() noexcept {
+  return ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+
+void ring(Bell& bell) noexcept {
+  bell.word.fetch_add(1, std::memory_order_seq_cst);
+  futex(bell.word, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+Bells::Bells(std::span<RankBlock* const> blocks, int rank, bool asymmetric)
+    : sleepers_(&blocks[0]->sleepers), rank_(rank), asymmetric_(asymmetric) {
+  for (RankBlock* block : blocks) bells_.push_back(&block->bell);
+}
+
+void Bells::ring_all() const noexcept {
+  for (Bell* bell : bells_) ring(*bell);
+}
+
+void Bells::ring_sleepers() const noexcept {
+  for (Bell* bell : bells_)
+    if (bell->asleep.load(std::memory_order_seq_cst) != 0) ring(*bell);
+}
+
+std::uint32_t Bells::begin_sleep() const noexcept {
+  Bell& mine = *bells_[static_cast<std::size_t>(rank_)];
+  const std::uint32_t heard = mine.word.load(std::memory_order_seq_cst);
+  mine.asleep.fetch_add(1, std::memory_order_seq_cst);
+  sleepers_->fetch_add(1, std::memory_order_seq_cst);
+  if (asymmetric_)
+    ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+  else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  return heard;
+}
+
+void Bells::wait(std::uint32_t heard, Clock::time_point until) const noexcept {
+  const auto left = until - Clock::now();
+  if (left <= Clock::duration::zero()) return;
+  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+  const timespec timeout{static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
+  futex(bells_[static_cast<std::size_t>(rank_)]->word, FUTEX_WAIT, heard, &timeout);
+}
+
+void Bells::end_sleep() const noexcept {
+  sleepers_->fetch_sub(1, std::memory_order_seq_cst);
+  bells_[static_cast<std::size_t>(rank_)]->asleep.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+}  // namespace xoe::shm

@@ -1,0 +1,230 @@
+#include "backend/shm/core.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace xoe::shm {
+namespace {
+
+// Failures are looked for, and the clock is read, once in so many turns of a waiting loop.
+constexpr unsigned kTurnsPerCheck = 128;
+// How long to stay awake before sleeping: a wake-up costs some 20 us, so give the peer a few times that.
+constexpr std::chrono::microseconds kAwake(100);
+
+void relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+Core::Core(Group group, std::chrono::nanoseconds default_timeout)
+    : group_(std::move(group)), default_timeout_(default_timeout) {
+  group_.world().add_listener(&group_.own().bell);
+}
+
+Core::~Core() { leave(); }
+
+Core::Pending& Core::start(const Collective& collective) {
+  if (idle_.empty()) {
+    pool_.push_back(std::make_unique<Pending>(group_));
+    idle_.push_back(pool_.back().get());
+  }
+  Pending& pending = *idle_.back();
+  idle_.pop_back();
+  pending.operation.begin(collective, ++last_number_);
+  pending.timeout = collective.options.timeout.value_or(default_timeout_);
+  pending.error.reset();
+  pending.finished = pending.released = false;
+  if (group_.world().any_ended() || group_.block(0).failed_by.load(std::memory_order_acquire) != 0) [[unlikely]]
+    check_peers(nullptr);
+  if (failure_) [[unlikely]] {
+    pending.error = error_for(pending.operation);
+    pending.finished = true;
+    return pending;
+  }
+  queue_.push_back(&pending);
+  advance();
+  return pending;
+}
+
+Status Core::run(const Collective& collective) {
+  Pending& pending = start(collective);
+  Status status = wait(pending);
+  release(pending);
+  return status;
+}
+
+Status Core::wait(Pending& pending) {
+  const bool yields = group_.world().oversubscribed();
+  std::optional<Clock::time_point> began, awake_since;
+  for (unsigned turn = 1; !pending.finished; ++turn) {
+    if (yields)
+      ::sched_yield();
+    else
+      relax();
+    advance();
+    if (pending.finished) break;
+    if (turn % (yields ? 16 : kTurnsPerCheck) != 0) continue;
+    const auto now = Clock::now();
+    if (!began) began = now;
+    if (!awake_since) awake_since = now;
+    check_peers(&pending);
+    check_deadline(pending, now - *began);
+    if (pending.finished || now - *awake_since < kAwake) continue;
+    group_.bells().sleep(
+        [&] {
+          advance();
+          check_peers(&pending);
+          return pending.finished;
+        },
+        *began + pending.timeout);
+    awake_since.reset();
+  }
+  if (pending.error) return failure(*pending.error);
+  return {};
+}
+
+Status Core::progress() {
+  advance();
+  check_peers(nullptr);
+  if (failure_) return failure(*failure_);
+  return {};
+}
+
+void Core::release(Pending& pending) {
+  pending.released = true;
+  if (pending.finished) recycle(pending);
+}
+
+void Core::recycle(Pending& pending) { idle_.push_back(&pending); }
+
+// The slots of operation n may be written when all ranks have completed the one that had them before.
+bool Core::can_post(const Operation& operation) {
+  const int slots = operation.uses_eager_slot() ? kEagerSlots : kHeaderSlots;
+  const auto in_flight = [&] { return static_cast<std::int32_t>(operation.number() - all_done_); };
+  if (in_flight() <= slots) return true;
+  std::uint32_t lowest = operation.number();
+  for (int r = 0; r < group_.size(); ++r) {
+    const std::uint32_t done = group_.block(r).done.load(std::memory_order_acquire);
+    if (static_cast<std::int32_t>(done - lowest) < 0) lowest = done;
+  }
+  all_done_ = lowest;
+  return in_flight() <= slots;
+}
+
+void Core::advance() {
+  while (posted_ < queue_.size() && can_post(queue_[posted_]->operation)) queue_[posted_++]->operation.post();
+  for (std::size_t i = 0; i < posted_; ++i) {
+    Operation& operation = queue_[i]->operation;
+    if (Status status = operation.advance(rounds_); !status) [[unlikely]] {
+      fail(std::move(status).error(), true);
+      return;
+    }
+    if (!operation.drained()) break;
+  }
+  while (!queue_.empty() && queue_.front()->operation.done()) finish_front();
+}
+
+void Core::finish_front() {
+  Pending& pending = *queue_.front();
+  queue_.pop_front();
+  --posted_;
+  group_.own().done.store(pending.operation.number(), std::memory_order_release);
+  group_.bells().publish();
+  pending.finished = true;
+  if (pending.released) recycle(pending);
+}
+
+void Core::check_peers(const Pending* waiting) {
+  if (failure_) return;
+  if (const auto failed_by = group_.block(0).failed_by.load(std::memory_order_acquire); failed_by != 0)
+    return fail(recorded_failure(failed_by), false);
+  const std::uint64_t leaving = group_.own().leaving.load(std::memory_order_acquire);
+  const auto has_left = [&](int rank) { return (leaving >> rank & 1) != 0; };
+  if (group_.world().any_ended()) {
+    for (int r = 0; r < group_.size(); ++r) {
+      if (!group_.ended(r) || has_left(r)) continue;
+      // Its farewell may have come between the two looks.
+      if (group_.own().leaving.load(std::memory_order_acquire) >> r & 1) return check_peers(waiting);
+      return fail(Error(Code::kPeerLost, who(r) + " ended without leaving the group (killed, crashed or exited early)"), true);
+    }
+  }
+  if (leaving == 0 || waiting == nullptr) return;
+  advance();  // what it published before it left still counts
+  if (failure_ || waiting->finished) return;
+  for (const int r : queue_.front()->operation.waiting_for())
+    if (has_left(r)) return fail(Error(Code::kPeerLost, who(r) + " has left the group (its communicator was destroyed)"), true);
+}
+
+void Core::check_deadline(const Pending& pending, Clock::duration waited) {
+  if (failure_ || pending.finished || waited < pending.timeout) return;
+  const Operation& stuck = queue_.front()->operation;
+  std::string missing;
+  for (const int r : stuck.waiting_for()) {
+    const auto done = group_.block(r).done.load(std::memory_order_acquire);
+    missing += fmt::format("{}{} (completed {} operations)", missing.empty() ? "" : ", ", who(r), done);
+  }
+  fail(Error(Code::kTimeout,
+             fmt::format("{}: {} waited {} for {}", stuck.title(), who(group_.rank()),
+                         human_seconds(std::chrono::duration<double>(waited).count()), missing)),
+       true);
+}
+
+void Core::fail(Error cause, bool tell_peers) {
+  if (failure_) return;
+  failure_ = std::move(cause);
+  if (tell_peers) {
+    FailureRecord& record = group_.own().failure;
+    record.code = static_cast<std::uint32_t>(failure_->code());
+    const std::size_t length = std::min(failure_->message().size(), sizeof record.message - 1);
+    std::memcpy(record.message, failure_->message().data(), length);
+    record.message[length] = '\0';
+    std::uint32_t first = 0;
+    if (!group_.block(0).failed_by.compare_exchange_strong(first, static_cast<std::uint32_t>(group_.rank()) + 1,
+                                                           std::memory_order_acq_rel))
+      failure_ = recorded_failure(first);
+    group_.bells().ring_all();
+  }
+  posted_ = 0;
+  for (Pending* pending : std::exchange(queue_, {})) {
+    pending->error = error_for(pending->operation);
+    pending->finished = true;
+    if (pending->released) recycle(*pending);
+  }
+}
+
+Error Core::recorded_failure(std::uint32_t failed_by) const {
+  const FailureRecord& record = group_.block(static_cast<int>(failed_by) - 1).failure;
+  const char* end = std::find(record.message, std::end(record.message), '\0');
+  return Error(static_cast<Code>(record.code), std::string(record.message, end));
+}
+
+Error Core::error_for(const Operation& operation) const {
+  const bool names_operation = failure_->code() != Code::kPeerLost;
+  return names_operation ? *failure_ : Error(failure_->code(), operation.title() + ": " + failure_->message());
+}
+
+std::string Core::who(int rank) const { return fmt::format("rank {} (pid {})", rank, group_.member(rank).pid); }
+
+void Core::leave() {
+  if (std::exchange(left_, true)) return;
+  group_.world().remove_listener(&group_.own().bell);
+  if (!failure_) fail(Error(Code::kInvalidArgument, "the communicator was destroyed while operations were pending"), false);
+  const std::uint64_t mine = std::uint64_t{1} << group_.rank();
+  for (int r = 0; r < group_.size(); ++r) group_.block(r).leaving.fetch_or(mine, std::memory_order_acq_rel);
+  group_.bells().ring_all();
+  // From here on the peers may free their blocks.
+  for (int r = 0; r < group_.size(); ++r) group_.block(r).left.fetch_or(mine, std::memory_order_acq_rel);
+  group_.world().retire(group_.own_offset(), group_.size());
+}
+
+}  // namespace xoe::shm

@@ -1,0 +1,72 @@
+// A group's operations in order: posts them, drives them from whoever waits, and ends them all at the first failure.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/shm/group.h"
+#include "backend/shm/operation.h"
+
+namespace xoe::shm {
+
+class Core {
+ public:
+  Core(Group group, std::chrono::nanoseconds default_timeout);
+  ~Core();  // leaves, unless leave() was called
+
+  const Group& group() const noexcept { return group_; }
+  std::chrono::nanoseconds default_timeout() const noexcept { return default_timeout_; }
+
+  Status run(const Collective& collective);
+  // Advances all that is pending without blocking; the error is the first cause, once there is one.
+  Status progress();
+
+  // An operation in the queue. Its owner gives it back with release().
+  struct Pending {
+    explicit Pending(const Group& group) : operation(group) {}
+    Operation operation;
+    std::chrono::nanoseconds timeout{};
+    std::optional<Error> error;
+    bool finished = false;
+    bool released = false;
+  };
+  Pending& start(const Collective& collective);
+  Status wait(Pending& pending);
+  void release(Pending& pending);
+
+  // Tells the peers and fails what is pending.
+  void leave();
+
+ private:
+  bool can_post(const Operation& operation);
+  void advance();
+  void finish_front();
+  void recycle(Pending& pending);
+
+  // Looks for reasons to give up; fails everything if there is one.
+  void check_peers(const Pending* waiting);
+  void check_deadline(const Pending& pending, Clock::duration waited);
+  void fail(Error cause, bool tell_peers);
+  Error recorded_failure(std::uint32_t failed_by) const;
+  Error error_for(const Operation& operation) const;
+  std::string who(int rank) const;
+
+  Group group_;
+  std::chrono::nanoseconds default_timeout_;
+  std::uint32_t last_number_ = 0;
+  std::uint32_t all_done_ = 0;  // lower bound of the peers' `done`
+  Operation::Rounds rounds_;
+  std::vector<std::unique_ptr<Pending>> pool_;
+  std::vector<Pending*> idle_;
+  std::deque<Pending*> queue_;
+  std::size_t posted_ = 0;  // the first so many of the queue
+  std::optional<Error> failure_;
+  bool left_ = false;
+};
+
+}  // namespace xoe::shm

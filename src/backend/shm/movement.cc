@@ -1,0 +1,239 @@
+// Operation, the half that moves bytes: plans the rounds once all headers are there, then packs, reduces and copies.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/shm/operation.h"
+#include "base/error.h"
+#include "reduce/reduce.h"
+
+namespace xoe::shm {
+
+void Operation::copy_own_part() {
+  const auto me = static_cast<std::size_t>(group_.rank());
+  if (kind_ == CollectiveKind::kAllgather && send_counts_[me] != 0) {
+    std::byte* place = out_ + table_offset(send_counts_, group_.rank());
+    if (place != in_) std::memcpy(place, in_, send_counts_[me] * element_);
+  }
+  if (kind_ == CollectiveKind::kAlltoall && send_counts_[me] != 0)
+    std::memcpy(out_ + table_offset(recv_counts_, group_.rank()), in_ + table_offset(send_counts_, group_.rank()),
+                send_counts_[me] * element_);
+}
+
+// Every rank holds all inputs: it computes its result alone.
+void Operation::finish_eager() {
+  if (is_reduction()) {
+    const std::size_t offset =
+        kind_ == CollectiveKind::kReduceScatter ? table_offset(send_counts_, group_.rank()) : 0;
+    for (int s = 0; s < group_.size(); ++s)
+      reduce_ins_[static_cast<std::size_t>(s)] = (s == group_.rank() ? in_ : eager_payload(s)) + offset;
+    reduce_outs_.assign(1, out_);
+    if (out_count_ != 0) reduce::reduce_into(reduce_outs_, reduce_ins_, out_count_, dtype_, op_);
+    return;
+  }
+  for (int s = 0; s < group_.size(); ++s) {
+    if (s == group_.rank()) continue;
+    if (kind_ == CollectiveKind::kBroadcast && s == root_ && out_count_ != 0)
+      std::memcpy(out_, eager_payload(s), out_count_ * element_);
+    if (kind_ == CollectiveKind::kAllgather && send_counts_[static_cast<std::size_t>(s)] != 0)
+      std::memcpy(out_ + table_offset(send_counts_, s), eager_payload(s),
+                  send_counts_[static_cast<std::size_t>(s)] * element_);
+  }
+}
+
+Status Operation::plan_rounds(Rounds& rounds) {
+  planned_ = true;
+  in_direct_ = true;
+  out_direct_ = kind_ == CollectiveKind::kAllreduce;
+  for (int s = 0; s < group_.size(); ++s) {
+    const auto r = static_cast<std::size_t>(s);
+    const Posted& posted = header(s).posted;
+    inputs_[r] = nullptr;
+    if (s == group_.rank())
+      inputs_[r] = in_;
+    else if (posted.flags & kEager)
+      inputs_[r] = eager_slot(s) + send_counts_.size() * sizeof(std::size_t);
+    else if (posted.flags & kInShared)
+      inputs_[r] = group_.address(s, posted.in_offset);
+    if ((posted.flags & (kInShared | kEager)) == 0 && has_source(s)) in_direct_ = false;
+    if (posted.flags & kOutShared)
+      outputs_[r] = group_.address(s, posted.out_offset);
+    else
+      out_direct_ = false;
+  }
+  if (kind_ == CollectiveKind::kAlltoall) XOE_TRY(check_alltoall());
+  if (is_reduction())
+    plan_reduction();
+  else
+    plan_copies();
+  const bool mine_read_in_place = (header(group_.rank()).posted.flags & kInShared) != 0 && has_source(group_.rank());
+  peers_use_mine_ = rounds_ != 0 && (mine_read_in_place || out_direct_);
+  base_ = rounds.next;
+  rounds.next += rounds_;
+  return {};
+}
+
+void Operation::plan_reduction() {
+  if (kind_ == CollectiveKind::kAllreduce) {
+    const bool whole = in_direct_ && out_direct_;
+    per_round_ = whole ? in_count_ : chunk_elements(element_);
+    rounds_ = rounds_for(in_count_, per_round_);
+    return;
+  }
+  const std::size_t largest = *std::max_element(send_counts_.begin(), send_counts_.end());
+  per_round_ = in_direct_ ? largest : piece_elements(element_, group_.size());
+  rounds_ = rounds_for(largest, per_round_);
+}
+
+void Operation::plan_copies() {
+  const bool pieces = kind_ == CollectiveKind::kAlltoall;
+  per_round_ = pieces ? piece_elements(element_, group_.size()) : chunk_elements(element_);
+  for (int s = 0; s < group_.size(); ++s) {
+    if (!has_source(s)) continue;
+    const Posted& posted = header(s).posted;
+    std::size_t count = in_count_;
+    if (kind_ == CollectiveKind::kAllgather) count = send_counts_[static_cast<std::size_t>(s)];
+    if (pieces) count = posted.piece;
+    if (count == 0) continue;
+    const bool direct = (posted.flags & (kInShared | kEager)) != 0;
+    rounds_ = std::max(rounds_, direct ? 1 : rounds_for(count, per_round_));
+  }
+}
+
+bool Operation::can_pack() const {
+  // Where nothing is staged the headers say it all.
+  const bool staged = !in_direct_ || (kind_ == CollectiveKind::kAllreduce && !out_direct_);
+  if (!staged || packed_ == rounds_ || packed_ >= copied_ + kRingSlots) return false;
+  const std::uint64_t round = base_ + packed_;
+  return round < kRingSlots || peers_reached(&RankBlock::processed, round - kRingSlots + 1);
+}
+
+bool Operation::can_process() const {
+  if (processed_ == rounds_) return false;
+  const bool staged = !in_direct_ || (kind_ == CollectiveKind::kAllreduce && !out_direct_);
+  if (!staged) return true;
+  if (processed_ == packed_) return false;
+  // A peer packs round n only after it has copied out round n - kRingSlots: this also frees our out chunk.
+  const std::uint64_t needed = base_ + processed_ + 1;
+  if (kind_ != CollectiveKind::kBroadcast) return peers_reached(&RankBlock::packed, needed);
+  return group_.rank() == root_ || group_.block(root_).packed.load(std::memory_order_acquire) >= needed;
+}
+
+bool Operation::can_copy_out() const {
+  if (copied_ == processed_) return false;
+  if (kind_ != CollectiveKind::kAllreduce || out_direct_) return true;
+  return peers_reached(&RankBlock::processed, base_ + copied_ + 1);
+}
+
+// Stages what peers read of this rank's input in this round.
+void Operation::pack(std::uint64_t round) {
+  const int me = group_.rank();
+  if ((header(me).posted.flags & (kInShared | kEager)) != 0 || !has_source(me)) return;
+  std::byte* chunk = in_chunk(me, round);
+  if (kind_ == CollectiveKind::kAllreduce) {
+    const Range range = round_range(in_count_, per_round_, round);
+    const Range mine = slice(range.size(), element_, me, group_.size());  // read by nobody else
+    const std::byte* from = in_ + range.begin * element_;
+    std::memcpy(chunk, from, mine.begin * element_);
+    std::memcpy(chunk + mine.end * element_, from + mine.end * element_, (range.size() - mine.end) * element_);
+    return;
+  }
+  if (kind_ == CollectiveKind::kBroadcast || kind_ == CollectiveKind::kAllgather) {
+    const Range range = round_range(in_count_, per_round_, round);
+    if (range.size() != 0) std::memcpy(chunk, in_ + range.begin * element_, range.size() * element_);
+    return;
+  }
+  for (int q = 0; q < group_.size(); ++q) {
+    const Range range = round_range(send_counts_[static_cast<std::size_t>(q)], per_round_, round);
+    if (q == me || range.size() == 0) continue;
+    std::memcpy(chunk + static_cast<std::size_t>(q) * per_round_ * element_,
+                in_ + table_offset(send_counts_, q) + range.begin * element_, range.size() * element_);
+  }
+}
+
+void Operation::process(std::uint64_t round) {
+  if (kind_ == CollectiveKind::kAllreduce)
+    reduce_range(round);
+  else if (kind_ == CollectiveKind::kReduceScatter)
+    reduce_piece(round);
+  else
+    copy_from_peers(round);
+}
+
+// Allreduce: this rank's slice of the round's range, to wherever the peers pick it up.
+void Operation::reduce_range(std::uint64_t round) {
+  const Range range = round_range(in_count_, per_round_, round);
+  const Range mine = slice(range.size(), element_, group_.rank(), group_.size());
+  if (mine.size() == 0) return;
+  const std::size_t offset = (range.begin + mine.begin) * element_;
+  reduce_outs_.clear();
+  for (int s = 0; s < group_.size(); ++s) {
+    const auto r = static_cast<std::size_t>(s);
+    reduce_ins_[r] = inputs_[r] != nullptr ? inputs_[r] + offset : in_chunk(s, round) + mine.begin * element_;
+    if (out_direct_) reduce_outs_.push_back(outputs_[r] + offset);
+  }
+  if (!out_direct_) {
+    reduce_outs_.push_back(out_ + offset);
+    reduce_outs_.push_back(out_chunk(group_.rank(), round) + mine.begin * element_);
+  }
+  reduce::reduce_into(reduce_outs_, reduce_ins_, mine.size(), dtype_, op_);
+}
+
+// Reduce-scatter: this rank's piece of every input.
+void Operation::reduce_piece(std::uint64_t round) {
+  const int me = group_.rank();
+  const Range range = round_range(send_counts_[static_cast<std::size_t>(me)], per_round_, round);
+  if (range.size() == 0) return;
+  const std::size_t offset = table_offset(send_counts_, me) + range.begin * element_;
+  const std::size_t staged_offset = static_cast<std::size_t>(me) * per_round_ * element_;
+  for (int s = 0; s < group_.size(); ++s) {
+    const auto r = static_cast<std::size_t>(s);
+    reduce_ins_[r] = inputs_[r] != nullptr ? inputs_[r] + offset : in_chunk(s, round) + staged_offset;
+  }
+  reduce_outs_.assign(1, out_ + range.begin * element_);
+  reduce::reduce_into(reduce_outs_, reduce_ins_, range.size(), dtype_, op_);
+}
+
+void Operation::copy_from_peers(std::uint64_t round) {
+  const int me = group_.rank();
+  for (int step = 1; step < group_.size(); ++step) {
+    const int s = (me + step) % group_.size();  // each rank begins at another one
+    const auto r = static_cast<std::size_t>(s);
+    if (!has_source(s)) continue;
+    std::size_t count = out_count_;
+    std::byte* to = out_;
+    std::size_t sender_offset = 0;  // of this rank's piece in the sender's input
+    std::size_t staged_offset = 0;
+    if (kind_ == CollectiveKind::kAllgather) {
+      count = send_counts_[r];
+      to += table_offset(send_counts_, s);
+    } else if (kind_ == CollectiveKind::kAlltoall) {
+      count = recv_counts_[r];
+      to += table_offset(recv_counts_, s);
+      const auto* table = reinterpret_cast<const std::size_t*>(eager_slot(s));
+      sender_offset = table_offset({table, send_counts_.size()}, me);
+      staged_offset = static_cast<std::size_t>(me) * per_round_ * element_;
+    }
+    if (inputs_[r] != nullptr) {
+      if (round == 0 && count != 0) std::memcpy(to, inputs_[r] + sender_offset, count * element_);
+      continue;
+    }
+    const Range range = round_range(count, per_round_, round);
+    if (range.size() != 0)
+      std::memcpy(to + range.begin * element_, in_chunk(s, round) + staged_offset, range.size() * element_);
+  }
+}
+
+// Allreduce through the rings: the peers' slices of a round that all have reduced.
+void Operation::copy_out(std::uint64_t round) {
+  if (kind_ != CollectiveKind::kAllreduce || out_direct_) return;
+  const Range range = round_range(in_count_, per_round_, round);
+  for (int step = 1; step < group_.size(); ++step) {
+    const int q = (group_.rank() + step) % group_.size();
+    const Range theirs = slice(range.size(), element_, q, group_.size());
+    if (theirs.size() != 0)
+      std::memcpy(out_ + (range.begin + theirs.begin) * element_, out_chunk(q, round) + theirs.begin * element_,
+                  theirs.size() * element_);
+  }
+}
+
+}  // namespace xoe::shm

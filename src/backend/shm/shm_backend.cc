@@ -1,0 +1,162 @@
+#include "backend/shm/shm_backend.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <new>
+#include <numeric>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "reduce/reduce.h"
+
+namespace xoe::shm {
+namespace {
+
+class ShmWork final : public Handle::Work {
+ public:
+  ShmWork(std::shared_ptr<Core> core, Core::Pending& pending) : core_(std::move(core)), pending_(pending) {}
+  ~ShmWork() override { core_->release(pending_); }
+
+  Result<bool> test() override {
+    if (!pending_.finished) [[maybe_unused]] const Status ignored = core_->progress();  // pending_ has its own error
+    if (pending_.error) return failure(*pending_.error);
+    return pending_.finished;
+  }
+  Status wait() override { return core_->wait(pending_); }
+
+ private:
+  std::shared_ptr<Core> core_;
+  Core::Pending& pending_;
+};
+
+std::vector<int> all_ranks(const World& world) {
+  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+Group whole_group(std::shared_ptr<World> world) {
+  auto ranks = all_ranks(*world);
+  const std::vector<std::size_t> blocks(ranks.size(), World::kFirstBlock);
+  const int rank = world->rank();
+  return Group(std::move(world), std::move(ranks), blocks, rank);
+}
+
+// Allgather of one small struct.
+template <class T>
+Result<std::vector<T>> exchange(Core& core, const T& mine, const OpOptions& options) {
+  const auto size = static_cast<std::size_t>(core.group().size());
+  std::vector<T> all(size);
+  const std::vector<std::size_t> counts(size, sizeof(T));
+  Collective gather{.kind = CollectiveKind::kAllgather,
+                    .dtype = DType::kUint8,
+                    .in = &mine,
+                    .out = all.data(),
+                    .in_count = sizeof(T),
+                    .out_count = size * sizeof(T),
+                    .send_counts = counts,
+                    .options = options};
+  XOE_TRY(core.run(gather));
+  return all;
+}
+
+constexpr std::uint64_t kNoBlock = ~std::uint64_t{0};
+
+struct SplitRequest {
+  std::int64_t color;
+  std::int64_t key;
+  std::uint64_t block;
+};
+
+}  // namespace
+
+ShmBackend::ShmBackend(std::shared_ptr<World> world, std::chrono::nanoseconds default_timeout)
+    : ShmBackend(std::make_shared<Core>(whole_group(std::move(world)), default_timeout)) {}
+
+ShmBackend::ShmBackend(std::shared_ptr<Core> core) : core_(std::move(core)) {
+  const int rank = core_->group().rank(), size = core_->group().size();
+  topology_ = {.rank = rank, .size = size, .local_rank = rank, .local_size = size, .cross_rank = 0, .cross_size = 1};
+}
+
+ShmBackend::~ShmBackend() { core_->leave(); }
+
+Status ShmBackend::supports(const Collective& collective) const {
+  if (collective.kind == CollectiveKind::kAllreduce || collective.kind == CollectiveKind::kReduceScatter)
+    return reduce::supports(collective.dtype, collective.op);
+  return {};
+}
+
+Result<std::shared_ptr<Handle::Work>> ShmBackend::start(const Collective& collective) {
+  return std::shared_ptr<Handle::Work>(std::make_shared<ShmWork>(core_, core_->start(collective)));
+}
+
+Result<std::unique_ptr<Backend>> ShmBackend::split(int color, int key) {
+  World& world = core_->group().world();
+  world.reclaim();
+  SplitRequest mine{color, key, kNoBlock};
+  if (color >= 0) {
+    if (const auto offset = world.arena()->allocate(sizeof(RankBlock))) mine.block = *offset;
+  }
+  auto exchanged = exchange(*core_, mine, {.name = "split"});
+  if (!exchanged) {
+    if (mine.block != kNoBlock) world.arena()->release(mine.block, sizeof(RankBlock));
+    return failure(std::move(exchanged).error());
+  }
+  if (color < 0) return std::unique_ptr<Backend>();
+  std::vector<int> members;  // parent ranks
+  const auto& requests = *exchanged;
+  for (std::size_t r = 0; r < requests.size(); ++r)
+    if (requests[r].color == color) members.push_back(static_cast<int>(r));
+  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
+    return requests[static_cast<std::size_t>(a)].key < requests[static_cast<std::size_t>(b)].key;
+  });
+  std::vector<int> world_ranks;
+  std::vector<std::size_t> blocks;
+  int rank = 0;
+  for (const int r : members) {
+    if (r == core_->group().rank()) rank = static_cast<int>(blocks.size());
+    world_ranks.push_back(core_->group().world_rank(r));
+    blocks.push_back(requests[static_cast<std::size_t>(r)].block);
+  }
+  if (const auto full = std::find(blocks.begin(), blocks.end(), kNoBlock); full != blocks.end()) {
+    if (mine.block != kNoBlock) world.arena()->release(mine.block, sizeof(RankBlock));
+    return failure(Code::kResourceExhausted, "split: rank {} has no {} left in its shared arena; raise XOE_ARENA_BYTES",
+                   members[static_cast<std::size_t>(full - blocks.begin())], human_bytes(sizeof(RankBlock)));
+  }
+  auto core = std::make_shared<Core>(Group(core_->group().shared_world(), std::move(world_ranks), blocks, rank),
+                                     core_->default_timeout());
+  return std::unique_ptr<Backend>(new ShmBackend(std::move(core)));
+}
+
+Result<SharedBuffer> ShmBackend::shared_buffer(std::size_t bytes) {
+  const auto& arena = core_->group().world().arena();
+  XOE_ASSIGN(const std::size_t offset, arena->allocate(bytes));
+  std::byte* data = arena->mapping()->base() + offset;
+  std::shared_ptr<void> owner(data, [arena, offset, bytes](void*) { arena->release(offset, bytes); });
+  return SharedBuffer(std::move(owner), data, bytes);
+}
+
+Result<std::vector<std::byte*>> ShmBackend::map_peers(const SharedBuffer& mine, const OpOptions& options) {
+  const Group& group = core_->group();
+  const Mapping& arena = *group.member(group.rank()).mapping;
+  if (!arena.contains(mine.data(), mine.bytes()))
+    return failure(Code::kInvalidArgument, "map_peers: the buffer is not a shared_buffer of this communicator's job");
+  struct Place {
+    std::uint64_t offset;
+    std::uint64_t bytes;
+  };
+  XOE_ASSIGN(const auto places,
+             exchange(*core_, Place{static_cast<std::uint64_t>(mine.data() - arena.base()), mine.bytes()}, options));
+  std::vector<std::byte*> addresses;
+  for (int r = 0; r < group.size(); ++r) {
+    const Place& place = places[static_cast<std::size_t>(r)];
+    if (place.bytes != places[0].bytes)
+      return failure(Code::kInvalidArgument, "map_peers: rank 0's buffer has {}, rank {}'s has {}",
+                     human_bytes(places[0].bytes), r, human_bytes(place.bytes));
+    addresses.push_back(group.address(r, place.offset));
+  }
+  return addresses;
+}
+
+}  // namespace xoe::shm

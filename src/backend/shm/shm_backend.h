@@ -1,0 +1,37 @@
+// The engine for the ranks of one host: shared memory, no kernel calls while all are awake.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "backend/backend.h"
+#include "backend/shm/core.h"
+
+namespace xoe::shm {
+
+inline constexpr std::chrono::nanoseconds kDefaultTimeout = std::chrono::minutes(30);
+
+class ShmBackend final : public Backend {
+ public:
+  // A group of all ranks of `world`.
+  explicit ShmBackend(std::shared_ptr<World> world, std::chrono::nanoseconds default_timeout = kDefaultTimeout);
+  ~ShmBackend() override;
+
+  std::string_view name() const noexcept override { return "shm"; }
+  const Topology& topology() const noexcept override { return topology_; }
+  Status supports(const Collective& collective) const override;
+  Status run(const Collective& collective) override { return core_->run(collective); }
+  Result<std::shared_ptr<Handle::Work>> start(const Collective& collective) override;
+  Status progress() override { return core_->progress(); }
+  Result<std::unique_ptr<Backend>> split(int color, int key) override;
+  Result<SharedBuffer> shared_buffer(std::size_t bytes) override;
+  Result<std::vector<std::byte*>> map_peers(const SharedBuffer& mine, const OpOptions& options) override;
+
+ private:
+  explicit ShmBackend(std::shared_ptr<Core> core);
+
+  std::shared_ptr<Core> core_;  // also held by the handles of started operations
+  Topology topology_;
+};
+
+}  // namespace xoe::shm

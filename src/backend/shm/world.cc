@@ -1,0 +1,169 @@
+#include "backend/shm/world.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include "backend/shm/bell.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace xoe::shm {
+namespace {
+
+static_assert(sizeof(ArenaHeader) <= Arena::kPage);
+
+// Creates this rank's arena with its header filled in.
+Result<std::shared_ptr<Arena>> make_arena(int rank, std::size_t bytes) {
+  XOE_ASSIGN(auto arena, Arena::create(bytes, World::kReserved));
+  auto* header = new (arena->mapping()->base()) ArenaHeader{};
+  header->rank = rank;
+  header->pid = ::getpid();
+  header->membarrier = register_membarrier() ? 1 : 0;
+  if (::sched_getaffinity(0, sizeof header->cpus, &header->cpus) != 0) CPU_SET(0, &header->cpus);
+  if (::getrandom(&header->nonce, sizeof header->nonce, 0) != sizeof header->nonce)
+    return failure(Code::kInternal, "no random number for the shared arena: {}", errno_text(errno));
+  header->magic.store(kArenaMagic, std::memory_order_release);
+  return arena;
+}
+
+// What a rank publishes: "pid descriptor nonce".
+std::string advertise(const Arena& arena) {
+  const auto& header = *reinterpret_cast<const ArenaHeader*>(arena.mapping()->base());
+  return fmt::format("{} {} {}", header.pid, arena.fd(), static_cast<std::int64_t>(header.nonce));
+}
+
+Result<Member> open_member(int rank, const std::string& advertised, Fd& process) {
+  const auto fields = split_text(advertised, ' ');
+  std::vector<std::int64_t> numbers;
+  for (const auto& field : fields)
+    if (const auto number = parse_integer(field)) numbers.push_back(*number);
+  if (fields.size() != 3 || numbers.size() != 3)
+    return failure(Code::kInternal, "rank {} published '{}' as its shared arena", rank, advertised);
+  const auto pid = static_cast<pid_t>(numbers[0]);
+  // The pidfd first: if the nonce matches after that, the pidfd is the process that owns the arena.
+  auto opened = bootstrap::PeerWatch::open(pid);
+  if (!opened)
+    return failure(Code::kPeerLost, "rank {} (pid {}) ended while the group was forming ({})", rank, pid,
+                   opened.error().message());
+  process = std::move(*opened);
+  const auto path = fmt::format("/proc/{}/fd/{}", pid, numbers[1]);
+  Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  struct stat info {};
+  if (!fd.valid() || ::fstat(fd.get(), &info) != 0)
+    return failure(Code::kUnavailable,
+                   "cannot map the memory of rank {} (pid {}): {}. The ranks of a host must run as the same user "
+                   "and in the same PID namespace",
+                   rank, pid, errno_text(errno));
+  XOE_ASSIGN(auto mapping, Mapping::map(fd.get(), static_cast<std::size_t>(info.st_size)));
+  Member member{std::move(mapping), pid};
+  if (member.mapping->bytes() < World::kReserved || member.header().magic.load(std::memory_order_acquire) != kArenaMagic ||
+      member.header().nonce != static_cast<std::uint64_t>(numbers[2]))
+    return failure(Code::kUnavailable, "the memory of rank {} (pid {}) is not an Xoe arena of this job", rank, pid);
+  return member;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<World>> World::join(const Topology& topology, bootstrap::Store& store,
+                                           std::chrono::nanoseconds timeout, std::size_t arena_bytes) {
+  const int size = topology.local_size;
+  if (size < 1 || size > kMaxRanks)
+    return failure(Code::kUnsupported, "{} ranks on one host: the shared-memory engine takes 1 to {}", size, kMaxRanks);
+  XOE_ASSIGN(auto arena, make_arena(topology.local_rank, arena_bytes));
+  std::shared_ptr<World> world(new World(topology.local_rank, std::move(arena)));
+  const auto key = [](int rank) { return fmt::format("shm/{}", rank); };
+  if (size > 1) XOE_TRY(store.set(key(world->rank_), advertise(*world->arena_)));
+  const auto deadline = Clock::now() + timeout;
+  std::vector<Fd> processes;
+  for (int rank = 0; rank < size; ++rank) {
+    Fd process;
+    if (rank == world->rank_) {
+      world->members_.push_back({world->arena_->mapping(), ::getpid()});
+    } else {
+      XOE_ASSIGN(const auto advertised, store.get(key(rank), std::max(deadline - Clock::now(), Clock::duration(1))));
+      XOE_ASSIGN(auto member, open_member(rank, advertised, process));
+      world->members_.push_back(std::move(member));
+    }
+    processes.push_back(std::move(process));
+  }
+  world->settle();
+  if (size > 1) XOE_TRY(world->watch(std::move(processes)));
+  return world;
+}
+
+Result<std::vector<std::shared_ptr<World>>> World::threads(int size, std::size_t arena_bytes) {
+  if (size < 1 || size > kMaxRanks)
+    return failure(Code::kInvalidArgument, "{} ranks: expected 1 to {}", size, kMaxRanks);
+  std::vector<std::shared_ptr<World>> worlds;
+  std::vector<Member> members;
+  for (int rank = 0; rank < size; ++rank) {
+    XOE_ASSIGN(auto arena, make_arena(rank, arena_bytes));
+    members.push_back({arena->mapping(), ::getpid()});
+    worlds.push_back(std::shared_ptr<World>(new World(rank, std::move(arena))));
+  }
+  for (const auto& world : worlds) {
+    world->members_ = members;
+    world->settle();
+  }
+  return worlds;
+}
+
+void World::settle() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  asymmetric_fence_ = true;
+  for (const Member& member : members_) {
+    CPU_OR(&cpus, &cpus, &member.header().cpus);
+    asymmetric_fence_ = asymmetric_fence_ && member.header().membarrier != 0;
+  }
+  oversubscribed_ = size() > CPU_COUNT(&cpus);
+}
+
+Status World::watch(std::vector<Fd> processes) {
+  XOE_ASSIGN(watch_, bootstrap::PeerWatch::start(std::move(processes), [this](int rank) { on_end(rank); }));
+  return {};
+}
+
+void World::on_end(int rank) {
+  ended_[static_cast<std::size_t>(rank)].store(true, std::memory_order_release);
+  ended_count_.fetch_add(1, std::memory_order_release);
+  const std::lock_guard lock(listeners_mutex_);
+  for (Bell* bell : listeners_) ring(*bell);
+}
+
+void World::retire(std::size_t block_offset, int size) {
+  if (block_offset == kFirstBlock) return;
+  {
+    const std::lock_guard lock(retired_mutex_);
+    retired_.push_back({block_offset, size});
+  }
+  reclaim();
+}
+
+void World::reclaim() {
+  const std::lock_guard lock(retired_mutex_);
+  std::erase_if(retired_, [this](const Retired& retired) {
+    const auto& block = *reinterpret_cast<const RankBlock*>(arena_->mapping()->base() + retired.offset);
+    if (std::popcount(block.left.load(std::memory_order_acquire)) != retired.size) return false;
+    arena_->release(retired.offset, sizeof(RankBlock));
+    return true;
+  });
+}
+
+void World::add_listener(Bell* bell) {
+  const std::lock_guard lock(listeners_mutex_);
+  listeners_.push_back(bell);
+}
+
+void World::remove_listener(Bell* bell) {
+  const std::lock_guard lock(listeners_mutex_);
+  std::erase(listeners_, bell);
+}
+
+}  // namespace xoe::shm

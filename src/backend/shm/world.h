@@ -1,0 +1,87 @@
+// The ranks of a job on this host, as they share memory: each one's arena mapped here, and who of them is alive.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backend/shm/arena.h"
+#include "backend/shm/layout.h"
+#include "bootstrap/launch_env.h"
+#include "bootstrap/peer_watch.h"
+#include "bootstrap/store.h"
+#include "xoe/status.h"
+
+namespace xoe::shm {
+
+struct Member {
+  std::shared_ptr<Mapping> mapping;
+  pid_t pid = 0;
+
+  ArenaHeader& header() const noexcept { return *reinterpret_cast<ArenaHeader*>(mapping->base()); }
+  RankBlock& block_at(std::size_t offset) const noexcept {
+    return *reinterpret_cast<RankBlock*>(mapping->base() + offset);
+  }
+};
+
+class World {
+ public:
+  // Where the first group's RankBlock lies in every arena; the allocator begins behind it.
+  static constexpr std::size_t kFirstBlock = Arena::kPage;
+  static constexpr std::size_t kReserved = kFirstBlock + sizeof(RankBlock);
+
+  // Publishes this rank's arena in `store` and maps those of all others.
+  static Result<std::shared_ptr<World>> join(const Topology& topology, bootstrap::Store& store,
+                                             std::chrono::nanoseconds timeout, std::size_t arena_bytes);
+  // `size` ranks that are threads of this process: one World for each.
+  static Result<std::vector<std::shared_ptr<World>>> threads(int size, std::size_t arena_bytes);
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return static_cast<int>(members_.size()); }
+  const Member& member(int rank) const noexcept { return members_[static_cast<std::size_t>(rank)]; }
+  const std::shared_ptr<Arena>& arena() const noexcept { return arena_; }
+
+  bool asymmetric_fence() const noexcept { return asymmetric_fence_; }
+  // More ranks than cores that they may use: then nobody spins.
+  bool oversubscribed() const noexcept { return oversubscribed_; }
+
+  // Anybody whose process has ended? One load, for the hot path.
+  bool any_ended() const noexcept { return ended_count_.load(std::memory_order_acquire) != 0; }
+  bool ended(int rank) const noexcept { return ended_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire); }
+
+  // Takes back a block of this rank's arena once all `size` ranks have left it; the first group's stays.
+  void retire(std::size_t block_offset, int size);
+  // Frees the retired blocks that nobody uses any more.
+  void reclaim();
+
+  // `bell` rings whenever a process ends, until it is removed.
+  void add_listener(Bell* bell);
+  void remove_listener(Bell* bell);
+
+ private:
+  World(int rank, std::shared_ptr<Arena> arena) : rank_(rank), arena_(std::move(arena)), ended_(kMaxRanks) {}
+  void settle();  // computes what depends on all members
+  Status watch(std::vector<Fd> processes);
+  void on_end(int rank);
+
+  int rank_;
+  std::shared_ptr<Arena> arena_;
+  std::vector<Member> members_;
+  bool asymmetric_fence_ = false;
+  bool oversubscribed_ = false;
+  std::vector<std::atomic<bool>> ended_;
+  std::atomic<int> ended_count_{0};
+  struct Retired {
+    std::size_t offset;
+    int size;
+  };
+  std::mutex retired_mutex_;
+  std::vector<Retired> retired_;
+  std::mutex listeners_mutex_;
+  std::vector<Bell*> listeners_;
+  std::unique_ptr<bootstrap::PeerWatch> watch_;  // last: its thread uses what is above
+};
+
+}  // namespace xoe::shm

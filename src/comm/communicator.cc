@@ -1,0 +1,149 @@
+#include "xoe/communicator.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "backend/backend.h"
+#include "comm/check.h"
+#include "base/error.h"
+
+namespace xoe {
+namespace {
+
+std::vector<std::size_t> equal_counts(std::size_t count, int size) {
+  return std::vector<std::size_t>(static_cast<std::size_t>(size), count);
+}
+
+}  // namespace
+
+Communicator::Communicator(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+Communicator::~Communicator() = default;
+
+int Communicator::rank() const noexcept { return topology().rank; }
+int Communicator::size() const noexcept { return topology().size; }
+int Communicator::local_rank() const noexcept { return topology().local_rank; }
+int Communicator::local_size() const noexcept { return topology().local_size; }
+int Communicator::cross_rank() const noexcept { return topology().cross_rank; }
+int Communicator::cross_size() const noexcept { return topology().cross_size; }
+const Topology& Communicator::topology() const noexcept { return backend_->topology(); }
+std::string_view Communicator::backend_name() const noexcept { return backend_->name(); }
+
+Status Communicator::run(const Collective& collective) {
+  XOE_TRY(check_collective(collective, topology()));
+  XOE_TRY(backend_->supports(collective));
+  return backend_->run(collective);
+}
+
+Result<Handle> Communicator::start(const Collective& collective) {
+  XOE_TRY(check_collective(collective, topology()));
+  XOE_TRY(backend_->supports(collective));
+  XOE_ASSIGN(auto work, backend_->start(collective));
+  return Handle(std::move(work));
+}
+
+Status Communicator::allreduce(ConstTensor in, Tensor out, ReduceOp op, OpOptions options) {
+  XOE_TRY(check_pair("allreduce", in, out));
+  return run(describe_allreduce(in, out, op, options));
+}
+
+Status Communicator::allreduce(Tensor inout, ReduceOp op, OpOptions options) {
+  return run(describe_allreduce(inout, inout, op, options));
+}
+
+Result<Handle> Communicator::start_allreduce(ConstTensor in, Tensor out, ReduceOp op, OpOptions options) {
+  XOE_TRY(check_pair("allreduce", in, out));
+  return start(describe_allreduce(in, out, op, options));
+}
+
+Status Communicator::broadcast(Tensor data, int root, OpOptions options) {
+  return run(describe_broadcast(data, root, options));
+}
+
+Result<Handle> Communicator::start_broadcast(Tensor data, int root, OpOptions options) {
+  return start(describe_broadcast(data, root, options));
+}
+
+Status Communicator::allgather(ConstTensor in, Tensor out, std::span<const std::size_t> counts, OpOptions options) {
+  XOE_TRY(check_pair("allgather", in, out));
+  return run(describe_allgather(in, out, counts, options));
+}
+
+Status Communicator::allgather(ConstTensor in, Tensor out, OpOptions options) {
+  const auto counts = equal_counts(in.count, size());
+  return allgather(in, out, counts, options);
+}
+
+Result<Handle> Communicator::start_allgather(ConstTensor in, Tensor out, std::span<const std::size_t> counts,
+                                             OpOptions options) {
+  XOE_TRY(check_pair("allgather", in, out));
+  return start(describe_allgather(in, out, counts, options));
+}
+
+Result<Gathered> Communicator::allgather(ConstTensor in, OpOptions options) {
+  Gathered gathered;
+  gathered.counts.resize(static_cast<std::size_t>(size()));
+  const std::uint64_t mine = in.count;
+  std::vector<std::uint64_t> counts(gathered.counts.size());
+  const auto as_int64 = [](std::uint64_t* data, std::size_t n) { return Tensor(data, n, DType::kInt64); };
+  XOE_TRY(allgather(ConstTensor(&mine, 1, DType::kInt64), as_int64(counts.data(), counts.size()), options));
+  std::copy(counts.begin(), counts.end(), gathered.counts.begin());
+  XOE_ASSIGN(const std::size_t total, sum_counts("allgather", gathered.counts));
+  gathered.data.resize(total * dtype_size(in.dtype));
+  XOE_TRY(allgather(in, Tensor(gathered.data.data(), total, in.dtype), gathered.counts, options));
+  return gathered;
+}
+
+Status Communicator::reduce_scatter(ConstTensor in, Tensor out, std::span<const std::size_t> counts, ReduceOp op,
+                                    OpOptions options) {
+  XOE_TRY(check_pair("reduce_scatter", in, out));
+  return run(describe_reduce_scatter(in, out, counts, op, options));
+}
+
+Result<Handle> Communicator::start_reduce_scatter(ConstTensor in, Tensor out, std::span<const std::size_t> counts,
+                                                  ReduceOp op, OpOptions options) {
+  XOE_TRY(check_pair("reduce_scatter", in, out));
+  return start(describe_reduce_scatter(in, out, counts, op, options));
+}
+
+Status Communicator::alltoall(ConstTensor in, std::span<const std::size_t> send_counts, Tensor out,
+                              std::span<const std::size_t> recv_counts, OpOptions options) {
+  XOE_TRY(check_pair("alltoall", in, out));
+  return run(describe_alltoall(in, send_counts, out, recv_counts, options));
+}
+
+Result<Handle> Communicator::start_alltoall(ConstTensor in, std::span<const std::size_t> send_counts, Tensor out,
+                                            std::span<const std::size_t> recv_counts, OpOptions options) {
+  XOE_TRY(check_pair("alltoall", in, out));
+  return start(describe_alltoall(in, send_counts, out, recv_counts, options));
+}
+
+Result<std::vector<std::size_t>> Communicator::alltoall_counts(std::span<const std::size_t> send_counts,
+                                                               OpOptions options) {
+  std::vector<std::size_t> received(static_cast<std::size_t>(size()));
+  const auto ones = equal_counts(1, size());
+  XOE_TRY(alltoall(ConstTensor(send_counts.data(), send_counts.size(), DType::kInt64), ones,
+                   Tensor(received.data(), received.size(), DType::kInt64), ones, options));
+  return received;
+}
+
+Status Communicator::barrier(OpOptions options) { return run({.kind = CollectiveKind::kBarrier, .options = options}); }
+
+Status Communicator::progress() { return backend_->progress(); }
+
+Result<std::optional<Communicator>> Communicator::split(int color, int key) {
+  XOE_ASSIGN(auto backend, backend_->split(color, key));
+  if (!backend) return std::optional<Communicator>();
+  return std::optional<Communicator>(Communicator(std::move(backend)));
+}
+
+Result<SharedBuffer> Communicator::shared_buffer(std::size_t bytes) { return backend_->shared_buffer(bytes); }
+
+Result<std::vector<std::byte*>> Communicator::map_peers(const SharedBuffer& mine, OpOptions options) {
+  return backend_->map_peers(mine, options);
+}
+
+}  // namespace xoe
