@@ -12,10 +12,10 @@ namespace xoe::reduce {
 // Ok, or `unsupported` for pairs without meaning (average of bool).
 Status supports(DType dtype, ReduceOp op);
 
-// outs[k][i] = op(ins[0][i], ins[1][i], ...) for i < count and every k, combined in the order of `ins`; kAverage divides by
-// ins.size(). float16 and bfloat16 are combined in float32 and rounded once (to nearest even). The bits at an index
-// depend only on the inputs at that index: not on count, alignment or the place within a block.
-// REQUIRES: 1 <= ins.size(); 1 <= outs.size(); each out is identical to one of the ins or overlaps none; supports(dtype, op).
+// outs[k][i] = op(ins[0][i], ins[1][i], ...) for i < count and every k, combined in the order of `ins`; kAverage
+// divides by ins.size(). float16 and bfloat16 are combined in float32 and rounded once (to nearest even). The bits at
+// an index depend only on the inputs at that index: not on count, alignment or the place within a block. REQUIRES: 1 <=
+// ins.size(); 1 <= outs.size(); each out is identical to one of the ins or overlaps none; supports(dtype, op).
 void reduce_into(std::span<void* const> outs, std::span<const void* const> ins, std::size_t count, DType dtype,
                  ReduceOp op) noexcept;
 

@@ -1,0 +1,174 @@
+// Integers and bool: plain loops that the compiler vectorises for each instruction set, over blocks in the L1 cache.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "reduce/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "reduce/integer_kernels.cc"
+#include "hwy/foreach_target.h"  // before highway.h: compiles this file once per instruction set
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace xoe::reduce::HWY_NAMESPACE {
+
+inline constexpr std::size_t kBlockBytes = 4096;
+
+// Elements need not be aligned.
+template <class T>
+HWY_INLINE T load(const void* data, std::size_t i) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(data) + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <class T>
+HWY_INLINE void store(void* data, std::size_t i, T value) {
+  std::memcpy(static_cast<char*>(data) + i * sizeof(T), &value, sizeof(T));
+}
+
+// Wraps modulo 2^64, which holds each narrower wrap; unsigned, for signed overflow is undefined.
+template <class T>
+using Wrapping = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+struct IntegerSum {
+  template <class T>
+  static HWY_INLINE T combine(T a, T b) {
+    return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+  }
+};
+
+struct IntegerProduct {
+  template <class T>
+  static HWY_INLINE T combine(T a, T b) {
+    return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+  }
+};
+
+struct IntegerMin {
+  template <class T>
+  static HWY_INLINE T combine(T a, T b) {
+    return a < b ? a : b;
+  }
+};
+
+struct IntegerMax {
+  template <class T>
+  static HWY_INLINE T combine(T a, T b) {
+    return a > b ? a : b;
+  }
+};
+
+struct AnyTrue {
+  template <class T>
+  static HWY_INLINE T combine(T a, T b) {
+    return static_cast<T>((a | b) != 0);
+  }
+};
+
+struct AllTrue {
+  template <class T>
+  static HWY_INLINE T combine(T a, T b) {
+    return static_cast<T>((a != 0) & (b != 0));
+  }
+};
+
+// out may be a or b: GCC's ivdep only says that iterations do not depend on each other.
+template <class T, class Op>
+void combine_two(const void* a, const void* b, void* out, std::size_t n) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < n; ++i) store<T>(out, i, Op::template combine<T>(load<T>(a, i), load<T>(b, i)));
+}
+
+const void* element(const void* data, std::size_t i, std::size_t size) {
+  return static_cast<const char*>(data) + i * size;
+}
+
+void* element(void* data, std::size_t i, std::size_t size) { return static_cast<char*>(data) + i * size; }
+
+template <class T, class Op>
+void fold(Outs outs, Ins ins, std::size_t count) {
+  constexpr std::size_t kBlock = kBlockBytes / sizeof(T);
+  alignas(64) T acc[kBlock];
+  for (std::size_t at = 0; at < count; at += kBlock) {
+    const std::size_t n = std::min(kBlock, count - at);
+    // A single input meets itself: or, and, min and max of (x, x) are x, and normalise a bool.
+    const void* second = ins.size() > 1 ? ins[1] : ins[0];
+    if (ins.size() == 1 && !std::is_same_v<Op, AnyTrue> && !std::is_same_v<Op, AllTrue>) {
+      std::memcpy(acc, element(ins[0], at, sizeof(T)), n * sizeof(T));
+    } else if (ins.size() <= 2 && outs.size() == 1) {
+      combine_two<T, Op>(element(ins[0], at, sizeof(T)), element(second, at, sizeof(T)),
+                         element(outs[0], at, sizeof(T)), n);
+      continue;
+    } else {
+      combine_two<T, Op>(element(ins[0], at, sizeof(T)), element(second, at, sizeof(T)), acc, n);
+    }
+    for (std::size_t k = 2; k < ins.size(); ++k) combine_two<T, Op>(acc, element(ins[k], at, sizeof(T)), acc, n);
+    for (void* out : outs) std::memcpy(element(out, at, sizeof(T)), acc, n * sizeof(T));
+  }
+}
+
+// The sum in 64 bits, where up to 2^32 values of at most 32 bits cannot overflow (64-bit sums wrap), then a division
+// that truncates toward zero.
+template <class T>
+void average(Outs outs, Ins ins, std::size_t count) {
+  constexpr std::size_t kBlock = kBlockBytes / sizeof(std::int64_t);
+  alignas(64) std::uint64_t sum[kBlock];
+  const auto divisor = static_cast<std::int64_t>(ins.size());
+  for (std::size_t at = 0; at < count; at += kBlock) {
+    const std::size_t n = std::min(kBlock, count - at);
+    std::fill_n(sum, n, std::uint64_t{0});
+    for (const void* in : ins) {
+      const void* from = element(in, at, sizeof(T));
+      for (std::size_t i = 0; i < n; ++i) sum[i] += static_cast<std::uint64_t>(std::int64_t{load<T>(from, i)});
+    }
+    T* const result = reinterpret_cast<T*>(sum);  // T is no wider: result[i] overwrites only sums already used
+    for (std::size_t i = 0; i < n; ++i)
+      store<T>(result, i, static_cast<T>(static_cast<std::int64_t>(sum[i]) / divisor));
+    for (void* out : outs) std::memcpy(element(out, at, sizeof(T)), result, n * sizeof(T));
+  }
+}
+
+template <class T>
+void integer(Outs outs, Ins ins, std::size_t count, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum: return fold<T, IntegerSum>(outs, ins, count);
+    case ReduceOp::kAverage: return average<T>(outs, ins, count);
+    case ReduceOp::kMin: return fold<T, IntegerMin>(outs, ins, count);
+    case ReduceOp::kMax: return fold<T, IntegerMax>(outs, ins, count);
+    case ReduceOp::kProduct: return fold<T, IntegerProduct>(outs, ins, count);
+  }
+}
+
+void boolean(Outs outs, Ins ins, std::size_t count, ReduceOp op) {
+  if (op == ReduceOp::kSum || op == ReduceOp::kMax) return fold<std::uint8_t, AnyTrue>(outs, ins, count);
+  fold<std::uint8_t, AllTrue>(outs, ins, count);
+}
+
+void integers(Outs outs, Ins ins, std::size_t count, DType dtype, ReduceOp op) {
+  switch (dtype) {
+    case DType::kUint8: return integer<std::uint8_t>(outs, ins, count, op);
+    case DType::kInt8: return integer<std::int8_t>(outs, ins, count, op);
+    case DType::kInt16: return integer<std::int16_t>(outs, ins, count, op);
+    case DType::kInt32: return integer<std::int32_t>(outs, ins, count, op);
+    case DType::kInt64: return integer<std::int64_t>(outs, ins, count, op);
+    default: return boolean(outs, ins, count, op);
+  }
+}
+
+}  // namespace xoe::reduce::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace xoe::reduce {
+
+HWY_EXPORT(integers);
+
+void reduce_integers(Outs outs, Ins ins, std::size_t count, DType dtype, ReduceOp op) noexcept {
+  HWY_DYNAMIC_DISPATCH(integers)(outs, ins, count, dtype, op);
+}
+
+}  // namespace xoe::reduce
+#endif

@@ -1,0 +1,21 @@
+// The kernels behind reduce.h, one entry per family of types; each picks the best instruction set at its call.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "xoe/tensor.h"
+
+namespace xoe::reduce {
+
+using Outs = std::span<void* const>;
+using Ins = std::span<const void* const>;
+
+// float32 and float64.
+void reduce_floats(Outs outs, Ins ins, std::size_t count, DType dtype, ReduceOp op) noexcept;
+// float16 and bfloat16.
+void reduce_halves(Outs outs, Ins ins, std::size_t count, DType dtype, ReduceOp op) noexcept;
+// All integer types and bool.
+void reduce_integers(Outs outs, Ins ins, std::size_t count, DType dtype, ReduceOp op) noexcept;
+
+}  // namespace xoe::reduce

@@ -1,0 +1,119 @@
+// How elements become vectors of their accumulator type and come back: one struct per element type and width, all with
+//   Elem, Acc       what memory holds, and what is computed with
+//   Pack            the accumulators of lanes() consecutive elements
+//   load, store     between elements and a Pack;  load_acc, store_acc: between accumulators in memory and a Pack
+//   combine, finish apply an operation lane by lane
+// Included once per instruction set by foreach_target.
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "hwy/highway.h"
+#include "reduce/half_bits-inl.h"
+
+#if defined(XOE_REDUCE_PACKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef XOE_REDUCE_PACKS_INL_H_
+#undef XOE_REDUCE_PACKS_INL_H_
+#else
+#define XOE_REDUCE_PACKS_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace xoe::reduce::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Which payload survives when two NaN are added depends on the order of operands that the compiler picks for each loop.
+// So arithmetic gives one NaN: positive, quiet, no payload.
+template <class Op, class D, class V>
+HWY_INLINE V one_nan(D d, V v) {
+  if constexpr (!Op::kArithmetic) return v;
+  const auto nan = hn::Set(d, std::numeric_limits<hn::TFromD<D>>::quiet_NaN());
+  return hn::IfThenElse(hn::IsNaN(v), nan, v);
+}
+
+// float32 and float64: the accumulator is the element. D is a Highway tag.
+template <class D>
+struct FloatPack {
+  using Elem = hn::TFromD<D>;
+  using Acc = Elem;
+  using Pack = hn::Vec<D>;
+  static HWY_INLINE std::size_t lanes() { return hn::Lanes(D()); }
+  static HWY_INLINE Pack load(const Elem* p) { return hn::LoadU(D(), p); }
+  static HWY_INLINE void store(Pack v, Elem* p) { hn::StoreU(v, D(), p); }
+  static HWY_INLINE Pack load_acc(const Acc* p) { return load(p); }
+  static HWY_INLINE void store_acc(Pack v, Acc* p) { store(v, p); }
+  template <class Op>
+  static HWY_INLINE Pack combine(Pack a, Pack b) {
+    return Op::combine(D(), a, b);
+  }
+  template <class Op>
+  static HWY_INLINE Pack finish(Pack a, Acc divisor) {
+    return one_nan<Op>(D(), Op::finish(D(), a, divisor));
+  }
+};
+
+// float16 and bfloat16 by conversion of consecutive lanes. D is a float tag.
+template <class D, class Half>
+struct HalfPack {
+  using Elem = std::uint16_t;
+  using Acc = float;
+  using Pack = hn::Vec<D>;
+  static HWY_INLINE std::size_t lanes() { return hn::Lanes(D()); }
+  static HWY_INLINE Pack load(const Elem* p) { return Half::widen(D(), hn::LoadU(hn::Rebind<Elem, D>(), p)); }
+  static HWY_INLINE void store(Pack v, Elem* p) { hn::StoreU(Half::narrow(D(), v), hn::Rebind<Elem, D>(), p); }
+  static HWY_INLINE Pack load_acc(const Acc* p) { return hn::LoadU(D(), p); }
+  static HWY_INLINE void store_acc(Pack v, Acc* p) { hn::StoreU(v, D(), p); }
+  template <class Op>
+  static HWY_INLINE Pack combine(Pack a, Pack b) {
+    return Op::combine(D(), a, b);
+  }
+  template <class Op>
+  static HWY_INLINE Pack finish(Pack a, Acc divisor) {
+    if constexpr (Half::kOneNan) return Op::finish(D(), a, divisor);
+    return one_nan<Op>(D(), Op::finish(D(), a, divisor));
+  }
+};
+
+// bfloat16 without shuffles: even and odd elements in a vector each.
+#if HWY_TARGET != HWY_SCALAR
+struct Bfloat16Pairs {
+  using Elem = std::uint16_t;
+  using Acc = float;
+  using Df = hn::ScalableTag<float>;
+  using Du = hn::ScalableTag<std::uint32_t>;
+  using Dh = hn::ScalableTag<std::uint16_t>;
+  struct Pack {
+    hn::Vec<Df> even, odd;
+  };
+  static HWY_INLINE std::size_t lanes() { return hn::Lanes(Dh()); }
+  static HWY_INLINE Pack load(const Elem* p) {
+    const auto pairs = hn::BitCast(Du(), hn::LoadU(Dh(), p));
+    return {hn::BitCast(Df(), hn::ShiftLeft<16>(pairs)), hn::BitCast(Df(), hn::And(pairs, hn::Set(Du(), 0xFFFF0000u)))};
+  }
+  static HWY_INLINE void store(const Pack& v, Elem* p) {
+    const auto even = hn::ShiftRight<16>(Bfloat16::rounded_bits(Df(), v.even));
+    const auto odd = hn::And(Bfloat16::rounded_bits(Df(), v.odd), hn::Set(Du(), 0xFFFF0000u));
+    hn::StoreU(hn::BitCast(Dh(), hn::Or(even, odd)), Dh(), p);
+  }
+  static HWY_INLINE Pack load_acc(const Acc* p) { return {hn::LoadU(Df(), p), hn::LoadU(Df(), p + hn::Lanes(Df()))}; }
+  static HWY_INLINE void store_acc(const Pack& v, Acc* p) {
+    hn::StoreU(v.even, Df(), p);
+    hn::StoreU(v.odd, Df(), p + hn::Lanes(Df()));
+  }
+  template <class Op>
+  static HWY_INLINE Pack combine(const Pack& a, const Pack& b) {
+    return {Op::combine(Df(), a.even, b.even), Op::combine(Df(), a.odd, b.odd)};
+  }
+  template <class Op>
+  static HWY_INLINE Pack finish(const Pack& a, Acc divisor) {
+    return {Op::finish(Df(), a.even, divisor), Op::finish(Df(), a.odd, divisor)};
+  }
+};
+#else
+using Bfloat16Pairs = HalfPack<hn::ScalableTag<float>, Bfloat16>;
+#endif
+
+}  // namespace xoe::reduce::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,231 @@
+// The loops over memory that all floating-point types share. Included once per instruction set by foreach_target.
+//
+// Up to four inputs are combined in registers on one way through memory. More go block by block: four inputs at a time
+// into accumulators that stay in the L1 cache, then out. Either way each input is read once and each output written
+// once, and an element sees the same operations in the same order wherever it lies.
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "hwy/highway.h"
+#include "reduce/kernels.h"
+#include "reduce/packs-inl.h"
+
+#if defined(XOE_REDUCE_PASSES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef XOE_REDUCE_PASSES_INL_H_
+#undef XOE_REDUCE_PASSES_INL_H_
+#else
+#define XOE_REDUCE_PASSES_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace xoe::reduce::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+struct SumOp {
+  static constexpr bool kArithmetic = true;
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V a, V b) {
+    return hn::Add(a, b);
+  }
+  template <class D, class V, class T>
+  static HWY_INLINE V finish(D, V a, T) {
+    return a;
+  }
+};
+
+// sum / n, correctly rounded.
+struct AverageOp : SumOp {
+  template <class D, class V, class T>
+  static HWY_INLINE V finish(D d, V a, T divisor) {
+    return hn::Div(a, hn::Set(d, divisor));
+  }
+};
+
+// The same bits as AverageOp, faster, where n is a power of two: its reciprocal is exact.
+struct AverageByReciprocalOp : SumOp {
+  template <class D, class V, class T>
+  static HWY_INLINE V finish(D d, V a, T reciprocal) {
+    return hn::Mul(a, hn::Set(d, reciprocal));
+  }
+};
+
+// Minimum and maximum: the first NaN wins; of equal values (-0 and +0) the later. Spelled out with comparisons because
+// the instructions of different processors disagree on both.
+struct MinOp : SumOp {
+  static constexpr bool kArithmetic = false;
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+  }
+};
+
+struct MaxOp : SumOp {
+  static constexpr bool kArithmetic = false;
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+  }
+};
+
+struct ProductOp : SumOp {
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V a, V b) {
+    return hn::Mul(a, b);
+  }
+};
+
+inline constexpr std::size_t kMaxDirectIns = 4;
+
+// What one way through memory reads and writes.
+template <class Elem, class Acc>
+struct Streams {
+  const Elem* in[kMaxDirectIns] = {};
+  Elem* out[2] = {};
+  Acc* acc = nullptr;
+  Acc divisor = Acc{1};  // what Op::finish takes
+};
+
+// acc (if kFromAcc), in[0] ... in[kIns-1] combined -> out[0] ... out[kOuts-1], or acc where kOuts is 0.
+template <class Op, int kIns, int kOuts, bool kFromAcc>
+struct Pass {
+  template <class P, int kUnroll, class S>
+  static HWY_INLINE std::size_t steps(const S& streams, std::size_t i, std::size_t count) {
+    const S s = streams;  // locals: stores through `out` cannot change them
+    const std::size_t step = P::lanes();
+    for (; i + kUnroll * step <= count; i += kUnroll * step) {
+      typename P::Pack value[kUnroll];
+      for (int u = 0; u < kUnroll; ++u) {
+        const std::size_t at = i + static_cast<std::size_t>(u) * step;
+        if constexpr (kFromAcc) {
+          value[u] = P::load_acc(s.acc + at);
+        } else {
+          value[u] = P::load(s.in[0] + at);
+        }
+        for (int k = kFromAcc ? 0 : 1; k < kIns; ++k) {
+          value[u] = P::template combine<Op>(value[u], P::load(s.in[k] + at));
+        }
+        if constexpr (kOuts > 0) value[u] = P::template finish<Op>(value[u], s.divisor);
+      }
+      for (int u = 0; u < kUnroll; ++u) {
+        const std::size_t at = i + static_cast<std::size_t>(u) * step;
+        if constexpr (kOuts == 0) P::store_acc(value[u], s.acc + at);
+        for (int k = 0; k < kOuts; ++k) P::store(value[u], s.out[k] + at);
+      }
+    }
+    return i;
+  }
+
+  // `Type` names the packs of an element type: Wide for the body, Four and One for the rest.
+  template <class Type, class S>
+  static void run(const S& streams, std::size_t count) {
+    std::size_t i = 0;
+    if (count >= Type::Four::lanes()) {
+      i = steps<typename Type::Wide, 4>(streams, i, count);
+      i = steps<typename Type::Wide, 1>(streams, i, count);
+      i = steps<typename Type::Four, 1>(streams, i, count);
+    }
+    steps<typename Type::One, 1>(streams, i, count);
+  }
+};
+
+template <class Type, class Op>
+class Reduction {
+ public:
+  using Elem = typename Type::One::Elem;
+  using Acc = typename Type::One::Acc;
+  using S = Streams<Elem, Acc>;
+
+  Reduction(Outs outs, Ins ins, Acc divisor) : outs_(outs), ins_(ins), divisor_(divisor) {}
+
+  void run(std::size_t count) const {
+    if (ins_.size() <= kMaxDirectIns && outs_.size() == 1) return direct(0, count);
+    if (ins_.size() == 2 && outs_.size() == 2) {
+      const S s{{in(0), in(1)}, {out(0), out(1)}, nullptr, divisor_};
+      return Pass<Op, 2, 2, false>::template run<Type>(s, count);
+    }
+    for (std::size_t at = 0; at < count; at += kBlock) {
+      const std::size_t n = std::min(kBlock, count - at);
+      if (ins_.size() <= kMaxDirectIns) {
+        direct(at, n);
+      } else {
+        through_accumulators(at, n);
+      }
+      for (std::size_t k = 1; k < outs_.size(); ++k) copy(out(0) + at, out(k) + at, n);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 2048;
+
+  const Elem* in(std::size_t k) const { return static_cast<const Elem*>(ins_[k]); }
+  Elem* out(std::size_t k) const { return static_cast<Elem*>(outs_[k]); }
+
+  // Elements [at, at + n) of one to four inputs into the first output.
+  void direct(std::size_t at, std::size_t n) const {
+    S s{{}, {out(0) + at}, nullptr, divisor_};
+    for (std::size_t k = 0; k < ins_.size(); ++k) s.in[k] = in(k) + at;
+    switch (ins_.size()) {
+      case 1: return Pass<Op, 1, 1, false>::template run<Type>(s, n);
+      case 2: return Pass<Op, 2, 1, false>::template run<Type>(s, n);
+      case 3: return Pass<Op, 3, 1, false>::template run<Type>(s, n);
+      default: return Pass<Op, 4, 1, false>::template run<Type>(s, n);
+    }
+  }
+
+  // The same for more inputs.
+  void through_accumulators(std::size_t at, std::size_t n) const {
+    alignas(64) Acc acc[kBlock];
+    S s{{in(0) + at, in(1) + at, in(2) + at, in(3) + at}, {out(0) + at}, acc, divisor_};
+    Pass<Op, 4, 0, false>::template run<Type>(s, n);
+    std::size_t k = 4;
+    for (; ins_.size() - k >= 4; k += 4) {
+      for (std::size_t j = 0; j < 4; ++j) s.in[j] = in(k + j) + at;
+      Pass<Op, 4, 0, true>::template run<Type>(s, n);
+    }
+    for (; k < ins_.size(); ++k) {
+      s.in[0] = in(k) + at;
+      Pass<Op, 1, 0, true>::template run<Type>(s, n);
+    }
+    Pass<Op, 0, 1, true>::template run<Type>(s, n);
+  }
+
+  static void copy(const Elem* from, Elem* to, std::size_t n) {
+    using Bytes = hn::ScalableTag<std::uint8_t>;
+    const Bytes d;
+    const auto* source = reinterpret_cast<const std::uint8_t*>(from);
+    auto* target = reinterpret_cast<std::uint8_t*>(to);
+    const std::size_t bytes = n * sizeof(Elem);
+    const std::size_t step = hn::Lanes(d);
+    std::size_t i = 0;
+    for (; i + step <= bytes; i += step) hn::StoreU(hn::LoadU(d, source + i), d, target + i);
+    for (; i < bytes; ++i) target[i] = source[i];
+  }
+
+  Outs outs_;
+  Ins ins_;
+  Acc divisor_;
+};
+
+template <class Type>
+void reduce(Outs outs, Ins ins, std::size_t count, ReduceOp op) {
+  using Acc = typename Type::One::Acc;
+  const auto n = static_cast<Acc>(ins.size());
+  switch (op) {
+    case ReduceOp::kSum: return Reduction<Type, SumOp>(outs, ins, n).run(count);
+    case ReduceOp::kAverage:
+      if (std::has_single_bit(ins.size())) {
+        return Reduction<Type, AverageByReciprocalOp>(outs, ins, Acc{1} / n).run(count);
+      }
+      return Reduction<Type, AverageOp>(outs, ins, n).run(count);
+    case ReduceOp::kMin: return Reduction<Type, MinOp>(outs, ins, n).run(count);
+    case ReduceOp::kMax: return Reduction<Type, MaxOp>(outs, ins, n).run(count);
+    case ReduceOp::kProduct: return Reduction<Type, ProductOp>(outs, ins, n).run(count);
+  }
+}
+
+}  // namespace xoe::reduce::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

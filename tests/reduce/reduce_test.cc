@@ -1,0 +1,194 @@
+// reduce_into() for floating-point types.
+#include "reduce/reduce.h"
+
+#include <gtest/gtest.h>
+
+#include "reduce/reference.h"
+
+namespace xoe {
+namespace {
+
+using reference::Bfloat16;
+using reference::Float16;
+using reference::Float32;
+using reference::Float64;
+
+template <class F>
+class FloatReduce : public testing::Test {};
+using Floats = testing::Types<Float16, Bfloat16, Float32, Float64>;
+TYPED_TEST_SUITE(FloatReduce, Floats);
+
+constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
+
+template <class Acc>
+Acc combine(Acc a, Acc b, ReduceOp op) {
+  if (op == ReduceOp::kSum || op == ReduceOp::kAverage) return a + b;
+  if (op == ReduceOp::kProduct) return a * b;
+  if (std::isnan(a)) return a;
+  if (op == ReduceOp::kMin) return a < b ? a : b;
+  return a > b ? a : b;
+}
+
+template <class F>
+F expected_at(const std::vector<std::vector<F>>& ins, std::size_t i, ReduceOp op) {
+  auto acc = F::widen(ins[0][i]);
+  for (std::size_t k = 1; k < ins.size(); ++k) acc = combine(acc, F::widen(ins[k][i]), op);
+  if (op == ReduceOp::kAverage) acc /= static_cast<decltype(acc)>(ins.size());
+  return F::narrow(acc);
+}
+
+template <class F>
+std::vector<std::vector<F>> inputs(std::size_t n, std::size_t count) {
+  std::vector<std::vector<F>> result;
+  for (std::size_t k = 0; k < n; ++k)
+    result.push_back(reference::numbers<F>(count, static_cast<unsigned>(k * 977 + count)));
+  return result;
+}
+
+// How the outs lie: apart from the ins; the first ins themselves; some of each.
+enum class Place { kApart, kIns, kMixed };
+
+template <class F>
+void check(std::size_t n_ins, std::size_t n_outs, std::size_t count, ReduceOp op, Place place, std::size_t offset) {
+  const auto values = inputs<F>(n_ins, count);
+  std::vector<reference::Shifted<F>> in_memory, out_memory;
+  std::vector<const void*> ins;
+  std::vector<void*> outs;
+  in_memory.reserve(n_ins);
+  out_memory.reserve(n_outs);
+  for (std::size_t k = 0; k < n_ins; ++k) {
+    in_memory.emplace_back(values[k], offset + k % 3);
+    ins.push_back(in_memory.back().data());
+  }
+  std::vector<const reference::Shifted<F>*> results;
+  for (std::size_t k = 0; k < n_outs; ++k) {
+    if (place == Place::kIns || (place == Place::kMixed && k % 2 == 0)) {
+      const std::size_t reversed = n_ins - 1 - k % n_ins;
+      outs.push_back(in_memory[reversed].data());
+      results.push_back(&in_memory[reversed]);
+    } else {
+      out_memory.emplace_back(std::vector<F>(count), offset);
+      outs.push_back(out_memory.back().data());
+      results.push_back(&out_memory.back());
+    }
+  }
+  reduce::reduce_into(outs, ins, count, F::kDType, op);
+  for (std::size_t i = 0; i < count; ++i) {
+    const F expected = expected_at(values, i, op);
+    for (std::size_t k = 0; k < n_outs; ++k) {
+      const F actual = (*results[k])[i];
+      ASSERT_TRUE(reference::same_value(expected, actual))
+          << n_ins << " ins, " << n_outs << " outs, count " << count << ", " << reduce_op_name(op) << ", element " << i
+          << ", out " << k << ": expected " << F::widen(expected) << ", was " << F::widen(actual);
+    }
+  }
+}
+
+TYPED_TEST(FloatReduce, EqualsTheReference) {
+  reference::for_each_target([](const char* target) {
+    SCOPED_TRACE(target);
+    for (const ReduceOp op : kOps) {
+      for (const std::size_t n : {1, 2, 3, 4, 5, 7, 8, 64}) {
+        for (const std::size_t count : {1, 2, 3, 15, 16, 17, 63, 65, 100}) {
+          check<TypeParam>(n, 1, count, op, Place::kApart, 0);
+          check<TypeParam>(n, std::min<std::size_t>(n, 2), count, op, Place::kIns, 1);
+          check<TypeParam>(n, n, count, op, Place::kIns, 0);
+        }
+        check<TypeParam>(n, 3, 1000, op, Place::kApart, 5);
+        if (n > 1) check<TypeParam>(n, std::min<std::size_t>(n, 8), 2049, op, Place::kMixed, 2);
+      }
+    }
+  });
+}
+
+TYPED_TEST(FloatReduce, LargeCounts) {
+  for (const std::size_t n : {2, 5}) {
+    check<TypeParam>(n, 1, 100003, ReduceOp::kSum, Place::kApart, 0);
+    check<TypeParam>(n, 2, 100003, ReduceOp::kAverage, Place::kIns, 4);
+    check<TypeParam>(n, n, 100003, ReduceOp::kSum, Place::kIns, 0);
+  }
+}
+
+TYPED_TEST(FloatReduce, ZeroElementsTouchNothing) {
+  const void* in[] = {nullptr, nullptr};
+  void* out[] = {nullptr};
+  reduce::reduce_into(out, in, 0, TypeParam::kDType, ReduceOp::kSum);
+}
+
+// Whatever the count, the place and the number of outputs: the same inputs give the same bits, NaN payloads included.
+TYPED_TEST(FloatReduce, BitsDependOnTheInputsAlone) {
+  using F = TypeParam;
+  constexpr std::size_t kCount = 211;
+  reference::for_each_target([](const char* target) {
+    SCOPED_TRACE(target);
+    for (const std::size_t n : {1, 2, 3, 4, 5, 9}) {
+      auto values = inputs<F>(n, kCount);
+      std::mt19937_64 random(n);
+      for (std::size_t i = 0; i < kCount; i += 3) {  // several NaN of different payloads meet
+        for (auto& in : values) {
+          std::uint64_t bits = ~std::uint64_t{0} << (sizeof(F) == 2 ? 7 : 20);
+          bits ^= random() & 0x1F;
+          bits ^= (random() & 1) << (8 * sizeof(F) - 1);
+          std::memcpy(&in[i], &bits, sizeof(F));
+        }
+      }
+      for (const ReduceOp op : kOps) {
+        std::vector<F> whole(kCount), part(kCount), other(kCount), third(kCount);
+        const auto run = [&](std::size_t from, std::size_t count, std::size_t n_outs) {
+          std::vector<const void*> ins;
+          for (auto& in : values) ins.push_back(in.data() + from);
+          void* outs[] = {part.data() + from, other.data() + from, third.data() + from};
+          reduce::reduce_into(std::span(outs, n_outs), ins, count, F::kDType, op);
+        };
+        run(0, kCount, 1);
+        whole = part;
+        for (const std::size_t step : {1, 2, 3, 5, 13, 31, 47, 100}) {
+          for (const std::size_t n_outs : {1, 2, 3}) {
+            std::memset(static_cast<void*>(part.data()), 0x55, kCount * sizeof(F));
+            for (std::size_t at = 0; at < kCount; at += step) run(at, std::min(step, kCount - at), n_outs);
+            ASSERT_EQ(std::memcmp(whole.data(), part.data(), kCount * sizeof(F)), 0)
+                << n << " ins, " << reduce_op_name(op) << " in steps of " << step;
+            for (const F* copy : {other.data(), third.data()}) {
+              const bool written = n_outs > (copy == other.data() ? 1u : 2u);
+              ASSERT_TRUE(!written || std::memcmp(whole.data(), copy, kCount * sizeof(F)) == 0);
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+// One rounding at the end: in 16 bits each step would lose the small addends.
+TEST(HalfReduce, AccumulatesInFloat32) {
+  const Float16 big = Float16::narrow(2048), small = Float16::narrow(0.75);
+  std::vector<const void*> ins{&big};
+  for (int k = 0; k < 8; ++k) ins.push_back(&small);
+  Float16 sum{};
+  void* out[] = {&sum};
+  reduce::reduce_into(out, ins, 1, DType::kFloat16, ReduceOp::kSum);
+  EXPECT_EQ(Float16::widen(sum), 2054.0f);
+}
+
+TEST(HalfReduce, SumMayPassTheRangeInBetween) {
+  const Float16 values[] = {Float16::narrow(60000), Float16::narrow(60000), Float16::narrow(-60000)};
+  const void* ins[] = {&values[0], &values[1], &values[2]};
+  Float16 sum{};
+  void* out[] = {&sum};
+  reduce::reduce_into(out, ins, 1, DType::kFloat16, ReduceOp::kSum);
+  EXPECT_EQ(Float16::widen(sum), 59999.0f + 1.0f);
+}
+
+TEST(Supports, EverythingButTheAverageOfBool) {
+  for (int dtype = 0; dtype < kDTypeCount; ++dtype) {
+    for (const ReduceOp op : kOps) {
+      const Status status = reduce::supports(static_cast<DType>(dtype), op);
+      const bool meaningless = static_cast<DType>(dtype) == DType::kBool && op == ReduceOp::kAverage;
+      EXPECT_EQ(status.has_value(), !meaningless);
+      EXPECT_TRUE(status || status.error().code() == Code::kUnsupported);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace xoe
