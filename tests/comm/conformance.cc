@@ -1,0 +1,289 @@
+#include "comm/conformance.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "reduce/reduce.h"
+
+namespace xoe::testing {
+namespace {
+
+// Elements are small whole numbers, exact in every type; 1 or 2 for products, so that 8 ranks stay in range of float16.
+double element(int rank, std::size_t i, DType dtype, ReduceOp op) {
+  const auto n = static_cast<std::uint64_t>(rank) * 7919 + i * 31 + i / 97;
+  if (dtype == DType::kBool) return static_cast<double>(n % 3 == 0);
+  if (op == ReduceOp::kProduct) return static_cast<double>(1 + n % 2);
+  return static_cast<double>(n % 4);
+}
+
+std::uint16_t float_bits_high(float value) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16); }
+
+void store(std::byte* at, DType dtype, double value) {
+  const auto put = [&](auto typed) { std::memcpy(at, &typed, sizeof typed); };
+  const auto whole = static_cast<std::int64_t>(value);
+  switch (dtype) {
+    case DType::kUint8:
+    case DType::kBool: return put(static_cast<std::uint8_t>(whole));
+    case DType::kInt8: return put(static_cast<std::int8_t>(whole));
+    case DType::kInt16: return put(static_cast<std::int16_t>(whole));
+    case DType::kInt32: return put(static_cast<std::int32_t>(whole));
+    case DType::kInt64: return put(whole);
+    case DType::kFloat16: return put(static_cast<_Float16>(value));
+    case DType::kBfloat16: return put(float_bits_high(static_cast<float>(value)));
+    case DType::kFloat32: return put(static_cast<float>(value));
+    case DType::kFloat64: return put(value);
+  }
+}
+
+double load(const std::byte* at, DType dtype) {
+  const auto get = [&](auto typed) {
+    std::memcpy(&typed, at, sizeof typed);
+    return static_cast<double>(typed);
+  };
+  switch (dtype) {
+    case DType::kUint8:
+    case DType::kBool: return get(std::uint8_t{});
+    case DType::kInt8: return get(std::int8_t{});
+    case DType::kInt16: return get(std::int16_t{});
+    case DType::kInt32: return get(std::int32_t{});
+    case DType::kInt64: return get(std::int64_t{});
+    case DType::kFloat16: return get(_Float16{});
+    case DType::kBfloat16: {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, at, sizeof bits);
+      return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+    }
+    case DType::kFloat32: return get(float{});
+    case DType::kFloat64: return get(double{});
+  }
+  return 0;
+}
+
+bool is_float(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBfloat16 || dtype == DType::kFloat32 || dtype == DType::kFloat64;
+}
+
+double expected_reduction(int size, std::size_t i, DType dtype, ReduceOp op) {
+  double result = element(0, i, dtype, op);
+  for (int r = 1; r < size; ++r) {
+    const double x = element(r, i, dtype, op);
+    if (op == ReduceOp::kMin) result = std::min(result, x);
+    if (op == ReduceOp::kMax) result = std::max(result, x);
+    if (op == ReduceOp::kProduct) result *= x;
+    if (op == ReduceOp::kSum || op == ReduceOp::kAverage) result += x;
+  }
+  if (dtype == DType::kBool) return std::min(result, 1.0);
+  if (op == ReduceOp::kAverage) result = is_float(dtype) ? result / size : std::trunc(result / size);
+  if (!is_float(dtype)) {  // wraps as the type does
+    std::byte wrapped[8];
+    store(wrapped, dtype, result);
+    return load(wrapped, dtype);
+  }
+  return result;
+}
+
+// Room for one operation's input or output in private or shared memory.
+class Memory {
+ public:
+  Memory(Communicator& communicator, std::size_t bytes, bool shared) {
+    if (shared) {
+      buffer_ = communicator.shared_buffer(bytes).value();
+      data_ = buffer_.data();
+    } else {
+      private_.resize(bytes + 1);
+      data_ = private_.data();
+    }
+  }
+  std::byte* data() const { return data_; }
+
+ private:
+  SharedBuffer buffer_;
+  std::vector<std::byte> private_;
+  std::byte* data_;
+};
+
+class Checker {
+ public:
+  Checker(Communicator& communicator, DType dtype, bool shared)
+      : comm_(communicator), dtype_(dtype), width_(dtype_size(dtype)), shared_(shared) {}
+
+  std::string allreduce(std::size_t count, ReduceOp op, bool in_place, bool with_handle) {
+    Memory in(comm_, count * width_, shared_), separate(comm_, count * width_, shared_);
+    fill(in.data(), count, comm_.rank(), 0, op);
+    std::byte* out = in_place ? in.data() : separate.data();
+    const ConstTensor from(in.data(), count, dtype_);
+    const Tensor to(out, count, dtype_);
+    Status status;
+    if (with_handle) {
+      auto handle = comm_.start_allreduce(from, to, op);
+      if (!handle) return handle.error().to_string();
+      status = handle->wait();
+    } else {
+      status = comm_.allreduce(from, to, op);
+    }
+    if (!status) return status.error().to_string();
+    for (std::size_t i = 0; i < count; ++i)
+      if (auto problem = compare(out, i, expected_reduction(comm_.size(), i, dtype_, op)); !problem.empty())
+        return fmt::format("allreduce {} {} count {} in place {}: {}", dtype_name(dtype_), reduce_op_name(op), count,
+                           in_place, problem);
+    return same_bits(out, count);
+  }
+
+  std::string broadcast(std::size_t count) {
+    Memory data(comm_, count * width_, shared_);
+    for (int root = 0; root < comm_.size(); ++root) {
+      fill(data.data(), count, comm_.rank(), 0, ReduceOp::kSum);
+      if (auto s = comm_.broadcast({data.data(), count, dtype_}, root); !s) return s.error().to_string();
+      if (auto problem = expect_elements(data.data(), count, root, 0); !problem.empty())
+        return fmt::format("broadcast {} count {} root {}: {}", dtype_name(dtype_), count, root, problem);
+    }
+    return "";
+  }
+
+  std::string allgather(std::size_t count, bool in_place) {
+    const auto counts = uneven(count);
+    const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+    const std::size_t mine = counts[me()], offset = prefix(counts, comm_.rank());
+    Memory in(comm_, mine * width_, shared_), out(comm_, total * width_, shared_);
+    std::byte* from = in_place ? out.data() + offset * width_ : in.data();
+    fill(from, mine, comm_.rank(), 0, ReduceOp::kSum);
+    if (auto s = comm_.allgather({from, mine, dtype_}, {out.data(), total, dtype_}, counts); !s)
+      return s.error().to_string();
+    for (int r = 0; r < comm_.size(); ++r)
+      if (auto problem = expect_elements(out.data() + prefix(counts, r) * width_, counts[index(r)], r, 0); !problem.empty())
+        return fmt::format("allgather {} count {} in place {} from {}: {}", dtype_name(dtype_), count, in_place, r, problem);
+    auto unknown = comm_.allgather({from, mine, dtype_});
+    if (!unknown) return unknown.error().to_string();
+    if (unknown->counts != counts || unknown->data.size() != total * width_ ||
+        (total != 0 && std::memcmp(unknown->data.data(), out.data(), total * width_) != 0))
+      return "allgather without counts differs";
+    return "";
+  }
+
+  std::string reduce_scatter(std::size_t count, ReduceOp op, bool in_place) {
+    const auto counts = uneven(count);
+    const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+    const std::size_t mine = counts[me()], offset = prefix(counts, comm_.rank());
+    Memory in(comm_, total * width_, shared_), separate(comm_, mine * width_, shared_);
+    fill(in.data(), total, comm_.rank(), 0, op);
+    std::byte* out = in_place ? in.data() + offset * width_ : separate.data();
+    if (auto s = comm_.reduce_scatter({in.data(), total, dtype_}, {out, mine, dtype_}, counts, op); !s)
+      return s.error().to_string();
+    for (std::size_t i = 0; i < mine; ++i)
+      if (auto problem = compare(out, i, expected_reduction(comm_.size(), offset + i, dtype_, op)); !problem.empty())
+        return fmt::format("reduce_scatter {} {} count {}: {}", dtype_name(dtype_), reduce_op_name(op), count, problem);
+    return "";
+  }
+
+  std::string alltoall(std::size_t count) {
+    // Rank s sends to rank q: count + s - q elements, or none.
+    std::vector<std::size_t> send, recv;
+    const auto pair = [&](int s, int q) { return (s * 3 + q) % 4 == 0 ? 0 : count + static_cast<std::size_t>(s) * 2; };
+    for (int r = 0; r < comm_.size(); ++r) {
+      send.push_back(pair(comm_.rank(), r));
+      recv.push_back(pair(r, comm_.rank()));
+    }
+    auto told = comm_.alltoall_counts(send);
+    if (!told) return told.error().to_string();
+    if (*told != recv) return "alltoall_counts is wrong";
+    const std::size_t sent = prefix(send, comm_.size()), received = prefix(recv, comm_.size());
+    Memory in(comm_, sent * width_, shared_), out(comm_, received * width_, shared_);
+    for (int q = 0; q < comm_.size(); ++q)
+      fill(in.data() + prefix(send, q) * width_, send[index(q)], comm_.rank(), static_cast<std::size_t>(q) * 13, ReduceOp::kSum);
+    if (auto s = comm_.alltoall({in.data(), sent, dtype_}, send, {out.data(), received, dtype_}, recv); !s)
+      return s.error().to_string();
+    for (int s = 0; s < comm_.size(); ++s)
+      if (auto problem = expect_elements(out.data() + prefix(recv, s) * width_, recv[index(s)], s,
+                                         static_cast<std::size_t>(comm_.rank()) * 13);
+          !problem.empty())
+        return fmt::format("alltoall {} count {} from {}: {}", dtype_name(dtype_), count, s, problem);
+    return "";
+  }
+
+ private:
+  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+  std::size_t me() const { return index(comm_.rank()); }
+
+  // Rank r has count + r elements, every third rank none.
+  std::vector<std::size_t> uneven(std::size_t count) const {
+    std::vector<std::size_t> counts;
+    for (int r = 0; r < comm_.size(); ++r) counts.push_back(r % 3 == 1 ? 0 : count + index(r));
+    return counts;
+  }
+  static std::size_t prefix(std::span<const std::size_t> counts, int rank) {
+    return std::accumulate(counts.begin(), counts.begin() + rank, std::size_t{0});
+  }
+
+  void fill(std::byte* at, std::size_t count, int rank, std::size_t first, ReduceOp op) const {
+    for (std::size_t i = 0; i < count; ++i) store(at + i * width_, dtype_, element(rank, first + i, dtype_, op));
+  }
+  std::string expect_elements(const std::byte* at, std::size_t count, int rank, std::size_t first) const {
+    for (std::size_t i = 0; i < count; ++i)
+      if (auto p = compare(at, i, element(rank, first + i, dtype_, ReduceOp::kSum)); !p.empty()) return p;
+    return "";
+  }
+  std::string compare(const std::byte* at, std::size_t i, double expected) const {
+    const double actual = load(at + i * width_, dtype_);
+    // Averages are the only results that are not whole numbers.
+    const double tolerance = expected == std::floor(expected) || !is_float(dtype_) ? 0
+                             : dtype_ == DType::kBfloat16                          ? 1.0 / 64
+                             : dtype_ == DType::kFloat16                           ? 1.0 / 512
+                                                                                   : 1e-6;
+    return std::abs(actual - expected) <= tolerance * std::max(1.0, std::abs(expected))
+               ? ""
+               : fmt::format("element {} is {}, expected {}", i, actual, expected);
+  }
+  std::string same_bits(const std::byte* mine, std::size_t count) {
+    const auto all = comm_.allgather(ConstTensor(mine, count * width_, DType::kUint8));
+    if (!all) return all.error().to_string();
+    for (int r = 0; count != 0 && r < comm_.size(); ++r)
+      if (std::memcmp(all->data.data() + index(r) * count * width_, mine, count * width_) != 0)
+        return fmt::format("allreduce of {} elements: bits differ between this rank and rank {}", count, r);
+    return "";
+  }
+
+  Communicator& comm_;
+  DType dtype_;
+  std::size_t width_;
+  bool shared_;
+};
+
+}  // namespace
+
+ConformanceGrid full_grid(int size, bool shared) {
+  const auto n = static_cast<std::size_t>(size);
+  ConformanceGrid grid{{0, 1, n - 1, n, 1000, 100003}, {}, {}, shared};
+  for (int d = 0; d < kDTypeCount; ++d) grid.dtypes.push_back(static_cast<DType>(d));
+  for (int o = 0; o < kReduceOpCount; ++o) grid.ops.push_back(static_cast<ReduceOp>(o));
+  return grid;
+}
+
+std::string check_conformance(Communicator& communicator, const ConformanceGrid& grid) {
+  for (const DType dtype : grid.dtypes) {
+    Checker check(communicator, dtype, grid.shared);
+    for (const std::size_t count : grid.counts) {
+      for (const ReduceOp op : grid.ops) {
+        if (!reduce::supports(dtype, op)) continue;
+        for (const bool in_place : {false, true}) {
+          if (auto p = check.allreduce(count, op, in_place, count % 2 == 0); !p.empty()) return p;
+          if (auto p = check.reduce_scatter(count, op, in_place); !p.empty()) return p;
+        }
+      }
+      if (auto p = check.broadcast(count); !p.empty()) return p;
+      for (const bool in_place : {false, true})
+        if (auto p = check.allgather(count, in_place); !p.empty()) return p;
+      if (auto p = check.alltoall(count); !p.empty()) return p;
+      if (auto s = communicator.barrier(); !s) return s.error().to_string();
+    }
+  }
+  return "";
+}
+
+}  // namespace xoe::testing

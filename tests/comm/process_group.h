@@ -1,0 +1,87 @@
+// Ranks as processes: forked by the test, joined through the real init().
+#pragma once
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/env.h"
+#include "comm/init.h"
+#include "xoe/communicator.h"
+
+namespace xoe::testing {
+
+// Forks `size` ranks that call body(communicator); an empty string is success, any other text is printed. Children that
+// the test kills are reported by their wait status.
+class ProcessGroup {
+ public:
+  using Body = std::function<std::string(Communicator&)>;
+
+  ProcessGroup(int size, const Body& body) {
+    static int groups = 0;
+    const std::string job = "test-" + std::to_string(::getpid()) + "-" + std::to_string(groups++);
+    std::fflush(nullptr);
+    for (int rank = 0; rank < size; ++rank) {
+      const pid_t pid = ::fork();
+      if (pid == 0) ::_exit(child(rank, size, job, body));
+      pids_.push_back(pid);
+    }
+  }
+  ProcessGroup(const ProcessGroup&) = delete;
+  ~ProcessGroup() {
+    for (const pid_t pid : pids_) {
+      if (pid <= 0) continue;
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+    }
+  }
+
+  pid_t pid(int rank) const { return pids_[static_cast<std::size_t>(rank)]; }
+
+  // The exit code, or minus the signal.
+  int wait(int rank) {
+    int status = 0;
+    ::waitpid(pids_[static_cast<std::size_t>(rank)], &status, 0);
+    pids_[static_cast<std::size_t>(rank)] = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  void expect_success() {
+    for (std::size_t rank = 0; rank < pids_.size(); ++rank) EXPECT_EQ(wait(static_cast<int>(rank)), 0) << "rank " << rank;
+  }
+
+ private:
+  static int child(int rank, int size, const std::string& job, const Body& body) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const auto text = [](int number) { return std::to_string(number); };
+    const Env env({{"XOE_RANK", text(rank)},
+                   {"XOE_SIZE", text(size)},
+                   {"XOE_LOCAL_RANK", text(rank)},
+                   {"XOE_LOCAL_SIZE", text(size)},
+                   {"XOE_CROSS_RANK", "0"},
+                   {"XOE_CROSS_SIZE", "1"},
+                   {"XOE_JOB", job},
+                   {"XOE_TIMEOUT", "60"},
+                   {"XOE_ARENA_BYTES", text(256 << 20)}});
+    std::string problem;
+    {
+      auto communicator = init_from(env, {});
+      problem = communicator ? body(*communicator) : communicator.error().to_string();
+    }
+    if (!problem.empty()) std::fprintf(stderr, "rank %d: %s\n", rank, problem.c_str());
+    return problem.empty() ? 0 : 1;
+  }
+
+  std::vector<pid_t> pids_;
+};
+
+}  // namespace xoe::testing

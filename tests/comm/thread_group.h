@@ -1,0 +1,32 @@
+// Ranks as threads of the test process.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "backend/shm/shm_backend.h"
+#include "xoe/communicator.h"
+
+namespace xoe::testing {
+
+// `size` communicators of one group, each for use by one thread.
+inline std::vector<Communicator> make_group(int size, std::chrono::nanoseconds timeout = std::chrono::seconds(60)) {
+  auto worlds = shm::World::threads(size, std::size_t{256} << 20).value();
+  std::vector<Communicator> group;
+  for (auto& world : worlds) group.emplace_back(std::make_unique<shm::ShmBackend>(std::move(world), timeout));
+  return group;
+}
+
+// Runs body(communicator) once per rank, at the same time, and waits for all.
+inline void run_ranks(int size, const std::function<void(Communicator&)>& body,
+                      std::chrono::nanoseconds timeout = std::chrono::seconds(60)) {
+  auto group = make_group(size, timeout);
+  std::vector<std::jthread> threads;
+  for (auto& communicator : group) threads.emplace_back([&] { body(communicator); });
+}
+
+}  // namespace xoe::testing
