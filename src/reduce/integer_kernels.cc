@@ -94,19 +94,18 @@ void fold(Outs outs, Ins ins, std::size_t count) {
   alignas(64) T acc[kBlock];
   for (std::size_t at = 0; at < count; at += kBlock) {
     const std::size_t n = std::min(kBlock, count - at);
-    // A single input meets itself: or, and, min and max of (x, x) are x, and normalise a bool.
-    const void* second = ins.size() > 1 ? ins[1] : ins[0];
-    if (ins.size() == 1 && !std::is_same_v<Op, AnyTrue> && !std::is_same_v<Op, AllTrue>) {
-      std::memcpy(acc, element(ins[0], at, sizeof(T)), n * sizeof(T));
-    } else if (ins.size() <= 2 && outs.size() == 1) {
-      combine_two<T, Op>(element(ins[0], at, sizeof(T)), element(second, at, sizeof(T)),
-                         element(outs[0], at, sizeof(T)), n);
-      continue;
+    const void* first = element(ins[0], at, sizeof(T));
+    // Up to two inputs need no accumulator: the first output is one.
+    void* const result = ins.size() <= 2 ? element(outs[0], at, sizeof(T)) : acc;
+    if (ins.size() > 1) {
+      combine_two<T, Op>(first, element(ins[1], at, sizeof(T)), result, n);
+    } else if (std::is_same_v<Op, AnyTrue> || std::is_same_v<Op, AllTrue>) {
+      combine_two<T, Op>(first, first, result, n);  // (x, x) is x, as 0 or 1
     } else {
-      combine_two<T, Op>(element(ins[0], at, sizeof(T)), element(second, at, sizeof(T)), acc, n);
+      std::memmove(result, first, n * sizeof(T));
     }
     for (std::size_t k = 2; k < ins.size(); ++k) combine_two<T, Op>(acc, element(ins[k], at, sizeof(T)), acc, n);
-    for (void* out : outs) std::memcpy(element(out, at, sizeof(T)), acc, n * sizeof(T));
+    for (void* out : outs) std::memmove(element(out, at, sizeof(T)), result, n * sizeof(T));
   }
 }
 
