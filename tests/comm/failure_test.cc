@@ -1,0 +1,272 @@
+// What a rank is told when others fail, disagree, are late or leave.
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include <gmock/gmock.h>
+
+#include "comm/process_group.h"
+#include "comm/thread_group.h"
+
+namespace xoe::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Every survivor of a group in which rank 1 dies by `die` must be told so by what it does meanwhile.
+void expect_peer_lost(const std::function<void()>& die, const std::function<Status(Communicator&)>& meanwhile) {
+  constexpr int kSize = 3;
+  ProcessGroup group(kSize, [&](Communicator& communicator) -> std::string {
+    std::vector<int> pids(kSize);
+    const int mine = ::getpid();
+    if (!communicator.allgather(ConstTensor(&mine, 1), Tensor(pids.data(), kSize))) return "allgather failed";
+    if (communicator.rank() == 1) {
+      ::usleep(50'000);
+      die();
+    }
+    const auto expected = "rank 1 (pid " + std::to_string(pids[1]) + ")";
+    const auto start = std::chrono::steady_clock::now();
+    Status status;
+    while (status && seconds_since(start) < 5) status = meanwhile(communicator);
+    if (status) return "no error";
+    if (seconds_since(start) > 1) return "told after " + std::to_string(seconds_since(start)) + " s";
+    if (status.error().code() != Code::kPeerLost) return "told " + status.error().to_string();
+    if (status.error().message().find(expected) == std::string::npos)
+      return "message does not name " + expected + ": " + status.error().message();
+    const Status later = communicator.barrier();
+    if (later || later.error().code() != Code::kPeerLost) return "a later operation did not fail";
+    return "";
+  });
+  EXPECT_EQ(group.wait(0), 0);
+  EXPECT_EQ(group.wait(2), 0);
+}
+
+Status small_allreduce(Communicator& communicator) {
+  float x = 1;
+  return communicator.allreduce(Tensor(&x, 1));
+}
+
+TEST(PeerLost, KilledDuringSmallAllreduces) {
+  expect_peer_lost([] { ::raise(SIGKILL); }, small_allreduce);
+}
+
+TEST(PeerLost, ExitedDuringLargeAllreduces) {
+  expect_peer_lost([] { ::_exit(0); },
+                   [](Communicator& communicator) {
+                     std::vector<float> data(1'000'000);
+                     return communicator.allreduce(Tensor(data.data(), data.size()));
+                   });
+}
+
+TEST(PeerLost, SegmentationFaultDuringSharedAllreduces) {
+  expect_peer_lost(
+      [] {
+        std::signal(SIGSEGV, SIG_DFL);
+        ::raise(SIGSEGV);
+      },
+      [](Communicator& communicator) {
+        auto buffer = communicator.shared_buffer(4 << 20).value();
+        return communicator.allreduce(Tensor(buffer.as<float>().data(), buffer.as<float>().size()));
+      });
+}
+
+TEST(PeerLost, WhileWaitingForAHandle) {
+  expect_peer_lost([] { ::raise(SIGKILL); },
+                   [](Communicator& communicator) -> Status {
+                     std::vector<float> data(100'000);
+                     auto handle = communicator.start_allreduce(Tensor(data.data(), data.size()), Tensor(data.data(), data.size()));
+                     if (!handle) return failure(handle.error());
+                     return handle->wait();
+                   });
+}
+
+TEST(PeerLost, InASplitCommunicator) {
+  expect_peer_lost([] { ::raise(SIGKILL); },
+                   [](Communicator& communicator) -> Status {
+                     auto half = communicator.split(0, -communicator.rank());
+                     if (!half) return failure(half.error());
+                     return small_allreduce(**half);
+                   });
+}
+
+TEST(PeerLost, MessageNamesTheOperationAndItsTensor) {
+  ProcessGroup group(2, [](Communicator& communicator) -> std::string {
+    if (communicator.rank() == 1) ::raise(SIGKILL);
+    float x = 0;
+    const Status status = communicator.allreduce(Tensor(&x, 1), ReduceOp::kSum, {.name = "conv1.weight"});
+    if (status) return "no error";
+    return status.error().message().find("(conv1.weight): rank 1 (pid ") == std::string::npos ? status.error().message() : "";
+  });
+  EXPECT_EQ(group.wait(0), 0);
+}
+
+TEST(Leaving, IsNoFailureUntilTheRankIsMissed) {
+  auto group = make_group(2);
+  std::jthread other([communicator = std::make_unique<Communicator>(std::move(group[1]))]() mutable {
+    EXPECT_TRUE(communicator->barrier());
+    communicator.reset();
+  });
+  EXPECT_TRUE(group[0].barrier());
+  other.join();
+  const Status status = group[0].barrier();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), Code::kPeerLost);
+  EXPECT_THAT(status.error().message(), HasSubstr("rank 1 (pid "));
+  EXPECT_THAT(status.error().message(), HasSubstr("has left the group"));
+}
+
+// Both ranks call differently; both must be told what each of them called.
+void expect_mismatch(const std::function<Status(Communicator&)>& first, const std::function<Status(Communicator&)>& second,
+                     const std::string& text_of_first, const std::string& text_of_second) {
+  run_ranks(2, [&](Communicator& communicator) {
+    const Status status = communicator.rank() == 0 ? first(communicator) : second(communicator);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code(), Code::kInvalidArgument) << status.error().message();
+    EXPECT_THAT(status.error().message(), HasSubstr(text_of_first));
+    EXPECT_THAT(status.error().message(), HasSubstr(text_of_second));
+    const Status later = communicator.barrier();
+    ASSERT_FALSE(later);
+    EXPECT_EQ(later.error().message(), status.error().message()) << "the first cause is the cause of all";
+  });
+}
+
+Status allreduce_of(Communicator& communicator, std::size_t count, DType dtype = DType::kFloat32,
+                    ReduceOp op = ReduceOp::kSum) {
+  std::vector<std::byte> data(count * 8);
+  return communicator.allreduce(Tensor(data.data(), count, dtype), op);
+}
+
+TEST(Mismatch, Count) {
+  expect_mismatch([](auto& c) { return allreduce_of(c, 1000); }, [](auto& c) { return allreduce_of(c, 999); },
+                  "allreduce(float32, sum, 1000 elements)", "allreduce(float32, sum, 999 elements)");
+}
+
+TEST(Mismatch, CountAcrossAlgorithms) {
+  expect_mismatch([](auto& c) { return allreduce_of(c, 1); }, [](auto& c) { return allreduce_of(c, 10'000'000); },
+                  "1 element)", "10000000 elements)");
+}
+
+TEST(Mismatch, Type) {
+  expect_mismatch([](auto& c) { return allreduce_of(c, 10); },
+                  [](auto& c) { return allreduce_of(c, 10, DType::kInt32); }, "float32", "int32");
+}
+
+TEST(Mismatch, Reduction) {
+  expect_mismatch([](auto& c) { return allreduce_of(c, 10); },
+                  [](auto& c) { return allreduce_of(c, 10, DType::kFloat32, ReduceOp::kMax); }, "sum", "max");
+}
+
+TEST(Mismatch, Collective) {
+  expect_mismatch([](auto& c) { return allreduce_of(c, 10); }, [](auto& c) { return c.barrier(); }, "allreduce(float32",
+                  "barrier()");
+}
+
+TEST(Mismatch, Root) {
+  const auto broadcast_from = [](int root) {
+    return [root](Communicator& c) {
+      float x = 0;
+      return c.broadcast(Tensor(&x, 1), root);
+    };
+  };
+  expect_mismatch(broadcast_from(0), broadcast_from(1), "root 0", "root 1");
+}
+
+TEST(Mismatch, CountsOfReduceScatter) {
+  const auto scatter = [](std::size_t a, std::size_t b) {
+    return [a, b](Communicator& c) {
+      const std::size_t counts[] = {a, b};
+      std::vector<float> in(a + b), out(counts[c.rank()]);
+      return c.reduce_scatter(ConstTensor(in.data(), in.size()), Tensor(out.data(), out.size()), counts);
+    };
+  };
+  expect_mismatch(scatter(3, 5), scatter(5, 3), "counts 3 5", "counts 5 3");
+}
+
+TEST(Mismatch, SplitsOfAlltoall) {
+  run_ranks(2, [](Communicator& c) {
+    // Rank 0 sends 3 elements to rank 1, which expects 4.
+    const std::size_t send[] = {0, 3}, nothing[] = {0, 0}, recv[] = {4, 0};
+    float data[4] = {};
+    const Status status = c.rank() == 0
+                              ? c.alltoall(ConstTensor(data, 3), send, Tensor(data, 0), nothing)
+                              : c.alltoall(ConstTensor(data, 0), nothing, Tensor(data, 4), recv);
+    // Rank 0's own view is consistent: it may have finished before rank 1 found out.
+    const Status seen = status ? c.barrier() : status;
+    ASSERT_FALSE(seen);
+    EXPECT_EQ(seen.error().code(), Code::kInvalidArgument);
+    EXPECT_THAT(seen.error().message(), HasSubstr("sends 3 elements to rank 1"));
+    EXPECT_THAT(seen.error().message(), HasSubstr("expects 4"));
+  });
+}
+
+TEST(Timeout, NamesWhoIsMissing) {
+  run_ranks(3, [](Communicator& communicator) {
+    if (communicator.rank() == 2) {
+      ::usleep(400'000);
+      const Status late = communicator.barrier();
+      ASSERT_FALSE(late) << "the group ended at the first time-out";
+      EXPECT_EQ(late.error().code(), Code::kTimeout);
+      return;
+    }
+    float x = 0;
+    const Status status = communicator.allreduce(Tensor(&x, 1), ReduceOp::kSum,
+                                                 {.name = "loss", .timeout = std::chrono::milliseconds(100)});
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code(), Code::kTimeout);
+    EXPECT_THAT(status.error().message(), HasSubstr("(loss)"));
+    EXPECT_THAT(status.error().message(), HasSubstr("for rank 2 (pid "));
+  });
+}
+
+TEST(LatePeer, IsWaitedFor) {
+  run_ranks(3, [](Communicator& communicator) {
+    if (communicator.rank() == 2) ::usleep(300'000);  // long enough for the others to sleep
+    float x = static_cast<float>(communicator.rank());
+    ASSERT_TRUE(communicator.allreduce(Tensor(&x, 1)));
+    EXPECT_EQ(x, 3);
+  });
+}
+
+TEST(WrongAlone, LeavesTheGroupUsable) {
+  run_ranks(2, [](Communicator& communicator) {
+    float x[4] = {1, 1, 1, 1};
+    const std::size_t wrong[] = {1, 2, 3};
+    EXPECT_EQ(communicator.allreduce(Tensor(static_cast<float*>(nullptr), 4)).error().code(), Code::kInvalidArgument);
+    EXPECT_EQ(communicator.allreduce(ConstTensor(x, 4), Tensor(x, 3)).error().code(), Code::kInvalidArgument);
+    EXPECT_EQ(communicator.allreduce(ConstTensor(x, 3), Tensor(x + 1, 3)).error().code(), Code::kInvalidArgument);
+    EXPECT_EQ(communicator.broadcast(Tensor(x, 4), 2).error().code(), Code::kInvalidArgument);
+    EXPECT_EQ(communicator.allgather(ConstTensor(x, 1), Tensor(x, 4), wrong).error().code(), Code::kInvalidArgument);
+    bool flag = true;
+    EXPECT_EQ(communicator.allreduce(Tensor(&flag, 1), ReduceOp::kAverage).error().code(), Code::kUnsupported);
+    ASSERT_TRUE(communicator.allreduce(Tensor(x, 4)));
+    EXPECT_EQ(x[3], 2);
+  });
+}
+
+TEST(Abandoned, HandleOutlivesItsCommunicator) {
+  auto group = make_group(2);
+  float x = 0;
+  Handle handle = group[0].start_allreduce(Tensor(&x, 1), Tensor(&x, 1)).value();
+  group.clear();
+  const Status status = handle.wait();
+  ASSERT_FALSE(status);
+  EXPECT_THAT(status.error().message(), HasSubstr("destroyed"));
+}
+
+TEST(Abandoned, DroppedHandleIsFinishedByLaterCalls) {
+  run_ranks(2, [](Communicator& communicator) {
+    std::vector<float> x(50'000, 1);
+    { [[maybe_unused]] const auto dropped = communicator.start_allreduce(Tensor(x.data(), x.size()), Tensor(x.data(), x.size())); }
+    ASSERT_TRUE(communicator.barrier());
+    EXPECT_EQ(x[49'999], 2);
+  });
+}
+
+}  // namespace
+}  // namespace xoe::testing
