@@ -21,3 +21,5 @@ add_library(torch_pip::torch INTERFACE IMPORTED)
 target_include_directories(torch_pip::torch SYSTEM INTERFACE
   ${torch_root}/include ${torch_root}/include/torch/csrc/api/include)
 target_link_libraries(torch_pip::torch INTERFACE torch_pip::torch_cpu torch_pip::c10)
+# The wheel's headers bring a newer {fmt} than Debian's library, and come first.
+target_compile_definitions(torch_pip::torch INTERFACE FMT_HEADER_ONLY)

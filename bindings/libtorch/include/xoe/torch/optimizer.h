@@ -109,7 +109,7 @@ class DistributedOptimizer {
                                              Communicator& comm, DistributedOptions options = {});
   DistributedOptimizer(DistributedOptimizer&&) noexcept;
   DistributedOptimizer& operator=(DistributedOptimizer&&) noexcept;
-  // Takes its hooks off. Waits for nobody; reductions that are still pending keep their memory.
+  // Takes its hooks off. Waits for reductions that are under way.
   ~DistributedOptimizer();
 
   // Completes the reductions and runs the wrapped optimizer. Collective.
@@ -132,7 +132,7 @@ class DistributedOptimizer {
 
   // Collective. Writes on rank 0 what the wrapped optimizer's own save() would write without Xoe; other ranks' archives
   // are left alone. The result does not depend on size or sharding, and a plain libtorch program can load it too.
-  Status save_state(::torch::serialize::OutputArchive& archive) const;
+  Status save_state(::torch::serialize::OutputArchive& archive);
   // Not collective, but all ranks must load the same.
   Status load_state(::torch::serialize::InputArchive& archive);
 

@@ -1,0 +1,52 @@
+// Where each gradient lies: which bucket, at which offset, and which part of a bucket each rank owns. Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "xoe/tensor.h"
+
+namespace xoe::torch {
+
+// Parameters start, and parts of buckets end, at multiples of this many elements: two SIMD registers of the widest
+// kind. So a kernel that works on a part of a parameter takes each element through the same (vector or tail) code as on
+// the whole.
+inline constexpr std::size_t kAlignElements = 64;
+
+struct ParameterSpec {
+  std::string name;
+  std::size_t count = 0;
+  DType dtype = DType::kFloat32;
+};
+
+struct BucketPlan {
+  DType dtype = DType::kFloat32;
+  std::size_t count = 0;                // elements, a multiple of kAlignElements
+  std::vector<std::size_t> parameters;  // indices of specs, in the order in which they lie here
+  std::vector<std::size_t> offsets;     // element where each of them starts
+};
+
+// Buckets of one dtype each, filled with parameters from last to first, in the order in which they become full. A
+// bucket holds at least one parameter, and goes past its size only when that one is larger.
+std::vector<BucketPlan> plan_buckets(std::span<const ParameterSpec> parameters, std::size_t first_bytes,
+                                     std::size_t bytes);
+
+// "bucket 2 (first .. last)"
+std::string bucket_name(std::size_t index, const BucketPlan& plan, std::span<const ParameterSpec> parameters);
+
+// How many elements of a bucket each rank owns, in rank order.
+std::vector<std::size_t> shard_counts(std::size_t count, int size);
+
+// A part of a parameter that lies in [begin, end) of its bucket.
+struct Piece {
+  std::size_t parameter = 0;
+  std::size_t in_bucket = 0;     // first element, counted in the bucket
+  std::size_t in_parameter = 0;  // ... and in the parameter
+  std::size_t count = 0;
+};
+std::vector<Piece> pieces_within(const BucketPlan& plan, std::span<const ParameterSpec> parameters, std::size_t begin,
+                                 std::size_t end);
+
+}  // namespace xoe::torch

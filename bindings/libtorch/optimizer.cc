@@ -1,0 +1,349 @@
+#include "xoe/torch/optimizer.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+#include <torch/serialize/archive.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "buckets.h"
+#include "same_layout.h"
+#include "shards.h"
+#include "xoe/torch/tensors.h"
+
+namespace xoe::torch {
+namespace {
+
+using ::torch::optim::Optimizer;
+
+// Ends the wrapped optimizer's step() from within its closure.
+struct Aborted {};
+
+std::size_t count_parameters(const Optimizer& optimizer) {
+  std::size_t count = 0;
+  for (const auto& group : optimizer.param_groups()) count += group.params().size();
+  return count;
+}
+
+// The optimizer's trainable parameters: first those of the module, in its order, which is about that of forward.
+std::vector<NamedParameter> trainable_parameters(const Optimizer& optimizer, const ::torch::nn::Module& module) {
+  std::map<const void*, std::string> held;
+  std::vector<NamedParameter> rest;
+  for (std::size_t group = 0; group < optimizer.param_groups().size(); ++group) {
+    const auto& parameters = optimizer.param_groups()[group].params();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      std::string name = fmt::format("group{}.{}", group, i);
+      const bool first = held.emplace(parameters[i].unsafeGetTensorImpl(), name).second;
+      if (first && parameters[i].requires_grad()) rest.push_back({std::move(name), parameters[i]});
+    }
+  }
+  std::vector<NamedParameter> result;
+  std::set<const void*> taken;
+  for (const auto& item : module.named_parameters()) {
+    const void* const key = item.value().unsafeGetTensorImpl();
+    if (!held.contains(key) || !item.value().requires_grad() || !taken.insert(key).second) continue;
+    result.push_back({item.key(), item.value()});
+  }
+  for (NamedParameter& parameter : rest) {
+    if (taken.insert(parameter.tensor.unsafeGetTensorImpl()).second) result.push_back(std::move(parameter));
+  }
+  return result;
+}
+
+// Strides count, too: elements meet by their place in memory.
+std::vector<Described> describe_all(const std::vector<NamedParameter>& parameters, const DistributedOptions& options) {
+  std::vector<Described> things;
+  things.push_back(
+      {"options",
+       fmt::format("op {}, bucket_bytes {}, first_bucket_bytes {}, backward_passes_per_step {}, "
+                   "average_passes {}, find_unused {}, sharded {}",
+                   reduce_op_name(options.op), options.bucket_bytes, options.first_bucket_bytes,
+                   options.backward_passes_per_step, options.average_passes, options.find_unused, options.sharded)});
+  for (const NamedParameter& parameter : parameters) {
+    std::ostringstream strides;
+    strides << parameter.tensor.strides();
+    things.push_back({parameter.name, describe(parameter.tensor) + " strides " + strides.str()});
+  }
+  return things;
+}
+
+Status check_arguments(const std::vector<NamedParameter>& parameters, const DistributedOptions& options) {
+  if (options.op != ReduceOp::kAverage && options.op != ReduceOp::kSum) {
+    return failure(Code::kInvalidArgument, "DistributedOptimizer: op is {}, and must be average or sum",
+                   reduce_op_name(options.op));
+  }
+  if (options.bucket_bytes == 0 || options.first_bucket_bytes == 0) {
+    return failure(Code::kInvalidArgument, "DistributedOptimizer: bucket sizes must not be 0");
+  }
+  if (options.backward_passes_per_step < 1) {
+    return failure(Code::kInvalidArgument,
+                   "DistributedOptimizer: backward_passes_per_step is {}, and must be at least 1",
+                   options.backward_passes_per_step);
+  }
+  if (options.sharded && !options.gradient_views) {
+    return failure(Code::kInvalidArgument, "DistributedOptimizer: sharded needs gradient_views");
+  }
+  if (parameters.empty()) {
+    return failure(Code::kInvalidArgument,
+                   "DistributedOptimizer: the optimizer has no parameter that requires a gradient");
+  }
+  for (const NamedParameter& parameter : parameters) {
+    if (!parameter.tensor.is_leaf()) {
+      return failure(Code::kInvalidArgument, "DistributedOptimizer: {} is not a leaf", parameter.name);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+class DistributedOptimizer::Core {
+ public:
+  Core(Optimizer& optimizer, Communicator& comm, const DistributedOptions& options)
+      : optimizer_(optimizer), comm_(comm), options_(options) {}
+
+  Status open(std::vector<NamedParameter> parameters);
+  Status step();
+  Result<at::Tensor> step(const std::function<at::Tensor()>& closure);
+  Status synchronize();
+  Status zero_grad(bool set_to_none);
+  Result<double> clip_grad_norm(double max_norm);
+  Status save_state(::torch::serialize::OutputArchive& archive);
+  Status load_state(::torch::serialize::InputArchive& archive);
+  Status close();
+  Optimizer& wrapped() noexcept { return optimizer_; }
+  const GradientBuckets& buckets() const noexcept { return *buckets_; }
+
+ private:
+  template <class Action>
+  Status guarded(Code code, std::string_view what, Action&& action);
+  Status check_open() const;
+  Status check_parameters() const;
+  Status prepare_update();
+  Status end_update();
+  Result<at::Tensor> evaluate(const std::function<at::Tensor()>& closure);
+
+  Optimizer& optimizer_;
+  Communicator& comm_;
+  const DistributedOptions options_;
+  std::vector<at::Tensor> frozen_;
+  std::size_t parameter_count_ = 0;
+  std::unique_ptr<GradientBuckets> buckets_;
+  std::unique_ptr<Shards> shards_;
+};
+
+// Runs `action`; its error, or what libtorch threw, is this optimizer's last word.
+template <class Action>
+Status DistributedOptimizer::Core::guarded(Code code, std::string_view what, Action&& action) {
+  Status status;
+  try {
+    status = action();
+  } catch (const std::exception& error) {
+    status = failure(code, "{}: libtorch: {}", what, error.what());
+  }
+  if (!status) return buckets_->fail(status.error());
+  return {};
+}
+
+Status DistributedOptimizer::Core::open(std::vector<NamedParameter> parameters) {
+  for (const auto& group : optimizer_.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      if (!parameter.requires_grad()) frozen_.push_back(parameter);
+    }
+  }
+  XOE_ASSIGN(buckets_, GradientBuckets::create(std::move(parameters), comm_, options_));
+  if (options_.sharded) {
+    XOE_ASSIGN(shards_, Shards::create(optimizer_, *buckets_, comm_));
+  }
+  parameter_count_ = count_parameters(optimizer_);
+  return {};
+}
+
+Status DistributedOptimizer::Core::check_open() const {
+  if (!buckets_) return failure(Code::kInvalidArgument, "DistributedOptimizer: used after close()");
+  return {};
+}
+
+Status DistributedOptimizer::Core::check_parameters() const {
+  XOE_TRY(check_open());
+  bool same = count_parameters(optimizer_) == parameter_count_;
+  for (const at::Tensor& parameter : frozen_) same = same && !parameter.requires_grad();
+  if (same) return {};
+  return failure(
+      Code::kInvalidArgument,
+      "DistributedOptimizer: the optimizer got new parameters, or frozen ones now require gradients: they are "
+      "not reduced; make a new DistributedOptimizer");
+}
+
+Status DistributedOptimizer::Core::prepare_update() {
+  XOE_TRY(check_parameters());
+  XOE_TRY(buckets_->synchronize());
+  if (shards_) XOE_TRY(shards_->open_update());
+  return {};
+}
+
+Status DistributedOptimizer::Core::end_update() {
+  if (shards_) {
+    if (options_.observer) options_.observer->wait_start();
+    const Status status = shards_->close_update();
+    if (options_.observer) options_.observer->wait_stop();
+    XOE_TRY(status);
+  }
+  buckets_->begin_step();
+  return {};
+}
+
+Status DistributedOptimizer::Core::step() {
+  XOE_TRY(check_open());
+  return guarded(Code::kInvalidArgument, "step", [&]() -> Status {
+    XOE_TRY(prepare_update());
+    optimizer_.step();
+    return end_update();
+  });
+}
+
+// The loss over all ranks, with gradients ready for the wrapped optimizer.
+Result<at::Tensor> DistributedOptimizer::Core::evaluate(const std::function<at::Tensor()>& closure) {
+  buckets_->begin_step();
+  at::Tensor loss = closure();
+  if (!loss.defined()) return failure(Code::kInvalidArgument, "step: the closure returned no loss");
+  loss = loss.detach().clone();
+  XOE_TRY(prepare_update());
+  XOE_TRY(allreduce(loss, comm_, ReduceOp::kAverage, {.name = "loss"}));
+  return loss;
+}
+
+Result<at::Tensor> DistributedOptimizer::Core::step(const std::function<at::Tensor()>& closure) {
+  XOE_TRY(check_open());
+  at::Tensor loss;
+  const Status done = guarded(Code::kInvalidArgument, "step", [&]() -> Status {
+    Status status;
+    try {
+      loss = optimizer_.step([&] {
+        auto evaluated = evaluate(closure);
+        if (evaluated) return *evaluated;
+        status = failure(evaluated.error());
+        throw Aborted();
+      });
+    } catch (const Aborted&) {
+      return status;
+    }
+    return end_update();
+  });
+  XOE_TRY(done);
+  return loss;
+}
+
+Status DistributedOptimizer::Core::synchronize() {
+  XOE_TRY(check_parameters());
+  return buckets_->synchronize();
+}
+
+Status DistributedOptimizer::Core::zero_grad(bool set_to_none) {
+  XOE_TRY(check_open());
+  return guarded(Code::kInternal, "zero_grad", [&] { return buckets_->discard(set_to_none); });
+}
+
+Result<double> DistributedOptimizer::Core::clip_grad_norm(double max_norm) {
+  XOE_TRY(synchronize());
+  double squares = 0;
+  const Status status = guarded(Code::kInternal, "clip_grad_norm", [&]() -> Status {
+    const at::NoGradGuard no_grad;
+    if (shards_) {
+      squares = shards_->squared_norm();
+      XOE_TRY(comm_.allreduce(Tensor(&squares, 1), ReduceOp::kSum, {.name = "gradient norm"}));
+    } else {
+      for (const NamedParameter& parameter : buckets_->parameters()) {
+        const at::Tensor& gradient = parameter.tensor.grad();
+        if (gradient.defined()) squares += squared_norm_of(gradient);
+      }
+    }
+    const double factor = max_norm / (std::sqrt(squares) + 1e-6);
+    if (!(factor < 1)) return {};
+    if (shards_) {
+      shards_->scale_gradients(factor);
+      return {};
+    }
+    for (const NamedParameter& parameter : buckets_->parameters()) {
+      at::Tensor& gradient = parameter.tensor.mutable_grad();
+      if (gradient.defined()) gradient.mul_(factor);
+    }
+    return {};
+  });
+  XOE_TRY(status);
+  return std::sqrt(squares);
+}
+
+Status DistributedOptimizer::Core::save_state(::torch::serialize::OutputArchive& archive) {
+  XOE_TRY(check_open());
+  return guarded(Code::kInternal, "save_state", [&]() -> Status {
+    if (shards_) return shards_->save(archive);
+    if (comm_.rank() == 0) optimizer_.save(archive);
+    return {};
+  });
+}
+
+Status DistributedOptimizer::Core::load_state(::torch::serialize::InputArchive& archive) {
+  XOE_TRY(check_open());
+  return guarded(Code::kInvalidArgument, "load_state", [&]() -> Status {
+    if (shards_) return shards_->load(archive);
+    optimizer_.state().clear();  // load() adds
+    optimizer_.load(archive);
+    return {};
+  });
+}
+
+Status DistributedOptimizer::Core::close() {
+  if (!buckets_) return {};
+  if (shards_) XOE_TRY(guarded(Code::kInternal, "close", [&] { return shards_->unshard(); }));
+  shards_.reset();
+  buckets_.reset();
+  return {};
+}
+
+DistributedOptimizer::DistributedOptimizer(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+DistributedOptimizer::DistributedOptimizer(DistributedOptimizer&&) noexcept = default;
+DistributedOptimizer& DistributedOptimizer::operator=(DistributedOptimizer&&) noexcept = default;
+DistributedOptimizer::~DistributedOptimizer() = default;
+
+Result<DistributedOptimizer> DistributedOptimizer::create(Optimizer& optimizer, const ::torch::nn::Module& module,
+                                                          Communicator& comm, DistributedOptions options) {
+  try {
+    std::vector<NamedParameter> parameters = trainable_parameters(optimizer, module);
+    XOE_TRY(check_arguments(parameters, options));
+    XOE_TRY(check_same(describe_all(parameters, options), comm, "DistributedOptimizer"));
+    auto core = std::make_unique<Core>(optimizer, comm, options);
+    XOE_TRY(core->open(std::move(parameters)));
+    return DistributedOptimizer(std::move(core));
+  } catch (const std::exception& error) {
+    return failure(Code::kInternal, "DistributedOptimizer: libtorch: {}", error.what());
+  }
+}
+
+Status DistributedOptimizer::step() { return core_->step(); }
+Result<at::Tensor> DistributedOptimizer::step(const std::function<at::Tensor()>& closure) {
+  return core_->step(closure);
+}
+Status DistributedOptimizer::synchronize() { return core_->synchronize(); }
+Status DistributedOptimizer::zero_grad(bool set_to_none) { return core_->zero_grad(set_to_none); }
+Result<double> DistributedOptimizer::clip_grad_norm(double max_norm) { return core_->clip_grad_norm(max_norm); }
+Status DistributedOptimizer::save_state(::torch::serialize::OutputArchive& archive) {
+  return core_->save_state(archive);
+}
+Status DistributedOptimizer::load_state(::torch::serialize::InputArchive& archive) {
+  return core_->load_state(archive);
+}
+Status DistributedOptimizer::close() { return core_->close(); }
+Optimizer& DistributedOptimizer::wrapped() noexcept { return core_->wrapped(); }
+int DistributedOptimizer::bucket_count() const noexcept { return core_->buckets().bucket_count(); }
+BucketInfo DistributedOptimizer::bucket(int index) const {
+  return core_->buckets().info(static_cast<std::size_t>(index));
+}
+
+}  // namespace xoe::torch

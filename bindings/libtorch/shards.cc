@@ -1,0 +1,305 @@
+#include "shards.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/serialize/archive.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "optimizer_state.h"
+
+namespace xoe::torch {
+namespace {
+
+// The elements of `tensor`, in the order in which those of `parameter` lie in its bucket.
+at::Tensor flat_like(const at::Tensor& tensor, const at::Tensor& parameter) {
+  at::Tensor ordered = tensor;
+  if (tensor.strides() != parameter.strides()) {
+    ordered = at::empty_strided(parameter.sizes(), parameter.strides(), tensor.options());
+    ordered.copy_(tensor);
+  }
+  return ordered.as_strided({ordered.numel()}, {1});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Shards>> Shards::create(::torch::optim::Optimizer& optimizer, GradientBuckets& buckets,
+                                               Communicator& comm) {
+  std::unique_ptr<Shards> shards(new Shards(optimizer, buckets, comm));
+  shards->prototype_ = make_state(optimizer);
+  if (!shards->prototype_) {
+    return failure(
+        Code::kUnsupported,
+        "sharded: only SGD, Adam, AdamW, RMSprop and Adagrad (and classes derived from them); use sharded = false");
+  }
+  if (comm.local_size() != comm.size()) {
+    return failure(Code::kUnsupported, "sharded: {} of {} ranks are on this host, and all must be; use sharded = false",
+                   comm.local_size(), comm.size());
+  }
+  for (const NamedParameter& parameter : buckets.parameters()) {
+    if (!parameter.tensor.device().is_cpu()) {
+      return failure(Code::kUnsupported, "sharded: {} is on {}, and must be in host memory; use sharded = false",
+                     parameter.name, parameter.tensor.device().str());
+    }
+  }
+  const at::NoGradGuard no_grad;
+  XOE_TRY(shards->move_parameters());
+  shards->make_parts();
+  shards->slice_state();
+  return shards;
+}
+
+Shards::Shards(::torch::optim::Optimizer& optimizer, GradientBuckets& buckets, Communicator& comm)
+    : optimizer_(optimizer), buckets_(buckets), comm_(comm) {
+  for (const auto& group : optimizer.param_groups()) whole_groups_.push_back(group.params());
+}
+
+// The parameters of rank 0 keep the shared memory, for peers may still read it; the others have copies of their own.
+// State cannot be put together without the peers: it goes.
+Shards::~Shards() {
+  if (!sharded_) return;
+  if (comm_.rank() != 0) make_private();
+  install_whole({});
+}
+
+Status Shards::move_parameters() {
+  std::size_t bytes = 0;
+  std::vector<std::size_t> offsets;
+  for (int b = 0; b < buckets_.bucket_count(); ++b) {
+    offsets.push_back(bytes);
+    bytes += (buckets_.info(static_cast<std::size_t>(b)).bytes + 4095) / 4096 * 4096;
+  }
+  XOE_ASSIGN(SharedBuffer memory, comm_.shared_buffer(std::max<std::size_t>(bytes, 1)));
+  memory_ = std::make_shared<SharedBuffer>(std::move(memory));
+  XOE_ASSIGN(const std::vector<std::byte*> peers, comm_.map_peers(*memory_, {.name = "sharded parameters"}));
+  // The buffers of other ranks were only needed to ask for rank 0's: no page of them was touched.
+  if (comm_.rank() != 0) memory_.reset();
+
+  for (std::size_t b = 0; b < offsets.size(); ++b) {
+    bucket_starts_.push_back(peers[0] + offsets[b]);
+    const BucketPlan& plan = buckets_.plan(b);
+    for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
+      at::Tensor parameter = buckets_.parameters()[plan.parameters[i]].tensor;
+      const at::Tensor shared =
+          tensor_over(bucket_starts_[b] + plan.offsets[i] * dtype_size(plan.dtype), parameter, memory_);
+      if (comm_.rank() == 0) shared.copy_(parameter);
+      parameter.set_data(shared);
+    }
+  }
+  sharded_ = true;
+  return comm_.barrier({.name = "sharded parameters"});
+}
+
+void Shards::make_parts() {
+  for (std::size_t b = 0; b < bucket_starts_.size(); ++b) {
+    const BucketPlan& plan = buckets_.plan(b);
+    const auto counts = shard_counts(plan.count, comm_.size());
+    std::size_t begin = 0;
+    for (int r = 0; r < comm_.rank(); ++r) begin += counts[static_cast<std::size_t>(r)];
+    const std::size_t end = begin + counts[static_cast<std::size_t>(comm_.rank())];
+    for (const Piece& piece : pieces_within(plan, buckets_.specs(), begin, end)) {
+      const at::ScalarType type = buckets_.parameters()[piece.parameter].tensor.scalar_type();
+      const std::size_t offset = piece.in_bucket * dtype_size(plan.dtype);
+      parts_.push_back({piece, b, flat_over(bucket_starts_[b] + offset, piece.count, type, memory_),
+                        flat_over(buckets_.data(b) + offset, piece.count, type, buckets_.owner(b))});
+    }
+  }
+  std::map<const void*, std::vector<at::Tensor>> by_parameter;
+  for (const Part& part : parts_) {
+    by_parameter[buckets_.parameters()[part.piece.parameter].tensor.unsafeGetTensorImpl()].push_back(part.tensor);
+  }
+  for (const auto& group : whole_groups_) {
+    auto& parts = part_groups_.emplace_back();
+    for (const at::Tensor& parameter : group) {
+      const auto found = by_parameter.find(parameter.unsafeGetTensorImpl());
+      if (found != by_parameter.end()) parts.insert(parts.end(), found->second.begin(), found->second.end());
+    }
+  }
+}
+
+// Replaces the state of whole parameters by that of this rank's parts.
+void Shards::slice_state() {
+  auto& states = optimizer_.state();
+  std::vector<std::pair<void*, State>> sliced;
+  for (const Part& part : parts_) {
+    const at::Tensor& parameter = buckets_.parameters()[part.piece.parameter].tensor;
+    const auto found = states.find(parameter.unsafeGetTensorImpl());
+    if (found == states.end()) continue;
+    State state = found->second->clone();
+    const std::int64_t first = static_cast<std::int64_t>(part.piece.in_parameter);
+    for (at::Tensor* field : fields_of(*state).tensors) {
+      if (!field->defined()) continue;
+      *field = flat_like(*field, parameter).narrow(0, first, static_cast<std::int64_t>(part.piece.count)).clone();
+    }
+    sliced.emplace_back(part.tensor.unsafeGetTensorImpl(), std::move(state));
+  }
+  states.clear();
+  for (auto& [key, state] : sliced) states[key] = std::move(state);
+  install_parts();
+}
+
+Status Shards::open_update() {
+  XOE_TRY(comm_.barrier({.name = "sharded update"}));
+  for (Part& part : parts_) {
+    if (buckets_.used(part.piece.parameter)) part.tensor.mutable_grad() = part.gradient;
+  }
+  return {};
+}
+
+Status Shards::close_update() {
+  for (Part& part : parts_) part.tensor.mutable_grad().reset();
+  // Only parts of the gradients are reduced: nobody shall add to them, or take them for the result.
+  for (const NamedParameter& parameter : buckets_.parameters()) parameter.tensor.mutable_grad().reset();
+  const Status status = comm_.barrier({.name = "sharded update"});
+  if (!status) {
+    return failure(status.error().code(), fmt::format("{}; the shared parameters are half updated: load a checkpoint",
+                                                      status.error().message()));
+  }
+  return {};
+}
+
+double Shards::squared_norm() const {
+  double sum = 0;
+  for (const Part& part : parts_) {
+    if (buckets_.used(part.piece.parameter)) sum += squared_norm_of(part.gradient);
+  }
+  return sum;
+}
+
+void Shards::scale_gradients(double factor) {
+  for (Part& part : parts_) part.gradient.mul_(factor);
+}
+
+void Shards::install_parts() {
+  for (std::size_t group = 0; group < part_groups_.size(); ++group) {
+    optimizer_.param_groups()[group].params() = part_groups_[group];
+  }
+}
+
+void Shards::install_whole(std::vector<State> states) {
+  auto& current = optimizer_.state();
+  current.clear();
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (states[i]) current[buckets_.parameters()[i].tensor.unsafeGetTensorImpl()] = std::move(states[i]);
+  }
+  for (std::size_t group = 0; group < whole_groups_.size(); ++group) {
+    optimizer_.param_groups()[group].params() = whole_groups_[group];
+  }
+}
+
+void Shards::make_private() {
+  const at::NoGradGuard no_grad;
+  for (const NamedParameter& parameter : buckets_.parameters()) {
+    at::Tensor tensor = parameter.tensor;
+    tensor.set_data(tensor.detach().clone(at::MemoryFormat::Preserve));
+  }
+}
+
+// A row for each parameter: whether each field of its state is there, then its numbers. -1: not there.
+std::size_t Shards::columns() const {
+  const StateFields fields = fields_of(*prototype_);
+  return fields.tensors.size() + fields.numbers.size();
+}
+
+Result<std::vector<std::int64_t>> Shards::gather_numbers() {
+  std::vector<std::int64_t> rows(buckets_.parameters().size() * columns(), -1);
+  for (const Part& part : parts_) {
+    const auto found = optimizer_.state().find(part.tensor.unsafeGetTensorImpl());
+    if (found == optimizer_.state().end()) continue;
+    const StateFields fields = fields_of(*found->second);
+    std::int64_t* cell = &rows[part.piece.parameter * columns()];
+    for (const at::Tensor* field : fields.tensors) *cell++ = field->defined() ? 1 : -1;
+    for (const std::int64_t* number : fields.numbers) *cell++ = *number;
+  }
+  XOE_TRY(comm_.allreduce(Tensor(rows.data(), rows.size()), ReduceOp::kMax, {.name = "optimizer state"}));
+  return rows;
+}
+
+Status Shards::gather_field(std::size_t bucket, std::size_t field, const std::vector<std::int64_t>& numbers,
+                            std::vector<State>& whole) {
+  const BucketPlan& plan = buckets_.plan(bucket);
+  const auto present = [&](std::size_t parameter) { return numbers[parameter * columns() + field] > 0; };
+  if (std::ranges::none_of(plan.parameters, present)) return {};
+
+  const auto options = at::TensorOptions(buckets_.parameters()[plan.parameters.front()].tensor.scalar_type());
+  const auto counts = shard_counts(plan.count, comm_.size());
+  const at::Tensor all = at::zeros({static_cast<std::int64_t>(plan.count)}, options);
+  for (const Part& part : parts_) {
+    if (part.bucket != bucket || !present(part.piece.parameter)) continue;
+    const at::Tensor& mine = *fields_of(*optimizer_.state()[part.tensor.unsafeGetTensorImpl()]).tensors[field];
+    all.narrow(0, static_cast<std::int64_t>(part.piece.in_bucket), static_cast<std::int64_t>(part.piece.count))
+        .copy_(mine);
+  }
+  std::size_t begin = 0;
+  for (int r = 0; r < comm_.rank(); ++r) begin += counts[static_cast<std::size_t>(r)];
+  std::byte* const data = static_cast<std::byte*>(all.data_ptr());
+  const ConstTensor part(data + begin * dtype_size(plan.dtype), counts[static_cast<std::size_t>(comm_.rank())],
+                         plan.dtype);
+  XOE_TRY(comm_.allgather(part, Tensor(data, plan.count, plan.dtype), counts, {.name = "optimizer state"}));
+  for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
+    const std::size_t parameter = plan.parameters[i];
+    if (!present(parameter)) continue;
+    const at::Tensor& tensor = buckets_.parameters()[parameter].tensor;
+    at::Tensor value = at::empty_strided(tensor.sizes(), tensor.strides(), options);
+    value.as_strided({value.numel()}, {1})
+        .copy_(all.narrow(0, static_cast<std::int64_t>(plan.offsets[i]), value.numel()));
+    *fields_of(*whole[parameter]).tensors[field] = std::move(value);
+  }
+  return {};
+}
+
+Result<std::vector<Shards::State>> Shards::gather_state() {
+  XOE_ASSIGN(const std::vector<std::int64_t> numbers, gather_numbers());
+  const std::size_t field_count = fields_of(*prototype_).tensors.size();
+  std::vector<State> whole(buckets_.parameters().size());
+  for (std::size_t parameter = 0; parameter < whole.size(); ++parameter) {
+    const std::int64_t* row = &numbers[parameter * columns()];
+    if (std::all_of(row, row + columns(), [](std::int64_t cell) { return cell < 0; })) continue;
+    whole[parameter] = prototype_->clone();
+    const StateFields fields = fields_of(*whole[parameter]);
+    for (std::size_t i = 0; i < fields.numbers.size(); ++i) *fields.numbers[i] = row[field_count + i];
+  }
+  for (std::size_t bucket = 0; bucket < bucket_starts_.size(); ++bucket) {
+    for (std::size_t field = 0; field < field_count; ++field) {
+      XOE_TRY(gather_field(bucket, field, numbers, whole));
+    }
+  }
+  return whole;
+}
+
+Status Shards::save(::torch::serialize::OutputArchive& archive) {
+  const at::NoGradGuard no_grad;
+  XOE_ASSIGN(std::vector<State> whole, gather_state());
+  if (comm_.rank() != 0) return {};
+  auto parts = std::move(optimizer_.state());
+  install_whole(std::move(whole));
+  optimizer_.save(archive);
+  install_parts();
+  optimizer_.state() = std::move(parts);
+  return {};
+}
+
+Status Shards::load(::torch::serialize::InputArchive& archive) {
+  const at::NoGradGuard no_grad;
+  install_whole({});
+  optimizer_.load(archive);
+  slice_state();
+  return {};
+}
+
+Status Shards::unshard() {
+  const at::NoGradGuard no_grad;
+  XOE_ASSIGN(std::vector<State> whole, gather_state());
+  make_private();
+  // Past the barrier nobody reads the shared copy any more.
+  XOE_TRY(comm_.barrier({.name = "close"}));
+  install_whole(std::move(whole));
+  parts_.clear();
+  memory_.reset();
+  sharded_ = false;
+  return {};
+}
+
+}  // namespace xoe::torch
