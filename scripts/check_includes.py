@@ -48,7 +48,7 @@ TORCH_HOMES = ("bindings/libtorch/", "models/", "train/", "tools/xoe_train.cc", 
                "examples/", "bench/training/")
 # A family of foreign headers and the only places that may include it.
 VENDORS = [
-    (r"hwy/", ("src/reduce/",)),
+    (r"hwy/", ("src/reduce/", "tests/reduce/")),
     (r"(jpeglib|jerror|turbojpeg)\.h$", ("src/data/", "tests/data/", "bench/data/")),
     (r"protozero/", ("src/data/", "tests/data/", "tests/fuzz/")),
     (r"CLI/", ("tools/",)),

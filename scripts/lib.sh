@@ -21,10 +21,10 @@ cause_of() {
     echo "the network cannot be reached"
   elif grep -qiE 'could not get lock|unable to lock' "$log"; then
     echo "another package installation is running; try again when it has ended"
+  elif grep -qiE 'failed to fetch|failed to download|connection (refused|reset|timed out)|operation timed out|read timed out|error sending request|certificate|from versions: none' "$log"; then
+    echo "a download failed"
   elif line=$(grep -m1 -iE 'unable to locate package|has no installation candidate|no solution found|no matching distribution' "$log"); then
     echo "$line"
-  elif grep -qiE 'failed to fetch|failed to download|connection (refused|reset|timed out)|operation timed out|read timed out|error sending request|certificate' "$log"; then
-    echo "a download failed"
   elif grep -qiE 'internal compiler error.*killed|fatal error: killed|cannot allocate memory|out of memory' "$log"; then
     echo "the memory did not suffice; try again with CMAKE_BUILD_PARALLEL_LEVEL=1"
   elif line=$(grep -m1 -E '(^|[ :])(fatal )?error: ' "$log"); then

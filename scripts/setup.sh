@@ -53,10 +53,10 @@ setup_packages() {
   fi
   local install="apt-get install -y --no-install-recommends ${missing[*]}"
   if ((EUID != 0)); then
-    die "${#missing[@]} Debian packages are missing; run this as root, then try again:
+    die "Debian packages are missing; run this as root, then try again:
   apt-get update && $install"
   fi
-  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  say "installing the missing Debian packages: ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
   run_step "package lists" apt-get -o DPkg::Lock::Timeout=120 -o APT::Update::Error-Mode=any update
   # Word splitting is wanted: the command is the one that is shown to those without root.
