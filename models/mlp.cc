@@ -8,9 +8,9 @@ namespace {
 class Mlp : public ImageModel {
  public:
   Mlp(int classes, int image_size)
-      : fc1_(register_module("fc1", torch::nn::Linear(3 * std::int64_t{image_size} * image_size, 512))),
-        fc2_(register_module("fc2", torch::nn::Linear(512, 256))),
-        fc3_(register_module("fc3", torch::nn::Linear(256, classes))) {}
+      : fc1_(register_module("fc1", ::torch::nn::Linear(3 * std::int64_t{image_size} * image_size, 512))),
+        fc2_(register_module("fc2", ::torch::nn::Linear(512, 256))),
+        fc3_(register_module("fc3", ::torch::nn::Linear(256, classes))) {}
 
   at::Tensor forward(const at::Tensor& images) override {
     const at::Tensor hidden = fc1_->forward(images.flatten(1)).relu_();
@@ -18,9 +18,9 @@ class Mlp : public ImageModel {
   }
 
  private:
-  torch::nn::Linear fc1_;
-  torch::nn::Linear fc2_;
-  torch::nn::Linear fc3_;
+  ::torch::nn::Linear fc1_;
+  ::torch::nn::Linear fc2_;
+  ::torch::nn::Linear fc3_;
 };
 
 }  // namespace

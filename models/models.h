@@ -13,7 +13,7 @@
 namespace xoe::models {
 
 // Maps images [N, 3, H, W] to logits [N, classes].
-class ImageModel : public torch::nn::Module {
+class ImageModel : public ::torch::nn::Module {
  public:
   virtual at::Tensor forward(const at::Tensor& images) = 0;
 };

@@ -13,7 +13,7 @@
 namespace xoe::models {
 namespace {
 
-namespace nn = torch::nn;
+namespace nn = ::torch::nn;
 
 nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
   return nn::Conv2d(nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
@@ -102,7 +102,7 @@ class ResNet : public ImageModel {
   void initialise() {
     for (const auto& module : modules(/*include_self=*/false)) {
       if (const auto* convolution = module->as<nn::Conv2d>()) {
-        nn::init::kaiming_normal_(convolution->weight, 0.0, torch::kFanOut, torch::kReLU);
+        nn::init::kaiming_normal_(convolution->weight, 0.0, ::torch::kFanOut, ::torch::kReLU);
       }
       // Each block starts as the identity, which makes the first steps of a large learning rate safe.
       if (const auto* block = module->as<Block>()) nn::init::zeros_(block->last_gamma());

@@ -9,7 +9,7 @@
 namespace xoe::models {
 namespace {
 
-namespace nn = torch::nn;
+namespace nn = ::torch::nn;
 
 constexpr std::int64_t kWidth = 192;
 constexpr int kLayers = 12;

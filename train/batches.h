@@ -1,0 +1,51 @@
+// Where training images come from.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "train/options.h"
+#include "xoe/status.h"
+
+namespace xoe::train {
+
+struct Batch {
+  at::Tensor images;  // [count, 3, H, W], float32
+  at::Tensor labels;  // [count], int64
+  std::int64_t count() const { return labels.size(0); }
+};
+
+struct DataInfo {
+  int classes = 0;
+  std::int64_t batches_per_epoch = 0;  // of this and of every rank; 0: no epochs
+  std::int64_t held_out = 0;           // images for evaluation, all ranks together
+};
+
+// This rank's part of the data. One thread.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  virtual const DataInfo& info() const noexcept = 0;
+  // The next batch of training images, without end.
+  virtual Result<Batch> next() = 0;
+  // Where next() stands, for restore() on the same rank of a group of the same size.
+  virtual std::string save() const = 0;
+  virtual Status restore(std::string_view position) = 0;
+  virtual std::int64_t skipped_images() const noexcept { return 0; }
+  // Starts a pass over this rank's held-out images.
+  virtual Status start_held_out() = 0;
+  // The next held-out batch; nullopt at the end of the pass.
+  virtual Result<std::optional<Batch>> next_held_out() = 0;
+};
+
+// One random batch, made once, different on each rank.
+std::unique_ptr<BatchSource> synthetic_batches(const TrainOptions& options, int rank);
+// TFRecord files of JPEG images: train-* and, when there are any, validation-*.
+Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size);
+
+}  // namespace xoe::train

@@ -1,0 +1,180 @@
+#include "train/checkpoint.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/serialize/archive.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "train/agree.h"
+#include "train/buffers.h"
+#include "train/files.h"
+
+namespace xoe::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What must be the same when a run goes on; the order is that of messages.
+Json identity(const TrainOptions& options, const DataInfo& data, int size) {
+  return {{"model", options.model},
+          {"classes", data.classes},
+          {"image size", options.image_size},
+          {"ranks", size},
+          {"batch", options.batch},
+          {"accumulate", options.accumulate},
+          {"optimizer", options.optimizer == OptimizerKind::kSgd ? "sgd" : "adamw"},
+          {"data", options.data_dir.empty() ? "synthetic" : "images"},
+          {"seed", options.seed}};
+}
+
+std::string archive_bytes(::torch::serialize::OutputArchive& archive) {
+  std::string bytes;
+  archive.save_to([&bytes](const void* data, std::size_t size) {
+    bytes.append(static_cast<const char*>(data), size);
+    return size;
+  });
+  return bytes;
+}
+
+torch::serialize::InputArchive open_archive(const std::string& bytes) {
+  ::torch::serialize::InputArchive archive;
+  archive.load_from(bytes.data(), bytes.size());
+  return archive;
+}
+
+std::string rank_section(int rank) { return fmt::format("rank.{}", rank); }
+
+std::string rank_bytes(const Progress& progress, const models::ImageModel& model) {
+  ::torch::serialize::OutputArchive archive;
+  archive.write("position", c10::IValue(progress.position));
+  archive.write("random", at::detail::getDefaultCPUGenerator().get_state());
+  archive.write("buffers", c10::IValue(copy_buffers(model)));
+  return archive_bytes(archive);
+}
+
+// The model as a plain libtorch program would save it, with `buffers` in place of this rank's.
+std::string model_bytes(const models::ImageModel& model, const std::vector<at::Tensor>& buffers) {
+  const auto own = copy_buffers(model);
+  set_buffers(model, buffers);
+  ::torch::serialize::OutputArchive archive;
+  model.save(archive);
+  std::string bytes = archive_bytes(archive);
+  set_buffers(model, own);
+  return bytes;
+}
+
+Status write_checkpoint(const TrainOptions& options, const std::string& path, const Sections& sections) {
+  XOE_TRY(make_folder(options.checkpoint_dir));
+  XOE_TRY(write_sections(path, sections));
+  prune_checkpoints(options.checkpoint_dir, options.checkpoint_keep);
+  return {};
+}
+
+Status check_identity(const Sections& sections, const Json& mine, const std::string& path) {
+  const auto meta = sections.find("meta");
+  const auto json = meta == sections.end() ? Json() : Json::parse(meta->second, nullptr, false);
+  if (!json.is_object() || !json.contains("run") || !json.contains("step")) {
+    return failure(Code::kDataLoss, "{} is damaged: it does not say what run it is of", path);
+  }
+  const Json& theirs = json["run"];
+  for (const auto& [key, value] : mine.items()) {
+    if (theirs.contains(key) && theirs[key] == value) continue;
+    return failure(Code::kInvalidArgument,
+                   "{} is of a run with {} {}, this one has {}; use the same, or another folder", path, key,
+                   theirs.contains(key) ? theirs[key].dump() : "unknown", value.dump());
+  }
+  return {};
+}
+
+Result<std::string> read_newest(const TrainOptions& options, const Json& mine) {
+  const auto stored = list_checkpoints(options.checkpoint_dir);
+  if (stored.empty()) return std::string();
+  const std::string& path = stored.back().path;
+  XOE_ASSIGN(std::string bytes, read_file(path));
+  XOE_ASSIGN(const Sections sections, unpack_sections(bytes, path));
+  XOE_TRY(check_identity(sections, mine, path));
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo& data, const Progress& progress,
+                                    const models::ImageModel& model, xoe::torch::DistributedOptimizer& optimizer,
+                                    Communicator& comm) {
+  const at::NoGradGuard no_grad;
+  ::torch::serialize::OutputArchive optimizer_archive;
+  XOE_TRY(optimizer.save_state(optimizer_archive));
+  XOE_ASSIGN(const auto buffers, average_buffers(model, comm));
+  const std::string mine = rank_bytes(progress, model);
+  XOE_ASSIGN(const Gathered ranks, comm.allgather(ConstTensor(mine.data(), mine.size(), DType::kUint8)));
+
+  const std::string path = checkpoint_path(options.checkpoint_dir, progress.step);
+  Status written;
+  if (comm.rank() == 0) {
+    Sections sections;
+    sections["meta"] = Json({{"step", progress.step}, {"run", identity(options, data, comm.size())}}).dump();
+    sections["model"] = model_bytes(model, buffers);
+    sections["optimizer"] = archive_bytes(optimizer_archive);
+    const auto* bytes = reinterpret_cast<const char*>(ranks.data.data());
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      const std::size_t count = ranks.counts[static_cast<std::size_t>(rank)];
+      sections[rank_section(rank)].assign(bytes, count);
+      bytes += count;
+    }
+    written = write_checkpoint(options, path, sections);
+  }
+  XOE_TRY(agree(comm, written));
+  return path;
+}
+
+Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, const DataInfo& data, Communicator& comm) {
+  std::string bytes;
+  Status read;
+  if (comm.rank() == 0) {
+    if (auto newest = read_newest(options, identity(options, data, comm.size()))) {
+      bytes = std::move(*newest);
+    } else {
+      read = failure(newest.error());
+    }
+  }
+  XOE_TRY(agree(comm, read));
+  XOE_TRY(broadcast_bytes(comm, bytes));
+  if (bytes.empty()) return std::nullopt;
+  XOE_ASSIGN(Sections sections, unpack_sections(bytes, "the checkpoint as received from rank 0"));
+  return sections;
+}
+
+Status restore_model(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
+                     models::ImageModel& model) {
+  const at::NoGradGuard no_grad;
+  // Into a model of its own and copied: loading would replace the storage, and with it device and memory format.
+  XOE_ASSIGN(const auto stored, models::make_model(options.model, data.classes, options.image_size));
+  auto archive = open_archive(sections.at("model"));
+  stored->load(archive);
+  const auto source = stored->parameters();
+  const auto target = model.parameters();
+  for (std::size_t i = 0; i < target.size(); ++i) target[i].copy_(source.at(i));
+
+  auto own = open_archive(sections.at(rank_section(rank)));
+  c10::IValue buffers;
+  own.read("buffers", buffers);
+  set_buffers(model, buffers.toTensorVector());
+  return {};
+}
+
+Result<Progress> restore_rest(const Sections& sections, int rank, xoe::torch::DistributedOptimizer& optimizer) {
+  auto archive = open_archive(sections.at("optimizer"));
+  XOE_TRY(optimizer.load_state(archive));
+  auto own = open_archive(sections.at(rank_section(rank)));
+  at::Tensor random;
+  own.read("random", random);
+  at::detail::getDefaultCPUGenerator().set_state(random);
+  c10::IValue position;
+  own.read("position", position);
+  const auto meta = nlohmann::json::parse(sections.at("meta"));
+  return Progress{.step = meta.at("step"), .position = position.toStringRef()};
+}
+
+}  // namespace xoe::train

@@ -1,0 +1,39 @@
+// Saves and restores everything that the next step depends on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "models/models.h"
+#include "train/batches.h"
+#include "train/checkpoint_file.h"
+#include "train/options.h"
+#include "xoe/communicator.h"
+#include "xoe/torch/optimizer.h"
+
+namespace xoe::train {
+
+// Where a run stands.
+struct Progress {
+  std::int64_t step = 0;  // finished ones
+  std::string position;   // of this rank's data
+};
+
+// Collective. One file for all ranks: parameters, optimizer state, the averaged buffers, and of each rank its own
+// buffers, random generator and data position. Written by rank 0; errors reach all ranks. Gives its path.
+Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo& data, const Progress& progress,
+                                    const models::ImageModel& model, xoe::torch::DistributedOptimizer& optimizer,
+                                    Communicator& comm);
+
+// Collective. The newest checkpoint of options.checkpoint_dir, read by rank 0, on all ranks; nullopt when there is
+// none. `invalid_argument` when it was written by another kind of run, `data_loss` when it is damaged.
+Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, const DataInfo& data, Communicator& comm);
+
+// Before the DistributedOptimizer is made: gives the model its parameters and this rank's buffers.
+Status restore_model(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
+                     models::ImageModel& model);
+// After it was made: optimizer state and random generator.
+Result<Progress> restore_rest(const Sections& sections, int rank, xoe::torch::DistributedOptimizer& optimizer);
+
+}  // namespace xoe::train

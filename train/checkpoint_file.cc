@@ -1,0 +1,144 @@
+#include "train/checkpoint_file.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "train/files.h"
+
+namespace xoe::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMagic = "XOECKPT1";
+constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kSuffix = ".ckpt";
+
+struct Header {
+  std::array<char, 8> magic = {};
+  std::uint64_t payload_bytes = 0;
+  std::uint32_t payload_crc = 0;  // CRC-32 of zlib
+  std::uint32_t section_count = 0;
+};
+static_assert(sizeof(Header) == 24);
+
+std::uint32_t crc_of(std::string_view bytes) {
+  return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+void append_number(std::string& out, std::uint64_t value) {
+  std::array<char, 8> bytes;
+  std::memcpy(bytes.data(), &value, 8);
+  out.append(bytes.data(), 8);
+}
+
+void append_field(std::string& out, std::string_view field) {
+  append_number(out, field.size());
+  out.append(field);
+}
+
+// Takes a length and that many bytes off the front of `rest`; nullopt when it is too short.
+std::optional<std::string_view> take_field(std::string_view& rest) {
+  std::uint64_t length = 0;
+  if (rest.size() < sizeof(length)) return std::nullopt;
+  std::memcpy(&length, rest.data(), sizeof(length));
+  rest.remove_prefix(sizeof(length));
+  if (rest.size() < length) return std::nullopt;
+  const std::string_view field = rest.substr(0, length);
+  rest.remove_prefix(length);
+  return field;
+}
+
+tl::unexpected<Error> damaged(std::string_view name, std::string_view how) {
+  return failure(Code::kDataLoss,
+                 "{} {}; remove it to resume from the checkpoint before it, or leave out --resume to start anew", name,
+                 how);
+}
+
+}  // namespace
+
+std::string pack_sections(const Sections& sections) {
+  std::string bytes(sizeof(Header), '\0');
+  for (const auto& [name, content] : sections) {
+    append_field(bytes, name);
+    append_field(bytes, content);
+  }
+  const std::string_view payload = std::string_view(bytes).substr(sizeof(Header));
+  Header header;
+  std::memcpy(header.magic.data(), kMagic.data(), kMagic.size());
+  header.payload_bytes = payload.size();
+  header.payload_crc = crc_of(payload);
+  header.section_count = static_cast<std::uint32_t>(sections.size());
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  return bytes;
+}
+
+Result<Sections> unpack_sections(std::string_view bytes, std::string_view name) {
+  Header header;
+  if (!bytes.starts_with(kMagic.substr(0, std::min(bytes.size(), kMagic.size())))) {
+    return damaged(name, "is not a checkpoint of Xoe");
+  }
+  if (bytes.size() < sizeof(header)) return damaged(name, "is cut short within its header");
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  std::string_view rest = bytes.substr(sizeof(header));
+  if (rest.size() != header.payload_bytes) {
+    return damaged(
+        name, fmt::format("is {}: it has {} bytes of {}", rest.size() < header.payload_bytes ? "cut short" : "too long",
+                          rest.size(), header.payload_bytes));
+  }
+  if (crc_of(rest) != header.payload_crc) return damaged(name, "is corrupt: its checksum does not match");
+  Sections sections;
+  for (std::uint32_t i = 0; i < header.section_count; ++i) {
+    const auto key = take_field(rest);
+    const auto content = key ? take_field(rest) : std::nullopt;
+    if (!content) return damaged(name, "is corrupt: a section runs past its end");
+    sections.emplace(*key, *content);
+  }
+  return sections;
+}
+
+Status write_sections(const std::string& path, const Sections& sections) {
+  return write_file(path, pack_sections(sections));
+}
+
+Result<Sections> read_sections(const std::string& path) {
+  XOE_ASSIGN(const std::string bytes, read_file(path));
+  return unpack_sections(bytes, path);
+}
+
+std::string checkpoint_path(const std::string& folder, std::int64_t step) {
+  return fmt::format("{}/{}{:08}{}", folder, kPrefix, step, kSuffix);
+}
+
+std::vector<StoredCheckpoint> list_checkpoints(const std::string& folder) {
+  std::vector<StoredCheckpoint> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
+    const auto digits = std::string_view(name).substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+    if (const auto step = parse_integer(digits); step && *step >= 0) found.push_back({*step, entry.path()});
+  }
+  std::ranges::sort(found, {}, &StoredCheckpoint::step);
+  return found;
+}
+
+void prune_checkpoints(const std::string& folder, int keep) {
+  std::error_code ignored;
+  auto stored = list_checkpoints(folder);
+  const std::size_t surplus = stored.size() - std::min(stored.size(), static_cast<std::size_t>(keep));
+  for (std::size_t i = 0; i < surplus; ++i) fs::remove(stored[i].path, ignored);
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(kPrefix) && name.find(".tmp.") != std::string::npos) fs::remove(entry.path(), ignored);
+  }
+}
+
+}  // namespace xoe::train

@@ -1,0 +1,37 @@
+// The container of a checkpoint, and the folder of them. Format: docs/formats/checkpoint.md.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "xoe/status.h"
+
+namespace xoe::train {
+
+// Named byte strings: "meta", "model", "optimizer", "rank.0", ...
+using Sections = std::map<std::string, std::string, std::less<>>;
+
+// Whole or not at all, as write_file().
+Status write_sections(const std::string& path, const Sections& sections);
+// `data_loss` naming the file when it is no checkpoint, cut short, or changed.
+Result<Sections> read_sections(const std::string& path);
+// The same on bytes that came from elsewhere; `name` appears in errors.
+std::string pack_sections(const Sections& sections);
+Result<Sections> unpack_sections(std::string_view bytes, std::string_view name);
+
+struct StoredCheckpoint {
+  std::int64_t step = 0;
+  std::string path;
+};
+
+std::string checkpoint_path(const std::string& folder, std::int64_t step);  // <folder>/step-00000120.ckpt
+// By step; empty when there is none or no such folder.
+std::vector<StoredCheckpoint> list_checkpoints(const std::string& folder);
+// Leaves the newest `keep`. Removes what an interrupted write left, too.
+void prune_checkpoints(const std::string& folder, int keep);
+
+}  // namespace xoe::train

@@ -1,0 +1,27 @@
+// The picture of a training run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace xoe::train {
+
+struct CurvePoint {
+  std::int64_t step = 0;
+  double value = 0;
+};
+
+struct Curve {
+  std::string title;                 // "resnet18, 2 ranks x batch 32"
+  std::vector<CurvePoint> loss;      // training loss, by step
+  std::vector<CurvePoint> accuracy;  // on held-out images, 0 to 1; may be empty
+};
+
+// An SVG of loss (each point, and smoothed) beside held-out accuracy, over steps.
+std::string curve_svg(const Curve& curve);
+
+// Round numbers that cover [low, high] in about `wanted` equal intervals: 0, 0.5, 1, 1.5.
+std::vector<double> axis_ticks(double low, double high, int wanted);
+
+}  // namespace xoe::train

@@ -1,0 +1,55 @@
+#include "train/device.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <dlfcn.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace xoe::train {
+
+void load_cuda() {
+  // Without the driver's device the library would take a second to load, for nothing.
+  if (::access("/dev/nvidiactl", F_OK) == 0) ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+}
+
+Result<c10::Device> choose_device(DeviceKind kind, int local_rank) {
+  if (kind == DeviceKind::kCpu) return c10::Device(c10::kCPU);
+  if (!at::hasCUDA()) {
+    if (kind == DeviceKind::kAuto) return c10::Device(c10::kCPU);
+    return failure(Code::kUnavailable, "libtorch sees no CUDA device here; try --device cpu");
+  }
+  const int devices = at::detail::getCUDAHooks().deviceCount();
+  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank % std::max(1, devices)));
+}
+
+int set_threads(int threads, int local_size) {
+  if (threads == 0) {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    const int cores = ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+    threads = std::max(1, cores / local_size);
+  }
+  at::set_num_threads(threads);
+  return threads;
+}
+
+Autocast::Autocast(c10::Device device, Precision precision) : device_(device), active_(precision == Precision::kBf16) {
+  if (!active_) return;
+  at::autocast::set_autocast_dtype(device_.type(), at::kBFloat16);
+  at::autocast::set_autocast_enabled(device_.type(), true);
+}
+
+Autocast::~Autocast() {
+  if (!active_) return;
+  at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(device_.type(), false);
+}
+
+}  // namespace xoe::train

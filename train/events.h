@@ -1,0 +1,80 @@
+// What a training run tells while it goes on. On the training thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/speed.h"
+
+namespace xoe::train {
+
+struct RunStart {
+  std::string model;
+  std::int64_t parameters = 0;
+  std::string device;  // "cpu", "cuda"
+  std::string data;    // a folder, or "synthetic"
+  int classes = 0;
+  int image_size = 0;
+  int ranks = 1;
+  int batch = 0;  // per rank and backward pass
+  int accumulate = 1;
+  int threads = 1;  // per rank
+  int buckets = 0;
+  bool sharded = false;
+  double peak_rate = 0;
+  std::int64_t first_step = 0;  // > 0: resumed
+  std::int64_t total_steps = 0;
+  std::int64_t steps_per_epoch = 0;  // 0: no epochs
+};
+
+// Over the steps since the report before, except for speed: over all measured steps.
+struct Report {
+  std::int64_t step = 0;  // finished so far
+  double epoch = 0;
+  double loss = 0;      // mean over ranks and steps
+  double accuracy = 0;  // of training images
+  double rate = 0;      // of learning
+  SpeedStats speed;     // images/s of all ranks together
+  int ranks = 1;
+  std::int64_t skipped_images = 0;  // broken ones, so far
+  StepTimes share;                  // mean of all ranks
+  std::vector<StepTimes> rank_shares;
+};
+
+struct Evaluation {
+  std::int64_t step = 0;
+  double epoch = 0;
+  double loss = 0;
+  double accuracy = 0;
+  std::int64_t images = 0;
+};
+
+struct Outcome {
+  bool interrupted = false;
+  std::int64_t step = 0;
+  double loss = 0;       // of the last report
+  double accuracy = -1;  // of the last evaluation; -1: there was none
+  SpeedStats speed;
+  int ranks = 1;
+  StepTimes share;  // of the whole run, mean of all ranks
+  double seconds = 0;
+  std::string checkpoint;  // the last one written; empty: none
+  std::string curve;       // path of the picture; empty: none
+  std::string timeline;
+};
+
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void started(const RunStart&) {}
+  virtual void stepped(std::int64_t /*step*/, std::int64_t /*total*/) {}
+  virtual void reported(const Report&) {}
+  virtual void evaluated(const Evaluation&) {}
+  virtual void noted(std::string_view /*message*/) {}  // "checkpoint runs/a/step-00000040.ckpt"
+  // On every rank: the error that train() is about to return is the same on all of them.
+  virtual void failed_everywhere() {}
+};
+
+}  // namespace xoe::train

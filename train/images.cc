@@ -1,0 +1,105 @@
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "train/batches.h"
+#include "xoe/data.h"
+
+namespace xoe::train {
+namespace {
+
+Batch to_batch(data::ImageBatch images) {
+  auto keep = [pixels = images.pixels](void*) {};  // the tensor's storage holds the batch's memory
+  return {.images = at::from_blob(images.pixels.get(), {images.count, images.channels, images.height, images.width},
+                                  std::move(keep), at::kFloat),
+          .labels = at::tensor(images.labels, at::kLong)};
+}
+
+class ImageBatches : public BatchSource {
+ public:
+  ImageBatches(std::unique_ptr<data::ImageIterator> training, std::unique_ptr<data::ImageIterator> held_out)
+      : training_(std::move(training)), held_out_(std::move(held_out)) {
+    info_.classes = training_->classes();
+    info_.batches_per_epoch = training_->batches_per_epoch();
+    if (held_out_) {
+      info_.held_out = held_out_->records_per_epoch();
+      held_out_start_ = held_out_->save();
+    }
+  }
+
+  const DataInfo& info() const noexcept override { return info_; }
+
+  Result<Batch> next() override {
+    XOE_ASSIGN(auto images, training_->next());
+    if (!images) return failure(Code::kInternal, "the endless iterator over training images ended");
+    return to_batch(std::move(*images));
+  }
+
+  std::string save() const override { return training_->save().to_text(); }
+
+  Status restore(std::string_view position) override {
+    XOE_ASSIGN(auto state, data::State::from_text(position));
+    return training_->restore(std::move(state));
+  }
+
+  std::int64_t skipped_images() const noexcept override { return training_->skipped(); }
+
+  Status start_held_out() override { return held_out_ ? held_out_->restore(held_out_start_) : Status(); }
+
+  Result<std::optional<Batch>> next_held_out() override {
+    if (!held_out_) return std::nullopt;
+    XOE_ASSIGN(auto images, held_out_->next());
+    if (!images) return std::nullopt;
+    return to_batch(std::move(*images));
+  }
+
+ private:
+  std::unique_ptr<data::ImageIterator> training_;
+  std::unique_ptr<data::ImageIterator> held_out_;  // null: none
+  data::State held_out_start_;
+  DataInfo info_;
+};
+
+bool has_held_out(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    if (entry.path().filename().string().starts_with("validation-")) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size) {
+  data::ImagePipelineOptions pipeline;
+  pipeline.directory = options.data_dir;
+  pipeline.batch = options.batch;
+  pipeline.image_size = options.image_size;
+  pipeline.rank = rank;
+  pipeline.size = size;
+  pipeline.threads = options.data_threads;
+  pipeline.seed = options.seed;
+  pipeline.classes = options.classes;
+  if (options.max_bad_images > 0) {
+    pipeline.on_error = data::OnError::kSkip;
+    pipeline.max_bad = options.max_bad_images;
+  }
+  XOE_ASSIGN(auto training, data::open_images(pipeline));
+
+  std::unique_ptr<data::ImageIterator> held_out;
+  if (has_held_out(options.data_dir)) {
+    pipeline.training = false;
+    pipeline.epochs = 1;
+    pipeline.classes = training->classes();
+    XOE_ASSIGN(held_out, data::open_images(pipeline));
+    if (held_out->classes() != training->classes()) {
+      return failure(Code::kInvalidArgument, "{} has {} classes in training and {} in validation images",
+                     options.data_dir, training->classes(), held_out->classes());
+    }
+  }
+  return std::make_unique<ImageBatches>(std::move(training), std::move(held_out));
+}
+
+}  // namespace xoe::train

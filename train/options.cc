@@ -1,0 +1,63 @@
+#include "train/options.h"
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace xoe::train {
+namespace {
+
+Status require(bool good, std::string_view option, std::string_view rule) {
+  if (good) return {};
+  return failure(Code::kInvalidArgument, "--{} must be {}", option, rule);
+}
+
+}  // namespace
+
+Result<TrainOptions> complete_options(TrainOptions options) {
+  XOE_TRY(require(options.batch >= 1, "batch", "at least 1"));
+  XOE_TRY(require(options.image_size >= 8 && options.image_size <= 4096, "image-size", "between 8 and 4096"));
+  XOE_TRY(require(options.classes >= 0, "classes", "at least 1"));
+  XOE_TRY(require(std::isfinite(options.epochs) && options.epochs >= 0, "epochs", "at least 0"));
+  XOE_TRY(require(options.steps >= 0, "steps", "at least 0"));
+  XOE_TRY(require(std::isfinite(options.lr) && options.lr >= 0, "lr", "positive"));
+  XOE_TRY(require(options.lr_batch >= 0, "lr-batch", "at least 0"));
+  XOE_TRY(require(std::isfinite(options.lr_warmup_epochs) && options.lr_warmup_epochs >= 0, "lr-warmup", "at least 0"));
+  XOE_TRY(require(options.momentum >= 0 && options.momentum < 1, "momentum", "in [0, 1)"));
+  XOE_TRY(require(options.label_smoothing >= 0 && options.label_smoothing < 1, "label-smoothing", "in [0, 1)"));
+  XOE_TRY(require(options.accumulate >= 1, "accumulate", "at least 1"));
+  XOE_TRY(require(options.bucket_mib > 0 && options.bucket_mib <= 4096, "bucket-mb", "between 0 and 4096"));
+  XOE_TRY(require(std::isfinite(options.eval_every) && options.eval_every >= 0, "eval-every", "at least 0"));
+  XOE_TRY(require(options.report_every >= 1, "report-every", "at least 1"));
+  XOE_TRY(require(options.warmup_steps >= 0, "warmup-steps", "at least 0"));
+  XOE_TRY(require(options.checkpoint_every >= 0, "checkpoint-every", "at least 0"));
+  XOE_TRY(require(options.checkpoint_keep >= 1, "checkpoint-keep", "at least 1"));
+  XOE_TRY(require(options.threads >= 0 && options.threads <= 1024, "threads", "between 0 and 1024"));
+  XOE_TRY(require(options.data_threads >= 0 && options.data_threads <= 1024, "data-threads", "between 0 and 1024"));
+  XOE_TRY(require(options.max_bad_images >= 0, "max-bad-images", "at least 0"));
+  if (options.weight_decay) XOE_TRY(require(*options.weight_decay >= 0, "weight-decay", "at least 0"));
+  if (options.epochs > 0 && options.steps > 0) {
+    return failure(Code::kInvalidArgument, "--epochs and --steps exclude each other; give one of them");
+  }
+  if (options.data_dir.empty() && options.epochs > 0) {
+    return failure(Code::kInvalidArgument, "synthetic data has no epochs; say how long with --steps");
+  }
+  if (options.checkpoint_dir.empty() && (options.resume || options.checkpoint_every > 0)) {
+    return failure(Code::kInvalidArgument, "{} needs --checkpoint DIR",
+                   options.resume ? "--resume" : "--checkpoint-every");
+  }
+
+  if (options.epochs == 0 && options.steps == 0) {
+    if (options.data_dir.empty()) {
+      options.steps = 100;
+    } else {
+      options.epochs = 10;
+    }
+  }
+  const bool sgd = options.optimizer == OptimizerKind::kSgd;
+  if (options.lr == 0) options.lr = sgd ? 0.1 : 1e-3;
+  if (!options.weight_decay) options.weight_decay = sgd ? 5e-5 : 0.05;
+  return options;
+}
+
+}  // namespace xoe::train

@@ -1,0 +1,61 @@
+// What to train and how.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "xoe/status.h"
+
+namespace xoe::train {
+
+enum class OptimizerKind : std::uint8_t { kSgd, kAdamW };
+enum class DeviceKind : std::uint8_t { kAuto, kCpu, kCuda };
+enum class Precision : std::uint8_t { kFp32, kBf16 };
+
+struct TrainOptions {
+  std::string model = "resnet18";
+  std::string data_dir;  // empty: one random batch, made once (as tf_cnn_benchmarks)
+  int classes = 0;       // 0: what the data has; 1000 for synthetic data
+  int batch = 32;        // per rank and backward pass
+  int image_size = 64;
+
+  double epochs = 0;       // of the data; 0: `steps` counts
+  std::int64_t steps = 0;  // optimizer steps; 0: `epochs` counts. Both 0: 10 epochs of data, or 100 synthetic steps
+
+  double lr = 0;                // for `lr_batch` images in a step of all ranks; 0: the optimizer's usual one
+  int lr_batch = 256;           // the rate grows linearly with the images in a step; 0: no scaling
+  double lr_warmup_epochs = 1;  // linear, from nearly 0
+  OptimizerKind optimizer = OptimizerKind::kSgd;
+  double momentum = 0.9;
+  std::optional<double> weight_decay;  // unset: 5e-5 for sgd, 0.05 for adamw
+  double label_smoothing = 0;
+  std::uint64_t seed = 1;
+  int accumulate = 1;  // backward passes in a step
+  bool sharded = false;
+  double bucket_mib = 25;
+
+  double eval_every = 1;  // epochs; 0: only at the end
+  int report_every = 10;  // steps
+  int warmup_steps = 2;   // steps before speed is measured
+
+  std::string checkpoint_dir;         // empty: none are written
+  std::int64_t checkpoint_every = 0;  // steps; 0: at the end and when interrupted
+  int checkpoint_keep = 3;
+  bool resume = false;
+
+  std::string run_dir;   // metrics.jsonl and curve.svg; empty: none
+  std::string timeline;  // a file; empty: none
+
+  int threads = 0;         // of libtorch, per rank; 0: cores / ranks on this host
+  int data_threads = 1;    // per rank; 0: images are made in the training thread
+  int max_bad_images = 0;  // broken images that are skipped and counted before they are an error
+  DeviceKind device = DeviceKind::kAuto;
+  Precision precision = Precision::kFp32;
+};
+
+// Fills in what is left open (rates, steps for synthetic data) and checks the rest: `invalid_argument` names the
+// option. Knows nothing of the data.
+Result<TrainOptions> complete_options(TrainOptions options);
+
+}  // namespace xoe::train

@@ -1,0 +1,84 @@
+#include "train/setup.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "train/checkpoint_file.h"
+#include "train/files.h"
+
+namespace xoe::train {
+namespace {
+
+std::unique_ptr<::torch::optim::Optimizer> make_optimizer(const TrainOptions& options,
+                                                          const models::ImageModel& model) {
+  const double decay = options.weight_decay.value_or(0);
+  if (options.optimizer == OptimizerKind::kAdamW) {
+    return std::make_unique<::torch::optim::AdamW>(model.parameters(),
+                                                   ::torch::optim::AdamWOptions(options.lr).weight_decay(decay));
+  }
+  return std::make_unique<::torch::optim::SGD>(
+      model.parameters(), ::torch::optim::SGDOptions(options.lr).momentum(options.momentum).weight_decay(decay));
+}
+
+Status check_checkpoint_folder(const TrainOptions& options) {
+  if (options.checkpoint_dir.empty()) return {};
+  XOE_TRY(make_folder(options.checkpoint_dir));
+  const auto stored = list_checkpoints(options.checkpoint_dir);
+  if (stored.empty() || options.resume) return {};
+  return failure(Code::kInvalidArgument,
+                 "{} already holds checkpoints, up to step {}; go on from there with --resume, "
+                 "or choose another folder",
+                 options.checkpoint_dir, stored.back().step);
+}
+
+}  // namespace
+
+Result<Setup> set_up(const TrainOptions& options, const Communicator& comm) {
+  Setup setup;
+  const bool first = comm.rank() == 0;
+  XOE_ASSIGN(setup.device, choose_device(options.device, comm.local_rank()));
+  setup.threads = set_threads(options.threads, comm.local_size());
+  if (options.data_dir.empty()) {
+    setup.data = synthetic_batches(options, comm.rank());
+  } else {
+    XOE_ASSIGN(setup.data, image_batches(options, comm.rank(), comm.size()));
+  }
+  at::detail::getDefaultCPUGenerator().set_current_seed(options.seed);
+  XOE_ASSIGN(setup.model, models::make_model(options.model, setup.data->info().classes, options.image_size));
+  at::detail::getDefaultCPUGenerator().set_current_seed(options.seed + 1 + static_cast<std::uint64_t>(comm.rank()));
+  if (first) XOE_TRY(check_checkpoint_folder(options));
+  if (first && !options.timeline.empty()) {
+    XOE_ASSIGN(setup.timeline, engine::Timeline::open(options.timeline, comm.rank(), /*create=*/true));
+  }
+  return setup;
+}
+
+void place_model(Setup& setup, const TrainOptions& options) {
+  setup.model->to(setup.device);
+  setup.optimizer = make_optimizer(options, *setup.model);
+}
+
+Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks) {
+  Plan plan;
+  plan.steps_per_epoch = static_cast<double>(data.batches_per_epoch) / options.accumulate;
+  plan.total_steps = options.steps > 0 ? options.steps
+                                       : std::max<std::int64_t>(1, std::llround(options.epochs * plan.steps_per_epoch));
+  if (data.held_out > 0 && options.eval_every > 0) {
+    plan.eval_interval = std::max<std::int64_t>(1, std::llround(options.eval_every * plan.steps_per_epoch));
+  }
+  // Without epochs a twentieth of the run; never more than half of it.
+  const double warmup = plan.steps_per_epoch > 0 ? options.lr_warmup_epochs * plan.steps_per_epoch
+                                                 : static_cast<double>(plan.total_steps) / 20;
+  const std::int64_t images = std::int64_t{options.batch} * options.accumulate * ranks;
+  plan.schedule = {.peak = scaled_rate(options.lr, options.lr_batch, images),
+                   .warmup_steps = std::min<std::int64_t>(std::llround(warmup), plan.total_steps / 2),
+                   .total_steps = plan.total_steps};
+  return plan;
+}
+
+}  // namespace xoe::train

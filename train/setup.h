@@ -1,0 +1,43 @@
+// What a run needs before its first step.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <optional>
+
+#include "engine/timeline.h"
+#include "models/models.h"
+#include "train/batches.h"
+#include "train/device.h"
+#include "train/run_folder.h"
+#include "train/schedule.h"
+#include "xoe/communicator.h"
+
+namespace xoe::train {
+
+struct Setup {
+  std::unique_ptr<engine::Timeline> timeline;  // null: none
+  std::unique_ptr<BatchSource> data;
+  c10::Device device = c10::kCPU;
+  int threads = 1;
+  models::ModelHandle model;
+  std::unique_ptr<::torch::optim::Optimizer> optimizer;
+};
+
+// This rank's part; touches no peer. Rank 0 also makes the timeline's file.
+Result<Setup> set_up(const TrainOptions& options, const Communicator& comm);
+// The model on its device, and an optimizer for it.
+void place_model(Setup& setup, const TrainOptions& options);
+
+struct Plan {
+  double steps_per_epoch = 0;  // 0: no epochs
+  std::int64_t total_steps = 0;
+  std::int64_t eval_interval = 0;  // steps; 0: at the end only
+  Schedule schedule;
+};
+
+// Steps and learning rates from options and data.
+Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks);
+
+}  // namespace xoe::train

@@ -1,0 +1,42 @@
+// How fast training goes, and where its time goes.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace xoe::train {
+
+// As tf_cnn_benchmarks defines them, over images/s of single steps.
+struct SpeedStats {
+  double mean = 0;         // images over time
+  double uncertainty = 0;  // standard error of the mean: deviation / sqrt(steps)
+  double jitter = 0;       // 1.4826 x median absolute deviation
+};
+
+class SpeedMeter {
+ public:
+  void add(double images, double seconds);
+  std::size_t steps() const noexcept { return speeds_.size(); }
+  SpeedStats stats() const;
+
+ private:
+  double images_ = 0;
+  double seconds_ = 0;
+  std::vector<double> speeds_;
+};
+
+// Seconds of one or more steps by what they were spent on.
+struct StepTimes {
+  double data = 0;       // waiting for input
+  double compute = 0;    // forward and backward
+  double peers = 0;      // waiting for the other ranks, and reducing with them, with nothing else left to do
+  double optimizer = 0;  // updating parameters
+
+  double total() const noexcept { return data + compute + peers + optimizer; }
+  StepTimes& operator+=(const StepTimes& other) noexcept;
+};
+
+// The same as parts of the total; all zero when there was none.
+StepTimes shares(const StepTimes& times) noexcept;
+
+}  // namespace xoe::train

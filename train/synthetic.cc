@@ -1,0 +1,37 @@
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+
+#include "train/batches.h"
+
+namespace xoe::train {
+namespace {
+
+class SyntheticBatches : public BatchSource {
+ public:
+  SyntheticBatches(const TrainOptions& options, int rank) {
+    info_.classes = options.classes > 0 ? options.classes : 1000;
+    auto random = at::detail::createCPUGenerator(options.seed * 7919 + static_cast<std::uint64_t>(rank));
+    batch_.images = at::randn({options.batch, 3, options.image_size, options.image_size}, random);
+    batch_.labels = at::randint(info_.classes, {options.batch}, random, at::kLong);
+  }
+
+  const DataInfo& info() const noexcept override { return info_; }
+  Result<Batch> next() override { return batch_; }
+  std::string save() const override { return {}; }
+  Status restore(std::string_view) override { return {}; }
+  Status start_held_out() override { return {}; }
+  Result<std::optional<Batch>> next_held_out() override { return std::nullopt; }
+
+ private:
+  DataInfo info_;
+  Batch batch_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchSource> synthetic_batches(const TrainOptions& options, int rank) {
+  return std::make_unique<SyntheticBatches>(options, rank);
+}
+
+}  // namespace xoe::train

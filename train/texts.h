@@ -1,0 +1,26 @@
+// The lines and JSON objects that a run prints and keeps.
+#pragma once
+
+#include <string>
+
+#include "train/events.h"
+
+namespace xoe::train {
+
+// "step  images/sec: 123.4 +/- 0.6 (jitter = 1.2)  loss ..." and the lines below it.
+std::string report_header();
+std::string report_line(const Report& report);
+std::string evaluation_line(const Evaluation& evaluation);
+std::string start_lines(const RunStart& start);
+// Ends with "total images/sec: N".
+std::string outcome_lines(const Outcome& outcome);
+// "demo: accuracy=... images_per_s=... curve=... timeline=..."
+std::string summary_line(const std::string& name, const Outcome& outcome);
+
+// One object on one line, with an "event" member: docs/reference/train.md.
+std::string start_json(const RunStart& start);
+std::string report_json(const Report& report);
+std::string evaluation_json(const Evaluation& evaluation);
+std::string outcome_json(const Outcome& outcome);
+
+}  // namespace xoe::train

@@ -1,0 +1,65 @@
+// Where the time of a step goes: measured for the report, drawn on the timeline.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/timeline.h"
+#include "train/speed.h"
+#include "xoe/torch/optimizer.h"
+
+namespace xoe::train {
+
+using Clock = engine::TimelineClock;
+
+enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kInput, kPeers, kCheckpoint, kEvaluation };
+
+// Follows the optimizer as its observer, and the training loop through span(). One thread at a time.
+class StepTrace : public xoe::torch::StepObserver {
+ public:
+  // `timeline` may be null; not owned.
+  explicit StepTrace(engine::Timeline* timeline);
+  Status name_lanes();
+  // After the optimizer was made.
+  Status name_buckets(const xoe::torch::DistributedOptimizer& optimizer);
+
+  // Measures `phase` from its making to its end.
+  class Span {
+   public:
+    Span(StepTrace& trace, Phase phase) : trace_(trace), phase_(phase), start_(Clock::now()) {
+      trace_.waited_in_span_ = {};
+    }
+    ~Span() { trace_.finish(phase_, start_, Clock::now()); }
+    Span(const Span&) = delete;
+    Span& operator=(const Span&) = delete;
+
+   private:
+    StepTrace& trace_;
+    Phase phase_;
+    Clock::time_point start_;
+  };
+  Span span(Phase phase) { return {*this, phase}; }
+
+  // Of the steps since the last take().
+  StepTimes take();
+
+  void bucket_start(const xoe::torch::BucketInfo& bucket) override;
+  void bucket_stop(const xoe::torch::BucketInfo& bucket) override;
+  void wait_start() override;
+  void wait_stop() override;
+
+ private:
+  void finish(Phase phase, Clock::time_point start, Clock::time_point stop);
+
+  engine::Timeline* timeline_;
+  std::vector<std::uint32_t> phase_names_;
+  std::vector<std::uint32_t> bucket_names_;
+  std::vector<Clock::time_point> bucket_starts_;
+  Clock::time_point wait_start_;
+  Clock::duration waited_in_span_{};  // counts as waiting for peers, not as the phase around it
+  StepTimes times_;
+};
+
+}  // namespace xoe::train

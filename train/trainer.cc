@@ -1,0 +1,42 @@
+#include "train/trainer.h"
+
+#include <c10/util/Exception.h>
+
+#include <new>
+
+#include "base/error.h"
+#include "train/run.h"
+
+namespace xoe::train {
+namespace {
+
+Error from_torch(std::string message) {
+  // One line: what libtorch adds below is of use only to who debugs it.
+  message = message.substr(0, message.find('\n'));
+  const bool memory =
+      message.find("allocate memory") != std::string::npos || message.find("out of memory") != std::string::npos;
+  if (memory) {
+    return {Code::kResourceExhausted, fmt::format("out of memory: {}; try a smaller --batch or --image-size", message)};
+  }
+  return {Code::kInternal, fmt::format("libtorch: {}", message)};
+}
+
+}  // namespace
+
+Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
+                      const std::atomic<bool>& stop) {
+  // libtorch reports by exceptions; they end here.
+  try {
+    load_cuda();
+    Run run(options, comm, listener, stop);
+    return run.run();
+  } catch (const std::bad_alloc&) {
+    return failure(Code::kResourceExhausted, "out of memory; try a smaller --batch or --image-size");
+  } catch (const c10::Error& error) {
+    return failure(from_torch(error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    return failure(from_torch(error.what()));
+  }
+}
+
+}  // namespace xoe::train

@@ -1,0 +1,25 @@
+// Trains an image classifier, alone or together with other ranks.
+#pragma once
+
+#include <atomic>
+
+#include "train/events.h"
+#include "train/options.h"
+#include "xoe/communicator.h"
+
+namespace xoe::train {
+
+// Collective: all ranks pass the same options. `options` come from complete_options(). Once `stop` is set on any rank,
+// all finish the same step, write a checkpoint (when they have a folder for it) and return with outcome.interrupted.
+//
+// Batch norm uses each rank's own statistics in training; evaluation and the checkpoint's model use their means over
+// ranks. A resumed run gives the same numbers, to the bit, as one that was not interrupted.
+//
+// Sets libtorch's threads and its default generator in this process. The listener is called on rank 0, but for
+// failed_everywhere().
+//
+// Errors: of input, of files, of peers; a loss that is not finite is `invalid_argument` and says at which step.
+Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
+                      const std::atomic<bool>& stop);
+
+}  // namespace xoe::train
