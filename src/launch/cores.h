@@ -1,0 +1,35 @@
+// The processors that this process may use, and how ranks share them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/options.h"
+#include "xoe/status.h"
+
+namespace xoe::launch {
+
+// Hardware threads that form one core, on one socket.
+struct Core {
+  std::vector<int> cpus;
+  int socket = 0;
+};
+
+// "0-3,8" to {0, 1, 2, 3, 8}; `invalid_argument` for anything else.
+Result<std::vector<int>> parse_cpu_list(const std::string& text);
+
+// The cpus of this process's affinity mask, ascending.
+Result<std::vector<int>> allowed_cpus();
+
+// Cores by socket, of the allowed cpus, from `sysfs` (/sys/devices/system/cpu).
+Result<std::vector<Core>> read_cores(const std::vector<int>& allowed, const std::string& sysfs);
+
+// The cpus of each rank. core: consecutive cores, as many for each rank as there are for all; `resource_exhausted` when
+// ranks outnumber cores. socket: all allowed cpus of one socket, ranks in blocks.
+Result<std::vector<std::vector<int>>> share_cores(const std::vector<Core>& cores, int ranks, Binding binding);
+
+// How many cores a job of this process may keep busy: hardware threads of one core count once, and
+// a container's quota of processor time is a limit too. At least 1.
+int usable_cores(std::size_t allowed_cpus);
+
+}  // namespace xoe::launch

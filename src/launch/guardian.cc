@@ -1,0 +1,153 @@
+#include "launch/guardian.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+
+#include "launch/process_scan.h"
+
+namespace xoe::launch {
+namespace {
+
+constexpr auto kKillPatience = std::chrono::seconds(10);
+
+}  // namespace
+
+Guardian::Guardian(Fd control, std::vector<SpawnRequest> requests)
+    : control_(std::move(control)), requests_(std::move(requests)), ended_(::epoll_create1(EPOLL_CLOEXEC)) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_NAME, "xoe-guardian");
+  // Out of reach of the terminal and of signals to the launcher's process group. Ranks are process groups of
+  // this session, so their parent is in it: that is what lets SIGTSTP stop them.
+  ::setsid();
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  sigset_t child;
+  ::sigemptyset(&child);
+  ::sigaddset(&child, SIGCHLD);
+  child_signal_ = Fd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+void Guardian::run() {
+  if (!start_all()) return kill_all();
+  while (true) {
+    std::array<pollfd, 3> entries{pollfd{.fd = ended_.get(), .events = POLLIN, .revents = 0},
+                                  pollfd{.fd = child_signal_.get(), .events = POLLIN, .revents = 0},
+                                  pollfd{.fd = control_.get(), .events = POLLIN, .revents = 0}};
+    ::poll(entries.data(), entries.size(), -1);
+    reap_ranks();
+    if (reap_orphans()) return report({.kind = GuardianEvent::Kind::kAllGone});
+    if (entries[2].revents != 0 && !handle_events()) return kill_all();
+  }
+}
+
+bool Guardian::start_all() {
+  ranks_.resize(requests_.size());
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    const int rank = static_cast<int>(i);
+    ranks_[i].started = Clock::now();
+    auto spawned = spawn(requests_[i]);
+    if (!spawned) {
+      report({.kind = GuardianEvent::Kind::kStartFailed, .rank = rank, .value = spawned.error()});
+      close_streams();
+      return false;
+    }
+    ranks_[i].pid = spawned->pid;
+    ranks_[i].pidfd = std::move(spawned->pidfd);
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
+    ::epoll_ctl(ended_.get(), EPOLL_CTL_ADD, ranks_[i].pidfd.get(), &event);
+    report({.kind = GuardianEvent::Kind::kStarted, .rank = rank, .value = spawned->pid});
+  }
+  close_streams();
+  return true;
+}
+
+// Only the ranks may hold the writing ends, so that the launcher sees the end of their output.
+void Guardian::close_streams() {
+  std::vector<int> open;
+  for (const SpawnRequest& request : requests_) open.insert(open.end(), {request.in, request.out, request.err});
+  std::ranges::sort(open);
+  open.erase(std::unique(open.begin(), open.end()), open.end());
+  for (const int fd : open)
+    if (fd > 2) ::close(fd);
+  for (const int fd : {0, 1, 2}) ::close(fd);
+}
+
+bool Guardian::handle_events() {
+  GuardianCommand command;
+  const auto count = ::recv(control_.get(), &command, sizeof command, MSG_DONTWAIT);
+  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  if (count != sizeof command || command.kind == GuardianCommand::Kind::kKillAll) return false;
+  signal_all(command.signal);
+  return true;
+}
+
+void Guardian::reap_ranks() {
+  epoll_event event;
+  while (::epoll_wait(ended_.get(), &event, 1, 0) == 1) reap(static_cast<std::size_t>(event.data.u64));
+}
+
+void Guardian::reap(std::size_t rank) {
+  Rank& ended = ranks_[rank];
+  int status = 0;
+  ::waitpid(ended.pid, &status, 0);
+  ended.pid = -1;
+  ::epoll_ctl(ended_.get(), EPOLL_CTL_DEL, ended.pidfd.get(), nullptr);
+  ended.pidfd = Fd();
+  report({.kind = GuardianEvent::Kind::kEnded,
+          .rank = static_cast<int>(rank),
+          .value = status,
+          .ran = Clock::now() - ended.started});
+}
+
+bool Guardian::reap_orphans() {
+  signalfd_siginfo drained;
+  while (::read(child_signal_.get(), &drained, sizeof drained) > 0) {
+  }
+  while (true) {
+    // Looks before it waits, because a rank may end just now and must be reaped as one.
+    siginfo_t info = {};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return errno == ECHILD;
+    if (info.si_pid == 0) return false;
+    const auto rank = std::ranges::find(ranks_, info.si_pid, &Rank::pid);
+    if (rank == ranks_.end())
+      ::waitpid(info.si_pid, nullptr, WNOHANG);
+    else
+      reap_ranks();
+  }
+}
+
+void Guardian::signal_all(int signal) {
+  for (const Rank& rank : ranks_)
+    if (rank.pid > 0) ::kill(-rank.pid, signal);
+  for (const pid_t pid : children_of_this_process())
+    if (std::ranges::find(ranks_, pid, &Rank::pid) == ranks_.end()) ::kill(pid, signal);
+}
+
+// What is killed leaves its children to this process, so round after round reaches every descendant.
+void Guardian::kill_all() {
+  const auto deadline = Clock::now() + kKillPatience;
+  while (Clock::now() < deadline) {
+    for (const Rank& rank : ranks_)
+      if (rank.pid > 0) ::kill(-rank.pid, SIGKILL);
+    for (const pid_t pid : children_of_this_process()) ::kill(pid, SIGKILL);
+    pollfd entry{.fd = child_signal_.get(), .events = POLLIN, .revents = 0};
+    ::poll(&entry, 1, 20);
+    reap_ranks();
+    if (reap_orphans()) return report({.kind = GuardianEvent::Kind::kAllGone});
+  }
+}
+
+void Guardian::report(GuardianEvent event) {
+  // With the launcher gone there is nobody to tell; with a full socket the launcher is about to read.
+  ::send(control_.get(), &event, sizeof event, MSG_NOSIGNAL);
+}
+
+}  // namespace xoe::launch

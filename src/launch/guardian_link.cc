@@ -1,0 +1,75 @@
+#include "launch/guardian_link.h"
+
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "base/error.h"
+#include "launch/process_scan.h"
+
+namespace xoe::launch {
+
+Result<GuardianLink> GuardianLink::start(std::vector<SpawnRequest> requests, std::span<const int> close_there) {
+  std::array<int, 2> pair{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0)
+    return failure(Code::kResourceExhausted, "cannot make a socket: {}", errno_text(errno));
+  Fd here(pair[0]);
+  Fd there(pair[1]);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::vector<pid_t> older;
+  siginfo_t info = {};
+  if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) older = children_of_this_process();
+
+  const pid_t pid = ::fork();
+  if (pid < 0) return failure(Code::kResourceExhausted, "cannot start a process: {}", errno_text(errno));
+  if (pid == 0) {
+    here = Fd();
+    for (const int fd : close_there) ::close(fd);
+    Guardian(std::move(there), std::move(requests)).run();
+    ::_exit(0);
+  }
+  return GuardianLink(std::move(here), pid, std::move(older));
+}
+
+void GuardianLink::send(GuardianCommand command) { ::send(control_.get(), &command, sizeof command, MSG_NOSIGNAL); }
+
+std::optional<GuardianEvent> GuardianLink::next() {
+  if (gone_) return std::nullopt;
+  GuardianEvent event;
+  const auto count = ::recv(control_.get(), &event, sizeof event, MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
+  if (count != sizeof event) {
+    lost_ = true;
+    kill_adopted();
+    event = {.kind = GuardianEvent::Kind::kAllGone};
+  }
+  if (event.kind == GuardianEvent::Kind::kAllGone) {
+    gone_ = true;
+    ::waitpid(pid_, nullptr, 0);
+  }
+  return event;
+}
+
+// Round after round, as the guardian would have done it: what is killed leaves its children to this process.
+void GuardianLink::kill_adopted() {
+  ::kill(pid_, SIGKILL);
+  for (int round = 0; round < 500; ++round) {
+    auto adopted = children_of_this_process();
+    std::erase_if(adopted,
+                  [this](pid_t pid) { return std::ranges::find(older_children_, pid) != older_children_.end(); });
+    std::erase(adopted, pid_);
+    if (adopted.empty()) return;
+    for (const pid_t pid : adopted) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, WNOHANG);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+}  // namespace xoe::launch

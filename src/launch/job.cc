@@ -1,0 +1,215 @@
+#include "launch/job.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "bootstrap/store_service.h"
+#include "launch/guardian_link.h"
+#include "launch/job_streams.h"
+#include "launch/output.h"
+#include "launch/signal_source.h"
+
+namespace xoe::launch {
+namespace {
+
+using Clock = Ending::Clock;
+
+// Output may still arrive when all processes are gone only if somebody else holds the pipe.
+constexpr auto kDrainPatience = std::chrono::seconds(1);
+// `timeout` and some shells send a signal to the process and to its group: twice, but meant once.
+constexpr auto kSameSignal = std::chrono::milliseconds(250);
+constexpr std::size_t kLastLines = 10;
+
+class Job {
+ public:
+  Job(const RunOptions& options, SignalSource signals, std::unique_ptr<bootstrap::StoreService> store,
+      GuardianLink guardian, JobStreams streams, std::unique_ptr<Output> output)
+      : options_(options),
+        started_(Clock::now()),
+        signals_(std::move(signals)),
+        store_(std::move(store)),
+        guardian_(std::move(guardian)),
+        output_(std::move(output)),
+        streams_(std::move(streams)),
+        ending_(started_, options.timeout, options.grace),
+        pids_(static_cast<std::size_t>(options.size), -1) {}
+
+  JobOutcome run() {
+    while (true) {
+      take_due_steps();
+      if (finished()) return conclude();
+      wait();
+      while (const auto signal = signals_.next()) on_signal(*signal);
+      while (const auto event = guardian_.next()) on_event(*event);
+      store_->serve();
+      streams_.pump();
+      output_->flush();
+      if (const int error = output_->out().error(); error != 0 && outcome_.output_error == 0) {
+        outcome_.output_error = error;
+        ending_.begin(Cause::kOutputClosed, Clock::now());
+      }
+    }
+  }
+
+ private:
+  void wait() {
+    polled_.clear();
+    for (const int fd : {signals_.fd(), guardian_.fd(), store_->fd()})
+      polled_.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    // The guardian's socket stays readable after its end.
+    if (gone_at_) polled_[1].fd = -1;
+    streams_.add_to(polled_);
+    for (const Sink* sink : {&output_->out(), &output_->err()})
+      if (!sink->empty()) polled_.push_back({.fd = sink->fd(), .events = POLLOUT, .revents = 0});
+    int patience = store_->patience_ms();
+    auto next = ending_.next();
+    if (gone_at_) next = *gone_at_ + kDrainPatience;
+    if (next) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
+      const auto bounded = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
+      patience = patience < 0 ? bounded : std::min(patience, bounded);
+    }
+    ::poll(polled_.data(), polled_.size(), patience);
+    streams_.take(polled_);
+  }
+
+  void take_due_steps() {
+    if (gone_at_) return;
+    for (auto step = ending_.due(Clock::now()); step != Ending::Step::kNothing; step = ending_.due(Clock::now())) {
+      if (step == Ending::Step::kKill) {
+        guardian_.send({.kind = GuardianCommand::Kind::kKillAll});
+        continue;
+      }
+      asked_to_end_ = true;
+      guardian_.send({.kind = GuardianCommand::Kind::kSignal, .signal = SIGTERM});
+      guardian_.send({.kind = GuardianCommand::Kind::kSignal, .signal = SIGCONT});  // a stopped one, too
+    }
+  }
+
+  bool finished() {
+    if (!gone_at_) return false;
+    if (Clock::now() >= *gone_at_ + kDrainPatience) streams_.close();
+    return outcome_.killed_by_user || (!streams_.open() && output_->empty());
+  }
+
+  void on_signal(int signal) {
+    const auto now = Clock::now();
+    switch (signal) {
+      case SIGTSTP: return stop_with_the_ranks();
+      case SIGINT:
+      case SIGTERM:
+      case SIGQUIT:
+      case SIGHUP:
+        if (last_end_signal_ && now - *last_end_signal_ < kSameSignal) return;
+        if (last_end_signal_) {
+          outcome_.killed_by_user = true;
+          return ending_.kill_at_once(now);
+        }
+        last_end_signal_ = now;
+        outcome_.passed_on = signal;
+        break;
+      default: break;
+    }
+    guardian_.send({.kind = GuardianCommand::Kind::kSignal, .signal = signal});
+  }
+
+  // The time that the job stands still does not count.
+  void stop_with_the_ranks() {
+    guardian_.send({.kind = GuardianCommand::Kind::kSignal, .signal = SIGTSTP});
+    output_->flush();
+    const auto stopped = Clock::now();
+    ::kill(::getpid(), SIGSTOP);
+    ending_.shift(Clock::now() - stopped);
+  }
+
+  void on_event(const GuardianEvent& event) {
+    const auto now = Clock::now();
+    switch (event.kind) {
+      case GuardianEvent::Kind::kStarted: pids_[static_cast<std::size_t>(event.rank)] = event.value; return;
+      case GuardianEvent::Kind::kStartFailed:
+        outcome_.start_error = event.value;
+        outcome_.start_rank = event.rank;
+        return ending_.begin(Cause::kStartFailed, now);
+      case GuardianEvent::Kind::kEnded: return on_end(event, now);
+      case GuardianEvent::Kind::kAllGone:
+        gone_at_ = now;
+        streams_.close_input();
+        if (guardian_.lost()) ending_.begin(Cause::kGuardianLost, now);
+        return;
+    }
+  }
+
+  void on_end(const GuardianEvent& event, Clock::time_point now) {
+    const RankEnd end{.rank = event.rank,
+                      .pid = pids_[static_cast<std::size_t>(event.rank)],
+                      .status = event.value,
+                      .ran = event.ran};
+    if (end.rank == 0) streams_.close_input();
+    if (asked_to_end_) {
+      ++outcome_.terminated;
+      if (WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
+    } else if (end.status != 0 && !outcome_.first_failure) {
+      outcome_.first_failure = end;
+      ending_.begin(Cause::kRankFailed, now);
+    }
+    if (++ended_ == options_.size) ending_.leftovers(now);
+  }
+
+  JobOutcome conclude() {
+    outcome_.cause = ending_.cause();
+    outcome_.ran = Clock::now() - started_;
+    outcome_.file_errors = streams_.file_errors();
+    if (outcome_.first_failure) {
+      const auto rank = static_cast<std::size_t>(outcome_.first_failure->rank);
+      for (const bool err : {true, false}) {
+        if (!outcome_.last_lines.empty()) break;
+        outcome_.last_lines = streams_.of(rank, err).last_lines(kLastLines);
+        outcome_.last_stream = err ? "stderr" : "stdout";
+      }
+    }
+    char host[256] = {};
+    ::gethostname(host, sizeof host - 1);
+    outcome_.host = host;
+    return std::move(outcome_);
+  }
+
+  const RunOptions& options_;
+  Clock::time_point started_;
+  SignalSource signals_;
+  std::unique_ptr<bootstrap::StoreService> store_;
+  GuardianLink guardian_;
+  std::unique_ptr<Output> output_;
+  JobStreams streams_;
+  Ending ending_;
+  JobOutcome outcome_;
+  std::vector<pid_t> pids_;
+  std::vector<pollfd> polled_;
+  int ended_ = 0;
+  bool asked_to_end_ = false;
+  std::optional<Clock::time_point> gone_at_;
+  std::optional<Clock::time_point> last_end_signal_;
+};
+
+}  // namespace
+
+Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int out, int err) {
+  XOE_ASSIGN(const rlimit open_files, allow_open_files(options.size));
+  auto output = std::make_unique<Output>(out, err);
+  XOE_ASSIGN(auto opened, open_streams(options, *output));
+  XOE_ASSIGN(auto store,
+             bootstrap::StoreService::listen(plan.store.substr(std::string_view("unix:@").size()), plan.secret));
+  XOE_ASSIGN(auto signals, SignalSource::open());
+  const RankCommands commands(plan, opened.ends, signals.mask_before(), open_files);
+  XOE_ASSIGN(auto guardian, GuardianLink::start(commands.requests(), opened.streams.descriptors()));
+  opened.ends.clear();
+  return Job(options, std::move(signals), std::move(store), std::move(guardian), std::move(opened.streams),
+             std::move(output))
+      .run();
+}
+
+}  // namespace xoe::launch

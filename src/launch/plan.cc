@@ -1,0 +1,83 @@
+#include "launch/plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/error.h"
+#include "launch/cores.h"
+
+namespace xoe::launch {
+namespace {
+
+constexpr std::array<std::string_view, 9> kOwnVariables{"XOE_RANK",       "XOE_SIZE",       "XOE_LOCAL_RANK",
+                                                        "XOE_LOCAL_SIZE", "XOE_CROSS_RANK", "XOE_CROSS_SIZE",
+                                                        "XOE_JOB",        "XOE_STORE",      "XOE_SECRET"};
+
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+Status check_options(const RunOptions& options) {
+  if (options.size < 1) return failure(Code::kInvalidArgument, "-np {}: a job has at least 1 rank", options.size);
+  if (options.size > kMostRanksPerHost)
+    return failure(Code::kInvalidArgument,
+                   "-np {}: at most {} ranks on one host, which is what Xoe's shared-memory engine "
+                   "connects",
+                   options.size, kMostRanksPerHost);
+  for (const auto& [name, value] : options.env)
+    if (std::ranges::find(kOwnVariables, name) != kOwnVariables.end())
+      return failure(Code::kInvalidArgument, "--env {}={}: xoe run sets this variable itself", name, value);
+  return {};
+}
+
+Variables common_variables(const RunOptions& options, const Env& env, const HostFacts& host) {
+  Variables all = env.all();
+  // Unless the user says otherwise: each rank's threads together fill the host once, and what Python prints is
+  // seen when it is printed, also before a crash.
+  all.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, host.usable_cores / options.size)));
+  all.try_emplace("PYTHONUNBUFFERED", "1");
+  for (const auto& [name, value] : options.env) all.insert_or_assign(name, value);
+  return all;
+}
+
+}  // namespace
+
+Result<HostFacts> read_host_facts() {
+  HostFacts host;
+  XOE_ASSIGN(host.allowed_cpus, allowed_cpus());
+  host.usable_cores = usable_cores(host.allowed_cpus.size());
+  return host;
+}
+
+Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFacts& host, const std::string& program,
+                         const std::string& token, const std::string& secret) {
+  XOE_TRY(check_options(options));
+  JobPlan plan{
+      .program = program, .arguments = options.command, .job = token, .store = {}, .secret = secret, .ranks = {}};
+  plan.store = fmt::format("unix:@xoe-{}-{}", ::geteuid(), token);
+
+  std::vector<std::vector<int>> shares(static_cast<std::size_t>(options.size));
+  if (options.binding != Binding::kNone) {
+    XOE_ASSIGN(const auto cores, read_cores(host.allowed_cpus, host.sysfs));
+    XOE_ASSIGN(shares, share_cores(cores, options.size, options.binding));
+  }
+  Variables variables = common_variables(options, env, host);
+  const std::string size = std::to_string(options.size);
+  variables["XOE_SIZE"] = variables["XOE_LOCAL_SIZE"] = size;
+  variables["XOE_CROSS_RANK"] = "0";
+  variables["XOE_CROSS_SIZE"] = "1";
+  variables["XOE_JOB"] = plan.job;
+  variables["XOE_STORE"] = plan.store;
+  variables["XOE_SECRET"] = plan.secret;
+  for (int rank = 0; rank < options.size; ++rank) {
+    variables["XOE_RANK"] = variables["XOE_LOCAL_RANK"] = std::to_string(rank);
+    RankPlan& one = plan.ranks.emplace_back();
+    one.cpus = shares[static_cast<std::size_t>(rank)];
+    one.environment.reserve(variables.size());
+    for (const auto& [name, value] : variables) one.environment.push_back(fmt::format("{}={}", name, value));
+  }
+  return plan;
+}
+
+}  // namespace xoe::launch

@@ -1,0 +1,111 @@
+#include "launch/report.h"
+
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace xoe::launch {
+namespace {
+
+std::string seconds_text(std::chrono::nanoseconds time) {
+  return human_seconds(std::chrono::duration<double>(time).count());
+}
+
+std::string signal_text(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  if (name == nullptr) return fmt::format("signal {}", signal);
+  std::string meaning = ::sigdescr_np(signal);
+  if (!meaning.empty() && meaning.size() > 1 && !(meaning[1] >= 'A' && meaning[1] <= 'Z'))
+    meaning[0] = static_cast<char>(::tolower(meaning[0]));
+  return fmt::format("SIG{} ({})", name, meaning);
+}
+
+std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
+}
+
+int code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+std::string hint_for(int status) {
+  if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return {};
+  return "; if nobody killed it, the kernel ran out of memory (see dmesg)";
+}
+
+// Those that the launcher ended after the first failure.
+std::string others_text(const JobOutcome& outcome, const RunOptions& options) {
+  if (outcome.terminated == 0) return {};
+  std::string text =
+      fmt::format("{} other rank{} ended by SIGTERM", outcome.terminated, outcome.terminated == 1 ? " was" : "s were");
+  if (outcome.killed > 0)
+    text += fmt::format(", {} of them by SIGKILL after {} of grace", outcome.killed, seconds_text(options.grace));
+  return text;
+}
+
+void add_failure(const JobOutcome& outcome, std::vector<std::string>& lines) {
+  const RankEnd& end = *outcome.first_failure;
+  lines.push_back(fmt::format("rank {} (host {}, pid {}) {} after {}{}", end.rank, outcome.host, end.pid,
+                              describe_status(end.status), seconds_text(end.ran), hint_for(end.status)));
+  if (outcome.last_lines.empty()) return;
+  lines.push_back(fmt::format("last lines of its {}:", outcome.last_stream));
+  for (const std::string& line : outcome.last_lines) lines.push_back("  | " + line);
+}
+
+}  // namespace
+
+std::string describe_status(int status) {
+  if (!WIFSIGNALED(status)) return fmt::format("exited with code {}", WEXITSTATUS(status));
+  return fmt::format("was killed by {}{}", signal_text(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
+}
+
+int exit_code(const JobOutcome& outcome) {
+  if (outcome.killed_by_user) return 128 + outcome.passed_on;
+  switch (outcome.cause) {
+    case Cause::kNone: return 0;
+    case Cause::kRankFailed: return code_of(outcome.first_failure->status);
+    case Cause::kStartFailed: return outcome.start_error == ENOENT ? 127 : 126;
+    case Cause::kTimeout: return 124;
+    case Cause::kOutputClosed: return outcome.output_error == EPIPE ? 128 + SIGPIPE : 125;
+    case Cause::kGuardianLost: return 125;
+  }
+  return 125;
+}
+
+std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOptions& options) {
+  std::vector<std::string> lines;
+  for (const std::string& error : outcome.file_errors) lines.push_back(error);
+  if (outcome.passed_on != 0 && (outcome.killed_by_user || outcome.cause != Cause::kNone))
+    lines.push_back(fmt::format("{} by {} after {}", outcome.killed_by_user ? "killed" : "ended",
+                                signal_name(outcome.passed_on), seconds_text(outcome.ran)));
+  switch (outcome.cause) {
+    case Cause::kNone: return lines;
+    case Cause::kRankFailed:
+      // Ranks that die of the signal that they were sent need no explanation.
+      if (outcome.passed_on == 0 || code_of(outcome.first_failure->status) != 128 + outcome.passed_on)
+        if (!outcome.killed_by_user) add_failure(outcome, lines);
+      break;
+    case Cause::kStartFailed:
+      lines.push_back(
+          fmt::format("cannot start rank {}: {}{}", outcome.start_rank, errno_text(outcome.start_error),
+                      outcome.start_error == EAGAIN ? "; the limit on processes is reached (ulimit -u)" : ""));
+      break;
+    case Cause::kTimeout:
+      lines.push_back(fmt::format("the job's time limit of {} is over (--timeout)",
+                                  seconds_text(options.timeout.value_or(std::chrono::nanoseconds()))));
+      break;
+    case Cause::kOutputClosed:
+      if (outcome.output_error != EPIPE)
+        lines.push_back("cannot write the job's output: " + errno_text(outcome.output_error));
+      break;
+    case Cause::kGuardianLost: lines.emplace_back("the job's guardian process was killed; all ranks were ended"); break;
+  }
+  if (const std::string others = others_text(outcome, options); !others.empty() && !lines.empty())
+    lines.push_back(others);
+  return lines;
+}
+
+}  // namespace xoe::launch

@@ -1,0 +1,50 @@
+// What became of a job, and how to tell it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/ending.h"
+#include "launch/options.h"
+
+namespace xoe::launch {
+
+struct RankEnd {
+  int rank = 0;
+  pid_t pid = 0;
+  int status = 0;  // of wait()
+  std::chrono::nanoseconds ran = {};
+};
+
+struct JobOutcome {
+  Cause cause = Cause::kNone;
+  std::string host = {};
+  std::optional<RankEnd> first_failure = {};  // in time
+  int passed_on = 0;                          // the first signal that asked the launcher to end; 0: none
+  bool killed_by_user = false;                // it asked twice
+  int start_error = 0;                        // errno: kStartFailed
+  int start_rank = 0;
+  int output_error = 0;          // errno: kOutputClosed
+  int terminated = 0;            // ranks that ended after SIGTERM was sent to them
+  int killed = 0;                // of those, by SIGKILL
+  std::string last_stream = {};  // "stderr" or "stdout" of the first failure
+  std::vector<std::string> last_lines = {};
+  std::vector<std::string> file_errors = {};
+  std::chrono::nanoseconds ran = {};
+};
+
+// "killed by SIGSEGV (segmentation fault)", "exited with code 3"
+std::string describe_status(int status);
+
+// What `xoe run` ends with: 0; the code of the rank that failed first, or 128 + its signal; 124 for the time limit; 125
+// when the launcher itself could not go on; 126 or 127 when the program could not be started; 141 for a closed output.
+int exit_code(const JobOutcome& outcome);
+
+// Lines for the user; none for a job that went well.
+std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOptions& options);
+
+}  // namespace xoe::launch
