@@ -13,6 +13,12 @@ validation=600
 classes=10
 wanted=0.90
 
+# The reason stands above already.
+stop() {
+  [[ $1 == 130 ]] && exit 130
+  die "the training failed"
+}
+
 cd "$root"
 scripts/setup.sh release
 PATH=$root/build/release/bin:$PATH
@@ -31,7 +37,7 @@ say "training ResNet-18 with two workers; the run folder is $run/"
 rm -rf "$run"
 mkdir -p "$run"
 xoe run -np 2 --no-tag-output xoe train --model resnet18 --image-size 64 --data "$data" --run-dir "$run" \
-  --timeline "$run/timeline.json" --summary-line demo "$@" | tee "$run/output.txt" || die "the training failed"
+  --timeline "$run/timeline.json" --summary-line demo "$@" | tee "$run/output.txt" || stop $?
 
 summary=$(grep '^demo: ' "$run/output.txt" | tail -n 1) || die "the training ended without its result"
 accuracy=$(sed -n 's/.*accuracy=\([0-9.]*\).*/\1/p' <<<"$summary")
