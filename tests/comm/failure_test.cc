@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <latch>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -206,9 +207,10 @@ TEST(Mismatch, SplitsOfAlltoall) {
 }
 
 TEST(Timeout, NamesWhoIsMissing) {
-  run_ranks(3, [](Communicator& communicator) {
+  std::latch gave_up(2);
+  run_ranks(3, [&](Communicator& communicator) {
     if (communicator.rank() == 2) {
-      ::usleep(400'000);
+      gave_up.wait();
       const Status late = communicator.barrier();
       ASSERT_FALSE(late) << "the group ended at the first time-out";
       EXPECT_EQ(late.error().code(), Code::kTimeout);
@@ -217,6 +219,7 @@ TEST(Timeout, NamesWhoIsMissing) {
     float x = 0;
     const Status status = communicator.allreduce(Tensor(&x, 1), ReduceOp::kSum,
                                                  {.name = "loss", .timeout = std::chrono::milliseconds(100)});
+    gave_up.count_down();
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code(), Code::kTimeout);
     EXPECT_THAT(status.error().message(), HasSubstr("(loss)"));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/shm/one_shot.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -16,7 +17,11 @@ constexpr unsigned kTurnsPerCheck = 128;
 // How long to stay awake before sleeping: a wake-up costs some 20 us, so give the peer a few times that.
 constexpr std::chrono::microseconds kAwake(100);
 
-void relax() noexcept {
+void relax(bool yields) noexcept {
+  if (yields) {
+    ::sched_yield();
+    return;
+  }
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -33,17 +38,22 @@ Core::Core(Group group, std::chrono::nanoseconds default_timeout)
 
 Core::~Core() { leave(); }
 
-Core::Pending& Core::start(const Collective& collective) {
+Core::Pending& Core::take_idle(const Collective& collective) {
   if (idle_.empty()) {
     pool_.push_back(std::make_unique<Pending>(group_));
     idle_.push_back(pool_.back().get());
   }
   Pending& pending = *idle_.back();
   idle_.pop_back();
-  pending.operation.begin(collective, ++last_number_);
   pending.timeout = collective.options.timeout.value_or(default_timeout_);
   pending.error.reset();
   pending.finished = pending.released = false;
+  return pending;
+}
+
+Core::Pending& Core::start(const Collective& collective) {
+  Pending& pending = take_idle(collective);
+  pending.operation.begin(collective, ++last_number_);
   if (group_.world().any_ended() || group_.block(0).failed_by.load(std::memory_order_acquire) != 0) [[unlikely]]
     check_peers(nullptr);
   if (failure_) [[unlikely]] {
@@ -57,6 +67,8 @@ Core::Pending& Core::start(const Collective& collective) {
 }
 
 Status Core::run(const Collective& collective) {
+  Status quick;
+  if (run_one_shot(collective, quick)) return quick;
   Pending& pending = start(collective);
   Status status = wait(pending);
   release(pending);
@@ -67,12 +79,9 @@ Status Core::wait(Pending& pending) {
   const bool yields = group_.world().oversubscribed();
   std::optional<Clock::time_point> began, awake_since;
   for (unsigned turn = 1; !pending.finished; ++turn) {
-    if (yields)
-      ::sched_yield();
-    else
-      relax();
     advance();
     if (pending.finished) break;
+    relax(yields);
     if (turn % (yields ? 16 : kTurnsPerCheck) != 0) continue;
     const auto now = Clock::now();
     if (!began) began = now;
@@ -108,17 +117,42 @@ void Core::release(Pending& pending) {
 void Core::recycle(Pending& pending) { idle_.push_back(&pending); }
 
 // The slots of operation n may be written when all ranks have completed the one that had them before.
-bool Core::can_post(const Operation& operation) {
-  const int slots = operation.uses_eager_slot() ? kEagerSlots : kHeaderSlots;
-  const auto in_flight = [&] { return static_cast<std::int32_t>(operation.number() - all_done_); };
+bool Core::slots_free(std::uint32_t number, int slots) {
+  const auto in_flight = [&] { return static_cast<std::int32_t>(number - all_done_); };
   if (in_flight() <= slots) return true;
-  std::uint32_t lowest = operation.number();
+  std::uint32_t lowest = number;
   for (int r = 0; r < group_.size(); ++r) {
     const std::uint32_t done = group_.block(r).done.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(done - lowest) < 0) lowest = done;
   }
   all_done_ = lowest;
   return in_flight() <= slots;
+}
+
+bool Core::run_one_shot(const Collective& collective, Status& status) {
+  if (!fits_one_shot(collective, group_.size()) || !queue_.empty() || failure_ || group_.world().any_ended() ||
+      group_.block(0).failed_by.load(std::memory_order_acquire) != 0 || !slots_free(last_number_ + 1, kEagerSlots))
+    return false;
+  OneShot shot(group_, collective, ++last_number_);
+  shot.post();
+  const bool yields = group_.world().oversubscribed();
+  for (unsigned turn = 0; !shot.all_there(); ++turn) {
+    if (turn == kTurnsPerCheck || shot.disagrees()) {
+      // Somebody is late or called something else: from here on it is an operation like any other.
+      Pending& pending = take_idle(collective);
+      pending.operation.begin_posted(collective, last_number_, shot.flag());
+      queue_.push_back(&pending);
+      ++posted_;
+      status = wait(pending);
+      release(pending);
+      return true;
+    }
+    relax(yields);
+  }
+  shot.finish();
+  group_.own().done.store(last_number_, std::memory_order_release);
+  group_.bells().publish();
+  return true;
 }
 
 void Core::advance() {

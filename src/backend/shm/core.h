@@ -43,7 +43,13 @@ class Core {
   void leave();
 
  private:
-  bool can_post(const Operation& operation);
+  bool slots_free(std::uint32_t number, int slots);
+  bool can_post(const Operation& operation) {
+    return slots_free(operation.number(), operation.uses_eager_slot() ? kEagerSlots : kHeaderSlots);
+  }
+  // The shortest way for the most frequent call: false when it has to take the general one.
+  bool run_one_shot(const Collective& collective, Status& status);
+  Pending& take_idle(const Collective& collective);
   void advance();
   void finish_front();
   void recycle(Pending& pending);

@@ -41,6 +41,12 @@ void Operation::begin(const Collective& collective, std::uint32_t number) {
   base_ = rounds_ = packed_ = processed_ = copied_ = 0;
 }
 
+void Operation::begin_posted(const Collective& collective, std::uint32_t number, std::uint64_t flag) {
+  begin(collective, number);
+  flag_ = flag;
+  posted_ = true;
+}
+
 bool Operation::has_source(int rank) const noexcept { return kind_ != CollectiveKind::kBroadcast || rank == root_; }
 
 std::size_t Operation::table_offset(std::span<const std::size_t> counts, int rank) const noexcept {

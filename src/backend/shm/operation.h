@@ -17,6 +17,8 @@ class Operation {
 
   // Takes over `collective` (counts and name are copied) as operation `number`; reusable after done().
   void begin(const Collective& collective, std::uint32_t number);
+  // The same for one that was posted already with `flag` (see one_shot.h).
+  void begin_posted(const Collective& collective, std::uint32_t number, std::uint64_t flag);
 
   std::uint32_t number() const noexcept { return number_; }
   bool uses_eager_slot() const noexcept { return kind_ == CollectiveKind::kAlltoall || (eager_ && !inline_); }

@@ -1,0 +1,74 @@
+// A small blocking allreduce with nothing else in flight: post, wait for the peers' lines, reduce. It is an Operation without
+// the state machine, in the same slots and with the same flags, so that it can become one when a peer is late.
+#pragma once
+
+#include <cstring>
+
+#include "backend/shm/describe.h"
+#include "backend/shm/group.h"
+#include "backend/shm/plan.h"
+#include "reduce/reduce.h"
+
+namespace xoe::shm {
+
+inline bool fits_one_shot(const Collective& collective, int size) noexcept {
+  return collective.kind == CollectiveKind::kAllreduce && size > 1 &&
+         collective.in_count * dtype_size(collective.dtype) <= eager_reduce_limit(size);
+}
+
+class OneShot {
+ public:
+  OneShot(const Group& group, const Collective& collective, std::uint32_t number)
+      : group_(group),
+        collective_(collective),
+        bytes_(collective.in_count * dtype_size(collective.dtype)),
+        number_(number) {}
+
+  std::uint64_t flag() const noexcept { return flag_; }
+
+  void post() noexcept {
+    HeaderSlot& mine = header(group_.rank());
+    mine.description = {collective_.kind, collective_.dtype, collective_.op, collective_.root, collective_.in_count, 0, {}};
+    flag_ = static_cast<std::uint64_t>(number_) << 32 | signature(mine.description);
+    if (bytes_ != 0) std::memcpy(payload(group_.rank()), collective_.in, bytes_);
+    mine.flag.store(flag_, std::memory_order_release);
+    group_.bells().publish();
+  }
+
+  bool all_there() noexcept {
+    for (; seen_ < group_.size(); ++seen_)
+      if (header(seen_).flag.load(std::memory_order_acquire) != flag_) return false;
+    return true;
+  }
+
+  // The rank that is waited for has posted this number with other arguments.
+  bool disagrees() const noexcept {
+    const std::uint64_t flag = header(seen_).flag.load(std::memory_order_acquire);
+    return flag != flag_ && static_cast<std::uint32_t>(flag >> 32) == number_;
+  }
+
+  // REQUIRES: all_there().
+  void finish() const noexcept {
+    if (bytes_ == 0) return;
+    const void* ins[kMaxRanks];
+    for (int r = 0; r < group_.size(); ++r) ins[r] = r == group_.rank() ? collective_.in : payload(r);
+    void* const out[] = {collective_.out};
+    reduce::reduce_into(out, {ins, static_cast<std::size_t>(group_.size())}, collective_.in_count, collective_.dtype,
+                        collective_.op);
+  }
+
+ private:
+  HeaderSlot& header(int rank) const noexcept { return group_.block(rank).headers[number_ % kHeaderSlots]; }
+  std::byte* payload(int rank) const noexcept {
+    return bytes_ <= kInlineBytes ? header(rank).payload : group_.block(rank).eager[number_ % kEagerSlots];
+  }
+
+  const Group& group_;
+  const Collective& collective_;
+  std::size_t bytes_;
+  std::uint32_t number_;
+  std::uint64_t flag_ = 0;
+  int seen_ = 0;
+};
+
+}  // namespace xoe::shm
