@@ -54,12 +54,30 @@ std::string rank_bytes(const Progress& progress, const models::ImageModel& model
   return archive_bytes(archive);
 }
 
+// As Module::save(), but of copies: an archive holds a tensor's whole storage, and that of a sharded parameter is its
+// bucket.
+void archive_module(const ::torch::nn::Module& module, ::torch::serialize::OutputArchive& archive) {
+  const auto copy = [](const at::Tensor& tensor) { return tensor.detach().clone(at::MemoryFormat::Contiguous); };
+  for (const auto& parameter : module.named_parameters(/*recurse=*/false)) {
+    archive.write(parameter.key(), copy(parameter.value()));
+  }
+  for (const auto& buffer : module.named_buffers(/*recurse=*/false)) {
+    archive.write(buffer.key(), copy(buffer.value()), /*is_buffer=*/true);
+  }
+  for (const auto& child : module.named_children()) {
+    if (!child.value()->is_serializable()) continue;
+    ::torch::serialize::OutputArchive inner(archive.compilation_unit());
+    archive_module(*child.value(), inner);
+    archive.write(child.key(), inner);
+  }
+}
+
 // The model as a plain libtorch program would save it, with `buffers` in place of this rank's.
 std::string model_bytes(const models::ImageModel& model, const std::vector<at::Tensor>& buffers) {
   const auto own = copy_buffers(model);
   set_buffers(model, buffers);
   ::torch::serialize::OutputArchive archive;
-  model.save(archive);
+  archive_module(model, archive);
   std::string bytes = archive_bytes(archive);
   set_buffers(model, own);
   return bytes;

@@ -1,0 +1,289 @@
+// xoe-train as users meet it: alone, with several ranks, interrupted, and with bad input.
+#include "train/program.h"
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "train/checkpoint_file.h"
+
+namespace xoe::train {
+namespace {
+
+using Words = std::vector<std::string>;
+using xoe::testing::file_text;
+using xoe::testing::Program;
+using xoe::testing::ProgramOptions;
+
+struct Ended {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+class TrainProgramTest : public xoe::testing::ProgramTest {
+ protected:
+  // A small, quick run; `more` comes last and so may not repeat what is here.
+  static Words small(Words more) {
+    Words words = {xoe::testing::bin("xoe-train"),
+                   "--synthetic",
+                   "--model",
+                   "mlp",
+                   "--classes",
+                   "10",
+                   "--image-size",
+                   "8",
+                   "--batch",
+                   "4",
+                   "--threads",
+                   "1",
+                   "--report-every",
+                   "1",
+                   "--device",
+                   "cpu"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  Ended run(const Words& words, const ProgramOptions& options = {}) {
+    Program program(at("one"), words, options);
+    const int code = program.wait();
+    return {code, program.out(), program.err()};
+  }
+
+  // All ranks of a group, started side by side.
+  std::vector<std::unique_ptr<Program>> start(int size, const Words& words) {
+    const std::string job = "train-test-" + std::to_string(::getpid()) + "-" + std::to_string(groups_++);
+    std::vector<std::unique_ptr<Program>> ranks;
+    for (int rank = 0; rank < size; ++rank) {
+      const std::string r = std::to_string(rank);
+      const std::string n = std::to_string(size);
+      ranks.push_back(std::make_unique<Program>(
+          at("rank" + r), words,
+          ProgramOptions{.environment = {"XOE_RANK=" + r, "XOE_SIZE=" + n, "XOE_LOCAL_RANK=" + r, "XOE_LOCAL_SIZE=" + n,
+                                         "XOE_CROSS_RANK=0", "XOE_CROSS_SIZE=1", "XOE_JOB=" + job}}));
+    }
+    return ranks;
+  }
+
+  void run_group(int size, const Words& words, int expected = 0) {
+    for (auto& rank : start(size, words)) {
+      const int code = rank->wait();
+      EXPECT_EQ(code, expected) << rank->out() << rank->err();
+    }
+  }
+
+  std::vector<nlohmann::json> metrics(const std::string& folder, const std::string& event) const {
+    std::vector<nlohmann::json> found;
+    std::ifstream file(at(folder) + "/metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const auto json = nlohmann::json::parse(line, nullptr, false);
+      EXPECT_TRUE(json.is_object()) << line;
+      if (json.value("event", "") == event) found.push_back(json);
+    }
+    return found;
+  }
+
+  std::map<std::int64_t, double> losses(const std::string& folder) const {
+    std::map<std::int64_t, double> by_step;
+    for (const auto& report : metrics(folder, "report")) by_step[report["step"]] = report["loss"];
+    return by_step;
+  }
+
+ private:
+  int groups_ = 0;
+};
+
+TEST_F(TrainProgramTest, TrainsAloneAndReports) {
+  const Ended ended = run(small({"--steps", "5", "--run-dir", at("run"), "--summary", "demo"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_NE(ended.out.find("images/sec: "), std::string::npos);
+  EXPECT_NE(ended.out.find("total images/sec: "), std::string::npos);
+  EXPECT_NE(ended.out.find("demo: accuracy=none images_per_s="), std::string::npos);
+  EXPECT_EQ(ended.out.find('\r'), std::string::npos) << "no progress bar in a file";
+  EXPECT_TRUE(ended.err.empty()) << ended.err;
+  EXPECT_EQ(metrics("run", "report").size(), 5U);
+  EXPECT_EQ(metrics("run", "end").size(), 1U);
+  EXPECT_TRUE(file_text(at("run/curve.svg")).ends_with("</svg>\n"));
+}
+
+TEST_F(TrainProgramTest, JsonLinesAreJson) {
+  const Ended ended = run(small({"--steps", "2", "--json"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  std::stringstream lines(ended.out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_TRUE(nlohmann::json::parse(line, nullptr, false).is_object()) << line;
+  }
+  EXPECT_EQ(count, 4);  // start, two reports, end
+}
+
+TEST_F(TrainProgramTest, RanksWriteOneTimeline) {
+  const std::string timeline = at("timeline.json");
+  run_group(2, small({"--steps", "4", "--timeline", timeline}));
+  const auto json = nlohmann::json::parse(file_text(timeline), nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  std::map<int, std::map<std::string, int>> bars;
+  for (const auto& event : json["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    const std::string name = event["name"];
+    ++bars[event["pid"]][name.starts_with("allreduce") ? "allreduce" : name];
+  }
+  for (const int rank : {0, 1}) {
+    for (const char* name : {"forward", "backward", "optimizer", "input wait"}) EXPECT_EQ(bars[rank][name], 4) << name;
+    EXPECT_GE(bars[rank]["allreduce"], 4);
+    EXPECT_GE(bars[rank]["wait for peers"], 4);
+  }
+}
+
+class ResumeTest : public TrainProgramTest, public ::testing::WithParamInterface<std::tuple<int, const char*, bool>> {};
+
+// 12 steps, against 6 steps, an interruption and 6 more.
+TEST_P(ResumeTest, GivesTheSameBits) {
+  const auto [size, optimizer, sharded] = GetParam();
+  const auto words = [&](const std::string& name, Words more) {
+    more.insert(more.end(), {"--steps", "12", "--optimizer", optimizer, "--run-dir", at(name), "--checkpoint",
+                             at(name) + "/checkpoints"});
+    if (sharded) more.push_back("--sharded");
+    return small(more);
+  };
+  run_group(size, words("whole", {}));
+  run_group(size, words("parts", {"--checkpoint-every", "6", "--checkpoint-keep", "9"}));
+  // As if it had been interrupted after step 6.
+  std::filesystem::remove(checkpoint_path(at("parts/checkpoints"), 12));
+  run_group(size, words("parts", {"--resume"}));
+
+  EXPECT_EQ(losses("whole"), losses("parts"));
+  EXPECT_EQ(losses("parts").size(), 12U);
+  const auto whole = read_sections(checkpoint_path(at("whole/checkpoints"), 12));
+  const auto parts = read_sections(checkpoint_path(at("parts/checkpoints"), 12));
+  ASSERT_TRUE(whole) << whole.error().to_string();
+  ASSERT_TRUE(parts) << parts.error().to_string();
+  for (const auto& [name, content] : *whole) EXPECT_TRUE(parts->at(name) == content) << name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ResumeTest,
+                         ::testing::Values(std::tuple{1, "sgd", false}, std::tuple{2, "sgd", false},
+                                           std::tuple{2, "adamw", true}));
+
+TEST_F(TrainProgramTest, ASignalToOneRankStopsAllCleanly) {
+  const std::string folder = at("checkpoints");
+  const auto words =
+      small({"--steps", "1000000", "--checkpoint", folder, "--timeline", at("t.json"), "--run-dir", at("run")});
+  auto ranks = start(2, words);
+  ASSERT_TRUE(ranks[0]->wait_for("\n20 ")) << ranks[0]->out() << ranks[0]->err();
+  ranks[1]->signal(SIGINT);
+  for (auto& rank : ranks) EXPECT_EQ(rank->wait(), 130) << rank->err();
+  EXPECT_NE(ranks[0]->out().find("interrupted at step"), std::string::npos);
+  const auto stored = list_checkpoints(folder);
+  ASSERT_EQ(stored.size(), 1U);
+  EXPECT_EQ(metrics("run", "end").at(0)["step"], stored[0].step);
+  EXPECT_TRUE(nlohmann::json::parse(file_text(at("t.json")), nullptr, false).is_object());
+
+  // And it goes on from there.
+  const auto again = small({"--steps", std::to_string(stored[0].step + 3), "--checkpoint", folder, "--resume"});
+  run_group(2, again);
+  EXPECT_EQ(list_checkpoints(folder).back().step, stored[0].step + 3);
+}
+
+TEST_F(TrainProgramTest, ADeadPeerEndsTheOthersWithItsName) {
+  auto ranks = start(3, small({"--steps", "1000000", "--timeline", at("t.json")}));
+  ASSERT_TRUE(ranks[0]->wait_for("\n20 ")) << ranks[0]->out() << ranks[0]->err();
+  const auto dead = ranks[1]->pid();
+  ranks[1]->signal(SIGKILL);
+  for (const std::size_t rank : {0U, 2U}) {
+    EXPECT_EQ(ranks[rank]->wait(), 1);
+    const std::string error = ranks[rank]->err();
+    EXPECT_NE(error.find("error: peer_lost"), std::string::npos) << error;
+    EXPECT_NE(error.find("rank 1"), std::string::npos) << error;
+    EXPECT_NE(error.find(std::to_string(dead)), std::string::npos) << error;
+  }
+  EXPECT_TRUE(nlohmann::json::parse(file_text(at("t.json")), nullptr, false).is_object());
+}
+
+TEST_F(TrainProgramTest, ALossThatIsNotFiniteEndsTheRunOnAllRanks) {
+  auto ranks = start(2, small({"--steps", "1000", "--lr", "1e30"}));
+  for (auto& rank : ranks) EXPECT_EQ(rank->wait(), 1);
+  EXPECT_NE(ranks[0]->err().find("error: invalid_argument: the loss is"), std::string::npos) << ranks[0]->err();
+  EXPECT_NE(ranks[0]->err().find("--lr"), std::string::npos);
+  EXPECT_TRUE(ranks[1]->err().empty()) << "said once: " << ranks[1]->err();
+}
+
+TEST_F(TrainProgramTest, AFullDiskIsOneClearErrorAndKeepsTheOldCheckpoint) {
+  const std::string folder = at("checkpoints");
+  ASSERT_EQ(run(small({"--steps", "2", "--checkpoint", folder})).code, 0);
+  const std::string before = file_text(checkpoint_path(folder, 2));
+  const Ended full =
+      run(small({"--steps", "4", "--checkpoint", folder, "--resume"}), ProgramOptions{.file_limit = 100000});
+  EXPECT_EQ(full.code, 1);
+  EXPECT_NE(full.err.find("error: resource_exhausted: cannot write " + checkpoint_path(folder, 4)), std::string::npos)
+      << full.err;
+  EXPECT_EQ(std::count(full.err.begin(), full.err.end(), '\n'), 1);
+  EXPECT_EQ(list_checkpoints(folder).size(), 1U);
+  EXPECT_EQ(file_text(checkpoint_path(folder, 2)), before);
+}
+
+TEST_F(TrainProgramTest, AFullDiskInTheRunFolderIsNamed) {
+  const Ended full = run(small({"--steps", "100", "--run-dir", at("run")}), ProgramOptions{.file_limit = 4000});
+  EXPECT_EQ(full.code, 1);
+  EXPECT_NE(full.err.find(at("run") + "/metrics.jsonl"), std::string::npos) << full.err;
+}
+
+TEST_F(TrainProgramTest, CheckpointsThatCannotBeUsedAreNamed) {
+  const std::string folder = at("checkpoints");
+  ASSERT_EQ(run(small({"--steps", "2", "--checkpoint", folder})).code, 0);
+  const std::string path = checkpoint_path(folder, 2);
+
+  const Ended again = run(small({"--steps", "4", "--checkpoint", folder}));
+  EXPECT_EQ(again.code, 1);
+  EXPECT_NE(again.err.find("--resume"), std::string::npos) << again.err;
+
+  const Ended other = run(small({"--steps", "4", "--checkpoint", folder, "--resume", "--optimizer", "adamw"}));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_NE(other.err.find("optimizer \"sgd\", this one has \"adamw\""), std::string::npos) << other.err;
+
+  const std::string whole = file_text(path);
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << whole.substr(0, whole.size() / 2);
+  const Ended cut = run(small({"--steps", "4", "--checkpoint", folder, "--resume"}));
+  EXPECT_EQ(cut.code, 1);
+  EXPECT_NE(cut.err.find("error: data_loss: " + path + " is cut short"), std::string::npos) << cut.err;
+}
+
+TEST_F(TrainProgramTest, BadInputIsOneLine) {
+  const std::string train = xoe::testing::bin("xoe-train");
+  struct Case {
+    Words words;
+    int code;
+    std::string says;
+  };
+  const std::vector<Case> cases = {
+      {{train}, 2, "--data DIR or --synthetic"},
+      {{train, "--synthetic", "--batch", "0"}, 2, "--batch"},
+      {{train, "--synthetic", "--batch", "many"}, 2, "--batch"},
+      {{train, "--synthetic", "--nonsense"}, 2, "--nonsense"},
+      {{train, "--synthetic", "--optimizer", "sdg"}, 2, "--optimizer"},
+      {{train, "--synthetic", "--steps", "3", "--epochs", "1"}, 2, "--steps"},
+      {{train, "--synthetic", "--model", "resnet19"}, 1, "did you mean 'resnet18'"},
+      {{train, "--data", at("nowhere")}, 1, at("nowhere")},
+      {{train, "--synthetic", "--steps", "1", "--model", "mlp", "--run-dir", "/proc/no"}, 1, "/proc/no"},
+      {{train, "--synthetic", "--steps", "1", "--model", "mlp", "--timeline", "/proc/no/t"}, 1, "/proc/no/t"},
+  };
+  for (const Case& one : cases) {
+    const Ended ended = run(one.words);
+    EXPECT_EQ(ended.code, one.code) << one.says << ": " << ended.err;
+    EXPECT_TRUE(ended.err.starts_with("error: ")) << ended.err;
+    EXPECT_NE(ended.err.find(one.says), std::string::npos) << ended.err;
+    EXPECT_LE(std::count(ended.err.begin(), ended.err.end(), '\n'), 2) << ended.err;
+  }
+}
+
+TEST_F(TrainProgramTest, HelpNamesTheOptions) {
+  const Ended ended = run({xoe::testing::bin("xoe-train"), "--help"});
+  EXPECT_EQ(ended.code, 0);
+  for (const char* option : {"--model", "--resume", "--timeline", "--sharded", "Examples"}) {
+    EXPECT_NE(ended.out.find(option), std::string::npos) << option;
+  }
+}
+
+}  // namespace
+}  // namespace xoe::train
