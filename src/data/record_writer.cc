@@ -41,8 +41,12 @@ Result<Fd> create_file(const std::string& path) {
   return fd;
 }
 
-Status publish(const Fd& fd, const std::string& temporary, const std::string& path) {
+Status synchronise(const Fd& fd, const std::string& path) {
   if (::fsync(fd.get()) != 0) return cannot_write(path, errno);
+  return {};
+}
+
+Status publish(const std::string& temporary, const std::string& path) {
   if (::rename(temporary.c_str(), path.c_str()) != 0) return cannot_write(path, errno);
   return {};
 }
@@ -94,11 +98,17 @@ Status RecordWriter::write(std::string_view data) {
   return buffer_.size() < kBuffer ? Status{} : flush();
 }
 
-Status RecordWriter::finish() {
+Status RecordWriter::complete() {
   XOE_TRY(flush());
-  XOE_TRY(publish(fd_, temporary_, path_));
-  temporary_.clear();
+  XOE_TRY(synchronise(fd_, path_));
   fd_ = Fd();
+  return {};
+}
+
+Status RecordWriter::finish() {
+  if (fd_.valid()) XOE_TRY(complete());
+  XOE_TRY(publish(temporary_, path_));
+  temporary_.clear();
   return {};
 }
 
@@ -106,7 +116,8 @@ Status write_file(const std::string& path, std::string_view content) {
   const std::string temporary = temporary_name(path);
   XOE_ASSIGN(const Fd fd, create_file(temporary));
   Status written = write_all(fd.get(), path, content);
-  if (written) written = publish(fd, temporary, path);
+  if (written) written = synchronise(fd, path);
+  if (written) written = publish(temporary, path);
   if (!written) ::unlink(temporary.c_str());
   return written;
 }

@@ -20,6 +20,8 @@ class RecordWriter {
 
   // `resource_exhausted`: the disk is full, or a quota or limit is reached.
   Status write(std::string_view data);
+  // Flushes to the device and closes: finish(), which may follow later, can hardly fail then. Nothing else may follow.
+  Status complete();
   Status finish();
 
   std::int64_t records() const noexcept { return records_; }
