@@ -4,8 +4,8 @@
   scripts/check_includes.py [ROOT]
 
 Includes go downwards only, vendor headers stay in their one folder, public headers see nothing but Xoe and the standard
-library; files stay short, carry no unfinished-work marks and no path of somebody's machine. Prints one line for each
-violation and exits 1 if there is any.
+library; files stay short, carry no unfinished-work marks and no path of somebody's machine; links in documents lead
+somewhere. Prints one line for each violation and exits 1 if there is any.
 """
 
 import pathlib
@@ -73,6 +73,7 @@ MAX_LINES = 400
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # Spelt in halves, so that this file passes its own check.
 MARKS = re.compile(r"\b(" + "TO" + "DO|FIX" + "ME|X" + r"XX)\b")
+LINK = re.compile(r"\]\(([^)#\s]+)")
 MACHINE_PATH = re.compile(r"(?<![\w.~$}/-])/(?:work|root|home/[a-z]\w*|Users/\w+)(?:/|\b)")
 
 
@@ -148,6 +149,14 @@ def check_file(path, text):
         yield len(lines), f"{len(lines)} lines; a file has at most {MAX_LINES}"
 
 
+def check_links(file, text):
+    """Links of a document that lead to no file, as (line, message)."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for target in LINK.findall(line):
+            if not re.match(r"[a-z]+:", target) and not (file.parent / target).exists():
+                yield number, f"link to nowhere: {target}"
+
+
 def source_files(root):
     for folder in SOURCE_FOLDERS:
         yield from sorted((root / folder).rglob("*"))
@@ -167,7 +176,10 @@ def check_tree(root):
             continue
         path = file.relative_to(root).as_posix()
         text = file.read_text(encoding="utf-8", errors="replace")
-        messages += [f"{path}:{line}: {message}" for line, message in check_file(path, text)]
+        found = list(check_file(path, text))
+        if file.suffix == ".md":
+            found += check_links(file, text)
+        messages += [f"{path}:{line}: {message}" for line, message in found]
     return messages
 
 

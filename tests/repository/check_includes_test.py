@@ -98,6 +98,11 @@ class Text(unittest.TestCase):
         self.assertEqual(len(violations({"src/base/a.cc": 'open("/ho' 'me/ann/data");\n'})), 1)
         self.assertEqual(violations({"README.md": "https://example.org/work/x and docs/work and data/root\n"}), [])
 
+    def test_links(self):
+        page = "[a](docs/a.md) [b](docs/a.md#part) [c](#part) [d](https://example.org/x)\n"
+        self.assertEqual(violations({"README.md": page, "docs/a.md": ""}), [])
+        self.assertEqual(len(violations({"README.md": page})), 2)
+
     def test_the_line_is_named(self):
         found = violations({"src/base/a.cc": '\n#include "comm/a.h"\n'})
         self.assertTrue(found[0].startswith("src/base/a.cc:2: base must not include comm"), found)
