@@ -1,0 +1,77 @@
+#include "launch/arguments.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace xoe::launch {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Result<RunArguments> parse(std::vector<std::string_view> arguments) { return parse_run_arguments(arguments); }
+
+std::string refusal(std::vector<std::string_view> arguments) {
+  const auto run = parse_run_arguments(arguments);
+  return run ? "accepted" : run.error().message();
+}
+
+TEST(Arguments, AllOptions) {
+  const auto run = parse({"-np", "4", "--bind-to", "core", "--output-dir=logs", "--no-tag-output", "--timeout", "1.5",
+                          "--grace=0", "--env", "A=1", "--env=B=x=y", "prog", "-np", "9"});
+  ASSERT_TRUE(run) << run.error().message();
+  const RunOptions& options = run->options;
+  EXPECT_EQ(options.size, 4);
+  EXPECT_EQ(options.binding, Binding::kCore);
+  EXPECT_EQ(options.output_dir, "logs");
+  EXPECT_FALSE(options.tag_output);
+  EXPECT_EQ(options.timeout, 1500ms);
+  EXPECT_EQ(options.grace, 0s);
+  EXPECT_THAT(options.env, ElementsAre(testing::Pair("A", "1"), testing::Pair("B", "x=y")));
+  EXPECT_THAT(options.command, ElementsAre("prog", "-np", "9"));
+}
+
+TEST(Arguments, Defaults) {
+  const auto options = parse({"-n", "1", "prog"}).value().options;
+  EXPECT_EQ(options.binding, Binding::kNone);
+  EXPECT_TRUE(options.tag_output);
+  EXPECT_FALSE(options.timeout);
+  EXPECT_EQ(options.grace, 5s);
+  EXPECT_TRUE(options.output_dir.empty());
+}
+
+TEST(Arguments, TwoDashesEndTheOptions) {
+  EXPECT_THAT(parse({"-np", "1", "--", "-odd", "--"}).value().options.command, ElementsAre("-odd", "--"));
+}
+
+TEST(Arguments, TheLastWordCounts) {
+  EXPECT_TRUE(parse({"-np", "1", "--no-tag-output", "--tag-output", "p"}).value().options.tag_output);
+  EXPECT_EQ(parse({"-np", "1", "--np=3", "p"}).value().options.size, 3);
+}
+
+TEST(Arguments, HelpNeedsNothingElse) {
+  EXPECT_TRUE(parse({"--help"}).value().help);
+  EXPECT_TRUE(parse({"-np", "2", "-h"}).value().help);
+}
+
+TEST(Arguments, RefusalsSayWhatToDo) {
+  EXPECT_THAT(refusal({}), HasSubstr("no program"));
+  EXPECT_THAT(refusal({"prog"}), HasSubstr("xoe run -np 2 prog"));
+  EXPECT_THAT(refusal({"-np"}), HasSubstr("needs a value"));
+  EXPECT_THAT(refusal({"-np", "2x", "p"}), HasSubstr("-np 2x"));
+  EXPECT_THAT(refusal({"-np", "99999999999", "p"}), HasSubstr("expected a number"));
+  EXPECT_THAT(refusal({"--tag-output=yes", "p"}), HasSubstr("takes no value"));
+  EXPECT_THAT(refusal({"--env", "=x", "p"}), HasSubstr("NAME=VALUE"));
+  EXPECT_THAT(refusal({"--timeout", "0", "p"}), HasSubstr("expected seconds"));
+  EXPECT_THAT(refusal({"--timeout", "nan", "p"}), HasSubstr("expected seconds"));
+  EXPECT_THAT(refusal({"--grace", "-1", "p"}), HasSubstr("expected seconds"));
+  EXPECT_THAT(refusal({"--output-dir", "", "p"}), HasSubstr("expected a folder"));
+  EXPECT_THAT(refusal({"--bind-too", "core", "p"}), HasSubstr("did you mean --bind-to?"));
+  EXPECT_THAT(refusal({"--zzzzzzzzzz", "p"}), HasSubstr("--help"));
+}
+
+}  // namespace
+}  // namespace xoe::launch

@@ -1,0 +1,124 @@
+// How jobs end, and what is said about it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "launch/launched.h"
+
+namespace xoe::launch {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string this_host() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+TEST(JobEnd, GoodJobsAreQuiet) {
+  const auto ran = run_script(2, "true");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.out + ran.err, "");
+}
+
+TEST(JobEnd, ReturnsTheFailingCode) {
+  const auto ran = run_script(3, "[ $XOE_RANK = 1 ] || sleep 100; echo working; echo broken pipework >&2; exit 7");
+  EXPECT_EQ(ran.code, 7);
+  EXPECT_THAT(ran.err, HasSubstr("rank 1 (host " + this_host() + ", pid "));
+  EXPECT_THAT(ran.err, HasSubstr("exited with code 7 after "));
+  EXPECT_THAT(ran.err, HasSubstr("last lines of its stderr:\nxoe run:   | broken pipework\n"));
+  EXPECT_THAT(ran.err, HasSubstr("2 other ranks were ended by SIGTERM"));
+}
+
+TEST(JobEnd, SaysTheSignal) {
+  const auto ran = run_script(2, "echo last words; [ $XOE_RANK = 0 ] && kill -SEGV $$; sleep 100");
+  EXPECT_EQ(ran.code, 128 + SIGSEGV);
+  EXPECT_THAT(ran.err, HasSubstr("was killed by SIGSEGV (segmentation fault)"));
+  EXPECT_THAT(ran.err, HasSubstr("last lines of its stdout:\nxoe run:   | last words\n"));
+  EXPECT_EQ(run_script(1, "kill -KILL $$").code, 137);
+  EXPECT_THAT(run_script(1, "kill -ABRT $$").err, HasSubstr("SIGABRT"));
+}
+
+// Rank 1 dies, and rank 0 fails as soon as it sees that.
+TEST(JobEnd, NamesTheFirstFailure) {
+  const std::string place = testing::TempDir() + "xoe-launch-first-" + std::to_string(::getpid());
+  for (int round = 0; round < 10; ++round) {
+    const std::string script =
+        "F=" + place +
+        "; if [ $XOE_RANK = 1 ]; then echo $$ > $F.new; mv $F.new $F; sleep 0.02; kill -9 $$; fi; "
+        "until [ -e $F ]; do :; done; read -r pid < $F; "
+        "while read -r _ _ state _ < /proc/$pid/stat && [ $state != Z ]; do :; done 2>/dev/null; "
+        "exit 3";
+    const auto ran = run_script(2, script);
+    std::remove(place.c_str());
+    ASSERT_EQ(ran.code, 137) << ran.err;
+    ASSERT_THAT(ran.err, HasSubstr("rank 1 "));
+  }
+}
+
+TEST(JobEnd, KillsWhoIgnoresSigterm) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto ran =
+      run_script(2, "trap '' TERM; if [ $XOE_RANK = 1 ]; then sleep 0.3; exit 5; fi; while true; do sleep 0.05; done",
+                 {"--grace", "0.5"});
+  EXPECT_EQ(ran.code, 5);
+  EXPECT_LT(seconds_since(start), 20);
+  EXPECT_GE(seconds_since(start), 0.8);
+  EXPECT_THAT(ran.err, HasSubstr("1 of them by SIGKILL after 500 ms of grace"));
+}
+
+TEST(JobEnd, LeavesTimeToEndWell) {
+  const auto ran = run_script(
+      2, "trap 'sleep 0.2; echo saved; exit 0' TERM; [ $XOE_RANK = 1 ] && exit 4; while true; do sleep 0.05; done");
+  EXPECT_EQ(ran.code, 4);
+  EXPECT_THAT(ran.out, HasSubstr("[0] saved"));
+  EXPECT_THAT(ran.err, Not(HasSubstr("SIGKILL")));
+}
+
+TEST(JobEnd, TimeLimit) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto ran = run_script(2, "echo begun; sleep 100", {"--timeout", "0.5"});
+  EXPECT_EQ(ran.code, 124);
+  EXPECT_LT(seconds_since(start), 10);
+  EXPECT_THAT(ran.err, HasSubstr("time limit of 500 ms is over"));
+  EXPECT_THAT(ran.out, HasSubstr("[1] begun"));
+  EXPECT_EQ(run_script(2, "true", {"--timeout", "60"}).code, 0);
+}
+
+TEST(JobEnd, BackgroundProcessesEndWithTheJob) {
+  const auto start = std::chrono::steady_clock::now();
+  // It holds the output pipe, ignores SIGTERM and has a session of its own.
+  const auto ran =
+      run_script(2, "setsid bash -c 'trap \"\" TERM; while true; do sleep 0.05; done' & echo done", {"--grace", "0.3"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("[0] done"));
+  EXPECT_LT(seconds_since(start), 10);
+}
+
+TEST(JobEnd, ShortBackgroundWorkMayFinish) {
+  const auto ran = run_script(1, "(sleep 0.05; echo late) & echo early");
+  EXPECT_EQ(ran.out, "[0] early\n[0] late\n");
+}
+
+TEST(JobEnd, OneRankMayEndEarly) {
+  const auto ran = run_script(2, "[ $XOE_RANK = 1 ] && exit 0; sleep 0.3; echo still here");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.out, "[0] still here\n");
+}
+
+TEST(JobEnd, AClosedOutputEndsTheJob) {
+  const std::string command = xoe_path() + " run -np 2 yes 2>/dev/null | head -n 1; exit ${PIPESTATUS[0]}";
+  EXPECT_EQ(WEXITSTATUS(std::system(("timeout 20 bash -c '" + command + "' >/dev/null").c_str())), 128 + SIGPIPE);
+}
+
+}  // namespace
+}  // namespace xoe::launch

@@ -1,0 +1,121 @@
+// Signals to the launcher reach the ranks.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "launch/launched.h"
+
+namespace xoe::launch {
+namespace {
+
+using testing::HasSubstr;
+
+const char* const kReports =
+    "for s in INT TERM QUIT HUP USR1 USR2; do trap \"echo got $s; [ $s = USR1 -o $s = USR2 ] || exit 0\" $s; done; "
+    "echo ready; while true; do sleep 0.02; done";
+
+bool both_ready(const Launched& job) { return job.wait_for_out("[0] ready") && job.wait_for_out("[1] ready"); }
+
+class Passed : public testing::TestWithParam<std::pair<const char*, int>> {};
+
+TEST_P(Passed, ToEveryRank) {
+  const auto [name, number] = GetParam();
+  Launched job(script_arguments(2, kReports));
+  ASSERT_TRUE(both_ready(job));
+  job.signal(number);
+  EXPECT_TRUE(job.wait_for_out(std::string("[0] got ") + name));
+  EXPECT_TRUE(job.wait_for_out(std::string("[1] got ") + name));
+  if (number == SIGUSR1 || number == SIGUSR2) job.signal(SIGTERM);
+  const auto ran = job.wait();
+  EXPECT_EQ(ran.code, 0) << ran.err;  // the ranks ended well, so the job did
+  EXPECT_TRUE(job.all_gone());
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, Passed,
+                         testing::Values(std::pair{"INT", SIGINT}, std::pair{"TERM", SIGTERM},
+                                         std::pair{"QUIT", SIGQUIT}, std::pair{"HUP", SIGHUP},
+                                         std::pair{"USR1", SIGUSR1}, std::pair{"USR2", SIGUSR2}),
+                         [](const auto& one) { return one.param.first; });
+
+TEST(JobSignal, RanksThatDieOfItGiveItsCode) {
+  Launched job(script_arguments(2, "echo ready; exec sleep 100"));
+  ASSERT_TRUE(both_ready(job));
+  job.signal(SIGINT);
+  const auto ran = job.wait();
+  EXPECT_EQ(ran.code, 128 + SIGINT);
+  EXPECT_THAT(ran.err, HasSubstr("ended by SIGINT after"));
+  EXPECT_TRUE(job.all_gone());
+}
+
+TEST(JobSignal, TheSecondOneKills) {
+  Launched job(script_arguments(2, "trap 'echo no' INT; echo ready; while true; do sleep 0.02; done"));
+  ASSERT_TRUE(both_ready(job));
+  job.signal(SIGINT);
+  ASSERT_TRUE(job.wait_for_out("[1] no"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  job.signal(SIGINT);
+  const auto ran = job.wait();
+  EXPECT_EQ(ran.code, 128 + SIGINT);
+  EXPECT_THAT(ran.err, HasSubstr("killed by SIGINT"));
+  EXPECT_TRUE(job.all_gone());
+}
+
+TEST(JobSignal, TheSameOneTwiceAtOnceCountsOnce) {
+  Launched job(
+      script_arguments(2, "trap 'sleep 0.1; echo saved; exit 0' TERM; echo ready; while true; do sleep 0.02; done"));
+  ASSERT_TRUE(both_ready(job));
+  job.signal(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  job.signal(SIGTERM);
+  const auto ran = job.wait();
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("[1] saved"));
+}
+
+TEST(JobSignal, StopsAndContinues) {
+  Launched job(script_arguments(2, "echo ready $$; while true; do echo tick; sleep 0.02; done", {"--timeout", "60"}));
+  ASSERT_TRUE(both_ready(job));
+  const auto pid_of = [&](const std::string& tag) {
+    return std::atoi(job.out().c_str() + job.out().find(tag) + tag.size());
+  };
+  const pid_t ranks[] = {pid_of("[0] ready "), pid_of("[1] ready ")};
+
+  job.signal(SIGTSTP);
+  int status = 0;
+  ASSERT_EQ(::waitpid(job.pid(), &status, WUNTRACED), job.pid());
+  EXPECT_TRUE(WIFSTOPPED(status));
+  for (const pid_t rank : ranks) EXPECT_TRUE(eventually([&] { return state_of(rank) == 'T'; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+
+  const auto before = job.out().size();
+  job.signal(SIGCONT);
+  for (const pid_t rank : ranks) EXPECT_TRUE(eventually([&] { return state_of(rank) != 'T'; }));
+  EXPECT_TRUE(eventually([&] { return job.out().size() > before; }));
+  job.signal(SIGTERM);
+  EXPECT_EQ(job.wait().code, 128 + SIGTERM);
+  EXPECT_TRUE(job.all_gone());
+}
+
+TEST(JobSignal, AStoppedJobCanBeEnded) {
+  Launched job(script_arguments(2, "echo ready; [ $XOE_RANK = 1 ] && kill -STOP $$; sleep 0.3; exit 9"));
+  EXPECT_EQ(job.wait().code, 9);
+  EXPECT_TRUE(job.all_gone());
+}
+
+TEST(JobSignal, IgnoredSignalsStayIgnored) {
+  struct sigaction before = {};
+  struct sigaction ignore = {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGHUP, &ignore, &before);
+  Launched job(script_arguments(1, "echo ready; sleep 0.3; echo alive"));
+  ::sigaction(SIGHUP, &before, nullptr);
+  ASSERT_TRUE(job.wait_for_out("ready"));
+  job.signal(SIGHUP);
+  const auto ran = job.wait();
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(ran.out, HasSubstr("alive"));
+}
+
+}  // namespace
+}  // namespace xoe::launch

@@ -1,0 +1,151 @@
+// What ranks see, and how their output arrives.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+
+#include "launch/launched.h"
+
+namespace xoe::launch {
+namespace {
+
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// A folder of one test.
+class Job : public testing::Test {
+ protected:
+  Job() {
+    std::string pattern = testing::TempDir() + "xoe-launch-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~Job() override { std::filesystem::remove_all(folder_); }
+  std::string folder_;
+};
+
+TEST_F(Job, RanksKnowTheirPlace) {
+  const auto ran = run_script(
+      3, "echo $XOE_RANK/$XOE_SIZE $XOE_LOCAL_RANK/$XOE_LOCAL_SIZE $XOE_CROSS_RANK/$XOE_CROSS_SIZE ${XOE_STORE:0:10}");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.err, "");
+  EXPECT_THAT(lines_of(ran.out), UnorderedElementsAre("[0] 0/3 0/3 0/1 unix:@xoe-", "[1] 1/3 1/3 0/1 unix:@xoe-",
+                                                      "[2] 2/3 2/3 0/1 unix:@xoe-"));
+}
+
+TEST_F(Job, TheSecretIsInNoArgument) {
+  const auto ran =
+      run_script(2, "[ ${#XOE_SECRET} = 32 ] && ! grep -q $XOE_SECRET /proc/[0-9]*/cmdline && echo $XOE_JOB");
+  const auto lines = lines_of(ran.out);
+  ASSERT_EQ(lines.size(), 2U) << ran.err;
+  EXPECT_EQ(lines[0].substr(4), lines[1].substr(4));
+  EXPECT_NE(run_script(1, "echo $XOE_JOB").out, run_script(1, "echo $XOE_JOB").out);
+}
+
+TEST_F(Job, PassesVariablesOn) {
+  const auto ran = run_script(1, "echo \"$A|$B|$OMP_NUM_THREADS\"",
+                              {"--env", "A=x y", "--env", "B=1=2", "--env", "OMP_NUM_THREADS=7"});
+  EXPECT_EQ(ran.out, "[0] x y|1=2|7\n");
+  EXPECT_THAT(run_script(1, "echo $OMP_NUM_THREADS,$PYTHONUNBUFFERED").out,
+              testing::MatchesRegex("\\[0\\] [0-9]+,1\n"));
+}
+
+TEST_F(Job, ArgumentsAfterTheProgramAreTheProgramsOwn) {
+  Launched job({"run", "-np", "1", "--", "printf", "%s.", "-np", "3", "--help", "--", ""});
+  EXPECT_EQ(job.wait().out, "[0] -np.3.--help.--..\n");
+}
+
+TEST_F(Job, TagsEachStream) {
+  const auto ran = run_script(2, "echo out; echo err >&2");
+  EXPECT_THAT(lines_of(ran.out), UnorderedElementsAre("[0] out", "[1] out"));
+  EXPECT_THAT(lines_of(ran.err), UnorderedElementsAre("[0] err", "[1] err"));
+  const auto plain = run_script(2, "echo out", {"--no-tag-output"});
+  EXPECT_EQ(plain.out, "out\nout\n");
+}
+
+TEST_F(Job, ALineWithoutItsEndArrivesAtTheEnd) {
+  EXPECT_EQ(run_script(1, "printf 'a\\nb'").out, "[0] a\n[0] b\n");
+  EXPECT_EQ(run_script(1, "printf '\\n\\nx\\n'").out, "[0] \n[0] \n[0] x\n");
+}
+
+TEST_F(Job, LinesStayWholeUnderManyWriters) {
+  // Each line is written in two pieces, so that lines of several ranks are half-written at the same time.
+  const auto ran =
+      run_script(4, "for i in {1..2000}; do printf \"rank $XOE_RANK line \"; echo \"$i $((i * XOE_RANK)).\"; done");
+  std::map<int, int> next;
+  for (const std::string& line : lines_of(ran.out)) {
+    int tag = -1;
+    int rank = -1;
+    int number = 0;
+    int product = -1;
+    char end = 0;
+    ASSERT_EQ(std::sscanf(line.c_str(), "[%d] rank %d line %d %d%c", &tag, &rank, &number, &product, &end), 5) << line;
+    ASSERT_EQ(tag, rank);
+    ASSERT_EQ(number, ++next[rank]) << line;
+    ASSERT_EQ(product, number * rank);
+    ASSERT_EQ(end, '.');
+  }
+  EXPECT_EQ(next, (std::map<int, int>{{0, 2000}, {1, 2000}, {2, 2000}, {3, 2000}}));
+}
+
+TEST_F(Job, FastOutputIsComplete) {
+  const auto ran = run_script(2, "seq 200000");
+  EXPECT_EQ(lines_of(ran.out).size(), 400000U);
+  const auto wide = run_script(1, "head -c 3000000 /dev/zero | tr '\\0' x");
+  EXPECT_EQ(std::ranges::count(wide.out, 'x'), 3000000);
+}
+
+TEST_F(Job, OutputDirKeepsTheBytes) {
+  const std::string logs = folder_ + "/a/b";
+  const auto ran = run_script(2, "printf \"out $XOE_RANK\"; echo err >&2", {"--output-dir", logs});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(file_text(logs + "/rank.0/stdout"), "out 0");
+  EXPECT_EQ(file_text(logs + "/rank.1/stdout"), "out 1");
+  EXPECT_EQ(file_text(logs + "/rank.1/stderr"), "err\n");
+  EXPECT_THAT(ran.out, HasSubstr("[1] out 1\n"));
+}
+
+TEST_F(Job, AFullDiskIsSaid) {
+  std::filesystem::create_directories(folder_ + "/rank.0");
+  std::filesystem::create_symlink("/dev/full", folder_ + "/rank.0/stdout");
+  const auto ran = run_script(1, "echo hello", {"--output-dir", folder_});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.out, "[0] hello\n");
+  EXPECT_THAT(ran.err, HasSubstr("rank.0/stdout is incomplete: No space left"));
+}
+
+TEST_F(Job, BindsToCores) {
+  const auto ran = run_script(1, "grep Cpus_allowed_list /proc/self/status", {"--bind-to", "core"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("Cpus_allowed_list"));
+  const auto crowded = run_script(64, "true", {"--bind-to", "core"});
+  if (std::thread::hardware_concurrency() < 64) {
+    EXPECT_EQ(crowded.code, 125);
+    EXPECT_THAT(crowded.err, HasSubstr("64 ranks but only"));
+  }
+}
+
+TEST_F(Job, SixtyFourRanks) {
+  const auto ran = run_script(64, "echo $XOE_RANK");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(lines_of(ran.out).size(), 64U);
+}
+
+}  // namespace
+}  // namespace xoe::launch

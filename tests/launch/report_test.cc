@@ -1,0 +1,96 @@
+#include "launch/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+namespace xoe::launch {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr int exited(int code) { return code << 8; }
+
+JobOutcome failed_with(int status) {
+  JobOutcome outcome;
+  outcome.cause = Cause::kRankFailed;
+  outcome.host = "a";
+  outcome.first_failure = RankEnd{.rank = 3, .pid = 42, .status = status, .ran = 1500ms};
+  outcome.ran = 2s;
+  return outcome;
+}
+
+TEST(Report, StatusesInWords) {
+  EXPECT_EQ(describe_status(exited(3)), "exited with code 3");
+  EXPECT_EQ(describe_status(SIGSEGV), "was killed by SIGSEGV (segmentation fault)");
+  EXPECT_EQ(describe_status(SIGABRT | 0x80), "was killed by SIGABRT (aborted), core dumped");
+  EXPECT_EQ(describe_status(SIGFPE), "was killed by SIGFPE (floating point exception)");
+}
+
+TEST(Report, GoodJobsHaveNone) {
+  EXPECT_THAT(report_lines({}, {}), IsEmpty());
+  EXPECT_EQ(exit_code({}), 0);
+}
+
+TEST(Report, AFailure) {
+  JobOutcome outcome = failed_with(exited(3));
+  outcome.last_stream = "stderr";
+  outcome.last_lines = {"boom"};
+  outcome.terminated = 2;
+  outcome.killed = 1;
+  EXPECT_THAT(report_lines(outcome, {}),
+              ElementsAre("rank 3 (host a, pid 42) exited with code 3 after 1.5 s", "last lines of its stderr:",
+                          "  | boom", "2 other ranks were ended by SIGTERM, 1 of them by SIGKILL after 5 s of grace"));
+  EXPECT_EQ(exit_code(outcome), 3);
+  EXPECT_EQ(exit_code(failed_with(SIGSEGV)), 139);
+}
+
+TEST(Report, SigkillHintsAtMemory) {
+  EXPECT_THAT(report_lines(failed_with(SIGKILL), {}).front(), testing::HasSubstr("ran out of memory"));
+}
+
+TEST(Report, AnInterruptedJobIsToldShortly) {
+  JobOutcome outcome = failed_with(SIGINT);
+  outcome.passed_on = SIGINT;
+  EXPECT_THAT(report_lines(outcome, {}), ElementsAre("ended by SIGINT after 2 s"));
+  EXPECT_EQ(exit_code(outcome), 130);
+  outcome = failed_with(exited(1));
+  outcome.passed_on = SIGINT;
+  EXPECT_THAT(report_lines(outcome, {}),
+              ElementsAre("ended by SIGINT after 2 s", "rank 3 (host a, pid 42) exited with code 1 after 1.5 s"));
+  EXPECT_EQ(exit_code(outcome), 1);
+  outcome = failed_with(SIGKILL);
+  outcome.passed_on = SIGTERM;
+  outcome.killed_by_user = true;
+  EXPECT_THAT(report_lines(outcome, {}), ElementsAre("killed by SIGTERM after 2 s"));
+  EXPECT_EQ(exit_code(outcome), 143);
+  // The ranks ended well after the signal: so did the job.
+  outcome = {};
+  outcome.passed_on = SIGINT;
+  EXPECT_THAT(report_lines(outcome, {}), IsEmpty());
+  EXPECT_EQ(exit_code(outcome), 0);
+}
+
+TEST(Report, OtherCauses) {
+  JobOutcome outcome;
+  outcome.cause = Cause::kStartFailed;
+  outcome.start_error = ENOENT;
+  EXPECT_EQ(exit_code(outcome), 127);
+  outcome.start_error = EAGAIN;
+  outcome.start_rank = 5;
+  EXPECT_EQ(exit_code(outcome), 126);
+  EXPECT_THAT(report_lines(outcome, {}).front(), testing::HasSubstr("rank 5"));
+  EXPECT_THAT(report_lines(outcome, {}).front(), testing::HasSubstr("ulimit -u"));
+  outcome.cause = Cause::kOutputClosed;
+  outcome.output_error = EPIPE;
+  EXPECT_EQ(exit_code(outcome), 141);
+  EXPECT_THAT(report_lines(outcome, {}), IsEmpty());
+  outcome.output_error = ENOSPC;
+  EXPECT_EQ(exit_code(outcome), 125);
+  EXPECT_THAT(report_lines(outcome, {}), ElementsAre(testing::HasSubstr("No space left")));
+}
+
+}  // namespace
+}  // namespace xoe::launch
