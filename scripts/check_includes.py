@@ -33,7 +33,7 @@ ROOMS = {
     "src/doctor": BASE,
     "bindings": BINDINGS,
     "models": BASE,
-    "examples": set(),
+    "examples": {"bindings", "data", "engine"},  # public headers
 }
 SRC_ROOMS = {room.removeprefix("src/") for room in ROOMS if room.startswith("src/")}
 

@@ -35,6 +35,7 @@ class Direction(unittest.TestCase):
             ("src/launch/a.cc", '"bootstrap/store.h"'),
             ("bindings/libtorch/a.cc", '"engine/timeline.h"'),
             ("tools/a.cc", '"launch/a.h"'),
+            ("examples/a.cc", '"xoe/torch.h"'),
             ("src/backend/a.cc", '"xoe/status.h"'),
         ]:
             self.assertEqual(include(path, header), [], (path, header))
