@@ -41,7 +41,9 @@ void GuardianLink::send(GuardianCommand command) { ::send(control_.get(), &comma
 std::optional<GuardianEvent> GuardianLink::next() {
   if (gone_) return std::nullopt;
   GuardianEvent event;
-  const auto count = ::recv(control_.get(), &event, sizeof event, MSG_DONTWAIT);
+  auto count = ::recv(control_.get(), &event, sizeof event, MSG_DONTWAIT);
+  // It ended without reading our last command. Its events are still there, behind this error.
+  if (count < 0 && errno == ECONNRESET) count = ::recv(control_.get(), &event, sizeof event, MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
   if (count != sizeof event) {
     lost_ = true;
