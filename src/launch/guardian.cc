@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "launch/process_scan.h"
 
@@ -63,7 +64,6 @@ bool Guardian::start_all() {
     ranks_[i].pidfd = std::move(spawned->pidfd);
     epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
     ::epoll_ctl(ended_.get(), EPOLL_CTL_ADD, ranks_[i].pidfd.get(), &event);
-    report({.kind = GuardianEvent::Kind::kStarted, .rank = rank, .value = spawned->pid});
   }
   close_streams();
   return true;
@@ -97,12 +97,13 @@ void Guardian::reap_ranks() {
 void Guardian::reap(std::size_t rank) {
   Rank& ended = ranks_[rank];
   int status = 0;
-  ::waitpid(ended.pid, &status, 0);
-  ended.pid = -1;
+  const pid_t pid = std::exchange(ended.pid, -1);
+  ::waitpid(pid, &status, 0);
   ::epoll_ctl(ended_.get(), EPOLL_CTL_DEL, ended.pidfd.get(), nullptr);
   ended.pidfd = Fd();
   report({.kind = GuardianEvent::Kind::kEnded,
           .rank = static_cast<int>(rank),
+          .pid = pid,
           .value = status,
           .ran = Clock::now() - ended.started});
 }

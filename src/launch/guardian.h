@@ -26,13 +26,13 @@ struct GuardianCommand {
 
 struct GuardianEvent {
   enum class Kind : std::uint8_t {
-    kStarted,      // rank, value: its pid
     kStartFailed,  // rank, value: errno; no further rank is started
-    kEnded,        // rank, value: its wait status; in the order in which ranks ended
+    kEnded,        // rank, pid, value: its wait status; in the order in which ranks ended
     kAllGone,      // the last event: no descendant is left
   };
   Kind kind = Kind::kAllGone;
   int rank = -1;
+  pid_t pid = -1;
   int value = 0;
   std::chrono::nanoseconds ran = {};  // kEnded: since its start
 };

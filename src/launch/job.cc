@@ -36,8 +36,7 @@ class Job {
         guardian_(std::move(guardian)),
         output_(std::move(output)),
         streams_(std::move(streams)),
-        ending_(started_, options.timeout, options.grace),
-        pids_(static_cast<std::size_t>(options.size), -1) {}
+        ending_(started_, options.timeout, options.grace) {}
 
   JobOutcome run() {
     while (true) {
@@ -130,7 +129,6 @@ class Job {
   void on_event(const GuardianEvent& event) {
     const auto now = Clock::now();
     switch (event.kind) {
-      case GuardianEvent::Kind::kStarted: pids_[static_cast<std::size_t>(event.rank)] = event.value; return;
       case GuardianEvent::Kind::kStartFailed:
         outcome_.start_error = event.value;
         outcome_.start_rank = event.rank;
@@ -145,10 +143,7 @@ class Job {
   }
 
   void on_end(const GuardianEvent& event, Clock::time_point now) {
-    const RankEnd end{.rank = event.rank,
-                      .pid = pids_[static_cast<std::size_t>(event.rank)],
-                      .status = event.value,
-                      .ran = event.ran};
+    const RankEnd end{.rank = event.rank, .pid = event.pid, .status = event.value, .ran = event.ran};
     if (end.rank == 0) streams_.close_input();
     if (asked_to_end_) {
       ++outcome_.terminated;
@@ -187,7 +182,6 @@ class Job {
   JobStreams streams_;
   Ending ending_;
   JobOutcome outcome_;
-  std::vector<pid_t> pids_;
   std::vector<pollfd> polled_;
   int ended_ = 0;
   bool asked_to_end_ = false;
