@@ -9,7 +9,7 @@ seconds=${1:-60}
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "usage: scripts/fuzz.sh [SECONDS]"
 cd "$root"
 scripts/setup.sh --with lint --no-python fuzz
-mapfile -t targets < <(find build/fuzz/tests -maxdepth 1 -type f -name '*_fuzz' -perm -u+x | sort)
+mapfile -t targets < <(find build/fuzz/fuzz -maxdepth 1 -type f -name '*_fuzz' -perm -u+x | sort)
 ((${#targets[@]} > 0)) || die "no fuzz target was built"
 mkdir -p build/fuzz/artifacts
 for target in "${targets[@]}"; do
