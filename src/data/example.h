@@ -38,10 +38,10 @@ struct ImageExample {
 Result<ImageExample> parse_image_example(std::string_view example);
 
 struct ImageFields {
-  std::string_view encoded;
-  std::int64_t label = 0;  // 1 is the first class
-  std::string_view text;   // the class's name
-  std::string_view filename;
+  std::string_view encoded = {};
+  std::int64_t label = 0;      // 1 is the first class
+  std::string_view text = {};  // the class's name
+  std::string_view filename = {};
   int height = 0;
   int width = 0;
   int channels = 3;

@@ -33,8 +33,8 @@ enum class OnError : std::uint8_t {
 };
 
 struct ImagePipelineOptions {
-  std::string directory;
-  std::string pattern;         // of file names, with * and ?; empty: "train-*" when training, else "validation-*"
+  std::string directory = {};
+  std::string pattern = {};    // of file names, with * and ?; empty: "train-*" when training, else "validation-*"
   int batch = 32;              // images per rank and batch
   int image_size = 224;        // height and width of what is delivered
   int rank = 0;                // this rank of

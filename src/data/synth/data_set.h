@@ -10,7 +10,7 @@
 namespace xoe::data::synth {
 
 struct DataSetOptions {
-  std::string directory;  // made when missing
+  std::string directory = {};  // made when missing
   std::int64_t images = 3000;
   std::int64_t validation = 600;  // may be 0
   int classes = 10;

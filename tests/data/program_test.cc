@@ -1,0 +1,148 @@
+// The program: made, inspected, refused, out of room.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "data/record_file.h"
+#include "scratch.h"
+#include "xoe/data/images.h"
+
+namespace xoe::data {
+namespace {
+
+using test::put_file;
+using test::read_file;
+using test::Scratch;
+using ::testing::HasSubstr;
+
+struct Ended {
+  int code = -1;
+  std::string out;
+  std::string error;
+};
+
+// Runs xoe-data in a process of its own, in which `before` is called first.
+Ended run(const std::vector<std::string>& arguments, void (*before)() = nullptr) {
+  const char* folder = std::getenv("XOE_BIN_DIR");
+  const std::string program = std::string(folder != nullptr ? folder : "bin") + "/xoe-data";
+  const Scratch scratch;
+  const std::string out = scratch.file("out");
+  const std::string error = scratch.file("error");
+  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(::open(out.c_str(), O_CREAT | O_WRONLY, 0600), 1);
+    ::dup2(::open(error.c_str(), O_CREAT | O_WRONLY, 0600), 2);
+    if (before != nullptr) before();
+    ::execv(program.c_str(), argv.data());
+    ::_exit(127);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), read_file(out), read_file(error)};
+}
+
+std::vector<std::string> make_arguments(const std::string& directory) {
+  return {"make", "--images",   "40", "--validation", "9",  "--classes", "5",      "--shards",
+          "2",    "--size-min", "32", "--size-max",   "48", "--json",    directory};
+}
+
+TEST(Program, MakesInspectsAndTheLibraryReads) {
+  const Scratch scratch;
+  const Ended made = run(make_arguments(scratch.file("set")));
+  ASSERT_EQ(made.code, 0) << made.error;
+  const auto report = nlohmann::json::parse(made.out);
+  EXPECT_EQ(report["images"], 40);
+  EXPECT_EQ(report["files"], 3);
+
+  const Ended inspected = run({"inspect", scratch.file("set/train-00001-of-00002"), "--json", "--records", "2"});
+  ASSERT_EQ(inspected.code, 0) << inspected.error;
+  const auto facts = nlohmann::json::parse(inspected.out);
+  EXPECT_EQ(facts["records"], 20);
+  EXPECT_EQ(facts["examples"], 20);
+  EXPECT_EQ(facts["first"].size(), 2U);
+  EXPECT_EQ(facts["features"]["image/class/label"]["min"], 1);
+  EXPECT_EQ(facts["features"]["image/class/label"]["max"], 5);
+  EXPECT_EQ(facts["features"]["image/encoded"]["records"], 20);
+
+  const Ended plain = run({"inspect", scratch.file("set/train-00001-of-00002")});
+  EXPECT_EQ(plain.code, 0);
+  EXPECT_THAT(plain.out, HasSubstr("20 records"));
+  EXPECT_THAT(plain.out, HasSubstr("image/class/text"));
+
+  const auto images = open_images({.directory = scratch.file("set"), .batch = 8, .image_size = 32}).value();
+  EXPECT_EQ(images->classes(), 5);
+  EXPECT_EQ((*images->next())->count, 8);
+}
+
+TEST(Program, CorruptFileEndsWithRecordAndOffset) {
+  const Scratch scratch;
+  ASSERT_EQ(run(make_arguments(scratch.file("set"))).code, 0);
+  const std::string path = scratch.file("set/train-00000-of-00002");
+  const auto places = RecordFile::open(path).value().scan().value();
+  std::string bytes = read_file(path);
+  bytes[places[3].offset + 100] ^= 4;
+  put_file(path, bytes);
+  for (const bool json : {false, true}) {
+    const Ended ended = json ? run({"inspect", path, "--json"}) : run({"inspect", path});
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_THAT(ended.error, HasSubstr("record 3 at byte " + std::to_string(places[3].offset)));
+    EXPECT_EQ(json, !ended.out.empty() && nlohmann::json::parse(ended.out).contains("error"));
+  }
+}
+
+TEST(Program, RefusesWhatMakesNoSense) {
+  const Scratch scratch;
+  EXPECT_EQ(run({}).code, 2);
+  EXPECT_EQ(run({"--help"}).code, 0);
+  EXPECT_EQ(run({"make"}).code, 2);
+  EXPECT_EQ(run({"make", "--images", "0", scratch.file("a")}).code, 2);
+  EXPECT_EQ(run({"make", "--images", "many", scratch.file("a")}).code, 2);
+  EXPECT_EQ(run({"make", "--classes", "1001", scratch.file("a")}).code, 2);
+  EXPECT_EQ(run({"make", "--size-min", "300", scratch.file("a")}).code, 2);
+  EXPECT_EQ(run({"inspect", scratch.file("none")}).code, 1);
+  EXPECT_EQ(run({"inspect", scratch.path()}).code, 1);
+  put_file(scratch.file("file"), "x");
+  EXPECT_EQ(run({"make", scratch.file("file/below")}).code, 1);
+  EXPECT_FALSE(std::filesystem::exists(scratch.file("a")));
+}
+
+TEST(Program, OverwritesOnlyWhenAsked) {
+  const Scratch scratch;
+  auto arguments = make_arguments(scratch.file("set"));
+  ASSERT_EQ(run(arguments).code, 0);
+  const std::string before = read_file(scratch.file("set/train-00000-of-00002"));
+  arguments.insert(arguments.end(), {"--seed", "5"});
+  const Ended refused = run(arguments);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.error, HasSubstr("overwrite"));
+  EXPECT_EQ(read_file(scratch.file("set/train-00000-of-00002")), before);
+  arguments.push_back("--overwrite");
+  EXPECT_EQ(run(arguments).code, 0);
+  EXPECT_NE(read_file(scratch.file("set/train-00000-of-00002")), before);
+}
+
+TEST(Program, OutOfRoomIsAClearErrorAndLeavesNothing) {
+  const Scratch scratch;
+  const Ended ended = run(make_arguments(scratch.file("set")), [] {
+    const rlimit limit{20000, 20000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  });
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.error, HasSubstr("cannot write"));
+  EXPECT_FALSE(std::filesystem::exists(scratch.file("set")));
+}
+
+}  // namespace
+}  // namespace xoe::data
