@@ -23,6 +23,7 @@ using Clock = Ending::Clock;
 constexpr auto kDrainPatience = std::chrono::seconds(1);
 // `timeout` and some shells send a signal to the process and to its group: twice, but meant once.
 constexpr auto kSameSignal = std::chrono::milliseconds(250);
+constexpr auto kLookAgain = std::chrono::milliseconds(300);
 constexpr std::size_t kLastLines = 10;
 
 class Job {
@@ -68,6 +69,7 @@ class Job {
     int patience = store_->patience_ms();
     auto next = ending_.next();
     if (gone_at_) next = *gone_at_ + kDrainPatience;
+    if (streams_.in_background()) next = std::min(next.value_or(Clock::time_point::max()), Clock::now() + kLookAgain);
     if (next) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
       const auto bounded = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));

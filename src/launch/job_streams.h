@@ -26,6 +26,7 @@ class JobStreams {
   bool open() const;
   void close();
   void close_input() { relay_.close(); }
+  bool in_background() const { return relay_.in_background(); }
   std::vector<std::string> file_errors() const;
   // What the guardian must not keep open.
   std::vector<int> descriptors() const;

@@ -7,9 +7,9 @@
 
 namespace xoe::launch {
 
-bool StdinRelay::wants_input() const {
-  return to_rank_.valid() && pending_.empty() && !ended_ && ::tcgetpgrp(terminal_) == ::getpgrp();
-}
+bool StdinRelay::in_foreground() const { return ::tcgetpgrp(terminal_) == ::getpgrp(); }
+
+bool StdinRelay::wants_input() const { return to_rank_.valid() && pending_.empty() && in_foreground(); }
 
 void StdinRelay::read() {
   std::array<char, 4096> chunk;
@@ -19,8 +19,7 @@ void StdinRelay::read() {
     return write();
   }
   if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
-  ended_ = true;
-  close();
+  close();  // ^D, or the terminal is gone
 }
 
 void StdinRelay::write() {

@@ -17,16 +17,19 @@ class StdinRelay {
 
   int write_end() const noexcept { return to_rank_.get(); }
   bool wants_input() const;
+  // There is a terminal, but the job is in the background: nothing tells when that changes, so look again soon.
+  bool in_background() const { return to_rank_.valid() && !in_foreground(); }
   bool wants_output() const noexcept { return to_rank_.valid() && !pending_.empty(); }
   void read();
   void write();
   void close() { to_rank_ = Fd(); }
 
  private:
+  bool in_foreground() const;
+
   int terminal_ = -1;
   Fd to_rank_;
   std::string pending_;
-  bool ended_ = false;  // ^D was typed
 };
 
 }  // namespace xoe::launch
