@@ -1,0 +1,87 @@
+// Ranks as processes: the same bits as threads, and a rank that dies.
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include "comm/process_group.h"
+#include "nets.h"
+
+namespace xoe::torch_test {
+namespace {
+
+using torch::DistributedOptimizer;
+
+// Forked ranks must not share a pool of threads with the test: there is none.
+class Processes : public ::testing::TestWithParam<bool> {
+ protected:
+  Processes() { at::set_num_threads(1); }
+};
+
+TEST_P(Processes, TrainToTheSameBits) {
+  const bool sharded = GetParam();
+  testing::ProcessGroup group(2, [&](Communicator& comm) -> std::string {
+    try {
+      Training training{.make_optimizer = adamw(), .steps = 20};
+      training.options.bucket_bytes = 8192;
+      training.options.sharded = sharded;
+      const auto result = train(training, comm);
+      training.options.sharded = false;
+      if (!equal_bits(result, train(training, comm))) return "sharded differs from unsharded";
+      for (const at::Tensor& parameter : result) {
+        const at::Tensor first = parameter.clone();
+        ok(torch::broadcast(first, comm, 0));
+        if (!at::equal(first, parameter)) return "ranks differ";
+      }
+      return {};
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  });
+  group.expect_success();
+}
+
+TEST_P(Processes, DeadPeerEndsTheStepWithoutAnUpdate) {
+  const bool sharded = GetParam();
+  testing::ProcessGroup group(3, [&](Communicator& comm) -> std::string {
+    Net net;
+    const auto wrapped = sgd()(net.parameters());
+    torch::DistributedOptions options{.bucket_bytes = 8192, .first_bucket_bytes = 1024, .sharded = sharded};
+    auto optimizer = DistributedOptimizer::create(*wrapped, net, comm, options).value();
+    for (int step = 0;; ++step) {
+      const auto before = snapshot(net);
+      ok(optimizer.zero_grad());
+      const Batch batch = batch_at(step, comm.rank(), 1);
+      at::Tensor loss = loss_of(net.forward(batch.images, true), batch.targets);
+      // Rank 1 dies within backward of the third step, after some of its buckets were started.
+      if (comm.rank() == 1 && step == 2) net.fc1.register_hook([](const at::Tensor&) { ::kill(::getpid(), SIGKILL); });
+      loss.backward();
+      const auto start = std::chrono::steady_clock::now();
+      const Status status = optimizer.step();
+      if (status) {
+        if (step == 2) return "a step without rank 1";
+        continue;
+      }
+      if (status.error().code() != Code::kPeerLost) return status.error().to_string();
+      if (status.error().message().find("rank 1") == std::string::npos) return status.error().to_string();
+      if (std::chrono::steady_clock::now() - start > std::chrono::seconds(2)) return "too late";
+      if (!equal_bits(snapshot(net), before)) return "parameters were changed";
+      if (optimizer.step().error().message() != status.error().message()) return "a later error differs";
+      return step == 2 ? "" : "in step " + std::to_string(step);
+    }
+  });
+  EXPECT_EQ(group.wait(0), 0);
+  EXPECT_EQ(group.wait(1), -SIGKILL);
+  EXPECT_EQ(group.wait(2), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Processes, ::testing::Bool(),
+                         [](const auto& instance) { return instance.param ? "Sharded" : "Whole"; });
+
+}  // namespace
+}  // namespace xoe::torch_test

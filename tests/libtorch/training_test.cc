@@ -1,0 +1,269 @@
+// What a DistributedOptimizer computes: the same as one process with all the data.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/optim/sgd.h>
+
+#include "nets.h"
+#include "ranks.h"
+
+namespace xoe::torch_test {
+namespace {
+
+std::vector<at::Tensor> train_alone(Training training, int ranks) {
+  training.batch *= ranks * training.options.backward_passes_per_step;
+  training.options = {};
+  return on_ranks(1, [&](Communicator& comm) { return train(training, comm); }).front();
+}
+
+std::vector<std::vector<at::Tensor>> train_together(const Training& training, int ranks) {
+  return on_ranks(ranks, [&](Communicator& comm) { return train(training, comm); });
+}
+
+TEST(Training, FollowsOneRankWithTheJoinedBatch) {
+  for (const int ranks : {2, 3}) {
+    Training training{.steps = 50};
+    training.options.first_bucket_bytes = 256;
+    training.options.bucket_bytes = 4096;
+    const auto together = train_together(training, ranks);
+    EXPECT_LT(largest_difference(together[0], train_alone(training, ranks)), 1e-5) << ranks;
+    for (const auto& rank : together) EXPECT_TRUE(equal_bits(rank, together[0]));
+    for (const auto& rank : train_together(training, ranks)) EXPECT_TRUE(equal_bits(rank, together[0]));
+  }
+}
+
+TEST(Training, CopiedGradientsGiveTheSameBits) {
+  Training training;
+  const auto views = train_together(training, 2);
+  training.options.gradient_views = false;
+  EXPECT_TRUE(equal_bits(train_together(training, 2)[1], views[0]));
+}
+
+TEST(Training, BucketSizeDoesNotChangeBits) {
+  Training training;
+  const auto one = train_together(training, 3);
+  training.options.first_bucket_bytes = 1;
+  training.options.bucket_bytes = 1;
+  EXPECT_TRUE(equal_bits(train_together(training, 3)[0], one[0]));
+}
+
+TEST(Training, SumIsAverageTimesSize) {
+  Training training{.make_optimizer = [](std::vector<at::Tensor> parameters) {
+    return std::make_unique<::torch::optim::SGD>(std::move(parameters), ::torch::optim::SGDOptions(0.04));
+  }};
+  const auto average = train_together(training, 2);
+  training.make_optimizer = [](std::vector<at::Tensor> parameters) {
+    return std::make_unique<::torch::optim::SGD>(std::move(parameters), ::torch::optim::SGDOptions(0.02));
+  };
+  training.options.op = ReduceOp::kSum;
+  EXPECT_LT(largest_difference(train_together(training, 2)[0], average[0]), 1e-6);
+}
+
+TEST(Training, AccumulatedPassesAreOneLargeBatch) {
+  for (const bool sharded : {false, true}) {
+    Training training{.batch = 2};
+    training.options.backward_passes_per_step = 3;
+    training.options.average_passes = true;
+    training.options.sharded = sharded;
+    const auto together = train_together(training, 2);
+    EXPECT_LT(largest_difference(together[0], train_alone(training, 2)), 1e-5);
+  }
+}
+
+TEST(Training, AccumulatedPassesAreSummedByDefault) {
+  const auto gradients = on_ranks(2, [](Communicator& comm) {
+    Net net;
+    ::torch::optim::SGD wrapped(net.parameters(), 0.1);
+    auto optimizer = torch::DistributedOptimizer::create(wrapped, net, comm, {.backward_passes_per_step = 2}).value();
+    const Batch batch = batch_at(0, comm.rank(), 1);
+    loss_of(net.forward(batch.images), batch.targets).backward();
+    const at::Tensor once = net.fc2.grad().clone();
+    loss_of(net.forward(batch.images), batch.targets).backward();
+    ok(optimizer.synchronize());
+    return std::vector<at::Tensor>{once, net.fc2.grad().clone()};
+  });
+  const at::Tensor expected = gradients[0][0] + gradients[1][0];
+  EXPECT_TRUE(at::allclose(gradients[0][1], expected)) << "two passes over two ranks, averaged over ranks";
+}
+
+TEST(Training, OtherTypes) {
+  for (const at::ScalarType type : {at::kDouble, at::kBFloat16}) {
+    for (const bool sharded : {false, true}) {
+      Training training{.steps = 5, .type = type};
+      training.options.sharded = sharded;
+      const auto together = train_together(training, 2);
+      EXPECT_TRUE(equal_bits(together[0], together[1]));
+      EXPECT_EQ(together[0][0].scalar_type(), type);
+    }
+  }
+}
+
+TEST(Training, MixedTypesInOneModel) {
+  struct Mixed : ::torch::nn::Module {
+    Mixed() {
+      a = register_parameter("a", pattern({7, 9}, 1));
+      b = register_parameter("b", pattern({7, 9}, 2).to(at::kDouble));
+      c = register_parameter("c", pattern({7, 9}, 3).to(at::kBFloat16));
+    }
+    at::Tensor a, b, c;
+  };
+  for (const bool sharded : {false, true}) {
+    const auto results = on_ranks(2, [&](Communicator& comm) {
+      Mixed mixed;
+      ::torch::optim::SGD wrapped(mixed.parameters(), 1.0);
+      auto optimizer = torch::DistributedOptimizer::create(wrapped, mixed, comm, {.sharded = sharded}).value();
+      EXPECT_EQ(optimizer.bucket_count(), 3);
+      const double scale = comm.rank() + 1;
+      ((mixed.a.to(at::kDouble) + mixed.b + mixed.c.to(at::kDouble)) * scale).sum().backward();
+      ok(optimizer.step());
+      ok(optimizer.close());
+      return snapshot(mixed);
+    });
+    EXPECT_TRUE(at::allclose(results[1][0], pattern({7, 9}, 1) - 1.5));
+    EXPECT_TRUE(at::allclose(results[1][1], pattern({7, 9}, 2).to(at::kDouble) - 1.5));
+    EXPECT_TRUE(at::equal(results[1][2], pattern({7, 9}, 3).to(at::kBFloat16) - 1.5));
+  }
+}
+
+TEST(Training, GradientsAreViewsWithTheParametersStrides) {
+  on_ranks(2, [](Communicator& comm) {
+    Net net;
+    ::torch::optim::SGD wrapped(net.parameters(), 0.1);
+    auto optimizer = torch::DistributedOptimizer::create(wrapped, net, comm).value();
+    const void* place = nullptr;
+    for (int step = 0; step < 3; ++step) {
+      // Three ways to reset gradients; the views come back after each.
+      if (step == 0) ok(optimizer.zero_grad());
+      if (step == 1) net.zero_grad();
+      if (step == 2) ok(optimizer.zero_grad(/*set_to_none=*/false));
+      const Batch batch = batch_at(step, comm.rank(), 1);
+      loss_of(net.forward(batch.images, true), batch.targets).backward();
+      if (step == 0) place = net.conv2.grad().data_ptr();
+      EXPECT_EQ(net.conv2.grad().data_ptr(), place);
+      EXPECT_EQ(net.conv2.grad().strides(), net.conv2.strides());
+      EXPECT_FALSE(net.conv2.grad().is_contiguous());
+      ok(optimizer.step());
+    }
+    return 0;
+  });
+}
+
+TEST(Training, ZeroGradKeepsNothingOfTheLastStep) {
+  const auto results = on_ranks(2, [](Communicator& comm) {
+    Net net;
+    ::torch::optim::SGD wrapped(net.parameters(), 0.0);
+    auto optimizer = torch::DistributedOptimizer::create(wrapped, net, comm).value();
+    const Batch batch = batch_at(0, comm.rank(), 1);
+    std::vector<at::Tensor> seen;
+    for (int step = 0; step < 4; ++step) {
+      if (step % 2 == 0) ok(optimizer.zero_grad(step == 2));
+      if (step % 2 == 1) net.zero_grad(step == 1);
+      loss_of(net.forward(batch.images), batch.targets).backward();
+      ok(optimizer.synchronize());
+      seen.push_back(net.fc1.grad().clone());
+      ok(optimizer.step());
+    }
+    return seen;
+  });
+  for (const at::Tensor& gradient : results[1]) EXPECT_TRUE(at::equal(gradient, results[0][0]));
+}
+
+TEST(Training, DiscardedStepLeavesNoTrace) {
+  const auto results = on_ranks(2, [](Communicator& comm) {
+    std::vector<at::Tensor> both;
+    for (const bool detour : {false, true}) {
+      Net net;
+      const auto wrapped = sgd()(net.parameters());
+      auto optimizer = torch::DistributedOptimizer::create(*wrapped, net, comm).value();
+      for (int step = 0; step < 4; ++step) {
+        if (detour) {  // unused parameters differ between ranks
+          const Batch other = batch_at(50 + step, comm.rank(), 1);
+          loss_of(net.forward(other.images, comm.rank() == 1), other.targets).backward();
+        }
+        ok(optimizer.zero_grad());
+        const Batch batch = batch_at(step, comm.rank(), 1);
+        loss_of(net.forward(batch.images, true), batch.targets).backward();
+        ok(optimizer.step());
+      }
+      both.push_back(net.fc1.detach().clone());
+    }
+    return both;
+  });
+  EXPECT_TRUE(at::equal(results[0][0], results[0][1]));
+}
+
+TEST(Training, ClosureGivesTheJointLoss) {
+  const auto losses = on_ranks(2, [](Communicator& comm) {
+    Net net;
+    const auto wrapped = sgd()(net.parameters());
+    auto optimizer = torch::DistributedOptimizer::create(*wrapped, net, comm).value();
+    const Batch batch = batch_at(0, comm.rank(), 1);
+    std::vector<double> result;
+    for (int step = 0; step < 5; ++step) {
+      const auto loss = optimizer.step([&] {
+        ok(optimizer.zero_grad());
+        at::Tensor value = loss_of(net.forward(batch.images, true), batch.targets);
+        value.backward();
+        return value;
+      });
+      result.push_back(loss.value().item<double>());
+    }
+    return result;
+  });
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_LT(losses[0].back(), losses[0].front());
+}
+
+TEST(Training, ClippedNormIsTheJointOne) {
+  for (const bool sharded : {false, true}) {
+    const auto norms = on_ranks(3, [&](Communicator& comm) {
+      Net net;
+      ::torch::optim::SGD wrapped(net.parameters(), 1.0);
+      auto optimizer = torch::DistributedOptimizer::create(wrapped, net, comm, {.sharded = sharded}).value();
+      const auto before = snapshot(net);
+      const Batch batch = batch_at(0, comm.rank(), 1);
+      loss_of(net.forward(batch.images, true), batch.targets).backward();
+      const double norm = optimizer.clip_grad_norm(1e-3).value();
+      ok(optimizer.step());
+      double moved = 0;
+      const auto after = snapshot(net);
+      for (std::size_t i = 0; i < after.size(); ++i) moved += (after[i] - before[i]).square().sum().item<double>();
+      EXPECT_NEAR(std::sqrt(moved), 1e-3, 1e-5);
+      ok(optimizer.close());
+      return norm;
+    });
+    EXPECT_GT(norms[0], 1e-2);
+    EXPECT_EQ(norms[0], norms[2]);
+  }
+}
+
+struct Events : torch::StepObserver {
+  void bucket_ready(const torch::BucketInfo& bucket) override { ready.push_back(bucket.index); }
+  void bucket_start(const torch::BucketInfo& bucket) override { started.push_back(bucket.index); }
+  void bucket_stop(const torch::BucketInfo& bucket) override { stopped.push_back(bucket.index); }
+  void wait_start() override { started_before_wait = started.size(); }
+  std::vector<int> ready, started, stopped;
+  std::size_t started_before_wait = 0;
+};
+
+TEST(Training, BucketsStartInOrderDuringBackward) {
+  on_ranks(2, [](Communicator& comm) {
+    Net net;
+    ::torch::optim::SGD wrapped(net.parameters(), 0.1);
+    Events events;
+    torch::DistributedOptions options{.bucket_bytes = 1, .first_bucket_bytes = 1, .observer = &events};
+    auto optimizer = torch::DistributedOptimizer::create(wrapped, net, comm, options).value();
+    const Batch batch = batch_at(0, comm.rank(), 1);
+    loss_of(net.forward(batch.images, true), batch.targets).backward();
+    ok(optimizer.step());
+    const std::vector<int> in_order{0, 1, 2, 3, 4, 5, 6};
+    EXPECT_EQ(events.started, in_order);
+    EXPECT_EQ(events.stopped, in_order);
+    EXPECT_EQ(events.started_before_wait, 7u) << "all within backward";
+    EXPECT_THAT(events.ready, ::testing::UnorderedElementsAreArray(in_order));
+    EXPECT_EQ(optimizer.bucket(0).name, "bucket 0 (fc2.weight)");
+    return 0;
+  });
+}
+
+}  // namespace
+}  // namespace xoe::torch_test
