@@ -21,6 +21,7 @@ Result<Fd> PeerWatch::open(pid_t pid) {
 
 Result<std::unique_ptr<PeerWatch>> PeerWatch::start(std::vector<Fd> processes, std::function<void(int)> ended) {
   std::unique_ptr<PeerWatch> watch(new PeerWatch);
+  watch->owner_ = ::getpid();
   watch->stop_ = Fd(::eventfd(0, EFD_CLOEXEC));
   if (!watch->stop_.valid())
     return failure(Code::kResourceExhausted, "cannot watch the peers (eventfd): {}", errno_text(errno));
@@ -36,6 +37,11 @@ Result<std::unique_ptr<PeerWatch>> PeerWatch::start(std::vector<Fd> processes, s
 }
 
 PeerWatch::~PeerWatch() {
+  if (!thread_.joinable()) return;
+  if (owner_ != ::getpid()) {
+    thread_.detach();  // a forked child has neither the thread nor a say in it
+    return;
+  }
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(stop_.get(), &one, sizeof one);
 }

@@ -32,6 +32,7 @@ class PeerWatch {
   PeerWatch() = default;
   void watch(std::vector<Fd> processes, const std::function<void(int)>& ended) const;
 
+  pid_t owner_ = 0;
   Fd stop_;  // eventfd
   std::jthread thread_;
 };

@@ -1,6 +1,7 @@
 #include "backend/shm/core.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -251,6 +252,7 @@ std::string Core::who(int rank) const { return fmt::format("rank {} (pid {})", r
 
 void Core::leave() {
   if (std::exchange(left_, true)) return;
+  if (group_.member(group_.rank()).pid != ::getpid()) return;  // a forked child that ends is not the rank leaving
   group_.world().remove_listener(&group_.own().bell);
   if (!failure_) fail(Error(Code::kInvalidArgument, "the communicator was destroyed while operations were pending"), false);
   const std::uint64_t mine = std::uint64_t{1} << group_.rank();

@@ -1,0 +1,96 @@
+// Random ranks, and the launcher itself, are killed at random moments of a tight allreduce loop: nobody hangs, every survivor
+// names the right rank within a second, nothing is left behind.
+#include <signal.h>
+
+#include <cstdio>
+#include <random>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "kill/job.h"
+
+namespace xoe::testing {
+namespace {
+
+constexpr int kRanks = 3;
+
+struct Variant {
+  const char* elements;
+  const char* memory;
+};
+constexpr Variant kVariants[] = {{"1", "private"}, {"1000", "private"}, {"3000000", "private"}, {"3000000", "shared"}};
+
+// The pids that the ranks print when their group has formed.
+std::vector<pid_t> wait_until_ready(Job& job) {
+  std::vector<pid_t> pids;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto line = job.read_until("] ready " + std::to_string(rank) + " ", 30);
+    int shown_rank = 0, pid = 0;
+    if (std::sscanf(line.c_str(), "[%*d] ready %d %d", &shown_rank, &pid) != 2) return {};
+    pids.push_back(pid);
+  }
+  return pids;
+}
+
+void pause_up_to(std::mt19937& random, int microseconds) {
+  std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<unsigned>(microseconds)));
+}
+
+TEST(Kill, EverySurvivorNamesTheDeadRankWithinASecond) {
+  std::mt19937 random(20261121);
+  const auto before = files_in_dev_shm();
+  double slowest = 0;
+  for (int round = 0, rounds = kill_rounds(150); round < rounds; ++round) {
+    const Variant& variant = kVariants[static_cast<unsigned>(round) % std::size(kVariants)];
+    SCOPED_TRACE("round " + std::to_string(round) + " " + variant.elements + " " + variant.memory);
+    Job job(kRanks, {test_dir() + "/kill_worker", variant.elements, variant.memory});
+    const auto pids = wait_until_ready(job);
+    ASSERT_EQ(pids.size(), static_cast<std::size_t>(kRanks)) << job.output();
+    const int victim = static_cast<int>(random() % kRanks);
+    pause_up_to(random, 10'000);
+    const double killed = now_seconds();
+    ASSERT_EQ(::kill(pids[static_cast<std::size_t>(victim)], SIGKILL), 0);
+    ASSERT_TRUE(job.read_all(20)) << "hang: " << job.output();
+    EXPECT_EQ(job.wait(), 128 + SIGKILL) << job.output();
+    const auto expected = "rank " + std::to_string(victim) + " (pid " +
+                          std::to_string(pids[static_cast<std::size_t>(victim)]) + ") ended";
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == victim) continue;
+      double at = 0;
+      std::string told;
+      for (const auto& line : job.lines_of(rank))
+        if (std::sscanf(line.c_str(), "failed %lf", &at) == 1) told = line;
+      ASSERT_NE(told.find("peer_lost"), std::string::npos) << "rank " << rank << ": " << job.output();
+      ASSERT_NE(told.find(expected), std::string::npos) << expected << ": " << told;
+      EXPECT_LT(at - killed, 1.0) << told;
+      slowest = std::max(slowest, at - killed);
+    }
+    ASSERT_TRUE(job.left_after(3).empty()) << "processes left behind";
+  }
+  EXPECT_EQ(files_in_dev_shm(), before);
+  std::printf("slowest survivor was told after %.1f ms\n", slowest * 1e3);
+}
+
+TEST(Kill, NothingIsLeftWhenTheLauncherIsKilled) {
+  std::mt19937 random(42);
+  const auto before = files_in_dev_shm();
+  for (int round = 0, rounds = kill_rounds(40); round < rounds; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    // Each rank is a shell that ignores SIGTERM, and its child does so too.
+    const auto worker = test_dir() + "/kill_worker 1000 private";
+    Job job(kRanks, {"bash", "-c", "trap '' TERM; " + worker + " & wait"});
+    const bool early = round % 4 == 0;  // while it is still starting
+    if (!early) {
+      ASSERT_EQ(wait_until_ready(job).size(), static_cast<std::size_t>(kRanks)) << job.output();
+    }
+    pause_up_to(random, early ? 30'000 : 3'000);
+    ::kill(job.launcher(), SIGKILL);
+    job.wait();
+    ASSERT_TRUE(job.left_after(5).empty()) << "processes left behind";
+  }
+  EXPECT_EQ(files_in_dev_shm(), before);
+}
+
+}  // namespace
+}  // namespace xoe::testing
