@@ -1,12 +1,13 @@
 // The loops over memory that all floating-point types share. Included once per instruction set by foreach_target.
 //
-// Up to four inputs are combined in registers on one way through memory. More go block by block: four inputs at a time
-// into accumulators that stay in the L1 cache, then out. Either way each input is read once and each output written
-// once, and an element sees the same operations in the same order wherever it lies.
+// Two inputs, and up to four of a sum, are combined in registers on one way through memory. More go block by block: two
+// at a time into accumulators that stay in the L1 cache, then out. Either way each input is read once and each output
+// written once, and an element sees the same operations in the same order wherever it lies.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "hwy/highway.h"
 #include "reduce/kernels.h"
@@ -24,7 +25,9 @@ namespace xoe::reduce::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 struct SumOp {
+  using Base = SumOp;  // combines alike; passes that do not finish use it, so that there is one of each
   static constexpr bool kArithmetic = true;
+  static constexpr std::size_t kDirectIns = 4;  // how many inputs have a pass of their own
   template <class D, class V>
   static HWY_INLINE V combine(D, V a, V b) {
     return hn::Add(a, b);
@@ -37,6 +40,7 @@ struct SumOp {
 
 // sum / n, correctly rounded.
 struct AverageOp : SumOp {
+  static constexpr std::size_t kDirectIns = 1;  // used for 3, 5, 6, ...
   template <class D, class V, class T>
   static HWY_INLINE V finish(D d, V a, T divisor) {
     return hn::Div(a, hn::Set(d, divisor));
@@ -45,6 +49,7 @@ struct AverageOp : SumOp {
 
 // The same bits as AverageOp, faster, where n is a power of two: its reciprocal is exact.
 struct AverageByReciprocalOp : SumOp {
+  static constexpr std::size_t kDirectIns = 2;
   template <class D, class V, class T>
   static HWY_INLINE V finish(D d, V a, T reciprocal) {
     return hn::Mul(a, hn::Set(d, reciprocal));
@@ -54,7 +59,9 @@ struct AverageByReciprocalOp : SumOp {
 // Minimum and maximum: the first NaN wins; of equal values (-0 and +0) the later. Spelled out with comparisons because
 // the instructions of different processors disagree on both.
 struct MinOp : SumOp {
+  using Base = MinOp;
   static constexpr bool kArithmetic = false;
+  static constexpr std::size_t kDirectIns = 2;
   template <class D, class V>
   static HWY_INLINE V combine(D, V a, V b) {
     return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
@@ -62,7 +69,9 @@ struct MinOp : SumOp {
 };
 
 struct MaxOp : SumOp {
+  using Base = MaxOp;
   static constexpr bool kArithmetic = false;
+  static constexpr std::size_t kDirectIns = 2;
   template <class D, class V>
   static HWY_INLINE V combine(D, V a, V b) {
     return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
@@ -70,18 +79,18 @@ struct MaxOp : SumOp {
 };
 
 struct ProductOp : SumOp {
+  using Base = ProductOp;
+  static constexpr std::size_t kDirectIns = 2;
   template <class D, class V>
   static HWY_INLINE V combine(D, V a, V b) {
     return hn::Mul(a, b);
   }
 };
 
-inline constexpr std::size_t kMaxDirectIns = 4;
-
 // What one way through memory reads and writes.
 template <class Elem, class Acc>
 struct Streams {
-  const Elem* in[kMaxDirectIns] = {};
+  const Elem* in[4] = {};
   Elem* out[2] = {};
   Acc* acc = nullptr;
   Acc divisor = Acc{1};  // what Op::finish takes
@@ -140,15 +149,12 @@ class Reduction {
   Reduction(Outs outs, Ins ins, Acc divisor) : outs_(outs), ins_(ins), divisor_(divisor) {}
 
   void run(std::size_t count) const {
-    if (ins_.size() <= kMaxDirectIns && outs_.size() == 1) return direct(0, count);
-    if (ins_.size() == 2 && outs_.size() == 2) {
-      const S s{{in(0), in(1)}, {out(0), out(1)}, nullptr, divisor_};
-      return Pass<Op, 2, 2, false>::template run<Type>(s, count);
-    }
+    if (direct() && outs_.size() == 1) return one_pass<1>(0, count);
+    if (direct() && ins_.size() == 2 && outs_.size() == 2) return one_pass<2>(0, count);
     for (std::size_t at = 0; at < count; at += kBlock) {
       const std::size_t n = std::min(kBlock, count - at);
-      if (ins_.size() <= kMaxDirectIns) {
-        direct(at, n);
+      if (direct()) {
+        one_pass<1>(at, n);
       } else {
         through_accumulators(at, n);
       }
@@ -158,35 +164,39 @@ class Reduction {
 
  private:
   static constexpr std::size_t kBlock = 2048;
+  using Base = typename Op::Base;
 
   const Elem* in(std::size_t k) const { return static_cast<const Elem*>(ins_[k]); }
   Elem* out(std::size_t k) const { return static_cast<Elem*>(outs_[k]); }
+  bool direct() const { return ins_.size() <= Op::kDirectIns; }
 
-  // Elements [at, at + n) of one to four inputs into the first output.
-  void direct(std::size_t at, std::size_t n) const {
-    S s{{}, {out(0) + at}, nullptr, divisor_};
+  // Elements [at, at + n) of few inputs into the first kOuts outputs.
+  template <int kOuts>
+  void one_pass(std::size_t at, std::size_t n) const {
+    S s{{}, {}, nullptr, divisor_};
     for (std::size_t k = 0; k < ins_.size(); ++k) s.in[k] = in(k) + at;
-    switch (ins_.size()) {
-      case 1: return Pass<Op, 1, 1, false>::template run<Type>(s, n);
-      case 2: return Pass<Op, 2, 1, false>::template run<Type>(s, n);
-      case 3: return Pass<Op, 3, 1, false>::template run<Type>(s, n);
-      default: return Pass<Op, 4, 1, false>::template run<Type>(s, n);
+    for (std::size_t k = 0; k < kOuts; ++k) s.out[k] = out(k) + at;
+    if constexpr (Op::kDirectIns >= 4 && kOuts == 1) {
+      if (ins_.size() == 3) return Pass<Op, 3, 1, false>::template run<Type>(s, n);
+      if (ins_.size() == 4) return Pass<Op, 4, 1, false>::template run<Type>(s, n);
     }
+    if constexpr (Op::kDirectIns >= 2) return Pass<Op, 2, kOuts, false>::template run<Type>(s, n);
   }
 
-  // The same for more inputs.
+  // Elements [at, at + n) of any number of inputs, two or more, into the first output.
   void through_accumulators(std::size_t at, std::size_t n) const {
     alignas(64) Acc acc[kBlock];
-    S s{{in(0) + at, in(1) + at, in(2) + at, in(3) + at}, {out(0) + at}, acc, divisor_};
-    Pass<Op, 4, 0, false>::template run<Type>(s, n);
-    std::size_t k = 4;
-    for (; ins_.size() - k >= 4; k += 4) {
-      for (std::size_t j = 0; j < 4; ++j) s.in[j] = in(k + j) + at;
-      Pass<Op, 4, 0, true>::template run<Type>(s, n);
-    }
-    for (; k < ins_.size(); ++k) {
+    S s{{in(0) + at, in(1) + at}, {out(0) + at}, acc, divisor_};
+    Pass<Base, 2, 0, false>::template run<Type>(s, n);
+    std::size_t k = 2;
+    for (; ins_.size() - k >= 2; k += 2) {
       s.in[0] = in(k) + at;
-      Pass<Op, 1, 0, true>::template run<Type>(s, n);
+      s.in[1] = in(k + 1) + at;
+      Pass<Base, 2, 0, true>::template run<Type>(s, n);
+    }
+    if (k < ins_.size()) {
+      s.in[0] = in(k) + at;
+      Pass<Base, 1, 0, true>::template run<Type>(s, n);
     }
     Pass<Op, 0, 1, true>::template run<Type>(s, n);
   }
@@ -211,6 +221,10 @@ class Reduction {
 template <class Type>
 void reduce(Outs outs, Ins ins, std::size_t count, ReduceOp op) {
   using Acc = typename Type::One::Acc;
+  if (ins.size() == 1) {  // is its own sum, average, ...
+    for (void* out : outs) std::memmove(out, ins[0], count * sizeof(typename Type::One::Elem));
+    return;
+  }
   const auto n = static_cast<Acc>(ins.size());
   switch (op) {
     case ReduceOp::kSum: return Reduction<Type, SumOp>(outs, ins, n).run(count);

@@ -13,9 +13,14 @@ namespace xoe::reduce {
 Status supports(DType dtype, ReduceOp op);
 
 // outs[k][i] = op(ins[0][i], ins[1][i], ...) for i < count and every k, combined in the order of `ins`; kAverage
-// divides by ins.size(). float16 and bfloat16 are combined in float32 and rounded once (to nearest even). The bits at
-// an index depend only on the inputs at that index: not on count, alignment or the place within a block. REQUIRES: 1 <=
-// ins.size(); 1 <= outs.size(); each out is identical to one of the ins or overlaps none; supports(dtype, op).
+// divides by ins.size() with one rounding (integers: the sum in 64 bits, truncated toward zero). float16 and bfloat16
+// are combined in float32 and rounded once, to nearest even. NaN wins every operation; arithmetic of two or more inputs
+// makes it the positive quiet one without payload. A bool is true for any byte but 0, and becomes 0 or 1.
+// The bits at an index depend only on the inputs at that index: not on count, alignment or the place within a block.
+// Nothing needs alignment.
+//
+// REQUIRES: 1 <= ins.size(); 1 <= outs.size(); each out is identical to one of the ins or overlaps none;
+// supports(dtype, op).
 void reduce_into(std::span<void* const> outs, std::span<const void* const> ins, std::size_t count, DType dtype,
                  ReduceOp op) noexcept;
 

@@ -1,0 +1,168 @@
+#include "figure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+namespace xoe::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSampleSeconds = 20e-6;  // a hot sample holds as many calls as fill this
+constexpr std::size_t kMinSamples = 5;
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Two elements of 16 bits or one of 32, all of the small integer `value`.
+std::uint32_t pattern(int dtype, float value) {
+  if (dtype == kBenchFloat16) {
+    const auto half = static_cast<_Float16>(value);
+    std::uint16_t bits;
+    std::memcpy(&bits, &half, sizeof(bits));
+    return bits | static_cast<std::uint32_t>(bits) << 16;
+  }
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return dtype == kBenchBfloat16 ? bits >> 16 | (bits & 0xFFFF0000u) : bits;
+}
+
+class Figure {
+ public:
+  Figure(Sync& sync, const XoeBenchEngine& engine, void* data)
+      : sync_(sync), engine_(engine), plan_(sync.state().plan), data_(data) {}
+
+  // Ranks contribute rank + 1, and every third word one more.
+  bool check() {
+    const auto size = static_cast<float>(sync_.size());
+    for (std::size_t i = 0; i < words(); ++i) {
+      as_words()[i] = pattern(plan_.dtype, static_cast<float>(sync_.rank() + 1 + (i % 3 == 0 ? 1 : 0)));
+    }
+    if (!call()) return false;
+    const std::uint32_t plain = pattern(plan_.dtype, size * (size + 1) / 2);
+    const std::uint32_t third = pattern(plan_.dtype, size * (size + 1) / 2 + size);
+    for (std::size_t i = 0; i < words(); ++i) {
+      if (as_words()[i] != (i % 3 == 0 ? third : plain)) return false;
+    }
+    return true;
+  }
+
+  // The same on all ranks: rank 0 measures and decides.
+  bool plan_samples() {
+    rewrite(0.0f);  // sums of hot calls stay finite
+    if (!call() || !sync_.barrier()) return false;
+    auto start = Clock::now();
+    if (!call()) return false;
+    double seconds = since(start);
+    const std::uint64_t more = share(seconds < 1e-3 ? 50 : 1);
+    if (!sync_.barrier()) return false;
+    start = Clock::now();
+    for (std::uint64_t k = 0; k < more; ++k) {
+      if (!call()) return false;
+    }
+    seconds = std::max(since(start) / static_cast<double>(more), 1e-8);
+    const double calls = plan_.rewritten != 0 ? 1 : std::max(1.0, kSampleSeconds / seconds);
+    const double rewriting = plan_.rewritten != 0 ? static_cast<double>(plan_.bytes) / 10e9 : 0;
+    const double samples = plan_.seconds / (seconds * calls + rewriting);
+    plan_.calls_per_sample = share(static_cast<std::uint64_t>(calls));
+    plan_.samples =
+        std::clamp(share(static_cast<std::uint64_t>(samples)), std::uint64_t{kMinSamples}, std::uint64_t{kMaxSamples});
+    return true;
+  }
+
+  bool take_samples() {
+    auto& samples = sync_.state().samples[static_cast<std::size_t>(sync_.rank())];
+    for (std::size_t i = 0; i < plan_.samples; ++i) {
+      if (plan_.rewritten != 0) rewrite(static_cast<float>(1 + (i & 1)));
+      if (!sync_.barrier()) return false;
+      const auto start = Clock::now();
+      for (std::uint64_t k = 0; k < plan_.calls_per_sample; ++k) {
+        if (!call()) return false;
+      }
+      samples[i] = since(start) / static_cast<double>(plan_.calls_per_sample);
+    }
+    return sync_.barrier();
+  }
+
+  std::string report() const {
+    std::vector<double> slowest(plan_.samples, 0.0);
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(sync_.size()); ++rank) {
+      const auto& samples = sync_.state().samples[rank];
+      for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], samples[i]);
+    }
+    std::sort(slowest.begin(), slowest.end());
+    const auto quantile = [&](double q) {
+      return slowest[static_cast<std::size_t>(q * static_cast<double>(slowest.size() - 1) + 0.5)] * 1e6;
+    };
+    char line[512];
+    std::snprintf(
+        line, sizeof(line),
+        R"({"bytes": %llu, "dtype": "%s", "mode": "%s", "ranks": %d, "samples": %llu, "calls_per_sample": %llu, )"
+        R"("min_us": %.4f, "p25_us": %.4f, "median_us": %.4f, "p75_us": %.4f, "p99_us": %.4f})",
+        static_cast<unsigned long long>(plan_.bytes), dtype_text(plan_.dtype),
+        plan_.rewritten != 0 ? "rewritten" : "hot", sync_.size(), static_cast<unsigned long long>(plan_.samples),
+        static_cast<unsigned long long>(plan_.calls_per_sample), quantile(0), quantile(0.25), quantile(0.5),
+        quantile(0.75), quantile(0.99));
+    return line;
+  }
+
+ private:
+  std::size_t words() const { return plan_.bytes / sizeof(std::uint32_t); }
+  std::uint32_t* as_words() const { return static_cast<std::uint32_t*>(data_); }
+  void rewrite(float value) { std::fill_n(as_words(), words(), pattern(plan_.dtype, value)); }
+  bool call() {
+    return engine_.allreduce(engine_.context, data_, plan_.bytes / dtype_bytes(plan_.dtype), plan_.dtype) != 0;
+  }
+
+  // Rank 0's value on all ranks.
+  std::uint64_t share(std::uint64_t value) {
+    if (sync_.rank() == 0) sync_.state().plan.samples = value;
+    sync_.barrier();
+    const std::uint64_t result = sync_.state().plan.samples;
+    sync_.barrier();
+    return result;
+  }
+
+  Sync& sync_;
+  const XoeBenchEngine& engine_;
+  Plan plan_;
+  void* data_;
+};
+
+}  // namespace
+
+const char* dtype_text(int dtype) {
+  return dtype == kBenchFloat32 ? "float32" : dtype == kBenchBfloat16 ? "bfloat16" : "float16";
+}
+
+std::size_t dtype_bytes(int dtype) { return dtype == kBenchFloat32 ? 4 : 2; }
+
+bool run_figure(Sync& sync, const XoeBenchEngine& engine, std::string& line) {
+  const std::size_t bytes = sync.state().plan.bytes;
+  if (engine.supports(engine.context, sync.state().plan.dtype) == 0) {
+    line = R"({"error": "unsupported"})";
+    return sync.barrier();
+  }
+  void* const data = engine.acquire(engine.context, bytes);
+  if (data == nullptr) {
+    line = R"({"error": "no memory"})";
+    return false;
+  }
+  Figure figure(sync, engine, data);
+  bool good = figure.check();
+  if (!good) line = R"({"error": "the sum is wrong, or the call failed"})";
+  good = good && figure.plan_samples() && figure.take_samples();
+  if (good) {
+    if (sync.rank() == 0) line = figure.report();
+    good = sync.barrier();
+  } else if (line.empty()) {
+    line = R"({"error": "a call failed"})";
+  }
+  engine.release(engine.context, data, bytes);
+  return good;
+}
+
+}  // namespace xoe::bench

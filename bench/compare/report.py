@@ -1,0 +1,174 @@
+"""Tables and the plot."""
+
+from compare.allreduce import Point, size_text, summarise
+
+RIVALS = ("openmpi", "openmpi+ucx", "gloo")  # whose best the targets name
+XOE = ("xoe-zero-copy", "xoe-staged")
+
+# (ranks, bytes from, bytes to, Xoe with, times faster than the best rival), on rewritten float32 buffers.
+KIB, MIB = 1 << 10, 1 << 20
+TARGETS = [
+    (2, 4, 4 * KIB, "best", 1.0),
+    (2, 64 * KIB, 64 * KIB, "xoe-zero-copy", 3.0),
+    (2, MIB, 256 * MIB, "xoe-zero-copy", 5.0),
+    (2, MIB, MIB, "xoe-staged", 2.0),
+    (2, 16 * MIB, 256 * MIB, "xoe-staged", 2.5),
+    (4, 4, 4, "best", 1.0),
+    (4, MIB, MIB, "best", 3.0),
+    (4, 64 * MIB, 64 * MIB, "best", 5.0),
+]
+
+
+def time_text(microseconds):
+    if microseconds < 10:
+        return f"{microseconds:.2f}"
+    if microseconds < 1000:
+        return f"{microseconds:.1f}"
+    return f"{microseconds:.0f}"
+
+
+def table(header, rows):
+    """Right-aligned columns, the first to the left."""
+    widths = [max(len(str(row[i])) for row in [header, *rows]) for i in range(len(header))]
+    lines = []
+    for row in [header, *rows]:
+        cells = [str(row[0]).ljust(widths[0])] + [str(c).rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def best(peers, names, key="median_us"):
+    """(name, value) of the fastest of `names` that was measured, or None."""
+    return min(((n, peers[n][key]) for n in names if n in peers), key=lambda item: item[1], default=None)
+
+
+def ratio_text(peers, name, rival):
+    if name not in peers or rival is None:
+        return "-"
+    return f"{rival[1] / peers[name]['median_us']:.2f}x"
+
+
+def allreduce_table(figures, names, ranks, mode, dtype="float32"):
+    """Medians with quartiles and minimum of every peer, and Xoe's ratios."""
+    sizes = sorted({f["bytes"] for f in figures if (f["ranks"], f["mode"], f["dtype"]) == (ranks, mode, dtype)})
+    others = [name for name in names if name not in XOE]
+    header = ["size", *names, "best rival", *[f"{n[4:]} ratio" for n in XOE], "vs all", "state"]
+    rows = []
+    for size in sizes:
+        summary = summarise(figures, Point(ranks, size, dtype, mode), names)
+        peers = summary["peers"]
+        cells = []
+        for name in names:
+            p = peers.get(name)
+            cells.append(
+                f"{time_text(p['median_us'])} [{time_text(p['p25_us'])}-{time_text(p['p75_us'])}] {time_text(p['min_us'])}"
+                if p
+                else "-"
+            )
+        rival, anyone = best(peers, RIVALS), best(peers, others)
+        own = best(peers, XOE)
+        row = [size_text(size), *cells, rival[0] if rival else "-"]
+        row += [ratio_text(peers, name, rival) for name in XOE]
+        row += [ratio_text(peers, own[0], anyone) if own else "-", summary["state"]]
+        rows.append(row)
+    return table(header, rows) if rows else ""
+
+
+def half_table(figures, names):
+    """Picoseconds an element in 16 bits beside float32, 2 ranks, rewritten."""
+    points = sorted({(f["bytes"] // 2, f["peer"]) for f in figures if f["ranks"] == 2 and f["dtype"] == "float16"})
+    rows = []
+    for count, name in points:
+        cost = {}
+        for dtype, width in (("float32", 4), ("bfloat16", 2), ("float16", 2)):
+            found = summarise(figures, Point(2, count * width, dtype, "rewritten"), names)["peers"].get(name)
+            cost[dtype] = found["median_us"] * 1e6 / count if found else None
+        if cost["float32"]:
+            cells = [f"{cost[d]:.1f}" if cost[d] else "-" for d in cost]
+            ratios = [f"{cost['float32'] / cost[d]:.2f}x" if cost[d] else "-" for d in ("bfloat16", "float16")]
+            rows.append([f"{count // MIB} Mi", name, *cells, *ratios])
+    header = ["elements", "engine", "float32 ps", "bfloat16 ps", "float16 ps", "bfloat16 gain", "float16 gain"]
+    return table(header, rows) if rows else ""
+
+
+def launch_table(launches):
+    header = ["command", "launcher", "median ms", "p25-p75", "min"]
+    rows = [
+        [
+            "-np 2 true" if entry["what"] == "true" else "init + allreduce of a float + finish",
+            entry["launcher"],
+            f"{entry['median_ms']:.1f}",
+            f"{entry['p25_ms']:.1f}-{entry['p75_ms']:.1f}",
+            f"{entry['min_ms']:.1f}",
+        ]
+        for entry in sorted(launches, key=lambda e: (e["what"] != "true", e["median_ms"]))
+    ]
+    return table(header, rows) if rows else ""
+
+
+def targets(figures, names, launches):
+    """A line for each target of the project: the worst ratio of its range."""
+    rows = []
+    for ranks, low, high, who, factor in TARGETS:
+        ratios = []
+        sizes = {f["bytes"] for f in figures if f["ranks"] == ranks and f["dtype"] == "float32" and low <= f["bytes"] <= high}
+        for size in sizes:
+            peers = summarise(figures, Point(ranks, size, "float32", "rewritten"), names)["peers"]
+            rival, own = best(peers, RIVALS), best(peers, XOE if who == "best" else (who,))
+            if rival and own:
+                ratios.append((rival[1] / own[1], size))
+        if ratios:
+            worst, size = min(ratios)
+            span = size_text(low) if low == high else f"{size_text(low)} to {size_text(high)}"
+            verdict = "reached" if worst >= factor else "NOT REACHED"
+            rows.append([f"{ranks} ranks, {span}", who, f"{factor:g}x", f"{worst:.2f}x at {size_text(size)}", verdict])
+    rows += launch_targets(launches)
+    return table(["target", "engine", "wanted", "worst", ""], rows) if rows else ""
+
+
+def launch_targets(launches):
+    cost = {(entry["what"], entry["launcher"]): entry["median_ms"] for entry in launches}
+    rows = []
+    for what, factor, rivals in (("true", 1.0, ("openmpi", "mpich")), ("allreduce", 2.0, ("mpich",))):
+        own = cost.get((what, "xoe run"))
+        for rival in rivals:
+            if own and (what, rival) in cost:
+                ratio = cost[what, rival] / own
+                verdict = "reached" if ratio >= factor else "NOT REACHED"
+                rows.append([f"launch: {what}", f"against {rival}", f"{factor:g}x", f"{ratio:.2f}x", verdict])
+    return rows
+
+
+def plot(figures, names, stem):
+    """Time and ratio over size, 2 ranks, rewritten float32; stem.svg and stem.png."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    sizes = sorted({f["bytes"] for f in figures if (f["ranks"], f["mode"], f["dtype"]) == (2, "rewritten", "float32")})
+    data = {s: summarise(figures, Point(2, s, "float32", "rewritten"), names)["peers"] for s in sizes}
+    chart, (left, right) = pyplot.subplots(1, 2, figsize=(13, 5), constrained_layout=True)
+    for name in names:
+        measured = [s for s in sizes if name in data[s]]
+        if not measured:
+            continue
+        values = [data[s][name] for s in measured]
+        line = left.plot(
+            measured, [v["median_us"] for v in values], marker="o", markersize=3, linewidth=2.2 if name in XOE else 1.1, label=name
+        )
+        left.fill_between(measured, [v["p25_us"] for v in values], [v["p75_us"] for v in values], alpha=0.15)
+        if name in XOE:
+            ratios = [(s, best(data[s], RIVALS)) for s in measured]
+            ratios = [(s, rival[1] / data[s][name]["median_us"]) for s, rival in ratios if rival]
+            if ratios:
+                right.plot(*zip(*ratios, strict=True), marker="o", markersize=3, color=line[0].get_color(), label=name)
+    left.set(xscale="log", yscale="log", xlabel="bytes", ylabel="microseconds", title="allreduce, 2 ranks, float32, rewritten")
+    right.set(xscale="log", xlabel="bytes", ylabel="times faster", title="against the best of Open MPI and Gloo")
+    right.axhline(1, color="black", linewidth=0.7)
+    for axes in (left, right):
+        axes.grid(True, alpha=0.3)
+        axes.legend(fontsize=8)
+    chart.savefig(f"{stem}.svg")
+    chart.savefig(f"{stem}.png", dpi=130)
+    pyplot.close(chart)
