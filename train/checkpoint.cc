@@ -38,7 +38,7 @@ std::string archive_bytes(::torch::serialize::OutputArchive& archive) {
   return bytes;
 }
 
-torch::serialize::InputArchive open_archive(const std::string& bytes) {
+::torch::serialize::InputArchive open_archive(const std::string& bytes) {
   ::torch::serialize::InputArchive archive;
   archive.load_from(bytes.data(), bytes.size());
   return archive;
@@ -188,7 +188,7 @@ Result<Progress> restore_rest(const Sections& sections, int rank, xoe::torch::Di
   auto own = open_archive(sections.at(rank_section(rank)));
   at::Tensor random;
   own.read("random", random);
-  at::detail::getDefaultCPUGenerator().set_state(random);
+  at::Generator(at::detail::getDefaultCPUGenerator()).set_state(random);
   c10::IValue position;
   own.read("position", position);
   const auto meta = nlohmann::json::parse(sections.at("meta"));

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "base/env.h"
 #include "base/error.h"
 
 namespace xoe::train {
@@ -30,6 +31,7 @@ Result<c10::Device> choose_device(DeviceKind kind, int local_rank) {
 }
 
 int set_threads(int threads, int local_size) {
+  if (threads == 0 && Env::process().has("OMP_NUM_THREADS")) return at::get_num_threads();
   if (threads == 0) {
     cpu_set_t allowed;
     CPU_ZERO(&allowed);

@@ -18,7 +18,8 @@ void load_cuda();
 // asked for and there is none.
 Result<c10::Device> choose_device(DeviceKind kind, int local_rank);
 
-// libtorch's threads in this process; 0: an equal part of the cores that this process may use. Gives the number.
+// libtorch's threads in this process; 0: OMP_NUM_THREADS, else an equal part of the cores that this process may use.
+// Gives the number.
 int set_threads(int threads, int local_size);
 
 // While it lives, matrix products and convolutions run in bfloat16 where that is safe.

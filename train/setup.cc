@@ -48,9 +48,10 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm) {
   } else {
     XOE_ASSIGN(setup.data, image_batches(options, comm.rank(), comm.size()));
   }
-  at::detail::getDefaultCPUGenerator().set_current_seed(options.seed);
+  at::Generator random = at::detail::getDefaultCPUGenerator();
+  random.set_current_seed(options.seed);
   XOE_ASSIGN(setup.model, models::make_model(options.model, setup.data->info().classes, options.image_size));
-  at::detail::getDefaultCPUGenerator().set_current_seed(options.seed + 1 + static_cast<std::uint64_t>(comm.rank()));
+  random.set_current_seed(options.seed + 1 + static_cast<std::uint64_t>(comm.rank()));
   if (first) XOE_TRY(check_checkpoint_folder(options));
   if (first && !options.timeline.empty()) {
     XOE_ASSIGN(setup.timeline, engine::Timeline::open(options.timeline, comm.rank(), /*create=*/true));

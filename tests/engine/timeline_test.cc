@@ -45,7 +45,8 @@ class TimelineTest : public testing::Test {
   }
   std::vector<nlohmann::json> bars() const {
     std::vector<nlohmann::json> found;
-    for (const auto& event : parse()["traceEvents"]) {
+    const auto json = parse();
+    for (const auto& event : json["traceEvents"]) {
       if (event["ph"] == "X") found.push_back(event);
     }
     return found;
