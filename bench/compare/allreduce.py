@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from compare.session import Failed, Session
 
 
+CALM = ("near", "far", "single")  # states that can be compared; the others are "busy" and "moved"
+
+
 @dataclass(frozen=True)
 class Point:
     """What is measured."""
@@ -58,8 +61,10 @@ class Runner:
     EXTRA_ROUNDS = 3  # at most, when the machine changed its state in between
     RETRIES = 2  # of one figure whose canaries differ
 
-    def __init__(self, canary, rounds, seconds, timeout, say):
-        self._canary, self._rounds, self._seconds, self._timeout, self._say = canary, rounds, seconds, timeout, say
+    def __init__(self, canary, rounds, seconds, timeout, deadline, say):
+        """After `deadline` (time.monotonic()) nothing is repeated: each point gets one round."""
+        self._canary, self._rounds, self._seconds, self._timeout = canary, rounds, seconds, timeout
+        self._deadline, self._say = deadline, say
         self.figures = []
 
     def measure(self, sessions, points):
@@ -70,6 +75,8 @@ class Runner:
             for round_number in range(self._rounds + self.EXTRA_ROUNDS):
                 alive = [peer for peer in peers if peer.name not in sessions.given_up]
                 if round_number >= self._rounds and self._enough(point, alive):
+                    break
+                if round_number > 0 and self._late():
                     break
                 turn = round_number % max(len(alive), 1)
                 for peer in alive[turn:] + alive[:turn]:
@@ -90,8 +97,11 @@ class Runner:
             figure.update(peer=peer.name, canary_before_ns=before, canary_after_ns=after)
             figure["state"] = state if state == state_after else "moved"
             self.figures.append(figure)
-            if figure["state"] in ("near", "far", "single"):
+            if figure["state"] in CALM or self._late():
                 return
+
+    def _late(self):
+        return time.monotonic() > self._deadline
 
     def _enough(self, point, peers):
         _, counts = best_state(self.figures, point, [peer.name for peer in peers])
@@ -116,7 +126,7 @@ def best_state(figures, point, names):
 
     def rank(state):
         measured = [counts[state].get(name, 0) for name in names if any(counts[s].get(name) for s in counts)]
-        return (min(measured, default=0), state in ("near", "far", "single"), sum(measured))
+        return (min(measured, default=0), state in CALM, sum(measured))
 
     state = max(counts, key=rank, default="none")
     return state, dict(counts[state])

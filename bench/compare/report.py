@@ -1,6 +1,6 @@
 """Tables and the plot."""
 
-from compare.allreduce import Point, size_text, summarise
+from compare.allreduce import CALM, Point, size_text, summarise
 
 RIVALS = ("openmpi", "openmpi+ucx", "gloo")  # whose best the targets name
 XOE = ("xoe-zero-copy", "xoe-staged")
@@ -113,14 +113,17 @@ def targets(figures, names, launches):
         ratios = []
         sizes = {f["bytes"] for f in figures if f["ranks"] == ranks and f["dtype"] == "float32" and low <= f["bytes"] <= high}
         for size in sizes:
-            peers = summarise(figures, Point(ranks, size, "float32", "rewritten"), names)["peers"]
+            summary = summarise(figures, Point(ranks, size, "float32", "rewritten"), names)
+            peers = summary["peers"]
             rival, own = best(peers, RIVALS), best(peers, XOE if who == "best" else (who,))
             if rival and own:
-                ratios.append((rival[1] / own[1], size))
+                ratios.append((rival[1] / own[1], size, summary["state"]))
         if ratios:
-            worst, size = min(ratios)
+            worst, size, state = min(ratios)
             span = size_text(low) if low == high else f"{size_text(low)} to {size_text(high)}"
             verdict = "reached" if worst >= factor else "NOT REACHED"
+            if state not in CALM:
+                verdict += f" (unsettled: {state})"
             rows.append([f"{ranks} ranks, {span}", who, f"{factor:g}x", f"{worst:.2f}x at {size_text(size)}", verdict])
     rows += launch_targets(launches)
     return table(["target", "engine", "wanted", "worst", ""], rows) if rows else ""
@@ -168,7 +171,8 @@ def plot(figures, names, stem):
     right.axhline(1, color="black", linewidth=0.7)
     for axes in (left, right):
         axes.grid(True, alpha=0.3)
-        axes.legend(fontsize=8)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(fontsize=8)
     chart.savefig(f"{stem}.svg")
     chart.savefig(f"{stem}.png", dpi=130)
     pyplot.close(chart)
