@@ -49,7 +49,10 @@ TEST(StoreProtocol, EveryMessageSurvivesTheTrip) {
 
 TEST(StoreProtocol, MalformedBodiesAreRefused) {
   for (const std::string& body :
-       {std::string(), std::string("\x01 not the magic"), std::string("\x02"), std::string("\x02\x05\x00ab", 5),
+       {std::string(), std::string("\x01 not the magic"), std::string("\x02"),
+        std::string("\x02\x05\x00"
+                    "ab",
+                    5),
         std::string("\x02\x00\x00", 3), std::string("\x03"), "\x03" + std::string(kMaxKey + 1, 'k'),
         std::string("\x11"), std::string("\x11\x7f"), std::string("\x63"), "\x10" + std::string(kMaxValue + 1, 'v')}) {
     EXPECT_FALSE(parse_body(body)) << body.substr(0, 8);
