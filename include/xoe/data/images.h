@@ -41,7 +41,7 @@ struct ImagePipelineOptions {
   int size = 1;                // so many
   int threads = 1;             // that decode; 0: next() does the work in its caller's thread
   int shuffle_buffer = 10000;  // records; training only; at least the number of records shuffles perfectly. It holds
-                               // positions, 24 bytes each, not images
+                               // positions, 16 bytes each, not images
   int prefetch = 2;            // batches made ahead
   std::uint64_t seed = 0;      // of order and distortions
   bool training = true;        // shuffled, randomly cropped and flipped; else in file order, centre crop

@@ -16,12 +16,29 @@ constexpr double kTurn = 2 * std::numbers::pi;
 
 float draw(Random& random, double low, double high) { return static_cast<float>(random.uniform(low, high)); }
 
+// Full turns around the colour circle, from red over green and blue.
+Colour colour_of_hue(float hue, float strength, float light) {
+  const auto part = [=](float shift) {
+    const float turn = hue + shift - std::floor(hue + shift);
+    const float wave = std::clamp(std::abs(6 * turn - 3) - 1, 0.0F, 1.0F);
+    return light * (1 - strength + strength * wave);
+  };
+  return {part(0), part(2.0F / 3), part(1.0F / 3)};
+}
+
 Colour any_colour(Random& random) { return {draw(random, 0, 1), draw(random, 0, 1), draw(random, 0, 1)}; }
+
+// As surroundings mostly are.
+Colour muted_colour(Random& random) {
+  const Colour colour = any_colour(random);
+  const float grey = brightness(colour);
+  return blend(colour, {grey, grey, grey}, draw(random, 0.5, 0.9));
+}
 
 // A colour that differs in brightness, so that it also does in grey pictures.
 Colour colour_against(Random& random, Colour other, float difference) {
   for (int attempt = 0; attempt < 30; ++attempt) {
-    const Colour colour = any_colour(random);
+    const Colour colour = muted_colour(random);
     if (std::abs(brightness(colour) - brightness(other)) >= difference) return colour;
   }
   return brightness(other) > 0.5F ? Colour{0.05F, 0.05F, 0.05F} : Colour{0.95F, 0.95F, 0.95F};
@@ -38,9 +55,9 @@ Placement place(Random& random, const Canvas& canvas, double low, double high, d
 }
 
 void paint_background(Canvas& canvas, Random& random, const Noise& noise) {
-  const Colour from = any_colour(random);
-  const Colour to = any_colour(random);
-  const Colour tint = any_colour(random);
+  const Colour from = muted_colour(random);
+  const Colour to = muted_colour(random);
+  const Colour tint = muted_colour(random);
   const float angle = draw(random, 0, kTurn);
   const float across = std::cos(angle) / static_cast<float>(canvas.shorter());
   const float along = std::sin(angle) / static_cast<float>(canvas.shorter());
@@ -60,7 +77,7 @@ void paint_background(Canvas& canvas, Random& random, const Noise& noise) {
 void paint_distractor(Canvas& canvas, Random& random, const Noise& noise) {
   const Placement placement = place(random, canvas, 0.03, 0.1, 0.5);
   const int shape = random.integer(0, kShapes - 1);
-  const Colour colour = any_colour(random);
+  const Colour colour = muted_colour(random);
   const float soft = 1.2F / placement.radius;
   for_each_pixel(canvas, placement, 1.3F, [&](int x, int y, Point p) {
     const float cover = 1 - smooth_step(-soft, soft, shape_distance(shape, p));
@@ -109,8 +126,9 @@ void paint_digit(Canvas& canvas, const Placement& thing, int digit, Random& rand
   place.centre.x += draw(random, -0.25, 0.25) * thing.radius;
   place.centre.y += draw(random, -0.25, 0.25) * thing.radius;
   place.angle = draw(random, -0.3, 0.3);
-  const Colour plate = any_colour(random);
-  const Colour ink = colour_against(random, plate, 0.45F);
+  const Colour plate = muted_colour(random);
+  const float ink_light = brightness(plate) > 0.5F ? draw(random, 0, 0.15) : draw(random, 0.85, 1);
+  const Colour ink{ink_light, ink_light, ink_light};
   const float pen = draw(random, 0.09, 0.16);
   const float soft = 0.8F / place.radius;
   for_each_pixel(canvas, place, 1.3F, [&](int x, int y, Point p) {
@@ -173,7 +191,9 @@ void render(int label, int width, int height, std::uint64_t key, Image& image) {
   paint_background(canvas, random, noise);
   for (int i = random.integer(3, 8); i > 0; --i) paint_distractor(canvas, random, noise);
   const Placement thing = place(random, canvas, 0.36, 0.5, 0.1);
-  const Colour first = any_colour(random);
+  // The class leans towards a hue, whose neighbours overlap with it.
+  const float hue = static_cast<float>(kind.shape) / kShapes + draw(random, -0.07, 0.07);
+  const Colour first = colour_of_hue(hue, draw(random, 0.7, 1), draw(random, 0.6, 1));
   const Paint paint{first, colour_against(random, first, 0.3F)};
   paint_shadow(canvas, thing, kind.shape, random);
   paint_thing(canvas, thing, kind, paint, random, noise);
