@@ -1,12 +1,13 @@
 #include "bootstrap/job_identity.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
+#include <array>
 #include <optional>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/text.h"
 
 namespace xoe::bootstrap {
@@ -19,9 +20,15 @@ struct ProcessFacts {
 };
 
 std::optional<std::string> read_proc(int pid, std::string_view file) {
-  std::ifstream stream(fmt::format("/proc/{}/{}", pid, file), std::ios::binary);
-  if (!stream) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(stream), {});
+  const Fd fd(::open(fmt::format("/proc/{}/{}", pid, file).c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  std::array<char, 4096> chunk;
+  while (true) {
+    const auto count = fd.valid() ? ::read(fd.get(), chunk.data(), chunk.size()) : -1;
+    if (count < 0) return std::nullopt;  // also when the process ends meanwhile
+    if (count == 0) return text;
+    text.append(chunk.data(), static_cast<std::size_t>(count));
+  }
 }
 
 std::optional<ProcessFacts> facts_of(int pid) {

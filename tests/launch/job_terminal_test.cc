@@ -83,11 +83,12 @@ TEST_F(Terminal, ABackgroundJobTakesNoInput) {
 
 TEST_F(Terminal, CtrlZStopsAndFgContinues) {
   start("set -m; " + xoe_path() +
-        " run -np 1 bash -c 'echo up; while true; do sleep 0.05; done'; echo stopped $?; sleep 0.2; fg; echo ended $?");
+        " run -np 1 bash -c 'trap \"echo resumed\" CONT; echo up; while true; do sleep 0.05; done'; echo stopped $?; "
+        "fg; echo ended $?");
   ASSERT_TRUE(sees("[0]\x1b[0m up"));
   type("\x1a");  // ^Z
   EXPECT_TRUE(sees("stopped 1")) << seen_;
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  ASSERT_TRUE(sees("resumed")) << seen_;
   type("\x03");
   EXPECT_TRUE(sees("ended 130")) << seen_;
 }

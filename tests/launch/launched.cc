@@ -10,11 +10,23 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 
 namespace xoe::launch {
+namespace {
+
+// Empty when the process is gone, or goes while it is read.
+std::string proc_file(pid_t pid, const std::string& name) {
+  const Fd fd(::open(("/proc/" + std::to_string(pid) + "/" + name).c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  std::array<char, 4096> chunk;
+  ssize_t count = 0;
+  while (fd.valid() && (count = ::read(fd.get(), chunk.data(), chunk.size())) > 0)
+    text.append(chunk.data(), static_cast<std::size_t>(count));
+  return text;
+}
+
+}  // namespace
 
 struct Launched::Collected {
   explicit Collected(Fd end) : pipe(std::move(end)) {
@@ -106,8 +118,7 @@ std::vector<pid_t> Launched::processes() const {
   while (const dirent* entry = ::readdir(proc)) {
     const pid_t pid = std::atoi(entry->d_name);
     if (pid <= 0 || pid == pid_ || state_of(pid) == 'Z') continue;
-    std::ifstream file(std::string("/proc/") + entry->d_name + "/environ", std::ios::binary);
-    const std::string environment(std::istreambuf_iterator<char>(file), {});
+    const std::string environment = proc_file(pid, "environ");
     if (environment.find(mark_ + '\0') != std::string::npos) found.push_back(pid);
   }
   ::closedir(proc);
@@ -134,8 +145,7 @@ Finished run_script(int size, const std::string& script, const std::vector<std::
 }
 
 char state_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string stat(std::istreambuf_iterator<char>(file), {});
+  const std::string stat = proc_file(pid, "stat");
   const auto close = stat.rfind(')');
   return close == std::string::npos || close + 2 >= stat.size() ? '\0' : stat[close + 2];
 }
