@@ -47,24 +47,24 @@ std::optional<GuardianEvent> GuardianLink::next() {
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
   if (count != sizeof event) {
     lost_ = true;
-    kill_adopted();
+    ::kill(pid_, SIGKILL);
     event = {.kind = GuardianEvent::Kind::kAllGone};
   }
   if (event.kind == GuardianEvent::Kind::kAllGone) {
     gone_ = true;
+    // Its connection closes before its children come to this process, which they have when it can be waited for.
     ::waitpid(pid_, nullptr, 0);
+    if (lost_) kill_adopted();
   }
   return event;
 }
 
 // Round after round, as the guardian would have done it: what is killed leaves its children to this process.
 void GuardianLink::kill_adopted() {
-  ::kill(pid_, SIGKILL);
   for (int round = 0; round < 500; ++round) {
     auto adopted = children_of_this_process();
     std::erase_if(adopted,
                   [this](pid_t pid) { return std::ranges::find(older_children_, pid) != older_children_.end(); });
-    std::erase(adopted, pid_);
     if (adopted.empty()) return;
     for (const pid_t pid : adopted) {
       ::kill(pid, SIGKILL);
