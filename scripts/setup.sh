@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Prepares this checkout: Debian packages, the Python environment .venv, configure, build. Fast when nothing is missing.
-#   scripts/setup.sh [--with bench|lint]... [--no-python] [PRESET...]
+#   scripts/setup.sh [--with bench|lint]... [--no-python] [PRESET[:TARGET,...]...]
+# Without targets a preset is built whole, its tests included.
 # XOE_PYTHON=/path/to/python3 chooses the Python that .venv is made from.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -126,7 +127,12 @@ make_venv() {
 }
 
 setup_build() {
-  local preset=$1 folder=$root/build/$1 fresh=() started=$SECONDS
+  local preset=${1%%:*} targets=() fresh=() started=$SECONDS
+  local folder=$root/build/$preset
+  if [[ $1 == *:* ]]; then
+    IFS=, read -ra targets <<<"${1#*:}"
+    targets=(--target "${targets[@]}")
+  fi
   if [[ ! -f $folder/build.ninja || $root/CMakePresets.json -nt $folder/build.ninja ]] ||
     ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$folder/CMakeCache.txt"; then
     if [[ -f $folder/CMakeCache.txt ]] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$folder/CMakeCache.txt"; then
@@ -136,7 +142,7 @@ setup_build() {
     run_step "configure $preset" cmake --preset "$preset" "${fresh[@]}"
   fi
   say "building build/$preset"
-  run_step "build $preset" cmake --build "$folder"
+  run_step "build $preset" cmake --build "$folder" "${targets[@]}"
   if ((SECONDS - started > 5)); then
     say "built in $((SECONDS - started)) s"
   fi
