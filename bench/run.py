@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [4, 64, KIB, 4 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
 QUICK_SIZES = [4, 4 * KIB, 64 * KIB, MIB, 16 * MIB]
+QUICK_PEERS = ["xoe-zero-copy", "xoe-staged", "openmpi", "openmpi+ucx", "gloo"]
 CROWDED_SIZES = [4, MIB, 64 * MIB]  # for more ranks than cores
 
 
@@ -39,18 +40,22 @@ def a_list(parse):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Allreduce and launch times of Xoe and other engines, side by side.")
-    parser.add_argument("--quick", action="store_true", help="fewer sizes, one round, shorter: under two minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer sizes and peers, one round: under two minutes")
     parser.add_argument("--sizes", type=a_list(parse_size), help="e.g. 4,64K,16M")
     parser.add_argument("--ranks", type=a_list(int), default=[2, 4], help="default 2,4")
     parser.add_argument("--peers", type=a_list(str), help="only these, e.g. xoe-zero-copy,openmpi (default: all found)")
     parser.add_argument("--rounds", type=int, help="over all peers, for each size (default 3; --quick 1)")
     parser.add_argument("--seconds", type=float, help="for each figure (default 0.2; --quick 0.05)")
+    parser.add_argument("--limit", type=float, help="minutes after which nothing is repeated (default 8; --quick 1)")
     parser.add_argument("--only", choices=["allreduce", "half", "launch"], help="one part")
     parser.add_argument("--bin", type=Path, default=ROOT / "build" / "release" / "bin", help="where Xoe's programs are")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", help="where JSON and plot go")
     arguments = parser.parse_args()
     arguments.rounds = arguments.rounds or (1 if arguments.quick else 3)
     arguments.seconds = arguments.seconds or (0.05 if arguments.quick else 0.2)
+    arguments.limit = arguments.limit or (1 if arguments.quick else 8)
+    if arguments.quick and not arguments.peers:
+        arguments.peers = QUICK_PEERS
     if min(arguments.ranks) < 2 or arguments.rounds < 1:
         parser.error("at least 2 ranks and 1 round")
     return arguments
@@ -70,16 +75,15 @@ def half_points(arguments):
     """16-bit types at 1 to 64 MiB, and float32 at the same numbers of elements."""
     sizes = [MIB, 16 * MIB] if arguments.quick else [MIB, 4 * MIB, 16 * MIB, 64 * MIB]
     return [
-        Point(2, size * width, dtype, "rewritten")
+        Point(2, size * width, dtype, "rewritten", "half")
         for size in sizes
         for dtype, width in (("bfloat16", 1), ("float16", 1), ("float32", 2))
     ]
 
 
 def measure_allreduce(arguments, engines, canary, say):
-    deadline = time.monotonic() + (60 if arguments.quick else 540)
-    timeout = 20 if arguments.quick else 40
-    runner = Runner(canary, arguments.rounds, arguments.seconds, timeout, deadline, say)
+    deadline = time.monotonic() + 60 * arguments.limit
+    runner = Runner(canary, arguments.rounds, arguments.seconds, 20, deadline, say)
     given_up = {}
     for ranks in arguments.ranks:
         sessions = Sessions(engines, ranks, canary.sync_bytes, say)
@@ -113,9 +117,10 @@ def machine():
 def print_report(figures, launches, names, ranks_list):
     for ranks in ranks_list:
         for mode in ("rewritten", "hot"):
-            text = report.allreduce_table(figures, names, ranks, mode)
+            text = report.ratio_table(figures, names, ranks, mode)
             if text:
                 print(f"\nallreduce, {ranks} ranks, float32 sum, buffers {mode}: us, median [p25-p75] min\n{text}")
+                print(f"\nmedians of all, us\n{report.median_table(figures, names, ranks, mode)}")
     for title, text in (
         ("16-bit types, 2 ranks, rewritten, by element", report.half_table(figures, names)),
         ("launch of 2 processes", report.launch_table(launches)),
@@ -138,12 +143,11 @@ def main():
         sys.exit(f"error: {library} is missing; run `make bench`, or build first")
     arguments.out.mkdir(parents=True, exist_ok=True)
     canary = Canary(library)
-    engines = peers.find_peers(arguments.bin, arguments.out, say)
-    if arguments.peers:
-        unknown = set(arguments.peers) - {engine.name for engine in engines}
-        if unknown:
-            sys.exit(f"error: no such peer: {', '.join(sorted(unknown))}; here are {', '.join(e.name for e in engines)}")
-        engines = [engine for engine in engines if engine.name in arguments.peers]
+    engines = peers.find_peers(arguments.bin, arguments.out, arguments.peers, say)
+    for name in set(arguments.peers or []) - {engine.name for engine in engines}:
+        say(f"{name}: not here")
+    if not engines:
+        sys.exit("error: none of these peers is here")
     say("peers: " + ", ".join(f"{engine.name} ({engine.version})" for engine in engines))
     figures, given_up, launches = [], {}, []
     if arguments.only != "launch":
@@ -165,8 +169,7 @@ def main():
     }
     stem.with_suffix(".json").write_text(json.dumps(result, indent=1), encoding="utf-8")
     say(f"saved {stem}.json")
-    if any(figure["mode"] == "rewritten" and figure["ranks"] == 2 for figure in figures):
-        report.plot(figures, names, stem)
+    if report.plot(figures, names, stem):
         say(f"saved {stem}.svg and .png")
 
 

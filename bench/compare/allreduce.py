@@ -2,13 +2,13 @@
 
 import statistics
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from compare.session import Failed, Session
 
 
-CALM = ("near", "far", "single")  # states that can be compared; the others are "busy" and "moved"
+CALM = ("near", "far", "single")  # states that can be compared; the others are "busy", "moved" and "mixed"
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,11 @@ class Point:
     count_bytes: int
     dtype: str
     mode: str  # hot or rewritten
+    part: str = "allreduce"  # or half: the comparison of types
 
 
 class Sessions:
-    """The running peers. One that failed twice in a row is given up, for larger sizes too."""
+    """The running peers. One that fails twice in a row, or does not answer, is given up, for later sizes too."""
 
     def __init__(self, peers, ranks, sync_bytes, say):
         self.peers = peers
@@ -43,7 +44,7 @@ class Sessions:
             return figure
         except Failed as error:
             self._running.pop(peer.name, None)
-            self._failures[peer.name] += 1
+            self._failures[peer.name] += 2 if error.no_answer else 1
             if self._failures[peer.name] >= 2:
                 self.given_up[peer.name] = f"{point.ranks} ranks, {point.count_bytes} B, {point.mode}: {error}"
                 self._say(f"{peer.name}: given up at {self.given_up[peer.name]}")
@@ -94,7 +95,7 @@ class Runner:
             if figure is None:
                 return
             after, state_after = self._canary.measure()
-            figure.update(peer=peer.name, canary_before_ns=before, canary_after_ns=after)
+            figure.update(peer=peer.name, part=point.part, canary_before_ns=before, canary_after_ns=after)
             figure["state"] = state if state == state_after else "moved"
             self.figures.append(figure)
             if figure["state"] in CALM or self._late():
@@ -104,45 +105,46 @@ class Runner:
         return time.monotonic() > self._deadline
 
     def _enough(self, point, peers):
-        _, counts = best_state(self.figures, point, [peer.name for peer in peers])
-        return all(counts.get(peer.name, 0) >= self._rounds for peer in peers)
+        state, counts = best_state(self.figures, point, [peer.name for peer in peers])
+        return state in CALM and all(counts[peer.name] >= self._rounds for peer in peers)
 
 
 def matches(figure, point):
-    return (figure["ranks"], figure["bytes"], figure["dtype"], figure["mode"]) == (
-        point.ranks,
-        point.count_bytes,
-        point.dtype,
-        point.mode,
-    )
+    return Point(figure["ranks"], figure["bytes"], figure["dtype"], figure["mode"], figure["part"]) == point
 
 
 def best_state(figures, point, names):
-    """The state in which the peer with the fewest figures has the most; calm states before busy ones. And its counts."""
-    counts = defaultdict(lambda: defaultdict(int))
+    """The state to compare in, and how many figures each peer has there.
+
+    The one in which the peer with the fewest figures has the most; calm states before others. Where none has all peers that
+    were measured, "mixed": all figures, which is a hint and no comparison.
+    """
+    counts = defaultdict(Counter)
     for figure in figures:
-        if matches(figure, point):
+        if matches(figure, point) and figure["peer"] in names:
             counts[figure["state"]][figure["peer"]] += 1
+    everything = sum(counts.values(), Counter())
+    if not everything:
+        return "none", everything
 
     def rank(state):
-        measured = [counts[state].get(name, 0) for name in names if any(counts[s].get(name) for s in counts)]
-        return (min(measured, default=0), state in CALM, sum(measured))
+        return min(counts[state][name] for name in everything), state in CALM, counts[state].total()
 
-    state = max(counts, key=rank, default="none")
-    return state, dict(counts[state])
+    state = max(counts, key=rank)
+    if rank(state)[0] == 0:
+        return "mixed", everything
+    return state, counts[state]
 
 
 def summarise(figures, point, names):
-    """Per peer, over its figures of the best state: median of medians, of quartiles, and the smallest minimum; and the state."""
+    """The state, and per peer over its figures there: median of medians and of quartiles, and the smallest minimum."""
     state, _ = best_state(figures, point, names)
     result = {}
     for name in names:
-        own = [f for f in figures if matches(f, point) and f["peer"] == name and f["state"] == state]
+        own = [f for f in figures if matches(f, point) and f["peer"] == name and state in (f["state"], "mixed")]
         if own:
             result[name] = {
-                "median_us": statistics.median(f["median_us"] for f in own),
-                "p25_us": statistics.median(f["p25_us"] for f in own),
-                "p75_us": statistics.median(f["p75_us"] for f in own),
+                **{key: statistics.median(f[key] for f in own) for key in ("median_us", "p25_us", "p75_us")},
                 "min_us": min(f["min_us"] for f in own),
                 "rounds": len(own),
             }

@@ -27,8 +27,6 @@ class Peer:
     start: object
     version: str = ""
     dtypes: tuple = ("float32",)
-    family: str = ""
-    notes: list = field(default_factory=list)
 
 
 @dataclass
@@ -128,14 +126,13 @@ def mpi_peers(mpi, bin_dir, folder):
             mpi.name + suffix,
             lambda ranks: [(mpi.arguments(ranks, program, extra), environment)],
             version,
-            family=mpi.family,
         )
 
     peers = [peer("")]
     if mpi.family == "openmpi" and has_ucx(mpi.launcher):
         ucx = ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"]
         peers.append(peer("+ucx", ucx))
-    if not mpi.name.endswith("-pypi"):
+    if mpi.name in ("openmpi", "mpich"):
         peers.append(peer("-tuned", environment=TUNED))
     return peers
 
@@ -153,7 +150,6 @@ def xoe_peer(bin_dir, memory):
         lambda ranks: [(xoe_launch(bin_dir, ranks, "xoe_bench_allreduce", memory), {})],
         version_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]),
         ("float32", "bfloat16", "float16"),
-        "xoe",
     )
 
 
@@ -175,20 +171,23 @@ def gloo_peer(bin_dir):
         environment = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
         return [(script, {**environment, "RANK": str(rank)}) for rank in range(ranks)]
 
-    return Peer("gloo", start, f"torch {version}", ("float32", "bfloat16", "float16"), "gloo")
+    return Peer("gloo", start, f"torch {version}", ("float32", "bfloat16", "float16"))
 
 
-def find_peers(bin_dir, folder, say):
-    """All engines that work here; the others are named with the reason."""
+def find_peers(bin_dir, folder, wanted, say):
+    """All engines that work here, or those of the list `wanted`; what does not work is named with the reason."""
     peers = [xoe_peer(bin_dir, "zero-copy"), xoe_peer(bin_dir, "staged")]
     for mpi in find_mpis():
+        if wanted and not any(name.startswith(mpi.name) for name in wanted):
+            continue
         try:
             peers += mpi_peers(mpi, bin_dir, folder)
         except subprocess.CalledProcessError as error:
             say(f"{mpi.name}: left out, cannot compile with {mpi.compiler}: {error.stderr.strip().splitlines()[-1:]}")
-    gloo = gloo_peer(bin_dir)
-    if gloo:
-        peers.append(gloo)
-    else:
-        say("gloo: left out, torch.distributed cannot be imported (requirements/bench.txt)")
-    return peers
+    if not wanted or "gloo" in wanted:
+        gloo = gloo_peer(bin_dir)
+        if gloo:
+            peers.append(gloo)
+        else:
+            say("gloo: left out, torch.distributed cannot be imported (requirements/bench.txt)")
+    return [peer for peer in peers if not wanted or peer.name in wanted]

@@ -48,45 +48,56 @@ def ratio_text(peers, name, rival):
     return f"{rival[1] / peers[name]['median_us']:.2f}x"
 
 
-def allreduce_table(figures, names, ranks, mode, dtype="float32"):
-    """Medians with quartiles and minimum of every peer, and Xoe's ratios."""
-    sizes = sorted({f["bytes"] for f in figures if (f["ranks"], f["mode"], f["dtype"]) == (ranks, mode, dtype)})
-    others = [name for name in names if name not in XOE]
-    header = ["size", *names, "best rival", *[f"{n[4:]} ratio" for n in XOE], "vs all", "state"]
+def spread_text(peers, name):
+    if name not in peers:
+        return "-"
+    texts = [time_text(peers[name][key]) for key in ("median_us", "p25_us", "p75_us", "min_us")]
+    return "{} [{}-{}] {}".format(*texts)
+
+
+def measured_sizes(figures, ranks, mode):
+    return sorted({f["bytes"] for f in figures if (f["ranks"], f["mode"], f["part"]) == (ranks, mode, "allreduce")})
+
+
+def ratio_table(figures, names, ranks, mode):
+    """Xoe beside the best rival, and beside the best of all others."""
     rows = []
-    for size in sizes:
-        summary = summarise(figures, Point(ranks, size, dtype, mode), names)
+    for size in measured_sizes(figures, ranks, mode):
+        summary = summarise(figures, Point(ranks, size, "float32", mode), names)
         peers = summary["peers"]
-        cells = []
-        for name in names:
-            p = peers.get(name)
-            cells.append(
-                f"{time_text(p['median_us'])} [{time_text(p['p25_us'])}-{time_text(p['p75_us'])}] {time_text(p['min_us'])}"
-                if p
-                else "-"
-            )
-        rival, anyone = best(peers, RIVALS), best(peers, others)
-        own = best(peers, XOE)
-        row = [size_text(size), *cells, rival[0] if rival else "-"]
+        rival, anyone = best(peers, RIVALS), best(peers, [name for name in names if name not in XOE])
+        row = [size_text(size), *[spread_text(peers, name) for name in XOE]]
+        row += [rival[0], spread_text(peers, rival[0])] if rival else ["-", "-"]
         row += [ratio_text(peers, name, rival) for name in XOE]
-        row += [ratio_text(peers, own[0], anyone) if own else "-", summary["state"]]
-        rows.append(row)
+        row += [anyone[0], *[ratio_text(peers, name, anyone) for name in XOE]] if anyone else ["-", "-", "-"]
+        rows.append([*row, summary["state"]])
+    ratios = ["zero-copy", "staged"]
+    header = ["size", *XOE, "rival", "its time", *[f"{r} ratio" for r in ratios], "best of all", *ratios, "state"]
     return table(header, rows) if rows else ""
+
+
+def median_table(figures, names, ranks, mode):
+    """The medians of every peer."""
+    rows = []
+    for size in measured_sizes(figures, ranks, mode):
+        peers = summarise(figures, Point(ranks, size, "float32", mode), names)["peers"]
+        rows.append([size_text(size), *[time_text(peers[n]["median_us"]) if n in peers else "-" for n in names]])
+    return table(["size", *names], rows) if rows else ""
 
 
 def half_table(figures, names):
     """Picoseconds an element in 16 bits beside float32, 2 ranks, rewritten."""
-    points = sorted({(f["bytes"] // 2, f["peer"]) for f in figures if f["ranks"] == 2 and f["dtype"] == "float16"})
+    points = sorted({(f["bytes"] // 2, f["peer"]) for f in figures if f["part"] == "half" and f["dtype"] == "float16"})
     rows = []
     for count, name in points:
         cost = {}
         for dtype, width in (("float32", 4), ("bfloat16", 2), ("float16", 2)):
-            found = summarise(figures, Point(2, count * width, dtype, "rewritten"), names)["peers"].get(name)
+            found = summarise(figures, Point(2, count * width, dtype, "rewritten", "half"), names)["peers"].get(name)
             cost[dtype] = found["median_us"] * 1e6 / count if found else None
         if cost["float32"]:
             cells = [f"{cost[d]:.1f}" if cost[d] else "-" for d in cost]
             ratios = [f"{cost['float32'] / cost[d]:.2f}x" if cost[d] else "-" for d in ("bfloat16", "float16")]
-            rows.append([f"{count // MIB} Mi", name, *cells, *ratios])
+            rows.append([f"{count / MIB:g} Mi", name, *cells, *ratios])
     header = ["elements", "engine", "float32 ps", "bfloat16 ps", "float16 ps", "bfloat16 gain", "float16 gain"]
     return table(header, rows) if rows else ""
 
@@ -111,8 +122,9 @@ def targets(figures, names, launches):
     rows = []
     for ranks, low, high, who, factor in TARGETS:
         ratios = []
-        sizes = {f["bytes"] for f in figures if f["ranks"] == ranks and f["dtype"] == "float32" and low <= f["bytes"] <= high}
-        for size in sizes:
+        for size in measured_sizes(figures, ranks, "rewritten"):
+            if not low <= size <= high:
+                continue
             summary = summarise(figures, Point(ranks, size, "float32", "rewritten"), names)
             peers = summary["peers"]
             rival, own = best(peers, RIVALS), best(peers, XOE if who == "best" else (who,))
@@ -143,13 +155,17 @@ def launch_targets(launches):
 
 
 def plot(figures, names, stem):
-    """Time and ratio over size, 2 ranks, rewritten float32; stem.svg and stem.png."""
-    import matplotlib
-
+    """Time and ratio over size, 2 ranks, rewritten float32; stem.svg and stem.png. False without matplotlib or figures."""
+    try:
+        import matplotlib
+    except ImportError:
+        return False
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    sizes = sorted({f["bytes"] for f in figures if (f["ranks"], f["mode"], f["dtype"]) == (2, "rewritten", "float32")})
+    sizes = measured_sizes(figures, 2, "rewritten")
+    if not sizes:
+        return False
     data = {s: summarise(figures, Point(2, s, "float32", "rewritten"), names)["peers"] for s in sizes}
     chart, (left, right) = pyplot.subplots(1, 2, figsize=(13, 5), constrained_layout=True)
     for name in names:
@@ -176,3 +192,4 @@ def plot(figures, names, stem):
     chart.savefig(f"{stem}.svg")
     chart.savefig(f"{stem}.png", dpi=130)
     pyplot.close(chart)
+    return True

@@ -11,7 +11,11 @@ from pathlib import Path
 
 
 class Failed(Exception):
-    """The engine gave no figure; the text says why."""
+    """The engine gave no figure; the text says why. no_answer: it runs, but not to an end."""
+
+    def __init__(self, text, no_answer=False):
+        super().__init__(text)
+        self.no_answer = no_answer
 
 
 class Session:
@@ -56,9 +60,12 @@ class Session:
             self._processes[0].stdin.write(f"{count_bytes} {dtype} {mode} {seconds}\n".encode())
             self._processes[0].stdin.flush()
             return self._answer(timeout)
-        except (Failed, OSError) as error:
+        except OSError as error:
             self.close(kill=True)
-            raise Failed(str(error)) from error
+            raise Failed(f"ended: {self._last_error()}") from error
+        except Failed:
+            self.close(kill=True)
+            raise
 
     def close(self, kill=False):
         for process in self._processes:
@@ -90,7 +97,7 @@ class Session:
         try:
             line = self._lines.get(timeout=timeout)
         except queue.Empty:
-            raise Failed(f"no answer within {timeout:.0f} s") from None
+            raise Failed(f"no answer within {timeout:.0f} s", no_answer=True) from None
         if line is None:
             raise Failed(f"ended: {self._last_error()}")
         answer = json.loads(line)
