@@ -130,6 +130,11 @@ Status GradientBuckets::fail(Error error) {
   return failure(*error_);
 }
 
+bool GradientBuckets::failed() const {
+  const std::lock_guard lock(mutex_);
+  return error_.has_value();
+}
+
 // Within backward an exception would end up in the caller's loss.backward(): the error waits for step() instead.
 void GradientBuckets::on_gradient(std::size_t parameter) noexcept {
   const std::lock_guard lock(mutex_);

@@ -53,6 +53,7 @@ class GradientBuckets {
   Status discard(bool set_to_none);
   // Later calls, too, return this error.
   Status fail(Error error);
+  bool failed() const;
 
   // Whether some rank has a gradient for this parameter. After synchronize().
   bool used(std::size_t parameter) const { return slots_[parameter].used; }

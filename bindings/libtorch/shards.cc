@@ -5,6 +5,7 @@
 #include <torch/serialize/archive.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 
 #include "base/error.h"
@@ -56,11 +57,15 @@ Shards::Shards(::torch::optim::Optimizer& optimizer, GradientBuckets& buckets, C
   for (const auto& group : optimizer.param_groups()) whole_groups_.push_back(group.params());
 }
 
-// The parameters of rank 0 keep the shared memory, for peers may still read it; the others have copies of their own.
-// State cannot be put together without the peers: it goes.
+// Peers may still read the shared copy: it ends when all ranks are here. After a failure they cannot be waited for, and
+// it stays for as long as this process, so that they can still save the parameters. State would have to be gathered:
+// close() does.
 Shards::~Shards() {
   if (!sharded_) return;
-  if (comm_.rank() != 0) make_private();
+  make_private();
+  const bool orderly = std::uncaught_exceptions() == 0 && !buckets_.failed() &&
+                       comm_.barrier({.name = "end of a sharded optimizer"}).has_value();
+  if (!orderly && memory_) static_cast<void>(new std::shared_ptr<SharedBuffer>(memory_));
   install_whole({});
 }
 

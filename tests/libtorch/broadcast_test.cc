@@ -45,7 +45,7 @@ TEST(Broadcast, NamesTheTensorThatDiffers) {
     const Status status = torch::broadcast_parameters(net, comm, 0);
     EXPECT_EQ(status.error().code(), Code::kInvalidArgument);
     EXPECT_EQ(status.error().message(),
-              "broadcast_parameters: ranks differ: fc1.weight is Float [33, 128] on rank 0, and fc1.weight is Double "
+              "broadcast_parameters: ranks differ: fc1_weight is Float [33, 128] on rank 0, and fc1_weight is Double "
               "[33, 128] "
               "on rank 1");
     EXPECT_TRUE(equal_bits(snapshot(net), before));

@@ -37,13 +37,13 @@ Net::Net(double seed, at::ScalarType type) {
     if (sizes.size() == 4) value = value.contiguous(at::MemoryFormat::ChannelsLast);
     return register_parameter(name, value);
   };
-  conv1 = make("conv1.weight", {6, 3, 3, 3}, 0.3);
-  conv1_bias = make("conv1.bias", {6}, 0.1);
-  conv2 = make("conv2.weight", {8, 6, 3, 3}, 0.2);
-  fc1 = make("fc1.weight", {33, 128}, 0.1);
-  fc1_bias = make("fc1.bias", {33}, 0.1);
-  branch = make("branch.weight", {33, 33}, 0.1);
-  fc2 = make("fc2.weight", {5, 33}, 0.2);
+  conv1 = make("conv1_weight", {6, 3, 3, 3}, 0.3);
+  conv1_bias = make("conv1_bias", {6}, 0.1);
+  conv2 = make("conv2_weight", {8, 6, 3, 3}, 0.2);
+  fc1 = make("fc1_weight", {33, 128}, 0.1);
+  fc1_bias = make("fc1_bias", {33}, 0.1);
+  branch = make("branch_weight", {33, 33}, 0.1);
+  fc2 = make("fc2_weight", {5, 33}, 0.2);
 }
 
 at::Tensor Net::forward(const at::Tensor& images, bool with_branch) {

@@ -97,14 +97,15 @@ TEST(Training, OtherTypes) {
   }
 }
 
-TEST(Training, MixedTypesInOneModel) {
+TEST(Training, MixedTypesAndStridesInOneModel) {
   struct Mixed : ::torch::nn::Module {
     Mixed() {
       a = register_parameter("a", pattern({7, 9}, 1));
       b = register_parameter("b", pattern({7, 9}, 2).to(at::kDouble));
       c = register_parameter("c", pattern({7, 9}, 3).to(at::kBFloat16));
+      gap = register_parameter("gap", pattern({7, 18}, 4).slice(1, 0, 18, 2));
     }
-    at::Tensor a, b, c;
+    at::Tensor a, b, c, gap;
   };
   for (const bool sharded : {false, true}) {
     const auto results = on_ranks(2, [&](Communicator& comm) {
@@ -113,13 +114,16 @@ TEST(Training, MixedTypesInOneModel) {
       auto optimizer = torch::DistributedOptimizer::create(wrapped, mixed, comm, {.sharded = sharded}).value();
       EXPECT_EQ(optimizer.bucket_count(), 3);
       const double scale = comm.rank() + 1;
-      ((mixed.a.to(at::kDouble) + mixed.b + mixed.c.to(at::kDouble)) * scale).sum().backward();
+      ((mixed.a.to(at::kDouble) + mixed.gap.to(at::kDouble) + mixed.b + mixed.c.to(at::kDouble)) * scale)
+          .sum()
+          .backward();
       ok(optimizer.step());
       ok(optimizer.close());
       return snapshot(mixed);
     });
     EXPECT_TRUE(at::allclose(results[1][0], pattern({7, 9}, 1) - 1.5));
     EXPECT_TRUE(at::allclose(results[1][1], pattern({7, 9}, 2).to(at::kDouble) - 1.5));
+    EXPECT_TRUE(at::allclose(results[1][3], pattern({7, 18}, 4).slice(1, 0, 18, 2) - 1.5));
     EXPECT_TRUE(at::equal(results[1][2], pattern({7, 9}, 3).to(at::kBFloat16) - 1.5));
   }
 }
@@ -260,7 +264,7 @@ TEST(Training, BucketsStartInOrderDuringBackward) {
     EXPECT_EQ(events.stopped, in_order);
     EXPECT_EQ(events.started_before_wait, 7u) << "all within backward";
     EXPECT_THAT(events.ready, ::testing::UnorderedElementsAreArray(in_order));
-    EXPECT_EQ(optimizer.bucket(0).name, "bucket 0 (fc2.weight)");
+    EXPECT_EQ(optimizer.bucket(0).name, "bucket 0 (fc2_weight)");
     return 0;
   });
 }

@@ -88,8 +88,7 @@ struct DistributedOptions {
 // 1/size of the state. The parameters change during step() only, which no rank leaves before all are updated. Gradients
 // are undefined after step(); between synchronize() and step() only this rank's part of them is reduced. Same numbers
 // as unsharded for optimizers that work element by element: SGD, Adam, AdamW, RMSprop, Adagrad. All ranks must be on
-// one host, and the parameters in host memory. End with close(): without it the parameters of rank 0 must outlive
-// training on all ranks.
+// one host, and the parameters in host memory. End with close(), or destroy it on all ranks.
 //
 // Sparse gradients are `unsupported`.
 //
@@ -109,7 +108,8 @@ class DistributedOptimizer {
                                              Communicator& comm, DistributedOptions options = {});
   DistributedOptimizer(DistributedOptimizer&&) noexcept;
   DistributedOptimizer& operator=(DistributedOptimizer&&) noexcept;
-  // Takes its hooks off. Waits for reductions that are under way.
+  // Takes its hooks off. Waits for reductions that are under way; sharded, for all ranks, and the wrapped optimizer's
+  // state is lost.
   ~DistributedOptimizer();
 
   // Completes the reductions and runs the wrapped optimizer. Collective.
