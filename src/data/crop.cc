@@ -7,7 +7,6 @@
 namespace xoe::data {
 namespace {
 
-constexpr double kMinArea = 0.08;
 constexpr double kMinRatio = 3.0 / 4;
 constexpr double kMaxRatio = 4.0 / 3;
 constexpr int kAttempts = 10;
@@ -46,10 +45,10 @@ void stretch_row(const std::uint8_t* row, const std::vector<Tap>& taps, float* p
 
 }  // namespace
 
-Region random_crop(int width, int height, Random& random) noexcept {
+Region random_crop(int width, int height, Random& random, double min_area) noexcept {
   const double area = static_cast<double>(width) * height;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const double wanted = area * random.uniform(kMinArea, 1);
+    const double wanted = area * random.uniform(min_area, 1);
     const double ratio = std::exp(random.uniform(std::log(kMinRatio), std::log(kMaxRatio)));
     const int w = static_cast<int>(std::lround(std::sqrt(wanted * ratio)));
     const int h = static_cast<int>(std::lround(std::sqrt(wanted / ratio)));

@@ -14,10 +14,10 @@ struct Region {
   double height = 0;
 };
 
-// The distortion of Szegedy et al. 2014 as torchvision has it: an area of 8 to 100 % and a ratio of 3/4 to 4/3, both
-// drawn, the ratio on a logarithmic scale; whole pixels. After 10 draws that do not fit: the largest centred part with
-// a ratio in that range.
-Region random_crop(int width, int height, Random& random) noexcept;
+// The distortion of Szegedy et al. 2014 as torchvision has it: an area of `min_area` to 100 % and a ratio of 3/4 to
+// 4/3, both drawn, the ratio on a logarithmic scale; whole pixels. After 10 draws that do not fit: the largest centred
+// part with a ratio in that range.
+Region random_crop(int width, int height, Random& random, double min_area = 0.08) noexcept;
 
 // The middle of the image once its shorter side is scaled to output * 8/7: a square of 7/8 of the shorter side.
 Region centre_crop(int width, int height) noexcept;

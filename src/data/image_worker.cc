@@ -26,7 +26,7 @@ Result<std::int64_t> ImageWorker::make(const RecordRef& ref, float* planes) {
   if (recipe_.training) {
     // Keyed by the record, so that its pixels do not depend on who makes it.
     Random random(recipe_.seed, static_cast<std::uint64_t>(ref.epoch), static_cast<std::uint64_t>(ref.record));
-    const Region region = random_crop(image_.width(), image_.height(), random);
+    const Region region = random_crop(image_.width(), image_.height(), random, recipe_.min_area);
     resample(image_, region, recipe_.output, random.chance(0.5), planes);
   } else {
     resample(image_, centre_crop(image_.width(), image_.height()), recipe_.output, false, planes);

@@ -12,6 +12,7 @@ namespace xoe::data {
 struct ImageRecipe {
   int output = 224;
   bool training = true;
+  double min_area = 0.08;
   std::uint64_t seed = 0;
   int classes = 0;
   int label_offset = 1;

@@ -26,6 +26,8 @@ Status check(const ImagePipelineOptions& options) {
   XOE_TRY(require(options.shuffle_buffer >= 0, "shuffle_buffer (0 or more)", options.shuffle_buffer));
   XOE_TRY(require(options.epochs >= 0, "epochs (0 or more)", options.epochs));
   XOE_TRY(require(options.max_bad >= 0, "max_bad (0 or more)", options.max_bad));
+  if (!(options.min_area > 0 && options.min_area <= 1))
+    return failure(Code::kInvalidArgument, "images: min_area (above 0, up to 1) is {}", options.min_area);
   return require(options.classes >= 0, "classes (0 or more)", options.classes);
 }
 
@@ -67,6 +69,7 @@ Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& o
 
   const LoaderRecipe recipe{.image = {.output = options.image_size,
                                       .training = options.training,
+                                      .min_area = options.min_area,
                                       .seed = options.seed,
                                       .classes = classes,
                                       .label_offset = options.label_offset},

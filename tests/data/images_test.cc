@@ -358,6 +358,7 @@ TEST(Images, BadOptionsAreRefused) {
   EXPECT_EQ(code([](Options& o) { o.image_size = -1; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](Options& o) { o.rank = 1; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](Options& o) { o.size = 0; }), Code::kInvalidArgument);
+  EXPECT_EQ(code([](Options& o) { o.min_area = 0; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](Options& o) { o.threads = -1; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](Options& o) { o.batch = kImages + 1; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](Options& o) { o.directory += "/none"; }), Code::kUnavailable);

@@ -50,7 +50,8 @@ struct ImagePipelineOptions {
   OnError on_error = OnError::kFail;
   std::int64_t max_bad = 100;  // per epoch and rank, with OnError::kSkip
   int classes = 0;             // 0: the lines of labels.txt in the directory, else found by reading every record once
-  int label_offset = 1;        // the label stored for class 0; 1 in the ImageNet layout
+  double min_area = 0.08;  // share of an image that a training crop covers at least; more learns faster from few images
+  int label_offset = 1;    // the label stored for class 0; 1 in the ImageNet layout
 };
 
 // Order: a pure function of (seed, epoch) and the records; rank r of n takes elements r, r+n, r+2n, ... of it. So step

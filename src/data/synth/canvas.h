@@ -15,8 +15,8 @@ struct Colour {
   float g = 0;
   float b = 0;
 
-  friend Colour operator+(Colour a, Colour b) { return {a.r + b.r, a.g + b.g, a.b + b.b}; }
-  friend Colour operator*(Colour a, float f) { return {a.r * f, a.g * f, a.b * f}; }
+  friend Colour operator+(Colour one, Colour two) { return {one.r + two.r, one.g + two.g, one.b + two.b}; }
+  friend Colour operator*(Colour a, float by) { return {a.r * by, a.g * by, a.b * by}; }
 };
 
 inline Colour blend(Colour a, Colour b, float share_of_b) { return a * (1 - share_of_b) + b * share_of_b; }

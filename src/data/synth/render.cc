@@ -191,8 +191,8 @@ void render(int label, int width, int height, std::uint64_t key, Image& image) {
   paint_background(canvas, random, noise);
   for (int i = random.integer(3, 8); i > 0; --i) paint_distractor(canvas, random, noise);
   const Placement thing = place(random, canvas, 0.36, 0.5, 0.1);
-  // The class leans towards a hue, whose neighbours overlap with it.
-  const float hue = static_cast<float>(kind.shape) / kShapes + draw(random, -0.07, 0.07);
+  // The class leans towards a hue, which touches its neighbours.
+  const float hue = static_cast<float>(kind.shape) / kShapes + draw(random, -0.05, 0.05);
   const Colour first = colour_of_hue(hue, draw(random, 0.7, 1), draw(random, 0.6, 1));
   const Paint paint{first, colour_against(random, first, 0.3F)};
   paint_shadow(canvas, thing, kind.shape, random);
