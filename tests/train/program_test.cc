@@ -1,6 +1,7 @@
 // xoe-train as users meet it: alone, with several ranks, interrupted, and with bad input.
 #include "train/program.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -275,6 +276,84 @@ TEST_F(TrainProgramTest, BadInputIsOneLine) {
     EXPECT_NE(ended.err.find(one.says), std::string::npos) << ended.err;
     EXPECT_LE(std::count(ended.err.begin(), ended.err.end(), '\n'), 2) << ended.err;
   }
+}
+
+class ImagesTest : public TrainProgramTest {
+ protected:
+  void SetUp() override {
+    TrainProgramTest::SetUp();
+    const Ended made = run({xoe::testing::bin("xoe-data"), "make", "--images", "60", "--validation", "13", "--classes",
+                            "3", "--shards", "2", "--size-min", "32", "--size-max", "48", at("data")});
+    ASSERT_EQ(made.code, 0) << made.err;
+  }
+
+  // 7 steps an epoch with 2 ranks.
+  Words on_images(Words more) const {
+    Words words = {xoe::testing::bin("xoe-train"),
+                   "--data",
+                   at("data"),
+                   "--model",
+                   "resnet18",
+                   "--image-size",
+                   "16",
+                   "--batch",
+                   "4",
+                   "--threads",
+                   "1",
+                   "--report-every",
+                   "1",
+                   "--device",
+                   "cpu"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  std::string record_file() const {
+    for (const auto& entry : std::filesystem::directory_iterator(at("data"))) {
+      if (entry.path().filename().string().starts_with("train-00000")) return entry.path();
+    }
+    return {};
+  }
+};
+
+// The data's position, the random distortions and each rank's batch norm come back too; the data threads play no part.
+TEST_F(ImagesTest, AResumedRunGivesTheSameBits) {
+  const auto words = [&](const std::string& name, Words more) {
+    more.insert(more.end(), {"--epochs", "1.7", "--run-dir", at(name), "--checkpoint", at(name) + "/checkpoints"});
+    return on_images(more);
+  };
+  run_group(2, words("whole", {}));
+  const auto final_step = list_checkpoints(at("whole/checkpoints")).back().step;
+  ASSERT_EQ(final_step, 12);
+  run_group(2, words("parts", {"--checkpoint-every", "5", "--checkpoint-keep", "9", "--data-threads", "0"}));
+  for (const int step : {10, 12}) std::filesystem::remove(checkpoint_path(at("parts/checkpoints"), step));
+  run_group(2, words("parts", {"--resume"}));
+
+  EXPECT_EQ(losses("whole"), losses("parts"));
+  const auto whole = metrics("whole", "evaluation");
+  const auto parts = metrics("parts", "evaluation");
+  ASSERT_EQ(whole.size(), 2U);  // after the epoch, and at the end
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(whole, parts);
+  EXPECT_EQ(whole[0]["images"], 13);
+  EXPECT_EQ(read_sections(checkpoint_path(at("whole/checkpoints"), 12)),
+            read_sections(checkpoint_path(at("parts/checkpoints"), 12)));
+}
+
+TEST_F(ImagesTest, ACorruptRecordIsNamedOnceByAllRanks) {
+  const std::string path = record_file();
+  std::string bytes = file_text(path);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  auto ranks = start(2, on_images({"--epochs", "2"}));
+  std::string errors;
+  for (auto& rank : ranks) {
+    EXPECT_EQ(rank->wait(), 1);
+    errors += rank->err();
+  }
+  EXPECT_NE(errors.find("error: data_loss: "), std::string::npos) << errors;
+  EXPECT_NE(errors.find(path), std::string::npos) << errors;
+  EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << errors;
 }
 
 TEST_F(TrainProgramTest, HelpNamesTheOptions) {
