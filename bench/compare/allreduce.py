@@ -1,4 +1,4 @@
-"""Runs figures: peers in turns within a size, canaries around each, repeats until one state of the machine has enough."""
+"""Runs figures: peers in turns within a size, canaries around each, repeats until a state of the machine has enough."""
 
 import statistics
 import time
@@ -116,8 +116,8 @@ def matches(figure, point):
 def best_state(figures, point, names):
     """The state to compare in, and how many figures each peer has there.
 
-    The one in which the peer with the fewest figures has the most; calm states before others. Where none has all peers that
-    were measured, "mixed": all figures, which is a hint and no comparison.
+    The one in which the peer with the fewest figures has the most; calm states before others. Where none has all peers
+    that were measured, "mixed": all figures, which is a hint and no comparison.
     """
     counts = defaultdict(Counter)
     for figure in figures:

@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "bench" / "collectives"
 
-# glibc gives large blocks back to the system at each free, so that an MPI takes page faults in every large call. Told to keep
-# them, on huge pages, some become four times faster: both are quoted.
+# glibc gives large blocks back to the system at each free, so that an MPI takes page faults in every large call. Told to
+# keep them, on huge pages, some become four times faster: both are quoted.
 TUNED = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:"
     "glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=67108864"
@@ -21,7 +21,7 @@ TUNED = {
 
 @dataclass
 class Peer:
-    """One engine. `start(ranks)` lists the processes to start: (arguments, extra environment); the first gets the pipes."""
+    """One engine. `start(ranks)` lists the processes: (arguments, extra environment); the first gets the pipes."""
 
     name: str
     start: object
@@ -161,14 +161,19 @@ def free_port():
 
 def gloo_peer(bin_dir):
     """Gloo as PyTorch brings it; None where torch cannot be imported."""
-    version = version_of([sys.executable, "-c", "import torch, torch.distributed as d; d.is_gloo_available() and print(torch.__version__)"])
+    question = "import torch, torch.distributed as d; d.is_gloo_available() and print(torch.__version__)"
+    version = version_of([sys.executable, "-c", question])
     if not version:
         return None
 
     def start(ranks):
-        port = str(free_port())
         script = [sys.executable, str(SOURCES / "gloo_allreduce.py"), str(bin_dir / "libxoe_bench_harness.so")]
-        environment = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+        environment = {
+            "WORLD_SIZE": str(ranks),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port()),
+            "OMP_NUM_THREADS": "1",
+        }
         return [(script, {**environment, "RANK": str(rank)}) for rank in range(ranks)]
 
     return Peer("gloo", start, f"torch {version}", ("float32", "bfloat16", "float16"))

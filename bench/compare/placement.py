@@ -1,7 +1,7 @@
 """Where the virtual machine's two cores are at the moment.
 
-The hypervisor moves them between caches every few minutes, and all figures move along. So every figure stands between two
-canaries, and only figures of one state are compared.
+The hypervisor moves them between caches every few minutes, and all figures move along. So every figure stands between
+two canaries, and only figures of one state are compared.
 """
 
 import ctypes

@@ -155,7 +155,7 @@ def launch_targets(launches):
 
 
 def plot(figures, names, stem):
-    """Time and ratio over size, 2 ranks, rewritten float32; stem.svg and stem.png. False without matplotlib or figures."""
+    """Time and ratio over size, 2 ranks, rewritten, in stem.svg and .png. False without matplotlib or figures."""
     try:
         import matplotlib
     except ImportError:
@@ -173,16 +173,17 @@ def plot(figures, names, stem):
         if not measured:
             continue
         values = [data[s][name] for s in measured]
-        line = left.plot(
-            measured, [v["median_us"] for v in values], marker="o", markersize=3, linewidth=2.2 if name in XOE else 1.1, label=name
-        )
+        width = 2.2 if name in XOE else 1.1
+        medians = [v["median_us"] for v in values]
+        line = left.plot(measured, medians, marker="o", markersize=3, linewidth=width, label=name)
         left.fill_between(measured, [v["p25_us"] for v in values], [v["p75_us"] for v in values], alpha=0.15)
         if name in XOE:
             ratios = [(s, best(data[s], RIVALS)) for s in measured]
             ratios = [(s, rival[1] / data[s][name]["median_us"]) for s, rival in ratios if rival]
             if ratios:
                 right.plot(*zip(*ratios, strict=True), marker="o", markersize=3, color=line[0].get_color(), label=name)
-    left.set(xscale="log", yscale="log", xlabel="bytes", ylabel="microseconds", title="allreduce, 2 ranks, float32, rewritten")
+    left.set(xscale="log", yscale="log", xlabel="bytes", ylabel="microseconds")
+    left.set_title("allreduce, 2 ranks, float32, rewritten")
     right.set(xscale="log", xlabel="bytes", ylabel="times faster", title="against the best of Open MPI and Gloo")
     right.axhline(1, color="black", linewidth=0.7)
     for axes in (left, right):

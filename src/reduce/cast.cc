@@ -23,7 +23,7 @@ class DoublePack {
   using Dd = hn::Rebind<double, D>;
   using Di = hn::RebindToSigned<Dd>;
   static HWY_INLINE hn::Vec<D> load(const double* p) {
-    const auto v = hn::LoadU(Dd(), p);
+    const auto v = load_anywhere(Dd(), p);
     if constexpr (!kToHalf) {
       return demote(v);
     } else {
@@ -37,7 +37,7 @@ class DoublePack {
       return demote(hn::IfThenElse(hn::Lt(hn::Abs(v), hn::Set(Dd(), 0x1p-126)), small, odd));
     }
   }
-  static HWY_INLINE void store(hn::Vec<D> v, double* p) { hn::StoreU(hn::PromoteTo(Dd(), v), Dd(), p); }
+  static HWY_INLINE void store(hn::Vec<D> v, double* p) { store_anywhere(hn::PromoteTo(Dd(), v), Dd(), p); }
 
  private:
   static HWY_INLINE hn::Vec<D> demote(hn::Vec<Dd> v) {

@@ -6,6 +6,7 @@
 // Included once per instruction set by foreach_target.
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "hwy/highway.h"
@@ -21,6 +22,28 @@
 HWY_BEFORE_NAMESPACE();
 namespace xoe::reduce::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+// Elements may lie at any address. Highway's loads of whole vectors allow that, those of one lane do not.
+template <class D>
+HWY_INLINE hn::Vec<D> load_anywhere(D d, const hn::TFromD<D>* p) {
+  if constexpr (hn::MaxLanes(D()) == 1) {
+    hn::TFromD<D> x;
+    std::memcpy(&x, p, sizeof(x));
+    return hn::Set(d, x);
+  } else {
+    return hn::LoadU(d, p);
+  }
+}
+
+template <class D>
+HWY_INLINE void store_anywhere(hn::Vec<D> v, D d, hn::TFromD<D>* p) {
+  if constexpr (hn::MaxLanes(D()) == 1) {
+    const hn::TFromD<D> x = hn::GetLane(v);
+    std::memcpy(p, &x, sizeof(x));
+  } else {
+    hn::StoreU(v, d, p);
+  }
+}
 
 // Which payload survives when two NaN are added depends on the order of operands that the compiler picks for each loop.
 // So arithmetic gives one NaN: positive, quiet, no payload.
@@ -38,8 +61,8 @@ struct FloatPack {
   using Acc = Elem;
   using Pack = hn::Vec<D>;
   static HWY_INLINE std::size_t lanes() { return hn::Lanes(D()); }
-  static HWY_INLINE Pack load(const Elem* p) { return hn::LoadU(D(), p); }
-  static HWY_INLINE void store(Pack v, Elem* p) { hn::StoreU(v, D(), p); }
+  static HWY_INLINE Pack load(const Elem* p) { return load_anywhere(D(), p); }
+  static HWY_INLINE void store(Pack v, Elem* p) { store_anywhere(v, D(), p); }
   static HWY_INLINE Pack load_acc(const Acc* p) { return load(p); }
   static HWY_INLINE void store_acc(Pack v, Acc* p) { store(v, p); }
   template <class Op>
@@ -59,8 +82,8 @@ struct HalfPack {
   using Acc = float;
   using Pack = hn::Vec<D>;
   static HWY_INLINE std::size_t lanes() { return hn::Lanes(D()); }
-  static HWY_INLINE Pack load(const Elem* p) { return Half::widen(D(), hn::LoadU(hn::Rebind<Elem, D>(), p)); }
-  static HWY_INLINE void store(Pack v, Elem* p) { hn::StoreU(Half::narrow(D(), v), hn::Rebind<Elem, D>(), p); }
+  static HWY_INLINE Pack load(const Elem* p) { return Half::widen(D(), load_anywhere(hn::Rebind<Elem, D>(), p)); }
+  static HWY_INLINE void store(Pack v, Elem* p) { store_anywhere(Half::narrow(D(), v), hn::Rebind<Elem, D>(), p); }
   static HWY_INLINE Pack load_acc(const Acc* p) { return hn::LoadU(D(), p); }
   static HWY_INLINE void store_acc(Pack v, Acc* p) { hn::StoreU(v, D(), p); }
   template <class Op>

@@ -62,7 +62,8 @@ class Report(unittest.TestCase):
 
     def test_targets_tell_reached_missed_and_unsettled(self):
         names = ["xoe-zero-copy", "xoe-staged", "openmpi", "mpich"]
-        for state, zero_copy, wanted in (("near", 10, "reached"), ("near", 30, "NOT REACHED"), ("busy", 10, "unsettled")):
+        cases = (("near", 10, "reached"), ("near", 30, "NOT REACHED"), ("busy", 10, "unsettled"))
+        for state, zero_copy, wanted in cases:
             figures = [
                 figure("xoe-zero-copy", state, zero_copy),
                 figure("xoe-staged", state, 20),

@@ -88,8 +88,8 @@ TYPED_TEST(FloatReduce, EqualsTheReference) {
   reference::for_each_target([](const char* target) {
     SCOPED_TRACE(target);
     for (const ReduceOp op : kOps) {
-      for (const std::size_t n : {1, 2, 3, 4, 5, 7, 8, 64}) {
-        for (const std::size_t count : {1, 2, 3, 15, 16, 17, 63, 65, 100}) {
+      for (const std::size_t n : {1, 2, 3, 4, 7, 8, 64}) {
+        for (const std::size_t count : {1, 3, 15, 16, 17, 65, 100}) {
           check<TypeParam>(n, 1, count, op, Place::kApart, 0);
           check<TypeParam>(n, std::min<std::size_t>(n, 2), count, op, Place::kIns, 1);
           check<TypeParam>(n, n, count, op, Place::kIns, 0);
