@@ -112,6 +112,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 tl::unexpected<Error> unknown_option(std::string_view name) {
   std::vector<std::string_view> names;
+  names.reserve(kOptions.size());
   for (const Option& option : kOptions) names.push_back(option.name);
   const auto meant = nearest_word(name, names);
   if (meant.empty()) return failure(Code::kInvalidArgument, "unknown option {}; see xoe run --help", name);

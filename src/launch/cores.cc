@@ -76,6 +76,7 @@ Result<std::vector<Core>> read_cores(const std::vector<int>& allowed, const std:
     core.cpus.push_back(cpu);
   }
   std::vector<Core> cores;
+  cores.reserve(by_place.size());
   for (auto& [place, core] : by_place) cores.push_back(std::move(core));
   return cores;
 }

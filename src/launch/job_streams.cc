@@ -143,7 +143,7 @@ Result<rlimit> allow_open_files(int ranks) {
   rlimit before = {};
   if (::getrlimit(RLIMIT_NOFILE, &before) != 0) return failure(Code::kInternal, "getrlimit: {}", errno_text(errno));
   // Two pipes, two files, stdin, a pidfd, and a few connections to the store for each rank.
-  const auto needed = static_cast<rlim_t>(12 * ranks + 64);
+  const auto needed = rlim_t{12} * static_cast<rlim_t>(ranks) + 64;
   if (before.rlim_cur >= needed) return before;
   rlimit raised = before;
   raised.rlim_cur = needed;
