@@ -36,7 +36,7 @@ fi
 say "training ResNet-18 with two workers; the run folder is $run/"
 rm -rf "$run"
 mkdir -p "$run"
-xoe run -np 2 --no-tag-output xoe train --model resnet18 --image-size 64 --data "$data" --run-dir "$run" \
+xoe run -np 2 --no-tag-output xoe train --model resnet18 --image-size 64 --epochs 10 --lr 0.2 --data "$data" --run-dir "$run" \
   --timeline "$run/timeline.json" --summary demo "$@" | tee "$run/output.txt" || stop $?
 
 summary=$(grep '^demo: ' "$run/output.txt" | tail -n 1) || die "the training ended without its result"

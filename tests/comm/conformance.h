@@ -15,7 +15,8 @@ struct ConformanceGrid {
   bool shared = false;  // buffers from shared_buffer() instead of private memory
 };
 
-// The grid of docs: {0, 1, size-1, size, 1000, 100003} elements, all types, all reductions.
+// The grid of docs: {0, 1, size-1, size, 1000, 100003} elements, all types, all reductions; fewer types and reductions
+// in sanitizer builds.
 ConformanceGrid full_grid(int size, bool shared);
 
 std::string check_conformance(Communicator& communicator, const ConformanceGrid& grid);
