@@ -156,8 +156,9 @@ Status GradientBuckets::take_gradient(std::size_t parameter) {
         "backward passes, or raise backward_passes_per_step",
         specs_[parameter].name, options_.backward_passes_per_step);
   }
-  const bool last = ++slot.passes == options_.backward_passes_per_step;
   const at::Tensor& gradient = parameters_[parameter].tensor.grad();
+  if (!gradient.defined()) return {};  // a function gave none: as if it was not used
+  const bool last = ++slot.passes == options_.backward_passes_per_step;
   if (!slot.staged || last) XOE_TRY(move_into_view(parameter, gradient));
   if (last) mark_ready(parameter);
   return advance();
@@ -224,11 +225,11 @@ Status GradientBuckets::start(std::size_t index) {
 }
 
 // At the end of a step: the gradient that there is, or zeros.
-Status GradientBuckets::settle(std::size_t parameter) {
+Status GradientBuckets::settle(std::size_t parameter, bool discarding) {
   Slot& slot = slots_[parameter];
   const at::Tensor& gradient = parameters_[parameter].tensor.grad();
   if (slot.ready) {
-    if (slot.staged || gradient.is_same(slot.view)) return {};
+    if (discarding || slot.staged || gradient.is_same(slot.view)) return {};
     return failure(
         Code::kInvalidArgument,
         "gradient of {} was replaced after its reduction started; change gradients in place, after synchronize()",
@@ -245,14 +246,16 @@ Status GradientBuckets::settle(std::size_t parameter) {
   return {};
 }
 
-Status GradientBuckets::synchronize() {
+Status GradientBuckets::synchronize() { return complete(/*discarding=*/false); }
+
+Status GradientBuckets::complete(bool discarding) {
   const std::lock_guard lock(mutex_);
   if (error_) return failure(*error_);
   if (synchronized_) return {};
   const at::NoGradGuard no_grad;
   Status status;
   try {
-    status = finish_reductions();
+    status = finish_reductions(discarding);
   } catch (const std::exception& error) {
     status = failure(Code::kInternal, "synchronize: libtorch: {}", error.what());
   }
@@ -261,8 +264,8 @@ Status GradientBuckets::synchronize() {
   return status;
 }
 
-Status GradientBuckets::finish_reductions() {
-  for (std::size_t parameter = 0; parameter < slots_.size(); ++parameter) XOE_TRY(settle(parameter));
+Status GradientBuckets::finish_reductions(bool discarding) {
+  for (std::size_t parameter = 0; parameter < slots_.size(); ++parameter) XOE_TRY(settle(parameter, discarding));
   if (options_.observer) options_.observer->wait_start();
   const Status status = wait_for_all();
   if (options_.observer) options_.observer->wait_stop();
@@ -326,7 +329,7 @@ void GradientBuckets::reset() {
 // Once a rank has had the step's last backward pass, reductions may be under way on any rank: they are completed on
 // all, so that all stay in step with each other.
 Status GradientBuckets::discard(bool set_to_none) {
-  if (std::ranges::any_of(slots_, &Slot::ready)) XOE_TRY(synchronize());
+  if (std::ranges::any_of(slots_, &Slot::ready)) XOE_TRY(complete(/*discarding=*/true));
   const std::lock_guard lock(mutex_);
   if (error_) return failure(*error_);
   reset();

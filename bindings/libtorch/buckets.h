@@ -96,11 +96,12 @@ class GradientBuckets {
   void on_gradient(std::size_t parameter) noexcept;
   Status take_gradient(std::size_t parameter);
   Status move_into_view(std::size_t parameter, const at::Tensor& gradient);
-  Status settle(std::size_t parameter);
+  Status settle(std::size_t parameter, bool discarding);
   void mark_ready(std::size_t parameter);
   Status advance();
   Status start(std::size_t bucket);
-  Status finish_reductions();
+  Status complete(bool discarding);
+  Status finish_reductions(bool discarding);
   Status wait_for_all();
   void hand_out(std::size_t parameter);
   void reset();
