@@ -14,6 +14,8 @@ namespace xoe::testing {
 namespace {
 
 constexpr int kRanks = 3;
+// Within a second, says the contract; the kernel takes longer to end an instrumented process with its shadow memory.
+constexpr double kToldWithin = XOE_SANITIZED != 0 ? 15 : 1;
 
 struct Variant {
   const char* elements;
@@ -41,7 +43,7 @@ TEST(Kill, EverySurvivorNamesTheDeadRankWithinASecond) {
   std::mt19937 random(20261121);
   const auto before = files_in_dev_shm();
   double slowest = 0;
-  for (int round = 0, rounds = kill_rounds(150); round < rounds; ++round) {
+  for (int round = 0, rounds = kill_rounds(XOE_SANITIZED != 0 ? 20 : 150); round < rounds; ++round) {
     const Variant& variant = kVariants[static_cast<unsigned>(round) % std::size(kVariants)];
     SCOPED_TRACE("round " + std::to_string(round) + " " + variant.elements + " " + variant.memory);
     Job job(kRanks, {test_dir() + "/kill_worker", variant.elements, variant.memory});
@@ -51,7 +53,7 @@ TEST(Kill, EverySurvivorNamesTheDeadRankWithinASecond) {
     pause_up_to(random, 10'000);
     const double killed = now_seconds();
     ASSERT_EQ(::kill(pids[static_cast<std::size_t>(victim)], SIGKILL), 0);
-    ASSERT_TRUE(job.read_all(20)) << "hang: " << job.output();
+    ASSERT_TRUE(job.read_all(30)) << "hang: " << job.output();
     EXPECT_EQ(job.wait(), 128 + SIGKILL) << job.output();
     const auto expected = "rank " + std::to_string(victim) + " (pid " +
                           std::to_string(pids[static_cast<std::size_t>(victim)]) + ") ended";
@@ -63,10 +65,10 @@ TEST(Kill, EverySurvivorNamesTheDeadRankWithinASecond) {
         if (std::sscanf(line.c_str(), "failed %lf", &at) == 1) told = line;
       ASSERT_NE(told.find("peer_lost"), std::string::npos) << "rank " << rank << ": " << job.output();
       ASSERT_NE(told.find(expected), std::string::npos) << expected << ": " << told;
-      EXPECT_LT(at - killed, 1.0) << told;
+      EXPECT_LT(at - killed, kToldWithin) << told;
       slowest = std::max(slowest, at - killed);
     }
-    ASSERT_TRUE(job.left_after(3).empty()) << "processes left behind";
+    ASSERT_TRUE(job.left_after(10).empty()) << "processes left behind";
   }
   EXPECT_EQ(files_in_dev_shm(), before);
   std::printf("slowest survivor was told after %.1f ms\n", slowest * 1e3);
@@ -75,7 +77,7 @@ TEST(Kill, EverySurvivorNamesTheDeadRankWithinASecond) {
 TEST(Kill, NothingIsLeftWhenTheLauncherIsKilled) {
   std::mt19937 random(42);
   const auto before = files_in_dev_shm();
-  for (int round = 0, rounds = kill_rounds(40); round < rounds; ++round) {
+  for (int round = 0, rounds = kill_rounds(XOE_SANITIZED != 0 ? 8 : 40); round < rounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     // Each rank is a shell that ignores SIGTERM, and its child does so too.
     const auto worker = test_dir() + "/kill_worker 1000 private";
@@ -87,7 +89,7 @@ TEST(Kill, NothingIsLeftWhenTheLauncherIsKilled) {
     pause_up_to(random, early ? 30'000 : 3'000);
     ::kill(job.launcher(), SIGKILL);
     job.wait();
-    ASSERT_TRUE(job.left_after(5).empty()) << "processes left behind";
+    ASSERT_TRUE(job.left_after(10).empty()) << "processes left behind";
   }
   EXPECT_EQ(files_in_dev_shm(), before);
 }
