@@ -29,26 +29,21 @@ inline std::string file_text(const std::string& path) {
   return content.str();
 }
 
-struct ProgramOptions {
-  std::vector<std::string> environment = {};  // "NAME=value"
-  rlim_t file_limit = RLIM_INFINITY;
-};
-
 // A running program; its output goes into files. Killed when it is still there at the end.
 class Program {
  public:
-  Program(const std::string& output, std::vector<std::string> command, ProgramOptions options = {}) : output_(output) {
+  // `environment`: "NAME=value", besides the test's own.
+  Program(const std::string& output, std::vector<std::string> command, std::vector<std::string> environment = {})
+      : output_(output) {
     std::vector<char*> arguments;
     for (std::string& part : command) arguments.push_back(part.data());
     arguments.push_back(nullptr);
     pid_ = ::fork();
     if (pid_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      for (std::string& setting : options.environment) ::putenv(setting.data());
+      for (std::string& setting : environment) ::putenv(setting.data());
       redirect(STDOUT_FILENO, output_ + ".out");
       redirect(STDERR_FILENO, output_ + ".err");
-      const rlimit limit = {.rlim_cur = options.file_limit, .rlim_max = RLIM_INFINITY};
-      ::setrlimit(RLIMIT_FSIZE, &limit);
       ::execvp(arguments[0], arguments.data());
       ::_exit(127);
     }
@@ -62,6 +57,11 @@ class Program {
 
   void signal(int number) const { ::kill(pid_, number); }
   pid_t pid() const { return pid_; }
+  // From now on its files grow to so many bytes: a full disk.
+  void limit_files(rlim_t bytes) const {
+    const rlimit limit = {.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
+    ASSERT_EQ(::prlimit(pid_, RLIMIT_FSIZE, &limit, nullptr), 0);
+  }
 
   // The exit code, or minus the signal.
   int wait() {
