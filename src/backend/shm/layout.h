@@ -1,6 +1,6 @@
 // What lies in shared memory. All ranks of a group run the same build, so these are plain structs.
 // Each rank owns one ArenaHeader (at the front of its arena) and one RankBlock per group; it alone writes them, except
-// where a member says otherwise.
+// where a member says otherwise. headers, eager and ring are the group's together: slots.h says who writes where.
 #pragma once
 
 #include <sched.h>
@@ -30,7 +30,7 @@ inline constexpr std::size_t kChunkBytes = 256 * 1024;
 inline constexpr std::size_t kInlineBytes = 56;  // payload that fits beside the flag in one line
 
 // Arguments of an operation as the peers show them when they disagree.
-struct Description {
+struct alignas(kLine) Description {
   CollectiveKind kind;
   DType dtype;
   ReduceOp op;
@@ -51,16 +51,16 @@ inline constexpr std::uint32_t kInShared = 1;   // `in` lies in the arena: peers
 inline constexpr std::uint32_t kOutShared = 2;  // `out` lies in the arena: peers may write results there
 inline constexpr std::uint32_t kEager = 4;      // the whole input lies in the eager slot
 
-// The flag is (operation number << 32 | signature) and is stored last: who reads it with acquire may read the rest.
+// The flag is (operation number << 32 | signature) and is stored last: who reads it with acquire may read the rest, and
+// the sender's Description.
 struct alignas(kLine) HeaderSlot {
   std::atomic<std::uint64_t> flag;
   union {
     std::byte payload[kInlineBytes];
     Posted posted;
   };
-  alignas(kLine) Description description;
 };
-static_assert(sizeof(HeaderSlot) == 2 * kLine);
+static_assert(sizeof(HeaderSlot) == kLine);
 
 // Where a rank sleeps. Peers write `word` to wake it.
 struct alignas(kLine) Bell {
@@ -74,9 +74,10 @@ struct alignas(kLine) FailureRecord {
 };
 
 struct RankBlock {
-  alignas(kLine) std::atomic<std::uint32_t> done;     // operations completed: it reads nothing of theirs any more
+  alignas(kLine) std::atomic<std::uint32_t> done;       // operations completed: it reads nothing of theirs any more
   alignas(kLine) std::atomic<std::uint64_t> packed;     // rounds whose input it has staged
   alignas(kLine) std::atomic<std::uint64_t> processed;  // rounds that it has reduced or copied
+  alignas(kLine) std::atomic<std::uint64_t> copied;     // rounds of which it needs no chunk any more
   // Written by the peers, one bit each. leaving: that rank destroyed its communicator. left: and it will
   // not touch this block again, so that the owner may free it once all have.
   alignas(kLine) std::atomic<std::uint64_t> leaving;
@@ -86,10 +87,10 @@ struct RankBlock {
   alignas(kLine) std::atomic<std::uint32_t> sleepers;
   alignas(kLine) std::atomic<std::uint32_t> failed_by;  // 1 + the rank whose `failure` is the group's first cause
   FailureRecord failure;
+  Description descriptions[kHeaderSlots];  // of this rank's operations; read only when ranks disagree
   HeaderSlot headers[kHeaderSlots];
   alignas(4096) std::byte eager[kEagerSlots][kEagerBytes];
-  std::byte in_ring[kRingSlots][kChunkBytes];
-  std::byte out_ring[kRingSlots][kChunkBytes];
+  std::byte ring[kRingSlots][kChunkBytes];
 };
 
 struct ArenaHeader {

@@ -43,7 +43,7 @@ void Operation::finish_eager() {
 Status Operation::plan_rounds(Rounds& rounds) {
   planned_ = true;
   in_direct_ = true;
-  out_direct_ = kind_ == CollectiveKind::kAllreduce;
+  bool out_direct = true;  // all outputs lie in arenas
   for (int s = 0; s < group_.size(); ++s) {
     const auto r = static_cast<std::size_t>(s);
     const Posted& posted = header(s).posted;
@@ -55,18 +55,22 @@ Status Operation::plan_rounds(Rounds& rounds) {
     else if (posted.flags & kInShared)
       inputs_[r] = group_.address(s, posted.in_offset);
     if ((posted.flags & (kInShared | kEager)) == 0 && has_source(s)) in_direct_ = false;
-    if (posted.flags & kOutShared)
+    outputs_[r] = nullptr;
+    if (s == group_.rank())
+      outputs_[r] = out_;
+    else if (posted.flags & kOutShared)
       outputs_[r] = group_.address(s, posted.out_offset);
-    else
-      out_direct_ = false;
+    if ((posted.flags & kOutShared) == 0) out_direct = false;
   }
+  staged_ = !in_direct_ || (kind_ == CollectiveKind::kAllreduce && !out_direct);
   if (kind_ == CollectiveKind::kAlltoall) XOE_TRY(check_alltoall());
   if (is_reduction())
     plan_reduction();
   else
     plan_copies();
   const bool mine_read_in_place = (header(group_.rank()).posted.flags & kInShared) != 0 && has_source(group_.rank());
-  peers_use_mine_ = rounds_ != 0 && (mine_read_in_place || out_direct_);
+  const bool mine_written = kind_ == CollectiveKind::kAllreduce && !staged_;
+  peers_use_mine_ = rounds_ != 0 && (mine_read_in_place || mine_written);
   base_ = rounds.next;
   rounds.next += rounds_;
   return {};
@@ -74,8 +78,7 @@ Status Operation::plan_rounds(Rounds& rounds) {
 
 void Operation::plan_reduction() {
   if (kind_ == CollectiveKind::kAllreduce) {
-    const bool whole = in_direct_ && out_direct_;
-    per_round_ = whole ? in_count_ : chunk_elements(element_);
+    per_round_ = staged_ ? chunk_elements(element_) : in_count_;
     rounds_ = rounds_for(in_count_, per_round_);
     return;
   }
@@ -99,20 +102,25 @@ void Operation::plan_copies() {
   }
 }
 
+// The chunk that this rank would pack next was `rank`'s, or read by it, kRingSlots rounds ago.
+bool Operation::chunk_free(int rank) const {
+  if (!staged_ || packed_ == rounds_) return true;
+  const std::uint64_t round = base_ + packed_;
+  return round < kRingSlots || group_.block(rank).copied.load(std::memory_order_acquire) + kRingSlots > round;
+}
+
 bool Operation::can_pack() const {
   // Where nothing is staged the headers say it all.
-  const bool staged = !in_direct_ || (kind_ == CollectiveKind::kAllreduce && !out_direct_);
-  if (!staged || packed_ == rounds_ || packed_ >= copied_ + kRingSlots) return false;
-  const std::uint64_t round = base_ + packed_;
-  return round < kRingSlots || peers_reached(&RankBlock::processed, round - kRingSlots + 1);
+  if (!staged_ || packed_ == rounds_ || packed_ >= copied_ + kRingSlots) return false;
+  for (int r = 0; r < group_.size(); ++r)
+    if (r != group_.rank() && !chunk_free(r)) return false;
+  return true;
 }
 
 bool Operation::can_process() const {
   if (processed_ == rounds_) return false;
-  const bool staged = !in_direct_ || (kind_ == CollectiveKind::kAllreduce && !out_direct_);
-  if (!staged) return true;
+  if (!staged_) return true;
   if (processed_ == packed_) return false;
-  // A peer packs round n only after it has copied out round n - kRingSlots: this also frees our out chunk.
   const std::uint64_t needed = base_ + processed_ + 1;
   if (kind_ != CollectiveKind::kBroadcast) return peers_reached(&RankBlock::packed, needed);
   return group_.rank() == root_ || group_.block(root_).packed.load(std::memory_order_acquire) >= needed;
@@ -120,7 +128,7 @@ bool Operation::can_process() const {
 
 bool Operation::can_copy_out() const {
   if (copied_ == processed_) return false;
-  if (kind_ != CollectiveKind::kAllreduce || out_direct_) return true;
+  if (kind_ != CollectiveKind::kAllreduce || !staged_) return true;
   return peers_reached(&RankBlock::processed, base_ + copied_ + 1);
 }
 
@@ -128,24 +136,24 @@ bool Operation::can_copy_out() const {
 void Operation::pack(std::uint64_t round) {
   const int me = group_.rank();
   if ((header(me).posted.flags & (kInShared | kEager)) != 0 || !has_source(me)) return;
-  std::byte* chunk = in_chunk(me, round);
+  std::byte* to = chunk(me, round);
   if (kind_ == CollectiveKind::kAllreduce) {
     const Range range = round_range(in_count_, per_round_, round);
     const Range mine = slice(range.size(), element_, me, group_.size());  // read by nobody else
     const std::byte* from = in_ + range.begin * element_;
-    std::memcpy(chunk, from, mine.begin * element_);
-    std::memcpy(chunk + mine.end * element_, from + mine.end * element_, (range.size() - mine.end) * element_);
+    std::memcpy(to, from, mine.begin * element_);
+    std::memcpy(to + mine.end * element_, from + mine.end * element_, (range.size() - mine.end) * element_);
     return;
   }
   if (kind_ == CollectiveKind::kBroadcast || kind_ == CollectiveKind::kAllgather) {
     const Range range = round_range(in_count_, per_round_, round);
-    if (range.size() != 0) std::memcpy(chunk, in_ + range.begin * element_, range.size() * element_);
+    if (range.size() != 0) std::memcpy(to, in_ + range.begin * element_, range.size() * element_);
     return;
   }
   for (int q = 0; q < group_.size(); ++q) {
     const Range range = round_range(send_counts_[static_cast<std::size_t>(q)], per_round_, round);
     if (q == me || range.size() == 0) continue;
-    std::memcpy(chunk + static_cast<std::size_t>(q) * per_round_ * element_,
+    std::memcpy(to + static_cast<std::size_t>(q) * per_round_ * element_,
                 in_ + table_offset(send_counts_, q) + range.begin * element_, range.size() * element_);
   }
 }
@@ -159,7 +167,8 @@ void Operation::process(std::uint64_t round) {
     copy_from_peers(round);
 }
 
-// Allreduce: this rank's slice of the round's range, to wherever the peers pick it up.
+// Allreduce: this rank's slice of the round's range, to where each rank picks it up: its output if that lies in its
+// arena, else over its staged input, which nobody else reads.
 void Operation::reduce_range(std::uint64_t round) {
   const Range range = round_range(in_count_, per_round_, round);
   const Range mine = slice(range.size(), element_, group_.rank(), group_.size());
@@ -168,12 +177,9 @@ void Operation::reduce_range(std::uint64_t round) {
   reduce_outs_.clear();
   for (int s = 0; s < group_.size(); ++s) {
     const auto r = static_cast<std::size_t>(s);
-    reduce_ins_[r] = inputs_[r] != nullptr ? inputs_[r] + offset : in_chunk(s, round) + mine.begin * element_;
-    if (out_direct_) reduce_outs_.push_back(outputs_[r] + offset);
-  }
-  if (!out_direct_) {
-    reduce_outs_.push_back(out_ + offset);
-    reduce_outs_.push_back(out_chunk(group_.rank(), round) + mine.begin * element_);
+    std::byte* const staged = chunk(s, round) + mine.begin * element_;
+    reduce_ins_[r] = inputs_[r] != nullptr ? inputs_[r] + offset : staged;
+    reduce_outs_.push_back(outputs_[r] != nullptr ? outputs_[r] + offset : staged);
   }
   reduce::reduce_into(reduce_outs_, reduce_ins_, mine.size(), dtype_, op_);
 }
@@ -187,7 +193,7 @@ void Operation::reduce_piece(std::uint64_t round) {
   const std::size_t staged_offset = static_cast<std::size_t>(me) * per_round_ * element_;
   for (int s = 0; s < group_.size(); ++s) {
     const auto r = static_cast<std::size_t>(s);
-    reduce_ins_[r] = inputs_[r] != nullptr ? inputs_[r] + offset : in_chunk(s, round) + staged_offset;
+    reduce_ins_[r] = inputs_[r] != nullptr ? inputs_[r] + offset : chunk(s, round) + staged_offset;
   }
   reduce_outs_.assign(1, out_ + range.begin * element_);
   reduce::reduce_into(reduce_outs_, reduce_ins_, range.size(), dtype_, op_);
@@ -219,21 +225,20 @@ void Operation::copy_from_peers(std::uint64_t round) {
     }
     const Range range = round_range(count, per_round_, round);
     if (range.size() != 0)
-      std::memcpy(to + range.begin * element_, in_chunk(s, round) + staged_offset, range.size() * element_);
+      std::memcpy(to + range.begin * element_, chunk(s, round) + staged_offset, range.size() * element_);
   }
 }
 
-// Allreduce through the rings: the peers' slices of a round that all have reduced.
+// Allreduce through the ring: what the peers have written over this rank's staged input.
 void Operation::copy_out(std::uint64_t round) {
-  if (kind_ != CollectiveKind::kAllreduce || out_direct_) return;
+  const int me = group_.rank();
+  if (kind_ != CollectiveKind::kAllreduce || (header(me).posted.flags & kOutShared) != 0) return;
   const Range range = round_range(in_count_, per_round_, round);
-  for (int step = 1; step < group_.size(); ++step) {
-    const int q = (group_.rank() + step) % group_.size();
-    const Range theirs = slice(range.size(), element_, q, group_.size());
-    if (theirs.size() != 0)
-      std::memcpy(out_ + (range.begin + theirs.begin) * element_, out_chunk(q, round) + theirs.begin * element_,
-                  theirs.size() * element_);
-  }
+  const Range mine = slice(range.size(), element_, me, group_.size());
+  const std::byte* from = chunk(me, round);
+  std::byte* to = out_ + range.begin * element_;
+  std::memcpy(to, from, mine.begin * element_);
+  std::memcpy(to + mine.end * element_, from + mine.end * element_, (range.size() - mine.end) * element_);
 }
 
 }  // namespace xoe::shm

@@ -7,6 +7,7 @@
 #include "backend/shm/describe.h"
 #include "backend/shm/group.h"
 #include "backend/shm/plan.h"
+#include "backend/shm/slots.h"
 #include "reduce/reduce.h"
 
 namespace xoe::shm {
@@ -22,16 +23,17 @@ class OneShot {
       : group_(group),
         collective_(collective),
         bytes_(collective.in_count * dtype_size(collective.dtype)),
-        number_(number) {}
+        number_(number),
+        slots_(group, number) {}
 
   std::uint64_t flag() const noexcept { return flag_; }
 
   void post() noexcept {
-    HeaderSlot& mine = header(group_.rank());
-    mine.description = {collective_.kind, collective_.dtype, collective_.op, collective_.root, collective_.in_count, 0, {}};
-    flag_ = static_cast<std::uint64_t>(number_) << 32 | signature(mine.description);
+    Description& mine = slots_.description(group_.rank());
+    mine = {collective_.kind, collective_.dtype, collective_.op, collective_.root, collective_.in_count, 0, {}};
+    flag_ = static_cast<std::uint64_t>(number_) << 32 | signature(mine);
     if (bytes_ != 0) std::memcpy(payload(group_.rank()), collective_.in, bytes_);
-    mine.flag.store(flag_, std::memory_order_release);
+    header(group_.rank()).flag.store(flag_, std::memory_order_release);
     group_.bells().publish();
   }
 
@@ -58,15 +60,16 @@ class OneShot {
   }
 
  private:
-  HeaderSlot& header(int rank) const noexcept { return group_.block(rank).headers[number_ % kHeaderSlots]; }
+  HeaderSlot& header(int rank) const noexcept { return slots_.header(rank); }
   std::byte* payload(int rank) const noexcept {
-    return bytes_ <= kInlineBytes ? header(rank).payload : group_.block(rank).eager[number_ % kEagerSlots];
+    return bytes_ <= kInlineBytes ? header(rank).payload : slots_.eager(rank);
   }
 
   const Group& group_;
   const Collective& collective_;
   std::size_t bytes_;
   std::uint32_t number_;
+  Slots slots_;
   std::uint64_t flag_ = 0;
   int seen_ = 0;
 };

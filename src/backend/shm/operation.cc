@@ -8,7 +8,7 @@
 
 namespace xoe::shm {
 
-Operation::Operation(const Group& group) : group_(group) {
+Operation::Operation(const Group& group) : group_(group), slots_(group) {
   const auto size = static_cast<std::size_t>(group.size());
   inputs_.resize(size);
   outputs_.resize(size);
@@ -30,6 +30,7 @@ void Operation::begin(const Collective& collective, std::uint32_t number) {
   recv_counts_.assign(collective.recv_counts.begin(), collective.recv_counts.end());
   name_.assign(collective.options.name);
   number_ = number;
+  slots_ = Slots(group_, number);
   // What is compared here is the same on all ranks, or their signatures differ; alltoall decides rank by rank.
   std::size_t bytes = in_count_ * element_;
   if (kind_ == CollectiveKind::kAllgather) bytes = out_count_ * element_;
@@ -59,7 +60,7 @@ void Operation::post() {
   posted_ = true;
   copy_own_part();
   HeaderSlot& mine = header(group_.rank());
-  Description& description = mine.description;
+  Description& description = slots_.description(group_.rank());
   description = {kind_, dtype_, op_, root_, in_count_, 0, {}};
   if (kind_ == CollectiveKind::kAllgather || kind_ == CollectiveKind::kReduceScatter)
     describe_counts(description, send_counts_);
@@ -97,8 +98,6 @@ void Operation::post() {
   group_.bells().publish();
 }
 
-const Description& Operation::described(int rank) const { return header(rank).description; }
-
 bool Operation::headers_ready(Status& status) {
   for (; headers_seen_ < group_.size(); ++headers_seen_) {
     const std::uint64_t flag = header(headers_seen_).flag.load(std::memory_order_acquire);
@@ -112,8 +111,8 @@ bool Operation::headers_ready(Status& status) {
 
 Status Operation::mismatch(int rank) const {
   return failure(Code::kInvalidArgument, "{}: ranks disagree: rank {} (pid {}) called {}, rank {} (pid {}) called {}",
-                 title(), group_.rank(), group_.member(group_.rank()).pid, to_text(described(group_.rank())), rank,
-                 group_.member(rank).pid, to_text(described(rank)));
+                 title(), group_.rank(), group_.member(group_.rank()).pid, to_text(slots_.description(group_.rank())), rank,
+                 group_.member(rank).pid, to_text(slots_.description(rank)));
 }
 
 Status Operation::check_alltoall() const {
@@ -155,6 +154,8 @@ Status Operation::advance(Rounds& rounds) {
     }
     if (can_copy_out()) {
       copy_out(copied_++);
+      mine.copied.store(base_ + copied_, std::memory_order_release);
+      if (staged_) group_.bells().publish();
       moved = true;
     }
     drained_ = copied_ == rounds_;
@@ -185,7 +186,7 @@ std::vector<int> Operation::waiting_for() const {
     } else if (posted_) {
       const RankBlock& block = group_.block(r);
       const std::uint64_t needed = base_ + (drained_ ? rounds_ : copied_ + 1);
-      if (block.processed.load(std::memory_order_acquire) < needed) ranks.push_back(r);
+      if (block.processed.load(std::memory_order_acquire) < needed || !chunk_free(r)) ranks.push_back(r);
     } else {
       // The slots of an earlier operation are still in use by those who have not completed it.
       const auto completed = group_.block(r).done.load(std::memory_order_acquire);

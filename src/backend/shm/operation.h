@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/shm/group.h"
 #include "backend/shm/plan.h"
+#include "backend/shm/slots.h"
 
 namespace xoe::shm {
 
@@ -43,15 +44,11 @@ class Operation {
   std::string title() const;
 
  private:
-  const Description& described(int rank) const;
-  HeaderSlot& header(int rank) const noexcept { return group_.block(rank).headers[number_ % kHeaderSlots]; }
-  std::byte* eager_slot(int rank) const noexcept { return group_.block(rank).eager[number_ % kEagerSlots]; }
+  HeaderSlot& header(int rank) const noexcept { return slots_.header(rank); }
+  std::byte* eager_slot(int rank) const noexcept { return slots_.eager(rank); }
   const std::byte* eager_payload(int rank) const noexcept { return inline_ ? header(rank).payload : eager_slot(rank); }
-  std::byte* in_chunk(int rank, std::uint64_t round) const noexcept {
-    return group_.block(rank).in_ring[(base_ + round) % kRingSlots];
-  }
-  std::byte* out_chunk(int rank, std::uint64_t round) const noexcept {
-    return group_.block(rank).out_ring[(base_ + round) % kRingSlots];
+  std::byte* chunk(int rank, std::uint64_t round) const noexcept {
+    return slots_.chunk(rank, base_ + round, kind_ != CollectiveKind::kAllreduce);
   }
 
   bool headers_ready(Status& status);
@@ -63,6 +60,7 @@ class Operation {
   void copy_own_part();
   void finish_eager();
 
+  bool chunk_free(int rank) const;
   bool can_pack() const;
   bool can_process() const;
   bool can_copy_out() const;
@@ -98,6 +96,7 @@ class Operation {
 
   // How it goes.
   std::uint32_t number_ = 0;
+  Slots slots_;
   std::uint64_t flag_ = 0;
   bool eager_ = false;
   bool inline_ = false;
@@ -107,10 +106,10 @@ class Operation {
   bool done_ = true;
   int headers_seen_ = 0;
   bool in_direct_ = false;   // all inputs lie in arenas
-  bool out_direct_ = false;  // allreduce: all outputs do too, so results are written where they belong
+  bool staged_ = false;      // something goes through the ring: an input, or an allreduce's output
   bool peers_use_mine_ = false;
   std::vector<const std::byte*> inputs_;  // by rank; null: through its ring
-  std::vector<std::byte*> outputs_;       // by rank, when out_direct_
+  std::vector<std::byte*> outputs_;       // by rank; null: through its ring
   std::size_t per_round_ = 0;             // elements a round, or a round and piece
   std::uint64_t base_ = 0;
   std::uint64_t rounds_ = 0;
