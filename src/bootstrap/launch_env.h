@@ -16,6 +16,7 @@ struct LaunchInfo {
   std::string
       store;  // address of the launcher's store, "unix:@name"; empty: rank 0 serves one under a name made from `job`
   std::string secret;  // authenticates to the store; empty when the launcher gives none
+  int group = 0;       // which of the groups that the job's ranks form one after the other
 };
 
 // Reads XOE_*, else Open MPI's, MPICH's (PMI), Slurm's or torchrun's variables, else gives a group of one.

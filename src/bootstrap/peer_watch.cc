@@ -15,7 +15,8 @@ namespace xoe::bootstrap {
 
 Result<Fd> PeerWatch::open(pid_t pid) {
   Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!fd.valid()) return failure(Code::kUnavailable, "cannot watch process {}: {}", pid, errno_text(errno));
+  if (!fd.valid() && errno == ESRCH) return failure(Code::kPeerLost, "the process {} of a peer has ended", pid);
+  if (!fd.valid()) return failure(Code::kUnavailable, "cannot watch process {} (pidfd_open): {}", pid, errno_text(errno));
   return fd;
 }
 
@@ -29,10 +30,16 @@ Result<std::unique_ptr<PeerWatch>> PeerWatch::start(std::vector<Fd> processes, s
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  watch->thread_ = std::jthread([self = watch.get(), fds = std::move(processes), call = std::move(ended)]() mutable {
-    self->watch(std::move(fds), call);
-  });
+  bool started = true;
+  try {
+    watch->thread_ = std::jthread([self = watch.get(), fds = std::move(processes), call = std::move(ended)]() mutable {
+      self->watch(std::move(fds), call);
+    });
+  } catch (const std::system_error&) {
+    started = false;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!started) return failure(Code::kResourceExhausted, "cannot start a thread to watch the peers (limit of processes?)");
   return watch;
 }
 

@@ -29,8 +29,8 @@ class Store {
 std::unique_ptr<Store> make_memory_store();
 
 // Connects to the launcher's store; without one rank 0 serves it (for as long as the returned object lives) and the
-// others connect as soon as it is there, within `timeout`. What was set stays set until the job ends: who opens the
-// store of a job a second time uses other keys. Keys have at most 256 bytes, values 1 MiB.
+// others connect as soon as it is there, within `timeout`. What was set stays set until the job ends: the groups
+// of a job use different keys. Keys have at most 256 bytes, values 1 MiB.
 Result<std::unique_ptr<Store>> open_store(const LaunchInfo& info, std::chrono::nanoseconds timeout);
 
 // The server side, over a unix socket in the abstract name space (nothing to clean up in the file system). Only

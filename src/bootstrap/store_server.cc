@@ -21,7 +21,13 @@ class ThreadServer final : public StoreServer {
   static Result<std::unique_ptr<StoreServer>> start(std::unique_ptr<StoreService> service) {
     Fd stop(::eventfd(0, EFD_CLOEXEC));
     if (!stop.valid()) return failure(Code::kResourceExhausted, "store: eventfd: {}", errno_text(errno));
-    return std::unique_ptr<StoreServer>(new ThreadServer(std::move(service), std::move(stop)));
+    std::unique_ptr<ThreadServer> server(new ThreadServer(std::move(service), std::move(stop)));
+    try {
+      server->thread_ = std::jthread([self = server.get()] { self->run(); });
+    } catch (const std::system_error&) {
+      return failure(Code::kResourceExhausted, "store: cannot start its thread (limit of processes?)");
+    }
+    return server;
   }
 
   ~ThreadServer() override { ::eventfd_write(stop_.get(), 1); }
@@ -29,8 +35,7 @@ class ThreadServer final : public StoreServer {
   const std::string& address() const noexcept override { return service_->address(); }
 
  private:
-  ThreadServer(std::unique_ptr<StoreService> service, Fd stop)
-      : service_(std::move(service)), stop_(std::move(stop)), thread_([this] { run(); }) {}
+  ThreadServer(std::unique_ptr<StoreService> service, Fd stop) : service_(std::move(service)), stop_(std::move(stop)) {}
 
   void run() {
     std::array<pollfd, 2> entries{pollfd{.fd = service_->fd(), .events = POLLIN, .revents = 0},
@@ -115,7 +120,7 @@ Result<std::unique_ptr<Store>> open_store(const LaunchInfo& info, std::chrono::n
     return connect_store(info.store.substr(kAbstract.size()), info.secret, /*wait=*/false, timeout);
   }
   if (info.topology.size == 1) return make_memory_store();
-  const std::string name = fmt::format("xoe-{}-{}-{}", ::geteuid(), info.launcher, job_digest(info.job));
+  const std::string name = fmt::format("xoe-{}-{}-{}-{}", ::geteuid(), info.launcher, job_digest(info.job), info.group);
   if (info.topology.rank == 0) return serve_as_rank_0(name, info, timeout);
   return connect_store(name, info.secret, /*wait=*/true, timeout);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <new>
 #include <numeric>
 
 #include "backend/backend.h"
@@ -84,6 +85,12 @@ Result<Handle> Communicator::start_allgather(ConstTensor in, Tensor out, std::sp
 }
 
 Result<Gathered> Communicator::allgather(ConstTensor in, OpOptions options) {
+  // What only this rank can see must be refused before the peers take part.
+  const std::size_t element = dtype_size(in.dtype);
+  if (in.data == nullptr && in.count != 0)
+    return failure(Code::kInvalidArgument, "allgather: `in` has {} elements and no memory", in.count);
+  if (in.count > std::numeric_limits<std::ptrdiff_t>::max() / element)
+    return failure(Code::kInvalidArgument, "allgather: `in` has {} elements, more than memory can hold", in.count);
   Gathered gathered;
   gathered.counts.resize(static_cast<std::size_t>(size()));
   const std::uint64_t mine = in.count;
@@ -92,7 +99,14 @@ Result<Gathered> Communicator::allgather(ConstTensor in, OpOptions options) {
   XOE_TRY(allgather(ConstTensor(&mine, 1, DType::kInt64), as_int64(counts.data(), counts.size()), options));
   std::copy(counts.begin(), counts.end(), gathered.counts.begin());
   XOE_ASSIGN(const std::size_t total, sum_counts("allgather", gathered.counts));
-  gathered.data.resize(total * dtype_size(in.dtype));
+  // The same on all ranks, which all give up here.
+  if (total > std::numeric_limits<std::ptrdiff_t>::max() / element)
+    return failure(Code::kInvalidArgument, "allgather: all ranks' {} elements are more than memory can hold", total);
+  try {
+    gathered.data.resize(total * element);
+  } catch (const std::bad_alloc&) {
+    return failure(Code::kResourceExhausted, "allgather: no memory for the {} elements of all ranks", total);
+  }
   XOE_TRY(allgather(in, Tensor(gathered.data.data(), total, in.dtype), gathered.counts, options));
   return gathered;
 }

@@ -1,5 +1,8 @@
 // The edge where a program's environment becomes a Communicator.
-#include <cmath>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
 
 #include "backend/shm/shm_backend.h"
 #include "base/env.h"
@@ -16,27 +19,39 @@ std::chrono::nanoseconds to_duration(double seconds) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
 }
 
+// All ranks call init() equally often, so each may count for itself. Ranks can be threads of one process.
+int count_group(const bootstrap::LaunchInfo& info) {
+  static std::mutex mutex;
+  static std::map<std::tuple<std::string, std::string, int>, int> formed;
+  const std::lock_guard lock(mutex);
+  return formed[{info.store, info.job, info.topology.rank}]++;
+}
+
 }  // namespace
 
 Result<Communicator> init_from(const Env& env, const InitOptions& options) {
-  XOE_ASSIGN(const bootstrap::LaunchInfo info, bootstrap::read_launch_info(env));
+  XOE_ASSIGN(bootstrap::LaunchInfo info, bootstrap::read_launch_info(env));
   const Topology& topology = info.topology;
   if (topology.local_size != topology.size)
     return failure(Code::kUnsupported,
                    "{} ranks of which {} on this host: this version of Xoe joins the ranks of one host only", topology.size,
                    topology.local_size);
+  if (topology.rank != topology.local_rank)
+    return failure(Code::kInvalidArgument, "rank {} of {} has local rank {}, though all ranks are on this host",
+                   topology.rank, topology.size, topology.local_rank);
   XOE_ASSIGN(const auto timeout, env.seconds("XOE_TIMEOUT"));
   XOE_ASSIGN(const auto start_timeout, env.seconds("XOE_START_TIMEOUT"));
   XOE_ASSIGN(const auto arena, env.integer("XOE_ARENA_BYTES", 16 << 20, std::int64_t{1} << 45));
   const auto patience = start_timeout ? to_duration(*start_timeout) : options.start_timeout;
 
+  info.group = count_group(info);
   std::unique_ptr<bootstrap::Store> store;
   if (topology.size > 1) {
     XOE_ASSIGN(store, bootstrap::open_store(info, patience));
   } else {
     store = bootstrap::make_memory_store();
   }
-  XOE_ASSIGN(auto world, shm::World::join(topology, *store, patience,
+  XOE_ASSIGN(auto world, shm::World::join(topology, *store, info.group, patience,
                                           arena ? static_cast<std::size_t>(*arena) : shm::Arena::default_bytes()));
   Communicator communicator(std::make_unique<shm::ShmBackend>(
       std::move(world), timeout ? to_duration(*timeout) : std::chrono::nanoseconds(shm::kDefaultTimeout)));

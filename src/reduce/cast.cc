@@ -3,6 +3,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "reduce/float_state.h"
 #include "reduce/reduce.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -138,11 +139,13 @@ HWY_EXPORT(scale_any);
 
 void cast(const void* in, DType in_type, void* out, DType out_type, std::size_t count) noexcept {
   if (count == 0) return;
+  const DefaultFloatState state;
   HWY_DYNAMIC_DISPATCH(cast_any)(in, in_type, out, out_type, count);
 }
 
 void scale(void* x, std::size_t count, DType dtype, double factor) noexcept {
   if (count == 0) return;
+  const DefaultFloatState state;
   HWY_DYNAMIC_DISPATCH(scale_any)(x, count, dtype, factor);
 }
 

@@ -1,5 +1,6 @@
 #include "reduce/reduce.h"
 
+#include "reduce/float_state.h"
 #include "reduce/kernels.h"
 
 namespace xoe::reduce {
@@ -14,6 +15,7 @@ Status supports(DType dtype, ReduceOp op) {
 void reduce_into(std::span<void* const> outs, std::span<const void* const> ins, std::size_t count, DType dtype,
                  ReduceOp op) noexcept {
   if (count == 0) return;
+  const DefaultFloatState state;
   switch (dtype) {
     case DType::kFloat32:
     case DType::kFloat64: return reduce_floats(outs, ins, count, dtype, op);

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "backend/shm/plan.h"
+#include "bootstrap/store.h"
 #include "comm/process_group.h"
 #include "comm/thread_group.h"
 
@@ -144,6 +145,45 @@ TEST(Init, WithoutALauncherIsAGroupOfOne) {
   float x = 3;
   ASSERT_TRUE(world.allreduce(Tensor(&x, 1), ReduceOp::kAverage));
   EXPECT_EQ(x, 3);
+}
+
+// The launcher's store serves all groups that a job forms; without one, each is met at a store of its own.
+TEST(Init, FormsAGroupAgainAfterTheLast) {
+  const auto server = bootstrap::serve_store({}, {}).value();
+  for (const std::string& store : {std::string(), server->address()}) {
+    const std::string job = "again-" + std::to_string(::getpid());
+    std::vector<std::jthread> ranks;
+    for (int rank = 0; rank < 2; ++rank)
+      ranks.emplace_back([&store, job, rank] {
+        for (int group = 0; group < 3; ++group) {
+          auto communicator = init_from(rank_env(rank, 2, job, store), {});
+          ASSERT_TRUE(communicator) << communicator.error().message();
+          float x = 1;
+          ASSERT_TRUE(communicator->allreduce(Tensor(&x, 1)));
+          EXPECT_EQ(x, 2);
+        }
+      });
+  }
+}
+
+TEST(Init, PeerThatDiesMeanwhileIsNamed) {
+  const std::string job = "dies-" + std::to_string(::getpid());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    [[maybe_unused]] const auto never = init_from(rank_env(1, 3, job), {});
+    ::_exit(0);
+  }
+  const std::jthread killer([child] {
+    ::usleep(400'000);
+    ::kill(child, SIGKILL);
+  });
+  const auto began = std::chrono::steady_clock::now();
+  const auto communicator = init_from(rank_env(0, 3, job), {.start_timeout = std::chrono::seconds(60)});
+  ASSERT_FALSE(communicator);
+  EXPECT_EQ(communicator.error().code(), Code::kPeerLost) << communicator.error().message();
+  EXPECT_THAT(communicator.error().message(), ::testing::HasSubstr("rank 1 (pid " + std::to_string(child) + ")"));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(Init, RanksThatDoNotComeAreATimeout) {

@@ -1,6 +1,7 @@
 // What a rank is told when others fail, disagree, are late or leave.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -118,6 +119,19 @@ TEST(PeerLost, InASplitCommunicator) {
                    });
 }
 
+TEST(PeerLost, NamesWhoEndedFirst) {
+  ProcessGroup group(3, [](Communicator& communicator) -> std::string {
+    if (!communicator.barrier()) return "barrier failed";
+    if (communicator.rank() == 1) ::usleep(300'000);
+    if (communicator.rank() != 0) ::_exit(3);
+    ::usleep(1'000'000);
+    const Status status = communicator.barrier();
+    if (status) return "no error";
+    return status.error().message().find("rank 2 (pid ") == std::string::npos ? status.error().message() : "";
+  });
+  EXPECT_EQ(group.wait(0), 0);
+}
+
 TEST(PeerLost, MessageNamesTheOperationAndItsTensor) {
   ProcessGroup group(2, [](Communicator& communicator) -> std::string {
     if (communicator.rank() == 1) ::raise(SIGKILL);
@@ -142,6 +156,42 @@ TEST(Leaving, IsNoFailureUntilTheRankIsMissed) {
   EXPECT_EQ(status.error().code(), Code::kPeerLost);
   EXPECT_THAT(status.error().message(), HasSubstr("rank 1 (pid "));
   EXPECT_THAT(status.error().message(), HasSubstr("has left the group"));
+}
+
+// What test() says in the end.
+Status poll_until_failure(Handle& handle) {
+  const double give_up = now_seconds() + 30;
+  while (now_seconds() < give_up) {
+    const auto done = handle.test();
+    if (!done) return failure(done.error());
+    if (*done) return {};
+  }
+  return {};
+}
+
+TEST(Leaving, IsNoticedByPolling) {
+  auto group = make_group(2);
+  group.pop_back();
+  float x = 0;
+  Handle handle = group[0].start_allreduce(Tensor(&x, 1), Tensor(&x, 1)).value();
+  const Status status = poll_until_failure(handle);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), Code::kPeerLost);
+}
+
+TEST(Leaving, ForkedChildLeavesItsParentsBuffersAlone) {
+  ProcessGroup(2, [](Communicator& communicator) -> std::string {
+    auto buffer = communicator.shared_buffer(1 << 20).value();
+    const auto values = buffer.as<float>();
+    std::fill(values.begin(), values.end(), 1.0f);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      { [[maybe_unused]] const SharedBuffer gone = std::move(buffer); }
+      ::_exit(0);
+    }
+    ::waitpid(child, nullptr, 0);
+    return values.front() == 1 && values.back() == 1 ? "" : "the child has cleared the buffer";
+  }).expect_success();
 }
 
 TEST(Leaving, IsNotWhatAForkedChildDoes) {
@@ -178,6 +228,16 @@ Status allreduce_of(Communicator& communicator, std::size_t count, DType dtype =
                     ReduceOp op = ReduceOp::kSum) {
   std::vector<std::byte> data(count * 8);
   return communicator.allreduce(Tensor(data.data(), count, dtype), op);
+}
+
+TEST(Mismatch, Name) {
+  const auto named = [](std::string_view name) {
+    return [name](Communicator& communicator) {
+      float x = 0;
+      return communicator.allreduce(Tensor(&x, 1), ReduceOp::kSum, {.name = name});
+    };
+  };
+  expect_mismatch(named("conv1.weight"), named("conv2.weight"), "'conv1.weight'", "'conv2.weight'");
 }
 
 TEST(Mismatch, Count) {
@@ -264,6 +324,45 @@ TEST(Timeout, NamesWhoIsMissing) {
   });
 }
 
+TEST(Timeout, IsNoticedByPolling) {
+  auto group = make_group(2);
+  float x = 0;
+  Handle handle = group[0]
+                      .start_allreduce(Tensor(&x, 1), Tensor(&x, 1), ReduceOp::kSum,
+                                       {.timeout = std::chrono::milliseconds(50)})
+                      .value();
+  const Status status = poll_until_failure(handle);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), Code::kTimeout);
+}
+
+// Whoever was told of a failure may use its buffers again: no peer that comes later writes to them.
+TEST(Timeout, LeavesNobodyInTheBuffers) {
+  std::latch gave_up(1), came_late(1);
+  run_ranks(2, [&](Communicator& communicator) {
+    auto buffer = communicator.shared_buffer(std::size_t{4} << 20).value();
+    const auto values = buffer.as<float>();
+    std::fill(values.begin(), values.end(), 1.0f);
+    const Tensor data(values.data(), values.size());
+    const bool late = communicator.rank() == 1;
+    Handle handle =
+        communicator
+            .start_allreduce(data, data, ReduceOp::kSum, {.timeout = std::chrono::milliseconds(late ? 60'000 : 100)})
+            .value();
+    if (late) gave_up.wait();
+    const Status status = handle.wait();
+    EXPECT_FALSE(status);
+    if (late) {
+      came_late.count_down();
+      return;
+    }
+    std::fill(values.begin(), values.end(), 7.0f);
+    gave_up.count_down();
+    came_late.wait();
+    EXPECT_EQ(std::count(values.begin(), values.end(), 7.0f), static_cast<std::ptrdiff_t>(values.size()));
+  });
+}
+
 TEST(LatePeer, IsWaitedFor) {
   run_ranks(3, [](Communicator& communicator) {
     if (communicator.rank() == 2) ::usleep(300'000);  // long enough for the others to sleep
@@ -280,6 +379,7 @@ TEST(WrongAlone, LeavesTheGroupUsable) {
     EXPECT_EQ(communicator.allreduce(Tensor(static_cast<float*>(nullptr), 4)).error().code(), Code::kInvalidArgument);
     EXPECT_EQ(communicator.allreduce(ConstTensor(x, 4), Tensor(x, 3)).error().code(), Code::kInvalidArgument);
     EXPECT_EQ(communicator.allreduce(ConstTensor(x, 3), Tensor(x + 1, 3)).error().code(), Code::kInvalidArgument);
+    EXPECT_EQ(communicator.allgather(ConstTensor(static_cast<float*>(nullptr), 5)).error().code(), Code::kInvalidArgument);
     EXPECT_EQ(communicator.broadcast(Tensor(x, 4), 2).error().code(), Code::kInvalidArgument);
     EXPECT_EQ(communicator.allgather(ConstTensor(x, 1), Tensor(x, 4), wrong).error().code(), Code::kInvalidArgument);
     bool flag = true;

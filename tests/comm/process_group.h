@@ -20,6 +20,21 @@
 
 namespace xoe::testing {
 
+// What a launcher tells a rank; `store` empty: rank 0 serves it.
+inline Env rank_env(int rank, int size, const std::string& job, const std::string& store = {}) {
+  std::map<std::string, std::string, std::less<>> values{{"XOE_RANK", std::to_string(rank)},
+                                                         {"XOE_SIZE", std::to_string(size)},
+                                                         {"XOE_LOCAL_RANK", std::to_string(rank)},
+                                                         {"XOE_LOCAL_SIZE", std::to_string(size)},
+                                                         {"XOE_CROSS_RANK", "0"},
+                                                         {"XOE_CROSS_SIZE", "1"},
+                                                         {"XOE_JOB", job},
+                                                         {"XOE_TIMEOUT", "60"},
+                                                         {"XOE_ARENA_BYTES", std::to_string(256 << 20)}};
+  if (!store.empty()) values["XOE_STORE"] = store;
+  return Env(std::move(values));
+}
+
 // Forks `size` ranks that call body(communicator); an empty string is success, any other text is printed. Children that
 // the test kills are reported by their wait status.
 class ProcessGroup {
@@ -62,19 +77,9 @@ class ProcessGroup {
  private:
   static int child(int rank, int size, const std::string& job, const Body& body) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const auto text = [](int number) { return std::to_string(number); };
-    const Env env({{"XOE_RANK", text(rank)},
-                   {"XOE_SIZE", text(size)},
-                   {"XOE_LOCAL_RANK", text(rank)},
-                   {"XOE_LOCAL_SIZE", text(size)},
-                   {"XOE_CROSS_RANK", "0"},
-                   {"XOE_CROSS_SIZE", "1"},
-                   {"XOE_JOB", job},
-                   {"XOE_TIMEOUT", "60"},
-                   {"XOE_ARENA_BYTES", text(256 << 20)}});
     std::string problem;
     {
-      auto communicator = init_from(env, {});
+      auto communicator = init_from(rank_env(rank, size, job), {});
       problem = communicator ? body(*communicator) : communicator.error().to_string();
     }
     if (!problem.empty()) std::fprintf(stderr, "rank %d: %s\n", rank, problem.c_str());

@@ -1,6 +1,10 @@
 // reduce_into() for floating-point types.
 #include "reduce/reduce.h"
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 #include <gtest/gtest.h>
 
 #include "reduce/reference.h"
@@ -178,6 +182,24 @@ TEST(HalfReduce, SumMayPassTheRangeInBetween) {
   reduce::reduce_into(out, ins, 1, DType::kFloat16, ReduceOp::kSum);
   EXPECT_EQ(Float16::widen(sum), 59999.0f + 1.0f);
 }
+
+#if defined(__x86_64__)
+// Programs flush subnormals in some of their threads; ranks must agree all the same.
+TEST(FloatState, OfTheThreadDoesNotMatter) {
+  const unsigned before = _mm_getcsr();
+  const unsigned flushing = before | 0x8040;
+  _mm_setcsr(flushing);
+  const float tiny[] = {1e-40f, 1e-40f};
+  const void* ins[] = {&tiny[0], &tiny[1]};
+  float sum = 0;
+  void* out[] = {&sum};
+  reduce::reduce_into(out, ins, 1, DType::kFloat32, ReduceOp::kSum);
+  const unsigned after = _mm_getcsr();
+  _mm_setcsr(before);
+  EXPECT_EQ(sum, 2e-40f);
+  EXPECT_EQ(after & 0xFFC0, flushing & 0xFFC0);
+}
+#endif
 
 TEST(Supports, EverythingButTheAverageOfBool) {
   for (int dtype = 0; dtype < kDTypeCount; ++dtype) {

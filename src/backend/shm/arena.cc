@@ -38,7 +38,7 @@ bool Mapping::contains(const void* data, std::size_t bytes) const noexcept {
 }
 
 Arena::Arena(Fd fd, std::shared_ptr<Mapping> mapping, std::size_t reserved)
-    : fd_(std::move(fd)), mapping_(std::move(mapping)) {
+    : owner_(::getpid()), fd_(std::move(fd)), mapping_(std::move(mapping)) {
   free_.emplace(round_to_pages(reserved), mapping_->bytes() - round_to_pages(reserved));
 }
 
@@ -91,6 +91,7 @@ Result<std::size_t> Arena::allocate(std::size_t bytes) {
 }
 
 void Arena::release(std::size_t offset, std::size_t bytes) noexcept {
+  if (::getpid() != owner_) return;
   std::size_t size = round_to_pages(std::max<std::size_t>(bytes, 1));
   ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(size));
   const std::lock_guard lock(mutex_);

@@ -1,6 +1,8 @@
 // The memory that a rank shares: one sparse memfd that every local rank maps whole, and a block allocator in it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -45,12 +47,13 @@ class Arena {
 
   // Offset of a free block; `resource_exhausted` says how much is there.
   Result<std::size_t> allocate(std::size_t bytes);
-  // Gives the block's pages back to the system.
+  // Gives the block's pages back to the system. In a forked child it does nothing: they are the parent's.
   void release(std::size_t offset, std::size_t bytes) noexcept;
 
  private:
   Arena(Fd fd, std::shared_ptr<Mapping> mapping, std::size_t reserved);
 
+  const pid_t owner_;
   Fd fd_;
   std::shared_ptr<Mapping> mapping_;
   std::mutex mutex_;

@@ -41,16 +41,14 @@ void Bells::ring_sleepers() const noexcept {
     if (bell->asleep.load(std::memory_order_seq_cst) != 0) ring(*bell);
 }
 
-std::uint32_t Bells::begin_sleep() const noexcept {
+bool Bells::begin_sleep(std::uint32_t& heard) const noexcept {
   Bell& mine = *bells_[static_cast<std::size_t>(rank_)];
-  const std::uint32_t heard = mine.word.load(std::memory_order_seq_cst);
+  heard = mine.word.load(std::memory_order_seq_cst);
   mine.asleep.fetch_add(1, std::memory_order_seq_cst);
   sleepers_->fetch_add(1, std::memory_order_seq_cst);
-  if (asymmetric_)
-    ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
-  else
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  return heard;
+  if (asymmetric_) return ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return true;
 }
 
 void Bells::wait(std::uint32_t heard, Clock::time_point until) const noexcept {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <span>
 #include <vector>
@@ -40,7 +41,9 @@ class Bells {
   // visible to all; if true, returns at once.
   template <class Ready>
   void sleep(Ready&& ready, Clock::time_point until) const {
-    const std::uint32_t heard = begin_sleep();
+    std::uint32_t heard = 0;
+    // Unfenced, a publisher may miss this sleeper: then it looks again by itself.
+    if (!begin_sleep(heard)) until = std::min(until, Clock::now() + std::chrono::milliseconds(1));
     if (!ready()) wait(heard, until);
     end_sleep();
   }
@@ -48,7 +51,7 @@ class Bells {
   void ring_all() const noexcept;
 
  private:
-  std::uint32_t begin_sleep() const noexcept;
+  bool begin_sleep(std::uint32_t& heard) const noexcept;  // false: could not fence
   void wait(std::uint32_t heard, Clock::time_point until) const noexcept;
   void end_sleep() const noexcept;
   void ring_sleepers() const noexcept;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "backend/shm/one_shot.h"
 #include "base/error.h"
@@ -47,6 +48,7 @@ Core::Pending& Core::take_idle(const Collective& collective) {
   Pending& pending = *idle_.back();
   idle_.pop_back();
   pending.timeout = collective.options.timeout.value_or(default_timeout_);
+  pending.began.reset();
   pending.error.reset();
   pending.finished = pending.released = false;
   return pending;
@@ -55,7 +57,7 @@ Core::Pending& Core::take_idle(const Collective& collective) {
 Core::Pending& Core::start(const Collective& collective) {
   Pending& pending = take_idle(collective);
   pending.operation.begin(collective, ++last_number_);
-  if (group_.world().any_ended() || group_.block(0).failed_by.load(std::memory_order_acquire) != 0) [[unlikely]]
+  if (group_.world().any_ended() || group_.failed_by() != 0) [[unlikely]]
     check_peers(nullptr);
   if (failure_) [[unlikely]] {
     pending.error = error_for(pending.operation);
@@ -78,17 +80,16 @@ Status Core::run(const Collective& collective) {
 
 Status Core::wait(Pending& pending) {
   const bool yields = group_.world().oversubscribed();
-  std::optional<Clock::time_point> began, awake_since;
+  std::optional<Clock::time_point> awake_since;
   for (unsigned turn = 1; !pending.finished; ++turn) {
     advance();
     if (pending.finished) break;
     relax(yields);
     if (turn % (yields ? 16 : kTurnsPerCheck) != 0) continue;
     const auto now = Clock::now();
-    if (!began) began = now;
     if (!awake_since) awake_since = now;
     check_peers(&pending);
-    check_deadline(pending, now - *began);
+    check_deadline(pending, now);
     if (pending.finished || now - *awake_since < kAwake) continue;
     group_.bells().sleep(
         [&] {
@@ -96,7 +97,7 @@ Status Core::wait(Pending& pending) {
           check_peers(&pending);
           return pending.finished;
         },
-        *began + pending.timeout);
+        *pending.began + pending.timeout);
     awake_since.reset();
   }
   if (pending.error) return failure(*pending.error);
@@ -106,6 +107,7 @@ Status Core::wait(Pending& pending) {
 Status Core::progress() {
   advance();
   check_peers(nullptr);
+  if (++looks_ % kTurnsPerCheck == 0 && !queue_.empty()) check_deadline(*queue_.front(), Clock::now());
   if (failure_) return failure(*failure_);
   return {};
 }
@@ -132,7 +134,7 @@ bool Core::slots_free(std::uint32_t number, int slots) {
 
 bool Core::run_one_shot(const Collective& collective, Status& status) {
   if (!fits_one_shot(collective, group_.size()) || !queue_.empty() || failure_ || group_.world().any_ended() ||
-      group_.block(0).failed_by.load(std::memory_order_acquire) != 0 || !slots_free(last_number_ + 1, kEagerSlots))
+      group_.failed_by() != 0 || !slots_free(last_number_ + 1, kEagerSlots))
     return false;
   OneShot shot(group_, collective, ++last_number_);
   shot.post();
@@ -157,6 +159,9 @@ bool Core::run_one_shot(const Collective& collective, Status& status) {
 }
 
 void Core::advance() {
+  if (failure_) return;
+  if (const auto failed_by = group_.failed_by(); failed_by != 0) [[unlikely]]
+    return fail(recorded_failure(failed_by), false);
   while (posted_ < queue_.size() && can_post(queue_[posted_]->operation)) queue_[posted_++]->operation.post();
   for (std::size_t i = 0; i < posted_; ++i) {
     Operation& operation = queue_[i]->operation;
@@ -180,27 +185,33 @@ void Core::finish_front() {
 }
 
 void Core::check_peers(const Pending* waiting) {
-  if (failure_) return;
-  if (const auto failed_by = group_.block(0).failed_by.load(std::memory_order_acquire); failed_by != 0)
-    return fail(recorded_failure(failed_by), false);
+  advance();  // what a peer published before it ended or left still counts
+  if (failure_ || (waiting != nullptr && waiting->finished)) return;
   const std::uint64_t leaving = group_.own().leaving.load(std::memory_order_acquire);
   const auto has_left = [&](int rank) { return (leaving >> rank & 1) != 0; };
   if (group_.world().any_ended()) {
+    int first = -1;
     for (int r = 0; r < group_.size(); ++r) {
-      if (!group_.ended(r) || has_left(r)) continue;
-      // Its farewell may have come between the two looks.
+      if (group_.ended(r) == 0 || has_left(r)) continue;
+      // Its farewell, or its part in what is waited for, may have come between the looks.
       if (group_.own().leaving.load(std::memory_order_acquire) >> r & 1) return check_peers(waiting);
-      return fail(Error(Code::kPeerLost, who(r) + " ended without leaving the group (killed, crashed or exited early)"), true);
+      if (first < 0 || group_.ended(r) < group_.ended(first)) first = r;
+    }
+    if (first >= 0) {
+      advance();
+      if (failure_ || (waiting != nullptr && waiting->finished)) return;
+      return fail(Error(Code::kPeerLost, who(first) + " ended without leaving the group (killed, crashed or exited early)"),
+                  true);
     }
   }
-  if (leaving == 0 || waiting == nullptr) return;
-  advance();  // what it published before it left still counts
-  if (failure_ || waiting->finished) return;
+  if (leaving == 0 || queue_.empty()) return;
   for (const int r : queue_.front()->operation.waiting_for())
     if (has_left(r)) return fail(Error(Code::kPeerLost, who(r) + " has left the group (its communicator was destroyed)"), true);
 }
 
-void Core::check_deadline(const Pending& pending, Clock::duration waited) {
+void Core::check_deadline(Pending& pending, Clock::time_point now) {
+  if (!pending.began) pending.began = now;
+  const auto waited = now - *pending.began;
   if (failure_ || pending.finished || waited < pending.timeout) return;
   const Operation& stuck = queue_.front()->operation;
   std::string missing;
@@ -229,12 +240,25 @@ void Core::fail(Error cause, bool tell_peers) {
       failure_ = recorded_failure(first);
     group_.bells().ring_all();
   }
+  wait_for_peers_in_buffers();
   posted_ = 0;
   for (Pending* pending : std::exchange(queue_, {})) {
     pending->error = error_for(pending->operation);
     pending->finished = true;
     if (pending->released) recycle(*pending);
   }
+}
+
+// Called when failed_by is set: a peer enters no buffer any more, and is in one for as long as a round takes. One that
+// was stopped there must not hold up everybody for ever.
+void Core::wait_for_peers_in_buffers() const {
+  constexpr std::chrono::milliseconds kPatience(500);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const auto until = Clock::now() + kPatience;
+  for (int r = 0; r < group_.size(); ++r)
+    while (r != group_.rank() && group_.block(r).busy.load(std::memory_order_acquire) != 0 && group_.ended(r) == 0 &&
+           Clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
 Error Core::recorded_failure(std::uint32_t failed_by) const {
@@ -254,7 +278,10 @@ void Core::leave() {
   if (std::exchange(left_, true)) return;
   if (group_.member(group_.rank()).pid != ::getpid()) return;  // a forked child that ends is not the rank leaving
   group_.world().remove_listener(&group_.own().bell);
-  if (!failure_) fail(Error(Code::kInvalidArgument, "the communicator was destroyed while operations were pending"), false);
+  // The peers may still use the buffers of what is pending, which its owner now takes back.
+  if (!failure_ && !queue_.empty())
+    fail(Error(Code::kPeerLost, who(group_.rank()) + " destroyed its communicator while operations were pending"), true);
+  if (!failure_) failure_ = Error(Code::kInvalidArgument, "the communicator was destroyed");
   const std::uint64_t mine = std::uint64_t{1} << group_.rank();
   for (int r = 0; r < group_.size(); ++r) group_.block(r).leaving.fetch_or(mine, std::memory_order_acq_rel);
   group_.bells().ring_all();

@@ -31,6 +31,7 @@ class Core {
     explicit Pending(const Group& group) : operation(group) {}
     Operation operation;
     std::chrono::nanoseconds timeout{};
+    std::optional<Clock::time_point> began;  // when somebody first looked at the clock for it
     std::optional<Error> error;
     bool finished = false;
     bool released = false;
@@ -56,8 +57,9 @@ class Core {
 
   // Looks for reasons to give up; fails everything if there is one.
   void check_peers(const Pending* waiting);
-  void check_deadline(const Pending& pending, Clock::duration waited);
+  void check_deadline(Pending& pending, Clock::time_point now);
   void fail(Error cause, bool tell_peers);
+  void wait_for_peers_in_buffers() const;
   Error recorded_failure(std::uint32_t failed_by) const;
   Error error_for(const Operation& operation) const;
   std::string who(int rank) const;
@@ -71,6 +73,7 @@ class Core {
   std::vector<Pending*> idle_;
   std::deque<Pending*> queue_;
   std::size_t posted_ = 0;  // the first so many of the queue
+  unsigned looks_ = 0;      // calls of progress()
   std::optional<Error> failure_;
   bool left_ = false;
 };

@@ -21,12 +21,40 @@ constexpr bool count_must_agree(CollectiveKind kind) noexcept {
   return kind == CollectiveKind::kAllreduce || kind == CollectiveKind::kBroadcast;
 }
 
+constexpr bool counts_must_agree(CollectiveKind kind) noexcept {
+  return kind == CollectiveKind::kAllgather || kind == CollectiveKind::kReduceScatter;
+}
+
+std::uint64_t hash(std::string_view text) noexcept {
+  std::uint64_t sum = text.size();
+  for (; !text.empty(); text.remove_prefix(std::min(text.size(), sizeof sum))) {
+    std::uint64_t word = 0;
+    text.copy(reinterpret_cast<char*>(&word), sizeof word);
+    sum = mix(sum ^ word);
+  }
+  return sum;
+}
+
 }  // namespace
 
-void describe_counts(Description& description, std::span<const std::size_t> counts) noexcept {
-  description.count = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-  for (const std::size_t count : counts) description.counts_hash = mix(description.counts_hash + count + 1);
-  std::copy_n(counts.begin(), std::min(counts.size(), std::size(description.first_counts)), description.first_counts);
+void describe(Description& d, const Collective& collective) noexcept {
+  d.kind = collective.kind;
+  d.dtype = collective.dtype;
+  d.op = collective.op;
+  d.root = collective.root;
+  d.count = collective.in_count;
+  d.counts_hash = d.name_hash = d.name_length = 0;
+  if (counts_must_agree(collective.kind)) {
+    const auto counts = collective.send_counts;
+    d.count = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+    for (const std::size_t count : counts) d.counts_hash = mix(d.counts_hash + count + 1);
+    std::fill(std::copy_n(counts.begin(), std::min(counts.size(), std::size(d.first_counts)), d.first_counts),
+              std::end(d.first_counts), 0);
+  }
+  if (const auto name = collective.options.name; !name.empty()) {
+    d.name_length = static_cast<std::uint32_t>(name.copy(d.name, sizeof d.name));
+    d.name_hash = hash(name);
+  }
 }
 
 std::uint32_t signature(const Description& description) noexcept {
@@ -34,12 +62,13 @@ std::uint32_t signature(const Description& description) noexcept {
                      static_cast<std::uint64_t>(description.op) << 16 |
                      static_cast<std::uint64_t>(static_cast<std::uint32_t>(description.root)) << 32;
   const std::uint64_t count = count_must_agree(description.kind) ? description.count : description.counts_hash;
-  return static_cast<std::uint32_t>(mix(mix(small + 1) ^ count) >> 32);
+  return static_cast<std::uint32_t>(mix(mix(small + 1) ^ count ^ description.name_hash) >> 32);
 }
 
 std::string to_text(const Description& d) {
   std::string text = fmt::format("{}(", collective_name(d.kind));
-  if (d.kind == CollectiveKind::kBarrier) return text + ")";
+  const std::string name = d.name_length == 0 ? "" : fmt::format(" '{}'", std::string_view(d.name, d.name_length));
+  if (d.kind == CollectiveKind::kBarrier) return text + ")" + name;
   text += dtype_name(d.dtype);
   if (d.kind == CollectiveKind::kAllreduce || d.kind == CollectiveKind::kReduceScatter)
     text += fmt::format(", {}", reduce_op_name(d.op));
@@ -47,7 +76,7 @@ std::string to_text(const Description& d) {
   text += fmt::format(", {} element{}", d.count, d.count == 1 ? "" : "s");
   if (d.counts_hash != 0)
     text += fmt::format(", counts {}...", fmt::join(std::begin(d.first_counts), std::end(d.first_counts), " "));
-  return text + ")";
+  return text + ")" + name;
 }
 
 }  // namespace xoe::shm

@@ -2,18 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "backend/shm/layout.h"
 
 namespace xoe::shm {
 
-// Adds what must agree of a table of counts.
-void describe_counts(Description& description, std::span<const std::size_t> counts) noexcept;
+void describe(Description& description, const Collective& collective) noexcept;
 // Equal for operations that may run together.
 std::uint32_t signature(const Description& description) noexcept;
-// "allreduce(float32, sum, 1000 elements)"
+// "allreduce(float32, sum, 1000 elements) 'conv1.weight'"
 std::string to_text(const Description& description);
 
 }  // namespace xoe::shm

@@ -33,7 +33,20 @@ class Group {
   const Member& member(int rank) const noexcept { return world_->member(ranks_[static_cast<std::size_t>(rank)]); }
   int world_rank(int rank) const noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
   std::byte* address(int rank, std::uint64_t offset) const noexcept { return member(rank).mapping->base() + offset; }
-  bool ended(int rank) const noexcept { return world_->ended(world_rank(rank)); }
+  // 0 while the rank lives, else its place in the order in which this rank saw others end.
+  int ended(int rank) const noexcept { return world_->ended(world_rank(rank)); }
+
+  // 1 + the rank that failed the group first; 0: nobody has.
+  std::uint32_t failed_by() const noexcept { return block(0).failed_by.load(std::memory_order_acquire); }
+  // Around any use of the peers' buffers. Who fails the group waits until nobody is in between, so that no peer touches
+  // a buffer whose owner has been told of the failure. False: the group has failed, and they must not be touched.
+  bool enter_buffers() const noexcept {
+    own().busy.store(1, std::memory_order_seq_cst);
+    if (block(0).failed_by.load(std::memory_order_seq_cst) == 0) [[likely]] return true;
+    leave_buffers();
+    return false;
+  }
+  void leave_buffers() const noexcept { own().busy.store(0, std::memory_order_release); }
 
  private:
   static std::vector<RankBlock*> pointers(const World& world, const std::vector<int>& ranks,

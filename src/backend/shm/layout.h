@@ -38,7 +38,11 @@ struct alignas(kLine) Description {
   std::uint64_t count;
   std::uint64_t counts_hash;
   std::uint64_t first_counts[4];
+  std::uint64_t name_hash;
+  std::uint32_t name_length;  // of what `name` holds of it
+  char name[52];
 };
+static_assert(sizeof(Description) == 2 * kLine);
 
 // How the peers reach an operation's buffers on this rank.
 struct Posted {
@@ -75,6 +79,7 @@ struct alignas(kLine) FailureRecord {
 
 struct RankBlock {
   alignas(kLine) std::atomic<std::uint32_t> done;       // operations completed: it reads nothing of theirs any more
+  std::atomic<std::uint32_t> busy;                      // 1: it is reading or writing the peers' buffers
   alignas(kLine) std::atomic<std::uint64_t> packed;     // rounds whose input it has staged
   alignas(kLine) std::atomic<std::uint64_t> processed;  // rounds that it has reduced or copied
   alignas(kLine) std::atomic<std::uint64_t> copied;     // rounds of which it needs no chunk any more

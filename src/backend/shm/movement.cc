@@ -43,6 +43,7 @@ void Operation::finish_eager() {
 Status Operation::plan_rounds(Rounds& rounds) {
   planned_ = true;
   in_direct_ = true;
+  uses_peers_ = false;
   bool out_direct = true;  // all outputs lie in arenas
   for (int s = 0; s < group_.size(); ++s) {
     const auto r = static_cast<std::size_t>(s);
@@ -61,6 +62,7 @@ Status Operation::plan_rounds(Rounds& rounds) {
     else if (posted.flags & kOutShared)
       outputs_[r] = group_.address(s, posted.out_offset);
     if ((posted.flags & kOutShared) == 0) out_direct = false;
+    if (s != group_.rank() && (posted.flags & (kInShared | kOutShared)) != 0) uses_peers_ = true;
   }
   staged_ = !in_direct_ || (kind_ == CollectiveKind::kAllreduce && !out_direct);
   if (kind_ == CollectiveKind::kAlltoall) XOE_TRY(check_alltoall());
@@ -78,27 +80,25 @@ Status Operation::plan_rounds(Rounds& rounds) {
 
 void Operation::plan_reduction() {
   if (kind_ == CollectiveKind::kAllreduce) {
-    per_round_ = staged_ ? chunk_elements(element_) : in_count_;
+    per_round_ = staged_ ? chunk_elements(element_) : direct_elements(element_) * static_cast<std::size_t>(group_.size());
     rounds_ = rounds_for(in_count_, per_round_);
     return;
   }
   const std::size_t largest = *std::max_element(send_counts_.begin(), send_counts_.end());
-  per_round_ = in_direct_ ? largest : piece_elements(element_, group_.size());
+  per_round_ = staged_ ? piece_elements(element_, group_.size()) : direct_elements(element_);
   rounds_ = rounds_for(largest, per_round_);
 }
 
 void Operation::plan_copies() {
   const bool pieces = kind_ == CollectiveKind::kAlltoall;
   per_round_ = pieces ? piece_elements(element_, group_.size()) : chunk_elements(element_);
+  if (!staged_) per_round_ = direct_elements(element_);
   for (int s = 0; s < group_.size(); ++s) {
     if (!has_source(s)) continue;
-    const Posted& posted = header(s).posted;
     std::size_t count = in_count_;
     if (kind_ == CollectiveKind::kAllgather) count = send_counts_[static_cast<std::size_t>(s)];
-    if (pieces) count = posted.piece;
-    if (count == 0) continue;
-    const bool direct = (posted.flags & (kInShared | kEager)) != 0;
-    rounds_ = std::max(rounds_, direct ? 1 : rounds_for(count, per_round_));
+    if (pieces) count = header(s).posted.piece;
+    rounds_ = std::max(rounds_, rounds_for(count, per_round_));
   }
 }
 
@@ -219,13 +219,11 @@ void Operation::copy_from_peers(std::uint64_t round) {
       sender_offset = table_offset({table, send_counts_.size()}, me);
       staged_offset = static_cast<std::size_t>(me) * per_round_ * element_;
     }
-    if (inputs_[r] != nullptr) {
-      if (round == 0 && count != 0) std::memcpy(to, inputs_[r] + sender_offset, count * element_);
-      continue;
-    }
     const Range range = round_range(count, per_round_, round);
-    if (range.size() != 0)
-      std::memcpy(to + range.begin * element_, chunk(s, round) + staged_offset, range.size() * element_);
+    if (range.size() == 0) continue;
+    const std::byte* from =
+        inputs_[r] != nullptr ? inputs_[r] + sender_offset + range.begin * element_ : chunk(s, round) + staged_offset;
+    std::memcpy(to + range.begin * element_, from, range.size() * element_);
   }
 }
 

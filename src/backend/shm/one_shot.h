@@ -30,7 +30,7 @@ class OneShot {
 
   void post() noexcept {
     Description& mine = slots_.description(group_.rank());
-    mine = {collective_.kind, collective_.dtype, collective_.op, collective_.root, collective_.in_count, 0, {}};
+    describe(mine, collective_);
     flag_ = static_cast<std::uint64_t>(number_) << 32 | signature(mine);
     if (bytes_ != 0) std::memcpy(payload(group_.rank()), collective_.in, bytes_);
     header(group_.rank()).flag.store(flag_, std::memory_order_release);

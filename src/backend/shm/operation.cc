@@ -61,9 +61,13 @@ void Operation::post() {
   copy_own_part();
   HeaderSlot& mine = header(group_.rank());
   Description& description = slots_.description(group_.rank());
-  description = {kind_, dtype_, op_, root_, in_count_, 0, {}};
-  if (kind_ == CollectiveKind::kAllgather || kind_ == CollectiveKind::kReduceScatter)
-    describe_counts(description, send_counts_);
+  describe(description, {.kind = kind_,
+                         .dtype = dtype_,
+                         .op = op_,
+                         .root = root_,
+                         .in_count = in_count_,
+                         .send_counts = send_counts_,
+                         .options = {.name = name_}});
   flag_ = (static_cast<std::uint64_t>(number_) << 32) | signature(description);
   const std::size_t bytes = in_count_ * element_;
   if (eager_) {
@@ -147,7 +151,9 @@ Status Operation::advance(Rounds& rounds) {
       moved = true;
     }
     if (can_process()) {
+      if (uses_peers_ && !group_.enter_buffers()) return {};
       process(processed_++);
+      if (uses_peers_) group_.leave_buffers();
       mine.processed.store(base_ + processed_, std::memory_order_release);
       group_.bells().publish();
       moved = true;

@@ -32,7 +32,7 @@ class Operation {
   struct Rounds {
     std::uint64_t next = 0;  // the first round of the next operation that has any
   };
-  // Goes on as far as possible. An Error is a mismatch between ranks.
+  // Goes on as far as possible, and no further once the group has failed. An Error is a mismatch between ranks.
   Status advance(Rounds& rounds);
   bool done() const noexcept { return done_; }
   // This rank has nothing left to do here but to wait for the peers to finish: a later operation may go on.
@@ -108,6 +108,7 @@ class Operation {
   bool in_direct_ = false;   // all inputs lie in arenas
   bool staged_ = false;      // something goes through the ring: an input, or an allreduce's output
   bool peers_use_mine_ = false;
+  bool uses_peers_ = false;  // it reads or writes the peers' buffers
   std::vector<const std::byte*> inputs_;  // by rank; null: through its ring
   std::vector<std::byte*> outputs_;       // by rank; null: through its ring
   std::size_t per_round_ = 0;             // elements a round, or a round and piece

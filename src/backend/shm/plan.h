@@ -49,6 +49,11 @@ constexpr std::size_t piece_elements(std::size_t element_bytes, int size) noexce
   return kChunkBytes / static_cast<std::size_t>(size) / kLine * kLine / element_bytes;
 }
 
+// Where nothing is staged: elements that one rank reduces or copies in a round. Rounds then only bound the time between
+// two looks at whether the group still stands.
+inline constexpr std::size_t kDirectBytes = std::size_t{32} << 20;
+constexpr std::size_t direct_elements(std::size_t element_bytes) noexcept { return kDirectBytes / element_bytes; }
+
 constexpr std::uint64_t rounds_for(std::size_t count, std::size_t per_round) noexcept {
   return per_round == 0 ? 0 : (count + per_round - 1) / per_round;
 }

@@ -43,7 +43,7 @@ Group whole_group(std::shared_ptr<World> world) {
   return Group(std::move(world), std::move(ranks), blocks, rank);
 }
 
-// Allgather of one small struct.
+// Allgather of one small struct. The name keeps it apart from the program's own operations.
 template <class T>
 Result<std::vector<T>> exchange(Core& core, const T& mine, const OpOptions& options) {
   const auto size = static_cast<std::size_t>(core.group().size());
@@ -99,10 +99,8 @@ Result<std::unique_ptr<Backend>> ShmBackend::split(int color, int key) {
     if (const auto offset = world.arena()->allocate(sizeof(RankBlock))) mine.block = *offset;
   }
   auto exchanged = exchange(*core_, mine, {.name = "split"});
-  if (!exchanged) {
-    if (mine.block != kNoBlock) world.arena()->release(mine.block, sizeof(RankBlock));
-    return failure(std::move(exchanged).error());
-  }
+  // The block is not given back then: peers for whom the exchange went well may use it.
+  if (!exchanged) return failure(std::move(exchanged).error());
   if (color < 0) return std::unique_ptr<Backend>();
   std::vector<int> members;  // parent ranks
   const auto& requests = *exchanged;
@@ -146,15 +144,15 @@ Result<std::vector<std::byte*>> ShmBackend::map_peers(const SharedBuffer& mine, 
     std::uint64_t offset;
     std::uint64_t bytes;
   };
-  XOE_ASSIGN(const auto places,
-             exchange(*core_, Place{static_cast<std::uint64_t>(mine.data() - arena.base()), mine.bytes()}, options));
+  const Place place{static_cast<std::uint64_t>(mine.data() - arena.base()), mine.bytes()};
+  XOE_ASSIGN(const auto places, exchange(*core_, place, {.name = "map_peers", .timeout = options.timeout}));
   std::vector<std::byte*> addresses;
   for (int r = 0; r < group.size(); ++r) {
-    const Place& place = places[static_cast<std::size_t>(r)];
-    if (place.bytes != places[0].bytes)
+    const Place& theirs = places[static_cast<std::size_t>(r)];
+    if (theirs.bytes != places[0].bytes)
       return failure(Code::kInvalidArgument, "map_peers: rank 0's buffer has {}, rank {}'s has {}",
-                     human_bytes(places[0].bytes), r, human_bytes(place.bytes));
-    addresses.push_back(group.address(r, place.offset));
+                     human_bytes(places[0].bytes), r, human_bytes(theirs.bytes));
+    addresses.push_back(group.address(r, theirs.offset));
   }
   return addresses;
 }

@@ -1,6 +1,7 @@
 #include "backend/shm/world.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,6 +39,33 @@ std::string advertise(const Arena& arena) {
   return fmt::format("{} {} {}", header.pid, arena.fd(), static_cast<std::int64_t>(header.nonce));
 }
 
+bool has_ended(const Fd& process) {
+  pollfd entry{.fd = process.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&entry, 1, 0) > 0;
+}
+
+tl::unexpected<Error> ended_early(int rank, pid_t pid) {
+  return failure(Code::kPeerLost, "rank {} (pid {}) ended while the group was forming", rank, pid);
+}
+
+// What rank `rank` publishes, unless one of those that are here already ends meanwhile.
+Result<std::string> await_peer(bootstrap::Store& store, const std::string& key, int rank,
+                               const std::vector<Member>& members, const std::vector<Fd>& processes,
+                               Clock::time_point deadline) {
+  constexpr Clock::duration kSlice = std::chrono::milliseconds(200);
+  const auto began = Clock::now();
+  while (true) {
+    const auto left = std::max(deadline - Clock::now(), Clock::duration(1));
+    auto value = store.get(key, std::min(left, kSlice));
+    if (value || value.error().code() != Code::kTimeout) return value;
+    for (std::size_t r = 0; r < processes.size(); ++r)
+      if (processes[r].valid() && has_ended(processes[r])) return ended_early(static_cast<int>(r), members[r].pid);
+    if (Clock::now() >= deadline)
+      return failure(Code::kTimeout, "rank {} did not appear within {}: did it start, and call init()?", rank,
+                     human_seconds(std::chrono::duration<double>(Clock::now() - began).count()));
+  }
+}
+
 Result<Member> open_member(int rank, const std::string& advertised, Fd& process) {
   const auto fields = split_text(advertised, ' ');
   std::vector<std::int64_t> numbers;
@@ -47,19 +75,18 @@ Result<Member> open_member(int rank, const std::string& advertised, Fd& process)
     return failure(Code::kInternal, "rank {} published '{}' as its shared arena", rank, advertised);
   const auto pid = static_cast<pid_t>(numbers[0]);
   // The pidfd first: if the nonce matches after that, the pidfd is the process that owns the arena.
-  auto opened = bootstrap::PeerWatch::open(pid);
-  if (!opened)
-    return failure(Code::kPeerLost, "rank {} (pid {}) ended while the group was forming ({})", rank, pid,
-                   opened.error().message());
-  process = std::move(*opened);
+  XOE_ASSIGN(process, bootstrap::PeerWatch::open(pid));
   const auto path = fmt::format("/proc/{}/fd/{}", pid, numbers[1]);
   Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   struct stat info {};
-  if (!fd.valid() || ::fstat(fd.get(), &info) != 0)
+  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
+    const int why = errno;
+    if (has_ended(process)) return ended_early(rank, pid);
     return failure(Code::kUnavailable,
                    "cannot map the memory of rank {} (pid {}): {}. The ranks of a host must run as the same user "
                    "and in the same PID namespace",
-                   rank, pid, errno_text(errno));
+                   rank, pid, errno_text(why));
+  }
   XOE_ASSIGN(auto mapping, Mapping::map(fd.get(), static_cast<std::size_t>(info.st_size)));
   Member member{std::move(mapping), pid};
   if (member.mapping->bytes() < World::kReserved || member.header().magic.load(std::memory_order_acquire) != kArenaMagic ||
@@ -70,14 +97,14 @@ Result<Member> open_member(int rank, const std::string& advertised, Fd& process)
 
 }  // namespace
 
-Result<std::shared_ptr<World>> World::join(const Topology& topology, bootstrap::Store& store,
+Result<std::shared_ptr<World>> World::join(const Topology& topology, bootstrap::Store& store, int group,
                                            std::chrono::nanoseconds timeout, std::size_t arena_bytes) {
   const int size = topology.local_size;
   if (size < 1 || size > kMaxRanks)
     return failure(Code::kUnsupported, "{} ranks on one host: the shared-memory engine takes 1 to {}", size, kMaxRanks);
   XOE_ASSIGN(auto arena, make_arena(topology.local_rank, arena_bytes));
   std::shared_ptr<World> world(new World(topology.local_rank, std::move(arena)));
-  const auto key = [](int rank) { return fmt::format("shm/{}", rank); };
+  const auto key = [group](int rank) { return fmt::format("shm/{}/{}", group, rank); };
   if (size > 1) XOE_TRY(store.set(key(world->rank_), advertise(*world->arena_)));
   const auto deadline = Clock::now() + timeout;
   std::vector<Fd> processes;
@@ -86,7 +113,7 @@ Result<std::shared_ptr<World>> World::join(const Topology& topology, bootstrap::
     if (rank == world->rank_) {
       world->members_.push_back({world->arena_->mapping(), ::getpid()});
     } else {
-      XOE_ASSIGN(const auto advertised, store.get(key(rank), std::max(deadline - Clock::now(), Clock::duration(1))));
+      XOE_ASSIGN(const auto advertised, await_peer(store, key(rank), rank, world->members_, processes, deadline));
       XOE_ASSIGN(auto member, open_member(rank, advertised, process));
       world->members_.push_back(std::move(member));
     }
@@ -131,8 +158,10 @@ Status World::watch(std::vector<Fd> processes) {
 }
 
 void World::on_end(int rank) {
-  ended_[static_cast<std::size_t>(rank)].store(true, std::memory_order_release);
-  ended_count_.fetch_add(1, std::memory_order_release);
+  // From one thread only.
+  const int place = ended_count_.load(std::memory_order_relaxed) + 1;
+  ended_[static_cast<std::size_t>(rank)].store(place, std::memory_order_release);
+  ended_count_.store(place, std::memory_order_release);
   const std::lock_guard lock(listeners_mutex_);
   for (Bell* bell : listeners_) ring(*bell);
 }

@@ -32,8 +32,9 @@ class World {
   static constexpr std::size_t kFirstBlock = Arena::kPage;
   static constexpr std::size_t kReserved = kFirstBlock + sizeof(RankBlock);
 
-  // Publishes this rank's arena in `store` and maps those of all others.
-  static Result<std::shared_ptr<World>> join(const Topology& topology, bootstrap::Store& store,
+  // Publishes this rank's arena in `store` and maps those of all others. `group`: tells the groups that a job forms one
+  // after the other apart.
+  static Result<std::shared_ptr<World>> join(const Topology& topology, bootstrap::Store& store, int group,
                                              std::chrono::nanoseconds timeout, std::size_t arena_bytes);
   // `size` ranks that are threads of this process: one World for each.
   static Result<std::vector<std::shared_ptr<World>>> threads(int size, std::size_t arena_bytes);
@@ -49,7 +50,8 @@ class World {
 
   // Anybody whose process has ended? One load, for the hot path.
   bool any_ended() const noexcept { return ended_count_.load(std::memory_order_acquire) != 0; }
-  bool ended(int rank) const noexcept { return ended_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire); }
+  // 0 while the rank lives, else its place in the order in which they were seen to end.
+  int ended(int rank) const noexcept { return ended_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire); }
 
   // Takes back a block of this rank's arena once all `size` ranks have left it; the first group's stays.
   void retire(std::size_t block_offset, int size);
@@ -71,7 +73,7 @@ class World {
   std::vector<Member> members_;
   bool asymmetric_fence_ = false;
   bool oversubscribed_ = false;
-  std::vector<std::atomic<bool>> ended_;
+  std::vector<std::atomic<int>> ended_;
   std::atomic<int> ended_count_{0};
   struct Retired {
     std::size_t offset;
