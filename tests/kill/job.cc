@@ -124,16 +124,29 @@ int Job::wait() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+// Those of the job whose environment has `variable`, "NAME=value".
+std::vector<pid_t> Job::processes_with(const std::string& variable) const {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c); })) continue;
+    const auto environment = '\0' + environment_of(entry.path());
+    if (environment.find('\0' + marker_ + '\0') != std::string::npos &&
+        environment.find('\0' + variable + '\0') != std::string::npos)
+      found.push_back(std::stoi(name));
+  }
+  return found;
+}
+
+pid_t Job::rank_pid(int rank) const {
+  const auto found = processes_with("XOE_RANK=" + std::to_string(rank));
+  return found.size() == 1 ? found.front() : -1;
+}
+
 std::vector<pid_t> Job::left_after(double seconds) const {
   const double until = now_seconds() + seconds;
   while (true) {
-    std::vector<pid_t> left;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-      const std::string name = entry.path().filename();
-      if (std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c); }) &&
-          environment_of(entry.path()).find(marker_) != std::string::npos)
-        left.push_back(std::stoi(name));
-    }
+    auto left = processes_with(marker_);
     if (left.empty() || now_seconds() > until) return left;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

@@ -21,6 +21,8 @@ class Job {
   ~Job();
 
   pid_t launcher() const { return launcher_; }
+  // The process that is rank `rank`, or -1 while there is none.
+  pid_t rank_pid(int rank) const;
   // Reads until a line contains `text`; the empty string at the end of the output or after `seconds`.
   std::string read_until(const std::string& text, double seconds);
   // Reads to the end of the output; false if that takes longer than `seconds`.
@@ -35,6 +37,7 @@ class Job {
 
  private:
   bool read_more(double until);
+  std::vector<pid_t> processes_with(const std::string& variable) const;
 
   std::string marker_;
   pid_t launcher_ = -1;

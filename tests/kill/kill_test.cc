@@ -43,7 +43,7 @@ TEST(Kill, EverySurvivorNamesTheDeadRankWithinASecond) {
   std::mt19937 random(20261121);
   const auto before = files_in_dev_shm();
   double slowest = 0;
-  for (int round = 0, rounds = kill_rounds(XOE_SANITIZED != 0 ? 20 : 150); round < rounds; ++round) {
+  for (int round = 0, rounds = kill_rounds(XOE_SANITIZED != 0 ? 20 : 200); round < rounds; ++round) {
     const Variant& variant = kVariants[static_cast<unsigned>(round) % std::size(kVariants)];
     SCOPED_TRACE("round " + std::to_string(round) + " " + variant.elements + " " + variant.memory);
     Job job(kRanks, {test_dir() + "/kill_worker", variant.elements, variant.memory});
@@ -77,7 +77,7 @@ TEST(Kill, EverySurvivorNamesTheDeadRankWithinASecond) {
 TEST(Kill, NothingIsLeftWhenTheLauncherIsKilled) {
   std::mt19937 random(42);
   const auto before = files_in_dev_shm();
-  for (int round = 0, rounds = kill_rounds(XOE_SANITIZED != 0 ? 8 : 40); round < rounds; ++round) {
+  for (int round = 0, rounds = kill_rounds(XOE_SANITIZED != 0 ? 8 : 50); round < rounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     // Each rank is a shell that ignores SIGTERM, and its child does so too.
     const auto worker = test_dir() + "/kill_worker 1000 private";

@@ -196,7 +196,7 @@ TEST(FloatState, OfTheThreadDoesNotMatter) {
   reduce::reduce_into(out, ins, 1, DType::kFloat32, ReduceOp::kSum);
   const unsigned after = _mm_getcsr();
   _mm_setcsr(before);
-  EXPECT_EQ(sum, 2e-40f);
+  EXPECT_EQ(sum, 2 * 1e-40f);
   EXPECT_EQ(after & 0xFFC0, flushing & 0xFFC0);
 }
 #endif
