@@ -32,8 +32,10 @@ struct Topology {
 
 // Applies to one operation.
 struct OpOptions {
-  std::string_view name = {};  // appears in errors: `allreduce #17 (conv1.weight): ...`
-  // How long to wait for peers; unset: the communicator's default (XOE_TIMEOUT, 30 minutes).
+  // Appears in errors: `allreduce #17 (conv1.weight): ...`. The same on all ranks: different names are a mismatch.
+  std::string_view name = {};
+  // How long to wait for peers, from the first wait() or test(); unset: the communicator's default (XOE_TIMEOUT, 30
+  // minutes).
   std::optional<std::chrono::nanoseconds> timeout = {};
 };
 
@@ -79,7 +81,7 @@ struct Gathered {
 // `invalid_argument` at once, touch nobody, and leave the communicator usable. All else ends it: arguments that differ
 // between ranks (`invalid_argument` with both sides' values), a rank that died (`peer_lost`, within a second), a deadline
 // (`timeout`). Then every pending and later operation on every rank returns that first cause, and the
-// contents of output buffers are undefined.
+// contents of output buffers are undefined; no peer touches them any more.
 //
 // Reductions give the same bits on every rank and on every run: ranks are combined in rank order, float16
 // and bfloat16 in float32 with one rounding at the end.

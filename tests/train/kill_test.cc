@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <memory>
 #include <random>
 #include <thread>
 
@@ -30,7 +31,8 @@ class TrainKill : public ::testing::Test {
     const auto& variant = kVariants[static_cast<unsigned>(round) % kVariants.size()];
     command.insert(command.end(), variant.begin(), variant.end());
     auto job = std::make_unique<Job>(kRanks, command);
-    return job->read_until("images/sec: ", 60).empty() ? nullptr : std::move(job);
+    EXPECT_NE(job->read_until("images/sec: ", 60), "") << "it does not train: " << job->output();
+    return job;
   }
 
   void pause() { std::this_thread::sleep_for(std::chrono::microseconds(random_() % 60'000)); }
@@ -45,7 +47,7 @@ TEST_F(TrainKill, EverySurvivorNamesTheDeadRankWithinASecond) {
   for (int round = 0, rounds = kill_rounds(8); round < rounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     const auto job = start(round);
-    ASSERT_NE(job, nullptr) << "did not train";
+    ASSERT_FALSE(HasFailure());
     const int victim = static_cast<int>(random_() % kRanks);
     const pid_t pid = job->rank_pid(victim);
     ASSERT_GT(pid, 0) << job->output();
@@ -74,7 +76,7 @@ TEST_F(TrainKill, NothingIsLeftWhenTheLauncherIsKilled) {
   for (int round = 0, rounds = kill_rounds(4); round < rounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     const auto job = start(round);
-    ASSERT_NE(job, nullptr) << "did not train";
+    ASSERT_FALSE(HasFailure());
     pause();
     ASSERT_EQ(::kill(job->launcher(), SIGKILL), 0);
     job->wait();
