@@ -78,7 +78,7 @@ Status Run::forward_backward(StepSums& sums) {
       const auto span = trace_->span(Phase::kForward);
       const Autocast autocast(setup_.device, options_.precision);
       const at::Tensor labels = batch.labels.to(setup_.device);
-      const at::Tensor logits = setup_.model->forward(batch.images.to(setup_.device));
+      const at::Tensor logits = setup_.model->forward(place_images(setup_, batch.images));
       loss = at::cross_entropy_loss(logits, labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
       const auto count = static_cast<double>(batch.count());
       sums.images += count;

@@ -89,7 +89,7 @@ Status Run::evaluate() {
     if ((*batch)->count() == 0) continue;
     const at::Tensor labels = (*batch)->labels.to(setup_.device);
     const Autocast autocast(setup_.device, options_.precision);
-    const at::Tensor logits = setup_.model->forward((*batch)->images.to(setup_.device));
+    const at::Tensor logits = setup_.model->forward(place_images(setup_, (*batch)->images));
     sums.loss += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
     sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
     sums.images += static_cast<double>((*batch)->count());
