@@ -64,11 +64,16 @@ Status Run::prepare() {
 }
 
 Status Run::resume(const Sections& sections) {
-  XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), *optimizer_));
+  XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), setup_.device, *optimizer_));
   step_ = first_step_ = checkpoint_step_ = progress.step;
   position_ = std::move(progress.position);
   hold(setup_.data->restore(position_));
-  if (first()) listener_.noted(fmt::format("resumed from step {} in {}", step_, options_.checkpoint_dir));
+  if (!first()) return {};
+  listener_.noted(fmt::format("resumed from step {} in {}", step_, options_.checkpoint_dir));
+  if (progress.total_steps != 0 && progress.total_steps != plan_.total_steps) {
+    listener_.noted(fmt::format("the run was to have {} steps and now has {}: its learning rates change with that",
+                                progress.total_steps, plan_.total_steps));
+  }
   return {};
 }
 
@@ -115,7 +120,8 @@ Status Run::evaluate() {
 
 Status Run::checkpoint() {
   const auto span = trace_->span(Phase::kCheckpoint);
-  auto path = save_checkpoint(options_, setup_.data->info(), {.step = step_, .position = position_}, *setup_.model,
+  auto path = save_checkpoint(options_, setup_.data->info(),
+                              {.step = step_, .total_steps = plan_.total_steps, .position = position_}, *setup_.model,
                               *optimizer_, comm_);
   if (!path) return everywhere(failure(path.error()));
   checkpoint_step_ = step_;

@@ -24,15 +24,15 @@ struct Ended {
 class TrainProgramTest : public xoe::testing::ProgramTest {
  protected:
   // A small, quick run; `more` comes last and so may not repeat what is here.
-  static Words small(Words more) {
+  static Words small(Words more, const std::string& model = "mlp", int image_size = 8) {
     Words words = {xoe::testing::bin("xoe-train"),
                    "--synthetic",
                    "--model",
-                   "mlp",
+                   model,
                    "--classes",
                    "10",
                    "--image-size",
-                   "8",
+                   std::to_string(image_size),
                    "--batch",
                    "4",
                    "--threads",
@@ -150,31 +150,63 @@ TEST_F(TrainProgramTest, RanksWriteOneTimeline) {
   }
 }
 
-class ResumeTest : public TrainProgramTest, public ::testing::WithParamInterface<std::tuple<int, const char*, bool>> {};
+struct ResumeCase {
+  int size;
+  const char* optimizer;
+  bool sharded;
+  const char* model = "mlp";
+  int image_size = 8;
+  int half = 6;  // steps
+};
+
+class ResumeTest : public TrainProgramTest, public ::testing::WithParamInterface<ResumeCase> {};
 
 // 12 steps, against 6 steps, an interruption and 6 more.
 TEST_P(ResumeTest, GivesTheSameBits) {
-  const auto [size, optimizer, sharded] = GetParam();
+  const ResumeCase& one = GetParam();
+  const int steps = 2 * one.half;
   const auto words = [&](const std::string& name, Words more) {
-    more.insert(more.end(), {"--steps", "12", "--optimizer", optimizer, "--run-dir", at(name), "--checkpoint",
-                             at(name) + "/checkpoints"});
-    if (sharded) more.push_back("--sharded");
-    return small(more);
+    more.insert(more.end(), {"--steps", std::to_string(steps), "--optimizer", one.optimizer, "--run-dir", at(name),
+                             "--checkpoint", at(name) + "/checkpoints"});
+    if (one.sharded) more.push_back("--sharded");
+    return small(more, one.model, one.image_size);
   };
-  run_group(size, words("whole", {}));
-  run_group(size, words("parts", {"--checkpoint-every", "6", "--checkpoint-keep", "9"}));
-  // As if it had been interrupted after step 6.
-  std::filesystem::remove(checkpoint_path(at("parts/checkpoints"), 12));
-  run_group(size, words("parts", {"--resume"}));
+  run_group(one.size, words("whole", {}));
+  run_group(one.size, words("parts", {"--checkpoint-every", std::to_string(one.half), "--checkpoint-keep", "9"}));
+  // As if it had been interrupted in the middle.
+  std::filesystem::remove(checkpoint_path(at("parts/checkpoints"), steps));
+  run_group(one.size, words("parts", {"--resume"}));
 
   EXPECT_EQ(losses("whole"), losses("parts"));
-  EXPECT_EQ(losses("parts").size(), 12U);
-  expect_same_checkpoint(12);
+  EXPECT_EQ(losses("parts").size(), static_cast<std::size_t>(steps));
+  expect_same_checkpoint(steps);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ResumeTest,
-                         ::testing::Values(std::tuple{1, "sgd", false}, std::tuple{2, "sgd", false},
-                                           std::tuple{2, "adamw", true}));
+                         ::testing::Values(ResumeCase{1, "sgd", false}, ResumeCase{2, "sgd", false},
+                                           ResumeCase{2, "adamw", true}));
+// Its weights lie in another order of memory.
+INSTANTIATE_TEST_SUITE_P(ChannelsLast, ResumeTest,
+                         ::testing::Values(ResumeCase{2, "sgd", false, "resnet50", 16, 2},
+                                           ResumeCase{2, "sgd", true, "resnet50", 16, 2}));
+
+// The command line's momentum and weight decay count, not those of the run before; a new length is said.
+TEST_F(TrainProgramTest, AResumedRunTakesItsOptionsFromTheCommandLine) {
+  const auto words = [&](const std::string& name, Words more) {
+    more.insert(more.end(), {"--run-dir", at(name), "--checkpoint", at(name) + "/checkpoints"});
+    return small(more);
+  };
+  ASSERT_EQ(run(words("a", {"--steps", "3", "--momentum", "0.9"})).code, 0);
+  std::filesystem::copy(at("a"), at("b"), std::filesystem::copy_options::recursive);
+  const Ended same = run(words("a", {"--steps", "6", "--resume", "--momentum", "0.9"}));
+  const Ended other = run(words("b", {"--steps", "6", "--resume", "--momentum", "0.5"}));
+  EXPECT_NE(same.out.find("was to have 3 steps and now has 6"), std::string::npos) << same.out;
+  const auto expected = losses("a");
+  const auto changed = losses("b");
+  ASSERT_EQ(changed.size(), 6U) << other.err;
+  EXPECT_EQ(expected.at(4), changed.at(4));  // before the first update
+  EXPECT_NE(expected.at(6), changed.at(6));
+}
 
 TEST_F(TrainProgramTest, ASignalToOneRankStopsAllCleanly) {
   const std::string folder = at("checkpoints");
@@ -194,6 +226,29 @@ TEST_F(TrainProgramTest, ASignalToOneRankStopsAllCleanly) {
   const auto again = small({"--steps", std::to_string(stored[0].step + 3), "--checkpoint", folder, "--resume"});
   run_group(2, again);
   EXPECT_EQ(list_checkpoints(folder).back().step, stored[0].step + 3);
+}
+
+// `timeout` sends its signal to the process and to the group.
+TEST_F(TrainProgramTest, ADoubledSignalIsOneASecondSignalEndsAtOnce) {
+  // A step that takes a while.
+  const Words slow =
+      small({"--steps", "1000000", "--accumulate", "60", "--checkpoint", at("checkpoints")}, "resnet18", 32);
+  Program doubled(at("doubled"), slow);
+  ASSERT_TRUE(doubled.wait_for("steps 1 to")) << doubled.err();
+  doubled.signal(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  doubled.signal(SIGTERM);
+  EXPECT_EQ(doubled.wait(), 130);
+  EXPECT_EQ(list_checkpoints(at("checkpoints")).size(), 1U);
+
+  Words again = slow;
+  again.push_back("--resume");
+  Program ended(at("ended"), again);
+  ASSERT_TRUE(ended.wait_for("steps 2 to")) << ended.err();
+  ended.signal(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  ended.signal(SIGTERM);
+  EXPECT_EQ(ended.wait(), -SIGTERM);
 }
 
 TEST_F(TrainProgramTest, ADeadPeerEndsTheOthersWithItsName) {
@@ -297,6 +352,16 @@ TEST_F(TrainProgramTest, BadInputIsOneLine) {
   }
 }
 
+// The launcher ends the others when the first one has failed: that must not be before rank 0 has spoken, however late.
+TEST_F(TrainProgramTest, WrongUsageIsToldUnderTheLauncher) {
+  const std::string late = "[ $XOE_RANK = 0 ] && sleep 1.5; exec " + xoe::testing::bin("xoe-train") + " --batch many";
+  const Ended ended = run({xoe::testing::bin("xoe"), "run", "-np", "3", "bash", "-c", late});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.err.find("[0] error: Could not convert: --batch = many"), std::string::npos) << ended.err;
+  EXPECT_EQ(ended.err.find("[1] error"), std::string::npos) << ended.err;
+  EXPECT_EQ(ended.err.find("SIGKILL"), std::string::npos) << ended.err;
+}
+
 class ImagesTest : public TrainProgramTest {
  protected:
   void SetUp() override {
@@ -356,6 +421,42 @@ TEST_F(ImagesTest, AResumedRunGivesTheSameBits) {
   EXPECT_EQ(whole, parts);
   EXPECT_EQ(whole[0]["images"], 13);
   expect_same_checkpoint(12);
+}
+
+// With a learning rate of nothing the loss of a step tells its images: a finished run is taken further without a batch
+// twice or left out.
+TEST_F(ImagesTest, AFinishedRunGoesOnWithTheNextBatch) {
+  const auto words = [&](const std::string& name, Words more) {
+    more.insert(more.end(), {"--lr", "1e-30", "--eval-every", "0", "--run-dir", at(name), "--checkpoint",
+                             at(name) + "/checkpoints"});
+    return on_images(more);
+  };
+  run_group(2, words("whole", {"--steps", "6"}));
+  run_group(2, words("parts", {"--steps", "3"}));
+  run_group(2, words("parts", {"--steps", "6", "--resume"}));
+  EXPECT_EQ(losses("whole").size(), 6U);
+  EXPECT_EQ(losses("whole"), losses("parts"));
+}
+
+// Each step has an evaluation here, also the one in which the signal comes.
+TEST_F(ImagesTest, ASignalDropsNoEvaluation) {
+  Program program(at("signalled"), on_images({"--steps", "1000000", "--eval-every", "0.01", "--run-dir", at("run"),
+                                              "--checkpoint", at("checkpoints")}));
+  ASSERT_TRUE(program.wait_for("step 2 ")) << program.err();
+  program.signal(SIGTERM);
+  EXPECT_EQ(program.wait(), 130) << program.err();
+  const auto evaluations = metrics("run", "evaluation");
+  ASSERT_FALSE(evaluations.empty());
+  EXPECT_EQ(evaluations.back()["step"], metrics("run", "end").at(0)["step"]);
+  EXPECT_EQ(metrics("run", "end").at(0)["accuracy"], evaluations.back()["accuracy"]);
+}
+
+TEST_F(ImagesTest, ASignalInTheLastStepLeavesADoneRun) {
+  Program program(at("last"), on_images({"--steps", "1", "--accumulate", "30", "--summary", "demo"}));
+  ASSERT_TRUE(program.wait_for("steps 1 to 1")) << program.err();
+  program.signal(SIGTERM);
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  EXPECT_NE(program.out().find("demo: accuracy=0."), std::string::npos) << program.out();
 }
 
 TEST_F(ImagesTest, ACorruptRecordIsNamedOnceByAllRanks) {
