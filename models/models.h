@@ -16,6 +16,9 @@ namespace xoe::models {
 class ImageModel : public ::torch::nn::Module {
  public:
   virtual at::Tensor forward(const at::Tensor& images) = 0;
+  // The order of memory in which 4-dimensional parameters and images are fastest on the CPU. (One thread, 64x64:
+  // channels last gives resnet50 6 % at batch 16 and 20 % at batch 4, resnet18 and vit_tiny nothing.)
+  virtual at::MemoryFormat memory_format() const { return at::MemoryFormat::Contiguous; }
 };
 
 using ModelHandle = std::shared_ptr<ImageModel>;

@@ -69,7 +69,7 @@ class Block : public nn::Module {
 
 class ResNet : public ImageModel {
  public:
-  ResNet(const std::array<int, 4>& blocks, bool bottleneck, int classes) {
+  ResNet(const std::array<int, 4>& blocks, bool bottleneck, int classes) : bottleneck_(bottleneck) {
     conv1_ = register_module("conv1", conv(3, 64, 7, 2));
     bn1_ = register_module("bn1", nn::BatchNorm2d(64));
     std::int64_t channels = 64;
@@ -86,6 +86,10 @@ class ResNet : public ImageModel {
     x = at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1});
     for (auto& stage : stages_) x = stage->forward(x);
     return fc_->forward(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
+  }
+
+  at::MemoryFormat memory_format() const override {
+    return bottleneck_ ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   }
 
  private:
@@ -109,6 +113,7 @@ class ResNet : public ImageModel {
     }
   }
 
+  bool bottleneck_;
   nn::Conv2d conv1_{nullptr};
   nn::BatchNorm2d bn1_{nullptr};
   std::vector<nn::Sequential> stages_;

@@ -3,8 +3,10 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <map>
 
 #include "bootstrap/launch_env.h"
@@ -22,14 +24,27 @@ constexpr int kUsage = 2;
 constexpr int kInterrupted = 130;
 
 std::atomic<bool> stop_asked{false};
+std::atomic<std::int64_t> stop_asked_at{0};  // milliseconds; 0: not yet
 
-// The first signal asks for a clean stop; the handler is gone then, so that a second one ends the process at once.
-void on_signal(int) { stop_asked.store(true, std::memory_order_relaxed); }
+// `timeout` and some shells send a signal to the process and to its group: twice, but meant once.
+constexpr std::int64_t kSameSignalMs = 250;
+
+// The first signal asks for a clean stop, a later one ends the process at once.
+void on_signal(int signal) {
+  timespec now = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t ms = std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+  std::int64_t first = 0;
+  if (stop_asked_at.compare_exchange_strong(first, ms)) return stop_asked.store(true, std::memory_order_relaxed);
+  if (ms - first < kSameSignalMs) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
 
 void watch_signals() {
   struct sigaction action = {};
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART | SA_RESETHAND;
+  action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
   // A file-size limit or a reader that went away is an error like others, not the end of the process.
@@ -104,7 +119,7 @@ Examples:
   xoe run -np 2 xoe train --data demo-data --checkpoint runs/c/checkpoints --checkpoint-every 100 --resume
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (SIGINT, SIGTERM: the step was finished and a
-checkpoint written; a second signal ends at once).)";
+checkpoint written; a second signal, a quarter of a second later or more, ends at once).)";
 
 void add_data_options(CLI::App& app, train::TrainOptions& options, bool& synthetic) {
   auto* data = app.add_option("--data", options.data_dir, "folder of train-* and validation-* TFRecord files");
@@ -178,8 +193,23 @@ bool first_of_job() {
   return !info || info->topology.rank == 0;
 }
 
+// Launchers end all other ranks as soon as one has failed: such a signal is waited for, so that rank 0 is heard, which
+// may start late.
+void leave_it_to_rank_0() {
+  sigset_t ending;
+  ::sigemptyset(&ending);
+  for (const int signal : {SIGINT, SIGTERM}) ::sigaddset(&ending, signal);
+  ::sigprocmask(SIG_BLOCK, &ending, nullptr);
+  const timespec patience = {.tv_sec = 10, .tv_nsec = 0};
+  if (!stop_asked) ::sigtimedwait(&ending, nullptr, &patience);
+}
+
 int usage_error(std::string_view message) {
-  if (first_of_job()) fmt::print(stderr, "error: {}\nxoe train --help lists the options\n", message);
+  if (first_of_job()) {
+    fmt::print(stderr, "error: {}\nxoe train --help lists the options\n", message);
+  } else {
+    leave_it_to_rank_0();
+  }
   return kUsage;
 }
 
@@ -201,6 +231,8 @@ int run(const train::TrainOptions& options, const ConsoleOptions& console_option
     return kFailure;
   }
   if (comm->rank() == 0) console.finished(*outcome);
+  // The same for exit code 130.
+  if (outcome->interrupted) (void)comm->barrier({.timeout = std::chrono::seconds(1)});
   return outcome->interrupted ? kInterrupted : 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/optim/optimizer.h>
 #include <torch/serialize/archive.h>
 
 #include <nlohmann/json.hpp>
@@ -38,9 +39,11 @@ std::string archive_bytes(::torch::serialize::OutputArchive& archive) {
   return bytes;
 }
 
-::torch::serialize::InputArchive open_archive(const std::string& bytes) {
+// Its tensors come to `device`, wherever they were when it was written: that device may not be there, or be another
+// rank's.
+::torch::serialize::InputArchive open_archive(const std::string& bytes, c10::Device device = c10::kCPU) {
   ::torch::serialize::InputArchive archive;
-  archive.load_from(bytes.data(), bytes.size());
+  archive.load_from(bytes.data(), bytes.size(), device);
   return archive;
 }
 
@@ -132,7 +135,10 @@ Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo&
   Status written;
   if (comm.rank() == 0) {
     Sections sections;
-    sections["meta"] = Json({{"step", progress.step}, {"run", identity(options, data, comm.size())}}).dump();
+    sections["meta"] = Json({{"step", progress.step},
+                             {"total_steps", progress.total_steps},
+                             {"run", identity(options, data, comm.size())}})
+                           .dump();
     sections["model"] = model_bytes(model, buffers);
     sections["optimizer"] = archive_bytes(optimizer_archive);
     const auto* bytes = reinterpret_cast<const char*>(ranks.data.data());
@@ -182,9 +188,15 @@ Status restore_model(const Sections& sections, const TrainOptions& options, cons
   return {};
 }
 
-Result<Progress> restore_rest(const Sections& sections, int rank, xoe::torch::DistributedOptimizer& optimizer) {
-  auto archive = open_archive(sections.at("optimizer"));
+Result<Progress> restore_rest(const Sections& sections, int rank, c10::Device device,
+                              xoe::torch::DistributedOptimizer& optimizer) {
+  auto archive = open_archive(sections.at("optimizer"), device);
+  // libtorch would put the saved options in place of those of the command line.
+  auto& groups = optimizer.wrapped().param_groups();
+  std::vector<std::unique_ptr<::torch::optim::OptimizerOptions>> wanted;
+  for (auto& group : groups) wanted.push_back(group.options().clone());
   XOE_TRY(optimizer.load_state(archive));
+  for (std::size_t i = 0; i < groups.size(); ++i) groups[i].set_options(std::move(wanted.at(i)));
   auto own = open_archive(sections.at(rank_section(rank)));
   at::Tensor random;
   own.read("random", random);
@@ -192,7 +204,9 @@ Result<Progress> restore_rest(const Sections& sections, int rank, xoe::torch::Di
   c10::IValue position;
   own.read("position", position);
   const auto meta = nlohmann::json::parse(sections.at("meta"));
-  return Progress{.step = meta.at("step"), .position = position.toStringRef()};
+  return Progress{.step = meta.at("step"),
+                  .total_steps = meta.value("total_steps", std::int64_t{0}),
+                  .position = position.toStringRef()};
 }
 
 }  // namespace xoe::train

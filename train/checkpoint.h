@@ -1,6 +1,8 @@
 // Saves and restores everything that the next step depends on.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,8 +18,9 @@ namespace xoe::train {
 
 // Where a run stands.
 struct Progress {
-  std::int64_t step = 0;  // finished ones
-  std::string position;   // of this rank's data
+  std::int64_t step = 0;         // finished ones
+  std::int64_t total_steps = 0;  // that it was to have; 0: not known
+  std::string position;          // of this rank's data
 };
 
 // Collective. One file for all ranks: parameters, optimizer state, the averaged buffers, and of each rank its own
@@ -33,7 +36,9 @@ Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, con
 // Before the DistributedOptimizer is made: gives the model its parameters and this rank's buffers.
 Status restore_model(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
                      models::ImageModel& model);
-// After it was made: optimizer state and random generator.
-Result<Progress> restore_rest(const Sections& sections, int rank, xoe::torch::DistributedOptimizer& optimizer);
+// After it was made: optimizer state, on the model's `device`, and random generator. Momentum, weight decay and other
+// options stay as they are: the checkpoint's do not count.
+Result<Progress> restore_rest(const Sections& sections, int rank, c10::Device device,
+                              xoe::torch::DistributedOptimizer& optimizer);
 
 }  // namespace xoe::train

@@ -57,7 +57,11 @@ Status Run::step() {
     XOE_TRY(optimizer_->synchronize());
   }
   // Before the ranks compare notes, so that they learn of bad input together.
-  if (step_ + 1 < plan_.total_steps) hold(fetch());
+  if (step_ + 1 < plan_.total_steps) {
+    hold(fetch());
+  } else {
+    keep_position();
+  }
   XOE_TRY(exchange(sums));
   {
     const auto span = trace_->span(Phase::kOptimizer);
@@ -78,7 +82,7 @@ Status Run::forward_backward(StepSums& sums) {
       const auto span = trace_->span(Phase::kForward);
       const Autocast autocast(setup_.device, options_.precision);
       const at::Tensor labels = batch.labels.to(setup_.device);
-      const at::Tensor logits = setup_.model->forward(batch.images.to(setup_.device));
+      const at::Tensor logits = setup_.model->forward(place_images(setup_, batch.images));
       loss = at::cross_entropy_loss(logits, labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
       const auto count = static_cast<double>(batch.count());
       sums.images += count;
@@ -93,13 +97,17 @@ Status Run::forward_backward(StepSums& sums) {
 
 Status Run::fetch() {
   const auto span = trace_->span(Phase::kInput);
-  if (!options_.checkpoint_dir.empty()) position_ = setup_.data->save();
+  keep_position();
   batches_.clear();
   for (int pass = 0; pass < options_.accumulate; ++pass) {
     XOE_ASSIGN(Batch batch, setup_.data->next());
     batches_.push_back(std::move(batch));
   }
   return {};
+}
+
+void Run::keep_position() {
+  if (!options_.checkpoint_dir.empty()) position_ = setup_.data->save();
 }
 
 // The gradients are complete on all ranks here, so that this small reduction finds them side by side.
@@ -125,7 +133,7 @@ Status Run::after_step() {
   const bool last = step_ == plan_.total_steps;
   if (first()) listener_.stepped(step_, plan_.total_steps);
   if (step_ % options_.report_every == 0 || last || stopping_) XOE_TRY(report());
-  if (plan_.eval_interval > 0 && step_ % plan_.eval_interval == 0 && !stopping_ && !last) XOE_TRY(evaluate());
+  if (evaluation_due() && !stopping_ && !last) XOE_TRY(evaluate());
   if (options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0 && !stopping_ && !last) {
     XOE_TRY(checkpoint());
   }
@@ -169,10 +177,17 @@ Status Run::report() {
   return {};
 }
 
+// Also of an interrupted run: who resumes it begins after this step.
+bool Run::evaluation_due() const noexcept {
+  if (setup_.data->info().held_out == 0) return false;
+  return step_ == plan_.total_steps || (plan_.eval_interval > 0 && step_ % plan_.eval_interval == 0);
+}
+
 Result<Outcome> Run::finish() {
   const bool again = step_ == first_step_;  // a finished run was resumed: only its last words are repeated
-  if (!stopping_ && setup_.data->info().held_out > 0) XOE_TRY(evaluate());
+  // First, because who interrupts may have little patience.
   if (!options_.checkpoint_dir.empty() && checkpoint_step_ != step_ && !again) XOE_TRY(checkpoint());
+  if (evaluation_due()) XOE_TRY(evaluate());
   outcome_.interrupted = stopping_ && step_ < plan_.total_steps;
   outcome_.step = step_;
   outcome_.speed = speed_.stats();

@@ -34,6 +34,8 @@ class Run {
   Status step();
   Status forward_backward(StepSums& sums);
   Status fetch();
+  void keep_position();
+  bool evaluation_due() const noexcept;
   Status exchange(StepSums& sums);
   Status after_step();
   Status report();
@@ -63,7 +65,7 @@ class Run {
   std::int64_t step_ = 0;  // finished ones
   std::int64_t first_step_ = 0;
   std::vector<Batch> batches_;  // of the next step
-  std::string position_;        // of the data before `batches_` were taken
+  std::string position_;        // of the data after the batches of all finished steps; kept for checkpoints only
   bool stopping_ = false;
   Status held_;
   std::int64_t checkpoint_step_ = -1;

@@ -64,11 +64,16 @@ Status Run::prepare() {
 }
 
 Status Run::resume(const Sections& sections) {
-  XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), *optimizer_));
+  XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), setup_.device, *optimizer_));
   step_ = first_step_ = checkpoint_step_ = progress.step;
   position_ = std::move(progress.position);
   hold(setup_.data->restore(position_));
-  if (first()) listener_.noted(fmt::format("resumed from step {} in {}", step_, options_.checkpoint_dir));
+  if (!first()) return {};
+  listener_.noted(fmt::format("resumed from step {} in {}", step_, options_.checkpoint_dir));
+  if (progress.total_steps != 0 && progress.total_steps != plan_.total_steps) {
+    listener_.noted(fmt::format("the run was to have {} steps and now has {}: its learning rates change with that",
+                                progress.total_steps, plan_.total_steps));
+  }
   return {};
 }
 
@@ -89,7 +94,7 @@ Status Run::evaluate() {
     if ((*batch)->count() == 0) continue;
     const at::Tensor labels = (*batch)->labels.to(setup_.device);
     const Autocast autocast(setup_.device, options_.precision);
-    const at::Tensor logits = setup_.model->forward((*batch)->images.to(setup_.device));
+    const at::Tensor logits = setup_.model->forward(place_images(setup_, (*batch)->images));
     sums.loss += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
     sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
     sums.images += static_cast<double>((*batch)->count());
@@ -115,7 +120,8 @@ Status Run::evaluate() {
 
 Status Run::checkpoint() {
   const auto span = trace_->span(Phase::kCheckpoint);
-  auto path = save_checkpoint(options_, setup_.data->info(), {.step = step_, .position = position_}, *setup_.model,
+  auto path = save_checkpoint(options_, setup_.data->info(),
+                              {.step = step_, .total_steps = plan_.total_steps, .position = position_}, *setup_.model,
                               *optimizer_, comm_);
   if (!path) return everywhere(failure(path.error()));
   checkpoint_step_ = step_;

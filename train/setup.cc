@@ -61,7 +61,14 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm) {
 
 void place_model(Setup& setup, const TrainOptions& options) {
   setup.model->to(setup.device);
+  for (at::Tensor& parameter : setup.model->parameters()) {
+    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(setup.model->memory_format()));
+  }
   setup.optimizer = make_optimizer(options, *setup.model);
+}
+
+at::Tensor place_images(const Setup& setup, const at::Tensor& images) {
+  return images.to(setup.device).contiguous(setup.model->memory_format());
 }
 
 Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks) {

@@ -27,8 +27,11 @@ struct Setup {
 
 // This rank's part; touches no peer. Rank 0 also makes the timeline's file.
 Result<Setup> set_up(const TrainOptions& options, const Communicator& comm);
-// The model on its device, and an optimizer for it.
+// The model on its device and in its order of memory, and an optimizer for it.
+// REQUIRES: nothing else refers to the model's parameters yet.
 void place_model(Setup& setup, const TrainOptions& options);
+// Images as the placed model takes them.
+at::Tensor place_images(const Setup& setup, const at::Tensor& images);
 
 struct Plan {
   double steps_per_epoch = 0;  // 0: no epochs

@@ -34,11 +34,11 @@ std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::e
 }  // namespace
 
 std::string report_header() {
-  return "step    images/sec (all ranks)                        per rank  loss     accuracy  where time went";
+  return "step    images/sec (all ranks)                           per rank  loss     accuracy  where time went";
 }
 
 std::string report_line(const Report& report) {
-  return fmt::format("{:<7} {:<45} {:<9.1f} {:<8.4f} {:<9.3f} {}", report.step, speed_text(report.speed),
+  return fmt::format("{:<7} {:<48} {:<9.1f} {:<8.4f} {:<9.3f} {}", report.step, speed_text(report.speed),
                      report.speed.mean / report.ranks, report.loss, report.accuracy, share_text(report.share));
 }
 

@@ -1,7 +1,7 @@
 """One PyTorch worker for ddp_compare.py: ResNet-50 on one random batch, alone or with DistributedDataParallel (Gloo).
 
 Prints one JSON line: {"images_per_s": ..., "step_ms": ...}. The network and the loop are those of `xoe-train
---synthetic`: SGD with momentum and weight decay, the same initialisation, the loss and the accuracy read in each step.
+--synthetic`: SGD with momentum and weight decay, the same initialisation and order of memory, the loss and the accuracy read in each step.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def main():
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     rank = int(os.environ.get("RANK", "0"))
     torch.manual_seed(1)
-    model = ResNet50()
+    model = ResNet50().to(memory_format=torch.channels_last)
     size = 1
     if options.ddp:
         torch.distributed.init_process_group("gloo")
@@ -86,6 +86,7 @@ def main():
 
     torch.manual_seed(100 + rank)
     images = torch.randn(options.batch, 3, options.image_size, options.image_size)
+    images = images.contiguous(memory_format=torch.channels_last)
     labels = torch.randint(1000, (options.batch,))
     times = []
     for step in range(options.warmup + options.steps):

@@ -107,7 +107,7 @@ Status GradientBuckets::allocate() {
       slot.staged = !options_.gradient_views || !parameter.device().is_cpu();
     }
   }
-  XOE_ASSIGN(used_, comm_.shared_buffer(std::max<std::size_t>(specs_.size(), 1)));
+  XOE_ASSIGN(used_, comm_.shared_buffer(specs_.size() + 2));
   return {};
 }
 
@@ -267,28 +267,40 @@ Status GradientBuckets::complete(bool discarding) {
 Status GradientBuckets::finish_reductions(bool discarding) {
   for (std::size_t parameter = 0; parameter < slots_.size(); ++parameter) XOE_TRY(settle(parameter, discarding));
   if (options_.observer) options_.observer->wait_start();
-  const Status status = wait_for_all();
+  const Status status = wait_for_all(discarding);
   if (options_.observer) options_.observer->wait_stop();
   XOE_TRY(status);
   for (std::size_t parameter = 0; parameter < slots_.size(); ++parameter) hand_out(parameter);
   return {};
 }
 
-Status GradientBuckets::wait_for_all() {
+// The agreement is the last collective of a step: whether somebody keeps its gradients, somebody drops them, and which
+// parameters were used. A rank that drops a step while another is already in the next one is found here, before an
+// optimizer has seen what they reduced together.
+Status GradientBuckets::wait_for_all(bool discarding) {
   XOE_TRY(advance());
-  Handle agreement;
-  const auto used = used_.as<std::uint8_t>().first(slots_.size());
-  if (options_.find_unused) {
-    // The last collective of a step: its end tells, too, that all ranks have called synchronize().
-    for (std::size_t i = 0; i < slots_.size(); ++i) used[i] = slots_[i].used ? 1 : 0;
-    const Tensor flags(used.data(), used.size());
-    XOE_ASSIGN(agreement, comm_.start_allreduce(flags, flags, ReduceOp::kMax, {.name = "used parameters"}));
-  }
+  const auto flags = used_.as<std::uint8_t>().first(slots_.size() + 2);
+  const auto used = flags.first(slots_.size());
+  const auto fate = flags.last(2);
+  for (std::size_t i = 0; i < slots_.size(); ++i) used[i] = slots_[i].used ? 1 : 0;
+  fate[0] = discarding ? 0 : 1;
+  fate[1] = discarding ? 1 : 0;
+  const auto told = options_.find_unused ? flags : fate;
+  const Tensor exchanged(told.data(), told.size());
+  XOE_ASSIGN(Handle agreement,
+             comm_.start_allreduce(exchanged, exchanged, ReduceOp::kMax, {.name = "used parameters"}));
   for (; stopped_ < started_; ++stopped_) {
     XOE_TRY(buckets_[stopped_].reduction.wait());
     if (options_.observer) options_.observer->bucket_stop(info(stopped_));
   }
-  if (options_.find_unused) XOE_TRY(agreement.wait());
+  XOE_TRY(agreement.wait());
+  if (fate[0] != 0 && fate[1] != 0) {
+    return failure(
+        Code::kInvalidArgument,
+        "some ranks drop the gradients of a step by zero_grad(), others keep theirs: this rank {} them; to skip "
+        "a step in which a rank may have had no backward pass, call synchronize(), then zero_grad(), on all ranks",
+        discarding ? "drops" : "keeps");
+  }
   for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].used = !options_.find_unused || used[i] != 0;
   return {};
 }

@@ -102,7 +102,7 @@ class GradientBuckets {
   Status start(std::size_t bucket);
   Status complete(bool discarding);
   Status finish_reductions(bool discarding);
-  Status wait_for_all();
+  Status wait_for_all(bool discarding);
   void hand_out(std::size_t parameter);
   void reset();
 
@@ -112,7 +112,7 @@ class GradientBuckets {
   std::vector<ParameterSpec> specs_;
   std::vector<Slot> slots_;  // by parameter
   std::vector<Bucket> buckets_;
-  SharedBuffer used_;  // one byte per parameter
+  SharedBuffer used_;  // one byte per parameter, then two of the agreement
 
   // With parameters on several devices autograd calls hooks from several threads.
   mutable std::mutex mutex_;

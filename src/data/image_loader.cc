@@ -12,11 +12,6 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Bad bytes can be left out; a file that is gone, or a bug, cannot.
-bool may_skip(const Error& error) {
-  return error.code() == Code::kDataLoss || error.code() == Code::kResourceExhausted;
-}
-
 }  // namespace
 
 ImageLoader::ImageLoader(std::shared_ptr<const RecordIndex> index, std::unique_ptr<Iterator<Batch<RecordRef>>> upstream,

@@ -37,7 +37,15 @@ class ImageWorker {
   Image image_;
 };
 
-// One more than the highest label of all records. Reads them all.
-Result<int> count_classes(const RecordIndex& index, int label_offset);
+// Bad bytes can be left out; a file that is gone, or a bug, cannot.
+bool may_skip(const Error& error);
+
+struct ClassCount {
+  int label_offset = 1;
+  bool skip_bad = false;  // leaves out what may_skip()
+  int threads = 1;        // besides the caller's when above 1
+};
+// One more than the highest label of all records. Reads them all. The error is that of the first bad record.
+Result<int> count_classes(const RecordIndex& index, const ClassCount& count);
 
 }  // namespace xoe::data

@@ -42,7 +42,9 @@ int count_label_lines(const std::string& directory) {
 Result<int> find_classes(const ImagePipelineOptions& options, const RecordIndex& index) {
   if (options.classes > 0) return options.classes;
   if (const int lines = count_label_lines(options.directory); lines > 0) return lines;
-  return count_classes(index, options.label_offset);
+  return count_classes(index, {.label_offset = options.label_offset,
+                               .skip_bad = options.on_error == OnError::kSkip,
+                               .threads = options.threads});
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ namespace xoe::launch {
 namespace {
 
 constexpr auto kKillPatience = std::chrono::seconds(10);
+// Of a rank that cannot be waited for: exit code 255, because what is not known to be well is a failure.
+constexpr int kUnknownStatus = 255 << 8;
 
 }  // namespace
 
@@ -98,7 +100,7 @@ void Guardian::reap(std::size_t rank) {
   Rank& ended = ranks_[rank];
   int status = 0;
   const pid_t pid = std::exchange(ended.pid, -1);
-  ::waitpid(pid, &status, 0);
+  if (::waitpid(pid, &status, 0) != pid) status = kUnknownStatus;
   ::epoll_ctl(ended_.get(), EPOLL_CTL_DEL, ended.pidfd.get(), nullptr);
   ended.pidfd = Fd();
   report({.kind = GuardianEvent::Kind::kEnded,

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = Ending::Clock;
 
-// Output may still arrive when all processes are gone only if somebody else holds the pipe.
+// When all processes are gone a pipe that is empty but not closed is held by somebody else: not waited for longer.
 constexpr auto kDrainPatience = std::chrono::seconds(1);
 // `timeout` and some shells send a signal to the process and to its group: twice, but meant once.
 constexpr auto kSameSignal = std::chrono::milliseconds(250);
@@ -49,10 +49,7 @@ class Job {
       store_->serve();
       streams_.pump();
       output_->flush();
-      if (const int error = output_->out().error(); error != 0 && outcome_.output_error == 0) {
-        outcome_.output_error = error;
-        ending_.begin(Cause::kOutputClosed, Clock::now());
-      }
+      if (output_->out().error() != 0 && outcome_.output_error == 0) on_output_error();
     }
   }
 
@@ -62,13 +59,12 @@ class Job {
     for (const int fd : {signals_.fd(), guardian_.fd(), store_->fd()})
       polled_.push_back({.fd = fd, .events = POLLIN, .revents = 0});
     // The guardian's socket stays readable after its end.
-    if (gone_at_) polled_[1].fd = -1;
+    if (gone_) polled_[1].fd = -1;
     streams_.add_to(polled_);
     for (const Sink* sink : {&output_->out(), &output_->err()})
       if (!sink->empty()) polled_.push_back({.fd = sink->fd(), .events = POLLOUT, .revents = 0});
     int patience = store_->patience_ms();
-    auto next = ending_.next();
-    if (gone_at_) next = *gone_at_ + kDrainPatience;
+    auto next = gone_ ? streams_.next_silent(kDrainPatience) : ending_.next();
     if (streams_.in_background()) next = std::min(next.value_or(Clock::time_point::max()), Clock::now() + kLookAgain);
     if (next) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
@@ -76,11 +72,11 @@ class Job {
       patience = patience < 0 ? bounded : std::min(patience, bounded);
     }
     ::poll(polled_.data(), polled_.size(), patience);
-    streams_.take(polled_);
+    streams_.take(polled_, Clock::now());
   }
 
   void take_due_steps() {
-    if (gone_at_) return;
+    if (gone_) return;
     for (auto step = ending_.due(Clock::now()); step != Ending::Step::kNothing; step = ending_.due(Clock::now())) {
       if (step == Ending::Step::kKill) {
         guardian_.send({.kind = GuardianCommand::Kind::kKillAll});
@@ -93,9 +89,17 @@ class Job {
   }
 
   bool finished() {
-    if (!gone_at_) return false;
-    if (Clock::now() >= *gone_at_ + kDrainPatience) streams_.close();
+    if (!gone_) return false;
+    streams_.close_silent(Clock::now(), kDrainPatience);
     return outcome_.killed_by_user || (!streams_.open() && output_->empty());
+  }
+
+  // A reader that left ends the job. But Ctrl-C reaches the reader, too (`| tee log`): the ranks end in their own time
+  // then, and what they still say is dropped.
+  void on_output_error() {
+    outcome_.output_error = output_->out().error();
+    while (const auto signal = signals_.next()) on_signal(*signal);
+    if (outcome_.passed_on == 0) ending_.begin(Cause::kOutputClosed, Clock::now());
   }
 
   void on_signal(int signal) {
@@ -137,8 +141,8 @@ class Job {
         return ending_.begin(Cause::kStartFailed, now);
       case GuardianEvent::Kind::kEnded: return on_end(event, now);
       case GuardianEvent::Kind::kAllGone:
-        gone_at_ = now;
-        streams_.close_input();
+        gone_ = true;
+        streams_.begin_drain(now);
         if (guardian_.lost()) ending_.begin(Cause::kGuardianLost, now);
         return;
     }
@@ -187,13 +191,21 @@ class Job {
   std::vector<pollfd> polled_;
   int ended_ = 0;
   bool asked_to_end_ = false;
-  std::optional<Clock::time_point> gone_at_;
+  bool gone_ = false;  // all processes of the job
   std::optional<Clock::time_point> last_end_signal_;
 };
+
+// A parent that ignores SIGCHLD hands that on, and then nobody's exit code can be asked for.
+void see_children_end() {
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &action, nullptr);
+}
 
 }  // namespace
 
 Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int out, int err) {
+  see_children_end();
   XOE_ASSIGN(const rlimit open_files, allow_open_files(options.size));
   auto output = std::make_unique<Output>(out, err);
   XOE_ASSIGN(auto opened, open_streams(options, *output));

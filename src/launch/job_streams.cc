@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <system_error>
@@ -68,8 +69,21 @@ bool JobStreams::open() const {
   return false;
 }
 
-void JobStreams::close() {
-  for (Stream& stream : streams_) stream.close();
+void JobStreams::begin_drain(Clock::time_point now) {
+  relay_.close();
+  heard_.assign(streams_.size(), now);
+}
+
+void JobStreams::close_silent(Clock::time_point now, Clock::duration patience) {
+  for (std::size_t i = 0; i < streams_.size(); ++i)
+    if (now - heard_[i] >= patience) streams_[i].close();
+}
+
+std::optional<JobStreams::Clock::time_point> JobStreams::next_silent(Clock::duration patience) const {
+  std::optional<Clock::time_point> first;
+  for (std::size_t i = 0; i < streams_.size(); ++i)
+    if (streams_[i].wants_to_read()) first = std::min(first.value_or(Clock::time_point::max()), heard_[i] + patience);
+  return first;
 }
 
 std::vector<std::string> JobStreams::file_errors() const {
@@ -99,10 +113,17 @@ void JobStreams::add_to(std::vector<pollfd>& polled) {
   if (relay_.wants_output()) add(relay_.write_end(), POLLOUT, kRelay);
 }
 
-void JobStreams::take(const std::vector<pollfd>& polled) {
+void JobStreams::take(const std::vector<pollfd>& polled, Clock::time_point now) {
   ready_.clear();
   for (std::size_t i = 0; i < waiting_.size(); ++i)
     if (polled[first_ + i].revents != 0) ready_.push_back(waiting_[i]);
+  // The first entries are those streams that could be asked, in order.
+  std::size_t entry = 0;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const bool asked = entry < waiting_.size() && waiting_[entry] == i;
+    if (!asked || polled[first_ + entry].revents != 0) heard_[i] = now;
+    if (asked) ++entry;
+  }
 }
 
 void JobStreams::pump() {

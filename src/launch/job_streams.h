@@ -4,7 +4,9 @@
 #include <poll.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,12 +22,20 @@ namespace xoe::launch {
 
 class JobStreams {
  public:
-  JobStreams(std::vector<Stream> streams, StdinRelay relay) : streams_(std::move(streams)), relay_(std::move(relay)) {}
+  using Clock = std::chrono::steady_clock;
+  JobStreams(std::vector<Stream> streams, StdinRelay relay)
+      : streams_(std::move(streams)), relay_(std::move(relay)), heard_(streams_.size()) {}
 
   const Stream& of(std::size_t rank, bool err) const { return streams_[2 * rank + (err ? 1 : 0)]; }
   bool open() const;
-  void close();
   void close_input() { relay_.close(); }
+  // From now on nobody is expected to write; somebody else may still hold a pipe open.
+  void begin_drain(Clock::time_point now);
+  // After begin_drain(): closes streams that could be read all the time and gave nothing for so long. One whose bytes
+  // nobody takes does not count as silent.
+  void close_silent(Clock::time_point now, Clock::duration patience);
+  // When close_silent() will next have something to close.
+  std::optional<Clock::time_point> next_silent(Clock::duration patience) const;
   bool in_background() const { return relay_.in_background(); }
   std::vector<std::string> file_errors() const;
   // What the guardian must not keep open.
@@ -33,14 +43,15 @@ class JobStreams {
 
   // Around poll(): adds what to wait for, then remembers what is ready, then moves the bytes.
   void add_to(std::vector<pollfd>& polled);
-  void take(const std::vector<pollfd>& polled);
+  void take(const std::vector<pollfd>& polled, Clock::time_point now);
   void pump();
 
  private:
   std::vector<Stream> streams_;  // stdout of rank 0, its stderr, stdout of rank 1, ...
   StdinRelay relay_;
-  std::size_t first_ = 0;             // of our entries in `polled`
-  std::vector<std::size_t> waiting_;  // the stream of each entry; kInput and kRelay for the two ends of the relay
+  std::vector<Clock::time_point> heard_;  // when each stream gave something, or could not be read
+  std::size_t first_ = 0;                 // of our entries in `polled`
+  std::vector<std::size_t> waiting_;      // the stream of each entry; kInput and kRelay for the two ends of the relay
   std::vector<std::size_t> ready_;
 };
 

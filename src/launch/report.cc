@@ -36,6 +36,17 @@ std::string hint_for(int status) {
   return "; if nobody killed it, the kernel ran out of memory (see dmesg)";
 }
 
+// Programs that answer SIGINT and SIGTERM themselves, as xoe train does, often end with 130.
+constexpr int kInterrupted = 128 + SIGINT;
+
+// A rank that died of the signal it was sent, or ended because of it.
+bool ended_as_asked(const JobOutcome& outcome) {
+  const int code = code_of(outcome.first_failure->status);
+  if (outcome.passed_on == SIGINT || outcome.passed_on == SIGTERM)
+    return code == 128 + outcome.passed_on || code == kInterrupted;
+  return outcome.passed_on != 0 && code == 128 + outcome.passed_on;
+}
+
 // Those that the launcher ended after the first failure.
 std::string others_text(const JobOutcome& outcome, const RunOptions& options) {
   if (outcome.terminated == 0) return {};
@@ -81,12 +92,12 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
   if (outcome.passed_on != 0 && (outcome.killed_by_user || outcome.cause != Cause::kNone))
     lines.push_back(fmt::format("{} by {} after {}", outcome.killed_by_user ? "killed" : "ended",
                                 signal_name(outcome.passed_on), seconds_text(outcome.ran)));
+  if (outcome.output_error != 0 && outcome.output_error != EPIPE)
+    lines.push_back("cannot write the job's output: " + errno_text(outcome.output_error));
   switch (outcome.cause) {
     case Cause::kNone: return lines;
     case Cause::kRankFailed:
-      // Ranks that die of the signal that they were sent need no explanation.
-      if (outcome.passed_on == 0 || code_of(outcome.first_failure->status) != 128 + outcome.passed_on)
-        if (!outcome.killed_by_user) add_failure(outcome, lines);
+      if (!ended_as_asked(outcome) && !outcome.killed_by_user) add_failure(outcome, lines);
       break;
     case Cause::kStartFailed:
       lines.push_back(
@@ -97,10 +108,7 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
       lines.push_back(fmt::format("the job's time limit of {} is over (--timeout)",
                                   seconds_text(options.timeout.value_or(std::chrono::nanoseconds()))));
       break;
-    case Cause::kOutputClosed:
-      if (outcome.output_error != EPIPE)
-        lines.push_back("cannot write the job's output: " + errno_text(outcome.output_error));
-      break;
+    case Cause::kOutputClosed: break;
     case Cause::kGuardianLost: lines.emplace_back("the job's guardian process was killed; all ranks were ended"); break;
   }
   if (const std::string others = others_text(outcome, options); !others.empty() && !lines.empty())

@@ -28,7 +28,7 @@ struct JobOutcome {
   bool killed_by_user = false;                // it asked twice
   int start_error = 0;                        // errno: kStartFailed
   int start_rank = 0;
-  int output_error = 0;          // errno: kOutputClosed
+  int output_error = 0;          // errno; kOutputClosed when it began the end
   int terminated = 0;            // ranks that ended after SIGTERM was sent to them
   int killed = 0;                // of those, by SIGKILL
   std::string last_stream = {};  // "stderr" or "stdout" of the first failure

@@ -345,6 +345,22 @@ TEST(Images, ClassesAreFoundWithoutLabelFile) {
   EXPECT_THAT(batch.error().message(), HasSubstr("classes have labels 1 to 3"));
 }
 
+TEST(Images, ClassesAreCountedWithoutBadRecords) {
+  const Damaged damaged({3, 7});
+  std::filesystem::remove(damaged.directory() + "/labels.txt");
+  auto options = small(damaged.directory());
+  for (const int threads : {0, 1, 3}) {
+    options.threads = threads;
+    options.on_error = OnError::kFail;
+    const auto failed = open_images(options);
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().code(), Code::kDataLoss);
+    EXPECT_THAT(failed.error().message(), HasSubstr(damaged.name(3)));
+    options.on_error = OnError::kSkip;
+    EXPECT_EQ(open_images(options).value()->classes(), 5);
+  }
+}
+
 TEST(Images, BadOptionsAreRefused) {
   const auto code = [](auto change) {
     auto options = small();

@@ -1,6 +1,7 @@
 // How jobs end, and what is said about it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +38,17 @@ TEST(JobEnd, ReturnsTheFailingCode) {
   EXPECT_THAT(ran.err, HasSubstr("exited with code 7 after "));
   EXPECT_THAT(ran.err, HasSubstr("last lines of its stderr:\nxoe run:   | broken pipework\n"));
   EXPECT_THAT(ran.err, HasSubstr("2 other ranks were ended by SIGTERM"));
+}
+
+// Some supervisors ignore SIGCHLD, and every program below them does, too.
+TEST(JobEnd, ReturnsTheFailingCodeWhereSigchldIsIgnored) {
+  struct sigaction before = {};
+  struct sigaction ignore = {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGCHLD, &ignore, &before);
+  Launched job(script_arguments(2, "exit 5"));
+  ::sigaction(SIGCHLD, &before, nullptr);
+  EXPECT_EQ(job.wait().code, 5);
 }
 
 TEST(JobEnd, SaysTheSignal) {

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "launch/launched.h"
 
@@ -101,6 +105,21 @@ TEST(JobSignal, AStoppedJobCanBeEnded) {
   Launched job(script_arguments(2, "echo ready; [ $XOE_RANK = 1 ] && kill -STOP $$; sleep 0.3; exit 9"));
   EXPECT_EQ(job.wait().code, 9);
   EXPECT_TRUE(job.all_gone());
+}
+
+// Ctrl-C with `| tee log`: the reader is gone, and the ranks still have something to save.
+TEST(JobSignal, AReaderThatLeavesWithTheSignalEndsNothing) {
+  const std::string place = testing::TempDir() + "xoe-launch-reader-" + std::to_string(::getpid());
+  const std::string rank =
+      "trap \"for i in 1 2 3 4 5 6 7 8; do echo saving; sleep 0.1; done; touch $0.saved; exit 0\" INT; "
+      "echo ready; while true; do sleep 0.02; done";
+  std::ofstream(place + ".job") << "echo $$ > " << place << ".pid; exec " << xoe_path()
+                                << " run -np 1 --grace 0.2 bash -c '" << rank << "' " << place << '\n';
+  std::ofstream(place) << "bash " << place << ".job | { read -r _; kill -INT $(< " << place
+                       << ".pid); }; exit ${PIPESTATUS[0]}\n";
+  EXPECT_EQ(WEXITSTATUS(std::system(("timeout 30 bash " + place).c_str())), 0);
+  EXPECT_TRUE(std::filesystem::exists(place + ".saved"));
+  for (const char* end : {"", ".job", ".pid", ".saved"}) std::filesystem::remove(place + end);
 }
 
 TEST(JobSignal, IgnoredSignalsStayIgnored) {

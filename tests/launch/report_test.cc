@@ -66,6 +66,13 @@ TEST(Report, AnInterruptedJobIsToldShortly) {
   outcome.killed_by_user = true;
   EXPECT_THAT(report_lines(outcome, {}), ElementsAre("killed by SIGTERM after 2 s"));
   EXPECT_EQ(exit_code(outcome), 143);
+  // As xoe train answers both signals; other codes are told.
+  outcome = failed_with(exited(130));
+  outcome.passed_on = SIGTERM;
+  EXPECT_THAT(report_lines(outcome, {}), ElementsAre("ended by SIGTERM after 2 s"));
+  EXPECT_EQ(exit_code(outcome), 130);
+  outcome.passed_on = SIGHUP;
+  EXPECT_EQ(report_lines(outcome, {}).size(), 2U);
   // The ranks ended well after the signal: so did the job.
   outcome = {};
   outcome.passed_on = SIGINT;
@@ -89,6 +96,9 @@ TEST(Report, OtherCauses) {
   EXPECT_THAT(report_lines(outcome, {}), IsEmpty());
   outcome.output_error = ENOSPC;
   EXPECT_EQ(exit_code(outcome), 125);
+  EXPECT_THAT(report_lines(outcome, {}), ElementsAre(testing::HasSubstr("No space left")));
+  outcome.cause = Cause::kNone;  // it came after a signal
+  EXPECT_EQ(exit_code(outcome), 0);
   EXPECT_THAT(report_lines(outcome, {}), ElementsAre(testing::HasSubstr("No space left")));
 }
 

@@ -68,6 +68,64 @@ TEST(Unused, StepWithoutBackwardJoinsIn) {
   EXPECT_FALSE(at::equal(results[1][0], Net().conv1.detach()));
 }
 
+void backward(Net& net, int step, const Communicator& comm) {
+  const Batch batch = batch_at(step, comm.rank(), 1);
+  loss_of(net.forward(batch.images, true), batch.targets).backward();
+}
+
+// Rank 1 has no data and does not know that its zero_grad() should take part: its next step would mix with this one.
+TEST(Unused, ASkippedStepWithoutBackwardIsAnErrorOnAllRanks) {
+  for (const bool find_unused : {false, true}) {
+    for (const bool sharded : {false, true}) {
+      on_ranks(2, [&](Communicator& comm) {
+        Net net;
+        const auto wrapped = sgd()(net.parameters());
+        auto optimizer =
+            DistributedOptimizer::create(*wrapped, net, comm, {.find_unused = find_unused, .sharded = sharded}).value();
+        if (comm.rank() == 0) backward(net, 0, comm);
+        Status status = optimizer.zero_grad();
+        if (comm.rank() == 1) {
+          EXPECT_TRUE(status);
+          backward(net, 1, comm);
+          status = optimizer.step();
+        }
+        EXPECT_FALSE(status);
+        if (status) return 0;
+        EXPECT_EQ(status.error().code(), Code::kInvalidArgument);
+        EXPECT_NE(status.error().message().find("call synchronize(), then zero_grad()"), std::string::npos);
+        EXPECT_TRUE(equal_bits(snapshot(net), snapshot(Net()))) << "no update";
+        return 0;
+      });
+    }
+  }
+}
+
+TEST(Unused, ASkippedStepWithoutBackwardLeavesNoTraceAfterSynchronize) {
+  for (const bool find_unused : {false, true}) {
+    const auto results = on_ranks(2, [&](Communicator& comm) {
+      std::vector<at::Tensor> both;
+      for (const bool detour : {false, true}) {
+        Net net;
+        const auto wrapped = sgd()(net.parameters());
+        auto optimizer = DistributedOptimizer::create(*wrapped, net, comm, {.find_unused = find_unused}).value();
+        for (int step = 0; step < 3; ++step) {
+          if (detour) {
+            if (comm.rank() == 0) backward(net, 50 + step, comm);
+            ok(optimizer.synchronize());
+          }
+          ok(optimizer.zero_grad());
+          backward(net, step, comm);
+          ok(optimizer.step());
+        }
+        both.push_back(net.fc1.detach().clone());
+      }
+      return both;
+    });
+    EXPECT_TRUE(at::equal(results[0][0], results[0][1]));
+    EXPECT_TRUE(at::equal(results[0][1], results[1][1]));
+  }
+}
+
 TEST(Unused, FrozenParametersStayAsTheyAre) {
   on_ranks(2, [](Communicator& comm) {
     Net net;

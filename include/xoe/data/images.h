@@ -49,7 +49,8 @@ struct ImagePipelineOptions {
   std::optional<Remainder> remainder = {};  // unset: kDrop when training, kKeep when not
   OnError on_error = OnError::kFail;
   std::int64_t max_bad = 100;  // per epoch and rank, with OnError::kSkip
-  int classes = 0;             // 0: the lines of labels.txt in the directory, else found by reading every record once
+  int classes = 0;         // 0: the lines of labels.txt in the directory, else found by reading every record once, in
+                           // `threads` threads; with kSkip bad ones are left out
   double min_area = 0.08;  // share of an image that a training crop covers at least; more learns faster from few images
   int label_offset = 1;    // the label stored for class 0; 1 in the ImageNet layout
 };

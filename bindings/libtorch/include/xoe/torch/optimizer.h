@@ -58,8 +58,8 @@ struct DistributedOptions {
   bool average_passes = false;
   // What happens to a parameter that got no gradient on this rank. It always contributes zeros when another rank has a
   // gradient for it. When no rank has one: true: its gradient stays undefined, so that the optimizer leaves the
-  // parameter and its state alone, as without Xoe; this costs one small extra reduction. false: its gradient is zero,
-  // and momentum and weight decay act on it.
+  // parameter and its state alone, as without Xoe; ranks exchange one byte for each parameter in a step. false: its
+  // gradient is zero, and momentum and weight decay act on it; ranks exchange two bytes.
   bool find_unused = true;
   // false: gradients keep memory of their own, and are copied to and from the buckets. Always so for parameters on
   // another device than the host.
@@ -123,7 +123,10 @@ class DistributedOptimizer {
   Status synchronize();
 
   // Forgets the gradients. In the middle of a step (after backward, before step()) it completes the reductions first,
-  // and all ranks must call it. set_to_none == false: gradients become zero instead of undefined.
+  // and all ranks must call it, after a backward pass of their own: a rank that had none cannot know that there is
+  // something to complete. To skip a step in which some rank had no backward pass, all call synchronize() first. Ranks
+  // that get this wrong are told by `invalid_argument`, before the wrapped optimizer sees any gradient. set_to_none ==
+  // false: gradients become zero instead of undefined.
   Status zero_grad(bool set_to_none = true);
 
   // Scales all gradients so that their joint 2-norm is at most `max_norm`; gives the norm before. Calls synchronize()

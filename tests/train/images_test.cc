@@ -1,0 +1,123 @@
+// xoe-train on images: resuming, interruptions and broken records.
+#include <algorithm>
+
+#include "train/train_program.h"
+
+namespace xoe::train {
+namespace {
+
+class ImagesTest : public TrainProgramTest {
+ protected:
+  void SetUp() override {
+    TrainProgramTest::SetUp();
+    const Ended made = run({xoe::testing::bin("xoe-data"), "make", "--images", "60", "--validation", "13", "--classes",
+                            "3", "--shards", "2", "--size-min", "32", "--size-max", "48", at("data")});
+    ASSERT_EQ(made.code, 0) << made.err;
+  }
+
+  // 7 steps an epoch with 2 ranks.
+  Words on_images(Words more) const {
+    Words words = {xoe::testing::bin("xoe-train"),
+                   "--data",
+                   at("data"),
+                   "--model",
+                   "resnet18",
+                   "--image-size",
+                   "16",
+                   "--batch",
+                   "4",
+                   "--threads",
+                   "1",
+                   "--report-every",
+                   "1",
+                   "--device",
+                   "cpu"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  std::string record_file() const {
+    for (const auto& entry : std::filesystem::directory_iterator(at("data"))) {
+      if (entry.path().filename().string().starts_with("train-00000")) return entry.path();
+    }
+    return {};
+  }
+};
+
+// The data's position, the random distortions and each rank's batch norm come back too; the data threads play no part.
+TEST_F(ImagesTest, AResumedRunGivesTheSameBits) {
+  const auto words = [&](const std::string& name, Words more) {
+    more.insert(more.end(), {"--epochs", "1.7", "--run-dir", at(name), "--checkpoint", at(name) + "/checkpoints"});
+    return on_images(more);
+  };
+  run_group(2, words("whole", {}));
+  const auto final_step = list_checkpoints(at("whole/checkpoints")).back().step;
+  ASSERT_EQ(final_step, 12);
+  run_group(2, words("parts", {"--checkpoint-every", "5", "--checkpoint-keep", "9", "--data-threads", "0"}));
+  for (const int step : {10, 12}) std::filesystem::remove(checkpoint_path(at("parts/checkpoints"), step));
+  run_group(2, words("parts", {"--resume"}));
+
+  EXPECT_EQ(losses("whole"), losses("parts"));
+  const auto whole = metrics("whole", "evaluation");
+  const auto parts = metrics("parts", "evaluation");
+  ASSERT_EQ(whole.size(), 2U);  // after the epoch, and at the end
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(whole, parts);
+  EXPECT_EQ(whole[0]["images"], 13);
+  expect_same_checkpoint(12);
+}
+
+// With a learning rate of nothing the loss of a step tells its images: a finished run is taken further without a batch
+// twice or left out.
+TEST_F(ImagesTest, AFinishedRunGoesOnWithTheNextBatch) {
+  const auto words = [&](const std::string& name, Words more) {
+    more.insert(more.end(), {"--lr", "1e-30", "--eval-every", "0", "--run-dir", at(name), "--checkpoint",
+                             at(name) + "/checkpoints"});
+    return on_images(more);
+  };
+  run_group(2, words("whole", {"--steps", "6"}));
+  run_group(2, words("parts", {"--steps", "3"}));
+  run_group(2, words("parts", {"--steps", "6", "--resume"}));
+  EXPECT_EQ(losses("whole").size(), 6U);
+  EXPECT_EQ(losses("whole"), losses("parts"));
+}
+
+// Each step has an evaluation here, also the one in which the signal comes.
+TEST_F(ImagesTest, ASignalDropsNoEvaluation) {
+  Program program(at("signalled"), on_images({"--steps", "1000000", "--eval-every", "0.01", "--run-dir", at("run"),
+                                              "--checkpoint", at("checkpoints")}));
+  ASSERT_TRUE(program.wait_for("step 2 ")) << program.err();
+  program.signal(SIGTERM);
+  EXPECT_EQ(program.wait(), 130) << program.err();
+  const auto evaluations = metrics("run", "evaluation");
+  ASSERT_FALSE(evaluations.empty());
+  EXPECT_EQ(evaluations.back()["step"], metrics("run", "end").at(0)["step"]);
+  EXPECT_EQ(metrics("run", "end").at(0)["accuracy"], evaluations.back()["accuracy"]);
+}
+
+TEST_F(ImagesTest, ASignalInTheLastStepLeavesADoneRun) {
+  Program program(at("last"), on_images({"--steps", "1", "--accumulate", "30", "--summary", "demo"}));
+  ASSERT_TRUE(program.wait_for("steps 1 to 1")) << program.err();
+  program.signal(SIGTERM);
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  EXPECT_NE(program.out().find("demo: accuracy=0."), std::string::npos) << program.out();
+}
+
+TEST_F(ImagesTest, ACorruptRecordIsNamedOnceByAllRanks) {
+  const std::string path = record_file();
+  std::string bytes = file_text(path);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  auto ranks = start(2, on_images({"--epochs", "2"}));
+  std::string errors;
+  for (auto& rank : ranks) {
+    EXPECT_EQ(rank->wait(), 1);
+    errors += rank->err();
+  }
+  EXPECT_NE(errors.find("error: data_loss: "), std::string::npos) << errors;
+  EXPECT_NE(errors.find(path), std::string::npos) << errors;
+  EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << errors;
+}
+
+}  // namespace
+}  // namespace xoe::train

@@ -1,0 +1,110 @@
+// Runs xoe-train, alone or as a group, and reads what it left.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "train/checkpoint_file.h"
+#include "train/program.h"
+
+namespace xoe::train {
+
+using Words = std::vector<std::string>;
+using xoe::testing::file_text;
+using xoe::testing::Program;
+
+struct Ended {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+class TrainProgramTest : public xoe::testing::ProgramTest {
+ protected:
+  // A small, quick run; `more` comes last and so may not repeat what is here.
+  static Words small(Words more, const std::string& model = "mlp", int image_size = 8) {
+    Words words = {xoe::testing::bin("xoe-train"),
+                   "--synthetic",
+                   "--model",
+                   model,
+                   "--classes",
+                   "10",
+                   "--image-size",
+                   std::to_string(image_size),
+                   "--batch",
+                   "4",
+                   "--threads",
+                   "1",
+                   "--report-every",
+                   "1",
+                   "--device",
+                   "cpu"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  Ended run(const Words& words) {
+    Program program(at("one"), words);
+    const int code = program.wait();
+    return {code, program.out(), program.err()};
+  }
+
+  // All ranks of a group, started side by side.
+  std::vector<std::unique_ptr<Program>> start(int size, const Words& words) {
+    const std::string job = "train-test-" + std::to_string(::getpid()) + "-" + std::to_string(groups_++);
+    std::vector<std::unique_ptr<Program>> ranks;
+    for (int rank = 0; rank < size; ++rank) {
+      const std::string r = std::to_string(rank);
+      const std::string n = std::to_string(size);
+      ranks.push_back(std::make_unique<Program>(
+          at("rank" + r), words,
+          Words{"XOE_RANK=" + r, "XOE_SIZE=" + n, "XOE_LOCAL_RANK=" + r, "XOE_LOCAL_SIZE=" + n, "XOE_CROSS_RANK=0",
+                "XOE_CROSS_SIZE=1", "XOE_JOB=" + job}));
+    }
+    return ranks;
+  }
+
+  void run_group(int size, const Words& words, int expected = 0) {
+    for (auto& rank : start(size, words)) {
+      const int code = rank->wait();
+      EXPECT_EQ(code, expected) << rank->out() << rank->err();
+    }
+  }
+
+  std::vector<nlohmann::json> metrics(const std::string& folder, const std::string& event) const {
+    std::vector<nlohmann::json> found;
+    std::ifstream file(at(folder) + "/metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const auto json = nlohmann::json::parse(line, nullptr, false);
+      EXPECT_TRUE(json.is_object()) << line;
+      if (json.value("event", "") == event) found.push_back(json);
+    }
+    return found;
+  }
+
+  // Of the runs "whole" and "parts".
+  void expect_same_checkpoint(std::int64_t step) const {
+    const auto whole = read_sections(checkpoint_path(at("whole/checkpoints"), step));
+    const auto parts = read_sections(checkpoint_path(at("parts/checkpoints"), step));
+    ASSERT_TRUE(whole) << whole.error().to_string();
+    ASSERT_TRUE(parts) << parts.error().to_string();
+    for (const auto& [name, content] : *whole) {
+      // libtorch names the entries of an optimizer's archive by addresses.
+      if (name != "optimizer") {
+        EXPECT_TRUE(parts->at(name) == content) << name;
+      }
+    }
+  }
+
+  std::map<std::int64_t, double> losses(const std::string& folder) const {
+    std::map<std::int64_t, double> by_step;
+    for (const auto& report : metrics(folder, "report")) by_step[report["step"]] = report["loss"];
+    return by_step;
+  }
+
+ private:
+  int groups_ = 0;
+};
+
+}  // namespace xoe::train
