@@ -82,16 +82,16 @@ def compile_mpi(mpi, program, bin_dir, folder):
     """Compiles bench/collectives/mpi_<program>.cc with this MPI; the path, or a CalledProcessError."""
     source = SOURCES / f"mpi_{program}.cc"
     target = folder / f"{mpi.name}_{program}"
+    library = ["-L", str(bin_dir), "-lxoe_bench_harness", f"-Wl,-rpath,{bin_dir}"] if program == "allreduce" else []
+    command = [mpi.compiler, "-std=c++17", "-O3", str(source), "-o", str(target), *library, *mpi.flags]
     newest = max(path.stat().st_mtime for path in (source, SOURCES / "harness.h"))
-    if not target.exists() or target.stat().st_mtime < newest:
-        library = ["-L", str(bin_dir), "-lxoe_bench_harness", f"-Wl,-rpath,{bin_dir}"] if program == "allreduce" else []
+    made_by = folder / f"{mpi.name}_{program}.command"  # of what stands there: it holds the path of the library
+    same = made_by.exists() and made_by.read_text(encoding="utf-8") == " ".join(command)
+    if not same or not target.exists() or target.stat().st_mtime < newest:
         subprocess.run(
-            [mpi.compiler, "-std=c++17", "-O3", str(source), "-o", str(target), *library, *mpi.flags],
-            check=True,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **mpi.environment},
+            command, check=True, capture_output=True, text=True, env={**os.environ, **mpi.environment}
         )
+        made_by.write_text(" ".join(command), encoding="utf-8")
     return target
 
 

@@ -121,13 +121,14 @@ def targets(figures, names, launches):
     """A line for each target of the project: the worst ratio of its range."""
     rows = []
     for ranks, low, high, who, factor in TARGETS:
-        ratios = []
+        ratios, missing = [], set()
         for size in measured_sizes(figures, ranks, "rewritten"):
             if not low <= size <= high:
                 continue
             summary = summarise(figures, Point(ranks, size, "float32", "rewritten"), names)
             peers = summary["peers"]
             rival, own = best(peers, RIVALS), best(peers, XOE if who == "best" else (who,))
+            missing |= {name for name in RIVALS if name in names and name not in peers}
             if rival and own:
                 ratios.append((rival[1] / own[1], size, summary["state"]))
         if ratios:
@@ -136,6 +137,8 @@ def targets(figures, names, launches):
             verdict = "reached" if worst >= factor else "NOT REACHED"
             if state not in CALM:
                 verdict += f" (unsettled: {state})"
+            if missing:
+                verdict += f" (without {', '.join(sorted(missing))})"
             rows.append([f"{ranks} ranks, {span}", who, f"{factor:g}x", f"{worst:.2f}x at {size_text(size)}", verdict])
     rows += launch_targets(launches)
     return table(["target", "engine", "wanted", "worst", ""], rows) if rows else ""
