@@ -1,5 +1,6 @@
 // xoe-train: the built-in trainer.
 #include <fmt/format.h>
+#include <malloc.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
@@ -7,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <limits>
 #include <map>
 
 #include "bootstrap/launch_env.h"
@@ -236,9 +238,17 @@ int run(const train::TrainOptions& options, const ConsoleOptions& console_option
   return outcome->interrupted ? kInterrupted : 0;
 }
 
+// Each step frees and asks again for the same large tensors. By default glibc hands them to the kernel and back, which
+// clears every page anew: a fifth of a step of resnet50 at batch 4.
+void keep_freed_memory() {
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that glibc takes
+  ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_freed_memory();
   watch_signals();
   CLI::App app("Trains an image classifier, alone or under `xoe run -np N`.", "xoe train");
   app.footer(kExamples);
