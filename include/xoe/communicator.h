@@ -79,7 +79,8 @@ struct Gathered {
 //
 // Errors: arguments that are wrong on their own (null data, bad root, counts that do not add up) give
 // `invalid_argument` at once, touch nobody, and leave the communicator usable. All else ends it: arguments that differ
-// between ranks (`invalid_argument` with both sides' values), a rank that died (`peer_lost`, within a second), a deadline
+// between ranks (`invalid_argument` with both sides' values), a rank that died (`peer_lost`, within a second), a
+// deadline
 // (`timeout`). Then every pending and later operation on every rank returns that first cause, and the
 // contents of output buffers are undefined; no peer touches them any more.
 //

@@ -47,20 +47,44 @@ constexpr std::size_t dtype_size(DType dtype) noexcept {
   return 0;
 }
 
-std::string_view dtype_name(DType dtype) noexcept;     // "float32"
+std::string_view dtype_name(DType dtype) noexcept;      // "float32"
 std::string_view reduce_op_name(ReduceOp op) noexcept;  // "sum"
 
 // The DType of a C++ type: dtype_of<float>() == DType::kFloat32.
 template <class T>
 constexpr DType dtype_of() noexcept = delete;
-template <> constexpr DType dtype_of<std::uint8_t>() noexcept { return DType::kUint8; }
-template <> constexpr DType dtype_of<std::int8_t>() noexcept { return DType::kInt8; }
-template <> constexpr DType dtype_of<std::int16_t>() noexcept { return DType::kInt16; }
-template <> constexpr DType dtype_of<std::int32_t>() noexcept { return DType::kInt32; }
-template <> constexpr DType dtype_of<std::int64_t>() noexcept { return DType::kInt64; }
-template <> constexpr DType dtype_of<float>() noexcept { return DType::kFloat32; }
-template <> constexpr DType dtype_of<double>() noexcept { return DType::kFloat64; }
-template <> constexpr DType dtype_of<bool>() noexcept { return DType::kBool; }
+template <>
+constexpr DType dtype_of<std::uint8_t>() noexcept {
+  return DType::kUint8;
+}
+template <>
+constexpr DType dtype_of<std::int8_t>() noexcept {
+  return DType::kInt8;
+}
+template <>
+constexpr DType dtype_of<std::int16_t>() noexcept {
+  return DType::kInt16;
+}
+template <>
+constexpr DType dtype_of<std::int32_t>() noexcept {
+  return DType::kInt32;
+}
+template <>
+constexpr DType dtype_of<std::int64_t>() noexcept {
+  return DType::kInt64;
+}
+template <>
+constexpr DType dtype_of<float>() noexcept {
+  return DType::kFloat32;
+}
+template <>
+constexpr DType dtype_of<double>() noexcept {
+  return DType::kFloat64;
+}
+template <>
+constexpr DType dtype_of<bool>() noexcept {
+  return DType::kBool;
+}
 
 // A view of `count` contiguous elements to read. Owns nothing.
 struct ConstTensor {

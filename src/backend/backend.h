@@ -29,10 +29,10 @@ struct Collective {
   int root = 0;
   const void* in = nullptr;
   void* out = nullptr;
-  std::size_t in_count = 0;                        // elements in `in`
-  std::size_t out_count = 0;                       // elements in `out`
-  std::span<const std::size_t> send_counts = {};   // alltoall: by destination. allgather, reduce-scatter: by rank
-  std::span<const std::size_t> recv_counts = {};   // alltoall: by source
+  std::size_t in_count = 0;                       // elements in `in`
+  std::size_t out_count = 0;                      // elements in `out`
+  std::span<const std::size_t> send_counts = {};  // alltoall: by destination. allgather, reduce-scatter: by rank
+  std::span<const std::size_t> recv_counts = {};  // alltoall: by source
   OpOptions options = {};
 };
 

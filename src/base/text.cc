@@ -26,7 +26,8 @@ std::optional<double> parse_number(std::string_view text) { return parse_whole<d
 
 std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   std::size_t digits = 0;
-  while (digits < text.size() && (std::isdigit(static_cast<unsigned char>(text[digits])) || text[digits] == '.')) ++digits;
+  while (digits < text.size() && (std::isdigit(static_cast<unsigned char>(text[digits])) || text[digits] == '.'))
+    ++digits;
   const auto number = parse_number(text.substr(0, digits));
   if (!number) return std::nullopt;
   std::string suffix;
@@ -35,7 +36,8 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   if (suffix.empty() || suffix == "B") power = 0;
   for (int i = 0; i < 5; ++i) {
     const char unit = "KMGTP"[i];
-    if (suffix == std::string{unit} || suffix == std::string{unit} + "B" || suffix == std::string{unit} + "IB") power = i + 1;
+    if (suffix == std::string{unit} || suffix == std::string{unit} + "B" || suffix == std::string{unit} + "IB")
+      power = i + 1;
   }
   const double bytes = *number * std::pow(1024.0, power);
   if (power < 0 || bytes < 0 || bytes >= 9.0e18) return std::nullopt;

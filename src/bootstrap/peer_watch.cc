@@ -16,7 +16,8 @@ namespace xoe::bootstrap {
 Result<Fd> PeerWatch::open(pid_t pid) {
   Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!fd.valid() && errno == ESRCH) return failure(Code::kPeerLost, "the process {} of a peer has ended", pid);
-  if (!fd.valid()) return failure(Code::kUnavailable, "cannot watch process {} (pidfd_open): {}", pid, errno_text(errno));
+  if (!fd.valid())
+    return failure(Code::kUnavailable, "cannot watch process {} (pidfd_open): {}", pid, errno_text(errno));
   return fd;
 }
 
@@ -32,14 +33,14 @@ Result<std::unique_ptr<PeerWatch>> PeerWatch::start(std::vector<Fd> processes, s
   pthread_sigmask(SIG_SETMASK, &all, &before);
   bool started = true;
   try {
-    watch->thread_ = std::jthread([self = watch.get(), fds = std::move(processes), call = std::move(ended)]() mutable {
-      self->watch(std::move(fds), call);
-    });
+    watch->thread_ = std::jthread(
+        [self = watch.get(), fds = std::move(processes), call = std::move(ended)] { self->watch(fds, call); });
   } catch (const std::system_error&) {
     started = false;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!started) return failure(Code::kResourceExhausted, "cannot start a thread to watch the peers (limit of processes?)");
+  if (!started)
+    return failure(Code::kResourceExhausted, "cannot start a thread to watch the peers (limit of processes?)");
   return watch;
 }
 
@@ -53,7 +54,7 @@ PeerWatch::~PeerWatch() {
   [[maybe_unused]] const auto written = ::write(stop_.get(), &one, sizeof one);
 }
 
-void PeerWatch::watch(std::vector<Fd> processes, const std::function<void(int)>& ended) const {
+void PeerWatch::watch(const std::vector<Fd>& processes, const std::function<void(int)>& ended) const {
   std::vector<pollfd> polled;
   polled.push_back({stop_.get(), POLLIN, 0});
   for (const Fd& process : processes) polled.push_back({process.get(), POLLIN, 0});  // poll skips negative ones

@@ -30,7 +30,7 @@ class PeerWatch {
 
  private:
   PeerWatch() = default;
-  void watch(std::vector<Fd> processes, const std::function<void(int)>& ended) const;
+  void watch(const std::vector<Fd>& processes, const std::function<void(int)>& ended) const;
 
   pid_t owner_ = 0;
   Fd stop_;  // eventfd

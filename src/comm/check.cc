@@ -26,8 +26,8 @@ Status check_table(const Collective& c, const Topology& topology, std::string_vi
                    topology.size);
   XOE_ASSIGN(const std::size_t total, sum_counts(what, counts));
   if (total != expected)
-    return failure(Code::kInvalidArgument, "{}: {} sums to {}, but `{}` has {} elements", what, table_name, total, buffer,
-                   expected);
+    return failure(Code::kInvalidArgument, "{}: {} sums to {}, but `{}` has {} elements", what, table_name, total,
+                   buffer, expected);
   return {};
 }
 
@@ -108,7 +108,8 @@ Collective describe_alltoall(ConstTensor in, std::span<const std::size_t> send_c
 
 Status check_pair(std::string_view what, const ConstTensor& in, const Tensor& out) {
   if (in.dtype == out.dtype) return {};
-  return failure(Code::kInvalidArgument, "{}: `in` is {}, `out` is {}", what, dtype_name(in.dtype), dtype_name(out.dtype));
+  return failure(Code::kInvalidArgument, "{}: `in` is {}, `out` is {}", what, dtype_name(in.dtype),
+                 dtype_name(out.dtype));
 }
 
 Status check_collective(const Collective& c, const Topology& topology) {

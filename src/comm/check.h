@@ -10,7 +10,8 @@ namespace xoe {
 
 Collective describe_allreduce(ConstTensor in, Tensor out, ReduceOp op, const OpOptions& options);
 Collective describe_broadcast(Tensor data, int root, const OpOptions& options);
-Collective describe_allgather(ConstTensor in, Tensor out, std::span<const std::size_t> counts, const OpOptions& options);
+Collective describe_allgather(ConstTensor in, Tensor out, std::span<const std::size_t> counts,
+                              const OpOptions& options);
 Collective describe_reduce_scatter(ConstTensor in, Tensor out, std::span<const std::size_t> counts, ReduceOp op,
                                    const OpOptions& options);
 Collective describe_alltoall(ConstTensor in, std::span<const std::size_t> send_counts, Tensor out,

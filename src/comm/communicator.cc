@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "backend/backend.h"
-#include "comm/check.h"
 #include "base/error.h"
+#include "comm/check.h"
 
 namespace xoe {
 namespace {

@@ -34,8 +34,8 @@ Result<Communicator> init_from(const Env& env, const InitOptions& options) {
   const Topology& topology = info.topology;
   if (topology.local_size != topology.size)
     return failure(Code::kUnsupported,
-                   "{} ranks of which {} on this host: this version of Xoe joins the ranks of one host only", topology.size,
-                   topology.local_size);
+                   "{} ranks of which {} on this host: this version of Xoe joins the ranks of one host only",
+                   topology.size, topology.local_size);
   if (topology.rank != topology.local_rank)
     return failure(Code::kInvalidArgument, "rank {} of {} has local rank {}, though all ranks are on this host",
                    topology.rank, topology.size, topology.local_rank);

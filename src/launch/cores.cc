@@ -1,42 +1,15 @@
 #include "launch/cores.h"
 
-#include <fcntl.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/machine.h"
 #include "base/text.h"
 
 namespace xoe::launch {
-namespace {
-
-std::optional<std::string> read_line(const std::string& path) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char text[4096];
-  const auto count = file.valid() ? ::read(file.get(), text, sizeof text) : -1;
-  if (count <= 0) return std::nullopt;
-  const std::string_view all(text, static_cast<std::size_t>(count));
-  return std::string(all.substr(0, all.find('\n')));
-}
-
-// Processors of time that a container may use: "200000 100000" is 2.
-std::optional<double> cpu_quota() {
-  const auto line = read_line("/sys/fs/cgroup/cpu.max");
-  if (!line) return std::nullopt;
-  const auto fields = split_text(*line, ' ');
-  if (fields.size() != 2) return std::nullopt;
-  const auto quota = parse_number(fields[0]);
-  const auto period = parse_number(fields[1]);
-  if (!quota || !period || !(*period > 0)) return std::nullopt;
-  return *quota / *period;
-}
-
-}  // namespace
 
 Result<std::vector<int>> parse_cpu_list(const std::string& text) {
   std::vector<int> cpus;

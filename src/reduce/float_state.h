@@ -14,10 +14,12 @@ namespace xoe::reduce {
 class DefaultFloatState {
  public:
   DefaultFloatState() noexcept : before_(read()) {
-    if ((before_ & kModes) != 0) [[unlikely]] write(before_ & ~kModes);
+    if ((before_ & kModes) != 0) [[unlikely]]
+      write(before_ & ~kModes);
   }
   ~DefaultFloatState() {
-    if ((before_ & kModes) != 0) [[unlikely]] write(before_);
+    if ((before_ & kModes) != 0) [[unlikely]]
+      write(before_);
   }
   DefaultFloatState(const DefaultFloatState&) = delete;
   DefaultFloatState& operator=(const DefaultFloatState&) = delete;

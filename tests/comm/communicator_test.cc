@@ -187,8 +187,13 @@ TEST(Init, PeerThatDiesMeanwhileIsNamed) {
 }
 
 TEST(Init, RanksThatDoNotComeAreATimeout) {
-  const Env env({{"XOE_RANK", "0"}, {"XOE_SIZE", "2"}, {"XOE_LOCAL_RANK", "0"}, {"XOE_LOCAL_SIZE", "2"},
-                 {"XOE_CROSS_RANK", "0"}, {"XOE_CROSS_SIZE", "1"}, {"XOE_JOB", "lonely-" + std::to_string(::getpid())},
+  const Env env({{"XOE_RANK", "0"},
+                 {"XOE_SIZE", "2"},
+                 {"XOE_LOCAL_RANK", "0"},
+                 {"XOE_LOCAL_SIZE", "2"},
+                 {"XOE_CROSS_RANK", "0"},
+                 {"XOE_CROSS_SIZE", "1"},
+                 {"XOE_JOB", "lonely-" + std::to_string(::getpid())},
                  {"XOE_START_TIMEOUT", "0.2"}});
   const auto world = init_from(env, {});
   ASSERT_FALSE(world);

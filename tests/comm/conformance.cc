@@ -25,7 +25,9 @@ double element(int rank, std::size_t i, DType dtype, ReduceOp op) {
   return static_cast<double>(n % 4);
 }
 
-std::uint16_t float_bits_high(float value) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16); }
+std::uint16_t float_bits_high(float value) {
+  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
+}
 
 void store(std::byte* at, DType dtype, double value) {
   const auto put = [&](auto typed) { std::memcpy(at, &typed, sizeof typed); };
@@ -159,8 +161,10 @@ class Checker {
     if (auto s = comm_.allgather({from, mine, dtype_}, {out.data(), total, dtype_}, counts); !s)
       return s.error().to_string();
     for (int r = 0; r < comm_.size(); ++r)
-      if (auto problem = expect_elements(out.data() + prefix(counts, r) * width_, counts[index(r)], r, 0); !problem.empty())
-        return fmt::format("allgather {} count {} in place {} from {}: {}", dtype_name(dtype_), count, in_place, r, problem);
+      if (auto problem = expect_elements(out.data() + prefix(counts, r) * width_, counts[index(r)], r, 0);
+          !problem.empty())
+        return fmt::format("allgather {} count {} in place {} from {}: {}", dtype_name(dtype_), count, in_place, r,
+                           problem);
     auto unknown = comm_.allgather({from, mine, dtype_});
     if (!unknown) return unknown.error().to_string();
     if (unknown->counts != counts || unknown->data.size() != total * width_ ||
@@ -198,7 +202,8 @@ class Checker {
     const std::size_t sent = prefix(send, comm_.size()), received = prefix(recv, comm_.size());
     Memory in(comm_, sent * width_, shared_), out(comm_, received * width_, shared_);
     for (int q = 0; q < comm_.size(); ++q)
-      fill(in.data() + prefix(send, q) * width_, send[index(q)], comm_.rank(), static_cast<std::size_t>(q) * 13, ReduceOp::kSum);
+      fill(in.data() + prefix(send, q) * width_, send[index(q)], comm_.rank(), static_cast<std::size_t>(q) * 13,
+           ReduceOp::kSum);
     if (auto s = comm_.alltoall({in.data(), sent, dtype_}, send, {out.data(), received, dtype_}, recv); !s)
       return s.error().to_string();
     for (int s = 0; s < comm_.size(); ++s)
@@ -263,7 +268,8 @@ ConformanceGrid full_grid(int size, bool shared) {
   const auto n = static_cast<std::size_t>(size);
   ConformanceGrid grid{{0, 1, n - 1, n, 1000, 100003}, {}, {}, shared};
   if (kSanitized) {
-    // Instrumented, all types and reductions would take the better part of an hour; how bytes move does not depend on them.
+    // Instrumented, all types and reductions would take the better part of an hour; how bytes move does not depend on
+    // them.
     grid.dtypes = {DType::kFloat32, DType::kBfloat16, DType::kInt8};
     grid.ops = {ReduceOp::kSum, ReduceOp::kAverage};
     return grid;

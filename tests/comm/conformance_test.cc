@@ -29,7 +29,9 @@ TEST_P(Conformance, RanksAsThreads) {
 TEST_P(Conformance, RanksAsProcesses) {
   const auto [size, shared] = GetParam();
   const auto grid = full_grid(size, shared);
-  ProcessGroup(size, [&](Communicator& communicator) { return check_conformance(communicator, grid); }).expect_success();
+  ProcessGroup(size, [&](Communicator& communicator) {
+    return check_conformance(communicator, grid);
+  }).expect_success();
 }
 
 std::vector<Case> cases() {

@@ -104,7 +104,8 @@ TEST(PeerLost, WhileWaitingForAHandle) {
   expect_peer_lost([] { ::raise(SIGKILL); },
                    [](Communicator& communicator) -> Status {
                      std::vector<float> data(100'000);
-                     auto handle = communicator.start_allreduce(Tensor(data.data(), data.size()), Tensor(data.data(), data.size()));
+                     auto handle = communicator.start_allreduce(Tensor(data.data(), data.size()),
+                                                                Tensor(data.data(), data.size()));
                      if (!handle) return failure(handle.error());
                      return handle->wait();
                    });
@@ -138,7 +139,8 @@ TEST(PeerLost, MessageNamesTheOperationAndItsTensor) {
     float x = 0;
     const Status status = communicator.allreduce(Tensor(&x, 1), ReduceOp::kSum, {.name = "conv1.weight"});
     if (status) return "no error";
-    return status.error().message().find("(conv1.weight): rank 1 (pid ") == std::string::npos ? status.error().message() : "";
+    return status.error().message().find("(conv1.weight): rank 1 (pid ") == std::string::npos ? status.error().message()
+                                                                                              : "";
   });
   EXPECT_EQ(group.wait(0), 0);
 }
@@ -210,8 +212,9 @@ TEST(Leaving, IsNotWhatAForkedChildDoes) {
 }
 
 // Both ranks call differently; both must be told what each of them called.
-void expect_mismatch(const std::function<Status(Communicator&)>& first, const std::function<Status(Communicator&)>& second,
-                     const std::string& text_of_first, const std::string& text_of_second) {
+void expect_mismatch(const std::function<Status(Communicator&)>& first,
+                     const std::function<Status(Communicator&)>& second, const std::string& text_of_first,
+                     const std::string& text_of_second) {
   run_ranks(2, [&](Communicator& communicator) {
     const Status status = communicator.rank() == 0 ? first(communicator) : second(communicator);
     ASSERT_FALSE(status);
@@ -291,9 +294,8 @@ TEST(Mismatch, SplitsOfAlltoall) {
     // Rank 0 sends 3 elements to rank 1, which expects 4.
     const std::size_t send[] = {0, 3}, nothing[] = {0, 0}, recv[] = {4, 0};
     float data[4] = {};
-    const Status status = c.rank() == 0
-                              ? c.alltoall(ConstTensor(data, 3), send, Tensor(data, 0), nothing)
-                              : c.alltoall(ConstTensor(data, 0), nothing, Tensor(data, 4), recv);
+    const Status status = c.rank() == 0 ? c.alltoall(ConstTensor(data, 3), send, Tensor(data, 0), nothing)
+                                        : c.alltoall(ConstTensor(data, 0), nothing, Tensor(data, 4), recv);
     // Rank 0's own view is consistent: it may have finished before rank 1 found out.
     const Status seen = status ? c.barrier() : status;
     ASSERT_FALSE(seen);
@@ -327,10 +329,10 @@ TEST(Timeout, NamesWhoIsMissing) {
 TEST(Timeout, IsNoticedByPolling) {
   auto group = make_group(2);
   float x = 0;
-  Handle handle = group[0]
-                      .start_allreduce(Tensor(&x, 1), Tensor(&x, 1), ReduceOp::kSum,
-                                       {.timeout = std::chrono::milliseconds(50)})
-                      .value();
+  Handle handle =
+      group[0]
+          .start_allreduce(Tensor(&x, 1), Tensor(&x, 1), ReduceOp::kSum, {.timeout = std::chrono::milliseconds(50)})
+          .value();
   const Status status = poll_until_failure(handle);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), Code::kTimeout);
@@ -379,7 +381,8 @@ TEST(WrongAlone, LeavesTheGroupUsable) {
     EXPECT_EQ(communicator.allreduce(Tensor(static_cast<float*>(nullptr), 4)).error().code(), Code::kInvalidArgument);
     EXPECT_EQ(communicator.allreduce(ConstTensor(x, 4), Tensor(x, 3)).error().code(), Code::kInvalidArgument);
     EXPECT_EQ(communicator.allreduce(ConstTensor(x, 3), Tensor(x + 1, 3)).error().code(), Code::kInvalidArgument);
-    EXPECT_EQ(communicator.allgather(ConstTensor(static_cast<float*>(nullptr), 5)).error().code(), Code::kInvalidArgument);
+    EXPECT_EQ(communicator.allgather(ConstTensor(static_cast<float*>(nullptr), 5)).error().code(),
+              Code::kInvalidArgument);
     EXPECT_EQ(communicator.broadcast(Tensor(x, 4), 2).error().code(), Code::kInvalidArgument);
     EXPECT_EQ(communicator.allgather(ConstTensor(x, 1), Tensor(x, 4), wrong).error().code(), Code::kInvalidArgument);
     bool flag = true;
@@ -402,7 +405,10 @@ TEST(Abandoned, HandleOutlivesItsCommunicator) {
 TEST(Abandoned, DroppedHandleIsFinishedByLaterCalls) {
   run_ranks(2, [](Communicator& communicator) {
     std::vector<float> x(50'000, 1);
-    { [[maybe_unused]] const auto dropped = communicator.start_allreduce(Tensor(x.data(), x.size()), Tensor(x.data(), x.size())); }
+    {
+      [[maybe_unused]] const auto dropped =
+          communicator.start_allreduce(Tensor(x.data(), x.size()), Tensor(x.data(), x.size()));
+    }
     ASSERT_TRUE(communicator.barrier());
     EXPECT_EQ(x[49'999], 2);
   });

@@ -71,7 +71,8 @@ class ProcessGroup {
   }
 
   void expect_success() {
-    for (std::size_t rank = 0; rank < pids_.size(); ++rank) EXPECT_EQ(wait(static_cast<int>(rank)), 0) << "rank " << rank;
+    for (std::size_t rank = 0; rank < pids_.size(); ++rank)
+      EXPECT_EQ(wait(static_cast<int>(rank)), 0) << "rank " << rank;
   }
 
  private:

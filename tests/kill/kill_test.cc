@@ -1,5 +1,5 @@
-// Random ranks, and the launcher itself, are killed at random moments of a tight allreduce loop: nobody hangs, every survivor
-// names the right rank within a second, nothing is left behind.
+// Random ranks, and the launcher itself, are killed at random moments of a tight allreduce loop: nobody hangs, every
+// survivor names the right rank within a second, nothing is left behind.
 #include <signal.h>
 
 #include <cstdio>

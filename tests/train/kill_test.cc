@@ -1,5 +1,5 @@
-// A random rank, and the launcher, are killed at a random moment of a training: every survivor names the right rank within a
-// second, nothing hangs, nothing is left behind.
+// A random rank, and the launcher, are killed at a random moment of a training: every survivor names the right rank
+// within a second, nothing hangs, nothing is left behind.
 #include <signal.h>
 
 #include <filesystem>
@@ -25,9 +25,21 @@ class TrainKill : public ::testing::Test {
   std::unique_ptr<Job> start(int round) {
     static const std::vector<std::vector<std::string>> kVariants{
         {"mlp"}, {"mlp", "--sharded"}, {"mlp", "--accumulate", "2"}, {"resnet18"}};
-    std::vector<std::string> command{bin_dir() + "/xoe-train", "--synthetic", "--image-size", "16",    "--classes", "10",
-                                     "--batch",                "4",           "--steps",      "9999999", "--run-dir",
-                                     run_dir_,                 "--threads",   "1",            "--model"};
+    std::vector<std::string> command{bin_dir() + "/xoe-train",
+                                     "--synthetic",
+                                     "--image-size",
+                                     "16",
+                                     "--classes",
+                                     "10",
+                                     "--batch",
+                                     "4",
+                                     "--steps",
+                                     "9999999",
+                                     "--run-dir",
+                                     run_dir_,
+                                     "--threads",
+                                     "1",
+                                     "--model"};
     const auto& variant = kVariants[static_cast<unsigned>(round) % kVariants.size()];
     command.insert(command.end(), variant.begin(), variant.end());
     auto job = std::make_unique<Job>(kRanks, command);

@@ -59,7 +59,8 @@ Result<std::shared_ptr<Arena>> Arena::create(std::size_t bytes, std::size_t rese
 
 std::size_t Arena::default_bytes() {
   constexpr std::size_t kMost = std::size_t{64} << 30;
-  const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto memory =
+      static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::size_t bytes = std::min(memory, kMost);
   // Growing a file past RLIMIT_FSIZE raises SIGXFSZ, also for a memfd.
   rlimit limit{};
@@ -93,7 +94,8 @@ Result<std::size_t> Arena::allocate(std::size_t bytes) {
 void Arena::release(std::size_t offset, std::size_t bytes) noexcept {
   if (::getpid() != owner_) return;
   std::size_t size = round_to_pages(std::max<std::size_t>(bytes, 1));
-  ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(size));
+  ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(size));
   const std::lock_guard lock(mutex_);
   auto next = free_.lower_bound(offset);
   if (next != free_.end() && offset + size == next->first) {

@@ -55,7 +55,8 @@ void Bells::wait(std::uint32_t heard, Clock::time_point until) const noexcept {
   const auto left = until - Clock::now();
   if (left <= Clock::duration::zero()) return;
   const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
-  const timespec timeout{static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
+  const timespec timeout{static_cast<time_t>(nanoseconds / 1'000'000'000),
+                         static_cast<long>(nanoseconds % 1'000'000'000)};
   futex(bells_[static_cast<std::size_t>(rank_)]->word, FUTEX_WAIT, heard, &timeout);
 }
 

@@ -1,8 +1,8 @@
 // Sleeping and waking between ranks, at no cost to a rank that publishes while nobody sleeps.
 #pragma once
 
-#include <atomic>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <span>
 #include <vector>
@@ -34,7 +34,8 @@ class Bells {
       std::atomic_signal_fence(std::memory_order_seq_cst);
     else
       std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (sleepers_->load(std::memory_order_relaxed) != 0) [[unlikely]] ring_sleepers();
+    if (sleepers_->load(std::memory_order_relaxed) != 0) [[unlikely]]
+      ring_sleepers();
   }
 
   // Sleeps until somebody rings, or until `until`. `ready()` is asked once after the intention to sleep is

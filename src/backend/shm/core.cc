@@ -200,13 +200,15 @@ void Core::check_peers(const Pending* waiting) {
     if (first >= 0) {
       advance();
       if (failure_ || (waiting != nullptr && waiting->finished)) return;
-      return fail(Error(Code::kPeerLost, who(first) + " ended without leaving the group (killed, crashed or exited early)"),
-                  true);
+      return fail(
+          Error(Code::kPeerLost, who(first) + " ended without leaving the group (killed, crashed or exited early)"),
+          true);
     }
   }
   if (leaving == 0 || queue_.empty()) return;
   for (const int r : queue_.front()->operation.waiting_for())
-    if (has_left(r)) return fail(Error(Code::kPeerLost, who(r) + " has left the group (its communicator was destroyed)"), true);
+    if (has_left(r))
+      return fail(Error(Code::kPeerLost, who(r) + " has left the group (its communicator was destroyed)"), true);
 }
 
 void Core::check_deadline(Pending& pending, Clock::time_point now) {
@@ -219,9 +221,8 @@ void Core::check_deadline(Pending& pending, Clock::time_point now) {
     const auto done = group_.block(r).done.load(std::memory_order_acquire);
     missing += fmt::format("{}{} (completed {} operations)", missing.empty() ? "" : ", ", who(r), done);
   }
-  fail(Error(Code::kTimeout,
-             fmt::format("{}: {} waited {} for {}", stuck.title(), who(group_.rank()),
-                         human_seconds(std::chrono::duration<double>(waited).count()), missing)),
+  fail(Error(Code::kTimeout, fmt::format("{}: {} waited {} for {}", stuck.title(), who(group_.rank()),
+                                         human_seconds(std::chrono::duration<double>(waited).count()), missing)),
        true);
 }
 
@@ -280,7 +281,8 @@ void Core::leave() {
   group_.world().remove_listener(&group_.own().bell);
   // The peers may still use the buffers of what is pending, which its owner now takes back.
   if (!failure_ && !queue_.empty())
-    fail(Error(Code::kPeerLost, who(group_.rank()) + " destroyed its communicator while operations were pending"), true);
+    fail(Error(Code::kPeerLost, who(group_.rank()) + " destroyed its communicator while operations were pending"),
+         true);
   if (!failure_) failure_ = Error(Code::kInvalidArgument, "the communicator was destroyed");
   const std::uint64_t mine = std::uint64_t{1} << group_.rank();
   for (int r = 0; r < group_.size(); ++r) group_.block(r).leaving.fetch_or(mine, std::memory_order_acq_rel);

@@ -42,7 +42,8 @@ class Group {
   // a buffer whose owner has been told of the failure. False: the group has failed, and they must not be touched.
   bool enter_buffers() const noexcept {
     own().busy.store(1, std::memory_order_seq_cst);
-    if (block(0).failed_by.load(std::memory_order_seq_cst) == 0) [[likely]] return true;
+    if (block(0).failed_by.load(std::memory_order_seq_cst) == 0) [[likely]]
+      return true;
     leave_buffers();
     return false;
   }

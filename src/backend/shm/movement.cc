@@ -22,8 +22,7 @@ void Operation::copy_own_part() {
 // Every rank holds all inputs: it computes its result alone.
 void Operation::finish_eager() {
   if (is_reduction()) {
-    const std::size_t offset =
-        kind_ == CollectiveKind::kReduceScatter ? table_offset(send_counts_, group_.rank()) : 0;
+    const std::size_t offset = kind_ == CollectiveKind::kReduceScatter ? table_offset(send_counts_, group_.rank()) : 0;
     for (int s = 0; s < group_.size(); ++s)
       reduce_ins_[static_cast<std::size_t>(s)] = (s == group_.rank() ? in_ : eager_payload(s)) + offset;
     reduce_outs_.assign(1, out_);
@@ -80,7 +79,8 @@ Status Operation::plan_rounds(Rounds& rounds) {
 
 void Operation::plan_reduction() {
   if (kind_ == CollectiveKind::kAllreduce) {
-    per_round_ = staged_ ? chunk_elements(element_) : direct_elements(element_) * static_cast<std::size_t>(group_.size());
+    per_round_ =
+        staged_ ? chunk_elements(element_) : direct_elements(element_) * static_cast<std::size_t>(group_.size());
     rounds_ = rounds_for(in_count_, per_round_);
     return;
   }

@@ -1,5 +1,5 @@
-// A small blocking allreduce with nothing else in flight: post, wait for the peers' lines, reduce. It is an Operation without
-// the state machine, in the same slots and with the same flags, so that it can become one when a peer is late.
+// A small blocking allreduce with nothing else in flight: post, wait for the peers' lines, reduce. It is an Operation
+// without the state machine, in the same slots and with the same flags, so that it can become one when a peer is late.
 #pragma once
 
 #include <cstring>

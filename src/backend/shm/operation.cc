@@ -93,8 +93,7 @@ void Operation::post() {
         posted.flags = kEager;
       }
       for (std::size_t r = 0; r < send_counts_.size(); ++r)
-        if (static_cast<int>(r) != group_.rank())
-          posted.piece = std::max<std::uint64_t>(posted.piece, send_counts_[r]);
+        if (static_cast<int>(r) != group_.rank()) posted.piece = std::max<std::uint64_t>(posted.piece, send_counts_[r]);
     }
     mine.posted = posted;
   }
@@ -115,8 +114,8 @@ bool Operation::headers_ready(Status& status) {
 
 Status Operation::mismatch(int rank) const {
   return failure(Code::kInvalidArgument, "{}: ranks disagree: rank {} (pid {}) called {}, rank {} (pid {}) called {}",
-                 title(), group_.rank(), group_.member(group_.rank()).pid, to_text(slots_.description(group_.rank())), rank,
-                 group_.member(rank).pid, to_text(slots_.description(rank)));
+                 title(), group_.rank(), group_.member(group_.rank()).pid, to_text(slots_.description(group_.rank())),
+                 rank, group_.member(rank).pid, to_text(slots_.description(rank)));
 }
 
 Status Operation::check_alltoall() const {
@@ -125,8 +124,9 @@ Status Operation::check_alltoall() const {
     std::memcpy(&sent, eager_slot(s) + static_cast<std::size_t>(group_.rank()) * sizeof sent, sizeof sent);
     const std::size_t expected = recv_counts_[static_cast<std::size_t>(s)];
     if (sent != expected)
-      return failure(Code::kInvalidArgument, "{}: rank {} (pid {}) sends {} elements to rank {} (pid {}), which expects {}",
-                     title(), s, group_.member(s).pid, sent, group_.rank(), group_.member(group_.rank()).pid, expected);
+      return failure(Code::kInvalidArgument,
+                     "{}: rank {} (pid {}) sends {} elements to rank {} (pid {}), which expects {}", title(), s,
+                     group_.member(s).pid, sent, group_.rank(), group_.member(group_.rank()).pid, expected);
   }
   return {};
 }

@@ -105,10 +105,10 @@ class Operation {
   bool drained_ = false;
   bool done_ = true;
   int headers_seen_ = 0;
-  bool in_direct_ = false;   // all inputs lie in arenas
-  bool staged_ = false;      // something goes through the ring: an input, or an allreduce's output
+  bool in_direct_ = false;  // all inputs lie in arenas
+  bool staged_ = false;     // something goes through the ring: an input, or an allreduce's output
   bool peers_use_mine_ = false;
-  bool uses_peers_ = false;  // it reads or writes the peers' buffers
+  bool uses_peers_ = false;               // it reads or writes the peers' buffers
   std::vector<const std::byte*> inputs_;  // by rank; null: through its ring
   std::vector<std::byte*> outputs_;       // by rank; null: through its ring
   std::size_t per_round_ = 0;             // elements a round, or a round and piece

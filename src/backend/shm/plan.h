@@ -15,14 +15,16 @@ struct Range {
   constexpr std::size_t size() const noexcept { return end - begin; }
 };
 
-// Up to this many bytes a reduction goes one-shot: every rank posts its input and reduces all of them itself, which costs
-// one exchange instead of two but reads size x bytes. Two ranks: measured with bench/run.py (at 16 KiB one-shot wins for
-// private memory, 0.8 against 1.0 us, and loses for shared, 0.8 against 0.6). More: so that all ranks together read as much.
+// Up to this many bytes a reduction goes one-shot: every rank posts its input and reduces all of them itself, which
+// costs one exchange instead of two but reads size x bytes. Two ranks: measured with bench/run.py (at 16 KiB one-shot
+// wins for private memory, 0.8 against 1.0 us, and loses for shared, 0.8 against 0.6). More: so that all ranks together
+// read as much.
 struct EagerLimit {
   int size;
   std::size_t bytes;
 };
-inline constexpr EagerLimit kEagerReduceLimits[] = {{2, 8 * 1024}, {4, 4 * 1024}, {8, 2 * 1024}, {16, 1024}, {kMaxRanks, 512}};
+inline constexpr EagerLimit kEagerReduceLimits[] = {
+    {2, 8 * 1024}, {4, 4 * 1024}, {8, 2 * 1024}, {16, 1024}, {kMaxRanks, 512}};
 
 constexpr std::size_t eager_reduce_limit(int size) noexcept {
   for (const EagerLimit& limit : kEagerReduceLimits)

@@ -19,7 +19,8 @@ class ShmWork final : public Handle::Work {
   ~ShmWork() override { core_->release(pending_); }
 
   Result<bool> test() override {
-    if (!pending_.finished) [[maybe_unused]] const Status ignored = core_->progress();  // pending_ has its own error
+    if (!pending_.finished) [[maybe_unused]]
+      const Status ignored = core_->progress();  // pending_ has its own error
     if (pending_.error) return failure(*pending_.error);
     return pending_.finished;
   }

@@ -12,6 +12,7 @@
 
 #include "backend/shm/bell.h"
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/text.h"
 
 namespace xoe::shm {
@@ -89,7 +90,8 @@ Result<Member> open_member(int rank, const std::string& advertised, Fd& process)
   }
   XOE_ASSIGN(auto mapping, Mapping::map(fd.get(), static_cast<std::size_t>(info.st_size)));
   Member member{std::move(mapping), pid};
-  if (member.mapping->bytes() < World::kReserved || member.header().magic.load(std::memory_order_acquire) != kArenaMagic ||
+  if (member.mapping->bytes() < World::kReserved ||
+      member.header().magic.load(std::memory_order_acquire) != kArenaMagic ||
       member.header().nonce != static_cast<std::uint64_t>(numbers[2]))
     return failure(Code::kUnavailable, "the memory of rank {} (pid {}) is not an Xoe arena of this job", rank, pid);
   return member;
@@ -149,7 +151,8 @@ void World::settle() {
     CPU_OR(&cpus, &cpus, &member.header().cpus);
     asymmetric_fence_ = asymmetric_fence_ && member.header().membarrier != 0;
   }
-  oversubscribed_ = size() > CPU_COUNT(&cpus);
+  const double cores = CPU_COUNT(&cpus);
+  oversubscribed_ = size() > std::min(cores, cpu_quota().value_or(cores));
 }
 
 Status World::watch(std::vector<Fd> processes) {

@@ -45,7 +45,7 @@ class World {
   const std::shared_ptr<Arena>& arena() const noexcept { return arena_; }
 
   bool asymmetric_fence() const noexcept { return asymmetric_fence_; }
-  // More ranks than cores that they may use: then nobody spins.
+  // More ranks than cores that they may use, or than a container's quota allows: then nobody spins.
   bool oversubscribed() const noexcept { return oversubscribed_; }
 
   // Anybody whose process has ended? One load, for the hot path.
