@@ -9,11 +9,11 @@
 namespace xoe::launch {
 namespace {
 
-enum class Found : std::uint8_t { kNo, kProgram, kFolder, kNotExecutable };
+enum class Found : std::uint8_t { kNo, kProgram, kFolder, kNotExecutable, kOutOfReach };
 
 Found look_at(const std::string& path) {
   struct stat facts = {};
-  if (::stat(path.c_str(), &facts) != 0) return errno == EACCES ? Found::kNotExecutable : Found::kNo;
+  if (::stat(path.c_str(), &facts) != 0) return errno == EACCES ? Found::kOutOfReach : Found::kNo;
   if (S_ISDIR(facts.st_mode)) return Found::kFolder;
   return ::access(path.c_str(), X_OK) == 0 ? Found::kProgram : Found::kNotExecutable;
 }
@@ -27,6 +27,7 @@ Result<std::string> find_program(std::string_view program, const Env& env) {
       case Found::kProgram: return name;
       case Found::kFolder: return failure(Code::kInvalidArgument, "cannot run {}: it is a folder", name);
       case Found::kNotExecutable:
+      case Found::kOutOfReach:
         return failure(Code::kInvalidArgument, "cannot run {}: permission denied (is it executable?)", name);
       case Found::kNo: return failure(Code::kUnavailable, "cannot run {}: no such file", name);
     }
@@ -37,7 +38,7 @@ Result<std::string> find_program(std::string_view program, const Env& env) {
     path += name;
     const Found found = look_at(path);
     if (found == Found::kProgram) return path;
-    if (found == Found::kNotExecutable && denied.empty()) denied = path;
+    if (found == Found::kNotExecutable && denied.empty()) denied = path;  // a folder out of reach says nothing
   }
   if (!denied.empty()) return failure(Code::kInvalidArgument, "cannot run {}: {} is not executable", name, denied);
   if (!name.empty() && look_at(name) == Found::kProgram)
