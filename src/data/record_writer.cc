@@ -81,7 +81,7 @@ Result<RecordWriter> RecordWriter::create(std::string path) {
 }
 
 Status RecordWriter::flush() {
-  const Status written = write_all(fd_.get(), path_, buffer_);
+  Status written = write_all(fd_.get(), path_, buffer_);
   buffer_.clear();
   return written;
 }

@@ -150,7 +150,8 @@ void develop(Canvas& canvas, Random& random, Image& image) {
   const auto half_height = static_cast<float>(canvas.height()) / 2;
   const std::uint64_t key = random.bits();
   const auto to_byte = [](float value) {
-    return static_cast<std::uint8_t>(std::clamp(value, 0.0F, 1.0F) * 255 + 0.5F);
+    const float shifted = std::clamp(value, 0.0F, 1.0F) * 255 + 0.5F;  // of a positive number: cutting off rounds
+    return static_cast<std::uint8_t>(shifted);
   };
   for (int y = 0; y < canvas.height(); ++y) {
     std::uint8_t* row = image.row(y);
