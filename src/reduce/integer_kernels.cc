@@ -75,12 +75,10 @@ struct AllTrue {
   }
 };
 
-// out may be a or b: the pragma only says that iterations do not depend on each other.
+// out may be a or b: GCC's ivdep only says that iterations do not depend on each other.
 template <class T, class Op>
 void combine_two(const void* a, const void* b, void* out, std::size_t n) {
-#if defined(__clang__)
-#pragma clang loop vectorize(assume_safety)
-#else
+#if !defined(__clang__)
 #pragma GCC ivdep
 #endif
   for (std::size_t i = 0; i < n; ++i) store<T>(out, i, Op::template combine<T>(load<T>(a, i), load<T>(b, i)));
