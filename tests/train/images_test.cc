@@ -16,24 +16,8 @@ class ImagesTest : public TrainProgramTest {
   }
 
   // 7 steps an epoch with 2 ranks.
-  Words on_images(Words more) const {
-    Words words = {xoe::testing::bin("xoe-train"),
-                   "--data",
-                   at("data"),
-                   "--model",
-                   "resnet18",
-                   "--image-size",
-                   "16",
-                   "--batch",
-                   "4",
-                   "--threads",
-                   "1",
-                   "--report-every",
-                   "1",
-                   "--device",
-                   "cpu"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+  Words on_images(const Words& more) const {
+    return quick({"--data", at("data"), "--model", "resnet18", "--image-size", "16"}, more);
   }
 
   std::string record_file() const {

@@ -22,26 +22,18 @@ struct Ended {
 
 class TrainProgramTest : public xoe::testing::ProgramTest {
  protected:
-  // A small, quick run; `more` comes last and so may not repeat what is here.
-  static Words small(Words more, const std::string& model = "mlp", int image_size = 8) {
-    Words words = {xoe::testing::bin("xoe-train"),
-                   "--synthetic",
-                   "--model",
-                   model,
-                   "--classes",
-                   "10",
-                   "--image-size",
-                   std::to_string(image_size),
-                   "--batch",
-                   "4",
-                   "--threads",
-                   "1",
-                   "--report-every",
-                   "1",
-                   "--device",
-                   "cpu"};
+  // What to train on what, quickly; `more` may not repeat what is here.
+  static Words quick(const Words& what, const Words& more) {
+    Words words = {
+        xoe::testing::bin("xoe-train"), "--batch", "4", "--threads", "1", "--report-every", "1", "--device", "cpu"};
+    words.insert(words.end(), what.begin(), what.end());
     words.insert(words.end(), more.begin(), more.end());
     return words;
+  }
+
+  static Words small(const Words& more, const std::string& model = "mlp", int image_size = 8) {
+    return quick({"--synthetic", "--model", model, "--classes", "10", "--image-size", std::to_string(image_size)},
+                 more);
   }
 
   Ended run(const Words& words) {

@@ -93,7 +93,6 @@ Status Core::wait(Pending& pending) {
     if (pending.finished || now - *awake_since < kAwake) continue;
     group_.bells().sleep(
         [&] {
-          advance();
           check_peers(&pending);
           return pending.finished;
         },
@@ -105,7 +104,6 @@ Status Core::wait(Pending& pending) {
 }
 
 Status Core::progress() {
-  advance();
   check_peers(nullptr);
   if (++looks_ % kTurnsPerCheck == 0 && !queue_.empty()) check_deadline(*queue_.front(), Clock::now());
   if (failure_) return failure(*failure_);
@@ -184,30 +182,28 @@ void Core::finish_front() {
   if (pending.released) recycle(pending);
 }
 
-void Core::check_peers(const Pending* waiting) {
-  advance();  // what a peer published before it ended or left still counts
-  if (failure_ || (waiting != nullptr && waiting->finished)) return;
-  const std::uint64_t leaving = group_.own().leaving.load(std::memory_order_acquire);
-  const auto has_left = [&](int rank) { return (leaving >> rank & 1) != 0; };
-  if (group_.world().any_ended()) {
-    int first = -1;
-    for (int r = 0; r < group_.size(); ++r) {
-      if (group_.ended(r) == 0 || has_left(r)) continue;
-      // Its farewell, or its part in what is waited for, may have come between the looks.
-      if (group_.own().leaving.load(std::memory_order_acquire) >> r & 1) return check_peers(waiting);
-      if (first < 0 || group_.ended(r) < group_.ended(first)) first = r;
-    }
-    if (first >= 0) {
-      advance();
-      if (failure_ || (waiting != nullptr && waiting->finished)) return;
-      return fail(
-          Error(Code::kPeerLost, who(first) + " ended without leaving the group (killed, crashed or exited early)"),
-          true);
-    }
+// The first rank that ended without a farewell, or -1. A farewell is seen once its rank is seen to have ended.
+int Core::first_lost() const {
+  int first = -1;
+  for (int r = 0; r < group_.size(); ++r) {
+    const int place = group_.ended(r);
+    if (place == 0 || (first >= 0 && group_.ended(first) < place)) continue;
+    if ((group_.own().leaving.load(std::memory_order_acquire) >> r & 1) == 0) first = r;
   }
+  return first;
+}
+
+void Core::check_peers(const Pending* waiting) {
+  const int lost = group_.world().any_ended() ? first_lost() : -1;
+  const std::uint64_t leaving = group_.own().leaving.load(std::memory_order_acquire);
+  advance();  // what they published before they ended or left still counts
+  if (failure_ || (waiting != nullptr && waiting->finished)) return;
+  if (lost >= 0)
+    return fail(
+        Error(Code::kPeerLost, who(lost) + " ended without leaving the group (killed, crashed or exited early)"), true);
   if (leaving == 0 || queue_.empty()) return;
   for (const int r : queue_.front()->operation.waiting_for())
-    if (has_left(r))
+    if ((leaving >> r & 1) != 0)
       return fail(Error(Code::kPeerLost, who(r) + " has left the group (its communicator was destroyed)"), true);
 }
 

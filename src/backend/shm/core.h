@@ -55,7 +55,8 @@ class Core {
   void finish_front();
   void recycle(Pending& pending);
 
-  // Looks for reasons to give up; fails everything if there is one.
+  int first_lost() const;
+  // Advances, and looks for reasons to give up; fails everything if there is one.
   void check_peers(const Pending* waiting);
   void check_deadline(Pending& pending, Clock::time_point now);
   void fail(Error cause, bool tell_peers);
