@@ -68,6 +68,10 @@ class Backend {
   // Sleeps until woken, until a collective of any group of this rank may go on, or until `until`. `ready` is asked once
   // when this rank counts as asleep already; if true, returns at once. Any thread.
   virtual void sleep(const std::function<bool()>& ready, std::chrono::steady_clock::time_point until) const = 0;
+  // Ends the group with this cause, on all ranks.
+  virtual void abort(Error cause) = 0;
+  // Ranks that have left the group: they take part in nothing new.
+  virtual std::vector<int> departed() const = 0;
   // More ranks than processors: who waits should yield instead of spin.
   virtual bool oversubscribed() const noexcept = 0;
 };

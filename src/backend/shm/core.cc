@@ -256,6 +256,14 @@ void Core::wait_for_peers_in_buffers() const {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
+std::vector<int> Core::departed() const {
+  const std::uint64_t leaving = group_.own().leaving.load(std::memory_order_acquire);
+  std::vector<int> ranks;
+  for (int r = 0; r < group_.size(); ++r)
+    if ((leaving >> r & 1) != 0) ranks.push_back(r);
+  return ranks;
+}
+
 Error Core::recorded_failure(std::uint32_t failed_by) const {
   const FailureRecord& record = group_.block(static_cast<int>(failed_by) - 1).failure;
   const char* end = std::find(record.message, std::end(record.message), '\0');

@@ -42,6 +42,10 @@ class Core {
 
   // Tells the peers and fails what is pending.
   void leave();
+  // Fails the group, on all ranks.
+  void abort(Error cause) { fail(std::move(cause), true); }
+  // Ranks that have left.
+  std::vector<int> departed() const;
   // A part of this rank's arena that goes with the group.
   void own(World::Extent extent) { extents_.push_back(extent); }
 

@@ -33,6 +33,8 @@ class ShmBackend final : public Backend {
   void sleep(const std::function<bool()>& ready, std::chrono::steady_clock::time_point until) const override {
     core_->group().bells().sleep(ready, until);
   }
+  void abort(Error cause) override { core_->abort(std::move(cause)); }
+  std::vector<int> departed() const override { return core_->departed(); }
   bool oversubscribed() const noexcept override { return core_->group().world().oversubscribed(); }
 
  private:
