@@ -91,7 +91,7 @@ TEST(E4m3Run, KeepsItsErrorBound) {
       for (std::size_t i = 0; i < count; ++i) {
         const std::size_t begin = i / kE4m3Block * kE4m3Block;
         const auto block = std::span(values).subspan(begin, std::min(kE4m3Block, count - begin));
-        const double floor = std::max(std::ldexp(largest_of(block), -17), 0x1p-136);
+        const double floor = std::max(std::ldexp(double{largest_of(block)}, -17), 0x1p-136);
         ASSERT_LE(std::abs(back[i] - values[i]), std::max<double>(std::abs(values[i]) / 16, floor)) << values[i];
       }
     }
