@@ -13,7 +13,8 @@ namespace {
 constexpr std::int32_t kMagnitude = 0x7FFFFFFF;
 constexpr std::int32_t kInfinity = 0x7F800000;
 
-// Signed integers and no branches: every instruction set has vectors for it.
+// Signed integers, and masks in place of branches, which compilers would not take apart around a float addition: every
+// instruction set has vectors for it.
 inline std::uint8_t encode(float value) noexcept {
   const auto bits = std::bit_cast<std::int32_t>(value);
   const std::int32_t all = bits & kMagnitude;
@@ -24,9 +25,10 @@ inline std::uint8_t encode(float value) noexcept {
   // 2^14 has its last bit at 2^-9, the subnormals' step: the addition rounds.
   constexpr auto kGrid = std::bit_cast<std::int32_t>(0x1p14F);
   const std::int32_t subnormal = std::bit_cast<std::int32_t>(std::bit_cast<float>(magnitude) + 0x1p14F) - kGrid;
-  const std::int32_t finite = magnitude < std::bit_cast<std::int32_t>(0x1p-6F) ? subnormal : normal;
-  const std::int32_t code = all >= kInfinity ? 0x7F : finite;
-  return static_cast<std::uint8_t>(code | ((bits >> 24) & 0x80));
+  const std::int32_t small = (magnitude - std::bit_cast<std::int32_t>(0x1p-6F)) >> 31;
+  const std::int32_t special = (kInfinity - 1 - all) >> 31;
+  const std::int32_t code = normal ^ ((normal ^ subnormal) & small);
+  return static_cast<std::uint8_t>(((code | special) & 0x7F) | ((bits >> 24) & 0x80));
 }
 
 constexpr std::array<float, 256> make_table() {
@@ -63,7 +65,7 @@ std::int32_t scale_exponent(const float* values, std::size_t count) noexcept {
 }
 
 // `count` is a constant for whole blocks, which lets the compiler use vectors.
-inline void encode_block(const float* values, std::size_t count, std::byte* out) noexcept {
+inline void encode_block(const float* __restrict values, std::size_t count, std::byte* __restrict out) noexcept {
   const std::int32_t exponent = scale_exponent(values, count);
   const std::int32_t scale = exponent << 23;
   std::memcpy(out, &scale, sizeof scale);
@@ -73,7 +75,7 @@ inline void encode_block(const float* values, std::size_t count, std::byte* out)
 }
 
 template <bool kAdd>
-inline void decode_block(const std::byte* in, std::size_t count, float* values) noexcept {
+inline void decode_block(const std::byte* __restrict in, std::size_t count, float* __restrict values) noexcept {
   float scale = 0;
   std::memcpy(&scale, in, sizeof scale);
   const auto* codes = reinterpret_cast<const std::uint8_t*>(in + sizeof scale);
