@@ -144,8 +144,8 @@ void Tuner::try_spread() {
   start_candidates();
 }
 
-// On each axis the first, second and fourth place, either way, that the model tells from the one before: where no
-// tensor has a size between two limits, they are the same.
+// On each axis, and where both sizes grow, the first, second and fourth place, either way, that the model tells from
+// the one before: where no tensor has a size between two limits, they are the same.
 void Tuner::try_around(const Knobs& center) {
   candidates_ = {{center, {}}};
   const auto add = [this](const Knobs& knobs) {
@@ -171,6 +171,7 @@ void Tuner::try_around(const Knobs& center) {
       const std::size_t smaller = k.fusion_threshold >> 1;
       return Knobs{smaller, std::min(k.pack_limit, smaller), k.in_flight};
     });
+    walk([](const Knobs& k) { return Knobs{k.fusion_threshold << 1, k.pack_limit << 1, k.in_flight}; });
     walk([](const Knobs& k) { return Knobs{k.fusion_threshold, k.pack_limit << 1, k.in_flight}; });
     walk([](const Knobs& k) { return Knobs{k.fusion_threshold, k.pack_limit >> 1, k.in_flight}; });
   }

@@ -34,7 +34,7 @@ struct Tuned {
 // Deterministic: no clock, no chance. One rank asks it, the others are told current().encode(). One thread at a time.
 class Tuner {
  public:
-  static constexpr int kMaxWindows = 200;
+  static constexpr int kMaxWindows = 240;
   static constexpr int kPatience = 200;
 
   // `known`: what earlier runs have found, from load_tuned(). REQUIRES: start and known are on the grid.

@@ -122,7 +122,7 @@ void drive(Tuner& tuner, const Machine& machine, const Sizes& sizes, int steps, 
   }
 }
 
-constexpr int kEnoughSteps = 1500;
+constexpr int kEnoughSteps = 7 * Tuner::kMaxWindows + 10;
 
 TEST(Knobs, GridIsEncodedAndDecoded) {
   std::set<std::uint16_t> codes;
