@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "xoe/communicator.h"
+#include "xoe/memory.h"
 #include "xoe/status.h"
 #include "xoe/tensor.h"
 
@@ -182,6 +183,9 @@ class Engine {
   Status run(const Request& request);
 
   const Topology& topology() const noexcept;
+
+  // `bytes` of memory that all local ranks map; not collective. Tensors in it are reduced where they stand.
+  Result<SharedBuffer> shared_buffer(std::size_t bytes);
 
   // Process sets. add and remove are collective over the world and ordered like any operation; ranks are those of the
   // world, in any order, and get their set ranks by it. Adding the same ranks again gives another set.

@@ -1,0 +1,133 @@
+#include "engine/engine_options.h"
+
+#include <chrono>
+#include <optional>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/horovod_variables.h"
+
+namespace xoe {
+namespace {
+
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxNames = 1 << 20;
+constexpr double kMaxSeconds = 1e9;
+
+struct Setting {
+  std::string name;  // the variable that decides
+  std::string value;
+};
+
+// Xoe's own variable, or else Horovod's.
+std::optional<Setting> find(const Env& env, std::string_view own, std::string_view theirs = {}) {
+  for (const std::string_view name : {own, theirs}) {
+    if (name.empty()) continue;
+    if (auto value = env.text(name)) return Setting{std::string(name), std::move(*value)};
+  }
+  return std::nullopt;
+}
+
+tl::unexpected<Error> malformed(const Setting& setting, std::string_view expected) {
+  return failure(Code::kInvalidArgument, "environment variable {}={}: expected {}", setting.name, setting.value,
+                 expected);
+}
+
+Status read_bytes(const std::optional<Setting>& setting, std::size_t& bytes) {
+  if (!setting) return {};
+  const auto value = parse_bytes(setting->value);
+  if (!value || *value > static_cast<std::uint64_t>(kMaxBytes)) return malformed(*setting, "bytes, such as 8M");
+  bytes = static_cast<std::size_t>(*value);
+  return {};
+}
+
+Status read_integer(const std::optional<Setting>& setting, std::int64_t low, std::int64_t high, int& number) {
+  if (!setting) return {};
+  const auto value = parse_integer(setting->value);
+  if (!value || *value < low || *value > high)
+    return malformed(*setting, fmt::format("a whole number from {} to {}", low, high));
+  number = static_cast<int>(*value);
+  return {};
+}
+
+Status read_switch(const std::optional<Setting>& setting, bool& on) {
+  int number = on ? 1 : 0;
+  if (!read_integer(setting, 0, 1, number)) return malformed(*setting, "0 or 1");
+  on = number == 1;
+  return {};
+}
+
+Status read_seconds(const std::optional<Setting>& setting, std::chrono::nanoseconds& duration) {
+  if (!setting) return {};
+  const auto value = parse_number(setting->value);
+  if (!value || !(*value >= 0) || *value > kMaxSeconds) return malformed(*setting, "seconds, 0 for never");
+  duration = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*value));
+  return {};
+}
+
+Status read_tuning(const Env& env, EngineOptions& options) {
+  const auto fusion = find(env, "XOE_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD");
+  const auto pack = find(env, "XOE_PACK_LIMIT");
+  const auto in_flight = find(env, "XOE_IN_FLIGHT");
+  XOE_TRY(read_bytes(fusion, options.fusion_threshold));
+  XOE_TRY(read_bytes(pack, options.pack_limit));
+  XOE_TRY(read_integer(in_flight, 1, 8, options.in_flight));
+  // What somebody has chosen stays, unless tuning was asked for, too.
+  if (fusion || pack || in_flight) options.tune = false;
+  XOE_TRY(read_switch(find(env, "XOE_TUNE", "HOROVOD_AUTOTUNE"), options.tune));
+  options.tune_file = env.text("XOE_TUNE_FILE").value_or("");
+  return {};
+}
+
+Status read_cache(const Env& env, EngineOptions& options, std::vector<std::string>& warnings) {
+  const auto setting = find(env, "XOE_CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY");
+  if (setting && setting->name.starts_with("HOROVOD_") && setting->value == "0") {
+    warnings.emplace_back("HOROVOD_CACHE_CAPACITY=0 has no meaning here: names are always remembered");
+    return {};
+  }
+  return read_integer(setting, 1, kMaxNames, options.cache_capacity);
+}
+
+Status read_stall(const Env& env, EngineOptions& options) {
+  bool disabled = false;
+  XOE_TRY(read_switch(find(env, "HOROVOD_STALL_CHECK_DISABLE"), disabled));
+  const auto warning =
+      find(env, "XOE_STALL_WARNING", disabled ? std::string_view{} : "HOROVOD_STALL_CHECK_TIME_SECONDS");
+  const auto limit =
+      find(env, "XOE_STALL_LIMIT", disabled ? std::string_view{} : "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS");
+  if (disabled) options.stall_warning = std::chrono::nanoseconds(0);
+  XOE_TRY(read_seconds(warning, options.stall_warning));
+  return read_seconds(limit, options.stall_limit);
+}
+
+Status read_observation(const Env& env, EngineOptions& options) {
+  const auto timeline = find(env, "XOE_TIMELINE", "HOROVOD_TIMELINE");
+  // Horovod wants to be told beforehand that start_timeline() will be called; here it may always be.
+  if (timeline && !(timeline->name == "HOROVOD_TIMELINE" && timeline->value == "DYNAMIC"))
+    options.timeline = timeline->value;
+  return read_integer(find(env, "XOE_METRICS_PORT"), 1, 65535, options.metrics_port);
+}
+
+}  // namespace
+
+Result<EngineOptions> read_engine_options(const Env& env, std::vector<std::string>& warnings) {
+  EngineOptions options;
+  XOE_TRY(read_tuning(env, options));
+  XOE_TRY(read_cache(env, options, warnings));
+  XOE_TRY(read_switch(find(env, "XOE_PROGRESS_THREAD"), options.progress_thread));
+  XOE_TRY(read_stall(env, options));
+  XOE_TRY(read_observation(env, options));
+  for (const auto& [name, value] : env.all()) {
+    if (value.empty() || !name.starts_with("HOROVOD_")) continue;
+    if (const auto reason = engine::why_no_meaning(name))
+      warnings.push_back(fmt::format("{} is set and has no meaning here: {}", name, *reason));
+  }
+  return options;
+}
+
+Result<EngineOptions> read_engine_options(std::vector<std::string>& warnings) {
+  return read_engine_options(Env::process(), warnings);
+}
+
+}  // namespace xoe

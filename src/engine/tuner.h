@@ -1,0 +1,104 @@
+// Finds good values for the engine's knobs while training runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/knobs.h"
+
+namespace xoe::engine {
+
+// What a step of training asks of the engine.
+struct Workload {
+  double bytes = 0;    // per step
+  double tensors = 0;  // per step
+
+  // Neither differs by more than a factor of 2.
+  bool like(const Workload& other) const;
+};
+
+// What was found for a workload.
+struct Tuned {
+  Workload workload;
+  Knobs knobs;
+};
+
+// Watches a few steps, ranks the grid by predicted_seconds(), and tries a few places that are spread over all that is
+// within 1.3x of the best prediction; then what lies around the winner. Candidates take turns, a window of steps each;
+// the worse half by median cost leaves each round (Jamieson and Talwalkar, "Non-stochastic best arm identification",
+// 2016). After at most kMaxWindows windows the winner stays, until steps have looked like another workload, by more
+// than a factor of 2, for kPatience steps on end. A workload that comes back gets its winner at once.
+//
+// Deterministic: no clock, no chance. One rank asks it, the others are told current().encode(). One thread at a time.
+class Tuner {
+ public:
+  static constexpr int kMaxWindows = 240;
+  static constexpr int kPatience = 200;
+
+  // `known`: what earlier runs have found, from load_tuned(). REQUIRES: start and known are on the grid.
+  Tuner(const Speeds& speeds, const Knobs& start, std::vector<Tuned> known = {});
+
+  // A batch that has completed: the sizes of its tensors, and the seconds for which the wire was busy with it. Of
+  // batches that overlap, each second counts for one.
+  void observe(std::span<const std::size_t> tensor_bytes, double busy_seconds);
+  // The same where only the sum is known: the tensors are taken to be equal. REQUIRES: tensors > 0.
+  void observe(std::size_t bytes, std::size_t tensors, double busy_seconds);
+  // A step of training is over: its first name came round again, or all that was submitted has completed. Only here
+  // may current() change.
+  void end_step();
+
+  Knobs current() const { return current_; }
+  bool settled() const { return phase_ == Phase::kSettled; }
+  // Windows that the current, or last, exploration took.
+  int windows() const { return windows_; }
+  // All that is known, the latest last; to be saved when settled() turns true.
+  const std::vector<Tuned>& known() const { return known_; }
+
+ private:
+  enum class Phase { kLearning, kExploring, kSettled };
+  struct Candidate {
+    Knobs knobs;
+    std::vector<double> costs;  // seconds per byte, of each step
+  };
+
+  void learn(const Workload& step);
+  void explore(double cost);
+  bool changed(const Workload& step);
+  void begin();
+  bool allowed(const Knobs& knobs) const;
+  void try_spread();
+  void try_around(const Knobs& center);
+  void start_candidates();
+  void next_window();
+  void visit(std::size_t candidate);
+  void end_round();
+  void end_stage(const Knobs& winner);
+  void settle(const Knobs& knobs);
+
+  const Speeds speeds_;
+  Knobs current_;
+  std::vector<Tuned> known_;
+
+  Phase phase_ = Phase::kLearning;
+  SizeHistogram histogram_;  // of the steps that were watched
+  std::vector<Workload> watched_;
+  Workload workload_;  // what is tuned for
+  int strangers_ = 0;  // steps on end that look like another workload
+  double best_predicted_ = 0;
+
+  Workload step_;  // the one under way
+  double step_seconds_ = 0;
+
+  std::vector<Candidate> candidates_;
+  Knobs center_;
+  int stage_ = 0;  // 0: spread, later: around the winner
+  int turns_ = 0;  // windows of this round so far
+  int steps_in_window_ = 0;
+  int steps_to_skip_ = 0;
+  int explored_steps_ = 0;
+  int windows_ = 0;
+};
+
+}  // namespace xoe::engine

@@ -1,0 +1,169 @@
+#include "engine/tuner_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+namespace xoe::engine {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxFileBytes = 64 << 10;
+constexpr std::size_t kMaxEntries = 128;
+constexpr std::int64_t kMaxValue = std::int64_t{1} << 62;
+
+struct Entry {
+  TunedFor place;
+  Tuned tuned;
+};
+
+// nullopt with errno ENOENT: there is no file.
+std::optional<std::string> read_file(const std::string& path) {
+  // Not blocking: a pipe in its place must not stop the program.
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) return std::nullopt;
+  std::string text(kMaxFileBytes + 1, '\0');
+  std::size_t have = 0;
+  while (have < text.size()) {
+    const ssize_t got = ::read(fd.get(), text.data() + have, text.size() - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::nullopt;
+    if (got == 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  text.resize(have);
+  return text;
+}
+
+std::optional<std::int64_t> integer(const Json& object, const char* key, std::int64_t low) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  // An unsigned value beyond int64 comes out negative.
+  const auto value = found->get<std::int64_t>();
+  return value >= low && value <= kMaxValue ? std::optional(value) : std::nullopt;
+}
+
+std::optional<Entry> parse_entry(const Json& object) {
+  if (!object.is_object()) return std::nullopt;
+  const auto ranks = integer(object, "ranks", 1);
+  const auto hosts = integer(object, "hosts", 1);
+  const auto bytes = integer(object, "bytes_per_step", 1);
+  const auto tensors = integer(object, "tensors_per_step", 1);
+  const auto fusion = integer(object, "fusion_threshold", 0);
+  const auto pack = integer(object, "pack_limit", 0);
+  const auto in_flight = integer(object, "in_flight", 1);
+  if (!ranks || !hosts || !bytes || !tensors || !fusion || !pack || !in_flight) return std::nullopt;
+  if (*ranks > INT32_MAX || *hosts > *ranks || *in_flight > 8) return std::nullopt;
+  const Knobs knobs{static_cast<std::size_t>(*fusion), static_cast<std::size_t>(*pack), static_cast<int>(*in_flight)};
+  if (!knobs.on_grid()) return std::nullopt;
+  return Entry{{static_cast<int>(*ranks), static_cast<int>(*hosts)},
+               {{static_cast<double>(*bytes), static_cast<double>(*tensors)}, knobs}};
+}
+
+// All entries, or none and why.
+std::optional<std::vector<Entry>> parse_file(const std::string& text, std::string& why) {
+  if (text.size() > kMaxFileBytes) {
+    why = "it is larger than 64 KiB";
+    return std::nullopt;
+  }
+  const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (root.is_discarded()) {
+    why = "it is not JSON";
+    return std::nullopt;
+  }
+  const bool ours = root.is_object() && root.value("format", Json()) == "xoe tuning" &&
+                    root.value("version", Json()) == 1 && root.contains("entries") && root["entries"].is_array();
+  if (!ours || root["entries"].size() > kMaxEntries) {
+    why = "it is not a tuning file of version 1";
+    return std::nullopt;
+  }
+  std::vector<Entry> entries;
+  for (const Json& object : root["entries"]) {
+    const auto entry = parse_entry(object);
+    if (!entry) {
+      why = fmt::format("entry {} is malformed", entries.size());
+      return std::nullopt;
+    }
+    entries.push_back(*entry);
+  }
+  return entries;
+}
+
+std::string print_file(const std::vector<Entry>& entries) {
+  Json list = Json::array();
+  for (const Entry& entry : entries) {
+    list.push_back({{"ranks", entry.place.ranks},
+                    {"hosts", entry.place.hosts},
+                    {"bytes_per_step", static_cast<std::int64_t>(entry.tuned.workload.bytes)},
+                    {"tensors_per_step", static_cast<std::int64_t>(entry.tuned.workload.tensors)},
+                    {"fusion_threshold", entry.tuned.knobs.fusion_threshold},
+                    {"pack_limit", entry.tuned.knobs.pack_limit},
+                    {"in_flight", entry.tuned.knobs.in_flight}});
+  }
+  return Json{{"format", "xoe tuning"}, {"version", 1}, {"entries", std::move(list)}}.dump(2) + "\n";
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+  const std::string fresh = fmt::format("{}.{}.tmp", path, ::getpid());
+  const auto failed = [&](const char* what) {
+    const int reason = errno;
+    ::unlink(fresh.c_str());
+    return failure(Code::kUnavailable, "cannot {} the tuning file {}: {}", what, path, errno_text(reason));
+  };
+  Fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd.valid()) return failed("create");
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t wrote = ::write(fd.get(), text.data() + done, text.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return failed("write");
+    done += static_cast<std::size_t>(wrote);
+  }
+  if (::fsync(fd.get()) != 0) return failed("write");
+  if (::rename(fresh.c_str(), path.c_str()) != 0) return failed("replace");
+  return {};
+}
+
+}  // namespace
+
+std::vector<Tuned> load_tuned(const std::string& path, const TunedFor& place, std::string& warning) {
+  const auto text = read_file(path);
+  if (!text) {
+    if (errno != ENOENT) warning = fmt::format("cannot read the tuning file {}: {}", path, errno_text(errno));
+    return {};
+  }
+  std::string why;
+  const auto entries = parse_file(*text, why);
+  if (!entries) {
+    warning = fmt::format("the tuning file {} is ignored: {}", path, why);
+    return {};
+  }
+  std::vector<Tuned> tuned;
+  for (const Entry& entry : *entries)
+    if (entry.place == place) tuned.push_back(entry.tuned);
+  return tuned;
+}
+
+Status save_tuned(const std::string& path, const TunedFor& place, const std::vector<Tuned>& tuned) {
+  std::vector<Entry> entries;
+  std::string why;
+  if (const auto text = read_file(path))
+    if (auto old = parse_file(*text, why)) entries = std::move(*old);
+  std::erase_if(entries, [&](const Entry& entry) { return entry.place == place; });
+  for (const Tuned& one : tuned) entries.push_back({place, one});
+  // The oldest go first.
+  if (entries.size() > kMaxEntries)
+    entries.erase(entries.begin(), entries.end() - static_cast<std::ptrdiff_t>(kMaxEntries));
+  return write_file(path, print_file(entries));
+}
+
+}  // namespace xoe::engine
