@@ -147,7 +147,7 @@ Status Core::submit_to(ProcessSet& set, std::shared_ptr<Submission> submission, 
   if (is_driving()) return {};  // from a callback: the loop that called it goes on
   if (use == Use::kWaited) return {};
   try_drive();
-  if (thread_ && set.pending() != 0) rouse();
+  if (options_.progress_thread && set.pending() != 0) rouse();
   return {};
 }
 
@@ -183,11 +183,16 @@ Status Core::wait(Submission& submission, std::optional<EngineClock::time_point>
     awake_since.reset();
   }
   const bool done = submission.done();
-  const bool last = waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1;
-  if (last && !closed_.load() && thread_ && pending() != 0) rouse();
+  const bool more = options_.progress_thread && pending() != 0;
+  if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1 && more) rouse();
   if (!done)
     return failure(Code::kTimeout, "{}: not completed yet; it goes on", submission.title());
   return submission.status();
+}
+
+Result<SharedBuffer> Core::shared_buffer(std::size_t bytes) {
+  XOE_TRY(check_usable());
+  return world_->comm().shared_buffer(bytes);
 }
 
 // --- driving ---
@@ -321,7 +326,9 @@ Status Core::make_set(Submission& submission) {
   XOE_ASSIGN(auto comm, world_->comm().split(member ? 0 : -1, static_cast<int>(place - ranks.begin())));
   std::unique_ptr<ProcessSet> set;
   const auto given = static_cast<ProcessSetId>(id);
-  if (member) XOE_ASSIGN(set, ProcessSet::create(given, std::move(*comm), ranks, options_, *this));
+  if (member) {
+    XOE_ASSIGN(set, ProcessSet::create(given, std::move(*comm), ranks, options_, *this));
+  }
   {
     const std::lock_guard lock(ranks_mutex_);
     set_ranks_.push_back(std::move(ranks));

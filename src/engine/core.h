@@ -31,6 +31,7 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
   Status wait(Submission& submission, std::optional<EngineClock::time_point> until);
 
   const Topology& topology() const noexcept { return topology_; }
+  Result<SharedBuffer> shared_buffer(std::size_t bytes);
   Result<ProcessSetId> add_process_set(std::span<const int> ranks);
   Status remove_process_set(ProcessSetId set);
   Result<std::vector<int>> process_set_ranks(ProcessSetId set) const;

@@ -50,6 +50,8 @@ Status Engine::run(const Request& request) {
 
 const Topology& Engine::topology() const noexcept { return core_->topology(); }
 
+Result<SharedBuffer> Engine::shared_buffer(std::size_t bytes) { return core_->shared_buffer(bytes); }
+
 Result<ProcessSetId> Engine::add_process_set(std::span<const int> ranks) { return core_->add_process_set(ranks); }
 Status Engine::remove_process_set(ProcessSetId set) { return core_->remove_process_set(set); }
 Result<std::vector<int>> Engine::process_set_ranks(ProcessSetId set) const { return core_->process_set_ranks(set); }

@@ -37,7 +37,7 @@ struct Batch {
   ReduceOp reduce = ReduceOp::kSum;
   int root = 0;
   std::size_t bytes = 0;  // on the wire
-  std::vector<Piece> pieces;
+  std::vector<Piece> pieces = {};
   std::size_t item = 0;  // where not fused
 };
 

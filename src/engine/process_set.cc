@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "engine/knobs.h"
 #include "engine/set_observer.h"
 
 namespace xoe::engine {
@@ -52,7 +53,7 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
   const bool many_hosts = *std::max_element(hosts.begin(), hosts.end()) > 0;
   set->board_ = std::make_unique<Board>(memory, options.cache_capacity, static_cast<int>(own), std::move(local), many_hosts);
   set->slots_ = std::vector<Slot>(static_cast<std::size_t>(set->board_->capacity()));
-  set->set_limits(options);
+  set->set_knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
   return set;
 }
 
@@ -220,7 +221,10 @@ bool ProcessSet::take_seals() {
 void ProcessSet::queue_batches(std::vector<Item> items, std::uint16_t knobs, std::uint64_t position) {
   const auto shared = std::make_shared<std::vector<Item>>(std::move(items));
   const auto name = [&](std::size_t item) { return board_->name((*shared)[item].line.entry); };
-  for (Batch& batch : plan_batches(*shared, limits_of(knobs))) {
+  const Knobs chosen = Knobs::decode(knobs).value_or(Knobs());
+  const FusionLimits limits{chosen.fusion_threshold, chosen.pack_limit};
+  in_flight_ = chosen.in_flight;
+  for (Batch& batch : plan_batches(*shared, limits)) {
     auto running = std::make_unique<Running>();
     running->title = name(batch.fused ? batch.pieces[0].item : batch.item);
     if (batch.pieces.size() > 1) running->title += fmt::format(" + {} more", batch.pieces.size() - 1);
@@ -322,6 +326,10 @@ void ProcessSet::note_completed() {
   if (position == noted_completed_) return;
   noted_completed_ = position;
   board_->completed(position);
+}
+
+void ProcessSet::set_knobs(const Knobs& knobs) noexcept {
+  if (rank_ == 0) board_->knobs().store(knobs.encode(), std::memory_order_relaxed);
 }
 
 void ProcessSet::seal_more() {

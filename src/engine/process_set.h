@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "engine/board.h"
 #include "engine/operations.h"
 #include "engine/submission.h"
@@ -19,6 +20,7 @@
 namespace xoe::engine {
 
 class SetObserver;  // set_observer.h
+struct Knobs;       // knobs.h
 
 class ProcessSet {
  public:
@@ -62,7 +64,8 @@ class ProcessSet {
   };
   std::vector<Waiting> waiting() const;
   Board& board() noexcept { return *board_; }
-  void set_limits(const EngineOptions& limits);
+  // What batches are made by from the next seal on. Heard from set rank 0 only.
+  void set_knobs(const Knobs& knobs) noexcept;
 
  private:
   // A submission's address with 16 bits of its name's hash above it, so that two names cannot be mistaken.

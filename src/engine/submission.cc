@@ -42,6 +42,7 @@ namespace engine {
 namespace {
 
 constexpr std::size_t kMaxName = 1024;
+constexpr std::size_t kMaxCount = (std::size_t{1} << 56) - 1;  // memory holds fewer
 
 bool is_float(DType dtype) {
   return dtype == DType::kFloat16 || dtype == DType::kBfloat16 || dtype == DType::kFloat32 || dtype == DType::kFloat64;
@@ -229,7 +230,7 @@ Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std
   s->traits.root = request.kind == OpKind::kBroadcast || request.kind == OpKind::kBroadcastBytes ? request.root : 0;
   s->traits.tensors = static_cast<std::uint32_t>(s->tensors.size());
   for (const TensorCopy& t : s->tensors)
-    s->sizes.push_back({t.count, static_cast<std::uint64_t>(t.dtype)});
+    s->sizes.push_back({t.count & kMaxCount, static_cast<std::uint64_t>(t.dtype) & 0xff});
   if (!s->tensors.empty()) {
     s->traits.dtype = s->tensors[0].dtype;
     s->traits.first_dim = s->tensors[0].rows();
