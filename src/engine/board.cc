@@ -52,6 +52,8 @@ struct alignas(64) BoardHeader {
   alignas(64) std::atomic<std::uint64_t> ready_tail;
   alignas(64) std::atomic<std::uint32_t> lock;    // 1 + the rank that makes entries
   alignas(64) std::atomic<std::uint32_t> joined;  // ranks
+  std::atomic<std::uint32_t> swept;               // of these, those that have completed what waited for them
+  std::atomic<std::int32_t> last_joined;
   std::atomic<std::uint32_t> knobs;               // what the next seal carries
 };
 
@@ -252,14 +254,17 @@ void Board::publish(int index, std::uint32_t g) noexcept {
 
 void Board::join() {
   note(rank_).joined.store(1, std::memory_order_release);
-  const auto before = header_->joined.fetch_add(1, std::memory_order_seq_cst);
+  const auto all = static_cast<std::uint32_t>(ranks_);
+  if (header_->joined.fetch_add(1, std::memory_order_seq_cst) + 1 == all) header_->last_joined.store(rank_);
   for (int i = 0; i < capacity_; ++i)
     if (const auto state = entry(i).state.load(std::memory_order_seq_cst); arrived(state) != 0)
       complete_with_joined(i, state);
-  if (before + 1 < static_cast<std::uint32_t>(ranks_)) return;
+  // Nothing may follow in the log that needs those who have joined, so it is for the last one that has swept to say.
+  if (header_->swept.fetch_add(1, std::memory_order_seq_cst) + 1 < all) return;
   for (int r = 0; r < ranks_; ++r) note(r).joined.store(0, std::memory_order_relaxed);
+  header_->swept.store(0, std::memory_order_relaxed);
   header_->joined.store(0, std::memory_order_seq_cst);
-  push(ready_, {LogKind::kAllJoined, rank_, 0});
+  push(ready_, {LogKind::kAllJoined, header_->last_joined.load(), 0});
 }
 
 const Words* Board::words(const LogLine& line, int rank) const noexcept {

@@ -13,11 +13,11 @@ namespace xoe::engine {
 
 // An operation that all ranks have agreed to run now.
 struct Item {
-  LogLine line;
+  LogLine line = {};
   std::uint64_t signature = 0;
-  Traits traits;
-  std::vector<TensorSize> sizes;
-  std::shared_ptr<Submission> submission;  // null: this rank has joined, and gives zeros
+  Traits traits = {};
+  std::vector<TensorSize> sizes = {};
+  std::shared_ptr<Submission> submission = {};  // null: this rank has joined, and gives zeros
 };
 
 // A tensor of an item within a batch.

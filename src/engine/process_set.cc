@@ -180,7 +180,12 @@ void ProcessSet::finish_join(const LogLine& line) {
 
 void ProcessSet::take_line(std::uint64_t position, std::vector<Item>& items) {
   const LogLine line = board_->line(position);
-  if (line.kind == LogKind::kAllJoined) return finish_join(line);
+  if (line.kind == LogKind::kAllJoined) {
+    Item item{.line = line};
+    item.traits.internal = static_cast<std::uint8_t>(InternalKind::kAllJoined);
+    items.push_back(std::move(item));
+    return;
+  }
   auto submission = take_submission(line);
   if (submission != nullptr) {
     submission->agreed = EngineClock::now();
@@ -226,7 +231,9 @@ void ProcessSet::queue_batches(std::vector<Item> items, std::uint16_t knobs, std
   in_flight_ = chosen.in_flight;
   for (Batch& batch : plan_batches(*shared, limits)) {
     auto running = std::make_unique<Running>();
-    running->title = name(batch.fused ? batch.pieces[0].item : batch.item);
+    if (const std::size_t item = batch.fused ? batch.pieces[0].item : batch.item;
+        (*shared)[item].line.kind != LogKind::kAllJoined)
+      running->title = name(item);
     if (batch.pieces.size() > 1) running->title += fmt::format(" + {} more", batch.pieces.size() - 1);
     const auto count_part = [&](std::size_t item) {
       if ((*shared)[item].submission != nullptr) ++(*shared)[item].submission->parts_left;
@@ -253,6 +260,10 @@ bool ProcessSet::start_batches() {
     queued_.pop_front();
     running->started = running->packed = running->reduced = EngineClock::now();
     moved = true;
+    if (internal && item.line.kind == LogKind::kAllJoined) {
+      finish_join(item.line);
+      continue;
+    }
     if (internal) {
       finish_part(item.submission, observer_.run_internal(*item.submission));
       continue;

@@ -15,7 +15,7 @@
 namespace xoe::engine {
 
 // What the engine asks of itself, by name like everything else.
-enum class InternalKind : std::uint8_t { kNone, kAddProcessSet, kRemoveProcessSet };
+enum class InternalKind : std::uint8_t { kNone, kAddProcessSet, kRemoveProcessSet, kAllJoined };
 
 struct TensorCopy {
   const std::byte* in = nullptr;
