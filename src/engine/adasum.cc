@@ -167,7 +167,8 @@ class Row {
 
   const Tensor& tensor() const noexcept { return all_; }
   void write_back() const {
-    if (copy_) for_each([](std::byte* place, const Tensor& tensor) { std::memcpy(tensor.data, place, tensor.bytes()); });
+    if (copy_)
+      for_each([](std::byte* place, const Tensor& tensor) { std::memcpy(tensor.data, place, tensor.bytes()); });
   }
 
  private:

@@ -10,8 +10,8 @@
 
 namespace xoe::engine {
 
-// tensors[t], in place, becomes the combination over ranks of tensors[t], each tensor on its own; the same bits on every
-// rank and on every run. Two vectors combine to
+// tensors[t], in place, becomes the combination over ranks of tensors[t], each tensor on its own; the same bits on
+// every rank and on every run. Two vectors combine to
 //   (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b
 // and to their sum if one of them is zero: orthogonal ones add up, equal ones stay what they are. Ranks are the leaves
 // of a binary tree in rank order, as in Horovod: neighbours combine first, then pairs of pairs; an odd one out

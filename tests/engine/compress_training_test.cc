@@ -173,11 +173,11 @@ double pull(const MakeCodec& make) {
     for (float& x : apart) x = comm.rank() % 2 == 0 ? x : -x;
     const auto middle = random_values(kCount, 1000);
     Floats place(kCount, 0.0F), from_middle(kCount);
-    for (int step = 0; step < 2000; ++step) {
+    for (int step = 0; step < 800; ++step) {
       Floats slope(kCount);
       for (std::size_t i = 0; i < kCount; ++i) slope[i] = place[i] - middle[i] + apart[i];
       EXPECT_TRUE(drive(codec->allreduce(comm, slope)));
-      for (std::size_t i = 0; i < kCount; ++i) place[i] -= 0.002F * slope[i];
+      for (std::size_t i = 0; i < kCount; ++i) place[i] -= 0.005F * slope[i];
     }
     for (std::size_t i = 0; i < kCount; ++i) from_middle[i] = place[i] - middle[i];
     return from_middle;
@@ -202,8 +202,8 @@ TEST(ErrorFeedback, FindsTheMiddleWhereDroppingDoesNot) {
 }
 
 struct Kept {
-  Floats sent;       // summed over the steps
-  Floats residuals;  // of all kinds that this rank keeps, added up at each value
+  Floats sent;                   // summed over the steps
+  Floats residuals;              // of all kinds that this rank keeps, added up at each value
   double residual_half_way = 0;  // its norm
   double residual_at_end = 0;
 };
@@ -256,17 +256,25 @@ void check_books(const char* name, const Make& make, double tolerance) {
 }
 
 TEST(ErrorFeedback, LosesNothingAndStaysBounded) {
-  check_books<Float8>("float8", [] { return Float8(true); }, 1e-4);
-  check_books<TopK>("top_k", [] { return TopK(0.05); }, 0.01);
-  check_books<PowerSgd>("power_sgd", [] { return PowerSgd(std::vector<std::int64_t>{30, 40}, 4); }, 0.01);
+  check_books<Float8>(
+      "float8", [] { return Float8(true); }, 1e-4);
+  check_books<TopK>(
+      "top_k", [] { return TopK(0.05); }, 0.01);
+  check_books<PowerSgd>(
+      "power_sgd",
+      [] {
+        return PowerSgd(std::vector<std::int64_t>{30, 40}, 4);
+      },
+      0.01);
   // The rounding of the sum is not made up for: a random walk.
-  check_books<Cast>("bfloat16", [] { return Cast(DType::kBfloat16, true); }, 3.0);
+  check_books<Cast>(
+      "bfloat16", [] { return Cast(DType::kBfloat16, true); }, 3.0);
 }
 
 TEST(ErrorFeedback, ForgetsWhatIsNotFinite) {
   constexpr std::size_t kCount = 1200;
-  for (const Compression kind : {Compression::kNone, Compression::kFloat16, Compression::kBfloat16, Compression::kFloat8,
-                                 Compression::kTopK, Compression::kPowerSgd}) {
+  for (const Compression kind : {Compression::kNone, Compression::kFloat16, Compression::kBfloat16,
+                                 Compression::kFloat8, Compression::kTopK, Compression::kPowerSgd}) {
     for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       const auto ends = on_ranks<Floats>(2, [&](Communicator& comm) {
         const std::vector<std::int64_t> shape = {30, 40};

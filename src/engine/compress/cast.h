@@ -9,9 +9,9 @@
 namespace xoe::engine {
 
 // Sends float16 or bfloat16; the communicator adds in float32 and rounds once. 4 bytes a value on the wire, where
-// float32 needs 8. Error: half a unit in the last place of each rank's value (2^-11 of it in float16, 2^-8 in bfloat16),
-// and of the sum. Above 65504 float16 becomes infinity, also the sum.
-// With error feedback a rank's own rounding is made up for in its next values; the sum's rounding is not.
+// float32 needs 8. Error: half a unit in the last place of each rank's value (2^-11 of it in float16, 2^-8 in
+// bfloat16), and of the sum. Above 65504 float16 becomes infinity, also the sum. With error feedback a rank's own
+// rounding is made up for in its next values; the sum's rounding is not.
 class Cast final : public Codec {
  public:
   // REQUIRES: `wire` is kFloat16 or kBfloat16.

@@ -1,6 +1,6 @@
 #include "engine/compress/make_codec.h"
 
-#include <new>
+#include <exception>
 
 #include "base/error.h"
 #include "engine/compress/cast.h"
@@ -49,7 +49,7 @@ Result<std::unique_ptr<Codec>> make_codec(const CompressionOptions& options, std
     if (codec == nullptr)
       return failure(Code::kInvalidArgument, "compression: no kind {}", static_cast<int>(options.kind));
     return codec;
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
     return failure(Code::kResourceExhausted, "compression: no memory for the factors of PowerSGD");
   }
 }

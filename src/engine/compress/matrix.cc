@@ -26,8 +26,7 @@ void add_four(float* __restrict out, const std::array<const float*, 4>& vectors,
 
 // out[j] += sum over r < terms of factor(r) * vector(r)[j]
 template <class Vector, class Factor>
-void accumulate(float* out, std::size_t terms, std::size_t count, const Vector& vector,
-                const Factor& factor) noexcept {
+void accumulate(float* out, std::size_t terms, std::size_t count, const Vector& vector, const Factor& factor) noexcept {
   std::size_t r = 0;
   for (; r + 4 <= terms; r += 4)
     add_four(out, {vector(r), vector(r + 1), vector(r + 2), vector(r + 3)},
@@ -60,8 +59,7 @@ void multiply(std::span<const float> m, std::span<const float> q, std::span<floa
   for (std::size_t begin = 0; begin < cols; begin += kPanel) {
     const std::size_t width = std::min(kPanel, cols - begin);
     for (std::size_t i = 0; i < rows; ++i)
-      for (std::size_t k = 0; k < rank; ++k)
-        p[k * rows + i] += dot(&m[i * cols + begin], &q[k * cols + begin], width);
+      for (std::size_t k = 0; k < rank; ++k) p[k * rows + i] += dot(&m[i * cols + begin], &q[k * cols + begin], width);
   }
 }
 

@@ -14,8 +14,7 @@ namespace xoe::engine {
 // [rows, rank] and Q [cols, rank]: P = M Q is averaged and orthonormalised, Q = M^T P summed; the next step starts from
 // this Q. What a rank's own factors dropped stays for its next step.
 // 8 rank (rows + cols) bytes on the wire, where float32 needs 8 rows cols. The error of one step is what of the sum
-// lies outside of the subspace; for a matrix that stays the same it shrinks from step to step to that of the best
-// approximation of this rank.
+// lies outside of the subspace.
 class PowerSgd final : public Codec {
  public:
   // True for two or more dimensions of which the factors have at most half as many values.
@@ -35,7 +34,7 @@ class PowerSgd final : public Codec {
   std::size_t rows_;
   std::size_t cols_;
   std::size_t rank_;
-  std::uint64_t draws_ = 0;      // of random columns so far, the same on all ranks
+  std::uint64_t draws_ = 0;  // of random columns so far, the same on all ranks
   // Factors lie column by column.
   std::vector<float> p_;         // [rank][rows]
   std::vector<float> q_;         // [rank][cols], summed over the ranks

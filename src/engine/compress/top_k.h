@@ -46,7 +46,7 @@ class TopK final : public Codec {
   double ratio_;
   bool error_feedback_;
   TopSelector selector_;
-  std::vector<Entry> entries_;           // of all ranks, in rank order
+  std::vector<Entry> entries_;  // of all ranks, in rank order
   std::vector<std::size_t> byte_counts_;
   std::vector<float> residual_;
 };
