@@ -278,9 +278,10 @@ const Words& Board::agreed(const LogLine& line) const noexcept {
     if (const Words* found = words(line, r); found != nullptr) return *found;
 }
 
-std::vector<int> Board::missing(int index) const {
+std::vector<int> Board::missing(int index, std::uint8_t own_generation) const {
   const std::uint32_t g = generation(entry(index).state.load(std::memory_order_acquire));
   std::vector<int> ranks;
+  if (static_cast<std::uint8_t>(g) != own_generation) return ranks;
   for (int r = 0; r < ranks_; ++r)
     if (words_at(index, g, r).generation.load(std::memory_order_acquire) != mark(g) &&
         note(r).joined.load(std::memory_order_acquire) == 0)

@@ -126,8 +126,8 @@ class Board {
   const Words* words(const LogLine& line, int rank) const noexcept;
   // Those of the first rank that arrived: what it says of traits and sizes holds for all.
   const Words& agreed(const LogLine& line) const noexcept;
-  // Ranks of this host that have not arrived for the tensor that this rank waits for.
-  std::vector<int> missing(int entry) const;
+  // Ranks of this host that have not arrived for what this rank arrived for as `generation`; none once it is complete.
+  std::vector<int> missing(int entry, std::uint8_t generation) const;
 
   // The log.
   LogLine line(std::uint64_t position) const noexcept;

@@ -400,6 +400,11 @@ void ProcessSet::fail(const Error& cause) {
     failed_.store(true, std::memory_order_seq_cst);
     if (joining_ != nullptr) lost.push_back(std::move(joining_));
   }
+  // Peers must not go on with buffers that are given back here.
+  if (!running_.empty() && comm_.progress())
+    comm_.backend().abort(Error(Code::kPeerLost, fmt::format("rank {} gave up while {} was under way: {}",
+                                                             ranks_[static_cast<std::size_t>(rank_)],
+                                                             running_.front()->title, cause.message())));
   running_.clear();
   queued_.clear();
   for (Slot& slot : slots_)
@@ -420,7 +425,7 @@ std::vector<ProcessSet::Waiting> ProcessSet::waiting() const {
     Submission* submission = untag(slot.load(std::memory_order_acquire));
     if (submission == nullptr || submission->self == nullptr) continue;
     Waiting waiting{submission->self, {}};
-    for (const int r : board_->missing(submission->entry)) waiting.missing.push_back(world_rank(r));
+    for (const int r : board_->missing(submission->entry, submission->generation.load())) waiting.missing.push_back(world_rank(r));
     if (!waiting.missing.empty()) all.push_back(std::move(waiting));
   }
   return all;
