@@ -162,7 +162,7 @@ Status Core::wait(Submission& submission, std::optional<EngineClock::time_point>
   if (is_driving())
     return failure(Code::kInvalidArgument, "{}: wait() inside a callback would wait for itself", submission.title());
   waiters_.fetch_add(1, std::memory_order_seq_cst);
-  std::optional<EngineClock::time_point> awake_since;
+  EngineClock::time_point awake_since{};  // not looked at the clock yet
   bool late = false;
   for (unsigned turn = 1; !submission.done() && !late; ++turn) {
     if (try_drive()) continue;
@@ -171,8 +171,8 @@ Status Core::wait(Submission& submission, std::optional<EngineClock::time_point>
     if (turn % (oversubscribed_ ? kYieldsPerLook : kTurnsPerLook) != 0) continue;
     const auto now = EngineClock::now();
     late = until && now >= *until;
-    if (!awake_since) awake_since = now;
-    if (late || now - *awake_since < kAwake) continue;
+    if (awake_since == EngineClock::time_point{}) awake_since = now;
+    if (late || now - awake_since < kAwake) continue;
     const auto wake_up = now + kLookPeriod;
     const auto ready = [&] {
       while (drive()) {}
@@ -180,7 +180,7 @@ Status Core::wait(Submission& submission, std::optional<EngineClock::time_point>
     };
     look_around();
     world_->comm().backend().sleep(ready, until ? std::min(*until, wake_up) : wake_up);
-    awake_since.reset();
+    awake_since = {};
   }
   const bool done = submission.done();
   const bool more = options_.progress_thread && pending() != 0;
@@ -356,6 +356,17 @@ Status Core::drop_set(ProcessSetId id) {
 }
 
 // --- what sets tell ---
+
+// What ended one set ends others too: nobody who has been told of it may still find them usable.
+void Core::failing() {
+  for (SetSlot& slot : sets_)
+    if (ProcessSet* set = slot.set.load(std::memory_order_relaxed); set != nullptr) set->look_for_failures();
+}
+
+std::optional<Error> Core::world_failure() {
+  if (const Status status = world_->comm().progress(); !status) return status.error();
+  return std::nullopt;
+}
 
 void Core::agreed(const ProcessSet&, Submission&) {}
 void Core::batch_done(const ProcessSet&, const Running&, const Status&) {}

@@ -41,6 +41,8 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
   void agreed(const ProcessSet& set, Submission& submission) override;
   void batch_done(const ProcessSet& set, const Running& running, const Status& status) override;
   void completing(const ProcessSet& set, Submission& submission, const Status& status) override;
+  std::optional<Error> world_failure() override;
+  void failing() override;
   Status run_internal(Submission& submission) override;
 
  private:

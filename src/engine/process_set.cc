@@ -382,7 +382,9 @@ void ProcessSet::look_for_failures() {
 void ProcessSet::fail(const Error& cause) {
   if (failed()) return;
   Error told = cause;
-  if (id_ != kWorldSet)
+  if (const auto world = observer_.world_failure(); id_ != kWorldSet && cause.code() == Code::kPeerLost && world)
+    told = *world;
+  else if (id_ != kWorldSet)
     told = Error(cause.code(), fmt::format("process set {} [{}]: {}", id_, fmt::join(ranks_, ", "), cause.message()));
   {
     const std::lock_guard lock(cause_mutex_);
@@ -410,6 +412,7 @@ void ProcessSet::fail(const Error& cause) {
   for (Slot& slot : slots_)
     if (Submission* submission = untag(slot.exchange(0, std::memory_order_acq_rel)); submission != nullptr)
       if (auto held = std::move(submission->self); held != nullptr) lost.push_back(std::move(held));
+  observer_.failing();
   for (const auto& submission : lost) complete(*submission, error_for(*submission, told));
 }
 

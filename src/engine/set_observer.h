@@ -1,6 +1,8 @@
 // What a process set tells the engine that it belongs to.
 #pragma once
 
+#include <optional>
+
 #include "engine/operations.h"
 #include "engine/submission.h"
 
@@ -17,6 +19,10 @@ class SetObserver {
   virtual void batch_done(const ProcessSet& set, const Running& running, const Status& status) = 0;
   // Right before `submission` completes.
   virtual void completing(const ProcessSet& set, Submission& submission, const Status& status) = 0;
+  // What went wrong with the world's communicator, if anything has: there ranks have their proper numbers.
+  virtual std::optional<Error> world_failure() = 0;
+  // A set has failed; its submissions are about to be told.
+  virtual void failing() = 0;
   // Runs an internal operation that all ranks of the world agree to run now. It may block.
   virtual Status run_internal(Submission& submission) = 0;
 };
