@@ -178,6 +178,18 @@ void ProcessSet::finish_join(const LogLine& line) {
   complete(*submission, {});
 }
 
+void ProcessSet::tell_agreed(const LogLine& line, Submission& submission) {
+  int last = -1;
+  std::int64_t latest = 0;
+  for (int r = 0; r < board_->ranks(); ++r)
+    if (const Words* words = board_->words(line, r); words != nullptr && (last < 0 || words->arrived_ns > latest)) {
+      last = r;
+      latest = words->arrived_ns;
+    }
+  const std::int64_t waited = latest - submission.submitted.time_since_epoch().count();
+  observer_.agreed(*this, submission, world_rank(last), std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
+}
+
 void ProcessSet::take_line(std::uint64_t position, std::vector<Item>& items) {
   const LogLine line = board_->line(position);
   if (line.kind == LogKind::kAllJoined) {
@@ -189,7 +201,7 @@ void ProcessSet::take_line(std::uint64_t position, std::vector<Item>& items) {
   auto submission = take_submission(line);
   if (submission != nullptr) {
     submission->agreed = EngineClock::now();
-    observer_.agreed(*this, *submission);
+    tell_agreed(line, *submission);
   }
   if (line.kind == LogKind::kRun) {
     const Words& words = board_->agreed(line);
@@ -427,8 +439,13 @@ std::vector<ProcessSet::Waiting> ProcessSet::waiting() const {
   for (const Slot& slot : slots_) {
     Submission* submission = untag(slot.load(std::memory_order_acquire));
     if (submission == nullptr || submission->self == nullptr) continue;
-    Waiting waiting{submission->self, {}};
-    for (const int r : board_->missing(submission->entry, submission->generation.load())) waiting.missing.push_back(world_rank(r));
+    Waiting waiting{submission->self, {}, {}};
+    for (const int r : board_->missing(submission->entry, submission->generation.load())) {
+      waiting.missing.push_back(world_rank(r));
+      const int last = board_->note(r).last_entry.load(std::memory_order_relaxed);
+      waiting.last.push_back(last == 0 ? "has submitted nothing there yet"
+                                       : fmt::format("last submitted '{}' there", board_->name(last - 1)));
+    }
     if (!waiting.missing.empty()) all.push_back(std::move(waiting));
   }
   return all;

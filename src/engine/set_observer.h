@@ -14,8 +14,8 @@ class ProcessSet;
 class SetObserver {
  public:
   virtual ~SetObserver() = default;
-  // All ranks have `submission`; it will run, or has failed.
-  virtual void agreed(const ProcessSet& set, Submission& submission) = 0;
+  // All ranks have `submission`; it will run, or has failed. last: the world rank that came last; `waited` after this one.
+  virtual void agreed(const ProcessSet& set, Submission& submission, int last, std::chrono::nanoseconds waited) = 0;
   virtual void batch_done(const ProcessSet& set, const Running& running, const Status& status) = 0;
   // Right before `submission` completes.
   virtual void completing(const ProcessSet& set, Submission& submission, const Status& status) = 0;

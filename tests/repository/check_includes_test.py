@@ -84,6 +84,11 @@ class PublicHeaders(unittest.TestCase):
         for header in ["<fmt/format.h>", '"base/error.h"', "<sys/mman.h>", "<unistd.h>"]:
             self.assertEqual(len(include("include/xoe/a.h", header)), 1, header)
 
+    def test_the_c_header_sees_c(self):
+        self.assertEqual(include("include/xoe/c.h", "<stdint.h>"), [])
+        for path, header in [("include/xoe/c.h", "<vector>"), ("include/xoe/a.h", "<stdint.h>")]:
+            self.assertEqual(len(include(path, header)), 1, (path, header))
+
 
 class Text(unittest.TestCase):
     def test_long_file(self):

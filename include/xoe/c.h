@@ -1,0 +1,314 @@
+/* Xoe for C and for everything that calls C: named tensors from any thread, agreed upon between ranks, fused, reduced.
+ * What an operation means, and what ranks must agree on, is said in xoe/engine.h; this is the same without C++.
+ *
+ * Errors      Functions that can fail return an xoe_status. Whatever is not XOE_OK leaves one line of text for this
+ *             thread, see xoe_last_error(). Null or senseless arguments give XOE_INVALID_ARGUMENT and change nothing.
+ *             No exception leaves the library, nothing exits.
+ * Threads     All functions may be called by any thread at any time. An object must not be given to xoe_shutdown,
+ *             xoe_release or xoe_buffer_free while another call still uses it, nor used afterwards.
+ * Ownership   What xoe_NAME hands out through a pointer to a pointer belongs to the caller, until the function named
+ * with it takes it back. Arguments, structs and arrays are copied during the call; tensors' memory is not. Growing A
+ * struct that starts with struct_size may get fields at its end. Prepare it with its xoe_..._init(), which takes the
+ * size that this header gives it. A library that is older than the program's header accepts fields that it does not
+ * know as long as they are 0 (XOE_UNSUPPORTED otherwise). Booleans    are int32_t, 0 or 1. Sizes are bytes and
+ * durations nanoseconds, unless said otherwise.
+ */
+#ifndef XOE_C_H
+#define XOE_C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define XOE_API __attribute__((visibility("default")))
+
+/* ---- Version -------------------------------------------------------------------------------------------------- */
+
+/* Grows with each release that adds something. A program needs xoe_abi_version() >= the XOE_ABI_VERSION that it was
+ * compiled with; the library's file name (libxoe.so.0) changes when something is taken away. */
+#define XOE_ABI_VERSION 1
+
+XOE_API int32_t xoe_abi_version(void);
+XOE_API const char* xoe_version_string(void); /* "0.1.0" */
+
+/* ---- Errors --------------------------------------------------------------------------------------------------- */
+
+/* What the caller does next is what tells one from another. */
+typedef int32_t xoe_status;
+enum {
+  XOE_OK = 0,
+  XOE_INVALID_ARGUMENT = 1,   /* fix the call */
+  XOE_UNSUPPORTED = 2,        /* choose another way */
+  XOE_TIMEOUT = 3,            /* abort and re-form the group; from xoe_wait_for: wait again */
+  XOE_PEER_LOST = 4,          /* abort and re-form the group */
+  XOE_DATA_LOSS = 5,          /* do not retry blindly */
+  XOE_RESOURCE_EXHAUSTED = 6, /* free something or ask for less */
+  XOE_UNAVAILABLE = 7,        /* a file, host or program is not there, or the engine is gone */
+  XOE_INTERNAL = 8            /* a bug in Xoe; please report it */
+};
+
+/* "ok", "peer_lost"; null for a number that is none of the above. Static. */
+XOE_API const char* xoe_status_name(xoe_status status);
+
+/* One line on the last call of this thread that did not give XOE_OK; "" if there was none. Never null; good until this
+ * thread's next call that fails. */
+XOE_API const char* xoe_last_error(void);
+
+/* ---- Vocabulary: the numbers never change --------------------------------------------------------------------- */
+
+/* Element types. */
+enum {
+  XOE_UINT8 = 0,
+  XOE_INT8 = 1,
+  XOE_INT16 = 2,
+  XOE_INT32 = 3,
+  XOE_INT64 = 4,
+  XOE_FLOAT16 = 5,
+  XOE_BFLOAT16 = 6,
+  XOE_FLOAT32 = 7,
+  XOE_FLOAT64 = 8,
+  XOE_BOOL = 9
+};
+
+/* Reductions. */
+enum { XOE_SUM = 0, XOE_AVERAGE = 1, XOE_MIN = 2, XOE_MAX = 3, XOE_PRODUCT = 4 };
+
+/* Kinds of operations. */
+enum {
+  XOE_ALLREDUCE = 0,
+  XOE_ADASUM = 1,
+  XOE_SPARSE_ALLREDUCE = 2,
+  XOE_ALLGATHER = 3,
+  XOE_BROADCAST = 4,
+  XOE_BROADCAST_BYTES = 5,
+  XOE_ALLTOALL = 6,
+  XOE_REDUCE_SCATTER = 7,
+  XOE_BARRIER = 8,
+  XOE_JOIN = 9
+};
+
+/* Compressions on the wire. */
+enum {
+  XOE_COMPRESSION_NONE = 0,
+  XOE_COMPRESSION_FLOAT16 = 1,
+  XOE_COMPRESSION_BFLOAT16 = 2,
+  XOE_COMPRESSION_FLOAT8 = 3,
+  XOE_COMPRESSION_TOP_K = 4,
+  XOE_COMPRESSION_POWER_SGD = 5
+};
+
+/* The name of a number ("float32", "sum", "allreduce", "bfloat16"), static; null: there is no such number. */
+XOE_API const char* xoe_dtype_name(int32_t dtype);
+XOE_API const char* xoe_reduce_op_name(int32_t op);
+XOE_API const char* xoe_op_kind_name(int32_t kind);
+XOE_API const char* xoe_compression_name(int32_t compression);
+
+/* The number of a name. XOE_INVALID_ARGUMENT lists the names that there are. */
+XOE_API xoe_status xoe_dtype_from_name(const char* name, int32_t* dtype);
+XOE_API xoe_status xoe_reduce_op_from_name(const char* name, int32_t* op);
+XOE_API xoe_status xoe_op_kind_from_name(const char* name, int32_t* kind);
+XOE_API xoe_status xoe_compression_from_name(const char* name, int32_t* compression);
+
+/* Bytes of an element; 0: there is no such type. */
+XOE_API size_t xoe_dtype_size(int32_t dtype);
+
+/* ---- Engine --------------------------------------------------------------------------------------------------- */
+
+typedef struct xoe_engine xoe_engine;
+
+/* Receives a warning, one line without its end; any thread may call it. `line` is good during the call. */
+typedef void (*xoe_warn)(void* user, const char* line);
+
+/* What may be chosen; docs/reference/environment.md says what each means. -1, or null, leaves a choice to the
+ * environment, or else to the default. */
+typedef struct xoe_options {
+  size_t struct_size;
+  int64_t start_timeout; /* how long to wait for all ranks to appear; > 0 */
+  int64_t fusion_threshold;
+  int64_t pack_limit;
+  int32_t in_flight; /* 1 to 8 */
+  int32_t cache_capacity;
+  int32_t tune; /* -1: 0 if one of fusion_threshold, pack_limit and in_flight is chosen here */
+  int32_t progress_thread;
+  int64_t stall_warning; /* 0: never */
+  int64_t stall_limit;   /* 0: never */
+  const char* tune_file; /* "": none, whatever the environment says; likewise below */
+  const char* timeline;
+  int32_t metrics_port; /* 0: none */
+  int32_t reserved;     /* 0 */
+  xoe_warn warn;        /* null: warnings go to standard error */
+  void* warn_user;
+} xoe_options;
+
+/* Leaves everything to the environment. struct_size: sizeof(xoe_options). Null is ignored. */
+XOE_API void xoe_options_init(xoe_options* options, size_t struct_size);
+
+/* Joins the group that the launcher described in the environment (else: a group of one) and starts an engine.
+ * Collective. `options` may be null. XOE_TIMEOUT: not all ranks appeared. A process may have several engines, one after
+ * the other or at once, as long as all ranks create them in the same order. */
+XOE_API xoe_status xoe_init(const xoe_options* options, xoe_engine** engine);
+
+/* Ends the engine: what is pending fails with XOE_UNAVAILABLE here, and what peers still wait for with XOE_PEER_LOST
+ * there. Handles and buffers stay good. Null is ignored. */
+XOE_API void xoe_shutdown(xoe_engine* engine);
+
+/* Where this process stands. `local` counts the ranks on its host, `cross` the hosts that have a rank with the same
+ * local rank. This struct does not grow. */
+typedef struct xoe_topology {
+  int32_t rank;
+  int32_t size;
+  int32_t local_rank;
+  int32_t local_size;
+  int32_t cross_rank;
+  int32_t cross_size;
+} xoe_topology;
+
+XOE_API xoe_status xoe_topology_of(const xoe_engine* engine, xoe_topology* topology);
+
+/* ---- Process sets --------------------------------------------------------------------------------------------- */
+
+enum { XOE_WORLD_SET = 0 };
+
+/* Collective over the world, and ordered like any operation. `ranks` are those of the world and get their set ranks by
+ * it. */
+XOE_API xoe_status xoe_add_process_set(xoe_engine* engine, const int32_t* ranks, size_t count, int32_t* set);
+XOE_API xoe_status xoe_remove_process_set(xoe_engine* engine, int32_t set);
+
+/* Arrays are filled as far as `capacity` goes, and *count receives how many there are; null with 0 asks for the count
+ * alone. */
+XOE_API xoe_status xoe_process_sets(const xoe_engine* engine, int32_t* sets, size_t capacity, size_t* count);
+/* World ranks, by set rank. */
+XOE_API xoe_status xoe_process_set_ranks(const xoe_engine* engine, int32_t set, int32_t* ranks, size_t capacity,
+                                         size_t* count);
+/* This process's rank in the set; XOE_INVALID_ARGUMENT: it is not in it. */
+XOE_API xoe_status xoe_process_set_rank(const xoe_engine* engine, int32_t set, int32_t* rank);
+
+/* ---- Operations ----------------------------------------------------------------------------------------------- */
+
+/* A dense row-major tensor. Its memory must stay as it is, and `in` unwritten, until the operation has completed. This
+ * struct does not grow. */
+typedef struct xoe_tensor {
+  const void* in;
+  void* out;            /* == in: in place; null where the engine or the allocator provides the memory */
+  const int64_t* shape; /* ndim numbers; copied at submit */
+  int32_t ndim;         /* 0: a scalar */
+  int32_t dtype;
+  uint64_t reserved[4]; /* 0 */
+} xoe_tensor;
+
+/* Neither an allocator nor a callback may leave by an exception or longjmp; after a submit that failed, neither is
+ * called. */
+
+/* Where results of unknown size go: called once for each output, by whichever thread drives the engine. Null fails the
+ * operation on this rank with XOE_RESOURCE_EXHAUSTED. */
+typedef void* (*xoe_allocator)(void* user, size_t index, const int64_t* shape, int32_t ndim, int32_t dtype);
+
+/* Called once, by whichever thread completes the operation, right before its handle turns ready. It may submit, and
+ * must not wait. `message` is "" for XOE_OK, and good during the call. */
+typedef void (*xoe_callback)(void* user, xoe_status status, const char* message);
+
+typedef struct xoe_request {
+  size_t struct_size;
+  const char* name; /* up to 1024 bytes; null or "": by order among the unnamed ones of this kind */
+  int32_t kind;
+  int32_t reduce;
+  const xoe_tensor* tensors;
+  size_t tensor_count;
+  double prescale;
+  double postscale;
+  int32_t root; /* rank within the process set */
+  int32_t process_set;
+  const int64_t* splits; /* XOE_ALLTOALL: rows for each rank of the set; null: equal parts */
+  size_t split_count;
+  int32_t compression;
+  int32_t error_feedback;
+  double top_k_ratio;
+  int32_t power_sgd_rank;
+  int32_t reserved; /* 0 */
+  xoe_allocator allocator;
+  void* allocator_user;
+  xoe_callback callback;
+  void* callback_user;
+} xoe_request;
+
+/* An allreduce by sum of nothing over the world, uncompressed, scales 1. struct_size: sizeof(xoe_request). Null is
+ * ignored. */
+XOE_API void xoe_request_init(xoe_request* request, size_t struct_size);
+
+/* A submitted operation. */
+typedef struct xoe_handle xoe_handle;
+
+/* Starts an operation. Errors that concern this call alone come from here; all else completes the handle. `handle` may
+ * be null where nobody waits; memory that the engine provides for results is then gone with the callback. Give the
+ * handle back with xoe_release(). */
+XOE_API xoe_status xoe_submit(xoe_engine* engine, const xoe_request* request, xoe_handle** handle);
+/* Submits and waits: the operation's own error if it failed. */
+XOE_API xoe_status xoe_run(xoe_engine* engine, const xoe_request* request);
+
+/* Advances the engine without blocking. *done: completed, well or not. */
+XOE_API xoe_status xoe_poll(xoe_handle* handle, int32_t* done);
+/* Blocks until completed; the operation's own error if it failed. */
+XOE_API xoe_status xoe_wait(xoe_handle* handle);
+/* XOE_TIMEOUT if it is not completed by then; the operation goes on. patience >= 0. */
+XOE_API xoe_status xoe_wait_for(xoe_handle* handle, int64_t patience);
+/* Why the operation failed; "" if it did not, or is not completed. Never null; good until xoe_release(). */
+XOE_API const char* xoe_handle_error(xoe_handle* handle);
+/* Drops the handle, completed or not; the operation goes on. Null is ignored. */
+XOE_API void xoe_release(xoe_handle* handle);
+
+/* The following need a completed operation; XOE_INVALID_ARGUMENT otherwise. */
+
+/* A result whose memory the caller did not give. `shape`, and `data` that came from the engine, are good until
+ * xoe_release(). This struct does not grow. */
+typedef struct xoe_output {
+  void* data;
+  const int64_t* shape;
+  int32_t ndim;
+  int32_t dtype;
+} xoe_output;
+
+/* In the order of the tensors. */
+XOE_API xoe_status xoe_output_count(xoe_handle* handle, size_t* count);
+XOE_API xoe_status xoe_output_at(xoe_handle* handle, size_t index, xoe_output* output);
+/* XOE_ALLTOALL: rows received from each rank of the set. XOE_ALLGATHER, XOE_SPARSE_ALLREDUCE: rows of each rank (of the
+ * first tensor). Fills the array like xoe_process_sets(). */
+XOE_API xoe_status xoe_received_splits(xoe_handle* handle, int64_t* rows, size_t capacity, size_t* count);
+/* XOE_JOIN: the rank (of the world) that joined last. */
+XOE_API xoe_status xoe_last_joined(xoe_handle* handle, int32_t* rank);
+
+/* ---- Memory that all ranks of a host map ---------------------------------------------------------------------- */
+
+/* Tensors in it are reduced where they stand, without a copy. */
+typedef struct xoe_buffer xoe_buffer;
+
+/* Not collective. *data: `bytes` of zeros, aligned to 4096. XOE_RESOURCE_EXHAUSTED: XOE_ARENA_BYTES are used up. */
+XOE_API xoe_status xoe_buffer_allocate(xoe_engine* engine, size_t bytes, xoe_buffer** buffer, void** data);
+/* Not while an operation uses it; may come after xoe_shutdown(). Null is ignored. */
+XOE_API void xoe_buffer_free(xoe_buffer* buffer);
+
+/* ---- Observation ---------------------------------------------------------------------------------------------- */
+
+/* Nanoseconds of the clock that marks are made with (CLOCK_MONOTONIC). */
+XOE_API int64_t xoe_now(void);
+
+/* Writes a Chrome trace from here on, on this rank; the same path on all ranks of a host. */
+XOE_API xoe_status xoe_timeline_start(xoe_engine* engine, const char* path);
+XOE_API xoe_status xoe_timeline_stop(xoe_engine* engine);
+/* A bar of the caller's in the trace, such as "forward"; lane: "compute" or "input". Without a trace nothing happens.
+ */
+XOE_API xoe_status xoe_timeline_mark(xoe_engine* engine, const char* lane, const char* name, int64_t start,
+                                     int64_t stop);
+
+/* Prometheus text format 0.0.4, ended by a zero byte. Give it back with xoe_text_free(). */
+XOE_API xoe_status xoe_metrics(const xoe_engine* engine, char** text);
+/* Null is ignored. */
+XOE_API void xoe_text_free(char* text);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

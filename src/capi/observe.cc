@@ -1,0 +1,70 @@
+// Timeline and metrics.
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "capi/error.h"
+#include "capi/objects.h"
+
+using xoe::Code;
+using xoe::failure;
+using xoe::Status;
+using xoe::capi::guard;
+using xoe::capi::need;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Clock::time_point at(std::int64_t ns) { return Clock::time_point(std::chrono::nanoseconds(ns)); }
+
+}  // namespace
+
+extern "C" {
+
+int64_t xoe_now(void) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+xoe_status xoe_timeline_start(xoe_engine* engine, const char* path) {
+  return guard([&]() -> Status {
+    XOE_TRY(need(engine, "engine"));
+    XOE_TRY(need(path, "path"));
+    return engine->engine->start_timeline(path);
+  });
+}
+
+xoe_status xoe_timeline_stop(xoe_engine* engine) {
+  return guard([&]() -> Status {
+    XOE_TRY(need(engine, "engine"));
+    return engine->engine->stop_timeline();
+  });
+}
+
+xoe_status xoe_timeline_mark(xoe_engine* engine, const char* lane, const char* name, int64_t start, int64_t stop) {
+  return guard([&]() -> Status {
+    XOE_TRY(need(engine, "engine"));
+    XOE_TRY(need(lane, "lane"));
+    XOE_TRY(need(name, "name"));
+    if (stop < start) return failure(Code::kInvalidArgument, "the mark '{:.100}' ends before it starts", name);
+    engine->engine->mark(lane, name, at(start), at(stop));
+    return {};
+  });
+}
+
+xoe_status xoe_metrics(const xoe_engine* engine, char** text) {
+  return guard([&]() -> Status {
+    XOE_TRY(need(engine, "engine"));
+    XOE_TRY(need(text, "text"));
+    const std::string from = engine->engine->metrics();
+    auto* const copy = static_cast<char*>(std::malloc(from.size() + 1));
+    if (copy == nullptr) return failure(Code::kResourceExhausted, "no memory left for {} bytes", from.size() + 1);
+    std::memcpy(copy, from.c_str(), from.size() + 1);
+    *text = copy;
+    return {};
+  });
+}
+
+void xoe_text_free(char* text) { std::free(text); }
+
+}  // extern "C"

@@ -1,0 +1,63 @@
+// Counts what the engine does, for Prometheus.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/knobs.h"
+#include "xoe/engine.h"
+
+namespace xoe::engine {
+
+// Any thread may call any member at any time; all are lock-free, text() apart.
+class Metrics {
+ public:
+  using Labels = std::vector<std::pair<std::string, std::string>>;
+
+  // Every sample has the label process_rank, and these.
+  Metrics(int rank, int size, const Labels& labels = {});
+
+  // A completed operation that carried `bytes` on this rank.
+  void operation(OpKind kind, std::size_t bytes) noexcept;
+  // A collective that went over the wire for so many tensors; more than one: they were fused.
+  void batch(std::size_t tensors) noexcept;
+  // This rank had to wait for another one, the last to submit.
+  void waited_for(int rank, std::chrono::nanoseconds time) noexcept;
+  void error(Code code) noexcept;
+  // Operations that are submitted and not completed.
+  void queue_depth(std::size_t operations) noexcept { queue_depth_.store(operations, std::memory_order_relaxed); }
+  // Tensors that are past the stall warning.
+  void stalled(std::size_t tensors) noexcept { stalled_.store(tensors, std::memory_order_relaxed); }
+  void knobs(const Knobs& knobs) noexcept { knobs_.store(knobs.encode(), std::memory_order_relaxed); }
+
+  // Text format 0.0.4. Peers that were never waited for are left out.
+  std::string text() const;
+
+ private:
+  using Counter = std::atomic<std::uint64_t>;
+  // What is counted together lies together, and apart from the rest.
+  struct alignas(64) OfKind {
+    Counter operations = 0;
+    Counter bytes = 0;
+  };
+  static constexpr std::size_t kKinds = static_cast<std::size_t>(OpKind::kJoin) + 1;
+  static constexpr std::size_t kCodes = static_cast<std::size_t>(Code::kInternal) + 1;
+
+  const std::string labels_;  // ready to print, without braces
+  std::array<OfKind, kKinds> kinds_;
+  alignas(64) Counter batches_ = 0;
+  Counter fused_tensors_ = 0;
+  Counter queue_depth_ = 0;
+  Counter stalled_ = 0;
+  std::atomic<std::uint16_t> knobs_;
+  alignas(64) std::vector<Counter> waited_ns_;  // by rank
+  std::array<Counter, kCodes> errors_ = {};
+};
+
+}  // namespace xoe::engine
