@@ -84,6 +84,8 @@ struct Gathered {
 // (`timeout`). Then every pending and later operation on every rank returns that first cause, and the
 // contents of output buffers are undefined; no peer touches them any more.
 //
+// Errors call ranks by their numbers in the job, also those of a group from split().
+//
 // Reductions give the same bits on every rank and on every run: ranks are combined in rank order, float16
 // and bfloat16 in float32 with one rounding at the end.
 //

@@ -141,10 +141,11 @@ Result<Board::Place> Board::find(std::string_view name, const std::function<bool
   Place place;
   if (place.entry = look_up(hashes, place.version); place.entry >= 0) [[likely]]
     return place;
+  unsigned turns = 0;
   for (std::uint32_t free = 0; !header_->lock.compare_exchange_weak(free, static_cast<std::uint32_t>(rank_) + 1,
                                                                     std::memory_order_acq_rel);
        free = 0) {
-    if (gave_up()) return failure(Code::kPeerLost, "the process set has failed");
+    if (++turns % 64 == 0 && gave_up()) return failure(Code::kPeerLost, "the process set has failed");
     std::this_thread::yield();
   }
   place.entry = look_up(hashes, place.version);  // somebody else may have made it meanwhile

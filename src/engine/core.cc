@@ -188,7 +188,7 @@ Status Core::wait(Submission& submission, std::optional<EngineClock::time_point>
   }
   if (listed) watch_->stalls().unblock(submission);
   const bool done = submission.done();
-  const bool more = options_.progress_thread && pending() != 0;
+  const bool more = options_.progress_thread && pending().load() != 0;
   if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1 && more) rouse();
   if (!done)
     return failure(Code::kTimeout, "{}: not completed yet; it goes on", submission.title());
@@ -206,7 +206,7 @@ bool Core::drive_locked() {
   const Driving driving(*this);
   bool moved = false;
   each_set([&](ProcessSet& set) { moved |= set.advance(); });
-  if (moved && pending() == 0) end_step();
+  if (moved && pending().load() == 0) end_step();
   return moved;
 }
 
@@ -236,12 +236,6 @@ void Core::look_around() {
   watch_->look(sets);
 }
 
-int Core::pending() const noexcept {
-  int sum = 0;
-  each_set([&](const ProcessSet& set) { sum += set.pending(); });
-  return sum;
-}
-
 void Core::rouse() noexcept {
   work_.fetch_add(1, std::memory_order_seq_cst);
   work_.notify_one();
@@ -251,7 +245,7 @@ void Core::progress(const std::stop_token& stop) {
   const auto needed = [&] { return !stop.stop_requested() && waiters_.load(std::memory_order_seq_cst) == 0; };
   while (!stop.stop_requested()) {
     const std::uint32_t heard = work_.load(std::memory_order_seq_cst);
-    if (!needed() || pending() == 0) {
+    if (!needed() || pending().load() == 0) {
       if (!stop.stop_requested()) work_.wait(heard, std::memory_order_seq_cst);
       continue;
     }
@@ -259,7 +253,7 @@ void Core::progress(const std::stop_token& stop) {
     look_around();
     const auto ready = [&] {
       while (needed() && drive()) {}
-      return !needed() || pending() == 0;
+      return !needed() || pending().load() == 0;
     };
     world_->comm().backend().sleep(ready, EngineClock::now() + kLookPeriod);
   }
@@ -365,14 +359,17 @@ Status Core::drop_set(ProcessSetId id) {
 
 // --- what sets tell ---
 
-// What ended one set ends others too: nobody who has been told of it may still find them usable.
-void Core::failing() {
-  each_set([](ProcessSet& set) { set.look_for_failures(); });
+// What ended one set ends others too: whoever has been told of it must not find them usable any more.
+void Core::failing(const ProcessSet& set, const Error& cause) {
+  if (cause.code() == Code::kPeerLost && &set != world_) world_->fail(cause);  // all ranks are in it
+  each_set([](ProcessSet& other) { other.look_for_failures(); });
 }
 
-std::optional<Error> Core::world_failure() {
-  if (const Status status = world_->comm().progress(); !status) return status.error();
-  return std::nullopt;
+void Core::look_for_failures() {
+  if (is_driving() || !drive_mutex_.try_lock()) return;
+  const std::lock_guard lock(drive_mutex_, std::adopt_lock);
+  const Driving driving(*this);
+  each_set([](ProcessSet& set) { set.look_for_failures(); });
 }
 
 void Core::agreed(const ProcessSet& set, Submission& submission, int last, std::chrono::nanoseconds waited) {
@@ -388,7 +385,7 @@ void Core::completing(const ProcessSet&, Submission& submission, const Status& s
 }
 
 std::string Core::metrics() {
-  watch_->metrics().queue_depth(static_cast<std::size_t>(pending()));
+  watch_->metrics().queue_depth(static_cast<std::size_t>(pending().load()));
   return watch_->metrics().text();
 }
 

@@ -43,8 +43,8 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
   void agreed(const ProcessSet& set, Submission& submission, int last, std::chrono::nanoseconds waited) override;
   void batch_done(const ProcessSet& set, const Running& running, const Status& status) override;
   void completing(const ProcessSet& set, Submission& submission, const Status& status) override;
-  std::optional<Error> world_failure() override;
-  void failing() override;
+  void failing(const ProcessSet& set, const Error& cause) override;
+  void look_for_failures() override;
   Status run_internal(Submission& submission) override;
 
  private:
@@ -79,7 +79,6 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
       if (ProcessSet* set = sets_[i].set.load(std::memory_order_acquire); set != nullptr) act(*set);
   }
   void look_around();    // lost ranks, stalls; takes its turn
-  int pending() const noexcept;
   void progress(const std::stop_token& stop);
   void rouse() noexcept;  // the progress thread
 

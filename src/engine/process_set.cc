@@ -69,6 +69,11 @@ Status ProcessSet::refuse() const {
   return failure(*cause_);
 }
 
+void ProcessSet::count_pending(int change) noexcept {
+  pending_.fetch_add(change, std::memory_order_acq_rel);
+  observer_.pending().fetch_add(change, std::memory_order_acq_rel);
+}
+
 Status ProcessSet::submit(std::shared_ptr<Submission> submission) {
   const auto gate = join_gate_.fetch_add(1, std::memory_order_seq_cst);
   Status status;
@@ -86,7 +91,11 @@ Status ProcessSet::submit(std::shared_ptr<Submission> submission) {
 Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
   const std::uint64_t mine = tag(*submission);
   const auto began = EngineClock::now();
-  const auto gave_up = [&] { return failed() || EngineClock::now() - began > kTablePatience; };
+  // The rank that is making entries may have died over it, and then nobody but us finds out.
+  const auto gave_up = [&] {
+    observer_.look_for_failures();
+    return failed() || EngineClock::now() - began > kTablePatience;
+  };
   while (true) {
     XOE_ASSIGN(const Board::Place place, board_->find(submission->name, gave_up));
     Slot& slot = slots_[static_cast<std::size_t>(place.entry)];
@@ -102,7 +111,7 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
       std::this_thread::yield();  // the entry has just passed to another name
       continue;
     }
-    pending_.fetch_add(1, std::memory_order_acq_rel);
+    count_pending(1);
     RankNote& note = board_->note(board_->rank());
     note.submissions.fetch_add(1, std::memory_order_relaxed);
     note.last_entry.store(place.entry + 1, std::memory_order_relaxed);
@@ -114,7 +123,7 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
     std::uint64_t expected = mine;
     if (!slot.compare_exchange_strong(expected, 0, std::memory_order_acq_rel)) return {};
     submission->self.reset();
-    pending_.fetch_sub(1, std::memory_order_acq_rel);
+    count_pending(-1);
     if (failed()) return refuse();
   }
 }
@@ -130,7 +139,7 @@ Status ProcessSet::join(std::shared_ptr<Submission> submission) {
       return refuse();
     }
     joining_ = std::move(submission);
-    pending_.fetch_add(1, std::memory_order_acq_rel);
+    count_pending(1);
   }
   board_->join();
   return {};
@@ -339,7 +348,7 @@ void ProcessSet::complete(Submission& submission, Status status) {
   }
   observer_.completing(*this, submission, status);
   submission.complete(std::move(status));
-  pending_.fetch_sub(1, std::memory_order_acq_rel);
+  count_pending(-1);
 }
 
 void ProcessSet::note_completed() {
@@ -394,9 +403,7 @@ void ProcessSet::look_for_failures() {
 void ProcessSet::fail(const Error& cause) {
   if (failed()) return;
   Error told = cause;
-  if (const auto world = observer_.world_failure(); id_ != kWorldSet && cause.code() == Code::kPeerLost && world)
-    told = *world;
-  else if (id_ != kWorldSet)
+  if (id_ != kWorldSet && cause.code() != Code::kPeerLost)
     told = Error(cause.code(), fmt::format("process set {} [{}]: {}", id_, fmt::join(ranks_, ", "), cause.message()));
   {
     const std::lock_guard lock(cause_mutex_);
@@ -416,7 +423,7 @@ void ProcessSet::fail(const Error& cause) {
   }
   // Peers must not go on with buffers that are given back here.
   if (!running_.empty() && comm_.progress())
-    comm_.backend().abort(Error(Code::kPeerLost, fmt::format("rank {} gave up while {} was under way: {}",
+    comm_.backend().abort(Error(cause.code() == Code::kUnavailable ? Code::kPeerLost : cause.code(), fmt::format("rank {} gave up while {} was under way: {}",
                                                              ranks_[static_cast<std::size_t>(rank_)],
                                                              running_.front()->title, cause.message())));
   running_.clear();
@@ -424,7 +431,7 @@ void ProcessSet::fail(const Error& cause) {
   for (Slot& slot : slots_)
     if (Submission* submission = untag(slot.exchange(0, std::memory_order_acq_rel)); submission != nullptr)
       if (auto held = std::move(submission->self); held != nullptr) lost.push_back(std::move(held));
-  observer_.failing();
+  observer_.failing(*this, told);
   for (const auto& submission : lost) complete(*submission, error_for(*submission, told));
 }
 

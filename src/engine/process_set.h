@@ -77,6 +77,7 @@ class ProcessSet {
   // Claims the name and says on the board that this rank is ready.
   Status arrive(const std::shared_ptr<Submission>& submission);
   Status refuse() const;
+  void count_pending(int change) noexcept;
   int world_rank(int board_rank) const {
     return ranks_[static_cast<std::size_t>(board_->set_rank(board_rank))];
   }
