@@ -1,0 +1,251 @@
+// What submitters are told when ranks leave, stall, disagree about an order, fork, or give bad arguments.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <latch>
+#include <mutex>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/engines.h"
+
+namespace xoe {
+namespace {
+
+using testing::in_place;
+using testing::quiet_options;
+using testing::run_engines;
+using ::testing::HasSubstr;
+using Shape = std::vector<std::int64_t>;
+
+// Lines that engines warned with.
+class Warnings {
+ public:
+  EngineOptions listen(EngineOptions options) {
+    options.warn = [this](std::string_view line) {
+      const std::lock_guard lock(mutex_);
+      lines_.emplace_back(line);
+    };
+    return options;
+  }
+  std::vector<std::string> lines() const {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+TEST(EngineFailure, AnEngineThatGoesFailsWhatIsPendingEverywhere) {
+  for (const bool progress_thread : {true, false}) {
+    auto options = quiet_options();
+    options.progress_thread = progress_thread;
+    auto engines = testing::make_engines(testing::make_group(3), options);
+    std::vector<float> x(4), y(4), z(4);
+    const Shape shape{4};
+    std::vector<std::vector<float>*> values{&x, &y, &z};
+    std::vector<EngineHandle> handles(3);
+    for (std::size_t r = 0; r < 2; ++r) {
+      const TensorArg tensor = in_place(*values[r], shape);
+      handles[r] = engines[r]->submit({.name = "conv1", .tensors = {&tensor, 1}}).value();
+    }
+    std::jthread waiter([&] {
+      const Status status = handles[1].wait();
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code(), Code::kPeerLost);
+      EXPECT_EQ(status.error().message(), "allreduce 'conv1': rank 0 has shut its engine down");
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    engines[0].reset();
+    const Status own = handles[0].wait();
+    ASSERT_FALSE(own);
+    EXPECT_EQ(own.error().code(), Code::kUnavailable);
+    EXPECT_THAT(own.error().message(), HasSubstr("allreduce 'conv1': the engine was shut down before it completed"));
+    waiter.join();
+    const TensorArg tensor = in_place(*values[1], shape);
+    const auto later = engines[1]->submit({.name = "conv2", .tensors = {&tensor, 1}});
+    ASSERT_FALSE(later);
+    EXPECT_EQ(later.error().code(), Code::kPeerLost);
+  }
+}
+
+TEST(EngineFailure, EnginesComeAndGoInOneProcess) {
+  for (int round = 0; round < 20; ++round)
+    run_engines(2, [&](Engine& engine) {
+      std::vector<float> x(1000, static_cast<float>(round));
+      const Shape shape{1000};
+      const TensorArg tensor = in_place(x, shape);
+      ASSERT_TRUE(engine.run({.name = "x", .tensors = {&tensor, 1}}));
+      EXPECT_THAT(x, ::testing::Each(static_cast<float>(2 * round)));
+    });
+}
+
+TEST(EngineFailure, AStallIsReportedWithBothListsOfRanks) {
+  Warnings warnings;
+  auto options = warnings.listen(quiet_options());
+  options.stall_warning = std::chrono::milliseconds(100);
+  run_engines(
+      3,
+      [&](Engine& engine) {
+        std::vector<float> x(1);
+        const Shape shape{1};
+        const TensorArg tensor = in_place(x, shape);
+        if (engine.topology().rank == 2) {
+          ASSERT_FALSE(engine.submit({.name = "first", .tensors = {&tensor, 1}}).value().poll());
+          while (warnings.lines().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          ASSERT_TRUE(engine.run({.name = "late", .kind = OpKind::kBarrier}));
+        } else {
+          ASSERT_TRUE(engine.run({.name = "late", .kind = OpKind::kBarrier}));
+          ASSERT_TRUE(engine.run({.name = "first", .tensors = {&tensor, 1}}));
+        }
+      },
+      options);
+  EXPECT_THAT(warnings.lines(),
+              ::testing::Contains(::testing::AllOf(HasSubstr("'late'"), HasSubstr("submitted by ranks 0-1"),
+                                                   HasSubstr("missing on rank 2 (last submitted 'first' there)"))));
+}
+
+TEST(EngineFailure, AStallBeyondTheLimitFailsOnAllRanks) {
+  auto options = quiet_options();
+  options.stall_limit = std::chrono::milliseconds(100);
+  std::latch done(2);
+  run_engines(
+      2,
+      [&](Engine& engine) {
+        if (engine.topology().rank == 0) {
+          const Status status = engine.run({.name = "b", .kind = OpKind::kBarrier});
+          ASSERT_FALSE(status);
+          EXPECT_EQ(status.error().code(), Code::kTimeout);
+          EXPECT_THAT(status.error().message(), HasSubstr("missing on rank 1"));
+          done.count_down();
+          done.wait();
+          return;
+        }
+        Status status;
+        while (status) {
+          auto handle = engine.submit({.name = "other", .kind = OpKind::kBarrier});
+          status = handle ? handle->wait() : Status(failure(handle.error()));
+        }
+        EXPECT_EQ(status.error().code(), Code::kTimeout);
+        EXPECT_THAT(status.error().message(), HasSubstr("'b'"));
+        done.count_down();
+        done.wait();
+      },
+      options);
+}
+
+TEST(EngineFailure, RanksThatWaitForEachOtherInTwoSetsAreNamed) {
+  Warnings warnings;
+  auto options = warnings.listen(quiet_options());
+  run_engines(
+      2,
+      [&](Engine& engine) {
+        const std::vector<int> both{0, 1};
+        const auto a = engine.add_process_set(both).value(), b = engine.add_process_set(both).value();
+        const bool first = engine.topology().rank == 0;
+        auto mine = engine.submit({.name = first ? "x" : "y", .kind = OpKind::kBarrier, .process_set = first ? a : b}).value();
+        // Its only thread blocks here until it gives up.
+        while (warnings.lines().empty()) EXPECT_FALSE(mine.wait_for(std::chrono::seconds(5)));
+        ASSERT_TRUE(engine.run({.name = first ? "y" : "x", .kind = OpKind::kBarrier, .process_set = first ? b : a}));
+        ASSERT_TRUE(mine.wait());
+      },
+      options);
+  ASSERT_FALSE(warnings.lines().empty());
+  EXPECT_EQ(warnings.lines()[0],
+            "order deadlock: rank 0 waits for 'x' (process set 1), which rank 1 has not submitted; rank 1 waits for 'y' "
+            "(process set 2), which rank 0 has not submitted");
+}
+
+TEST(EngineFailure, AForkedChildIsToldSo) {
+  run_engines(1, [](Engine& engine) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const Status status = engine.run({.name = "b", .kind = OpKind::kBarrier});
+      const bool told = !status && status.error().code() == Code::kUnavailable &&
+                        status.error().message().find("forked") != std::string::npos;
+      ::_exit(told ? 0 : 1);
+    }
+    int how = 0;
+    ::waitpid(child, &how, 0);
+    EXPECT_EQ(how, 0);
+    EXPECT_TRUE(engine.run({.name = "b", .kind = OpKind::kBarrier}));
+  });
+}
+
+TEST(EngineFailure, CallbacksMaySubmitButNotWaitAndMayThrow) {
+  run_engines(2, [](Engine& engine) {
+    std::atomic<int> state{0};
+    EngineHandle inner;
+    Status waited;
+    auto outer = engine.submit({.name = "a", .kind = OpKind::kBarrier, .callback = [&](const Status&) {
+                                  inner = engine.submit({.name = "b", .kind = OpKind::kBarrier}).value();
+                                  waited = inner.wait();
+                                  state = 1;
+                                  throw std::runtime_error("from a callback");
+                                }}).value();
+    const Status status = outer.wait();
+    ASSERT_FALSE(status);
+    EXPECT_THAT(status.error().message(), HasSubstr("barrier 'a': its callback threw an exception"));
+    ASSERT_EQ(state, 1);
+    ASSERT_FALSE(waited);
+    EXPECT_THAT(waited.error().message(), HasSubstr("wait() inside a callback"));
+    EXPECT_TRUE(inner.wait());
+  });
+}
+
+TEST(EngineFailure, AnAllocatorThatRefusesConcernsItsRankOnly) {
+  run_engines(2, [](Engine& engine) {
+    std::vector<float> x(3, 1);
+    const Shape shape{3};
+    const TensorArg tensor{x.data(), nullptr, DType::kFloat32, shape};
+    Request request{.name = "g", .kind = OpKind::kAllgather, .tensors = {&tensor, 1}};
+    if (engine.topology().rank == 0)
+      request.allocator = [](std::size_t, std::span<const std::int64_t>, DType) -> void* { return nullptr; };
+    const Status status = engine.run(request);
+    EXPECT_EQ(status.has_value(), engine.topology().rank == 1);
+    if (!status) {
+      EXPECT_EQ(status.error().code(), Code::kResourceExhausted);
+    }
+    EXPECT_TRUE(engine.run({.name = "b", .kind = OpKind::kBarrier}));
+  });
+}
+
+TEST(EngineFailure, BadArgumentsAreRefusedBeforeAnybodySeesThem) {
+  run_engines(1, [](Engine& engine) {
+    std::vector<float> x(6);
+    const Shape shape{6}, negative{-1}, scalar{};
+    const TensorArg good = in_place(x, shape), none{nullptr, nullptr, DType::kFloat32, shape};
+    const TensorArg bad_shape{x.data(), x.data(), DType::kFloat32, negative}, single{x.data(), nullptr, DType::kFloat32, scalar};
+    const TensorArg odd{x.data(), x.data(), static_cast<DType>(99), shape};
+    const auto refused = [&](const Request& request, const char* why) {
+      const auto result = engine.submit(request);
+      ASSERT_FALSE(result) << why;
+      EXPECT_EQ(result.error().code(), Code::kInvalidArgument) << why;
+      EXPECT_THAT(result.error().message(), HasSubstr(why));
+    };
+    refused({.name = "x", .tensors = {&none, 1}}, "has 6 elements and no memory");
+    refused({.name = "x", .tensors = {&bad_shape, 1}}, "has shape [-1]");
+    refused({.name = "x", .tensors = {&odd, 1}}, "no known element type");
+    refused({.name = "x"}, "takes one tensor or more, got 0");
+    refused({.name = "x", .kind = OpKind::kBarrier, .tensors = {&good, 1}}, "takes no tensors");
+    refused({.name = "x", .kind = OpKind::kBroadcast, .tensors = {&good, 1}, .root = 1}, "root 1 is not one of the 1");
+    refused({.name = "x", .kind = OpKind::kAllgather, .tensors = {&single, 1}}, "is a scalar");
+    const Shape splits{1, 2};
+    refused({.name = "x", .kind = OpKind::kAlltoall, .tensors = {&good, 1}, .splits = splits}, "2 splits");
+    refused({.name = "x", .tensors = {&good, 1}, .prescale = 1.0 / 0.0}, "must be finite");
+    refused({.name = "x", .kind = OpKind::kBroadcast, .tensors = {&good, 1}, .prescale = 2}, "takes no prescale");
+    refused({.name = "x", .tensors = {&good, 1}, .reduce = ReduceOp::kMax, .compression = {.kind = Compression::kFloat8}},
+            "is for allreduce with sum or average");
+    refused({.name = "x", .tensors = {&good, 1}, .process_set = 7}, "there is no process set 7");
+    refused({.name = std::string(2000, 'n'), .tensors = {&good, 1}}, "2000 bytes");
+    EXPECT_TRUE(engine.run({.name = "x", .tensors = {&good, 1}}));
+  });
+}
+
+}  // namespace
+}  // namespace xoe
