@@ -25,6 +25,7 @@ struct Verb {
 constexpr Verb kVerbs[] = {{"run", "starts a program as several ranks on this machine"},
                            {"train", "trains a network on images"},
                            {"data", "makes and inspects record files"},
+                           {"timeline", "merges and sums up traces of a run"},
                            {"bench", "measures collectives and training"}};
 
 std::filesystem::path folder_of_this_program() {

@@ -393,11 +393,10 @@ void ProcessSet::look_for_failures() {
   if (pending() == 0) return;
   const std::vector<int> departed = comm_.backend().departed();
   if (departed.empty()) return;
-  for (const Waiting& w : waiting())
-    for (const int rank : departed)
-      if (const int world_rank = ranks_[static_cast<std::size_t>(rank)];
-          std::find(w.missing.begin(), w.missing.end(), world_rank) != w.missing.end())
-        return fail(Error(Code::kPeerLost, fmt::format("rank {} has shut its engine down", world_rank)));
+  // What all ranks have agreed upon may still complete; all else needs the one that has gone.
+  if (!waiting().empty())
+    fail(Error(Code::kPeerLost, fmt::format("rank {} has shut its engine down",
+                                            ranks_[static_cast<std::size_t>(departed.front())])));
 }
 
 void ProcessSet::fail(const Error& cause) {

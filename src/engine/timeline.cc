@@ -2,184 +2,240 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
-#include <iterator>
 #include <map>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
+#include "engine/thread_rings.h"
+#include "engine/timeline_names.h"
+#include "engine/timeline_text.h"
 #include "engine/trace_file.h"
+#include "engine/trace_names.h"
 
 namespace xoe::engine {
 namespace {
+
+constexpr std::size_t kMaxLanes = 1000;
+constexpr std::string_view kOtherLanes = "(other lanes)";
+constexpr std::string_view kSpansName = "tensors";
 
 std::int64_t to_ns(TimelineClock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
-void append_json_string(std::string& out, std::string_view text) {
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
+TimelineEvent event_of(TimelineEvent::Kind kind, int lane, std::uint32_t name, TimelineClock::time_point start,
+                       TimelineClock::time_point stop, const TimelineArgs& args) {
+  const auto id = [](std::uint32_t interned) { return static_cast<std::uint16_t>(interned); };
+  return {to_ns(start),
+          to_ns(stop),
+          0,
+          {args.first.value, args.second.value, args.third.value},
+          {id(args.first.key), id(args.second.key), id(args.third.key)},
+          id(name),
+          id(args.note),
+          kind,
+          lane};
 }
 
 }  // namespace
 
 class Timeline::Core {
  public:
-  Core(TraceFile file, int rank) : file_(std::move(file)), rank_(rank), id_(next_id()) {}
+  Core(TraceFile file, const TimelineOptions& options)
+      : file_(std::move(file)), text_(options.rank, file_.base_ns()), rings_(options.buffer_events) {}
+
+  Status name_process(const TimelineOptions& options) {
+    std::string lines;
+    text_.add_process(lines, options);
+    return append(lines);
+  }
 
   Status name_lane(int lane, std::string_view name) {
+    {
+      const std::lock_guard lock(mutex_);
+      lanes_.insert_or_assign(std::string(name), lane);
+      last_lane_ = std::max(last_lane_, lane);
+      spans_named_ = spans_named_ || lane == kSpanLane;
+    }
     std::string lines;
-    add_metadata(lines, "thread_name", lane, name);
-    fmt::format_to(std::back_inserter(lines),
-                   R"({{"ph":"M","name":"thread_sort_index","pid":{0},"tid":{1},"args":{{"sort_index":{1}}}}},)"
-                   "\n",
-                   rank_, lane);
+    text_.add_lane(lines, lane, name, lane);
     return append(lines);
   }
 
-  Status name_process() {
-    std::string lines;
-    add_metadata(lines, "process_name", 0, fmt::format("rank {} (pid {})", rank_, ::getpid()));
-    fmt::format_to(std::back_inserter(lines),
-                   R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}},)"
-                   "\n",
-                   rank_);
-    return append(lines);
-  }
-
-  std::uint32_t intern(std::string_view name) {
+  int lane(std::string_view name) {
     const std::lock_guard lock(mutex_);
-    const auto [place, fresh] = ids_.try_emplace(std::string(name), static_cast<std::uint32_t>(names_.size()));
+    if (const auto known = lanes_.find(name); known != lanes_.end()) return known->second;
+    if (lanes_.size() >= kMaxLanes) name = kOtherLanes;
+    const auto [place, fresh] = lanes_.try_emplace(std::string(name), last_lane_ + 1);
     if (fresh) {
-      std::string escaped;
-      append_json_string(escaped, name);
-      names_.push_back(std::move(escaped));
+      ++last_lane_;
+      const int order = trace::lane_order(name);
+      // Behind those of the engine.
+      text_.add_lane(pending_lines_, last_lane_, name, order > 0 ? order : 100 + last_lane_);
     }
     return place->second;
   }
 
-  void record(int lane, std::uint32_t name, TimelineClock::time_point start, TimelineClock::time_point stop) {
-    Buffer& buffer = own_buffer();
-    const std::lock_guard lock(buffer.mutex);  // contended only while a flush takes the events
-    buffer.events.push_back({to_ns(start), to_ns(stop), lane, name});
+  std::uint32_t intern(std::string_view name) { return names_.intern(name); }
+
+  void add(const TimelineEvent& event) {
+    EventRing& ring = rings_.own();
+    if (!ring.push(event)) [[unlikely]]
+      make_room(ring, event);
+  }
+
+  Status set_clock(std::int64_t offset_ns, std::int64_t uncertainty_ns) {
+    std::string lines;
+    text_.add_clock(lines, offset_ns, uncertainty_ns);
+    return append(lines);
   }
 
   std::size_t pending() const {
-    const std::lock_guard lock(mutex_);
     std::size_t count = 0;
-    for (const auto& buffer : buffers_) {
-      const std::lock_guard buffer_lock(buffer->mutex);
-      count += buffer->events.size();
-    }
+    for (const auto& ring : rings_.all()) count += ring->size();
     return count;
   }
 
   Status flush() {
-    std::string lines;
-    {
-      const std::lock_guard lock(mutex_);
-      for (const auto& buffer : buffers_) {
-        std::vector<Event> events;
-        {
-          const std::lock_guard buffer_lock(buffer->mutex);
-          events.swap(buffer->events);
-          buffer->events.reserve(events.size());
-        }
-        for (const Event& event : events) add_event(lines, event);
-      }
-    }
-    return append(lines);
+    if (forked()) return forked_error();
+    const std::lock_guard lock(file_mutex_);
+    return write_out();
   }
 
  private:
-  struct Event {
-    std::int64_t start_ns;
-    std::int64_t stop_ns;
-    int lane;
-    std::uint32_t name;
-  };
-  struct Buffer {
-    std::mutex mutex;
-    std::vector<Event> events;
-  };
+  // Asked before a lock is taken, which a thread that is not here may hold.
+  bool forked() const { return ::getpid() != process_; }
+  static Status forked_error() { return failure(Code::kUnavailable, "a forked child writes no timeline"); }
 
-  static std::uint64_t next_id() {
-    static std::atomic<std::uint64_t> next{1};
-    return next.fetch_add(1, std::memory_order_relaxed);
+  void make_room(EventRing& ring, const TimelineEvent& event) {
+    if (forked()) return;
+    const std::lock_guard lock(file_mutex_);
+    if (ring.push(event)) return;  // another thread wrote meanwhile
+    (void)write_out();             // drains, also when it cannot write
+    if (!ring.push(event)) ++dropped_;
   }
 
-  // Each thread remembers its buffer of the timeline that it used last; ids are never used again, so that a
-  // remembered pointer of a timeline that is gone is never followed.
-  Buffer& own_buffer() {
-    thread_local std::uint64_t known_id = 0;
-    thread_local Buffer* known = nullptr;
-    if (known_id != id_) {
-      const std::lock_guard lock(mutex_);
-      known = buffers_.emplace_back(std::make_unique<Buffer>()).get();
-      known_id = id_;
+  // One ring after the other, to hold little text at once. file_mutex_ is held.
+  Status write_out() {
+    Status first = write_names();
+    for (const auto& ring : rings_.all()) {
+      std::string lines;
+      std::uint64_t events = 0;
+      bool spans = false;
+      ring->drain([&](const TimelineEvent& event) {
+        spans = spans || event.kind == TimelineEvent::Kind::kSpan;
+        text_.add_event(lines, event, names_);
+        ++events;
+      });
+      if (spans) name_spans(lines);
+      if (dropped_ > 0) text_.add_dropped(lines, dropped_, to_ns(TimelineClock::now()));
+      const Status written = file_.append(lines);
+      if (written) {
+        dropped_ = 0;
+      } else {
+        dropped_ += events;
+        if (first) first = written;
+      }
     }
-    return *known;
+    return first;
   }
 
-  void add_event(std::string& lines, const Event& event) const {
-    const double start_us = static_cast<double>(event.start_ns - file_.base_ns()) * 1e-3;
-    const double length_us = static_cast<double>(event.stop_ns - event.start_ns) * 1e-3;
-    fmt::format_to(std::back_inserter(lines),
-                   R"({{"ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"name":"{}"}},)"
-                   "\n",
-                   rank_, event.lane, start_us, length_us, names_[event.name]);
+  Status write_names() {
+    std::string lines;
+    {
+      const std::lock_guard lock(mutex_);
+      lines.swap(pending_lines_);
+    }
+    Status written = file_.append(lines);
+    if (!written) {
+      const std::lock_guard lock(mutex_);
+      pending_lines_.insert(0, lines);
+    }
+    return written;
   }
 
-  void add_metadata(std::string& lines, std::string_view kind, int lane, std::string_view name) const {
-    fmt::format_to(std::back_inserter(lines), R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":")", kind,
-                   rank_, lane);
-    append_json_string(lines, name);
-    lines += "\"}},\n";
+  void name_spans(std::string& lines) {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(spans_named_, true)) text_.add_lane(lines, kSpanLane, kSpansName, kSpanLane);
   }
 
   Status append(std::string_view lines) {
+    if (forked()) return forked_error();
     const std::lock_guard lock(file_mutex_);  // flock() does not tell threads apart
     return file_.append(lines);
   }
 
-  std::mutex file_mutex_;
+  const pid_t process_ = ::getpid();
+  std::mutex file_mutex_;  // taken before mutex_
   TraceFile file_;
-  const int rank_;
-  const std::uint64_t id_;
-  mutable std::mutex mutex_;  // names, ids, list of buffers; taken before a buffer's
-  std::vector<std::string> names_;
-  std::map<std::string, std::uint32_t, std::less<>> ids_;
-  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::uint64_t dropped_ = 0;  // and not yet told; under file_mutex_
+  const TimelineText text_;
+  TimelineNames names_;
+  mutable std::mutex mutex_;  // what stands below
+  std::map<std::string, int, std::less<>> lanes_;
+  int last_lane_ = 0;
+  bool spans_named_ = false;
+  std::string pending_lines_;
+  ThreadRings rings_;
 };
 
 Timeline::Timeline(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 
 Timeline::~Timeline() { (void)core_->flush(); }
 
-Result<std::unique_ptr<Timeline>> Timeline::open(const std::string& path, int rank, bool create) {
-  XOE_ASSIGN(auto file, create ? TraceFile::create(path, to_ns(TimelineClock::now())) : TraceFile::join(path));
-  auto core = std::make_unique<Core>(std::move(file), rank);
-  XOE_TRY(core->name_process());
+Result<std::unique_ptr<Timeline>> Timeline::open(const std::string& path, const TimelineOptions& options) {
+  TimelineOptions known = options;
+  const TraceHeader header = this_moment(options.host);
+  known.host = header.host;
+  XOE_ASSIGN(auto file, options.create ? TraceFile::create(path, header) : TraceFile::join(path));
+  auto core = std::make_unique<Core>(std::move(file), known);
+  XOE_TRY(core->name_process(known));
   return std::unique_ptr<Timeline>(new Timeline(std::move(core)));
 }
 
+Result<std::unique_ptr<Timeline>> Timeline::open(const std::string& path, int rank, bool create) {
+  return open(path, TimelineOptions{.rank = rank, .create = create});
+}
+
+int Timeline::lane(std::string_view name) { return core_->lane(name); }
 Status Timeline::name_lane(int lane, std::string_view name) { return core_->name_lane(lane, name); }
 std::uint32_t Timeline::intern(std::string_view name) { return core_->intern(name); }
-void Timeline::record(int lane, std::uint32_t name, TimelineClock::time_point start, TimelineClock::time_point stop) {
-  core_->record(lane, name, start, stop);
+
+void Timeline::record(int lane, std::uint32_t name, TimelineClock::time_point start, TimelineClock::time_point stop,
+                      const TimelineArgs& args) {
+  core_->add(event_of(TimelineEvent::Kind::kBar, lane, name, start, stop, args));
 }
+
+void Timeline::record_span(std::uint32_t category, std::uint32_t name, std::uint64_t id,
+                           TimelineClock::time_point start, TimelineClock::time_point stop, const TimelineArgs& args) {
+  TimelineEvent event = event_of(TimelineEvent::Kind::kSpan, static_cast<int>(category), name, start, stop, args);
+  event.id = id;
+  core_->add(event);
+}
+
+void Timeline::mark(int lane, std::uint32_t name, TimelineClock::time_point at, const TimelineArgs& args) {
+  core_->add(event_of(TimelineEvent::Kind::kMark, lane, name, at, at, args));
+}
+
+Status Timeline::set_clock(std::chrono::nanoseconds offset, std::chrono::nanoseconds uncertainty) {
+  return core_->set_clock(offset.count(), uncertainty.count());
+}
+
 Status Timeline::flush() { return core_->flush(); }
 std::size_t Timeline::pending() const { return core_->pending(); }
+
+std::string timeline_path(std::string_view pattern, std::string_view host) {
+  constexpr std::string_view kHost = "{host}";
+  std::string name(host);
+  std::replace(name.begin(), name.end(), '/', '_');
+  std::string path(pattern);
+  for (std::size_t at = 0; (at = path.find(kHost, at)) != std::string::npos; at += name.size()) {
+    path.replace(at, kHost.size(), name);
+  }
+  return path;
+}
 
 }  // namespace xoe::engine

@@ -3,22 +3,27 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <optional>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/text.h"
+#include "engine/trace_text.h"
 
 namespace xoe::engine {
 namespace {
 
 // The last event of the file has no comma after it: it is this one, which says nothing, and closes the file.
 constexpr std::string_view kTail = "{\"ph\":\"M\",\"name\":\"end\",\"pid\":0,\"args\":{}}\n]}\n";
-constexpr std::string_view kHeaderStart =
-    "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"xoe\",\"clock_base_ns\":\"";
+constexpr std::string_view kHeaderStart = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"xoe\",";
 constexpr std::string_view kHeaderEnd = "\"},\"traceEvents\":[\n";
-constexpr std::size_t kHeaderLimit = 256;
+constexpr std::size_t kHeaderLimit = 4096;
+constexpr std::size_t kHostLimit = 255;
 
 class FileLock {
  public:
@@ -68,32 +73,78 @@ off_t append_offset(int fd, off_t size) {
   return header == std::string::npos ? size : start + static_cast<off_t>(header + kHeaderEnd.size());
 }
 
+// The text of `key`, which stands in quotes. Quotes within values are escaped, so this finds no key inside of one.
+std::optional<std::string_view> header_value(std::string_view header, std::string_view key) {
+  const std::string start = fmt::format("\"{}\":\"", key);
+  const auto at = header.find(start);
+  if (at == std::string_view::npos) return std::nullopt;
+  header.remove_prefix(at + start.size());
+  return header.substr(0, header.find('"'));
+}
+
+Result<std::string> read_header(int fd, const std::string& path) {
+  std::string header = read_at(fd, 0, kHeaderLimit);
+  const auto end = header.find(kHeaderEnd);
+  if (!header.starts_with(kHeaderStart) || end == std::string::npos) {
+    return failure(Code::kDataLoss, "{} is not a timeline of Xoe", path);
+  }
+  header.resize(end + 1);
+  return header;
+}
+
 }  // namespace
 
-Result<TraceFile> TraceFile::create(const std::string& path, std::int64_t base_ns) {
+TraceHeader this_moment(std::string host) {
+  if (host.empty()) {
+    std::array<char, 256> name = {};
+    if (::gethostname(name.data(), name.size() - 1) == 0) host = name.data();
+  }
+  const auto ns = [](auto time) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  };
+  return {std::move(host), read_line("/proc/sys/kernel/random/boot_id").value_or(""),
+          ns(std::chrono::steady_clock::now()), ns(std::chrono::system_clock::now())};
+}
+
+std::string trace_header_line(const TraceHeader& header, std::string_view more) {
+  std::string text = fmt::format("{}{}\"host\":\"", kHeaderStart, more);
+  append_json_text(text, shortened_text(header.host, kHostLimit));
+  text += fmt::format(R"(","boot_id":"{}","wall_base_ns":"{}","clock_base_ns":"{})", header.boot_id,
+                      header.wall_base_ns, header.base_ns);
+  return text.append(kHeaderEnd);
+}
+
+std::string_view trace_closing_lines() { return kTail; }
+
+Result<TraceFile> TraceFile::create(const std::string& path, const TraceHeader& header) {
   // A new inode: a viewer or a late rank of an earlier run keeps the old file.
   ::unlink(path.c_str());
   Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd.valid()) return failure(Code::kUnavailable, "cannot create the timeline {}: {}", path, errno_text(errno));
-  const std::string text = fmt::format("{}{}{}{}", kHeaderStart, base_ns, kHeaderEnd, kTail);
-  if (!write_all(fd.get(), text, 0)) {
+  if (!write_all(fd.get(), trace_header_line(header).append(kTail), 0)) {
     const int reason = errno;
     ::unlink(path.c_str());
     return failure(Code::kUnavailable, "cannot write the timeline {}: {}", path, errno_text(reason));
   }
-  return TraceFile(path, std::move(fd), base_ns);
+  return TraceFile(path, std::move(fd), header.base_ns);
 }
 
 Result<TraceFile> TraceFile::join(const std::string& path) {
   Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd.valid()) return failure(Code::kUnavailable, "cannot open the timeline {}: {}", path, errno_text(errno));
-  const std::string header = read_at(fd.get(), 0, kHeaderLimit);
-  const auto end = header.find(kHeaderEnd);
-  std::optional<std::int64_t> base;
-  if (header.starts_with(kHeaderStart) && end != std::string::npos) {
-    base = parse_integer(std::string_view(header).substr(kHeaderStart.size(), end - kHeaderStart.size()));
+  XOE_ASSIGN(const std::string header, read_header(fd.get(), path));
+  const auto base = parse_integer(header_value(header, "clock_base_ns").value_or(""));
+  if (!base || header_value(header, "merged")) {
+    return failure(Code::kDataLoss, "{} is not a timeline that a rank may write into", path);
   }
-  if (!base) return failure(Code::kDataLoss, "{} is not a timeline of Xoe", path);
+  const auto boot = header_value(header, "boot_id").value_or("");
+  const std::string here = read_line("/proc/sys/kernel/random/boot_id").value_or("");
+  if (!boot.empty() && !here.empty() && boot != here) {
+    return failure(Code::kInvalidArgument,
+                   "the timeline {} is of host {} or from before a restart, so that its clock is another; give each "
+                   "host a file of its own, for example with {{host}} in its name",
+                   path, header_value(header, "host").value_or("?"));
+  }
   return TraceFile(path, std::move(fd), *base);
 }
 
