@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "engine/timeline.h"
-#include "engine/trace_names.h"
+#include "engine/timeline/timeline.h"
+#include "engine/timeline/trace_names.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "engine/trace_merge.h"
-#include "engine/trace_summary.h"
+#include "engine/timeline/trace_merge.h"
+#include "engine/timeline/trace_summary.h"
 
 namespace xoe::tools {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "engine/timeline.h"
+#include "engine/timeline/timeline.h"
 #include "models/models.h"
 #include "train/batches.h"
 #include "train/device.h"

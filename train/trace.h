@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/timeline.h"
+#include "engine/timeline/timeline.h"
 #include "train/speed.h"
 #include "xoe/torch/optimizer.h"
 

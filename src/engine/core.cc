@@ -14,8 +14,6 @@ namespace {
 constexpr std::chrono::microseconds kAwake(100);
 constexpr unsigned kTurnsPerLook = 128;
 constexpr unsigned kYieldsPerLook = 16;
-// Who sleeps looks around so often for lost ranks and stalls.
-constexpr std::chrono::seconds kLookPeriod(1);
 
 void relax(bool yields) noexcept {
   if (yields) {
@@ -176,7 +174,7 @@ Status Core::wait(Submission& submission, std::optional<EngineClock::time_point>
     late = until && now >= *until;
     if (awake_since == EngineClock::time_point{}) awake_since = now;
     if (late || now - awake_since < kAwake) continue;
-    const auto wake_up = now + kLookPeriod;
+    const auto wake_up = now + watch_->stalls().period();
     const auto ready = [&] {
       while (drive()) {}
       return submission.done();
@@ -255,7 +253,7 @@ void Core::progress(const std::stop_token& stop) {
       while (needed() && drive()) {}
       return !needed() || pending().load() == 0;
     };
-    world_->comm().backend().sleep(ready, EngineClock::now() + kLookPeriod);
+    world_->comm().backend().sleep(ready, EngineClock::now() + watch_->stalls().period());
   }
 }
 

@@ -55,6 +55,7 @@ void StallWatch::block(const Submission& submission) {
 void StallWatch::unblock(const Submission& submission) {
   const std::lock_guard lock(mutex_);
   blocked_.erase(std::find(blocked_.begin(), blocked_.end(), &submission));
+  if (blocked_.empty() && note_ != nullptr) note_->blocked_mask.store(0, std::memory_order_release);
 }
 
 void StallWatch::warn(const std::string& line) const {
@@ -62,6 +63,13 @@ void StallWatch::warn(const std::string& line) const {
     options_.warn(line);
   else
     std::fprintf(stderr, "xoe: rank %d: %s\n", rank_, line.c_str());
+}
+
+std::chrono::nanoseconds StallWatch::period() const {
+  std::chrono::nanoseconds period = std::chrono::seconds(1);
+  for (const auto limit : {options_.stall_warning, options_.stall_limit})
+    if (limit.count() > 0) period = std::min(period, limit / 2);
+  return std::max<std::chrono::nanoseconds>(period, std::chrono::milliseconds(1));
 }
 
 std::size_t StallWatch::look(std::span<ProcessSet* const> sets) {
@@ -87,19 +95,19 @@ std::size_t StallWatch::look(std::span<ProcessSet* const> sets) {
   }
   for (const std::string& line : stall_report(std::move(stalled))) warn(line);
   if (!sets.empty() && !sets[0]->failed()) {
-    publish(sets[0]->board().note(sets[0]->board().rank()), all);
+    publish(*sets[0], all);
     look_for_deadlocks(*sets[0]);
   }
   return past_warning;
 }
 
-void StallWatch::publish(RankNote& note, const std::vector<ProcessSet::Waiting>& waiting) {
+void StallWatch::publish(ProcessSet& world, const std::vector<ProcessSet::Waiting>& waiting) {
+  const std::lock_guard lock(mutex_);
   const ProcessSet::Waiting* chosen = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& w : waiting)
-      if (std::find(blocked_.begin(), blocked_.end(), w.submission.get()) != blocked_.end()) chosen = &w;
-  }
+  for (const auto& w : waiting)
+    if (std::find(blocked_.begin(), blocked_.end(), w.submission.get()) != blocked_.end()) chosen = &w;
+  note_ = &world.board().note(world.board().rank());
+  RankNote& note = *note_;
   note.sequence.fetch_add(1, std::memory_order_acq_rel);
   note.blocked_mask.store(chosen == nullptr ? 0 : to_mask(chosen->missing), std::memory_order_release);
   if (chosen != nullptr) {

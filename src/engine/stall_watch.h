@@ -21,13 +21,14 @@ class StallWatch {
   void block(const Submission& submission);
   void unblock(const Submission& submission);
 
-  // Looks at all sets, of which the first is the world; by the thread that drives, about once a second while anything
-  // is pending. Returns how many tensors are past the warning.
+  // Looks at all sets, of which the first is the world; by the thread that drives, every period() while anything is
+  // pending. Returns how many tensors are past the warning.
   std::size_t look(std::span<ProcessSet* const> sets);
+  std::chrono::nanoseconds period() const;
 
  private:
   // Tells the other ranks what a thread of this one is blocked on.
-  void publish(RankNote& note, const std::vector<ProcessSet::Waiting>& waiting);
+  void publish(ProcessSet& world, const std::vector<ProcessSet::Waiting>& waiting);
   void look_for_deadlocks(ProcessSet& world);
   void warn(const std::string& line) const;
 
@@ -35,6 +36,7 @@ class StallWatch {
   int rank_;
   std::mutex mutex_;
   std::vector<const Submission*> blocked_;
+  RankNote* note_ = nullptr;  // where others read what this rank waits for
   std::string last_cycle_;      // seen at the last look; reported once it is seen again
   std::string reported_cycle_;
 };

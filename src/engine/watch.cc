@@ -71,7 +71,12 @@ void Watch::completing(const Submission& submission, const Status& status) {
     metrics_.error(status.error().code());
 }
 
-void Watch::look(std::span<ProcessSet* const> sets) { metrics_.stalled(stalls_.look(sets)); }
+void Watch::look(std::span<ProcessSet* const> sets) {
+  const auto now = EngineClock::now();
+  if (now < next_look_) return;
+  next_look_ = now + stalls_.period();
+  metrics_.stalled(stalls_.look(sets));
+}
 
 std::optional<Knobs> Watch::end_step() {
   if (!tuner_ || batches_ == 0) return std::nullopt;

@@ -31,7 +31,7 @@ class Watch {
   void agreed(const ProcessSet& set, Submission& submission, int last, std::chrono::nanoseconds waited);
   void batch_done(const ProcessSet& set, const Running& running, const Status& status);
   void completing(const Submission& submission, const Status& status);
-  // About once a second while anything is pending. sets: the world first.
+  // At least every stalls().period() while anything is pending. sets: the world first.
   void look(std::span<ProcessSet* const> sets);
   // Nothing is pending any more: a step is over. New knobs for all sets, if they have changed.
   std::optional<Knobs> end_step();
@@ -48,6 +48,7 @@ class Watch {
   std::optional<Tuner> tuner_;  // on rank 0 of the world
   bool saved_ = false;
   TimePoint busy_until_{};
+  TimePoint next_look_{};
   std::uint64_t batches_ = 0;  // of this step
   std::unique_ptr<MetricsServer> server_;
 };

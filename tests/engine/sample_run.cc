@@ -10,7 +10,7 @@
 #include <sstream>
 #include <thread>
 
-#include "engine/trace_names.h"
+#include "engine/timeline/trace_names.h"
 
 namespace xoe::engine::test {
 namespace {

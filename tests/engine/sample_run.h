@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/timeline.h"
+#include "engine/timeline/timeline.h"
 
 namespace xoe::engine::test {
 

@@ -7,8 +7,8 @@
 #include <csignal>
 #include <thread>
 
-#include "engine/timeline.h"
-#include "engine/trace_names.h"
+#include "engine/timeline/timeline.h"
+#include "engine/timeline/trace_names.h"
 #include "scratch.h"
 #include "trace_check.h"
 

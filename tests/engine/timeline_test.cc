@@ -1,4 +1,4 @@
-#include "engine/timeline.h"
+#include "engine/timeline/timeline.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -14,7 +14,7 @@
 #include <sstream>
 #include <thread>
 
-#include "engine/trace_file.h"
+#include "engine/timeline/trace_file.h"
 
 namespace xoe::engine {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/trace_merge.h"
+#include "engine/timeline/trace_merge.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "engine/trace_names.h"
+#include "engine/timeline/trace_names.h"
 #include "sample_run.h"
 #include "scratch.h"
 #include "trace_check.h"

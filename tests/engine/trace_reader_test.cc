@@ -1,4 +1,4 @@
-#include "engine/trace_reader.h"
+#include "engine/timeline/trace_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/trace_file.h"
+#include "engine/timeline/trace_file.h"
 #include "scratch.h"
 
 namespace xoe::engine {

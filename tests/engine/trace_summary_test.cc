@@ -1,9 +1,9 @@
-#include "engine/trace_summary.h"
+#include "engine/timeline/trace_summary.h"
 
 #include <gtest/gtest.h>
 
-#include "engine/trace_merge.h"
-#include "engine/trace_names.h"
+#include "engine/timeline/trace_merge.h"
+#include "engine/timeline/trace_names.h"
 #include "sample_run.h"
 #include "scratch.h"
 

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/trace_file.h"
-#include "engine/trace_merge.h"
-#include "engine/trace_summary.h"
+#include "engine/timeline/trace_file.h"
+#include "engine/timeline/trace_merge.h"
+#include "engine/timeline/trace_summary.h"
 
 namespace {
 

@@ -33,7 +33,7 @@ class Direction(unittest.TestCase):
             ("src/comm/a.cc", '"backend/shm/b.h"'),
             ("src/engine/a.cc", '"comm/a.h"'),
             ("src/launch/a.cc", '"bootstrap/store.h"'),
-            ("bindings/libtorch/a.cc", '"engine/timeline.h"'),
+            ("bindings/libtorch/a.cc", '"engine/timeline/timeline.h"'),
             ("tools/a.cc", '"launch/a.h"'),
             ("examples/a.cc", '"xoe/torch.h"'),
             ("src/backend/a.cc", '"xoe/status.h"'),

@@ -1,4 +1,4 @@
-#include "engine/thread_rings.h"
+#include "engine/timeline/thread_rings.h"
 
 #include <algorithm>
 

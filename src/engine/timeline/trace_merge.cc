@@ -1,4 +1,4 @@
-#include "engine/trace_merge.h"
+#include "engine/timeline/trace_merge.h"
 
 #include <sys/stat.h>
 
@@ -9,10 +9,10 @@
 #include <set>
 
 #include "base/error.h"
-#include "engine/trace_file.h"
-#include "engine/trace_output.h"
-#include "engine/trace_stats.h"
-#include "engine/trace_text.h"
+#include "engine/timeline/trace_file.h"
+#include "engine/timeline/trace_output.h"
+#include "engine/timeline/trace_stats.h"
+#include "engine/timeline/trace_text.h"
 
 namespace xoe::engine {
 namespace {

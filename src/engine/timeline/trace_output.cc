@@ -1,4 +1,4 @@
-#include "engine/trace_output.h"
+#include "engine/timeline/trace_output.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "engine/trace_stats.h"
+#include "engine/timeline/trace_stats.h"
 
 #include <algorithm>
 #include <limits>

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "engine/event_ring.h"
-#include "engine/timeline.h"
-#include "engine/timeline_names.h"
+#include "engine/timeline/event_ring.h"
+#include "engine/timeline/timeline.h"
+#include "engine/timeline/names.h"
 
 namespace xoe::engine {
 

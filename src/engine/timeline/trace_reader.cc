@@ -1,4 +1,4 @@
-#include "engine/trace_reader.h"
+#include "engine/timeline/trace_reader.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/trace_foreign.h"
-#include "engine/trace_line_reader.h"
-#include "engine/trace_names.h"
+#include "engine/timeline/trace_foreign.h"
+#include "engine/timeline/trace_line_reader.h"
+#include "engine/timeline/trace_names.h"
 
 namespace xoe::engine {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/trace_reader.h"
-#include "engine/trace_stats.h"
+#include "engine/timeline/trace_reader.h"
+#include "engine/timeline/trace_stats.h"
 
 namespace xoe::engine {
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/event_ring.h"
+#include "engine/timeline/event_ring.h"
 
 namespace xoe::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/timeline.h"
+#include "engine/timeline/timeline.h"
 
 #include <unistd.h>
 
@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/thread_rings.h"
-#include "engine/timeline_names.h"
-#include "engine/timeline_text.h"
-#include "engine/trace_file.h"
-#include "engine/trace_names.h"
+#include "engine/timeline/thread_rings.h"
+#include "engine/timeline/names.h"
+#include "engine/timeline/event_text.h"
+#include "engine/timeline/trace_file.h"
+#include "engine/timeline/trace_names.h"
 
 namespace xoe::engine {
 namespace {

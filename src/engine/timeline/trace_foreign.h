@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "engine/trace_reader.h"
+#include "engine/timeline/trace_reader.h"
 
 namespace xoe::engine {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/trace_clock.h"
-#include "engine/trace_reader.h"
+#include "engine/timeline/trace_clock.h"
+#include "engine/timeline/trace_reader.h"
 
 namespace xoe::engine {
 

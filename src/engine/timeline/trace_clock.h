@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/trace_reader.h"
+#include "engine/timeline/trace_reader.h"
 
 namespace xoe::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/trace_foreign.h"
+#include "engine/timeline/trace_foreign.h"
 
 #include <unistd.h>
 

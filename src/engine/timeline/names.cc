@@ -1,6 +1,6 @@
-#include "engine/timeline_names.h"
+#include "engine/timeline/names.h"
 
-#include "engine/trace_text.h"
+#include "engine/timeline/trace_text.h"
 
 namespace xoe::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/trace_line_reader.h"
+#include "engine/timeline/trace_line_reader.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "engine/trace_summary.h"
+#include "engine/timeline/trace_summary.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/trace_names.h"
+#include "engine/timeline/trace_names.h"
 
 namespace xoe::engine {
 namespace {

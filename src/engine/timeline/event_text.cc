@@ -1,12 +1,12 @@
-#include "engine/timeline_text.h"
+#include "engine/timeline/event_text.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <iterator>
 
-#include "engine/trace_names.h"
-#include "engine/trace_text.h"
+#include "engine/timeline/trace_names.h"
+#include "engine/timeline/trace_text.h"
 
 namespace xoe::engine {
 namespace {

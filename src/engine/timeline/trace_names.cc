@@ -1,4 +1,4 @@
-#include "engine/trace_names.h"
+#include "engine/timeline/trace_names.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/trace_file.h"
+#include "engine/timeline/trace_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/text.h"
-#include "engine/trace_text.h"
+#include "engine/timeline/trace_text.h"
 
 namespace xoe::engine {
 namespace {

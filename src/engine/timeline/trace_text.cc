@@ -1,4 +1,4 @@
-#include "engine/trace_text.h"
+#include "engine/timeline/trace_text.h"
 
 #include <fmt/format.h>
 

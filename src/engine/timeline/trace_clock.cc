@@ -1,4 +1,4 @@
-#include "engine/trace_clock.h"
+#include "engine/timeline/trace_clock.h"
 
 #include <algorithm>
 #include <cstdlib>
