@@ -156,6 +156,9 @@ class Communicator {
   // all buffers must have the same size. An address is good for as long as that rank keeps its buffer.
   Result<std::vector<std::byte*>> map_peers(const SharedBuffer& mine, OpOptions options = {});
 
+  // For the layers of Xoe above this one.
+  Backend& backend() const noexcept { return *backend_; }
+
  private:
   Status run(const Collective& collective);
   Result<Handle> start(const Collective& collective);

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,6 +55,25 @@ class Backend {
   virtual Result<std::unique_ptr<Backend>> split(int color, int key) = 0;
   virtual Result<SharedBuffer> shared_buffer(std::size_t bytes) = 0;
   virtual Result<std::vector<std::byte*>> map_peers(const SharedBuffer& mine, const OpOptions& options) = 0;
+
+  // What the engine needs besides collectives.
+  // The host of each rank, numbered from 0 by the first rank on it.
+  virtual const std::vector<int>& hosts() const noexcept = 0;
+  // Memory that the group's ranks of a host share, zero at first; it lasts as long as the backends of any of them.
+  // Collective.
+  virtual Result<std::byte*> host_memory(std::size_t bytes) = 0;
+  // Wakes the ranks of this host that sleep, this one's other threads too: call it after publishing in host_memory().
+  // Any thread.
+  virtual void wake() const noexcept = 0;
+  // Sleeps until woken, until a collective of any group of this rank may go on, or until `until`. `ready` is asked once
+  // when this rank counts as asleep already; if true, returns at once. Any thread.
+  virtual void sleep(const std::function<bool()>& ready, std::chrono::steady_clock::time_point until) const = 0;
+  // Ends the group with this cause, on all ranks.
+  virtual void abort(Error cause) = 0;
+  // Ranks that have left the group: they take part in nothing new.
+  virtual std::vector<int> departed() const = 0;
+  // More ranks than processors: who waits should yield instead of spin.
+  virtual bool oversubscribed() const noexcept = 0;
 };
 
 }  // namespace xoe

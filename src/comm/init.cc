@@ -3,6 +3,7 @@
 #include <mutex>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "backend/shm/shm_backend.h"
 #include "base/env.h"
@@ -27,6 +28,13 @@ int count_group(const bootstrap::LaunchInfo& info) {
   return formed[{info.store, info.job, info.topology.rank}]++;
 }
 
+// The host of each rank when the ranks of this machine play `count` hosts, each with its share of neighbours.
+std::vector<int> pretended_hosts(int size, std::int64_t count) {
+  std::vector<int> hosts;
+  for (int rank = 0; rank < size; ++rank) hosts.push_back(static_cast<int>(rank * count / size));
+  return hosts;
+}
+
 }  // namespace
 
 Result<Communicator> init_from(const Env& env, const InitOptions& options) {
@@ -42,6 +50,7 @@ Result<Communicator> init_from(const Env& env, const InitOptions& options) {
   XOE_ASSIGN(const auto timeout, env.seconds("XOE_TIMEOUT"));
   XOE_ASSIGN(const auto start_timeout, env.seconds("XOE_START_TIMEOUT"));
   XOE_ASSIGN(const auto arena, env.integer("XOE_ARENA_BYTES", 16 << 20, std::int64_t{1} << 45));
+  XOE_ASSIGN(const auto hosts, env.integer("XOE_PRETEND_HOSTS", 1, topology.size));
   const auto patience = start_timeout ? to_duration(*start_timeout) : options.start_timeout;
 
   info.group = count_group(info);
@@ -54,7 +63,8 @@ Result<Communicator> init_from(const Env& env, const InitOptions& options) {
   XOE_ASSIGN(auto world, shm::World::join(topology, *store, info.group, patience,
                                           arena ? static_cast<std::size_t>(*arena) : shm::Arena::default_bytes()));
   Communicator communicator(std::make_unique<shm::ShmBackend>(
-      std::move(world), timeout ? to_duration(*timeout) : std::chrono::nanoseconds(shm::kDefaultTimeout)));
+      std::move(world), timeout ? to_duration(*timeout) : std::chrono::nanoseconds(shm::kDefaultTimeout),
+      pretended_hosts(topology.size, hosts.value_or(1))));
   // When all are here nobody needs the store any more, and each may leave without the others missing it.
   XOE_TRY(communicator.barrier({.name = "init", .timeout = patience}));
   return communicator;

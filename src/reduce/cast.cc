@@ -1,4 +1,5 @@
 // cast() and scale().
+#include <limits>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -143,8 +144,33 @@ void cast(const void* in, DType in_type, void* out, DType out_type, std::size_t 
   HWY_DYNAMIC_DISPATCH(cast_any)(in, in_type, out, out_type, count);
 }
 
+namespace {
+
+template <class T>
+void scale_integers(void* data, std::size_t count, double factor) {
+  constexpr auto kLow = static_cast<double>(std::numeric_limits<T>::min());
+  constexpr auto kHigh = static_cast<double>(std::numeric_limits<T>::max());  // of 64 bits: one above
+  auto* x = static_cast<T*>(data);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double scaled = static_cast<double>(x[i]) * factor;
+    x[i] = scaled >= kHigh  ? std::numeric_limits<T>::max()
+           : scaled <= kLow ? std::numeric_limits<T>::min()
+                            : static_cast<T>(scaled);
+  }
+}
+
+}  // namespace
+
 void scale(void* x, std::size_t count, DType dtype, double factor) noexcept {
   if (count == 0) return;
+  switch (dtype) {
+    case DType::kUint8: return scale_integers<std::uint8_t>(x, count, factor);
+    case DType::kInt8: return scale_integers<std::int8_t>(x, count, factor);
+    case DType::kInt16: return scale_integers<std::int16_t>(x, count, factor);
+    case DType::kInt32: return scale_integers<std::int32_t>(x, count, factor);
+    case DType::kInt64: return scale_integers<std::int64_t>(x, count, factor);
+    default: break;
+  }
   const DefaultFloatState state;
   HWY_DYNAMIC_DISPATCH(scale_any)(x, count, dtype, factor);
 }

@@ -28,7 +28,8 @@ void reduce_into(std::span<void* const> outs, std::span<const void* const> ins, 
 // REQUIRES: both are float types; no overlap.
 void cast(const void* in, DType in_type, void* out, DType out_type, std::size_t count) noexcept;
 
-// x[i] *= factor, in place; float types only, computed in float32 (float64 for float64).
+// x[i] *= factor, in place; computed in float32 for 16-bit floats and float32, in float64 for the rest. Integers are
+// truncated toward zero, and stay at the end of their range where the product lies beyond it. Not for bool.
 void scale(void* x, std::size_t count, DType dtype, double factor) noexcept;
 
 }  // namespace xoe::reduce

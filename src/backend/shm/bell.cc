@@ -27,11 +27,6 @@ void ring(Bell& bell) noexcept {
   futex(bell.word, FUTEX_WAKE, INT_MAX, nullptr);
 }
 
-Bells::Bells(std::span<RankBlock* const> blocks, int rank, bool asymmetric)
-    : sleepers_(&blocks[0]->sleepers), rank_(rank), asymmetric_(asymmetric) {
-  for (RankBlock* block : blocks) bells_.push_back(&block->bell);
-}
-
 void Bells::ring_all() const noexcept {
   for (Bell* bell : bells_) ring(*bell);
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/shm/layout.h"
@@ -25,8 +25,9 @@ void ring(Bell& bell) noexcept;
 // compiler in order only.
 class Bells {
  public:
-  // blocks: by rank. asymmetric: all ranks have registered for membarrier.
-  Bells(std::span<RankBlock* const> blocks, int rank, bool asymmetric);
+  // bells: by rank. sleepers: of all bells of the job. asymmetric: all ranks have registered for membarrier.
+  Bells(std::vector<Bell*> bells, std::atomic<std::uint32_t>& sleepers, int rank, bool asymmetric)
+      : bells_(std::move(bells)), sleepers_(&sleepers), rank_(rank), asymmetric_(asymmetric) {}
 
   // After publishing anything that a peer may wait for.
   void publish() const noexcept {

@@ -34,9 +34,7 @@ void relax(bool yields) noexcept {
 }  // namespace
 
 Core::Core(Group group, std::chrono::nanoseconds default_timeout)
-    : group_(std::move(group)), default_timeout_(default_timeout) {
-  group_.world().add_listener(&group_.own().bell);
-}
+    : group_(std::move(group)), default_timeout_(default_timeout) {}
 
 Core::~Core() { leave(); }
 
@@ -258,6 +256,14 @@ void Core::wait_for_peers_in_buffers() const {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
+std::vector<int> Core::departed() const {
+  const std::uint64_t leaving = group_.own().leaving.load(std::memory_order_acquire);
+  std::vector<int> ranks;
+  for (int r = 0; r < group_.size(); ++r)
+    if ((leaving >> r & 1) != 0) ranks.push_back(r);
+  return ranks;
+}
+
 Error Core::recorded_failure(std::uint32_t failed_by) const {
   const FailureRecord& record = group_.block(static_cast<int>(failed_by) - 1).failure;
   const char* end = std::find(record.message, std::end(record.message), '\0');
@@ -274,7 +280,6 @@ std::string Core::who(int rank) const { return fmt::format("rank {} (pid {})", r
 void Core::leave() {
   if (std::exchange(left_, true)) return;
   if (group_.member(group_.rank()).pid != ::getpid()) return;  // a forked child that ends is not the rank leaving
-  group_.world().remove_listener(&group_.own().bell);
   // The peers may still use the buffers of what is pending, which its owner now takes back.
   if (!failure_ && !queue_.empty())
     fail(Error(Code::kPeerLost, who(group_.rank()) + " destroyed its communicator while operations were pending"),
@@ -285,7 +290,7 @@ void Core::leave() {
   group_.bells().ring_all();
   // From here on the peers may free their blocks.
   for (int r = 0; r < group_.size(); ++r) group_.block(r).left.fetch_or(mine, std::memory_order_acq_rel);
-  group_.world().retire(group_.own_offset(), group_.size());
+  group_.world().retire(group_.own_offset(), group_.size(), std::move(extents_));
 }
 
 }  // namespace xoe::shm

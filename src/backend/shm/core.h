@@ -42,6 +42,12 @@ class Core {
 
   // Tells the peers and fails what is pending.
   void leave();
+  // Fails the group, on all ranks.
+  void abort(Error cause) { fail(std::move(cause), true); }
+  // Ranks that have left.
+  std::vector<int> departed() const;
+  // A part of this rank's arena that goes with the group.
+  void own(World::Extent extent) { extents_.push_back(extent); }
 
  private:
   bool slots_free(std::uint32_t number, int slots);
@@ -76,6 +82,7 @@ class Core {
   std::size_t posted_ = 0;  // the first so many of the queue
   unsigned looks_ = 0;      // calls of progress()
   std::optional<Error> failure_;
+  std::vector<World::Extent> extents_;
   bool left_ = false;
 };
 

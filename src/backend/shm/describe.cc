@@ -5,17 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "base/hash.h"
+
 namespace xoe::shm {
 namespace {
-
-// The finaliser of splitmix64 (Steele et al., 2014).
-constexpr std::uint64_t mix(std::uint64_t x) noexcept {
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9u;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 constexpr bool count_must_agree(CollectiveKind kind) noexcept {
   return kind == CollectiveKind::kAllreduce || kind == CollectiveKind::kBroadcast;
@@ -23,16 +16,6 @@ constexpr bool count_must_agree(CollectiveKind kind) noexcept {
 
 constexpr bool counts_must_agree(CollectiveKind kind) noexcept {
   return kind == CollectiveKind::kAllgather || kind == CollectiveKind::kReduceScatter;
-}
-
-std::uint64_t hash(std::string_view text) noexcept {
-  std::uint64_t sum = text.size();
-  for (; !text.empty(); text.remove_prefix(std::min(text.size(), sizeof sum))) {
-    std::uint64_t word = 0;
-    text.copy(reinterpret_cast<char*>(&word), sizeof word);
-    sum = mix(sum ^ word);
-  }
-  return sum;
 }
 
 }  // namespace
@@ -53,7 +36,7 @@ void describe(Description& d, const Collective& collective) noexcept {
   }
   if (const auto name = collective.options.name; !name.empty()) {
     d.name_length = static_cast<std::uint32_t>(name.copy(d.name, sizeof d.name));
-    d.name_hash = hash(name);
+    d.name_hash = hash_text(name);
   }
 }
 

@@ -17,7 +17,7 @@ class Group {
       : world_(std::move(world)),
         ranks_(std::move(ranks)),
         blocks_(pointers(*world_, ranks_, blocks)),
-        bells_(blocks_, rank, world_->asymmetric_fence()),
+        bells_(bells(*world_, ranks_), world_->member(0).header().sleepers, rank, world_->asymmetric_fence()),
         rank_(rank),
         own_offset_(blocks[static_cast<std::size_t>(rank)]) {}
 
@@ -55,6 +55,12 @@ class Group {
     std::vector<RankBlock*> blocks;
     for (std::size_t i = 0; i < ranks.size(); ++i) blocks.push_back(&world.member(ranks[i]).block_at(offsets[i]));
     return blocks;
+  }
+
+  static std::vector<Bell*> bells(const World& world, const std::vector<int>& ranks) {
+    std::vector<Bell*> bells;
+    for (const int rank : ranks) bells.push_back(&world.member(rank).header().bell);
+    return bells;
   }
 
   std::shared_ptr<World> world_;

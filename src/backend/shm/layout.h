@@ -87,9 +87,7 @@ struct RankBlock {
   // not touch this block again, so that the owner may free it once all have.
   alignas(kLine) std::atomic<std::uint64_t> leaving;
   std::atomic<std::uint64_t> left;
-  Bell bell;
-  // In the block of the group's rank 0 only; any rank writes them.
-  alignas(kLine) std::atomic<std::uint32_t> sleepers;
+  // In the block of the group's rank 0 only; any rank writes it.
   alignas(kLine) std::atomic<std::uint32_t> failed_by;  // 1 + the rank whose `failure` is the group's first cause
   FailureRecord failure;
   Description descriptions[kHeaderSlots];  // of this rank's operations; read only when ranks disagree
@@ -105,6 +103,9 @@ struct ArenaHeader {
   pid_t pid;
   std::uint32_t membarrier;  // 1: this process takes part in membarrier(GLOBAL_EXPEDITED)
   cpu_set_t cpus;            // where it may run
+  Bell bell;                 // one for all groups of the rank: who works for several of them sleeps once
+  // In the arena of the job's rank 0 only: how many sleep, of all ranks.
+  alignas(kLine) std::atomic<std::uint32_t> sleepers;
 };
 
 }  // namespace xoe::shm

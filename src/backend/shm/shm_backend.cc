@@ -62,6 +62,36 @@ Result<std::vector<T>> exchange(Core& core, const T& mine, const OpOptions& opti
   return all;
 }
 
+// Local ranks count in the order of the ranks; cross ranks count the hosts that have as many.
+Topology topology_of(const std::vector<int>& hosts, int rank) {
+  const int mine = hosts[static_cast<std::size_t>(rank)];
+  std::vector<int> local_sizes(static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end())) + 1);
+  Topology t{.rank = rank, .size = static_cast<int>(hosts.size()), .cross_size = 0};
+  for (std::size_t r = 0; r < hosts.size(); ++r) {
+    const int before = local_sizes[static_cast<std::size_t>(hosts[r])]++;
+    if (static_cast<int>(r) == rank) t.local_rank = before;
+  }
+  t.local_size = local_sizes[static_cast<std::size_t>(mine)];
+  for (std::size_t host = 0; host < local_sizes.size(); ++host) {
+    if (local_sizes[host] <= t.local_rank) continue;
+    if (static_cast<int>(host) == mine) t.cross_rank = t.cross_size;
+    ++t.cross_size;
+  }
+  return t;
+}
+
+// The hosts of some ranks, numbered anew.
+std::vector<int> hosts_of(const std::vector<int>& hosts, const std::vector<int>& ranks) {
+  std::vector<int> known, chosen;
+  for (const int rank : ranks) {
+    const int host = hosts[static_cast<std::size_t>(rank)];
+    const auto place = std::find(known.begin(), known.end(), host);
+    chosen.push_back(static_cast<int>(place - known.begin()));
+    if (place == known.end()) known.push_back(host);
+  }
+  return chosen;
+}
+
 constexpr std::uint64_t kNoBlock = ~std::uint64_t{0};
 
 struct SplitRequest {
@@ -72,12 +102,14 @@ struct SplitRequest {
 
 }  // namespace
 
-ShmBackend::ShmBackend(std::shared_ptr<World> world, std::chrono::nanoseconds default_timeout)
-    : ShmBackend(std::make_shared<Core>(whole_group(std::move(world)), default_timeout)) {}
+ShmBackend::ShmBackend(std::shared_ptr<World> world, std::chrono::nanoseconds default_timeout, std::vector<int> hosts)
+    : ShmBackend(std::make_shared<Core>(whole_group(std::move(world)), default_timeout), std::move(hosts)) {}
 
-ShmBackend::ShmBackend(std::shared_ptr<Core> core) : core_(std::move(core)) {
-  const int rank = core_->group().rank(), size = core_->group().size();
-  topology_ = {.rank = rank, .size = size, .local_rank = rank, .local_size = size, .cross_rank = 0, .cross_size = 1};
+ShmBackend::ShmBackend(std::shared_ptr<Core> core, std::vector<int> hosts)
+    : core_(std::move(core)), hosts_(std::move(hosts)) {
+  const Group& group = core_->group();
+  hosts_.resize(static_cast<std::size_t>(group.size()), 0);
+  topology_ = topology_of(hosts_, group.rank());
 }
 
 ShmBackend::~ShmBackend() { core_->leave(); }
@@ -125,7 +157,25 @@ Result<std::unique_ptr<Backend>> ShmBackend::split(int color, int key) {
   }
   auto core = std::make_shared<Core>(Group(core_->group().shared_world(), std::move(world_ranks), blocks, rank),
                                      core_->default_timeout());
-  return std::unique_ptr<Backend>(new ShmBackend(std::move(core)));
+  return std::unique_ptr<Backend>(new ShmBackend(std::move(core), hosts_of(hosts_, members)));
+}
+
+Result<std::byte*> ShmBackend::host_memory(std::size_t bytes) {
+  const Group& group = core_->group();
+  const auto& arena = group.world().arena();
+  std::uint64_t mine = kNoBlock;
+  if (topology_.local_rank == 0) {
+    if (const auto offset = arena->allocate(bytes)) mine = *offset;
+  }
+  XOE_ASSIGN(const auto offsets, exchange(*core_, mine, {.name = "host_memory"}));
+  if (mine != kNoBlock) core_->own({mine, bytes});
+  const auto host = hosts_[static_cast<std::size_t>(group.rank())];
+  const auto owner = std::find(hosts_.begin(), hosts_.end(), host) - hosts_.begin();
+  const std::uint64_t offset = offsets[static_cast<std::size_t>(owner)];
+  if (offset == kNoBlock)
+    return failure(Code::kResourceExhausted, "rank {} has no {} left in its shared arena; raise XOE_ARENA_BYTES", owner,
+                   human_bytes(bytes));
+  return group.address(static_cast<int>(owner), offset);
 }
 
 Result<SharedBuffer> ShmBackend::shared_buffer(std::size_t bytes) {

@@ -13,8 +13,9 @@ inline constexpr std::chrono::nanoseconds kDefaultTimeout = std::chrono::minutes
 
 class ShmBackend final : public Backend {
  public:
-  // A group of all ranks of `world`.
-  explicit ShmBackend(std::shared_ptr<World> world, std::chrono::nanoseconds default_timeout = kDefaultTimeout);
+  // A group of all ranks of `world`. hosts: by rank, where ranks of one machine play several hosts; empty: one host.
+  explicit ShmBackend(std::shared_ptr<World> world, std::chrono::nanoseconds default_timeout = kDefaultTimeout,
+                      std::vector<int> hosts = {});
   ~ShmBackend() override;
 
   std::string_view name() const noexcept override { return "shm"; }
@@ -26,11 +27,21 @@ class ShmBackend final : public Backend {
   Result<std::unique_ptr<Backend>> split(int color, int key) override;
   Result<SharedBuffer> shared_buffer(std::size_t bytes) override;
   Result<std::vector<std::byte*>> map_peers(const SharedBuffer& mine, const OpOptions& options) override;
+  const std::vector<int>& hosts() const noexcept override { return hosts_; }
+  Result<std::byte*> host_memory(std::size_t bytes) override;
+  void wake() const noexcept override { core_->group().bells().publish(); }
+  void sleep(const std::function<bool()>& ready, std::chrono::steady_clock::time_point until) const override {
+    core_->group().bells().sleep(ready, until);
+  }
+  void abort(Error cause) override { core_->abort(std::move(cause)); }
+  std::vector<int> departed() const override { return core_->departed(); }
+  bool oversubscribed() const noexcept override { return core_->group().world().oversubscribed(); }
 
  private:
-  explicit ShmBackend(std::shared_ptr<Core> core);
+  ShmBackend(std::shared_ptr<Core> core, std::vector<int> hosts);
 
   std::shared_ptr<Core> core_;  // also held by the handles of started operations
+  std::vector<int> hosts_;  // by rank
   Topology topology_;
 };
 

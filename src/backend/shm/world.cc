@@ -165,15 +165,14 @@ void World::on_end(int rank) {
   const int place = ended_count_.load(std::memory_order_relaxed) + 1;
   ended_[static_cast<std::size_t>(rank)].store(place, std::memory_order_release);
   ended_count_.store(place, std::memory_order_release);
-  const std::lock_guard lock(listeners_mutex_);
-  for (Bell* bell : listeners_) ring(*bell);
+  ring(member(rank_).header().bell);
 }
 
-void World::retire(std::size_t block_offset, int size) {
+void World::retire(std::size_t block_offset, int size, std::vector<Extent> extents) {
   if (block_offset == kFirstBlock) return;
   {
     const std::lock_guard lock(retired_mutex_);
-    retired_.push_back({block_offset, size});
+    retired_.push_back({block_offset, size, std::move(extents)});
   }
   reclaim();
 }
@@ -184,18 +183,9 @@ void World::reclaim() {
     const auto& block = *reinterpret_cast<const RankBlock*>(arena_->mapping()->base() + retired.offset);
     if (std::popcount(block.left.load(std::memory_order_acquire)) != retired.size) return false;
     arena_->release(retired.offset, sizeof(RankBlock));
+    for (const Extent& extent : retired.extents) arena_->release(extent.offset, extent.bytes);
     return true;
   });
-}
-
-void World::add_listener(Bell* bell) {
-  const std::lock_guard lock(listeners_mutex_);
-  listeners_.push_back(bell);
-}
-
-void World::remove_listener(Bell* bell) {
-  const std::lock_guard lock(listeners_mutex_);
-  std::erase(listeners_, bell);
 }
 
 }  // namespace xoe::shm

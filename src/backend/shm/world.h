@@ -53,14 +53,16 @@ class World {
   // 0 while the rank lives, else its place in the order in which they were seen to end.
   int ended(int rank) const noexcept { return ended_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire); }
 
-  // Takes back a block of this rank's arena once all `size` ranks have left it; the first group's stays.
-  void retire(std::size_t block_offset, int size);
+  // A part of this rank's arena.
+  struct Extent {
+    std::size_t offset;
+    std::size_t bytes;
+  };
+  // Takes back a group's block of this rank's arena, and what else it has there, once all `size` ranks have left it; the
+  // first group's stays.
+  void retire(std::size_t block_offset, int size, std::vector<Extent> extents);
   // Frees the retired blocks that nobody uses any more.
   void reclaim();
-
-  // `bell` rings whenever a process ends, until it is removed.
-  void add_listener(Bell* bell);
-  void remove_listener(Bell* bell);
 
  private:
   World(int rank, std::shared_ptr<Arena> arena) : rank_(rank), arena_(std::move(arena)), ended_(kMaxRanks) {}
@@ -78,11 +80,10 @@ class World {
   struct Retired {
     std::size_t offset;
     int size;
+    std::vector<Extent> extents;
   };
   std::mutex retired_mutex_;
   std::vector<Retired> retired_;
-  std::mutex listeners_mutex_;
-  std::vector<Bell*> listeners_;
   std::unique_ptr<bootstrap::PeerWatch> watch_;  // last: its thread uses what is above
 };
 

@@ -1,0 +1,349 @@
+#include "engine/board.h"
+
+#include <algorithm>
+#include <bit>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/text.h"
+
+namespace xoe::engine {
+namespace {
+
+constexpr int kBucket = 16;  // entries whose tags share a cache line; a name may lie in either of two buckets
+constexpr std::uint64_t kBeingLogged = ~std::uint64_t{0};
+
+constexpr std::uint64_t kOneArrival = 1;
+constexpr std::uint32_t arrived(std::uint64_t state) { return static_cast<std::uint32_t>(state & 0xffff); }
+constexpr std::uint32_t generation(std::uint64_t state) { return static_cast<std::uint32_t>(state >> 16 & 0xffffff); }
+constexpr std::uint32_t version(std::uint64_t state) { return static_cast<std::uint32_t>(state >> 40); }
+constexpr std::uint64_t make_state(std::uint32_t v, std::uint32_t g, std::uint32_t count) {
+  return std::uint64_t{v & 0xffffff} << 40 | std::uint64_t{g & 0xffffff} << 16 | count;
+}
+// What Words::generation says of an arrival: never 0.
+constexpr std::uint32_t mark(std::uint32_t g) { return (g & 0xffffff) + 1; }
+
+constexpr std::size_t align(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+constexpr std::size_t ring_size(int capacity) { return std::bit_ceil(static_cast<std::size_t>(capacity) * 2 + 64); }
+
+int round_capacity(int capacity) { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(capacity, 32)))); }
+
+constexpr std::uint64_t pack(std::uint64_t position, const LogLine& line) {
+  return (position + 1) << 32 | std::uint64_t{line.generation} << 24 | static_cast<std::uint64_t>(line.kind) << 20 |
+         static_cast<std::uint64_t>(line.entry);
+}
+
+// A rank without the tensor could not take part.
+bool forbids_join(const Traits& traits) {
+  return traits.kind == OpKind::kAlltoall || traits.internal != 0 || traits.tensors > kListedTensors ||
+         (traits.tensors > 1 && (traits.compression == Compression::kPowerSgd || traits.kind == OpKind::kReduceScatter));
+}
+
+bool sends_root(const Traits& traits) {
+  return traits.kind == OpKind::kBroadcast || traits.kind == OpKind::kBroadcastBytes;
+}
+
+}  // namespace
+
+struct alignas(64) BoardHeader {
+  std::atomic<std::uint64_t> log_tail;
+  alignas(64) std::atomic<std::uint64_t> ready_tail;
+  alignas(64) std::atomic<std::uint32_t> lock;    // 1 + the rank that makes entries
+  alignas(64) std::atomic<std::uint32_t> joined;  // ranks
+  std::atomic<std::uint32_t> swept;               // of these, those that have completed what waited for them
+  std::atomic<std::int32_t> last_joined;
+  std::atomic<std::uint32_t> knobs;               // what the next seal carries
+};
+
+std::size_t Board::bytes(int capacity, int ranks) {
+  const auto n = static_cast<std::size_t>(round_capacity(capacity));
+  const auto size = static_cast<std::size_t>(ranks);
+  return align(sizeof(BoardHeader)) + size * sizeof(RankNote) + n * sizeof(std::uint32_t) + n * sizeof(Entry) +
+         n * 2 * size * sizeof(Words) + 3 * ring_size(round_capacity(capacity)) * sizeof(std::uint64_t);
+}
+
+Board::Board(std::byte* memory, int capacity, int rank, std::vector<int> set_ranks, bool many_hosts)
+    : capacity_(round_capacity(capacity)),
+      rank_(rank),
+      ranks_(static_cast<int>(set_ranks.size())),
+      set_ranks_(std::move(set_ranks)),
+      ring_mask_(ring_size(capacity_) - 1) {
+  const auto ranks = static_cast<std::size_t>(ranks_);
+  const auto n = static_cast<std::size_t>(capacity_);
+  const auto take = [&memory](std::size_t bytes) { return std::exchange(memory, memory + align(bytes)); };
+  header_ = reinterpret_cast<BoardHeader*>(take(sizeof(BoardHeader)));
+  notes_ = reinterpret_cast<RankNote*>(take(ranks * sizeof(RankNote)));
+  tags_ = reinterpret_cast<std::atomic<std::uint32_t>*>(take(n * sizeof(std::uint32_t)));
+  entries_ = reinterpret_cast<Entry*>(take(n * sizeof(Entry)));
+  words_ = reinterpret_cast<Words*>(take(n * 2 * ranks * sizeof(Words)));
+  const auto ring = [&] {
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(take((ring_mask_ + 1) * sizeof(std::uint64_t)));
+  };
+  log_ = {&header_->log_tail, ring()};
+  seals_ = ring();
+  ready_ = many_hosts ? Ring{&header_->ready_tail, ring()} : log_;
+}
+
+RankNote& Board::note(int rank) const noexcept { return notes_[rank]; }
+void Board::completed(std::uint64_t position) noexcept {
+  note(rank_).completed.store(position, std::memory_order_release);
+}
+std::atomic<std::uint32_t>& Board::knobs() const noexcept { return header_->knobs; }
+
+Words& Board::words_at(int index, std::uint32_t gen, int rank) const noexcept {
+  return words_[(static_cast<std::size_t>(index) * 2 + (gen & 1)) * static_cast<std::size_t>(ranks_) +
+                static_cast<std::size_t>(rank)];
+}
+
+// --- names ---
+
+int Board::look_up(const std::uint64_t (&hashes)[2], std::uint32_t& found_version) const noexcept {
+  const auto tag = static_cast<std::uint32_t>(hashes[0] >> 32) | 1;
+  for (const std::uint64_t hash : hashes) {
+    const int bucket = static_cast<int>(hash % static_cast<std::uint64_t>(capacity_ / kBucket)) * kBucket;
+    for (int i = bucket; i < bucket + kBucket; ++i) {
+      if (tags_[i].load(std::memory_order_acquire) != tag) continue;
+      const Entry& candidate = entry(i);
+      found_version = version(candidate.state.load(std::memory_order_acquire));
+      if ((found_version & 1) == 0 && candidate.hashes[0].load(std::memory_order_acquire) == hashes[0] &&
+          candidate.hashes[1].load(std::memory_order_acquire) == hashes[1])
+        return i;
+    }
+  }
+  return -1;
+}
+
+// A free entry of the name's two buckets, else the one that has been idle for longest, else -1.
+int Board::choose_victim(const std::uint64_t (&hashes)[2]) const noexcept {
+  std::uint64_t all_completed = kBeingLogged;
+  for (int r = 0; r < ranks_; ++r)
+    all_completed = std::min(all_completed, note(r).completed.load(std::memory_order_acquire));
+  int oldest = -1;
+  std::uint64_t oldest_end = 0;
+  for (int k = 0; k < kBucket; ++k)
+    for (const std::uint64_t hash : hashes) {
+      const int i = static_cast<int>(hash % static_cast<std::uint64_t>(capacity_ / kBucket)) * kBucket + k;
+      if (tags_[i].load(std::memory_order_relaxed) == 0) return i;
+      const std::uint64_t end = entry(i).last_end.load(std::memory_order_acquire);
+      if (arrived(entry(i).state.load(std::memory_order_acquire)) != 0 || end > all_completed) continue;
+      if (oldest < 0 || end < oldest_end) {
+        oldest = i;
+        oldest_end = end;
+      }
+    }
+  return oldest;
+}
+
+Result<Board::Place> Board::find(std::string_view name, const std::function<bool()>& gave_up) {
+  const std::uint64_t hashes[2] = {hash_text(name), hash_text(name, 0x9e3779b97f4a7c15u)};
+  Place place;
+  if (place.entry = look_up(hashes, place.version); place.entry >= 0) [[likely]]
+    return place;
+  for (std::uint32_t free = 0; !header_->lock.compare_exchange_weak(free, static_cast<std::uint32_t>(rank_) + 1,
+                                                                    std::memory_order_acq_rel);
+       free = 0) {
+    if (gave_up()) return failure(Code::kPeerLost, "the process set has failed");
+    std::this_thread::yield();
+  }
+  place.entry = look_up(hashes, place.version);  // somebody else may have made it meanwhile
+  while (place.entry < 0) {
+    const int victim = choose_victim(hashes);
+    if (victim < 0) {
+      header_->lock.store(0, std::memory_order_release);
+      return failure(Code::kResourceExhausted,
+                     "no place for the name '{}': too many of the {} that are kept are in use by operations under way; "
+                     "raise cache_capacity",
+                     name, capacity_);
+    }
+    Entry& e = entry(victim);
+    std::uint64_t state = e.state.load(std::memory_order_acquire);
+    const std::uint64_t writing = make_state(version(state) + 1, generation(state), 0);
+    if (arrived(state) != 0 || !e.state.compare_exchange_strong(state, writing, std::memory_order_acq_rel)) continue;
+    e.hashes[0].store(hashes[0], std::memory_order_release);
+    e.hashes[1].store(hashes[1], std::memory_order_release);
+    e.name_length = static_cast<std::uint32_t>(name.copy(e.name, sizeof e.name));
+    place = {victim, (version(writing) + 1) & 0xffffff};
+    e.state.store(make_state(place.version, generation(state), 0), std::memory_order_release);
+    tags_[victim].store(static_cast<std::uint32_t>(hashes[0] >> 32) | 1, std::memory_order_release);
+  }
+  header_->lock.store(0, std::memory_order_release);
+  return place;
+}
+
+std::string_view Board::name(int index) const noexcept { return {entry(index).name, entry(index).name_length}; }
+
+// --- arriving ---
+
+void Board::write_words(Words& words, const Arrival& arrival) const {
+  words.signature = arrival.signature;
+  words.traits = arrival.traits;
+  std::copy_n(arrival.sizes.begin(), std::min(arrival.sizes.size(), kListedTensors), words.sizes);
+  words.text_length = static_cast<std::uint32_t>(arrival.text().copy(words.text, sizeof words.text));
+}
+
+bool Board::arrive(Place place, const Arrival& arrival, std::atomic<std::uint8_t>& gen) {
+  Entry& e = entry(place.entry);
+  std::uint64_t state = e.state.load(std::memory_order_acquire);
+  while (true) {
+    if (version(state) != place.version) return false;
+    const std::uint32_t g = generation(state);
+    Words& words = words_at(place.entry, g, rank_);
+    if (words.signature != arrival.signature || words.text_length == 0) write_words(words, arrival);
+    words.generation.store(mark(g), std::memory_order_release);
+    gen.store(static_cast<std::uint8_t>(g), std::memory_order_relaxed);
+    const bool last = arrived(state) + 1 == static_cast<std::uint32_t>(ranks_);
+    if (last) e.last_end.store(kBeingLogged, std::memory_order_relaxed);
+    const std::uint64_t next = last ? make_state(version(state), g + 1, 0) : state + kOneArrival;
+    if (!e.state.compare_exchange_strong(state, next, std::memory_order_seq_cst)) {
+      // It was completed without this rank's count: by one that had seen these words, and that some ranks have joined.
+      if (version(state) == place.version && generation(state) != (g & 0xffffff)) return true;
+      continue;
+    }
+    if (last)
+      publish(place.entry, g);
+    else if (header_->joined.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+      complete_with_joined(place.entry, next);
+    return true;
+  }
+}
+
+void Board::complete_with_joined(int index, std::uint64_t state) noexcept {
+  Entry& e = entry(index);
+  while (arrived(state) != 0) {
+    const std::uint32_t g = generation(state);
+    for (int r = 0; r < ranks_; ++r)
+      if (words_at(index, g, r).generation.load(std::memory_order_acquire) != mark(g) &&
+          note(r).joined.load(std::memory_order_acquire) == 0)
+        return;
+    const auto before = e.last_end.exchange(kBeingLogged, std::memory_order_acq_rel);
+    if (e.state.compare_exchange_strong(state, make_state(version(state), g + 1, 0), std::memory_order_seq_cst))
+      return publish(index, g);
+    if (arrived(state) != 0) e.last_end.store(before, std::memory_order_release);
+  }
+}
+
+LogKind Board::verdict(int index, std::uint32_t g) const noexcept {
+  const Words* first = nullptr;
+  bool somebody_joined = false;
+  bool root_joined = false;
+  for (int r = 0; r < ranks_; ++r) {
+    const Words& words = words_at(index, g, r);
+    if (words.generation.load(std::memory_order_acquire) != mark(g)) {
+      somebody_joined = true;
+    } else if (first == nullptr) {
+      first = &words;
+    } else if (first->signature != words.signature) {
+      return LogKind::kMismatch;
+    }
+  }
+  if (somebody_joined && sends_root(first->traits)) {
+    const auto root = std::find(set_ranks_.begin(), set_ranks_.end(), first->traits.root);
+    root_joined = root != set_ranks_.end() &&
+                  words_at(index, g, static_cast<int>(root - set_ranks_.begin())).generation.load() != mark(g);
+  }
+  if (root_joined || (somebody_joined && forbids_join(first->traits))) return LogKind::kJoinForbids;
+  return first->traits.kind == OpKind::kBarrier && first->traits.internal == 0 ? LogKind::kBarrier : LogKind::kRun;
+}
+
+void Board::publish(int index, std::uint32_t g) noexcept {
+  const LogLine line{verdict(index, g), index, static_cast<std::uint8_t>(g)};
+  push(ready_, line);
+}
+
+void Board::join() {
+  note(rank_).joined.store(1, std::memory_order_release);
+  const auto all = static_cast<std::uint32_t>(ranks_);
+  if (header_->joined.fetch_add(1, std::memory_order_seq_cst) + 1 == all) header_->last_joined.store(rank_);
+  for (int i = 0; i < capacity_; ++i)
+    if (const auto state = entry(i).state.load(std::memory_order_seq_cst); arrived(state) != 0)
+      complete_with_joined(i, state);
+  // Nothing may follow in the log that needs those who have joined, so it is for the last one that has swept to say.
+  if (header_->swept.fetch_add(1, std::memory_order_seq_cst) + 1 < all) return;
+  for (int r = 0; r < ranks_; ++r) note(r).joined.store(0, std::memory_order_relaxed);
+  header_->swept.store(0, std::memory_order_relaxed);
+  header_->joined.store(0, std::memory_order_seq_cst);
+  push(ready_, {LogKind::kAllJoined, header_->last_joined.load(), 0});
+}
+
+const Words* Board::words(const LogLine& line, int rank) const noexcept {
+  const Words& words = words_at(line.entry, line.generation, rank);
+  const auto marked = words.generation.load(std::memory_order_acquire);
+  return static_cast<std::uint8_t>(marked - 1) == line.generation && marked != 0 ? &words : nullptr;
+}
+
+const Words& Board::agreed(const LogLine& line) const noexcept {
+  for (int r = 0;; ++r)
+    if (const Words* found = words(line, r); found != nullptr) return *found;
+}
+
+std::vector<int> Board::missing(int index, std::uint8_t own_generation) const {
+  const std::uint32_t g = generation(entry(index).state.load(std::memory_order_acquire));
+  std::vector<int> ranks;
+  if (static_cast<std::uint8_t>(g) != own_generation) return ranks;
+  for (int r = 0; r < ranks_; ++r)
+    if (words_at(index, g, r).generation.load(std::memory_order_acquire) != mark(g) &&
+        note(r).joined.load(std::memory_order_acquire) == 0)
+      ranks.push_back(r);
+  return ranks;
+}
+
+// --- the log ---
+
+void Board::push(const Ring& ring, LogLine line) noexcept {
+  const std::uint64_t position = ring.tail->fetch_add(1, std::memory_order_acq_rel);
+  if (line.kind != LogKind::kAllJoined && ring.tail == log_.tail)
+    entry(line.entry).last_end.store(position + 1, std::memory_order_release);
+  ring.slots[position & ring_mask_].store(pack(position, line), std::memory_order_release);
+}
+
+bool Board::filled(const Ring& ring, std::uint64_t position, LogLine& line) const noexcept {
+  const std::uint64_t slot = ring.slots[position & ring_mask_].load(std::memory_order_acquire);
+  if (static_cast<std::uint32_t>(slot >> 32) != static_cast<std::uint32_t>(position + 1)) return false;
+  line = {static_cast<LogKind>(slot >> 20 & 0xf), static_cast<int>(slot & 0xfffff),
+          static_cast<std::uint8_t>(slot >> 24 & 0xff)};
+  return true;
+}
+
+LogLine Board::line(std::uint64_t position) const noexcept {
+  LogLine line;
+  filled(log_, position, line);
+  return line;
+}
+
+// A seal is (number + 1):12, knobs:16, end:36, so that an old one is not taken for a new one.
+Board::Seal Board::seal(std::uint64_t number) const noexcept {
+  const std::uint64_t word = seals_[number & ring_mask_].load(std::memory_order_acquire);
+  const std::uint64_t round = (number / (ring_mask_ + 1) + 1) & 0xfff;
+  if (word >> 52 != round) return {};
+  return {word & ((std::uint64_t{1} << 36) - 1), static_cast<std::uint16_t>(word >> 36 & 0xffff)};
+}
+
+void Board::try_seal(std::uint64_t number, std::uint64_t begin, std::uint16_t with_knobs) noexcept {
+  std::uint64_t end = begin;
+  LogLine line;
+  while (filled(log_, end, line)) ++end;
+  if (end == begin) return;
+  std::atomic<std::uint64_t>& slot = seals_[number & ring_mask_];
+  std::uint64_t old = slot.load(std::memory_order_acquire);
+  const std::uint64_t round = (number / (ring_mask_ + 1) + 1) & 0xfff;
+  if (old >> 52 == round) return;
+  slot.compare_exchange_strong(old, round << 52 | std::uint64_t{with_knobs} << 36 | end, std::memory_order_acq_rel);
+}
+
+bool Board::take_ready(std::uint64_t& position, LogLine& line) const noexcept {
+  if (!filled(ready_, position, line)) return false;
+  ++position;
+  return true;
+}
+
+void Board::append(LogLine line) noexcept { push(log_, line); }
+
+void Board::seal_all(std::uint64_t number, std::uint16_t with_knobs) noexcept {
+  const std::uint64_t end = log_.tail->load(std::memory_order_acquire);
+  const std::uint64_t round = (number / (ring_mask_ + 1) + 1) & 0xfff;
+  seals_[number & ring_mask_].store(round << 52 | std::uint64_t{with_knobs} << 36 | end, std::memory_order_release);
+}
+
+}  // namespace xoe::engine

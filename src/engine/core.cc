@@ -1,0 +1,364 @@
+#include "engine/core.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+
+namespace xoe::engine {
+namespace {
+
+// How long to stay awake before sleeping, and how often to look at the clock meanwhile, in turns.
+constexpr std::chrono::microseconds kAwake(100);
+constexpr unsigned kTurnsPerLook = 128;
+constexpr unsigned kYieldsPerLook = 16;
+// Who sleeps looks around so often for lost ranks and stalls.
+constexpr std::chrono::seconds kLookPeriod(1);
+
+void relax(bool yields) noexcept {
+  if (yields) {
+    ::sched_yield();
+    return;
+  }
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+// Keeps a process set from being removed.
+class Core::SetUse {
+ public:
+  SetUse(Core& core, ProcessSetId id) {
+    if (id < 0 || id >= kMaxSets) return;
+    slot_ = &core.sets_[static_cast<std::size_t>(id)];
+    slot_->users.fetch_add(1, std::memory_order_seq_cst);
+    set_ = slot_->set.load(std::memory_order_seq_cst);
+  }
+  SetUse(const SetUse&) = delete;
+  ~SetUse() {
+    if (slot_ != nullptr) slot_->users.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  ProcessSet* get() const noexcept { return set_; }
+  bool exists() const noexcept { return slot_ != nullptr && slot_->exists.load(std::memory_order_acquire); }
+
+ private:
+  SetSlot* slot_ = nullptr;
+  ProcessSet* set_ = nullptr;
+};
+
+// This thread drives. REQUIRES: drive_mutex_.
+class Core::Driving {
+ public:
+  explicit Driving(Core& core) : core_(core) {
+    core_.driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  }
+  Driving(const Driving&) = delete;
+  ~Driving() { core_.driver_.store(std::thread::id(), std::memory_order_relaxed); }
+
+ private:
+  Core& core_;
+};
+
+Result<std::shared_ptr<Core>> Core::create(Communicator world, EngineOptions options) {
+  std::shared_ptr<Core> core(new Core(std::move(options), world.topology()));
+  core->oversubscribed_ = world.backend().oversubscribed();
+  std::vector<int> ranks;
+  for (int r = 0; r < world.size(); ++r) ranks.push_back(r);
+  XOE_ASSIGN(auto set, ProcessSet::create(kWorldSet, std::move(world), ranks, core->options_, *core));
+  core->world_ = set.release();
+  core->sets_[0].set.store(core->world_);
+  core->sets_[0].exists.store(true);
+  core->set_ranks_.push_back(std::move(ranks));
+  if (core->options_.progress_thread)
+    core->thread_.emplace([self = core.get()](const std::stop_token& stop) { self->progress(stop); });
+  return core;
+}
+
+Core::~Core() {
+  for (SetSlot& slot : sets_) delete slot.set.load();
+}
+
+void Core::shut_down() {
+  if (closed_.exchange(true)) return;
+  if (fork_mark_.forked()) {
+    // The thread exists in the parent only, and so do the memory's other users.
+    if (thread_) new std::optional<std::jthread>(std::move(thread_));
+    return;
+  }
+  if (thread_) {
+    thread_->request_stop();
+    rouse();
+    world_->wake();
+    thread_.reset();
+  }
+  {
+    const std::lock_guard lock(drive_mutex_);
+    const Driving driving(*this);
+    const Error cause(Code::kUnavailable, "the engine was shut down before it completed");
+    for (SetSlot& slot : sets_)
+      if (ProcessSet* set = slot.set.load(); set != nullptr) set->fail(cause);
+    world_->wake();
+  }
+  while (waiters_.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+  for (std::size_t id = sets_.size(); id-- > 0;) delete sets_[id].set.exchange(nullptr);
+}
+
+Status Core::check_usable() const {
+  if (fork_mark_.forked()) [[unlikely]]
+    return failure(Code::kUnavailable,
+                   "this process was forked from the one that made the engine; make an engine of its own, or start the "
+                   "child with exec");
+  if (closed_.load(std::memory_order_relaxed)) return failure(Code::kUnavailable, "the engine was shut down");
+  return {};
+}
+
+// --- submitting ---
+
+Result<std::shared_ptr<Submission>> Core::submit(const Request& request, Use use) {
+  XOE_TRY(check_usable());
+  const SetUse set_use(*this, request.process_set);
+  ProcessSet* set = set_use.get();
+  if (set == nullptr) {
+    if (!set_use.exists())
+      return failure(Code::kInvalidArgument, "{} '{}': there is no process set {}", op_kind_name(request.kind), request.name,
+                     request.process_set);
+    XOE_ASSIGN(const auto ranks, process_set_ranks(request.process_set));
+    return failure(Code::kInvalidArgument, "{} '{}': rank {} is not in process set {} [{}]", op_kind_name(request.kind),
+                   request.name, topology_.rank, request.process_set, fmt::join(ranks, ", "));
+  }
+  std::string name(request.name);
+  if (name.empty()) name = request.kind == OpKind::kJoin ? "join" : set->next_name(request.kind);
+  XOE_ASSIGN(auto submission, Submission::make(request, std::move(name), set->rank(), set->size()));
+  XOE_TRY(submit_to(*set, submission, use));
+  return submission;
+}
+
+Status Core::submit_to(ProcessSet& set, std::shared_ptr<Submission> submission, Use use) {
+  submission->core = weak_from_this();
+  submission->submitted = EngineClock::now();
+  XOE_TRY(submission->traits.kind == OpKind::kJoin ? set.join(std::move(submission)) : set.submit(std::move(submission)));
+  set.wake();
+  if (is_driving()) return {};  // from a callback: the loop that called it goes on
+  if (use == Use::kWaited) return {};
+  try_drive();
+  if (options_.progress_thread && set.pending() != 0) rouse();
+  return {};
+}
+
+bool Core::poll(Submission& submission) {
+  if (!submission.done() && !fork_mark_.forked() && !is_driving()) try_drive();
+  return submission.done();
+}
+
+Status Core::wait(Submission& submission, std::optional<EngineClock::time_point> until) {
+  if (submission.done()) return submission.status();
+  XOE_TRY(check_usable());
+  if (is_driving())
+    return failure(Code::kInvalidArgument, "{}: wait() inside a callback would wait for itself", submission.title());
+  waiters_.fetch_add(1, std::memory_order_seq_cst);
+  std::optional<EngineClock::time_point> awake_since;
+  bool late = false;
+  for (unsigned turn = 1; !submission.done() && !late; ++turn) {
+    if (try_drive()) continue;
+    if (submission.done()) break;
+    relax(oversubscribed_);
+    if (turn % (oversubscribed_ ? kYieldsPerLook : kTurnsPerLook) != 0) continue;
+    const auto now = EngineClock::now();
+    late = until && now >= *until;
+    if (!awake_since) awake_since = now;
+    if (late || now - *awake_since < kAwake) continue;
+    const auto wake_up = now + kLookPeriod;
+    const auto ready = [&] {
+      while (drive()) {}
+      return submission.done();
+    };
+    look_around();
+    world_->comm().backend().sleep(ready, until ? std::min(*until, wake_up) : wake_up);
+    awake_since.reset();
+  }
+  const bool done = submission.done();
+  const bool more = options_.progress_thread && pending() != 0;
+  if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1 && more) rouse();
+  if (!done)
+    return failure(Code::kTimeout, "{}: not completed yet; it goes on", submission.title());
+  return submission.status();
+}
+
+Result<SharedBuffer> Core::shared_buffer(std::size_t bytes) {
+  XOE_TRY(check_usable());
+  return world_->comm().shared_buffer(bytes);
+}
+
+// --- driving ---
+
+bool Core::drive_locked() {
+  const Driving driving(*this);
+  bool moved = false;
+  for (SetSlot& slot : sets_) {
+    if (!slot.exists.load(std::memory_order_relaxed)) {
+      if (&slot - sets_.data() >= static_cast<std::ptrdiff_t>(set_ranks_.size())) break;
+      continue;
+    }
+    if (ProcessSet* set = slot.set.load(std::memory_order_relaxed); set != nullptr) moved |= set->advance();
+  }
+  return moved;
+}
+
+bool Core::try_drive() {
+  if (!drive_mutex_.try_lock()) return false;
+  const std::lock_guard lock(drive_mutex_, std::adopt_lock);
+  return drive_locked();
+}
+
+bool Core::drive() {
+  const std::lock_guard lock(drive_mutex_);
+  return drive_locked();
+}
+
+void Core::look_around() {
+  const std::lock_guard lock(drive_mutex_);
+  const Driving driving(*this);
+  for (SetSlot& slot : sets_)
+    if (ProcessSet* set = slot.set.load(std::memory_order_relaxed); set != nullptr) set->look_for_failures();
+}
+
+int Core::pending() const noexcept {
+  int sum = 0;
+  for (const SetSlot& slot : sets_)
+    if (const ProcessSet* set = slot.set.load(std::memory_order_acquire); set != nullptr) sum += set->pending();
+  return sum;
+}
+
+void Core::rouse() noexcept {
+  work_.fetch_add(1, std::memory_order_seq_cst);
+  work_.notify_one();
+}
+
+void Core::progress(const std::stop_token& stop) {
+  const auto needed = [&] { return !stop.stop_requested() && waiters_.load(std::memory_order_seq_cst) == 0; };
+  while (!stop.stop_requested()) {
+    const std::uint32_t heard = work_.load(std::memory_order_seq_cst);
+    if (!needed() || pending() == 0) {
+      if (!stop.stop_requested()) work_.wait(heard, std::memory_order_seq_cst);
+      continue;
+    }
+    if (drive()) continue;
+    look_around();
+    const auto ready = [&] {
+      while (needed() && drive()) {}
+      return !needed() || pending() == 0;
+    };
+    world_->comm().backend().sleep(ready, EngineClock::now() + kLookPeriod);
+  }
+}
+
+// --- process sets ---
+
+Result<std::vector<int>> Core::process_set_ranks(ProcessSetId id) const {
+  const std::lock_guard lock(ranks_mutex_);
+  if (id < 0 || static_cast<std::size_t>(id) >= set_ranks_.size() || set_ranks_[static_cast<std::size_t>(id)].empty())
+    return failure(Code::kInvalidArgument, "there is no process set {}", id);
+  return set_ranks_[static_cast<std::size_t>(id)];
+}
+
+std::vector<ProcessSetId> Core::process_sets() const {
+  const std::lock_guard lock(ranks_mutex_);
+  std::vector<ProcessSetId> ids;
+  for (std::size_t id = 0; id < set_ranks_.size(); ++id)
+    if (!set_ranks_[id].empty()) ids.push_back(static_cast<ProcessSetId>(id));
+  return ids;
+}
+
+Result<std::shared_ptr<Submission>> Core::run_internal_request(InternalKind kind, const std::string& what,
+                                                               std::vector<std::int64_t> argument) {
+  XOE_TRY(check_usable());
+  std::string name;
+  {
+    // Threads may ask for the same at once: the n-th request of a rank meets the others' n-th.
+    const std::lock_guard lock(ranks_mutex_);
+    name = fmt::format("{} #{}", what, ++internal_names_[what]);
+  }
+  auto submission = Submission::make_internal(kind, std::move(name), std::move(argument));
+  XOE_TRY(submit_to(*world_, submission, Use::kWaited));
+  XOE_TRY(wait(*submission, std::nullopt));
+  return submission;
+}
+
+Result<ProcessSetId> Core::add_process_set(std::span<const int> ranks) {
+  if (ranks.empty()) return failure(Code::kInvalidArgument, "add_process_set: no ranks");
+  std::vector<bool> seen(static_cast<std::size_t>(topology_.size));
+  for (const int rank : ranks) {
+    if (rank < 0 || rank >= topology_.size)
+      return failure(Code::kInvalidArgument, "add_process_set: rank {} is not one of the {} ranks", rank, topology_.size);
+    if (seen[static_cast<std::size_t>(rank)])
+      return failure(Code::kInvalidArgument, "add_process_set: rank {} is there twice", rank);
+    seen[static_cast<std::size_t>(rank)] = true;
+  }
+  XOE_ASSIGN(const auto done,
+             run_internal_request(InternalKind::kAddProcessSet, "add_process_set", {ranks.begin(), ranks.end()}));
+  return done->process_set;
+}
+
+Status Core::remove_process_set(ProcessSetId id) {
+  if (id == kWorldSet) return failure(Code::kInvalidArgument, "remove_process_set: set 0 is the world; it stays");
+  XOE_ASSIGN(const auto done, run_internal_request(InternalKind::kRemoveProcessSet, "remove_process_set", {id}));
+  return {};
+}
+
+Status Core::run_internal(Submission& submission) {
+  if (submission.traits.internal == static_cast<std::uint8_t>(InternalKind::kAddProcessSet)) return make_set(submission);
+  return drop_set(static_cast<ProcessSetId>(submission.argument[0]));
+}
+
+Status Core::make_set(Submission& submission) {
+  std::vector<int> ranks(submission.argument.begin(), submission.argument.end());
+  const auto place = std::find(ranks.begin(), ranks.end(), topology_.rank);
+  const auto id = set_ranks_.size();  // only this thread writes it
+  if (id >= sets_.size())
+    return failure(Code::kResourceExhausted, "add_process_set: an engine makes at most {} sets", sets_.size());
+  const bool member = place != ranks.end();
+  XOE_ASSIGN(auto comm, world_->comm().split(member ? 0 : -1, static_cast<int>(place - ranks.begin())));
+  std::unique_ptr<ProcessSet> set;
+  const auto given = static_cast<ProcessSetId>(id);
+  if (member) {
+    XOE_ASSIGN(set, ProcessSet::create(given, std::move(*comm), ranks, options_, *this));
+  }
+  {
+    const std::lock_guard lock(ranks_mutex_);
+    set_ranks_.push_back(std::move(ranks));
+  }
+  sets_[id].set.store(set.release(), std::memory_order_seq_cst);
+  sets_[id].exists.store(true, std::memory_order_release);
+  submission.process_set = given;
+  return {};
+}
+
+Status Core::drop_set(ProcessSetId id) {
+  {
+    const std::lock_guard lock(ranks_mutex_);
+    if (id < 0 || static_cast<std::size_t>(id) >= set_ranks_.size() || set_ranks_[static_cast<std::size_t>(id)].empty())
+      return failure(Code::kInvalidArgument, "remove_process_set: there is no process set {}", id);
+    set_ranks_[static_cast<std::size_t>(id)].clear();
+  }
+  SetSlot& slot = sets_[static_cast<std::size_t>(id)];
+  slot.exists.store(false, std::memory_order_release);
+  std::unique_ptr<ProcessSet> set(slot.set.exchange(nullptr, std::memory_order_seq_cst));
+  if (set == nullptr) return {};
+  while (slot.users.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+  set->fail(Error(Code::kInvalidArgument, "the process set was removed"));
+  return {};
+}
+
+// --- what sets tell ---
+
+void Core::agreed(const ProcessSet&, Submission&) {}
+void Core::batch_done(const ProcessSet&, const Running&, const Status&) {}
+void Core::completing(const ProcessSet&, Submission&, const Status&) {}
+
+}  // namespace xoe::engine

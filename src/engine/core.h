@@ -1,0 +1,93 @@
+// The engine of one rank: its process sets, and who drives them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/fork_mark.h"
+#include "engine/process_set.h"
+#include "engine/set_observer.h"
+#include "xoe/engine.h"
+
+namespace xoe::engine {
+
+class Core final : public SetObserver, public std::enable_shared_from_this<Core> {
+ public:
+  static Result<std::shared_ptr<Core>> create(Communicator world, EngineOptions options);
+  ~Core() override;
+  // Fails what is pending and leaves the groups. Called once, by the engine's owner.
+  void shut_down();
+
+  enum class Use { kAsync, kWaited };
+  Result<std::shared_ptr<Submission>> submit(const Request& request, Use use);
+  bool poll(Submission& submission);
+  Status wait(Submission& submission, std::optional<EngineClock::time_point> until);
+
+  const Topology& topology() const noexcept { return topology_; }
+  Result<SharedBuffer> shared_buffer(std::size_t bytes);
+  Result<ProcessSetId> add_process_set(std::span<const int> ranks);
+  Status remove_process_set(ProcessSetId set);
+  Result<std::vector<int>> process_set_ranks(ProcessSetId set) const;
+  std::vector<ProcessSetId> process_sets() const;
+
+  // SetObserver
+  void agreed(const ProcessSet& set, Submission& submission) override;
+  void batch_done(const ProcessSet& set, const Running& running, const Status& status) override;
+  void completing(const ProcessSet& set, Submission& submission, const Status& status) override;
+  Status run_internal(Submission& submission) override;
+
+ private:
+  static constexpr int kMaxSets = 1024;  // ever made, by one engine
+  // A set can be removed while other threads look for it.
+  struct SetSlot {
+    std::atomic<ProcessSet*> set{nullptr};  // null: not there, or this rank is not in it
+    std::atomic<int> users{0};
+    std::atomic<bool> exists{false};
+  };
+  class SetUse;
+  class Driving;
+
+  Core(EngineOptions options, const Topology& topology) : options_(std::move(options)), topology_(topology) {}
+
+  Status check_usable() const;
+  Status submit_to(ProcessSet& set, std::shared_ptr<Submission> submission, Use use);
+  Result<std::shared_ptr<Submission>> run_internal_request(InternalKind kind, const std::string& what,
+                                                           std::vector<std::int64_t> argument);
+  Status make_set(Submission& submission);
+  Status drop_set(ProcessSetId id);
+
+  bool is_driving() const noexcept { return driver_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
+  bool try_drive();
+  bool drive();          // waits for its turn
+  bool drive_locked();   // REQUIRES: drive_mutex_
+  void look_around();    // lost ranks, stalls; takes its turn
+  int pending() const noexcept;
+  void progress(const std::stop_token& stop);
+  void rouse() noexcept;  // the progress thread
+
+  EngineOptions options_;
+  Topology topology_;
+  ForkMark fork_mark_;
+  std::array<SetSlot, kMaxSets> sets_;
+  mutable std::mutex ranks_mutex_;
+  std::vector<std::vector<int>> set_ranks_;  // by id; empty: removed
+  std::map<std::string, int> internal_names_;
+  ProcessSet* world_ = nullptr;
+  bool oversubscribed_ = false;
+
+  std::mutex drive_mutex_;
+  std::atomic<std::thread::id> driver_{};
+  std::atomic<int> waiters_{0};
+  std::atomic<std::uint32_t> work_{0};  // what the progress thread sleeps on
+  std::atomic<bool> closed_{false};
+  std::optional<std::jthread> thread_;  // last
+};
+
+}  // namespace xoe::engine

@@ -1,0 +1,68 @@
+#include "xoe/engine.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/core.h"
+
+namespace xoe {
+
+bool EngineHandle::poll() {
+  if (submission_->done()) return true;
+  if (const auto core = submission_->core.lock()) return core->poll(*submission_);
+  return submission_->done();
+}
+
+Status EngineHandle::wait() {
+  if (!submission_->done())
+    if (const auto core = submission_->core.lock()) return core->wait(*submission_, std::nullopt);
+  return submission_->status();
+}
+
+Status EngineHandle::wait_for(std::chrono::nanoseconds patience) {
+  if (!submission_->done())
+    if (const auto core = submission_->core.lock())
+      return core->wait(*submission_, std::chrono::steady_clock::now() + patience);
+  return submission_->status();
+}
+
+const std::vector<Output>& EngineHandle::outputs() const noexcept { return submission_->outputs; }
+const std::vector<std::int64_t>& EngineHandle::received_splits() const noexcept { return submission_->received_splits; }
+int EngineHandle::last_joined() const noexcept { return submission_->last_joined; }
+
+Engine::Engine(std::shared_ptr<engine::Core> core) : core_(std::move(core)) {}
+Engine::~Engine() { core_->shut_down(); }
+
+Result<std::unique_ptr<Engine>> Engine::create(Communicator world, EngineOptions options) {
+  XOE_ASSIGN(auto core, engine::Core::create(std::move(world), std::move(options)));
+  return std::unique_ptr<Engine>(new Engine(std::move(core)));
+}
+
+Result<EngineHandle> Engine::submit(const Request& request) {
+  XOE_ASSIGN(auto submission, core_->submit(request, engine::Core::Use::kAsync));
+  return EngineHandle(std::move(submission));
+}
+
+Status Engine::run(const Request& request) {
+  XOE_ASSIGN(const auto submission, core_->submit(request, engine::Core::Use::kWaited));
+  return core_->wait(*submission, std::nullopt);
+}
+
+const Topology& Engine::topology() const noexcept { return core_->topology(); }
+
+Result<SharedBuffer> Engine::shared_buffer(std::size_t bytes) { return core_->shared_buffer(bytes); }
+
+Result<ProcessSetId> Engine::add_process_set(std::span<const int> ranks) { return core_->add_process_set(ranks); }
+Status Engine::remove_process_set(ProcessSetId set) { return core_->remove_process_set(set); }
+Result<std::vector<int>> Engine::process_set_ranks(ProcessSetId set) const { return core_->process_set_ranks(set); }
+std::vector<ProcessSetId> Engine::process_sets() const { return core_->process_sets(); }
+
+Result<int> Engine::process_set_rank(ProcessSetId set) const {
+  XOE_ASSIGN(const auto ranks, core_->process_set_ranks(set));
+  const auto place = std::find(ranks.begin(), ranks.end(), topology().rank);
+  if (place == ranks.end())
+    return failure(Code::kInvalidArgument, "rank {} is not in process set {}", topology().rank, set);
+  return static_cast<int>(place - ranks.begin());
+}
+
+}  // namespace xoe

@@ -1,0 +1,124 @@
+// One process set on this rank: its communicator, its board, and what is under way between them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "engine/board.h"
+#include "engine/operations.h"
+#include "engine/submission.h"
+#include "xoe/engine.h"
+
+namespace xoe::engine {
+
+class SetObserver;  // set_observer.h
+struct Knobs;       // knobs.h
+
+class ProcessSet {
+ public:
+  // Collective over `comm`. ranks: world ranks by set rank.
+  static Result<std::unique_ptr<ProcessSet>> create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
+                                                    const EngineOptions& options, SetObserver& observer);
+  ~ProcessSet();
+
+  ProcessSetId id() const noexcept { return id_; }
+  const std::vector<int>& ranks() const noexcept { return ranks_; }
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return static_cast<int>(ranks_.size()); }
+
+  // --- any thread ---
+
+  // The name for a nameless operation.
+  std::string next_name(OpKind kind);
+  // Hands the submission over. An error: it was not taken, and nobody has seen it.
+  Status submit(std::shared_ptr<Submission> submission);
+  Status join(std::shared_ptr<Submission> submission);
+  void wake() const noexcept { comm_.backend().wake(); }
+  int pending() const noexcept { return pending_.load(std::memory_order_acquire); }
+
+  // --- the thread that drives ---
+
+  // Goes on as far as possible without blocking. True if anything moved.
+  bool advance();
+  // Looks for lost and departed ranks.
+  void look_for_failures();
+  // Ends the set on this rank: everything pending and later gets this cause.
+  void fail(const Error& cause);
+  // Ends it on all ranks.
+  void abort(Error cause);
+  bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+  Communicator& comm() noexcept { return comm_; }
+
+  // What has been submitted here, and not by all ranks.
+  struct Waiting {
+    std::shared_ptr<Submission> submission;
+    std::vector<int> missing;  // world ranks
+  };
+  std::vector<Waiting> waiting() const;
+  Board& board() noexcept { return *board_; }
+  // What batches are made by from the next seal on. Heard from set rank 0 only.
+  void set_knobs(const Knobs& knobs) noexcept;
+
+ private:
+  // A submission's address with 16 bits of its name's hash above it, so that two names cannot be mistaken.
+  using Slot = std::atomic<std::uint64_t>;
+
+  ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, SetObserver& observer);
+
+  // Claims the name and says on the board that this rank is ready.
+  Status arrive(const std::shared_ptr<Submission>& submission);
+  Status refuse() const;
+  int world_rank(int board_rank) const {
+    return ranks_[static_cast<std::size_t>(board_->set_rank(board_rank))];
+  }
+  void seal_more();
+
+  bool take_seals();
+  void take_line(std::uint64_t position, std::vector<Item>& items);
+  std::shared_ptr<Submission> take_submission(const LogLine& line);
+  void answer_mismatch(const LogLine& line, Submission& submission) const;
+  void finish_join(const LogLine& line);
+  void queue_batches(std::vector<Item> items, std::uint16_t knobs, std::uint64_t position);
+  bool start_batches();
+  bool run_batches();
+  void finish(Running& running);
+  void finish_part(const std::shared_ptr<Submission>& submission, const Status& status);
+  void complete(Submission& submission, Status status);
+  void note_completed();
+
+  ProcessSetId id_;
+  std::vector<int> ranks_;
+  Communicator comm_;
+  int rank_;
+  SetObserver& observer_;
+  std::unique_ptr<Board> board_;
+  std::vector<Slot> slots_;  // by entry: what this rank has in flight
+  mutable std::mutex retract_mutex_;  // keeps what is in a slot alive while it is looked at
+  std::array<std::atomic<std::uint32_t>, 16> unnamed_{};
+  std::atomic<int> pending_{0};
+  std::atomic<bool> failed_{false};
+  mutable std::mutex cause_mutex_;
+  std::optional<Error> cause_;
+  std::atomic<std::uint64_t> join_gate_{0};  // submissions on their way, and kJoined
+  std::mutex join_mutex_;
+  std::shared_ptr<Submission> joining_;
+
+  // Of the thread that drives.
+  Workshop shop_;
+  std::uint64_t seal_number_ = 0;
+  std::uint64_t sealed_end_ = 0;
+  std::deque<std::unique_ptr<Running>> queued_;
+  std::deque<std::unique_ptr<Running>> running_;
+  std::uint64_t noted_completed_ = 0;
+  int in_flight_ = 2;
+};
+
+}  // namespace xoe::engine

@@ -1,0 +1,215 @@
+// What one operation of each kind does, and what goes wrong in the ways that users make it go wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+
+#include "engine/engines.h"
+
+namespace xoe {
+namespace {
+
+using testing::in_place;
+using testing::run_engines;
+using ::testing::HasSubstr;
+using Shape = std::vector<std::int64_t>;
+
+TEST(Engine, SumsANamedTensor) {
+  run_engines(3, [](Engine& engine) {
+    std::vector<float> x(5, static_cast<float>(engine.topology().rank + 1));
+    const Shape shape{5};
+    const TensorArg tensor = in_place(x, shape);
+    for (int step = 0; step < 3; ++step) {
+      std::fill(x.begin(), x.end(), static_cast<float>(engine.topology().rank + 1));
+      ASSERT_TRUE(engine.run({.name = "x", .tensors = {&tensor, 1}}));
+      EXPECT_THAT(x, ::testing::Each(6.0F));
+    }
+  });
+}
+
+TEST(Engine, TakesTensorsInAnyOrder) {
+  constexpr int kTensors = 20;
+  run_engines(2, [](Engine& engine) {
+    const int rank = engine.topology().rank;
+    const Shape shape{100};
+    std::vector<std::vector<float>> x(kTensors, std::vector<float>(100));
+    for (int step = 0; step < 10; ++step) {
+      std::vector<EngineHandle> handles(kTensors);
+      for (int i = 0; i < kTensors; ++i) {
+        const int t = rank == 0 ? i : kTensors - 1 - i;
+        std::fill(x[t].begin(), x[t].end(), static_cast<float>(t + rank + step));
+        const TensorArg tensor = in_place(x[t], shape);
+        handles[t] = engine.submit({.name = "t" + std::to_string(t), .tensors = {&tensor, 1}}).value();
+      }
+      for (int t = 0; t < kTensors; ++t) {
+        ASSERT_TRUE(handles[t].wait());
+        EXPECT_THAT(x[t], ::testing::Each(static_cast<float>(2 * (t + step) + 1)));
+      }
+    }
+  });
+}
+
+TEST(Engine, DifferentShapesAreTheSameErrorEverywhereAndTheEngineGoesOn) {
+  std::array<std::string, 3> messages;
+  run_engines(3, [&](Engine& engine) {
+    const int rank = engine.topology().rank;
+    std::vector<float> x(6, 1);
+    const Shape usual{2, 3}, other{3, 2};
+    const TensorArg tensor = in_place(x, rank == 1 ? other : usual);
+    const Status status = engine.run({.name = "w", .tensors = {&tensor, 1}});
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code(), Code::kInvalidArgument);
+    messages[static_cast<std::size_t>(rank)] = status.error().message();
+    const TensorArg right = in_place(x, usual);
+    ASSERT_TRUE(engine.run({.name = "w", .tensors = {&right, 1}}));
+    EXPECT_THAT(x, ::testing::Each(3.0F));
+  });
+  EXPECT_EQ(messages[0],
+            "'w': ranks disagree: ranks 0, 2 submitted allreduce(float32 [2, 3], sum); rank 1 submitted "
+            "allreduce(float32 [3, 2], sum)");
+  EXPECT_EQ(messages[0], messages[1]);
+  EXPECT_EQ(messages[0], messages[2]);
+}
+
+TEST(Engine, ANameInFlightIsRefused) {
+  run_engines(2, [](Engine& engine) {
+    std::vector<float> x(1), y(1);
+    const Shape shape{1};
+    const TensorArg first = in_place(x, shape), second = in_place(y, shape);
+    // Rank 1 waits until rank 0 has tried twice, so that the first is surely in flight.
+    if (engine.topology().rank == 0) {
+      auto handle = engine.submit({.name = "x", .tensors = {&first, 1}}).value();
+      const auto refused = engine.submit({.name = "x", .tensors = {&second, 1}});
+      ASSERT_FALSE(refused);
+      EXPECT_THAT(refused.error().message(), HasSubstr("allreduce 'x': this name is in flight already"));
+      ASSERT_TRUE(engine.run({.name = "go", .kind = OpKind::kBarrier}));
+      ASSERT_TRUE(handle.wait());
+    } else {
+      ASSERT_TRUE(engine.run({.name = "go", .kind = OpKind::kBarrier}));
+      ASSERT_TRUE(engine.run({.name = "x", .tensors = {&first, 1}}));
+    }
+  });
+}
+
+TEST(Engine, GathersRowsThatDifferInNumber) {
+  run_engines(3, [](Engine& engine) {
+    const int rank = engine.topology().rank;
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(rank) * 2, rank);
+    const Shape shape{rank, 2};
+    const TensorArg tensor{rows.data(), nullptr, DType::kInt32, shape};
+    auto handle = engine.submit({.name = "rows", .kind = OpKind::kAllgather, .tensors = {&tensor, 1}}).value();
+    ASSERT_TRUE(handle.wait());
+    ASSERT_EQ(handle.outputs().size(), 1u);
+    EXPECT_THAT(handle.outputs()[0].shape, ::testing::ElementsAre(3, 2));
+    EXPECT_THAT(handle.received_splits(), ::testing::ElementsAre(0, 1, 2));
+    const auto* data = static_cast<const std::int32_t*>(handle.outputs()[0].data);
+    EXPECT_THAT(std::vector<std::int32_t>(data, data + 6), ::testing::ElementsAre(1, 1, 2, 2, 2, 2));
+  });
+}
+
+TEST(Engine, SendsRowsToEachRank) {
+  run_engines(2, [](Engine& engine) {
+    const int rank = engine.topology().rank;
+    std::vector<float> x{static_cast<float>(rank), 10, 20};
+    const Shape shape{3};
+    const Shape splits = rank == 0 ? Shape{1, 2} : Shape{3, 0};
+    const TensorArg tensor{x.data(), nullptr, DType::kFloat32, shape};
+    auto handle =
+        engine.submit({.name = "a", .kind = OpKind::kAlltoall, .tensors = {&tensor, 1}, .splits = splits}).value();
+    ASSERT_TRUE(handle.wait());
+    const auto* data = static_cast<const float*>(handle.outputs()[0].data);
+    if (rank == 0) {
+      EXPECT_THAT(handle.received_splits(), ::testing::ElementsAre(1, 3));
+      EXPECT_THAT(std::vector<float>(data, data + 4), ::testing::ElementsAre(0, 1, 10, 20));
+    } else {
+      EXPECT_THAT(handle.received_splits(), ::testing::ElementsAre(2, 0));
+      EXPECT_THAT(std::vector<float>(data, data + 2), ::testing::ElementsAre(10, 20));
+    }
+  });
+}
+
+TEST(Engine, BroadcastsBytesOfUnknownLength) {
+  run_engines(3, [](Engine& engine) {
+    const std::string object = "an object of some length";
+    const Shape shape{static_cast<std::int64_t>(object.size())};
+    TensorArg tensor{nullptr, nullptr, DType::kUint8, {}};
+    const Shape none{0};
+    tensor.shape = none;
+    if (engine.topology().rank == 2) tensor = {object.data(), nullptr, DType::kUint8, shape};
+    auto handle =
+        engine.submit({.name = "o", .kind = OpKind::kBroadcastBytes, .tensors = {&tensor, 1}, .root = 2}).value();
+    ASSERT_TRUE(handle.wait());
+    const Output& output = handle.outputs()[0];
+    EXPECT_EQ(std::string(static_cast<const char*>(output.data), static_cast<std::size_t>(output.shape[0])), object);
+  });
+}
+
+TEST(Engine, JoinedRanksGiveZerosUntilAllHaveJoined) {
+  run_engines(3, [](Engine& engine) {
+    const int rank = engine.topology().rank;
+    std::vector<float> x(4);
+    const Shape shape{4};
+    const TensorArg tensor = in_place(x, shape);
+    for (int step = 0; step <= rank; ++step) {
+      std::fill(x.begin(), x.end(), 1.0F);
+      ASSERT_TRUE(engine.run({.name = "g", .tensors = {&tensor, 1}}));
+      EXPECT_THAT(x, ::testing::Each(static_cast<float>(3 - step)));
+    }
+    auto joined = engine.submit({.kind = OpKind::kJoin}).value();
+    ASSERT_TRUE(joined.wait());
+    EXPECT_EQ(joined.last_joined(), 2);
+    std::fill(x.begin(), x.end(), 1.0F);
+    ASSERT_TRUE(engine.run({.name = "g", .tensors = {&tensor, 1}}));
+    EXPECT_THAT(x, ::testing::Each(3.0F));
+  });
+}
+
+TEST(Engine, ProcessSetsRunOnTheirOwn) {
+  run_engines(4, [](Engine& engine) {
+    const int rank = engine.topology().rank;
+    const std::vector<int> odd{1, 3}, low{0, 1, 2};
+    const auto odd_set = engine.add_process_set(odd).value();
+    const auto low_set = engine.add_process_set(low).value();
+    EXPECT_THAT(engine.process_sets(), ::testing::ElementsAre(0, odd_set, low_set));
+    std::vector<double> x{1.0};
+    const Shape shape{1};
+    const TensorArg tensor = in_place(x, shape);
+    for (const auto& [set, members] : {std::pair(odd_set, odd), std::pair(low_set, low)}) {
+      x[0] = 1;
+      const bool member = std::count(members.begin(), members.end(), rank) != 0;
+      const Status status = engine.run({.name = "x", .tensors = {&tensor, 1}, .process_set = set});
+      EXPECT_EQ(status.has_value(), member);
+      if (member)
+        EXPECT_EQ(x[0], static_cast<double>(members.size()));
+      else
+        EXPECT_THAT(status.error().message(), HasSubstr("is not in process set"));
+    }
+    EXPECT_EQ(engine.process_set_rank(low_set).has_value(), rank != 3);
+    ASSERT_TRUE(engine.remove_process_set(odd_set));
+    EXPECT_FALSE(engine.run({.name = "x", .tensors = {&tensor, 1}, .process_set = odd_set}));
+    EXPECT_FALSE(engine.remove_process_set(odd_set));
+  });
+}
+
+TEST(Engine, CallbacksComeWithoutAnybodyWaiting) {
+  std::atomic<int> called{0};
+  run_engines(2, [&](Engine& engine) {
+    std::vector<float> x(3, 1);
+    const Shape shape{3};
+    const TensorArg tensor = in_place(x, shape);
+    std::atomic<bool> done{false};
+    ASSERT_TRUE(engine.submit({.name = "x", .tensors = {&tensor, 1}, .callback = [&](const Status& status) {
+                                 EXPECT_TRUE(status);
+                                 ++called;
+                                 done.store(true);
+                                 done.notify_one();
+                               }}));
+    done.wait(false);
+    EXPECT_THAT(x, ::testing::Each(2.0F));
+  });
+  EXPECT_EQ(called, 2);
+}
+
+}  // namespace
+}  // namespace xoe
