@@ -191,6 +191,7 @@ bool Board::arrive(Place place, const Arrival& arrival, std::atomic<std::uint8_t
     const std::uint32_t g = generation(state);
     Words& words = words_at(place.entry, g, rank_);
     if (words.signature != arrival.signature || words.text_length == 0) write_words(words, arrival);
+    words.arrived_ns = arrival.now_ns;
     words.generation.store(mark(g), std::memory_order_release);
     gen.store(static_cast<std::uint8_t>(g), std::memory_order_relaxed);
     const bool last = arrived(state) + 1 == static_cast<std::uint32_t>(ranks_);

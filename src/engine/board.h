@@ -38,14 +38,16 @@ struct TensorSize {
   std::uint64_t dtype : 8;
 };
 
+inline constexpr std::size_t kBlockedNameBytes = 64;
 inline constexpr std::size_t kListedTensors = 20;
 inline constexpr std::size_t kNameBytes = 192;  // of a name that the board shows; longer ones are cut there
-inline constexpr std::size_t kTextBytes = 208;  // of a description
+inline constexpr std::size_t kTextBytes = 200;  // of a description
 
 // One rank's words on one tensor. Written by that rank before it arrives; others read it once the tensor is complete.
 struct alignas(64) Words {
   std::atomic<std::uint32_t> generation;  // 1 + the one for which the rank has arrived
   std::uint32_t text_length;
+  std::int64_t arrived_ns;  // of the steady clock
   std::uint64_t signature;  // hash of all that ranks must agree on
   Traits traits;
   TensorSize sizes[kListedTensors];  // of the first tensors
@@ -65,11 +67,13 @@ struct alignas(64) Entry {
 struct alignas(64) RankNote {
   std::atomic<std::uint64_t> completed;  // it holds nothing of the log before this any more
   std::atomic<std::uint32_t> joined;
-  std::atomic<std::uint32_t> sequence;  // odd while the rest is written
   std::atomic<std::uint64_t> submissions;
-  std::atomic<std::uint64_t> blocked_mask;  // world ranks without which its wait cannot end; 0: it does not wait
+  // On the world's board: what a thread of this rank waits for. sequence: odd while it is written.
+  std::atomic<std::uint32_t> sequence;
+  std::atomic<std::int32_t> blocked_set;
+  std::atomic<std::uint64_t> blocked_mask;  // world ranks without which the wait cannot end; 0: it does not wait
   std::atomic<std::int32_t> last_entry;     // 1 + that of its last submission
-  std::atomic<char> waits_for[kNameBytes];
+  std::atomic<char> blocked_name[kBlockedNameBytes];
 };
 
 enum class LogKind : std::uint8_t { kRun, kBarrier, kMismatch, kJoinForbids, kAllJoined };
@@ -109,6 +113,7 @@ class Board {
 
   struct Arrival {
     std::uint64_t signature = 0;
+    std::int64_t now_ns = 0;  // of the steady clock
     Traits traits;
     std::span<const TensorSize> sizes;
     std::function<std::string()> text;  // called when the signature is not that of the last time

@@ -68,12 +68,15 @@ class Core::Driving {
 Result<std::shared_ptr<Core>> Core::create(Communicator world, EngineOptions options) {
   std::shared_ptr<Core> core(new Core(std::move(options), world.topology()));
   core->oversubscribed_ = world.backend().oversubscribed();
+  const std::vector<int>& hosts = world.backend().hosts();
+  XOE_ASSIGN(core->watch_, Watch::create(core->options_, world.topology(), *std::max_element(hosts.begin(), hosts.end()) + 1));
   std::vector<int> ranks;
   for (int r = 0; r < world.size(); ++r) ranks.push_back(r);
   XOE_ASSIGN(auto set, ProcessSet::create(kWorldSet, std::move(world), ranks, core->options_, *core));
   core->world_ = set.release();
   core->sets_[0].set.store(core->world_);
   core->sets_[0].exists.store(true);
+  core->set_count_.store(1);
   core->set_ranks_.push_back(std::move(ranks));
   if (core->options_.progress_thread)
     core->thread_.emplace([self = core.get()](const std::stop_token& stop) { self->progress(stop); });
@@ -101,8 +104,7 @@ void Core::shut_down() {
     const std::lock_guard lock(drive_mutex_);
     const Driving driving(*this);
     const Error cause(Code::kUnavailable, "the engine was shut down before it completed");
-    for (SetSlot& slot : sets_)
-      if (ProcessSet* set = slot.set.load(); set != nullptr) set->fail(cause);
+    each_set([&](ProcessSet& set) { set.fail(cause); });
     world_->wake();
   }
   while (waiters_.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
@@ -162,8 +164,9 @@ Status Core::wait(Submission& submission, std::optional<EngineClock::time_point>
   if (is_driving())
     return failure(Code::kInvalidArgument, "{}: wait() inside a callback would wait for itself", submission.title());
   waiters_.fetch_add(1, std::memory_order_seq_cst);
-  std::optional<EngineClock::time_point> awake_since;
+  EngineClock::time_point awake_since{};  // not looked at the clock yet
   bool late = false;
+  bool listed = false;
   for (unsigned turn = 1; !submission.done() && !late; ++turn) {
     if (try_drive()) continue;
     if (submission.done()) break;
@@ -171,17 +174,19 @@ Status Core::wait(Submission& submission, std::optional<EngineClock::time_point>
     if (turn % (oversubscribed_ ? kYieldsPerLook : kTurnsPerLook) != 0) continue;
     const auto now = EngineClock::now();
     late = until && now >= *until;
-    if (!awake_since) awake_since = now;
-    if (late || now - *awake_since < kAwake) continue;
+    if (awake_since == EngineClock::time_point{}) awake_since = now;
+    if (late || now - awake_since < kAwake) continue;
     const auto wake_up = now + kLookPeriod;
     const auto ready = [&] {
       while (drive()) {}
       return submission.done();
     };
+    if (!std::exchange(listed, true)) watch_->stalls().block(submission);
     look_around();
     world_->comm().backend().sleep(ready, until ? std::min(*until, wake_up) : wake_up);
-    awake_since.reset();
+    awake_since = {};
   }
+  if (listed) watch_->stalls().unblock(submission);
   const bool done = submission.done();
   const bool more = options_.progress_thread && pending() != 0;
   if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1 && more) rouse();
@@ -200,14 +205,13 @@ Result<SharedBuffer> Core::shared_buffer(std::size_t bytes) {
 bool Core::drive_locked() {
   const Driving driving(*this);
   bool moved = false;
-  for (SetSlot& slot : sets_) {
-    if (!slot.exists.load(std::memory_order_relaxed)) {
-      if (&slot - sets_.data() >= static_cast<std::ptrdiff_t>(set_ranks_.size())) break;
-      continue;
-    }
-    if (ProcessSet* set = slot.set.load(std::memory_order_relaxed); set != nullptr) moved |= set->advance();
-  }
+  each_set([&](ProcessSet& set) { moved |= set.advance(); });
+  if (moved && pending() == 0) end_step();
   return moved;
+}
+
+void Core::end_step() {
+  if (const auto knobs = watch_->end_step()) each_set([&](ProcessSet& set) { set.set_knobs(*knobs); });
 }
 
 bool Core::try_drive() {
@@ -224,14 +228,17 @@ bool Core::drive() {
 void Core::look_around() {
   const std::lock_guard lock(drive_mutex_);
   const Driving driving(*this);
-  for (SetSlot& slot : sets_)
-    if (ProcessSet* set = slot.set.load(std::memory_order_relaxed); set != nullptr) set->look_for_failures();
+  std::vector<ProcessSet*> sets;
+  each_set([&](ProcessSet& set) {
+    set.look_for_failures();
+    sets.push_back(&set);
+  });
+  watch_->look(sets);
 }
 
 int Core::pending() const noexcept {
   int sum = 0;
-  for (const SetSlot& slot : sets_)
-    if (const ProcessSet* set = slot.set.load(std::memory_order_acquire); set != nullptr) sum += set->pending();
+  each_set([&](const ProcessSet& set) { sum += set.pending(); });
   return sum;
 }
 
@@ -335,6 +342,7 @@ Status Core::make_set(Submission& submission) {
   }
   sets_[id].set.store(set.release(), std::memory_order_seq_cst);
   sets_[id].exists.store(true, std::memory_order_release);
+  set_count_.store(id + 1, std::memory_order_release);
   submission.process_set = given;
   return {};
 }
@@ -357,8 +365,31 @@ Status Core::drop_set(ProcessSetId id) {
 
 // --- what sets tell ---
 
-void Core::agreed(const ProcessSet&, Submission&) {}
-void Core::batch_done(const ProcessSet&, const Running&, const Status&) {}
-void Core::completing(const ProcessSet&, Submission&, const Status&) {}
+// What ended one set ends others too: nobody who has been told of it may still find them usable.
+void Core::failing() {
+  each_set([](ProcessSet& set) { set.look_for_failures(); });
+}
+
+std::optional<Error> Core::world_failure() {
+  if (const Status status = world_->comm().progress(); !status) return status.error();
+  return std::nullopt;
+}
+
+void Core::agreed(const ProcessSet& set, Submission& submission, int last, std::chrono::nanoseconds waited) {
+  watch_->agreed(set, submission, last, waited);
+}
+
+void Core::batch_done(const ProcessSet& set, const Running& running, const Status& status) {
+  watch_->batch_done(set, running, status);
+}
+
+void Core::completing(const ProcessSet&, Submission& submission, const Status& status) {
+  watch_->completing(submission, status);
+}
+
+std::string Core::metrics() {
+  watch_->metrics().queue_depth(static_cast<std::size_t>(pending()));
+  return watch_->metrics().text();
+}
 
 }  // namespace xoe::engine

@@ -14,6 +14,7 @@
 #include "engine/fork_mark.h"
 #include "engine/process_set.h"
 #include "engine/set_observer.h"
+#include "engine/watch.h"
 #include "xoe/engine.h"
 
 namespace xoe::engine {
@@ -36,11 +37,14 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
   Status remove_process_set(ProcessSetId set);
   Result<std::vector<int>> process_set_ranks(ProcessSetId set) const;
   std::vector<ProcessSetId> process_sets() const;
+  std::string metrics();
 
   // SetObserver
-  void agreed(const ProcessSet& set, Submission& submission) override;
+  void agreed(const ProcessSet& set, Submission& submission, int last, std::chrono::nanoseconds waited) override;
   void batch_done(const ProcessSet& set, const Running& running, const Status& status) override;
   void completing(const ProcessSet& set, Submission& submission, const Status& status) override;
+  std::optional<Error> world_failure() override;
+  void failing() override;
   Status run_internal(Submission& submission) override;
 
  private:
@@ -67,6 +71,13 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
   bool try_drive();
   bool drive();          // waits for its turn
   bool drive_locked();   // REQUIRES: drive_mutex_
+  void end_step();       // likewise
+  template <class Do>
+  void each_set(Do&& act) const {
+    const std::size_t count = set_count_.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < count; ++i)
+      if (ProcessSet* set = sets_[i].set.load(std::memory_order_acquire); set != nullptr) act(*set);
+  }
   void look_around();    // lost ranks, stalls; takes its turn
   int pending() const noexcept;
   void progress(const std::stop_token& stop);
@@ -75,7 +86,9 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
   EngineOptions options_;
   Topology topology_;
   ForkMark fork_mark_;
+  std::unique_ptr<Watch> watch_;
   std::array<SetSlot, kMaxSets> sets_;
+  std::atomic<std::size_t> set_count_{0};  // of the slots that were ever used
   mutable std::mutex ranks_mutex_;
   std::vector<std::vector<int>> set_ranks_;  // by id; empty: removed
   std::map<std::string, int> internal_names_;

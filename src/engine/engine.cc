@@ -57,6 +57,8 @@ Status Engine::remove_process_set(ProcessSetId set) { return core_->remove_proce
 Result<std::vector<int>> Engine::process_set_ranks(ProcessSetId set) const { return core_->process_set_ranks(set); }
 std::vector<ProcessSetId> Engine::process_sets() const { return core_->process_sets(); }
 
+std::string Engine::metrics() const { return core_->metrics(); }
+
 Result<int> Engine::process_set_rank(ProcessSetId set) const {
   XOE_ASSIGN(const auto ranks, core_->process_set_ranks(set));
   const auto place = std::find(ranks.begin(), ranks.end(), topology().rank);

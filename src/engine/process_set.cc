@@ -178,6 +178,18 @@ void ProcessSet::finish_join(const LogLine& line) {
   complete(*submission, {});
 }
 
+void ProcessSet::tell_agreed(const LogLine& line, Submission& submission) {
+  int last = -1;
+  std::int64_t latest = 0;
+  for (int r = 0; r < board_->ranks(); ++r)
+    if (const Words* words = board_->words(line, r); words != nullptr && (last < 0 || words->arrived_ns > latest)) {
+      last = r;
+      latest = words->arrived_ns;
+    }
+  const std::int64_t waited = latest - submission.submitted.time_since_epoch().count();
+  observer_.agreed(*this, submission, world_rank(last), std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
+}
+
 void ProcessSet::take_line(std::uint64_t position, std::vector<Item>& items) {
   const LogLine line = board_->line(position);
   if (line.kind == LogKind::kAllJoined) {
@@ -189,7 +201,7 @@ void ProcessSet::take_line(std::uint64_t position, std::vector<Item>& items) {
   auto submission = take_submission(line);
   if (submission != nullptr) {
     submission->agreed = EngineClock::now();
-    observer_.agreed(*this, *submission);
+    tell_agreed(line, *submission);
   }
   if (line.kind == LogKind::kRun) {
     const Words& words = board_->agreed(line);
@@ -382,7 +394,9 @@ void ProcessSet::look_for_failures() {
 void ProcessSet::fail(const Error& cause) {
   if (failed()) return;
   Error told = cause;
-  if (id_ != kWorldSet)
+  if (const auto world = observer_.world_failure(); id_ != kWorldSet && cause.code() == Code::kPeerLost && world)
+    told = *world;
+  else if (id_ != kWorldSet)
     told = Error(cause.code(), fmt::format("process set {} [{}]: {}", id_, fmt::join(ranks_, ", "), cause.message()));
   {
     const std::lock_guard lock(cause_mutex_);
@@ -410,6 +424,7 @@ void ProcessSet::fail(const Error& cause) {
   for (Slot& slot : slots_)
     if (Submission* submission = untag(slot.exchange(0, std::memory_order_acq_rel)); submission != nullptr)
       if (auto held = std::move(submission->self); held != nullptr) lost.push_back(std::move(held));
+  observer_.failing();
   for (const auto& submission : lost) complete(*submission, error_for(*submission, told));
 }
 
@@ -424,8 +439,13 @@ std::vector<ProcessSet::Waiting> ProcessSet::waiting() const {
   for (const Slot& slot : slots_) {
     Submission* submission = untag(slot.load(std::memory_order_acquire));
     if (submission == nullptr || submission->self == nullptr) continue;
-    Waiting waiting{submission->self, {}};
-    for (const int r : board_->missing(submission->entry, submission->generation.load())) waiting.missing.push_back(world_rank(r));
+    Waiting waiting{submission->self, {}, {}};
+    for (const int r : board_->missing(submission->entry, submission->generation.load())) {
+      waiting.missing.push_back(world_rank(r));
+      const int last = board_->note(r).last_entry.load(std::memory_order_relaxed);
+      waiting.last.push_back(last == 0 ? "has submitted nothing there yet"
+                                       : fmt::format("last submitted '{}' there", board_->name(last - 1)));
+    }
     if (!waiting.missing.empty()) all.push_back(std::move(waiting));
   }
   return all;

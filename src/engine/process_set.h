@@ -60,7 +60,8 @@ class ProcessSet {
   // What has been submitted here, and not by all ranks.
   struct Waiting {
     std::shared_ptr<Submission> submission;
-    std::vector<int> missing;  // world ranks
+    std::vector<int> missing;       // world ranks
+    std::vector<std::string> last;  // what each of them did last in this set
   };
   std::vector<Waiting> waiting() const;
   Board& board() noexcept { return *board_; }
@@ -82,6 +83,7 @@ class ProcessSet {
   void seal_more();
 
   bool take_seals();
+  void tell_agreed(const LogLine& line, Submission& submission);
   void take_line(std::uint64_t position, std::vector<Item>& items);
   std::shared_ptr<Submission> take_submission(const LogLine& line);
   void answer_mismatch(const LogLine& line, Submission& submission) const;

@@ -259,7 +259,7 @@ std::shared_ptr<Submission> Submission::make_internal(InternalKind kind, std::st
 }
 
 Board::Arrival Submission::arrival() const {
-  return {signature, traits, sizes, [this] { return describe(); }};
+  return {signature, submitted.time_since_epoch().count(), traits, sizes, [this] { return describe(); }};
 }
 
 std::string Submission::describe() const {

@@ -1,0 +1,133 @@
+#include "engine/stall_watch.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+
+namespace xoe::engine {
+namespace {
+
+constexpr int kMaskBits = 64;
+
+PendingTensor describe(const ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now) {
+  PendingTensor tensor{.name = waiting.submission->name, .set = set.id(), .submitted = {}, .missing = {}, .age = {}};
+  tensor.age = now - waiting.submission->submitted;
+  for (std::size_t i = 0; i < waiting.missing.size(); ++i)
+    tensor.missing.push_back({waiting.missing[i], waiting.last[i]});
+  for (const int rank : set.ranks())
+    if (std::find(waiting.missing.begin(), waiting.missing.end(), rank) == waiting.missing.end())
+      tensor.submitted.push_back(rank);
+  return tensor;
+}
+
+std::uint64_t to_mask(const std::vector<int>& ranks) {
+  std::uint64_t mask = 0;
+  for (const int rank : ranks)
+    if (rank < kMaskBits) mask |= std::uint64_t{1} << rank;
+  return mask;
+}
+
+// What a rank says it waits for; no ranks: it does not, or is just writing.
+BlockedWait read_note(const RankNote& note, int rank) {
+  BlockedWait wait{.rank = rank, .name = {}, .set = kWorldSet, .missing = {}};
+  const auto before = note.sequence.load(std::memory_order_acquire);
+  const std::uint64_t mask = note.blocked_mask.load(std::memory_order_acquire);
+  wait.set = note.blocked_set.load(std::memory_order_acquire);
+  for (const auto& c : note.blocked_name)
+    if (const char letter = c.load(std::memory_order_acquire); letter != '\0')
+      wait.name += letter;
+    else
+      break;
+  if (before % 2 != 0 || note.sequence.load(std::memory_order_acquire) != before) return wait;
+  for (int r = 0; r < kMaskBits; ++r)
+    if ((mask >> r & 1) != 0) wait.missing.push_back(r);
+  return wait;
+}
+
+}  // namespace
+
+void StallWatch::block(const Submission& submission) {
+  const std::lock_guard lock(mutex_);
+  blocked_.push_back(&submission);
+}
+
+void StallWatch::unblock(const Submission& submission) {
+  const std::lock_guard lock(mutex_);
+  blocked_.erase(std::find(blocked_.begin(), blocked_.end(), &submission));
+}
+
+void StallWatch::warn(const std::string& line) const {
+  if (options_.warn)
+    options_.warn(line);
+  else
+    std::fprintf(stderr, "xoe: rank %d: %s\n", rank_, line.c_str());
+}
+
+std::size_t StallWatch::look(std::span<ProcessSet* const> sets) {
+  const auto now = EngineClock::now();
+  std::vector<PendingTensor> stalled;
+  std::size_t past_warning = 0;
+  std::vector<ProcessSet::Waiting> all;
+  for (ProcessSet* set : sets) {
+    if (set->failed() || set->pending() == 0) continue;
+    auto waiting = set->waiting();
+    for (const ProcessSet::Waiting& w : waiting) {
+      const auto age = now - w.submission->submitted;
+      if (options_.stall_warning.count() > 0 && age >= options_.stall_warning) {
+        ++past_warning;
+        if (!std::exchange(w.submission->stall_reported, true)) stalled.push_back(describe(*set, w, now));
+      }
+      if (options_.stall_limit.count() > 0 && age >= options_.stall_limit) {
+        set->abort(Error(Code::kTimeout, stall_line(describe(*set, w, now))));
+        break;
+      }
+    }
+    all.insert(all.end(), std::make_move_iterator(waiting.begin()), std::make_move_iterator(waiting.end()));
+  }
+  for (const std::string& line : stall_report(std::move(stalled))) warn(line);
+  if (!sets.empty() && !sets[0]->failed()) {
+    publish(sets[0]->board().note(sets[0]->board().rank()), all);
+    look_for_deadlocks(*sets[0]);
+  }
+  return past_warning;
+}
+
+void StallWatch::publish(RankNote& note, const std::vector<ProcessSet::Waiting>& waiting) {
+  const ProcessSet::Waiting* chosen = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& w : waiting)
+      if (std::find(blocked_.begin(), blocked_.end(), w.submission.get()) != blocked_.end()) chosen = &w;
+  }
+  note.sequence.fetch_add(1, std::memory_order_acq_rel);
+  note.blocked_mask.store(chosen == nullptr ? 0 : to_mask(chosen->missing), std::memory_order_release);
+  if (chosen != nullptr) {
+    note.blocked_set.store(chosen->submission->process_set, std::memory_order_release);
+    const std::string& name = chosen->submission->name;
+    for (std::size_t i = 0; i < kBlockedNameBytes; ++i)
+      note.blocked_name[i].store(i < name.size() && i + 1 < kBlockedNameBytes ? name[i] : '\0', std::memory_order_release);
+  }
+  note.sequence.fetch_add(1, std::memory_order_acq_rel);
+}
+
+void StallWatch::look_for_deadlocks(ProcessSet& world) {
+  Board& board = world.board();
+  std::vector<BlockedWait> waits;
+  for (int r = 0; r < board.ranks(); ++r)
+    if (auto wait = read_note(board.note(r), world.ranks()[static_cast<std::size_t>(board.set_rank(r))]);
+        !wait.missing.empty())
+      waits.push_back(std::move(wait));
+  std::string found;
+  for (const WaitCycle& cycle : find_wait_cycles(waits)) {
+    const bool concerns = std::any_of(cycle.begin(), cycle.end(), [&](const auto& wait) { return wait.rank == rank_; });
+    if (concerns && cycle.size() > 1) found = deadlock_line(cycle);
+  }
+  if (!found.empty() && found == last_cycle_ && found != reported_cycle_) {
+    reported_cycle_ = found;
+    warn(found);
+  }
+  last_cycle_ = found;
+}
+
+}  // namespace xoe::engine

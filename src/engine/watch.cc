@@ -1,0 +1,90 @@
+#include "engine/watch.h"
+
+#include <cstdio>
+
+#include "base/error.h"
+
+namespace xoe::engine {
+namespace {
+
+std::size_t bytes_of(const Submission& submission) {
+  std::size_t bytes = 0;
+  for (const TensorCopy& t : submission.tensors) bytes += t.bytes();
+  return bytes;
+}
+
+}  // namespace
+
+Watch::Watch(const EngineOptions& options, const Topology& topology, int hosts)
+    : options_(options),
+      topology_(topology),
+      tuned_for_{.ranks = topology.size, .hosts = hosts},
+      metrics_(topology.rank, topology.size),
+      stalls_(options, topology.rank) {}
+
+Watch::~Watch() = default;
+
+Result<std::unique_ptr<Watch>> Watch::create(const EngineOptions& options, const Topology& topology, int hosts) {
+  std::unique_ptr<Watch> watch(new Watch(options, topology, hosts));
+  const Knobs start = Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight);
+  watch->metrics_.knobs(start);
+  if (options.tune && topology.rank == 0 && topology.size > 1) {
+    std::vector<Tuned> known;
+    std::string warning;
+    if (!options.tune_file.empty()) known = load_tuned(options.tune_file, watch->tuned_for_, warning);
+    if (!warning.empty()) watch->warn(warning);
+    watch->tuner_.emplace(Speeds(), start, std::move(known));
+  }
+  if (options.metrics_port >= 0) {
+    const int port = options.metrics_port == 0 ? 0 : options.metrics_port + topology.local_rank;
+    XOE_ASSIGN(watch->server_, MetricsServer::start(port, [metrics = &watch->metrics_] { return metrics->text(); }));
+  }
+  return watch;
+}
+
+void Watch::warn(const std::string& line) const {
+  if (options_.warn)
+    options_.warn(line);
+  else
+    std::fprintf(stderr, "xoe: rank %d: %s\n", topology_.rank, line.c_str());
+}
+
+void Watch::agreed(const ProcessSet&, Submission&, int last, std::chrono::nanoseconds waited) {
+  if (last != topology_.rank && waited.count() > 0) metrics_.waited_for(last, waited);
+}
+
+void Watch::batch_done(const ProcessSet&, const Running& running, const Status& status) {
+  const std::size_t tensors = running.batch.fused ? running.batch.pieces.size() : 1;
+  metrics_.batch(tensors);
+  if (!tuner_ || !status || running.batch.bytes == 0) return;
+  // Of batches that overlap, each second counts for one.
+  const auto from = std::max(running.started, busy_until_);
+  busy_until_ = std::max(busy_until_, running.done);
+  ++batches_;
+  tuner_->observe(running.batch.bytes, tensors, std::chrono::duration<double>(busy_until_ - from).count());
+}
+
+void Watch::completing(const Submission& submission, const Status& status) {
+  if (status)
+    metrics_.operation(submission.traits.kind, bytes_of(submission));
+  else
+    metrics_.error(status.error().code());
+}
+
+void Watch::look(std::span<ProcessSet* const> sets) { metrics_.stalled(stalls_.look(sets)); }
+
+std::optional<Knobs> Watch::end_step() {
+  if (!tuner_ || batches_ == 0) return std::nullopt;
+  batches_ = 0;
+  const Knobs before = tuner_->current();
+  tuner_->end_step();
+  if (tuner_->settled() && !std::exchange(saved_, true) && !options_.tune_file.empty())
+    if (const Status saved = save_tuned(options_.tune_file, tuned_for_, tuner_->known()); !saved)
+      warn(saved.error().message());
+  if (!tuner_->settled()) saved_ = false;
+  if (tuner_->current() == before) return std::nullopt;
+  metrics_.knobs(tuner_->current());
+  return tuner_->current();
+}
+
+}  // namespace xoe::engine

@@ -1,0 +1,55 @@
+// Keeps an eye on the engine: counters, tuning, stalls, the timeline.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/metrics.h"
+#include "engine/metrics_server.h"
+#include "engine/process_set.h"
+#include "engine/stall_watch.h"
+#include "engine/tuner.h"
+#include "engine/tuner_file.h"
+
+namespace xoe::engine {
+
+class Watch {
+ public:
+  // options outlive this. `unavailable`: the metrics port is taken.
+  static Result<std::unique_ptr<Watch>> create(const EngineOptions& options, const Topology& topology, int hosts);
+  ~Watch();
+
+  Metrics& metrics() noexcept { return metrics_; }
+  StallWatch& stalls() noexcept { return stalls_; }
+
+  // By the thread that drives.
+  void agreed(const ProcessSet& set, Submission& submission, int last, std::chrono::nanoseconds waited);
+  void batch_done(const ProcessSet& set, const Running& running, const Status& status);
+  void completing(const Submission& submission, const Status& status);
+  // About once a second while anything is pending. sets: the world first.
+  void look(std::span<ProcessSet* const> sets);
+  // Nothing is pending any more: a step is over. New knobs for all sets, if they have changed.
+  std::optional<Knobs> end_step();
+
+ private:
+  Watch(const EngineOptions& options, const Topology& topology, int hosts);
+  void warn(const std::string& line) const;
+
+  const EngineOptions& options_;
+  const Topology topology_;
+  const TunedFor tuned_for_;
+  Metrics metrics_;
+  StallWatch stalls_;
+  std::optional<Tuner> tuner_;  // on rank 0 of the world
+  bool saved_ = false;
+  TimePoint busy_until_{};
+  std::uint64_t batches_ = 0;  // of this step
+  std::unique_ptr<MetricsServer> server_;
+};
+
+}  // namespace xoe::engine
