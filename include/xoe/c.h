@@ -16,6 +16,9 @@
 #ifndef XOE_C_H
 #define XOE_C_H
 
+/* Names and forms are C's: */
+/* NOLINTBEGIN(modernize-use-using,modernize-redundant-void-arg,readability-identifier-naming) */
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -311,4 +314,5 @@ XOE_API void xoe_text_free(char* text);
 }
 #endif
 
+/* NOLINTEND(modernize-use-using,modernize-redundant-void-arg,readability-identifier-naming) */
 #endif
