@@ -1,20 +1,27 @@
 /* Xoe for C and for everything that calls C: named tensors from any thread, agreed upon between ranks, fused, reduced.
  * What an operation means, and what ranks must agree on, is said in xoe/engine.h; this is the same without C++.
  *
- * Errors      Functions that can fail return an xoe_status. Whatever is not XOE_OK leaves one line of text for this
- *             thread, see xoe_last_error(). Null or senseless arguments give XOE_INVALID_ARGUMENT and change nothing.
- *             No exception leaves the library, nothing exits.
- * Threads     All functions may be called by any thread at any time. An object must not be given to xoe_shutdown,
- *             xoe_release or xoe_buffer_free while another call still uses it, nor used afterwards.
- * Ownership   What xoe_NAME hands out through a pointer to a pointer belongs to the caller, until the function named
- * with it takes it back. Arguments, structs and arrays are copied during the call; tensors' memory is not. Growing A
- * struct that starts with struct_size may get fields at its end. Prepare it with its xoe_..._init(), which takes the
- * size that this header gives it. A library that is older than the program's header accepts fields that it does not
- * know as long as they are 0 (XOE_UNSUPPORTED otherwise). Booleans    are int32_t, 0 or 1. Sizes are bytes and
- * durations nanoseconds, unless said otherwise.
+ * Errors: functions that can fail return an xoe_status. Whatever is not XOE_OK leaves one line of text for this thread,
+ * see xoe_last_error(). Null or senseless arguments give XOE_INVALID_ARGUMENT and change nothing. No exception leaves
+ * the library, nothing exits.
+ *
+ * Threads: all functions may be called by any thread at any time. An object must not be given to xoe_shutdown,
+ * xoe_release or xoe_buffer_free while another call still uses it, nor used afterwards.
+ *
+ * Ownership: what a function hands out through a pointer to a pointer belongs to the caller, until the function named
+ * with it takes it back. Arguments, structs and arrays are copied during the call; tensors' memory is not.
+ *
+ * Growing: a struct that starts with struct_size may get fields at its end. Prepare it with its xoe_..._init(), which
+ * is told the size that this header gives it. A library that is older than the program's header accepts fields that it
+ * does not know as long as they are 0 (XOE_UNSUPPORTED otherwise).
+ *
+ * Units: booleans are int32_t, 0 or 1; sizes are bytes and durations nanoseconds, unless said otherwise.
  */
 #ifndef XOE_C_H
 #define XOE_C_H
+
+/* Names and forms are C's: */
+/* NOLINTBEGIN(modernize-use-using,modernize-redundant-void-arg,readability-identifier-naming) */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -311,4 +318,5 @@ XOE_API void xoe_text_free(char* text);
 }
 #endif
 
+/* NOLINTEND(modernize-use-using,modernize-redundant-void-arg,readability-identifier-naming) */
 #endif

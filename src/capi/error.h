@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,8 @@ xoe_status guard(Body&& body) noexcept {
     return report(std::forward<Body>(body)());
   } catch (const std::bad_alloc&) {
     return report(Code::kResourceExhausted, "no memory left");
+  } catch (const std::length_error& e) {
+    return report(Code::kResourceExhausted, e.what());
   } catch (const std::exception& e) {
     return report(Code::kInternal, e.what());
   } catch (...) {

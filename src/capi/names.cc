@@ -43,7 +43,7 @@ using namespace xoe::capi;  // NOLINT(google-build-using-namespace)
 extern "C" {
 
 const char* xoe_status_name(xoe_status status) {
-  if (status == XOE_OK) return "ok";
+  if (status <= XOE_OK) return status == XOE_OK ? "ok" : nullptr;
   return name_of(status - 1, XOE_INTERNAL, [](int code) { return xoe::code_name(static_cast<xoe::Code>(code)); });
 }
 

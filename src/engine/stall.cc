@@ -106,8 +106,7 @@ std::set<int> reach(const Edges& edges, int start) {
 
 std::string rank_list(std::vector<int> ranks, std::size_t ranges) {
   std::ranges::sort(ranks);
-  const auto [first, last] = std::ranges::unique(ranks);
-  ranks.erase(first, last);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   if (ranks.empty()) return "no rank";
   std::string out = ranks.size() == 1 ? "rank " : "ranks ";
   std::size_t printed = 0;

@@ -146,7 +146,7 @@ void Tuner::try_spread() {
 
 // On each axis, and where both sizes grow, the first, second and fourth place, either way, that the model tells from
 // the one before: where no tensor has a size between two limits, they are the same.
-void Tuner::try_around(const Knobs& center) {
+void Tuner::try_around(Knobs center) {
   candidates_ = {{center, {}}};
   const auto add = [this](const Knobs& knobs) {
     const bool there = std::ranges::any_of(candidates_, [&](const Candidate& c) { return c.knobs == knobs; });
@@ -218,13 +218,13 @@ void Tuner::end_round() {
   visit(0);
 }
 
-void Tuner::end_stage(const Knobs& winner) {
+void Tuner::end_stage(Knobs winner) {
   const bool better = stage_ == 0 || winner != center_;
   if (!better || ++stage_ == kMaxStages) return settle(winner);
   try_around(winner);
 }
 
-void Tuner::settle(const Knobs& knobs) {
+void Tuner::settle(Knobs knobs) {
   current_ = knobs;
   phase_ = Phase::kSettled;
   candidates_.clear();

@@ -69,13 +69,14 @@ class Tuner {
   void begin();
   bool allowed(const Knobs& knobs) const;
   void try_spread();
-  void try_around(const Knobs& center);
+  // By value, as what they are given lies in what they replace.
+  void try_around(Knobs center);
   void start_candidates();
   void next_window();
   void visit(std::size_t candidate);
   void end_round();
-  void end_stage(const Knobs& winner);
-  void settle(const Knobs& knobs);
+  void end_stage(Knobs winner);
+  void settle(Knobs knobs);
 
   const Speeds speeds_;
   Knobs current_;

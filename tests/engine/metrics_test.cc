@@ -1,13 +1,16 @@
 #include "engine/metrics.h"
 
-#include <regex>
 #include <set>
 #include <sstream>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "base/text.h"
 
 namespace xoe::engine {
 namespace {
@@ -15,20 +18,38 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+// Takes `name="value",...` apart; false where that is not what stands there.
+bool well_formed_labels(std::string_view labels) {
+  while (true) {
+    const auto equals = labels.find("=\"");
+    if (equals == 0 || equals == std::string_view::npos) return false;
+    std::size_t end = equals + 2;
+    for (; end < labels.size() && labels[end] != '"'; ++end)
+      if (labels[end] == '\\' && (++end == labels.size() || std::string_view("\\\"n").find(labels[end]) > 2))
+        return false;
+    if (end >= labels.size()) return false;
+    if (end + 1 == labels.size()) return true;
+    if (labels[end + 1] != ',') return false;
+    labels.remove_prefix(end + 2);
+  }
+}
+
 // Fails on lines that the text format does not allow, and on samples without TYPE and HELP.
 void expect_well_formed(const std::string& text) {
-  const std::regex comment(R"(# (HELP|TYPE) ([a-z_]+) .+)");
-  const std::regex sample(R"(([a-z_]+)\{([a-z_]+="([^"\\\n]|\\["\\n])*",?)+\} ([0-9.e+-]+))");
   std::istringstream lines(text);
   std::set<std::string> described;
   for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
-    if (std::regex_match(line, match, comment)) {
-      described.insert(match[1].str() + match[2].str());
-    } else {
-      ASSERT_TRUE(std::regex_match(line, match, sample)) << line;
-      EXPECT_TRUE(described.contains("HELP" + match[1].str()) && described.contains("TYPE" + match[1].str())) << line;
+    if (line.starts_with("# HELP ") || line.starts_with("# TYPE ")) {
+      described.insert(line.substr(2, line.find(' ', 7) - 2));
+      continue;
     }
+    const auto open = line.find('{');
+    const auto close = line.rfind("} ");
+    ASSERT_TRUE(open != std::string::npos && close != std::string::npos && open < close) << line;
+    EXPECT_TRUE(well_formed_labels(std::string_view(line).substr(open + 1, close - open - 1))) << line;
+    EXPECT_TRUE(parse_number(line.substr(close + 2))) << line;
+    const std::string name = line.substr(0, open);
+    EXPECT_TRUE(described.contains("HELP " + name) && described.contains("TYPE " + name)) << line;
   }
   EXPECT_TRUE(text.ends_with("\n"));
 }
