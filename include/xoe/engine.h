@@ -196,8 +196,9 @@ class Engine {
   Result<int> process_set_rank(ProcessSetId set) const;                // this rank's; `invalid_argument`: not in it
   std::vector<ProcessSetId> process_sets() const;
 
-  // Writes events into a trace from here on, on this rank. The same path on all ranks of a host; local rank 0 starts
-  // a new file.
+  // Writes events into a trace from here on, in place of an older file. Collective over the world, with one path; each
+  // of several hosts writes a file of its own, with the host's name for "{host}" in the path, or before its ending.
+  // stop_timeline() is for each rank to call when it likes.
   Status start_timeline(const std::string& path);
   Status stop_timeline();
   // Marks of the caller in the trace, such as "forward": a bar on the lane "compute" or "input".

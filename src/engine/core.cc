@@ -66,8 +66,7 @@ class Core::Driving {
 Result<std::shared_ptr<Core>> Core::create(Communicator world, EngineOptions options) {
   std::shared_ptr<Core> core(new Core(std::move(options), world.topology()));
   core->oversubscribed_ = world.backend().oversubscribed();
-  const std::vector<int>& hosts = world.backend().hosts();
-  XOE_ASSIGN(core->watch_, Watch::create(core->options_, world.topology(), *std::max_element(hosts.begin(), hosts.end()) + 1));
+  XOE_ASSIGN(core->watch_, Watch::create(core->options_, world));
   std::vector<int> ranks;
   for (int r = 0; r < world.size(); ++r) ranks.push_back(r);
   XOE_ASSIGN(auto set, ProcessSet::create(kWorldSet, std::move(world), ranks, core->options_, *core));
@@ -249,6 +248,7 @@ void Core::progress(const std::stop_token& stop) {
     }
     if (drive()) continue;
     look_around();
+    watch_->trace().flush_if_full();
     const auto ready = [&] {
       while (needed() && drive()) {}
       return !needed() || pending().load() == 0;
@@ -274,16 +274,16 @@ std::vector<ProcessSetId> Core::process_sets() const {
   return ids;
 }
 
+// Threads may ask for the same at once: the n-th request of a rank meets the others' n-th.
+std::string Core::internal_name(const std::string& what) {
+  const std::lock_guard lock(ranks_mutex_);
+  return fmt::format("{} #{}", what, ++internal_names_[what]);
+}
+
 Result<std::shared_ptr<Submission>> Core::run_internal_request(InternalKind kind, const std::string& what,
                                                                std::vector<std::int64_t> argument) {
   XOE_TRY(check_usable());
-  std::string name;
-  {
-    // Threads may ask for the same at once: the n-th request of a rank meets the others' n-th.
-    const std::lock_guard lock(ranks_mutex_);
-    name = fmt::format("{} #{}", what, ++internal_names_[what]);
-  }
-  auto submission = Submission::make_internal(kind, std::move(name), std::move(argument));
+  auto submission = Submission::make_internal(kind, internal_name(what), std::move(argument));
   XOE_TRY(submit_to(*world_, submission, Use::kWaited));
   XOE_TRY(wait(*submission, std::nullopt));
   return submission;
@@ -311,7 +311,9 @@ Status Core::remove_process_set(ProcessSetId id) {
 }
 
 Status Core::run_internal(Submission& submission) {
-  if (submission.traits.internal == static_cast<std::uint8_t>(InternalKind::kAddProcessSet)) return make_set(submission);
+  const auto kind = static_cast<InternalKind>(submission.traits.internal);
+  if (kind == InternalKind::kAddProcessSet) return make_set(submission);
+  if (kind == InternalKind::kMeet) return {};
   return drop_set(static_cast<ProcessSetId>(submission.argument[0]));
 }
 
@@ -353,6 +355,14 @@ Status Core::drop_set(ProcessSetId id) {
   while (slot.users.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
   set->fail(Error(Code::kInvalidArgument, "the process set was removed"));
   return {};
+}
+
+Status Core::start_timeline(const std::string& path) {
+  const bool creates = topology_.local_rank == 0;
+  Status made;
+  if (creates) made = watch_->trace().start(path, true);
+  XOE_ASSIGN(const auto met, run_internal_request(InternalKind::kMeet, "start_timeline", {}));
+  return creates ? made : watch_->trace().start(path, false);
 }
 
 // --- what sets tell ---

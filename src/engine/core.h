@@ -38,6 +38,9 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
   Result<std::vector<int>> process_set_ranks(ProcessSetId set) const;
   std::vector<ProcessSetId> process_sets() const;
   std::string metrics();
+  // Collective over the world: local rank 0 of each host makes the file before the others join it.
+  Status start_timeline(const std::string& path);
+  EngineTrace& trace() noexcept { return watch_->trace(); }
 
   // SetObserver
   void agreed(const ProcessSet& set, Submission& submission, int last, std::chrono::nanoseconds waited) override;
@@ -64,6 +67,7 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
   Status submit_to(ProcessSet& set, std::shared_ptr<Submission> submission, Use use);
   Result<std::shared_ptr<Submission>> run_internal_request(InternalKind kind, const std::string& what,
                                                            std::vector<std::int64_t> argument);
+  std::string internal_name(const std::string& what);
   Status make_set(Submission& submission);
   Status drop_set(ProcessSetId id);
 

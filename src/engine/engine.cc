@@ -34,8 +34,11 @@ Engine::Engine(std::shared_ptr<engine::Core> core) : core_(std::move(core)) {}
 Engine::~Engine() { core_->shut_down(); }
 
 Result<std::unique_ptr<Engine>> Engine::create(Communicator world, EngineOptions options) {
+  const std::string timeline = options.timeline;
   XOE_ASSIGN(auto core, engine::Core::create(std::move(world), std::move(options)));
-  return std::unique_ptr<Engine>(new Engine(std::move(core)));
+  std::unique_ptr<Engine> engine(new Engine(std::move(core)));
+  if (!timeline.empty()) XOE_TRY(engine->start_timeline(timeline));
+  return engine;
 }
 
 Result<EngineHandle> Engine::submit(const Request& request) {
@@ -56,6 +59,13 @@ Result<ProcessSetId> Engine::add_process_set(std::span<const int> ranks) { retur
 Status Engine::remove_process_set(ProcessSetId set) { return core_->remove_process_set(set); }
 Result<std::vector<int>> Engine::process_set_ranks(ProcessSetId set) const { return core_->process_set_ranks(set); }
 std::vector<ProcessSetId> Engine::process_sets() const { return core_->process_sets(); }
+
+Status Engine::start_timeline(const std::string& path) { return core_->start_timeline(path); }
+Status Engine::stop_timeline() { return core_->trace().stop(); }
+void Engine::mark(std::string_view lane, std::string_view name, std::chrono::steady_clock::time_point start,
+                  std::chrono::steady_clock::time_point stop) {
+  core_->trace().mark(lane, name, start, stop);
+}
 
 std::string Engine::metrics() const { return core_->metrics(); }
 

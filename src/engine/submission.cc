@@ -265,8 +265,7 @@ Board::Arrival Submission::arrival() const {
 std::string Submission::describe() const {
   std::string text;
   if (traits.internal != 0)
-    return fmt::format("{}([{}])", traits.internal == 1 ? "add_process_set" : "remove_process_set",
-                       fmt::join(argument, ", "));
+    return fmt::format("{}([{}])", name.substr(0, name.find(' ')), fmt::join(argument, ", "));
   text = fmt::format("{}(", op_kind_name(traits.kind));
   if (tensors.size() > 1) text += fmt::format("{} tensors: ", tensors.size());
   for (std::size_t i = 0; i < tensors.size() && i < 4; ++i) {

@@ -15,7 +15,7 @@
 namespace xoe::engine {
 
 // What the engine asks of itself, by name like everything else.
-enum class InternalKind : std::uint8_t { kNone, kAddProcessSet, kRemoveProcessSet, kAllJoined };
+enum class InternalKind : std::uint8_t { kNone, kAddProcessSet, kRemoveProcessSet, kMeet, kAllJoined };
 
 struct TensorCopy {
   const std::byte* in = nullptr;
@@ -76,6 +76,7 @@ class Submission {
   std::size_t parts_left = 0;  // collectives that carry a part of it
   Status part_status;          // the first error of a part
   bool stall_reported = false;
+  bool traced_start = false;
 
   // Results, readable once done.
   std::vector<Output> outputs;

@@ -1,5 +1,6 @@
 #include "engine/watch.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"
@@ -15,17 +16,26 @@ std::size_t bytes_of(const Submission& submission) {
 
 }  // namespace
 
-Watch::Watch(const EngineOptions& options, const Topology& topology, int hosts)
+Watch::Watch(const EngineOptions& options, const Topology& topology, int host, int hosts, ClockOffset clock)
     : options_(options),
       topology_(topology),
       tuned_for_{.ranks = topology.size, .hosts = hosts},
       metrics_(topology.rank, topology.size),
-      stalls_(options, topology.rank) {}
+      stalls_(options, topology.rank),
+      trace_(topology, host, hosts, clock) {}
 
 Watch::~Watch() = default;
 
-Result<std::unique_ptr<Watch>> Watch::create(const EngineOptions& options, const Topology& topology, int hosts) {
-  std::unique_ptr<Watch> watch(new Watch(options, topology, hosts));
+Result<std::unique_ptr<Watch>> Watch::create(const EngineOptions& options, Communicator& world) {
+  const Topology& topology = world.topology();
+  const std::vector<int>& by_rank = world.backend().hosts();
+  const int hosts = *std::max_element(by_rank.begin(), by_rank.end()) + 1;
+  ClockOffset clock;
+  if (hosts > 1) {
+    XOE_ASSIGN(clock, measure_clock(world));
+  }
+  std::unique_ptr<Watch> watch(
+      new Watch(options, topology, by_rank[static_cast<std::size_t>(topology.rank)], hosts, clock));
   const Knobs start = Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight);
   watch->metrics_.knobs(start);
   if (options.tune && topology.rank == 0 && topology.size > 1) {
@@ -49,13 +59,15 @@ void Watch::warn(const std::string& line) const {
     std::fprintf(stderr, "xoe: rank %d: %s\n", topology_.rank, line.c_str());
 }
 
-void Watch::agreed(const ProcessSet&, Submission&, int last, std::chrono::nanoseconds waited) {
+void Watch::agreed(const ProcessSet&, Submission& submission, int last, std::chrono::nanoseconds waited) {
+  trace_.agreed(submission, last, waited);
   if (last != topology_.rank && waited.count() > 0) metrics_.waited_for(last, waited);
 }
 
 void Watch::batch_done(const ProcessSet&, const Running& running, const Status& status) {
   const std::size_t tensors = running.batch.fused ? running.batch.pieces.size() : 1;
   metrics_.batch(tensors);
+  trace_.batch_done(running);
   if (!tuner_ || !status || running.batch.bytes == 0) return;
   // Of batches that overlap, each second counts for one.
   const auto from = std::max(running.started, busy_until_);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine_trace.h"
 #include "engine/metrics.h"
 #include "engine/metrics_server.h"
 #include "engine/process_set.h"
@@ -20,12 +21,13 @@ namespace xoe::engine {
 
 class Watch {
  public:
-  // options outlive this. `unavailable`: the metrics port is taken.
-  static Result<std::unique_ptr<Watch>> create(const EngineOptions& options, const Topology& topology, int hosts);
+  // Collective over `world`. options outlive this. `unavailable`: the metrics port is taken.
+  static Result<std::unique_ptr<Watch>> create(const EngineOptions& options, Communicator& world);
   ~Watch();
 
   Metrics& metrics() noexcept { return metrics_; }
   StallWatch& stalls() noexcept { return stalls_; }
+  EngineTrace& trace() noexcept { return trace_; }
 
   // By the thread that drives.
   void agreed(const ProcessSet& set, Submission& submission, int last, std::chrono::nanoseconds waited);
@@ -37,7 +39,7 @@ class Watch {
   std::optional<Knobs> end_step();
 
  private:
-  Watch(const EngineOptions& options, const Topology& topology, int hosts);
+  Watch(const EngineOptions& options, const Topology& topology, int host, int hosts, ClockOffset clock);
   void warn(const std::string& line) const;
 
   const EngineOptions& options_;
@@ -45,6 +47,7 @@ class Watch {
   const TunedFor tuned_for_;
   Metrics metrics_;
   StallWatch stalls_;
+  EngineTrace trace_;
   std::optional<Tuner> tuner_;  // on rank 0 of the world
   bool saved_ = false;
   TimePoint busy_until_{};

@@ -1,0 +1,137 @@
+#include "engine/engine_trace.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/timeline/trace_names.h"
+
+namespace xoe::engine {
+namespace {
+
+constexpr int kClockRounds = 32;
+constexpr std::size_t kWorthWriting = 4096;  // events
+
+std::int64_t now_ns() { return EngineClock::now().time_since_epoch().count(); }
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "host";
+}
+
+}  // namespace
+
+Result<ClockOffset> measure_clock(Communicator& comm) {
+  ClockOffset best{.offset = {}, .uncertainty = std::chrono::hours(1)};
+  std::vector<std::int64_t> times(static_cast<std::size_t>(comm.size()));
+  for (int round = 0; round < kClockRounds; ++round) {
+    XOE_TRY(comm.barrier({.name = "clock"}));
+    const std::int64_t mine = now_ns();
+    XOE_TRY(comm.allgather(ConstTensor(&mine, 1), Tensor(times.data(), times.size()), {.name = "clock"}));
+    const std::chrono::nanoseconds took(now_ns() - mine);
+    if (took >= best.uncertainty) continue;
+    best = {.offset = std::chrono::nanoseconds(times[0] - mine), .uncertainty = took};
+  }
+  return best;
+}
+
+std::shared_ptr<Timeline> EngineTrace::timeline() const {
+  const std::lock_guard lock(mutex_);
+  return timeline_;
+}
+
+std::string EngineTrace::path_of_host(const std::string& path) const {
+  // Pretended hosts share a name.
+  const std::string host = hosts_ == 1 ? host_name() : fmt::format("{}-{}", host_name(), host_);
+  if (hosts_ == 1 || path.find("{host}") != std::string::npos) return timeline_path(path, host);
+  const auto dot = path.rfind('.');
+  const bool has_ending = dot != std::string::npos && path.find('/', dot) == std::string::npos;
+  return timeline_path(has_ending ? path.substr(0, dot) + ".{host}" + path.substr(dot) : path + ".{host}", host);
+}
+
+Status EngineTrace::start(const std::string& path, bool create) {
+  if (on()) return failure(Code::kInvalidArgument, "start_timeline: one is being written already; stop it first");
+  const TimelineOptions options{.rank = topology_.rank,
+                                .local_rank = topology_.local_rank,
+                                .host = hosts_ == 1 ? host_name() : fmt::format("{}-{}", host_name(), host_),
+                                .create = create};
+  XOE_ASSIGN(auto opened, Timeline::open(path_of_host(path), options));
+  Timeline& t = *opened;
+  names_ = {.pack = t.lane(trace::kPackLane),
+            .reduce = t.lane(trace::kReduceLane),
+            .unpack = t.lane(trace::kUnpackLane),
+            .negotiate = t.intern(trace::kNegotiate),
+            .queue = t.intern(trace::kQueue),
+            .batch = t.intern(trace::kBatch),
+            .tensors = t.intern(trace::kTensors),
+            .bytes = t.intern(trace::kBytes)};
+  if (create) XOE_TRY(t.set_clock(clock_.offset, host_ == 0 ? std::chrono::nanoseconds(0) : clock_.uncertainty));
+  const std::lock_guard lock(mutex_);
+  timeline_ = std::move(opened);
+  on_.store(true, std::memory_order_release);
+  return {};
+}
+
+Status EngineTrace::stop() {
+  on_.store(false, std::memory_order_release);
+  std::shared_ptr<Timeline> last;
+  {
+    const std::lock_guard lock(mutex_);
+    last = std::move(timeline_);
+  }
+  if (last == nullptr) return failure(Code::kInvalidArgument, "stop_timeline: none is being written");
+  return last->flush();
+}
+
+void EngineTrace::agreed(const Submission& s, int last, std::chrono::nanoseconds waited) {
+  if (!on()) return;
+  const auto t = timeline();
+  if (t == nullptr) return;
+  TimelineArgs args;
+  if (last != topology_.rank && waited.count() > 0) args.note = t->intern(trace::waited_for_text(std::array{last}));
+  t->record_span(names_.negotiate, t->intern(s.name), ++spans_, s.submitted, s.agreed, args);
+}
+
+void EngineTrace::batch_done(const Running& running) {
+  if (!on()) return;
+  const auto t = timeline();
+  if (t == nullptr) return;
+  const Batch& batch = running.batch;
+  const auto tensors = static_cast<std::int64_t>(batch.fused ? batch.pieces.size() : 1);
+  const TimelineArgs args{.first = {names_.batch, ++batches_},
+                          .second = {names_.tensors, tensors},
+                          .third = {names_.bytes, static_cast<std::int64_t>(batch.bytes)}};
+  const std::uint32_t name = t->intern(running.title);
+  const auto queued = [&](std::size_t item) {
+    const auto& s = (*running.items)[item].submission;
+    if (s == nullptr || s->traced_start) return;
+    s->traced_start = true;
+    t->record_span(names_.queue, t->intern(s->name), ++spans_, s->agreed, running.started);
+  };
+  for (const Piece& piece : batch.pieces) queued(piece.item);
+  if (!batch.fused) queued(batch.item);
+  // An operation of several steps is one bar.
+  const TimePoint reduced = running.reduced > running.started ? running.reduced : running.done;
+  if (running.packed > running.started) t->record(names_.pack, name, running.started, running.packed, args);
+  // Collectives take turns on the wire, though the next may have been posted before.
+  const TimePoint from = std::max(std::max(running.packed, running.started), reduced_until_);
+  if (reduced > from) t->record(names_.reduce, name, from, reduced, args);
+  reduced_until_ = std::max(reduced_until_, reduced);
+  if (running.done > reduced) t->record(names_.unpack, name, reduced, running.done, args);
+}
+
+void EngineTrace::mark(std::string_view lane, std::string_view name, TimePoint start, TimePoint stop) {
+  if (!on()) return;
+  if (const auto t = timeline(); t != nullptr) t->record(t->lane(lane), t->intern(name), start, stop);
+}
+
+void EngineTrace::flush_if_full() {
+  if (!on()) return;
+  if (const auto t = timeline(); t != nullptr && t->pending() > kWorthWriting)
+    if (const Status ignored = t->flush(); !ignored) return;  // the file says what was dropped
+}
+
+}  // namespace xoe::engine

@@ -1,0 +1,70 @@
+// What the engine writes into the timeline, and when it is on.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "engine/operations.h"
+#include "engine/submission.h"
+#include "engine/timeline/timeline.h"
+#include "xoe/communicator.h"
+
+namespace xoe::engine {
+
+// How this host's clock differs from that of rank 0's host.
+struct ClockOffset {
+  std::chrono::nanoseconds offset{0};
+  std::chrono::nanoseconds uncertainty{0};
+};
+
+// Collective: every rank tells the time at once, a few times; the quickest round counts.
+Result<ClockOffset> measure_clock(Communicator& comm);
+
+// Thread safety: start() and stop() one at a time; all else by any thread.
+class EngineTrace {
+ public:
+  // host: of the world's hosts, `hosts` of them.
+  EngineTrace(const Topology& topology, int host, int hosts, ClockOffset clock)
+      : topology_(topology), host_(host), hosts_(hosts), clock_(clock) {}
+
+  // Local rank 0 calls with create == true before the others of its host do.
+  Status start(const std::string& path, bool create);
+  Status stop();
+  bool on() const noexcept { return on_.load(std::memory_order_acquire); }
+
+  void agreed(const Submission& submission, int last, std::chrono::nanoseconds waited);
+  void batch_done(const Running& running);
+  void mark(std::string_view lane, std::string_view name, TimePoint start, TimePoint stop);
+  // Writes what has gathered, if that is worth while.
+  void flush_if_full();
+
+ private:
+  struct Names {
+    int pack, reduce, unpack;                // lanes
+    std::uint32_t negotiate, queue;          // categories
+    std::uint32_t batch, tensors, bytes;     // keys
+  };
+  std::shared_ptr<Timeline> timeline() const;
+  // "trace.{host}.json" for several hosts, also where the user did not say so.
+  std::string path_of_host(const std::string& path) const;
+
+  const Topology topology_;
+  const int host_;
+  const int hosts_;
+  const ClockOffset clock_;
+  std::atomic<bool> on_{false};
+  mutable std::mutex mutex_;
+  std::shared_ptr<Timeline> timeline_;
+  Names names_{};
+  // Of the thread that drives.
+  std::uint64_t spans_ = 0;
+  std::int64_t batches_ = 0;
+  TimePoint reduced_until_{};
+};
+
+}  // namespace xoe::engine
