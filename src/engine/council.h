@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,10 +32,13 @@ struct Outgoing {
 };
 
 struct DecidedTensor {
-  std::string name;
+  std::shared_ptr<const TensorLabel> label;
   std::uint64_t signature = 0;  // of an error: not set
-  std::string text;             // the description, the same on all hosts, also where the name was never submitted
   std::string error;            // not empty: hosts disagree; every host's values
+
+  const std::string& name() const noexcept { return label->name; }
+  // The description. Where it is no error the same on all hosts, also on those that never submitted the name.
+  const std::string& text() const noexcept { return label->text; }
 };
 
 struct Decision {

@@ -14,15 +14,12 @@ Status Council::apply(const DownRecord& record) {
 Status Council::decide(CouncilEntry* entry, std::string error, Decision& decision) {
   if (entry == nullptr) return fail("a decision about an unknown id");
   const bool told = is_root() || replay_ || entry->stage == CouncilEntry::Stage::kReported || join_told_;
-  if (!told || (!entry->local && !joined_)) return fail("a decision about " + entry->name + ", which is not ready");
+  if (!told || (!entry->local && !joined_)) return fail("a decision about " + entry->name() + ", which is not ready");
   if (entry->stage == CouncilEntry::Stage::kComplete) std::erase(complete_, entry);
   entry->decided_at = applied_ + 1;
   DecidedTensor& tensor = decision.tensors.emplace_back();
-  tensor.name = entry->name;
-  if (error.empty()) {
-    tensor.signature = entry->signature;
-    tensor.text = entry->text;
-  }
+  tensor.label = entry->label;
+  if (error.empty()) tensor.signature = entry->signature;
   tensor.error = std::move(error);
   table_.settle(*entry);
   return {};
@@ -31,12 +28,12 @@ Status Council::decide(CouncilEntry* entry, std::string error, Decision& decisio
 Status Council::settle(const GroupRecord::Named& named, bool is_error, Decision& decision) {
   CouncilEntry* entry = table_.resolve(named.key);
   if (entry == nullptr) return fail("a decision about an unknown id");
-  if (!named.key.id && entry->known()) return fail("a second id for " + entry->name);
+  if (!named.key.id && entry->known()) return fail("a second id for " + entry->name());
   if (!entry->known()) table_.assign(*entry);
   if (is_error) return decide(entry, named.text, decision);
   entry->agreed = true;
   entry->signature = named.signature;
-  entry->text = named.text;
+  entry->label = std::make_shared<const TensorLabel>(TensorLabel{entry->name(), named.text});
   return decide(entry, {}, decision);
 }
 

@@ -41,10 +41,10 @@ void Council::add_to(GroupRecord& record, CouncilEntry& entry) {
   if (entry.known())
     key.id = entry.id;
   else
-    key.name = entry.name;
+    key.name = entry.name();
   CouncilValue& first = values.front();
   if (values.size() > 1 || first.failed) {
-    std::string text = fmt::format("{}: ranks differ: {}", entry.name, describe(std::move(values)));
+    std::string text = fmt::format("{}: ranks differ: {}", entry.name(), describe(std::move(values)));
     text.resize(std::min(text.size(), kMaxCouncilError));
     record.errors.push_back({std::move(key), 0, std::move(text)});
   } else if (entry.agreed && entry.signature == first.signature) {

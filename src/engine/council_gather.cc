@@ -50,7 +50,7 @@ std::vector<CouncilValue> Council::values_of(const CouncilEntry& entry) const {
   if (entry.local) add_value(values, own_value(entry, host_));
   for (std::uint32_t left = entry.arrived & ~entry.differing; left != 0; left &= left - 1) {
     const int host = child(std::countr_zero(left));
-    add_value(values, {.signature = entry.signature, .host = static_cast<std::uint32_t>(host), .text = entry.text});
+    add_value(values, {.signature = entry.signature, .host = static_cast<std::uint32_t>(host), .text = entry.text()});
   }
   return values;
 }
@@ -63,7 +63,7 @@ void Council::report(CouncilEntry& entry, Reports& reports) {
   if (entry.known())
     key.id = entry.id;
   else
-    key.name = entry.name;
+    key.name = entry.name();
   reports.items.push_back({std::move(key), values_of(entry)});
 }
 

@@ -11,7 +11,7 @@ std::uint64_t Replay::hash_of(const PlanRecord& record, NameTable& table) {
     for (const std::uint32_t id : unit) {
       const CouncilEntry* entry = table.by_id(id);
       if (entry == nullptr || !entry->agreed) return 0;
-      hash.add(entry->name);
+      hash.add(entry->name());
       hash.add(entry->signature);
     }
   }

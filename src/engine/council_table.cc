@@ -7,18 +7,11 @@
 
 namespace xoe::engine {
 
-CouncilEntry* NameTable::find(std::string_view name) {
-  const auto found = entries_.find(name);
-  return found == entries_.end() ? nullptr : found->second.get();
-}
-
 CouncilEntry& NameTable::obtain(std::string_view name) {
   if (CouncilEntry* found = find(name)) return *found;
   auto made = std::make_unique<CouncilEntry>();
-  made->name = name;
-  CouncilEntry& entry = *made;
-  entries_.emplace(std::string_view(entry.name), std::move(made));
-  return entry;
+  made->label = std::make_shared<const TensorLabel>(TensorLabel{std::string(name), {}});
+  return entries_.add(std::move(made));
 }
 
 CouncilEntry* NameTable::resolve(const CouncilKey& key) { return key.id ? by_id(*key.id) : &obtain(key.name); }
@@ -36,12 +29,13 @@ void NameTable::assign(CouncilEntry& entry) {
 
 void NameTable::evict(CouncilEntry& entry) {
   // Whoever has it ready tells it by its name next, with the text that went without saying until now.
-  if (entry.local && entry.as_agreed() && entry.own_text.empty()) entry.own_text = entry.text;
+  if (entry.local && entry.as_agreed() && entry.own_text.empty()) entry.own_text = entry.text();
   ids_[entry.id] = nullptr;
   free_.push(entry.id);
   entry.id = CouncilEntry::kNone;
   entry.agreed = false;
-  drop_if_idle(entry);
+  if (entry.active == CouncilEntry::kNone) return drop_if_idle(entry);
+  entry.label = std::make_shared<const TensorLabel>(TensorLabel{entry.name(), {}});
 }
 
 std::vector<std::uint32_t> NameTable::oldest(std::size_t count) const {
@@ -82,14 +76,15 @@ void NameTable::settle(CouncilEntry& entry) {
 
 void NameTable::drop_if_idle(CouncilEntry& entry) {
   if (entry.known() || entry.active != CouncilEntry::kNone) return;
-  entries_.erase(entries_.find(std::string_view(entry.name)));
+  const auto label = entry.label;
+  entries_.remove(label->name);
 }
 
 CouncilValue own_value(const CouncilEntry& entry, int host) {
   return {.signature = entry.own_signature,
           .failed = entry.failed,
           .host = static_cast<std::uint32_t>(host),
-          .text = entry.as_agreed() && entry.own_text.empty() ? entry.text : entry.own_text};
+          .text = entry.as_agreed() && entry.own_text.empty() ? entry.text() : entry.own_text};
 }
 
 void add_value(std::vector<CouncilValue>& values, CouncilValue value) {

@@ -7,20 +7,25 @@
 #include <queue>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "engine/council_message.h"
+#include "engine/name_index.h"
 
 namespace xoe::engine {
+
+// A name and what the signature agreed upon means, for as long as anybody looks at it.
+struct TensorLabel {
+  std::string name;
+  std::string text;
+};
 
 // One name. What follows an empty line in here lasts for one submission.
 struct CouncilEntry {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   enum class Stage : std::uint8_t { kGathering, kComplete, kReported };
 
-  std::string name;
-  std::string text;  // of the signature agreed upon
+  std::shared_ptr<const TensorLabel> label;
   std::uint64_t signature = 0;
   std::uint64_t decided_at = 0;  // count of decisions with the last one of this name; 0: none
   std::uint32_t id = kNone;
@@ -37,6 +42,8 @@ struct CouncilEntry {
   std::string own_text;  // empty: as agreed upon
   std::vector<CouncilValue> values;  // told by children
 
+  const std::string& name() const noexcept { return label->name; }
+  const std::string& text() const noexcept { return label->text; }
   bool known() const noexcept { return id != kNone; }
   bool as_agreed() const noexcept { return agreed && !failed && own_signature == signature; }
   bool undecided() const noexcept { return local || arrived != 0; }
@@ -44,7 +51,7 @@ struct CouncilEntry {
 
 class NameTable {
  public:
-  CouncilEntry* find(std::string_view name);
+  CouncilEntry* find(std::string_view name) { return entries_.find(name); }
   CouncilEntry& obtain(std::string_view name);
   // Null for an id that no name has.
   CouncilEntry* by_id(std::uint32_t id) { return id < ids_.size() ? ids_[id] : nullptr; }
@@ -70,7 +77,7 @@ class NameTable {
  private:
   void drop_if_idle(CouncilEntry& entry);
 
-  std::unordered_map<std::string_view, std::unique_ptr<CouncilEntry>> entries_;  // keys point into the entries
+  NameIndex<CouncilEntry> entries_;
   std::vector<CouncilEntry*> ids_;
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> free_;
   std::vector<CouncilEntry*> active_;

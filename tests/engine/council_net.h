@@ -90,7 +90,7 @@ struct CouncilNet {
 };
 
 inline bool operator==(const DecidedTensor& a, const DecidedTensor& b) {
-  return a.name == b.name && a.signature == b.signature && a.text == b.text && a.error == b.error;
+  return a.name() == b.name() && a.signature == b.signature && a.text() == b.text() && a.error == b.error;
 }
 
 inline bool operator==(const Decision& a, const Decision& b) {

@@ -142,19 +142,19 @@ class RandomProgram {
       bool failed = false;
       for (int host = 0; host < shape_.hosts; ++host) {
         const auto& outstanding = outstanding_[static_cast<std::size_t>(host)];
-        const auto found = outstanding.find(tensor.name);
+        const auto found = outstanding.find(tensor.name());
         // What a host that has joined submitted before may be decided already, unknown to it.
-        if (found == outstanding.end() || times_decided(host, tensor.name) != times_decided(0, tensor.name)) {
-          ASSERT_TRUE(joined_[static_cast<std::size_t>(host)]) << tensor.name << " decided without host " << host;
+        if (found == outstanding.end() || times_decided(host, tensor.name()) != times_decided(0, tensor.name())) {
+          ASSERT_TRUE(joined_[static_cast<std::size_t>(host)]) << tensor.name() << " decided without host " << host;
           continue;
         }
         values.insert(found->second.text());
         failed = failed || found->second.failed;
       }
       ASSERT_FALSE(values.empty());
-      ASSERT_EQ(values.size() > 1 || failed, !tensor.error.empty()) << tensor.name << ' ' << tensor.error;
+      ASSERT_EQ(values.size() > 1 || failed, !tensor.error.empty()) << tensor.name() << ' ' << tensor.error;
       if (tensor.error.empty()) {
-        ASSERT_EQ(tensor.text, *values.begin());
+        ASSERT_EQ(tensor.text(), *values.begin());
       } else {
         for (const std::string& value : values) ASSERT_NE(tensor.error.find(value), std::string::npos) << tensor.error;
       }
@@ -176,9 +176,9 @@ class RandomProgram {
       ASSERT_EQ(decision.sequence, seen);
       if (host == 0) check_at_root(decision);
       for (const DecidedTensor& tensor : decision.tensors) {
-        const std::size_t had = outstanding_[static_cast<std::size_t>(host)].erase(tensor.name);
+        const std::size_t had = outstanding_[static_cast<std::size_t>(host)].erase(tensor.name());
         ASSERT_TRUE(had == 1 || joined_[static_cast<std::size_t>(host)]);
-        ++times_[{host, tensor.name}];
+        ++times_[{host, tensor.name()}];
       }
       if (!decision.joined) continue;
       ASSERT_TRUE(outstanding_[static_cast<std::size_t>(host)].empty());

@@ -16,7 +16,7 @@ using testing::Not;
 std::vector<std::string> names_of(const std::vector<Decision>& decisions) {
   std::vector<std::string> names;
   for (const Decision& decision : decisions)
-    for (const DecidedTensor& tensor : decision.tensors) names.push_back(tensor.name);
+    for (const DecidedTensor& tensor : decision.tensors) names.push_back(tensor.name());
   return names;
 }
 
@@ -40,7 +40,7 @@ TEST(Council, DecidesWhatAllHostsHave) {
   for (int host = 0; host < 3; ++host) {
     EXPECT_THAT(names_of(net.decided(host)), ElementsAre("b"));
     EXPECT_EQ(net.decided(host)[0].knobs, 77U);
-    EXPECT_EQ(net.decided(host)[0].tensors[0].text, "b");
+    EXPECT_EQ(net.decided(host)[0].tensors[0].text(), "b");
   }
   net.at(1).ready("a", 1, "a");
   net.settle();
@@ -85,7 +85,7 @@ TEST(Council, DifferingArgumentsFailThatTensorAlone) {
   net.settle();
   for (int host = 0; host < 7; ++host) {
     std::map<std::string, std::string> errors;
-    for (const auto& one : net.decided(host)[0].tensors) errors[one.name] = one.error;
+    for (const auto& one : net.decided(host)[0].tensors) errors[one.name()] = one.error;
     EXPECT_THAT(errors["x"], testing::AllOf(HasSubstr("host 0: sum of [4]"), HasSubstr("host 5: sum of [3]")));
     EXPECT_EQ(errors["y"], "");
     EXPECT_THAT(errors["z"], testing::AllOf(HasSubstr("host 3: rank 6: [1], rank 7: [2]"), HasSubstr("host 0: sum")));
@@ -120,7 +120,7 @@ TEST(Council, ANewSignatureIsAgreedUponAlone) {
   net.settle();
   EXPECT_LE(net.largest, 60U);
   const Decision& last = net.decided(1).back();
-  EXPECT_EQ(last.tensors.back().name, tensor(42));
+  EXPECT_EQ(last.tensors.back().name(), tensor(42));
   EXPECT_EQ(last.tensors.back().signature, 9U);
   net.forget_counts();
   for (int i = 0; i < 100; ++i) net.ready_everywhere(tensor(i), i == 42 ? 9 : 1);
@@ -229,7 +229,7 @@ TEST(Council, JoinedHostsHaveEverything) {
   net.at(0).ready(tensor(0), 1, "t");
   net.settle();
   EXPECT_EQ(names_of(net.decided(3)).size(), 4U);
-  EXPECT_EQ(net.decided(3).back().tensors.back().text, "a");
+  EXPECT_EQ(net.decided(3).back().tensors.back().text(), "a");
   net.at(0).joined(0);
   net.settle();
   net.at(2).joined(22);
@@ -253,7 +253,7 @@ TEST(Council, ForgetsTheOldestNames) {
   }
   net.at(0).ready("late", 1, "late");
   net.settle();
-  EXPECT_THAT(net.decided(1).back().tensors[0].name, "late");
+  EXPECT_THAT(net.decided(1).back().tensors[0].name(), "late");
 }
 
 TEST(Council, NamesTheHostsThatAreMissing) {
