@@ -74,7 +74,8 @@ class Council {
   // They have, and disagree: `text` has each rank's values. The decision will be an error.
   void fail_local(std::string_view name, std::string_view text);
   // All ranks of this host have joined, `last_rank` last: it has nothing more to submit and everything ready, until a
-  // decision says that all have joined. What they submitted before is reported before.
+  // decision says that all have joined. REQUIRES: ready() was called for what they submitted before; called later, a
+  // decision that was on its way without this host may have settled it, or it waits for the others' next submission.
   void joined(int last_rank);
   // Somebody waits for a tensor behind one of the plan that does not come.
   void leave_replay();
@@ -156,7 +157,6 @@ class Council {
   bool join_told_ = false;
   int last_rank_ = 0;
   std::uint32_t children_joined_ = 0;
-  std::uint64_t joined_at_ = 0;  // count of decisions with the last join
 
   std::optional<Replay> replay_;
   std::vector<std::uint64_t> child_units_;

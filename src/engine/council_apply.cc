@@ -50,7 +50,6 @@ Status Council::apply_one(const GroupRecord& record) {
     if (!is_root() && !join_told_) return fail("a join before this host had joined");
     joined_ = join_told_ = false;
     children_joined_ = 0;
-    joined_at_ = applied_;
   }
   decisions_.push_back(std::move(decision));
   return {};

@@ -104,7 +104,7 @@ Status Council::accept(int index, const Reports& reports) {
   for (const std::uint32_t id : reports.known) {
     CouncilEntry* entry = table_.by_id(id);
     if (entry == nullptr || !entry->agreed) return fail("a report about an unknown id");
-    // Decided without the sender, which had joined.
+    // Decided without the sender, which had joined and calls it ready after all.
     if (entry->decided_at > reports.applied) continue;
     XOE_TRY(arrive(*entry, bit));
   }
@@ -116,7 +116,7 @@ Status Council::accept(int index, const Reports& reports) {
     entry->differing |= bit;
     XOE_TRY(arrive(*entry, bit));
   }
-  if (reports.joined && joined_at_ <= reports.applied) {
+  if (reports.joined) {
     children_joined_ |= bit;
     last_rank_ = *reports.joined;
     check_all_complete();

@@ -239,6 +239,55 @@ TEST(Council, JoinedHostsHaveEverything) {
   EXPECT_EQ(net.decided(3).back().tensors.size(), 2U);
 }
 
+TEST(Council, WhatAJoinedHostCallsReadyTooLateIsSettledByADecisionWithoutIt) {
+  for (const bool told : {false, true}) {
+    for (const bool is_known : {false, true}) {
+      CouncilNet net(2, {});
+      if (is_known) step(net, 1);
+      net.at(1).joined(5);
+      net.settle();
+      net.at(0).ready(tensor(0), 1, "t");
+      net.at(0).flush(0);
+      net.post(0);
+      net.at(1).ready(tensor(0), 1, "t");
+      if (told)
+        net.post(1);
+      else
+        net.deliver({0, 1});
+      net.settle();
+      EXPECT_EQ(names_of(net.decided(1)).size(), is_known ? 2U : 1U);
+      net.at(0).joined(0);
+      net.settle();
+      EXPECT_EQ(net.decided(1).back().joined, 0);
+      EXPECT_THAT(net.decided(1).back().tensors, IsEmpty());
+      // Neither host has it ready on account of the other's.
+      net.at(0).ready(tensor(0), 1, "t");
+      net.settle();
+      EXPECT_TRUE(net.decided(0).back().joined);
+      net.at(1).ready(tensor(0), 1, "t");
+      net.settle();
+      EXPECT_THAT(names_of({net.decided(1).back()}), ElementsAre(tensor(0)));
+    }
+  }
+}
+
+TEST(Council, APlanThatMeetsAJoinedHostEnds) {
+  CouncilNet net(2, {});
+  step(net, 2);
+  net.ready_everywhere(tensor(0));
+  net.ready_everywhere(tensor(1));
+  net.post_all();
+  net.hop();
+  net.at(0).flush(0);
+  EXPECT_TRUE(net.at(0).replaying());
+  net.at(1).joined(3);
+  net.settle();
+  EXPECT_FALSE(net.at(0).replaying());
+  net.at(0).joined(1);
+  net.settle();
+  EXPECT_TRUE(net.decided(1).back().joined);
+}
+
 TEST(Council, ForgetsTheOldestNames) {
   CouncilNet net(3, {.fanout = 2, .cache_capacity = 16});
   for (int i = 0; i < 200; ++i) {
