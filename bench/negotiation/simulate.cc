@@ -36,7 +36,8 @@ struct Cost {
 class Simulation {
  public:
   Simulation(int hosts, const Setting& setting) : setting_(setting) {
-    for (int host = 0; host < hosts; ++host) councils_.emplace_back(host, hosts, CouncilOptions{.fanout = setting.fanout});
+    for (int host = 0; host < hosts; ++host)
+      councils_.emplace_back(host, hosts, CouncilOptions{.fanout = setting.fanout});
     for (int i = 0; i < setting.tensors; ++i)
       names_.push_back("layer" + std::to_string(i / 10) + ".conv" + std::to_string(i % 10) + ".weight");
   }
@@ -54,7 +55,8 @@ class Simulation {
       const int end = kind == kScattered ? setting_.tensors - 1 : setting_.tensors * (burst + 1) / setting_.bursts;
       for (Council& council : councils_) {
         for (int i = begin; i < end; i += kind == kScattered ? setting_.bursts : 1)
-          council.ready(names_[static_cast<std::size_t>(i)], 0x1234567890abcdefU, "allreduce(float32, sum, [256, 256])");
+          council.ready(names_[static_cast<std::size_t>(i)], 0x1234567890abcdefU,
+                        "allreduce(float32, sum, [256, 256])");
         if (kind == kExtra && burst + 1 == setting_.bursts) council.ready("at the start", 1, "broadcast");
       }
       cost_.hops = std::max(cost_.hops, decide_all());
@@ -165,7 +167,9 @@ int main(int argc, char** argv) {
   }
   std::printf("%d tensors a step, in %d bursts; %d children a host. Messages and bytes: sent and received, a step.\n\n",
               setting.tensors, setting.bursts, setting.fanout);
-  std::puts("| hosts | step | messages, mean | most | bytes, mean | most | root | hops | flat: root's messages | its bytes |");
+  std::puts(
+      "| hosts | step | messages, mean | most | bytes, mean | most | root | hops | flat: root's messages | its bytes "
+      "|");
   std::puts("|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|");
   for (int hosts = 1; hosts <= setting.hosts; hosts *= 4) simulate(hosts, setting);
   return 0;

@@ -111,8 +111,8 @@ std::vector<int> Council::missing_hosts(std::string_view name) {
 }
 
 Status Council::fail(std::string_view what) {
-  return state_ = failure(Code::kInternal, "negotiation between hosts, at host " + std::to_string(host_) + ": " +
-                                               std::string(what));
+  return state_ = failure(Code::kInternal,
+                          "negotiation between hosts, at host " + std::to_string(host_) + ": " + std::string(what));
 }
 
 }  // namespace xoe::engine

@@ -20,9 +20,9 @@ namespace xoe::engine {
 
 // The same on all hosts.
 struct CouncilOptions {
-  int fanout = 4;                      // children of a host, 1 to 32
-  std::size_t cache_capacity = 8192;   // names with an id at once
-  std::size_t unit_tensors = 32;       // a unit of a plan has no more
+  int fanout = 4;                     // children of a host, 1 to 32
+  std::size_t cache_capacity = 8192;  // names with an id at once
+  std::size_t unit_tensors = 32;      // a unit of a plan has no more
   bool replay = true;
 };
 
@@ -91,7 +91,8 @@ class Council {
   std::vector<Outgoing> take_messages();
   std::vector<Decision> take_decisions();
 
-  // Hosts that `name` waits for, as far as known here: this one, and children in whose subtrees somebody has not got it.
+  // Hosts that `name` waits for, as far as known here: this one, and children in whose subtrees somebody has not got
+  // it.
   std::vector<int> missing_hosts(std::string_view name);
   // Hosts that messages come from and go to: the parent first.
   std::vector<int> neighbours() const;
@@ -147,8 +148,8 @@ class Council {
 
   NameTable table_;
   std::vector<CouncilEntry*> complete_;  // here and in all subtrees below, not yet told
-  // Rises with each plan, break and eviction, after which everything undecided is told anew: what was said in an earlier
-  // one says nothing.
+  // Rises with each plan, break and eviction, after which everything undecided is told anew: what was said in an
+  // earlier one says nothing.
   std::uint64_t epoch_ = 0;
   std::uint64_t applied_ = 0;  // decisions
   std::uint64_t knobs_ = 0;

@@ -12,9 +12,9 @@ namespace xoe::engine {
 class ByteWriter {
  public:
   void byte(std::uint8_t value) { bytes_.push_back(static_cast<std::byte>(value)); }
-  void number(std::uint64_t value);  // LEB128: seven bits a byte, low ones first
+  void number(std::uint64_t value);     // LEB128: seven bits a byte, low ones first
   void difference(std::int64_t value);  // zigzag, then number()
-  void fixed32(std::uint32_t value);  // little-endian
+  void fixed32(std::uint32_t value);    // little-endian
   void fixed64(std::uint64_t value);
   void text(std::string_view value);  // number() of bytes, then these
   void raw(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }

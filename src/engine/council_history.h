@@ -29,8 +29,8 @@ class DecisionHistory {
   bool repeats(std::size_t start) const;
 
   std::vector<std::uint32_t> ids_;
-  std::vector<std::uint64_t> sums_{0};     // of the hashes of all ids before
-  std::vector<std::size_t> starts_;        // of groups
+  std::vector<std::uint64_t> sums_{0};  // of the hashes of all ids before
+  std::vector<std::size_t> starts_;     // of groups
   std::unordered_map<std::uint32_t, std::size_t> last_;
   std::size_t repeated_at_ = 0;  // where the last group's last id was before; == ids_.size(): nowhere
   std::size_t shortest_ = 1;

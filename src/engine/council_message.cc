@@ -122,8 +122,7 @@ void put(ByteWriter& out, const GroupRecord& record) {
   out.byte(kGroup);
   out.number(record.sequence);
   out.number(record.knobs);
-  out.byte(sections(!record.known.empty(), !record.settled.empty(), !record.errors.empty(),
-                    record.joined.has_value()));
+  out.byte(sections(!record.known.empty(), !record.settled.empty(), !record.errors.empty(), record.joined.has_value()));
   if (!record.known.empty()) out.ids(record.known);
   if (!record.settled.empty()) put_named(out, record.settled, true);
   if (!record.errors.empty()) put_named(out, record.errors, false);

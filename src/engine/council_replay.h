@@ -30,8 +30,8 @@ class Replay {
   // The ids from the last decided unit up to this count, which then are decided. REQUIRES: units <= ready()
   std::vector<std::uint32_t> decide(std::uint64_t units);
 
-  std::uint64_t ready() const noexcept { return ready_; }      // units, at this host
-  std::uint64_t decided() const noexcept { return decided_; }  // units
+  std::uint64_t ready() const noexcept { return ready_; }               // units, at this host
+  std::uint64_t decided() const noexcept { return decided_; }           // units
   std::uint64_t followed() const noexcept { return end_of(decided_); }  // ids
   std::size_t units() const noexcept { return ends_.size(); }
   std::size_t length() const noexcept { return ids_.size(); }
@@ -45,7 +45,7 @@ class Replay {
   std::uint64_t place_of(const CouncilEntry& entry) const;
 
   std::vector<std::uint32_t> ids_;
-  std::vector<std::size_t> ends_;                               // of units
+  std::vector<std::size_t> ends_;                                // of units
   std::vector<std::pair<std::uint32_t, std::uint32_t>> places_;  // id, where in ids_; sorted
   std::uint64_t hash_ = 0;
   std::uint64_t next_ = 0;  // position that is not ready here

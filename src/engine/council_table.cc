@@ -101,8 +101,7 @@ void add_value(std::vector<CouncilValue>& values, CouncilValue value) {
 }
 
 std::string describe(std::vector<CouncilValue> values) {
-  std::sort(values.begin(), values.end(),
-            [](const CouncilValue& a, const CouncilValue& b) { return a.host < b.host; });
+  std::sort(values.begin(), values.end(), [](const CouncilValue& a, const CouncilValue& b) { return a.host < b.host; });
   std::string text;
   for (const CouncilValue& value : values)
     text += fmt::format("{}host {}: {}", text.empty() ? "" : "; ", value.host, value.text);

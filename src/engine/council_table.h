@@ -31,15 +31,15 @@ struct CouncilEntry {
   std::uint32_t id = kNone;
   bool agreed = false;  // there is a signature; REQUIRES: an id
 
-  bool local = false;   // this host has it ready
-  bool failed = false;  // this host's ranks disagree
+  bool local = false;    // this host has it ready
+  bool failed = false;   // this host's ranks disagree
   bool counted = false;  // in this host's progress through a plan
   Stage stage = Stage::kGathering;
   std::uint32_t active = kNone;  // where in NameTable::active()
   std::uint32_t arrived = 0;     // children whose whole subtree has it, a bit each
   std::uint32_t differing = 0;   // of these, who told values
   std::uint64_t own_signature = 0;
-  std::string own_text;  // empty: as agreed upon
+  std::string own_text;              // empty: as agreed upon
   std::vector<CouncilValue> values;  // told by children
 
   const std::string& name() const noexcept { return label->name; }

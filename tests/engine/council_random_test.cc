@@ -15,7 +15,9 @@ struct Submission {
   std::uint64_t signature = 0;
   bool failed = false;
 
-  std::string text() const { return failed ? "ranks " + std::to_string(signature) : "args " + std::to_string(signature); }
+  std::string text() const {
+    return failed ? "ranks " + std::to_string(signature) : "args " + std::to_string(signature);
+  }
 };
 
 // What one host does, one after the other.
@@ -29,10 +31,10 @@ struct Shape {
   CouncilOptions options;
   int steps = 0;
   int tensors = 0;
-  bool barriers = true;   // a step ends before the next begins
-  bool jitter = false;    // in the order of hosts
-  int odd_steps = 0;      // of 100: with other names or signatures
-  int mismatches = 0;     // of 1000 submissions: one host differs
+  bool barriers = true;  // a step ends before the next begins
+  bool jitter = false;   // in the order of hosts
+  int odd_steps = 0;     // of 100: with other names or signatures
+  int mismatches = 0;    // of 1000 submissions: one host differs
   bool joins = false;
 };
 

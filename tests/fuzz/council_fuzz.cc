@@ -14,8 +14,11 @@ using namespace xoe::engine;
 constexpr int kHosts = 5;  // 0 with the children 1 and 2, and 1 with 3 and 4
 
 struct Tree {
-  Council councils[kHosts] = {{0, kHosts, options()}, {1, kHosts, options()}, {2, kHosts, options()},
-                              {3, kHosts, options()}, {4, kHosts, options()}};
+  Council councils[kHosts] = {{0, kHosts, options()},
+                              {1, kHosts, options()},
+                              {2, kHosts, options()},
+                              {3, kHosts, options()},
+                              {4, kHosts, options()}};
 
   static CouncilOptions options() { return {.fanout = 2, .cache_capacity = 6, .unit_tensors = 2}; }
 
