@@ -80,7 +80,8 @@ void DecisionHistory::broke(std::size_t length, std::uint64_t followed) {
     next_pause_ = 0;
     return;
   }
-  shortest_ = length + 1;
+  // Beyond that no period fits twice, so that what a long one is made of gets another chance.
+  shortest_ = length < kLongest / 4 ? length + 1 : 1;
   pause_ = next_pause_;
   next_pause_ = std::clamp(next_pause_ * 2, kFirstPause, kLongestPause);
 }
