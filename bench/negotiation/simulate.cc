@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/council.h"
+#include "engine/council/council.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include "engine/fork_mark.h"
 #include "engine/process_set.h"
 #include "engine/set_observer.h"
-#include "engine/watch.h"
+#include "engine/watch/watch.h"
 #include "xoe/engine.h"
 
 namespace xoe::engine {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "engine/knobs.h"
+#include "engine/tuning/knobs.h"
 #include "engine/set_observer.h"
 
 namespace xoe::engine {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/council.h"
+#include "engine/council/council.h"
 
 namespace xoe::engine {
 

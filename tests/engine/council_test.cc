@@ -1,4 +1,4 @@
-#include "engine/council.h"
+#include "engine/council/council.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

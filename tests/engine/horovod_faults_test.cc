@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engines.h"
-#include "engine/knobs.h"
+#include "engine/tuning/knobs.h"
 
 namespace xoe {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/metrics.h"
+#include "engine/watch/metrics.h"
 
 #include <set>
 #include <sstream>

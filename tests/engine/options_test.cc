@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/engine_options.h"
+#include "engine/options/engine_options.h"
 
 namespace xoe {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/tuner_file.h"
+#include "engine/tuning/tuner_file.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

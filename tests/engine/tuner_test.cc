@@ -1,4 +1,4 @@
-#include "engine/tuner.h"
+#include "engine/tuning/tuner.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "engine/council.h"
+#include "engine/council/council.h"
 
 namespace {
 

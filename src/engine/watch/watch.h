@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "engine/engine_trace.h"
-#include "engine/metrics.h"
-#include "engine/metrics_server.h"
+#include "engine/watch/engine_trace.h"
+#include "engine/watch/metrics.h"
+#include "engine/watch/metrics_server.h"
 #include "engine/process_set.h"
-#include "engine/stall_watch.h"
-#include "engine/tuner.h"
-#include "engine/tuner_file.h"
+#include "engine/watch/stall_watch.h"
+#include "engine/tuning/tuner.h"
+#include "engine/tuning/tuner_file.h"
 
 namespace xoe::engine {
 

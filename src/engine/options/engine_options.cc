@@ -1,4 +1,4 @@
-#include "engine/engine_options.h"
+#include "engine/options/engine_options.h"
 
 #include <chrono>
 #include <optional>
@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/horovod_variables.h"
+#include "engine/options/horovod_variables.h"
 
 namespace xoe {
 namespace {

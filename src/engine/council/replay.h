@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/council_message.h"
-#include "engine/council_table.h"
+#include "engine/council/message.h"
+#include "engine/council/table.h"
 
 namespace xoe::engine {
 

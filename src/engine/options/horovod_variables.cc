@@ -1,4 +1,4 @@
-#include "engine/horovod_variables.h"
+#include "engine/options/horovod_variables.h"
 
 #include <algorithm>
 #include <array>

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "engine/council_bytes.h"
+#include "engine/council/bytes.h"
 #include "xoe/status.h"
 
 namespace xoe::engine {

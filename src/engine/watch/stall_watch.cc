@@ -1,4 +1,4 @@
-#include "engine/stall_watch.h"
+#include "engine/watch/stall_watch.h"
 
 #include <algorithm>
 #include <cstdio>

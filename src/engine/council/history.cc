@@ -1,8 +1,8 @@
-#include "engine/council_history.h"
+#include "engine/council/history.h"
 
 #include <algorithm>
 
-#include "engine/council_bytes.h"
+#include "engine/council/bytes.h"
 
 namespace xoe::engine {
 namespace {

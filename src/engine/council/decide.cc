@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/council.h"
+#include "engine/council/council.h"
 
 namespace xoe::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/council_bytes.h"
+#include "engine/council/bytes.h"
 
 #include <bit>
 

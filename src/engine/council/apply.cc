@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/council.h"
+#include "engine/council/council.h"
 
 namespace xoe::engine {
 

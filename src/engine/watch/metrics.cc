@@ -1,4 +1,4 @@
-#include "engine/metrics.h"
+#include "engine/watch/metrics.h"
 
 #include <iterator>
 #include <string_view>

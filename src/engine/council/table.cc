@@ -1,4 +1,4 @@
-#include "engine/council_table.h"
+#include "engine/council/table.h"
 
 #include <algorithm>
 #include <utility>

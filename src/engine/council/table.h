@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/council_message.h"
-#include "engine/name_index.h"
+#include "engine/council/message.h"
+#include "engine/council/name_index.h"
 
 namespace xoe::engine {
 

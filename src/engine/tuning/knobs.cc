@@ -1,4 +1,4 @@
-#include "engine/knobs.h"
+#include "engine/tuning/knobs.h"
 
 #include <algorithm>
 #include <bit>

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/knobs.h"
+#include "engine/tuning/knobs.h"
 #include "xoe/engine.h"
 
 namespace xoe::engine {

@@ -1,4 +1,4 @@
-#include "engine/council_replay.h"
+#include "engine/council/replay.h"
 
 #include <algorithm>
 

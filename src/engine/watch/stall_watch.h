@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/process_set.h"
-#include "engine/stall.h"
+#include "engine/watch/stall.h"
 
 namespace xoe::engine {
 

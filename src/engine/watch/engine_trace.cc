@@ -1,4 +1,4 @@
-#include "engine/engine_trace.h"
+#include "engine/watch/engine_trace.h"
 
 #include <unistd.h>
 

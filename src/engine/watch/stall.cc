@@ -1,4 +1,4 @@
-#include "engine/stall.h"
+#include "engine/watch/stall.h"
 
 #include <algorithm>
 #include <iterator>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/tuner.h"
+#include "engine/tuning/tuner.h"
 #include "xoe/status.h"
 
 namespace xoe::engine {

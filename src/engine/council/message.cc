@@ -1,4 +1,4 @@
-#include "engine/council_message.h"
+#include "engine/council/message.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "engine/watch.h"
+#include "engine/watch/watch.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/knobs.h"
+#include "engine/tuning/knobs.h"
 
 namespace xoe::engine {
 

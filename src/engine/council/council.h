@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/council_history.h"
-#include "engine/council_message.h"
-#include "engine/council_replay.h"
-#include "engine/council_table.h"
+#include "engine/council/history.h"
+#include "engine/council/message.h"
+#include "engine/council/replay.h"
+#include "engine/council/table.h"
 #include "xoe/status.h"
 
 namespace xoe::engine {
@@ -104,7 +104,7 @@ class Council {
   int parent() const noexcept { return (host_ - 1) / options_.fanout; }
   int child(int index) const noexcept { return host_ * options_.fanout + 1 + index; }
 
-  // Gathering, council_gather.cc.
+  // Gathering, gather.cc.
   void submitted(CouncilEntry& entry);
   void check_complete(CouncilEntry& entry);
   void check_all_complete();
@@ -120,7 +120,7 @@ class Council {
   Status accept(int index, const Progress& progress);
   Status accept(int index, const Leave& leave);
 
-  // Deciding, council_decide.cc; the root.
+  // Deciding, decide.cc; the root.
   void decide_group(std::uint64_t knobs);
   void decide_units(std::uint64_t knobs);
   void add_to(GroupRecord& record, CouncilEntry& entry);
@@ -128,7 +128,7 @@ class Council {
   void look_for_plan();
   void announce(const DownRecord& record);
 
-  // Applying what was decided, council_apply.cc.
+  // Applying what was decided, apply.cc.
   Status apply(const DownRecord& record);
   Status apply_one(const GroupRecord& record);
   Status apply_one(const UnitsRecord& record);
