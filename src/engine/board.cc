@@ -15,6 +15,8 @@ namespace {
 constexpr int kBucket = 16;  // entries whose tags share a cache line; a name may lie in either of two buckets
 constexpr std::uint64_t kBeingLogged = ~std::uint64_t{0};
 
+constexpr std::size_t kErrorTexts = 64;
+
 constexpr std::uint64_t kOneArrival = 1;
 constexpr std::uint32_t arrived(std::uint64_t state) { return static_cast<std::uint32_t>(state & 0xffff); }
 constexpr std::uint32_t generation(std::uint64_t state) { return static_cast<std::uint32_t>(state >> 16 & 0xffffff); }
@@ -57,11 +59,19 @@ struct alignas(64) BoardHeader {
   std::atomic<std::uint32_t> knobs;               // what the next seal carries
 };
 
+// The text of a mismatch between hosts.
+struct alignas(64) ErrorText {
+  std::atomic<std::uint32_t> sequence;  // odd while it is written
+  std::atomic<std::uint32_t> line;      // entry << 8 | generation, + 1
+  std::atomic<std::uint32_t> length;
+  std::atomic<char> text[2036];
+};
+
 std::size_t Board::bytes(int capacity, int ranks) {
   const auto n = static_cast<std::size_t>(round_capacity(capacity));
   const auto size = static_cast<std::size_t>(ranks);
   return align(sizeof(BoardHeader)) + size * sizeof(RankNote) + n * sizeof(std::uint32_t) + n * sizeof(Entry) +
-         n * 2 * size * sizeof(Words) + 3 * ring_size(round_capacity(capacity)) * sizeof(std::uint64_t);
+         n * 2 * size * sizeof(Words) + kErrorTexts * sizeof(ErrorText) + 3 * ring_size(round_capacity(capacity)) * sizeof(std::uint64_t);
 }
 
 Board::Board(std::byte* memory, int capacity, int rank, std::vector<int> set_ranks, bool many_hosts)
@@ -81,6 +91,7 @@ Board::Board(std::byte* memory, int capacity, int rank, std::vector<int> set_ran
   const auto ring = [&] {
     return reinterpret_cast<std::atomic<std::uint64_t>*>(take((ring_mask_ + 1) * sizeof(std::uint64_t)));
   };
+  errors_ = reinterpret_cast<ErrorText*>(take(kErrorTexts * sizeof(ErrorText)));
   log_ = {&header_->log_tail, ring()};
   seals_ = ring();
   ready_ = many_hosts ? Ring{&header_->ready_tail, ring()} : log_;
@@ -165,6 +176,7 @@ Result<Board::Place> Board::find(std::string_view name, const std::function<bool
     e.hashes[0].store(hashes[0], std::memory_order_release);
     e.hashes[1].store(hashes[1], std::memory_order_release);
     e.name_length = static_cast<std::uint32_t>(name.copy(e.name, sizeof e.name));
+    e.is_cut = name.size() > sizeof e.name ? 1 : 0;
     place = {victim, (version(writing) + 1) & 0xffffff};
     e.state.store(make_state(place.version, generation(state), 0), std::memory_order_release);
     tags_[victim].store(static_cast<std::uint32_t>(hashes[0] >> 32) | 1, std::memory_order_release);
@@ -174,6 +186,12 @@ Result<Board::Place> Board::find(std::string_view name, const std::function<bool
 }
 
 std::string_view Board::name(int index) const noexcept { return {entry(index).name, entry(index).name_length}; }
+
+std::string Board::unique_name(int index) const {
+  std::string full(name(index));
+  if (entry(index).is_cut != 0) full += fmt::format("~{:016x}", entry(index).hashes[1].load(std::memory_order_acquire));
+  return full;
+}
 
 // --- arriving ---
 
@@ -266,7 +284,7 @@ void Board::join() {
   for (int r = 0; r < ranks_; ++r) note(r).joined.store(0, std::memory_order_relaxed);
   header_->swept.store(0, std::memory_order_relaxed);
   header_->joined.store(0, std::memory_order_seq_cst);
-  push(ready_, {LogKind::kAllJoined, header_->last_joined.load(), 0});
+  push(ready_, {LogKind::kAllJoined, set_rank(header_->last_joined.load()), 0});
 }
 
 const Words* Board::words(const LogLine& line, int rank) const noexcept {
@@ -276,8 +294,9 @@ const Words* Board::words(const LogLine& line, int rank) const noexcept {
 }
 
 const Words& Board::agreed(const LogLine& line) const noexcept {
-  for (int r = 0;; ++r)
+  for (int r = 0; r < ranks_; ++r)
     if (const Words* found = words(line, r); found != nullptr) return *found;
+  return words_at(line.entry, line.generation, 0);  // from install()
 }
 
 std::vector<int> Board::missing(int index, std::uint8_t own_generation) const {
@@ -332,6 +351,51 @@ void Board::try_seal(std::uint64_t number, std::uint64_t begin, std::uint16_t wi
   const std::uint64_t round = (number / (ring_mask_ + 1) + 1) & 0xfff;
   if (old >> 52 == round) return;
   slot.compare_exchange_strong(old, round << 52 | std::uint64_t{with_knobs} << 36 | end, std::memory_order_acq_rel);
+}
+
+LogLine Board::install(std::string_view name, std::uint64_t signature, const Traits& traits,
+                       std::span<const TensorSize> sizes) {
+  const auto place = find(name, [] { return false; });
+  if (!place) return {};
+  const std::uint32_t g = generation(entry(place->entry).state.load(std::memory_order_acquire));
+  Words& words = words_at(place->entry, g, 0);
+  words.signature = signature;
+  words.traits = traits;
+  words.text_length = 0;  // an arrival writes them anew
+  std::copy_n(sizes.begin(), std::min(sizes.size(), kListedTensors), words.sizes);
+  const bool barrier = traits.kind == OpKind::kBarrier && traits.internal == 0;
+  return {barrier ? LogKind::kBarrier : LogKind::kRun, place->entry, static_cast<std::uint8_t>(g)};
+}
+
+void Board::set_error(const LogLine& line, std::string_view text) noexcept {
+  ErrorText& error = errors_[next_error_++ % kErrorTexts];
+  error.sequence.fetch_add(1, std::memory_order_acq_rel);
+  error.line.store(static_cast<std::uint32_t>(line.entry) << 8 | line.generation, std::memory_order_release);
+  const std::size_t length = std::min(text.size(), std::size(error.text));
+  for (std::size_t i = 0; i < length; ++i) error.text[i].store(text[i], std::memory_order_release);
+  error.length.store(static_cast<std::uint32_t>(length), std::memory_order_release);
+  error.sequence.fetch_add(1, std::memory_order_acq_rel);
+}
+
+std::string Board::error(const LogLine& line) const {
+  for (std::size_t i = 0; i < kErrorTexts; ++i) {
+    const ErrorText& error = errors_[i];
+    const auto before = error.sequence.load(std::memory_order_acquire);
+    if (before == 0 || error.line.load(std::memory_order_acquire) !=
+                           (static_cast<std::uint32_t>(line.entry) << 8 | line.generation))
+      continue;
+    std::string text;
+    const std::size_t length = error.length.load(std::memory_order_acquire);
+    for (std::size_t k = 0; k < length; ++k) text += error.text[k].load(std::memory_order_acquire);
+    if (before % 2 == 0 && error.sequence.load(std::memory_order_acquire) == before) return text;
+  }
+  return {};
+}
+
+bool Board::somebody_sleeps() const noexcept {
+  for (int r = 0; r < ranks_; ++r)
+    if (note(r).sleeping.load(std::memory_order_relaxed) != 0) return true;
+  return false;
 }
 
 bool Board::take_ready(std::uint64_t& position, LogLine& line) const noexcept {

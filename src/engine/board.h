@@ -60,6 +60,7 @@ struct alignas(64) Entry {
   std::atomic<std::uint64_t> hashes[2];
   std::atomic<std::uint64_t> last_end;  // the log's end after the last time that it was written there
   std::uint32_t name_length;
+  std::uint32_t is_cut;  // the name is longer
   char name[kNameBytes];
 };
 
@@ -67,6 +68,7 @@ struct alignas(64) Entry {
 struct alignas(64) RankNote {
   std::atomic<std::uint64_t> completed;  // it holds nothing of the log before this any more
   std::atomic<std::uint32_t> joined;
+  std::atomic<std::uint32_t> sleeping;  // threads of it that wait for operations of this set
   std::atomic<std::uint64_t> submissions;
   // On the world's board: what a thread of this rank waits for. sequence: odd while it is written.
   std::atomic<std::uint32_t> sequence;
@@ -78,7 +80,7 @@ struct alignas(64) RankNote {
 
 enum class LogKind : std::uint8_t { kRun, kBarrier, kMismatch, kJoinForbids, kAllJoined };
 
-// A line of the log. For kAllJoined `entry` is the rank that joined last.
+// A line of the log. For kAllJoined `entry` is the rank of the set that joined last.
 struct LogLine {
   LogKind kind = LogKind::kRun;
   int entry = 0;
@@ -86,6 +88,7 @@ struct LogLine {
 };
 
 struct BoardHeader;
+struct ErrorText;
 
 class Board {
  public:
@@ -126,6 +129,8 @@ class Board {
   void join();
 
   std::string_view name(int entry) const noexcept;
+  // The same for one whose name is cut, but no other has it.
+  std::string unique_name(int entry) const;
   // The words of `rank` on what a line of the log says, null: it had joined. Valid until this rank has run or answered
   // that line.
   const Words* words(const LogLine& line, int rank) const noexcept;
@@ -148,6 +153,14 @@ class Board {
   bool take_ready(std::uint64_t& position, LogLine& line) const noexcept;
   void append(LogLine line) noexcept;
   void seal_all(std::uint64_t number, std::uint16_t knobs) noexcept;
+  // A line for what this host's ranks, which have all joined, have not submitted. name: as from unique_name().
+  LogLine install(std::string_view name, std::uint64_t signature, const Traits& traits,
+                  std::span<const TensorSize> sizes);
+  // What the hosts disagree about, for those who take the line; "" once too many others came after it.
+  void set_error(const LogLine& line, std::string_view text) noexcept;
+  std::string error(const LogLine& line) const;
+  // Is a rank of this host asleep because an operation of this set does not complete?
+  bool somebody_sleeps() const noexcept;
 
   RankNote& note(int rank) const noexcept;
   void completed(std::uint64_t position) noexcept;
@@ -185,6 +198,8 @@ class Board {
   Ring log_;
   Ring ready_;  // the log itself where there is one host
   std::atomic<std::uint64_t>* seals_;
+  ErrorText* errors_;
+  std::size_t next_error_ = 0;
 };
 
 }  // namespace xoe::engine

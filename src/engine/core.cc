@@ -12,6 +12,7 @@ namespace {
 
 // How long to stay awake before sleeping, and how often to look at the clock meanwhile, in turns.
 constexpr std::chrono::microseconds kAwake(100);
+constexpr std::chrono::nanoseconds kMoment = std::chrono::milliseconds(2);
 constexpr unsigned kTurnsPerLook = 128;
 constexpr unsigned kYieldsPerLook = 16;
 
@@ -173,14 +174,15 @@ Status Core::wait(Submission& submission, std::optional<EngineClock::time_point>
     late = until && now >= *until;
     if (awake_since == EngineClock::time_point{}) awake_since = now;
     if (late || now - awake_since < kAwake) continue;
-    const auto wake_up = now + watch_->stalls().period();
     const auto ready = [&] {
       while (drive()) {}
       return submission.done();
     };
     if (!std::exchange(listed, true)) watch_->stalls().block(submission);
-    look_around();
+    const auto wake_up = now + (look_around() ? kMoment : watch_->stalls().period());
+    count_sleeper(submission.process_set, 1);
     world_->comm().backend().sleep(ready, until ? std::min(*until, wake_up) : wake_up);
+    count_sleeper(submission.process_set, -1);
     awake_since = {};
   }
   if (listed) watch_->stalls().unblock(submission);
@@ -222,7 +224,7 @@ bool Core::drive() {
   return drive_locked();
 }
 
-void Core::look_around() {
+bool Core::look_around() {
   const std::lock_guard lock(drive_mutex_);
   const Driving driving(*this);
   std::vector<ProcessSet*> sets;
@@ -231,6 +233,15 @@ void Core::look_around() {
     sets.push_back(&set);
   });
   watch_->look(sets);
+  return std::any_of(sets.begin(), sets.end(), [](ProcessSet* set) { return !set->failed() && set->wants_look(); });
+}
+
+// Not kept for the time of the sleep: the set may be removed meanwhile.
+void Core::count_sleeper(ProcessSetId id, int change) {
+  const SetUse use(*this, id);
+  if (use.get() == nullptr) return;
+  Board& board = use.get()->board();
+  board.note(board.rank()).sleeping.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
 }
 
 void Core::rouse() noexcept {
@@ -247,13 +258,13 @@ void Core::progress(const std::stop_token& stop) {
       continue;
     }
     if (drive()) continue;
-    look_around();
+    const auto wake_up = EngineClock::now() + (look_around() ? kMoment : watch_->stalls().period());
     watch_->trace().flush_if_full();
     const auto ready = [&] {
       while (needed() && drive()) {}
       return !needed() || pending().load() == 0;
     };
-    world_->comm().backend().sleep(ready, EngineClock::now() + watch_->stalls().period());
+    world_->comm().backend().sleep(ready, wake_up);
   }
 }
 
@@ -354,6 +365,8 @@ Status Core::drop_set(ProcessSetId id) {
   if (set == nullptr) return {};
   while (slot.users.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
   set->fail(Error(Code::kInvalidArgument, "the process set was removed"));
+  // Leaders of other hosts may still write to this one's mailbox.
+  if (watch_->trace().hosts() > 1) XOE_TRY(world_->comm().barrier({.name = "remove_process_set"}));
   return {};
 }
 

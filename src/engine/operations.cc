@@ -321,6 +321,18 @@ Task run_codec(Workshop& shop, Running& running, const Item& item) {
   co_return Status();
 }
 
+// Within a host the board refuses these before; a host all of whose ranks have joined is found out here.
+bool lacks_data(const Workshop& shop, const Running& running, const Item& item) {
+  if (item.submission != nullptr) return false;
+  const bool roots = item.traits.kind == OpKind::kBroadcast || item.traits.kind == OpKind::kBroadcastBytes;
+  return item.traits.kind == OpKind::kAlltoall || (roots && shop.comm.rank() == item.traits.root) ||
+         (running.batch.fused ? false : item.traits.tensors > kListedTensors);
+}
+
+Task refuse(const Running& running) {
+  co_return failure(Code::kInvalidArgument, "'{}' needs data from this rank, which has joined", running.title);
+}
+
 Task run_item(Workshop& shop, Running& running, const Item& item) {
   switch (item.traits.kind) {
     case OpKind::kAllgather:
@@ -349,6 +361,11 @@ Result<SharedBuffer> BufferPool::take(Communicator& comm, std::size_t bytes) {
 void BufferPool::give_back(SharedBuffer buffer) { free_.push_back(std::move(buffer)); }
 
 Task run_batch(Workshop& shop, Running& running) {
+  const auto lacks = [&](std::size_t item) { return lacks_data(shop, running, (*running.items)[item]); };
+  if (running.batch.fused ? std::any_of(running.batch.pieces.begin(), running.batch.pieces.end(),
+                                        [&](const Piece& piece) { return lacks(piece.item); })
+                          : lacks(running.batch.item))
+    return refuse(running);
   if (!running.batch.fused) return run_item(shop, running, (*running.items)[running.batch.item]);
   return direct(running) ? run_direct(shop, running) : run_fused(shop, running);
 }

@@ -50,11 +50,24 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
   const auto own = std::find(local.begin(), local.end(), set->rank_) - local.begin();
   XOE_ASSIGN(std::byte* const memory,
              backend.host_memory(Board::bytes(options.cache_capacity, static_cast<int>(local.size()))));
-  const bool many_hosts = *std::max_element(hosts.begin(), hosts.end()) > 0;
-  set->board_ = std::make_unique<Board>(memory, options.cache_capacity, static_cast<int>(own), std::move(local), many_hosts);
+  set->many_hosts_ = *std::max_element(hosts.begin(), hosts.end()) > 0;
+  set->board_ =
+      std::make_unique<Board>(memory, options.cache_capacity, static_cast<int>(own), std::move(local), set->many_hosts_);
+  if (set->many_hosts_) XOE_TRY(set->connect_hosts(hosts));
   set->slots_ = std::vector<Slot>(static_cast<std::size_t>(set->board_->capacity()));
   set->set_knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
   return set;
+}
+
+Status ProcessSet::connect_hosts(const std::vector<int>& hosts) {
+  std::vector<int> leaders;  // the first rank of each host
+  for (std::size_t r = 0; r < hosts.size(); ++r)
+    if (hosts[r] == static_cast<int>(leaders.size())) leaders.push_back(static_cast<int>(r));
+  XOE_ASSIGN(link_, make_shared_link(comm_, leaders));
+  if (link_.link == nullptr) return {};
+  leader_ = std::make_unique<Leader>(*board_, hosts[static_cast<std::size_t>(rank_)], static_cast<int>(leaders.size()),
+                                     std::move(link_.link), [this](const LogLine& line) { return describe_mismatch(line); });
+  return {};
 }
 
 // --- submitting ---
@@ -155,8 +168,9 @@ std::shared_ptr<Submission> ProcessSet::take_submission(const LogLine& line) {
   return std::move(submission->self);
 }
 
-// Every rank builds the same text.
-void ProcessSet::answer_mismatch(const LogLine& line, Submission& submission) const {
+// Every rank of a host builds the same text.
+std::string ProcessSet::describe_mismatch(const LogLine& line) const {
+  if (line.kind == LogKind::kJoinForbids) return "a rank has joined, and this operation needs data from it";
   std::vector<std::pair<std::string, std::vector<int>>> said;
   for (int r = 0; r < board_->ranks(); ++r) {
     const Words* words = board_->words(line, r);
@@ -168,10 +182,21 @@ void ProcessSet::answer_mismatch(const LogLine& line, Submission& submission) co
     else
       same->second.push_back(world_rank(r));
   }
-  std::string message = fmt::format("'{}': ranks disagree: ", submission.name);
-  for (std::size_t i = 0; i < said.size(); ++i)
-    message += fmt::format("{}rank{} {} submitted {}", i == 0 ? "" : "; ", said[i].second.size() == 1 ? "" : "s",
-                           fmt::join(said[i].second, ", "), said[i].first);
+  std::string message;
+  for (const auto& [text, ranks] : said)
+    message += fmt::format("{}rank{} {} submitted {}", message.empty() ? "" : "; ", ranks.size() == 1 ? "" : "s",
+                           fmt::join(ranks, ", "), text);
+  return message;
+}
+
+void ProcessSet::answer_mismatch(const LogLine& line, Submission& submission) const {
+  std::string message;
+  if (many_hosts_)
+    message = board_->error(line);
+  else
+    message = fmt::format("'{}': {}{}", submission.name, line.kind == LogKind::kMismatch ? "ranks disagree: " : "",
+                          describe_mismatch(line));
+  if (message.empty()) message = fmt::format("'{}': ranks disagree", submission.name);
   submission.part_status = failure(Code::kInvalidArgument, std::move(message));
 }
 
@@ -183,7 +208,7 @@ void ProcessSet::finish_join(const LogLine& line) {
   }
   join_gate_.fetch_and(~kJoined, std::memory_order_seq_cst);
   if (submission == nullptr) return;
-  submission->last_joined = world_rank(line.entry);
+  submission->last_joined = ranks_[static_cast<std::size_t>(line.entry)];
   complete(*submission, {});
 }
 
@@ -223,10 +248,7 @@ void ProcessSet::take_line(std::uint64_t position, std::vector<Item>& items) {
     return;
   }
   if (submission == nullptr) return;
-  if (line.kind == LogKind::kMismatch) answer_mismatch(line, *submission);
-  if (line.kind == LogKind::kJoinForbids)
-    submission->part_status = failure(
-        Code::kInvalidArgument, "{}: a rank has joined, and this operation needs data from it", submission->title());
+  if (line.kind == LogKind::kMismatch || line.kind == LogKind::kJoinForbids) answer_mismatch(line, *submission);
   complete(*submission, std::move(submission->part_status));
 }
 
@@ -364,9 +386,21 @@ void ProcessSet::set_knobs(const Knobs& knobs) noexcept {
   if (rank_ == 0) board_->knobs().store(knobs.encode(), std::memory_order_relaxed);
 }
 
-void ProcessSet::seal_more() {
-  board_->try_seal(seal_number_, sealed_end_,
-                   static_cast<std::uint16_t>(board_->knobs().load(std::memory_order_relaxed)));
+bool ProcessSet::seal_more() {
+  const auto knobs = static_cast<std::uint16_t>(board_->knobs().load(std::memory_order_relaxed));
+  const bool idle = queued_.empty() && static_cast<int>(running_.size()) < in_flight_;
+  if (!many_hosts_) {
+    if (idle) board_->try_seal(seal_number_, sealed_end_, knobs);
+    return false;
+  }
+  if (leader_ == nullptr) return false;
+  const auto moved = leader_->advance(idle, knobs);
+  if (!moved) {
+    abort(moved.error());
+    return false;
+  }
+  if (*moved) wake();
+  return *moved;
 }
 
 bool ProcessSet::advance() {
@@ -377,7 +411,8 @@ bool ProcessSet::advance() {
     again |= run_batches();
     again |= start_batches();
     if (failed()) return true;
-    if (queued_.empty() && static_cast<int>(running_.size()) < in_flight_) seal_more();
+    again |= seal_more();
+    if (failed()) return true;
     if (!again && board_->seal(seal_number_).end == Board::kUnsealed) break;
     moved = true;
   }
@@ -394,9 +429,12 @@ void ProcessSet::look_for_failures() {
   const std::vector<int> departed = comm_.backend().departed();
   if (departed.empty()) return;
   // What all ranks have agreed upon may still complete; all else needs the one that has gone.
-  if (!waiting().empty())
-    fail(Error(Code::kPeerLost, fmt::format("rank {} has shut its engine down",
-                                            ranks_[static_cast<std::size_t>(departed.front())])));
+  if (leader_ != nullptr) advance();  // it may have said something before it went
+  if (failed()) return;
+  const Error cause(Code::kPeerLost,
+                    fmt::format("rank {} has shut its engine down", ranks_[static_cast<std::size_t>(departed.front())]));
+  for (const Waiting& w : waiting())
+    if (!w.missing.empty()) return leader_ != nullptr ? abort(cause) : fail(cause);
 }
 
 void ProcessSet::fail(const Error& cause) {
@@ -439,6 +477,17 @@ void ProcessSet::abort(Error cause) {
   fail(cause);
 }
 
+// Complete on this host: the leader knows which hosts below it in the tree it waits for.
+void ProcessSet::add_missing_hosts(Waiting& waiting) const {
+  const std::vector<int>& hosts = comm_.backend().hosts();
+  for (const int host : leader_->missing_hosts(board_->unique_name(waiting.submission->entry)))
+    for (std::size_t r = 0; r < hosts.size(); ++r)
+      if (hosts[r] == host) {
+        waiting.missing.push_back(ranks_[r]);
+        waiting.last.push_back("on a host that has not got it complete");
+      }
+}
+
 std::vector<ProcessSet::Waiting> ProcessSet::waiting() const {
   const std::lock_guard lock(retract_mutex_);
   std::vector<Waiting> all;
@@ -452,7 +501,12 @@ std::vector<ProcessSet::Waiting> ProcessSet::waiting() const {
       waiting.last.push_back(last == 0 ? "has submitted nothing there yet"
                                        : fmt::format("last submitted '{}' there", board_->name(last - 1)));
     }
-    if (!waiting.missing.empty()) all.push_back(std::move(waiting));
+    if (waiting.missing.empty() && many_hosts_) {
+      if (leader_ != nullptr) add_missing_hosts(waiting);
+      all.push_back(std::move(waiting));
+    } else if (!waiting.missing.empty()) {
+      all.push_back(std::move(waiting));
+    }
   }
   return all;
 }

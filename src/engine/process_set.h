@@ -13,6 +13,7 @@
 
 #include "backend/backend.h"
 #include "engine/board.h"
+#include "engine/leader.h"
 #include "engine/operations.h"
 #include "engine/submission.h"
 #include "xoe/engine.h"
@@ -65,6 +66,8 @@ class ProcessSet {
   };
   std::vector<Waiting> waiting() const;
   Board& board() noexcept { return *board_; }
+  // When to look again even if nobody calls: a leader may have to give up a plan.
+  bool wants_look() { return leader_ != nullptr && leader_->held_back(); }
   // What batches are made by from the next seal on. Heard from set rank 0 only.
   void set_knobs(const Knobs& knobs) noexcept;
 
@@ -81,13 +84,16 @@ class ProcessSet {
   int world_rank(int board_rank) const {
     return ranks_[static_cast<std::size_t>(board_->set_rank(board_rank))];
   }
-  void seal_more();
+  // True if anything moved.
+  bool seal_more();
 
   bool take_seals();
   void tell_agreed(const LogLine& line, Submission& submission);
   void take_line(std::uint64_t position, std::vector<Item>& items);
   std::shared_ptr<Submission> take_submission(const LogLine& line);
+  std::string describe_mismatch(const LogLine& line) const;
   void answer_mismatch(const LogLine& line, Submission& submission) const;
+  Status connect_hosts(const std::vector<int>& hosts);
   void finish_join(const LogLine& line);
   void queue_batches(std::vector<Item> items, std::uint16_t knobs, std::uint64_t position);
   bool start_batches();
@@ -96,6 +102,7 @@ class ProcessSet {
   void finish_part(const std::shared_ptr<Submission>& submission, const Status& status);
   void complete(Submission& submission, Status status);
   void note_completed();
+  void add_missing_hosts(Waiting& waiting) const;
 
   ProcessSetId id_;
   std::vector<int> ranks_;
@@ -103,6 +110,9 @@ class ProcessSet {
   int rank_;
   SetObserver& observer_;
   std::unique_ptr<Board> board_;
+  SharedLink link_;                 // of pretended hosts
+  std::unique_ptr<Leader> leader_;  // on the first rank of a host, of several
+  bool many_hosts_ = false;
   std::vector<Slot> slots_;  // by entry: what this rank has in flight
   mutable std::mutex retract_mutex_;  // keeps what is in a slot alive while it is looked at
   std::array<std::atomic<std::uint32_t>, 16> unnamed_{};

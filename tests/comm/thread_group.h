@@ -14,10 +14,12 @@
 namespace xoe::testing {
 
 // `size` communicators of one group, each for use by one thread.
-inline std::vector<Communicator> make_group(int size, std::chrono::nanoseconds timeout = std::chrono::seconds(60)) {
+// hosts: by rank; empty: one.
+inline std::vector<Communicator> make_group(int size, std::chrono::nanoseconds timeout = std::chrono::seconds(60),
+                                            const std::vector<int>& hosts = {}) {
   auto worlds = shm::World::threads(size, std::size_t{256} << 20).value();
   std::vector<Communicator> group;
-  for (auto& world : worlds) group.emplace_back(std::make_unique<shm::ShmBackend>(std::move(world), timeout));
+  for (auto& world : worlds) group.emplace_back(std::make_unique<shm::ShmBackend>(std::move(world), timeout, hosts));
   return group;
 }
 

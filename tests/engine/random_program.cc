@@ -372,6 +372,9 @@ Program make_program(std::uint64_t seed, int ranks) {
   program.options.tune = chance(random, 20);
   program.options.progress_thread = chance(random, 50);
   program.options.warn = [](std::string_view) {};
+  // Hosts of one rank and more.
+  if (ranks > 1 && chance(random, 40))
+    for (int r = 0, host = 0; r < ranks; ++r) program.hosts.push_back(r > 0 && chance(random, 50) ? ++host : host);
   std::vector<int> world(static_cast<std::size_t>(ranks));
   std::iota(world.begin(), world.end(), 0);
   program.sets.push_back(world);

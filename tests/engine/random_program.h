@@ -55,7 +55,8 @@ struct ProgramRound {
 
 struct Program {
   int ranks = 1;
-  int threads = 1;  // that submit, on each rank
+  int threads = 1;         // that submit, on each rank
+  std::vector<int> hosts;  // by rank; empty: one
   EngineOptions options;
   std::vector<std::vector<int>> sets;  // 0: the world
   std::vector<ProgramRound> rounds;

@@ -38,7 +38,7 @@ TEST(RandomPrograms, OnThreads) {
         [&](Engine& engine) {
           EXPECT_EQ(run_program(engine, program, seed), "") << "XOE_SEED=" << seed << ", " << program.ranks << " ranks";
         },
-        program.options);
+        program.options, program.hosts);
     show_progress(seed - first + 1, count);
   }
 }

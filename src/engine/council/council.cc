@@ -110,6 +110,12 @@ std::vector<int> Council::missing_hosts(std::string_view name) {
   return hosts;
 }
 
+bool Council::held_back(std::string_view name) {
+  const CouncilEntry* entry = table_.find(name);
+  return replay_ && entry != nullptr && entry->local && entry->known() && replay_->holds(*entry) &&
+         replay_->unit_of(*entry) >= replay_->ready();
+}
+
 Status Council::fail(std::string_view what) {
   return state_ = failure(Code::kInternal,
                           "negotiation between hosts, at host " + std::to_string(host_) + ": " + std::string(what));

@@ -94,6 +94,8 @@ class Council {
   // Hosts that `name` waits for, as far as known here: this one, and children in whose subtrees somebody has not got
   // it.
   std::vector<int> missing_hosts(std::string_view name);
+  // `name` is ready here, and waits for something else of the plan that is not.
+  bool held_back(std::string_view name);
   // Hosts that messages come from and go to: the parent first.
   std::vector<int> neighbours() const;
   std::size_t cached() const noexcept { return table_.known(); }

@@ -44,7 +44,7 @@ void Council::add_to(GroupRecord& record, CouncilEntry& entry) {
     key.name = entry.name();
   CouncilValue& first = values.front();
   if (values.size() > 1 || first.failed) {
-    std::string text = fmt::format("{}: ranks differ: {}", entry.name(), describe(std::move(values)));
+    std::string text = fmt::format("'{}': ranks disagree: {}", entry.name(), describe(std::move(values)));
     text.resize(std::min(text.size(), kMaxCouncilError));
     record.errors.push_back({std::move(key), 0, std::move(text)});
   } else if (entry.agreed && entry.signature == first.signature) {

@@ -84,7 +84,7 @@ std::size_t StallWatch::look(std::span<ProcessSet* const> sets) {
       const auto age = now - w.submission->submitted;
       if (options_.stall_warning.count() > 0 && age >= options_.stall_warning) {
         ++past_warning;
-        if (!std::exchange(w.submission->stall_reported, true)) stalled.push_back(describe(*set, w, now));
+        if (!w.missing.empty() && !std::exchange(w.submission->stall_reported, true)) stalled.push_back(describe(*set, w, now));
       }
       if (options_.stall_limit.count() > 0 && age >= options_.stall_limit) {
         set->abort(Error(Code::kTimeout, stall_line(describe(*set, w, now))));
