@@ -362,9 +362,10 @@ Status Core::drop_set(ProcessSetId id) {
   SetSlot& slot = sets_[static_cast<std::size_t>(id)];
   slot.exists.store(false, std::memory_order_release);
   std::unique_ptr<ProcessSet> set(slot.set.exchange(nullptr, std::memory_order_seq_cst));
-  if (set == nullptr) return {};
-  while (slot.users.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
-  set->fail(Error(Code::kInvalidArgument, "the process set was removed"));
+  if (set != nullptr) {
+    while (slot.users.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+    set->fail(Error(Code::kInvalidArgument, "the process set was removed"));
+  }
   // Leaders of other hosts may still write to this one's mailbox.
   if (watch_->trace().hosts() > 1) XOE_TRY(world_->comm().barrier({.name = "remove_process_set"}));
   return {};
