@@ -21,7 +21,8 @@
 namespace xoe::testing {
 
 // What a launcher tells a rank; `store` empty: rank 0 serves it.
-inline Env rank_env(int rank, int size, const std::string& job, const std::string& store = {}) {
+inline Env rank_env(int rank, int size, const std::string& job, const std::string& store = {},
+                    const std::map<std::string, std::string>& more = {}) {
   std::map<std::string, std::string, std::less<>> values{{"XOE_RANK", std::to_string(rank)},
                                                          {"XOE_SIZE", std::to_string(size)},
                                                          {"XOE_LOCAL_RANK", std::to_string(rank)},
@@ -32,6 +33,7 @@ inline Env rank_env(int rank, int size, const std::string& job, const std::strin
                                                          {"XOE_TIMEOUT", "60"},
                                                          {"XOE_ARENA_BYTES", std::to_string(256 << 20)}};
   if (!store.empty()) values["XOE_STORE"] = store;
+  values.insert(more.begin(), more.end());
   return Env(std::move(values));
 }
 
@@ -41,13 +43,14 @@ class ProcessGroup {
  public:
   using Body = std::function<std::string(Communicator&)>;
 
-  ProcessGroup(int size, const Body& body) {
+  // more: variables that the ranks find in their environment besides.
+  ProcessGroup(int size, const Body& body, const std::map<std::string, std::string>& more = {}) {
     static int groups = 0;
     const std::string job = "test-" + std::to_string(::getpid()) + "-" + std::to_string(groups++);
     std::fflush(nullptr);
     for (int rank = 0; rank < size; ++rank) {
       const pid_t pid = ::fork();
-      if (pid == 0) ::_exit(child(rank, size, job, body));
+      if (pid == 0) ::_exit(child(rank, size, job, body, more));
       pids_.push_back(pid);
     }
   }
@@ -76,11 +79,12 @@ class ProcessGroup {
   }
 
  private:
-  static int child(int rank, int size, const std::string& job, const Body& body) {
+  static int child(int rank, int size, const std::string& job, const Body& body,
+                   const std::map<std::string, std::string>& more) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     std::string problem;
     {
-      auto communicator = init_from(rank_env(rank, size, job), {});
+      auto communicator = init_from(rank_env(rank, size, job, {}, more), {});
       problem = communicator ? body(*communicator) : communicator.error().to_string();
     }
     if (!problem.empty()) std::fprintf(stderr, "rank %d: %s\n", rank, problem.c_str());
