@@ -1,7 +1,7 @@
 # The front door. Every target prepares what it needs (packages, .venv, build) and is quick when all is there.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint format setup build asan tsan fuzz clean
+.PHONY: help demo test bench soak lint format setup build asan tsan fuzz clean
 
 help:  ## show this list
 	@echo "Xoe: distributed data-parallel training. Targets:"
@@ -15,6 +15,9 @@ test:  ## build and run all tests, also under the sanitizers
 
 bench:  ## compare with Open MPI, MPICH and Gloo, side by side
 	@scripts/bench.sh
+
+soak:  ## random programs against the engine, 100,000 of each sort: some hours
+	@scripts/soak.sh
 
 lint:  ## formatting, clang-tidy, shellcheck, include direction
 	@scripts/lint.sh
