@@ -72,6 +72,13 @@ struct Gathered {
   std::vector<std::size_t> counts;  // elements per rank
 };
 
+// One of several arrays that are reduced as one. in == out: in place.
+struct Segment {
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::size_t count = 0;  // elements
+};
+
 // Ranks that run collectives together. Every rank must start the same collectives in the same order.
 //
 // Thread safety: one thread at a time per communicator (its handles included); different communicators
@@ -111,6 +118,11 @@ class Communicator {
   Status allreduce(ConstTensor in, Tensor out, ReduceOp op = ReduceOp::kSum, OpOptions options = {});
   Status allreduce(Tensor inout, ReduceOp op = ReduceOp::kSum, OpOptions options = {});
   Result<Handle> start_allreduce(ConstTensor in, Tensor out, ReduceOp op = ReduceOp::kSum, OpOptions options = {});
+
+  // The same for several arrays as if they lay one after the other: nobody has to pack them. Only the sum of the
+  // counts must be the same on all ranks, and that of ranks that give one array. The list is copied.
+  Result<Handle> start_allreduce(std::span<const Segment> segments, DType dtype, ReduceOp op = ReduceOp::kSum,
+                                 OpOptions options = {});
 
   // `data` of `root` arrives in `data` of all ranks.
   Status broadcast(Tensor data, int root, OpOptions options = {});

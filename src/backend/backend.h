@@ -34,6 +34,7 @@ struct Collective {
   std::size_t out_count = 0;                      // elements in `out`
   std::span<const std::size_t> send_counts = {};  // alltoall: by destination. allgather, reduce-scatter: by rank
   std::span<const std::size_t> recv_counts = {};  // alltoall: by source
+  std::span<const Segment> segments = {};         // allreduce: instead of `in` and `out`; the counts are their sum
   OpOptions options = {};
 };
 

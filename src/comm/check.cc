@@ -77,6 +77,24 @@ Collective describe_allreduce(ConstTensor in, Tensor out, ReduceOp op, const OpO
   return c;
 }
 
+Result<Collective> describe_segments(std::span<const Segment> segments, DType dtype, ReduceOp op,
+                                     const OpOptions& options) {
+  std::vector<std::size_t> counts;
+  for (const Segment& s : segments) {
+    if (s.count != 0 && (s.in == nullptr || s.out == nullptr))
+      return failure(Code::kInvalidArgument, "allreduce: an array of {} elements has no memory", s.count);
+    counts.push_back(s.count);
+  }
+  XOE_ASSIGN(const std::size_t total, sum_counts("allreduce", counts));
+  if (total > std::numeric_limits<std::ptrdiff_t>::max() / std::max<std::size_t>(1, dtype_size(dtype)))
+    return failure(Code::kInvalidArgument, "allreduce: {} elements are more than memory can hold", total);
+  Collective c = describe(CollectiveKind::kAllreduce, ConstTensor(nullptr, total, dtype), Tensor(nullptr, total, dtype),
+                          options);
+  c.op = op;
+  c.segments = segments;
+  return c;
+}
+
 Collective describe_broadcast(Tensor data, int root, const OpOptions& options) {
   Collective c = describe(CollectiveKind::kBroadcast, data, data, options);
   c.root = root;

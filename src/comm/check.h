@@ -9,6 +9,9 @@
 namespace xoe {
 
 Collective describe_allreduce(ConstTensor in, Tensor out, ReduceOp op, const OpOptions& options);
+// Checked as well.
+Result<Collective> describe_segments(std::span<const Segment> segments, DType dtype, ReduceOp op,
+                                     const OpOptions& options);
 Collective describe_broadcast(Tensor data, int root, const OpOptions& options);
 Collective describe_allgather(ConstTensor in, Tensor out, std::span<const std::size_t> counts,
                               const OpOptions& options);

@@ -60,6 +60,14 @@ Result<Handle> Communicator::start_allreduce(ConstTensor in, Tensor out, ReduceO
   return start(describe_allreduce(in, out, op, options));
 }
 
+Result<Handle> Communicator::start_allreduce(std::span<const Segment> segments, DType dtype, ReduceOp op,
+                                             OpOptions options) {
+  XOE_ASSIGN(const Collective collective, describe_segments(segments, dtype, op, options));
+  XOE_TRY(backend_->supports(collective));
+  XOE_ASSIGN(auto work, backend_->start(collective));
+  return Handle(std::move(work));
+}
+
 Status Communicator::broadcast(Tensor data, int root, OpOptions options) {
   return run(describe_broadcast(data, root, options));
 }

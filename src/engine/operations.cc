@@ -77,9 +77,11 @@ const Item& item_of(const Running& running, const Piece& piece) { return (*runni
 // Can the collective work on the caller's own memory?
 bool direct(const Running& running) {
   const Batch& batch = running.batch;
-  if (batch.pieces.size() != 1 || batch.wire != batch.dtype) return false;
-  const auto& submission = item_of(running, batch.pieces[0]).submission;
-  return submission != nullptr && submission->prescale == 1;
+  if (batch.wire != batch.dtype || (batch.kind == OpKind::kBroadcast && batch.pieces.size() != 1)) return false;
+  return std::all_of(batch.pieces.begin(), batch.pieces.end(), [&](const Piece& piece) {
+    const auto& submission = item_of(running, piece).submission;
+    return submission != nullptr && submission->prescale == 1;
+  });
 }
 
 OpOptions options_of(const Running& running) { return {.name = running.title}; }
@@ -99,6 +101,27 @@ Task run_direct(Workshop& shop, Running& running) {
   XOE_CO_TRY(std::move(started));
   running.reduced = EngineClock::now();
   if (s.postscale != 1) reduce::scale(t.out, t.count, t.dtype, s.postscale);
+  co_return Status();
+}
+
+// Several tensors as one, where they stand: the communicator stages of each what its peers need, and no more.
+Task run_segments(Workshop& shop, Running& running) {
+  const Batch& batch = running.batch;
+  std::vector<Segment> segments;
+  segments.reserve(batch.pieces.size());
+  for (const Piece& piece : batch.pieces) {
+    const TensorCopy& t = item_of(running, piece).submission->tensors[piece.tensor];
+    segments.push_back({t.in, t.out, t.count});
+  }
+  auto started = shop.comm.start_allreduce(segments, batch.dtype, batch.reduce, options_of(running));
+  running.may_follow = true;
+  XOE_CO_TRY(std::move(started));
+  running.reduced = EngineClock::now();
+  for (const Piece& piece : batch.pieces) {
+    const Submission& s = *item_of(running, piece).submission;
+    const TensorCopy& t = s.tensors[piece.tensor];
+    if (s.postscale != 1) reduce::scale(t.out, t.count, t.dtype, s.postscale);
+  }
   co_return Status();
 }
 
@@ -367,7 +390,8 @@ Task run_batch(Workshop& shop, Running& running) {
                           : lacks(running.batch.item))
     return refuse(running);
   if (!running.batch.fused) return run_item(shop, running, (*running.items)[running.batch.item]);
-  return direct(running) ? run_direct(shop, running) : run_fused(shop, running);
+  if (!direct(running)) return run_fused(shop, running);
+  return running.batch.pieces.size() == 1 ? run_direct(shop, running) : run_segments(shop, running);
 }
 
 }  // namespace xoe::engine

@@ -19,8 +19,39 @@ void Operation::copy_own_part() {
                 send_counts_[me] * element_);
 }
 
+// Elements [begin, end) of this rank's input.
+void Operation::copy_in(std::byte* to, std::size_t begin, std::size_t end) const {
+  if (pieces_.empty()) {
+    if (begin != end) std::memcpy(to, in_ + begin * element_, (end - begin) * element_);
+    return;
+  }
+  pieces_.each(begin, end, [&](const std::byte* in, std::byte*, std::size_t at, std::size_t count) {
+    std::memcpy(to + at * element_, in, count * element_);
+  });
+}
+
+// Elements [begin, end) of this rank's output.
+void Operation::copy_result(const std::byte* from, std::size_t begin, std::size_t end) const {
+  if (pieces_.empty()) {
+    if (begin != end) std::memcpy(out_ + begin * element_, from, (end - begin) * element_);
+    return;
+  }
+  pieces_.each(begin, end, [&](const std::byte*, std::byte* out, std::size_t at, std::size_t count) {
+    std::memcpy(out, from + at * element_, count * element_);
+  });
+}
+
 // Every rank holds all inputs: it computes its result alone.
 void Operation::finish_eager() {
+  if (!pieces_.empty()) {
+    pieces_.each(0, in_count_, [&](const std::byte* in, std::byte* out, std::size_t at, std::size_t count) {
+      for (int s = 0; s < group_.size(); ++s)
+        reduce_ins_[static_cast<std::size_t>(s)] = s == group_.rank() ? in : eager_payload(s) + at * element_;
+      reduce_outs_.assign(1, out);
+      reduce::reduce_into(reduce_outs_, reduce_ins_, count, dtype_, op_);
+    });
+    return;
+  }
   if (is_reduction()) {
     const std::size_t offset = kind_ == CollectiveKind::kReduceScatter ? table_offset(send_counts_, group_.rank()) : 0;
     for (int s = 0; s < group_.size(); ++s)
@@ -140,9 +171,8 @@ void Operation::pack(std::uint64_t round) {
   if (kind_ == CollectiveKind::kAllreduce) {
     const Range range = round_range(in_count_, per_round_, round);
     const Range mine = slice(range.size(), element_, me, group_.size());  // read by nobody else
-    const std::byte* from = in_ + range.begin * element_;
-    std::memcpy(to, from, mine.begin * element_);
-    std::memcpy(to + mine.end * element_, from + mine.end * element_, (range.size() - mine.end) * element_);
+    copy_in(to, range.begin, range.begin + mine.begin);
+    copy_in(to + mine.end * element_, range.begin + mine.end, range.end);
     return;
   }
   if (kind_ == CollectiveKind::kBroadcast || kind_ == CollectiveKind::kAllgather) {
@@ -173,15 +203,25 @@ void Operation::reduce_range(std::uint64_t round) {
   const Range range = round_range(in_count_, per_round_, round);
   const Range mine = slice(range.size(), element_, group_.rank(), group_.size());
   if (mine.size() == 0) return;
-  const std::size_t offset = (range.begin + mine.begin) * element_;
-  reduce_outs_.clear();
-  for (int s = 0; s < group_.size(); ++s) {
-    const auto r = static_cast<std::size_t>(s);
-    std::byte* const staged = chunk(s, round) + mine.begin * element_;
-    reduce_ins_[r] = inputs_[r] != nullptr ? inputs_[r] + offset : staged;
-    reduce_outs_.push_back(outputs_[r] != nullptr ? outputs_[r] + offset : staged);
-  }
-  reduce::reduce_into(reduce_outs_, reduce_ins_, mine.size(), dtype_, op_);
+  const auto reduce = [&](const std::byte* own_in, std::byte* own_out, std::size_t at, std::size_t count) {
+    const std::size_t offset = (range.begin + mine.begin + at) * element_;
+    reduce_outs_.clear();
+    for (int s = 0; s < group_.size(); ++s) {
+      const auto r = static_cast<std::size_t>(s);
+      std::byte* const staged = chunk(s, round) + (mine.begin + at) * element_;
+      reduce_ins_[r] = inputs_[r] != nullptr ? inputs_[r] + offset : staged;
+      reduce_outs_.push_back(outputs_[r] != nullptr ? outputs_[r] + offset : staged);
+    }
+    if (own_in != nullptr) {
+      reduce_ins_[static_cast<std::size_t>(group_.rank())] = own_in;
+      reduce_outs_[static_cast<std::size_t>(group_.rank())] = own_out;
+    }
+    reduce::reduce_into(reduce_outs_, reduce_ins_, count, dtype_, op_);
+  };
+  if (pieces_.empty())
+    reduce(nullptr, nullptr, 0, mine.size());
+  else
+    pieces_.each(range.begin + mine.begin, range.begin + mine.end, reduce);
 }
 
 // Reduce-scatter: this rank's piece of every input.
@@ -234,9 +274,8 @@ void Operation::copy_out(std::uint64_t round) {
   const Range range = round_range(in_count_, per_round_, round);
   const Range mine = slice(range.size(), element_, me, group_.size());
   const std::byte* from = chunk(me, round);
-  std::byte* to = out_ + range.begin * element_;
-  std::memcpy(to, from, mine.begin * element_);
-  std::memcpy(to + mine.end * element_, from + mine.end * element_, (range.size() - mine.end) * element_);
+  copy_result(from, range.begin, range.begin + mine.begin);
+  copy_result(from + mine.end * element_, range.begin + mine.end, range.end);
 }
 
 }  // namespace xoe::shm

@@ -13,7 +13,7 @@
 namespace xoe::shm {
 
 inline bool fits_one_shot(const Collective& collective, int size) noexcept {
-  return collective.kind == CollectiveKind::kAllreduce && size > 1 &&
+  return collective.kind == CollectiveKind::kAllreduce && collective.segments.empty() && size > 1 &&
          collective.in_count * dtype_size(collective.dtype) <= eager_reduce_limit(size);
 }
 

@@ -26,6 +26,7 @@ void Operation::begin(const Collective& collective, std::uint32_t number) {
   out_ = static_cast<std::byte*>(collective.out);
   in_count_ = collective.in_count;
   out_count_ = collective.out_count;
+  pieces_.assign(collective.segments, element_);
   send_counts_.assign(collective.send_counts.begin(), collective.send_counts.end());
   recv_counts_.assign(collective.recv_counts.begin(), collective.recv_counts.end());
   name_.assign(collective.options.name);
@@ -72,15 +73,15 @@ void Operation::post() {
   const std::size_t bytes = in_count_ * element_;
   if (eager_) {
     if (bytes != 0 && has_source(group_.rank()))
-      std::memcpy(inline_ ? mine.payload : eager_slot(group_.rank()), in_, bytes);
+      copy_in(inline_ ? mine.payload : eager_slot(group_.rank()), 0, in_count_);
   } else {
     const Mapping& arena = *group_.member(group_.rank()).mapping;
     Posted posted{};
-    if (arena.contains(in_, bytes)) {
+    if (pieces_.empty() && arena.contains(in_, bytes)) {
       posted.flags |= kInShared;
       posted.in_offset = static_cast<std::uint64_t>(in_ - arena.base());
     }
-    if (arena.contains(out_, out_count_ * element_)) {
+    if (pieces_.empty() && arena.contains(out_, out_count_ * element_)) {
       posted.flags |= kOutShared;
       posted.out_offset = static_cast<std::uint64_t>(out_ - arena.base());
     }

@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/shm/group.h"
+#include "backend/shm/pieces.h"
 #include "backend/shm/plan.h"
 #include "backend/shm/slots.h"
 
@@ -68,6 +69,8 @@ class Operation {
   void process(std::uint64_t round);
   void copy_out(std::uint64_t round);
   void reduce_range(std::uint64_t round);
+  void copy_in(std::byte* to, std::size_t begin, std::size_t end) const;
+  void copy_result(const std::byte* from, std::size_t begin, std::size_t end) const;
   void reduce_piece(std::uint64_t round);
   void copy_from_peers(std::uint64_t round);
   bool peers_reached(std::atomic<std::uint64_t> RankBlock::*counter, std::uint64_t value) const;
@@ -90,6 +93,7 @@ class Operation {
   std::byte* out_ = nullptr;
   std::size_t in_count_ = 0;
   std::size_t out_count_ = 0;
+  Pieces pieces_;  // of an allreduce, instead of in_ and out_
   std::vector<std::size_t> send_counts_;
   std::vector<std::size_t> recv_counts_;
   std::string name_;
