@@ -59,7 +59,7 @@ struct CompressionOptions {
 // completed, and `in` must not be written.
 struct TensorArg {
   const void* in = nullptr;
-  void* out = nullptr;  // == in: in place. Null where the engine or the allocator provides the memory
+  void* out = nullptr;  // == in: in place (kAllreduce, kAdasum, kBroadcast). Null where the engine or the allocator provides the memory
   DType dtype = DType::kFloat32;
   std::span<const std::int64_t> shape = {};  // copied at submit; empty: a scalar
 };
@@ -114,7 +114,7 @@ class EngineHandle {
   explicit EngineHandle(std::shared_ptr<engine::Submission> submission) : submission_(std::move(submission)) {}
 
   bool valid() const noexcept { return submission_ != nullptr; }
-  // Advances the engine without blocking. True when completed, well or not.
+  // Advances the engine; blocks only while a process set is made or removed. True when completed, well or not.
   bool poll();
   // Blocks until completed; the operation's own error if it failed.
   Status wait();

@@ -17,6 +17,7 @@ constexpr std::uint64_t kBeingLogged = ~std::uint64_t{0};
 
 constexpr std::size_t kErrorTexts = 64;
 
+constexpr std::uint64_t kEndMask = (std::uint64_t{1} << 36) - 1;
 constexpr std::uint64_t kOneArrival = 1;
 constexpr std::uint32_t arrived(std::uint64_t state) { return static_cast<std::uint32_t>(state & 0xffff); }
 constexpr std::uint32_t generation(std::uint64_t state) { return static_cast<std::uint32_t>(state >> 16 & 0xffffff); }
@@ -41,6 +42,11 @@ constexpr std::uint64_t pack(std::uint64_t position, const LogLine& line) {
 bool forbids_join(const Traits& traits) {
   return traits.kind == OpKind::kAlltoall || traits.internal != 0 || traits.tensors > kListedTensors ||
          (traits.tensors > 1 && (traits.compression == Compression::kPowerSgd || traits.kind == OpKind::kReduceScatter));
+}
+
+bool says_the_same(const Words& words, const Board::Arrival& arrival) {
+  return words.text_length != 0 && words.signature == arrival.signature &&
+         words.traits.first_dim == arrival.traits.first_dim;
 }
 
 bool sends_root(const Traits& traits) {
@@ -126,23 +132,30 @@ int Board::look_up(const std::uint64_t (&hashes)[2], std::uint32_t& found_versio
   return -1;
 }
 
-// A free entry of the name's two buckets, else the one that has been idle for longest, else -1.
-int Board::choose_victim(const std::uint64_t (&hashes)[2]) const noexcept {
-  std::uint64_t all_completed = kBeingLogged;
-  for (int r = 0; r < ranks_; ++r)
-    all_completed = std::min(all_completed, note(r).completed.load(std::memory_order_acquire));
+std::uint64_t Board::everywhere_completed() const noexcept {
+  std::uint64_t lowest = kBeingLogged;
+  for (int r = 0; r < ranks_; ++r) lowest = std::min(lowest, note(r).completed.load(std::memory_order_acquire));
+  return lowest;
+}
+
+// A free entry of the name's two buckets, else the one that has been idle for longest, else -1. state: what it must
+// still be when it is taken, for its end was read after it.
+int Board::choose_victim(const std::uint64_t (&hashes)[2], std::uint64_t& state) const noexcept {
+  const std::uint64_t all_completed = everywhere_completed();
   int oldest = -1;
   std::uint64_t oldest_end = 0;
   for (int k = 0; k < kBucket; ++k)
     for (const std::uint64_t hash : hashes) {
       const int i = static_cast<int>(hash % static_cast<std::uint64_t>(capacity_ / kBucket)) * kBucket + k;
-      if (tags_[i].load(std::memory_order_relaxed) == 0) return i;
+      const std::uint64_t seen = entry(i).state.load(std::memory_order_acquire);
       const std::uint64_t end = entry(i).last_end.load(std::memory_order_acquire);
-      if (arrived(entry(i).state.load(std::memory_order_acquire)) != 0 || end > all_completed) continue;
-      if (oldest < 0 || end < oldest_end) {
-        oldest = i;
-        oldest_end = end;
-      }
+      const bool free = tags_[i].load(std::memory_order_relaxed) == 0;
+      if (arrived(seen) != 0 || (version(seen) & 1) != 0 || end > all_completed) continue;
+      if (!free && oldest >= 0 && end >= oldest_end) continue;
+      oldest = i;
+      oldest_end = end;
+      state = seen;
+      if (free) return i;
     }
   return oldest;
 }
@@ -161,7 +174,8 @@ Result<Board::Place> Board::find(std::string_view name, const std::function<bool
   }
   place.entry = look_up(hashes, place.version);  // somebody else may have made it meanwhile
   while (place.entry < 0) {
-    const int victim = choose_victim(hashes);
+    std::uint64_t state = 0;
+    const int victim = choose_victim(hashes, state);
     if (victim < 0) {
       header_->lock.store(0, std::memory_order_release);
       return failure(Code::kResourceExhausted,
@@ -170,15 +184,15 @@ Result<Board::Place> Board::find(std::string_view name, const std::function<bool
                      name, capacity_);
     }
     Entry& e = entry(victim);
-    std::uint64_t state = e.state.load(std::memory_order_acquire);
-    const std::uint64_t writing = make_state(version(state) + 1, generation(state), 0);
-    if (arrived(state) != 0 || !e.state.compare_exchange_strong(state, writing, std::memory_order_acq_rel)) continue;
+    // A generation of its own for each name: what a late arrival of the last one has marked counts for nothing.
+    const std::uint64_t writing = make_state(version(state) + 1, generation(state) + 1, 0);
+    if (!e.state.compare_exchange_strong(state, writing, std::memory_order_acq_rel)) continue;
     e.hashes[0].store(hashes[0], std::memory_order_release);
     e.hashes[1].store(hashes[1], std::memory_order_release);
     e.name_length = static_cast<std::uint32_t>(name.copy(e.name, sizeof e.name));
     e.is_cut = name.size() > sizeof e.name ? 1 : 0;
     place = {victim, (version(writing) + 1) & 0xffffff};
-    e.state.store(make_state(place.version, generation(state), 0), std::memory_order_release);
+    e.state.store(make_state(place.version, generation(writing), 0), std::memory_order_release);
     tags_[victim].store(static_cast<std::uint32_t>(hashes[0] >> 32) | 1, std::memory_order_release);
   }
   header_->lock.store(0, std::memory_order_release);
@@ -205,16 +219,20 @@ void Board::write_words(Words& words, const Arrival& arrival) const {
 bool Board::arrive(Place place, const Arrival& arrival, std::atomic<std::uint8_t>& gen) {
   Entry& e = entry(place.entry);
   std::uint64_t state = e.state.load(std::memory_order_acquire);
+  std::uint32_t marked = 0;  // what these words say already
   while (true) {
     if (version(state) != place.version) return false;
     const std::uint32_t g = generation(state);
-    Words& words = words_at(place.entry, g, rank_);
-    if (words.signature != arrival.signature || words.text_length == 0) write_words(words, arrival);
-    words.arrived_ns = arrival.now_ns;
-    words.generation.store(mark(g), std::memory_order_release);
-    gen.store(static_cast<std::uint8_t>(g), std::memory_order_relaxed);
+    if (marked != mark(g)) {
+      Words& words = words_at(place.entry, g, rank_);
+      if (!says_the_same(words, arrival)) write_words(words, arrival);
+      words.arrived_ns = arrival.now_ns;
+      // Before the mark: from then on others may complete the entry, and this rank's driver look for the submission.
+      gen.store(static_cast<std::uint8_t>(g), std::memory_order_relaxed);
+      words.generation.store(marked = mark(g), std::memory_order_release);
+    }
     const bool last = arrived(state) + 1 == static_cast<std::uint32_t>(ranks_);
-    if (last) e.last_end.store(kBeingLogged, std::memory_order_relaxed);
+    if (arrived(state) == 0) e.last_end.store(kBeingLogged, std::memory_order_relaxed);
     const std::uint64_t next = last ? make_state(version(state), g + 1, 0) : state + kOneArrival;
     if (!e.state.compare_exchange_strong(state, next, std::memory_order_seq_cst)) {
       // It was completed without this rank's count: by one that had seen these words, and that some ranks have joined.
@@ -237,10 +255,8 @@ void Board::complete_with_joined(int index, std::uint64_t state) noexcept {
       if (words_at(index, g, r).generation.load(std::memory_order_acquire) != mark(g) &&
           note(r).joined.load(std::memory_order_acquire) == 0)
         return;
-    const auto before = e.last_end.exchange(kBeingLogged, std::memory_order_acq_rel);
     if (e.state.compare_exchange_strong(state, make_state(version(state), g + 1, 0), std::memory_order_seq_cst))
       return publish(index, g);
-    if (arrived(state) != 0) e.last_end.store(before, std::memory_order_release);
   }
 }
 
@@ -289,8 +305,10 @@ void Board::join() {
 
 const Words* Board::words(const LogLine& line, int rank) const noexcept {
   const Words& words = words_at(line.entry, line.generation, rank);
-  const auto marked = words.generation.load(std::memory_order_acquire);
-  return static_cast<std::uint8_t>(marked - 1) == line.generation && marked != 0 ? &words : nullptr;
+  // The line has the low bits of a generation that has passed.
+  const std::uint32_t last = generation(entry(line.entry).state.load(std::memory_order_acquire)) - 1;
+  const std::uint32_t full = last - ((last - line.generation) & 0xff);
+  return words.generation.load(std::memory_order_acquire) == mark(full) ? &words : nullptr;
 }
 
 const Words& Board::agreed(const LogLine& line) const noexcept {
@@ -333,36 +351,46 @@ LogLine Board::line(std::uint64_t position) const noexcept {
   return line;
 }
 
-// A seal is (number + 1):12, knobs:16, end:36, so that an old one is not taken for a new one.
-Board::Seal Board::seal(std::uint64_t number) const noexcept {
+// A seal is round of the ring:12, knobs:16, low bits of the end:36, so that an old one is not taken for a new one.
+Board::Seal Board::seal(std::uint64_t number, std::uint64_t begin) const noexcept {
   const std::uint64_t word = seals_[number & ring_mask_].load(std::memory_order_acquire);
   const std::uint64_t round = (number / (ring_mask_ + 1) + 1) & 0xfff;
   if (word >> 52 != round) return {};
-  return {word & ((std::uint64_t{1} << 36) - 1), static_cast<std::uint16_t>(word >> 36 & 0xffff)};
+  return {begin + ((word - begin) & kEndMask), static_cast<std::uint16_t>(word >> 36 & 0xffff)};
 }
 
-void Board::try_seal(std::uint64_t number, std::uint64_t begin, std::uint16_t with_knobs) noexcept {
+bool Board::try_seal(std::uint64_t number, std::uint64_t begin, std::uint16_t with_knobs) noexcept {
   std::uint64_t end = begin;
   LogLine line;
   while (filled(log_, end, line)) ++end;
-  if (end == begin) return;
+  if (end == begin) return false;
+  // A rank that has joined takes part in little, and could fall behind by more than the rings hold.
+  if (end - all_completed_ > ring_mask_ / 2) {
+    all_completed_ = everywhere_completed();
+    if (end - all_completed_ > ring_mask_ / 2) return false;
+  }
   std::atomic<std::uint64_t>& slot = seals_[number & ring_mask_];
   std::uint64_t old = slot.load(std::memory_order_acquire);
   const std::uint64_t round = (number / (ring_mask_ + 1) + 1) & 0xfff;
-  if (old >> 52 == round) return;
-  slot.compare_exchange_strong(old, round << 52 | std::uint64_t{with_knobs} << 36 | end, std::memory_order_acq_rel);
+  if (old >> 52 == round) return false;
+  return slot.compare_exchange_strong(old, round << 52 | std::uint64_t{with_knobs} << 36 | (end & kEndMask),
+                                      std::memory_order_acq_rel);
 }
 
 LogLine Board::install(std::string_view name, std::uint64_t signature, const Traits& traits,
                        std::span<const TensorSize> sizes) {
   const auto place = find(name, [] { return false; });
   if (!place) return {};
-  const std::uint32_t g = generation(entry(place->entry).state.load(std::memory_order_acquire));
+  // Nobody arrives here before all have joined: this generation is as good as complete.
+  std::atomic<std::uint64_t>& state = entry(place->entry).state;
+  const std::uint64_t seen = state.load(std::memory_order_acquire);
+  const std::uint32_t g = generation(seen);
   Words& words = words_at(place->entry, g, 0);
   words.signature = signature;
   words.traits = traits;
   words.text_length = 0;  // an arrival writes them anew
   std::copy_n(sizes.begin(), std::min(sizes.size(), kListedTensors), words.sizes);
+  state.store(make_state(version(seen), g + 1, 0), std::memory_order_seq_cst);
   const bool barrier = traits.kind == OpKind::kBarrier && traits.internal == 0;
   return {barrier ? LogKind::kBarrier : LogKind::kRun, place->entry, static_cast<std::uint8_t>(g)};
 }
@@ -409,7 +437,8 @@ void Board::append(LogLine line) noexcept { push(log_, line); }
 void Board::seal_all(std::uint64_t number, std::uint16_t with_knobs) noexcept {
   const std::uint64_t end = log_.tail->load(std::memory_order_acquire);
   const std::uint64_t round = (number / (ring_mask_ + 1) + 1) & 0xfff;
-  seals_[number & ring_mask_].store(round << 52 | std::uint64_t{with_knobs} << 36 | end, std::memory_order_release);
+  seals_[number & ring_mask_].store(round << 52 | std::uint64_t{with_knobs} << 36 | (end & kEndMask),
+                                   std::memory_order_release);
 }
 
 }  // namespace xoe::engine

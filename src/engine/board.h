@@ -92,6 +92,7 @@ struct ErrorText;
 
 class Board {
  public:
+  static constexpr int kMaxCapacity = 1 << 19;  // a line of the log has 20 bits for an entry
   static constexpr std::uint64_t kUnsealed = ~std::uint64_t{0};
   static std::size_t bytes(int capacity, int ranks);
 
@@ -145,9 +146,10 @@ class Board {
     std::uint64_t end = kUnsealed;
     std::uint16_t knobs = 0;
   };
-  Seal seal(std::uint64_t number) const noexcept;  // end == kUnsealed: not there yet
-  // Seals what the log holds from `begin` on, unless somebody has or there is nothing.
-  void try_seal(std::uint64_t number, std::uint64_t begin, std::uint16_t knobs) noexcept;
+  // begin: the end of the seal before. end == kUnsealed: not there yet.
+  Seal seal(std::uint64_t number, std::uint64_t begin) const noexcept;
+  // Seals what the log holds from `begin` on, unless somebody has or there is nothing. By the thread that drives.
+  bool try_seal(std::uint64_t number, std::uint64_t begin, std::uint16_t knobs) noexcept;
 
   // Several hosts: the leader takes what is complete on this host, and writes what all hosts have decided.
   bool take_ready(std::uint64_t& position, LogLine& line) const noexcept;
@@ -175,7 +177,8 @@ class Board {
   Entry& entry(int index) const noexcept { return entries_[index]; }
   Words& words_at(int entry, std::uint32_t generation, int rank) const noexcept;
   int look_up(const std::uint64_t (&hashes)[2], std::uint32_t& version) const noexcept;
-  int choose_victim(const std::uint64_t (&hashes)[2]) const noexcept;
+  std::uint64_t everywhere_completed() const noexcept;
+  int choose_victim(const std::uint64_t (&hashes)[2], std::uint64_t& state) const noexcept;
   void write_words(Words& words, const Arrival& arrival) const;
   // Completes the entry if all of its ranks have arrived or joined; `state` is what was read of it.
   void complete_with_joined(int index, std::uint64_t state) noexcept;
@@ -200,6 +203,7 @@ class Board {
   std::atomic<std::uint64_t>* seals_;
   ErrorText* errors_;
   std::size_t next_error_ = 0;
+  std::uint64_t all_completed_ = 0;  // lower bound of everywhere_completed()
 };
 
 }  // namespace xoe::engine

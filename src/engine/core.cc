@@ -1,6 +1,7 @@
 #include "engine/core.h"
 
 #include <sched.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -15,6 +16,7 @@ constexpr std::chrono::microseconds kAwake(100);
 constexpr std::chrono::nanoseconds kMoment = std::chrono::milliseconds(2);
 constexpr unsigned kTurnsPerLook = 128;
 constexpr unsigned kYieldsPerLook = 16;
+constexpr unsigned kPollsPerLook = 64;
 
 void relax(bool yields) noexcept {
   if (yields) {
@@ -26,6 +28,13 @@ void relax(bool yields) noexcept {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+// The program's signals are for the program's threads.
+void block_signals() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
 }  // namespace
@@ -106,7 +115,13 @@ void Core::shut_down() {
     world_->wake();
   }
   while (waiters_.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
-  for (std::size_t id = sets_.size(); id-- > 0;) delete sets_[id].set.exchange(nullptr);
+  std::vector<std::unique_ptr<ProcessSet>> sets;
+  {
+    const std::lock_guard lock(drive_mutex_);  // some thread may still poll a handle
+    for (SetSlot& slot : sets_)
+      if (ProcessSet* set = slot.set.exchange(nullptr); set != nullptr) sets.emplace_back(set);
+  }
+  while (!sets.empty()) sets.pop_back();  // the world last
 }
 
 Status Core::check_usable() const {
@@ -122,43 +137,53 @@ Status Core::check_usable() const {
 
 Result<std::shared_ptr<Submission>> Core::submit(const Request& request, Use use) {
   XOE_TRY(check_usable());
-  const SetUse set_use(*this, request.process_set);
-  ProcessSet* set = set_use.get();
-  if (set == nullptr) {
-    if (!set_use.exists())
-      return failure(Code::kInvalidArgument, "{} '{}': there is no process set {}", op_kind_name(request.kind), request.name,
-                     request.process_set);
-    XOE_ASSIGN(const auto ranks, process_set_ranks(request.process_set));
-    return failure(Code::kInvalidArgument, "{} '{}': rank {} is not in process set {} [{}]", op_kind_name(request.kind),
-                   request.name, topology_.rank, request.process_set, fmt::join(ranks, ", "));
+  std::shared_ptr<Submission> submission;
+  {
+    // Not held any longer than this: driving may remove the set.
+    const SetUse set_use(*this, request.process_set);
+    XOE_TRY(check_member(request, set_use.get(), set_use.exists()));
+    ProcessSet& set = *set_use.get();
+    XOE_ASSIGN(submission, Submission::make(request, std::string(request.name), set.rank(), set.size()));
+    // Counted only now: a request that is refused must not shift this rank's nameless ones against the others'.
+    if (submission->name.empty())
+      submission->name = request.kind == OpKind::kJoin ? "join" : set.next_name(request.kind);
+    XOE_TRY(hand_over(set, submission));
   }
-  std::string name(request.name);
-  if (name.empty()) name = request.kind == OpKind::kJoin ? "join" : set->next_name(request.kind);
-  XOE_ASSIGN(auto submission, Submission::make(request, std::move(name), set->rank(), set->size()));
-  XOE_TRY(submit_to(*set, submission, use));
+  // From a callback: the loop that called it goes on. Who waits drives by himself.
+  if (is_driving() || use == Use::kWaited) return submission;
+  try_drive();
+  if (options_.progress_thread && pending().load() != 0) rouse();
   return submission;
 }
 
-Status Core::submit_to(ProcessSet& set, std::shared_ptr<Submission> submission, Use use) {
+Status Core::check_member(const Request& request, const ProcessSet* set, bool exists) const {
+  if (set != nullptr) return {};
+  if (!exists)
+    return failure(Code::kInvalidArgument, "{} '{}': there is no process set {}", op_kind_name(request.kind), request.name,
+                   request.process_set);
+  XOE_ASSIGN(const auto ranks, process_set_ranks(request.process_set));
+  return failure(Code::kInvalidArgument, "{} '{}': rank {} is not in process set {} [{}]", op_kind_name(request.kind),
+                 request.name, topology_.rank, request.process_set, fmt::join(ranks, ", "));
+}
+
+Status Core::hand_over(ProcessSet& set, const std::shared_ptr<Submission>& submission) {
   submission->core = weak_from_this();
   submission->submitted = EngineClock::now();
-  XOE_TRY(submission->traits.kind == OpKind::kJoin ? set.join(std::move(submission)) : set.submit(std::move(submission)));
+  XOE_TRY(submission->traits.kind == OpKind::kJoin ? set.join(submission) : set.submit(submission));
   set.wake();
-  if (is_driving()) return {};  // from a callback: the loop that called it goes on
-  if (use == Use::kWaited) return {};
-  try_drive();
-  if (options_.progress_thread && set.pending() != 0) rouse();
   return {};
 }
 
 bool Core::poll(Submission& submission) {
-  if (!submission.done() && !fork_mark_.forked() && !is_driving()) try_drive();
+  if (submission.done() || fork_mark_.forked() || is_driving()) return submission.done();
+  if (!try_drive() && !submission.done() && idle_polls_.fetch_add(1, std::memory_order_relaxed) % kPollsPerLook == 0)
+    look_around();
   return submission.done();
 }
 
 Status Core::wait(Submission& submission, std::optional<EngineClock::time_point> until) {
   if (submission.done()) return submission.status();
-  XOE_TRY(check_usable());
+  if (fork_mark_.forked()) return check_usable();
   if (is_driving())
     return failure(Code::kInvalidArgument, "{}: wait() inside a callback would wait for itself", submission.title());
   waiters_.fetch_add(1, std::memory_order_seq_cst);
@@ -166,32 +191,36 @@ Status Core::wait(Submission& submission, std::optional<EngineClock::time_point>
   bool late = false;
   bool listed = false;
   for (unsigned turn = 1; !submission.done() && !late; ++turn) {
-    if (try_drive()) continue;
-    if (submission.done()) break;
-    relax(oversubscribed_);
-    if (turn % (oversubscribed_ ? kYieldsPerLook : kTurnsPerLook) != 0) continue;
+    if (try_drive())
+      awake_since = {};
+    else if (!submission.done())
+      relax(oversubscribed_);
+    if (submission.done() || turn % (oversubscribed_ ? kYieldsPerLook : kTurnsPerLook) != 0) continue;
     const auto now = EngineClock::now();
     late = until && now >= *until;
     if (awake_since == EngineClock::time_point{}) awake_since = now;
     if (late || now - awake_since < kAwake) continue;
-    const auto ready = [&] {
-      while (drive()) {}
-      return submission.done();
-    };
-    if (!std::exchange(listed, true)) watch_->stalls().block(submission);
-    const auto wake_up = now + (look_around() ? kMoment : watch_->stalls().period());
-    count_sleeper(submission.process_set, 1);
-    world_->comm().backend().sleep(ready, until ? std::min(*until, wake_up) : wake_up);
-    count_sleeper(submission.process_set, -1);
+    sleep_until_done(submission, until, std::exchange(listed, true));
     awake_since = {};
   }
   if (listed) watch_->stalls().unblock(submission);
   const bool done = submission.done();
-  const bool more = options_.progress_thread && pending().load() != 0;
-  if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1 && more) rouse();
-  if (!done)
-    return failure(Code::kTimeout, "{}: not completed yet; it goes on", submission.title());
+  // In this order: who submits meanwhile and finds a waiter relies on it, or on the thread.
+  if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1 && options_.progress_thread && pending().load() != 0) rouse();
+  if (!done) return failure(Code::kTimeout, "{}: not completed yet; it goes on", submission.title());
   return submission.status();
+}
+
+void Core::sleep_until_done(Submission& submission, std::optional<EngineClock::time_point> until, bool listed) {
+  if (!listed) watch_->stalls().block(submission);
+  const auto ready = [&] {
+    while (drive()) {}
+    return submission.done();
+  };
+  const auto wake_up = EngineClock::now() + (look_around() ? kMoment : watch_->stalls().period());
+  count_sleeper(submission.process_set, 1);
+  world_->comm().backend().sleep(ready, until ? std::min(*until, wake_up) : wake_up);
+  count_sleeper(submission.process_set, -1);
 }
 
 Result<SharedBuffer> Core::shared_buffer(std::size_t bytes) {
@@ -251,13 +280,15 @@ void Core::rouse() noexcept {
 
 void Core::progress(const std::stop_token& stop) {
   const auto needed = [&] { return !stop.stop_requested() && waiters_.load(std::memory_order_seq_cst) == 0; };
+  block_signals();
+  unsigned busy = 0;
   while (!stop.stop_requested()) {
     const std::uint32_t heard = work_.load(std::memory_order_seq_cst);
     if (!needed() || pending().load() == 0) {
       if (!stop.stop_requested()) work_.wait(heard, std::memory_order_seq_cst);
       continue;
     }
-    if (drive()) continue;
+    if (drive() && ++busy % kTurnsPerLook != 0) continue;
     const auto wake_up = EngineClock::now() + (look_around() ? kMoment : watch_->stalls().period());
     watch_->trace().flush_if_full();
     const auto ready = [&] {
@@ -295,7 +326,7 @@ Result<std::shared_ptr<Submission>> Core::run_internal_request(InternalKind kind
                                                                std::vector<std::int64_t> argument) {
   XOE_TRY(check_usable());
   auto submission = Submission::make_internal(kind, internal_name(what), std::move(argument));
-  XOE_TRY(submit_to(*world_, submission, Use::kWaited));
+  XOE_TRY(hand_over(*world_, submission));
   XOE_TRY(wait(*submission, std::nullopt));
   return submission;
 }
@@ -328,26 +359,38 @@ Status Core::run_internal(Submission& submission) {
   return drop_set(static_cast<ProcessSetId>(submission.argument[0]));
 }
 
+// key: this rank's place in the set; negative: it is not in it, and gets none.
+Result<std::unique_ptr<ProcessSet>> Core::form_set(ProcessSetId id, int key, const std::vector<int>& ranks) {
+  XOE_ASSIGN(auto comm, world_->comm().split(key < 0 ? -1 : 0, key));
+  if (!comm) return std::unique_ptr<ProcessSet>();
+  return ProcessSet::create(id, std::move(*comm), ranks, options_, *this);
+}
+
 Status Core::make_set(Submission& submission) {
   std::vector<int> ranks(submission.argument.begin(), submission.argument.end());
   const auto place = std::find(ranks.begin(), ranks.end(), topology_.rank);
   const auto id = set_ranks_.size();  // only this thread writes it
   if (id >= sets_.size())
     return failure(Code::kResourceExhausted, "add_process_set: an engine makes at most {} sets", sets_.size());
-  const bool member = place != ranks.end();
-  XOE_ASSIGN(auto comm, world_->comm().split(member ? 0 : -1, static_cast<int>(place - ranks.begin())));
-  std::unique_ptr<ProcessSet> set;
-  const auto given = static_cast<ProcessSetId>(id);
-  if (member) {
-    XOE_ASSIGN(set, ProcessSet::create(given, std::move(*comm), ranks, options_, *this));
+  {
+    // Taken by all, also if it comes to nothing: ids must not drift apart.
+    const std::lock_guard lock(ranks_mutex_);
+    set_ranks_.emplace_back();
   }
+  set_count_.store(id + 1, std::memory_order_release);
+  const auto given = static_cast<ProcessSetId>(id);
+  const auto key = static_cast<int>(place - ranks.begin());
+  auto set = form_set(given, place != ranks.end() ? key : -1, ranks);
+  std::int32_t well = set ? 1 : 0;
+  XOE_TRY(world_->comm().allreduce(Tensor(&well, 1), ReduceOp::kMin, {.name = "add_process_set"}));
+  if (!set) return failure(set.error());
+  if (well == 0) return failure(Code::kResourceExhausted, "add_process_set: another rank could not form the set");
   {
     const std::lock_guard lock(ranks_mutex_);
-    set_ranks_.push_back(std::move(ranks));
+    set_ranks_[id] = std::move(ranks);
   }
-  sets_[id].set.store(set.release(), std::memory_order_seq_cst);
+  sets_[id].set.store(set->release(), std::memory_order_seq_cst);
   sets_[id].exists.store(true, std::memory_order_release);
-  set_count_.store(id + 1, std::memory_order_release);
   submission.process_set = given;
   return {};
 }
@@ -361,13 +404,13 @@ Status Core::drop_set(ProcessSetId id) {
   }
   SetSlot& slot = sets_[static_cast<std::size_t>(id)];
   slot.exists.store(false, std::memory_order_release);
-  std::unique_ptr<ProcessSet> set(slot.set.exchange(nullptr, std::memory_order_seq_cst));
+  const std::unique_ptr<ProcessSet> set(slot.set.exchange(nullptr, std::memory_order_seq_cst));
   if (set != nullptr) {
     while (slot.users.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
     set->fail(Error(Code::kInvalidArgument, "the process set was removed"));
   }
-  // Leaders of other hosts may still write to this one's mailbox.
-  if (watch_->trace().hosts() > 1) XOE_TRY(world_->comm().barrier({.name = "remove_process_set"}));
+  // Nobody leaves the set's communicator before all have given it up: to the others it would look like a lost rank.
+  XOE_TRY(world_->comm().barrier({.name = "remove_process_set"}));
   return {};
 }
 
@@ -383,8 +426,16 @@ Status Core::start_timeline(const std::string& path) {
 
 // What ended one set ends others too: whoever has been told of it must not find them usable any more.
 void Core::failing(const ProcessSet& set, const Error& cause) {
-  if (cause.code() == Code::kPeerLost && &set != world_) world_->fail(cause);  // all ranks are in it
+  // All ranks are in the world. A set is left by its ranks only when all have agreed to, so a rank that is lost to one
+  // is lost to all.
+  if (cause.code() == Code::kPeerLost && &set != world_) world_->fail(cause);
   each_set([](ProcessSet& other) { other.look_for_failures(); });
+}
+
+void Core::all_joined(const ProcessSet& set) {
+  if (&set != world_) return;
+  const std::lock_guard lock(ranks_mutex_);
+  internal_names_.clear();
 }
 
 void Core::look_for_failures() {

@@ -48,6 +48,7 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
   void completing(const ProcessSet& set, Submission& submission, const Status& status) override;
   void failing(const ProcessSet& set, const Error& cause) override;
   void look_for_failures() override;
+  void all_joined(const ProcessSet& set) override;
   Status run_internal(Submission& submission) override;
 
  private:
@@ -64,10 +65,13 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
   Core(EngineOptions options, const Topology& topology) : options_(std::move(options)), topology_(topology) {}
 
   Status check_usable() const;
-  Status submit_to(ProcessSet& set, std::shared_ptr<Submission> submission, Use use);
+  Status check_member(const Request& request, const ProcessSet* set, bool exists) const;
+  Status hand_over(ProcessSet& set, const std::shared_ptr<Submission>& submission);
+  void sleep_until_done(Submission& submission, std::optional<EngineClock::time_point> until, bool listed);
   Result<std::shared_ptr<Submission>> run_internal_request(InternalKind kind, const std::string& what,
                                                            std::vector<std::int64_t> argument);
   std::string internal_name(const std::string& what);
+  Result<std::unique_ptr<ProcessSet>> form_set(ProcessSetId id, int key, const std::vector<int>& ranks);
   Status make_set(Submission& submission);
   Status drop_set(ProcessSetId id);
 
@@ -102,6 +106,7 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
   std::mutex drive_mutex_;
   std::atomic<std::thread::id> driver_{};
   std::atomic<int> waiters_{0};
+  std::atomic<unsigned> idle_polls_{0};
   std::atomic<std::uint32_t> work_{0};  // what the progress thread sleeps on
   std::atomic<bool> closed_{false};
   std::optional<std::jthread> thread_;  // last

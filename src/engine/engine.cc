@@ -7,6 +7,17 @@
 
 namespace xoe {
 
+namespace {
+
+// As far in the future as the clock can tell, at most.
+std::optional<engine::EngineClock::time_point> moment_after(std::chrono::nanoseconds patience) {
+  const auto now = engine::EngineClock::now();
+  if (patience >= engine::EngineClock::time_point::max() - now) return std::nullopt;
+  return now + patience;
+}
+
+}  // namespace
+
 bool EngineHandle::poll() {
   if (submission_->done()) return true;
   if (const auto core = submission_->core.lock()) return core->poll(*submission_);
@@ -22,7 +33,7 @@ Status EngineHandle::wait() {
 Status EngineHandle::wait_for(std::chrono::nanoseconds patience) {
   if (!submission_->done())
     if (const auto core = submission_->core.lock())
-      return core->wait(*submission_, std::chrono::steady_clock::now() + patience);
+      return core->wait(*submission_, moment_after(patience));
   return submission_->status();
 }
 

@@ -307,7 +307,7 @@ Task run_adasum(Workshop& shop, const Item& item) {
 
 // The codecs of an item's tensors; made at its first time.
 Result<Codecs*> codecs_of(Workshop& shop, const Running& running, const Item& item) {
-  Codecs& codecs = shop.codecs[running.title];
+  Codecs& codecs = shop.codecs[running.codec_key];
   if (codecs.signature == item.signature) return &codecs;
   codecs = {.signature = item.signature, .of_tensor = {}};
   const CompressionOptions options{.kind = item.traits.compression,

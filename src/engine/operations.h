@@ -32,6 +32,7 @@ struct Running {
   Batch batch;
   std::shared_ptr<std::vector<Item>> items;  // of all batches between two seals
   std::string title;
+  std::string codec_key;  // names whose beginnings are alike have codecs of their own
   // It starts no further collective: the next batch may start. All ranks start collectives in one order, so an
   // operation of several steps keeps the others waiting.
   bool may_follow = false;

@@ -43,16 +43,20 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
                                                        const EngineOptions& options, SetObserver& observer) {
   std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), observer));
   Backend& backend = set->comm_.backend();
+  // All ranks must lay out the board alike.
+  std::int64_t capacity = std::clamp(options.cache_capacity, 1, Board::kMaxCapacity);
+  XOE_TRY(set->comm_.broadcast(Tensor(&capacity, 1), 0, {.name = "cache_capacity"}));
+  const int places = static_cast<int>(capacity);
   const std::vector<int>& hosts = backend.hosts();
   std::vector<int> local;
   for (int r = 0; r < set->size(); ++r)
     if (hosts[static_cast<std::size_t>(r)] == hosts[static_cast<std::size_t>(set->rank_)]) local.push_back(r);
   const auto own = std::find(local.begin(), local.end(), set->rank_) - local.begin();
   XOE_ASSIGN(std::byte* const memory,
-             backend.host_memory(Board::bytes(options.cache_capacity, static_cast<int>(local.size()))));
+             backend.host_memory(Board::bytes(places, static_cast<int>(local.size()))));
   set->many_hosts_ = *std::max_element(hosts.begin(), hosts.end()) > 0;
   set->board_ =
-      std::make_unique<Board>(memory, options.cache_capacity, static_cast<int>(own), std::move(local), set->many_hosts_);
+      std::make_unique<Board>(memory, places, static_cast<int>(own), std::move(local), set->many_hosts_);
   if (set->many_hosts_) XOE_TRY(set->connect_hosts(hosts));
   set->slots_ = std::vector<Slot>(static_cast<std::size_t>(set->board_->capacity()));
   set->set_knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
@@ -83,18 +87,18 @@ Status ProcessSet::refuse() const {
 }
 
 void ProcessSet::count_pending(int change) noexcept {
-  pending_.fetch_add(change, std::memory_order_acq_rel);
-  observer_.pending().fetch_add(change, std::memory_order_acq_rel);
+  pending_.fetch_add(change, std::memory_order_seq_cst);
+  observer_.pending().fetch_add(change, std::memory_order_seq_cst);
 }
 
 Status ProcessSet::submit(std::shared_ptr<Submission> submission) {
   const auto gate = join_gate_.fetch_add(1, std::memory_order_seq_cst);
   Status status;
-  if ((gate & kJoined) != 0)
+  if (failed())
+    status = refuse();
+  else if ((gate & kJoined) != 0)
     status = failure(Code::kInvalidArgument, "{}: this rank has joined, and submits nothing until all ranks have",
                      submission->title());
-  else if (failed())
-    status = refuse();
   else
     status = arrive(submission);
   join_gate_.fetch_sub(1, std::memory_order_seq_cst);
@@ -115,7 +119,7 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
     submission->entry = place.entry;
     submission->self = submission;
     std::uint64_t occupant = 0;
-    if (!slot.compare_exchange_strong(occupant, mine, std::memory_order_acq_rel)) {
+    if (!slot.compare_exchange_strong(occupant, mine, std::memory_order_seq_cst)) {
       submission->self.reset();
       if ((occupant >> kAddressBits) == (mine >> kAddressBits))
         return failure(Code::kInvalidArgument,
@@ -128,13 +132,14 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
     RankNote& note = board_->note(board_->rank());
     note.submissions.fetch_add(1, std::memory_order_relaxed);
     note.last_entry.store(place.entry + 1, std::memory_order_relaxed);
-    const bool arrived = board_->arrive(place, submission->arrival(), submission->generation);
-    if (arrived && !failed()) [[likely]]
+    // Either this sees that the set has failed, or fail() sees the slot.
+    if (!failed_.load(std::memory_order_seq_cst) &&
+        board_->arrive(place, submission->arrival(), submission->generation)) [[likely]]
       return {};
     // Whoever empties the slot answers: this thread, or fail().
     const std::lock_guard lock(retract_mutex_);
     std::uint64_t expected = mine;
-    if (!slot.compare_exchange_strong(expected, 0, std::memory_order_acq_rel)) return {};
+    if (!slot.compare_exchange_strong(expected, 0, std::memory_order_seq_cst)) return {};
     submission->self.reset();
     count_pending(-1);
     if (failed()) return refuse();
@@ -158,7 +163,7 @@ Status ProcessSet::join(std::shared_ptr<Submission> submission) {
   return {};
 }
 
-// --- what has been agreed ---
+// --- handing out and completing ---
 
 std::shared_ptr<Submission> ProcessSet::take_submission(const LogLine& line) {
   Submission* submission = untag(slots_[static_cast<std::size_t>(line.entry)].load(std::memory_order_acquire));
@@ -166,201 +171,6 @@ std::shared_ptr<Submission> ProcessSet::take_submission(const LogLine& line) {
       board_->words(line, board_->rank()) == nullptr)
     return nullptr;
   return std::move(submission->self);
-}
-
-// Every rank of a host builds the same text.
-std::string ProcessSet::describe_mismatch(const LogLine& line) const {
-  if (line.kind == LogKind::kJoinForbids) return "a rank has joined, and this operation needs data from it";
-  std::vector<std::pair<std::string, std::vector<int>>> said;
-  for (int r = 0; r < board_->ranks(); ++r) {
-    const Words* words = board_->words(line, r);
-    if (words == nullptr) continue;
-    const std::string text(words->text, words->text_length);
-    const auto same = std::find_if(said.begin(), said.end(), [&](const auto& s) { return s.first == text; });
-    if (same == said.end())
-      said.push_back({text, {world_rank(r)}});
-    else
-      same->second.push_back(world_rank(r));
-  }
-  std::string message;
-  for (const auto& [text, ranks] : said)
-    message += fmt::format("{}rank{} {} submitted {}", message.empty() ? "" : "; ", ranks.size() == 1 ? "" : "s",
-                           fmt::join(ranks, ", "), text);
-  return message;
-}
-
-void ProcessSet::answer_mismatch(const LogLine& line, Submission& submission) const {
-  std::string message;
-  if (many_hosts_)
-    message = board_->error(line);
-  else
-    message = fmt::format("'{}': {}{}", submission.name, line.kind == LogKind::kMismatch ? "ranks disagree: " : "",
-                          describe_mismatch(line));
-  if (message.empty()) message = fmt::format("'{}': ranks disagree", submission.name);
-  submission.part_status = failure(Code::kInvalidArgument, std::move(message));
-}
-
-void ProcessSet::finish_join(const LogLine& line) {
-  std::shared_ptr<Submission> submission;
-  {
-    const std::lock_guard lock(join_mutex_);
-    submission = std::move(joining_);
-  }
-  join_gate_.fetch_and(~kJoined, std::memory_order_seq_cst);
-  if (submission == nullptr) return;
-  submission->last_joined = ranks_[static_cast<std::size_t>(line.entry)];
-  complete(*submission, {});
-}
-
-void ProcessSet::tell_agreed(const LogLine& line, Submission& submission) {
-  int last = -1;
-  std::int64_t latest = 0;
-  for (int r = 0; r < board_->ranks(); ++r)
-    if (const Words* words = board_->words(line, r); words != nullptr && (last < 0 || words->arrived_ns > latest)) {
-      last = r;
-      latest = words->arrived_ns;
-    }
-  const std::int64_t waited = latest - submission.submitted.time_since_epoch().count();
-  observer_.agreed(*this, submission, world_rank(last), std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
-}
-
-void ProcessSet::take_line(std::uint64_t position, std::vector<Item>& items) {
-  const LogLine line = board_->line(position);
-  if (line.kind == LogKind::kAllJoined) {
-    Item item{.line = line};
-    item.traits.internal = static_cast<std::uint8_t>(InternalKind::kAllJoined);
-    items.push_back(std::move(item));
-    return;
-  }
-  auto submission = take_submission(line);
-  if (submission != nullptr) {
-    submission->agreed = EngineClock::now();
-    tell_agreed(line, *submission);
-  }
-  if (line.kind == LogKind::kRun) {
-    const Words& words = board_->agreed(line);
-    Item item{line, words.signature, words.traits, {}, std::move(submission)};
-    if (item.submission != nullptr)
-      item.sizes = item.submission->sizes;
-    else
-      item.sizes.assign(words.sizes, words.sizes + words.traits.tensors);
-    items.push_back(std::move(item));
-    return;
-  }
-  if (submission == nullptr) return;
-  if (line.kind == LogKind::kMismatch || line.kind == LogKind::kJoinForbids) answer_mismatch(line, *submission);
-  complete(*submission, std::move(submission->part_status));
-}
-
-bool ProcessSet::take_seals() {
-  bool moved = false;
-  for (Board::Seal seal = board_->seal(seal_number_); seal.end != Board::kUnsealed; seal = board_->seal(seal_number_)) {
-    std::vector<Item> items;
-    const std::uint64_t begin = sealed_end_;
-    for (std::uint64_t position = begin; position < seal.end; ++position) take_line(position, items);
-    ++seal_number_;
-    sealed_end_ = seal.end;
-    if (!items.empty()) queue_batches(std::move(items), seal.knobs, begin);
-    moved = true;
-  }
-  return moved;
-}
-
-void ProcessSet::queue_batches(std::vector<Item> items, std::uint16_t knobs, std::uint64_t position) {
-  const auto shared = std::make_shared<std::vector<Item>>(std::move(items));
-  const auto name = [&](std::size_t item) { return board_->name((*shared)[item].line.entry); };
-  const Knobs chosen = Knobs::decode(knobs).value_or(Knobs());
-  const FusionLimits limits{chosen.fusion_threshold, chosen.pack_limit};
-  in_flight_ = chosen.in_flight;
-  for (Batch& batch : plan_batches(*shared, limits)) {
-    auto running = std::make_unique<Running>();
-    if (const std::size_t item = batch.fused ? batch.pieces[0].item : batch.item;
-        (*shared)[item].line.kind != LogKind::kAllJoined)
-      running->title = name(item);
-    if (batch.pieces.size() > 1) running->title += fmt::format(" + {} more", batch.pieces.size() - 1);
-    const auto count_part = [&](std::size_t item) {
-      if ((*shared)[item].submission != nullptr) ++(*shared)[item].submission->parts_left;
-    };
-    for (const Piece& piece : batch.pieces) count_part(piece.item);
-    if (!batch.fused) count_part(batch.item);
-    running->batch = std::move(batch);
-    running->items = shared;
-    running->position = position;
-    queued_.push_back(std::move(running));
-  }
-}
-
-// --- running ---
-
-bool ProcessSet::start_batches() {
-  bool moved = false;
-  while (!queued_.empty() && static_cast<int>(running_.size()) < in_flight_ &&
-         (running_.empty() || running_.back()->may_follow)) {
-    const Item& item = (*queued_.front()->items)[queued_.front()->batch.item];
-    const bool internal = !queued_.front()->batch.fused && item.traits.internal != 0;
-    if (internal && !running_.empty()) break;
-    auto running = std::move(queued_.front());
-    queued_.pop_front();
-    running->started = running->packed = running->reduced = EngineClock::now();
-    moved = true;
-    if (internal && item.line.kind == LogKind::kAllJoined) {
-      finish_join(item.line);
-      continue;
-    }
-    if (internal) {
-      finish_part(item.submission, observer_.run_internal(*item.submission));
-      continue;
-    }
-    running->task = run_batch(shop_, *running);
-    running_.push_back(std::move(running));
-    running_.back()->task.advance();
-  }
-  return moved;
-}
-
-bool ProcessSet::run_batches() {
-  bool moved = false;
-  for (auto place = running_.begin(); place != running_.end();) {
-    Running& running = **place;
-    const bool followed = running.may_follow;
-    if (!running.task.advance()) {
-      moved |= running.may_follow != followed;
-      ++place;
-      continue;
-    }
-    moved = true;
-    running.done = EngineClock::now();
-    const Status status = running.task.result();
-    observer_.batch_done(*this, running, status);
-    if (!status) {
-      const Status group = comm_.progress();
-      if (!group)
-        fail(group.error());
-      else
-        abort(Error(status.error().code(), fmt::format("rank {}: {}: {}", ranks_[static_cast<std::size_t>(rank_)],
-                                                       running.title, status.error().message())));
-      return true;
-    }
-    const auto owned = std::move(*place);
-    place = running_.erase(place);
-    finish(*owned);
-  }
-  return moved;
-}
-
-void ProcessSet::finish(Running& running) {
-  if (!running.batch.fused) return finish_part((*running.items)[running.batch.item].submission, {});
-  for (const Piece& piece : running.batch.pieces) finish_part((*running.items)[piece.item].submission, {});
-}
-
-void ProcessSet::finish_part(const std::shared_ptr<Submission>& submission, const Status& status) {
-  if (submission == nullptr) return;
-  if (!status && submission->part_status) submission->part_status = status;
-  if (--submission->parts_left != 0) return;
-  if (submission->part_status && submission->allocator_refused())
-    submission->part_status = failure(Code::kResourceExhausted, "{}: the allocator gave no memory for the result",
-                                      submission->title());
-  complete(*submission, std::move(submission->part_status));
 }
 
 void ProcessSet::complete(Submission& submission, Status status) {
@@ -373,64 +183,22 @@ void ProcessSet::complete(Submission& submission, Status status) {
   count_pending(-1);
 }
 
-void ProcessSet::note_completed() {
-  std::uint64_t position = sealed_end_;
-  if (!queued_.empty()) position = queued_.front()->position;
-  if (!running_.empty()) position = std::min(position, running_.front()->position);
-  if (position == noted_completed_) return;
-  noted_completed_ = position;
-  board_->completed(position);
-}
-
-void ProcessSet::set_knobs(const Knobs& knobs) noexcept {
-  if (rank_ == 0) board_->knobs().store(knobs.encode(), std::memory_order_relaxed);
-}
-
-bool ProcessSet::seal_more() {
-  const auto knobs = static_cast<std::uint16_t>(board_->knobs().load(std::memory_order_relaxed));
-  const bool idle = queued_.empty() && static_cast<int>(running_.size()) < in_flight_;
-  if (!many_hosts_) {
-    if (idle) board_->try_seal(seal_number_, sealed_end_, knobs);
-    return false;
-  }
-  if (leader_ == nullptr) return false;
-  const auto moved = leader_->advance(idle, knobs);
-  if (!moved) {
-    abort(moved.error());
-    return false;
-  }
-  if (*moved) wake();
-  return *moved;
-}
-
-bool ProcessSet::advance() {
-  if (failed()) return false;
-  bool moved = false;
-  while (true) {
-    bool again = take_seals();
-    again |= run_batches();
-    again |= start_batches();
-    if (failed()) return true;
-    again |= seal_more();
-    if (failed()) return true;
-    if (!again && board_->seal(seal_number_).end == Board::kUnsealed) break;
-    moved = true;
-  }
-  note_completed();
-  return moved;
-}
-
 // --- failing ---
 
 void ProcessSet::look_for_failures() {
   if (failed()) return;
   if (const Status status = comm_.progress(); !status) return fail(status.error());
-  if (pending() == 0) return;
+  if (pending() != 0) look_for_departed(/*drained=*/false);
+}
+
+void ProcessSet::look_for_departed(bool drained) {
   const std::vector<int> departed = comm_.backend().departed();
   if (departed.empty()) return;
   // What all ranks have agreed upon may still complete; all else needs the one that has gone.
-  if (leader_ != nullptr) advance();  // it may have said something before it went
-  if (failed()) return;
+  if (leader_ != nullptr && !drained) {
+    departed_ = true;  // it may have said something before it went: advance() looks at that first
+    return;
+  }
   const Error cause(Code::kPeerLost,
                     fmt::format("rank {} has shut its engine down", ranks_[static_cast<std::size_t>(departed.front())]));
   for (const Waiting& w : waiting())
@@ -447,6 +215,9 @@ void ProcessSet::fail(const Error& cause) {
     cause_ = told;
   }
   std::vector<std::shared_ptr<Submission>> lost;
+  for (Item& item : taken_)
+    if (item.submission != nullptr) lost.push_back(std::move(item.submission));
+  taken_.clear();
   for (const auto* batches : {&running_, &queued_})
     for (const auto& running : *batches)
       for (const Item& item : *running->items)
@@ -466,7 +237,7 @@ void ProcessSet::fail(const Error& cause) {
   running_.clear();
   queued_.clear();
   for (Slot& slot : slots_)
-    if (Submission* submission = untag(slot.exchange(0, std::memory_order_acq_rel)); submission != nullptr)
+    if (Submission* submission = untag(slot.exchange(0, std::memory_order_seq_cst)); submission != nullptr)
       if (auto held = std::move(submission->self); held != nullptr) lost.push_back(std::move(held));
   observer_.failing(*this, told);
   for (const auto& submission : lost) complete(*submission, error_for(*submission, told));

@@ -87,9 +87,12 @@ class ProcessSet {
   // True if anything moved.
   bool seal_more();
 
+  bool advance_as_far_as_possible();
+  // drained: all that ranks have sent has been looked at.
+  void look_for_departed(bool drained);
   bool take_seals();
   void tell_agreed(const LogLine& line, Submission& submission);
-  void take_line(std::uint64_t position, std::vector<Item>& items);
+  void take_line(std::uint64_t position);
   std::shared_ptr<Submission> take_submission(const LogLine& line);
   std::string describe_mismatch(const LogLine& line) const;
   void answer_mismatch(const LogLine& line, Submission& submission) const;
@@ -131,6 +134,8 @@ class ProcessSet {
   std::deque<std::unique_ptr<Running>> queued_;
   std::deque<std::unique_ptr<Running>> running_;
   std::uint64_t noted_completed_ = 0;
+  std::vector<Item> taken_;  // from the log, not in batches yet
+  bool departed_ = false;    // a rank has gone; to be looked at
   int in_flight_ = 2;
 };
 

@@ -25,6 +25,8 @@ class SetObserver {
   virtual void completing(const ProcessSet& set, Submission& submission, const Status& status) = 0;
   // A set has failed; its submissions are about to be told.
   virtual void failing(const ProcessSet& set, const Error& cause) = 0;
+  // All ranks have joined this set; they go on from here alike.
+  virtual void all_joined(const ProcessSet& set) = 0;
   // Runs an internal operation that all ranks of the world agree to run now. It may block.
   virtual Status run_internal(Submission& submission) = 0;
 

@@ -101,6 +101,10 @@ Status check_tensors(const Submission& s, const Request& request, int rank) {
       return failure(Code::kInvalidArgument, "{}: tensor {} is a scalar; it needs a first dimension", what, i);
     if (kind == OpKind::kReduceScatter && t.shape.empty())
       return failure(Code::kInvalidArgument, "{}: tensor {} is a scalar; it cannot be cut", what, i);
+    if (t.out != nullptr && t.in != nullptr && t.out < t.in + t.bytes() && t.in < t.out + t.bytes() &&
+        (t.out != t.in || gives_output(kind)))
+      return failure(Code::kInvalidArgument, "{}: `in` and `out` of tensor {} overlap{}", what, i,
+                     gives_output(kind) ? "; this operation does not work in place" : " without being in place");
     if (reduces(kind)) XOE_TRY(reduce::supports(t.dtype, request.reduce));
     if (kind == OpKind::kAdasum && !is_float(t.dtype))
       return failure(Code::kInvalidArgument, "{}: adasum takes float tensors, got {}", what, dtype_name(t.dtype));

@@ -158,6 +158,28 @@ TEST(EngineFailure, RanksThatWaitForEachOtherInTwoSetsAreNamed) {
             "(process set 2), which rank 0 has not submitted");
 }
 
+// Submissions race with the removal of their set: each is refused or completes, nothing hangs.
+TEST(EngineFailure, ASetCanBeRemovedWhileThreadsUseIt) {
+  for (int round = 0; round < 20; ++round)
+    run_engines(2, [](Engine& engine) {
+      const std::vector<int> both{0, 1};
+      const auto set = engine.add_process_set(both).value();
+      std::atomic<bool> removed{false};
+      std::jthread user([&] {
+        std::vector<float> x(10, 1.0F);
+        const Shape shape{10};
+        const TensorArg tensor = in_place(x, shape);
+        for (Status status; status;) {
+          auto handle = engine.submit({.name = "x", .tensors = {&tensor, 1}, .reduce = ReduceOp::kMax, .process_set = set});
+          status = handle ? handle->wait() : Status(failure(handle.error()));
+        }
+      });
+      ASSERT_TRUE(engine.remove_process_set(set));
+      user.join();
+      ASSERT_TRUE(engine.run({.name = "still here", .kind = OpKind::kBarrier}));
+    });
+}
+
 TEST(EngineFailure, AForkedChildIsToldSo) {
   run_engines(1, [](Engine& engine) {
     const pid_t child = ::fork();
@@ -233,7 +255,10 @@ TEST(EngineFailure, BadArgumentsAreRefusedBeforeAnybodySeesThem) {
     refused({.name = "x", .kind = OpKind::kBroadcast, .tensors = {&good, 1}, .root = 1}, "root 1 is not one of the 1");
     refused({.name = "x", .kind = OpKind::kAllgather, .tensors = {&single, 1}}, "is a scalar");
     const Shape splits{1, 2};
-    refused({.name = "x", .kind = OpKind::kAlltoall, .tensors = {&good, 1}, .splits = splits}, "2 splits");
+    const TensorArg open{x.data(), nullptr, DType::kFloat32, shape}, overlapping{x.data(), x.data() + 1, DType::kFloat32, shape};
+    refused({.name = "x", .kind = OpKind::kAlltoall, .tensors = {&open, 1}, .splits = splits}, "2 splits");
+    refused({.name = "x", .kind = OpKind::kAlltoall, .tensors = {&good, 1}}, "does not work in place");
+    refused({.name = "x", .tensors = {&overlapping, 1}}, "overlap without being in place");
     refused({.name = "x", .tensors = {&good, 1}, .prescale = 1.0 / 0.0}, "must be finite");
     refused({.name = "x", .kind = OpKind::kBroadcast, .tensors = {&good, 1}, .prescale = 2}, "takes no prescale");
     refused({.name = "x", .tensors = {&good, 1}, .reduce = ReduceOp::kMax, .compression = {.kind = Compression::kFloat8}},

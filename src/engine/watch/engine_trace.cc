@@ -38,9 +38,9 @@ Result<ClockOffset> measure_clock(Communicator& comm) {
   return best;
 }
 
-std::shared_ptr<Timeline> EngineTrace::timeline() const {
+std::shared_ptr<const EngineTrace::Open> EngineTrace::open() const {
   const std::lock_guard lock(mutex_);
-  return timeline_;
+  return open_;
 }
 
 std::string EngineTrace::path_of_host(const std::string& path) const {
@@ -60,78 +60,83 @@ Status EngineTrace::start(const std::string& path, bool create) {
                                 .create = create};
   XOE_ASSIGN(auto opened, Timeline::open(path_of_host(path), options));
   Timeline& t = *opened;
-  names_ = {.pack = t.lane(trace::kPackLane),
-            .reduce = t.lane(trace::kReduceLane),
-            .unpack = t.lane(trace::kUnpackLane),
-            .negotiate = t.intern(trace::kNegotiate),
-            .queue = t.intern(trace::kQueue),
-            .batch = t.intern(trace::kBatch),
-            .tensors = t.intern(trace::kTensors),
-            .bytes = t.intern(trace::kBytes)};
   if (create) XOE_TRY(t.set_clock(clock_.offset, host_ == 0 ? std::chrono::nanoseconds(0) : clock_.uncertainty));
+  auto open = std::make_shared<Open>(Open{.timeline = nullptr,
+                                          .pack = t.lane(trace::kPackLane),
+                                          .reduce = t.lane(trace::kReduceLane),
+                                          .unpack = t.lane(trace::kUnpackLane),
+                                          .negotiate = t.intern(trace::kNegotiate),
+                                          .queue = t.intern(trace::kQueue),
+                                          .batch = t.intern(trace::kBatch),
+                                          .tensors = t.intern(trace::kTensors),
+                                          .bytes = t.intern(trace::kBytes)});
+  open->timeline = std::move(opened);
   const std::lock_guard lock(mutex_);
-  timeline_ = std::move(opened);
+  open_ = std::move(open);
   on_.store(true, std::memory_order_release);
   return {};
 }
 
 Status EngineTrace::stop() {
   on_.store(false, std::memory_order_release);
-  std::shared_ptr<Timeline> last;
+  std::shared_ptr<const Open> last;
   {
     const std::lock_guard lock(mutex_);
-    last = std::move(timeline_);
+    last = std::move(open_);
   }
   if (last == nullptr) return failure(Code::kInvalidArgument, "stop_timeline: none is being written");
-  return last->flush();
+  return last->timeline->flush();
 }
 
 void EngineTrace::agreed(const Submission& s, int last, std::chrono::nanoseconds waited) {
   if (!on()) return;
-  const auto t = timeline();
-  if (t == nullptr) return;
+  const auto open = this->open();
+  if (open == nullptr) return;
+  Timeline* const t = open->timeline.get();
   TimelineArgs args;
   if (last != topology_.rank && waited.count() > 0) args.note = t->intern(trace::waited_for_text(std::array{last}));
-  t->record_span(names_.negotiate, t->intern(s.name), ++spans_, s.submitted, s.agreed, args);
+  t->record_span(open->negotiate, t->intern(s.name), ++spans_, s.submitted, s.agreed, args);
 }
 
 void EngineTrace::batch_done(const Running& running) {
   if (!on()) return;
-  const auto t = timeline();
-  if (t == nullptr) return;
+  const auto open = this->open();
+  if (open == nullptr) return;
+  Timeline* const t = open->timeline.get();
   const Batch& batch = running.batch;
   const auto tensors = static_cast<std::int64_t>(batch.fused ? batch.pieces.size() : 1);
-  const TimelineArgs args{.first = {names_.batch, ++batches_},
-                          .second = {names_.tensors, tensors},
-                          .third = {names_.bytes, static_cast<std::int64_t>(batch.bytes)}};
+  const TimelineArgs args{.first = {open->batch, ++batches_},
+                          .second = {open->tensors, tensors},
+                          .third = {open->bytes, static_cast<std::int64_t>(batch.bytes)}};
   const std::uint32_t name = t->intern(running.title);
   const auto queued = [&](std::size_t item) {
     const auto& s = (*running.items)[item].submission;
     if (s == nullptr || s->traced_start) return;
     s->traced_start = true;
-    t->record_span(names_.queue, t->intern(s->name), ++spans_, s->agreed, running.started);
+    t->record_span(open->queue, t->intern(s->name), ++spans_, s->agreed, running.started);
   };
   for (const Piece& piece : batch.pieces) queued(piece.item);
   if (!batch.fused) queued(batch.item);
   // An operation of several steps is one bar.
   const TimePoint reduced = running.reduced > running.started ? running.reduced : running.done;
-  if (running.packed > running.started) t->record(names_.pack, name, running.started, running.packed, args);
+  if (running.packed > running.started) t->record(open->pack, name, running.started, running.packed, args);
   // Collectives take turns on the wire, though the next may have been posted before.
   const TimePoint from = std::max(std::max(running.packed, running.started), reduced_until_);
-  if (reduced > from) t->record(names_.reduce, name, from, reduced, args);
+  if (reduced > from) t->record(open->reduce, name, from, reduced, args);
   reduced_until_ = std::max(reduced_until_, reduced);
-  if (running.done > reduced) t->record(names_.unpack, name, reduced, running.done, args);
+  if (running.done > reduced) t->record(open->unpack, name, reduced, running.done, args);
 }
 
 void EngineTrace::mark(std::string_view lane, std::string_view name, TimePoint start, TimePoint stop) {
   if (!on()) return;
-  if (const auto t = timeline(); t != nullptr) t->record(t->lane(lane), t->intern(name), start, stop);
+  if (const auto open = this->open(); open != nullptr)
+    open->timeline->record(open->timeline->lane(lane), open->timeline->intern(name), start, stop);
 }
 
 void EngineTrace::flush_if_full() {
   if (!on()) return;
-  if (const auto t = timeline(); t != nullptr && t->pending() > kWorthWriting)
-    if (const Status ignored = t->flush(); !ignored) return;  // the file says what was dropped
+  if (const auto open = this->open(); open != nullptr && open->timeline->pending() > kWorthWriting)
+    if (const Status ignored = open->timeline->flush(); !ignored) return;  // the file says what was dropped
 }
 
 }  // namespace xoe::engine

@@ -45,12 +45,14 @@ class EngineTrace {
   void flush_if_full();
 
  private:
-  struct Names {
-    int pack, reduce, unpack;                // lanes
-    std::uint32_t negotiate, queue;          // categories
-    std::uint32_t batch, tensors, bytes;     // keys
+  // A timeline and what its events are called there.
+  struct Open {
+    std::unique_ptr<Timeline> timeline;
+    int pack = 0, reduce = 0, unpack = 0;             // lanes
+    std::uint32_t negotiate = 0, queue = 0;           // categories
+    std::uint32_t batch = 0, tensors = 0, bytes = 0;  // keys
   };
-  std::shared_ptr<Timeline> timeline() const;
+  std::shared_ptr<const Open> open() const;
   // "trace.{host}.json" for several hosts, also where the user did not say so.
   std::string path_of_host(const std::string& path) const;
 
@@ -60,8 +62,7 @@ class EngineTrace {
   const ClockOffset clock_;
   std::atomic<bool> on_{false};
   mutable std::mutex mutex_;
-  std::shared_ptr<Timeline> timeline_;
-  Names names_{};
+  std::shared_ptr<const Open> open_;
   // Of the thread that drives.
   std::uint64_t spans_ = 0;
   std::int64_t batches_ = 0;
