@@ -163,6 +163,21 @@ Status ProcessSet::join(std::shared_ptr<Submission> submission) {
   return {};
 }
 
+void ProcessSet::finish_join(const LogLine& line) {
+  std::shared_ptr<Submission> submission;
+  {
+    const std::lock_guard lock(join_mutex_);
+    submission = std::move(joining_);
+  }
+  // Ranks that had less data have used fewer of the names that count up.
+  for (auto& count : unnamed_) count.store(0, std::memory_order_relaxed);
+  observer_.all_joined(*this);
+  join_gate_.fetch_and(~kJoined, std::memory_order_seq_cst);
+  if (submission == nullptr) return;
+  submission->last_joined = ranks_[static_cast<std::size_t>(line.entry)];
+  complete(*submission, {});
+}
+
 // --- handing out and completing ---
 
 std::shared_ptr<Submission> ProcessSet::take_submission(const LogLine& line) {

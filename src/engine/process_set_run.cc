@@ -43,21 +43,6 @@ void ProcessSet::answer_mismatch(const LogLine& line, Submission& submission) co
   submission.part_status = failure(Code::kInvalidArgument, std::move(message));
 }
 
-void ProcessSet::finish_join(const LogLine& line) {
-  std::shared_ptr<Submission> submission;
-  {
-    const std::lock_guard lock(join_mutex_);
-    submission = std::move(joining_);
-  }
-  // Ranks that had less data have used fewer of the names that count up.
-  for (auto& count : unnamed_) count.store(0, std::memory_order_relaxed);
-  observer_.all_joined(*this);
-  join_gate_.fetch_and(~kJoined, std::memory_order_seq_cst);
-  if (submission == nullptr) return;
-  submission->last_joined = ranks_[static_cast<std::size_t>(line.entry)];
-  complete(*submission, {});
-}
-
 void ProcessSet::tell_agreed(const LogLine& line, Submission& submission) {
   int last = -1;
   std::int64_t latest = 0;
