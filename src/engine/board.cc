@@ -154,8 +154,10 @@ Result<Board::Place> Board::find(std::string_view name, const std::function<bool
     if (!e.state.compare_exchange_strong(state, writing, std::memory_order_acq_rel)) continue;
     e.hashes[0].store(hashes[0], std::memory_order_release);
     e.hashes[1].store(hashes[1], std::memory_order_release);
-    e.name_length = static_cast<std::uint32_t>(name.copy(e.name, sizeof e.name));
-    e.is_cut = name.size() > sizeof e.name ? 1 : 0;
+    const std::size_t length = std::min(name.size(), kNameBytes);
+    for (std::size_t i = 0; i < length; ++i) e.name[i].store(name[i], std::memory_order_relaxed);
+    e.name_length.store(static_cast<std::uint32_t>(length), std::memory_order_relaxed);
+    e.is_cut.store(name.size() > length ? 1 : 0, std::memory_order_relaxed);
     place = {victim, (version(writing) + 1) & 0xffffff};
     e.state.store(make_state(place.version, generation(writing), 0), std::memory_order_release);
     tags_[victim].store(static_cast<std::uint32_t>(hashes[0] >> 32) | 1, std::memory_order_release);
@@ -164,11 +166,16 @@ Result<Board::Place> Board::find(std::string_view name, const std::function<bool
   return place;
 }
 
-std::string_view Board::name(int index) const noexcept { return {entry(index).name, entry(index).name_length}; }
+std::string Board::name(int index) const {
+  const Entry& e = entry(index);
+  std::string text(e.name_length.load(std::memory_order_relaxed), ' ');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = e.name[i].load(std::memory_order_relaxed);
+  return text;
+}
 
 std::string Board::unique_name(int index) const {
-  std::string full(name(index));
-  if (entry(index).is_cut != 0) full += fmt::format("~{:016x}", entry(index).hashes[1].load(std::memory_order_acquire));
+  std::string full = name(index);
+  if (entry(index).is_cut.load(std::memory_order_relaxed) != 0) full += fmt::format("~{:016x}", entry(index).hashes[1].load(std::memory_order_acquire));
   return full;
 }
 

@@ -59,9 +59,9 @@ struct alignas(64) Entry {
   std::atomic<std::uint64_t> state;  // version:24 (odd: being rewritten), generation:24, arrived:16
   std::atomic<std::uint64_t> hashes[2];
   std::atomic<std::uint64_t> last_end;  // the log's end after the last time that it was written there
-  std::uint32_t name_length;
-  std::uint32_t is_cut;  // the name is longer
-  char name[kNameBytes];
+  std::atomic<std::uint32_t> name_length;
+  std::atomic<std::uint32_t> is_cut;  // the name is longer
+  std::atomic<char> name[kNameBytes];
 };
 
 // What a rank tells of itself.
@@ -129,7 +129,8 @@ class Board {
   // This rank is out of data: it counts as ready for everything until all have joined.
   void join();
 
-  std::string_view name(int entry) const noexcept;
+  // Of an entry that is not in use here it may be a mixture of two names, if it is just passing on.
+  std::string name(int entry) const;
   // The same for one whose name is cut, but no other has it.
   std::string unique_name(int entry) const;
   // The words of `rank` on what a line of the log says, null: it had joined. Valid until this rank has run or answered

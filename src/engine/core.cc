@@ -15,6 +15,8 @@ namespace {
 constexpr std::chrono::microseconds kAwake(100);
 constexpr std::chrono::nanoseconds kMoment = std::chrono::milliseconds(2);
 constexpr unsigned kTurnsPerLook = 128;
+constexpr std::chrono::nanoseconds kBurst = std::chrono::microseconds(5);
+constexpr std::chrono::microseconds kNap(200);
 constexpr unsigned kYieldsPerLook = 16;
 constexpr unsigned kPollsPerLook = 64;
 
@@ -151,9 +153,22 @@ Result<std::shared_ptr<Submission>> Core::submit(const Request& request, Use use
   }
   // From a callback: the loop that called it goes on. Who waits drives by himself.
   if (is_driving() || use == Use::kWaited) return submission;
-  try_drive();
-  if (options_.progress_thread && pending().load() != 0) rouse();
+  drive_for(*submission);
   return submission;
+}
+
+// An idle wire sends at once. A busy one is not looked at with each submission of a burst: what becomes ready meanwhile
+// travels together.
+void Core::drive_for(const Submission& submission) {
+  const auto now = submission.submitted.time_since_epoch().count();
+  if (!busy_.load(std::memory_order_relaxed) ||
+      now - last_drive_ns_.load(std::memory_order_relaxed) >= kBurst.count()) {
+    last_drive_ns_.store(now, std::memory_order_relaxed);
+    try_drive();
+  }
+  if (!options_.progress_thread || pending().load() == 0) return;
+  if (submission.has_callback()) urgent_.store(true, std::memory_order_relaxed);
+  rouse();
 }
 
 Status Core::check_member(const Request& request, const ProcessSet* set, bool exists) const {
@@ -234,6 +249,9 @@ bool Core::drive_locked() {
   const Driving driving(*this);
   bool moved = false;
   each_set([&](ProcessSet& set) { moved |= set.advance(); });
+  bool busy = false;
+  each_set([&](const ProcessSet& set) { busy |= set.busy(); });
+  busy_.store(busy, std::memory_order_relaxed);
   if (moved && pending().load() == 0) end_step();
   return moved;
 }
@@ -286,6 +304,8 @@ void Core::progress(const std::stop_token& stop) {
     const std::uint32_t heard = work_.load(std::memory_order_seq_cst);
     if (!needed() || pending().load() == 0) {
       if (!stop.stop_requested()) work_.wait(heard, std::memory_order_seq_cst);
+      // Who has just submitted most likely submits more, or waits: driving is better left to him.
+      if (!urgent_.exchange(false)) std::this_thread::sleep_for(kNap);
       continue;
     }
     if (drive() && ++busy % kTurnsPerLook != 0) continue;

@@ -89,6 +89,7 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
   bool look_around();    // lost ranks, stalls; takes its turn. True: look again in a moment
   void count_sleeper(ProcessSetId set, int change);
   void progress(const std::stop_token& stop);
+  void drive_for(const Submission& submission);
   void rouse() noexcept;  // the progress thread
 
   EngineOptions options_;
@@ -107,6 +108,9 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
   std::atomic<std::thread::id> driver_{};
   std::atomic<int> waiters_{0};
   std::atomic<unsigned> idle_polls_{0};
+  std::atomic<bool> busy_{false};  // a collective is under way, or about to be
+  std::atomic<std::int64_t> last_drive_ns_{0};
+  std::atomic<bool> urgent_{false};
   std::atomic<std::uint32_t> work_{0};  // what the progress thread sleeps on
   std::atomic<bool> closed_{false};
   std::optional<std::jthread> thread_;  // last

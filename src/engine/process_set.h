@@ -56,6 +56,7 @@ class ProcessSet {
   // Ends it on all ranks.
   void abort(Error cause);
   bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+  bool busy() const noexcept { return !running_.empty() || !queued_.empty(); }
   Communicator& comm() noexcept { return comm_; }
 
   // What has been submitted here, and not by all ranks.

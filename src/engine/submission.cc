@@ -247,6 +247,7 @@ Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std
   s->process_set = request.process_set;
   s->allocator_ = request.allocator;
   s->callback_ = request.callback;
+  s->has_callback_ = static_cast<bool>(request.callback);
   s->signature = sign(*s);
   return s;
 }

@@ -52,6 +52,7 @@ class Submission {
   // Memory for an output: the caller's, the allocator's or the engine's. Never null for bytes > 0; sets `failed` if the
   // allocator refused, and then gives memory of its own so that the peers can go on.
   std::byte* make_output(std::size_t index, std::vector<std::int64_t> shape, DType dtype);
+  bool has_callback() const noexcept { return has_callback_; }
   bool allocator_refused() const noexcept { return allocator_refused_; }
 
   // Set at submit.
@@ -91,6 +92,7 @@ class Submission {
   Callback callback_;
   std::vector<std::unique_ptr<std::byte[]>> owned_;
   bool allocator_refused_ = false;
+  bool has_callback_ = false;  // also once it was called
 };
 
 }  // namespace xoe::engine

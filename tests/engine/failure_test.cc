@@ -96,9 +96,11 @@ TEST(EngineFailure, AStallIsReportedWithBothListsOfRanks) {
         const Shape shape{1};
         const TensorArg tensor = in_place(x, shape);
         if (engine.topology().rank == 2) {
-          ASSERT_FALSE(engine.submit({.name = "first", .tensors = {&tensor, 1}}).value().poll());
+          auto first = engine.submit({.name = "first", .tensors = {&tensor, 1}}).value();
+          ASSERT_FALSE(first.poll());
           while (warnings.lines().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
           ASSERT_TRUE(engine.run({.name = "late", .kind = OpKind::kBarrier}));
+          ASSERT_TRUE(first.wait());
         } else {
           ASSERT_TRUE(engine.run({.name = "late", .kind = OpKind::kBarrier}));
           ASSERT_TRUE(engine.run({.name = "first", .tensors = {&tensor, 1}}));

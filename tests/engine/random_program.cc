@@ -10,16 +10,14 @@
 
 #include <fmt/format.h>
 
+#include "comm/element.h"
+
 namespace xoe::testing {
 namespace {
 
 constexpr OpKind kKinds[] = {OpKind::kAllreduce,      OpKind::kAllreduce, OpKind::kAllreduce,     OpKind::kAllreduce,
                              OpKind::kAllgather,      OpKind::kBroadcast, OpKind::kAlltoall,      OpKind::kReduceScatter,
                              OpKind::kBroadcastBytes, OpKind::kBarrier,   OpKind::kSparseAllreduce, OpKind::kAdasum};
-
-bool is_float(DType dtype) {
-  return dtype == DType::kFloat16 || dtype == DType::kBfloat16 || dtype == DType::kFloat32 || dtype == DType::kFloat64;
-}
 
 ProgramOp make_op(Random& random, int set, int set_size, int index) {
   ProgramOp op;
@@ -57,45 +55,6 @@ int value(const ProgramOp& op, int tensor, int rank, std::int64_t i) {
   if (op.reduce == ReduceOp::kProduct && op.kind != OpKind::kAllgather)
     return rank == 0 ? 1 + static_cast<int>(static_cast<std::uint64_t>(i) % 3) : 1;
   return static_cast<int>((op.salt + static_cast<std::uint64_t>(i * 5 + rank * 3 + tensor)) % 4);
-}
-
-void store(std::byte* data, DType dtype, std::int64_t i, double v) {
-  const auto put = [&](auto x) { reinterpret_cast<decltype(x)*>(data)[i] = x; };
-  switch (dtype) {
-    case DType::kUint8:
-    case DType::kBool: return put(static_cast<std::uint8_t>(v));
-    case DType::kInt8: return put(static_cast<std::int8_t>(v));
-    case DType::kInt16: return put(static_cast<std::int16_t>(v));
-    case DType::kInt32: return put(static_cast<std::int32_t>(v));
-    case DType::kInt64: return put(static_cast<std::int64_t>(v));
-    case DType::kFloat16: return put(static_cast<_Float16>(v));
-    case DType::kBfloat16: {
-      const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(v));
-      return put(static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16));
-    }
-    case DType::kFloat32: return put(static_cast<float>(v));
-    case DType::kFloat64: return put(v);
-  }
-}
-
-double load(const std::byte* data, DType dtype, std::int64_t i) {
-  const auto get = [&]<class T>(T) { return static_cast<double>(reinterpret_cast<const T*>(data)[i]); };
-  switch (dtype) {
-    case DType::kUint8:
-    case DType::kBool: return get(std::uint8_t{});
-    case DType::kInt8: return get(std::int8_t{});
-    case DType::kInt16: return get(std::int16_t{});
-    case DType::kInt32: return get(std::int32_t{});
-    case DType::kInt64: return get(std::int64_t{});
-    case DType::kFloat16: return get(_Float16{});
-    case DType::kBfloat16: {
-      const auto bits = static_cast<std::uint32_t>(reinterpret_cast<const std::uint16_t*>(data)[i]) << 16;
-      return static_cast<double>(std::bit_cast<float>(bits));
-    }
-    case DType::kFloat32: return get(float{});
-    case DType::kFloat64: return get(double{});
-  }
-  return 0;
 }
 
 double reduced(const ProgramOp& op, int tensor, int size, std::int64_t i, const std::vector<bool>& gives) {
@@ -175,9 +134,10 @@ class Act {
     if (!indices) shape.insert(shape.end(), op_.row.begin(), op_.row.end());
     if (op_.odd_rank == rank_ && !indices) shape.push_back(1);
     const std::int64_t count = op_.rows_of(rank_) * (indices ? 1 : op_.row_elements());
-    std::vector<std::byte> data(std::max<std::size_t>(1, static_cast<std::size_t>(count) * dtype_size(dtype(static_cast<std::size_t>(t)))));
+    const DType type = dtype(static_cast<std::size_t>(t));
+    std::vector<std::byte> data(std::max<std::size_t>(1, static_cast<std::size_t>(count) * dtype_size(type)));
     for (std::int64_t i = 0; i < count; ++i)
-      store(data.data(), dtype(static_cast<std::size_t>(t)), i, value(op_, t, rank_, i));
+      store(data.data() + static_cast<std::size_t>(i) * dtype_size(type), type, value(op_, t, rank_, i));
     shapes_.push_back(std::move(shape));
     buffers_.push_back(std::move(data));
   }
@@ -232,7 +192,7 @@ class Act {
     const bool rounded = op_.dtype == DType::kFloat16 || op_.dtype == DType::kBfloat16 ||
                          op_.compression != Compression::kNone;
     for (std::int64_t i = 0; i < count; ++i) {
-      const double got = load(data, dtype(t), i), wanted = expected(static_cast<int>(t), i);
+      const double got = load(data + static_cast<std::size_t>(i) * dtype_size(dtype(t)), dtype(t)), wanted = expected(static_cast<int>(t), i);
       const double slack = std::abs(wanted) * (rounded ? 0.01 : 1e-6);
       if (std::abs(got - wanted) > slack)
         return fmt::format("{}: tensor {} element {} is {}, expected {}", title(), t, i, got, wanted);
