@@ -141,7 +141,7 @@ class Steps {
       const auto start = Clock::now();
       rewrite(1);
       if (!step()) return false;
-      if (last) count = static_cast<std::size_t>(seconds / (since(start) + kMostPauseMs * 1e-3));
+      if (last) count = static_cast<std::size_t>(seconds / (since(start) + kMostPauseMs / 2 * 1e-3));
     }
     count = std::clamp<std::size_t>(sync_.share(count), kMinSamples, most);
     own_use(0) = own_use(1) = {};
