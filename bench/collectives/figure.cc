@@ -68,8 +68,8 @@ class Figure {
     const double rewriting = plan_.rewritten != 0 ? static_cast<double>(plan_.bytes) / 10e9 : 0;
     const double samples = plan_.seconds / (seconds * calls + rewriting);
     plan_.calls_per_sample = sync_.share(static_cast<std::uint64_t>(calls));
-    plan_.samples =
-        std::clamp(sync_.share(static_cast<std::uint64_t>(samples)), std::uint64_t{kMinSamples}, std::uint64_t{kMaxSamples});
+    plan_.samples = std::clamp(sync_.share(static_cast<std::uint64_t>(samples)), std::uint64_t{kMinSamples},
+                               std::uint64_t{kMaxSamples});
     return true;
   }
 

@@ -38,8 +38,7 @@ std::size_t xoe_bench_sync_bytes(void) { return sizeof(xoe::bench::SharedState);
 
 int xoe_bench_serve(const char* path, int rank, int size, const XoeBenchEngine* engine) {
   return xoe::bench::serve(
-      path, rank, size, [](xoe::bench::Sync& sync, const std::string& command) {
-        return xoe::bench::parse(command, sync.state().plan);
-      },
+      path, rank, size,
+      [](xoe::bench::Sync& sync, const std::string& command) { return xoe::bench::parse(command, sync.state().plan); },
       [&](xoe::bench::Sync& sync, std::string& line) { return xoe::bench::run_figure(sync, *engine, line); });
 }

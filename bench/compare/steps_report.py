@@ -6,6 +6,7 @@ from compare.steps import summarise_idle, summarise_record, summarise_steps
 
 XOE, SHARED, CYCLE, SINGLE, BUCKETED = "xoe", "xoe-shared", "cycle-1ms", "gloo", "gloo-bucketed"
 RIVALS = (CYCLE, SINGLE, BUCKETED)
+ALL = (XOE, SHARED, *RIVALS)
 
 NAMED_US = 10.0  # a named blocking allreduce of 4 B between two ranks
 FACTORS = ((CYCLE, 10.0), (SINGLE, 5.0))  # of 160 tensors of 16 KiB
@@ -23,7 +24,7 @@ def step_table(figures, ranks):
         summary = summarise_steps(figures, ranks, network)
         peers = summary["peers"]
         row = [network]
-        for name in (XOE, SHARED, *RIVALS):
+        for name in ALL:
             if name not in peers:
                 row.append("-")
             elif name == XOE:
@@ -33,7 +34,7 @@ def step_table(figures, ranks):
                 row.append(time_text(peers[name]["median_us"]))
         row += [ratio_text(peers, name) for name in RIVALS]
         rows.append([*row, summary["state"]])
-    header = ["step", XOE, SHARED, *RIVALS, *[f"vs {name}" for name in RIVALS], "state"]
+    header = ["step", *ALL, *[f"vs {name}" for name in RIVALS], "state"]
     return table(header, rows) if rows else ""
 
 
@@ -54,9 +55,9 @@ def cpu_table(figures, ranks):
     for network in networks_of(figures, ranks):
         peers = summarise_steps(figures, ranks, network)["peers"]
         if any("cpu_us" in values for values in peers.values()):
-            cells = [peers.get(name, {}).get("cpu_us") for name in (XOE, SHARED, *RIVALS)]
+            cells = [peers.get(name, {}).get("cpu_us") for name in ALL]
             rows.append([network, *["-" if cell is None else time_text(cell) for cell in cells]])
-    return table(["step", XOE, SHARED, *RIVALS], rows) if rows else ""
+    return table(["step", *ALL], rows) if rows else ""
 
 
 def idle_table(figures, ranks_list):

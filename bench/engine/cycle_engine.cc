@@ -7,7 +7,10 @@
 namespace xoe::bench {
 
 CycleEngine::CycleEngine(Communicator world, std::vector<Tensor> tensors)
-    : world_(std::move(world)), tensors_(std::move(tensors)), done_(tensors_.size()), ready_(tensors_.size()),
+    : world_(std::move(world)),
+      tensors_(std::move(tensors)),
+      done_(tensors_.size()),
+      ready_(tensors_.size()),
       vector_(tensors_.size() + 1) {
   std::size_t total = 0;
   for (const Tensor& tensor : tensors_) total += tensor.count;

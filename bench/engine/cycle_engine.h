@@ -45,7 +45,7 @@ class CycleEngine {
   std::vector<std::atomic<bool>> done_;
   std::atomic<std::uint32_t> responses_{0};  // what waiters sleep on
   std::mutex mutex_;
-  std::vector<std::size_t> queue_;  // under mutex_
+  std::vector<std::size_t> queue_;   // under mutex_
   std::vector<std::uint8_t> ready_;  // popped and not yet reduced; by tensor
   std::vector<std::uint8_t> vector_;
   std::vector<float> fusion_;

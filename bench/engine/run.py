@@ -38,7 +38,7 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="fewer networks, one round: about two minutes")
     parser.add_argument("--networks", type=names, help=f"of {','.join(NETWORKS)}")
     parser.add_argument("--ranks", type=lambda text: [int(item) for item in text.split(",")], default=[2, 4])
-    parser.add_argument("--peers", type=names, help=f"of {','.join((steps_report.XOE, steps_report.SHARED, *steps_report.RIVALS))}")
+    parser.add_argument("--peers", type=names, help=f"of {','.join(steps_report.ALL)}")
     parser.add_argument("--parts", type=names, default=PARTS, help=f"of {','.join(PARTS)}")
     parser.add_argument("--rounds", type=int, help="over all peers, for each network (default 5; --quick 1)")
     parser.add_argument("--seconds", type=float, help="for each figure (default 0.5; --quick 0.2)")
@@ -52,7 +52,11 @@ def parse_arguments():
     arguments.rounds = arguments.rounds or (1 if arguments.quick else 5)
     arguments.seconds = arguments.seconds or (0.2 if arguments.quick else 0.5)
     arguments.timeline_seconds = arguments.timeline_seconds or (3 if arguments.quick else 6)
-    for given, known in ((arguments.networks, NETWORKS), (arguments.parts, PARTS)):
+    for given, known in (
+        (arguments.networks, NETWORKS),
+        (arguments.parts, PARTS),
+        (arguments.peers or [], steps_report.ALL),
+    ):
         if set(given) - set(known):
             parser.error(f"not known: {', '.join(sorted(set(given) - set(known)))}")
     return arguments
@@ -71,9 +75,12 @@ def find_peers(arguments, say):
         ours(steps_report.SHARED, "shared"),
         ours(steps_report.CYCLE, "cycle"),
     ]
-    gloo = peers.gloo_version()
+    wanted = arguments.peers or [steps_report.SINGLE, steps_report.BUCKETED]
+    designs = {steps_report.SINGLE: "single", steps_report.BUCKETED: "bucketed"}
+    designs = {name: design for name, design in designs.items() if name in wanted}
+    gloo = peers.gloo_version() if designs else ""
     script = Path(__file__).with_name("gloo_steps.py")
-    for name, design in ((steps_report.SINGLE, "single"), (steps_report.BUCKETED, "bucketed")):
+    for name, design in designs.items():
         if gloo:
             found.append(peers.Peer(name, peers.gloo_start(arguments.bin, script, design), f"torch {gloo}"))
         else:
@@ -136,7 +143,7 @@ def main():
     found = find_peers(arguments, say)
     if not found:
         sys.exit("error: none of these peers is here")
-    load = os.getloadavg()[0]
+    load = os.getloadavg()[0]  # of the minute before: whether others use the machine
     say("peers: " + ", ".join(f"{peer.name} ({peer.version})" for peer in found) + f"; load {load:.1f}")
     figures, given_up = measure(arguments, found, canary, say)
     print_report(figures, arguments.ranks)
@@ -147,6 +154,7 @@ def main():
         "arguments": sys.argv[1:],
         "machine": machine(),
         "load_before": load,
+        "load_after": os.getloadavg()[0],
         "versions": {peer.name: peer.version for peer in found},
         "given_up": given_up,
         "figures": figures,

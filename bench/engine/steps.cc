@@ -66,8 +66,13 @@ bool parse(const std::string& command, StepPlan& plan) {
 class Steps {
  public:
   Steps(Sync& sync, const XoeBenchSteps& engine)
-      : sync_(sync), engine_(engine), plan_(sync.state().steps), sizes_(network(plan_.network.data())),
-        data_(sizes_.size()), order_(sizes_.size()), dice_(static_cast<unsigned>(sync.rank()) + 1) {
+      : sync_(sync),
+        engine_(engine),
+        plan_(sync.state().steps),
+        sizes_(network(plan_.network.data())),
+        data_(sizes_.size()),
+        order_(sizes_.size()),
+        dice_(static_cast<unsigned>(sync.rank()) + 1) {
     std::iota(order_.begin(), order_.end(), 0);
   }
 
@@ -214,9 +219,12 @@ class Steps {
       return slowest[static_cast<std::size_t>(q * static_cast<double>(count_ - 1) + 0.5)] * 1e6;
     };
     const char* const prefix = on ? "recorded_" : "";
-    for (const auto& [name, value] :
-         {std::pair{"min_us", quantile(0)}, {"p25_us", quantile(0.25)}, {"median_us", quantile(0.5)},
-          {"p75_us", quantile(0.75)}, {"p99_us", quantile(0.99)}, {"mean_us", mean * 1e6}})
+    for (const auto& [name, value] : {std::pair{"min_us", quantile(0)},
+                                      {"p25_us", quantile(0.25)},
+                                      {"median_us", quantile(0.5)},
+                                      {"p75_us", quantile(0.75)},
+                                      {"p99_us", quantile(0.99)},
+                                      {"mean_us", mean * 1e6}})
       add(R"(, "%s%s": %.4f)", prefix, name, value);
     if (asks_cpu())
       add(R"(, "%scpu_us": %.4f)", prefix, cpu_seconds * 1e6 / static_cast<double>(count_) / sync_.size());

@@ -7,8 +7,8 @@
 //
 // One sample is, on each rank, the time from a flag barrier (not timed) before the first tensor is handed over to the
 // moment when the last is done; the slowest rank counts. Before the barrier each rank sleeps for up to 2 ms and
-// stores fresh values to all its tensors, not timed. ORDER `random`: each rank draws an order of its own for each step. Processor time is that of the
-// whole process, without what this program spends outside of samples.
+// stores fresh values to all its tensors, not timed. ORDER `random`: each rank draws an order of its own for each step.
+// Processor time is that of the whole process, without what this program spends outside of samples.
 #pragma once
 
 #include <cstddef>
