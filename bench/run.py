@@ -8,7 +8,6 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import re
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from compare import launching, peers, report
 from compare.allreduce import Point, Runner, Sessions
+from compare.machine import machine
 from compare.placement import Canary
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,17 +101,6 @@ def measure_allreduce(arguments, engines, canary, say):
         finally:
             sessions.close()
     return runner.figures, given_up
-
-
-def machine():
-    model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-    pages = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    return {
-        "cpu": model[1] if model else platform.machine(),
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "transparent_hugepage": pages.read_text(encoding="utf-8").strip() if pages.exists() else "",
-    }
 
 
 def print_report(figures, launches, names, ranks_list):

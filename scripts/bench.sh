@@ -1,9 +1,19 @@
 #!/usr/bin/env bash
-# The comparison with other engines: installs the peers, builds, measures. Arguments go to bench/run.py.
+# The comparison with other engines: installs the peers, builds, measures.
+#   scripts/bench.sh [--quick]         everything
+#   scripts/bench.sh OPTION...         what these options of bench/run.py choose
+#   scripts/bench.sh engine OPTION...  the engine of named tensors alone, with options of bench/engine/run.py
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 cd "$root"
 scripts/setup.sh --with bench release
-exec .venv/bin/python bench/run.py "$@"
+if [[ ${1:-} == engine ]]; then
+  shift
+  exec .venv/bin/python bench/engine/run.py "$@"
+fi
+.venv/bin/python bench/run.py "$@"
+if (($# == 0)) || [[ $* == --quick ]]; then
+  .venv/bin/python bench/engine/run.py "$@"
+fi

@@ -57,7 +57,7 @@ class Figure {
     auto start = Clock::now();
     if (!call()) return false;
     double seconds = since(start);
-    const std::uint64_t more = share(seconds < 1e-3 ? 50 : 1);
+    const std::uint64_t more = sync_.share(seconds < 1e-3 ? 50 : 1);
     if (!sync_.barrier()) return false;
     start = Clock::now();
     for (std::uint64_t k = 0; k < more; ++k) {
@@ -67,9 +67,9 @@ class Figure {
     const double calls = plan_.rewritten != 0 ? 1 : std::max(1.0, kSampleSeconds / seconds);
     const double rewriting = plan_.rewritten != 0 ? static_cast<double>(plan_.bytes) / 10e9 : 0;
     const double samples = plan_.seconds / (seconds * calls + rewriting);
-    plan_.calls_per_sample = share(static_cast<std::uint64_t>(calls));
-    plan_.samples =
-        std::clamp(share(static_cast<std::uint64_t>(samples)), std::uint64_t{kMinSamples}, std::uint64_t{kMaxSamples});
+    plan_.calls_per_sample = sync_.share(static_cast<std::uint64_t>(calls));
+    plan_.samples = std::clamp(sync_.share(static_cast<std::uint64_t>(samples)), std::uint64_t{kMinSamples},
+                               std::uint64_t{kMaxSamples});
     return true;
   }
 
@@ -115,15 +115,6 @@ class Figure {
   void rewrite(float value) { std::fill_n(as_words(), words(), pattern(plan_.dtype, value)); }
   bool call() {
     return engine_.allreduce(engine_.context, data_, plan_.bytes / dtype_bytes(plan_.dtype), plan_.dtype) != 0;
-  }
-
-  // Rank 0's value on all ranks.
-  std::uint64_t share(std::uint64_t value) {
-    if (sync_.rank() == 0) sync_.state().plan.samples = value;
-    sync_.barrier();
-    const std::uint64_t result = sync_.state().plan.samples;
-    sync_.barrier();
-    return result;
   }
 
   Sync& sync_;

@@ -2,10 +2,10 @@
 
 #include <cstdio>
 #include <cstring>
-#include <iostream>
 #include <string>
 
 #include "figure.h"
+#include "serve.h"
 #include "sync.h"
 
 namespace xoe::bench {
@@ -31,45 +31,14 @@ bool parse(const std::string& command, Plan& plan) {
   return false;
 }
 
-int lead(Sync& sync, const XoeBenchEngine& engine) {
-  std::cout << "{\"ready\": true}" << std::endl;
-  for (std::string command; std::getline(std::cin, command);) {
-    if (!parse(command, sync.state().plan)) {
-      std::cout << "{\"error\": \"bad command\"}" << std::endl;
-      continue;
-    }
-    sync.publish(/*quit=*/false);
-    std::string line;
-    const bool good = run_figure(sync, engine, line);
-    if (!good) sync.fail();
-    std::cout << line << std::endl;
-    if (!good) return 1;
-  }
-  sync.publish(/*quit=*/true);
-  return 0;
-}
-
-int follow(Sync& sync, const XoeBenchEngine& engine) {
-  while (sync.wait_for_plan()) {
-    std::string line;
-    if (!run_figure(sync, engine, line)) {
-      sync.fail();
-      return 1;
-    }
-  }
-  return 0;
-}
-
 }  // namespace
 }  // namespace xoe::bench
 
 std::size_t xoe_bench_sync_bytes(void) { return sizeof(xoe::bench::SharedState); }
 
 int xoe_bench_serve(const char* path, int rank, int size, const XoeBenchEngine* engine) {
-  xoe::bench::Sync sync(path == nullptr ? "" : path, rank, size);
-  if (!sync.valid()) {
-    std::cerr << "XOE_BENCH_SYNC does not name a file of bench/run.py\n";
-    return 2;
-  }
-  return rank == 0 ? xoe::bench::lead(sync, *engine) : xoe::bench::follow(sync, *engine);
+  return xoe::bench::serve(
+      path, rank, size,
+      [](xoe::bench::Sync& sync, const std::string& command) { return xoe::bench::parse(command, sync.state().plan); },
+      [&](xoe::bench::Sync& sync, std::string& line) { return xoe::bench::run_figure(sync, *engine, line); });
 }

@@ -55,6 +55,14 @@ bool Sync::barrier() noexcept {
   return true;
 }
 
+std::uint64_t Sync::share(std::uint64_t value) noexcept {
+  if (rank_ == 0) state_->plan.samples = value;
+  barrier();
+  const std::uint64_t result = state_->plan.samples;
+  barrier();
+  return result;
+}
+
 void Sync::publish(bool quit) noexcept {
   state_->quit.value.store(quit ? 1 : 0);
   state_->command.value.fetch_add(1);

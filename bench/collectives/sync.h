@@ -20,6 +20,21 @@ struct Plan {
   std::uint64_t calls_per_sample = 1;
 };
 
+// Of bench/engine/steps.h.
+struct StepPlan {
+  enum class What : std::int32_t { kSteps, kIdle, kRecord };
+  What what = What::kSteps;
+  std::int32_t random = 0;
+  double seconds = 0;
+  std::array<char, 32> network = {};
+};
+
+// What a rank has used, over a figure.
+struct Use {
+  double cpu_seconds;
+  double switches;  // of context, wanted and not
+};
+
 struct alignas(64) Flag {
   std::atomic<std::uint32_t> value;
 };
@@ -31,6 +46,8 @@ struct SharedState {
   Flag quit;
   Flag failed;
   alignas(64) Plan plan;
+  alignas(64) StepPlan steps;
+  std::array<std::array<Use, 2>, kMaxRanks> uses;  // the second: with the timeline
   std::array<std::array<double, kMaxSamples>, kMaxRanks> samples;
 };
 
@@ -54,6 +71,9 @@ class Sync {
   // Rank 0 publishes state().plan, or the end; the others sleep until then. False: the end.
   void publish(bool quit) noexcept;
   bool wait_for_plan() noexcept;
+
+  // Rank 0's value on all ranks.
+  std::uint64_t share(std::uint64_t value) noexcept;
 
  private:
   SharedState* state_ = nullptr;

@@ -33,20 +33,26 @@ class Sessions:
         self.given_up = {}
 
     def figure(self, peer, point, seconds, timeout):
-        """A figure, or None."""
+        """An allreduce's figure, or None."""
+        command = f"{point.count_bytes} {point.dtype} {point.mode} {seconds}"
+        what = f"{point.ranks} ranks, {point.count_bytes} B, {point.mode}"
+        return self.ask(peer, command, timeout, what)
+
+    def ask(self, peer, command, timeout, what):
+        """The answer to a command, or None. `what` is for people."""
         if peer.name in self.given_up:
             return None
         try:
             if peer.name not in self._running:
                 self._running[peer.name] = Session(peer, self._ranks, self._sync_bytes)
-            figure = self._running[peer.name].figure(point.count_bytes, point.dtype, point.mode, seconds, timeout)
+            figure = self._running[peer.name].ask(command, timeout)
             self._failures[peer.name] = 0
             return figure
         except Failed as error:
             self._running.pop(peer.name, None)
             self._failures[peer.name] += 2 if error.no_answer else 1
             if self._failures[peer.name] >= 2:
-                self.given_up[peer.name] = f"{point.ranks} ranks, {point.count_bytes} B, {point.mode}: {error}"
+                self.given_up[peer.name] = f"{what}: {error}"
                 self._say(f"{peer.name}: given up at {self.given_up[peer.name]}")
             return None
 
@@ -114,15 +120,19 @@ def matches(figure, point):
 
 
 def best_state(figures, point, names):
-    """The state to compare in, and how many figures each peer has there.
+    """The state to compare a point in, and how many figures each peer has there."""
+    return best_state_of([f for f in figures if matches(f, point) and f["peer"] in names])
+
+
+def best_state_of(figures):
+    """The same of all these figures.
 
     The one in which the peer with the fewest figures has the most; calm states before others. Where none has all peers
     that were measured, "mixed": all figures, which is a hint and no comparison.
     """
     counts = defaultdict(Counter)
     for figure in figures:
-        if matches(figure, point) and figure["peer"] in names:
-            counts[figure["state"]][figure["peer"]] += 1
+        counts[figure["state"]][figure["peer"]] += 1
     everything = sum(counts.values(), Counter())
     if not everything:
         return "none", everything

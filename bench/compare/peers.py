@@ -159,23 +159,34 @@ def free_port():
         return s.getsockname()[1]
 
 
-def gloo_peer(bin_dir):
-    """Gloo as PyTorch brings it; None where torch cannot be imported."""
+def gloo_version():
+    """Of the PyTorch that brings Gloo; empty where it cannot be imported."""
     question = "import torch, torch.distributed as d; d.is_gloo_available() and print(torch.__version__)"
-    version = version_of([sys.executable, "-c", question])
-    if not version:
-        return None
+    return version_of([sys.executable, "-c", question])
+
+
+def gloo_start(bin_dir, script, *arguments):
+    """`start` of a Peer that runs this Python program."""
 
     def start(ranks):
-        script = [sys.executable, str(SOURCES / "gloo_allreduce.py"), str(bin_dir / "libxoe_bench_harness.so")]
+        command = [sys.executable, str(script), str(bin_dir / "libxoe_bench_harness.so"), *arguments]
         environment = {
             "WORLD_SIZE": str(ranks),
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(free_port()),
             "OMP_NUM_THREADS": "1",
         }
-        return [(script, {**environment, "RANK": str(rank)}) for rank in range(ranks)]
+        return [(command, {**environment, "RANK": str(rank)}) for rank in range(ranks)]
 
+    return start
+
+
+def gloo_peer(bin_dir):
+    """Gloo as PyTorch brings it; None where torch cannot be imported."""
+    version = gloo_version()
+    if not version:
+        return None
+    start = gloo_start(bin_dir, SOURCES / "gloo_allreduce.py")
     return Peer("gloo", start, f"torch {version}", ("float32", "bfloat16", "float16"))
 
 

@@ -1,4 +1,4 @@
-"""An engine that runs, and waits for commands (bench/collectives/harness.h)."""
+"""An engine that runs, and waits for commands (bench/collectives/harness.h, bench/engine/steps.h)."""
 
 import json
 import os
@@ -54,10 +54,10 @@ class Session:
             self.close(kill=True)
             raise
 
-    def figure(self, count_bytes, dtype, mode, seconds, timeout):
+    def ask(self, command, timeout):
         """The harness's answer as a dictionary. After Failed the session is closed."""
         try:
-            self._processes[0].stdin.write(f"{count_bytes} {dtype} {mode} {seconds}\n".encode())
+            self._processes[0].stdin.write(f"{command}\n".encode())
             self._processes[0].stdin.flush()
             return self._answer(timeout)
         except OSError as error:
