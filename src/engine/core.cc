@@ -15,8 +15,8 @@ namespace {
 constexpr std::chrono::microseconds kAwake(100);
 constexpr std::chrono::nanoseconds kMoment = std::chrono::milliseconds(2);
 constexpr unsigned kTurnsPerLook = 128;
-constexpr std::chrono::nanoseconds kBurst = std::chrono::microseconds(5);
-constexpr std::chrono::microseconds kNap(200);
+constexpr std::chrono::nanoseconds kBurst = std::chrono::microseconds(30);
+constexpr std::chrono::microseconds kNap(1000);
 constexpr unsigned kYieldsPerLook = 16;
 constexpr unsigned kPollsPerLook = 64;
 
@@ -306,6 +306,7 @@ void Core::progress(const std::stop_token& stop) {
       if (!stop.stop_requested()) work_.wait(heard, std::memory_order_seq_cst);
       // Who has just submitted most likely submits more, or waits: driving is better left to him.
       if (!urgent_.exchange(false)) std::this_thread::sleep_for(kNap);
+      watch_->trace().flush_if_full();
       continue;
     }
     if (drive() && ++busy % kTurnsPerLook != 0) continue;

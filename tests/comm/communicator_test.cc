@@ -1,6 +1,7 @@
 // Splitting, shared memory, many operations in flight, determinism, and the arena behind them.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -198,6 +199,49 @@ TEST(Init, RanksThatDoNotComeAreATimeout) {
   const auto world = init_from(env, {});
   ASSERT_FALSE(world);
   EXPECT_EQ(world.error().code(), Code::kTimeout);
+}
+
+// Several arrays as one: private, shared, of each rank its own mixture, cut differently, and against one array.
+TEST(Segments, AreReducedAsIfTheyLayOneAfterTheOther) {
+  enum class Memory { kPrivate, kShared, kMixed, kCutDifferently, kOneArray };
+  for (const int size : {1, 2, 3, 4})
+    for (const Memory memory : {Memory::kPrivate, Memory::kShared, Memory::kMixed, Memory::kCutDifferently, Memory::kOneArray})
+      for (const std::vector<std::size_t>& lengths :
+           {std::vector<std::size_t>{}, {0}, {1, 2, 3}, {10, 0, 700, 1}, {5000, 33, 100003}, std::vector<std::size_t>(3000, 40)})
+        run_ranks(size, [&](Communicator& world) {
+          const std::size_t total = std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
+          auto buffer = world.shared_buffer(std::max<std::size_t>(1, total) * sizeof(std::int32_t)).value();
+          std::vector<std::int32_t> own(total), result(total, -1);
+          const bool shared = memory == Memory::kShared || (memory == Memory::kMixed && world.rank() == 0);
+          std::int32_t* const in = shared ? buffer.as<std::int32_t>().data() : own.data();
+          // Shared memory in place, private memory out of place.
+          std::int32_t* const out = shared ? in : result.data();
+          for (std::size_t i = 0; i < total; ++i) in[i] = static_cast<std::int32_t>(i % 1000) * (world.rank() + 1);
+          std::vector<Segment> segments;
+          std::size_t at = 0;
+          for (const std::size_t length : lengths) {
+            segments.push_back({in + at, out + at, length});
+            at += length;
+          }
+          if (memory == Memory::kCutDifferently && world.rank() == 1) segments.assign(1, {in, out, total});
+          auto handle = memory == Memory::kOneArray && world.rank() == 0
+                            ? world.start_allreduce(ConstTensor(in, total), Tensor(out, total))
+                            : world.start_allreduce(segments, DType::kInt32);
+          ASSERT_TRUE(handle);
+          ASSERT_TRUE(handle->wait());
+          for (std::size_t i = 0; i < total; ++i)
+            ASSERT_EQ(out[i], static_cast<std::int32_t>(i % 1000) * size * (size + 1) / 2) << i << " of " << total << ", memory " << static_cast<int>(memory) << ", rank " << world.rank() << " of " << size;
+          ASSERT_TRUE(world.barrier());  // the buffers go now
+        });
+}
+
+TEST(Segments, WithoutMemoryAreRefused) {
+  run_ranks(1, [](Communicator& world) {
+    const Segment nowhere{nullptr, nullptr, 3};
+    const auto refused = world.start_allreduce({&nowhere, 1}, DType::kFloat32);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), Code::kInvalidArgument);
+  });
 }
 
 // Slices cover everything once, in order, cut at cache lines.

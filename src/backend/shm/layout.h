@@ -48,12 +48,18 @@ static_assert(sizeof(Description) == 2 * kLine);
 struct Posted {
   std::uint64_t in_offset;   // in this rank's arena, if kInShared
   std::uint64_t out_offset;  // likewise, if kOutShared
-  std::uint64_t piece;       // largest piece in elements that this rank sends (alltoall)
+  std::uint64_t piece;       // alltoall: largest piece in elements that this rank sends. kPieces: hash of the counts
   std::uint32_t flags;
 };
 inline constexpr std::uint32_t kInShared = 1;   // `in` lies in the arena: peers read it there
 inline constexpr std::uint32_t kOutShared = 2;  // `out` lies in the arena: peers may write results there
 inline constexpr std::uint32_t kEager = 4;      // the whole input lies in the eager slot
+inline constexpr std::uint32_t kPieces = 8;     // several arrays, all in the arena: their PieceOffsets lie in the eager slot
+
+struct PieceOffsets {
+  std::uint64_t in;
+  std::uint64_t out;
+};
 
 // The flag is (operation number << 32 | signature) and is stored last: who reads it with acquire may read the rest, and
 // the sender's Description.

@@ -94,13 +94,17 @@ Status Operation::plan_rounds(Rounds& rounds) {
     if ((posted.flags & kOutShared) == 0) out_direct = false;
     if (s != group_.rank() && (posted.flags & (kInShared | kOutShared)) != 0) uses_peers_ = true;
   }
+  pieces_direct_ = !pieces_.empty();
+  for (int s = 0; s < group_.size() && pieces_direct_; ++s)
+    pieces_direct_ = (header(s).posted.flags & kPieces) != 0 && header(s).posted.piece == pieces_.hash();
+  if (pieces_direct_) in_direct_ = out_direct = uses_peers_ = true;
   staged_ = !in_direct_ || (kind_ == CollectiveKind::kAllreduce && !out_direct);
   if (kind_ == CollectiveKind::kAlltoall) XOE_TRY(check_alltoall());
   if (is_reduction())
     plan_reduction();
   else
     plan_copies();
-  const bool mine_read_in_place = (header(group_.rank()).posted.flags & kInShared) != 0 && has_source(group_.rank());
+  const bool mine_read_in_place = (pieces_direct_ || (header(group_.rank()).posted.flags & kInShared) != 0) && has_source(group_.rank());
   const bool mine_written = kind_ == CollectiveKind::kAllreduce && !staged_;
   peers_use_mine_ = rounds_ != 0 && (mine_read_in_place || mine_written);
   base_ = rounds.next;
@@ -200,6 +204,7 @@ void Operation::process(std::uint64_t round) {
 // Allreduce: this rank's slice of the round's range, to where each rank picks it up: its output if that lies in its
 // arena, else over its staged input, which nobody else reads.
 void Operation::reduce_range(std::uint64_t round) {
+  if (pieces_direct_) return reduce_pieces(round);
   const Range range = round_range(in_count_, per_round_, round);
   const Range mine = slice(range.size(), element_, group_.rank(), group_.size());
   if (mine.size() == 0) return;
@@ -222,6 +227,39 @@ void Operation::reduce_range(std::uint64_t round) {
     reduce(nullptr, nullptr, 0, mine.size());
   else
     pieces_.each(range.begin + mine.begin, range.begin + mine.end, reduce);
+}
+
+// Shows where this rank's arrays lie, if peers can reach them all.
+void Operation::post_pieces(Posted& posted) const {
+  const Mapping& arena = *group_.member(group_.rank()).mapping;
+  const auto& segments = pieces_.segments();
+  if (segments.size() > kEagerBytes / sizeof(PieceOffsets)) return;
+  auto* table = reinterpret_cast<PieceOffsets*>(eager_slot(group_.rank()));
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::size_t bytes = segments[i].count * element_;
+    if (!arena.contains(segments[i].in, bytes) || !arena.contains(segments[i].out, bytes)) return;
+    table[i] = {static_cast<std::uint64_t>(static_cast<const std::byte*>(segments[i].in) - arena.base()),
+                static_cast<std::uint64_t>(static_cast<const std::byte*>(segments[i].out) - arena.base())};
+  }
+  posted.flags |= kPieces;
+  posted.piece = pieces_.hash();
+}
+
+// All ranks' arrays are within reach: nothing is copied.
+void Operation::reduce_pieces(std::uint64_t round) {
+  const Range range = round_range(in_count_, per_round_, round);
+  const Range mine = slice(range.size(), element_, group_.rank(), group_.size());
+  pieces_.each_place(
+      range.begin + mine.begin, range.begin + mine.end,
+      [&](std::size_t piece, std::size_t offset, std::size_t, std::size_t count) {
+        reduce_outs_.clear();
+        for (int s = 0; s < group_.size(); ++s) {
+          const auto* table = reinterpret_cast<const PieceOffsets*>(eager_slot(s));
+          reduce_ins_[static_cast<std::size_t>(s)] = group_.address(s, table[piece].in + offset);
+          reduce_outs_.push_back(group_.address(s, table[piece].out + offset));
+        }
+        reduce::reduce_into(reduce_outs_, reduce_ins_, count, dtype_, op_);
+      });
 }
 
 // Reduce-scatter: this rank's piece of every input.
@@ -270,7 +308,7 @@ void Operation::copy_from_peers(std::uint64_t round) {
 // Allreduce through the ring: what the peers have written over this rank's staged input.
 void Operation::copy_out(std::uint64_t round) {
   const int me = group_.rank();
-  if (kind_ != CollectiveKind::kAllreduce || (header(me).posted.flags & kOutShared) != 0) return;
+  if (kind_ != CollectiveKind::kAllreduce || !staged_ || (header(me).posted.flags & kOutShared) != 0) return;
   const Range range = round_range(in_count_, per_round_, round);
   const Range mine = slice(range.size(), element_, me, group_.size());
   const std::byte* from = chunk(me, round);

@@ -85,6 +85,7 @@ void Operation::post() {
       posted.flags |= kOutShared;
       posted.out_offset = static_cast<std::uint64_t>(out_ - arena.base());
     }
+    if (!pieces_.empty()) post_pieces(posted);
     if (kind_ == CollectiveKind::kAlltoall) {
       std::byte* slot = eager_slot(group_.rank());
       const std::size_t table = send_counts_.size() * sizeof(std::size_t);

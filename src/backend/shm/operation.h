@@ -23,7 +23,9 @@ class Operation {
   void begin_posted(const Collective& collective, std::uint32_t number, std::uint64_t flag);
 
   std::uint32_t number() const noexcept { return number_; }
-  bool uses_eager_slot() const noexcept { return kind_ == CollectiveKind::kAlltoall || (eager_ && !inline_); }
+  bool uses_eager_slot() const noexcept {
+    return kind_ == CollectiveKind::kAlltoall || !pieces_.empty() || (eager_ && !inline_);
+  }
 
   // Shows this rank's part to the peers. REQUIRES: the slots of this number are free.
   void post();
@@ -69,6 +71,8 @@ class Operation {
   void process(std::uint64_t round);
   void copy_out(std::uint64_t round);
   void reduce_range(std::uint64_t round);
+  void post_pieces(Posted& posted) const;
+  void reduce_pieces(std::uint64_t round);
   void copy_in(std::byte* to, std::size_t begin, std::size_t end) const;
   void copy_result(const std::byte* from, std::size_t begin, std::size_t end) const;
   void reduce_piece(std::uint64_t round);
@@ -110,6 +114,7 @@ class Operation {
   bool done_ = true;
   int headers_seen_ = 0;
   bool in_direct_ = false;  // all inputs lie in arenas
+  bool pieces_direct_ = false;  // so do all arrays of all ranks, and they are cut alike
   bool staged_ = false;     // something goes through the ring: an input, or an allreduce's output
   bool peers_use_mine_ = false;
   bool uses_peers_ = false;               // it reads or writes the peers' buffers

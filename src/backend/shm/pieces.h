@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/hash.h"
 #include "xoe/communicator.h"
 
 namespace xoe::shm {
@@ -20,18 +22,31 @@ class Pieces {
     for (const Segment& segment : segments) ends_.push_back(end += segment.count);
   }
   bool empty() const noexcept { return segments_.empty(); }
+  const std::vector<Segment>& segments() const noexcept { return segments_; }
+  std::uint64_t hash() const noexcept {
+    std::uint64_t sum = segments_.size();
+    for (const std::size_t end : ends_) sum = mix(sum ^ end);
+    return sum;
+  }
 
   // Calls visit(in, out, at, count) for each stretch of the elements [begin, end) that lies in one array; `at` counts
   // from `begin`.
   template <class Visit>
   void each(std::size_t begin, std::size_t end, Visit&& visit) const {
+    each_place(begin, end, [&](std::size_t s, std::size_t offset, std::size_t at, std::size_t count) {
+      visit(static_cast<const std::byte*>(segments_[s].in) + offset, static_cast<std::byte*>(segments_[s].out) + offset, at,
+            count);
+    });
+  }
+  // The same as visit(which array, bytes into it, at, count).
+  template <class Visit>
+  void each_place(std::size_t begin, std::size_t end, Visit&& visit) const {
     auto s = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
     for (std::size_t from = begin; from < end; ++s) {
       const std::size_t to = std::min(end, ends_[s]);
       if (to == from) continue;  // an empty array
       const std::size_t offset = (from - (ends_[s] - segments_[s].count)) * element_;
-      visit(static_cast<const std::byte*>(segments_[s].in) + offset, static_cast<std::byte*>(segments_[s].out) + offset,
-            from - begin, to - from);
+      visit(s, offset, from - begin, to - from);
       from = to;
     }
   }

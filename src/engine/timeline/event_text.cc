@@ -26,7 +26,9 @@ void add_args(std::string& lines, const TimelineEvent& event, const TimelineName
   for (std::size_t i = 0; i < event.keys.size(); ++i) {
     if (event.keys[i] == 0) continue;
     next(names.text(event.keys[i]));
-    add(lines, "{}", event.values[i]);
+    if (event.values[i] < 0) lines += '-';
+    const auto value = static_cast<std::uint64_t>(event.values[i]);
+    append_number(lines, event.values[i] < 0 ? -value : value);
   }
   if (event.note != 0) {
     next(trace::kNote);
@@ -38,7 +40,11 @@ void add_args(std::string& lines, const TimelineEvent& event, const TimelineName
 }  // namespace
 
 void TimelineText::add_start(std::string& lines, std::string_view phase, int lane, std::int64_t at_ns) const {
-  add(lines, R"({{"ph":"{}","pid":{},"tid":{},"ts":)", phase, rank_, lane);
+  lines.append(R"({"ph":")").append(phase).append(R"(","pid":)");
+  append_number(lines, static_cast<std::uint64_t>(rank_));
+  lines += R"(,"tid":)";
+  append_number(lines, static_cast<std::uint64_t>(lane));
+  lines += R"(,"ts":)";
   append_us(lines, at_ns - base_ns_);
 }
 
@@ -49,7 +55,7 @@ void TimelineText::add_event(std::string& lines, const TimelineEvent& event, con
       add_start(lines, "X", event.lane, event.start_ns);
       lines += R"(,"dur":)";
       append_us(lines, event.stop_ns - event.start_ns);
-      add(lines, R"(,"name":"{}")", name);
+      lines.append(R"(,"name":")").append(name).append("\"");
       break;
     case TimelineEvent::Kind::kMark:
       add_start(lines, "i", event.lane, event.start_ns);
@@ -57,16 +63,17 @@ void TimelineText::add_event(std::string& lines, const TimelineEvent& event, con
       break;
     case TimelineEvent::Kind::kSpan: {
       // The rank is part of the id, for ids mean the same in all processes of a trace.
-      const std::string same = fmt::format(R"(,"cat":"{}","id":"0x{:x}{:012x}","name":"{}")",
-                                           names.text(static_cast<std::uint32_t>(event.lane)), rank_ + 1,
-                                           event.id & 0xffff'ffff'ffffU, name);
       add_start(lines, "b", kSpanLane, event.start_ns);
-      lines += same;
+      const std::size_t begin = lines.size();
+      lines.append(R"(,"cat":")").append(names.text(static_cast<std::uint32_t>(event.lane))).append(R"(","id":"0x)");
+      append_number(lines, (static_cast<std::uint64_t>(rank_) + 1) << 48 | (event.id & 0xffff'ffff'ffffU), 16);
+      lines.append(R"(","name":")").append(name).append("\"");
+      const std::size_t length = lines.size() - begin;
       add_args(lines, event, names);
       lines += "},";
       // On one line, so that no cut lies between them.
       add_start(lines, "e", kSpanLane, event.stop_ns);
-      lines.append(same).append("},\n");
+      lines.append(lines, begin, length).append("},\n");
       return;
     }
   }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <iterator>
 
 namespace xoe::engine {
@@ -43,10 +45,20 @@ void append_json_text(std::string& out, std::string_view text) {
   }
 }
 
+void append_number(std::string& out, std::uint64_t number, int base) {
+  std::array<char, 20> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, base).ptr;
+  out.append(digits.data(), static_cast<std::size_t>(end - digits.data()));
+}
+
 void append_us(std::string& out, std::int64_t ns) {
   if (ns < 0) out += '-';
   const std::uint64_t size = ns < 0 ? -static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
-  fmt::format_to(std::back_inserter(out), "{}.{:03}", size / 1000, size % 1000);
+  append_number(out, size / 1000);
+  const auto rest = static_cast<unsigned>(size % 1000);
+  const char digits[] = {'.', static_cast<char>('0' + rest / 100), static_cast<char>('0' + rest / 10 % 10),
+                         static_cast<char>('0' + rest % 10)};
+  out.append(digits, sizeof digits);
 }
 
 std::string shortened_text(std::string_view text, std::size_t limit) {

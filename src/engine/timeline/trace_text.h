@@ -7,6 +7,8 @@
 
 namespace xoe::engine {
 
+// Much faster than a format string, which shows where every event of a step is written.
+void append_number(std::string& out, std::uint64_t number, int base = 10);
 // As the inside of a JSON string. Bytes that are no UTF-8 become '?', for no viewer reads a file with them.
 void append_json_text(std::string& out, std::string_view text);
 // Nanoseconds as microseconds, exactly: "1234.567".
