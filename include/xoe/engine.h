@@ -59,7 +59,8 @@ struct CompressionOptions {
 // completed, and `in` must not be written.
 struct TensorArg {
   const void* in = nullptr;
-  void* out = nullptr;  // == in: in place (kAllreduce, kAdasum, kBroadcast). Null where the engine or the allocator provides the memory
+  void* out = nullptr;  // == in: in place (kAllreduce, kAdasum, kBroadcast). Null where the engine or the allocator
+                        // provides the memory
   DType dtype = DType::kFloat32;
   std::span<const std::int64_t> shape = {};  // copied at submit; empty: a scalar
 };
@@ -68,8 +69,8 @@ struct TensorArg {
 // is known. Null fails the operation on this rank with `resource_exhausted`; the peers complete.
 using OutputAllocator = std::function<void*(std::size_t index, std::span<const std::int64_t> shape, DType dtype)>;
 
-// Called once, by whichever thread completes the operation, right before its handle turns ready. It may submit, and must
-// not wait.
+// Called once, by whichever thread completes the operation, right before its handle turns ready. It may submit, and
+// must not wait.
 using Callback = std::function<void(const Status&)>;
 
 using ProcessSetId = std::int32_t;
@@ -166,9 +167,9 @@ Result<EngineOptions> read_engine_options(std::vector<std::string>& warnings);
 //
 // Progress: whoever submits, polls or waits drives the engine; the progress thread does when nobody else is there.
 //
-// Failures: a lost rank fails every pending and later operation of its process sets with `peer_lost`. A destroyed engine
-// fails what is pending with `unavailable`, and what its peers still wait for with `peer_lost`. In a process forked
-// after create() every call gives `unavailable`.
+// Failures: a lost rank fails every pending and later operation of its process sets with `peer_lost`. A destroyed
+// engine fails what is pending with `unavailable`, and what its peers still wait for with `peer_lost`. In a process
+// forked after create() every call gives `unavailable`.
 //
 // Thread safety: all members may be called by any thread at any time, create and the destructor apart.
 class Engine {

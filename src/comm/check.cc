@@ -88,8 +88,8 @@ Result<Collective> describe_segments(std::span<const Segment> segments, DType dt
   XOE_ASSIGN(const std::size_t total, sum_counts("allreduce", counts));
   if (total > std::numeric_limits<std::ptrdiff_t>::max() / std::max<std::size_t>(1, dtype_size(dtype)))
     return failure(Code::kInvalidArgument, "allreduce: {} elements are more than memory can hold", total);
-  Collective c = describe(CollectiveKind::kAllreduce, ConstTensor(nullptr, total, dtype), Tensor(nullptr, total, dtype),
-                          options);
+  Collective c =
+      describe(CollectiveKind::kAllreduce, ConstTensor(nullptr, total, dtype), Tensor(nullptr, total, dtype), options);
   c.op = op;
   c.segments = segments;
   return c;

@@ -19,12 +19,15 @@ constexpr std::uint64_t kOneArrival = 1;
 constexpr std::size_t align(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 constexpr std::size_t ring_size(int capacity) { return std::bit_ceil(static_cast<std::size_t>(capacity) * 2 + 64); }
 
-int round_capacity(int capacity) { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(capacity, 32)))); }
+int round_capacity(int capacity) {
+  return static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(capacity, 32))));
+}
 
 // A rank without the tensor could not take part.
 bool forbids_join(const Traits& traits) {
   return traits.kind == OpKind::kAlltoall || traits.internal != 0 || traits.tensors > kListedTensors ||
-         (traits.tensors > 1 && (traits.compression == Compression::kPowerSgd || traits.kind == OpKind::kReduceScatter));
+         (traits.tensors > 1 &&
+          (traits.compression == Compression::kPowerSgd || traits.kind == OpKind::kReduceScatter));
 }
 
 bool says_the_same(const Words& words, const Board::Arrival& arrival) {
@@ -42,7 +45,8 @@ std::size_t Board::bytes(int capacity, int ranks) {
   const auto n = static_cast<std::size_t>(round_capacity(capacity));
   const auto size = static_cast<std::size_t>(ranks);
   return align(sizeof(BoardHeader)) + size * sizeof(RankNote) + n * sizeof(std::uint32_t) + n * sizeof(Entry) +
-         n * 2 * size * sizeof(Words) + kErrorTexts * sizeof(ErrorText) + 3 * ring_size(round_capacity(capacity)) * sizeof(std::uint64_t);
+         n * 2 * size * sizeof(Words) + kErrorTexts * sizeof(ErrorText) +
+         3 * ring_size(round_capacity(capacity)) * sizeof(std::uint64_t);
 }
 
 Board::Board(std::byte* memory, int capacity, int rank, std::vector<int> set_ranks, bool many_hosts)
@@ -131,8 +135,8 @@ Result<Board::Place> Board::find(std::string_view name, const std::function<bool
   if (place.entry = look_up(hashes, place.version); place.entry >= 0) [[likely]]
     return place;
   unsigned turns = 0;
-  for (std::uint32_t free = 0; !header_->lock.compare_exchange_weak(free, static_cast<std::uint32_t>(rank_) + 1,
-                                                                    std::memory_order_acq_rel);
+  for (std::uint32_t free = 0;
+       !header_->lock.compare_exchange_weak(free, static_cast<std::uint32_t>(rank_) + 1, std::memory_order_acq_rel);
        free = 0) {
     if (++turns % 64 == 0 && gave_up()) return failure(Code::kPeerLost, "the process set has failed");
     std::this_thread::yield();
@@ -175,7 +179,8 @@ std::string Board::name(int index) const {
 
 std::string Board::unique_name(int index) const {
   std::string full = name(index);
-  if (entry(index).is_cut.load(std::memory_order_relaxed) != 0) full += fmt::format("~{:016x}", entry(index).hashes[1].load(std::memory_order_acquire));
+  if (entry(index).is_cut.load(std::memory_order_relaxed) != 0)
+    full += fmt::format("~{:016x}", entry(index).hashes[1].load(std::memory_order_acquire));
   return full;
 }
 

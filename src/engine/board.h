@@ -1,6 +1,6 @@
 // Where the ranks of a host agree, without messages: a table of tensors in the memory that they share. A rank that has
-// a tensor ready says so there; the one whose word completes the tensor writes it into a log. Whoever is idle then seals
-// what the log holds, and all ranks run what lies between two seals, in that order.
+// a tensor ready says so there; the one whose word completes the tensor writes it into a log. Whoever is idle then
+// seals what the log holds, and all ranks run what lies between two seals, in that order.
 #pragma once
 
 #include <atomic>

@@ -96,8 +96,8 @@ std::string Board::error(const LogLine& line) const {
   for (std::size_t i = 0; i < kErrorTexts; ++i) {
     const ErrorText& error = errors_[i];
     const auto before = error.sequence.load(std::memory_order_acquire);
-    if (before == 0 || error.line.load(std::memory_order_acquire) !=
-                           (static_cast<std::uint32_t>(line.entry) << 8 | line.generation))
+    if (before == 0 ||
+        error.line.load(std::memory_order_acquire) != (static_cast<std::uint32_t>(line.entry) << 8 | line.generation))
       continue;
     std::string text;
     const std::size_t length = error.length.load(std::memory_order_acquire);
@@ -125,7 +125,7 @@ void Board::seal_all(std::uint64_t number, std::uint16_t with_knobs) noexcept {
   const std::uint64_t end = log_.tail->load(std::memory_order_acquire);
   const std::uint64_t round = (number / (ring_mask_ + 1) + 1) & 0xfff;
   seals_[number & ring_mask_].store(round << 52 | std::uint64_t{with_knobs} << 36 | (end & kEndMask),
-                                   std::memory_order_release);
+                                    std::memory_order_release);
 }
 
 }  // namespace xoe::engine

@@ -19,7 +19,6 @@ constexpr std::uint64_t make_state(std::uint32_t v, std::uint32_t g, std::uint32
 // What Words::generation says of an arrival: never 0.
 constexpr std::uint32_t mark(std::uint32_t g) { return (g & 0xffffff) + 1; }
 
-
 constexpr std::size_t kErrorTexts = 64;
 
 struct alignas(64) BoardHeader {
@@ -29,7 +28,7 @@ struct alignas(64) BoardHeader {
   alignas(64) std::atomic<std::uint32_t> joined;  // ranks
   std::atomic<std::uint32_t> swept;               // of these, those that have completed what waited for them
   std::atomic<std::int32_t> last_joined;
-  std::atomic<std::uint32_t> knobs;               // what the next seal carries
+  std::atomic<std::uint32_t> knobs;  // what the next seal carries
 };
 
 // The text of a mismatch between hosts.

@@ -174,8 +174,8 @@ void Core::drive_for(const Submission& submission) {
 Status Core::check_member(const Request& request, const ProcessSet* set, bool exists) const {
   if (set != nullptr) return {};
   if (!exists)
-    return failure(Code::kInvalidArgument, "{} '{}': there is no process set {}", op_kind_name(request.kind), request.name,
-                   request.process_set);
+    return failure(Code::kInvalidArgument, "{} '{}': there is no process set {}", op_kind_name(request.kind),
+                   request.name, request.process_set);
   XOE_ASSIGN(const auto ranks, process_set_ranks(request.process_set));
   return failure(Code::kInvalidArgument, "{} '{}': rank {} is not in process set {} [{}]", op_kind_name(request.kind),
                  request.name, topology_.rank, request.process_set, fmt::join(ranks, ", "));
@@ -221,7 +221,8 @@ Status Core::wait(Submission& submission, std::optional<EngineClock::time_point>
   if (listed) watch_->stalls().unblock(submission);
   const bool done = submission.done();
   // In this order: who submits meanwhile and finds a waiter relies on it, or on the thread.
-  if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1 && options_.progress_thread && pending().load() != 0) rouse();
+  if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1 && options_.progress_thread && pending().load() != 0)
+    rouse();
   if (!done) return failure(Code::kTimeout, "{}: not completed yet; it goes on", submission.title());
   return submission.status();
 }
@@ -229,7 +230,8 @@ Status Core::wait(Submission& submission, std::optional<EngineClock::time_point>
 void Core::sleep_until_done(Submission& submission, std::optional<EngineClock::time_point> until, bool listed) {
   if (!listed) watch_->stalls().block(submission);
   const auto ready = [&] {
-    while (drive()) {}
+    while (drive()) {
+    }
     return submission.done();
   };
   const auto wake_up = EngineClock::now() + (look_around() ? kMoment : watch_->stalls().period());
@@ -313,7 +315,8 @@ void Core::progress(const std::stop_token& stop) {
     const auto wake_up = EngineClock::now() + (look_around() ? kMoment : watch_->stalls().period());
     watch_->trace().flush_if_full();
     const auto ready = [&] {
-      while (needed() && drive()) {}
+      while (needed() && drive()) {
+      }
       return !needed() || pending().load() == 0;
     };
     world_->comm().backend().sleep(ready, wake_up);

@@ -77,16 +77,16 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
 
   bool is_driving() const noexcept { return driver_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
   bool try_drive();
-  bool drive();          // waits for its turn
-  bool drive_locked();   // REQUIRES: drive_mutex_
-  void end_step();       // likewise
+  bool drive();         // waits for its turn
+  bool drive_locked();  // REQUIRES: drive_mutex_
+  void end_step();      // likewise
   template <class Do>
   void each_set(Do&& act) const {
     const std::size_t count = set_count_.load(std::memory_order_acquire);
     for (std::size_t i = 0; i < count; ++i)
       if (ProcessSet* set = sets_[i].set.load(std::memory_order_acquire); set != nullptr) act(*set);
   }
-  bool look_around();    // lost ranks, stalls; takes its turn. True: look again in a moment
+  bool look_around();  // lost ranks, stalls; takes its turn. True: look again in a moment
   void count_sleeper(ProcessSetId set, int change);
   void progress(const std::stop_token& stop);
   void drive_for(const Submission& submission);

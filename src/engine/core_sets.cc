@@ -41,7 +41,8 @@ Result<ProcessSetId> Core::add_process_set(std::span<const int> ranks) {
   std::vector<bool> seen(static_cast<std::size_t>(topology_.size));
   for (const int rank : ranks) {
     if (rank < 0 || rank >= topology_.size)
-      return failure(Code::kInvalidArgument, "add_process_set: rank {} is not one of the {} ranks", rank, topology_.size);
+      return failure(Code::kInvalidArgument, "add_process_set: rank {} is not one of the {} ranks", rank,
+                     topology_.size);
     if (seen[static_cast<std::size_t>(rank)])
       return failure(Code::kInvalidArgument, "add_process_set: rank {} is there twice", rank);
     seen[static_cast<std::size_t>(rank)] = true;

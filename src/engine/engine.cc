@@ -32,8 +32,7 @@ Status EngineHandle::wait() {
 
 Status EngineHandle::wait_for(std::chrono::nanoseconds patience) {
   if (!submission_->done())
-    if (const auto core = submission_->core.lock())
-      return core->wait(*submission_, moment_after(patience));
+    if (const auto core = submission_->core.lock()) return core->wait(*submission_, moment_after(patience));
   return submission_->status();
 }
 

@@ -34,8 +34,12 @@ class Planner {
     }
     for (std::size_t t = 0; t < item.sizes.size(); ++t) {
       const auto dtype = static_cast<DType>(item.sizes[t].dtype);
-      Batch wanted{.fused = true, .kind = item.traits.kind, .dtype = dtype, .wire = wire_type(item.traits, dtype),
-                   .reduce = item.traits.reduce, .root = item.traits.root};
+      Batch wanted{.fused = true,
+                   .kind = item.traits.kind,
+                   .dtype = dtype,
+                   .wire = wire_type(item.traits, dtype),
+                   .reduce = item.traits.reduce,
+                   .root = item.traits.root};
       place(std::move(wanted), {index, t, item.sizes[t].count});
     }
   }

@@ -119,7 +119,8 @@ Result<bool> Leader::advance(bool may_decide, std::uint16_t knobs) {
 
 bool Leader::held_back() {
   const auto is_held = [&] {
-    return std::any_of(undecided_.begin(), undecided_.end(), [&](const auto& u) { return council_.held_back(u.first); });
+    return std::any_of(undecided_.begin(), undecided_.end(),
+                       [&](const auto& u) { return council_.held_back(u.first); });
   };
   if (!council_.replaying() || undecided_.empty() || !board_.somebody_sleeps() || !is_held()) {
     held_since_ = {};

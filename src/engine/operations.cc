@@ -93,10 +93,9 @@ Task run_direct(Workshop& shop, Running& running) {
   const TensorCopy& t = s.tensors[piece.tensor];
   const Tensor out(t.out, t.count, t.dtype);
   if (batch.kind == OpKind::kBroadcast && shop.comm.rank() == batch.root) copy_bytes(t.out, t.in, t.bytes());
-  auto started = batch.kind == OpKind::kBroadcast
-                     ? shop.comm.start_broadcast(out, batch.root, options_of(running))
-                     : shop.comm.start_allreduce(ConstTensor(t.in, t.count, t.dtype), out, batch.reduce,
-                                                 options_of(running));
+  auto started = batch.kind == OpKind::kBroadcast ? shop.comm.start_broadcast(out, batch.root, options_of(running))
+                                                  : shop.comm.start_allreduce(ConstTensor(t.in, t.count, t.dtype), out,
+                                                                              batch.reduce, options_of(running));
   running.may_follow = true;
   XOE_CO_TRY(std::move(started));
   running.reduced = EngineClock::now();

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "engine/tuning/knobs.h"
 #include "engine/set_observer.h"
+#include "engine/tuning/knobs.h"
 
 namespace xoe::engine {
 namespace {
@@ -52,11 +52,9 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
   for (int r = 0; r < set->size(); ++r)
     if (hosts[static_cast<std::size_t>(r)] == hosts[static_cast<std::size_t>(set->rank_)]) local.push_back(r);
   const auto own = std::find(local.begin(), local.end(), set->rank_) - local.begin();
-  XOE_ASSIGN(std::byte* const memory,
-             backend.host_memory(Board::bytes(places, static_cast<int>(local.size()))));
+  XOE_ASSIGN(std::byte* const memory, backend.host_memory(Board::bytes(places, static_cast<int>(local.size()))));
   set->many_hosts_ = *std::max_element(hosts.begin(), hosts.end()) > 0;
-  set->board_ =
-      std::make_unique<Board>(memory, places, static_cast<int>(own), std::move(local), set->many_hosts_);
+  set->board_ = std::make_unique<Board>(memory, places, static_cast<int>(own), std::move(local), set->many_hosts_);
   if (set->many_hosts_) XOE_TRY(set->connect_hosts(hosts));
   set->slots_ = std::vector<Slot>(static_cast<std::size_t>(set->board_->capacity()));
   set->set_knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
@@ -69,8 +67,9 @@ Status ProcessSet::connect_hosts(const std::vector<int>& hosts) {
     if (hosts[r] == static_cast<int>(leaders.size())) leaders.push_back(static_cast<int>(r));
   XOE_ASSIGN(link_, make_shared_link(comm_, leaders));
   if (link_.link == nullptr) return {};
-  leader_ = std::make_unique<Leader>(*board_, hosts[static_cast<std::size_t>(rank_)], static_cast<int>(leaders.size()),
-                                     std::move(link_.link), [this](const LogLine& line) { return describe_mismatch(line); });
+  leader_ =
+      std::make_unique<Leader>(*board_, hosts[static_cast<std::size_t>(rank_)], static_cast<int>(leaders.size()),
+                               std::move(link_.link), [this](const LogLine& line) { return describe_mismatch(line); });
   return {};
 }
 
@@ -214,8 +213,8 @@ void ProcessSet::look_for_departed(bool drained) {
     departed_ = true;  // it may have said something before it went: advance() looks at that first
     return;
   }
-  const Error cause(Code::kPeerLost,
-                    fmt::format("rank {} has shut its engine down", ranks_[static_cast<std::size_t>(departed.front())]));
+  const Error cause(Code::kPeerLost, fmt::format("rank {} has shut its engine down",
+                                                 ranks_[static_cast<std::size_t>(departed.front())]));
   for (const Waiting& w : waiting())
     if (!w.missing.empty()) return leader_ != nullptr ? abort(cause) : fail(cause);
 }
@@ -246,9 +245,10 @@ void ProcessSet::fail(const Error& cause) {
   }
   // Peers must not go on with buffers that are given back here.
   if (!running_.empty() && comm_.progress())
-    comm_.backend().abort(Error(cause.code() == Code::kUnavailable ? Code::kPeerLost : cause.code(), fmt::format("rank {} gave up while {} was under way: {}",
-                                                             ranks_[static_cast<std::size_t>(rank_)],
-                                                             running_.front()->title, cause.message())));
+    comm_.backend().abort(
+        Error(cause.code() == Code::kUnavailable ? Code::kPeerLost : cause.code(),
+              fmt::format("rank {} gave up while {} was under way: {}", ranks_[static_cast<std::size_t>(rank_)],
+                          running_.front()->title, cause.message())));
   running_.clear();
   queued_.clear();
   for (Slot& slot : slots_)

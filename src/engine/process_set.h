@@ -82,9 +82,7 @@ class ProcessSet {
   Status arrive(const std::shared_ptr<Submission>& submission);
   Status refuse() const;
   void count_pending(int change) noexcept;
-  int world_rank(int board_rank) const {
-    return ranks_[static_cast<std::size_t>(board_->set_rank(board_rank))];
-  }
+  int world_rank(int board_rank) const { return ranks_[static_cast<std::size_t>(board_->set_rank(board_rank))]; }
   // True if anything moved.
   bool seal_more();
 
@@ -117,7 +115,7 @@ class ProcessSet {
   SharedLink link_;                 // of pretended hosts
   std::unique_ptr<Leader> leader_;  // on the first rank of a host, of several
   bool many_hosts_ = false;
-  std::vector<Slot> slots_;  // by entry: what this rank has in flight
+  std::vector<Slot> slots_;           // by entry: what this rank has in flight
   mutable std::mutex retract_mutex_;  // keeps what is in a slot alive while it is looked at
   std::array<std::atomic<std::uint32_t>, 16> unnamed_{};
   std::atomic<int> pending_{0};

@@ -85,8 +85,8 @@ void ProcessSet::take_line(std::uint64_t position) {
 
 bool ProcessSet::take_seals() {
   bool moved = false;
-  for (Board::Seal seal = board_->seal(seal_number_, sealed_end_);
-       seal.end != Board::kUnsealed; seal = board_->seal(seal_number_, sealed_end_)) {
+  for (Board::Seal seal = board_->seal(seal_number_, sealed_end_); seal.end != Board::kUnsealed;
+       seal = board_->seal(seal_number_, sealed_end_)) {
     const std::uint64_t begin = sealed_end_;
     for (std::uint64_t position = begin; position < seal.end; ++position) take_line(position);
     ++seal_number_;
@@ -190,8 +190,8 @@ void ProcessSet::finish_part(const std::shared_ptr<Submission>& submission, cons
   if (!status && submission->part_status) submission->part_status = status;
   if (--submission->parts_left != 0) return;
   if (submission->part_status && submission->allocator_refused())
-    submission->part_status = failure(Code::kResourceExhausted, "{}: the allocator gave no memory for the result",
-                                      submission->title());
+    submission->part_status =
+        failure(Code::kResourceExhausted, "{}: the allocator gave no memory for the result", submission->title());
   complete(*submission, std::move(submission->part_status));
 }
 

@@ -18,7 +18,8 @@ class SetObserver {
   virtual void look_for_failures() = 0;
   // Submissions of all sets that are not completed. Any thread.
   std::atomic<int>& pending() noexcept { return pending_; }
-  // All ranks have `submission`; it will run, or has failed. last: the world rank that came last; `waited` after this one.
+  // All ranks have `submission`; it will run, or has failed. last: the world rank that came last; `waited` after this
+  // one.
   virtual void agreed(const ProcessSet& set, Submission& submission, int last, std::chrono::nanoseconds waited) = 0;
   virtual void batch_done(const ProcessSet& set, const Running& running, const Status& status) = 0;
   // Right before `submission` completes.

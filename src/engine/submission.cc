@@ -63,9 +63,13 @@ bool may_be_group(OpKind kind) {
 
 // `what` names the operation in errors.
 Result<TensorCopy> copy_tensor(const TensorArg& tensor, std::string_view what, std::size_t index) {
-  TensorCopy copy{static_cast<const std::byte*>(tensor.in), static_cast<std::byte*>(tensor.out), tensor.dtype,
-                  {tensor.shape.begin(), tensor.shape.end()}, 1};
-  const std::size_t most = std::numeric_limits<std::ptrdiff_t>::max() / std::max<std::size_t>(1, dtype_size(tensor.dtype));
+  TensorCopy copy{static_cast<const std::byte*>(tensor.in),
+                  static_cast<std::byte*>(tensor.out),
+                  tensor.dtype,
+                  {tensor.shape.begin(), tensor.shape.end()},
+                  1};
+  const std::size_t most =
+      std::numeric_limits<std::ptrdiff_t>::max() / std::max<std::size_t>(1, dtype_size(tensor.dtype));
   if (dtype_size(tensor.dtype) == 0)
     return failure(Code::kInvalidArgument, "{}: tensor {} has no known element type", what, index);
   for (const std::int64_t dimension : copy.shape) {
@@ -88,7 +92,9 @@ Status check_tensors(const Submission& s, const Request& request, int rank) {
   const std::size_t wanted = kind == OpKind::kSparseAllreduce ? 2 : 1;
   if (none ? count != 0 : (may_be_group(kind) ? count == 0 : count != wanted))
     return failure(Code::kInvalidArgument, "{}: takes {}, got {}", what,
-                   none ? "no tensors" : may_be_group(kind) ? "one tensor or more" : fmt::format("{} tensor(s)", wanted),
+                   none                 ? "no tensors"
+                   : may_be_group(kind) ? "one tensor or more"
+                                        : fmt::format("{} tensor(s)", wanted),
                    count);
   for (std::size_t i = 0; i < count; ++i) {
     const TensorCopy& t = s.tensors[i];
@@ -111,11 +117,10 @@ Status check_tensors(const Submission& s, const Request& request, int rank) {
     if ((kind == OpKind::kAdasum || request.compression.kind != Compression::kNone) && t.dtype != s.tensors[0].dtype)
       return failure(Code::kInvalidArgument, "{}: the tensors of this group must have one type", what);
   }
-  if (kind == OpKind::kSparseAllreduce &&
-      (s.tensors[0].dtype != DType::kInt64 || s.tensors[0].shape.size() != 1 ||
-       s.tensors[0].shape[0] != s.tensors[1].shape[0]))
-    return failure(Code::kInvalidArgument, "{}: indices must be int64 [n] and values [n, ...], got {} [{}] and [{}]", what,
-                   dtype_name(s.tensors[0].dtype), fmt::join(s.tensors[0].shape, ", "),
+  if (kind == OpKind::kSparseAllreduce && (s.tensors[0].dtype != DType::kInt64 || s.tensors[0].shape.size() != 1 ||
+                                           s.tensors[0].shape[0] != s.tensors[1].shape[0]))
+    return failure(Code::kInvalidArgument, "{}: indices must be int64 [n] and values [n, ...], got {} [{}] and [{}]",
+                   what, dtype_name(s.tensors[0].dtype), fmt::join(s.tensors[0].shape, ", "),
                    fmt::join(s.tensors[1].shape, ", "));
   return {};
 }
@@ -123,14 +128,13 @@ Status check_tensors(const Submission& s, const Request& request, int rank) {
 Status check_scales(const Submission& s, const Request& request) {
   const bool scaled = request.prescale != 1 || request.postscale != 1;
   if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale))
-    return failure(Code::kInvalidArgument, "{}: prescale {} and postscale {} must be finite", s.title(), request.prescale,
-                   request.postscale);
+    return failure(Code::kInvalidArgument, "{}: prescale {} and postscale {} must be finite", s.title(),
+                   request.prescale, request.postscale);
   if (!scaled) return {};
   if (!reduces(request.kind) && request.kind != OpKind::kAdasum)
     return failure(Code::kInvalidArgument, "{}: takes no prescale or postscale", s.title());
   for (const TensorCopy& t : s.tensors)
-    if (t.dtype == DType::kBool)
-      return failure(Code::kInvalidArgument, "{}: bool tensors cannot be scaled", s.title());
+    if (t.dtype == DType::kBool) return failure(Code::kInvalidArgument, "{}: bool tensors cannot be scaled", s.title());
   return {};
 }
 
@@ -163,13 +167,14 @@ Status check_rest(const Submission& s, const Request& request, int ranks) {
   const auto rows = static_cast<std::int64_t>(s.tensors[0].rows());
   if (request.splits.empty()) {
     if (rows % ranks != 0)
-      return failure(Code::kInvalidArgument, "{}: {} rows cannot be cut into {} equal parts; give splits", s.title(), rows,
-                     ranks);
+      return failure(Code::kInvalidArgument, "{}: {} rows cannot be cut into {} equal parts; give splits", s.title(),
+                     rows, ranks);
     return {};
   }
   std::int64_t sum = 0;
   for (const std::int64_t split : request.splits) {
-    if (split < 0 || split > rows) return failure(Code::kInvalidArgument, "{}: a split of {} of {} rows", s.title(), split, rows);
+    if (split < 0 || split > rows)
+      return failure(Code::kInvalidArgument, "{}: a split of {} of {} rows", s.title(), split, rows);
     sum += split;
   }
   if (static_cast<int>(request.splits.size()) != ranks || sum != rows)
@@ -269,8 +274,7 @@ Board::Arrival Submission::arrival() const {
 
 std::string Submission::describe() const {
   std::string text;
-  if (traits.internal != 0)
-    return fmt::format("{}([{}])", name.substr(0, name.find(' ')), fmt::join(argument, ", "));
+  if (traits.internal != 0) return fmt::format("{}([{}])", name.substr(0, name.find(' ')), fmt::join(argument, ", "));
   text = fmt::format("{}(", op_kind_name(traits.kind));
   if (tensors.size() > 1) text += fmt::format("{} tensors: ", tensors.size());
   for (std::size_t i = 0; i < tensors.size() && i < 4; ++i) {

@@ -36,7 +36,8 @@ class Submission {
   // Checks all that this rank can check alone. `ranks`: size of the process set, `rank`: this one in it.
   static Result<std::shared_ptr<Submission>> make(const Request& request, std::string name, int rank, int ranks);
   // add and remove of process sets: all ranks agree on `argument`.
-  static std::shared_ptr<Submission> make_internal(InternalKind kind, std::string name, std::vector<std::int64_t> argument);
+  static std::shared_ptr<Submission> make_internal(InternalKind kind, std::string name,
+                                                   std::vector<std::int64_t> argument);
 
   // What the ranks compare, and show if it differs.
   Board::Arrival arrival() const;
@@ -71,7 +72,7 @@ class Submission {
 
   // Set on the way, by the thread that drives.
   std::atomic<std::uint8_t> generation{0};  // as the log calls it
-  std::shared_ptr<Submission> self;  // while nobody else in the engine holds it
+  std::shared_ptr<Submission> self;         // while nobody else in the engine holds it
   int entry = -1;
   EngineClock::time_point agreed;
   std::size_t parts_left = 0;  // collectives that carry a part of it

@@ -13,9 +13,9 @@
 
 namespace xoe::engine {
 
-// `const Status s = co_await comm.start_allreduce(...)` waits for a started collective; `co_await other_task(...)` runs a
-// task within a task. A task begins with its first advance(), in the caller's thread, and ends with `co_return status`.
-// Exceptions that leave it become its error. Destroying a task that is not done drops it where it stands.
+// `const Status s = co_await comm.start_allreduce(...)` waits for a started collective; `co_await other_task(...)` runs
+// a task within a task. A task begins with its first advance(), in the caller's thread, and ends with `co_return
+// status`. Exceptions that leave it become its error. Destroying a task that is not done drops it where it stands.
 class [[nodiscard]] Task {
   // Where the outermost task stands.
   struct Position {
@@ -128,8 +128,8 @@ class [[nodiscard]] Task {
 }  // namespace xoe::engine
 
 // Ends the task with the error, if there is one, of what is awaited.
-#define XOE_CO_TRY(awaited)                                                  \
-  do {                                                                       \
+#define XOE_CO_TRY(awaited)                                                            \
+  do {                                                                                 \
     if (::xoe::Status xoe_co_status = co_await (awaited); !xoe_co_status) [[unlikely]] \
-      co_return xoe_co_status;                                               \
+      co_return xoe_co_status;                                                         \
   } while (false)

@@ -1,7 +1,7 @@
 // cast() and scale().
-#include <limits>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "reduce/float_state.h"

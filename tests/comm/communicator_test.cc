@@ -205,9 +205,14 @@ TEST(Init, RanksThatDoNotComeAreATimeout) {
 TEST(Segments, AreReducedAsIfTheyLayOneAfterTheOther) {
   enum class Memory { kPrivate, kShared, kMixed, kCutDifferently, kOneArray };
   for (const int size : {1, 2, 3, 4})
-    for (const Memory memory : {Memory::kPrivate, Memory::kShared, Memory::kMixed, Memory::kCutDifferently, Memory::kOneArray})
-      for (const std::vector<std::size_t>& lengths :
-           {std::vector<std::size_t>{}, {0}, {1, 2, 3}, {10, 0, 700, 1}, {5000, 33, 100003}, std::vector<std::size_t>(3000, 40)})
+    for (const Memory memory :
+         {Memory::kPrivate, Memory::kShared, Memory::kMixed, Memory::kCutDifferently, Memory::kOneArray})
+      for (const std::vector<std::size_t>& lengths : {std::vector<std::size_t>{},
+                                                      {0},
+                                                      {1, 2, 3},
+                                                      {10, 0, 700, 1},
+                                                      {5000, 33, 100003},
+                                                      std::vector<std::size_t>(3000, 40)})
         run_ranks(size, [&](Communicator& world) {
           const std::size_t total = std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
           auto buffer = world.shared_buffer(std::max<std::size_t>(1, total) * sizeof(std::int32_t)).value();
@@ -230,7 +235,9 @@ TEST(Segments, AreReducedAsIfTheyLayOneAfterTheOther) {
           ASSERT_TRUE(handle);
           ASSERT_TRUE(handle->wait());
           for (std::size_t i = 0; i < total; ++i)
-            ASSERT_EQ(out[i], static_cast<std::int32_t>(i % 1000) * size * (size + 1) / 2) << i << " of " << total << ", memory " << static_cast<int>(memory) << ", rank " << world.rank() << " of " << size;
+            ASSERT_EQ(out[i], static_cast<std::int32_t>(i % 1000) * size * (size + 1) / 2)
+                << i << " of " << total << ", memory " << static_cast<int>(memory) << ", rank " << world.rank()
+                << " of " << size;
           ASSERT_TRUE(world.barrier());  // the buffers go now
         });
 }

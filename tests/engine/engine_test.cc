@@ -10,9 +10,9 @@
 namespace xoe {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::in_place;
 using testing::run_engines;
-using ::testing::HasSubstr;
 using Shape = std::vector<std::int64_t>;
 
 TEST(Engine, SumsANamedTensor) {

@@ -22,7 +22,8 @@ inline EngineOptions quiet_options() {
 }
 
 // One engine for each communicator, made at the same time.
-inline std::vector<std::unique_ptr<Engine>> make_engines(std::vector<Communicator> group, const EngineOptions& options) {
+inline std::vector<std::unique_ptr<Engine>> make_engines(std::vector<Communicator> group,
+                                                         const EngineOptions& options) {
   std::vector<std::unique_ptr<Engine>> engines(group.size());
   {
     std::vector<std::jthread> threads;

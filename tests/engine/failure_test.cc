@@ -15,10 +15,10 @@
 namespace xoe {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::in_place;
 using testing::quiet_options;
 using testing::run_engines;
-using ::testing::HasSubstr;
 using Shape = std::vector<std::int64_t>;
 
 // Lines that engines warned with.
@@ -147,7 +147,8 @@ TEST(EngineFailure, RanksThatWaitForEachOtherInTwoSetsAreNamed) {
         const std::vector<int> both{0, 1};
         const auto a = engine.add_process_set(both).value(), b = engine.add_process_set(both).value();
         const bool first = engine.topology().rank == 0;
-        auto mine = engine.submit({.name = first ? "x" : "y", .kind = OpKind::kBarrier, .process_set = first ? a : b}).value();
+        auto mine =
+            engine.submit({.name = first ? "x" : "y", .kind = OpKind::kBarrier, .process_set = first ? a : b}).value();
         // Its only thread blocks here until it gives up.
         while (warnings.lines().empty()) (void)mine.wait_for(std::chrono::milliseconds(2500));
         ASSERT_TRUE(engine.run({.name = first ? "y" : "x", .kind = OpKind::kBarrier, .process_set = first ? b : a}));
@@ -155,9 +156,10 @@ TEST(EngineFailure, RanksThatWaitForEachOtherInTwoSetsAreNamed) {
       },
       options);
   ASSERT_FALSE(warnings.lines().empty());
-  EXPECT_EQ(warnings.lines()[0],
-            "order deadlock: rank 0 waits for 'x' (process set 1), which rank 1 has not submitted; rank 1 waits for 'y' "
-            "(process set 2), which rank 0 has not submitted");
+  EXPECT_EQ(
+      warnings.lines()[0],
+      "order deadlock: rank 0 waits for 'x' (process set 1), which rank 1 has not submitted; rank 1 waits for 'y' "
+      "(process set 2), which rank 0 has not submitted");
 }
 
 // Submissions race with the removal of their set: each is refused or completes, nothing hangs.
@@ -172,7 +174,8 @@ TEST(EngineFailure, ASetCanBeRemovedWhileThreadsUseIt) {
         const Shape shape{10};
         const TensorArg tensor = in_place(x, shape);
         for (Status status; status;) {
-          auto handle = engine.submit({.name = "x", .tensors = {&tensor, 1}, .reduce = ReduceOp::kMax, .process_set = set});
+          auto handle =
+              engine.submit({.name = "x", .tensors = {&tensor, 1}, .reduce = ReduceOp::kMax, .process_set = set});
           status = handle ? handle->wait() : Status(failure(handle.error()));
         }
       });
@@ -203,12 +206,17 @@ TEST(EngineFailure, CallbacksMaySubmitButNotWaitAndMayThrow) {
     std::atomic<int> state{0};
     EngineHandle inner;
     Status waited;
-    auto outer = engine.submit({.name = "a", .kind = OpKind::kBarrier, .callback = [&](const Status&) {
-                                  inner = engine.submit({.name = "b", .kind = OpKind::kBarrier}).value();
-                                  waited = inner.wait();
-                                  state = 1;
-                                  throw std::runtime_error("from a callback");
-                                }}).value();
+    auto outer = engine
+                     .submit({.name = "a",
+                              .kind = OpKind::kBarrier,
+                              .callback =
+                                  [&](const Status&) {
+                                    inner = engine.submit({.name = "b", .kind = OpKind::kBarrier}).value();
+                                    waited = inner.wait();
+                                    state = 1;
+                                    throw std::runtime_error("from a callback");
+                                  }})
+                     .value();
     const Status status = outer.wait();
     ASSERT_FALSE(status);
     EXPECT_THAT(status.error().message(), HasSubstr("barrier 'a': its callback threw an exception"));
@@ -241,7 +249,8 @@ TEST(EngineFailure, BadArgumentsAreRefusedBeforeAnybodySeesThem) {
     std::vector<float> x(6);
     const Shape shape{6}, negative{-1}, scalar{};
     const TensorArg good = in_place(x, shape), none{nullptr, nullptr, DType::kFloat32, shape};
-    const TensorArg bad_shape{x.data(), x.data(), DType::kFloat32, negative}, single{x.data(), nullptr, DType::kFloat32, scalar};
+    const TensorArg bad_shape{x.data(), x.data(), DType::kFloat32, negative},
+        single{x.data(), nullptr, DType::kFloat32, scalar};
     const TensorArg odd{x.data(), x.data(), static_cast<DType>(99), shape};
     const auto refused = [&](const Request& request, const char* why) {
       const auto result = engine.submit(request);
@@ -257,14 +266,16 @@ TEST(EngineFailure, BadArgumentsAreRefusedBeforeAnybodySeesThem) {
     refused({.name = "x", .kind = OpKind::kBroadcast, .tensors = {&good, 1}, .root = 1}, "root 1 is not one of the 1");
     refused({.name = "x", .kind = OpKind::kAllgather, .tensors = {&single, 1}}, "is a scalar");
     const Shape splits{1, 2};
-    const TensorArg open{x.data(), nullptr, DType::kFloat32, shape}, overlapping{x.data(), x.data() + 1, DType::kFloat32, shape};
+    const TensorArg open{x.data(), nullptr, DType::kFloat32, shape},
+        overlapping{x.data(), x.data() + 1, DType::kFloat32, shape};
     refused({.name = "x", .kind = OpKind::kAlltoall, .tensors = {&open, 1}, .splits = splits}, "2 splits");
     refused({.name = "x", .kind = OpKind::kAlltoall, .tensors = {&good, 1}}, "does not work in place");
     refused({.name = "x", .tensors = {&overlapping, 1}}, "overlap without being in place");
     refused({.name = "x", .tensors = {&good, 1}, .prescale = 1.0 / 0.0}, "must be finite");
     refused({.name = "x", .kind = OpKind::kBroadcast, .tensors = {&good, 1}, .prescale = 2}, "takes no prescale");
-    refused({.name = "x", .tensors = {&good, 1}, .reduce = ReduceOp::kMax, .compression = {.kind = Compression::kFloat8}},
-            "is for allreduce with sum or average");
+    refused(
+        {.name = "x", .tensors = {&good, 1}, .reduce = ReduceOp::kMax, .compression = {.kind = Compression::kFloat8}},
+        "is for allreduce with sum or average");
     refused({.name = "x", .tensors = {&good, 1}, .process_set = 7}, "there is no process set 7");
     refused({.name = std::string(2000, 'n'), .tensors = {&good, 1}}, "2000 bytes");
     EXPECT_TRUE(engine.run({.name = "x", .tensors = {&good, 1}}));

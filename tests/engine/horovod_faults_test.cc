@@ -16,10 +16,10 @@
 namespace xoe {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::in_place;
 using testing::quiet_options;
 using testing::run_engines;
-using ::testing::HasSubstr;
 using Shape = std::vector<std::int64_t>;
 
 // The number behind `key` in a file of /proc; -1 if there is none.
@@ -62,8 +62,11 @@ TEST(HorovodFaults, WhoWaitsSleeps) {
       ::getrusage(RUSAGE_THREAD, &before);
       ASSERT_TRUE(engine.run({.name = "late", .kind = OpKind::kBarrier}));
       ::getrusage(RUSAGE_THREAD, &after);
-      const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
-      const double used = seconds(after.ru_utime) + seconds(after.ru_stime) - seconds(before.ru_utime) - seconds(before.ru_stime);
+      const auto seconds = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+      };
+      const double used =
+          seconds(after.ru_utime) + seconds(after.ru_stime) - seconds(before.ru_utime) - seconds(before.ru_stime);
       EXPECT_LT(used, 0.25) << "seconds of processor time for half a second of waiting";
     } else {
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
@@ -103,7 +106,8 @@ TEST(HorovodFaults, UnnamedTensorsTakeNoMoreRoomThanNamedOnes) {
     const Shape shape{3};
     const TensorArg tensor = in_place(x, shape);
     std::vector<EngineHandle> named;
-    for (int step = 0; step < 5000; ++step) ASSERT_TRUE(engine.run({.tensors = {&tensor, 1}, .reduce = ReduceOp::kMax}));
+    for (int step = 0; step < 5000; ++step)
+      ASSERT_TRUE(engine.run({.tensors = {&tensor, 1}, .reduce = ReduceOp::kMax}));
     EXPECT_THAT(x, ::testing::Each(1.0F));
   });
 }
@@ -115,7 +119,8 @@ TEST(HorovodFaults, EverNewNamesFindRoom) {
     const Shape shape{3};
     const TensorArg tensor = in_place(x, shape);
     for (int step = 0; step < 5000; ++step)
-      ASSERT_TRUE(engine.run({.name = "metric." + std::to_string(step), .tensors = {&tensor, 1}, .reduce = ReduceOp::kMax}));
+      ASSERT_TRUE(
+          engine.run({.name = "metric." + std::to_string(step), .tensors = {&tensor, 1}, .reduce = ReduceOp::kMax}));
   });
 }
 

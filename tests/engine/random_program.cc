@@ -15,16 +15,18 @@
 namespace xoe::testing {
 namespace {
 
-constexpr OpKind kKinds[] = {OpKind::kAllreduce,      OpKind::kAllreduce, OpKind::kAllreduce,     OpKind::kAllreduce,
-                             OpKind::kAllgather,      OpKind::kBroadcast, OpKind::kAlltoall,      OpKind::kReduceScatter,
-                             OpKind::kBroadcastBytes, OpKind::kBarrier,   OpKind::kSparseAllreduce, OpKind::kAdasum};
+constexpr OpKind kKinds[] = {OpKind::kAllreduce, OpKind::kAllreduce,       OpKind::kAllreduce,
+                             OpKind::kAllreduce, OpKind::kAllgather,       OpKind::kBroadcast,
+                             OpKind::kAlltoall,  OpKind::kReduceScatter,   OpKind::kBroadcastBytes,
+                             OpKind::kBarrier,   OpKind::kSparseAllreduce, OpKind::kAdasum};
 
 ProgramOp make_op(Random& random, int set, int set_size, int index) {
   ProgramOp op;
   op.kind = kKinds[random() % std::size(kKinds)];
   op.set = set;
   // Names come back in later rounds with other arguments, some also in other sets.
-  op.name = chance(random, 15) ? "" : fmt::format("tensor.{}", index + (chance(random, 20) ? 100 * pick(random, 1, 30) : 0));
+  op.name =
+      chance(random, 15) ? "" : fmt::format("tensor.{}", index + (chance(random, 20) ? 100 * pick(random, 1, 30) : 0));
   op.dtype = static_cast<DType>(random() % kDTypeCount);
   if (op.kind == OpKind::kAdasum && !is_float(op.dtype)) op.dtype = DType::kFloat32;
   op.reduce = static_cast<ReduceOp>(random() % kReduceOpCount);
@@ -50,7 +52,8 @@ ProgramOp make_op(Random& random, int set, int set_size, int index) {
 
 // What the i-th element of a tensor is on a set rank: small integers, so that every type holds every result exactly.
 int value(const ProgramOp& op, int tensor, int rank, std::int64_t i) {
-  if (op.kind == OpKind::kAdasum) return 1 + static_cast<int>((op.salt + static_cast<std::uint64_t>(i)) % 3);  // all alike
+  if (op.kind == OpKind::kAdasum)
+    return 1 + static_cast<int>((op.salt + static_cast<std::uint64_t>(i)) % 3);  // all alike
   if (op.dtype == DType::kBool) return static_cast<int>((op.salt + static_cast<std::uint64_t>(i * 7 + rank)) % 2);
   if (op.reduce == ReduceOp::kProduct && op.kind != OpKind::kAllgather)
     return rank == 0 ? 1 + static_cast<int>(static_cast<std::uint64_t>(i) % 3) : 1;
@@ -118,8 +121,8 @@ class Act {
 
   std::string title() const {
     return fmt::format("{} '{}' {} {} rows {} row [{}] tensors {} set {} rank {}", op_kind_name(op_.kind), op_.name,
-                       dtype_name(op_.dtype), reduce_op_name(op_.reduce), op_.rows, fmt::join(op_.row, ","), op_.tensors,
-                       op_.set, rank_);
+                       dtype_name(op_.dtype), reduce_op_name(op_.reduce), op_.rows, fmt::join(op_.row, ","),
+                       op_.tensors, op_.set, rank_);
   }
 
  private:
@@ -189,10 +192,11 @@ class Act {
       if (got != count) return fmt::format("{}: {} elements, expected {}", title(), got, count);
       data = static_cast<const std::byte*>(output.data);
     }
-    const bool rounded = op_.dtype == DType::kFloat16 || op_.dtype == DType::kBfloat16 ||
-                         op_.compression != Compression::kNone;
+    const bool rounded =
+        op_.dtype == DType::kFloat16 || op_.dtype == DType::kBfloat16 || op_.compression != Compression::kNone;
     for (std::int64_t i = 0; i < count; ++i) {
-      const double got = load(data + static_cast<std::size_t>(i) * dtype_size(dtype(t)), dtype(t)), wanted = expected(static_cast<int>(t), i);
+      const double got = load(data + static_cast<std::size_t>(i) * dtype_size(dtype(t)), dtype(t)),
+                   wanted = expected(static_cast<int>(t), i);
       const double slack = std::abs(wanted) * (rounded ? 0.01 : 1e-6);
       if (std::abs(got - wanted) > slack)
         return fmt::format("{}: tensor {} element {} is {}, expected {}", title(), t, i, got, wanted);
@@ -312,7 +316,8 @@ ProgramRound make_round(Random& random, const Program& program) {
   // A name is used once in a round, by each set.
   for (std::size_t i = 0; i < round.ops.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      if (!round.ops[i].name.empty() && round.ops[i].name == round.ops[j].name) round.ops[i].name += fmt::format("/{}", i);
+      if (!round.ops[i].name.empty() && round.ops[i].name == round.ops[j].name)
+        round.ops[i].name += fmt::format("/{}", i);
   if (joins)
     for (int r = 0; r < program.ranks; ++r) round.has_data.push_back(pick(random, 0, ops));
   return round;

@@ -2,8 +2,8 @@
 // results that are computed the plain way.
 #pragma once
 
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
@@ -42,7 +42,8 @@ struct ProgramOp {
   }
   // Rows that a set rank gives.
   int rows_of(int rank) const {
-    const bool differs = kind == OpKind::kAllgather || kind == OpKind::kSparseAllreduce || kind == OpKind::kBroadcastBytes;
+    const bool differs =
+        kind == OpKind::kAllgather || kind == OpKind::kSparseAllreduce || kind == OpKind::kBroadcastBytes;
     return differs ? (rows + rank * 3) % 7 : rows;
   }
 };

@@ -39,7 +39,8 @@ std::string train(Communicator& communicator, const std::string& path) {
     for (int i = 0; i < kTensors; ++i) {
       const int t = (i * 5 + rank) % kTensors;
       const TensorArg tensor = in_place(values[static_cast<std::size_t>(t)], shape);
-      auto handle = (*engine)->submit({.name = "layer" + std::to_string(t), .tensors = {&tensor, 1}, .reduce = ReduceOp::kMax});
+      auto handle =
+          (*engine)->submit({.name = "layer" + std::to_string(t), .tensors = {&tensor, 1}, .reduce = ReduceOp::kMax});
       if (!handle) return handle.error().to_string();
       handles.push_back(*handle);
     }
@@ -48,7 +49,8 @@ std::string train(Communicator& communicator, const std::string& path) {
   }
   if (const Status stopped = (*engine)->stop_timeline(); !stopped) return stopped.error().to_string();
   // Nothing more is written once it is stopped.
-  if (const Status after = (*engine)->run({.name = "after", .kind = OpKind::kBarrier}); !after) return after.error().to_string();
+  if (const Status after = (*engine)->run({.name = "after", .kind = OpKind::kBarrier}); !after)
+    return after.error().to_string();
   return {};
 }
 
@@ -65,8 +67,8 @@ class MergedTrace {
   }
 
   std::set<int> ranks;
-  std::map<std::pair<int, int>, std::string> lanes;         // of (pid, tid)
-  std::map<std::pair<int, int>, std::vector<Bar>> bars;     // likewise
+  std::map<std::pair<int, int>, std::string> lanes;        // of (pid, tid)
+  std::map<std::pair<int, int>, std::vector<Bar>> bars;    // likewise
   std::map<std::string, std::map<int, int>> begun, ended;  // spans: "category name" -> rank -> how many
   std::map<int, double> first_reduce;
   double last_time = -1;
@@ -95,7 +97,8 @@ TEST(EngineTrace, FourRanksOnTwoHostsMergeIntoOneFile) {
   const engine::test::Scratch scratch;
   const std::string pattern = scratch.file("trace.json"), merged = scratch.file("merged.json");
   {
-    testing::ProcessGroup group(kRanks, [&](Communicator& comm) { return train(comm, pattern); }, {{"XOE_PRETEND_HOSTS", "2"}});
+    testing::ProcessGroup group(kRanks, [&](Communicator& comm) { return train(comm, pattern); },
+                                {{"XOE_PRETEND_HOSTS", "2"}});
     group.expect_success();
   }
   std::string command = std::string(std::getenv("XOE_BIN_DIR")) + "/xoe timeline merge " + merged;
@@ -125,7 +128,8 @@ TEST(EngineTrace, FourRanksOnTwoHostsMergeIntoOneFile) {
     auto sorted = bars;
     std::sort(sorted.begin(), sorted.end(), [](const Bar& a, const Bar& b) { return a.start < b.start; });
     for (std::size_t i = 1; i < sorted.size(); ++i)
-      EXPECT_TRUE(sorted[i].start >= sorted[i - 1].stop - 0.002 || sorted[i].stop <= sorted[i - 1].stop + 0.002) << lane;
+      EXPECT_TRUE(sorted[i].start >= sorted[i - 1].stop - 0.002 || sorted[i].stop <= sorted[i - 1].stop + 0.002)
+          << lane;
     if (lane == "compute") compute[place.first] = sorted;
     if (lane == "engine: reduce") reduce[place.first] = sorted;
   }
@@ -135,7 +139,8 @@ TEST(EngineTrace, FourRanksOnTwoHostsMergeIntoOneFile) {
   for (int rank = 0; rank < kRanks; ++rank) {
     EXPECT_EQ(compute[rank].size(), static_cast<std::size_t>(kSteps));
     EXPECT_GE(reduce[rank].front().stop, compute[3].front().stop - 100) << "rank " << rank;
-    EXPECT_GE(compute[rank][1].start, compute[3][0].stop - 100) << "no rank begins step 2 before rank 3 has ended step 1";
+    EXPECT_GE(compute[rank][1].start, compute[3][0].stop - 100)
+        << "no rank begins step 2 before rank 3 has ended step 1";
   }
 }
 

@@ -80,8 +80,8 @@ xoe::Status step_of_kinds(xoe::Engine& engine) {
   std::vector<float> x(3000, 1.0F);
   const Shape shape{300, 10};
   const xoe::TensorArg tensor{x.data(), nullptr, xoe::DType::kFloat32, shape};
-  for (const auto kind : {xoe::OpKind::kAllgather, xoe::OpKind::kAlltoall, xoe::OpKind::kReduceScatter,
-                          xoe::OpKind::kBroadcastBytes})
+  for (const auto kind :
+       {xoe::OpKind::kAllgather, xoe::OpKind::kAlltoall, xoe::OpKind::kReduceScatter, xoe::OpKind::kBroadcastBytes})
     if (const auto status = engine.run({.kind = kind, .tensors = {&tensor, 1}}); !status) return status;
   const xoe::TensorArg both{x.data(), x.data(), xoe::DType::kFloat32, shape};
   if (const auto status = engine.run({.name = "a", .kind = xoe::OpKind::kAdasum, .tensors = {&both, 1}}); !status)

@@ -22,9 +22,9 @@ const std::vector<Command> kCollectives = {{"kill_worker", "1", "private"},
                                            {"kill_worker", "1000", "private"},
                                            {"kill_worker", "3000000", "private"},
                                            {"kill_worker", "3000000", "shared"}};
-const std::vector<Command> kEngineWork = {{"engine_worker", "blocking"},  {"engine_worker", "async"},
-                                          {"engine_worker", "threads"},   {"engine_worker", "callbacks"},
-                                          {"engine_worker", "sets"},      {"engine_worker", "kinds"}};
+const std::vector<Command> kEngineWork = {{"engine_worker", "blocking"}, {"engine_worker", "async"},
+                                          {"engine_worker", "threads"},  {"engine_worker", "callbacks"},
+                                          {"engine_worker", "sets"},     {"engine_worker", "kinds"}};
 
 // The pids that the ranks print when their group has formed.
 std::vector<pid_t> wait_until_ready(Job& job) {

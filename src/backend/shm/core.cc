@@ -275,7 +275,9 @@ Error Core::error_for(const Operation& operation) const {
   return names_operation ? *failure_ : Error(failure_->code(), operation.title() + ": " + failure_->message());
 }
 
-std::string Core::who(int rank) const { return fmt::format("rank {} (pid {})", group_.world_rank(rank), group_.member(rank).pid); }
+std::string Core::who(int rank) const {
+  return fmt::format("rank {} (pid {})", group_.world_rank(rank), group_.member(rank).pid);
+}
 
 void Core::leave() {
   if (std::exchange(left_, true)) return;

@@ -54,7 +54,8 @@ struct Posted {
 inline constexpr std::uint32_t kInShared = 1;   // `in` lies in the arena: peers read it there
 inline constexpr std::uint32_t kOutShared = 2;  // `out` lies in the arena: peers may write results there
 inline constexpr std::uint32_t kEager = 4;      // the whole input lies in the eager slot
-inline constexpr std::uint32_t kPieces = 8;     // several arrays, all in the arena: their PieceOffsets lie in the eager slot
+inline constexpr std::uint32_t kPieces =
+    8;  // several arrays, all in the arena: their PieceOffsets lie in the eager slot
 
 struct PieceOffsets {
   std::uint64_t in;

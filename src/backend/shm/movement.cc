@@ -104,7 +104,8 @@ Status Operation::plan_rounds(Rounds& rounds) {
     plan_reduction();
   else
     plan_copies();
-  const bool mine_read_in_place = (pieces_direct_ || (header(group_.rank()).posted.flags & kInShared) != 0) && has_source(group_.rank());
+  const bool mine_read_in_place =
+      (pieces_direct_ || (header(group_.rank()).posted.flags & kInShared) != 0) && has_source(group_.rank());
   const bool mine_written = kind_ == CollectiveKind::kAllreduce && !staged_;
   peers_use_mine_ = rounds_ != 0 && (mine_read_in_place || mine_written);
   base_ = rounds.next;
@@ -249,17 +250,16 @@ void Operation::post_pieces(Posted& posted) const {
 void Operation::reduce_pieces(std::uint64_t round) {
   const Range range = round_range(in_count_, per_round_, round);
   const Range mine = slice(range.size(), element_, group_.rank(), group_.size());
-  pieces_.each_place(
-      range.begin + mine.begin, range.begin + mine.end,
-      [&](std::size_t piece, std::size_t offset, std::size_t, std::size_t count) {
-        reduce_outs_.clear();
-        for (int s = 0; s < group_.size(); ++s) {
-          const auto* table = reinterpret_cast<const PieceOffsets*>(eager_slot(s));
-          reduce_ins_[static_cast<std::size_t>(s)] = group_.address(s, table[piece].in + offset);
-          reduce_outs_.push_back(group_.address(s, table[piece].out + offset));
-        }
-        reduce::reduce_into(reduce_outs_, reduce_ins_, count, dtype_, op_);
-      });
+  pieces_.each_place(range.begin + mine.begin, range.begin + mine.end,
+                     [&](std::size_t piece, std::size_t offset, std::size_t, std::size_t count) {
+                       reduce_outs_.clear();
+                       for (int s = 0; s < group_.size(); ++s) {
+                         const auto* table = reinterpret_cast<const PieceOffsets*>(eager_slot(s));
+                         reduce_ins_[static_cast<std::size_t>(s)] = group_.address(s, table[piece].in + offset);
+                         reduce_outs_.push_back(group_.address(s, table[piece].out + offset));
+                       }
+                       reduce::reduce_into(reduce_outs_, reduce_ins_, count, dtype_, op_);
+                     });
 }
 
 // Reduce-scatter: this rank's piece of every input.

@@ -113,9 +113,9 @@ class Operation {
   bool drained_ = false;
   bool done_ = true;
   int headers_seen_ = 0;
-  bool in_direct_ = false;  // all inputs lie in arenas
+  bool in_direct_ = false;      // all inputs lie in arenas
   bool pieces_direct_ = false;  // so do all arrays of all ranks, and they are cut alike
-  bool staged_ = false;     // something goes through the ring: an input, or an allreduce's output
+  bool staged_ = false;         // something goes through the ring: an input, or an allreduce's output
   bool peers_use_mine_ = false;
   bool uses_peers_ = false;               // it reads or writes the peers' buffers
   std::vector<const std::byte*> inputs_;  // by rank; null: through its ring

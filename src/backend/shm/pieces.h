@@ -34,8 +34,8 @@ class Pieces {
   template <class Visit>
   void each(std::size_t begin, std::size_t end, Visit&& visit) const {
     each_place(begin, end, [&](std::size_t s, std::size_t offset, std::size_t at, std::size_t count) {
-      visit(static_cast<const std::byte*>(segments_[s].in) + offset, static_cast<std::byte*>(segments_[s].out) + offset, at,
-            count);
+      visit(static_cast<const std::byte*>(segments_[s].in) + offset, static_cast<std::byte*>(segments_[s].out) + offset,
+            at, count);
     });
   }
   // The same as visit(which array, bytes into it, at, count).

@@ -41,7 +41,7 @@ class ShmBackend final : public Backend {
   ShmBackend(std::shared_ptr<Core> core, std::vector<int> hosts);
 
   std::shared_ptr<Core> core_;  // also held by the handles of started operations
-  std::vector<int> hosts_;  // by rank
+  std::vector<int> hosts_;      // by rank
   Topology topology_;
 };
 

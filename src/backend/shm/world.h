@@ -58,8 +58,8 @@ class World {
     std::size_t offset;
     std::size_t bytes;
   };
-  // Takes back a group's block of this rank's arena, and what else it has there, once all `size` ranks have left it; the
-  // first group's stays.
+  // Takes back a group's block of this rank's arena, and what else it has there, once all `size` ranks have left it;
+  // the first group's stays.
   void retire(std::size_t block_offset, int size, std::vector<Extent> extents);
   // Frees the retired blocks that nobody uses any more.
   void reclaim();

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "engine/timeline/event_ring.h"
-#include "engine/timeline/timeline.h"
 #include "engine/timeline/names.h"
+#include "engine/timeline/timeline.h"
 
 namespace xoe::engine {
 

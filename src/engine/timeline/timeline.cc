@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/timeline/thread_rings.h"
-#include "engine/timeline/names.h"
 #include "engine/timeline/event_text.h"
+#include "engine/timeline/names.h"
+#include "engine/timeline/thread_rings.h"
 #include "engine/timeline/trace_file.h"
 #include "engine/timeline/trace_names.h"
 

@@ -84,7 +84,8 @@ std::size_t StallWatch::look(std::span<ProcessSet* const> sets) {
       const auto age = now - w.submission->submitted;
       if (options_.stall_warning.count() > 0 && age >= options_.stall_warning) {
         ++past_warning;
-        if (!w.missing.empty() && !std::exchange(w.submission->stall_reported, true)) stalled.push_back(describe(*set, w, now));
+        if (!w.missing.empty() && !std::exchange(w.submission->stall_reported, true))
+          stalled.push_back(describe(*set, w, now));
       }
       if (options_.stall_limit.count() > 0 && age >= options_.stall_limit) {
         set->abort(Error(Code::kTimeout, stall_line(describe(*set, w, now))));
@@ -114,7 +115,8 @@ void StallWatch::publish(ProcessSet& world, const std::vector<ProcessSet::Waitin
     note.blocked_set.store(chosen->submission->process_set, std::memory_order_release);
     const std::string& name = chosen->submission->name;
     for (std::size_t i = 0; i < kBlockedNameBytes; ++i)
-      note.blocked_name[i].store(i < name.size() && i + 1 < kBlockedNameBytes ? name[i] : '\0', std::memory_order_release);
+      note.blocked_name[i].store(i < name.size() && i + 1 < kBlockedNameBytes ? name[i] : '\0',
+                                 std::memory_order_release);
   }
   note.sequence.fetch_add(1, std::memory_order_acq_rel);
 }

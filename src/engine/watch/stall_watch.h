@@ -37,7 +37,7 @@ class StallWatch {
   std::mutex mutex_;
   std::vector<const Submission*> blocked_;
   RankNote* note_ = nullptr;  // where others read what this rank waits for
-  std::string last_cycle_;      // seen at the last look; reported once it is seen again
+  std::string last_cycle_;    // seen at the last look; reported once it is seen again
   std::string reported_cycle_;
 };
 

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "engine/process_set.h"
+#include "engine/tuning/tuner.h"
+#include "engine/tuning/tuner_file.h"
 #include "engine/watch/engine_trace.h"
 #include "engine/watch/metrics.h"
 #include "engine/watch/metrics_server.h"
-#include "engine/process_set.h"
 #include "engine/watch/stall_watch.h"
-#include "engine/tuning/tuner.h"
-#include "engine/tuning/tuner_file.h"
 
 namespace xoe::engine {
 
