@@ -91,7 +91,6 @@ TEST(HorovodFaults, ATensorThatOthersDoNotHaveHoldsUpNobody) {
         ASSERT_TRUE(engine.run({.name = std::string(op_kind_name(kind)), .kind = kind, .tensors = {&t, 1}}));
       }
     if (engine.topology().rank == 1) {
-      EXPECT_FALSE(pending.poll());
       ASSERT_TRUE(pending.wait_for(std::chrono::seconds(60)));
     } else {
       ASSERT_TRUE(engine.run({.name = "only here", .tensors = {&lonely, 1}}));
