@@ -28,7 +28,8 @@ const std::vector<Layer> kLayers{{"fc", 20'000, std::chrono::microseconds(300)},
 void compute(xoe::Engine& engine, const Layer& layer) {
   const auto start = Clock::now();
   const auto stop = start + layer.backward * (engine.topology().rank == 3 ? 2 : 1);
-  while (Clock::now() < stop) {}
+  while (Clock::now() < stop) {
+  }
   engine.mark("compute", "backward " + layer.name, start, Clock::now());
 }
 
@@ -39,8 +40,7 @@ xoe::Status step(xoe::Engine& engine, std::vector<std::vector<float>>& gradients
     gradients[i].assign(static_cast<std::size_t>(kLayers[i].values), static_cast<float>(engine.topology().rank));
     const std::vector<std::int64_t> shape{kLayers[i].values};
     const xoe::TensorArg tensor{gradients[i].data(), gradients[i].data(), xoe::DType::kFloat32, shape};
-    auto handle =
-        engine.submit({.name = kLayers[i].name, .tensors = {&tensor, 1}, .reduce = xoe::ReduceOp::kAverage});
+    auto handle = engine.submit({.name = kLayers[i].name, .tensors = {&tensor, 1}, .reduce = xoe::ReduceOp::kAverage});
     if (!handle) return xoe::failure(handle.error());
     handles.push_back(*handle);
   }

@@ -22,14 +22,19 @@ using Clock = std::chrono::steady_clock;
 double processor_seconds() {
   rusage used{};
   ::getrusage(RUSAGE_SELF, &used);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
 class Steps {
  public:
   Steps(xoe::Engine& engine, std::size_t tensors)
-      : engine_(engine), values_(tensors, 1.0F), order_(tensors), random_(static_cast<unsigned>(engine.topology().rank)) {
+      : engine_(engine),
+        values_(tensors, 1.0F),
+        order_(tensors),
+        random_(static_cast<unsigned>(engine.topology().rank)) {
     std::iota(order_.begin(), order_.end(), 0);
     for (std::size_t i = 0; i < tensors; ++i) names_.push_back("layer" + std::to_string(i) + ".weight");
   }
@@ -72,7 +77,8 @@ int main(int argc, char** argv) {
   const std::size_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 200;
   auto world = xoe::init();
   if (!world || tensors == 0 || count == 0) {
-    std::fprintf(stderr, "%s\n", world ? "usage: xoe_measure_negotiation [TENSORS [STEPS]]" : world.error().to_string().c_str());
+    std::fprintf(stderr, "%s\n",
+                 world ? "usage: xoe_measure_negotiation [TENSORS [STEPS]]" : world.error().to_string().c_str());
     return world ? 2 : 1;
   }
   xoe::EngineOptions options;

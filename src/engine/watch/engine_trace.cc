@@ -70,6 +70,8 @@ Status EngineTrace::start(const std::string& path, bool create) {
                                           .batch = t.intern(trace::kBatch),
                                           .tensors = t.intern(trace::kTensors),
                                           .bytes = t.intern(trace::kBytes)});
+  for (int rank = 0; rank < topology_.size; ++rank)
+    open->waited_for.push_back(t.intern(trace::waited_for_text(std::array{rank})));
   open->timeline = std::move(opened);
   const std::lock_guard lock(mutex_);
   open_ = std::move(open);
@@ -94,7 +96,7 @@ void EngineTrace::agreed(const Submission& s, int last, std::chrono::nanoseconds
   if (open == nullptr) return;
   Timeline* const t = open->timeline.get();
   TimelineArgs args;
-  if (last != topology_.rank && waited.count() > 0) args.note = t->intern(trace::waited_for_text(std::array{last}));
+  if (last != topology_.rank && waited.count() > 0) args.note = open->waited_for[static_cast<std::size_t>(last)];
   t->record_span(open->negotiate, t->intern(s.name), ++spans_, s.submitted, s.agreed, args);
 }
 

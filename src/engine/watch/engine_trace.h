@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/operations.h"
 #include "engine/submission.h"
@@ -51,6 +52,7 @@ class EngineTrace {
     int pack = 0, reduce = 0, unpack = 0;             // lanes
     std::uint32_t negotiate = 0, queue = 0;           // categories
     std::uint32_t batch = 0, tensors = 0, bytes = 0;  // keys
+    std::vector<std::uint32_t> waited_for = {};       // notes, by rank
   };
   std::shared_ptr<const Open> open() const;
   // "trace.{host}.json" for several hosts, also where the user did not say so.
