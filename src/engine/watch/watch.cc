@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "engine/tuning/measure_speeds.h"
 
 namespace xoe::engine {
 namespace {
@@ -34,6 +35,10 @@ Result<std::unique_ptr<Watch>> Watch::create(const EngineOptions& options, Commu
   if (hosts > 1) {
     XOE_ASSIGN(clock, measure_clock(world));
   }
+  Speeds speeds;
+  if (topology.size > 1) {
+    XOE_ASSIGN(speeds, measure_speeds(world));
+  }
   std::unique_ptr<Watch> watch(
       new Watch(options, topology, by_rank[static_cast<std::size_t>(topology.rank)], hosts, clock));
   const Knobs start = Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight);
@@ -43,7 +48,7 @@ Result<std::unique_ptr<Watch>> Watch::create(const EngineOptions& options, Commu
     std::string warning;
     if (!options.tune_file.empty()) known = load_tuned(options.tune_file, watch->tuned_for_, warning);
     if (!warning.empty()) watch->warn(warning);
-    watch->tuner_.emplace(Speeds(), start, std::move(known));
+    watch->tuner_.emplace(speeds, start, std::move(known));
   }
   if (options.metrics_port >= 0) {
     const int port = options.metrics_port == 0 ? 0 : options.metrics_port + topology.local_rank;
