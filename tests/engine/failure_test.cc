@@ -98,7 +98,7 @@ TEST(EngineFailure, AStallIsReportedWithBothListsOfRanks) {
         if (engine.topology().rank == 2) {
           auto first = engine.submit({.name = "first", .tensors = {&tensor, 1}}).value();
           ASSERT_FALSE(first.poll());
-          const auto about_late = [](const std::string& line) { return line.find("'late'") != std::string::npos; };
+          const auto about_late = [](const std::string& line) { return line.starts_with("'late'"); };
           for (auto lines = warnings.lines(); std::none_of(lines.begin(), lines.end(), about_late);
                lines = warnings.lines())
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
