@@ -138,7 +138,8 @@ Result<Board::Place> Board::find(std::string_view name, const std::function<bool
   for (std::uint32_t free = 0;
        !header_->lock.compare_exchange_weak(free, static_cast<std::uint32_t>(rank_) + 1, std::memory_order_acq_rel);
        free = 0) {
-    if (++turns % 64 == 0 && gave_up()) return failure(Code::kPeerLost, "the process set has failed");
+    if (++turns % 64 == 0 && gave_up())
+      return failure(Code::kPeerLost, "'{}': another rank has held the table of names for too long", name);
     std::this_thread::yield();
   }
   place.entry = look_up(hashes, place.version);  // somebody else may have made it meanwhile

@@ -113,7 +113,9 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
     return failed() || EngineClock::now() - began > kTablePatience;
   };
   while (true) {
-    XOE_ASSIGN(const Board::Place place, board_->find(submission->name, gave_up));
+    const auto found = board_->find(submission->name, gave_up);
+    if (!found) return failed() ? refuse() : Status(failure(found.error()));
+    const Board::Place place = *found;
     Slot& slot = slots_[static_cast<std::size_t>(place.entry)];
     submission->entry = place.entry;
     submission->self = submission;
