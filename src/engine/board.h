@@ -69,7 +69,6 @@ struct alignas(64) RankNote {
   std::atomic<std::uint64_t> completed;  // it holds nothing of the log before this any more
   std::atomic<std::uint32_t> joined;
   std::atomic<std::uint32_t> sleeping;  // threads of it that wait for operations of this set
-  std::atomic<std::uint64_t> submissions;
   // On the world's board: what a thread of this rank waits for. sequence: odd while it is written.
   std::atomic<std::uint32_t> sequence;
   std::atomic<std::int32_t> blocked_set;

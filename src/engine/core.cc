@@ -1,12 +1,12 @@
 #include "engine/core.h"
 
-#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/relax.h"
 
 namespace xoe::engine {
 namespace {
@@ -19,18 +19,6 @@ constexpr std::chrono::nanoseconds kBurst = std::chrono::microseconds(30);
 constexpr std::chrono::microseconds kNap(1000);
 constexpr unsigned kYieldsPerLook = 16;
 constexpr unsigned kPollsPerLook = 64;
-
-void relax(bool yields) noexcept {
-  if (yields) {
-    ::sched_yield();
-    return;
-  }
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 // The program's signals are for the program's threads.
 void block_signals() {
@@ -76,6 +64,10 @@ class Core::Driving {
 };
 
 Result<std::shared_ptr<Core>> Core::create(Communicator world, EngineOptions options) {
+  if (!options.warn)
+    options.warn = [rank = world.rank()](std::string_view line) {
+      std::fprintf(stderr, "xoe: rank %d: %.*s\n", rank, static_cast<int>(line.size()), line.data());
+    };
   std::shared_ptr<Core> core(new Core(std::move(options), world.topology()));
   core->oversubscribed_ = world.backend().oversubscribed();
   XOE_ASSIGN(core->watch_, Watch::create(core->options_, world));
@@ -354,12 +346,12 @@ void Core::look_for_failures() {
   each_set([](ProcessSet& set) { set.look_for_failures(); });
 }
 
-void Core::agreed(const ProcessSet& set, Submission& submission, int last, std::chrono::nanoseconds waited) {
-  watch_->agreed(set, submission, last, waited);
+void Core::agreed(const ProcessSet&, Submission& submission, int last, std::chrono::nanoseconds waited) {
+  watch_->agreed(submission, last, waited);
 }
 
-void Core::batch_done(const ProcessSet& set, const Running& running, const Status& status) {
-  watch_->batch_done(set, running, status);
+void Core::batch_done(const ProcessSet&, const Running& running, const Status& status) {
+  watch_->batch_done(running, status);
 }
 
 void Core::completing(const ProcessSet&, Submission& submission, const Status& status) {

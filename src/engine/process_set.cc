@@ -130,9 +130,7 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
       continue;
     }
     count_pending(1);
-    RankNote& note = board_->note(board_->rank());
-    note.submissions.fetch_add(1, std::memory_order_relaxed);
-    note.last_entry.store(place.entry + 1, std::memory_order_relaxed);
+    board_->note(board_->rank()).last_entry.store(place.entry + 1, std::memory_order_relaxed);
     // Either this sees that the set has failed, or fail() sees the slot.
     if (!failed_.load(std::memory_order_seq_cst) &&
         board_->arrive(place, submission->arrival(), submission->generation)) [[likely]]

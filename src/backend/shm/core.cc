@@ -1,6 +1,5 @@
 #include "backend/shm/core.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "backend/shm/one_shot.h"
 #include "base/error.h"
+#include "base/relax.h"
 #include "base/text.h"
 
 namespace xoe::shm {
@@ -18,18 +18,6 @@ namespace {
 constexpr unsigned kTurnsPerCheck = 128;
 // How long to stay awake before sleeping: a wake-up costs some 20 us, so give the peer a few times that.
 constexpr std::chrono::microseconds kAwake(100);
-
-void relax(bool yields) noexcept {
-  if (yields) {
-    ::sched_yield();
-    return;
-  }
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 

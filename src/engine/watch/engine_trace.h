@@ -36,7 +36,6 @@ class EngineTrace {
   // Local rank 0 calls with create == true before the others of its host do.
   Status start(const std::string& path, bool create);
   Status stop();
-  int hosts() const noexcept { return hosts_; }
   bool on() const noexcept { return on_.load(std::memory_order_acquire); }
 
   void agreed(const Submission& submission, int last, std::chrono::nanoseconds waited);

@@ -1,7 +1,6 @@
 #include "engine/watch/stall_watch.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/error.h"
 
@@ -58,13 +57,6 @@ void StallWatch::unblock(const Submission& submission) {
   if (blocked_.empty() && note_ != nullptr) note_->blocked_mask.store(0, std::memory_order_release);
 }
 
-void StallWatch::warn(const std::string& line) const {
-  if (options_.warn)
-    options_.warn(line);
-  else
-    std::fprintf(stderr, "xoe: rank %d: %s\n", rank_, line.c_str());
-}
-
 std::chrono::nanoseconds StallWatch::period() const {
   std::chrono::nanoseconds period = std::chrono::seconds(1);
   for (const auto limit : {options_.stall_warning, options_.stall_limit})
@@ -94,7 +86,7 @@ std::size_t StallWatch::look(std::span<ProcessSet* const> sets) {
     }
     all.insert(all.end(), std::make_move_iterator(waiting.begin()), std::make_move_iterator(waiting.end()));
   }
-  for (const std::string& line : stall_report(std::move(stalled))) warn(line);
+  for (const std::string& line : stall_report(std::move(stalled))) options_.warn(line);
   if (!sets.empty() && !sets[0]->failed()) {
     publish(*sets[0], all);
     look_for_deadlocks(*sets[0]);
@@ -135,7 +127,7 @@ void StallWatch::look_for_deadlocks(ProcessSet& world) {
   }
   if (!found.empty() && found == last_cycle_ && found != reported_cycle_) {
     reported_cycle_ = found;
-    warn(found);
+    options_.warn(found);
   }
   last_cycle_ = found;
 }

@@ -14,7 +14,7 @@ namespace xoe::engine {
 
 class StallWatch {
  public:
-  // rank: of the world. options outlive this.
+  // rank: of the world. options, with a `warn`, outlive this.
   StallWatch(const EngineOptions& options, int rank) : options_(options), rank_(rank) {}
 
   // A thread of this rank blocks until this is done. Any thread.
@@ -30,7 +30,6 @@ class StallWatch {
   // Tells the other ranks what a thread of this one is blocked on.
   void publish(ProcessSet& world, const std::vector<ProcessSet::Waiting>& waiting);
   void look_for_deadlocks(ProcessSet& world);
-  void warn(const std::string& line) const;
 
   const EngineOptions& options_;
   int rank_;

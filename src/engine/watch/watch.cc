@@ -1,7 +1,6 @@
 #include "engine/watch/watch.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/error.h"
 #include "engine/tuning/measure_speeds.h"
@@ -47,7 +46,7 @@ Result<std::unique_ptr<Watch>> Watch::create(const EngineOptions& options, Commu
     std::vector<Tuned> known;
     std::string warning;
     if (!options.tune_file.empty()) known = load_tuned(options.tune_file, watch->tuned_for_, warning);
-    if (!warning.empty()) watch->warn(warning);
+    if (!warning.empty()) options.warn(warning);
     watch->tuner_.emplace(speeds, start, std::move(known));
   }
   if (options.metrics_port >= 0) {
@@ -57,19 +56,12 @@ Result<std::unique_ptr<Watch>> Watch::create(const EngineOptions& options, Commu
   return watch;
 }
 
-void Watch::warn(const std::string& line) const {
-  if (options_.warn)
-    options_.warn(line);
-  else
-    std::fprintf(stderr, "xoe: rank %d: %s\n", topology_.rank, line.c_str());
-}
-
-void Watch::agreed(const ProcessSet&, Submission& submission, int last, std::chrono::nanoseconds waited) {
+void Watch::agreed(const Submission& submission, int last, std::chrono::nanoseconds waited) {
   trace_.agreed(submission, last, waited);
   if (last != topology_.rank && waited.count() > 0) metrics_.waited_for(last, waited);
 }
 
-void Watch::batch_done(const ProcessSet&, const Running& running, const Status& status) {
+void Watch::batch_done(const Running& running, const Status& status) {
   const std::size_t tensors = running.batch.fused ? running.batch.pieces.size() : 1;
   metrics_.batch(tensors);
   trace_.batch_done(running);
@@ -102,7 +94,7 @@ std::optional<Knobs> Watch::end_step() {
   tuner_->end_step();
   if (tuner_->settled() && !std::exchange(saved_, true) && !options_.tune_file.empty())
     if (const Status saved = save_tuned(options_.tune_file, tuned_for_, tuner_->known()); !saved)
-      warn(saved.error().message());
+      options_.warn(saved.error().message());
   if (!tuner_->settled()) saved_ = false;
   if (tuner_->current() == before) return std::nullopt;
   metrics_.knobs(tuner_->current());

@@ -21,7 +21,7 @@ namespace xoe::engine {
 
 class Watch {
  public:
-  // Collective over `world`. options outlive this. `unavailable`: the metrics port is taken.
+  // Collective over `world`. options, with a `warn`, outlive this. `unavailable`: the metrics port is taken.
   static Result<std::unique_ptr<Watch>> create(const EngineOptions& options, Communicator& world);
   ~Watch();
 
@@ -30,8 +30,8 @@ class Watch {
   EngineTrace& trace() noexcept { return trace_; }
 
   // By the thread that drives.
-  void agreed(const ProcessSet& set, Submission& submission, int last, std::chrono::nanoseconds waited);
-  void batch_done(const ProcessSet& set, const Running& running, const Status& status);
+  void agreed(const Submission& submission, int last, std::chrono::nanoseconds waited);
+  void batch_done(const Running& running, const Status& status);
   void completing(const Submission& submission, const Status& status);
   // At least every stalls().period() while anything is pending. sets: the world first.
   void look(std::span<ProcessSet* const> sets);
@@ -40,7 +40,6 @@ class Watch {
 
  private:
   Watch(const EngineOptions& options, const Topology& topology, int host, int hosts, ClockOffset clock);
-  void warn(const std::string& line) const;
 
   const EngineOptions& options_;
   const Topology topology_;
