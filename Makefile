@@ -13,7 +13,7 @@ demo:  ## train ResNet-18 on rendered images with two workers, to 90 % accuracy
 test:  ## build and run all tests, also under the sanitizers
 	@scripts/test.sh release asan tsan
 
-bench:  ## compare with Open MPI, MPICH, Gloo and other designs of engines, side by side
+bench:  ## compare with Open MPI, MPICH, Gloo, other designs of engines, tf.data, DALI, side by side
 	@scripts/bench.sh
 
 soak:  ## random programs against the engine, 100,000 of each sort: some hours

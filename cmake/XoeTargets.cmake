@@ -29,6 +29,15 @@ function(xoe_tell_sanitizer name)
   endif()
 endfunction()
 
+# Under the thread sanitizer: Gloo is not instrumented, and what it does inside itself is not reported.
+function(xoe_loads_gloo name)
+  add_dependencies(${name} xoe_net_gloo)
+  if(XOE_SANITIZE MATCHES "thread")
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
+      "TSAN_OPTIONS=halt_on_error=1:suppressions=${PROJECT_SOURCE_DIR}/tests/net/tsan_gloo.supp")
+  endif()
+endfunction()
+
 # xoe_test(name SOURCES ... LINK ... [LABELS ...] [TIMEOUT s]): a GoogleTest program run as one ctest.
 function(xoe_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The comparison with other engines: installs the peers, builds, measures.
+# The comparison with other engines and input pipelines: installs the peers, builds, measures.
 #   scripts/bench.sh [--quick]         everything
 #   scripts/bench.sh OPTION...         what these options of bench/run.py choose
 #   scripts/bench.sh engine OPTION...  the engine of named tensors alone, with options of bench/engine/run.py
+#   scripts/bench.sh data OPTION...    the input pipeline alone, with options of bench/data/run.py
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -13,7 +14,14 @@ if [[ ${1:-} == engine ]]; then
   shift
   exec .venv/bin/python bench/engine/run.py "$@"
 fi
+if [[ ${1:-} == data ]]; then
+  shift
+  bench/data/install_peers.sh
+  exec .venv/bin/python bench/data/run.py "$@"
+fi
 .venv/bin/python bench/run.py "$@"
 if (($# == 0)) || [[ $* == --quick ]]; then
   .venv/bin/python bench/engine/run.py "$@"
+  bench/data/install_peers.sh
+  .venv/bin/python bench/data/run.py "$@"
 fi

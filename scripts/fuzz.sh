@@ -1,22 +1,31 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets with clang and runs each for a while. What breaks a target is left in build/fuzz/artifacts.
-#   scripts/fuzz.sh [SECONDS]
+# Builds the fuzz targets with clang and runs each, or those named, for a while, beginning with the seeds in
+# tests/fuzz/seeds. What breaks a target is left in build/fuzz/artifacts.
+#   scripts/fuzz.sh [SECONDS [TARGET...]]
+# XOE_FUZZ_SECONDS: how long each target runs where SECONDS is not given; 60 unless set.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-seconds=${1:-60}
-[[ $seconds =~ ^[1-9][0-9]*$ ]] || die "usage: scripts/fuzz.sh [SECONDS]"
+seconds=${1:-${XOE_FUZZ_SECONDS:-60}}
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || die "usage: scripts/fuzz.sh [SECONDS [TARGET...]]"
+wanted=("${@:2}")
 cd "$root"
 scripts/setup.sh --with lint --no-python fuzz
 mapfile -t targets < <(find build/fuzz/fuzz -maxdepth 1 -type f -name '*_fuzz' -perm -u+x | sort)
 ((${#targets[@]} > 0)) || die "no fuzz target was built"
 mkdir -p build/fuzz/artifacts
+ran=0
 for target in "${targets[@]}"; do
   name=$(basename "$target")
+  ((${#wanted[@]} == 0)) || [[ " ${wanted[*]} " == *" $name "* ]] || continue
   say "$name for $seconds s"
-  mkdir -p "build/fuzz/corpus/$name"
+  folders=("build/fuzz/corpus/$name") # what is found goes to the first one
+  mkdir -p "${folders[0]}"
+  [[ ! -d tests/fuzz/seeds/$name ]] || folders+=("tests/fuzz/seeds/$name")
   run_step "fuzz $name" "$target" -max_total_time="$seconds" -artifact_prefix="build/fuzz/artifacts/$name-" \
-    "build/fuzz/corpus/$name"
+    "${folders[@]}"
+  ran=$((ran + 1))
 done
-say "${#targets[@]} targets ran $seconds s each; nothing found"
+((ran > 0)) || die "no such target: ${wanted[*]}"
+say "$ran targets ran $seconds s each; nothing found"

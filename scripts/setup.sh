@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prepares this checkout: Debian packages, the Python environment .venv, configure, build. Fast when nothing is missing.
-#   scripts/setup.sh [--with bench|lint]... [--no-python] [PRESET[:TARGET,...]...]
+#   scripts/setup.sh [--with bench|lint|net]... [--no-python] [PRESET[:TARGET,...]...]
 # Without targets a preset is built whole, its tests included.
 # XOE_PYTHON=/path/to/python3 chooses the Python that .venv is made from.
 set -euo pipefail
@@ -13,7 +13,7 @@ want_python=yes
 while (($# > 0)); do
   case $1 in
     --with)
-      [[ ${2:-} =~ ^(bench|lint)$ ]] || die "setup.sh: --with takes bench or lint"
+      [[ ${2:-} =~ ^(bench|lint|net)$ ]] || die "setup.sh: --with takes bench, lint or net"
       sections+=("$2")
       shift
       ;;

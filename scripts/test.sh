@@ -2,6 +2,10 @@
 # Builds and runs the tests of each preset named, and ends with one line: N passed, N failed[, N skipped].
 #   scripts/test.sh PRESET...
 # Under the sanitizers the tests labelled unit and multiproc run; in the other presets all of them.
+# As root in a container the servers for the tests of several hosts are installed; elsewhere `scripts/setup.sh --with net`
+# does, or those tests are skipped.
+# TensorFlow is installed below build/peers for the one test that needs it, and NVIDIA's headers and libraries to compare
+# Xoe's declarations with.
 # XOE_TEST_JOBS: how many tests run at once; 1 unless set, since many of them start processes and measure time.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -10,8 +14,18 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 (($# > 0)) || die "usage: scripts/test.sh PRESET..."
 cd "$root"
 
+# The build compares with NVIDIA's headers; where they cannot be installed, it goes without them.
+scripts/setup.sh
+scripts/install_nccl.sh
+
 # Packages, Python and the first preset must stand; a later one that does not build counts as a failed test.
-scripts/setup.sh "$1"
+with=()
+# Not where a service manager would start the servers that come with them.
+if ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then with=(--with net); fi
+scripts/setup.sh "${with[@]}" "$1"
+
+# For the test that exchanges record files with TensorFlow; where it cannot be installed, that test is skipped.
+bench/data/install_peers.sh tfdata
 
 results=()
 for preset in "$@"; do

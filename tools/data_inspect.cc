@@ -1,151 +1,129 @@
-#include "data_inspect.h"
-
+// xoe data inspect: what is in a file or a data set.
 #include <algorithm>
-#include <cstdio>
-#include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <memory>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "data/example.h"
-#include "data/record_file.h"
+#include "data/formats/image_sources.h"
+#include "data/formats/listing.h"
+#include "data_verbs.h"
+#include "inspect_json.h"
+#include "inspect_records.h"
+#include "verb.h"
 
 namespace xoe::tools {
 namespace {
 
-using data::Feature;
-using data::FeatureKind;
-using Json = nlohmann::ordered_json;
+using data::SourceFormat;
 
-// All values of one feature over the file.
-struct FeatureSummary {
-  FeatureKind kind = FeatureKind::kEmpty;
-  std::int64_t records = 0;
-  std::int64_t values = 0;
-  std::uint64_t bytes = 0;
-  std::int64_t low = std::numeric_limits<std::int64_t>::max();
-  std::int64_t high = std::numeric_limits<std::int64_t>::min();
-};
-
-struct Summary {
-  std::int64_t records = 0;
-  std::int64_t examples = 0;
-  std::uint64_t file_bytes = 0;
-  std::uint64_t data_bytes = 0;
-  std::uint64_t smallest = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t largest = 0;
-  std::map<std::string, FeatureSummary> features;
-  Json first = Json::array();
-};
-
-bool printable(std::string_view text) {
-  return text.size() <= 80 && std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
-}
-
-// One value in full, text as text; more or longer ones as a count.
-Json show(const Feature& feature) {
-  if (feature.count() != 1) return fmt::format("<{} values>", feature.count());
-  if (!feature.integers.empty()) return feature.integers.front();
-  if (!feature.floats.empty()) return feature.floats.front();
-  const std::string_view bytes = feature.bytes.front();
-  return printable(bytes) ? std::string(bytes) : fmt::format("<{} bytes>", bytes.size());
-}
-
-void add(Summary& summary, const Feature& feature) {
-  FeatureSummary& total = summary.features[std::string(feature.name)];
-  total.kind = feature.kind;
-  ++total.records;
-  total.values += static_cast<std::int64_t>(feature.count());
-  for (const std::string_view bytes : feature.bytes) total.bytes += bytes.size();
-  for (const std::int64_t value : feature.integers) {
-    total.low = std::min(total.low, value);
-    total.high = std::max(total.high, value);
+// One image of any format.
+Json show(const data::ImageSource& source, std::int64_t record, std::string& buffer) {
+  Json out = {{"record", record}, {"name", source.name(record)}};
+  const auto read = source.read(record, buffer);
+  if (!read) {
+    out["problem"] = read.error().message();
+    return out;
   }
+  const auto names = source.class_names();
+  const auto name_of = [&names](std::int64_t label) {
+    return label >= 0 && label < std::ssize(names) ? Json(names[static_cast<std::size_t>(label)]) : Json(label);
+  };
+  if (source.multi_label()) {
+    out["classes"] = Json::array();
+    for (std::size_t i = 0; i < read->targets.size(); ++i)
+      if (read->targets[i] != 0) out["classes"].push_back(name_of(static_cast<std::int64_t>(i)));
+  } else {
+    out["label"] = read->label;
+    out["class"] = name_of(read->label - source.label_offset());
+  }
+  out["image"] = show_image(*read);
+  return out;
 }
 
-Result<Summary> read(const InspectOptions& options) {
-  XOE_ASSIGN(const auto file, data::RecordFile::open(options.file));
-  Summary summary;
-  summary.file_bytes = file.bytes();
+// TFRecords do not say whether their images have several classes, or how many there are: looks.
+Result<data::SourcePtr> open_source(data::SourceOptions options) {
+  if (options.format == SourceFormat::kTfRecord && !options.multi_label) {
+    XOE_ASSIGN(options.multi_label, data::lists_labels(options));
+  }
+  auto source = data::open_image_source(options);
+  if (source || !options.multi_label || source.error().code() != Code::kInvalidArgument) return source;
+  options.classes = data::kMostClasses;  // labels have numbers alone
+  return data::open_image_source(options);
+}
+
+Status inspect_source(const InspectRequest& request, const data::SourceOptions& options) {
+  XOE_ASSIGN(const auto source, open_source(options));
+  const int classes = source->classes() == data::kMostClasses ? 0 : source->classes();
   std::string buffer;
-  for (std::uint64_t offset = 0; offset < file.bytes();) {
-    XOE_ASSIGN(const auto place, file.place_at(offset, summary.records));
-    XOE_ASSIGN(const auto bytes, file.read(place, summary.records, buffer));
-    const auto features = data::parse_example(bytes);
-    Json shown = {{"record", summary.records}, {"offset", offset}, {"bytes", place.length}};
-    if (features && !features->empty()) {
-      ++summary.examples;
-      for (const Feature& feature : *features) add(summary, feature);
-      for (const Feature& feature : *features) shown["features"][std::string(feature.name)] = show(feature);
-    }
-    if (summary.records < options.records) summary.first.push_back(std::move(shown));
-    summary.data_bytes += place.length;
-    summary.smallest = std::min(summary.smallest, place.length);
-    summary.largest = std::max(summary.largest, place.length);
-    ++summary.records;
-    offset = place.end();
+  if (request.record && (*request.record < 0 || *request.record >= source->records()))
+    return failure(Code::kInvalidArgument, "{}: no image {}; it has {}", request.path, *request.record,
+                   source->records());
+  if (request.record) {
+    fmt::print("{}\n", to_text(show(*source, *request.record, buffer), request.json ? -1 : 2));
+    return {};
   }
-  if (summary.records == 0) summary.smallest = 0;
-  return summary;
+  Json first = Json::array();
+  for (std::int64_t record = 0; record < std::min(request.records, source->records()); ++record)
+    first.push_back(show(*source, record, buffer));
+  const std::string_view format = source_format_name(options.format);
+  if (request.json) {
+    const Json out = {{"path", request.path},
+                      {"format", format},
+                      {"records", source->records()},
+                      {"groups", source->groups()},
+                      {"classes", classes},
+                      {"class_names", source->class_names()},
+                      {"multi_label", source->multi_label()},
+                      {"first", first}};
+    fmt::print("{}\n", to_text(out, 2));
+    return {};
+  }
+  fmt::print("{}: {}, {} images{}{}\n", request.path, format, source->records(),
+             classes > 0 ? fmt::format(" of {} classes", classes) : "",
+             source->multi_label() ? ", several an image" : "");
+  for (const Json& one : first) {
+    fmt::print("{}\n", one["name"].get<std::string>());
+    for (const auto& [name, value] : one.items())
+      if (name != "name" && name != "record") fmt::print("  {} = {}\n", name, to_text(value));
+  }
+  return {};
 }
 
-std::uint64_t mean_bytes(const Summary& summary) {
-  return summary.records == 0 ? 0 : summary.data_bytes / static_cast<std::uint64_t>(summary.records);
-}
-
-void print_json(const InspectOptions& options, const Summary& summary) {
-  Json out = {{"file", options.file},
-              {"file_bytes", summary.file_bytes},
-              {"records", summary.records},
-              {"examples", summary.examples},
-              {"record_bytes", {{"min", summary.smallest}, {"mean", mean_bytes(summary)}, {"max", summary.largest}}},
-              {"features", Json::object()},
-              {"first", summary.first}};
-  for (const auto& [name, total] : summary.features) {
-    Json feature = {{"kind", feature_kind_name(total.kind)}, {"records", total.records}, {"values", total.values}};
-    if (total.kind == FeatureKind::kBytes) feature["bytes"] = total.bytes;
-    if (total.kind == FeatureKind::kIntegers && total.values > 0) {
-      feature["min"] = total.low;
-      feature["max"] = total.high;
-    }
-    out["features"][name] = std::move(feature);
-  }
-  fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));
-}
-
-void print_text(const InspectOptions& options, const Summary& summary) {
-  fmt::print("{}: {} records, {}; every CRC is right\n", options.file, summary.records,
-             human_bytes(summary.file_bytes));
-  fmt::print("record sizes: {} to {}, mean {} bytes\n", summary.smallest, summary.largest, mean_bytes(summary));
-  fmt::print("{} of {} records are tf.Examples\n", summary.examples, summary.records);
-  for (const auto& [name, total] : summary.features) {
-    std::string extent;
-    if (total.kind == FeatureKind::kBytes) extent = ", " + human_bytes(total.bytes);
-    if (total.kind == FeatureKind::kIntegers && total.values > 0)
-      extent = fmt::format(", {} to {}", total.low, total.high);
-    fmt::print("  {:<24} {:<6} in {} records{}\n", name, feature_kind_name(total.kind), total.records, extent);
-  }
-  for (const Json& record : summary.first) {
-    fmt::print("record {} at byte {}: {} bytes\n", record["record"].get<std::int64_t>(),
-               record["offset"].get<std::uint64_t>(), record["bytes"].get<std::uint64_t>());
-    if (!record.contains("features")) continue;
-    for (const auto& [name, value] : record["features"].items())
-      fmt::print("  {} = {}\n", name, value.dump(-1, ' ', false, Json::error_handler_t::replace));
-  }
+int inspect(const InspectRequest& request, data::SourceOptions options) {
+  catch_signals();
+  options.directory = request.path;
+  const auto format = data::detect_source_format(request.path);
+  if (!format) return fail("inspect", format.error(), request.json);
+  options.format = *format;
+  const bool record_file = *format == SourceFormat::kTfRecord && !data::is_directory(request.path);
+  const Status done = !record_file     ? inspect_source(request, options)
+                      : request.record ? inspect_one_record(request)
+                                       : inspect_records(request);
+  return done ? end(0) : fail("inspect", done.error(), request.json);
 }
 
 }  // namespace
 
-int inspect(const InspectOptions& options) {
-  const auto summary = read(options);
-  if (!summary) {
-    if (options.json) fmt::print("{}\n", Json{{"error", summary.error().to_string()}}.dump());
-    fmt::print(stderr, "xoe data inspect: {}\n", summary.error().message());
-    return 1;
-  }
-  options.json ? print_json(options, *summary) : print_text(options, *summary);
-  return 0;
+void add_inspect(CLI::App& app, int& code) {
+  CLI::App* verb = app.add_subcommand("inspect", "say what is in a record file or a data set, and check the file");
+  const auto request = std::make_shared<InspectRequest>();
+  const auto options = std::make_shared<data::SourceOptions>();
+  verb->add_option("PATH", request->path, "a record file, or a file or directory of any format")->required();
+  verb->add_option("--records", request->records, "how many to show one by one")->capture_default_str();
+  verb->add_option("--record", request->record, "show this one in full, counted from 0")->check(CLI::NonNegativeNumber);
+  verb->add_flag("--sequence", request->sequence, "the records are tf.SequenceExamples");
+  const std::map<std::string, data::Split> splits = {{"train", data::Split::kTrain},
+                                                     {"validation", data::Split::kValidation}};
+  verb->add_option("--split", options->split, "of a directory: train or validation (default: train)")
+      ->transform(CLI::Transformer(splits))
+      ->option_text("SPLIT");
+  verb->add_flag("--multi-label", options->multi_label,
+                 "a directory's TFRecords can be of several classes (default: if one of the first 100 is)");
+  verb->add_flag("--json", request->json, "print JSON");
+  verb->footer(
+      "Examples:\n  xoe data inspect data/train-00000-of-00008\n"
+      "  xoe data inspect data/train-00000-of-00008 --record 17\n  xoe data inspect photos");
+  verb->callback([request, options, &code] { code = inspect(*request, *options); });
 }
 
 }  // namespace xoe::tools

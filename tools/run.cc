@@ -10,14 +10,13 @@
 #include "launch/arguments.h"
 #include "launch/job.h"
 #include "launch/program.h"
+#include "run_hosts.h"
 
 namespace xoe::tools {
 namespace {
 
 constexpr int kUsageError = 2;
 constexpr int kLauncherFailed = 125;
-
-void say(std::string_view line) { std::fprintf(stderr, "xoe run: %.*s\n", static_cast<int>(line.size()), line.data()); }
 
 int fail(const Error& error, int code) {
   say(error.message());
@@ -34,6 +33,24 @@ Result<launch::JobPlan> make_plan(const launch::RunOptions& options, const Env& 
   return launch::plan_job(options, env, host, program, token, secret);
 }
 
+// Of a job on this host alone.
+Status choose_size(launch::RunOptions& options, const launch::HostList& list) {
+  const int slots = launch::all_slots(list);
+  if (options.size == 0) options.size = slots;
+  if (options.size == 0)
+    return failure(Code::kInvalidArgument, "how many ranks? For example: xoe run -np 2 {}", options.command[0]);
+  if (slots != 0 && options.size > slots && !options.where.oversubscribe)
+    return failure(Code::kInvalidArgument,
+                   "-np {}: the hosts have {} slots; give more (-H {}:N), or let ranks share with --oversubscribe",
+                   options.size, slots, list.hosts.front().name);
+  return {};
+}
+
+int describe_here(const launch::RunOptions& options, const std::string& program) {
+  fmt::print("this host: {} rank{}, no agent\nprogram: {}\n", options.size, options.size == 1 ? "" : "s", program);
+  return 0;
+}
+
 }  // namespace
 
 int run(std::span<const std::string_view> arguments) {
@@ -47,10 +64,15 @@ int run(std::span<const std::string_view> arguments) {
   launch::RunOptions& options = parsed->options;
   const Env env = Env::process();
   options.color = !env.has("NO_COLOR");
+  const auto hosts = launch::find_hosts(options, env);
+  if (!hosts) return fail(hosts.error(), code_for(hosts.error()));
+  if (!hosts->hosts.empty() && !launch::all_here(*hosts)) return run_on_hosts(options, *hosts, env);
+  if (const auto sized = choose_size(options, *hosts); !sized) return fail(sized.error(), kUsageError);
   const auto program = launch::find_program(options.command.front(), env);
   if (!program) return fail(program.error(), program.error().code() == Code::kUnavailable ? 127 : 126);
   const auto plan = make_plan(options, env, *program);
   if (!plan) return fail(plan.error(), code_for(plan.error()));
+  if (options.where.dry_run || options.where.check) return describe_here(options, *program);
   const auto outcome = launch::run_job(options, *plan, STDOUT_FILENO, STDERR_FILENO);
   if (!outcome) return fail(outcome.error(), code_for(outcome.error()));
   for (const std::string& line : launch::report_lines(*outcome, options)) say(line);

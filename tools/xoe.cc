@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launch/agent.h"
 #include "launch/arguments.h"
 #include "run.h"
 
@@ -22,10 +23,11 @@ struct Verb {
   std::string_view name;
   std::string_view what;
 };
-constexpr Verb kVerbs[] = {{"run", "starts a program as several ranks on this machine"},
+constexpr Verb kVerbs[] = {{"run", "starts a program as several ranks, on this machine or several"},
                            {"train", "trains a network on images"},
-                           {"data", "makes and inspects record files"},
+                           {"data", "makes, converts and checks data sets"},
                            {"timeline", "merges and sums up traces of a run"},
+                           {"doctor", "is this machine, this cluster, ready? what to fix"},
                            {"bench", "measures collectives and training"}};
 
 std::filesystem::path folder_of_this_program() {
@@ -91,6 +93,7 @@ int main(int argc, char** argv) {
     const std::vector<std::string_view> arguments(argv + 2, argv + argc);
     return xoe::tools::run(arguments);
   }
+  if (verb == "agent") return xoe::launch::run_agent(XOE_VERSION);  // what `xoe run` starts on other hosts
   if (verb == "--help" || verb == "-h" || verb == "help") {
     print_help();
     return 0;

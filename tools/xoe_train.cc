@@ -130,8 +130,10 @@ void add_data_options(CLI::App& app, train::TrainOptions& options, bool& synthet
   app.add_option("--classes", options.classes, "number of classes (default: as the data has; 1000 synthetic)");
   app.add_option("--batch", options.batch, "images per rank and pass")->capture_default_str();
   app.add_option("--image-size", options.image_size, "height and width")->capture_default_str();
-  app.add_option("--data-threads", options.data_threads, "that decode, per rank; 0: none of their own")
-      ->capture_default_str();
+  app.add_option("--data-threads", options.data_threads,
+                 "that decode, per rank: a number, 0 for none of their own, or auto: as many as training needs")
+      ->transform(CLI::Transformer(std::map<std::string, int>{{"auto", -1}}))
+      ->default_str("auto");
   app.add_option("--max-bad-images", options.max_bad_images, "broken images to skip and count per rank and epoch")
       ->capture_default_str();
 }

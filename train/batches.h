@@ -24,6 +24,7 @@ struct DataInfo {
   int classes = 0;
   std::int64_t batches_per_epoch = 0;  // of this and of every rank; 0: no epochs
   std::int64_t held_out = 0;           // images for evaluation, all ranks together
+  std::uint64_t fingerprint = 0;       // of the records and their order: must be the same on every rank
 };
 
 // This rank's part of the data. One thread.
@@ -37,6 +38,8 @@ class BatchSource {
   virtual std::string save() const = 0;
   virtual Status restore(std::string_view position) = 0;
   virtual std::int64_t skipped_images() const noexcept { return 0; }
+  // Where the time of making training images went, and what would help; empty: nowhere.
+  virtual std::string explain() const { return {}; }
   // Starts a pass over this rank's held-out images.
   virtual Status start_held_out() = 0;
   // The next held-out batch; nullopt at the end of the pass.
@@ -45,7 +48,8 @@ class BatchSource {
 
 // One random batch, made once, different on each rank.
 std::unique_ptr<BatchSource> synthetic_batches(const TrainOptions& options, int rank);
-// TFRecord files of JPEG images: train-* and, when there are any, validation-*.
-Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size);
+// Images of any layout that data::open_images() reads; for evaluation its validation part, where there is one.
+// `local_size`: ranks on this host, which share its CPUs.
+Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size, int local_size);
 
 }  // namespace xoe::train

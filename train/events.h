@@ -58,7 +58,8 @@ struct Outcome {
   double accuracy = -1;  // of the last evaluation; -1: there was none
   SpeedStats speed;
   int ranks = 1;
-  StepTimes share;  // of the whole run, mean of all ranks
+  StepTimes share;    // of the whole run, mean of all ranks
+  std::string input;  // of rank 0: where the time of making images went; empty: nowhere
   double seconds = 0;
   std::string checkpoint;  // the last one written; empty: none
   std::string curve;       // path of the picture; empty: none

@@ -1,8 +1,6 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 
-#include <filesystem>
-
 #include "base/error.h"
 #include "train/batches.h"
 #include "xoe/data.h"
@@ -12,7 +10,7 @@ namespace {
 
 Batch to_batch(data::ImageBatch images) {
   auto keep = [pixels = images.pixels](void*) {};  // the tensor's storage holds the batch's memory
-  return {.images = at::from_blob(images.pixels.get(), {images.count, images.channels, images.height, images.width},
+  return {.images = at::from_blob(images.floats(), {images.count, images.channels, images.height, images.width},
                                   std::move(keep), at::kFloat),
           .labels = at::tensor(images.labels, at::kLong)};
 }
@@ -23,6 +21,7 @@ class ImageBatches : public BatchSource {
       : training_(std::move(training)), held_out_(std::move(held_out)) {
     info_.classes = training_->classes();
     info_.batches_per_epoch = training_->batches_per_epoch();
+    info_.fingerprint = training_->order_fingerprint();
     if (held_out_) {
       info_.held_out = held_out_->records_per_epoch();
       held_out_start_ = held_out_->save();
@@ -44,7 +43,9 @@ class ImageBatches : public BatchSource {
     return training_->restore(std::move(state));
   }
 
-  std::int64_t skipped_images() const noexcept override { return training_->skipped(); }
+  std::int64_t skipped_images() const noexcept override { return training_->skipped() + training_->lost(); }
+
+  std::string explain() const override { return data::explain(training_->report()); }
 
   Status start_held_out() override { return held_out_ ? held_out_->restore(held_out_start_) : Status(); }
 
@@ -62,17 +63,9 @@ class ImageBatches : public BatchSource {
   DataInfo info_;
 };
 
-bool has_held_out(const std::string& folder) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    if (entry.path().filename().string().starts_with("validation-")) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
-Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size) {
+Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size, int local_size) {
   data::ImagePipelineOptions pipeline;
   pipeline.directory = options.data_dir;
   pipeline.batch = options.batch;
@@ -80,6 +73,7 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
   pipeline.rank = rank;
   pipeline.size = size;
   pipeline.threads = options.data_threads;
+  pipeline.processes = local_size;
   pipeline.seed = options.seed;
   pipeline.classes = options.classes;
   if (options.max_bad_images > 0) {
@@ -87,19 +81,17 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
     pipeline.max_bad = options.max_bad_images;
   }
   XOE_ASSIGN(auto training, data::open_images(pipeline));
+  if (training->multi_label())
+    return failure(Code::kUnsupported, "{}: its images have several classes each; the trainer takes one class an image",
+                   options.data_dir);
 
-  std::unique_ptr<data::ImageIterator> held_out;
-  if (has_held_out(options.data_dir)) {
-    pipeline.training = false;
-    pipeline.epochs = 1;
-    pipeline.classes = training->classes();
-    XOE_ASSIGN(held_out, data::open_images(pipeline));
-    if (held_out->classes() != training->classes()) {
-      return failure(Code::kInvalidArgument, "{} has {} classes in training and {} in validation images",
-                     options.data_dir, training->classes(), held_out->classes());
-    }
-  }
-  return std::make_unique<ImageBatches>(std::move(training), std::move(held_out));
+  pipeline.training = false;
+  pipeline.epochs = 1;
+  pipeline.classes = training->classes();
+  auto held_out = data::open_images(pipeline);
+  if (!held_out && held_out.error().code() != Code::kUnavailable) return failure(held_out.error());
+  std::unique_ptr<data::ImageIterator> validation = held_out ? std::move(*held_out) : nullptr;  // none is no error
+  return std::make_unique<ImageBatches>(std::move(training), std::move(validation));
 }
 
 }  // namespace xoe::train

@@ -48,7 +48,7 @@ struct TrainOptions {
   std::string timeline;  // a file; empty: none
 
   int threads = 0;         // of libtorch, per rank; 0: cores / ranks on this host
-  int data_threads = 1;    // per rank; 0: images are made in the training thread
+  int data_threads = -1;   // per rank, that make images; 0: the training thread does; -1: as many as it needs
   int max_bad_images = 0;  // broken images that are skipped and counted before they are an error
   DeviceKind device = DeviceKind::kAuto;
   Precision precision = Precision::kFp32;

@@ -195,6 +195,7 @@ Result<Outcome> Run::finish() {
   outcome_.share = shares(all_times_);
   outcome_.seconds = seconds(Clock::now() - start_);
   outcome_.timeline = options_.timeline;
+  outcome_.input = setup_.data->explain();
   XOE_TRY(optimizer_->close());
   optimizer_.reset();
   if (setup_.timeline) hold(setup_.timeline->flush());

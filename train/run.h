@@ -29,6 +29,7 @@ class Run {
   };
 
   Status prepare();
+  Status check_same_data();
   Status resume(const Sections& sections);
   Status loop();
   Status step();

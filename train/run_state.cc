@@ -2,6 +2,9 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/error.h"
 #include "train/agree.h"
 #include "train/buffers.h"
@@ -10,10 +13,32 @@
 
 namespace xoe::train {
 
+// Ranks that find other files would make other numbers of batches, and wait for one another for ever.
+Status Run::check_same_data() {
+  const DataInfo& mine = setup_.data->info();
+  const std::array<std::int64_t, 3> facts = {static_cast<std::int64_t>(mine.fingerprint), mine.batches_per_epoch,
+                                             mine.held_out};
+  std::vector<std::int64_t> all(facts.size() * static_cast<std::size_t>(comm_.size()));
+  XOE_TRY(comm_.allgather(ConstTensor(facts.data(), facts.size()), Tensor(all.data(), all.size())));
+  std::string others;
+  for (auto theirs = all.begin(); theirs != all.end(); theirs += facts.size()) {
+    if (std::equal(all.begin(), all.begin() + facts.size(), theirs)) continue;
+    others += fmt::format("{}rank {} ({} batches an epoch and {} images for evaluation)", others.empty() ? "" : ", ",
+                          (theirs - all.begin()) / static_cast<std::ptrdiff_t>(facts.size()), theirs[1], theirs[2]);
+  }
+  if (others.empty()) return {};
+  return failure(
+      Code::kInvalidArgument,
+      "{}: not all ranks have the same records: rank 0 has {} batches an epoch and {} images for evaluation, "
+      "but others have {}; give each rank the same files",
+      options_.data_dir, all[1], all[2], others);
+}
+
 Status Run::prepare() {
   auto local = set_up(options_, comm_);
   XOE_TRY(everywhere(agree(comm_, local ? Status() : failure(local.error()))));
   setup_ = std::move(*local);
+  XOE_TRY(everywhere(check_same_data()));
   if (!options_.timeline.empty() && !first()) {
     // Rank 0 has made the file by now.
     if (auto joined = engine::Timeline::open(options_.timeline, comm_.rank(), /*create=*/false)) {

@@ -46,7 +46,7 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm) {
   if (options.data_dir.empty()) {
     setup.data = synthetic_batches(options, comm.rank());
   } else {
-    XOE_ASSIGN(setup.data, image_batches(options, comm.rank(), comm.size()));
+    XOE_ASSIGN(setup.data, image_batches(options, comm.rank(), comm.size(), comm.local_size()));
   }
   at::Generator random = at::detail::getDefaultCPUGenerator();
   random.set_current_seed(options.seed);

@@ -14,7 +14,7 @@ std::string speed_text(const SpeedStats& speed) {
 }
 
 std::string share_text(const StepTimes& share) {
-  return fmt::format("data {:.0f}% compute {:.0f}% peers {:.0f}% optimizer {:.0f}%", share.data * 100,
+  return fmt::format("data {:.1f}% compute {:.0f}% peers {:.0f}% optimizer {:.0f}%", share.data * 100,
                      share.compute * 100, share.peers * 100, share.optimizer * 100);
 }
 
@@ -66,6 +66,7 @@ std::string outcome_lines(const Outcome& outcome) {
   text += fmt::format("{} at step {} after {:.1f} s: {}\n", outcome.interrupted ? "interrupted" : "done", outcome.step,
                       outcome.seconds, share_text(outcome.share));
   if (outcome.accuracy >= 0) text += fmt::format("held-out accuracy: {:.4f}\n", outcome.accuracy);
+  if (!outcome.input.empty()) text += fmt::format("input: {}\n", outcome.input);
   if (!outcome.checkpoint.empty()) text += fmt::format("checkpoint: {}\n", outcome.checkpoint);
   if (!outcome.curve.empty()) text += fmt::format("curve: {}\n", outcome.curve);
   if (!outcome.timeline.empty()) text += fmt::format("timeline: {}\n", outcome.timeline);
@@ -125,6 +126,7 @@ std::string outcome_json(const Outcome& outcome) {
                {"loss", outcome.loss}, {"accuracy", outcome.accuracy < 0 ? Json(nullptr) : Json(outcome.accuracy)}};
   add_speed(json, outcome.speed, outcome.ranks);
   json["share"] = share_json(outcome.share);
+  json["input"] = outcome.input;
   json["checkpoint"] = outcome.checkpoint;
   json["curve"] = outcome.curve;
   json["timeline"] = outcome.timeline;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/host_link.h"
 #include "xoe/communicator.h"
 #include "xoe/memory.h"
 #include "xoe/status.h"
@@ -36,7 +37,16 @@ struct Collective {
   std::span<const std::size_t> recv_counts = {};  // alltoall: by source
   std::span<const Segment> segments = {};         // allreduce: instead of `in` and `out`; the counts are their sum
   OpOptions options = {};
+  // `in` and `out` are memory of this rank's GPU, which only the backend nccl takes. stream: the producer's CUDA
+  // stream, nullptr for the default one. What is in it is done before `in` is read, and the result is ready on it when
+  // the call returns.
+  bool device = false;
+  void* stream = nullptr;
+  double prescale = 1;  // sum and average of floats in GPU memory: each rank's `in` counts so many times
 };
+
+// Backends for host memory alone: `unsupported`, saying where else to turn, for anything that only nccl takes.
+Status check_host_memory(const Collective& collective, std::string_view backend);
 
 // A group of ranks on one engine. Same thread rule and same failure rule as Communicator, which wraps it.
 class Backend {
@@ -63,13 +73,15 @@ class Backend {
   // Memory that the group's ranks of a host share, zero at first; it lasts as long as the backends of any of them.
   // Collective.
   virtual Result<std::byte*> host_memory(std::size_t bytes) = 0;
+  // Among the hosts' leaders, the first rank on each. Collective; nullptr on ranks that lead no host.
+  virtual Result<std::unique_ptr<HostLink>> host_link() = 0;
   // Wakes the ranks of this host that sleep, this one's other threads too: call it after publishing in host_memory().
   // Any thread.
   virtual void wake() const noexcept = 0;
   // Sleeps until woken, until a collective of any group of this rank may go on, or until `until`. `ready` is asked once
   // when this rank counts as asleep already; if true, returns at once. Any thread.
   virtual void sleep(const std::function<bool()>& ready, std::chrono::steady_clock::time_point until) const = 0;
-  // Ends the group with this cause, on all ranks.
+  // Ends the group with this cause, on all ranks: here at the next progress(). Any thread.
   virtual void abort(Error cause) = 0;
   // Ranks that have left the group: they take part in nothing new.
   virtual std::vector<int> departed() const = 0;

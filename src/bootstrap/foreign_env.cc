@@ -35,6 +35,23 @@ Result<std::vector<int>> tasks_per_node(const std::string& text) {
   return tasks;
 }
 
+// Of "n[1-2,7],x": n1.
+std::string first_of_node_list(std::string_view text) {
+  std::string name;
+  for (std::size_t i = 0; i < text.size() && text[i] != ','; ++i) {
+    if (text[i] != '[') {
+      name += text[i];
+      continue;
+    }
+    const auto close = text.find(']', i);
+    const std::string_view numbers = text.substr(i + 1, close == std::string_view::npos ? close : close - i - 1);
+    name += numbers.substr(0, numbers.find_first_of(",-"));
+    if (close == std::string_view::npos) break;
+    i = close;
+  }
+  return name;
+}
+
 Status place_on_slurm_nodes(const Env& env, Topology& at) {
   const auto text = env.text("SLURM_STEP_TASKS_PER_NODE");
   if (!text) {
@@ -140,6 +157,10 @@ Result<LaunchInfo> read_slurm(const Env& env) {
   const auto job = env.text("SLURM_JOB_ID");
   if (!job) return failure(Code::kInvalidArgument, "environment variable {} is missing", "SLURM_JOB_ID");
   info.job = fmt::format("{}.{}", *job, env.text("SLURM_STEP_ID").value_or(""));
+  for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_NODELIST"})
+    if (const auto nodes = env.text(name); nodes && info.meeting.empty()) info.meeting = first_of_node_list(*nodes);
+  // Names the node also where several play on one machine.
+  if (const auto node = env.text("SLURMD_NODENAME")) info.host = *node;
   return info;
 }
 
@@ -166,6 +187,7 @@ Result<LaunchInfo> read_torchrun(const Env& env) {
                               .local_size = "LOCAL_WORLD_SIZE",
                               .cross_rank = "GROUP_RANK",
                               .cross_size = "GROUP_WORLD_SIZE"}));
+  info.meeting = env.text("MASTER_ADDR").value_or("");
   // A restarted group is a new one: the counter is part of its name.
   info.job = fmt::format("{}/{}/{}:{}", env.text("TORCHELASTIC_RUN_ID").value_or("none"),
                          env.text("TORCHELASTIC_RESTART_COUNT").value_or("0"), env.text("MASTER_ADDR").value_or(""),

@@ -1,11 +1,23 @@
 #include "bootstrap/launch_env.h"
 
+#include <unistd.h>
+
 #include "base/error.h"
+#include "base/hash.h"
 #include "bootstrap/foreign_env.h"
 #include "bootstrap/launch_values.h"
 
 namespace xoe::bootstrap {
 namespace {
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// Below the ports that the kernel gives away by itself, and the same on all hosts.
+int meeting_port(std::string_view job) { return 10000 + static_cast<int>(hash_text(job) % 20000); }
 
 Result<LaunchInfo> read_xoe(const Env& env) {
   const LaunchValues values(env);
@@ -26,6 +38,7 @@ Result<LaunchInfo> read_xoe(const Env& env) {
   info.job = env.text("XOE_JOB").value_or("");
   info.store = env.text("XOE_STORE").value_or("");
   info.secret = env.text("XOE_SECRET").value_or("");
+  info.host = env.text("XOE_HOSTNAME").value_or(host_name());
   if (at.size > 1 && info.job.empty() && info.store.empty())
     return failure(Code::kInvalidArgument, "environment variable XOE_JOB is missing: {} ranks cannot find each other",
                    at.size);
@@ -35,15 +48,27 @@ Result<LaunchInfo> read_xoe(const Env& env) {
 
 }  // namespace
 
+// What other launchers leave open.
+Result<LaunchInfo> complete(Result<LaunchInfo> read, const Env& env) {
+  if (!read) return read;
+  LaunchInfo& info = *read;
+  if (info.host.empty()) info.host = host_name();
+  info.store = env.text("XOE_STORE").value_or("");
+  if (const auto secret = env.text("XOE_SECRET")) info.secret = *secret;
+  if (info.topology.size == info.topology.local_size) return read;
+  if (!info.meeting.empty()) info.meeting = fmt::format("{}:{}", info.meeting, meeting_port(info.job));
+  return read;
+}
+
 Result<LaunchInfo> read_launch_info(const Env& env) {
   for (const char* name : {"XOE_RANK", "XOE_SIZE", "XOE_LOCAL_RANK", "XOE_LOCAL_SIZE"})
     if (env.has(name)) return read_xoe(env);
   // torchrun inside a Slurm step or an MPI job is what started this process, so it comes first where it says its name.
-  if (started_by_torchrun(env)) return read_torchrun(env);
-  if (started_by_openmpi(env)) return read_openmpi(env);
-  if (started_by_mpich(env)) return read_mpich(env);
-  if (started_by_slurm(env)) return read_slurm(env);
-  if (looks_like_torch_distributed(env)) return read_torchrun(env);
+  if (started_by_torchrun(env)) return complete(read_torchrun(env), env);
+  if (started_by_openmpi(env)) return complete(read_openmpi(env), env);
+  if (started_by_mpich(env)) return complete(read_mpich(env), env);
+  if (started_by_slurm(env)) return complete(read_slurm(env), env);
+  if (looks_like_torch_distributed(env)) return complete(read_torchrun(env), env);
   return LaunchInfo{.topology = {}, .launcher = "none", .job = "alone", .store = {}, .secret = {}};
 }
 

@@ -12,11 +12,12 @@ namespace xoe::bootstrap {
 struct LaunchInfo {
   Topology topology;
   std::string launcher;  // "xoe", "openmpi", "mpich", "slurm", "torchrun", or "none" for a group of one
-  std::string job;  // names the group: the same on all its ranks, different for other jobs of this user on this host
-  std::string
-      store;  // address of the launcher's store, "unix:@name"; empty: rank 0 serves one under a name made from `job`
+  std::string job;     // names the group: the same on all its ranks, different for other jobs of this user on this host
+  std::string store;   // "unix:@name", "tcp:address:port" or "file:folder"; empty: rank 0 serves one
   std::string secret;  // authenticates to the store; empty when the launcher gives none
-  int group = 0;       // which of the groups that the job's ranks form one after the other
+  std::string meeting = {};  // "host:port" where rank 0 serves its store to other hosts; empty: not known
+  std::string host = {};     // names this host among those of the job; ranks of one host have the same
+  int group = 0;             // which of the groups that the job's ranks form one after the other
 };
 
 // Reads XOE_*, else Open MPI's, MPICH's (PMI), Slurm's or torchrun's variables, else gives a group of one.

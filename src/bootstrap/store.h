@@ -28,20 +28,26 @@ class Store {
 // In this process only: for ranks that are threads.
 std::unique_ptr<Store> make_memory_store();
 
-// Connects to the launcher's store; without one rank 0 serves it (for as long as the returned object lives) and the
-// others connect as soon as it is there, within `timeout`. What was set stays set until the job ends: the groups
-// of a job use different keys. Keys have at most 256 bytes, values 1 MiB.
+// Connects to the launcher's store, or to the folder that XOE_STORE names; without one rank 0 serves it (for as long as
+// the returned object lives), on one host at a unix socket, on several at info.meeting, and the others connect as soon
+// as it is there, within `timeout`. What was set stays set until the job ends: the groups of a job use different keys.
+// Keys have at most 256 bytes, values 1 MiB.
 Result<std::unique_ptr<Store>> open_store(const LaunchInfo& info, std::chrono::nanoseconds timeout);
 
-// The server side, over a unix socket in the abstract name space (nothing to clean up in the file system). Only
-// processes of the same user that know the secret are served; sizes and counts are bounded.
+// The server side, over a unix socket in the abstract name space (nothing to clean up in the file system) or TCP. Only
+// processes that know the secret are served, on a unix socket only those of the same user; sizes and counts are
+// bounded.
 class StoreServer {
  public:
   virtual ~StoreServer() = default;
-  virtual const std::string& address() const noexcept = 0;  // "unix:@xoe-..."
+  virtual const std::string& address() const noexcept = 0;  // "unix:@xoe-...", "tcp:10.0.0.1:4567"
 };
-// `name` empty: a random one.
-Result<std::unique_ptr<StoreServer>> serve_store(std::string_view name, std::string_view secret);
+// `address` empty: a unix socket with a random name.
+Result<std::unique_ptr<StoreServer>> serve_store(std::string_view address, std::string_view secret);
+
+// A folder that all ranks see, for jobs without a launcher: a file for each key. `job` tells jobs apart; its files stay
+// until rank 0 ends. get() looks again every few milliseconds.
+Result<std::unique_ptr<Store>> open_file_store(const std::string& folder, const std::string& job, int rank);
 // 32 random hexadecimal digits: for names and secrets.
 Result<std::string> random_token();
 

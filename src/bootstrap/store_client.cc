@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
-#include <thread>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/text.h"
+#include "bootstrap/socket_address.h"
 #include "bootstrap/store_protocol.h"
-#include "bootstrap/store_socket.h"
 
 namespace xoe::bootstrap {
 namespace {
@@ -60,11 +59,11 @@ class Conversation {
     return {};
   }
 
-  // The value of the next reply, or the error that it carries.
-  Result<std::string> receive(Clock::time_point deadline) {
+  // The value of the next reply, which is of this kind, or the error that it carries.
+  Result<std::string> receive(Clock::time_point deadline, FrameKind kind = FrameKind::kValue) {
     while (true) {
       XOE_ASSIGN(const auto body, reader_.next());
-      if (body) return unpack(*body);
+      if (body) return unpack(*body, kind);
       if (!wait_for(socket_.get(), POLLIN, deadline)) return failure(Code::kTimeout, "store: no answer");
       std::array<char, 8192> chunk;
       const auto count = ::recv(socket_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
@@ -78,10 +77,10 @@ class Conversation {
   }
 
  private:
-  static Result<std::string> unpack(std::string_view body) {
+  static Result<std::string> unpack(std::string_view body, FrameKind kind) {
     XOE_ASSIGN(const Frame frame, parse_body(body));
     if (frame.kind == FrameKind::kFail) return failure(frame.code, std::string(frame.value));
-    if (frame.kind != FrameKind::kValue) return failure(Code::kInternal, "store: it answered with a request");
+    if (frame.kind != kind) return failure(Code::kInternal, "store: it answered something else");
     return std::string(frame.value);
   }
 
@@ -93,8 +92,7 @@ class Conversation {
 // that comes after its request's timeout reaches nobody.
 class SocketStore final : public Store {
  public:
-  SocketStore(std::string name, SocketName address, std::string secret)
-      : name_(std::move(name)), address_(address), secret_(std::move(secret)) {}
+  SocketStore(const SocketAddress& address, std::string secret) : address_(address), secret_(std::move(secret)) {}
 
   Status greet(bool wait, std::chrono::nanoseconds timeout) {
     XOE_ASSIGN(auto conversation, open(wait, deadline_after(timeout)));
@@ -176,37 +174,46 @@ class SocketStore final : public Store {
   }
 
   Result<std::unique_ptr<Conversation>> open(bool wait, Clock::time_point deadline) {
-    XOE_ASSIGN(Fd socket, connect(wait, deadline));
-    if (!peer_is_same_user(socket.get()))
-      return failure(Code::kUnavailable, "store: @{} is served by another user; nothing was sent to it", name_);
-    auto conversation = std::make_unique<Conversation>(std::move(socket));
-    std::string hello;
-    append_hello(hello, secret_);
-    const Status sent = conversation->send(hello, deadline);
-    // A server that refuses may close before it has read the greeting; its reason is there all the same.
-    const auto answer = conversation->receive(deadline);
-    if (!answer) return failure(answer.error());
-    XOE_TRY(sent);
+    auto socket = connect_to(address_, wait, deadline);
+    if (!socket)
+      return failure(socket.error().code(), "store: {}{}", socket.error().message(), wait ? "; did rank 0 start?" : "");
+    if (!address_.remote() && !peer_is_same_user(socket->get()))
+      return failure(Code::kUnavailable, "store: {} is served by another user; nothing was sent to it",
+                     address_.text());
+    auto conversation = std::make_unique<Conversation>(std::move(*socket));
+    XOE_TRY(address_.remote() ? prove(*conversation, deadline) : say_hello(*conversation, deadline));
     return conversation;
   }
 
-  Result<Fd> connect(bool wait, Clock::time_point deadline) const {
-    auto pause = std::chrono::microseconds(200);
-    while (true) {
-      Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      if (!socket.valid()) return failure(Code::kUnavailable, "store: cannot make a socket: {}", errno_text(errno));
-      if (::connect(socket.get(), address_.address(), address_.size()) == 0) return socket;
-      // EAGAIN: its queue of newcomers is full.
-      if (errno != EAGAIN && errno != EINTR && !(wait && errno == ECONNREFUSED)) return lost(errno);
-      if (Clock::now() >= deadline)
-        return failure(Code::kTimeout, "store: nobody serves @{}; did rank 0 start?", name_);
-      std::this_thread::sleep_for(pause);
-      pause = std::min(pause * 2, std::chrono::microseconds(5000));
-    }
+  Status say_hello(Conversation& conversation, Clock::time_point deadline) const {
+    std::string hello;
+    append_hello(hello, secret_);
+    const Status sent = conversation.send(hello, deadline);
+    // A server that refuses may close before it has read the greeting; its reason is there all the same.
+    const auto answer = conversation.receive(deadline);
+    if (!answer) return failure(answer.error());
+    return sent;
   }
 
-  const std::string name_;
-  const SocketName address_;
+  Status prove(Conversation& conversation, Clock::time_point deadline) const {
+    const std::string nonce = make_nonce();
+    std::string message;
+    append_knock(message, nonce);
+    XOE_TRY(conversation.send(message, deadline));
+    XOE_ASSIGN(const std::string challenge, conversation.receive(deadline, FrameKind::kChallenge));
+    const std::string theirs = challenge.substr(0, kNonceBytes);
+    if (!same_proof(challenge.substr(kNonceBytes), make_proof(secret_, End::kServer, nonce, theirs)))
+      return failure(Code::kInvalidArgument, "store: who serves at {} does not know this job's secret (XOE_SECRET)",
+                     address_.text());
+    message.clear();
+    append_proof(message, make_proof(secret_, End::kClient, nonce, theirs));
+    const Status sent = conversation.send(message, deadline);
+    const auto answer = conversation.receive(deadline);
+    if (!answer) return failure(answer.error());
+    return sent;
+  }
+
+  const SocketAddress address_;
   const std::string secret_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Conversation>> idle_;
@@ -214,12 +221,11 @@ class SocketStore final : public Store {
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> connect_store(std::string name, std::string secret, bool wait,
+Result<std::unique_ptr<Store>> connect_store(const SocketAddress& address, std::string secret, bool wait,
                                              std::chrono::nanoseconds timeout) {
   if (secret.size() > kMaxSecret)
     return failure(Code::kInvalidArgument, "store: the secret has {} bytes; at most {}", secret.size(), kMaxSecret);
-  XOE_ASSIGN(const auto address, SocketName::make(name));
-  auto store = std::make_unique<SocketStore>(std::move(name), address, std::move(secret));
+  auto store = std::make_unique<SocketStore>(address, std::move(secret));
   XOE_TRY(store->greet(wait, timeout));
   return store;
 }

@@ -67,6 +67,21 @@ void append_fail(std::string& out, Code code, std::string_view message) {
   out.append(message);
 }
 
+void append_knock(std::string& out, std::string_view nonce) {
+  append_header(out, FrameKind::kKnock, kStoreMagic.size() + nonce.size());
+  out.append(kStoreMagic).append(nonce);
+}
+
+void append_challenge(std::string& out, std::string_view nonce_and_proof) {
+  append_header(out, FrameKind::kChallenge, nonce_and_proof.size());
+  out.append(nonce_and_proof);
+}
+
+void append_proof(std::string& out, std::string_view proof) {
+  append_header(out, FrameKind::kProof, proof.size());
+  out.append(proof);
+}
+
 Result<Frame> parse_body(std::string_view body) {
   if (body.empty()) return malformed("empty");
   const auto kind = static_cast<FrameKind>(body[0]);
@@ -76,6 +91,16 @@ Result<Frame> parse_body(std::string_view body) {
       if (!fields.starts_with(kStoreMagic)) return malformed("not a greeting of this version of Xoe");
       if (fields.size() > kStoreMagic.size() + kMaxSecret) return malformed("secret size");
       return Frame{.kind = kind, .value = fields.substr(kStoreMagic.size())};
+    case FrameKind::kKnock:
+      if (!fields.starts_with(kStoreMagic)) return malformed("not a greeting of this version of Xoe");
+      if (fields.size() != kStoreMagic.size() + kNonceBytes) return malformed("nonce size");
+      return Frame{.kind = kind, .value = fields.substr(kStoreMagic.size())};
+    case FrameKind::kProof:
+      if (fields.size() != kProofBytes) return malformed("proof size");
+      return Frame{.kind = kind, .value = fields};
+    case FrameKind::kChallenge:
+      if (fields.size() != kNonceBytes + kProofBytes) return malformed("challenge size");
+      return Frame{.kind = kind, .value = fields};
     case FrameKind::kSet: return parse_set(fields);
     case FrameKind::kGet:
       if (fields.empty() || fields.size() > kMaxKey) return malformed("key size");

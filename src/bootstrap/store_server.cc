@@ -14,7 +14,9 @@
 namespace xoe::bootstrap {
 namespace {
 
-constexpr std::string_view kAbstract = "unix:@";
+constexpr std::string_view kFile = "file:";
+// All addresses of this host: which one the others reach is not known.
+constexpr std::array<std::string_view, 2> kAnywhere{"tcp:[::]:", "tcp:0.0.0.0:"};
 
 class ThreadServer final : public StoreServer {
  public:
@@ -80,18 +82,47 @@ std::string job_digest(std::string_view job) {
   return fmt::format("{:016x}{:016x}", sums[0], sums[1]);
 }
 
-Result<std::unique_ptr<Store>> serve_as_rank_0(const std::string& name, const LaunchInfo& info,
+Result<std::unique_ptr<StoreServer>> serve_anywhere(std::string_view port, std::string_view secret) {
+  auto server = serve_store(fmt::format("{}{}", kAnywhere[0], port), secret);
+  if (server || server.error().code() == Code::kUnavailable) return server;
+  return serve_store(fmt::format("{}{}", kAnywhere[1], port), secret);  // no IPv6 here
+}
+
+// `address`: a unix socket, or "tcp:host:port" of this host.
+Result<std::unique_ptr<Store>> serve_as_rank_0(const std::string& address, const LaunchInfo& info,
                                                std::chrono::nanoseconds timeout) {
+  const auto serve = [&] {
+    const bool remote = address.starts_with("tcp:");
+    return remote ? serve_anywhere(address.substr(address.rfind(':') + 1), info.secret)
+                  : serve_store(address, info.secret);
+  };
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  auto server = serve_store(name, info.secret);
+  auto server = serve();
   // The name may still be held by this job's previous group, whose rank 0 is about to leave.
   while (!server && server.error().code() == Code::kUnavailable && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    server = serve_store(name, info.secret);
+    server = serve();
   }
   if (!server) return failure(server.error());
-  XOE_ASSIGN(auto client, connect_store(name, info.secret, /*wait=*/false, timeout));
+  XOE_ASSIGN(const auto at, SocketAddress::parse((*server)->address()));
+  XOE_ASSIGN(auto client, connect_store(at, info.secret, /*wait=*/false, timeout));
   return std::make_unique<ServingStore>(std::move(*server), std::move(client));
+}
+
+// Where rank 0 serves when nobody else does.
+Result<std::string> own_meeting(const LaunchInfo& info) {
+  if (info.topology.size == info.topology.local_size)
+    return fmt::format("unix:@xoe-{}-{}-{}-{}", ::geteuid(), info.launcher, job_digest(info.job), info.group);
+  if (info.meeting.empty())
+    return failure(
+        Code::kInvalidArgument,
+        "{} ranks on several hosts started by {}, which does not say where they can meet; use xoe run, or set "
+        "XOE_STORE=file:FOLDER to a folder that all hosts see",
+        info.topology.size, info.launcher);
+  if (info.secret.empty())
+    return failure(Code::kInvalidArgument,
+                   "the ranks on several hosts have no secret in common; set XOE_SECRET to the same on all of them");
+  return "tcp:" + info.meeting;
 }
 
 }  // namespace
@@ -103,26 +134,30 @@ Result<std::string> random_token() {
   return fmt::format("{:016x}{:016x}", words[0], words[1]);
 }
 
-Result<std::unique_ptr<StoreServer>> serve_store(std::string_view name, std::string_view secret) {
-  std::string chosen(name);
+Result<std::unique_ptr<StoreServer>> serve_store(std::string_view address, std::string_view secret) {
+  std::string chosen(address);
   if (chosen.empty()) {
     XOE_ASSIGN(const auto token, random_token());
-    chosen = fmt::format("xoe-{}-{}", ::geteuid(), token);
+    chosen = fmt::format("unix:@xoe-{}-{}", ::geteuid(), token);
   }
-  XOE_ASSIGN(auto service, StoreService::listen(chosen, secret));
+  XOE_ASSIGN(const auto at, SocketAddress::parse(chosen));
+  XOE_ASSIGN(auto service, StoreService::listen(at, secret));
   return ThreadServer::start(std::move(service));
 }
 
 Result<std::unique_ptr<Store>> open_store(const LaunchInfo& info, std::chrono::nanoseconds timeout) {
+  if (info.store.starts_with(kFile))
+    return open_file_store(info.store.substr(kFile.size()), job_digest(info.job), info.topology.rank);
   if (!info.store.empty()) {
-    if (!info.store.starts_with(kAbstract))
-      return failure(Code::kInvalidArgument, "XOE_STORE={}: expected {}NAME", info.store, kAbstract);
-    return connect_store(info.store.substr(kAbstract.size()), info.secret, /*wait=*/false, timeout);
+    const auto at = SocketAddress::parse(info.store);
+    if (!at) return failure(at.error().code(), "XOE_STORE: {}", at.error().message());
+    return connect_store(*at, info.secret, /*wait=*/false, timeout);
   }
   if (info.topology.size == 1) return make_memory_store();
-  const std::string name = fmt::format("xoe-{}-{}-{}-{}", ::geteuid(), info.launcher, job_digest(info.job), info.group);
-  if (info.topology.rank == 0) return serve_as_rank_0(name, info, timeout);
-  return connect_store(name, info.secret, /*wait=*/true, timeout);
+  XOE_ASSIGN(const std::string address, own_meeting(info));
+  if (info.topology.rank == 0) return serve_as_rank_0(address, info, timeout);
+  XOE_ASSIGN(const auto at, SocketAddress::parse(address));
+  return connect_store(at, info.secret, /*wait=*/true, timeout);
 }
 
 }  // namespace xoe::bootstrap

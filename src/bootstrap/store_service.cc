@@ -9,7 +9,6 @@
 #include <span>
 
 #include "base/error.h"
-#include "bootstrap/store_socket.h"
 
 namespace xoe::bootstrap {
 namespace {
@@ -17,6 +16,8 @@ namespace {
 // A client that does not read its replies is not read from either once this much waits for it.
 constexpr std::size_t kReplyBacklog = std::size_t{1} << 20;
 constexpr std::size_t kReadChunk = 16384;
+// Strangers get no more memory than their greeting takes.
+constexpr std::size_t kMaxGreeting = kStoreMagic.size() + kMaxSecret + 64;
 
 }  // namespace
 
@@ -26,39 +27,34 @@ struct StoreService::Connection {
   FrameReader reader = {};
   std::string out = {};
   bool known = false;  // has said hello
+  std::string expected_proof = {};
   std::string waits_for = {};
   std::uint64_t answered = 0;
   std::uint32_t watched = 0;
   Clock::time_point deadline = Clock::time_point::max();  // of the hello or of the message being received
 };
 
-Result<std::unique_ptr<StoreService>> StoreService::listen(std::string_view name, std::string_view secret,
+Result<std::unique_ptr<StoreService>> StoreService::listen(const SocketAddress& address, std::string_view secret,
                                                            StoreLimits limits) {
   if (secret.size() > kMaxSecret)
     return failure(Code::kInvalidArgument, "store: the secret is {} bytes long; at most {}", secret.size(), kMaxSecret);
-  XOE_ASSIGN(const SocketName socket_name, SocketName::make(name));
-  Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener.valid()) return failure(Code::kUnavailable, "store: cannot make a socket: {}", errno_text(errno));
-  if (::bind(listener.get(), socket_name.address(), socket_name.size()) != 0) {
-    const Code code = errno == EADDRINUSE ? Code::kUnavailable : Code::kInternal;
-    return failure(code, "store: cannot serve at @{}: {}", name, errno_text(errno));
-  }
-  if (::listen(listener.get(), 128) != 0)
-    return failure(Code::kInternal, "store: cannot listen at @{}: {}", name, errno_text(errno));
+  if (address.remote() && secret.empty())
+    return failure(Code::kInvalidArgument, "store: without a secret nothing is served to other hosts");
+  XOE_ASSIGN(Fd listener, listen_at(address));
   Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return failure(Code::kResourceExhausted, "store: epoll: {}", errno_text(errno));
   epoll_event event{.events = EPOLLIN, .data = {.fd = listener.get()}};
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, listener.get(), &event) != 0)
     return failure(Code::kResourceExhausted, "store: epoll: {}", errno_text(errno));
-  return std::unique_ptr<StoreService>(new StoreService(std::move(listener), std::move(epoll),
-                                                        "unix:@" + std::string(name), std::string(secret), limits));
+  return std::unique_ptr<StoreService>(new StoreService(std::move(listener), std::move(epoll), secret, limits));
 }
 
-StoreService::StoreService(Fd listener, Fd epoll, std::string address, std::string secret, StoreLimits limits)
+StoreService::StoreService(Fd listener, Fd epoll, std::string_view secret, StoreLimits limits)
     : listener_(std::move(listener)),
       epoll_(std::move(epoll)),
-      address_(std::move(address)),
-      secret_(std::move(secret)),
+      remote_(SocketAddress::of(listener_.get()).remote()),
+      text_(SocketAddress::of(listener_.get()).text()),
+      secret_(secret),
       limits_(limits) {}
 
 StoreService::~StoreService() = default;
@@ -97,7 +93,8 @@ void StoreService::accept_all() {
   for (int i = 0; i < 64; ++i) {
     Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
-    if (peer_is_same_user(socket.get())) welcome(std::move(socket));
+    if (remote_) set_tcp_options(socket.get());
+    if (remote_ || peer_is_same_user(socket.get())) welcome(std::move(socket));
   }
 }
 
@@ -134,12 +131,12 @@ bool StoreService::read_from(Connection& connection) {
   const auto count = ::recv(connection.socket.get(), chunk.data(), chunk.size(), 0);
   if (count == 0) return false;
   if (count < 0) return errno == EAGAIN || errno == EINTR;
-  const bool was_partial = connection.reader.partial();
+  const bool was_partial = connection.reader.partial() > 0;
   connection.reader.append({chunk.data(), static_cast<std::size_t>(count)});
   const auto answered_before = connection.answered;
   if (!answer_all(connection)) return false;
-  if (!connection.known) return true;  // the deadline of the hello stays
-  if (!connection.reader.partial() || !connection.waits_for.empty())
+  if (!connection.known) return connection.reader.partial() <= kMaxGreeting;  // the deadline of the hello stays
+  if (connection.reader.partial() == 0 || !connection.waits_for.empty())
     connection.deadline = Clock::time_point::max();
   else if (!was_partial || connection.answered != answered_before)
     connection.deadline = Clock::now() + limits_.message_patience;
@@ -159,19 +156,8 @@ bool StoreService::answer_all(Connection& connection) {
 }
 
 bool StoreService::answer(Connection& connection, const Frame& frame) {
-  if (connection.known != (frame.kind != FrameKind::kHello)) return false;
+  if (!connection.known) return greet(connection, frame);
   switch (frame.kind) {
-    case FrameKind::kHello:
-      if (!equal_in_constant_time(frame.value, secret_)) {
-        append_fail(connection.out, Code::kInvalidArgument, "store: wrong secret (XOE_SECRET)");
-        flush(connection);
-        return false;
-      }
-      connection.known = true;
-      --strangers_;
-      connection.deadline = Clock::time_point::max();
-      append_value(connection.out, {});
-      return true;
     case FrameKind::kSet: {
       const Status done = set(frame.key, frame.value);
       if (done)
@@ -190,6 +176,31 @@ bool StoreService::answer(Connection& connection, const Frame& frame) {
       return true;
     default: return false;
   }
+}
+
+bool StoreService::greet(Connection& connection, const Frame& frame) {
+  if (!remote_)
+    return frame.kind == FrameKind::kHello && admit(connection, equal_in_constant_time(frame.value, secret_));
+  if (frame.kind == FrameKind::kKnock && connection.expected_proof.empty()) {
+    const std::string nonce = make_nonce();
+    connection.expected_proof = make_proof(secret_, End::kClient, frame.value, nonce);
+    append_challenge(connection.out, nonce + make_proof(secret_, End::kServer, frame.value, nonce));
+    return true;
+  }
+  return frame.kind == FrameKind::kProof && admit(connection, same_proof(frame.value, connection.expected_proof));
+}
+
+bool StoreService::admit(Connection& connection, bool knows_the_secret) {
+  if (!knows_the_secret) {
+    append_fail(connection.out, Code::kInvalidArgument, "store: wrong secret (XOE_SECRET)");
+    flush(connection);
+    return false;
+  }
+  connection.known = true;
+  --strangers_;
+  connection.deadline = Clock::time_point::max();
+  append_value(connection.out, {});
+  return true;
 }
 
 Status StoreService::set(std::string_view key, std::string_view value) {

@@ -10,14 +10,15 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "bootstrap/socket_address.h"
 #include "bootstrap/store_protocol.h"
 #include "xoe/status.h"
 
 namespace xoe::bootstrap {
 
-// Limits and patience; the defaults suit a host's 64 ranks.
+// Limits and patience; the defaults suit some thousand ranks.
 struct StoreLimits {
-  std::size_t connections = 512;
+  std::size_t connections = 8192;
   std::size_t strangers = 128;  // connections that have not said hello
   std::size_t keys = 65536;
   std::size_t bytes = std::size_t{64} << 20;          // of all keys and values
@@ -28,12 +29,13 @@ struct StoreLimits {
 // One thread at a time.
 class StoreService {
  public:
-  // `name` is an abstract socket name without the leading zero byte.
-  static Result<std::unique_ptr<StoreService>> listen(std::string_view name, std::string_view secret,
+  // Clients of a unix socket are of this user and give the secret; over TCP both ends prove that they know it, which
+  // must not be empty then. Port 0: a free one.
+  static Result<std::unique_ptr<StoreService>> listen(const SocketAddress& address, std::string_view secret,
                                                       StoreLimits limits = {});
   ~StoreService();
 
-  const std::string& address() const noexcept { return address_; }  // "unix:@name"
+  const std::string& address() const noexcept { return text_; }  // "unix:@name", "tcp:10.0.0.1:4567"
   // Readable when serve() has something to do.
   int fd() const noexcept { return epoll_.get(); }
   // How long poll() on fd() may sleep, in milliseconds; -1: until it is readable.
@@ -45,7 +47,7 @@ class StoreService {
   using Clock = std::chrono::steady_clock;
   struct Connection;
 
-  StoreService(Fd listener, Fd epoll, std::string address, std::string secret, StoreLimits limits);
+  StoreService(Fd listener, Fd epoll, std::string_view secret, StoreLimits limits);
   void accept_all();
   void welcome(Fd socket);
   // These return false when the connection is of no more use.
@@ -53,6 +55,8 @@ class StoreService {
   bool read_from(Connection& connection);
   bool answer_all(Connection& connection);
   bool answer(Connection& connection, const Frame& frame);
+  bool greet(Connection& connection, const Frame& frame);
+  bool admit(Connection& connection, bool knows_the_secret);
   bool flush(Connection& connection);
 
   Status set(std::string_view key, std::string_view value);
@@ -64,7 +68,8 @@ class StoreService {
 
   Fd listener_;
   Fd epoll_;
-  std::string address_;
+  bool remote_;
+  std::string text_;
   std::string secret_;
   StoreLimits limits_;
   std::map<std::string, std::string, std::less<>> values_;

@@ -1,14 +1,15 @@
 // Timeline and metrics.
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 
 #include "capi/error.h"
 #include "capi/objects.h"
+#include "capi/structs.h"
 
 using xoe::Code;
 using xoe::failure;
 using xoe::Status;
+using xoe::capi::copy_text;
 using xoe::capi::guard;
 using xoe::capi::need;
 
@@ -56,12 +57,7 @@ xoe_status xoe_metrics(const xoe_engine* engine, char** text) {
   return guard([&]() -> Status {
     XOE_TRY(need(engine, "engine"));
     XOE_TRY(need(text, "text"));
-    const std::string from = engine->engine->metrics();
-    auto* const copy = static_cast<char*>(std::malloc(from.size() + 1));
-    if (copy == nullptr) return failure(Code::kResourceExhausted, "no memory left for {} bytes", from.size() + 1);
-    std::memcpy(copy, from.c_str(), from.size() + 1);
-    *text = copy;
-    return {};
+    return copy_text(engine->engine->metrics(), text);
   });
 }
 

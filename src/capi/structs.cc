@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <string>
 
 namespace xoe::capi {
@@ -147,16 +148,17 @@ constexpr xoe_options default_options() {
   return options;
 }
 
-// As much of the defaults as the caller's struct has room for, zeros behind them.
-template <class Struct>
-void init_struct(Struct* to, Struct defaults, std::size_t size) {
-  if (to == nullptr || size < sizeof(std::size_t)) return;
-  defaults.struct_size = size;
-  std::memset(to, 0, size);
-  std::memcpy(to, &defaults, std::min(size, sizeof(Struct)));
-}
-
 }  // namespace
+
+Status copy_text(std::string_view from, char** text) {
+  XOE_TRY(need(text, "text"));
+  auto* const copy = static_cast<char*>(std::malloc(from.size() + 1));
+  if (copy == nullptr) return failure(Code::kResourceExhausted, "no memory left for {} bytes", from.size() + 1);
+  std::memcpy(copy, from.data(), from.size());
+  copy[from.size()] = '\0';
+  *text = copy;
+  return {};
+}
 
 Status convert_request(const xoe_request* from, RequestParts& parts) {
   XOE_TRY(need(from, "request"));

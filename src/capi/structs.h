@@ -1,6 +1,7 @@
 // From C structs to the engine's.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <string_view>
@@ -33,6 +34,15 @@ Result<Struct> copy_struct(const Struct* from, Struct defaults, std::size_t firs
   return defaults;
 }
 
+// As much of the defaults as the caller's struct has room for, zeros behind them.
+template <class Struct>
+void init_struct(Struct* to, Struct defaults, std::size_t size) {
+  if (to == nullptr || size < sizeof(std::size_t)) return;
+  defaults.struct_size = size;
+  std::memset(to, 0, size);
+  std::memcpy(to, &defaults, std::min(size, sizeof(Struct)));
+}
+
 // The engine's copies of what a request points at.
 struct RequestParts {
   std::vector<TensorArg> tensors;
@@ -60,5 +70,8 @@ Status fill(const From& values, To* to, std::size_t capacity, std::size_t* count
   for (std::size_t i = 0; i < values.size() && i < capacity; ++i) to[i] = static_cast<To>(values[i]);
   return {};
 }
+
+// A text for the caller, who gives it back with xoe_text_free().
+Status copy_text(std::string_view from, char** text);
 
 }  // namespace xoe::capi

@@ -10,7 +10,9 @@
 #include "base/error.h"
 #include "bootstrap/launch_env.h"
 #include "bootstrap/store.h"
+#include "comm/choose_backend.h"
 #include "comm/init.h"
+#include "comm/many_hosts.h"
 #include "xoe/communicator.h"
 
 namespace xoe {
@@ -29,10 +31,41 @@ int count_group(const bootstrap::LaunchInfo& info) {
 }
 
 // The host of each rank when the ranks of this machine play `count` hosts, each with its share of neighbours.
-std::vector<int> pretended_hosts(int size, std::int64_t count) {
+std::vector<int> pretended_hosts(int size, int count) {
   std::vector<int> hosts;
-  for (int rank = 0; rank < size; ++rank) hosts.push_back(static_cast<int>(rank * count / size));
+  for (int rank = 0; rank < size; ++rank) hosts.push_back(rank * count / size);
   return hosts;
+}
+
+Result<JoinSettings> read_settings(const Env& env, const InitOptions& options, int size) {
+  XOE_ASSIGN(const auto timeout, env.seconds("XOE_TIMEOUT"));
+  XOE_ASSIGN(const auto start_timeout, env.seconds("XOE_START_TIMEOUT"));
+  XOE_ASSIGN(const auto arena, env.integer("XOE_ARENA_BYTES", 16 << 20, std::int64_t{1} << 45));
+  XOE_ASSIGN(const auto hosts, env.integer("XOE_PRETEND_HOSTS", 1, size));
+  return JoinSettings{.timeout = timeout ? to_duration(*timeout) : shm::kDefaultTimeout,
+                      .patience = start_timeout ? to_duration(*start_timeout) : options.start_timeout,
+                      .arena_bytes = arena ? static_cast<std::size_t>(*arena) : shm::Arena::default_bytes(),
+                      .pretended_hosts = static_cast<int>(hosts.value_or(1))};
+}
+
+Result<std::unique_ptr<Backend>> join_one_host(const bootstrap::LaunchInfo& info, const JoinSettings& settings) {
+  const Topology& topology = info.topology;
+  if (topology.rank != topology.local_rank)
+    return failure(Code::kInvalidArgument, "rank {} of {} has local rank {}, though all ranks are on this host",
+                   topology.rank, topology.size, topology.local_rank);
+  std::unique_ptr<bootstrap::Store> store;
+  if (topology.size > 1) {
+    XOE_ASSIGN(store, bootstrap::open_store(info, settings.patience));
+  } else {
+    store = bootstrap::make_memory_store();
+  }
+  XOE_ASSIGN(auto world, shm::World::join(topology, *store, fmt::format("shm/{}/", info.group), settings.patience,
+                                          settings.arena_bytes));
+  std::unique_ptr<Backend> backend = std::make_unique<shm::ShmBackend>(
+      std::move(world), settings.timeout, pretended_hosts(topology.size, settings.pretended_hosts));
+  // When all are here nobody needs the store any more, and each may leave without the others missing it.
+  XOE_TRY(backend->run({.kind = CollectiveKind::kBarrier, .options = {.name = "init", .timeout = settings.patience}}));
+  return backend;
 }
 
 }  // namespace
@@ -40,34 +73,18 @@ std::vector<int> pretended_hosts(int size, std::int64_t count) {
 Result<Communicator> init_from(const Env& env, const InitOptions& options) {
   XOE_ASSIGN(bootstrap::LaunchInfo info, bootstrap::read_launch_info(env));
   const Topology& topology = info.topology;
-  if (topology.local_size != topology.size)
-    return failure(Code::kUnsupported,
-                   "{} ranks of which {} on this host: this version of Xoe joins the ranks of one host only",
-                   topology.size, topology.local_size);
-  if (topology.rank != topology.local_rank)
-    return failure(Code::kInvalidArgument, "rank {} of {} has local rank {}, though all ranks are on this host",
-                   topology.rank, topology.size, topology.local_rank);
-  XOE_ASSIGN(const auto timeout, env.seconds("XOE_TIMEOUT"));
-  XOE_ASSIGN(const auto start_timeout, env.seconds("XOE_START_TIMEOUT"));
-  XOE_ASSIGN(const auto arena, env.integer("XOE_ARENA_BYTES", 16 << 20, std::int64_t{1} << 45));
-  XOE_ASSIGN(const auto hosts, env.integer("XOE_PRETEND_HOSTS", 1, topology.size));
-  const auto patience = start_timeout ? to_duration(*start_timeout) : options.start_timeout;
-
+  XOE_ASSIGN(const JoinSettings settings, read_settings(env, options, topology.size));
+  const BackendWish wish{.backend = env.text("XOE_BACKEND").value_or("auto"),
+                         .net = env.text("XOE_NET").value_or("auto")};
+  const bool by_mpi = info.launcher == "openmpi" || info.launcher == "mpich";
+  XOE_ASSIGN(const BackendChoice choice, choose_backend(wish, topology.local_size != topology.size, by_mpi));
   info.group = count_group(info);
-  std::unique_ptr<bootstrap::Store> store;
-  if (topology.size > 1) {
-    XOE_ASSIGN(store, bootstrap::open_store(info, patience));
-  } else {
-    store = bootstrap::make_memory_store();
+  if (choice.shm || topology.size == 1) {
+    XOE_ASSIGN(auto backend, join_one_host(info, settings));
+    return Communicator(std::move(backend));
   }
-  XOE_ASSIGN(auto world, shm::World::join(topology, *store, info.group, patience,
-                                          arena ? static_cast<std::size_t>(*arena) : shm::Arena::default_bytes()));
-  Communicator communicator(std::make_unique<shm::ShmBackend>(
-      std::move(world), timeout ? to_duration(*timeout) : std::chrono::nanoseconds(shm::kDefaultTimeout),
-      pretended_hosts(topology.size, hosts.value_or(1))));
-  // When all are here nobody needs the store any more, and each may leave without the others missing it.
-  XOE_TRY(communicator.barrier({.name = "init", .timeout = patience}));
-  return communicator;
+  XOE_ASSIGN(auto backend, join_many_hosts(std::move(info), env, settings, choice));
+  return Communicator(std::move(backend));
 }
 
 Result<Communicator> init(InitOptions options) { return init_from(Env::process(), options); }

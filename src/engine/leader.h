@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "backend/host_link.h"
 #include "engine/board.h"
 #include "engine/council/council.h"
-#include "engine/host_link.h"
 #include "engine/submission.h"
 #include "xoe/status.h"
 

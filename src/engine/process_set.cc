@@ -62,14 +62,11 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
 }
 
 Status ProcessSet::connect_hosts(const std::vector<int>& hosts) {
-  std::vector<int> leaders;  // the first rank of each host
-  for (std::size_t r = 0; r < hosts.size(); ++r)
-    if (hosts[r] == static_cast<int>(leaders.size())) leaders.push_back(static_cast<int>(r));
-  XOE_ASSIGN(link_, make_shared_link(comm_, leaders));
-  if (link_.link == nullptr) return {};
-  leader_ =
-      std::make_unique<Leader>(*board_, hosts[static_cast<std::size_t>(rank_)], static_cast<int>(leaders.size()),
-                               std::move(link_.link), [this](const LogLine& line) { return describe_mismatch(line); });
+  XOE_ASSIGN(auto link, comm_.backend().host_link());
+  if (link == nullptr) return {};
+  leader_ = std::make_unique<Leader>(*board_, hosts[static_cast<std::size_t>(rank_)],
+                                     *std::max_element(hosts.begin(), hosts.end()) + 1, std::move(link),
+                                     [this](const LogLine& line) { return describe_mismatch(line); });
   return {};
 }
 
@@ -244,11 +241,13 @@ void ProcessSet::fail(const Error& cause) {
     if (joining_ != nullptr) lost.push_back(std::move(joining_));
   }
   // Peers must not go on with buffers that are given back here.
-  if (!running_.empty() && comm_.progress())
+  if (!running_.empty() && comm_.progress()) {
     comm_.backend().abort(
         Error(cause.code() == Code::kUnavailable ? Code::kPeerLost : cause.code(),
               fmt::format("rank {} gave up while {} was under way: {}", ranks_[static_cast<std::size_t>(rank_)],
                           running_.front()->title, cause.message())));
+    [[maybe_unused]] const Status ended = comm_.progress();  // after this they do not
+  }
   running_.clear();
   queued_.clear();
   for (Slot& slot : slots_)

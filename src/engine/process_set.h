@@ -112,7 +112,6 @@ class ProcessSet {
   int rank_;
   SetObserver& observer_;
   std::unique_ptr<Board> board_;
-  SharedLink link_;                 // of pretended hosts
   std::unique_ptr<Leader> leader_;  // on the first rank of a host, of several
   bool many_hosts_ = false;
   std::vector<Slot> slots_;           // by entry: what this rank has in flight

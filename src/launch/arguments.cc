@@ -1,100 +1,16 @@
 #include "launch/arguments.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "launch/config_file.h"
+#include "launch/option_table.h"
 
 namespace xoe::launch {
 namespace {
-
-struct Option {
-  std::string_view name;
-  bool has_value;
-  Status (*apply)(RunArguments&, std::string_view option, std::string_view value);
-};
-
-Result<std::chrono::nanoseconds> parse_seconds(std::string_view option, std::string_view value, double least) {
-  const auto seconds = parse_number(value);
-  if (!seconds || !(*seconds >= least) || *seconds > 1e9)
-    return failure(Code::kInvalidArgument, "{} {}: expected seconds", option, value);
-  return std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(*seconds));
-}
-
-Status apply_size(RunArguments& run, std::string_view option, std::string_view value) {
-  const auto size = parse_integer(value);
-  if (!size || *size > 1'000'000'000 || *size < -1'000'000'000)
-    return failure(Code::kInvalidArgument, "{} {}: expected a number of ranks", option, value);
-  if (*size < 1) return failure(Code::kInvalidArgument, "{} {}: a job has at least 1 rank", option, value);
-  run.options.size = static_cast<int>(*size);
-  return {};
-}
-
-Status apply_binding(RunArguments& run, std::string_view option, std::string_view value) {
-  if (value == "none")
-    run.options.binding = Binding::kNone;
-  else if (value == "core")
-    run.options.binding = Binding::kCore;
-  else if (value == "socket")
-    run.options.binding = Binding::kSocket;
-  else
-    return failure(Code::kInvalidArgument, "{} {}: expected core, socket or none", option, value);
-  return {};
-}
-
-Status apply_output_dir(RunArguments& run, std::string_view option, std::string_view value) {
-  if (value.empty()) return failure(Code::kInvalidArgument, "{}: expected a folder", option);
-  run.options.output_dir = value;
-  return {};
-}
-
-Status apply_timeout(RunArguments& run, std::string_view option, std::string_view value) {
-  XOE_ASSIGN(run.options.timeout, parse_seconds(option, value, 1e-3));
-  return {};
-}
-
-Status apply_grace(RunArguments& run, std::string_view option, std::string_view value) {
-  XOE_ASSIGN(run.options.grace, parse_seconds(option, value, 0));
-  return {};
-}
-
-Status apply_env(RunArguments& run, std::string_view option, std::string_view value) {
-  const auto at = value.find('=');
-  if (at == std::string_view::npos || at == 0)
-    return failure(Code::kInvalidArgument, "{} {}: expected NAME=VALUE", option, value);
-  run.options.env.emplace_back(value.substr(0, at), value.substr(at + 1));
-  return {};
-}
-
-Status apply_tag(RunArguments& run, std::string_view, std::string_view) {
-  run.options.tag_output = true;
-  return {};
-}
-
-Status apply_no_tag(RunArguments& run, std::string_view, std::string_view) {
-  run.options.tag_output = false;
-  return {};
-}
-
-Status apply_help(RunArguments& run, std::string_view, std::string_view) {
-  run.help = true;
-  return {};
-}
-
-constexpr std::array kOptions{Option{"-np", true, apply_size},
-                              Option{"-n", true, apply_size},
-                              Option{"--np", true, apply_size},
-                              Option{"--bind-to", true, apply_binding},
-                              Option{"--output-dir", true, apply_output_dir},
-                              Option{"--tag-output", false, apply_tag},
-                              Option{"--no-tag-output", false, apply_no_tag},
-                              Option{"--timeout", true, apply_timeout},
-                              Option{"--grace", true, apply_grace},
-                              Option{"--env", true, apply_env},
-                              Option{"--help", false, apply_help},
-                              Option{"-h", false, apply_help}};
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -110,27 +26,20 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-tl::unexpected<Error> unknown_option(std::string_view name) {
-  std::vector<std::string_view> names;
-  names.reserve(kOptions.size());
-  for (const Option& option : kOptions) names.push_back(option.name);
-  const auto meant = nearest_word(name, names);
-  if (meant.empty()) return failure(Code::kInvalidArgument, "unknown option {}; see xoe run --help", name);
-  return failure(Code::kInvalidArgument, "unknown option {}; did you mean {}?", name, meant);
-}
-
 }  // namespace
 
-Result<RunArguments> parse_run_arguments(std::span<const std::string_view> arguments) {
-  RunArguments run;
+namespace {
+
+// Applies the options to `run`, up to the program, and returns where that begins.
+Result<std::size_t> apply_options(std::span<const std::string_view> arguments, RunArguments& run) {
   std::size_t at = 0;
   while (at < arguments.size() && arguments[at].size() > 1 && arguments[at].starts_with('-')) {
     const std::string_view word = arguments[at++];
     if (word == "--") break;
     const auto equals = word.starts_with("--") ? word.find('=') : std::string_view::npos;
     const auto name = word.substr(0, equals);
-    const auto option = std::ranges::find(kOptions, name, &Option::name);
-    if (option == kOptions.end()) return unknown_option(name);
+    const Option* option = find_option(name);
+    if (option == nullptr) return unknown_option(name);
     std::string_view value;
     if (equals != std::string_view::npos) {
       if (!option->has_value) return failure(Code::kInvalidArgument, "{} takes no value", name);
@@ -140,13 +49,34 @@ Result<RunArguments> parse_run_arguments(std::span<const std::string_view> argum
       value = arguments[at++];
     }
     XOE_TRY(option->apply(run, name, value));
-    if (run.help) return run;
+    if (run.help) break;
+  }
+  return at;
+}
+
+}  // namespace
+
+Result<RunArguments> parse_run_arguments(std::span<const std::string_view> arguments) {
+  RunArguments run;
+  XOE_ASSIGN(std::size_t at, apply_options(arguments, run));
+  if (run.help) return run;
+  if (!run.config_file.empty()) {
+    // The command line goes over the file, wherever on it the file is named.
+    RunArguments from_file;
+    XOE_TRY(read_config_file(run.config_file, from_file));
+    if (!run.options.where.hosts.empty() || !run.options.where.hostfile.empty()) {
+      from_file.options.where.hosts.clear();
+      from_file.options.where.hostfile.clear();
+    }
+    run = std::move(from_file);
+    XOE_ASSIGN(at, apply_options(arguments, run));
   }
   run.options.command.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
   if (run.options.command.empty())
     return failure(Code::kInvalidArgument, "no program given; for example: {}", "xoe run -np 2 python train.py");
-  if (run.options.size == 0)
-    return failure(Code::kInvalidArgument, "how many ranks? For example: xoe run -np 2 {}", run.options.command[0]);
+  if (!run.options.where.hosts.empty() && !run.options.where.hostfile.empty())
+    return failure(Code::kInvalidArgument, "hosts are given with -H and with --hostfile {}; choose one of them",
+                   run.options.where.hostfile);
   return run;
 }
 
@@ -164,15 +94,31 @@ std::string_view nearest_word(std::string_view word, std::span<const std::string
 }
 
 std::string_view run_help() noexcept {
-  return R"(xoe run: starts a program as several ranks on this machine.
+  return R"(xoe run: starts a program as several ranks, on this machine or on several hosts.
 
 Usage: xoe run -np N [options] PROGRAM [arguments of the program]
 
-  -np N, -n N            number of ranks, 1 to 64
+  -np N, -n N            number of ranks; default: one for each slot of the hosts
+  -H a:4,b:4             hosts and their slots (--hosts); reached by ssh without a password
+  --hostfile FILE        the same, a line for each: `host slots=4 max-slots=8` or `host:4`
+                         Neither, inside a Slurm allocation: its nodes and tasks
+  --oversubscribe        more ranks than slots may run
+  --map-by slot|node|socket   fill a host's slots first (default); hosts by turns; sockets by turns
   --bind-to none         every rank may run on every core (default)
             core         each rank on its own share of the cores
-            socket       each rank on the cores of one socket
-  --env NAME=VALUE       sets a variable for all ranks; may be repeated
+            socket|numa  each rank on the cores of one socket, or near one memory
+  --no-gpu-binding       leave CUDA_VISIBLE_DEVICES as it is
+  --backend NAME         auto, shm, gloo, mpi, nccl or hierarchical
+  --network-interface X  names or networks (ib0, 10.1.0.0/16) that ranks talk over
+  --ssh-port N, --ssh-identity-file FILE, --ssh-command CMD
+  --launch-agent CMD     instead of ssh: CMD HOST PROGRAM ARGUMENTS... runs a program there
+  --xoe-path PATH        of xoe on the hosts; default: as here
+  --start-timeout S      until all hosts have answered (default 30)
+  --host-timeout S       until a silent host counts as lost (default XOE_HOST_TIMEOUT or 10)
+  --check                looks at every host and says what it found; starts nothing
+  --dry-run              prints what would be started; asks nobody
+  --env NAME[=VALUE]     sets a variable for all ranks, or passes ours on; may be repeated
+  --config-file FILE     options from TOML (`np = 4`), settings from Horovod's YAML
   --output-dir DIR       also writes DIR/rank.N/stdout and DIR/rank.N/stderr
   --no-tag-output        no "[N] " before each line (--tag-output: the default)
   --timeout SECONDS      ends the whole job after this long, with exit code 124
@@ -185,7 +131,8 @@ rank that failed first (128 + number for a signal). Ctrl-C is passed on; a secon
 Examples:
   xoe run -np 2 xoe train --model resnet18 --synthetic
   xoe run -np 4 --output-dir logs python train.py --epochs 10
-  xoe run -np 2 --bind-to core --env OMP_NUM_THREADS=1 ./my_program
+  xoe run -H nodeA:4,nodeB:4 --check python train.py
+  xoe run -H nodeA:4,nodeB:4 --bind-to core python train.py
 )";
 }
 

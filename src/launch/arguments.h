@@ -13,6 +13,7 @@ namespace xoe::launch {
 
 struct RunArguments {
   RunOptions options;
+  std::string config_file = {};
   bool help = false;
 };
 

@@ -3,13 +3,43 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/text.h"
 
 namespace xoe::launch {
+namespace {
+
+// The number of the link nodeN in the cpu's folder; 0 where the kernel knows no nodes.
+int numa_node_of(const std::string& cpu_folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(cpu_folder, error)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("node")) continue;
+    if (const auto number = parse_integer(std::string_view(name).substr(4))) return static_cast<int>(*number);
+  }
+  return 0;
+}
+
+// Cores in the order in which ranks take them: a rank's share of one socket, then one of the next.
+std::vector<Core> by_turns(const std::vector<Core>& cores, std::size_t each) {
+  std::map<int, std::vector<Core>> sockets;
+  for (const Core& core : cores) sockets[core.socket].push_back(core);
+  std::vector<Core> order;
+  std::vector<Core> rest;
+  for (std::size_t from = 0; order.size() + rest.size() < cores.size(); from += each)
+    for (const auto& [socket, own] : sockets)
+      for (std::size_t i = from; i < std::min(from + each, own.size()); ++i)
+        (from + each <= own.size() ? order : rest).push_back(own[i]);
+  order.insert(order.end(), rest.begin(), rest.end());
+  return order;
+}
+
+}  // namespace
 
 Result<std::vector<int>> parse_cpu_list(const std::string& text) {
   std::vector<int> cpus;
@@ -46,6 +76,7 @@ Result<std::vector<Core>> read_cores(const std::vector<int>& allowed, const std:
     const auto socket = package ? parse_integer(*package).value_or(0) : 0;
     Core& core = by_place[{static_cast<int>(socket), threads.front()}];
     core.socket = static_cast<int>(socket);
+    core.numa = numa_node_of(fmt::format("{}/cpu{}", sysfs, cpu));
     core.cpus.push_back(cpu);
   }
   std::vector<Core> cores;
@@ -54,7 +85,8 @@ Result<std::vector<Core>> read_cores(const std::vector<int>& allowed, const std:
   return cores;
 }
 
-Result<std::vector<std::vector<int>>> share_cores(const std::vector<Core>& cores, int ranks, Binding binding) {
+Result<std::vector<std::vector<int>>> share_cores(const std::vector<Core>& cores, int ranks, Binding binding,
+                                                  bool by_socket) {
   std::vector<std::vector<int>> shares(static_cast<std::size_t>(ranks));
   if (binding == Binding::kNone) return shares;
   if (binding == Binding::kCore) {
@@ -63,16 +95,31 @@ Result<std::vector<std::vector<int>>> share_cores(const std::vector<Core>& cores
       return failure(Code::kResourceExhausted,
                      "--bind-to core: {} ranks but only {} cores; ask for fewer ranks or leave them unbound", ranks,
                      cores.size());
+    const auto order = by_socket ? by_turns(cores, each) : cores;
     for (std::size_t i = 0; i < each * shares.size(); ++i)
-      shares[i / each].insert(shares[i / each].end(), cores[i].cpus.begin(), cores[i].cpus.end());
+      shares[i / each].insert(shares[i / each].end(), order[i].cpus.begin(), order[i].cpus.end());
     return shares;
   }
-  std::map<int, std::vector<int>> sockets;
-  for (const Core& core : cores)
-    sockets[core.socket].insert(sockets[core.socket].end(), core.cpus.begin(), core.cpus.end());
-  for (std::size_t rank = 0; rank < shares.size(); ++rank)
-    shares[rank] =
-        std::next(sockets.begin(), static_cast<std::ptrdiff_t>(rank * sockets.size() / shares.size()))->second;
+  std::map<int, std::vector<int>> places;
+  for (const Core& core : cores) {
+    auto& place = places[binding == Binding::kSocket ? core.socket : core.numa];
+    place.insert(place.end(), core.cpus.begin(), core.cpus.end());
+  }
+  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+    const auto at = by_socket ? rank % places.size() : rank * places.size() / shares.size();
+    shares[rank] = std::next(places.begin(), static_cast<std::ptrdiff_t>(at))->second;
+  }
+  return shares;
+}
+
+std::vector<std::vector<int>> cpus_near(const std::vector<Core>& cores, const std::vector<int>& numa_nodes) {
+  std::vector<std::vector<int>> shares;
+  for (const int node : numa_nodes) {
+    auto& share = shares.emplace_back();
+    for (const Core& core : cores)
+      if (core.numa == node) share.insert(share.end(), core.cpus.begin(), core.cpus.end());
+    if (share.empty()) return {};
+  }
   return shares;
 }
 

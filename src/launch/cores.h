@@ -9,10 +9,11 @@
 
 namespace xoe::launch {
 
-// Hardware threads that form one core, on one socket.
+// Hardware threads that form one core, on one socket, near one memory.
 struct Core {
   std::vector<int> cpus;
   int socket = 0;
+  int numa = 0;
 };
 
 // "0-3,8" to {0, 1, 2, 3, 8}; `invalid_argument` for anything else.
@@ -25,8 +26,13 @@ Result<std::vector<int>> allowed_cpus();
 Result<std::vector<Core>> read_cores(const std::vector<int>& allowed, const std::string& sysfs);
 
 // The cpus of each rank. core: consecutive cores, as many for each rank as there are for all; `resource_exhausted` when
-// ranks outnumber cores. socket: all allowed cpus of one socket, ranks in blocks.
-Result<std::vector<std::vector<int>>> share_cores(const std::vector<Core>& cores, int ranks, Binding binding);
+// ranks outnumber cores. socket, numa: all allowed cpus of one of them. Neighbouring ranks are on one socket, with
+// `by_socket` on one after the other.
+Result<std::vector<std::vector<int>>> share_cores(const std::vector<Core>& cores, int ranks, Binding binding,
+                                                  bool by_socket = false);
+
+// All allowed cpus near these memories; empty when one of them has none.
+std::vector<std::vector<int>> cpus_near(const std::vector<Core>& cores, const std::vector<int>& numa_nodes);
 
 // How many cores a job of this process may keep busy: hardware threads of one core count once, and
 // a container's quota of processor time is a limit too. At least 1.

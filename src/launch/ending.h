@@ -14,6 +14,7 @@ enum class Cause : std::uint8_t {
   kTimeout,       // the job's time limit
   kOutputClosed,  // nobody reads the launcher's stdout any more
   kGuardianLost,  // somebody killed the guardian
+  kHostLost,      // a host or its agent went away
 };
 
 class Ending {

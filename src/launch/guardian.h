@@ -29,6 +29,7 @@ struct GuardianEvent {
     kStartFailed,  // rank, value: errno; no further rank is started
     kEnded,        // rank, pid, value: its wait status; in the order in which ranks ended
     kAllGone,      // the last event: no descendant is left
+    kHostLost,     // from a crew of several hosts only; value: how many of its ranks had not ended
   };
   Kind kind = Kind::kAllGone;
   int rank = -1;

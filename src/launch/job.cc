@@ -8,35 +8,29 @@
 #include <optional>
 
 #include "base/error.h"
-#include "bootstrap/store_service.h"
-#include "launch/guardian_link.h"
+#include "launch/ending.h"
 #include "launch/job_streams.h"
-#include "launch/output.h"
-#include "launch/signal_source.h"
+#include "launch/local_crew.h"
 
 namespace xoe::launch {
 namespace {
 
 using Clock = Ending::Clock;
 
-// When all processes are gone a pipe that is empty but not closed is held by somebody else: not waited for longer.
-constexpr auto kDrainPatience = std::chrono::seconds(1);
 // `timeout` and some shells send a signal to the process and to its group: twice, but meant once.
 constexpr auto kSameSignal = std::chrono::milliseconds(250);
-constexpr auto kLookAgain = std::chrono::milliseconds(300);
 constexpr std::size_t kLastLines = 10;
 
 class Job {
  public:
   Job(const RunOptions& options, SignalSource signals, std::unique_ptr<bootstrap::StoreService> store,
-      GuardianLink guardian, JobStreams streams, std::unique_ptr<Output> output)
+      std::unique_ptr<Output> output, std::unique_ptr<Crew> crew)
       : options_(options),
         started_(Clock::now()),
         signals_(std::move(signals)),
         store_(std::move(store)),
-        guardian_(std::move(guardian)),
         output_(std::move(output)),
-        streams_(std::move(streams)),
+        crew_(std::move(crew)),
         ending_(started_, options.timeout, options.grace) {}
 
   JobOutcome run() {
@@ -45,9 +39,9 @@ class Job {
       if (finished()) return conclude();
       wait();
       while (const auto signal = signals_.next()) on_signal(*signal);
-      while (const auto event = guardian_.next()) on_event(*event);
+      while (const auto event = crew_->next()) on_event(*event);
       store_->serve();
-      streams_.pump();
+      crew_->pump();
       output_->flush();
       if (output_->out().error() != 0 && outcome_.output_error == 0) on_output_error();
     }
@@ -56,42 +50,40 @@ class Job {
  private:
   void wait() {
     polled_.clear();
-    for (const int fd : {signals_.fd(), guardian_.fd(), store_->fd()})
-      polled_.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-    // The guardian's socket stays readable after its end.
-    if (gone_) polled_[1].fd = -1;
-    streams_.add_to(polled_);
+    for (const int fd : {signals_.fd(), store_->fd()}) polled_.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    crew_->add_to(polled_);
     for (const Sink* sink : {&output_->out(), &output_->err()})
       if (!sink->empty()) polled_.push_back({.fd = sink->fd(), .events = POLLOUT, .revents = 0});
     int patience = store_->patience_ms();
-    auto next = gone_ ? streams_.next_silent(kDrainPatience) : ending_.next();
-    if (streams_.in_background()) next = std::min(next.value_or(Clock::time_point::max()), Clock::now() + kLookAgain);
+    auto next = crew_->next_turn(Clock::now());
+    if (const auto step = gone_ ? std::nullopt : ending_.next())
+      next = std::min(next.value_or(Clock::time_point::max()), *step);
     if (next) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
       const auto bounded = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
       patience = patience < 0 ? bounded : std::min(patience, bounded);
     }
     ::poll(polled_.data(), polled_.size(), patience);
-    streams_.take(polled_, Clock::now());
+    crew_->take(polled_, Clock::now());
   }
 
   void take_due_steps() {
     if (gone_) return;
     for (auto step = ending_.due(Clock::now()); step != Ending::Step::kNothing; step = ending_.due(Clock::now())) {
       if (step == Ending::Step::kKill) {
-        guardian_.send({.kind = GuardianCommand::Kind::kKillAll});
+        crew_->send({.kind = GuardianCommand::Kind::kKillAll});
         continue;
       }
       asked_to_end_ = true;
-      guardian_.send({.kind = GuardianCommand::Kind::kSignal, .signal = SIGTERM});
-      guardian_.send({.kind = GuardianCommand::Kind::kSignal, .signal = SIGCONT});  // a stopped one, too
+      crew_->send({.kind = GuardianCommand::Kind::kSignal, .signal = SIGTERM});
+      crew_->send({.kind = GuardianCommand::Kind::kSignal, .signal = SIGCONT});  // a stopped one, too
     }
   }
 
   bool finished() {
     if (!gone_) return false;
-    streams_.close_silent(Clock::now(), kDrainPatience);
-    return outcome_.killed_by_user || (!streams_.open() && output_->empty());
+    const bool more = crew_->output_open(Clock::now());
+    return outcome_.killed_by_user || (!more && output_->empty());
   }
 
   // A reader that left ends the job. But Ctrl-C reaches the reader, too (`| tee log`): the ranks end in their own time
@@ -120,15 +112,17 @@ class Job {
         break;
       default: break;
     }
-    guardian_.send({.kind = GuardianCommand::Kind::kSignal, .signal = signal});
+    crew_->send({.kind = GuardianCommand::Kind::kSignal, .signal = signal});
   }
 
   // The time that the job stands still does not count.
   void stop_with_the_ranks() {
-    guardian_.send({.kind = GuardianCommand::Kind::kSignal, .signal = SIGTSTP});
+    crew_->send({.kind = GuardianCommand::Kind::kSignal, .signal = SIGTSTP});
     output_->flush();
+    crew_->pause();
     const auto stopped = Clock::now();
     ::kill(::getpid(), SIGSTOP);
+    crew_->resume();
     ending_.shift(Clock::now() - stopped);
   }
 
@@ -142,15 +136,19 @@ class Job {
       case GuardianEvent::Kind::kEnded: return on_end(event, now);
       case GuardianEvent::Kind::kAllGone:
         gone_ = true;
-        streams_.begin_drain(now);
-        if (guardian_.lost()) ending_.begin(Cause::kGuardianLost, now);
+        if (crew_->lost()) ending_.begin(Cause::kGuardianLost, now);
+        return;
+      case GuardianEvent::Kind::kHostLost:
+        ending_.begin(Cause::kHostLost, now);
+        ended_ += event.value;
+        if (ended_ == options_.size) ending_.leftovers(now);
         return;
     }
   }
 
   void on_end(const GuardianEvent& event, Clock::time_point now) {
     const RankEnd end{.rank = event.rank, .pid = event.pid, .status = event.value, .ran = event.ran};
-    if (end.rank == 0) streams_.close_input();
+    if (end.rank == 0) crew_->close_input();
     if (asked_to_end_) {
       ++outcome_.terminated;
       if (WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
@@ -164,18 +162,17 @@ class Job {
   JobOutcome conclude() {
     outcome_.cause = ending_.cause();
     outcome_.ran = Clock::now() - started_;
-    outcome_.file_errors = streams_.file_errors();
+    outcome_.file_errors = crew_->file_errors();
+    outcome_.host_failures = crew_->host_failures();
     if (outcome_.first_failure) {
       const auto rank = static_cast<std::size_t>(outcome_.first_failure->rank);
       for (const bool err : {true, false}) {
         if (!outcome_.last_lines.empty()) break;
-        outcome_.last_lines = streams_.of(rank, err).last_lines(kLastLines);
+        outcome_.last_lines = crew_->of(rank, err).last_lines(kLastLines);
         outcome_.last_stream = err ? "stderr" : "stdout";
       }
     }
-    char host[256] = {};
-    ::gethostname(host, sizeof host - 1);
-    outcome_.host = host;
+    outcome_.host = crew_->host_of(outcome_.first_failure ? outcome_.first_failure->rank : outcome_.start_rank);
     return std::move(outcome_);
   }
 
@@ -183,9 +180,8 @@ class Job {
   Clock::time_point started_;
   SignalSource signals_;
   std::unique_ptr<bootstrap::StoreService> store_;
-  GuardianLink guardian_;
   std::unique_ptr<Output> output_;
-  JobStreams streams_;
+  std::unique_ptr<Crew> crew_;
   Ending ending_;
   JobOutcome outcome_;
   std::vector<pollfd> polled_;
@@ -195,13 +191,6 @@ class Job {
   std::optional<Clock::time_point> last_end_signal_;
 };
 
-// A parent that ignores SIGCHLD hands that on, and then nobody's exit code can be asked for.
-void see_children_end() {
-  struct sigaction action = {};
-  action.sa_handler = SIG_DFL;
-  ::sigaction(SIGCHLD, &action, nullptr);
-}
-
 }  // namespace
 
 Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int out, int err) {
@@ -209,15 +198,19 @@ Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int o
   XOE_ASSIGN(const rlimit open_files, allow_open_files(options.size));
   auto output = std::make_unique<Output>(out, err);
   XOE_ASSIGN(auto opened, open_streams(options, *output));
-  XOE_ASSIGN(auto store,
-             bootstrap::StoreService::listen(plan.store.substr(std::string_view("unix:@").size()), plan.secret));
+  XOE_ASSIGN(const auto address, bootstrap::SocketAddress::parse(plan.store));
+  XOE_ASSIGN(auto store, bootstrap::StoreService::listen(address, plan.secret));
   XOE_ASSIGN(auto signals, SignalSource::open());
   const RankCommands commands(plan, opened.ends, signals.mask_before(), open_files);
   XOE_ASSIGN(auto guardian, GuardianLink::start(commands.requests(), opened.streams.descriptors()));
   opened.ends.clear();
-  return Job(options, std::move(signals), std::move(store), std::move(guardian), std::move(opened.streams),
-             std::move(output))
-      .run();
+  auto crew = std::make_unique<LocalCrew>(std::move(guardian), std::move(opened.streams));
+  return accompany(options, std::move(signals), std::move(store), std::move(output), std::move(crew));
+}
+
+JobOutcome accompany(const RunOptions& options, SignalSource signals, std::unique_ptr<bootstrap::StoreService> store,
+                     std::unique_ptr<Output> output, std::unique_ptr<Crew> crew) {
+  return Job(options, std::move(signals), std::move(store), std::move(output), std::move(crew)).run();
 }
 
 }  // namespace xoe::launch

@@ -16,13 +16,6 @@ namespace {
 constexpr std::size_t kInput = SIZE_MAX;
 constexpr std::size_t kRelay = SIZE_MAX - 1;
 
-Result<std::array<Fd, 2>> open_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    return failure(Code::kResourceExhausted, "cannot make a pipe: {}", errno_text(errno));
-  return std::array{Fd(ends[0]), Fd(ends[1])};
-}
-
 // "[3] ", in a colour of its own on a terminal.
 std::string tag_of(int rank, const RunOptions& options, const Sink& sink) {
   if (!options.tag_output) return {};
@@ -62,6 +55,13 @@ Result<Stream> open_stream(const RunOptions& options, int rank, const char* name
 }
 
 }  // namespace
+
+Result<std::array<Fd, 2>> open_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    return failure(Code::kResourceExhausted, "cannot make a pipe: {}", errno_text(errno));
+  return std::array{Fd(ends[0]), Fd(ends[1])};
+}
 
 bool JobStreams::open() const {
   for (const Stream& stream : streams_)
@@ -158,6 +158,17 @@ Result<OpenedStreams> open_streams(const RunOptions& options, Output& output) {
     }
   }
   return OpenedStreams{JobStreams(std::move(streams), std::move(relay)), std::move(ends)};
+}
+
+Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output) {
+  std::vector<Stream> streams;
+  for (int rank = 0; rank < options.size; ++rank)
+    for (const bool err : {false, true}) {
+      Sink& sink = err ? output.err() : output.out();
+      XOE_ASSIGN(auto file, open_file(options, rank, err ? "stderr" : "stdout"));
+      streams.emplace_back(Fd(), std::move(file.fd), std::move(file.path), tag_of(rank, options, sink), sink);
+    }
+  return streams;
 }
 
 Result<rlimit> allow_open_files(int ranks) {

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -67,8 +68,14 @@ struct OpenedStreams {
   std::vector<RankEnds> ends;
 };
 
+// The two ends of a pipe, reading first.
+Result<std::array<Fd, 2>> open_pipe();
+
 // Pipes, and the files of --output-dir. `output` outlives the streams.
 Result<OpenedStreams> open_streams(const RunOptions& options, Output& output);
+
+// The same without pipes, for bytes that come from other hosts: stdout and stderr of each rank.
+Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output);
 
 // Raises the limit on open files when the job needs more, and returns the limit as it was: ranks get that one.
 Result<rlimit> allow_open_files(int ranks);

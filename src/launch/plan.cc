@@ -12,9 +12,9 @@
 namespace xoe::launch {
 namespace {
 
-constexpr std::array<std::string_view, 9> kOwnVariables{"XOE_RANK",       "XOE_SIZE",       "XOE_LOCAL_RANK",
-                                                        "XOE_LOCAL_SIZE", "XOE_CROSS_RANK", "XOE_CROSS_SIZE",
-                                                        "XOE_JOB",        "XOE_STORE",      "XOE_SECRET"};
+constexpr std::array<std::string_view, 10> kOwnVariables{
+    "XOE_RANK",       "XOE_SIZE", "XOE_LOCAL_RANK", "XOE_LOCAL_SIZE", "XOE_CROSS_RANK",
+    "XOE_CROSS_SIZE", "XOE_JOB",  "XOE_STORE",      "XOE_SECRET",     "XOE_HOSTNAME"};
 
 using Variables = std::map<std::string, std::string, std::less<>>;
 
@@ -25,10 +25,7 @@ Status check_options(const RunOptions& options) {
                    "-np {}: at most {} ranks on one host, which is what Xoe's shared-memory engine "
                    "connects",
                    options.size, kMostRanksPerHost);
-  for (const auto& [name, value] : options.env)
-    if (std::ranges::find(kOwnVariables, name) != kOwnVariables.end())
-      return failure(Code::kInvalidArgument, "--env {}={}: xoe run sets this variable itself", name, value);
-  return {};
+  return check_env(options);
 }
 
 Variables common_variables(const RunOptions& options, const Env& env, const HostFacts& host) {
@@ -37,11 +34,40 @@ Variables common_variables(const RunOptions& options, const Env& env, const Host
   // seen when it is printed, also before a crash.
   all.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, host.usable_cores / options.size)));
   all.try_emplace("PYTHONUNBUFFERED", "1");
+  if (!options.backend.empty()) all.insert_or_assign("XOE_BACKEND", options.backend);
+  if (!options.where.network_interface.empty()) all.insert_or_assign("XOE_INTERFACE", options.where.network_interface);
   for (const auto& [name, value] : options.env) all.insert_or_assign(name, value);
+  all.erase("XOE_HOSTNAME");  // of a job around this one
   return all;
 }
 
 }  // namespace
+
+bool set_by_launcher(std::string_view name) noexcept {
+  return std::ranges::find(kOwnVariables, name) != kOwnVariables.end();
+}
+
+Status check_env(const RunOptions& options) {
+  for (const auto& [name, value] : options.env)
+    if (set_by_launcher(name))
+      return failure(Code::kInvalidArgument, "--env {}={}: xoe run sets this variable itself", name, value);
+  for (const std::string& name : options.pass_env)
+    if (set_by_launcher(name))
+      return failure(Code::kInvalidArgument, "--env {}: xoe run sets this variable itself", name);
+  return {};
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> passed_variables(const RunOptions& options, const Env& env) {
+  std::vector<std::pair<std::string, std::string>> passed;
+  for (const std::string& name : options.pass_env) {
+    const auto found = env.all().find(name);
+    if (found == env.all().end())
+      return failure(Code::kInvalidArgument, "--env {}: it is not set here; give a value with --env {}=VALUE", name,
+                     name);
+    passed.emplace_back(*found);
+  }
+  return passed;
+}
 
 Result<HostFacts> read_host_facts() {
   HostFacts host;
@@ -53,6 +79,7 @@ Result<HostFacts> read_host_facts() {
 Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFacts& host, const std::string& program,
                          const std::string& token, const std::string& secret) {
   XOE_TRY(check_options(options));
+  XOE_TRY(passed_variables(options, env));  // all of them are passed on here, but a missing one is an error
   JobPlan plan{
       .program = program, .arguments = options.command, .job = token, .store = {}, .secret = secret, .ranks = {}};
   plan.store = fmt::format("unix:@xoe-{}-{}", ::geteuid(), token);
@@ -60,7 +87,7 @@ Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFa
   std::vector<std::vector<int>> shares(static_cast<std::size_t>(options.size));
   if (options.binding != Binding::kNone) {
     XOE_ASSIGN(const auto cores, read_cores(host.allowed_cpus, host.sysfs));
-    XOE_ASSIGN(shares, share_cores(cores, options.size, options.binding));
+    XOE_ASSIGN(shares, share_cores(cores, options.size, options.binding, options.where.map_by == MapBy::kSocket));
   }
   Variables variables = common_variables(options, env, host);
   const std::string size = std::to_string(options.size);

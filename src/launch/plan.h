@@ -2,9 +2,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/env.h"
+#include "launch/gpu_places.h"
 #include "launch/options.h"
 #include "xoe/status.h"
 
@@ -12,6 +15,13 @@ namespace xoe::launch {
 
 // Xoe's shared-memory engine keeps one word of flags with a bit for each rank of a host.
 inline constexpr int kMostRanksPerHost = 64;
+
+// Variables that a rank has from the launcher alone, never from its environment or the user.
+bool set_by_launcher(std::string_view name) noexcept;
+// `invalid_argument` for --env that would set one of them.
+Status check_env(const RunOptions& options);
+// What --env NAME passes on; `invalid_argument` for a variable that is not set here.
+Result<std::vector<std::pair<std::string, std::string>>> passed_variables(const RunOptions& options, const Env& env);
 
 struct RankPlan {
   std::vector<std::string> environment;  // NAME=value, whole
@@ -32,6 +42,7 @@ struct HostFacts {
   std::vector<int> allowed_cpus;
   int usable_cores = 1;
   std::string sysfs = "/sys/devices/system/cpu";
+  GpuFiles gpus = {};
 };
 Result<HostFacts> read_host_facts();
 

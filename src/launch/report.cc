@@ -81,7 +81,8 @@ int exit_code(const JobOutcome& outcome) {
     case Cause::kStartFailed: return outcome.start_error == ENOENT ? 127 : 126;
     case Cause::kTimeout: return 124;
     case Cause::kOutputClosed: return outcome.output_error == EPIPE ? 128 + SIGPIPE : 125;
-    case Cause::kGuardianLost: return 125;
+    case Cause::kGuardianLost:
+    case Cause::kHostLost: return 125;
   }
   return 125;
 }
@@ -94,21 +95,23 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
                                 signal_name(outcome.passed_on), seconds_text(outcome.ran)));
   if (outcome.output_error != 0 && outcome.output_error != EPIPE)
     lines.push_back("cannot write the job's output: " + errno_text(outcome.output_error));
+  lines.insert(lines.end(), outcome.host_failures.begin(), outcome.host_failures.end());
   switch (outcome.cause) {
     case Cause::kNone: return lines;
     case Cause::kRankFailed:
       if (!ended_as_asked(outcome) && !outcome.killed_by_user) add_failure(outcome, lines);
       break;
     case Cause::kStartFailed:
-      lines.push_back(
-          fmt::format("cannot start rank {}: {}{}", outcome.start_rank, errno_text(outcome.start_error),
-                      outcome.start_error == EAGAIN ? "; the limit on processes is reached (ulimit -u)" : ""));
+      lines.push_back(fmt::format(
+          "cannot start rank {}: {} (host {}){}", outcome.start_rank, errno_text(outcome.start_error), outcome.host,
+          outcome.start_error == EAGAIN ? "; the limit on processes is reached (ulimit -u)" : ""));
       break;
     case Cause::kTimeout:
       lines.push_back(fmt::format("the job's time limit of {} is over (--timeout)",
                                   seconds_text(options.timeout.value_or(std::chrono::nanoseconds()))));
       break;
     case Cause::kOutputClosed: break;
+    case Cause::kHostLost: break;
     case Cause::kGuardianLost: lines.emplace_back("the job's guardian process was killed; all ranks were ended"); break;
   }
   if (const std::string others = others_text(outcome, options); !others.empty() && !lines.empty())

@@ -34,6 +34,7 @@ struct JobOutcome {
   std::string last_stream = {};  // "stderr" or "stdout" of the first failure
   std::vector<std::string> last_lines = {};
   std::vector<std::string> file_errors = {};
+  std::vector<std::string> host_failures = {};  // of hosts that were lost on the way
   std::chrono::nanoseconds ran = {};
 };
 

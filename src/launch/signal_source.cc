@@ -42,4 +42,10 @@ std::optional<int> SignalSource::next() {
   return static_cast<int>(info.ssi_signo);
 }
 
+void see_children_end() {
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &action, nullptr);
+}
+
 }  // namespace xoe::launch

@@ -29,4 +29,7 @@ class SignalSource {
   sigset_t before_;
 };
 
+// A parent that ignores SIGCHLD hands that on, and then nobody's exit code can be asked for.
+void see_children_end();
+
 }  // namespace xoe::launch

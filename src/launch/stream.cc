@@ -45,7 +45,10 @@ void Stream::pump() {
   const auto count = ::read(pipe_.get(), chunk.data(), chunk.size());
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count <= 0) return close();
-  const std::string_view bytes(chunk.data(), static_cast<std::size_t>(count));
+  feed({chunk.data(), static_cast<std::size_t>(count)});
+}
+
+void Stream::feed(std::string_view bytes) {
   keep(bytes);
   std::string lines;
   lines.reserve(bytes.size() + 64 * tag_.size());
@@ -54,7 +57,6 @@ void Stream::pump() {
 }
 
 void Stream::close() {
-  if (!open()) return;
   std::string lines;
   cutter_.finish(tag_, lines);
   sink_->write(lines);

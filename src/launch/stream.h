@@ -25,7 +25,7 @@ class LineCutter {
 
 class Stream {
  public:
-  // Reads `pipe`; `file` also receives every byte when it is valid. The sink outlives the stream.
+  // Reads `pipe`, if that is valid; `file` also receives every byte when it is valid. The sink outlives the stream.
   Stream(Fd pipe, Fd file, std::string file_path, std::string tag, Sink& sink);
 
   int fd() const noexcept { return pipe_.get(); }
@@ -33,6 +33,8 @@ class Stream {
   bool wants_to_read() const noexcept { return open() && !sink_->full(); }
   // Reads once what is there, up to a bound.
   void pump();
+  // Bytes that came another way than through the pipe.
+  void feed(std::string_view bytes);
   // Gives up on what may still come.
   void close();
   // Whole lines of the last 4 KiB.

@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "bootstrap/socket_address.h"
 #include "bootstrap/store.h"
 #include "bootstrap/store_client.h"
 #include "bootstrap/store_service.h"
-#include "bootstrap/store_socket.h"
 
 namespace xoe::bootstrap {
 namespace {
@@ -22,8 +22,8 @@ using namespace std::chrono_literals;
 class Abuse : public testing::Test {
  protected:
   void serve(StoreLimits limits) {
-    name_ = "xoe-test-" + random_token().value();
-    service_ = StoreService::listen(name_, "right", limits).value();
+    address_ = SocketAddress::parse("unix:@xoe-test-" + random_token().value()).value();
+    service_ = StoreService::listen(address_, "right", limits).value();
     thread_ = std::jthread([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         pollfd entry{.fd = service_->fd(), .events = POLLIN, .revents = 0};
@@ -35,13 +35,12 @@ class Abuse : public testing::Test {
   }
 
   Result<std::unique_ptr<Store>> client(std::string secret = "right") {
-    return connect_store(name_, std::move(secret), /*wait=*/false, 5s);
+    return connect_store(address_, std::move(secret), /*wait=*/false, 5s);
   }
 
   Fd raw() {
-    const auto address = SocketName::make(name_).value();
     Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(::connect(socket.get(), address.address(), address.size()), 0);
+    EXPECT_EQ(::connect(socket.get(), address_.address(), address_.size()), 0);
     return socket;
   }
 
@@ -59,7 +58,7 @@ class Abuse : public testing::Test {
     return false;
   }
 
-  std::string name_;
+  SocketAddress address_;
   std::unique_ptr<StoreService> service_;
   std::jthread thread_;
 };

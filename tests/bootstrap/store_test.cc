@@ -208,9 +208,9 @@ TEST(Store, AnUnusableAddressIsRefused) {
 }
 
 TEST(Store, ANameIsServedOnce) {
-  const std::string name = "xoe-test-" + unique_job();
+  const std::string name = "unix:@xoe-test-" + unique_job();
   const auto first = serve_store(name, "").value();
-  EXPECT_EQ(first->address(), "unix:@" + name);
+  EXPECT_EQ(first->address(), name);
   const auto second = serve_store(name, "");
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code(), Code::kUnavailable);

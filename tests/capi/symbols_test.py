@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks what the shared library shows: all of src/capi/symbols.txt, with the same versions, and nothing else.
 
-  symbols_test.py LIBRARY SYMBOLS HEADER [NM]
+  symbols_test.py LIBRARY SYMBOLS NM HEADER...
 
 A name that is missing breaks programs of earlier releases; a new one belongs into the list.
 """
@@ -35,8 +35,9 @@ def declared(path):
     return set(re.findall(r"^XOE_API [^(;]*?\b(xoe_\w+)\(", text, flags=re.M))
 
 
-def problems(library, symbols, header, nm):
-    shown, wanted, functions = exported(library, nm), listed(symbols), declared(header)
+def problems(library, symbols, nm, *headers):
+    shown, wanted = exported(library, nm), listed(symbols)
+    functions = set().union(*map(declared, headers))
     for name, version in wanted.items():
         if name not in shown:
             yield f"{name} is gone: programs of earlier releases need it"
@@ -46,13 +47,13 @@ def problems(library, symbols, header, nm):
         if name in functions:
             yield f"{name} is new: add it to symbols.txt, and raise XOE_ABI_VERSION with the release"
         else:
-            yield f"{name} is shown and not declared in c.h"
+            yield f"{name} is shown and declared in no header"
     for name in sorted(functions - shown.keys()):
-        yield f"{name} is declared in c.h and not in the library"
+        yield f"{name} is declared and not in the library"
 
 
 def main():
-    found = list(problems(*sys.argv[1:4], sys.argv[4] if len(sys.argv) > 4 else "nm"))
+    found = list(problems(*sys.argv[1:]))
     for line in found:
         print(line)
     return 1 if found else 0

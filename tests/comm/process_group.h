@@ -6,15 +6,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/env.h"
+#include "bootstrap/store.h"
 #include "comm/init.h"
 #include "xoe/communicator.h"
 
@@ -33,7 +36,7 @@ inline Env rank_env(int rank, int size, const std::string& job, const std::strin
                                                          {"XOE_TIMEOUT", "60"},
                                                          {"XOE_ARENA_BYTES", std::to_string(256 << 20)}};
   if (!store.empty()) values["XOE_STORE"] = store;
-  values.insert(more.begin(), more.end());
+  for (const auto& [name, value] : more) values[name] = value;
   return Env(std::move(values));
 }
 
@@ -54,13 +57,47 @@ class ProcessGroup {
       pids_.push_back(pid);
     }
   }
+  // hosts: by rank; each has a name and shared memory of its own, as far as the ranks know. They meet over TCP.
+  ProcessGroup(const std::vector<int>& hosts, const Body& body, std::map<std::string, std::string> more = {}) {
+    std::fflush(nullptr);
+    more["XOE_STORE"] = serve_store();
+    more["XOE_SECRET"] = kSecret;
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+      const auto before = std::count(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(rank), hosts[rank]);
+      more["XOE_HOSTNAME"] = "host" + std::to_string(hosts[rank]);
+      more["XOE_LOCAL_RANK"] = std::to_string(before);
+      more["XOE_LOCAL_SIZE"] = std::to_string(std::count(hosts.begin(), hosts.end(), hosts[rank]));
+      const pid_t pid = ::fork();
+      if (pid == 0) ::_exit(child(static_cast<int>(rank), static_cast<int>(hosts.size()), "hosts", body, more));
+      pids_.push_back(pid);
+    }
+  }
   ProcessGroup(const ProcessGroup&) = delete;
   ~ProcessGroup() {
+    if (store_ > 0) pids_.push_back(store_);
     for (const pid_t pid : pids_) {
       if (pid <= 0) continue;
       ::kill(pid, SIGKILL);
       ::waitpid(pid, nullptr, 0);
     }
+  }
+
+  // A process of its own: ranks are forked from one that has no threads.
+  std::string serve_store() {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    store_ = ::fork();
+    if (store_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const auto store = bootstrap::serve_store("tcp:127.0.0.1:0", kSecret).value();
+      if (::write(ends[1], store->address().data(), store->address().size()) > 0) ::pause();
+      ::_exit(1);
+    }
+    ::close(ends[1]);
+    char address[128] = {};
+    EXPECT_GT(::read(ends[0], address, sizeof address - 1), 0);
+    ::close(ends[0]);
+    return address;
   }
 
   pid_t pid(int rank) const { return pids_[static_cast<std::size_t>(rank)]; }
@@ -91,6 +128,8 @@ class ProcessGroup {
     return problem.empty() ? 0 : 1;
   }
 
+  static constexpr const char* kSecret = "secret of the test";
+  pid_t store_ = -1;
   std::vector<pid_t> pids_;
 };
 

@@ -3,13 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include "data/jpeg/jpeg.h"
+#include "data/records/example.h"
+#include "data/records/record_file.h"
 #include "scratch.h"
 
 namespace xoe::data {
 namespace {
-
-using test::read_file;
-using test::Scratch;
 
 TEST(DataSet, BytesDependOnTheSeedAlone) {
   const auto make = [](std::uint64_t seed, int threads) {
@@ -32,6 +32,39 @@ TEST(DataSet, BytesDependOnTheSeedAlone) {
   const std::string expected = make(1, 1);
   EXPECT_EQ(make(1, 4), expected);
   EXPECT_NE(make(2, 1), expected);
+}
+
+TEST(DataSet, PicturesOfOneSizePlain) {
+  const Scratch scratch;
+  synth::DataSetOptions options{.directory = scratch.file("set"),
+                                .images = 40,
+                                .validation = 0,
+                                .shards = 1,
+                                .width = 50,
+                                .height = 30,
+                                .film = {.grain_min = 0.02, .grain_max = 0.02, .detail = 1},
+                                .plain = true};
+  const auto go_on = [](std::int64_t, std::int64_t) { return true; };
+  ASSERT_TRUE(synth::make_data_set(options, go_on));
+  const auto file = RecordFile::open(options.directory + "/train-00000-of-00001").value();
+  JpegDecoder decoder;
+  Image image;
+  std::string buffer;
+  std::int64_t number = 0;
+  const auto places = file.scan().value();
+  for (const RecordPlace& place : places) {
+    const auto record = parse_image_example(file.read(place, number++, buffer).value()).value();
+    // Baseline: its frame begins with FF C0.
+    EXPECT_NE(record.encoded.find("\xff\xc0"), std::string_view::npos);
+    ASSERT_TRUE(decoder.decode(record.encoded, image));
+    EXPECT_EQ(image.width(), 50);
+    EXPECT_EQ(image.height(), 30);
+  }
+  EXPECT_EQ(number, 40);
+
+  options.overwrite = true;
+  options.height = 0;
+  EXPECT_FALSE(synth::make_data_set(options, go_on));
 }
 
 TEST(DataSet, StoppedRunLeavesNothing) {

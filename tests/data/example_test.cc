@@ -1,4 +1,4 @@
-#include "data/example.h"
+#include "data/records/example.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,6 +26,12 @@ std::string example_of(const std::string& features) {
   return example;
 }
 
+std::vector<std::int64_t> integers_of(const FeatureView& feature) {
+  std::vector<std::int64_t> values;
+  feature.append_to(values);
+  return values;
+}
+
 TEST(Example, ImageRoundTrip) {
   const std::string example = make_image_example({.encoded = "jpeg bytes",
                                                   .label = 7,
@@ -38,8 +44,8 @@ TEST(Example, ImageRoundTrip) {
   EXPECT_EQ(image.encoded, "jpeg bytes");
   EXPECT_EQ(image.label, 7);
   std::vector<std::string> names;
-  const auto features = parse_example(example).value();
-  for (const Feature& feature : features) names.emplace_back(feature.name);
+  const auto view = ExampleView::parse(example).value();
+  for (const FeatureView& feature : view.features()) names.emplace_back(feature.name());
   EXPECT_THAT(names,
               ElementsAre("image/height", "image/width", "image/channels", "image/colorspace", "image/class/label",
                           "image/class/text", "image/format", "image/filename", "image/encoded"));
@@ -48,10 +54,10 @@ TEST(Example, ImageRoundTrip) {
 // The bytes of a message written by hand from the wire format.
 TEST(Example, KnownBytes) {
   const std::string bytes = {0x0a, 0x0c, 0x0a, 0x0a, 0x0a, 0x01, 'x', 0x12, 0x05, 0x1a, 0x03, 0x0a, 0x01, 0x2a};
-  const auto features = parse_example(bytes).value();
-  ASSERT_EQ(features.size(), 1U);
-  EXPECT_EQ(features[0].name, "x");
-  EXPECT_THAT(features[0].integers, ElementsAre(42));
+  const auto view = ExampleView::parse(bytes).value();
+  ASSERT_EQ(view.features().size(), 1U);
+  EXPECT_EQ(view.features()[0].name(), "x");
+  EXPECT_THAT(integers_of(view.features()[0]), ElementsAre(42));
 }
 
 TEST(Example, NumbersPackedAndNot) {
@@ -69,9 +75,12 @@ TEST(Example, NumbersPackedAndNot) {
     list.add_float(1, 1.5F);
     list.add_float(1, -2.0F);
   }
-  const auto features = parse_example(example_of(entry("a", packed) + entry("b", loose))).value();
-  EXPECT_THAT(features[0].integers, ElementsAre(1, -2, 300));
-  EXPECT_THAT(features[1].floats, ElementsAre(1.5F, -2.0F));
+  const std::string example = example_of(entry("a", packed) + entry("b", loose));
+  const auto view = ExampleView::parse(example).value();
+  EXPECT_THAT(integers_of(view.features()[0]), ElementsAre(1, -2, 300));
+  std::vector<float> floats;
+  view.features()[1].append_to(floats);
+  EXPECT_THAT(floats, ElementsAre(1.5F, -2.0F));
 }
 
 TEST(Example, LastOfEqualNamesCounts) {
@@ -83,9 +92,10 @@ TEST(Example, LastOfEqualNamesCounts) {
     list.commit();
     return text;
   };
-  const auto features = parse_example(example_of(entry("a", feature(1)) + entry("a", feature(2)))).value();
-  ASSERT_EQ(features.size(), 1U);
-  EXPECT_THAT(features[0].integers, ElementsAre(2));
+  const std::string example = example_of(entry("a", feature(1)) + entry("a", feature(2)));
+  const auto view = ExampleView::parse(example).value();
+  ASSERT_EQ(view.features().size(), 1U);
+  EXPECT_THAT(integers_of(view.features()[0]), ElementsAre(2));
 }
 
 TEST(Example, BrokenBytesAreDataLoss) {
@@ -110,7 +120,7 @@ TEST(Example, MissingLabelIsDataLoss) {
 TEST(Example, TooManyFeaturesAreDataLoss) {
   std::string map;
   for (int i = 0; i < 1100; ++i) map += entry("feature" + std::to_string(i), "");
-  EXPECT_EQ(parse_example(example_of(map)).error().code(), Code::kDataLoss);
+  EXPECT_EQ(ExampleView::parse(example_of(map)).error().code(), Code::kDataLoss);
 }
 
 }  // namespace

@@ -7,71 +7,13 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <thread>
+#include <optional>
+#include <tuple>
 
-#include "data/record_file.h"
-#include "data/synth/data_set.h"
-#include "scratch.h"
+#include "data/rendered_images.h"
 
-namespace xoe::data {
+namespace xoe::data::test {
 namespace {
-
-using test::put_file;
-using test::read_file;
-using test::Scratch;
-using ::testing::HasSubstr;
-
-constexpr int kImages = 45;
-constexpr int kValidation = 11;
-
-// Rendered once for all tests, which do not change it.
-const Scratch& rendered() {
-  static const Scratch scratch;
-  static const bool made = [] {
-    const synth::DataSetOptions options{.directory = scratch.path(),
-                                        .images = kImages,
-                                        .validation = kValidation,
-                                        .classes = 5,
-                                        .shards = 3,
-                                        .size_min = 24,
-                                        .size_max = 40};
-    return synth::make_data_set(options, [](std::int64_t, std::int64_t) { return true; }).has_value();
-  }();
-  EXPECT_TRUE(made);
-  return scratch;
-}
-
-ImagePipelineOptions small(const std::string& directory = rendered().path()) {
-  return {.directory = directory, .batch = 4, .image_size = 16, .threads = 0, .seed = 3, .epochs = 2};
-}
-
-// A delivered batch by value.
-struct Made {
-  std::int64_t epoch;
-  std::int64_t index;
-  std::vector<std::int64_t> labels;
-  std::vector<float> pixels;
-
-  bool operator==(const Made&) const = default;
-};
-
-Made made_of(const ImageBatch& batch) {
-  EXPECT_EQ(batch.labels.size(), static_cast<std::size_t>(batch.count));
-  const auto floats = static_cast<std::size_t>(batch.count * batch.channels * batch.height * batch.width);
-  return {batch.epoch, batch.index, batch.labels, {batch.pixels.get(), batch.pixels.get() + floats}};
-}
-
-std::vector<Made> drain(ImageIterator& iterator, std::size_t most = 10000) {
-  std::vector<Made> all;
-  while (all.size() < most) {
-    auto batch = iterator.next();
-    EXPECT_TRUE(batch) << batch.error().message();
-    if (!batch || !*batch) break;
-    all.push_back(made_of(**batch));
-  }
-  return all;
-}
-std::vector<Made> drain(const ImagePipelineOptions& options) { return drain(*open_images(options).value()); }
 
 TEST(Images, AreTheSameForAnyThreadsAndPrefetch) {
   const auto expected = drain(small());
@@ -114,23 +56,6 @@ TEST(Images, EpochsAndSeedsDiffer) {
   auto options = small();
   options.seed = 4;
   EXPECT_NE(drain(options)[0].pixels, all[0].pixels);
-}
-
-using Pixels = std::vector<float>;
-
-// The images of an epoch as a sorted list, to compare what was delivered whatever the order.
-std::vector<Pixels> images_of(const std::vector<Made>& batches, std::int64_t epoch) {
-  std::vector<Pixels> images;
-  for (const Made& made : batches) {
-    if (made.epoch != epoch) continue;
-    const std::size_t floats = made.labels.empty() ? 0 : made.pixels.size() / made.labels.size();
-    for (std::size_t i = 0; i < made.labels.size(); ++i) {
-      const auto start = made.pixels.begin() + static_cast<std::ptrdiff_t>(i * floats);
-      images.emplace_back(start, start + static_cast<std::ptrdiff_t>(floats));
-    }
-  }
-  std::sort(images.begin(), images.end());
-  return images;
 }
 
 TEST(Images, EvaluationDeliversEveryRecordOnceOnAnyNumberOfRanks) {
@@ -207,15 +132,105 @@ TEST(Images, ResumeRefusesOtherData) {
   options.seed = 9;
   EXPECT_TRUE(refused(options));
   options = small();
-  options.batch = 5;
-  EXPECT_TRUE(refused(options));
-  options = small();
   options.pattern = "validation-*";
   EXPECT_TRUE(refused(options));
   options = small();
-  options.size = 2;  // the same joint batch
-  options.batch = 2;
+  options.shuffle_buffer = 7;
+  EXPECT_TRUE(refused(options)) << "positions are of another order";
+  options = small();
+  options.shard_by_file = true;
+  EXPECT_TRUE(refused(options));
+  options = small();
+  options.shuffle_buffer = kImages;
+  EXPECT_FALSE(refused(options)) << "as good as any larger one";
+  options = small();
+  options.size = 3;  // the rest is dealt anew
+  options.batch = 5;
   EXPECT_FALSE(refused(options));
+}
+
+// Saved with some ranks and batches, restored with others, as often as it happens: over an epoch each record comes
+// once.
+TEST(Images, ChangesOfSizeLoseAndRepeatNothing) {
+  for (const bool by_file : {false, true}) {
+    auto options = small();
+    options.training = false;  // whole images, to tell them apart by their pixels
+    options.pattern = "train-*";
+    options.epochs = 1;
+    options.shard_by_file = by_file;
+    const auto expected = images_of(drain(options), 0);
+    std::vector<Made> all;
+    std::optional<State> state;
+    for (const auto& [size, batch, steps] : {std::tuple(3, 2, 2), {2, 5, 1}, {4, 1, 3}, {1, 4, 1}, {2, 3, 100}}) {
+      State after;
+      for (options.rank = 0, options.size = size, options.batch = batch; options.rank < size; ++options.rank) {
+        options.threads = options.rank;
+        const auto iterator = open_images(options).value();
+        if (state) {
+          ASSERT_TRUE(iterator->restore(*state));
+        }
+        const auto mine = drain(*iterator, static_cast<std::size_t>(steps));
+        all.insert(all.end(), mine.begin(), mine.end());
+        after = iterator->save();
+      }
+      state = after;
+    }
+    EXPECT_EQ(images_of(all, 0), expected) << by_file;
+  }
+}
+
+// Sharded by file, a rank reads from as few files as its share allows.
+TEST(Images, ShardingByFileKeepsRanksApart) {
+  auto options = small();
+  options.shard_by_file = true;
+  options.epochs = 1;
+  options.size = 3;
+  options.batch = 5;
+  const auto expected = images_of(drain(*open_images(options).value()), 0);
+  EXPECT_EQ(expected.size(), kImages / 3U);
+  // One file of three gone: only the rank that reads it notices.
+  int failed = 0;
+  for (options.rank = 0; options.rank < options.size; ++options.rank) {
+    const Damaged damaged({1, 2, 3, 4, 5});
+    options.directory = damaged.directory();
+    const auto iterator = open_images(options).value();
+    auto batch = iterator->next();
+    while (batch && *batch) batch = iterator->next();
+    failed += batch ? 0 : 1;
+  }
+  EXPECT_EQ(failed, 1);
+}
+
+TEST(Images, AutoThreadsDeliverTheSame) {
+  const auto expected = drain(small());
+  auto options = small();
+  options.threads = kAutoThreads;
+  options.memory_budget = 1 << 20;
+  const auto iterator = open_images(options).value();
+  EXPECT_EQ(drain(*iterator), expected);
+  EXPECT_LE(iterator->memory_bytes(), options.memory_budget);
+  const PipelineReport report = iterator->report();
+  EXPECT_EQ(report.elements, static_cast<std::int64_t>(expected.size()) * 4);
+  EXPECT_GT(report.steps[0].bytes, 0);
+  EXPECT_GT(report.steps[1].seconds, 0);
+  ASSERT_FALSE(report.stages.empty());
+  EXPECT_EQ(report.stages.back().name, "map_and_batch");
+  EXPECT_EQ(report.stages.back().elements, static_cast<std::int64_t>(expected.size()));
+  EXPECT_NE(to_table(report).find("deal"), std::string::npos);
+}
+
+TEST(Images, AutoThreadsShareTheCpusOfTheHost) {
+  auto options = small();
+  options.threads = kAutoThreads;
+  const int all = open_images(options).value()->report().cpus;
+  for (const int processes : {2, 10000}) {
+    options.processes = processes;
+    const auto iterator = open_images(options).value();
+    drain(*iterator);
+    const PipelineReport report = iterator->report();
+    EXPECT_EQ(report.cpus, std::max(all / processes, 1));
+    EXPECT_EQ(report.making.most_threads, report.cpus);
+  }
 }
 
 TEST(Images, BatchesOutliveTheIterator) {
@@ -240,146 +255,5 @@ TEST(Images, CanBeDroppedAtAnyMoment) {
   }
 }
 
-// A copy of the rendered files in which some records of the first training file are damaged.
-class Damaged {
- public:
-  explicit Damaged(const std::vector<std::size_t>& records) {
-    for (const auto& entry : std::filesystem::directory_iterator(rendered().path()))
-      std::filesystem::copy(entry.path(), scratch_.path());
-    const auto file = RecordFile::open(path()).value();
-    places_ = file.scan().value();
-    std::string bytes = read_file(path());
-    for (const std::size_t record : records) bytes[places_[record].offset + kRecordHeader + 400] ^= 1;
-    put_file(path(), bytes);
-  }
-
-  std::string path() const { return scratch_.file("train-00000-of-00003"); }
-  const std::string& directory() const { return scratch_.path(); }
-  std::string name(std::size_t record) const {
-    return path() + ": record " + std::to_string(record) + " at byte " + std::to_string(places_[record].offset);
-  }
-
- private:
-  Scratch scratch_;
-  std::vector<RecordPlace> places_;
-};
-
-TEST(Images, BadRecordFailsByNameAndStaysFailed) {
-  const Damaged damaged({5});
-  for (const int threads : {0, 3}) {
-    auto options = small(damaged.directory());
-    options.threads = threads;
-    const auto iterator = open_images(options).value();
-    auto batch = iterator->next();
-    while (batch && *batch) batch = iterator->next();
-    ASSERT_FALSE(batch);
-    EXPECT_EQ(batch.error().code(), Code::kDataLoss);
-    EXPECT_THAT(batch.error().message(), HasSubstr(damaged.name(5)));
-    EXPECT_EQ(iterator->next().error().message(), batch.error().message());
-  }
-}
-
-TEST(Images, BadRecordsAreSkippedCountedAndReplaced) {
-  const Damaged damaged({1, 5});
-  auto options = small(damaged.directory());
-  options.on_error = OnError::kSkip;
-  options.remainder = Remainder::kPad;
-  const auto one = open_images(options).value();
-  const auto expected = drain(*one);
-  EXPECT_EQ(one->skipped(), 2 * (2 + 0)) << "two in each epoch, as padding does not reach them";
-  for (const Made& made : expected) EXPECT_EQ(made.labels.size(), 4U);
-  options.threads = 3;
-  EXPECT_EQ(drain(options), expected);
-}
-
-TEST(Images, BadRecordsShrinkEvaluation) {
-  const Damaged damaged({0, 1, 2, 3, 9});
-  auto options = small(damaged.directory());
-  options.on_error = OnError::kSkip;
-  options.training = false;
-  options.pattern = "train-*";
-  options.threads = 2;
-  options.epochs = 1;
-  const auto iterator = open_images(options).value();
-  const auto batches = drain(*iterator);
-  EXPECT_EQ(batches.size(), static_cast<std::size_t>(iterator->batches_per_epoch()));
-  EXPECT_TRUE(batches[0].labels.empty());
-  EXPECT_EQ(batches[2].labels, (std::vector<std::int64_t>{3, 0, 1}));
-  EXPECT_EQ(iterator->skipped(), 5);
-}
-
-TEST(Images, TooManyBadRecordsFail) {
-  const Damaged damaged({0, 1, 2});
-  auto options = small(damaged.directory());
-  options.on_error = OnError::kSkip;
-  options.max_bad = 2;
-  options.epochs = 1;
-  const auto iterator = open_images(options).value();
-  auto batch = iterator->next();
-  while (batch && *batch) batch = iterator->next();
-  ASSERT_FALSE(batch);
-  EXPECT_THAT(batch.error().message(), HasSubstr("3 bad records"));
-  options.max_bad = 3;
-  EXPECT_FALSE(drain(options).empty());
-}
-
-TEST(Images, TruncatedFileFailsAtOnce) {
-  const Damaged damaged({});
-  std::filesystem::resize_file(damaged.path(), std::filesystem::file_size(damaged.path()) - 9);
-  const auto opened = open_images(small(damaged.directory()));
-  ASSERT_FALSE(opened);
-  EXPECT_EQ(opened.error().code(), Code::kDataLoss);
-  EXPECT_THAT(opened.error().message(), HasSubstr(damaged.name(14)));
-}
-
-TEST(Images, ClassesAreFoundWithoutLabelFile) {
-  const Damaged damaged({});
-  std::filesystem::remove(damaged.directory() + "/labels.txt");
-  EXPECT_EQ(open_images(small(damaged.directory())).value()->classes(), 5);
-  auto options = small(damaged.directory());
-  options.classes = 3;  // fewer than there are
-  const auto iterator = open_images(options).value();
-  auto batch = iterator->next();
-  while (batch && *batch) batch = iterator->next();
-  ASSERT_FALSE(batch);
-  EXPECT_THAT(batch.error().message(), HasSubstr("classes have labels 1 to 3"));
-}
-
-TEST(Images, ClassesAreCountedWithoutBadRecords) {
-  const Damaged damaged({3, 7});
-  std::filesystem::remove(damaged.directory() + "/labels.txt");
-  auto options = small(damaged.directory());
-  for (const int threads : {0, 1, 3}) {
-    options.threads = threads;
-    options.on_error = OnError::kFail;
-    const auto failed = open_images(options);
-    ASSERT_FALSE(failed);
-    EXPECT_EQ(failed.error().code(), Code::kDataLoss);
-    EXPECT_THAT(failed.error().message(), HasSubstr(damaged.name(3)));
-    options.on_error = OnError::kSkip;
-    EXPECT_EQ(open_images(options).value()->classes(), 5);
-  }
-}
-
-TEST(Images, BadOptionsAreRefused) {
-  const auto code = [](auto change) {
-    auto options = small();
-    change(options);
-    const auto opened = open_images(options);
-    EXPECT_FALSE(opened);
-    return opened ? Code::kInternal : opened.error().code();
-  };
-  using Options = ImagePipelineOptions;
-  EXPECT_EQ(code([](Options& o) { o.batch = 0; }), Code::kInvalidArgument);
-  EXPECT_EQ(code([](Options& o) { o.image_size = -1; }), Code::kInvalidArgument);
-  EXPECT_EQ(code([](Options& o) { o.rank = 1; }), Code::kInvalidArgument);
-  EXPECT_EQ(code([](Options& o) { o.size = 0; }), Code::kInvalidArgument);
-  EXPECT_EQ(code([](Options& o) { o.min_area = 0; }), Code::kInvalidArgument);
-  EXPECT_EQ(code([](Options& o) { o.threads = -1; }), Code::kInvalidArgument);
-  EXPECT_EQ(code([](Options& o) { o.batch = kImages + 1; }), Code::kInvalidArgument);
-  EXPECT_EQ(code([](Options& o) { o.directory += "/none"; }), Code::kUnavailable);
-  EXPECT_EQ(code([](Options& o) { o.pattern = "test-*"; }), Code::kUnavailable);
-}
-
 }  // namespace
-}  // namespace xoe::data
+}  // namespace xoe::data::test

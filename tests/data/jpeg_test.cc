@@ -1,5 +1,5 @@
 // JPEGs of every kind that libjpeg writes, and broken ones.
-#include "data/jpeg.h"
+#include "data/jpeg/jpeg.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include <jpeglib.h>
 
-#include "data/random.h"
+#include "data/stages/random.h"
 
 namespace xoe::data {
 namespace {

@@ -2,61 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <csignal>
-#include <cstdlib>
-
-#include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
-#include "data/record_file.h"
-#include "scratch.h"
+#include "data/records/record_file.h"
+#include "data/run_data.h"
 #include "xoe/data/images.h"
 
 namespace xoe::data {
 namespace {
 
-using test::put_file;
-using test::read_file;
-using test::Scratch;
 using ::testing::HasSubstr;
-
-struct Ended {
-  int code = -1;
-  std::string out;
-  std::string error;
-};
-
-// Runs xoe-data in a process of its own, in which `before` is called first.
-Ended run(const std::vector<std::string>& arguments, void (*before)() = nullptr) {
-  const char* folder = std::getenv("XOE_BIN_DIR");
-  const std::string program = std::string(folder != nullptr ? folder : "bin") + "/xoe-data";
-  const Scratch scratch;
-  const std::string out = scratch.file("out");
-  const std::string error = scratch.file("error");
-  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::dup2(::open(out.c_str(), O_CREAT | O_WRONLY, 0600), 1);
-    ::dup2(::open(error.c_str(), O_CREAT | O_WRONLY, 0600), 2);
-    if (before != nullptr) before();
-    ::execv(program.c_str(), argv.data());
-    ::_exit(127);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), read_file(out), read_file(error)};
-}
-
-std::vector<std::string> make_arguments(const std::string& directory) {
-  return {"make", "--images",   "40", "--validation", "9",  "--classes", "5",      "--shards",
-          "2",    "--size-min", "32", "--size-max",   "48", "--json",    directory};
-}
 
 TEST(Program, MakesInspectsAndTheLibraryReads) {
   const Scratch scratch;

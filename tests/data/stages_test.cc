@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "data/random.h"
+#include "data/stages/random.h"
 
 namespace xoe::data {
 namespace {
@@ -89,6 +89,14 @@ TEST(Shuffle, EveryPlaceIsAboutEquallyLikely) {
     for (const int count : row) EXPECT_NEAR(count, kRounds / kElements, 180);  // six standard deviations
 }
 
+template <class T>
+std::vector<T> dealt(const StagePtr<T>& stage, DealOptions options, std::int64_t epoch = 0) {
+  std::vector<T> elements;
+  for (const auto& made : drain(deal(stage, options), epoch))
+    elements.insert(elements.end(), made.elements.begin(), made.elements.end());
+  return elements;
+}
+
 TEST(Shard, EveryElementOnceOverAllRanks) {
   Random random(4);
   for (int round = 0; round < 100; ++round) {
@@ -97,28 +105,31 @@ TEST(Shard, EveryElementOnceOverAllRanks) {
     const int batch_size = random.integer(1, 17);
     const auto common = shuffle(from_vector(counting(total)), static_cast<std::size_t>(random.integer(0, 400)), 5);
     std::vector<int> all;
+    std::vector<int> simple;
     for (int rank = 0; rank < size; ++rank) {
-      const auto mine = drain(shard(common, rank, size, batch_size, Remainder::kKeep), 3);
+      const auto mine = dealt(common, {rank, size, batch_size, Remainder::kKeep}, 3);
       all.insert(all.end(), mine.begin(), mine.end());
+      const auto sharded = drain(shard(common, rank, size), 3);
+      EXPECT_EQ(sharded, mine);
+      EXPECT_EQ(shard(common, rank, size)->size(), static_cast<std::int64_t>(sharded.size()));
     }
     EXPECT_THAT(all, ::testing::UnorderedElementsAreArray(counting(total)));
   }
 }
 
-TEST(Shard, PadWrapsToTheBeginning) {
-  EXPECT_EQ(drain(shard(from_vector(counting(5)), 0, 2, 2, Remainder::kPad)), (std::vector<int>{0, 2, 4, 1}));
-  EXPECT_EQ(drain(shard(from_vector(counting(5)), 1, 2, 2, Remainder::kPad)), (std::vector<int>{1, 3, 0, 2}));
-  EXPECT_EQ(drain(shard(from_vector(counting(1)), 1, 2, 3, Remainder::kPad)), (std::vector<int>{0, 0, 0}));
+TEST(Deal, PadWrapsToTheBeginning) {
+  EXPECT_EQ(dealt(from_vector(counting(5)), {0, 2, 2, Remainder::kPad}), (std::vector<int>{0, 2, 4, 1}));
+  EXPECT_EQ(dealt(from_vector(counting(5)), {1, 2, 2, Remainder::kPad}), (std::vector<int>{1, 3, 0, 2}));
+  EXPECT_EQ(dealt(from_vector(counting(1)), {1, 2, 3, Remainder::kPad}), (std::vector<int>{0, 0, 0}));
 }
 
 // One step of all ranks takes the same elements whatever their number.
-TEST(Shard, StepsHoldTheSameElementsForAnyNumberOfRanks) {
+TEST(Deal, StepsHoldTheSameElementsForAnyNumberOfRanks) {
   const auto common = shuffle(from_vector(counting(97)), 50, 5);
   const auto steps = [&common](int size) {
     std::vector<std::vector<int>> made;
     for (int rank = 0; rank < size; ++rank) {
-      const auto stage = batch(shard(common, rank, size, 12 / size, Remainder::kDrop), 12 / size);
-      const auto batches = drain(stage);
+      const auto batches = drain(deal(common, {rank, size, 12 / size, Remainder::kDrop}));
       made.resize(batches.size());
       for (std::size_t i = 0; i < batches.size(); ++i)
         made[i].insert(made[i].end(), batches[i].elements.begin(), batches[i].elements.end());
@@ -132,13 +143,24 @@ TEST(Shard, StepsHoldTheSameElementsForAnyNumberOfRanks) {
   EXPECT_EQ(steps(1), steps(12));
 }
 
-TEST(Batch, NumbersThemAndFillsUpWithEmptyOnes) {
-  const auto batches = drain(batch(from_vector(counting(5)), 2, 4), 6);
-  ASSERT_EQ(batches.size(), 4U);
-  EXPECT_EQ(batches[2].elements, (std::vector<int>{4}));
-  EXPECT_TRUE(batches[3].elements.empty());
-  EXPECT_EQ(batches[3].index, 3);
-  EXPECT_EQ(batches[3].epoch, 6);
+TEST(Deal, FillsUpWithEmptyBatches) {
+  const auto batches = drain(deal(from_vector(counting(5)), {1, 2, 1, Remainder::kKeep}), 6);
+  ASSERT_EQ(batches.size(), 3U);
+  EXPECT_EQ(batches[1].elements, (std::vector<int>{3}));
+  EXPECT_TRUE(batches[2].elements.empty());
+  EXPECT_EQ(batches[2].index, 2);
+  EXPECT_EQ(batches[2].epoch, 6);
+}
+
+TEST(Batch, KeepsDropsOrPadsTheRemainder) {
+  const auto groups = [](Remainder remainder) {
+    std::vector<std::vector<int>> made;
+    for (const auto& group : drain(batch(from_vector(counting(5)), 3, remainder))) made.push_back(group.elements);
+    return made;
+  };
+  EXPECT_EQ(groups(Remainder::kKeep), (std::vector<std::vector<int>>{{0, 1, 2}, {3, 4}}));
+  EXPECT_EQ(groups(Remainder::kDrop), (std::vector<std::vector<int>>{{0, 1, 2}}));
+  EXPECT_EQ(groups(Remainder::kPad), (std::vector<std::vector<int>>{{0, 1, 2}, {3, 4, 0}}));
 }
 
 TEST(Repeat, GoesThroughEpochs) {
@@ -156,7 +178,7 @@ TEST(Map, ErrorsStay) {
   const auto iterator = stage->iterate(0).value();
   EXPECT_EQ(iterator->next().value(), 0);
   EXPECT_EQ(iterator->next().value(), 10);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(iterator->next().error().message(), "two is bad");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(iterator->next().error().message(), "map: element 2 of epoch 0: two is bad");
 }
 
 TEST(Prefetch, KeepsOrderEndAndErrors) {
@@ -167,7 +189,7 @@ TEST(Prefetch, KeepsOrderEndAndErrors) {
   });
   const auto iterator = prefetch(failing, 2)->iterate(0).value();
   for (int i = 0; i < 5; ++i) EXPECT_EQ(iterator->next().value(), i);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(iterator->next().error().message(), "five is bad");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(iterator->next().error().message(), "map: element 5 of epoch 0: five is bad");
 }
 
 TEST(Prefetch, CanBeDroppedWhileFull) {
@@ -182,8 +204,7 @@ TEST(Restore, ContinuesEverywhere) {
   for (const Remainder remainder : {Remainder::kDrop, Remainder::kPad, Remainder::kKeep})
     for (const std::size_t depth : {0U, 3U}) {
       const auto records = shuffle(from_vector(counting(23)), 6, 5);
-      const auto mine = shard(records, 1, 2, 3, remainder);
-      const auto batches = batch(mine, 3, plan_shard(23, 1, 2, 3, remainder).batches);
+      const auto batches = deal(records, {1, 2, 3, remainder});
       const auto sums = map<std::vector<int>, Batch<int>>(
           repeat(batches, 3), [](const Batch<int>& made) -> Result<std::vector<int>> { return made.elements; });
       const auto stage = prefetch(sums, depth);

@@ -29,7 +29,7 @@ class TimelineEventsTest : public testing::Test {
     options.buffer_events = buffer_events;
     return Timeline::open(path_, options).value();
   }
-  json trace() const { return json::parse(test::read_text(path_), nullptr, false); }
+  json trace() const { return json::parse(read_file(path_), nullptr, false); }
   std::vector<json> events(std::string_view phase) const {
     std::vector<json> found;
     const json all = trace();
@@ -46,7 +46,7 @@ class TimelineEventsTest : public testing::Test {
     return last;
   }
 
-  test::Scratch scratch_;
+  Scratch scratch_;
   std::string path_ = scratch_.file("timeline.json");
 };
 
@@ -103,9 +103,9 @@ TEST_F(TimelineEventsTest, SpansOverlapAndAlwaysEnd) {
   test::expect_viewable(trace());
 
   // Wherever the file is cut, the next writer leaves no span without its end.
-  const std::string whole = test::read_text(path_);
+  const std::string whole = read_file(path_);
   for (std::size_t cut = 1; cut < 600; cut += 7) {
-    test::put_text(path_, whole.substr(0, whole.size() - cut));
+    put_file(path_, whole.substr(0, whole.size() - cut));
     timeline->mark(1, category, now);
     ASSERT_TRUE(timeline->flush());
     EXPECT_EQ(events("b").size(), events("e").size()) << cut;
@@ -222,7 +222,7 @@ TEST_F(TimelineEventsTest, ThreadsThatComeAndGoShareBuffers) {
   }
   ASSERT_TRUE(timeline->flush());
   ::getrusage(RUSAGE_SELF, &after);
-  EXPECT_EQ(count_of(test::read_text(path_), R"("ph":"X")"), 800000U);
+  EXPECT_EQ(count_of(read_file(path_), R"("ph":"X")"), 800000U);
   if (XOE_SANITIZED == 0) {
     EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 30000);  // KiB; a ring for each would be 51 MB
   }
@@ -285,9 +285,9 @@ TEST_F(TimelineEventsTest, TheFileTellsHostBootRankAndClock) {
 
 TEST_F(TimelineEventsTest, AnotherHostsFileIsRefused) {
   { const auto timeline = open(); }
-  std::string text = test::read_text(path_);
+  std::string text = read_file(path_);
   text.replace(text.find("boot_id\":\"") + 10, 8, "00000000");
-  test::put_text(path_, text);
+  put_file(path_, text);
   const auto joined = Timeline::open(path_, 1, false);
   ASSERT_FALSE(joined);
   EXPECT_EQ(joined.error().code(), Code::kInvalidArgument);

@@ -47,11 +47,10 @@ class TimelineProgramTest : public testing::Test {
     }
     int status = 0;
     ::waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), test::read_text(out),
-            test::read_text(error)};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), read_file(out), read_file(error)};
   }
 
-  test::Scratch scratch_;
+  Scratch scratch_;
 };
 
 TEST_F(TimelineProgramTest, MergesAndSumsUp) {
@@ -63,7 +62,7 @@ TEST_F(TimelineProgramTest, MergesAndSumsUp) {
   EXPECT_THAT(merged.error, IsEmpty());
   EXPECT_THAT(merged.out, HasSubstr("608 events"));
   EXPECT_THAT(merged.out, HasSubstr("-37.0 s"));
-  test::expect_viewable(json::parse(test::read_text(out)));
+  test::expect_viewable(json::parse(read_file(out)));
 
   const Ended again = run({"merge", out, paths[0], paths[1]});
   EXPECT_EQ(again.code, 2);
@@ -95,8 +94,8 @@ TEST_F(TimelineProgramTest, MergesAndSumsUp) {
 TEST_F(TimelineProgramTest, AKilledRanksFileWorksWithAWarning) {
   const auto paths = test::write_sample(scratch_.file("run"));
   ASSERT_EQ(paths.size(), 2U);
-  const std::string whole = test::read_text(paths[0]);
-  test::put_text(paths[0], whole.substr(0, whole.size() - 150));
+  const std::string whole = read_file(paths[0]);
+  put_file(paths[0], whole.substr(0, whole.size() - 150));
   const Ended ended = run({"summary", paths[0], "--json"});
   EXPECT_EQ(ended.code, 0);
   EXPECT_THAT(ended.error, HasSubstr("warning: the file has no proper end (byte "));
@@ -113,7 +112,7 @@ TEST_F(TimelineProgramTest, EndsWithTheRightCode) {
   EXPECT_EQ(run({"summary", paths[0], "--tensors", "many"}).code, 2);
   EXPECT_EQ(run({"summary", scratch_.file("none")}).code, 1);
   EXPECT_EQ(run({"summary", scratch_.path()}).code, 1);
-  test::put_text(scratch_.file("bad.json"), "{\"traceEvents\": oops");
+  put_file(scratch_.file("bad.json"), "{\"traceEvents\": oops");
   const Ended bad = run({"summary", "--json", scratch_.file("bad.json")});
   EXPECT_EQ(bad.code, 1);
   EXPECT_THAT(bad.error, HasSubstr("bad.json: byte "));
@@ -133,8 +132,8 @@ TEST_F(TimelineProgramTest, EndsWithTheRightCode) {
 }
 
 TEST_F(TimelineProgramTest, HostileNamesDoNotReachTheTerminal) {
-  test::put_text(scratch_.file("t.json"),
-                 R"([{"ph":"M","name":"thread_name","pid":1,"tid":1,"args":{"name":"\u001b[2J\u0007evil"}},
+  put_file(scratch_.file("t.json"),
+           R"([{"ph":"M","name":"thread_name","pid":1,"tid":1,"args":{"name":"\u001b[2J\u0007evil"}},
                      {"ph":"X","pid":1,"tid":1,"ts":1,"dur":1,"name":"x"}])");
   const Ended ended = run({"summary", scratch_.file("t.json")});
   EXPECT_EQ(ended.code, 0);

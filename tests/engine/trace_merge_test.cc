@@ -32,7 +32,7 @@ class TraceMergeTest : public testing::Test {
     options.renumber = renumber;
     return merge_traces(options);
   }
-  json merged() const { return json::parse(test::read_text(out_), nullptr, false); }
+  json merged() const { return json::parse(read_file(out_), nullptr, false); }
   std::vector<json> merged_events() const { return merged()["traceEvents"].get<std::vector<json>>(); }
   std::vector<std::string> sample(const test::SampleOptions& options = {}) const {
     auto paths = test::write_sample(scratch_.file("run"), options);
@@ -47,7 +47,7 @@ class TraceMergeTest : public testing::Test {
     return names;
   }
 
-  test::Scratch scratch_;
+  Scratch scratch_;
   std::string out_ = scratch_.file("merged.json");
 };
 
@@ -153,7 +153,7 @@ TEST_F(TraceMergeTest, AMergedTraceMergesAgain) {
   std::filesystem::rename(out_, once);
   const auto report = merge({once});
   ASSERT_TRUE(report) << report.error().message();
-  const json before = json::parse(test::read_text(once));
+  const json before = json::parse(read_file(once));
   EXPECT_EQ(merged()["traceEvents"], before["traceEvents"]);
   EXPECT_EQ(merged()["otherData"]["clock_base_ns"], before["otherData"]["clock_base_ns"]);
 }
@@ -179,8 +179,8 @@ TEST_F(TraceMergeTest, RanksThatCollideAreAnErrorOrRenumbered) {
 TEST_F(TraceMergeTest, ForeignTracesStartWithTheFirstEvent) {
   const auto paths = sample();
   const std::string foreign = scratch_.file("foreign.json");
-  test::put_text(foreign,
-                 R"([{"ph":"X","pid":77,"tid":1,"ts":1.7e15,"dur":5,"name":"kernel","args":{"deep":{"er":[1]}}},
+  put_file(foreign,
+           R"([{"ph":"X","pid":77,"tid":1,"ts":1.7e15,"dur":5,"name":"kernel","args":{"deep":{"er":[1]}}},
     {"ph":"X","pid":77,"tid":1,"ts":1700000000000010,"dur":5,"name":"next"},{"ph":"X","pid":"Spans","ts":1}])");
   const auto report = merge({paths[0], foreign});
   ASSERT_TRUE(report) << report.error().message();
@@ -196,9 +196,9 @@ TEST_F(TraceMergeTest, ForeignTracesStartWithTheFirstEvent) {
 
 TEST_F(TraceMergeTest, ACutFileGivesWhatIsWhole) {
   const auto paths = sample();
-  const std::string whole = test::read_text(paths[1]);
+  const std::string whole = read_file(paths[1]);
   for (const std::size_t keep : {whole.size() - 1, whole.size() - 30, whole.size() - 100, whole.size() / 2}) {
-    test::put_text(paths[1], std::string_view(whole).substr(0, keep));
+    put_file(paths[1], std::string_view(whole).substr(0, keep));
     const auto report = merge(paths);
     ASSERT_TRUE(report) << report.error().message();
     EXPECT_THAT(report->warnings, Contains(HasSubstr("ends at byte")));
@@ -211,7 +211,7 @@ TEST_F(TraceMergeTest, TheOutputIsWholeOrNotThere) {
   MergeOptions options;
   options.inputs = paths;
   options.output = out_;
-  test::put_text(out_, "precious");
+  put_file(out_, "precious");
   const auto kept = merge_traces(options);
   ASSERT_FALSE(kept);
   EXPECT_EQ(kept.error().code(), Code::kInvalidArgument);
@@ -226,7 +226,7 @@ TEST_F(TraceMergeTest, TheOutputIsWholeOrNotThere) {
   ::setrlimit(RLIMIT_FSIZE, &before);
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code(), Code::kResourceExhausted);
-  EXPECT_EQ(test::read_text(out_), "precious");
+  EXPECT_EQ(read_file(out_), "precious");
   EXPECT_EQ(files().size(), 3U);  // no half file is left
 
   EXPECT_EQ(merge({}).error().code(), Code::kInvalidArgument);

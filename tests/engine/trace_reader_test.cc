@@ -21,7 +21,7 @@ constexpr std::string_view kBar = R"({"ph":"X","pid":1,"tid":2,"ts":1.5,"dur":2,
 class TraceReaderTest : public testing::Test {
  protected:
   Result<TraceInfo> read(std::string_view content, const TraceLimits& limits = {}) {
-    test::put_text(path_, content);
+    put_file(path_, content);
     seen_.clear();
     return read_trace(
         path_,
@@ -38,7 +38,7 @@ class TraceReaderTest : public testing::Test {
     return text;
   }
 
-  test::Scratch scratch_;
+  Scratch scratch_;
   std::string path_ = scratch_.file("trace.json");
   std::vector<TraceEvent> seen_;
 };
@@ -182,7 +182,7 @@ TEST_F(TraceReaderTest, StaysWithinItsLimits) {
 }
 
 TEST_F(TraceReaderTest, TheSinksErrorEndsTheReading) {
-  test::put_text(path_, ours(std::string(kBar) + ",\n" + std::string(kBar) + ",\n"));
+  put_file(path_, ours(std::string(kBar) + ",\n" + std::string(kBar) + ",\n"));
   int calls = 0;
   const auto info = read_trace(path_, [&calls](const TraceEvent&) -> Status {
     ++calls;

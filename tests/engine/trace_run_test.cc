@@ -12,7 +12,7 @@
 
 #include "comm/process_group.h"
 #include "engine/engines.h"
-#include "engine/scratch.h"
+#include "scratch.h"
 
 namespace xoe {
 namespace {
@@ -94,7 +94,7 @@ class MergedTrace {
 };
 
 TEST(EngineTrace, FourRanksOnTwoHostsMergeIntoOneFile) {
-  const engine::test::Scratch scratch;
+  const Scratch scratch;
   const std::string pattern = scratch.file("trace.json"), merged = scratch.file("merged.json");
   {
     testing::ProcessGroup group(kRanks, [&](Communicator& comm) { return train(comm, pattern); },

@@ -47,7 +47,7 @@ const TraceRow& row(const std::vector<TraceRow>& rows, std::string_view name) {
 }
 
 TEST(TraceSummary, SaysWhereTheTimeWent) {
-  const test::Scratch scratch;
+  const Scratch scratch;
   const auto paths = test::write_sample(scratch.file("run"), {.steps = 5});
   ASSERT_EQ(paths.size(), 2U);
   MergeOptions options;
@@ -88,12 +88,12 @@ TEST(TraceSummary, SaysWhereTheTimeWent) {
 }
 
 TEST(TraceSummary, OfATraceThatACutLeft) {
-  const test::Scratch scratch;
+  const Scratch scratch;
   const auto paths = test::write_sample(scratch.file("run"));
   ASSERT_EQ(paths.size(), 2U);
-  const std::string whole = test::read_text(paths[0]);
+  const std::string whole = read_file(paths[0]);
   for (std::size_t keep = 0; keep <= whole.size(); keep += 997) {
-    test::put_text(paths[0], std::string_view(whole).substr(0, keep));
+    put_file(paths[0], std::string_view(whole).substr(0, keep));
     const auto summary = summarize_trace(paths[0]);
     if (keep <= whole.find('\n')) continue;  // no header yet
     ASSERT_TRUE(summary) << keep << summary.error().message();

@@ -1,7 +1,7 @@
 // JPEG headers and data: any bytes, one decoder for all of them, as a worker has it.
 #include <cstdlib>
 
-#include "data/jpeg.h"
+#include "data/jpeg/jpeg.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   static xoe::data::JpegDecoder decoder;

@@ -1,30 +1,59 @@
-// TFRecord framing: any bytes as a file. The first byte chooses whether CRCs are made right, so that the checks behind
-// them are reached too.
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <string>
-
-#include "data/crc32c.h"
-#include "data/record_file.h"
+// TFRecord framing: any bytes as a file, read at any place, as a stream and behind damage. The first byte chooses how
+// many CRCs are made right.
+#include "data/records/file_index.h"
+#include "data/records/record_file.h"
+#include "memory_file.h"
+#include "record_repair.h"
+#include "xoe/data/records.h"
 
 namespace {
 
-void put_crc(std::string& file, std::size_t at, std::string_view of) {
-  const std::uint32_t crc = xoe::data::mask_crc(xoe::data::crc32c(of));
-  for (std::size_t i = 0; i < 4; ++i) file[at + i] = static_cast<char>((crc >> (8 * i)) & 0xff);
+using namespace xoe::data;
+using xoe::require;
+
+// Number of records, which lie in the file one behind the other; a right one is never given twice.
+std::int64_t read_stream(const std::string& path, std::size_t bytes, OnError on_error) {
+  const RecordOptions options{.compression = Compression::kNone,
+                              .on_error = on_error,
+                              .max_bad = std::int64_t{1} << 40,
+                              .bad = std::make_shared<BadRecords>(),
+                              .block_bytes = 4096};
+  auto iterator = read_records(path, options)->iterate(0).value();
+  std::uint64_t end = 0;
+  for (std::int64_t count = 0;; ++count) {
+    const auto record = iterator->next();
+    if (on_error == OnError::kSkip) require(record.has_value());
+    if (!record || !*record) return count;
+    require((*record)->offset >= end);
+    end = (*record)->offset + kRecordHeader + (*record)->data.size() + kRecordFooter;
+    require(end <= bytes);
+  }
 }
 
-void repair(std::string& file) {
-  for (std::size_t offset = 0; offset + xoe::data::kRecordHeader <= file.size();) {
-    put_crc(file, offset + 8, std::string_view(file).substr(offset, 8));
-    const std::size_t length = static_cast<std::uint8_t>(file[offset]);
-    const std::size_t footer = offset + xoe::data::kRecordHeader + length;
-    if (footer + 4 > file.size()) return;
-    put_crc(file, footer, std::string_view(file).substr(offset + xoe::data::kRecordHeader, length));
-    offset = footer + 4;
-  }
+std::int64_t read_places(const std::string& path, std::size_t bytes) {
+  const auto file = RecordFile::open(path).value();
+  const auto places = file.scan();
+  if (!places) return -1;
+  std::string buffer;
+  std::int64_t good = 0;
+  for (const RecordPlace& place : *places)
+    if (const auto data = file.read(place, good, buffer)) {
+      require(data->size() == place.length);
+      ++good;
+    }
+  require(places->empty() || places->back().end() == bytes);
+  return good;
+}
+
+// Records and lost ranges make up the whole file.
+std::uint64_t index_bytes(const std::string& path) {
+  const auto file = std::make_shared<const OpenFile>(OpenFile::open(path).value());
+  const auto index = make_index(
+      file, {.compression = Compression::kNone, .on_error = OnError::kSkip, .max_lost = std::int64_t{1} << 40});
+  std::uint64_t bytes = 0;
+  for (const RecordPlace& place : index.value().places) bytes += place.end() - place.offset;
+  for (const LostRange& range : index.value().lost) bytes += range.bytes;
+  return bytes;
 }
 
 }  // namespace
@@ -32,18 +61,14 @@ void repair(std::string& file) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   if (size == 0) return 0;
   std::string content(reinterpret_cast<const char*>(bytes) + 1, size - 1);
-  if (bytes[0] % 2 == 1) repair(content);
-  const int fd = ::memfd_create("record", MFD_CLOEXEC);
-  if (fd < 0 || ::write(fd, content.data(), content.size()) != static_cast<ssize_t>(content.size())) std::abort();
-  const auto file = xoe::data::RecordFile::open("/proc/self/fd/" + std::to_string(fd));
-  if (!file) std::abort();
-  if (const auto places = file->scan()) {
-    std::string buffer;
-    for (std::size_t i = 0; i < places->size(); ++i)
-      if (const auto data = file->read((*places)[i], static_cast<std::int64_t>(i), buffer))
-        if (data->size() != (*places)[i].length) std::abort();
-    if (!places->empty() && places->back().end() != content.size()) std::abort();
-  }
-  ::close(fd);
+  if (bytes[0] % 4 != 0) repair(content, bytes[0] % 4 == 1);
+  const xoe::MemoryFile file(content);
+  const std::int64_t placed = read_places(file.path(), content.size());
+  const std::int64_t strict = read_stream(file.path(), content.size(), OnError::kFail);
+  const std::int64_t lenient = read_stream(file.path(), content.size(), OnError::kSkip);
+  require(lenient >= strict);
+  if (placed >= 0) require(lenient == placed);  // where the framing is right, both agree
+  require(index_bytes(file.path()) == content.size());
+  (void)read_records(file.path())->iterate(0).value()->next();  // whatever compression it looks like
   return 0;
 }

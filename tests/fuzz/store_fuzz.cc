@@ -6,10 +6,10 @@
 #include <string_view>
 
 #include "base/fd.h"
+#include "bootstrap/socket_address.h"
 #include "bootstrap/store.h"
 #include "bootstrap/store_protocol.h"
 #include "bootstrap/store_service.h"
-#include "bootstrap/store_socket.h"
 
 namespace {
 
@@ -26,7 +26,7 @@ void parse(std::string_view bytes) {
 }
 
 xoe::Fd connect_to(StoreService& service) {
-  const auto name = SocketName::make(service.address().substr(6)).value();
+  const auto name = SocketAddress::parse(service.address()).value();
   xoe::Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (::connect(socket.get(), name.address(), name.size()) != 0) std::abort();
   return socket;
@@ -41,7 +41,8 @@ void send(const xoe::Fd& socket, std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   parse(bytes);
-  auto service = StoreService::listen("xoe-fuzz-" + random_token().value(), "s").value();
+  auto service =
+      StoreService::listen(SocketAddress::parse("unix:@xoe-fuzz-" + random_token().value()).value(), "s").value();
   const xoe::Fd hostile = connect_to(*service);
   const xoe::Fd friendly = connect_to(*service);
   std::string hello;

@@ -34,6 +34,58 @@ TEST(Arguments, AllOptions) {
   EXPECT_THAT(options.command, ElementsAre("prog", "-np", "9"));
 }
 
+TEST(Arguments, OptionsForHosts) {
+  const auto run = parse({"-H",
+                          "a:4,b",
+                          "--map-by=node",
+                          "--oversubscribe",
+                          "--network-interface",
+                          "ib0",
+                          "--ssh-port",
+                          "23",
+                          "--ssh-identity-file",
+                          "k",
+                          "--ssh-command",
+                          "c",
+                          "--launch-agent",
+                          "l",
+                          "--xoe-path",
+                          "/x",
+                          "--start-timeout",
+                          "3",
+                          "--host-timeout",
+                          "4",
+                          "--no-gpu-binding",
+                          "--dry-run",
+                          "--check",
+                          "--backend",
+                          "mpi",
+                          "--env",
+                          "A",
+                          "p"});
+  ASSERT_TRUE(run) << run.error().message();
+  const HostOptions& where = run->options.where;
+  EXPECT_THAT(where.hosts, ElementsAre(Host{.name = "a", .slots = 4}, Host{.name = "b", .slots = 1}));
+  EXPECT_EQ(where.map_by, MapBy::kNode);
+  EXPECT_TRUE(where.oversubscribe && where.dry_run && where.check && !where.bind_gpus);
+  EXPECT_EQ(where.network_interface, "ib0");
+  EXPECT_EQ(where.ssh_port, 23);
+  EXPECT_EQ(where.ssh_identity_file + where.ssh_command + where.launch_agent + where.xoe_path, "kcl/x");
+  EXPECT_EQ(where.start_timeout, 3s);
+  EXPECT_EQ(where.host_timeout, 4s);
+  EXPECT_EQ(run->options.backend, "mpi");
+  EXPECT_THAT(run->options.pass_env, ElementsAre("A"));
+}
+
+TEST(Arguments, HorovodsNames) {
+  const auto run = parse({"-p", "23", "-i", "k", "--network-interfaces", "ib0", "--output-filename", "logs", "p"});
+  ASSERT_TRUE(run) << run.error().message();
+  EXPECT_EQ(run->options.where.ssh_port, 23);
+  EXPECT_EQ(run->options.where.ssh_identity_file, "k");
+  EXPECT_EQ(run->options.where.network_interface, "ib0");
+  EXPECT_EQ(run->options.output_dir, "logs");
+}
+
 TEST(Arguments, Defaults) {
   const auto options = parse({"-n", "1", "prog"}).value().options;
   EXPECT_EQ(options.binding, Binding::kNone);
@@ -59,7 +111,11 @@ TEST(Arguments, HelpNeedsNothingElse) {
 
 TEST(Arguments, RefusalsSayWhatToDo) {
   EXPECT_THAT(refusal({}), HasSubstr("no program"));
-  EXPECT_THAT(refusal({"prog"}), HasSubstr("xoe run -np 2 prog"));
+  EXPECT_THAT(refusal({"-H", "a:x", "p"}), HasSubstr("-H a:x: \"a:x\" is no host"));
+  EXPECT_THAT(refusal({"-H", "a", "--hostfile", "f", "p"}), HasSubstr("choose one of them"));
+  EXPECT_THAT(refusal({"--map-by", "core", "p"}), HasSubstr("expected slot, node or socket"));
+  EXPECT_THAT(refusal({"--ssh-port", "0", "p"}), HasSubstr("1 to 65535"));
+  EXPECT_THAT(refusal({"--backend", "smoke", "p"}), HasSubstr("hierarchical"));
   EXPECT_THAT(refusal({"-np"}), HasSubstr("needs a value"));
   EXPECT_THAT(refusal({"-np", "2x", "p"}), HasSubstr("-np 2x"));
   EXPECT_THAT(refusal({"-np", "99999999999", "p"}), HasSubstr("expected a number"));

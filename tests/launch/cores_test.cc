@@ -79,5 +79,28 @@ TEST(Cores, ThisHostHasSome) {
   EXPECT_GE(usable_cores(cpus.size()), 1);
 }
 
+std::vector<Core> two_sockets() {
+  // Socket 0 is near memories 0 and 1, socket 1 near 2 and 3; two cores each.
+  std::vector<Core> cores;
+  for (int i = 0; i < 8; ++i) cores.push_back({.cpus = {i}, .socket = i / 4, .numa = i / 2});
+  return cores;
+}
+
+TEST(Cores, SocketsByTurns) {
+  using Shares = std::vector<std::vector<int>>;
+  EXPECT_EQ(share_cores(two_sockets(), 4, Binding::kCore, false).value(), (Shares{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+  EXPECT_EQ(share_cores(two_sockets(), 4, Binding::kCore, true).value(), (Shares{{0, 1}, {4, 5}, {2, 3}, {6, 7}}));
+  EXPECT_EQ(share_cores(two_sockets(), 3, Binding::kCore, true).value(), (Shares{{0, 1}, {4, 5}, {2, 3}}));
+  EXPECT_EQ(share_cores(two_sockets(), 2, Binding::kCore, true).value(), (Shares{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  EXPECT_EQ(share_cores(two_sockets(), 3, Binding::kSocket, true).value(),
+            (Shares{{0, 1, 2, 3}, {4, 5, 6, 7}, {0, 1, 2, 3}}));
+}
+
+TEST(Cores, BindsToMemories) {
+  using Shares = std::vector<std::vector<int>>;
+  EXPECT_EQ(share_cores(two_sockets(), 4, Binding::kNuma).value(), (Shares{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+  EXPECT_EQ(share_cores(two_sockets(), 2, Binding::kNuma).value(), (Shares{{0, 1}, {4, 5}}));
+}
+
 }  // namespace
 }  // namespace xoe::launch

@@ -56,10 +56,11 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"RanksMissing", {"run", "true"}, 2, "how many ranks"},
         Refusal{"NoProgram", {"run", "-np", "2"}, 2, "no program given"},
         Refusal{"UnknownOption", {"run", "-np", "2", "--timout", "3", "true"}, 2, "did you mean --timeout?"},
-        Refusal{"BadEnv", {"run", "-np", "2", "--env", "NAME", "true"}, 2, "expected NAME=VALUE"},
+        Refusal{"BadEnv", {"run", "-np", "2", "--env", "NAME_OF_NOTHING", "true"}, 2, "NAME_OF_NOTHING=VALUE"},
         Refusal{"OwnVariable", {"run", "-np", "2", "--env", "XOE_RANK=5", "true"}, 2, "sets this variable itself"},
         Refusal{"BadTimeout", {"run", "-np", "2", "--timeout", "soon", "true"}, 2, "expected seconds"},
-        Refusal{"BadBinding", {"run", "-np", "2", "--bind-to", "node", "true"}, 2, "expected core, socket or none"},
+        Refusal{
+            "BadBinding", {"run", "-np", "2", "--bind-to", "node", "true"}, 2, "expected core, socket, numa or none"},
         Refusal{"NoSuchProgram", {"run", "-np", "2", "no-such-program"}, 127, "there is no such program in PATH"},
         Refusal{"NoSuchFile", {"run", "-np", "2", "./no/such"}, 127, "no such file"},
         Refusal{"Folder", {"run", "-np", "2", "/tmp"}, 126, "it is a folder"},

@@ -32,6 +32,7 @@ class Direction(unittest.TestCase):
             ("src/backend/shm/a.cc", '"backend/shm/b.h"'),
             ("src/comm/a.cc", '"backend/shm/b.h"'),
             ("src/engine/a.cc", '"comm/a.h"'),
+            ("src/capi/a.cc", '"data/a.h"'),
             ("src/launch/a.cc", '"bootstrap/store.h"'),
             ("bindings/libtorch/a.cc", '"engine/timeline/timeline.h"'),
             ("tools/a.cc", '"launch/a.h"'),
@@ -51,6 +52,7 @@ class Direction(unittest.TestCase):
             ("src/engine/a.cc", '"xoe/torch/optimizer.h"'),
             ("src/data/a.cc", '"bootstrap/store.h"'),
             ("src/launch/a.cc", '"data/a.h"'),
+            ("src/data/a.cc", '"xoe/c_data.h"'),
             ("src/launch/a.cc", '"xoe/data.h"'),
             ("src/backend/shm/a.cc", '"backend/gloo/b.h"'),
             ("bindings/libtorch/a.cc", '"data/a.h"'),
@@ -85,8 +87,9 @@ class PublicHeaders(unittest.TestCase):
             self.assertEqual(len(include("include/xoe/a.h", header)), 1, header)
 
     def test_the_c_header_sees_c(self):
-        self.assertEqual(include("include/xoe/c.h", "<stdint.h>"), [])
-        for path, header in [("include/xoe/c.h", "<vector>"), ("include/xoe/a.h", "<stdint.h>")]:
+        for path in ("include/xoe/c.h", "include/xoe/c_data.h"):
+            self.assertEqual(include(path, "<stdint.h>"), [])
+        for path, header in [("include/xoe/c.h", "<vector>"), ("include/xoe/c_data.h", "<vector>"), ("include/xoe/a.h", "<stdint.h>")]:
             self.assertEqual(len(include(path, header)), 1, (path, header))
 
 

@@ -1,5 +1,6 @@
 // xoe-train on images: resuming, interruptions and broken records.
 #include <algorithm>
+#include <tuple>
 
 #include "train/train_program.h"
 
@@ -101,6 +102,44 @@ TEST_F(ImagesTest, ACorruptRecordIsNamedOnceByAllRanks) {
   EXPECT_NE(errors.find("error: data_loss: "), std::string::npos) << errors;
   EXPECT_NE(errors.find(path), std::string::npos) << errors;
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << errors;
+}
+
+// They would make other numbers of batches, or mix up positions: nobody makes a step.
+TEST_F(ImagesTest, RanksThatReadOtherRecordsAreRefusedByName) {
+  for (const auto& [name, images, validation] :
+       {std::tuple("fewer", "52", "13"), std::tuple("other-validation", "60", "9")}) {
+    const Ended made = run({xoe::testing::bin("xoe-data"), "make", "--images", images, "--validation", validation,
+                            "--classes", "3", "--shards", "2", "--size-min", "32", "--size-max", "48", at(name)});
+    ASSERT_EQ(made.code, 0) << made.err;
+    const Words same = on_images({"--epochs", "1", "--run-dir", at("refused")});
+    Words other = same;
+    std::replace(other.begin(), other.end(), at("data"), at(name));
+    std::string errors;
+    for (auto& rank : start({same, other, same})) {
+      EXPECT_EQ(rank->wait(), 1);
+      errors += rank->err();
+    }
+    EXPECT_NE(errors.find("error: invalid_argument: "), std::string::npos) << errors;
+    EXPECT_NE(errors.find("others have rank 1 ("), std::string::npos) << errors;
+    EXPECT_EQ(errors.find("rank 2"), std::string::npos) << errors;
+    EXPECT_TRUE(metrics("refused", "step").empty()) << "before the first step";
+  }
+}
+
+// 13 images do not divide by 1, 2 or 3 ranks with batches of 4; each is looked at once, and what is found is the same.
+TEST_F(ImagesTest, EachValidationImageIsLookedAtOnceByAnyNumberOfRanks) {
+  nlohmann::json alone;
+  for (const int size : {1, 2, 3}) {
+    const std::string name = "size" + std::to_string(size);
+    run_group(size, quick({"--data", at("data"), "--model", "mlp", "--image-size", "16"},
+                          {"--steps", "1", "--lr", "1e-30", "--seed", "5", "--run-dir", at(name)}));
+    const auto found = metrics(name, "evaluation");
+    ASSERT_EQ(found.size(), 1U) << name;
+    EXPECT_EQ(found[0]["images"], 13) << name;
+    if (size == 1) alone = found[0];
+    EXPECT_EQ(found[0]["accuracy"], alone["accuracy"]) << name;
+    EXPECT_NEAR(found[0]["loss"].get<double>(), alone["loss"].get<double>(), 1e-4) << name;
+  }
 }
 
 }  // namespace

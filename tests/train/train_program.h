@@ -44,13 +44,18 @@ class TrainProgramTest : public xoe::testing::ProgramTest {
 
   // All ranks of a group, started side by side.
   std::vector<std::unique_ptr<Program>> start(int size, const Words& words) {
+    return start(std::vector<Words>(static_cast<std::size_t>(size), words));
+  }
+  // The same, each with words of its own.
+  std::vector<std::unique_ptr<Program>> start(const std::vector<Words>& words) {
+    const auto size = static_cast<int>(words.size());
     const std::string job = "train-test-" + std::to_string(::getpid()) + "-" + std::to_string(groups_++);
     std::vector<std::unique_ptr<Program>> ranks;
     for (int rank = 0; rank < size; ++rank) {
       const std::string r = std::to_string(rank);
       const std::string n = std::to_string(size);
       ranks.push_back(std::make_unique<Program>(
-          at("rank" + r), words,
+          at("rank" + r), words[static_cast<std::size_t>(rank)],
           Words{"XOE_RANK=" + r, "XOE_SIZE=" + n, "XOE_LOCAL_RANK=" + r, "XOE_LOCAL_SIZE=" + n, "XOE_CROSS_RANK=0",
                 "XOE_CROSS_SIZE=1", "XOE_JOB=" + job}));
     }

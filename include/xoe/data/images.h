@@ -1,58 +1,103 @@
-// Batches of decoded images from TFRecord files in the ImageNet layout.
+// Batches of decoded images from files of many layouts.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "xoe/data/augment.h"
+#include "xoe/data/pixels.h"
+#include "xoe/data/report.h"
 #include "xoe/data/stage.h"
 #include "xoe/data/stages.h"
+#include "xoe/tensor.h"
 
 namespace xoe::data {
 
-// Images as float32 [count, channels, height, width], normalised with ImageNet's mean and standard deviation, and their
-// classes counted from 0. The memory is the batch's own for as long as a copy of `pixels` lives (it goes back to the
-// iterator for reuse then), also after the iterator is gone. May be written to.
+// How a data set lies on disk; docs/formats describes each.
+enum class SourceFormat : std::uint8_t {
+  kAuto,      // by what the directory holds
+  kTfRecord,  // tf.Examples in the ImageNet layout
+  kFolder,    // one folder of JPEG and PNG files per class
+  kNihChest,  // NIH ChestX-ray14: several classes an image
+  kIdx,       // MNIST
+  kTar,       // WebDataset
+};
+std::string_view source_format_name(SourceFormat format) noexcept;  // "tfrecord"
+
+// Images, and their classes counted from 0. The memory is the batch's own for as long as a copy of `pixels` lives (it
+// goes back to the iterator for reuse then), also after the iterator is gone. May be written to.
 struct ImageBatch {
-  std::shared_ptr<float> pixels;
-  std::vector<std::int64_t> labels;  // [count]
-  int count = 0;                     // 0 is possible in evaluation: this rank has no record left, others do
+  std::shared_ptr<void> pixels;  // [count, channels, height, width] or [count, height, width, channels]
+  DType dtype = DType::kFloat32;
+  Layout layout = Layout::kNchw;
+  std::vector<std::int64_t> labels;  // [count]; empty where images have several classes
+  std::vector<float> targets;  // [count, classes]: the share of each class; empty where images have one class and are
+                               // not mixed
+  int count = 0;               // 0 is possible in evaluation: this rank has no record left, others do
   int channels = 3;
   int height = 0;
   int width = 0;
   std::int64_t epoch = 0;  // from 0
   std::int64_t index = 0;  // of this batch within the epoch
+
+  // REQUIRES: dtype is kFloat32.
+  float* floats() const noexcept { return static_cast<float*>(pixels.get()); }
 };
 
-enum class OnError : std::uint8_t {
-  kFail,  // the first bad record ends the iterator with `data_loss`, naming file, record and byte offset
-  kSkip,  // bad records are left out and counted; more than `max_bad` in an epoch fail
+template <>
+struct ElementBytes<ImageBatch> {
+  static constexpr bool kKnown = true;
+  static std::int64_t of(const ImageBatch& batch) noexcept {
+    return std::int64_t{batch.count} * batch.channels * batch.height * batch.width *
+           static_cast<std::int64_t>(dtype_size(batch.dtype));
+  }
 };
 
 struct ImagePipelineOptions {
-  std::string directory = {};
-  std::string pattern = {};    // of file names, with * and ?; empty: "train-*" when training, else "validation-*"
+  std::string directory = {};  // or one file, for TFRecord, idx and tar
+  SourceFormat format = SourceFormat::kAuto;
+  std::string pattern = {};    // of file names, with * and ?, for TFRecord and tar; empty: "train-*" and the like when
+                               // training, else "validation-*"
   int batch = 32;              // images per rank and batch
   int image_size = 224;        // height and width of what is delivered
   int rank = 0;                // this rank of
   int size = 1;                // so many
-  int threads = 1;             // that decode; 0: next() does the work in its caller's thread
+  int threads = 1;             // that decode; 0: next() does the work in its caller's thread; kAutoThreads: as many
+                               // as the consumer needs, up to the CPUs that this process was given
+  int processes = 1;           // ranks on this host: what kAutoThreads shares the CPUs with
   int shuffle_buffer = 10000;  // records; training only; at least the number of records shuffles perfectly. It holds
                                // positions, 16 bytes each, not images
-  int prefetch = 2;            // batches made ahead
-  std::uint64_t seed = 0;      // of order and distortions
-  bool training = true;        // shuffled, randomly cropped and flipped; else in file order, centre crop
-  std::int64_t epochs = 0;     // after so many the iterator ends; 0: never
+  bool shard_by_file = false;  // each rank reads from files of its own, as far as equal shares allow: for storage that
+                               // dislikes many readers a file. The order then depends on `size` too
+  int prefetch = 2;            // batches made ahead; with kAutoThreads the least of them
+  std::size_t memory_budget = 0;            // bytes of batches that kAutoThreads may have in flight; 0: 1 GiB
+  std::uint64_t seed = 0;                   // of order and distortions
+  bool training = true;                     // shuffled, randomly cropped and flipped; else in file order, centre crop
+  std::int64_t epochs = 0;                  // after so many the iterator ends; 0: never
   std::optional<Remainder> remainder = {};  // unset: kDrop when training, kKeep when not
   OnError on_error = OnError::kFail;
   std::int64_t max_bad = 100;  // per epoch and rank, with OnError::kSkip
-  int classes = 0;         // 0: the lines of labels.txt in the directory, else found by reading every record once, in
-                           // `threads` threads; with kSkip bad ones are left out
+  // TFRecord alone: the names of the features, and whether the label feature lists several classes (then `classes` or
+  // labels.txt is needed, and batches have targets).
+  std::string image_key = "image/encoded";
+  std::string label_key = "image/class/label";
+  bool multi_label = false;
+  int classes = 0;         // 0: the lines of labels.txt in the directory, else found by reading every record
+                           // once, in `threads` threads; with kSkip bad ones are left out
   double min_area = 0.08;  // share of an image that a training crop covers at least; more learns faster from few images
   int label_offset = 1;    // the label stored for class 0; 1 in the ImageNet layout
+  Quality quality = Quality::kExact;
+  DType dtype = DType::kFloat32;  // or kFloat16, kBfloat16; kUint8 is not normalised
+  Layout layout = Layout::kNchw;
+  std::array<float, 3> mean = {0.485F, 0.456F, 0.406F};  // of ImageNet, for values within [0, 1]
+  std::array<float, 3> deviation = {0.229F, 0.224F, 0.225F};
+  Augmentation augmentation = {};  // training only; mixing and erasing are for kFloat32
 };
 
 // Order: a pure function of (seed, epoch) and the records; rank r of n takes elements r, r+n, r+2n, ... of it. So step
@@ -63,6 +108,9 @@ struct ImagePipelineOptions {
 // an epoch that fill no batch on all ranks, others every epoch; Remainder::kPad fills up from the epoch's beginning
 // instead. Evaluation (kKeep) delivers every record exactly once: the last batch of a rank may be short or empty.
 //
+// A position is the same on every rank but for its count of skipped records, and may be restored with any number of
+// ranks and any batch: what is left of the epoch is dealt anew, so that each record still comes once.
+//
 // With OnError::kSkip a bad image's place is taken by the next good one of its batch in kDrop and kPad, so that batches
 // stay full; with kKeep the batch shrinks. A batch without any good image in kDrop or kPad is `data_loss`.
 class ImageIterator : public Iterator<ImageBatch> {
@@ -70,10 +118,20 @@ class ImageIterator : public Iterator<ImageBatch> {
   virtual std::int64_t records_per_epoch() const = 0;  // over all ranks, before dropping or padding
   virtual std::int64_t batches_per_epoch() const = 0;  // the same on every rank
   virtual int classes() const = 0;
-  virtual std::int64_t skipped() const = 0;      // bad records left out so far; kept by save() and restore()
+  virtual bool multi_label() const = 0;      // batches have targets, not labels
+  virtual std::int64_t skipped() const = 0;  // bad records left out so far by this rank; kept by save() and restore()
+  // Places where records were left out when the files were opened (OnError::kSkip): damaged framing, missing files.
+  // They are no part of records_per_epoch(), and count against max_bad once.
+  virtual std::int64_t lost() const = 0;
+  // What the order depends on: the options and how many records lie together. Positions are only understood where it is
+  // the same, and so it must be on every rank: ranks that find different files make different numbers of batches.
+  virtual std::uint64_t order_fingerprint() const = 0;
   virtual double waited_seconds() const = 0;     // spent in next() by its caller
   virtual std::size_t memory_bytes() const = 0;  // upper bound of what batches in flight take, for reports
+  virtual PipelineReport report() const = 0;     // where the time went since the start or the last restore()
 };
+
+inline PipelineReport report(const ImageIterator& images) { return images.report(); }
 
 // Opens the files and checks their framing (lengths, and their CRCs; the data's CRCs are checked as records are read).
 // `unavailable`: no such directory or no file matches; `data_loss`: corrupt or truncated file; `invalid_argument`:

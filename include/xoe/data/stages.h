@@ -1,23 +1,20 @@
 // Stages that work on elements of any type.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <memory>
-#include <mutex>
 #include <optional>
-#include <thread>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "xoe/data/on_error.h"
 #include "xoe/data/stage.h"
 
 namespace xoe::data {
 
-// What happens to elements that do not fill one batch on every rank.
+// What happens to elements that do not fill one batch (dealt out: one batch on every rank).
 enum class Remainder : std::uint8_t {
   kDrop,  // left out in this epoch
   kPad,   // filled up with elements from the epoch's beginning
@@ -44,10 +41,26 @@ struct Batch {
   std::int64_t index = 0;  // within the epoch
   std::vector<T> elements;
 };
+template <class T>
+struct ElementBytes<Batch<T>> {
+  static constexpr bool kKnown = ElementBytes<T>::kKnown;
+  static std::int64_t of(const Batch<T>& batch) noexcept { return ElementBytes<std::vector<T>>::of(batch.elements); }
+};
+
+// ---- Sources
 
 // The given elements, in their order, in every epoch.
 template <class T>
 StagePtr<T> from_vector(std::vector<T> elements);
+
+// The numbers from 0 to count - 1.
+StagePtr<std::int64_t> indices(std::int64_t count);
+
+// The same in an order drawn by (seed, epoch), as if by a shuffle of all of them, in constant memory and with restore
+// and skip in constant time: a keyed permutation (a Feistel network with cycle walking; Black and Rogaway 2002).
+StagePtr<std::int64_t> shuffled_indices(std::int64_t count, std::uint64_t seed);
+
+// ---- Which elements, in which order
 
 // Draws from a buffer of `buffer` elements at random, by (seed, epoch). A buffer of at least size() shuffles perfectly;
 // 0 and 1 keep the order. restore() replays the drawing, so this belongs in front of whatever is costly: shuffle
@@ -55,27 +68,140 @@ StagePtr<T> from_vector(std::vector<T> elements);
 template <class T>
 StagePtr<T> shuffle(StagePtr<T> upstream, std::size_t buffer, std::uint64_t seed);
 
-// The elements that plan_shard() gives this rank. REQUIRES: upstream->size() is known.
+// Elements rank, rank + size, ...: over all ranks each one once. Ranks may get one more or less than others: training
+// in step needs deal(). REQUIRES: 0 <= rank < size.
 template <class T>
-StagePtr<T> shard(StagePtr<T> upstream, int rank, int size, int batch, Remainder remainder);
+StagePtr<T> shard(StagePtr<T> upstream, int rank, int size);
 
-// Groups of `batch` elements; the last one of an epoch may be short. When fewer than `batches` come, empty ones follow.
+struct DealOptions {
+  int rank = 0;
+  int size = 1;
+  int batch = 1;  // elements per rank
+  Remainder remainder = Remainder::kDrop;
+};
+// What the ranks share: the common order when so many deal it out among themselves. Most orders are the same for any
+// number.
 template <class T>
-StagePtr<Batch<T>> batch(StagePtr<T> upstream, int batch, std::int64_t batches = 0);
+using CommonOrder = std::function<StagePtr<T>(int size)>;
+
+// This rank's batches, equally many on every rank (plan_shard()). The position is the same on every rank, and may be
+// restored on any number of ranks with any batch: what is left of the epoch is dealt anew, so that each element still
+// comes once. REQUIRES: the order's size() is known.
+template <class T>
+StagePtr<Batch<T>> deal(CommonOrder<T> order, DealOptions options);
+template <class T>
+StagePtr<Batch<T>> deal(StagePtr<T> upstream, DealOptions options);
+
+// The first `count` elements, or all but those.
+template <class T>
+StagePtr<T> take(StagePtr<T> upstream, std::int64_t count);
+template <class T>
+StagePtr<T> skip(StagePtr<T> upstream, std::int64_t count);
+
+// The elements for which `wanted` is true. It is pure, and called from one thread.
+template <class T>
+StagePtr<T> filter(StagePtr<T> upstream, std::function<Result<bool>(const T&)> wanted);
 
 // Epochs one after the other, up to epoch `epochs` - 1, or endless when `epochs` is 0. An epoch without elements is an
 // error.
 template <class T>
 StagePtr<T> repeat(StagePtr<T> upstream, std::int64_t epochs = 0);
 
-// f(element), where f: const T& -> Result<U> is pure. Its error ends the iterator.
-template <class U, class T>
-StagePtr<U> map(StagePtr<T> upstream, std::function<Result<U>(const T&)> f);
-
-// Runs the upstream in a thread of its own, up to `depth` elements ahead; 0: no thread.
+// Elements with the epoch and their number in it, from 0: what a function behind it needs to draw something new for an
+// element in each epoch.
 template <class T>
-StagePtr<T> prefetch(StagePtr<T> upstream, std::size_t depth);
+struct Numbered {
+  std::int64_t epoch = 0;
+  std::int64_t number = 0;
+  T element;
+};
+template <class T>
+struct ElementBytes<Numbered<T>> {
+  static constexpr bool kKnown = ElementBytes<T>::kKnown;
+  static std::int64_t of(const Numbered<T>& numbered) noexcept { return ElementBytes<T>::of(numbered.element); }
+};
+template <class T>
+StagePtr<Numbered<T>> numbered(StagePtr<T> upstream);
+
+// ---- Several stages as one
+
+// Pairs, until one of the two ends.
+template <class T, class U>
+StagePtr<std::pair<T, U>> zip(StagePtr<T> first, StagePtr<U> second);
+
+// One after the other.
+template <class T>
+StagePtr<T> concat(std::vector<StagePtr<T>> parts);
+
+// Each next element from a part drawn by (seed, epoch) in proportion to `weights` (positive; one for each part). A part
+// that ends is left out, so every element of every part comes once; repeat() parts that should go on.
+template <class T>
+StagePtr<T> mix(std::vector<StagePtr<T>> parts, std::vector<double> weights, std::uint64_t seed);
+
+struct InterleaveOptions {
+  int cycle_length = 10;      // so many at a time,
+  int block_length = 1;       // so many elements from each before the next one's turn
+  int threads = 0;            // that read ahead; 0: none, the caller reads; kAutoThreads: as many as the consumer needs
+  int ahead = 64;             // elements read ahead from each, with threads
+  bool deterministic = true;  // false: whichever has an element comes first. Each still comes once, in any order
+  std::size_t memory_budget = 0;  // bytes read ahead at most, where elements tell theirs (ElementBytes); 0: 1 GiB
+  int processes = 1;              // ranks on this host: what kAutoThreads shares the CPUs with
+};
+// Opens a stage for each element (a file, say) and takes turns among `cycle_length` of them. One that has ended is
+// replaced by the next. The order depends on cycle_length and block_length, not on threads.
+template <class U, class T>
+StagePtr<U> interleave(StagePtr<T> upstream, std::function<Result<StagePtr<U>>(const T&)> open,
+                       InterleaveOptions options = {});
+
+// Keeps all elements of the upstream's epoch 0 in memory, filled as they are first asked for, and gives those in every
+// epoch. Shared by all iterators of the stage.
+template <class T>
+StagePtr<T> cache(StagePtr<T> upstream);
+
+// The same in a TFRecord file: used when it is there, else written beside its place and renamed once an epoch was read
+// to its end. It is not known whether a file that is there is of this upstream: choose another path for other data.
+StagePtr<std::string> cache_file(StagePtr<std::string> upstream, std::string path);
+
+// ---- Work
+
+struct MapOptions {
+  int threads = 0;        // that call the function at the same time; 0: the caller of next() does; kAutoThreads: as
+                          // many as the consumer needs, up to the CPUs that this process was given
+  std::size_t ahead = 0;  // elements in the making; 0: 4 per thread
+  bool tune = false;      // adjust both to the consumer, up to these; kAutoThreads does so anyway
+  OnError on_error = OnError::kFail;
+  std::int64_t max_bad = 100;  // per iterator, with kSkip
+  int processes = 1;           // ranks on this host: what kAutoThreads shares the CPUs with
+  std::string name = "map";    // in reports
+};
+// f(element), where f: const T& -> Result<U> is pure. The order is kept whatever the threads. An error names the
+// element and ends the iterator, or leaves that element out.
+template <class U, class T>
+StagePtr<U> map(StagePtr<T> upstream, std::function<Result<U>(const T&)> f, MapOptions options = {});
+
+// Groups of `batch` elements.
+template <class T>
+StagePtr<Batch<T>> batch(StagePtr<T> upstream, int batch, Remainder remainder = Remainder::kKeep);
+
+// Runs the upstream in a thread of its own, up to `depth` elements ahead; 0: no thread; kAutoDepth: 2 at first, and
+// more where the consumer takes in bursts, up to 64. With kAutoDepth the queue holds at most `memory_budget` bytes (and
+// always one element) where elements tell theirs (ElementBytes); 0: 1 GiB.
+inline constexpr std::size_t kAutoDepth = static_cast<std::size_t>(-1);
+template <class T>
+StagePtr<T> prefetch(StagePtr<T> upstream, std::size_t depth, std::size_t memory_budget = 0);
+
+// Copies elements to a device ahead of time: `copy` runs in a thread of its own, up to `depth` copies ahead, so the
+// copy of one batch runs beside the computation on another.
+template <class U, class T>
+StagePtr<U> to_device(StagePtr<T> upstream, std::function<Result<U>(const T&)> copy, std::size_t depth = 2);
 
 }  // namespace xoe::data
 
-#include "xoe/data/stages_inl.h"
+#include "xoe/data/detail/basic_inl.h"
+
+#include "xoe/data/detail/deal_inl.h"
+#include "xoe/data/detail/interleave_inl.h"
+#include "xoe/data/detail/join_inl.h"
+#include "xoe/data/detail/map_inl.h"
+#include "xoe/data/detail/order_inl.h"
+#include "xoe/data/detail/prefetch_inl.h"

@@ -16,6 +16,13 @@ namespace {
 
 // Failures are looked for, and the clock is read, once in so many turns of a waiting loop.
 constexpr unsigned kTurnsPerCheck = 128;
+void write_record(FailureRecord& record, const Error& error) {
+  record.code = static_cast<std::uint32_t>(error.code());
+  const std::size_t length = std::min(error.message().size(), sizeof record.message - 1);
+  std::memcpy(record.message, error.message().data(), length);
+  record.message[length] = '\0';
+}
+
 // How long to stay awake before sleeping: a wake-up costs some 20 us, so give the peer a few times that.
 constexpr std::chrono::microseconds kAwake(100);
 
@@ -212,11 +219,7 @@ void Core::fail(Error cause, bool tell_peers) {
   if (failure_) return;
   failure_ = std::move(cause);
   if (tell_peers) {
-    FailureRecord& record = group_.own().failure;
-    record.code = static_cast<std::uint32_t>(failure_->code());
-    const std::size_t length = std::min(failure_->message().size(), sizeof record.message - 1);
-    std::memcpy(record.message, failure_->message().data(), length);
-    record.message[length] = '\0';
+    write_record(group_.own().failure, *failure_);
     std::uint32_t first = 0;
     if (!group_.block(0).failed_by.compare_exchange_strong(first, static_cast<std::uint32_t>(group_.rank()) + 1,
                                                            std::memory_order_acq_rel))
@@ -230,6 +233,16 @@ void Core::fail(Error cause, bool tell_peers) {
     pending->finished = true;
     if (pending->released) recycle(*pending);
   }
+}
+
+void Core::abort(const Error& cause) {
+  std::uint32_t taken = 0;
+  if (!group_.own().tells.compare_exchange_strong(taken, 1, std::memory_order_acq_rel)) return;
+  write_record(group_.own().told, cause);
+  std::uint32_t first = 0;
+  group_.block(0).failed_by.compare_exchange_strong(first, kTold + static_cast<std::uint32_t>(group_.rank()) + 1,
+                                                    std::memory_order_acq_rel);
+  group_.bells().ring_all();
 }
 
 // Called when failed_by is set: a peer enters no buffer any more, and is in one for as long as a round takes. One that
@@ -253,7 +266,8 @@ std::vector<int> Core::departed() const {
 }
 
 Error Core::recorded_failure(std::uint32_t failed_by) const {
-  const FailureRecord& record = group_.block(static_cast<int>(failed_by) - 1).failure;
+  const RankBlock& block = group_.block(static_cast<int>(failed_by % kTold) - 1);
+  const FailureRecord& record = failed_by > kTold ? block.told : block.failure;
   const char* end = std::find(record.message, std::end(record.message), '\0');
   return Error(static_cast<Code>(record.code), std::string(record.message, end));
 }
@@ -264,7 +278,7 @@ Error Core::error_for(const Operation& operation) const {
 }
 
 std::string Core::who(int rank) const {
-  return fmt::format("rank {} (pid {})", group_.world_rank(rank), group_.member(rank).pid);
+  return fmt::format("rank {} (pid {})", group_.job_rank(rank), group_.member(rank).pid);
 }
 
 void Core::leave() {

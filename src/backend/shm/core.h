@@ -42,8 +42,8 @@ class Core {
 
   // Tells the peers and fails what is pending.
   void leave();
-  // Fails the group, on all ranks.
-  void abort(Error cause) { fail(std::move(cause), true); }
+  // Fails the group, on all ranks. Any thread.
+  void abort(const Error& cause);
   // Ranks that have left.
   std::vector<int> departed() const;
   // A part of this rank's arena that goes with the group.

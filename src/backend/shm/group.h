@@ -33,6 +33,7 @@ class Group {
   const Member& member(int rank) const noexcept { return world_->member(ranks_[static_cast<std::size_t>(rank)]); }
   int world_rank(int rank) const noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
   std::byte* address(int rank, std::uint64_t offset) const noexcept { return member(rank).mapping->base() + offset; }
+  int job_rank(int rank) const noexcept { return world_->job_rank(world_rank(rank)); }  // for messages
   // 0 while the rank lives, else its place in the order in which this rank saw others end.
   int ended(int rank) const noexcept { return world_->ended(world_rank(rank)); }
 

@@ -84,6 +84,9 @@ struct alignas(kLine) FailureRecord {
   char message[512];
 };
 
+// failed_by: 1 + the rank whose `failure` it is, or this and 1 + the rank where it was `told`.
+inline constexpr std::uint32_t kTold = 1 << 16;
+
 struct RankBlock {
   alignas(kLine) std::atomic<std::uint32_t> done;       // operations completed: it reads nothing of theirs any more
   std::atomic<std::uint32_t> busy;                      // 1: it is reading or writing the peers' buffers
@@ -95,8 +98,10 @@ struct RankBlock {
   alignas(kLine) std::atomic<std::uint64_t> leaving;
   std::atomic<std::uint64_t> left;
   // In the block of the group's rank 0 only; any rank writes it.
-  alignas(kLine) std::atomic<std::uint32_t> failed_by;  // 1 + the rank whose `failure` is the group's first cause
+  alignas(kLine) std::atomic<std::uint32_t> failed_by;  // whose record is the group's first cause: see kTold
   FailureRecord failure;
+  FailureRecord told;                      // by another thread than the group's
+  std::atomic<std::uint32_t> tells;        // 1: `told` is taken
   Description descriptions[kHeaderSlots];  // of this rank's operations; read only when ranks disagree
   HeaderSlot headers[kHeaderSlots];
   alignas(4096) std::byte eager[kEagerSlots][kEagerBytes];

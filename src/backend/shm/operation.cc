@@ -116,8 +116,8 @@ bool Operation::headers_ready(Status& status) {
 
 Status Operation::mismatch(int rank) const {
   return failure(Code::kInvalidArgument, "{}: ranks disagree: rank {} (pid {}) called {}, rank {} (pid {}) called {}",
-                 title(), group_.world_rank(group_.rank()), group_.member(group_.rank()).pid,
-                 to_text(slots_.description(group_.rank())), group_.world_rank(rank), group_.member(rank).pid,
+                 title(), group_.job_rank(group_.rank()), group_.member(group_.rank()).pid,
+                 to_text(slots_.description(group_.rank())), group_.job_rank(rank), group_.member(rank).pid,
                  to_text(slots_.description(rank)));
 }
 
@@ -129,7 +129,7 @@ Status Operation::check_alltoall() const {
     if (sent != expected)
       return failure(Code::kInvalidArgument,
                      "{}: rank {} (pid {}) sends {} elements to rank {} (pid {}), which expects {}", title(),
-                     group_.world_rank(s), group_.member(s).pid, sent, group_.world_rank(group_.rank()),
+                     group_.job_rank(s), group_.member(s).pid, sent, group_.job_rank(group_.rank()),
                      group_.member(group_.rank()).pid, expected);
   }
   return {};

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "backend/shm/mailbox_link.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "reduce/reduce.h"
@@ -115,6 +116,7 @@ ShmBackend::ShmBackend(std::shared_ptr<Core> core, std::vector<int> hosts)
 ShmBackend::~ShmBackend() { core_->leave(); }
 
 Status ShmBackend::supports(const Collective& collective) const {
+  XOE_TRY(check_host_memory(collective, "shm"));
   if (collective.kind == CollectiveKind::kAllreduce || collective.kind == CollectiveKind::kReduceScatter)
     return reduce::supports(collective.dtype, collective.op);
   return {};
@@ -176,6 +178,18 @@ Result<std::byte*> ShmBackend::host_memory(std::size_t bytes) {
     return failure(Code::kResourceExhausted, "rank {} has no {} left in its shared arena; raise XOE_ARENA_BYTES", owner,
                    human_bytes(bytes));
   return group.address(static_cast<int>(owner), offset);
+}
+
+Result<std::unique_ptr<HostLink>> ShmBackend::host_link() {
+  const auto count = static_cast<std::size_t>(*std::max_element(hosts_.begin(), hosts_.end())) + 1;
+  XOE_ASSIGN(SharedBuffer mine, shared_buffer(mailbox_bytes(count)));
+  XOE_ASSIGN(const auto by_rank, map_peers(mine, {.name = "host_link"}));
+  mailboxes_.push_back(std::move(mine));
+  std::vector<std::byte*> leaders;
+  for (std::size_t r = 0; r < hosts_.size(); ++r)
+    if (hosts_[r] == static_cast<int>(leaders.size())) leaders.push_back(by_rank[r]);
+  if (topology_.local_rank != 0) return std::unique_ptr<HostLink>();
+  return make_mailbox_link(leaders, hosts_[static_cast<std::size_t>(topology_.rank)]);
 }
 
 Result<SharedBuffer> ShmBackend::shared_buffer(std::size_t bytes) {

@@ -29,19 +29,21 @@ class ShmBackend final : public Backend {
   Result<std::vector<std::byte*>> map_peers(const SharedBuffer& mine, const OpOptions& options) override;
   const std::vector<int>& hosts() const noexcept override { return hosts_; }
   Result<std::byte*> host_memory(std::size_t bytes) override;
+  Result<std::unique_ptr<HostLink>> host_link() override;
   void wake() const noexcept override { core_->group().bells().publish(); }
   void sleep(const std::function<bool()>& ready, std::chrono::steady_clock::time_point until) const override {
     core_->group().bells().sleep(ready, until);
   }
-  void abort(Error cause) override { core_->abort(std::move(cause)); }
+  void abort(Error cause) override { core_->abort(cause); }
   std::vector<int> departed() const override { return core_->departed(); }
   bool oversubscribed() const noexcept override { return core_->group().world().oversubscribed(); }
 
  private:
   ShmBackend(std::shared_ptr<Core> core, std::vector<int> hosts);
 
-  std::shared_ptr<Core> core_;  // also held by the handles of started operations
-  std::vector<int> hosts_;      // by rank
+  std::shared_ptr<Core> core_;           // also held by the handles of started operations
+  std::vector<int> hosts_;               // by rank
+  std::vector<SharedBuffer> mailboxes_;  // of links
   Topology topology_;
 };
 

@@ -50,7 +50,7 @@ tl::unexpected<Error> ended_early(int rank, pid_t pid) {
 }
 
 // What rank `rank` publishes, unless one of those that are here already ends meanwhile.
-Result<std::string> await_peer(bootstrap::Store& store, const std::string& key, int rank,
+Result<std::string> await_peer(bootstrap::Store& store, const std::string& key, const World& world, int rank,
                                const std::vector<Member>& members, const std::vector<Fd>& processes,
                                Clock::time_point deadline) {
   constexpr Clock::duration kSlice = std::chrono::milliseconds(200);
@@ -60,10 +60,11 @@ Result<std::string> await_peer(bootstrap::Store& store, const std::string& key, 
     auto value = store.get(key, std::min(left, kSlice));
     if (value || value.error().code() != Code::kTimeout) return value;
     for (std::size_t r = 0; r < processes.size(); ++r)
-      if (processes[r].valid() && has_ended(processes[r])) return ended_early(static_cast<int>(r), members[r].pid);
+      if (processes[r].valid() && has_ended(processes[r]))
+        return ended_early(world.job_rank(static_cast<int>(r)), members[r].pid);
     if (Clock::now() >= deadline)
-      return failure(Code::kTimeout, "rank {} did not appear within {}: did it start, and call init()?", rank,
-                     human_seconds(std::chrono::duration<double>(Clock::now() - began).count()));
+      return failure(Code::kTimeout, "rank {} did not appear within {}: did it start, and call init()?",
+                     world.job_rank(rank), human_seconds(std::chrono::duration<double>(Clock::now() - began).count()));
   }
 }
 
@@ -99,14 +100,16 @@ Result<Member> open_member(int rank, const std::string& advertised, Fd& process)
 
 }  // namespace
 
-Result<std::shared_ptr<World>> World::join(const Topology& topology, bootstrap::Store& store, int group,
-                                           std::chrono::nanoseconds timeout, std::size_t arena_bytes) {
+Result<std::shared_ptr<World>> World::join(const Topology& topology, bootstrap::Store& store, std::string_view keys,
+                                           std::chrono::nanoseconds timeout, std::size_t arena_bytes,
+                                           std::vector<int> job_ranks) {
   const int size = topology.local_size;
   if (size < 1 || size > kMaxRanks)
     return failure(Code::kUnsupported, "{} ranks on one host: the shared-memory engine takes 1 to {}", size, kMaxRanks);
   XOE_ASSIGN(auto arena, make_arena(topology.local_rank, arena_bytes));
   std::shared_ptr<World> world(new World(topology.local_rank, std::move(arena)));
-  const auto key = [group](int rank) { return fmt::format("shm/{}/{}", group, rank); };
+  world->job_ranks_ = std::move(job_ranks);
+  const auto key = [keys](int rank) { return fmt::format("{}{}", keys, rank); };
   if (size > 1) XOE_TRY(store.set(key(world->rank_), advertise(*world->arena_)));
   const auto deadline = Clock::now() + timeout;
   std::vector<Fd> processes;
@@ -115,8 +118,9 @@ Result<std::shared_ptr<World>> World::join(const Topology& topology, bootstrap::
     if (rank == world->rank_) {
       world->members_.push_back({world->arena_->mapping(), ::getpid()});
     } else {
-      XOE_ASSIGN(const auto advertised, await_peer(store, key(rank), rank, world->members_, processes, deadline));
-      XOE_ASSIGN(auto member, open_member(rank, advertised, process));
+      XOE_ASSIGN(const auto advertised,
+                 await_peer(store, key(rank), *world, rank, world->members_, processes, deadline));
+      XOE_ASSIGN(auto member, open_member(world->job_rank(rank), advertised, process));
       world->members_.push_back(std::move(member));
     }
     processes.push_back(std::move(process));
@@ -160,11 +164,20 @@ Status World::watch(std::vector<Fd> processes) {
   return {};
 }
 
+void World::tell_ends(std::function<void(int)> listener) {
+  const std::lock_guard lock(listener_mutex_);
+  listener_ = std::move(listener);
+}
+
 void World::on_end(int rank) {
   // From one thread only.
   const int place = ended_count_.load(std::memory_order_relaxed) + 1;
   ended_[static_cast<std::size_t>(rank)].store(place, std::memory_order_release);
   ended_count_.store(place, std::memory_order_release);
+  {
+    const std::lock_guard lock(listener_mutex_);
+    if (listener_) listener_(rank);
+  }
   ring(member(rank_).header().bell);
 }
 

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "backend/shm/arena.h"
@@ -32,14 +34,19 @@ class World {
   static constexpr std::size_t kFirstBlock = Arena::kPage;
   static constexpr std::size_t kReserved = kFirstBlock + sizeof(RankBlock);
 
-  // Publishes this rank's arena in `store` and maps those of all others. `group`: tells the groups that a job forms one
-  // after the other apart.
-  static Result<std::shared_ptr<World>> join(const Topology& topology, bootstrap::Store& store, int group,
-                                             std::chrono::nanoseconds timeout, std::size_t arena_bytes);
+  // Publishes this rank's arena in `store` and maps those of all others. `keys`: begins the names of all keys that the
+  // ranks of this host use for this World, and no others. job_ranks: what the local ranks are called in messages;
+  // empty: by their local ranks.
+  static Result<std::shared_ptr<World>> join(const Topology& topology, bootstrap::Store& store, std::string_view keys,
+                                             std::chrono::nanoseconds timeout, std::size_t arena_bytes,
+                                             std::vector<int> job_ranks = {});
   // `size` ranks that are threads of this process: one World for each.
   static Result<std::vector<std::shared_ptr<World>>> threads(int size, std::size_t arena_bytes);
 
   int rank() const noexcept { return rank_; }
+  int job_rank(int rank) const noexcept {
+    return job_ranks_.empty() ? rank : job_ranks_[static_cast<std::size_t>(rank)];
+  }
   int size() const noexcept { return static_cast<int>(members_.size()); }
   const Member& member(int rank) const noexcept { return members_[static_cast<std::size_t>(rank)]; }
   const std::shared_ptr<Arena>& arena() const noexcept { return arena_; }
@@ -47,6 +54,10 @@ class World {
   bool asymmetric_fence() const noexcept { return asymmetric_fence_; }
   // More ranks than cores that they may use, or than a container's quota allows: then nobody spins.
   bool oversubscribed() const noexcept { return oversubscribed_; }
+
+  // Called, from the thread that watches, with a rank whose process has ended; null: nobody any more, and no call is
+  // under way when this returns. One at a time.
+  void tell_ends(std::function<void(int)> listener);
 
   // Anybody whose process has ended? One load, for the hot path.
   bool any_ended() const noexcept { return ended_count_.load(std::memory_order_acquire) != 0; }
@@ -71,8 +82,11 @@ class World {
   void on_end(int rank);
 
   int rank_;
+  std::vector<int> job_ranks_;
   std::shared_ptr<Arena> arena_;
   std::vector<Member> members_;
+  std::mutex listener_mutex_;
+  std::function<void(int)> listener_;
   bool asymmetric_fence_ = false;
   bool oversubscribed_ = false;
   std::vector<std::atomic<int>> ended_;

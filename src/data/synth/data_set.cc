@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/example.h"
-#include "data/jpeg.h"
-#include "data/random.h"
-#include "data/record_index.h"
-#include "data/record_writer.h"
-#include "data/synth/render.h"
+#include "base/output_file.h"
+#include "data/jpeg/jpeg.h"
+#include "data/records/example.h"
+#include "data/records/record_index.h"
+#include "data/stages/random.h"
+#include "xoe/data/record_writer.h"
 
 namespace xoe::data::synth {
 namespace {
@@ -46,28 +46,54 @@ Status check(const DataSetOptions& options) {
   XOE_TRY(require(options.size_min >= 16, "the smallest size must be 16 or more", options.size_min));
   XOE_TRY(require(options.size_max >= options.size_min && options.size_max <= 4096,
                   "the largest size must be between the smallest and 4096", options.size_max));
+  if (options.width != 0 || options.height != 0) {
+    XOE_TRY(require(options.width >= 16 && options.width <= 4096, "the width must be 16 to 4096", options.width));
+    XOE_TRY(require(options.height >= 16 && options.height <= 4096, "the height must be 16 to 4096", options.height));
+  }
+  const Film& film = options.film;
+  if (!(film.grain_min >= 0 && film.grain_min <= film.grain_max && film.grain_max <= 1))
+    return failure(Code::kInvalidArgument, "grain must be within 0 to 1, the least first, not {} to {}", film.grain_min,
+                   film.grain_max);
+  if (!(film.detail >= 0 && film.detail <= 10))
+    return failure(Code::kInvalidArgument, "detail must be within 0 to 10, not {}", film.detail);
   XOE_TRY(require(options.quality >= 1 && options.quality <= 100, "quality must be 1 to 100", options.quality));
   return require(options.threads >= 0 && options.threads <= 1024, "threads must be 0 to 1024", options.threads);
+}
+
+struct Size {
+  int width = 0;
+  int height = 0;
+};
+
+Size draw_size(const DataSetOptions& options, Random& random) {
+  if (options.width != 0) return {options.width, options.height};
+  Size size;
+  size.width = random.integer(options.size_min, options.size_max);
+  size.height =
+      std::clamp(static_cast<int>(size.width * random.uniform(0.65, 1.0)), options.size_min, options.size_max);
+  if (random.chance(0.3)) std::swap(size.width, size.height);
+  return size;
 }
 
 // One record. Keyed by its number, so that no other image matters to it.
 Result<std::string> make_record(const DataSetOptions& options, const Part& part, std::int64_t number) {
   Random random(options.seed, part.key, static_cast<std::uint64_t>(number));
   const int label = static_cast<int>(number % options.classes);
-  int width = random.integer(options.size_min, options.size_max);
-  int height = std::clamp(static_cast<int>(width * random.uniform(0.65, 1.0)), options.size_min, options.size_max);
-  if (random.chance(0.3)) std::swap(width, height);
+  const Size size = draw_size(options, random);
   Image image;
-  render(label, width, height, random.bits(), image);
-  const JpegEncoding encoding{
-      .quality = options.quality, .grey = random.chance(1.0 / 16), .progressive = random.chance(0.05)};
+  render(label, size.width, size.height, random.bits(), image, options.film);
+  JpegEncoding encoding{.quality = options.quality};
+  if (!options.plain) {
+    encoding.grey = random.chance(1.0 / 16);
+    encoding.progressive = random.chance(0.05);
+  }
   XOE_ASSIGN(const std::string jpeg, encode_jpeg(image, encoding));
   return make_image_example({.encoded = jpeg,
                              .label = label + 1,
                              .text = kind_name(label),
                              .filename = fmt::format("{}_{:08}.JPEG", part.name, number),
-                             .height = height,
-                             .width = width,
+                             .height = size.height,
+                             .width = size.width,
                              .channels = encoding.grey ? 1 : 3});
 }
 
@@ -102,7 +128,7 @@ class Maker {
     XOE_TRY(prepare());
     for (const Part& part : parts_) XOE_TRY(write(part));
     if (Status published = publish(); !published) {
-      for (const std::string& path : published_) ::unlink(path.c_str());
+      for (const std::string& path : published_) xoe::remove_unfinished(path);
       return failure(published.error());
     }
     return report_;

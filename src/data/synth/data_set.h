@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "data/synth/render.h"
 #include "xoe/status.h"
 
 namespace xoe::data::synth {
@@ -18,7 +19,11 @@ struct DataSetOptions {
   std::uint64_t seed = 0;
   int size_min = 96;   // of the shorter side, pixels
   int size_max = 200;  // of the longer side
+  int width = 0;       // with `height`: of every picture, instead of the two above; 0: drawn
+  int height = 0;
   int quality = 88;
+  Film film = {};
+  bool plain = false;      // neither grey nor progressive ones
   int threads = 0;         // 0: all cores
   bool overwrite = false;  // train-*, validation-* and labels.txt that are there
 };
@@ -34,9 +39,9 @@ struct DataSetReport {
 // Called from the caller's thread; false stops.
 using Progress = std::function<bool(std::int64_t done, std::int64_t total)>;
 
-// Image i has class i modulo classes, so every file has all classes. One picture in 16 is grey, one in 20 progressive.
-// The bytes depend on the options alone. On any failure, a full disk too (`resource_exhausted`), none of the files is
-// there.
+// Image i has class i modulo classes, so every file has all classes. One picture in 16 is grey, one in 20 progressive,
+// unless `plain`. The bytes depend on the options alone. On any failure, a full disk too (`resource_exhausted`), none
+// of the files is there.
 Result<DataSetReport> make_data_set(const DataSetOptions& options, const Progress& progress);
 
 }  // namespace xoe::data::synth

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "data/random.h"
+#include "data/stages/random.h"
 
 namespace xoe::data::synth {
 

@@ -140,12 +140,24 @@ void paint_digit(Canvas& canvas, const Placement& thing, int digit, Random& rand
   });
 }
 
+// Brightness noise of all scales, from a quarter of the picture down to two pixels.
+void add_detail(Canvas& canvas, const Noise& noise, float strength) {
+  constexpr float kCoarsest = 4;  // cells across the shorter side
+  const float scale = kCoarsest / static_cast<float>(canvas.shorter());
+  const int octaves = std::max(1, static_cast<int>(std::log2(0.5F / scale)) + 1);
+  for (int y = 0; y < canvas.height(); ++y)
+    for (int x = 0; x < canvas.width(); ++x) {
+      const float cloud = noise.cloud(static_cast<float>(x) * scale, static_cast<float>(y) * scale, octaves);
+      canvas.at(x, y) = canvas.at(x, y) * (1 + strength * cloud);
+    }
+}
+
 // Exposure, darker corners, grain, and 8 bits.
-void develop(Canvas& canvas, Random& random, Image& image) {
+void develop(Canvas& canvas, Random& random, Film film, Image& image) {
   image.resize(canvas.width(), canvas.height());
   const float exposure = draw(random, 0.75, 1.2);
   const float corners = draw(random, 0, 0.35);
-  const float grain = draw(random, 0.01, 0.05);
+  const float grain = draw(random, film.grain_min, film.grain_max);
   const auto half_width = static_cast<float>(canvas.width()) / 2;
   const auto half_height = static_cast<float>(canvas.height()) / 2;
   const std::uint64_t key = random.bits();
@@ -184,7 +196,7 @@ std::string kind_name(int label) {
   return fmt::format("{}-{}-{}", shape_name(kind.shape), texture_name(kind.texture), kind.digit);
 }
 
-void render(int label, int width, int height, std::uint64_t key, Image& image) {
+void render(int label, int width, int height, std::uint64_t key, Image& image, Film film) {
   Random random(key);
   const Noise noise(random);
   Canvas canvas(width, height);
@@ -199,7 +211,8 @@ void render(int label, int width, int height, std::uint64_t key, Image& image) {
   paint_shadow(canvas, thing, kind.shape, random);
   paint_thing(canvas, thing, kind, paint, random, noise);
   paint_digit(canvas, thing, kind.digit, random);
-  develop(canvas, random, image);
+  if (film.detail > 0) add_detail(canvas, noise, static_cast<float>(film.detail));
+  develop(canvas, random, film, image);
 }
 
 }  // namespace xoe::data::synth

@@ -1,6 +1,7 @@
 #include "engine/timeline/trace_merge.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
@@ -9,8 +10,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/output_file.h"
 #include "engine/timeline/trace_file.h"
-#include "engine/timeline/trace_output.h"
+#include "engine/timeline/trace_spool.h"
 #include "engine/timeline/trace_stats.h"
 #include "engine/timeline/trace_text.h"
 
@@ -80,7 +82,7 @@ class Merge {
       report_.length_ns = std::max(report_.length_ns, sum_ns(place.start_ns - base, place.length_ns));
     }
     XOE_TRY(out.write(trace_closing_lines()));
-    XOE_TRY(out.commit());
+    XOE_TRY(out.finish());
     return std::move(report_);
   }
 
@@ -207,7 +209,9 @@ Status check(const MergeOptions& options) {
 
 Result<MergeReport> merge_traces(const MergeOptions& options) {
   XOE_TRY(check(options));
-  XOE_ASSIGN(OutputFile out, OutputFile::create(options.output, options.replace));
+  if (!options.replace && ::access(options.output.c_str(), F_OK) == 0)
+    return failure(Code::kInvalidArgument, "{} is there already; --overwrite replaces it", options.output);
+  XOE_ASSIGN(OutputFile out, OutputFile::create(options.output));
   XOE_ASSIGN(Spool spool, Spool::create(options.output));
   Merge merge(options, std::move(spool));
   for (std::uint32_t i = 0; i < options.inputs.size(); ++i) XOE_TRY(merge.read(i));

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Input pipelines from PyPI to compare with, each in a Python environment of its own below build/peers, at the versions of
+# requirements/data-peers.txt; bench/data/run.py finds what is there.
+#   bench/data/install_peers.sh [tfdata|dali|pytorch|mlx]...     (default: all)
+# One that cannot be installed leaves a file that says why, which bench/data/run.py shows.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+declare -A packages=(
+  [tfdata]="tensorflow-cpu"
+  [dali]="nvidia-dali-cuda120 numpy"
+  [pytorch]="torch torchvision pillow numpy"
+  [mlx]="mlx-data numpy"
+)
+
+# "NAME" -> "NAME==VERSION"
+pins_of() {
+  local name
+  for name in "$@"; do
+    grep -E "^$name==" requirements/data-peers.txt || { echo "error: $name is not in requirements/data-peers.txt" >&2 && return 1; }
+  done
+}
+
+# uv shares its downloads between environments (PyTorch's are gigabytes), but reads no pip configuration.
+use_pip_settings() {
+  local index cert
+  index=$("$1" -m pip config get global.index-url 2>/dev/null || "$1" -m pip config get :env:.index-url 2>/dev/null || true)
+  cert=$("$1" -m pip config get global.cert 2>/dev/null || "$1" -m pip config get :env:.cert 2>/dev/null || true)
+  if [[ -n $index ]]; then export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$index}; fi
+  if [[ -n $cert ]]; then export SSL_CERT_FILE=${SSL_CERT_FILE:-$cert}; fi
+}
+
+# Chained, because errexit does not reach into the condition of an if.
+install() {
+  local folder=$1 python=$1/bin/python
+  shift
+  rm -rf "$folder"
+  python3 -m venv "$folder" &&
+    "$python" -m pip install -q --disable-pip-version-check -r requirements/tools.txt &&
+    use_pip_settings "$python" &&
+    "$folder/bin/uv" pip install -q --python "$python" "$@"
+}
+
+for peer in "${@:-tfdata dali pytorch mlx}"; do
+  for name in $peer; do
+    if [[ -z ${packages[$name]:-} ]]; then
+      echo "error: no such peer: $name (tfdata, dali, pytorch, mlx)" >&2
+      exit 1
+    fi
+    folder=build/peers/data-$name
+    # Word splitting is wanted: several packages.
+    # shellcheck disable=SC2086
+    pins=$(pins_of ${packages[$name]})
+    if [[ -x $folder/bin/python && -f $folder/installed && $(<"$folder/installed") == "$pins" ]]; then
+      continue
+    fi
+    echo "installing $name into $folder"
+    # shellcheck disable=SC2086
+    if why=$(install "$folder" $pins 2>&1); then
+      echo "$pins" >"$folder/installed"
+      rm -f "$folder.why"
+    else
+      echo "warning: $name could not be installed; the others can still be measured" >&2
+      rm -rf "$folder"
+      echo "${why:-no message}" >"$folder.why"
+    fi
+  done
+done

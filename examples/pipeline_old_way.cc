@@ -1,0 +1,85 @@
+// The slow way, step by step. It looks harmless, and with one rank it is. But
+// - each rank decodes all images and then throws away those of the others: N ranks do the work N times;
+// - the shuffle buffer holds decoded images, ten times as large as the files;
+// - 64 whole batches are made ahead: gigabytes before the first step.
+#include <cstring>
+#include <utility>
+
+#include "input_pipelines.h"
+#include "xoe/data/image_maker.h"
+#include "xoe/data/records.h"
+
+namespace xoe::examples {
+namespace {
+
+using data::StagePtr;
+
+struct Decoded {
+  std::shared_ptr<float> pixels;
+  std::int64_t label = 0;
+};
+
+std::size_t image_floats(const WayOptions& options) {
+  return std::size_t{3} * static_cast<std::size_t>(options.image_size) * static_cast<std::size_t>(options.image_size);
+}
+
+std::shared_ptr<float> floats(std::size_t count) { return {new float[count], std::default_delete<float[]>()}; }
+
+Result<Decoded> decode(const WayOptions& options, const data::Record& record) {
+  auto parsed = parse(record.data);
+  if (!parsed) return failure(parsed.error());
+  thread_local data::ImageMaker maker;
+  Decoded image{floats(image_floats(options)), parsed->label};
+  // The same crop in every epoch: a map knows its element alone.
+  const std::uint64_t key = data::mix(options.seed, record.offset, static_cast<std::uint64_t>(record.number));
+  auto made = maker.make({.size = options.image_size}, parsed->jpeg, key, image.pixels.get());
+  if (!made) return failure(made.error());
+  return image;
+}
+
+Result<Images> gather(const WayOptions& options, const data::Batch<Decoded>& images) {
+  const std::size_t each = image_floats(options);
+  Images batch{floats(each * images.elements.size()), {}, static_cast<int>(images.elements.size())};
+  float* to = batch.pixels.get();
+  for (const Decoded& image : images.elements) {
+    std::memcpy(to, image.pixels.get(), each * sizeof(float));
+    to += each;
+    batch.labels.push_back(image.label);
+  }
+  return batch;
+}
+
+}  // namespace
+
+Result<NextImages> old_way(const WayOptions& options) {
+  // 1. A list of files.
+  auto files = record_files(options.directory);
+  if (!files) return failure(files.error());
+  // 2. Read one after the other.
+  const auto records = data::interleave<data::Record, std::string>(
+      data::from_vector(std::move(*files)),
+      [](const std::string& file) -> Result<StagePtr<data::Record>> { return data::read_records(file); },
+      {.cycle_length = 1});
+  // 3. Parse, decode, preprocess.
+  const auto decoded = data::map<Decoded, data::Record>(
+      records, [options](const data::Record& record) { return decode(options, record); }, {.threads = options.threads});
+  // 4. Keep this rank's share: too late, all are decoded.
+  const auto mine = data::shard(decoded, options.rank, options.size);
+  // 5. Shuffle decoded images.
+  const auto shuffled = data::shuffle(mine, static_cast<std::size_t>(options.shuffle), options.seed);
+  // 6. For ever.
+  const auto repeated = data::repeat(shuffled, options.epochs);
+  // 7. Batches: copied together.
+  const auto batches = data::map<Images, data::Batch<Decoded>>(
+      data::batch(repeated, options.batch),
+      [options](const data::Batch<Decoded>& images) { return gather(options, images); });
+  // 8. As many batches ahead as a batch has images.
+  const auto ahead =
+      data::prefetch(batches, static_cast<std::size_t>(options.ahead > 0 ? options.ahead : options.batch));
+
+  auto iterator = ahead->iterate(0);
+  if (!iterator) return failure(iterator.error());
+  return [walk = std::shared_ptr<data::Iterator<Images>>(std::move(*iterator))] { return walk->next(); };
+}
+
+}  // namespace xoe::examples

@@ -1,0 +1,199 @@
+/* Xoe's input pipeline for C and for everything that calls C: batches of decoded images, and plain streams of records.
+ *
+ * What an option means, and which order and positions are promised, is said in xoe/data/images.h, xoe/data/records.h
+ * and xoe/data/stages.h; this is the same without C++.
+ *
+ * Errors, threads, ownership, growing and units are those of xoe/c.h: all functions may be called by any thread at any
+ * time, but for an object's _close, _free or last _release. Calls on one iterator wait for each other. A batch or
+ * record may be used and released by any thread, also after its iterator was closed.
+ *
+ * Nothing here needs an engine or xoe_init(): each rank opens what its rank and size say. Iterators have threads, so a
+ * process forked later must not use those of its parent.
+ */
+#ifndef XOE_C_DATA_H
+#define XOE_C_DATA_H
+
+#include "xoe/c.h"
+
+/* Names and forms are C's: */
+/* NOLINTBEGIN(modernize-use-using,modernize-redundant-void-arg,readability-identifier-naming) */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Options -------------------------------------------------------------------------------------------------- */
+
+/* Options have names and texts, so that new ones need no new interface. A key is the name of the field of
+ * ImagePipelineOptions in xoe/data/images.h, or of Augmentation in xoe/data/augment.h:
+ *
+ *   directory pattern                          text
+ *   format                                     auto, tfrecord, folder, nih-chest, idx or tar
+ *   batch image_size rank size processes       whole numbers
+ *   shuffle_buffer prefetch seed epochs
+ *   max_bad image_key label_key multi_label classes label_offset
+ *   threads                                    a whole number, or auto
+ *   memory_budget                              bytes, also as 512M or 2GiB
+ *   shard_by_file training                     0 or 1; also false or true
+ *   remainder                                  auto, drop, pad or keep
+ *   on_error                                   fail or skip
+ *   min_area mixup_alpha cutmix_alpha          numbers
+ *   cutmix_probability
+ *   mean deviation                             three numbers: 0.485,0.456,0.406
+ *   quality                                    exact or fast
+ *   dtype                                      uint8, float16, bfloat16 or float32
+ *   layout                                     nchw or nhwc
+ *   colour_jitter                              off, or brightness,contrast,saturation,hue: 0.4,0.4,0.4,0.1
+ *   rand_augment                               off, or operations,magnitude,bins: 2,9,31
+ *   random_erasing                             off, or probability,area,area,ratio,ratio,value, where value is a number
+ *                                              or noise: 0.25,0.02,0.33,0.3,3.3,0
+ */
+typedef struct xoe_images_options xoe_images_options;
+
+/* The defaults of ImagePipelineOptions. Give them back with xoe_images_options_free(). */
+XOE_API xoe_status xoe_images_options_create(xoe_images_options** options);
+/* XOE_INVALID_ARGUMENT names the key; for an unknown one it lists those that there are, for a value what it may be.
+ * Ranges, and what belongs together, are checked by xoe_images_open(). */
+XOE_API xoe_status xoe_images_options_set(xoe_images_options* options, const char* key, const char* value);
+/* All of them, a line "key=value" each, as xoe_images_options_set() takes them. Give it back with xoe_text_free(). */
+XOE_API xoe_status xoe_images_options_text(const xoe_images_options* options, char** text);
+/* Null is ignored. */
+XOE_API void xoe_images_options_free(xoe_images_options* options);
+
+/* The same for records:
+ *
+ *   rank size         whole numbers: this rank of so many
+ *   shard_by_file     1 (the default): a rank reads every size-th file, so that each file is read by one; needs as many
+ *                     files as ranks. 0: it reads all files and takes every size-th record
+ *   shuffle_files     1: the files come in an order drawn by (seed, epoch); 0 (the default): sorted
+ *   shuffle_buffer    records to draw from by (seed, epoch); 0 (the default) keeps the order
+ *   cycle_length      files that take turns, 1 or more (default 1: one after the other)
+ *   block_length      records of one before the next one's turn, 1 or more (default 1)
+ *   threads           that read ahead; 0 (the default): the caller reads
+ *   ahead             records that they read ahead from each file, 1 or more (default 64)
+ *   seed epochs       whole numbers; epochs 0 (the default): for ever
+ *   compression       auto (the default), plain, gzip or zlib
+ *   on_error max_bad  fail (the default) or skip, and how many (default 100) for each file in each epoch
+ *   block_bytes       read at once; also as 256K (the default)
+ */
+typedef struct xoe_records_options xoe_records_options;
+
+XOE_API xoe_status xoe_records_options_create(xoe_records_options** options);
+XOE_API xoe_status xoe_records_options_set(xoe_records_options* options, const char* key, const char* value);
+XOE_API xoe_status xoe_records_options_text(const xoe_records_options* options, char** text);
+XOE_API void xoe_records_options_free(xoe_records_options* options);
+
+/* ---- Images --------------------------------------------------------------------------------------------------- */
+
+/* An endless or ending sequence of batches: ImageIterator. */
+typedef struct xoe_images xoe_images;
+
+/* Opens the files and starts the threads; the options are copied. XOE_UNAVAILABLE: no such directory, or no file that
+ * matches. XOE_DATA_LOSS: a file is damaged. XOE_INVALID_ARGUMENT: an option is out of range, or there are too few
+ * records for one batch on all ranks. */
+XOE_API xoe_status xoe_images_open(const xoe_images_options* options, xoe_images** images);
+/* Ends its threads. Batches stay good. Null is ignored. */
+XOE_API void xoe_images_close(xoe_images* images);
+
+/* How pixels lie. The numbers never change. */
+enum {
+  XOE_NCHW = 0, /* [count, channels, height, width] */
+  XOE_NHWC = 1  /* [count, height, width, channels] */
+};
+
+/* Images and their classes. All fields are the library's; the tensors' elements are the owners', to be written to as
+ * well. A tensor that the batch has not is of no data and no dimensions. The fields of a tensor are those of DLPack: to
+ * lend one without a copy, retain the batch for it, and release it in the DLManagedTensor's deleter. */
+typedef struct xoe_image_batch {
+  size_t struct_size; /* what this library filled in */
+  xoe_output pixels;  /* four dimensions, as `layout` says; aligned to 64 */
+  xoe_output labels;  /* XOE_INT64 [count], counted from 0; none where images have several classes */
+  xoe_output targets; /* XOE_FLOAT32 [count, classes], the share of each class; none where images have one class and
+                         are not mixed */
+  int32_t layout;
+  int32_t count; /* 0 is possible in evaluation: this rank has no record left, others do */
+  int64_t epoch; /* from 0 */
+  int64_t index; /* of this batch within the epoch */
+} xoe_image_batch;
+
+/* The next batch, *batch null at the end. Give it back with xoe_image_batch_release(): its memory is used again then.
+ * After an error every later call gives that same error. */
+XOE_API xoe_status xoe_images_next(xoe_images* images, xoe_image_batch** batch);
+/* One more owner, who calls xoe_image_batch_release() too. Null is ignored. */
+XOE_API void xoe_image_batch_retain(xoe_image_batch* batch);
+/* The last owner's frees it. Null is ignored. */
+XOE_API void xoe_image_batch_release(xoe_image_batch* batch);
+
+/* The position behind the last batch that was delivered: a short line of text, the same on every rank. Give it back
+ * with xoe_text_free(). */
+XOE_API xoe_status xoe_images_save(xoe_images* images, char** text);
+/* Goes on from there, to the bit, also with other ranks and batches. XOE_INVALID_ARGUMENT: it is of other data or
+ * another pipeline. After a failure the position is undefined until a restore succeeds. */
+XOE_API xoe_status xoe_images_restore(xoe_images* images, const char* text);
+
+typedef struct xoe_images_facts {
+  size_t struct_size;
+  int64_t records_per_epoch; /* over all ranks, before dropping or padding */
+  int64_t batches_per_epoch; /* the same on every rank */
+  int32_t classes;
+  int32_t multi_label;   /* batches have targets, not labels */
+  int64_t skipped;       /* bad records left out so far; kept by save and restore */
+  int64_t waited;        /* nanoseconds that callers of xoe_images_next() waited */
+  uint64_t memory_bytes; /* upper bound of what batches in flight take */
+  int64_t lost;          /* damaged or missing places found when the files were opened; see on_error */
+} xoe_images_facts;
+
+/* struct_size: sizeof(xoe_images_facts). Null is ignored. */
+XOE_API void xoe_images_facts_init(xoe_images_facts* facts, size_t struct_size);
+XOE_API xoe_status xoe_images_facts_of(xoe_images* images, xoe_images_facts* facts);
+
+/* Where the time went since the start or the last restore, as a JSON object: "steps" (what threads spent on each, and
+ * the bytes that came out), threads, queue and waits, and "words", which say what is the bottleneck and what would
+ * help. Give it back with xoe_text_free(). */
+XOE_API xoe_status xoe_images_report(xoe_images* images, char** json);
+
+/* ---- Records -------------------------------------------------------------------------------------------------- */
+
+/* The records of TFRecord files, undecoded. */
+typedef struct xoe_records xoe_records;
+
+/* Patterns are paths whose parts may have *, ?, [...] and {a,b}; files that match several come once. `options` may be
+ * null. XOE_UNAVAILABLE: a pattern that nothing matches. */
+XOE_API xoe_status xoe_records_open(const char* const* patterns, size_t count, const xoe_records_options* options,
+                                    xoe_records** records);
+/* Ends its threads. Records stay good. Null is ignored. */
+XOE_API void xoe_records_close(xoe_records* records);
+
+/* All fields are the library's, and data must not be written to. A record may keep a block of the file (block_bytes) in
+ * memory: copy what is kept for long. */
+typedef struct xoe_record {
+  size_t struct_size; /* what this library filled in */
+  const void* data;
+  size_t size;
+  const char* file;
+  int64_t number;  /* within its file, from 0; lost records count */
+  uint64_t offset; /* of its header, in the file or in what it decompresses to */
+} xoe_record;
+
+/* The next record, *record null at the end. Give it back with xoe_record_release(). After an error every later call
+ * gives that same error. */
+XOE_API xoe_status xoe_records_next(xoe_records* records, xoe_record** record);
+/* Null is ignored. */
+XOE_API void xoe_record_release(xoe_record* record);
+
+/* As for images; a position is this rank's own, for the same files, options, rank and size. With a shuffle_buffer the
+ * epoch is read again up to the position. */
+XOE_API xoe_status xoe_records_save(xoe_records* records, char** text);
+XOE_API xoe_status xoe_records_restore(xoe_records* records, const char* text);
+
+/* A JSON object: "files" (of this rank in an epoch), "records" (delivered since the start), "bad" (records left out;
+ * one that a restore meets again counts again) and "messages" (on the first 100 of those). Give it back with
+ * xoe_text_free(). */
+XOE_API xoe_status xoe_records_report(xoe_records* records, char** json);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* NOLINTEND(modernize-use-using,modernize-redundant-void-arg,readability-identifier-naming) */
+#endif

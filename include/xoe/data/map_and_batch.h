@@ -1,0 +1,77 @@
+// Mapping and batching in one: threads write each element where it belongs in the batch's memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "xoe/data/memory_pool.h"
+#include "xoe/data/stages.h"
+#include "xoe/data/workshop.h"
+#include "xoe/tensor.h"
+
+namespace xoe::data {
+
+// One tensor of an element.
+struct TensorSpec {
+  DType dtype = DType::kFloat32;
+  std::vector<std::int64_t> shape;  // empty: a single number
+
+  std::size_t bytes() const noexcept;  // of one element
+};
+
+// `count` elements; tensors[i] is [count, shape of spec i], contiguous, and may be written to. The memory is the
+// batch's own for as long as a copy of its pointer lives, also after the iterator is gone.
+struct TensorBatch {
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;  // within the epoch
+  int count = 0;
+  std::vector<std::shared_ptr<void>> tensors;
+
+  template <class T>
+  T* data(std::size_t tensor) const noexcept {
+    return static_cast<T*>(tensors[tensor].get());
+  }
+};
+
+struct MapAndBatchOptions {
+  int threads = 1;              // 0: next() does the work in its caller's thread; kAutoThreads: as many as the consumer
+                                // needs, up to the CPUs that this process was given
+  std::size_t depth = 2;        // batches in the making, 1 or more
+  bool tune = false;            // adjust threads and depth to the consumer, up to these; kAutoThreads does so anyway
+  std::size_t least_depth = 2;  // and from so many on
+  OnError on_error = OnError::kFail;
+  std::int64_t max_bad = 100;  // per epoch, with kSkip
+  // With kSkip: a bad element's place is taken by the next good one of its batch, so that batches stay full; else the
+  // batch shrinks. A full batch without any good element is an error.
+  bool keep_full = true;
+  int processes = 1;          // ranks on this host: what kAutoThreads shares the CPUs with
+  bool name_elements = true;  // in messages: "map_and_batch: element 17 of epoch 2: ..."
+};
+
+// Writes the tensors of one element: places[i] has spec i's bytes. Pure, and called by several threads at a time, each
+// with a `worker` number of its own (0 to threads - 1) for what it keeps from element to element.
+template <class T>
+using MapInto = std::function<Status(const T& element, std::span<void* const> places, int worker)>;
+
+// What an iterator of map_and_batch() tells besides its elements.
+class TensorIterator : public Iterator<TensorBatch> {
+ public:
+  virtual std::int64_t skipped() const = 0;  // bad elements left out so far; kept by save() and restore()
+  virtual WorkshopStats stats() const = 0;
+  virtual std::size_t memory_bytes() const = 0;  // upper bound of what batches in flight take
+};
+
+// `upstream` are batches of what is cheap to hold (positions, names, records): batch(), deal(), repeat() of either.
+template <class T>
+Result<std::unique_ptr<TensorIterator>> map_and_batch(const StagePtr<Batch<T>>& upstream, int batch,
+                                                      std::vector<TensorSpec> specs, MapInto<T> f,
+                                                      MapAndBatchOptions options = {}, std::int64_t epoch = 0);
+
+}  // namespace xoe::data
+
+#include "xoe/data/detail/map_and_batch_inl.h"

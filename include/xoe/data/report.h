@@ -1,0 +1,77 @@
+// Where a pipeline's time goes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "xoe/data/workshop.h"
+
+namespace xoe::data {
+
+// One step of making elements, over all threads.
+struct StepReport {
+  std::string name;        // "read", "decode", ...
+  double seconds = 0;      // of threads' time
+  std::int64_t count = 0;  // elements
+  std::int64_t bytes = 0;  // that came out of it
+};
+
+// One stage, as its iterator saw it. Seconds are wall time, those of threads added up, since the start or the last
+// restore(); a stage whose elements cost little is timed at random calls (0.2 % of the time goes to that), so
+// its seconds are an estimate.
+struct StageReport {
+  std::string name;           // "shuffle", "map", ...
+  int feeds = -1;             // place in the list of the stage that takes from it; -1: the consumer does
+  std::int64_t elements = 0;  // that it gave
+  std::int64_t bytes = 0;     // of those; 0 where elements do not tell (ElementBytes)
+  double seconds = 0;         // at its own work
+  double waited = 0;          // for its input: in what feeds it, whether that worked or waited itself
+  double idle = 0;            // of its threads, because nobody took what was there
+  double held = 0;            // of whoever takes from it, in its next()
+  double age = 0;             // since it was first asked
+
+  // Of stages that work ahead; 0 in others, which work in the thread that asks them.
+  int threads = 0;  // now
+  int most_threads = 0;
+  int pullers = 0;             // of those, that may take from its input at the same time
+  double ready = 0;            // elements (of interleave: of the stages open) in the queue when asked, on average
+  std::size_t depth = 0;       // its limit now; of map the limit holds what is in the making, too
+  std::size_t most_depth = 0;  // and the largest
+  std::string last_tuning;     // empty when nothing was tuned
+};
+
+struct PipelineReport {
+  std::vector<StageReport> stages;  // what feeds a stage comes before it; the last one feeds the consumer
+  std::vector<StepReport> steps;    // what the work of open_images() is made of; else empty
+  WorkshopStats making;             // threads, batches in flight, waits
+  std::int64_t elements = 0;        // delivered
+  std::int64_t batch_bytes = 0;
+  int cpus = 0;  // that this process was given
+
+  double seconds() const noexcept { return making.seconds; }
+  double elements_per_second() const noexcept;
+  // Share of the time since the first batch was asked for that the consumer spent waiting.
+  double stall_share() const noexcept;
+  // What the threads in use could deliver if the consumer always took at once.
+  double capacity() const noexcept;
+};
+
+// Of any iterator, at any time, by the thread that calls its next(). `processes` of this host share its CPUs. In
+// `making` are the sums over all stages with threads of their own and what the consumer waited.
+PipelineReport report_of(std::vector<StageReport> stages, int processes);
+template <class T>
+class Iterator;
+template <class T>
+PipelineReport report(const Iterator<T>& iterator, int processes = 1) {
+  return report_of(iterator.stages(), processes);
+}
+
+// What is the bottleneck, and what would help: a line or two for people.
+std::string explain(const PipelineReport& report);
+
+// The report as a table for people, with explain() at its end.
+std::string to_table(const PipelineReport& report);
+
+}  // namespace xoe::data

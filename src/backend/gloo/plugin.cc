@@ -1,0 +1,79 @@
+// libxoe-gloo.so: one engine in this process, with one thread that moves bytes for all its nets.
+#include "backend/net/plugin.h"
+
+#include <exception>
+
+#include <gloo/config.h>
+#include <gloo/transport/tcp/device.h>
+
+#include "backend/gloo/gloo_net.h"
+#include "backend/gloo/interfaces.h"
+#include "backend/gloo/mesh.h"
+#include "backend/gloo/quiet_pipe.h"
+#include "base/error.h"
+
+namespace xoe::gloo {
+namespace {
+
+class GlooProvider final : public net::Provider {
+ public:
+  GlooProvider(std::string address, std::shared_ptr<::gloo::transport::Device> device)
+      : address_(std::move(address)), device_(std::move(device)) {}
+
+  std::string_view name() const noexcept override { return "gloo"; }
+
+  std::string describe() const override {
+    return fmt::format("Gloo {}.{}.{}, TCP from {}", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH,
+                       address_);
+  }
+
+  Result<std::unique_ptr<net::Net>> connect(const net::Members& members, const net::Exchange& exchange,
+                                            Clock::time_point deadline) override {
+    std::unique_ptr<Mesh> mesh;
+    if (members.ranks.size() > 1) {
+      QuietPipe quiet;
+      quiet.may_be_raised();
+      XOE_ASSIGN(mesh, Mesh::connect(device_, members, exchange, deadline));
+    }
+    return std::make_unique<GlooNet>(members, std::move(mesh));
+  }
+
+  Result<net::Exchange> bootstrap() override {
+    return failure(Code::kUnsupported, "gloo starts no processes: let `xoe run` or mpirun start them");
+  }
+
+ private:
+  const std::string address_;
+  const std::shared_ptr<::gloo::transport::Device> device_;
+};
+
+using Opened = Result<std::unique_ptr<net::Provider>>;
+
+Opened open(const net::NetOptions& options) {
+  XOE_ASSIGN(const auto interfaces, local_interfaces());
+  std::string address = options.address;
+  if (address.empty()) {
+    XOE_ASSIGN(address, choose_address(interfaces, options.interfaces));
+  }
+  XOE_TRY(check_address(address, interfaces));
+  const QuietPipe quiet;  // the device's thread writes
+  try {
+    auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr(address.c_str()));
+    return std::make_unique<GlooProvider>(std::move(address), std::move(device));
+  } catch (const std::exception& e) {
+    return failure(Code::kUnavailable, "gloo: cannot use the address {} of this host: {}", address, e.what());
+  }
+}
+
+}  // namespace
+}  // namespace xoe::gloo
+
+extern "C" {
+
+__attribute__((visibility("default"))) const char* xoe_net_build() { return xoe::net::build_name().data(); }
+
+__attribute__((visibility("default"))) xoe::gloo::Opened* xoe_net_open(const xoe::net::NetOptions& options) {
+  return new xoe::gloo::Opened(xoe::gloo::open(options));
+}
+
+}  // extern "C"

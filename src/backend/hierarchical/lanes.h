@@ -1,0 +1,86 @@
+// Collectives over several hosts, in the caller's thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/hierarchical/call.h"
+#include "backend/hierarchical/plan.h"
+#include "backend/net/net.h"
+
+namespace xoe::hierarchical {
+
+// As many ranks of each host as the smallest host has carry data between the hosts, each an equal part and each among
+// those with the same place on their hosts, so that a byte crosses the network once for each host and all of a host's
+// queues are used. The others take part on their host only.
+class Lanes {
+ public:
+  // Makes a net of some ranks of the group.
+  using Connect =
+      std::function<Result<std::unique_ptr<net::Net>>(const std::vector<int>& ranks, std::string_view what)>;
+
+  // local: of this host's ranks, in the order of their ranks. flat: no use is made of it.
+  Lanes(const Placement& placement, Backend& local, bool flat, Connect connect);
+
+  // Collective: connects the nets that every group needs.
+  Status connect();
+  // REQUIRES: flat.
+  Status supports(const Collective& collective) const { return everybody_->supports(collective); }
+  Status run(const Collective& collective, std::uint64_t number, net::Clock::time_point deadline);
+  // Any thread.
+  void abort() noexcept;
+  std::string_view net_name() const noexcept { return net_name_; }
+
+ private:
+  // What one rank carries between hosts.
+  struct Part {
+    DType dtype;
+    ReduceOp op;
+    std::size_t count;
+  };
+
+  bool leads() const { return placement_.local_rank() == 0; }
+  Status allreduce(const Call& call);
+  Status allreduce_lanes(const Call& call, const void* in, void* out, DType dtype, std::size_t count, ReduceOp op);
+  Status packed(const Call& call, Status (Lanes::*body)(const Call&));
+  Status integer_average(const Call& call, const void* in, void* out);
+  Status short_average(const Call& call, const void* in, void* out);
+  Status across(const Call& call, const Part& part, void* data);
+  Status across_small(const Call& call, const Part& part, void* data);
+  Status broadcast(const Call& call);
+  Status allgather(const Call& call);
+  Status reduce_scatter(const Call& call);
+  Status alltoall(const Call& call);
+  Status barrier(const Call& call);
+  Status run_flat(const Call& call);
+
+  Status local(const Call& call, Collective collective);
+  Status on(net::Net& net, const Call& call, Collective collective);
+  // All members of the net must be about to do the same; `data`, kInline bytes at most, is told to all.
+  Result<std::vector<Greeting>> agree(net::Net& net, std::size_t members, const Call& call,
+                                      std::span<const std::byte> data = {});
+  Result<std::vector<Greeting>> agree_in_lane(const Call& call, std::span<const std::byte> data = {});
+  Result<std::vector<Greeting>> agree_with_all(net::Net& net, const Call& call);
+  Result<std::byte*> scratch(std::size_t bytes);
+  Result<net::Net*> everybody();
+  void keep(std::unique_ptr<net::Net>& place, std::unique_ptr<net::Net> net);
+
+  Placement placement_;
+  Backend& local_;
+  bool flat_;
+  Connect connect_;
+  std::string net_name_;
+  SharedBuffer scratch_;
+  std::mutex nets_mutex_;  // of the pointers; abort() comes from another thread
+  bool aborted_ = false;
+  std::unique_ptr<net::Net> lane_;
+  std::unique_ptr<net::Net> everybody_;
+};
+
+}  // namespace xoe::hierarchical

@@ -1,0 +1,272 @@
+#include "backend/nccl/nccl_net.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "backend/nccl/pause.h"
+#include "base/error.h"
+#include "reduce/reduce.h"
+
+namespace xoe::nccl {
+namespace {
+
+// What was given up gets so long to leave the buffers.
+constexpr std::chrono::seconds kDrain(2);
+
+bool reduces(CollectiveKind kind) noexcept {
+  return kind == CollectiveKind::kAllreduce || kind == CollectiveKind::kReduceScatter;
+}
+
+std::size_t bytes(const Collective& c, std::size_t count) noexcept { return count * dtype_size(c.dtype); }
+
+std::size_t sum_before(std::span<const std::size_t> counts, std::size_t end) {
+  return std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(end), std::size_t{0});
+}
+
+bool all_equal(std::span<const std::size_t> counts) {
+  return std::ranges::all_of(counts, [&](std::size_t count) { return count == counts.front(); });
+}
+
+}  // namespace
+
+NcclNet::NcclNet(NetParts parts) : parts_(std::move(parts)) {
+  if (parts_.registers) registrations_.emplace(parts_.libraries, *parts_.comm);
+}
+
+NcclNet::~NcclNet() {
+  const OnDevice scope(parts_.libraries->cuda, parts_.device.index);
+  registrations_.reset();
+}
+
+Status NcclNet::supports(const Collective& c) const {
+  if (c.kind == CollectiveKind::kBarrier) return {};
+  if (!c.segments.empty())
+    return failure(Code::kUnsupported,
+                   "nccl: lists of arrays are not taken; call it for each, or pack them on the GPU");
+  if (reduces(c.kind)) {
+    if (!c.device)
+      return failure(Code::kUnsupported, "nccl: {} of host memory; give GPU memory, or choose gloo or mpi",
+                     collective_name(c.kind));
+    const auto plan =
+        plan_reduction(c, static_cast<int>(size()), parts_.libraries->features, parts_.libraries->nccl_version);
+    return plan ? Status() : Status(failure(plan.error()));
+  }
+  if (c.prescale != 1) return failure(Code::kUnsupported, "nccl: a factor goes with sum and average only");
+  if (c.device) return {};
+  const std::size_t limit = parts_.queue->word_bytes();
+  if (bytes(c, c.in_count) <= limit && bytes(c, c.out_count) <= limit) return {};
+  return failure(Code::kUnsupported,
+                 "nccl: {} of {} bytes of host memory (at most {}); give GPU memory, or choose gloo or mpi",
+                 collective_name(c.kind), bytes(c, std::max(c.in_count, c.out_count)), limit);
+}
+
+Status NcclNet::run(const Collective& c, Clock::time_point deadline) {
+  if (cause_) return failure(*cause_);
+  XOE_TRY(supports(c));
+  const OnDevice scope(parts_.libraries->cuda, parts_.device.index);
+  Status status;
+  if (parts_.comm->stopped()) {
+    status = failure(Code::kUnavailable, "aborted");
+  } else if (c.kind == CollectiveKind::kBarrier) {
+    status = barrier(deadline);
+  } else if (c.device) {
+    if (c.in_count != 0) XOE_TRY(check_place(c, c.in, "in"));
+    if (c.out_count != 0) XOE_TRY(check_place(c, c.out, "out"));
+    status = on_device(c, deadline);
+  } else {
+    status = on_words(c, deadline);
+  }
+  return status ? status : give_up(c, status.error());
+}
+
+// CUDA would fault on the GPU, and all that the process has there with it.
+Status NcclNet::check_place(const Collective& c, const void* address, std::string_view buffer) const {
+  const CudaApi& cuda = parts_.libraries->cuda;
+  CudaPointer place{};
+  XOE_CUDA(cuda, pointer_get_attributes, &place, address);
+  if (place.memory == CudaMemory::kManaged) return {};
+  if (place.memory != CudaMemory::kDevice)
+    return failure(Code::kInvalidArgument, "nccl: {}: `{}` is called GPU memory, but is host memory",
+                   collective_name(c.kind), buffer);
+  if (place.device != parts_.device.index)
+    return failure(Code::kInvalidArgument, "nccl: {}: `{}` is on GPU {}, but this rank's is {}",
+                   collective_name(c.kind), buffer, place.device, parts_.device.text());
+  return {};
+}
+
+Status NcclNet::on_device(const Collective& c, Clock::time_point deadline) {
+  const auto stream = static_cast<CudaStream>(c.stream);
+  if (registrations_) {
+    if (c.in_count != 0) registrations_->use(c.in, deadline);
+    if (c.out_count != 0) registrations_->use(c.out, deadline);
+  }
+  XOE_TRY(parts_.queue->follow(stream));
+  XOE_TRY(launch(c, {c.in, c.out}, deadline));
+  XOE_TRY(parts_.queue->lead(stream));
+  return await(deadline);
+}
+
+Status NcclNet::on_words(const Collective& c, Clock::time_point deadline) {
+  Queue& queue = *parts_.queue;
+  const std::size_t in = bytes(c, c.in_count), out = bytes(c, c.out_count);
+  if (in != 0) {
+    std::memcpy(queue.given(), c.in, in);
+    XOE_TRY(queue.give(in));
+  }
+  XOE_TRY(launch(c, {queue.in(), queue.out()}, deadline));
+  if (out != 0) XOE_TRY(queue.take(out));
+  XOE_TRY(queue.mark());
+  XOE_TRY(await(deadline));
+  if (out != 0) std::memcpy(c.out, queue.taken(), out);
+  return {};
+}
+
+// A byte that all must give.
+Status NcclNet::barrier(Clock::time_point deadline) {
+  Queue& queue = *parts_.queue;
+  XOE_TRY(parts_.comm->launch(deadline, [&](NcclComm comm) {
+    return parts_.libraries->nccl.all_reduce(queue.in(), queue.out(), 1, NcclType::kUint8, NcclOp::kMax, comm,
+                                             queue.stream());
+  }));
+  XOE_TRY(queue.mark());
+  return await(deadline);
+}
+
+Status NcclNet::launch(const Collective& c, const Buffers& b, Clock::time_point deadline) {
+  if (reduces(c.kind)) return launch_reduction(c, b, deadline);
+  if (c.kind == CollectiveKind::kAlltoall) {
+    const std::size_t own = bytes(c, std::min(c.send_counts[self()], c.recv_counts[self()]));
+    const auto* const from = static_cast<const std::byte*>(b.in) + bytes(c, sum_before(c.send_counts, self()));
+    auto* const to = static_cast<std::byte*>(b.out) + bytes(c, sum_before(c.recv_counts, self()));
+    if (own != 0)
+      XOE_CUDA(parts_.libraries->cuda, memcpy_async, to, from, own, CudaCopy::kDefault, parts_.queue->stream());
+  }
+  return parts_.comm->launch(deadline, [&](NcclComm comm) { return move(c, b, comm); });
+}
+
+Status NcclNet::launch_reduction(const Collective& c, const Buffers& b, Clock::time_point deadline) {
+  const NcclApi& nccl = parts_.libraries->nccl;
+  XOE_ASSIGN(const Reduction plan,
+             plan_reduction(c, static_cast<int>(size()), parts_.libraries->features, parts_.libraries->nccl_version));
+  NcclOp op = plan.op;
+  if (plan.scaled) {
+    alignas(double) std::byte factor[sizeof(double)];
+    if (c.dtype == DType::kFloat64)
+      std::memcpy(factor, &plan.factor, sizeof plan.factor);
+    else
+      reduce::cast(&plan.factor, DType::kFloat64, factor, c.dtype, 1);
+    XOE_TRY(parts_.comm->call(deadline, [&](NcclComm comm) {
+      return nccl.red_op_create_pre_mul_sum(&op, factor, plan.type, NcclResidence::kHost, comm);
+    }));
+  }
+  XOE_TRY(parts_.comm->launch(deadline, [&](NcclComm comm) { return reduce(c, b, plan.type, op, comm); }));
+  if (!plan.scaled) return {};
+  // NCCL allows it as soon as the calls with this operator have been taken.
+  return parts_.comm->call(deadline, [&](NcclComm comm) { return nccl.red_op_destroy(op, comm); });
+}
+
+// Bytes as they are, of any type.
+NcclResult NcclNet::move(const Collective& c, const Buffers& b, NcclComm comm) const {
+  if (c.kind == CollectiveKind::kAllgather) return gather(c, b, comm);
+  if (c.kind == CollectiveKind::kAlltoall) return exchange(c, b, comm);
+  if (c.in_count == 0) return NcclResult::kSuccess;
+  const bool is_root = c.root == parts_.members.self;
+  return parts_.libraries->nccl.broadcast(is_root ? b.in : b.out, b.out, bytes(c, c.in_count), NcclType::kUint8, c.root,
+                                          comm, parts_.queue->stream());
+}
+
+NcclResult NcclNet::gather(const Collective& c, const Buffers& b, NcclComm comm) const {
+  const NcclApi& nccl = parts_.libraries->nccl;
+  if (c.out_count == 0) return NcclResult::kSuccess;
+  if (all_equal(c.send_counts))
+    return nccl.all_gather(b.in, b.out, bytes(c, c.in_count), NcclType::kUint8, comm, parts_.queue->stream());
+  auto* out = static_cast<std::byte*>(b.out);
+  for (std::size_t m = 0; m < size(); ++m) {
+    const std::size_t part = bytes(c, c.send_counts[m]);
+    if (part == 0) continue;
+    const NcclResult result = nccl.broadcast(m == self() ? b.in : out, out, part, NcclType::kUint8, static_cast<int>(m),
+                                             comm, parts_.queue->stream());
+    if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) return result;
+    out += part;
+  }
+  return NcclResult::kSuccess;
+}
+
+NcclResult NcclNet::exchange(const Collective& c, const Buffers& b, NcclComm comm) const {
+  const NcclApi& nccl = parts_.libraries->nccl;
+  const auto* in = static_cast<const std::byte*>(b.in);
+  auto* out = static_cast<std::byte*>(b.out);
+  for (std::size_t m = 0; m < size(); ++m) {
+    const std::size_t sent = bytes(c, c.send_counts[m]), received = bytes(c, c.recv_counts[m]);
+    NcclResult result = NcclResult::kSuccess;
+    const auto peer = static_cast<int>(m);
+    if (m != self() && sent != 0) result = nccl.send(in, sent, NcclType::kUint8, peer, comm, parts_.queue->stream());
+    if (m != self() && received != 0 && (result == NcclResult::kSuccess || result == NcclResult::kInProgress))
+      result = nccl.recv(out, received, NcclType::kUint8, peer, comm, parts_.queue->stream());
+    if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) return result;
+    in += sent;
+    out += received;
+  }
+  return NcclResult::kSuccess;
+}
+
+NcclResult NcclNet::reduce(const Collective& c, const Buffers& b, NcclType type, NcclOp op, NcclComm comm) const {
+  const NcclApi& nccl = parts_.libraries->nccl;
+  const CudaStream stream = parts_.queue->stream();
+  if (c.in_count == 0) return NcclResult::kSuccess;
+  if (c.kind == CollectiveKind::kAllreduce) return nccl.all_reduce(b.in, b.out, c.in_count, type, op, comm, stream);
+  if (all_equal(c.send_counts)) return nccl.reduce_scatter(b.in, b.out, c.out_count, type, op, comm, stream);
+  const auto* in = static_cast<const std::byte*>(b.in);
+  for (std::size_t m = 0; m < size(); ++m) {
+    const std::size_t count = c.send_counts[m];
+    if (count == 0) continue;
+    const NcclResult result =
+        nccl.reduce(in, m == self() ? b.out : nullptr, count, type, op, static_cast<int>(m), comm, stream);
+    if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) return result;
+    in += bytes(c, count);
+  }
+  return NcclResult::kSuccess;
+}
+
+// An error that ends the kernels shows in the communicator, not in the event.
+Status NcclNet::await(Clock::time_point deadline) {
+  const Queue& queue = *parts_.queue;
+  for (Pause pause;; pause()) {
+    const CudaError state = queue.done();
+    if (state == CudaError::kSuccess) return parts_.comm->health();
+    if (state != CudaError::kNotReady) return cuda_status(parts_.libraries->cuda, state, "event_query");
+    if (parts_.comm->stopped()) return failure(Code::kUnavailable, "aborted");
+    if (!pause.is_slow()) continue;
+    XOE_TRY(parts_.comm->health());
+    if (Clock::now() >= deadline) return failure(Code::kTimeout, "not done at the deadline");
+  }
+}
+
+std::string NcclNet::others() const {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> names;
+  for (std::size_t m = 0; m < size(); ++m)
+    if (m != self()) names.push_back(parts_.names[m]);
+  if (names.size() == 1) return names.front();
+  const std::size_t shown = std::min(kShown, names.size());
+  return fmt::format("one of {}{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                     names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "");
+}
+
+Status NcclNet::give_up(const Collective& c, const Error& error) {
+  const auto name = c.options.name;
+  std::string text =
+      fmt::format("{}{}: {}", collective_name(c.kind), name.empty() ? "" : fmt::format(" ({})", name), error.message());
+  if (size() > 1 && error.code() == Code::kPeerLost) text += fmt::format("; lost: {}", others());
+  if (size() > 1 && error.code() == Code::kTimeout) text += fmt::format("; missing: {}", others());
+  cause_ = Error(error.code(), std::move(text));
+  (void)parts_.queue->mark();
+  parts_.comm->abort();
+  const Clock::time_point end = Clock::now() + kDrain;
+  for (Pause pause; parts_.queue->done() == CudaError::kNotReady && Clock::now() < end;) pause();
+  return failure(*cause_);
+}
+
+}  // namespace xoe::nccl

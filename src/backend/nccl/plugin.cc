@@ -1,0 +1,33 @@
+// libxoe-nccl.so: needs nothing of NVIDIA's to load, and says what is missing when it is opened.
+#include "backend/net/plugin.h"
+
+#include "backend/nccl/libraries.h"
+#include "backend/nccl/provider.h"
+#include "base/error.h"
+
+namespace xoe::nccl {
+namespace {
+
+using Opened = Result<std::unique_ptr<net::Provider>>;
+
+Opened open(const net::NetOptions& options) {
+  const Env env = Env::process();
+  XOE_ASSIGN(const ProviderOptions own, read_provider_options(env, options.local_rank));
+  XOE_ASSIGN(const CudaApi cuda, load_cuda(env));
+  XOE_ASSIGN(const NcclApi nccl, load_nccl(env));
+  XOE_ASSIGN(Libraries libraries, make_libraries(nccl, cuda, load_nvml()));
+  return make_provider(libraries, own);
+}
+
+}  // namespace
+}  // namespace xoe::nccl
+
+extern "C" {
+
+__attribute__((visibility("default"))) const char* xoe_net_build() { return xoe::net::build_name().data(); }
+
+__attribute__((visibility("default"))) xoe::nccl::Opened* xoe_net_open(const xoe::net::NetOptions& options) {
+  return new xoe::nccl::Opened(xoe::nccl::open(options));
+}
+
+}  // extern "C"

@@ -1,0 +1,194 @@
+#include "backend/nccl/provider.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "backend/nccl/nccl_net.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace xoe::nccl {
+namespace {
+
+// A member as the others know it.
+struct Facts {
+  int version = 0;
+  int pid = 0;
+  std::string uuid = {};
+  std::string host = {};
+};
+
+std::string own_host() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "?";
+}
+
+Result<std::vector<Facts>> exchange_facts(const net::Exchange& exchange, const Facts& mine) {
+  XOE_ASSIGN(const auto all, exchange(fmt::format("{}\t{}\t{}\t{}", mine.version, mine.pid, mine.uuid, mine.host)));
+  std::vector<Facts> facts;
+  for (const std::string& text : all) {
+    const auto fields = split_text(text, '\t');
+    const auto version = fields.size() == 4 ? parse_integer(fields[0]) : std::nullopt;
+    const auto pid = fields.size() == 4 ? parse_integer(fields[1]) : std::nullopt;
+    if (!version || !pid) return failure(Code::kInternal, "nccl: a member described itself as '{}'", text);
+    facts.push_back({static_cast<int>(*version), static_cast<int>(*pid), fields[2], fields[3]});
+  }
+  return facts;
+}
+
+std::vector<std::string> names_of(const std::vector<Facts>& facts, const net::Members& members) {
+  std::vector<std::string> names;
+  for (std::size_t m = 0; m < facts.size(); ++m)
+    names.push_back(fmt::format("rank {} ({}, pid {})", members.ranks[m], facts[m].host, facts[m].pid));
+  return names;
+}
+
+// The same answer for all members.
+Status check_members(const std::vector<Facts>& facts, const std::vector<std::string>& names) {
+  for (std::size_t a = 0; a < facts.size(); ++a) {
+    if (facts[a].version != facts[0].version)
+      return failure(Code::kUnsupported, "nccl: {} has NCCL {}, {} has {}; install the same for all ranks", names[0],
+                     nccl_version_text(facts[0].version), names[a], nccl_version_text(facts[a].version));
+    for (std::size_t b = 0; b < a; ++b)
+      if (facts[a].uuid == facts[b].uuid)
+        return failure(Code::kInvalidArgument,
+                       "nccl: {} and {} have the same GPU, {}; start one rank for each GPU, or give each its own with "
+                       "CUDA_VISIBLE_DEVICES",
+                       names[b], names[a], facts[a].uuid);
+  }
+  return {};
+}
+
+// "ok" or what stands in the way; member 0 adds the communicator's number.
+Result<NcclUniqueId> exchange_readiness(const net::Exchange& exchange, const Status& mine, const NcclUniqueId& id,
+                                        const std::vector<std::string>& names, std::size_t self) {
+  std::string text =
+      mine ? "ok" : fmt::format("no\t{}\t{}", static_cast<int>(mine.error().code()), mine.error().message());
+  if (mine && self == 0) {
+    text += '\t';
+    for (const char byte : id.bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  }
+  XOE_ASSIGN(const auto all, exchange(text));
+  if (!mine) return failure(mine.error());
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    const auto fields = split_text(all[m], '\t');
+    if (fields[0] == "ok") continue;
+    const auto code = fields.size() == 3 ? parse_integer(fields[1]) : std::nullopt;
+    return failure(code ? static_cast<Code>(*code) : Code::kInternal, "{}: {}", names[m],
+                   fields.size() == 3 ? fields[2] : all[m]);
+  }
+  const auto first = split_text(all.front(), '\t');
+  NcclUniqueId common{};
+  if (first.size() != 2 || first[1].size() != 2 * sizeof common.bytes)
+    return failure(Code::kInternal, "nccl: {} gave no communicator's number", names.front());
+  for (std::size_t i = 0; i < sizeof common.bytes; ++i)
+    common.bytes[i] = static_cast<char>(std::stoi(first[1].substr(2 * i, 2), nullptr, 16));
+  return common;
+}
+
+class NcclProvider final : public net::Provider {
+ public:
+  NcclProvider(std::shared_ptr<const Libraries> libraries, ProviderOptions options, Device device)
+      : libraries_(std::move(libraries)), options_(std::move(options)), device_(std::move(device)) {}
+
+  std::string_view name() const noexcept override { return "nccl"; }
+  bool moves_host_memory() const noexcept override { return false; }
+
+  std::string describe() const override {
+    int cuda = 0;
+    (void)libraries_->cuda.runtime_get_version(&cuda);
+    return fmt::format("NCCL {}, CUDA {}.{}, {}", nccl_version_text(libraries_->nccl_version), cuda / 1000,
+                       cuda % 1000 / 10, device_.text());
+  }
+
+  Result<std::unique_ptr<net::Net>> connect(const net::Members& members, const net::Exchange& exchange,
+                                            Clock::time_point deadline) override {
+    const OnDevice scope(libraries_->cuda, device_.index);
+    const Facts mine{libraries_->nccl_version, ::getpid(), device_.uuid, own_host()};
+    XOE_ASSIGN(const auto facts, exchange_facts(exchange, mine));
+    const auto names = names_of(facts, members);
+    XOE_TRY(check_members(facts, names));
+    const auto self = static_cast<std::size_t>(members.self);
+    NcclUniqueId id{};
+    auto queue = prepare(facts, self, id);
+    const Status ready = queue ? Status() : Status(failure(queue.error()));
+    XOE_ASSIGN(id, exchange_readiness(exchange, ready, id, names, self));
+    const Seat seat{.id = id, .size = static_cast<int>(facts.size()), .self = members.self, .device = device_.index};
+    auto comm = Comm::join(libraries_, seat, deadline);
+    if (!comm)
+      return failure(comm.error().code(), "nccl: connecting {} ranks: {}", facts.size(), comm.error().message());
+    return std::make_unique<NcclNet>(NetParts{.libraries = libraries_,
+                                              .device = device_,
+                                              .members = members,
+                                              .names = names,
+                                              .queue = std::move(*queue),
+                                              .comm = std::move(*comm),
+                                              .registers = can_register()});
+  }
+
+  Result<net::Exchange> bootstrap() override {
+    return failure(Code::kUnsupported, "nccl starts no processes: let `xoe run` or mpirun start them");
+  }
+
+ private:
+  // What may fail on this rank alone.
+  Result<std::unique_ptr<Queue>> prepare(const std::vector<Facts>& facts, std::size_t self, NcclUniqueId& id) {
+    XOE_TRY(check_alone(facts, self));
+    XOE_ASSIGN(auto queue, Queue::make(libraries_, device_.index, word_bytes(facts.size())));
+    if (self != 0) return queue;
+    if (const NcclResult result = libraries_->nccl.get_unique_id(&id); result != NcclResult::kSuccess)
+      return failure(Code::kUnavailable, "nccl: no number for a communicator: {}",
+                     libraries_->nccl.get_error_string(result));
+    return queue;
+  }
+
+  // Once: with the first group, which is of all ranks.
+  Status check_alone(const std::vector<Facts>& facts, std::size_t self) {
+    if (checked_.exchange(true) || options_.shares_gpu || !options_.sees_processes || !libraries_->nvml) return {};
+    for (const int pid : compute_processes(*libraries_->nvml, device_)) {
+      const auto is_rank = [&](const Facts& f) { return f.pid == pid && f.host == facts[self].host; };
+      if (std::ranges::any_of(facts, is_rank)) continue;
+      return failure(
+          Code::kResourceExhausted,
+          "nccl: {} is held by another process, pid {}; end it, choose another GPU with CUDA_VISIBLE_DEVICES, "
+          "or share it with XOE_NCCL_SHARE_GPU=1",
+          device_.text(), pid);
+    }
+    return {};
+  }
+
+  bool can_register() const {
+    return options_.registers_buffers && libraries_->features.registration &&
+           libraries_->cuda.mem_get_address_range != nullptr && libraries_->cuda.pointer_get_attribute != nullptr;
+  }
+
+  const std::shared_ptr<const Libraries> libraries_;
+  const ProviderOptions options_;
+  const Device device_;
+  std::atomic<bool> checked_{false};
+};
+
+}  // namespace
+
+Result<ProviderOptions> read_provider_options(const Env& env, int local_rank) {
+  XOE_ASSIGN(const auto shares, env.integer("XOE_NCCL_SHARE_GPU", 0, 1));
+  XOE_ASSIGN(const auto registers, env.integer("XOE_NCCL_REGISTER", 0, 1));
+  return ProviderOptions{.local_rank = local_rank,
+                         .visible = env.text("CUDA_VISIBLE_DEVICES").value_or(""),
+                         .shares_gpu = shares.value_or(0) == 1,
+                         .sees_processes = sees_all_processes(),
+                         .registers_buffers = registers.value_or(0) == 1};
+}
+
+Result<std::unique_ptr<net::Provider>> make_provider(Libraries libraries, ProviderOptions options) {
+  XOE_ASSIGN(Device device, choose_device(libraries.cuda, options.local_rank, options.visible));
+  return std::make_unique<NcclProvider>(std::make_shared<const Libraries>(std::move(libraries)), std::move(options),
+                                        std::move(device));
+}
+
+}  // namespace xoe::nccl

@@ -1,0 +1,26 @@
+// NCCL in this process, on the GPU that belongs to this rank.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backend/nccl/device.h"
+#include "backend/nccl/libraries.h"
+#include "backend/net/net.h"
+
+namespace xoe::nccl {
+
+struct ProviderOptions {
+  int local_rank = 0;
+  std::string visible = {};        // CUDA_VISIBLE_DEVICES
+  bool shares_gpu = false;         // with processes that are no ranks of this job
+  bool sees_processes = true;      // NVML's process ids are those of this process
+  bool registers_buffers = false;  // tells NCCL of the callers' buffers
+};
+
+// XOE_NCCL_SHARE_GPU and XOE_NCCL_REGISTER, 0 or 1; CUDA_VISIBLE_DEVICES.
+Result<ProviderOptions> read_provider_options(const Env& env, int local_rank);
+
+Result<std::unique_ptr<net::Provider>> make_provider(Libraries libraries, ProviderOptions options);
+
+}  // namespace xoe::nccl

@@ -1,0 +1,143 @@
+#include "base/output_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <utility>
+
+#include "base/error.h"
+
+namespace xoe {
+namespace {
+
+constexpr std::size_t kBuffer = std::size_t{1} << 20;
+constexpr int kMostAttempts = 3;
+
+tl::unexpected<Error> cannot_write(const std::string& path, int error_number) {
+  const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
+  return failure(full ? Code::kResourceExhausted : Code::kUnavailable, "{}: cannot write: {}", path,
+                 errno_text(error_number));
+}
+
+Status write_all(int fd, const std::string& path, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return cannot_write(path, errno);
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return {};
+}
+
+Status synchronise(const Fd& fd, const std::string& path) {
+  if (::fsync(fd.get()) != 0) return cannot_write(path, errno);
+  return {};
+}
+
+Status publish(const std::string& temporary, const std::string& path) {
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return cannot_write(path, errno);
+  return {};
+}
+
+// Hidden, so that no pattern for the finished files takes it for one, and drawn at random: numbers of processes and
+// names of hosts may come twice where a directory is shared.
+Result<std::string> temporary_name(const std::string& path) {
+  std::uint64_t drawn = 0;
+  ssize_t got = 0;
+  do got = ::getrandom(&drawn, sizeof(drawn), 0);
+  while (got < 0 && errno == EINTR);
+  if (got != sizeof(drawn)) return cannot_write(path, got < 0 ? errno : EIO);
+  const auto slash = path.rfind('/') + 1;
+  return fmt::format("{}.{}.unfinished-{:016x}", path.substr(0, slash), path.substr(slash), drawn);
+}
+
+// Locked against remove_unfinished(). False: it was taken for left over before that.
+bool keep(const Fd& fd) {
+  struct stat facts = {};
+  ::flock(fd.get(), LOCK_EX | LOCK_NB);
+  return ::fstat(fd.get(), &facts) != 0 || facts.st_nlink > 0;
+}
+
+}  // namespace
+
+void remove_unfinished(const std::string& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+}
+
+OutputFile::OutputFile(std::string path, std::string temporary, Fd fd)
+    : path_(std::move(path)), temporary_(std::move(temporary)), fd_(std::move(fd)) {}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      fd_(std::move(other.fd_)),
+      buffer_(std::move(other.buffer_)) {}
+
+OutputFile::~OutputFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Result<OutputFile> OutputFile::create(std::string path) {
+  for (int attempt = 0;; ++attempt) {
+    XOE_ASSIGN(std::string temporary, temporary_name(path));
+    Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (fd.valid() && keep(fd)) return OutputFile(std::move(path), std::move(temporary), std::move(fd));
+    if ((!fd.valid() && errno != EEXIST) || attempt == kMostAttempts) return cannot_write(temporary, errno);
+  }
+}
+
+Status OutputFile::flush() {
+  Status written = write_all(fd_.get(), path_, buffer_);
+  buffer_.clear();
+  return written;
+}
+
+Status OutputFile::write(std::string_view bytes) {
+  if (buffer_.size() + bytes.size() > kBuffer) XOE_TRY(flush());
+  if (bytes.size() >= kBuffer) return write_all(fd_.get(), path_, bytes);
+  buffer_ += bytes;
+  return {};
+}
+
+Status OutputFile::overwrite_start(std::string_view bytes) {
+  XOE_TRY(flush());
+  if (::lseek(fd_.get(), 0, SEEK_SET) != 0) return cannot_write(path_, errno);
+  XOE_TRY(write_all(fd_.get(), path_, bytes));
+  if (::lseek(fd_.get(), 0, SEEK_END) < 0) return cannot_write(path_, errno);
+  return {};
+}
+
+Status OutputFile::complete() {
+  XOE_TRY(flush());
+  XOE_TRY(synchronise(fd_, path_));
+  fd_ = Fd();
+  return {};
+}
+
+Status OutputFile::finish() {
+  if (fd_.valid()) XOE_TRY(complete());
+  return finish_unflushed();
+}
+
+Status OutputFile::finish_unflushed() {
+  if (fd_.valid()) XOE_TRY(flush());
+  fd_ = Fd();
+  XOE_TRY(publish(temporary_, path_));
+  temporary_.clear();
+  return {};
+}
+
+Status write_file(const std::string& path, std::string_view content) {
+  XOE_ASSIGN(OutputFile file, OutputFile::create(path));
+  XOE_TRY(file.write(content));
+  return file.finish();
+}
+
+}  // namespace xoe

@@ -1,0 +1,188 @@
+#include "bootstrap/host_mesh.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "bootstrap/mesh_greeting.h"
+
+namespace xoe::bootstrap {
+namespace {
+
+// A message is its length in 4 bytes, and its bytes; these lengths are none.
+constexpr std::uint32_t kAlive = 0;
+constexpr std::uint32_t kGoodbye = 0xffffffff;
+
+void append_length(std::string& out, std::uint32_t length) {
+  out.append(reinterpret_cast<const char*>(&length), sizeof length);
+}
+
+}  // namespace
+
+HostMesh::HostMesh(int self, const MeshOptions& options, MeshEvents events)
+    : self_(self), silence_(options.silence), events_(std::move(events)) {}
+
+Result<std::unique_ptr<HostMesh>> HostMesh::connect(int self, int size, const Exchange& exchange,
+                                                    const MeshOptions& options, Clock::time_point deadline,
+                                                    MeshEvents events) {
+  XOE_ASSIGN(auto sockets, greet_members(self, size, exchange, options, deadline));
+  std::unique_ptr<HostMesh> mesh(new HostMesh(self, options, std::move(events)));
+  mesh->poke_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!mesh->poke_.valid()) return failure(Code::kResourceExhausted, "eventfd: {}", errno_text(errno));
+  const auto now = Clock::now();
+  for (Fd& socket : sockets) {
+    const bool gone = !socket.valid();  // this one
+    mesh->peers_.push_back({.socket = std::move(socket), .heard = now, .sent = now, .gone = gone});
+  }
+  try {
+    mesh->thread_ = std::jthread([raw = mesh.get()](const std::stop_token& stop) { raw->run(stop); });
+  } catch (const std::system_error&) {
+    return failure(Code::kResourceExhausted, "cannot start a thread (limit of processes?)");
+  }
+  return mesh;
+}
+
+HostMesh::~HostMesh() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  ::eventfd_write(poke_.get(), 1);
+  thread_.join();
+  const std::lock_guard lock(mutex_);
+  for (Peer& peer : peers_) {
+    if (peer.gone) continue;
+    append_length(peer.out, kGoodbye);
+    write_to(peer);
+    ::shutdown(peer.socket.get(), SHUT_WR);
+  }
+}
+
+void HostMesh::send(int to, std::string_view message) {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = peers_[static_cast<std::size_t>(to)];
+  if (peer.gone || message.empty() || message.size() > kMaxMessage) return;
+  const bool queued = !peer.out.empty();
+  append_length(peer.out, static_cast<std::uint32_t>(message.size()));
+  peer.out.append(message);
+  if (queued) return;  // the thread is at it
+  write_to(peer);
+  if (!peer.out.empty()) ::eventfd_write(poke_.get(), 1);
+}
+
+// Under the mutex. A connection that broke is noticed by who reads.
+void HostMesh::write_to(Peer& peer) {
+  while (!peer.out.empty()) {
+    const auto count = ::send(peer.socket.get(), peer.out.data(), peer.out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      if (errno != EAGAIN) peer.out.clear();
+      return;
+    }
+    peer.out.erase(0, static_cast<std::size_t>(count));
+    peer.sent = Clock::now();
+  }
+}
+
+void HostMesh::run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    std::vector<pollfd> entries{{.fd = poke_.get(), .events = POLLIN, .revents = 0}};
+    std::vector<int> members;
+    {
+      const std::lock_guard lock(mutex_);
+      for (std::size_t member = 0; member < peers_.size(); ++member) {
+        const Peer& peer = peers_[member];
+        if (peer.gone) continue;
+        const short events = peer.out.empty() ? POLLIN : POLLIN | POLLOUT;
+        entries.push_back({.fd = peer.socket.get(), .events = events, .revents = 0});
+        members.push_back(static_cast<int>(member));
+      }
+    }
+    const auto beat = std::chrono::duration_cast<std::chrono::milliseconds>(silence_).count() / 5;
+    const bool watches = silence_.count() > 0 && !members.empty();
+    ::poll(entries.data(), entries.size(), watches ? static_cast<int>(std::clamp<std::int64_t>(beat, 10, 10000)) : -1);
+    eventfd_t ignored = 0;
+    ::eventfd_read(poke_.get(), &ignored);
+    const auto now = Clock::now();
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const short happened = entries[i + 1].revents;
+      if ((happened & (POLLIN | POLLHUP | POLLERR)) != 0) read_from(members[i], now);
+      if ((happened & POLLOUT) != 0) {
+        const std::lock_guard lock(mutex_);
+        write_to(peers_[static_cast<std::size_t>(members[i])]);
+      }
+    }
+    if (watches) keep_alive(now);
+  }
+}
+
+void HostMesh::read_from(int member, Clock::time_point now) {
+  Peer& peer = peers_[static_cast<std::size_t>(member)];
+  char bytes[65536];
+  while (!peer.gone) {
+    const auto count = ::recv(peer.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count < 0 && errno != ECONNRESET)
+      return lose(member, errno == ETIMEDOUT || errno == EHOSTUNREACH, errno_text(errno));
+    if (count <= 0) return lose(member, false, "the connection was closed");
+    peer.heard = now;
+    peer.in.append(bytes, static_cast<std::size_t>(count));
+    if (!take_messages(member)) return;
+  }
+}
+
+// False: nothing more is to be read from it.
+bool HostMesh::take_messages(int member) {
+  Peer& peer = peers_[static_cast<std::size_t>(member)];
+  std::size_t at = 0;
+  while (peer.in.size() - at >= sizeof(std::uint32_t)) {
+    std::uint32_t length = 0;
+    std::memcpy(&length, peer.in.data() + at, sizeof length);
+    if (length == kGoodbye) {
+      const std::lock_guard lock(mutex_);
+      peer.gone = true;
+      return false;
+    }
+    if (length > kMaxMessage) {
+      lose(member, false, "it sent a message that is none");
+      return false;
+    }
+    if (peer.in.size() - at - sizeof length < length) break;
+    if (length != kAlive) events_.message(member, peer.in.substr(at + sizeof length, length));
+    at += sizeof length + length;
+  }
+  peer.in.erase(0, at);
+  return true;
+}
+
+void HostMesh::keep_alive(Clock::time_point now) {
+  for (std::size_t member = 0; member < peers_.size(); ++member) {
+    Peer& peer = peers_[member];
+    if (peer.gone) continue;
+    if (now - peer.heard > silence_) {
+      lose(static_cast<int>(member), true,
+           fmt::format("nothing was heard from it for {}",
+                       human_seconds(std::chrono::duration<double>(now - peer.heard).count())));
+      continue;
+    }
+    const std::lock_guard lock(mutex_);
+    if (!peer.out.empty() || now - peer.sent < silence_ / 5) continue;
+    append_length(peer.out, kAlive);
+    write_to(peer);
+  }
+}
+
+void HostMesh::lose(int member, bool silent, const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    peers_[static_cast<std::size_t>(member)].gone = true;
+  }
+  events_.lost(member, silent, why);
+}
+
+}  // namespace xoe::bootstrap

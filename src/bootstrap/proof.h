@@ -1,0 +1,27 @@
+// How two ends of a connection show each other that they know the job's secret, without sending it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "xoe/status.h"
+
+namespace xoe::bootstrap {
+
+inline constexpr std::size_t kNonceBytes = 32;
+inline constexpr std::size_t kProofBytes = 32;
+
+// Fresh random bytes: no proof fits twice.
+std::string make_nonce();
+
+enum class End : char { kServer = 'S', kClient = 'C' };
+
+// HMAC-SHA-256 (RFC 2104) under the secret, over which end it is of and both nonces.
+std::string make_proof(std::string_view secret, End end, std::string_view client_nonce, std::string_view server_nonce);
+
+// Takes the same time whatever the bytes are.
+bool same_proof(std::string_view a, std::string_view b) noexcept;
+
+}  // namespace xoe::bootstrap

@@ -1,0 +1,163 @@
+#include "bootstrap/socket_address.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <thread>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace xoe::bootstrap {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kUnix = "unix:@";
+constexpr std::string_view kTcp = "tcp:";
+
+tl::unexpected<Error> unclear(std::string_view text) {
+  return failure(Code::kInvalidArgument, "address \"{}\": expected unix:@NAME or tcp:ADDRESS:PORT", text);
+}
+
+// Splits "ADDRESS:PORT" and "[ADDRESS]:PORT"; false when there is no port.
+bool split_port(std::string_view text, std::string& host, std::string& port) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return false;
+  std::string_view name = text.substr(0, colon);
+  if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
+  host = name;
+  port = text.substr(colon + 1);
+  const auto number = parse_integer(port);
+  return !host.empty() && host.find('/') == std::string::npos && number && *number >= 0 && *number <= 65535;
+}
+
+// True when the connection that is under way has been made.
+bool finish_connect(int socket, Clock::time_point deadline) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) {
+      errno = ETIMEDOUT;
+      return false;
+    }
+    pollfd entry{.fd = socket, .events = POLLOUT, .revents = 0};
+    if (::poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(left, 60000))) <= 0) continue;
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
+    errno = error;
+    return error == 0;
+  }
+}
+
+}  // namespace
+
+Result<SocketAddress> SocketAddress::parse(std::string_view text) {
+  SocketAddress made;
+  if (text.starts_with(kUnix)) {
+    const std::string_view name = text.substr(kUnix.size());
+    auto& address = reinterpret_cast<sockaddr_un&>(made.address_);
+    constexpr std::size_t kMost = sizeof address.sun_path - 1;
+    if (name.empty() || name.size() > kMost)
+      return failure(Code::kInvalidArgument, "address \"{}\": the name must have 1 to {} bytes", text, kMost);
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path + 1, name.data(), name.size());  // the zero byte before makes it abstract
+    made.size_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    return made;
+  }
+  std::string host, port;
+  if (!text.starts_with(kTcp) || !split_port(text.substr(kTcp.size()), host, port)) return unclear(text);
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int error = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0)
+    return failure(Code::kUnavailable, "the address of host {} is not known here: {}", host, ::gai_strerror(error));
+  std::memcpy(&made.address_, found->ai_addr, found->ai_addrlen);
+  made.size_ = found->ai_addrlen;
+  ::freeaddrinfo(found);
+  return made;
+}
+
+SocketAddress SocketAddress::of(int socket) {
+  SocketAddress made;
+  made.size_ = sizeof made.address_;
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&made.address_), &made.size_);
+  return made;
+}
+
+std::string SocketAddress::host() const {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (address_.ss_family == AF_INET6)
+    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(address_).sin6_addr, text, sizeof text);
+  else
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address_).sin_addr, text, sizeof text);
+  return text;
+}
+
+std::string SocketAddress::text() const {
+  if (address_.ss_family == AF_UNIX) {
+    const auto& address = reinterpret_cast<const sockaddr_un&>(address_);
+    const std::size_t length = size_ - offsetof(sockaddr_un, sun_path) - 1;
+    return std::string(kUnix).append(address.sun_path + 1, length);
+  }
+  if (address_.ss_family == AF_INET6)
+    return fmt::format("{}[{}]:{}", kTcp, host(), ntohs(reinterpret_cast<const sockaddr_in6&>(address_).sin6_port));
+  return fmt::format("{}{}:{}", kTcp, host(), ntohs(reinterpret_cast<const sockaddr_in&>(address_).sin_port));
+}
+
+Result<Fd> listen_at(const SocketAddress& address) {
+  Fd listener(::socket(address.address()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener.valid()) return failure(Code::kUnavailable, "cannot make a socket: {}", errno_text(errno));
+  const int on = 1;
+  if (address.remote()) ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(listener.get(), address.address(), address.size()) != 0) {
+    const Code code = errno == EADDRINUSE ? Code::kUnavailable : Code::kInternal;
+    return failure(code, "cannot serve at {}: {}", address.text(), errno_text(errno));
+  }
+  if (::listen(listener.get(), 1024) != 0)
+    return failure(Code::kInternal, "cannot listen at {}: {}", address.text(), errno_text(errno));
+  return listener;
+}
+
+Result<Fd> connect_to(const SocketAddress& address, bool wait, Clock::time_point deadline) {
+  auto pause = std::chrono::microseconds(200);
+  while (true) {
+    Fd socket(::socket(address.address()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket.valid()) return failure(Code::kUnavailable, "cannot make a socket: {}", errno_text(errno));
+    if (address.remote()) set_tcp_options(socket.get());
+    if (::connect(socket.get(), address.address(), address.size()) == 0) return socket;
+    if (errno == EINPROGRESS && finish_connect(socket.get(), deadline)) return socket;
+    const int error = errno;
+    // EAGAIN: a unix socket's queue of newcomers is full.
+    if (error != EAGAIN && error != EINTR && error != ETIMEDOUT && !(wait && error == ECONNREFUSED))
+      return failure(Code::kPeerLost, "nobody answers at {}: {}", address.text(), errno_text(error));
+    if (Clock::now() >= deadline)
+      return failure(Code::kTimeout, "nobody answers at {}: {}", address.text(), errno_text(error));
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(5000));
+  }
+}
+
+bool peer_is_same_user(int socket) noexcept {
+  ucred peer = {};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+}
+
+void set_tcp_options(int socket) noexcept {
+  const int on = 1, idle = 10, interval = 5, probes = 3;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+}  // namespace xoe::bootstrap

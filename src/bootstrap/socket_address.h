@@ -1,0 +1,54 @@
+// Where the store and the links between hosts listen: unix sockets in the abstract name space, and TCP.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/fd.h"
+#include "xoe/status.h"
+
+namespace xoe::bootstrap {
+
+class SocketAddress {
+ public:
+  // "unix:@NAME", "tcp:ADDRESS:PORT" or "tcp:[ADDRESS]:PORT" (IPv6), with numbers or a host's name as ADDRESS.
+  // `invalid_argument` for any other text and for names that are too long, `unavailable` for hosts that nobody knows.
+  static Result<SocketAddress> parse(std::string_view text);
+  // Of a socket's own end.
+  static SocketAddress of(int socket);
+
+  // Between hosts: who is at the other end has to prove itself, since the kernel does not vouch for it.
+  bool remote() const noexcept { return address_.ss_family != AF_UNIX; }
+  // In the form that parse() takes.
+  std::string text() const;
+  // TCP: the address alone, without the port.
+  std::string host() const;
+
+  const sockaddr* address() const noexcept { return reinterpret_cast<const sockaddr*>(&address_); }
+  socklen_t size() const noexcept { return size_; }
+
+ private:
+  sockaddr_storage address_ = {};
+  socklen_t size_ = 0;
+};
+
+// A listening socket that does not block. `unavailable` when the address is taken.
+Result<Fd> listen_at(const SocketAddress& address);
+
+// A connected socket that does not block, within the deadline. While nobody listens there: tries again when `wait` is
+// set, else `peer_lost` at once. `timeout` and `unavailable` name the address.
+Result<Fd> connect_to(const SocketAddress& address, bool wait, std::chrono::steady_clock::time_point deadline);
+
+// The process at the other end of a unix socket runs as this user.
+bool peer_is_same_user(int socket) noexcept;
+
+// Small messages leave at once, and a host that vanished is noticed.
+void set_tcp_options(int socket) noexcept;
+
+}  // namespace xoe::bootstrap

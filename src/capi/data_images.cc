@@ -1,0 +1,192 @@
+// Batches of images.
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include <nlohmann/json.hpp>
+
+#include "capi/data_objects.h"
+#include "capi/structs.h"
+
+namespace xoe::capi {
+namespace {
+
+static_assert(XOE_NCHW == static_cast<int>(data::Layout::kNchw) && XOE_NHWC == static_cast<int>(data::Layout::kNhwc));
+static_assert(sizeof(xoe_image_batch) == 104);
+
+constexpr std::size_t kFirstFactsSize = 56;
+static_assert(sizeof(xoe_images_facts) >= kFirstFactsSize);
+
+// The C struct, and what its pointers point into.
+struct OwnedBatch : xoe_image_batch {
+  OwnedBatch(data::ImageBatch from, int classes, bool multi_label)
+      : xoe_image_batch{}, batch(std::move(from)), rows{batch.count, classes} {
+    if (batch.layout == data::Layout::kNchw)
+      images = {batch.count, batch.channels, batch.height, batch.width};
+    else
+      images = {batch.count, batch.height, batch.width, batch.channels};
+    struct_size = sizeof(xoe_image_batch);
+    pixels = {batch.pixels.get(), images.data(), 4, static_cast<std::int32_t>(batch.dtype)};
+    if (!multi_label) labels = {batch.labels.data(), rows.data(), 1, XOE_INT64};
+    if (multi_label || !batch.targets.empty()) targets = {batch.targets.data(), rows.data(), 2, XOE_FLOAT32};
+    layout = static_cast<std::int32_t>(batch.layout);
+    count = batch.count;
+    epoch = batch.epoch;
+    index = batch.index;
+  }
+
+  data::ImageBatch batch;
+  std::array<std::int64_t, 4> images = {};  // shapes
+  std::array<std::int64_t, 2> rows;
+  std::atomic<std::int64_t> owners = 1;
+};
+
+Status open(const xoe_images_options* options, xoe_images** images) {
+  XOE_TRY(need(options, "options"));
+  XOE_TRY(need(images, "images"));
+  data::ImagePipelineOptions chosen;
+  {
+    const std::lock_guard lock(options->mutex);
+    chosen = options->options;
+  }
+  auto made = std::make_unique<xoe_images>();
+  XOE_ASSIGN(made->iterator, data::open_images(chosen));
+  *images = made.release();
+  return {};
+}
+
+Status next(xoe_images* images, xoe_image_batch** batch) {
+  XOE_TRY(need(images, "images"));
+  XOE_TRY(need(batch, "batch"));
+  const std::lock_guard lock(images->mutex);
+  XOE_ASSIGN(auto made, images->iterator->next());
+  if (!made) {
+    *batch = nullptr;
+    return {};
+  }
+  *batch = new OwnedBatch(std::move(*made), images->iterator->classes(), images->iterator->multi_label());
+  return {};
+}
+
+Status facts_of(xoe_images* images, xoe_images_facts* facts) {
+  XOE_TRY(need(images, "images"));
+  XOE_TRY(need(facts, "facts"));
+  if (facts->struct_size < kFirstFactsSize)
+    return failure(Code::kInvalidArgument, "facts: struct_size is {}, must be {} at least; call its _init() first",
+                   facts->struct_size, kFirstFactsSize);
+  const std::lock_guard lock(images->mutex);
+  const data::ImageIterator& from = *images->iterator;
+  const xoe_images_facts all = {.struct_size = facts->struct_size,
+                                .records_per_epoch = from.records_per_epoch(),
+                                .batches_per_epoch = from.batches_per_epoch(),
+                                .classes = from.classes(),
+                                .multi_label = from.multi_label() ? 1 : 0,
+                                .skipped = from.skipped(),
+                                .waited = static_cast<std::int64_t>(1e9 * from.waited_seconds()),
+                                .memory_bytes = from.memory_bytes(),
+                                .lost = from.lost()};
+  std::memcpy(facts, &all, std::min(facts->struct_size, sizeof(all)));
+  return {};
+}
+
+// With the words of `xoe data bench --explain --json`.
+std::string json_of(const data::PipelineReport& report) {
+  using Json = nlohmann::ordered_json;
+  Json steps = Json::array();
+  for (const data::StepReport& step : report.steps)
+    steps.push_back(
+        {{"name", step.name}, {"thread_seconds", step.seconds}, {"count", step.count}, {"bytes", step.bytes}});
+  const data::WorkshopStats& making = report.making;
+  const Json out = {{"steps", std::move(steps)},
+                    {"threads", making.threads},
+                    {"most_threads", making.most_threads},
+                    {"cpus", report.cpus},
+                    {"depth", making.depth},
+                    {"most_depth", making.most_depth},
+                    {"batches", making.taken},
+                    {"batches_ready", making.ready},
+                    {"batch_bytes", report.batch_bytes},
+                    {"busy_thread_seconds", making.working + making.pulling},
+                    {"idle_thread_seconds", making.idle},
+                    {"waited_seconds", making.waited},
+                    {"seconds", making.seconds},
+                    {"images", report.elements},
+                    {"images_per_s", report.elements_per_second()},
+                    {"capacity_images_per_s", report.capacity()},
+                    {"stall_share", report.stall_share()},
+                    {"last_tuning", making.last_tuning},
+                    {"words", data::explain(report)}};
+  return out.dump();
+}
+
+}  // namespace
+}  // namespace xoe::capi
+
+using xoe::Status;
+using xoe::capi::copy_text;
+using xoe::capi::guard;
+using xoe::capi::need;
+using xoe::capi::OwnedBatch;
+
+extern "C" {
+
+xoe_status xoe_images_open(const xoe_images_options* options, xoe_images** images) {
+  return guard([&] { return xoe::capi::open(options, images); });
+}
+
+void xoe_images_close(xoe_images* images) {
+  (void)guard([&]() -> Status {
+    delete images;
+    return {};
+  });
+}
+
+xoe_status xoe_images_next(xoe_images* images, xoe_image_batch** batch) {
+  return guard([&] { return xoe::capi::next(images, batch); });
+}
+
+void xoe_image_batch_retain(xoe_image_batch* batch) {
+  if (batch != nullptr) static_cast<OwnedBatch*>(batch)->owners.fetch_add(1, std::memory_order_relaxed);
+}
+
+void xoe_image_batch_release(xoe_image_batch* batch) {
+  if (batch == nullptr) return;
+  auto* const owned = static_cast<OwnedBatch*>(batch);
+  if (owned->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete owned;
+}
+
+xoe_status xoe_images_save(xoe_images* images, char** text) {
+  return guard([&]() -> Status {
+    XOE_TRY(need(images, "images"));
+    const std::lock_guard lock(images->mutex);
+    return copy_text(images->iterator->save().to_text(), text);
+  });
+}
+
+xoe_status xoe_images_restore(xoe_images* images, const char* text) {
+  return guard([&]() -> Status {
+    XOE_TRY(need(images, "images"));
+    XOE_TRY(need(text, "text"));
+    XOE_ASSIGN(xoe::data::State state, xoe::data::State::from_text(text));
+    const std::lock_guard lock(images->mutex);
+    return images->iterator->restore(std::move(state));
+  });
+}
+
+void xoe_images_facts_init(xoe_images_facts* facts, size_t struct_size) {
+  xoe::capi::init_struct(facts, xoe_images_facts{}, struct_size);
+}
+
+xoe_status xoe_images_facts_of(xoe_images* images, xoe_images_facts* facts) {
+  return guard([&] { return xoe::capi::facts_of(images, facts); });
+}
+
+xoe_status xoe_images_report(xoe_images* images, char** json) {
+  return guard([&]() -> Status {
+    XOE_TRY(need(images, "images"));
+    const std::lock_guard lock(images->mutex);
+    return copy_text(xoe::capi::json_of(images->iterator->report()), json);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,240 @@
+// Streams of records.
+#include <nlohmann/json.hpp>
+
+#include "capi/data_objects.h"
+#include "capi/structs.h"
+#include "xoe/data/files.h"
+#include "xoe/data/records.h"
+#include "xoe/data/stages.h"
+
+namespace xoe::capi {
+namespace {
+
+// A record that knows its file.
+struct FileRecord {
+  data::Record record;
+  std::shared_ptr<const std::string> file;
+};
+using FileRecordIterator = data::Iterator<FileRecord>;
+
+// Takes the record out of its block: a shuffle buffer of records would keep a block each.
+data::Record copy_out(const data::Record& from) {
+  auto own = std::make_shared<const std::string>(from.data);
+  const std::string_view bytes = *own;
+  return {bytes, from.number, from.offset, std::move(own)};
+}
+
+class RecordsOfFile final : public data::Stage<FileRecord> {
+ public:
+  RecordsOfFile(const std::string& file, const data::RecordOptions& options, bool copies)
+      : file_(std::make_shared<const std::string>(file)),
+        records_(data::read_records(file, options)),
+        copies_(copies) {}
+
+  Result<std::unique_ptr<FileRecordIterator>> iterate(std::int64_t epoch) const override {
+    XOE_ASSIGN(auto records, records_->iterate(epoch));
+    return std::make_unique<Walk>(file_, std::move(records), copies_);
+  }
+  std::optional<std::int64_t> size() const override { return records_->size(); }
+
+ private:
+  class Walk final : public FileRecordIterator {
+   public:
+    Walk(std::shared_ptr<const std::string> file, std::unique_ptr<data::Iterator<data::Record>> records, bool copies)
+        : file_(std::move(file)), records_(std::move(records)), copies_(copies) {}
+
+    Result<std::optional<FileRecord>> next() override {
+      XOE_ASSIGN(auto record, records_->next());
+      if (!record) return std::nullopt;
+      return FileRecord{copies_ ? copy_out(*record) : std::move(*record), file_};
+    }
+    data::State save() const override { return records_->save(); }
+    Status restore(data::State state) override { return records_->restore(std::move(state)); }
+
+   private:
+    std::shared_ptr<const std::string> file_;
+    std::unique_ptr<data::Iterator<data::Record>> records_;
+    bool copies_;
+  };
+
+  std::shared_ptr<const std::string> file_;
+  data::StagePtr<data::Record> records_;
+  bool copies_;
+};
+
+Status check(const RecordsOptions& options, std::size_t files) {
+  const auto require = [](bool good, std::string_view what, std::int64_t value) -> Status {
+    if (good) return {};
+    return failure(Code::kInvalidArgument, "records: {} is {}", what, value);
+  };
+  XOE_TRY(require(options.size > 0, "size (1 or more)", options.size));
+  XOE_TRY(require(options.rank >= 0 && options.rank < options.size, "rank (0 to size - 1)", options.rank));
+  XOE_TRY(require(options.shuffle_buffer >= 0, "shuffle_buffer (0 or more)", options.shuffle_buffer));
+  XOE_TRY(require(options.interleave.cycle_length > 0 && options.interleave.cycle_length <= 65536,
+                  "cycle_length (1 to 65536)", options.interleave.cycle_length));
+  XOE_TRY(require(options.interleave.block_length > 0, "block_length (1 or more)", options.interleave.block_length));
+  XOE_TRY(require(options.interleave.threads >= 0 && options.interleave.threads <= 1024, "threads (0 to 1024)",
+                  options.interleave.threads));
+  XOE_TRY(require(options.interleave.ahead > 0, "ahead (1 or more)", options.interleave.ahead));
+  XOE_TRY(require(options.epochs >= 0, "epochs (0 or more)", options.epochs));
+  XOE_TRY(require(options.reading.max_bad >= 0, "max_bad (0 or more)", options.reading.max_bad));
+  if (options.reading.block_bytes == 0 || options.reading.block_bytes > std::size_t{1} << 30)
+    return failure(Code::kInvalidArgument, "records: block_bytes (1 to 1 GiB) is {}", options.reading.block_bytes);
+  if (options.shard_by_file && static_cast<std::size_t>(options.size) > files)
+    return failure(Code::kInvalidArgument,
+                   "records: {} files are too few for {} ranks; with shard_by_file=0 they share the records of all",
+                   files, options.size);
+  return {};
+}
+
+data::StagePtr<FileRecord> make_stage(std::vector<std::string> files, const RecordsOptions& options) {
+  const std::size_t count = files.size();
+  auto order = data::from_vector(std::move(files));
+  if (options.shuffle_files) order = data::shuffle(order, count, options.seed);
+  if (options.shard_by_file) order = data::shard(order, options.rank, options.size);
+  const bool copies = options.shuffle_buffer > 1;
+  auto records = data::interleave<FileRecord, std::string>(
+      order,
+      [reading = options.reading, copies](const std::string& file) -> Result<data::StagePtr<FileRecord>> {
+        return std::make_shared<const RecordsOfFile>(file, reading, copies);
+      },
+      options.interleave);
+  if (!options.shard_by_file) records = data::shard(records, options.rank, options.size);
+  return data::repeat(data::shuffle(records, static_cast<std::size_t>(options.shuffle_buffer), options.seed),
+                      options.epochs);
+}
+
+struct OwnedRecord : xoe_record {
+  explicit OwnedRecord(FileRecord from) : xoe_record{}, owned(std::move(from)) {
+    struct_size = sizeof(xoe_record);
+    data = owned.record.data.data();
+    size = owned.record.data.size();
+    file = owned.file->c_str();
+    number = owned.record.number;
+    offset = owned.record.offset;
+  }
+
+  FileRecord owned;
+};
+
+}  // namespace
+}  // namespace xoe::capi
+
+struct xoe_records {
+  std::mutex mutex;  // an iterator is for one thread at a time
+  std::int64_t files_in_all = 0;
+  std::int64_t files = 0;  // of this rank, in an epoch
+  std::int64_t delivered = 0;
+  std::shared_ptr<xoe::data::BadRecords> bad;
+  std::unique_ptr<xoe::capi::FileRecordIterator> iterator;
+};
+
+namespace xoe::capi {
+namespace {
+
+Status open(const char* const* patterns, std::size_t count, const xoe_records_options* from, xoe_records** records) {
+  XOE_TRY(need(patterns, "patterns"));
+  XOE_TRY(need(records, "records"));
+  if (count == 0) return failure(Code::kInvalidArgument, "records: no patterns of files");
+  std::vector<std::string> wanted;
+  for (std::size_t i = 0; i < count; ++i) {
+    XOE_TRY(need(patterns[i], fmt::format("pattern {}", i)));
+    wanted.emplace_back(patterns[i]);
+  }
+  RecordsOptions options;
+  if (from != nullptr) {
+    const std::lock_guard lock(from->mutex);
+    options = from->options;
+  }
+  XOE_ASSIGN(std::vector<std::string> files, data::match_files(wanted));
+  XOE_TRY(check(options, files.size()));
+  auto made = std::make_unique<xoe_records>();
+  made->files_in_all = made->files = static_cast<std::int64_t>(files.size());
+  if (options.shard_by_file)
+    made->files = data::plan_shard(made->files, options.rank, options.size, 1, data::Remainder::kKeep).elements;
+  made->bad = options.reading.bad = std::make_shared<data::BadRecords>();
+  XOE_ASSIGN(made->iterator, make_stage(std::move(files), options)->iterate(0));
+  *records = made.release();
+  return {};
+}
+
+Status next(xoe_records* records, xoe_record** record) {
+  XOE_TRY(need(records, "records"));
+  XOE_TRY(need(record, "record"));
+  const std::lock_guard lock(records->mutex);
+  XOE_ASSIGN(auto made, records->iterator->next());
+  *record = made ? new OwnedRecord(std::move(*made)) : nullptr;
+  if (made) ++records->delivered;
+  return {};
+}
+
+Status save(xoe_records* records, char** text) {
+  XOE_TRY(need(records, "records"));
+  const std::lock_guard lock(records->mutex);
+  data::State state = records->iterator->save();
+  state.push("records.files", records->files_in_all);
+  return copy_text(state.to_text(), text);
+}
+
+Status restore(xoe_records* records, const char* text) {
+  XOE_TRY(need(records, "records"));
+  XOE_TRY(need(text, "text"));
+  XOE_ASSIGN(data::State state, data::State::from_text(text));
+  XOE_ASSIGN(const std::int64_t files, state.pop("records.files"));
+  const std::lock_guard lock(records->mutex);
+  if (files != records->files_in_all)
+    return failure(Code::kInvalidArgument, "saved position: of {} files; here are {}", files, records->files_in_all);
+  return records->iterator->restore(std::move(state));
+}
+
+Status report_of(xoe_records* records, char** json) {
+  XOE_TRY(need(records, "records"));
+  using Json = nlohmann::ordered_json;
+  const std::lock_guard lock(records->mutex);
+  const Json out = {{"files", records->files},
+                    {"records", records->delivered},
+                    {"bad", records->bad->count()},
+                    {"messages", records->bad->messages()}};
+  // A file's name may be no UTF-8.
+  return copy_text(out.dump(-1, ' ', false, Json::error_handler_t::replace), json);
+}
+
+}  // namespace
+}  // namespace xoe::capi
+
+using xoe::Status;
+using xoe::capi::guard;
+
+extern "C" {
+
+xoe_status xoe_records_open(const char* const* patterns, size_t count, const xoe_records_options* options,
+                            xoe_records** records) {
+  return guard([&] { return xoe::capi::open(patterns, count, options, records); });
+}
+
+void xoe_records_close(xoe_records* records) {
+  (void)guard([&]() -> Status {
+    delete records;
+    return {};
+  });
+}
+
+xoe_status xoe_records_next(xoe_records* records, xoe_record** record) {
+  return guard([&] { return xoe::capi::next(records, record); });
+}
+
+void xoe_record_release(xoe_record* record) { delete static_cast<xoe::capi::OwnedRecord*>(record); }
+
+xoe_status xoe_records_save(xoe_records* records, char** text) {
+  return guard([&] { return xoe::capi::save(records, text); });
+}
+
+xoe_status xoe_records_restore(xoe_records* records, const char* text) {
+  return guard([&] { return xoe::capi::restore(records, text); });
+}
+
+xoe_status xoe_records_report(xoe_records* records, char** json) {
+  return guard([&] { return xoe::capi::report_of(records, json); });
+}
+
+}  // extern "C"

@@ -1,0 +1,61 @@
+#include "comm/choose_backend.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+
+namespace xoe {
+namespace {
+
+constexpr std::array<std::string_view, 6> kBackends{"auto", "shm", "hierarchical", "gloo", "mpi", "nccl"};
+constexpr std::array<std::string_view, 4> kNets{"auto", "gloo", "mpi", "nccl"};
+
+template <class Names>
+Status check(std::string_view variable, const std::string& value, const Names& names) {
+  if (std::ranges::find(names, value) != names.end()) return {};
+  return failure(Code::kInvalidArgument, "environment variable {}={}: expected {}", variable, value,
+                 fmt::join(names, ", "));
+}
+
+}  // namespace
+
+Result<BackendChoice> choose_backend(const BackendWish& wish, bool several_hosts, bool by_mpi) {
+  XOE_TRY(check("XOE_BACKEND", wish.backend, kBackends));
+  XOE_TRY(check("XOE_NET", wish.net, kNets));
+  BackendChoice choice;
+  if (wish.backend == "hierarchical" && wish.net == "nccl")
+    return failure(
+        Code::kInvalidArgument,
+        "XOE_BACKEND=hierarchical with XOE_NET=nccl: nccl moves GPU memory, and hierarchical reduces in host "
+        "memory first; set XOE_BACKEND=nccl alone, or choose gloo or mpi for XOE_NET");
+  if (wish.backend == "gloo" || wish.backend == "mpi" || wish.backend == "nccl") {
+    choice.flat = true;
+    choice.nets = {wish.backend};
+    choice.why = "chosen with XOE_BACKEND";
+    return choice;
+  }
+  if (!several_hosts) {
+    choice.shm = true;
+    choice.why = "all ranks are on one host";
+    return choice;
+  }
+  if (wish.backend == "shm")
+    return failure(Code::kInvalidArgument,
+                   "XOE_BACKEND=shm: the ranks are on several hosts, which share no memory; unset it, or choose "
+                   "hierarchical, gloo, mpi or nccl");
+  if (wish.net != "auto") {
+    choice.flat = wish.net == "nccl";
+    choice.nets = {wish.net};
+    choice.why = "several hosts; chosen with XOE_NET";
+  } else if (by_mpi) {
+    choice.nets = {"mpi", "gloo"};
+    choice.why = "several hosts, and an MPI started the job";
+  } else {
+    choice.nets = {"gloo"};
+    choice.why = "several hosts";
+  }
+  return choice;
+}
+
+}  // namespace xoe

@@ -1,0 +1,64 @@
+// IDX files, as MNIST comes in: arrays of bytes with up to four dimensions; docs/formats/idx.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/output_file.h"
+#include "data/records/byte_source.h"
+
+namespace xoe::data {
+
+// An array of bytes, plain or in a GZIP file, whose items are along its first dimension. Thread safety: any number of
+// threads may read at a time.
+class IdxArray {
+ public:
+  // A GZIP file is decompressed into memory, a plain one read as items are asked for. `data_loss`: the header is none
+  // of bytes, or the file has another size than it says. `unsupported`: more than 2 GiB would be decompressed.
+  static Result<IdxArray> open(const std::string& path);
+
+  const std::string& path() const noexcept { return file_->path; }
+  const std::vector<std::uint32_t>& sizes() const noexcept { return sizes_; }  // of each dimension
+  std::int64_t items() const noexcept { return sizes_[0]; }
+  std::size_t item_bytes() const noexcept { return item_bytes_; }
+
+  // REQUIRES: 0 <= item < items(). The error does not name file and item: what an item is, the caller knows.
+  Result<std::string_view> read(std::int64_t item, std::string& buffer) const;
+  // All items.
+  Result<std::string_view> read_all(std::string& buffer) const;
+
+ private:
+  IdxArray() = default;
+  Result<std::string_view> read_range(std::uint64_t from, std::size_t count, std::string& buffer) const;
+
+  std::shared_ptr<const OpenFile> file_;
+  std::vector<std::uint32_t> sizes_;
+  std::size_t item_bytes_ = 1;
+  std::uint64_t start_ = 0;                     // of the data in the file
+  std::shared_ptr<const std::string> content_;  // of a GZIP file, without header
+};
+
+class IdxWriter {
+ public:
+  // `item_sizes`: the dimensions of one item, none for labels.
+  static Result<IdxWriter> create(std::string path, std::vector<std::uint32_t> item_sizes);
+
+  // `invalid_argument`: not an item's size.
+  Status write(std::string_view item);
+  // Without it nothing stays.
+  Status finish();
+
+ private:
+  IdxWriter(OutputFile file, std::vector<std::uint32_t> item_sizes);
+  std::string header() const;
+
+  OutputFile file_;
+  std::vector<std::uint32_t> item_sizes_;
+  std::size_t item_bytes_ = 1;
+  std::uint32_t items_ = 0;
+};
+
+}  // namespace xoe::data

@@ -1,0 +1,67 @@
+// POSIX tar archives: ustar, with the long names of GNU and pax; docs/formats/tar.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/output_file.h"
+#include "data/records/byte_source.h"
+
+namespace xoe::data {
+
+inline constexpr std::uint64_t kTarBlock = 512;
+
+// A regular file in an archive.
+struct TarMember {
+  std::string name;
+  std::uint64_t offset = 0;  // of its data
+  std::uint64_t bytes = 0;
+};
+
+// Goes from header to header.
+class TarReader {
+ public:
+  explicit TarReader(std::shared_ptr<const OpenFile> file) : file_(std::move(file)) {}
+
+  // Of the header that comes next.
+  std::uint64_t offset() const noexcept { return offset_; }
+
+  // The next regular file; folders, links and the like are passed over. nullopt at the end: nothing but
+  // zeros, or the end of the file. `data_loss`: a wrong checksum, a member that does not lie in the file, or something
+  // behind zeros; resynchronise() goes on then at the next block with a right header, or the end.
+  Result<std::optional<TarMember>> next();
+  Status resynchronise();
+
+ private:
+  struct Header;
+  Result<std::optional<Header>> read_header();
+  Status check_end() const;
+  Result<std::string> read_extra(const Header& header);
+  Status take_pax(std::string_view records);
+
+  std::shared_ptr<const OpenFile> file_;
+  std::uint64_t offset_ = 0;
+  std::string long_name_;  // from the members before, for the next one
+  std::optional<std::uint64_t> long_bytes_;
+};
+
+class TarWriter {
+ public:
+  static Result<TarWriter> create(std::string path);
+
+  // `invalid_argument`: an empty name, or one with a zero byte.
+  Status write(std::string_view name, std::string_view data);
+  // Without it nothing stays.
+  Status finish();
+
+ private:
+  explicit TarWriter(OutputFile file) : file_(std::move(file)) {}
+  Status put(std::string_view name, char type, std::string_view data);
+
+  OutputFile file_;
+};
+
+}  // namespace xoe::data

@@ -1,0 +1,39 @@
+// Changes 8-bit RGB images as torchvision does with Pillow's images, to the same levels.
+#pragma once
+
+#include <span>
+
+#include "data/image/augment/plan.h"
+#include "data/image/image.h"
+
+namespace xoe::data {
+
+// One after the other. `scratch` is memory that may be used; it holds anything afterwards, and memory of the two may be
+// exchanged.
+void apply(std::span<const PixelChange> changes, Image& image, Image& scratch);
+
+// Of each kind.
+void change_brightness(Image& image, double factor);
+void change_contrast(Image& image, double factor);
+void change_saturation(Image& image, double factor);
+void change_hue(Image& image, double turns);
+void sharpen(const Image& image, Image& to, double factor);
+void posterize(Image& image, int bits);
+void solarize(Image& image, double threshold);
+void stretch_contrast(Image& image);
+void equalize(Image& image);
+
+// Pixel (x, y) of `to` is the nearest to (ax + by + c, dx + ey + f), counted from the corners of pixels; black outside.
+struct Affine {
+  double a = 1;
+  double b = 0;
+  double c = 0;
+  double d = 0;
+  double e = 1;
+  double f = 0;
+};
+void transform(const Image& image, Image& to, const Affine& matrix);
+Affine shear(double columns, double rows);
+Affine rotation(double degrees, int width, int height);
+
+}  // namespace xoe::data

@@ -1,0 +1,224 @@
+#include <cstddef>
+#include <cstdio>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+#include <array>
+#include <csetjmp>
+#include <vector>
+
+#include "base/error.h"
+#include "data/image/planes.h"
+#include "data/jpeg/jpeg.h"
+
+namespace xoe::data {
+namespace {
+
+// Each scan of a progressive file costs a pass over the whole image; honest files have about ten.
+constexpr int kMaxScans = 100;
+
+// What libjpeg's callbacks find through client_data.
+struct Failure {
+  std::jmp_buf jump = {};
+  std::array<char, JMSG_LENGTH_MAX> message = {};
+};
+
+Failure& failure_of(j_common_ptr info) { return *static_cast<Failure*>(info->client_data); }
+
+[[noreturn]] void on_error(j_common_ptr info) {
+  Failure& failed = failure_of(info);
+  info->err->format_message(info, failed.message.data());
+  std::longjmp(failed.jump, 1);
+}
+
+// Warnings after which every pixel is still there.
+bool harmless(int warning) {
+  return warning == JWRN_EXTRANEOUS_DATA || warning == JWRN_JFIF_MAJOR || warning == JWRN_ADOBE_XFORM ||
+         warning == JWRN_BOGUS_ICC;
+}
+
+void on_message(j_common_ptr info, int level) {
+  if (level < 0 && !harmless(info->err->msg_code)) on_error(info);
+}
+
+void on_progress(j_common_ptr info) {
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxScans) return;
+  Failure& failed = failure_of(info);
+  *fmt::format_to_n(failed.message.data(), failed.message.size() - 1, "more than {} scans", kMaxScans).out = '\0';
+  std::longjmp(failed.jump, 1);
+}
+
+// The functions that call setjmp hold nothing that has a destructor, and keep nothing over the jump.
+
+bool create(jpeg_decompress_struct& info, Failure& failed) {
+  if (setjmp(failed.jump) != 0) return false;
+  jpeg_create_decompress(&info);
+  return true;
+}
+
+bool read_start(jpeg_decompress_struct& info, Failure& failed, std::string_view jpeg) {
+  if (setjmp(failed.jump) != 0) return false;
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(jpeg.data()), jpeg.size());
+  jpeg_read_header(&info, TRUE);
+  const bool four = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
+  info.out_color_space = four ? JCS_CMYK : JCS_RGB;
+  return true;
+}
+
+// Adobe's programs, which write nearly all such files, store the inks inverted.
+void inks_to_rgb(const std::uint8_t* inks, std::uint8_t* rgb, int width, bool inverted) {
+  const unsigned flip = inverted ? 0 : 255;
+  for (int x = 0; x < width; ++x, inks += 4, rgb += 3) {
+    const unsigned white = inks[3] ^ flip;
+    for (int c = 0; c < 3; ++c) rgb[c] = static_cast<std::uint8_t>(((inks[c] ^ flip) * white + 127) / 255);
+  }
+}
+
+bool read_rows(jpeg_decompress_struct& info, Failure& failed, Image& image, std::uint8_t* inks) {
+  if (setjmp(failed.jump) != 0) return false;
+  jpeg_start_decompress(&info);
+  while (info.output_scanline < info.output_height) {
+    const int y = static_cast<int>(info.output_scanline);
+    std::uint8_t* row = inks != nullptr ? inks : image.row(y);
+    jpeg_read_scanlines(&info, &row, 1);
+    if (inks != nullptr) inks_to_rgb(inks, image.row(y), image.width(), info.saw_Adobe_marker != FALSE);
+  }
+  jpeg_finish_decompress(&info);
+  return true;
+}
+
+bool has_planes(const jpeg_decompress_struct& info) {
+  if (info.jpeg_color_space != JCS_YCbCr || info.num_components != 3) return false;
+  const jpeg_component_info* c = info.comp_info;
+  for (int i = 1; i < 3; ++i)
+    if (c[i].h_samp_factor != 1 || c[i].v_samp_factor != 1) return false;
+  return c[0].h_samp_factor <= 2 && c[0].v_samp_factor <= 2;
+}
+
+bool read_planes(jpeg_decompress_struct& info, Failure& failed, JpegPlanes& planes) {
+  if (setjmp(failed.jump) != 0) return false;
+  info.raw_data_out = TRUE;
+  jpeg_start_decompress(&info);
+  const int luma_rows = 8 * info.comp_info[0].v_samp_factor;
+  while (info.output_scanline < info.output_height) {
+    JSAMPROW rows[3][16];
+    JSAMPARRAY arrays[3] = {rows[0], rows[1], rows[2]};
+    const int mcu_row = static_cast<int>(info.output_scanline) / luma_rows;
+    for (int p = 0; p < 3; ++p) {
+      const int count = 8 * info.comp_info[p].v_samp_factor;
+      for (int y = 0; y < count; ++y) rows[p][y] = planes.row(static_cast<std::size_t>(p), mcu_row * count + y);
+    }
+    jpeg_read_raw_data(&info, arrays, static_cast<JDIMENSION>(luma_rows));
+  }
+  jpeg_finish_decompress(&info);
+  return true;
+}
+
+}  // namespace
+
+struct JpegDecoder::Session {
+  jpeg_decompress_struct info = {};
+  jpeg_error_mgr errors = {};
+  jpeg_progress_mgr progress = {};
+  Failure failed;
+  std::vector<std::uint8_t> inks;
+
+  Session() {
+    info.err = jpeg_std_error(&errors);
+    errors.error_exit = on_error;
+    errors.emit_message = on_message;
+    info.client_data = &failed;
+    progress.progress_monitor = on_progress;
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() { jpeg_destroy_decompress(&info); }
+
+  // Anew for each image: tables of the one before would serve an image that lacks its own.
+  bool renew() {
+    jpeg_destroy_decompress(&info);
+    if (!create(info, failed)) return false;
+    info.progress = &progress;
+    return true;
+  }
+
+  tl::unexpected<Error> error() {
+    jpeg_abort_decompress(&info);
+    return failure(Code::kDataLoss, "broken JPEG: {}", failed.message.data());
+  }
+};
+
+JpegDecoder::JpegDecoder() : session_(std::make_unique<Session>()) {}
+JpegDecoder::JpegDecoder(JpegDecoder&&) noexcept = default;
+JpegDecoder& JpegDecoder::operator=(JpegDecoder&&) noexcept = default;
+JpegDecoder::~JpegDecoder() = default;
+
+Status JpegDecoder::start(std::string_view jpeg, std::int64_t max_pixels) {
+  Session& session = *session_;
+  jpeg_decompress_struct& info = session.info;
+  if (!session.renew()) return failure(Code::kResourceExhausted, "JPEG: {}", session.failed.message.data());
+  if (!read_start(info, session.failed, jpeg)) return session.error();
+  const std::int64_t pixels = std::int64_t{info.image_width} * info.image_height;
+  if (pixels <= max_pixels) return {};
+  jpeg_abort_decompress(&info);
+  return failure(Code::kResourceExhausted, "JPEG of {} x {} pixels; at most {} pixels are decoded", info.image_width,
+                 info.image_height, max_pixels);
+}
+
+Status JpegDecoder::decode(std::string_view jpeg, Image& image, std::int64_t max_pixels) {
+  XOE_TRY(start(jpeg, max_pixels));
+  Session& session = *session_;
+  jpeg_decompress_struct& info = session.info;
+  image.resize(static_cast<int>(info.image_width), static_cast<int>(info.image_height));
+  const bool four = info.out_color_space == JCS_CMYK;
+  if (four) session.inks.resize(std::size_t{4} * info.image_width);
+  if (!read_rows(info, session.failed, image, four ? session.inks.data() : nullptr)) return session.error();
+  return {};
+}
+
+Result<JpegHeader> JpegDecoder::read_header(std::string_view jpeg, std::int64_t max_pixels) {
+  XOE_TRY(start(jpeg, max_pixels));
+  jpeg_decompress_struct& info = session_->info;
+  JpegHeader header{static_cast<int>(info.image_width), static_cast<int>(info.image_height),
+                    info.jpeg_color_space == JCS_GRAYSCALE};
+  if (header.grey) {
+    header.across = header.down = 1;
+  } else if (has_planes(info)) {
+    header.across = info.comp_info[0].h_samp_factor;
+    header.down = info.comp_info[0].v_samp_factor;
+  }
+  jpeg_abort_decompress(&info);
+  return header;
+}
+
+Status JpegDecoder::decode_planes(std::string_view jpeg, JpegPlanes& planes, std::int64_t max_pixels) {
+  XOE_TRY(start(jpeg, max_pixels));
+  Session& session = *session_;
+  jpeg_decompress_struct& info = session.info;
+  if (!has_planes(info)) {
+    jpeg_abort_decompress(&info);
+    return failure(Code::kInvalidArgument, "JPEG of {} x {} pixels is not stored as luma and chroma", info.image_width,
+                   info.image_height);
+  }
+  const auto blocks = [](unsigned pixels, int factor) {
+    const std::size_t side = std::size_t{8} * static_cast<std::size_t>(factor);
+    return (pixels + side - 1) / side;  // MCUs
+  };
+  const jpeg_component_info* luma = info.comp_info;
+  const std::size_t columns = blocks(info.image_width, luma->h_samp_factor);
+  const std::size_t rows = blocks(info.image_height, luma->v_samp_factor);
+  for (std::size_t p = 0; p < 3; ++p)
+    planes.resize(p, columns * 8 * static_cast<std::size_t>(luma[p].h_samp_factor),
+                  rows * 8 * static_cast<std::size_t>(luma[p].v_samp_factor));
+  if (!read_planes(info, session.failed, planes)) return session.error();
+  return {};
+}
+
+void JpegPlanes::resize(std::size_t plane, std::size_t stride, std::size_t rows) {
+  stride_[plane] = stride;
+  samples_[plane].resize(stride * rows + kRowSlack);
+}
+
+}  // namespace xoe::data

@@ -1,0 +1,59 @@
+// A data set of images, whatever its files look like: records that are read by number, in any order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "xoe/status.h"
+
+namespace xoe::data {
+
+// What a record holds. The views are into the buffer that read() was given, or into the source.
+struct ImageRecord {
+  std::string_view bytes;  // a JPEG or PNG file; raw pixels where `width` is not 0
+  int width = 0;           // of raw pixels, interleaved, 8 bits each, without gaps; 0: `bytes` is a file
+  int height = 0;
+  int channels = 0;                // 1 or 3
+  std::int64_t label = 0;          // the class as stored, before any offset; unused where there are targets
+  std::span<const float> targets;  // one per class, 0 or 1, where an image can be of several classes at once
+};
+
+// Thread safety: any number of threads may read at a time, each with a buffer of its own.
+class ImageSource {
+ public:
+  virtual ~ImageSource() = default;
+  ImageSource() = default;
+  ImageSource(const ImageSource&) = delete;
+  ImageSource& operator=(const ImageSource&) = delete;
+
+  virtual std::int64_t records() const noexcept = 0;
+
+  // Records that lie together are a group: those of one file, where files hold many. Group g has the records first(g)
+  // to first(g + 1) - 1; groups are shuffled first, and what a rank keeps to when it shards by file.
+  virtual std::size_t groups() const noexcept = 0;
+  virtual std::int64_t first(std::size_t group) const noexcept = 0;
+
+  // REQUIRES: 0 <= record < records(). `buffer` keeps its memory from call to call. Errors name the record (name()).
+  // `data_loss`: the record is broken, others may be whole; `unavailable`: its file is gone or cannot be read.
+  virtual Result<ImageRecord> read(std::int64_t record, std::string& buffer) const = 0;
+
+  // "data/train-00000-of-00004: record 17 at byte 90112", "photos/cat/0017.jpg": for messages.
+  virtual std::string name(std::int64_t record) const = 0;
+
+  // Classes that the layout itself tells (labels.txt, folders, a CSV's columns); 0: unknown, the labels must be read.
+  virtual int classes() const noexcept = 0;
+  // Their names, where the layout tells them: classes() of them, else none.
+  virtual std::vector<std::string> class_names() const { return {}; }
+  // Whether records have targets instead of a label.
+  virtual bool multi_label() const noexcept { return false; }
+  // The label stored for class 0.
+  virtual int label_offset() const noexcept { return 0; }
+  // Places where records were left out when the source was opened because the framing itself is damaged there.
+  virtual std::int64_t lost() const noexcept { return 0; }
+};
+
+}  // namespace xoe::data

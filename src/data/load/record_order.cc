@@ -1,0 +1,176 @@
+#include "data/load/record_order.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "base/error.h"
+#include "data/stages/random.h"
+
+namespace xoe::data {
+namespace {
+
+// Part of the list of all records, group by group.
+struct Range {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+};
+
+class GroupWalk final : public detail::Positioned<RecordRef> {
+ public:
+  GroupWalk(std::shared_ptr<const ImageSource> source, std::vector<std::size_t> order, Range range, std::int64_t epoch)
+      : Positioned("records"), source_(std::move(source)), order_(std::move(order)), range_(range), epoch_(epoch) {
+    seek(0);
+  }
+
+ private:
+  Result<std::optional<RecordRef>> produce() override {
+    if (position_ == range_.end - range_.first) return std::nullopt;
+    while (within_ == length(group_)) {
+      ++group_;
+      within_ = 0;
+    }
+    ++position_;
+    return RecordRef{epoch_, source_->first(order_[group_]) + within_++};
+  }
+  Result<bool> pass_over(std::int64_t count) override {
+    const bool there = jump(count, range_.end - range_.first);
+    seek(position_);
+    return there;
+  }
+  Status rewind() override {
+    seek(0);
+    return {};
+  }
+
+  std::int64_t length(std::size_t at) const { return source_->first(order_[at] + 1) - source_->first(order_[at]); }
+  void seek(std::int64_t position) {
+    position_ = position;
+    within_ = range_.first + position;
+    for (group_ = 0; group_ < order_.size() && within_ > length(group_); ++group_) within_ -= length(group_);
+  }
+
+  std::shared_ptr<const ImageSource> source_;
+  std::vector<std::size_t> order_;  // of groups
+  Range range_;
+  std::int64_t epoch_;
+  std::size_t group_ = 0;    // in order_
+  std::int64_t within_ = 0;  // of that group
+};
+
+class GroupStage final : public Stage<RecordRef> {
+ public:
+  GroupStage(std::shared_ptr<const ImageSource> source, OrderOptions options, Range range)
+      : source_(std::move(source)), options_(options), range_(range) {}
+
+  Result<std::unique_ptr<Iterator<RecordRef>>> iterate(std::int64_t epoch) const override {
+    std::vector<std::size_t> order(source_->groups());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    Random random(options_.seed, static_cast<std::uint64_t>(epoch), order.size());
+    for (std::size_t left = order.size(); options_.shuffle && left > 1; --left)
+      std::swap(order[left - 1], order[static_cast<std::size_t>(random.integer(0, static_cast<int>(left) - 1))]);
+    return std::make_unique<GroupWalk>(source_, std::move(order), range_, epoch);
+  }
+  std::optional<std::int64_t> size() const override { return range_.end - range_.first; }
+
+ private:
+  std::shared_ptr<const ImageSource> source_;
+  OrderOptions options_;
+  Range range_;
+};
+
+// Numbers of records with the epoch that they are drawn for.
+class RefWalk final : public Iterator<RecordRef> {
+ public:
+  RefWalk(std::unique_ptr<Iterator<std::int64_t>> numbers, std::int64_t epoch)
+      : numbers_(std::move(numbers)), epoch_(epoch) {}
+
+  Result<std::optional<RecordRef>> next() override {
+    XOE_ASSIGN(const auto number, numbers_->next());
+    if (!number) return std::nullopt;
+    return RecordRef{epoch_, *number};
+  }
+  Result<bool> skip(std::int64_t count) override { return numbers_->skip(count); }
+  State save() const override { return numbers_->save(); }
+  Status restore(State state) override { return numbers_->restore(std::move(state)); }
+  std::vector<StageReport> stages() const override { return numbers_->stages(); }
+
+ private:
+  std::unique_ptr<Iterator<std::int64_t>> numbers_;
+  std::int64_t epoch_;
+};
+
+class RefStage final : public Stage<RecordRef> {
+ public:
+  explicit RefStage(StagePtr<std::int64_t> numbers) : numbers_(std::move(numbers)) {}
+
+  Result<std::unique_ptr<Iterator<RecordRef>>> iterate(std::int64_t epoch) const override {
+    XOE_ASSIGN(auto numbers, numbers_->iterate(epoch));
+    return std::make_unique<RefWalk>(std::move(numbers), epoch);
+  }
+  std::optional<std::int64_t> size() const override { return numbers_->size(); }
+
+ private:
+  StagePtr<std::int64_t> numbers_;
+};
+
+// Lanes of nearly equal length, one element from each in turn; the first lanes have one more where it does not divide.
+class LaneStage final : public Stage<RecordRef> {
+ public:
+  LaneStage(std::vector<StagePtr<RecordRef>> lanes, std::int64_t records) : records_(records) {
+    stage_ = interleave<RecordRef, StagePtr<RecordRef>>(
+        from_vector(lanes), [](const StagePtr<RecordRef>& lane) -> Result<StagePtr<RecordRef>> { return lane; },
+        {.cycle_length = static_cast<int>(lanes.size())});
+  }
+  Result<std::unique_ptr<Iterator<RecordRef>>> iterate(std::int64_t epoch) const override {
+    return stage_->iterate(epoch);
+  }
+  std::optional<std::int64_t> size() const override { return records_; }
+
+ private:
+  StagePtr<RecordRef> stage_;
+  std::int64_t records_;
+};
+
+StagePtr<RecordRef> shuffled_groups(const std::shared_ptr<const ImageSource>& source, const OrderOptions& options,
+                                    Range range) {
+  StagePtr<RecordRef> list = std::make_shared<GroupStage>(source, options, range);
+  return options.shuffle ? shuffle(list, options.buffer, options.seed) : list;
+}
+
+}  // namespace
+
+std::uint64_t order_fingerprint(const ImageSource& source, const OrderOptions& options) {
+  const std::int64_t records = source.records();
+  const bool all = static_cast<std::int64_t>(options.buffer) >= records;  // any larger buffer is the same
+  const std::uint64_t kind = !options.shuffle ? 0 : all ? 1 : 2 + static_cast<std::uint64_t>(options.buffer);
+  std::uint64_t print = mix(kind, options.by_file ? 1 : 0, options.shuffle ? options.seed : 0);
+  for (std::size_t group = 0; group < source.groups(); ++group)
+    print = mix(print, static_cast<std::uint64_t>(source.first(group + 1)));
+  return print;
+}
+
+CommonOrder<RecordRef> record_order(std::shared_ptr<const ImageSource> source, OrderOptions options) {
+  const std::int64_t records = source->records();
+  if (!options.by_file) {
+    const bool global = options.shuffle && static_cast<std::int64_t>(options.buffer) >= records;
+    StagePtr<RecordRef> order;
+    if (global)
+      order = std::make_shared<RefStage>(shuffled_indices(records, options.seed));
+    else
+      order = shuffled_groups(source, options, {0, records});
+    return [order](int) { return order; };
+  }
+  return [source = std::move(source), options, records](int size) -> StagePtr<RecordRef> {
+    std::vector<StagePtr<RecordRef>> lanes;
+    std::int64_t first = 0;
+    for (int lane = 0; lane < size; ++lane) {
+      const std::int64_t end = first + plan_shard(records, lane, size, 1, Remainder::kKeep).elements;
+      lanes.push_back(shuffled_groups(source, options, {first, end}));
+      first = end;
+    }
+    return std::make_shared<LaneStage>(std::move(lanes), records);
+  };
+}
+
+}  // namespace xoe::data

@@ -1,0 +1,208 @@
+#include <png.h>
+
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "data/image/push.h"
+#include "data/png/png.h"
+
+namespace xoe::data {
+namespace {
+
+constexpr png_alloc_size_t kMaxChunk = png_alloc_size_t{1} << 20;  // bytes that a chunk other than pixels may take
+
+// What is of no use here: texts and profiles, whose unpacking only costs.
+constexpr std::string_view kSkipped("iCCP\0eXIf\0iTXt\0tEXt\0zTXt\0sPLT\0hIST\0pCAL\0tIME\0", 45);
+
+// The bytes, and what libpng's callbacks find.
+struct Source {
+  std::string_view rest;
+  std::jmp_buf jump = {};
+  std::array<char, 160> message = {};
+};
+
+[[noreturn]] void on_error(png_structp png, png_const_charp words) {
+  auto& source = *static_cast<Source*>(png_get_error_ptr(png));
+  std::strncpy(source.message.data(), words, source.message.size() - 1);
+  std::longjmp(source.jump, 1);
+}
+
+void on_warning(png_structp, png_const_charp) {}
+
+void read_bytes(png_structp png, png_bytep to, std::size_t count) {
+  auto& source = *static_cast<Source*>(png_get_io_ptr(png));
+  if (count > source.rest.size()) png_error(png, "the file ends too early");
+  std::memcpy(to, source.rest.data(), count);
+  source.rest.remove_prefix(count);
+}
+
+// The functions that call setjmp hold nothing that has a destructor, and keep nothing over the jump.
+
+bool read_info(png_structp png, png_infop info, Source& source) {
+  if (setjmp(source.jump) != 0) return false;
+  png_set_read_fn(png, &source, read_bytes);
+  png_set_chunk_malloc_max(png, kMaxChunk);
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, reinterpret_cast<png_const_bytep>(kSkipped.data()),
+                              static_cast<int>(kSkipped.size() / 5));
+  png_read_info(png, info);
+  return true;
+}
+
+// So that rows come as 8-bit grey or RGB. Returns the bytes of a row, 0 on an error.
+std::size_t start_rows(png_structp png, png_infop info, Source& source) {
+  if (setjmp(source.jump) != 0) return 0;
+  png_set_scale_16(png);
+  png_set_palette_to_rgb(png);
+  if (png_get_color_type(png, info) == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png);
+  png_set_strip_alpha(png);
+  png_set_interlace_handling(png);
+  png_read_update_info(png, info);
+  return png_get_rowbytes(png, info);
+}
+
+bool read_row(png_structp png, Source& source, std::uint8_t* row) {
+  if (setjmp(source.jump) != 0) return false;
+  png_read_row(png, row, nullptr);
+  return true;
+}
+
+bool read_end(png_structp png, Source& source) {
+  if (setjmp(source.jump) != 0) return false;
+  png_read_end(png, nullptr);
+  return true;
+}
+
+// Fills an image, grey as equal colours.
+class ImageSink : public RowSink {
+ public:
+  explicit ImageSink(Image& image) : image_(image) {}
+
+  void start(const PlaneLayout& layout, const std::array<PixelRect, 3>&) override {
+    image_.resize(layout.width, layout.height);
+    planes_ = layout.planes();
+  }
+  void row(int plane, int y, const std::uint8_t* samples) override {
+    for (int c = plane; c < (planes_ == 1 ? 3 : plane + 1); ++c)
+      for (int x = 0; x < image_.width(); ++x) image_.row(y)[3 * x + c] = samples[x];
+  }
+
+ private:
+  Image& image_;
+  int planes_ = 3;
+};
+
+}  // namespace
+
+struct PngDecoder::Session {
+  Source source;
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  PngHeader header;
+  std::vector<std::uint8_t> row;  // or the whole image when interlaced
+  PixelRows pixels;
+
+  Session() = default;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() { close(); }
+
+  void close() { png_destroy_read_struct(&png, &info, nullptr); }
+  tl::unexpected<Error> error() {
+    close();
+    return failure(Code::kDataLoss, "broken PNG: {}", source.message.data());
+  }
+  Status read_all_passes(std::size_t row_bytes);
+  void deliver(int y, const std::uint8_t* samples, const PixelRect& window, RowSink& sink);
+};
+
+// Each pass of an interlaced image touches every row.
+Status PngDecoder::Session::read_all_passes(std::size_t row_bytes) {
+  const auto height = static_cast<std::size_t>(header.height);
+  row.resize(row_bytes * height + kRowSlack);
+  for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; ++pass)
+    for (std::size_t y = 0; y < height; ++y)
+      if (!read_row(png, source, row.data() + y * row_bytes)) return error();
+  return {};
+}
+
+void PngDecoder::Session::deliver(int y, const std::uint8_t* samples, const PixelRect& window, RowSink& sink) {
+  if (header.grey) return sink.row(0, y, samples + window.x);
+  pixels.push(y, samples + 3 * window.x, sink);
+}
+
+PngDecoder::PngDecoder() : session_(std::make_unique<Session>()) {}
+PngDecoder::PngDecoder(PngDecoder&&) noexcept = default;
+PngDecoder& PngDecoder::operator=(PngDecoder&&) noexcept = default;
+PngDecoder::~PngDecoder() = default;
+
+Result<PngHeader> PngDecoder::open(std::string_view png, std::int64_t max_pixels) {
+  Session& session = *session_;
+  session.close();
+  session.source.rest = png;
+  session.source.message = {};
+  session.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &session.source, on_error, on_warning);
+  if (session.png != nullptr) session.info = png_create_info_struct(session.png);
+  if (session.info == nullptr) return failure(Code::kResourceExhausted, "PNG: no memory for libpng");
+  if (!read_info(session.png, session.info, session.source)) return session.error();
+  const std::int64_t width = png_get_image_width(session.png, session.info);
+  const std::int64_t height = png_get_image_height(session.png, session.info);
+  if (width * height > max_pixels) {
+    session.close();
+    return failure(Code::kResourceExhausted, "PNG of {} x {} pixels; at most {} pixels are decoded", width, height,
+                   max_pixels);
+  }
+  const auto colour = png_get_color_type(session.png, session.info);
+  session.header = {static_cast<int>(width), static_cast<int>(height), (colour & PNG_COLOR_MASK_COLOR) == 0,
+                    png_get_bit_depth(session.png, session.info),
+                    png_get_interlace_type(session.png, session.info) != PNG_INTERLACE_NONE};
+  return session.header;
+}
+
+Status PngDecoder::push(const PixelRect& window, RowSink& sink) {
+  Session& session = *session_;
+  const PngHeader& header = session.header;
+  if (session.png == nullptr) return failure(Code::kInvalidArgument, "PNG: push() comes once after a good open()");
+  if (window.x < 0 || window.y < 0 || window.width < 1 || window.height < 1 || window.right() > header.width ||
+      window.bottom() > header.height) {
+    session.close();
+    return failure(Code::kInvalidArgument, "PNG of {} x {} pixels: no window of {} x {} at ({}, {}) in it",
+                   header.width, header.height, window.width, window.height, window.x, window.y);
+  }
+  const std::size_t row_bytes = start_rows(session.png, session.info, session.source);
+  if (row_bytes == 0) return session.error();
+  if (header.interlaced) {
+    XOE_TRY(session.read_all_passes(row_bytes));
+  } else {
+    session.row.resize(row_bytes + kRowSlack);
+  }
+  if (header.grey) {
+    PlaneLayout layout;
+    layout.colour = Colour::kGrey;
+    layout.width = header.width;
+    layout.height = header.height;
+    sink.start(layout, {window, window, window});
+  } else {
+    session.pixels.start(header.width, header.height, window, sink);
+  }
+  for (int y = header.interlaced ? window.y : 0; y < window.bottom(); ++y) {
+    std::uint8_t* row = session.row.data() + (header.interlaced ? static_cast<std::size_t>(y) * row_bytes : 0);
+    if (!header.interlaced && !read_row(session.png, session.source, row)) return session.error();
+    if (y >= window.y) session.deliver(y, row, window, sink);
+  }
+  const bool whole = window.bottom() == header.height;
+  if (whole && !read_end(session.png, session.source)) return session.error();
+  session.close();
+  return {};
+}
+
+Status PngDecoder::decode(std::string_view png, Image& image, std::int64_t max_pixels) {
+  XOE_ASSIGN(const PngHeader header, open(png, max_pixels));
+  ImageSink sink(image);
+  return push({0, 0, header.width, header.height}, sink);
+}
+
+}  // namespace xoe::data

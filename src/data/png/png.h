@@ -1,0 +1,73 @@
+// PNG to pixels and back, by libpng.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "data/image/image.h"
+#include "data/image/planes.h"
+#include "xoe/status.h"
+
+namespace xoe::data {
+
+inline constexpr std::int64_t kMaxPngPixels = std::int64_t{1} << 26;
+
+struct PngHeader {
+  int width = 0;
+  int height = 0;
+  bool grey = false;  // one plane; else three
+  int bits = 8;       // of a sample as stored: 1, 2, 4, 8 or 16
+  bool interlaced = false;
+};
+
+// Every kind of PNG. Samples come as 8 bits: 16 bits are scaled and rounded (v * 255 / 65535), fewer than 8 stretched
+// to 0 to 255, a palette becomes its colours. Alpha and transparent colours are left out, gamma and profiles ignored,
+// as by TensorFlow and Pillow. Keeps its memory between images. One thread at a time.
+//
+// Errors: `data_loss`, with libpng's words: broken or cut short; `resource_exhausted`: more than `max_pixels`, which is
+// found before memory is taken.
+class PngDecoder {
+ public:
+  PngDecoder();
+  PngDecoder(PngDecoder&&) noexcept;
+  PngDecoder& operator=(PngDecoder&&) noexcept;
+  ~PngDecoder();
+
+  // The bytes must stay until push() has returned.
+  Result<PngHeader> open(std::string_view png, std::int64_t max_pixels = kMaxPngPixels);
+
+  // Once after open(). Delivers what lies within `window`, a part of the image. Rows below it are not decoded, so that
+  // damage there may go unnoticed. On an error the sink has got the rows above.
+  Status push(const PixelRect& window, RowSink& sink);
+
+  // The whole image, grey as equal colours.
+  Status decode(std::string_view png, Image& image, std::int64_t max_pixels = kMaxPngPixels);
+
+ private:
+  struct Session;
+  std::unique_ptr<Session> session_;
+};
+
+enum class PngColour : std::uint8_t { kGrey, kGreyAlpha, kRgb, kRgba, kPalette };
+
+struct PngPicture {
+  int width = 0;
+  int height = 0;
+  PngColour colour = PngColour::kRgb;
+  int bits = 8;
+  bool interlaced = false;
+  // Row by row without gaps, as PNG has them: each row starts at a byte, the leftmost pixel in the highest bits; 16
+  // bits with the higher byte first.
+  std::span<const std::uint8_t> samples = {};
+  std::span<const std::array<std::uint8_t, 3>> palette = {};
+};
+
+// `invalid_argument`: a combination that PNG does not have, or samples that do not fit the size.
+Result<std::string> encode_png(const PngPicture& picture);
+Result<std::string> encode_png(const Image& image);
+
+}  // namespace xoe::data

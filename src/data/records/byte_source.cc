@@ -1,0 +1,96 @@
+#include "data/records/byte_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "data/records/inflate.h"
+#include "data/records/record_file.h"
+
+namespace xoe::data {
+namespace {
+
+constexpr std::int64_t kNanoseconds = 1'000'000'000;
+
+// Measured once, warm, with CRCs, in bytes per CPU-second: read() into a small reused buffer 1, io_uring with
+// registered buffers 1.1, mmap 1.2 to 1.3. A mapping ends the process where a file becomes shorter or a disk fails, and
+// io_uring is closed to many containers, so read() it is.
+class PlainSource final : public ByteSource {
+ public:
+  explicit PlainSource(std::shared_ptr<const OpenFile> file) : file_(std::move(file)) {
+    (void)::posix_fadvise(file_->fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  }
+
+  Result<std::size_t> read(char* to, std::size_t most) override {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(most, file_->bytes - position_));
+    if (count == 0) return 0;
+    // Not all of it or nothing: whole records may lie before the place that cannot be read.
+    XOE_ASSIGN(const std::size_t got, file_->read_some_at(position_, to, count));
+    position_ += got;
+    return got;
+  }
+  Status seek(std::uint64_t offset) override {
+    if (offset > file_->bytes)
+      return failure(Code::kInvalidArgument, "{}: byte {} of a file of {} bytes", file_->path, offset, file_->bytes);
+    position_ = offset;
+    return {};
+  }
+  std::optional<std::uint64_t> bytes() const override { return file_->bytes; }
+
+ private:
+  std::shared_ptr<const OpenFile> file_;
+  std::uint64_t position_ = 0;
+};
+
+}  // namespace
+
+Result<OpenFile> OpenFile::open(const std::string& path) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe must not block
+  if (!fd.valid()) return failure(Code::kUnavailable, "{}: cannot open: {}", path, errno_text(errno));
+  struct stat facts = {};
+  if (::fstat(fd.get(), &facts) != 0) return failure(Code::kUnavailable, "{}: {}", path, errno_text(errno));
+  if (!S_ISREG(facts.st_mode)) return failure(Code::kUnavailable, "{}: not a regular file", path);
+  return OpenFile{path, std::move(fd), static_cast<std::uint64_t>(facts.st_size),
+                  facts.st_mtim.tv_sec * kNanoseconds + facts.st_mtim.tv_nsec};
+}
+
+Result<std::size_t> OpenFile::read_some_at(std::uint64_t offset, char* to, std::size_t count) const {
+  ssize_t got = 0;
+  do got = ::pread(fd.get(), to, count, static_cast<off_t>(offset));
+  while (got < 0 && errno == EINTR);
+  if (got < 0) return failure(Code::kUnavailable, "cannot read byte {}: {}", offset, errno_text(errno));
+  if (got == 0)
+    return failure(Code::kDataLoss, "the file became shorter while it was in use: {} of {} bytes are there", offset,
+                   bytes);
+  return static_cast<std::size_t>(got);
+}
+
+Status OpenFile::read_at(std::uint64_t offset, char* to, std::size_t count) const {
+  for (std::size_t done = 0; done < count;) {
+    XOE_ASSIGN(const std::size_t got, read_some_at(offset + done, to + done, count - done));
+    done += got;
+  }
+  return {};
+}
+
+Result<Compression> detect_compression(const std::shared_ptr<const OpenFile>& file) {
+  std::array<char, kRecordHeader> header;
+  const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(header.size(), file->bytes));
+  XOE_TRY(file->read_at(0, header.data(), count));
+  if (parse_record_header({header.data(), count})) return Compression::kNone;
+  const auto at = [&](std::size_t i) { return i < count ? static_cast<std::uint8_t>(header[i]) : 0; };
+  if (at(0) == 0x1f && at(1) == 0x8b && at(2) == 8) return Compression::kGzip;
+  // RFC 1950. One in a thousand damaged plain files begins like this, too, so what is inside must look right.
+  if ((at(0) & 0x8f) == 8 && (at(0) * 256 + at(1)) % 31 == 0 && holds_records(file, Compression::kZlib))
+    return Compression::kZlib;
+  return Compression::kNone;
+}
+
+std::unique_ptr<ByteSource> plain_source(std::shared_ptr<const OpenFile> file) {
+  return std::make_unique<PlainSource>(std::move(file));
+}
+
+}  // namespace xoe::data

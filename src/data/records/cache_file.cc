@@ -1,0 +1,155 @@
+// cache_file(): elements kept in a record file.
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "data/records/record_index.h"
+#include "xoe/data/record_writer.h"
+#include "xoe/data/stages.h"
+
+namespace xoe::data {
+namespace {
+
+bool is_there(const std::string& path) {
+  struct stat facts = {};
+  return ::stat(path.c_str(), &facts) == 0;
+}
+
+// Shared by all iterators: the file, once it is there, or the one walk that writes it.
+class CacheFile {
+ public:
+  CacheFile(StagePtr<std::string> upstream, std::string path)
+      : upstream_(std::move(upstream)), path_(std::move(path)) {}
+
+  const Stage<std::string>& upstream() const { return *upstream_; }
+
+  // Opens the file if it is there now; null: not yet.
+  Result<std::shared_ptr<const RecordIndex>> file() {
+    const std::lock_guard lock(mutex_);
+    if (index_ == nullptr && is_there(path_)) {
+      XOE_ASSIGN(index_, RecordIndex::open({path_}, {}));
+    }
+    return index_;
+  }
+
+  // True for the first who asks while nobody writes: that walk writes the file.
+  bool claim() {
+    const std::lock_guard lock(mutex_);
+    return !std::exchange(claimed_, true);
+  }
+  void give_up() {
+    const std::lock_guard lock(mutex_);
+    claimed_ = false;
+  }
+
+  Result<std::unique_ptr<Iterator<std::string>>> walk() const { return upstream_->iterate(0); }
+  Result<RecordWriter> writer() const { return RecordWriter::create(path_); }
+
+ private:
+  StagePtr<std::string> upstream_;
+  std::string path_;
+  std::mutex mutex_;
+  std::shared_ptr<const RecordIndex> index_;
+  bool claimed_ = false;
+};
+
+// Reads the file, or the upstream where there is no file yet; the first walk from the beginning to the end writes it.
+class CacheFileWalk final : public detail::Positioned<std::string> {
+ public:
+  explicit CacheFileWalk(std::shared_ptr<CacheFile> cache) : Positioned("cache_file"), cache_(std::move(cache)) {}
+  ~CacheFileWalk() override { drop_writer(); }
+
+  Status open() {
+    drop_writer();
+    position_ = 0;
+    source_.reset();
+    XOE_ASSIGN(index_, cache_->file());
+    if (index_ != nullptr) return {};
+    XOE_ASSIGN(source_, cache_->walk());
+    if (cache_->claim()) {
+      auto writer = cache_->writer();
+      if (!writer) {
+        cache_->give_up();
+        return failure(writer.error());
+      }
+      writer_.emplace(std::move(*writer));
+    }
+    return {};
+  }
+
+  Result<std::optional<std::string>> produce() override { return index_ != nullptr ? from_file() : from_upstream(); }
+  Result<bool> pass_over(std::int64_t count) override {
+    if (index_ == nullptr) return Latched::pass_over(count);
+    return jump(count, index_->records());
+  }
+
+ private:
+  Status rewind() override { return open(); }
+  std::vector<StageReport> inputs() const override {
+    return source_ == nullptr ? std::vector<StageReport>() : source_->stages();
+  }
+
+  Result<std::optional<std::string>> from_file() {
+    if (position_ == index_->records()) return std::nullopt;
+    XOE_ASSIGN(const std::string_view data, index_->read(position_, buffer_));
+    ++position_;
+    return std::string(data);
+  }
+  Result<std::optional<std::string>> from_upstream() {
+    XOE_ASSIGN(auto element, source_->next());
+    if (element) {
+      ++position_;
+      if (writer_) XOE_TRY(writer_->write(*element));
+      return element;
+    }
+    if (writer_) {
+      XOE_TRY(writer_->finish());
+      writer_.reset();
+    }
+    return std::nullopt;
+  }
+  void drop_writer() {
+    if (!writer_) return;
+    writer_.reset();
+    cache_->give_up();
+  }
+
+  std::shared_ptr<CacheFile> cache_;
+  std::shared_ptr<const RecordIndex> index_;  // null: not written yet
+  std::unique_ptr<Iterator<std::string>> source_;
+  std::optional<RecordWriter> writer_;
+  std::string buffer_;
+};
+
+class CacheFileStage final : public Stage<std::string> {
+ public:
+  CacheFileStage(StagePtr<std::string> upstream, std::string path)
+      : cache_(std::make_shared<CacheFile>(std::move(upstream), std::move(path))) {}
+
+  Result<std::unique_ptr<Iterator<std::string>>> iterate(std::int64_t) const override {
+    auto walk = std::make_unique<CacheFileWalk>(cache_);
+    XOE_TRY(walk->open());
+    return walk;
+  }
+  std::optional<std::int64_t> size() const override {
+    if (const auto file = cache_->file(); file && *file != nullptr) return (*file)->records();
+    return cache_->upstream().size();
+  }
+
+ private:
+  std::shared_ptr<CacheFile> cache_;
+};
+
+}  // namespace
+
+StagePtr<std::string> cache_file(StagePtr<std::string> upstream, std::string path) {
+  return std::make_shared<CacheFileStage>(std::move(upstream), std::move(path));
+}
+
+}  // namespace xoe::data

@@ -1,0 +1,35 @@
+// Compresses a file's bytes in their order.
+#pragma once
+
+#include <zlib.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/output_file.h"
+#include "xoe/data/records.h"
+
+namespace xoe::data {
+
+class Deflater {
+ public:
+  // REQUIRES: `compression` is kGzip or kZlib. `invalid_argument`: no such level.
+  static Result<std::unique_ptr<Deflater>> create(Compression compression, int level);
+  Deflater(const Deflater&) = delete;
+  Deflater& operator=(const Deflater&) = delete;
+  ~Deflater();
+
+  Status write(std::string_view bytes, OutputFile& to);
+  // Nothing may follow.
+  Status finish(OutputFile& to);
+
+ private:
+  Deflater();
+  Status run(OutputFile& to, int flush);
+
+  z_stream stream_ = {};
+  std::string output_;
+};
+
+}  // namespace xoe::data

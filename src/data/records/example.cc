@@ -1,0 +1,60 @@
+#include "data/records/example.h"
+
+#include "base/error.h"
+
+namespace xoe::data {
+namespace {
+
+// Captures one reference, so that std::function holds it without allocating.
+struct ImageSearch {
+  const ImageKeys& keys;
+  FeatureView encoded;
+  FeatureView labels;
+  bool has_labels = false;
+  std::size_t features = 0;
+
+  void see(const FeatureView& feature) {
+    ++features;
+    if (feature.name() == keys.encoded) encoded = feature;
+    if (feature.name() == keys.label) {
+      labels = feature;
+      has_labels = true;
+    }
+  }
+};
+
+}  // namespace
+
+Result<ImageExample> parse_image_labels(std::string_view example, const ImageKeys& keys) {
+  ImageSearch search{keys, {}, {}};
+  XOE_TRY(for_each_feature(example, [&search](const FeatureView& feature) { search.see(feature); }));
+  const auto encoded = search.encoded.only_bytes();
+  if (!encoded) return failure(Code::kDataLoss, "no single {} among {} features", keys.encoded, search.features);
+  const bool fits = search.labels.kind() == FeatureKind::kIntegers || search.labels.size() == 0;
+  if (!search.has_labels || !fits)
+    return failure(Code::kDataLoss, "no {} among {} features", keys.label, search.features);
+  return ImageExample{*encoded, search.labels.only_integer().value_or(0), search.labels};
+}
+
+Result<ImageExample> parse_image_example(std::string_view example, const ImageKeys& keys) {
+  XOE_ASSIGN(const ImageExample image, parse_image_labels(example, keys));
+  if (image.labels.size() != 1)
+    return failure(Code::kDataLoss, "no single {}, but {} values", keys.label, image.labels.size());
+  return image;
+}
+
+std::string make_image_example(const ImageFields& fields) {
+  FeaturesBuilder features;
+  features.add_integer("image/height", fields.height)
+      .add_integer("image/width", fields.width)
+      .add_integer("image/channels", fields.channels)
+      .add_bytes("image/colorspace", fields.channels == 1 ? "Gray" : "RGB")
+      .add_integer("image/class/label", fields.label)
+      .add_bytes("image/class/text", fields.text)
+      .add_bytes("image/format", "JPEG")
+      .add_bytes("image/filename", fields.filename)
+      .add_bytes("image/encoded", fields.encoded);
+  return features.to_example();
+}
+
+}  // namespace xoe::data

@@ -1,0 +1,144 @@
+#include "data/records/file_index.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/output_file.h"
+#include "data/records/crc32c.h"
+#include "data/records/record_stream.h"
+
+namespace xoe::data {
+namespace {
+
+constexpr std::size_t kScanBlock = std::size_t{256} << 10;
+constexpr std::uint64_t kEnds = 4096;
+constexpr std::string_view kSuffix = ".xoeindex";
+// Of a compressed file, whose size does not bound it.
+constexpr std::size_t kMostRecords = std::size_t{1} << 26;
+constexpr std::uint64_t kMostIndexBytes = std::uint64_t{4} << 30;
+
+class IndexMaker {
+ public:
+  IndexMaker(const std::shared_ptr<const OpenFile>& file, const IndexOptions& options)
+      : file_(file), options_(options) {}
+
+  Result<FileIndex> make() {
+    index_.compression = options_.compression;
+    if (index_.compression == Compression::kAuto) {
+      const auto detected = detect_compression(file_);
+      if (!detected) return failure(detected.error().code(), "{}: {}", file_->path, detected.error().message());
+      index_.compression = *detected;
+    }
+    XOE_TRY(index_.compression == Compression::kNone ? plain() : compressed());
+    return std::move(index_);
+  }
+
+ private:
+  std::int64_t number() const { return static_cast<std::int64_t>(index_.places.size() + index_.lost.size()); }
+
+  Status plain() {
+    const RecordFile file(file_);
+    for (std::uint64_t offset = 0; offset < file_->bytes;) {
+      const auto place = file.place_at(offset, number());
+      if (place) {
+        index_.places.push_back(*place);
+        offset = place->end();
+        continue;
+      }
+      if (place.error().code() != Code::kDataLoss) return failure(place.error());
+      XOE_TRY(may_lose(place.error()));
+      RecordStream stream(plain_source(file_), kScanBlock);
+      XOE_TRY(stream.seek(offset));
+      if (auto found = stream.resynchronise(); !found)
+        return failure(found.error().code(), "{}: {}", record_name(file_->path, number(), offset),
+                       found.error().message());
+      index_.lost.push_back({offset, stream.offset() - offset});
+      offset = stream.offset();
+    }
+    return {};
+  }
+
+  Status compressed() {
+    RestartPoints points;
+    RecordStream stream(inflate_source(file_, index_.compression, &points), kScanBlock);
+    for (bool more = true; more && !stream.broken();) {
+      XOE_ASSIGN(more, step(stream));
+      if (index_.places.size() > kMostRecords)
+        return failure(Code::kUnsupported, "{}: more than {} records in a compressed file", file_->path, kMostRecords);
+    }
+    index_.restarts = points.take();
+    return {};
+  }
+  // False at the end.
+  Result<bool> step(RecordStream& stream) {
+    const std::uint64_t offset = stream.offset();
+    auto place = stream.locate();
+    if (place && !*place) return false;
+    Status passed = place ? stream.pass(**place) : Status(failure(place.error()));
+    if (passed) {
+      index_.places.push_back(**place);
+      return true;
+    }
+    XOE_TRY(may_lose({passed.error().code(),
+                      fmt::format("{}: {}", record_name(file_->path, number(), offset), passed.error().message())}));
+    if (!stream.broken() && !place) (void)stream.resynchronise();  // what breaks then shows as broken()
+    const bool rest = stream.broken() || place;
+    index_.lost.push_back({offset, rest ? 0 : stream.offset() - offset});
+    return !rest;
+  }
+
+  Status may_lose(const Error& error) const {
+    if (options_.on_error == OnError::kFail) return failure(error);
+    if (static_cast<std::int64_t>(index_.lost.size()) < options_.max_lost) return {};
+    return failure(Code::kDataLoss, "more than {} places with damaged framing; the last one: {}", options_.max_lost,
+                   error.message());
+  }
+
+  std::shared_ptr<const OpenFile> file_;
+  IndexOptions options_;
+  FileIndex index_;
+};
+
+}  // namespace
+
+Result<FileIndex> make_index(const std::shared_ptr<const OpenFile>& file, const IndexOptions& options) {
+  return IndexMaker(file, options).make();
+}
+
+Result<FileStamp> stamp_file(const OpenFile& file) {
+  const std::uint64_t head = std::min(kEnds, file.bytes);
+  const std::uint64_t tail = std::min(kEnds, file.bytes - head);
+  std::string ends(head + tail, '\0');
+  Status got = file.read_at(0, ends.data(), head);
+  if (got) got = file.read_at(file.bytes - tail, ends.data() + head, tail);
+  if (!got) return failure(got.error().code(), "{}: {}", file.path, got.error().message());
+  return FileStamp{file.bytes, file.modified, crc32c(ends)};
+}
+
+std::string index_path(const std::string& path) { return path + std::string(kSuffix); }
+bool is_index_path(std::string_view path) noexcept { return path.ends_with(kSuffix); }
+
+Result<FileIndex> load_index(const OpenFile& file) {
+  const std::string path = index_path(file.path);
+  XOE_ASSIGN(const OpenFile opened, OpenFile::open(path));
+  if (opened.bytes > kMostIndexBytes)
+    return failure(Code::kDataLoss, "{}: {} bytes; at most {} are read", path, opened.bytes, kMostIndexBytes);
+  std::string content(opened.bytes, '\0');
+  if (auto got = opened.read_at(0, content.data(), content.size()); !got)
+    return failure(got.error().code(), "{}: {}", path, got.error().message());
+  XOE_ASSIGN(const FileStamp stamp, stamp_file(file));
+  auto index = decode_index(content, stamp);
+  if (!index) return failure(index.error().code(), "{}: {}", path, index.error().message());
+  return index;
+}
+
+Result<FileIndex> write_index(const std::string& path, const IndexOptions& options) {
+  XOE_ASSIGN(OpenFile opened, OpenFile::open(path));
+  const auto file = std::make_shared<const OpenFile>(std::move(opened));
+  XOE_ASSIGN(const FileStamp stamp, stamp_file(*file));
+  XOE_ASSIGN(FileIndex index, make_index(file, options));
+  XOE_TRY(write_file(index_path(path), encode_index(index, stamp)));
+  return index;
+}
+
+}  // namespace xoe::data

@@ -1,0 +1,166 @@
+// The bytes of an index file.
+#include <optional>
+#include <type_traits>
+
+#include "base/error.h"
+#include "data/records/crc32c.h"
+#include "data/records/file_index.h"
+#include "data/records/little_endian.h"
+
+namespace xoe::data {
+namespace {
+
+constexpr std::string_view kMagic = "XOEINDEX";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kLostBytes = 16;
+constexpr std::size_t kRestartBytes = 20;  // before the window
+
+std::uint32_t code_of(Compression compression) {
+  return compression == Compression::kGzip ? 1 : compression == Compression::kZlib ? 2 : 0;
+}
+
+// Takes numbers off the front; after the first one that is not there everything is 0.
+class Bytes {
+ public:
+  explicit Bytes(std::string_view bytes) : bytes_(bytes) {}
+
+  template <class T>
+  T number() {
+    const std::string_view taken = text(sizeof(T));
+    return taken.empty() ? T{0} : static_cast<T>(load_little<std::make_unsigned_t<T>>(taken.data()));
+  }
+  std::string_view text(std::size_t count) {
+    good_ = good_ && count <= bytes_.size();
+    if (!good_) return {};
+    const std::string_view taken = bytes_.substr(0, count);
+    bytes_.remove_prefix(count);
+    return taken;
+  }
+  std::size_t left() const { return bytes_.size(); }
+  bool good() const { return good_; }
+
+ private:
+  std::string_view bytes_;
+  bool good_ = true;
+};
+
+struct Counts {
+  std::uint64_t records;
+  std::uint64_t lost;
+  std::uint64_t restarts;
+};
+
+bool read_lost(Bytes& bytes, std::uint64_t count, FileIndex& index) {
+  if (count > bytes.left() / kLostBytes) return false;
+  std::uint64_t end = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const LostRange range{bytes.number<std::uint64_t>(), bytes.number<std::uint64_t>()};
+    const bool rest = i + 1 == count && index.compression != Compression::kNone;
+    if (range.offset < end || (range.bytes == 0 && !rest) || range.bytes > ~range.offset) return false;
+    end = range.offset + range.bytes;
+    index.lost.push_back(range);
+  }
+  return true;
+}
+
+// Records follow each other without gaps, other than the lost ranges. The end of the last one, when all is right.
+std::optional<std::uint64_t> read_places(Bytes& bytes, std::uint64_t count, FileIndex& index) {
+  if (count > bytes.left() / sizeof(std::uint32_t)) return std::nullopt;
+  index.places.reserve(count);
+  std::uint64_t at = 0;
+  auto lost = index.lost.begin();
+  const auto pass = [&] {
+    for (; lost != index.lost.end() && lost->offset == at && lost->bytes > 0; ++lost) at += lost->bytes;
+  };
+  for (std::uint64_t i = 0; i < count; ++i) {
+    pass();
+    const RecordPlace place{at, bytes.number<std::uint32_t>()};
+    if (place.length > kMaxRecordBytes || place.end() < at) return std::nullopt;
+    index.places.push_back(place);
+    at = place.end();
+  }
+  pass();
+  if (lost != index.lost.end() && !(lost->offset == at && lost->bytes == 0)) return std::nullopt;
+  return at;
+}
+
+bool read_restarts(Bytes& bytes, std::uint64_t count, std::uint64_t file_bytes, FileIndex& index) {
+  if (count > bytes.left() / kRestartBytes || (count > 0 && index.compression == Compression::kNone)) return false;
+  std::uint64_t in = 0;
+  std::uint64_t out = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    RestartPoint point;
+    point.in = bytes.number<std::uint64_t>();
+    point.out = bytes.number<std::uint64_t>();
+    const auto bits = bytes.number<std::uint16_t>();
+    const auto window = bytes.number<std::uint16_t>();
+    if (bits > 7 || window > kInflateWindow || point.in < in || point.in == 0 || point.in > file_bytes ||
+        point.out <= out)
+      return false;
+    point.bits = static_cast<std::uint8_t>(bits);
+    point.window = bytes.text(window);
+    in = point.in;
+    out = point.out;
+    index.restarts.push_back(std::move(point));
+  }
+  return bytes.good();
+}
+
+}  // namespace
+
+std::string encode_index(const FileIndex& index, const FileStamp& stamp) {
+  std::string out(kMagic);
+  append_little(out, kVersion);
+  append_little(out, code_of(index.compression));
+  append_little(out, stamp.bytes);
+  append_little(out, static_cast<std::uint64_t>(stamp.modified));
+  append_little(out, stamp.ends);
+  append_little<std::uint64_t>(out, index.places.size());
+  append_little<std::uint64_t>(out, index.lost.size());
+  append_little<std::uint64_t>(out, index.restarts.size());
+  for (const LostRange& range : index.lost) {
+    append_little(out, range.offset);
+    append_little(out, range.bytes);
+  }
+  for (const RecordPlace& place : index.places) append_little(out, static_cast<std::uint32_t>(place.length));
+  for (const RestartPoint& point : index.restarts) {
+    append_little(out, point.in);
+    append_little(out, point.out);
+    append_little<std::uint16_t>(out, point.bits);
+    append_little(out, static_cast<std::uint16_t>(point.window.size()));
+    out += point.window;
+  }
+  append_little(out, crc32c(out));
+  return out;
+}
+
+Result<FileIndex> decode_index(std::string_view content, const FileStamp& stamp) {
+  constexpr std::size_t kCrc = sizeof(std::uint32_t);
+  if (content.size() < kMagic.size() + kCrc || !content.starts_with(kMagic))
+    return failure(Code::kDataLoss, "not an index file");
+  Bytes bytes(content.substr(0, content.size() - kCrc));
+  if (load_little<std::uint32_t>(content.data() + content.size() - kCrc) != crc32c(content.substr(0, bytes.left())))
+    return failure(Code::kDataLoss, "its CRC is wrong");
+  bytes.text(kMagic.size());
+  if (const auto version = bytes.number<std::uint32_t>(); version != kVersion)
+    return failure(Code::kUnsupported, "version {}; {} is known", version, kVersion);
+  const auto compression = bytes.number<std::uint32_t>();
+  const FileStamp made_of{bytes.number<std::uint64_t>(), bytes.number<std::int64_t>(), bytes.number<std::uint32_t>()};
+  const Counts counts{bytes.number<std::uint64_t>(), bytes.number<std::uint64_t>(), bytes.number<std::uint64_t>()};
+  if (!bytes.good() || compression > 2) return failure(Code::kDataLoss, "its header is damaged");
+  if (made_of != stamp) return failure(Code::kInvalidArgument, "stale: the record file has changed since it was made");
+
+  FileIndex index;
+  index.compression = compression == 1   ? Compression::kGzip
+                      : compression == 2 ? Compression::kZlib
+                                         : Compression::kNone;
+  if (!read_lost(bytes, counts.lost, index)) return failure(Code::kDataLoss, "its lost ranges do not fit");
+  const auto end = read_places(bytes, counts.records, index);
+  if (!end || (index.compression == Compression::kNone && *end != stamp.bytes))
+    return failure(Code::kDataLoss, "its records do not fit the file");
+  if (!read_restarts(bytes, counts.restarts, stamp.bytes, index) || bytes.left() > 0)
+    return failure(Code::kDataLoss, "its restart points do not fit");
+  return index;
+}
+
+}  // namespace xoe::data

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "data/records/record_stream.h"
+#include "xoe/data/detail/latched_inl.h"
+#include "xoe/data/records.h"
+
+namespace xoe::data {
+namespace {
+
+class RecordReader final : public detail::Latched<Record> {
+ public:
+  RecordReader(std::string path, RecordOptions options) : path_(std::move(path)), options_(std::move(options)) {}
+
+  Status open() {
+    auto opened = RecordStream::open(path_, options_.compression, options_.block_bytes);
+    ended_ = !opened;
+    if (!opened) {
+      unopened_ = opened.error().message();
+      return lost(opened.error().code(), unopened_);
+    }
+    stream_.emplace(std::move(*opened));
+    return {};
+  }
+
+  Result<std::optional<Record>> produce() override {
+    while (!ended_) {
+      const std::uint64_t offset = stream_->offset();
+      auto record = read();
+      if (record && !*record) return std::nullopt;
+      if (record) {
+        (*record)->number = number_++;
+        return record;
+      }
+      XOE_TRY(pass(record.error(), offset));
+    }
+    return std::nullopt;
+  }
+
+  State save() const override {
+    State state;
+    state.push("records.offset", ended_ ? kEnded : static_cast<std::int64_t>(stream_->offset()));
+    state.push("records.number", number_);
+    state.push("records.bad", bad_);
+    return state;
+  }
+  Status resume(State state) override {
+    XOE_ASSIGN(bad_, state.pop("records.bad"));
+    XOE_ASSIGN(number_, state.pop("records.number"));
+    XOE_ASSIGN(const std::int64_t offset, state.pop("records.offset"));
+    ended_ = !stream_ || offset == kEnded;
+    // A file that went away since it was saved is one more; open() told of it already.
+    if (!stream_ && offset != kEnded) XOE_TRY(count_bad(unopened_));
+    if (ended_) return {};
+    if (offset < 0) return failure(Code::kInvalidArgument, "{}: saved position: byte {}", path_, offset);
+    return stream_->seek(static_cast<std::uint64_t>(offset));
+  }
+
+ private:
+  static constexpr std::int64_t kEnded = -1;  // in place of an offset
+
+  void describe(StageReport& mine) const override { mine.name = "read_records"; }
+
+  Result<std::optional<Record>> read() {
+    XOE_ASSIGN(const auto place, stream_->locate());
+    if (!place) return std::nullopt;
+    XOE_ASSIGN(const std::string_view data, stream_->take(*place));
+    return Record{data, 0, place->offset, stream_->memory()};
+  }
+
+  // Goes behind what could not be read, where that is wanted.
+  Status pass(const Error& error, std::uint64_t offset) {
+    std::string message = fmt::format("{}: {}", record_name(path_, number_, offset), error.message());
+    if (options_.on_error == OnError::kFail) return failure(error.code(), std::move(message));
+    ++number_;
+    if (!stream_->broken() && stream_->offset() == offset) {
+      // What breaks the stream while a whole record is sought belongs to this damage.
+      const Status found = stream_->resynchronise();
+      message += fmt::format("; left out up to byte {}", stream_->offset());
+      if (!found) message += ": " + found.error().message();
+    }
+    if (stream_->broken()) {
+      message += "; the rest of the file is left out";
+      ended_ = true;
+    }
+    return lost(error.code(), std::move(message));
+  }
+  Status lost(Code code, std::string message) {
+    if (options_.on_error == OnError::kFail) return failure(code, std::move(message));
+    if (options_.bad) options_.bad->add(message);
+    return count_bad(message);
+  }
+  Status count_bad(const std::string& message) {
+    if (++bad_ <= options_.max_bad) return {};
+    return failure(Code::kDataLoss, "more than {} bad records; the last one: {}", options_.max_bad, message);
+  }
+
+  std::string path_;
+  RecordOptions options_;
+  std::optional<RecordStream> stream_;  // empty where the file cannot be opened
+  std::string unopened_;                // why, then
+  bool ended_ = false;                  // nothing more can be read
+  std::int64_t number_ = 0;
+  std::int64_t bad_ = 0;
+};
+
+class RecordStage final : public Stage<Record> {
+ public:
+  RecordStage(std::string path, RecordOptions options) : path_(std::move(path)), options_(std::move(options)) {}
+
+  Result<std::unique_ptr<Iterator<Record>>> iterate(std::int64_t) const override {
+    auto reader = std::make_unique<RecordReader>(path_, options_);
+    XOE_TRY(reader->open());
+    return reader;
+  }
+  std::optional<std::int64_t> size() const override { return std::nullopt; }
+
+ private:
+  std::string path_;
+  RecordOptions options_;
+};
+
+}  // namespace
+
+std::string_view compression_name(Compression compression) noexcept {
+  switch (compression) {
+    case Compression::kAuto: return "auto";
+    case Compression::kNone: return "plain";
+    case Compression::kGzip: return "gzip";
+    case Compression::kZlib: return "zlib";
+  }
+  return "?";
+}
+
+void BadRecords::add(std::string message) {
+  const std::lock_guard lock(mutex_);
+  ++count_;
+  if (messages_.size() < kMostMessages) messages_.push_back(std::move(message));
+}
+std::int64_t BadRecords::count() const {
+  const std::lock_guard lock(mutex_);
+  return count_;
+}
+std::string BadRecords::first() const {
+  const std::lock_guard lock(mutex_);
+  return messages_.empty() ? std::string() : messages_.front();
+}
+std::vector<std::string> BadRecords::messages() const {
+  const std::lock_guard lock(mutex_);
+  return messages_;
+}
+
+StagePtr<Record> read_records(std::string path, RecordOptions options) {
+  return std::make_shared<RecordStage>(std::move(path), std::move(options));
+}
+
+}  // namespace xoe::data

@@ -1,0 +1,71 @@
+// All records of a set of TFRecord files, by number.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/records/file_index.h"
+#include "data/records/record_file.h"
+#include "xoe/status.h"
+
+namespace xoe::data {
+
+// Regular files of a directory whose names match a pattern with * and ?, sorted; hidden ones and index files never do.
+// `unavailable` when there is none.
+Result<std::vector<std::string>> match_files(const std::string& directory, const std::string& pattern);
+
+struct RecordIndexOptions {
+  int threads = 1;
+  Compression compression = Compression::kAuto;
+  OnError on_error = OnError::kFail;  // kSkip: damaged framing is left out; wrong data are found by read() alone
+  std::int64_t max_lost = 100;        // per file, with kSkip; more fail
+  bool use_index_files = true;
+};
+
+// Thread safety: any number of threads may read at a time, each with a buffer of its own.
+class RecordIndex {
+ public:
+  // Takes the index beside a file where there is one that fits, else reads every header of a plain file and all of a
+  // compressed one; several files at a time.
+  static Result<std::shared_ptr<const RecordIndex>> open(const std::vector<std::string>& paths,
+                                                         const RecordIndexOptions& options);
+
+  std::int64_t records() const noexcept { return first_.back(); }
+  std::size_t files() const noexcept { return parts_.size(); }
+  // The records of one file are first(file) to first(file + 1) - 1.
+  std::int64_t first(std::size_t file) const noexcept { return first_[file]; }
+
+  // Places where the framing is damaged (kSkip), and what is there: "data/train-3: 90 bytes at byte 4711: ...".
+  std::int64_t lost() const noexcept { return lost_; }
+  std::vector<std::string> lost_names() const;
+
+  // REQUIRES: 0 <= record < records(). Of a compressed file, a MiB is decompressed for a record.
+  Result<std::string_view> read(std::int64_t record, std::string& buffer) const;
+  std::string name(std::int64_t record) const;
+
+ private:
+  struct Part {
+    std::string path;
+    std::shared_ptr<const OpenFile> file;  // null where there are too many files to keep all open
+    FileIndex index;
+  };
+  struct Where {
+    const Part& part;
+    std::int64_t number;
+
+    const RecordPlace& place() const { return part.index.places[static_cast<std::size_t>(number)]; }
+  };
+
+  static Result<Part> open_part(const std::string& path, const RecordIndexOptions& options, bool keep_open);
+  Where where(std::int64_t record) const;
+
+  std::vector<Part> parts_;
+  std::vector<std::int64_t> first_;
+  std::int64_t lost_ = 0;
+};
+
+}  // namespace xoe::data

@@ -1,0 +1,57 @@
+// How many threads work and how far ahead, decided from what was seen.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace xoe::data {
+
+struct TunerSetting {
+  int threads = 1;
+  std::size_t depth = 2;  // jobs in the making
+
+  friend bool operator==(const TunerSetting&, const TunerSetting&) = default;
+};
+
+// What happened while one setting was in force.
+struct TunerWindow {
+  double seconds = 0;
+  double waited = 0;  // the consumer's seconds without anything to take
+  double idle = 0;    // seconds of threads that had to wait for the consumer, added up
+  double jobs = 0;    // taken
+};
+
+// A walk in single steps with a memory: a step that brought nothing is taken back and not tried again for a time that
+// doubles, so it comes to rest. Pure: the same windows give the same settings.
+class Tuner {
+ public:
+  // Starts with `least`, and stays between it and `most`, which goes before.
+  Tuner(TunerSetting least, TunerSetting most);
+
+  // The setting for the next window.
+  TunerSetting step(const TunerWindow& window);
+
+  TunerSetting setting() const noexcept { return now_; }
+  // Why the setting was last changed, for people; empty at first.
+  const std::string& reason() const noexcept { return reason_; }
+
+ private:
+  void judge_trial(double rate);
+  void grow(const TunerWindow& window, double rate);
+  void shrink(const TunerWindow& window);
+  void change(TunerSetting to, std::string why);
+
+  TunerSetting most_;
+  TunerSetting now_;
+  int least_threads_;  // depth only goes back to what it was
+  std::string reason_;
+
+  bool trial_ = false;  // the last window was the first with a larger setting
+  TunerSetting before_;
+  double rate_before_ = 0;
+  int hold_ = 0;       // windows without a try to grow
+  int next_hold_ = 4;  // doubles with each try that brought nothing
+  int calm_ = 0;       // windows in a row with a thread to spare
+};
+
+}  // namespace xoe::data

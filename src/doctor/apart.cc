@@ -1,0 +1,93 @@
+#include "doctor/apart.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <optional>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+namespace xoe::doctor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::size_t kMostBytes = std::size_t{4} << 20;
+constexpr auto kGrace = std::chrono::milliseconds(500);
+
+[[noreturn]] void run_child(int out, pid_t parent, const std::function<std::string()>& work) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (const int fd : {0, 1, 2}) ::dup2(nothing, fd);
+  const std::string text = work();
+  std::size_t written = 0;
+  while (written < text.size()) {
+    const auto count = ::write(out, text.data() + written, text.size() - written);
+    if (count <= 0) ::_exit(1);
+    written += static_cast<std::size_t>(count);
+  }
+  // Destructors of foreign libraries have crashed programs that were done.
+  ::_exit(0);
+}
+
+// Until the child closes its end; false: too late or too much.
+bool read_all(int fd, Clock::time_point deadline, std::string& text) {
+  char part[16384];
+  while (text.size() <= kMostBytes) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+    if (left <= 0) return false;
+    if (::poll(&entry, 1, static_cast<int>(left)) <= 0) continue;
+    const auto count = ::read(fd, part, sizeof part);
+    if (count <= 0) return count == 0;
+    text.append(part, static_cast<std::size_t>(count));
+  }
+  return false;
+}
+
+// A child that hangs within a driver cannot be killed: it is left to the kernel after the grace. nullopt then.
+std::optional<int> wait_for(pid_t child, Clock::time_point deadline) {
+  int status = 0;
+  while (true) {
+    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == child) return status;
+    if (ended < 0 || Clock::now() >= deadline) return std::nullopt;
+    ::usleep(1000);
+  }
+}
+
+}  // namespace
+
+Result<std::string> run_apart(const std::function<std::string()>& work, std::chrono::milliseconds patience) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return failure(Code::kResourceExhausted, "cannot make a pipe: {}", errno_text(errno));
+  Fd in(ends[0]);
+  Fd out(ends[1]);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) return failure(Code::kResourceExhausted, "cannot start a process: {}", errno_text(errno));
+  if (child == 0) run_child(out.get(), parent, work);
+  out = Fd();
+  std::string text;
+  const bool complete = read_all(in.get(), Clock::now() + patience, text);
+  if (!complete) ::kill(child, SIGKILL);
+  const auto status = wait_for(child, Clock::now() + kGrace);
+  if (!complete) return failure(Code::kTimeout, "no answer within {} ms", patience.count());
+  if (!status) {
+    ::kill(child, SIGKILL);
+    wait_for(child, Clock::now() + kGrace);
+    return failure(Code::kTimeout, "it answered but did not end");
+  }
+  if (WIFSIGNALED(*status)) return failure(Code::kInternal, "it crashed: {}", ::strsignal(WTERMSIG(*status)));
+  if (WEXITSTATUS(*status) != 0) return failure(Code::kInternal, "it ended with code {}", WEXITSTATUS(*status));
+  return text;
+}
+
+}  // namespace xoe::doctor

@@ -1,0 +1,16 @@
+// Work that may crash or hang, in a process of its own: foreign libraries and drivers.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "xoe/status.h"
+
+namespace xoe::doctor {
+
+// Runs `work` in a child and returns what it returned, at most 4 MiB. What the work prints is dropped.
+// timeout: it took longer and was killed; internal: it crashed, and how. Call it where no other thread runs.
+Result<std::string> run_apart(const std::function<std::string()>& work, std::chrono::milliseconds patience);
+
+}  // namespace xoe::doctor

@@ -1,0 +1,124 @@
+#include "doctor/examine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "doctor/cpu.h"
+#include "doctor/gpus.h"
+#include "doctor/installation.h"
+#include "doctor/memory.h"
+#include "doctor/network.h"
+#include "doctor/pcie.h"
+#include "doctor/processes.h"
+#include "doctor/rdma.h"
+#include "doctor/surroundings.h"
+
+namespace xoe::doctor {
+namespace {
+
+// Drivers take seconds to wake up where no daemon keeps them awake.
+constexpr auto kDriverPatience = std::chrono::seconds(20);
+constexpr auto kLibraryPatience = std::chrono::seconds(10);
+constexpr auto kTryPatience = std::chrono::seconds(5);
+
+std::string host_name(const Tree& tree) {
+  char name[256] = {};
+  if (tree.live() && ::gethostname(name, sizeof name - 1) == 0) return name;
+  return tree.line("/etc/hostname");
+}
+
+Status check_options(const ExamineOptions& options) {
+  for (const std::string& group : options.only) {
+    if (std::find(std::begin(kGroups), std::end(kGroups), group) != std::end(kGroups)) continue;
+    std::string known;
+    for (const std::string_view name : kGroups) known.append(known.empty() ? "" : ", ").append(name);
+    return failure(Code::kInvalidArgument, "there is no group \"{}\"; the groups are {}", group, known);
+  }
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(options.root, ignored))
+    return failure(Code::kInvalidArgument, "the root {} is no folder", options.root);
+  return {};
+}
+
+class Examination {
+ public:
+  explicit Examination(const ExamineOptions& options) : options_(options), tree_(options.root) {}
+
+  Report run() {
+    report_.host = host_name(tree_);
+    const auto limits = read_group_limits(tree_);
+    const auto surroundings = read_surroundings(tree_);
+    const auto processes = read_processes(tree_);
+    const auto rdma = read_rdma(tree_);
+    report_.versions = {{"xoe", options_.version}, {"kernel", processes.kernel}};
+    if (wants("cpu")) add(check_cpu(read_cpu(tree_), limits.processors));
+    if (wants("memory")) add(check_memory(read_memory(tree_), limits));
+    if (wants("process")) add(check_processes(processes, limits));
+    if (wants("virtual")) add(check_surroundings(surroundings));
+    if (wants("network")) add_network();
+    if (wants("rdma")) add(check_rdma(rdma));
+    if (wants("pcie")) add(check_pcie(read_pcie(tree_, surroundings.virtual_machine)));
+    if (wants("gpu") || wants("xoe")) read_gpus();
+    if (wants("gpu")) add(check_gpus(gpus_, libraries_, read_gpu_traces(tree_, gpus_)));
+    if (wants("xoe")) add_installation(rdma);
+    return std::move(report_);
+  }
+
+ private:
+  bool wants(std::string_view group) const {
+    return options_.only.empty() || std::find(options_.only.begin(), options_.only.end(), group) != options_.only.end();
+  }
+  void add(Findings findings) { append(report_.findings, std::move(findings)); }
+
+  void add_network() {
+    const auto interfaces = read_interfaces(tree_);
+    add(check_network(interfaces));
+    const Interface* const chosen = chosen_interface(interfaces);
+    for (const bool first : {true, false})
+      for (const Interface& card : interfaces)
+        if ((&card == chosen) == first && card.up && !card.inner && card.kind != "loopback")
+          for (const std::string& address : card.addresses) report_.addresses.push_back({card.name, address});
+  }
+
+  void read_gpus() {
+    gpus_.asked = tree_.live() || !options_.nvml.empty();
+    if (!gpus_.asked) return;
+    gpus_ = ask_nvml(options_.nvml.empty() ? "libnvidia-ml.so.1" : options_.nvml, kDriverPatience);
+    libraries_ = ask_cuda_libraries(options_.nccl, kLibraryPatience);
+    if (!gpus_.driver.empty()) {
+      report_.versions["driver"] = gpus_.driver;
+      report_.versions["cuda"] = cuda_text(gpus_.cuda);
+    }
+    if (libraries_.nccl > 0) report_.versions["nccl"] = nccl_text(libraries_.nccl);
+  }
+
+  void add_installation(const RdmaFacts& rdma) {
+    InstallationFacts facts{.version = options_.version, .program = options_.program, .tried = tree_.live()};
+    facts.nccl = !gpus_.gpus.empty() && libraries_.nccl > 0;
+    facts.rdma = std::any_of(rdma.ports.begin(), rdma.ports.end(), [](const RdmaPort& port) { return port.active(); });
+    if (facts.tried) {
+      facts.shared_error = try_sharing(kTryPatience);
+      find_plugins(facts, options_.plugins, kLibraryPatience);
+      report_.engines = engines_between_hosts(facts);
+    }
+    add(check_installation(facts));
+  }
+
+  const ExamineOptions& options_;
+  Tree tree_;
+  GpuFacts gpus_;
+  CudaLibraries libraries_;
+  Report report_;
+};
+
+}  // namespace
+
+Result<Report> examine(const ExamineOptions& options) {
+  XOE_TRY(check_options(options));
+  return Examination(options).run();
+}
+
+}  // namespace xoe::doctor

@@ -1,0 +1,43 @@
+// Examines one machine.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "doctor/finding.h"
+#include "xoe/status.h"
+
+namespace xoe::doctor {
+
+// In the order in which they are shown.
+inline constexpr std::string_view kGroups[] = {"cpu",  "memory", "process", "virtual", "network",
+                                               "rdma", "pcie",   "gpu",     "xoe"};
+
+struct ExamineOptions {
+  std::string root = "/";              // of /proc, /sys, /dev; another one: a recorded tree
+  std::vector<std::string> only = {};  // groups; empty: all
+  std::string nvml = {};  // NVIDIA's library; empty: libnvidia-ml.so.1 for the running machine, none for a recorded one
+  std::string nccl = "libnccl.so.2";
+  std::string plugins = {};  // folder of Xoe's plug-ins; empty: where Xoe itself looks
+  std::string version = {};  // of Xoe
+  std::string program = {};  // whole path
+};
+
+struct Address {
+  std::string interface;
+  std::string address;
+};
+
+struct Report {
+  std::string host = {};
+  std::map<std::string, std::string> versions = {};  // "xoe", "kernel", "driver", "cuda", "nccl"; empty: not there
+  std::vector<Address> addresses = {};               // by which other hosts may reach this one
+  std::vector<std::string> engines = {};             // between hosts, the best first: "nccl", "mpi", "gloo"
+  Findings findings = {};
+};
+
+// invalid_argument: no such group or root.
+Result<Report> examine(const ExamineOptions& options);
+
+}  // namespace xoe::doctor

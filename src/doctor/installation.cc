@@ -1,0 +1,208 @@
+#include "doctor/installation.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "doctor/apart.h"
+
+namespace xoe::doctor {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::uint32_t kSeen = 1;
+constexpr const char* kPlugins[] = {"gloo", "mpi-openmpi", "mpi-mpich"};
+
+class Page {
+ public:
+  explicit Page(int fd) : word_(::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) {}
+  Page(const Page&) = delete;
+  Page& operator=(const Page&) = delete;
+  ~Page() {
+    if (valid()) ::munmap(word_, kPage);
+  }
+  bool valid() const { return word_ != MAP_FAILED; }
+  std::atomic<std::uint32_t>& word() const { return *static_cast<std::atomic<std::uint32_t>*>(word_); }
+
+ private:
+  void* word_;
+};
+
+// In the other process: what a rank does with its peer's memory.
+std::string play_peer(pid_t owner, int fd) {
+  const Fd watch(static_cast<int>(::syscall(SYS_pidfd_open, owner, 0)));
+  if (!watch.valid()) return fmt::format("cannot watch a process (pidfd_open): {}", errno_text(errno));
+  const auto path = fmt::format("/proc/{}/fd/{}", owner, fd);
+  const Fd memory(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!memory.valid()) return fmt::format("cannot open a peer's memory ({}): {}", path, errno_text(errno));
+  const Page page(memory.get());
+  if (!page.valid()) return fmt::format("cannot map a peer's memory: {}", errno_text(errno));
+  page.word().store(kSeen);
+  if (::syscall(SYS_futex, &page.word(), FUTEX_WAKE, 1, nullptr, nullptr, 0) < 0)
+    return fmt::format("cannot wake a peer (futex): {}", errno_text(errno));
+  return {};
+}
+
+// Runs in a process of its own.
+std::string load_plugin(const std::string& path) {
+  // Without RTLD_DEEPBIND, which the backends use to keep their symbols from a framework's: here is none.
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return fmt::format("-{}", ::dlerror());
+  const auto build = reinterpret_cast<const char* (*)()>(::dlsym(library, "xoe_net_build"));
+  if (build == nullptr) return "-it is no backend of Xoe (no symbol xoe_net_build)";
+  return fmt::format("+{}", build());
+}
+
+PluginFacts find_plugin(const std::string& name, const std::string& version, const std::vector<std::string>& folders,
+                        std::chrono::milliseconds patience) {
+  PluginFacts plugin{.name = name};
+  std::error_code ignored;
+  for (const std::string& folder : folders) {
+    const fs::path path = fs::path(folder) / fmt::format("libxoe-{}.so", name);
+    if (!fs::exists(path, ignored)) continue;
+    plugin.path = path.string();
+    const auto answer = run_apart([&plugin] { return load_plugin(plugin.path); }, patience);
+    if (!answer)
+      plugin.error = answer.error().message();
+    else if (answer->starts_with('+'))
+      plugin.build = answer->substr(1);
+    else
+      plugin.error = answer->empty() ? "it ended the process that loaded it" : answer->substr(1);
+    // A build's name begins with its version.
+    if (plugin.works() && plugin.build.substr(0, plugin.build.find(' ')) != version)
+      plugin.error = fmt::format("it belongs to another Xoe ({}; this is {})", plugin.build, version);
+    break;
+  }
+  return plugin;
+}
+
+Finding check_sharing(const InstallationFacts& facts) {
+  Finding finding{.id = "xoe.shm",
+                  .what = "processes can share memory, wake and watch each other",
+                  .why = "ranks of one host reduce in each other's memory (backend shm)"};
+  finding.details = {{"works", facts.tried && facts.shared_error.empty()}, {"error", facts.shared_error}};
+  if (!facts.tried) {
+    finding.state = State::kSkipped;
+    finding.what = "not tried: this is a recorded tree";
+  } else if (!facts.shared_error.empty()) {
+    finding.state = State::kProblem;
+    finding.what = facts.shared_error;
+    finding.fix = "in a container: a newer runtime or --security-opt seccomp=unconfined; is /proc mounted?";
+  }
+  return finding;
+}
+
+Finding check_plugin(const PluginFacts& plugin, const InstallationFacts& facts) {
+  const bool mpi = plugin.name.starts_with("mpi");
+  Finding finding{.id = "xoe." + plugin.name,
+                  .what = fmt::format("backend {} loads", plugin.name),
+                  .why = mpi ? "takes InfiniBand and what else MPI drives, where mpirun or srun started the job"
+                             : "joins hosts over TCP"};
+  finding.details = {
+      {"path", plugin.path}, {"loads", plugin.works()}, {"error", plugin.error}, {"build", plugin.build}};
+  if (!facts.tried) {
+    finding.state = State::kSkipped;
+    finding.what = fmt::format("backend {} not tried: this is a recorded tree", plugin.name);
+  } else if (plugin.path.empty()) {
+    finding.state = State::kNote;
+    finding.what = fmt::format("backend {} is not installed", plugin.name);
+    finding.fix = mpi ? "only where it is wanted: build Xoe with libopenmpi-dev or libmpich-dev installed"
+                      : "to join hosts over TCP: build Xoe with libgloo-dev installed";
+  } else if (!plugin.error.empty()) {
+    finding.state = State::kWarning;
+    finding.what = fmt::format("backend {} does not load: {}", plugin.name, plugin.error);
+    finding.fix = mpi ? "install the MPI that it was built with (Debian: openmpi-bin or mpich), or build Xoe anew"
+                      : "install the libraries that it names, or build Xoe anew";
+  }
+  return finding;
+}
+
+Finding check_backend(const InstallationFacts& facts) {
+  const auto engines = engines_between_hosts(facts);
+  const std::string between = engines.empty() ? "" : engines.front();
+  Finding finding{.id = "xoe.backend", .what = "", .why = ""};
+  finding.details = {{"one_host", facts.shared_error.empty() ? "shm" : ""},
+                     {"several_hosts", between.empty() ? "" : "hierarchical"},
+                     {"between_hosts", engines}};
+  if (!facts.tried) {
+    finding.state = State::kSkipped;
+    finding.what = "no backend chosen: this is a recorded tree";
+    finding.why = "what is installed belongs to the running machine";
+    return finding;
+  }
+  finding.what = fmt::format("on one host: shm; on several: {}",
+                             between.empty() ? "none" : fmt::format("hierarchical over {}", between));
+  if (between == "nccl")
+    finding.why =
+        "GPUs and NCCL are there, so gradients stay in GPU memory; each byte crosses the network once per host";
+  else if (between == "mpi" && facts.rdma)
+    finding.why = "an active InfiniBand or RoCE port and MPI are there; takes effect under mpirun or srun, else gloo";
+  else if (between == "mpi")
+    finding.why = "MPI is all that loads; takes effect under mpirun or srun";
+  else if (between == "gloo")
+    finding.why = "no GPUs with NCCL, no active RDMA port with MPI: TCP; each byte crosses the network once per host";
+  else
+    finding.why = "no engine between hosts loads here; see the findings above";
+  if (between.empty()) finding.state = State::kNote;
+  finding.fix = between.empty() ? "" : "--backend of xoe run or XOE_BACKEND chooses another";
+  return finding;
+}
+
+}  // namespace
+
+std::string try_sharing(std::chrono::milliseconds patience) {
+  const Fd memory(::memfd_create("xoe-doctor", MFD_CLOEXEC));
+  if (!memory.valid()) return fmt::format("cannot create shared memory (memfd_create): {}", errno_text(errno));
+  if (::ftruncate(memory.get(), kPage) != 0) return fmt::format("cannot size shared memory: {}", errno_text(errno));
+  const Page page(memory.get());
+  if (!page.valid()) return fmt::format("cannot map shared memory: {}", errno_text(errno));
+  page.word().store(0);
+  const auto answer = run_apart([&memory, owner = ::getpid()] { return play_peer(owner, memory.get()); }, patience);
+  if (!answer) return "another process: " + answer.error().message();
+  if (!answer->empty()) return *answer;
+  return page.word().load() == kSeen ? "" : "what another process wrote did not arrive";
+}
+
+void find_plugins(InstallationFacts& facts, const std::string& folder, std::chrono::milliseconds patience) {
+  const fs::path own = fs::path(facts.program).parent_path();
+  facts.looked_in = {folder};
+  if (folder.empty()) facts.looked_in = {own.string(), (own.parent_path() / "lib").string()};
+  for (const char* const name : kPlugins)
+    facts.plugins.push_back(find_plugin(name, facts.version, facts.looked_in, patience));
+}
+
+std::vector<std::string> engines_between_hosts(const InstallationFacts& facts) {
+  const auto loads = [&facts](std::string_view name) {
+    return std::any_of(facts.plugins.begin(), facts.plugins.end(),
+                       [name](const PluginFacts& plugin) { return plugin.name.starts_with(name) && plugin.works(); });
+  };
+  std::vector<std::string> engines;
+  if (facts.nccl) engines.emplace_back("nccl");
+  if (facts.rdma && loads("mpi")) engines.emplace_back("mpi");
+  if (loads("gloo")) engines.emplace_back("gloo");
+  if (!facts.rdma && loads("mpi")) engines.emplace_back("mpi");
+  return engines;
+}
+
+Findings check_installation(const InstallationFacts& facts) {
+  Findings findings = {{.id = "xoe.version",
+                        .what = fmt::format("Xoe {} ({})", facts.version, facts.program),
+                        .why = "all hosts of a job need the same version",
+                        .details = {{"version", facts.version}, {"program", facts.program}}},
+                       check_sharing(facts)};
+  for (const PluginFacts& plugin : facts.plugins) findings.push_back(check_plugin(plugin, facts));
+  findings.push_back(check_backend(facts));
+  return findings;
+}
+
+}  // namespace xoe::doctor

@@ -1,0 +1,24 @@
+// The kernel, and what processes may do with each other.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "doctor/control_groups.h"
+#include "doctor/finding.h"
+#include "doctor/tree.h"
+
+namespace xoe::doctor {
+
+struct ProcessFacts {
+  std::string kernel = {};                        // "6.1.0-18-amd64"
+  std::optional<std::int64_t> ptrace_scope = {};  // nullopt: no Yama
+  bool seccomp = false;                           // system calls are filtered
+  std::optional<std::int64_t> most_processes = {};
+};
+
+ProcessFacts read_processes(const Tree& tree);
+Findings check_processes(const ProcessFacts& facts, const GroupLimits& limits);
+
+}  // namespace xoe::doctor

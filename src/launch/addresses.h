@@ -1,0 +1,25 @@
+// Where the launcher's store listens so that every host reaches it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launch/agent_frames.h"
+#include "xoe/status.h"
+
+namespace xoe::launch {
+
+// Addresses of this host's interfaces that are up, without loopback.
+Result<std::vector<std::string>> local_addresses();
+
+// For the hosts behind `hellos`: on a wanted interface when this host has one (it may be a login node without), else
+// the address from which one of them saw the launcher come, else the one that leads to them. Without other hosts:
+// 127.0.0.1. No name is looked up: what a user calls a host may be an alias that only ssh knows.
+Result<std::string> store_address(std::string_view wanted, std::span<const AgentHello> hellos);
+
+// Whether somebody listens at the store's address; `unavailable` with the reason, at the latest after some seconds.
+Status check_reachable(const std::string& store);
+
+}  // namespace xoe::launch

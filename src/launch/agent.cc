@@ -1,0 +1,232 @@
+#include "launch/agent.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "bootstrap/own_address.h"
+#include "launch/addresses.h"
+#include "launch/cores.h"
+#include "launch/program.h"
+
+namespace xoe::launch {
+namespace {
+
+// Longer than the guardian tries to kill.
+constexpr auto kKillPatience = std::chrono::seconds(12);
+constexpr int kCannotRun = 126;
+constexpr int kNoProgram = 127;
+constexpr int kHostTrouble = 125;
+
+std::string this_host() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// sshd and srun tell where the launcher is.
+std::string launcher_address(const Env& env) {
+  const auto ssh = env.text("SSH_CONNECTION");
+  return ssh ? split_text(*ssh, ' ').front() : env.text("SLURM_LAUNCH_NODE_IPADDR").value_or("");
+}
+
+std::int64_t clock_now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Agent::Agent(FramePipe launcher, SignalSource signals, Env env)
+    : launcher_(std::move(launcher)),
+      signals_(std::move(signals)),
+      env_(std::move(env)),
+      timeout_(AgentJob().host_timeout) {}
+
+void Agent::run(const std::string& version) {
+  say_hello(version);
+  launcher_.write();
+  while (true) {
+    const auto before = Clock::now();
+    if (done(before)) return;
+    wait();
+    launcher_.read();
+    while (!abandoned_) {
+      auto frame = launcher_.next();
+      if (!frame) launcher_.close();  // not our launcher
+      if (!frame || !*frame) break;
+      on_frame(**frame);
+    }
+    on_signals();
+    on_guardian();
+    const auto now = Clock::now();
+    streams_.pump(polled_, launcher_, now);
+    finish_output(now);
+    look_after_launcher(now);
+    launcher_.write();
+  }
+}
+
+void Agent::say_hello(const std::string& version) {
+  AgentHello hello{.version = version, .hostname = this_host(), .launcher = launcher_address(env_)};
+  hello.addresses = local_addresses().value_or(std::vector<std::string>());
+  if (const auto cpus = allowed_cpus()) hello.cores = usable_cores(cpus->size());
+  launcher_.greet();
+  launcher_.send({.kind = AgentFrame::Kind::kHello, .text = encode(hello)});
+}
+
+void Agent::wait() {
+  polled_.clear();
+  polled_.push_back({.fd = abandoned_ ? -1 : launcher_.in(), .events = POLLIN, .revents = 0});
+  polled_.push_back({.fd = signals_.fd(), .events = POLLIN, .revents = 0});
+  polled_.push_back({.fd = guardian_ && !gone_ ? guardian_->fd() : -1, .events = POLLIN, .revents = 0});
+  if (launcher_.wants_to_write()) polled_.push_back({.fd = launcher_.out(), .events = POLLOUT, .revents = 0});
+  // Signs of life and their absence are looked at a few times in their interval.
+  auto patience = alive_interval(timeout_) / 2;
+  if (gone_ && !ended_) patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(100));
+  streams_.add_to(polled_);
+  ::poll(polled_.data(), polled_.size(),
+         static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(patience).count()));
+}
+
+void Agent::look_after_launcher(Clock::time_point now) {
+  if (abandoned_) return;
+  launcher_.keep_alive(now, alive_interval(timeout_));
+  if (!launcher_.closed() && (paused_ || now - launcher_.heard() < timeout_)) return;
+  abandoned_ = true;
+  launcher_.close();
+  kill_all();
+}
+
+void Agent::kill_all() {
+  if (killed_at_) return;
+  killed_at_ = Clock::now();
+  if (guardian_ && !gone_) guardian_->send({.kind = GuardianCommand::Kind::kKillAll});
+}
+
+bool Agent::done(Clock::time_point now) const {
+  if (!abandoned_) return false;
+  return !guardian_ || gone_ || now - *killed_at_ > kKillPatience;
+}
+
+void Agent::on_frame(const AgentFrame& frame) {
+  using Kind = AgentFrame::Kind;
+  paused_ = frame.kind == Kind::kPause;
+  switch (frame.kind) {
+    case Kind::kPrepare: return prepare(frame.text);
+    case Kind::kStart: return start();
+    case Kind::kSignal:
+      if (guardian_ && !gone_)
+        guardian_->send({.kind = GuardianCommand::Kind::kSignal, .signal = static_cast<int>(frame.value)});
+      return;
+    case Kind::kKill: return kill_all();
+    case Kind::kInput: return streams_.feed(frame.text);
+    case Kind::kInputEnd: return streams_.end_input();
+    case Kind::kCredit: return streams_.credit(std::clamp<std::int64_t>(frame.value, 0, kOutputWindow));
+    default: return;
+  }
+}
+
+void Agent::prepare(std::string_view text) {
+  if (plan_ || ended_) return refuse(Error(Code::kInternal, "a job was sent twice"), kHostTrouble);
+  std::string program;
+  if (const auto prepared = prepare_job(text, program); !prepared) {
+    const bool missing = prepared.error().code() == Code::kUnavailable && program.empty();
+    return refuse(prepared.error(), missing ? kNoProgram : kHostTrouble);
+  }
+  launcher_.send({.kind = AgentFrame::Kind::kReady, .time = clock_now(), .text = program});
+}
+
+Status Agent::prepare_job(std::string_view text, std::string& program) {
+  program = "?";  // not looked for yet
+  XOE_ASSIGN(job_, decode_job(text));
+  timeout_ = job_->host_timeout;
+  if (::chdir(job_->directory.c_str()) != 0)
+    return failure(Code::kUnavailable, "cannot enter the working directory {} there: {}; it must be on every host",
+                   job_->directory, errno_text(errno));
+  if (!job_->network_interface.empty())
+    if (const auto own = bootstrap::own_address(job_->network_interface); !own)
+      return failure(Code::kUnavailable,
+                     "--network-interface {}: {}; a network, as 10.1.0.0/16, fits hosts whose interfaces have "
+                     "different names",
+                     job_->network_interface, own.error().message());
+  XOE_TRY(check_reachable(job_->store));
+  XOE_ASSIGN(open_files_, allow_open_files(static_cast<int>(job_->ranks.size())));
+  const Env variables = agent_env(*job_, env_);
+  program.clear();
+  XOE_ASSIGN(program, find_program(job_->command.front(), variables));
+  XOE_ASSIGN(const auto facts, read_host_facts());
+  XOE_ASSIGN(plan_, plan_host(*job_, variables, facts, program));
+  return {};
+}
+
+void Agent::start() {
+  if (!plan_ || guardian_ || ended_) return;
+  std::vector<RankEnds> ends;
+  auto streams = AgentStreams::open(job_->ranks, ends);
+  if (!streams) return refuse(streams.error(), kHostTrouble);
+  streams_ = std::move(*streams);
+  const RankCommands commands(*plan_, ends, signals_.mask_before(), open_files_);
+  auto guardian = GuardianLink::start(commands.requests(), streams_.descriptors());
+  if (!guardian) return refuse(guardian.error(), kHostTrouble);
+  guardian_.emplace(std::move(*guardian));
+}
+
+void Agent::refuse(const Error& error, int exit_code) {
+  ended_ = true;
+  const int code = error.code() == Code::kInvalidArgument ? kCannotRun : exit_code;
+  launcher_.send({.kind = AgentFrame::Kind::kError, .value = code, .text = error.message()});
+}
+
+// Somebody on this host, or its batch system, wants the end: the ranks shall know.
+void Agent::on_signals() {
+  while (const auto signal = signals_.next())
+    if ((*signal == SIGTERM || *signal == SIGINT) && guardian_ && !gone_)
+      guardian_->send({.kind = GuardianCommand::Kind::kSignal, .signal = SIGTERM});
+}
+
+void Agent::on_guardian() {
+  while (guardian_ && !gone_) {
+    const auto event = guardian_->next();
+    if (!event) return;
+    const auto local = static_cast<std::size_t>(std::max(event->rank, 0));
+    const int rank = event->rank >= 0 && local < job_->ranks.size() ? job_->ranks[local].rank : 0;
+    switch (event->kind) {
+      case GuardianEvent::Kind::kStartFailed:
+        launcher_.send({.kind = AgentFrame::Kind::kStartFailed, .rank = rank, .value = event->value});
+        break;
+      case GuardianEvent::Kind::kEnded:
+        if (rank == 0) streams_.close_input();
+        launcher_.send({.kind = AgentFrame::Kind::kEnded,
+                        .rank = rank,
+                        .value = event->value,
+                        .pid = event->pid,
+                        .time = event->ran.count()});
+        break;
+      case GuardianEvent::Kind::kAllGone: gone_ = true; break;
+      case GuardianEvent::Kind::kHostLost: break;
+    }
+  }
+}
+
+void Agent::finish_output(Clock::time_point now) {
+  if (!gone_ || ended_) return;
+  streams_.drain(now);
+  if (streams_.open() && !abandoned_) return;
+  ended_ = true;
+  launcher_.send({.kind = AgentFrame::Kind::kAllGone, .value = guardian_->lost() ? 1 : 0});
+}
+
+int run_agent(const std::string& version) {
+  see_children_end();
+  auto signals = SignalSource::open();
+  if (!signals) return kHostTrouble;
+  FramePipe launcher(Fd(STDIN_FILENO), Fd(STDOUT_FILENO), false);
+  Agent(std::move(launcher), std::move(*signals), Env::process()).run(version);
+  return 0;
+}
+
+}  // namespace xoe::launch

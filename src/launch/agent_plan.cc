@@ -1,0 +1,82 @@
+#include "launch/agent_plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace xoe::launch {
+
+Env agent_env(const AgentJob& job, const Env& own) {
+  auto all = own.all();
+  std::erase_if(all, [](const auto& entry) { return set_by_launcher(entry.first); });
+  for (const auto& [name, value] : job.env) all.insert_or_assign(name, value);
+  return Env(std::move(all));
+}
+
+std::vector<std::string> share_devices(const Env& variables, std::size_t ranks) {
+  const auto list = variables.text("CUDA_VISIBLE_DEVICES");
+  if (!list) return {};
+  auto devices = split_text(*list, ',');
+  if (devices.size() < ranks || devices.size() < 2) return {};
+  devices.resize(ranks);
+  return devices;
+}
+
+std::vector<std::vector<int>> cpus_near_gpus(const Env& variables, std::size_t ranks, const std::vector<Core>& cores,
+                                             const GpuFiles& files) {
+  const auto gpus = read_gpus(files);
+  std::vector<std::string> devices;
+  if (const auto list = variables.text("CUDA_VISIBLE_DEVICES"))
+    devices = split_text(*list, ',');
+  else
+    for (std::size_t i = 0; i < gpus.size(); ++i) devices.push_back(std::to_string(i));
+  if (devices.size() < ranks) return {};
+  devices.resize(ranks);
+  return cpus_near(cores, numa_nodes_of(devices, gpus));
+}
+
+Result<JobPlan> plan_host(const AgentJob& job, const Env& env, const HostFacts& facts, const std::string& program) {
+  const int here = static_cast<int>(job.ranks.size());
+  JobPlan plan{.program = program,
+               .arguments = job.command,
+               .job = job.job,
+               .store = job.store,
+               .secret = job.secret,
+               .ranks = {}};
+  std::vector<std::vector<int>> shares(job.ranks.size());
+  if (job.binding != Binding::kNone) {
+    XOE_ASSIGN(const auto cores, read_cores(facts.allowed_cpus, facts.sysfs));
+    XOE_ASSIGN(shares, share_cores(cores, here, job.binding, job.by_socket));
+    if (job.binding == Binding::kNuma)
+      if (auto near = cpus_near_gpus(env, job.ranks.size(), cores, facts.gpus); !near.empty()) shares = std::move(near);
+  }
+  auto variables = env.all();
+  variables.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, facts.usable_cores / here)));
+  variables.try_emplace("PYTHONUNBUFFERED", "1");
+  variables["XOE_SIZE"] = std::to_string(job.size);
+  variables["XOE_LOCAL_SIZE"] = std::to_string(here);
+  variables["XOE_JOB"] = job.job;
+  variables["XOE_STORE"] = job.store;
+  variables["XOE_SECRET"] = job.secret;
+  variables["XOE_HOSTNAME"] = job.host;
+  if (!job.network_interface.empty()) variables["XOE_INTERFACE"] = job.network_interface;
+  if (!job.backend.empty()) variables["XOE_BACKEND"] = job.backend;
+  variables["XOE_HOST_TIMEOUT"] = fmt::format("{}", std::chrono::duration<double>(job.host_timeout).count());
+  const auto devices = job.bind_gpus ? share_devices(env, job.ranks.size()) : std::vector<std::string>();
+  for (std::size_t local = 0; local < job.ranks.size(); ++local) {
+    variables["XOE_RANK"] = std::to_string(job.ranks[local].rank);
+    variables["XOE_LOCAL_RANK"] = std::to_string(local);
+    variables["XOE_CROSS_RANK"] = std::to_string(job.ranks[local].cross_rank);
+    variables["XOE_CROSS_SIZE"] = std::to_string(job.ranks[local].cross_size);
+    if (!devices.empty()) variables["CUDA_VISIBLE_DEVICES"] = devices[local];
+    RankPlan& one = plan.ranks.emplace_back();
+    one.cpus = shares[local];
+    one.environment.reserve(variables.size());
+    for (const auto& [name, value] : variables) one.environment.push_back(fmt::format("{}={}", name, value));
+  }
+  return plan;
+}
+
+}  // namespace xoe::launch

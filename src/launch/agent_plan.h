@@ -1,0 +1,27 @@
+// What an agent makes of its host's part of a job before it starts anything.
+#pragma once
+
+#include "base/env.h"
+#include "launch/agent_frames.h"
+#include "launch/cores.h"
+#include "launch/plan.h"
+#include "xoe/status.h"
+
+namespace xoe::launch {
+
+// The variables of this host's ranks, those that are the same for all: `own`, the agent's, then the job's.
+Env agent_env(const AgentJob& job, const Env& own);
+
+// `variables` of agent_env(). `invalid_argument` or `resource_exhausted` for a binding that this host does not have.
+Result<JobPlan> plan_host(const AgentJob& job, const Env& variables, const HostFacts& facts,
+                          const std::string& program);
+
+// The entry of CUDA_VISIBLE_DEVICES for each local rank; empty where the list has fewer entries than there are ranks.
+std::vector<std::string> share_devices(const Env& variables, std::size_t ranks);
+
+// For --bind-to numa: the cpus near the GPU that each rank uses, the one of its local rank; empty where there are fewer
+// GPUs than ranks or their places are not known.
+std::vector<std::vector<int>> cpus_near_gpus(const Env& variables, std::size_t ranks, const std::vector<Core>& cores,
+                                             const GpuFiles& files);
+
+}  // namespace xoe::launch

@@ -1,0 +1,181 @@
+#include "launch/hosts_plan.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <system_error>
+
+#include "base/error.h"
+#include "bootstrap/foreign_env.h"
+#include "launch/hostlist.h"
+#include "launch/hosts.h"
+#include "launch/placement.h"
+#include "launch/plan.h"
+
+namespace xoe::launch {
+namespace {
+
+std::string this_host() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+Result<std::vector<Host>> slurm_hosts(const std::string& nodes, const Env& env) {
+  const auto names = expand_hostlist(nodes);
+  if (!names)
+    return failure(Code::kInvalidArgument, "environment variable SLURM_JOB_NODELIST: {}", names.error().message());
+  std::vector<int> counts(names->size(), 1);
+  if (const auto tasks = env.text("SLURM_TASKS_PER_NODE")) {
+    const auto expanded = expand_counts(*tasks);
+    if (!expanded || expanded->size() != names->size())
+      return failure(Code::kInvalidArgument, "environment variable SLURM_TASKS_PER_NODE={} does not fit the nodes {}",
+                     *tasks, nodes);
+    counts = *expanded;
+  }
+  std::vector<Host> hosts;
+  for (std::size_t i = 0; i < names->size(); ++i)
+    if (counts[i] > 0) hosts.push_back({.name = (*names)[i], .slots = counts[i]});
+  return hosts;
+}
+
+Way way_to(const Host& host, const HostList& list, const HostOptions& where, const Env& env) {
+  if (list.slurm) return env.text("SLURMD_NODENAME") == host.name ? Way::kHere : Way::kSrun;
+  if (names_this_host(host.name, this_host())) return Way::kHere;
+  return where.launch_agent.empty() ? Way::kSsh : Way::kCustom;
+}
+
+// As the user's shell names it, when that is the same folder: an automounter's or a link's name is the one that other
+// hosts have.
+Result<std::string> working_directory(const Env& env) {
+  std::error_code error;
+  const auto actual = std::filesystem::current_path(error);
+  if (error)
+    return failure(Code::kUnavailable, "the working directory is gone ({}); change to one that exists",
+                   error.message());
+  struct stat named = {};
+  struct stat real = {};
+  if (const auto name = env.text("PWD"); name && name->starts_with('/') && ::stat(name->c_str(), &named) == 0 &&
+                                         ::stat(".", &real) == 0 && named.st_dev == real.st_dev &&
+                                         named.st_ino == real.st_ino)
+    return *name;
+  return actual.string();
+}
+
+bool passed_on(std::string_view name) {
+  static constexpr std::array<std::string_view, 3> kPassed{"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"};
+  if (std::ranges::find(kPassed, name) != kPassed.end()) return true;
+  return (name.starts_with("XOE_") || name.starts_with("HOROVOD_")) && !set_by_launcher(name);
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> variables_of(const RunOptions& options, const Env& env) {
+  XOE_TRY(check_env(options));
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto& [name, value] : env.all())
+    if (passed_on(name)) all.emplace_back(name, value);
+  XOE_ASSIGN(const auto passed, passed_variables(options, env));
+  all.insert(all.end(), passed.begin(), passed.end());
+  all.insert(all.end(), options.env.begin(), options.env.end());
+  return all;
+}
+
+}  // namespace
+
+Result<HostList> find_hosts(const RunOptions& options, const Env& env) {
+  HostList list{.hosts = options.where.hosts};
+  if (!options.where.hostfile.empty()) {
+    XOE_ASSIGN(list.hosts, read_hostfile(options.where.hostfile));
+  }
+  // A step that is a program has its own place in the job; `xoe run` in it is a job of its own, on that node.
+  if (!list.hosts.empty() || bootstrap::started_by_slurm(env)) return list;
+  if (const auto nodes = env.text("SLURM_JOB_NODELIST")) {
+    XOE_ASSIGN(list.hosts, slurm_hosts(*nodes, env));
+    list.slurm = true;
+  }
+  return list;
+}
+
+bool all_here(const HostList& list) {
+  return !list.slurm && std::ranges::all_of(list.hosts, [host = this_host()](const Host& one) {
+    return names_this_host(one.name, host);
+  });
+}
+
+int all_slots(const HostList& list) {
+  return std::accumulate(list.hosts.begin(), list.hosts.end(), 0,
+                         [](int sum, const Host& host) { return sum + host.slots; });
+}
+
+Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const Env& env, const std::string& version,
+                             const std::string& token, const std::string& secret) {
+  HostsPlan plan{.shares = {},
+                 .xoe_path = options.where.xoe_path,
+                 .version = version,
+                 .job = token,
+                 .secret = secret,
+                 .directory = {},
+                 .env = {}};
+  if (options.size == 0) options.size = all_slots(list);
+  if (options.where.host_timeout.count() == 0) {
+    XOE_ASSIGN(const auto seconds, env.seconds("XOE_HOST_TIMEOUT"));
+    options.where.host_timeout =
+        std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds.value_or(10)));
+  }
+  XOE_ASSIGN(auto placed, place_ranks(list.hosts, options.size, options.where.map_by, options.where.oversubscribe));
+  for (std::size_t i = 0; i < placed.size(); ++i)
+    if (!placed[i].empty())
+      plan.shares.push_back({.host = list.hosts[i],
+                             .way = way_to(list.hosts[i], list, options.where, env),
+                             .ranks = std::move(placed[i])});
+  if (plan.xoe_path.empty()) {
+    std::error_code error;
+    plan.xoe_path = std::filesystem::read_symlink("/proc/self/exe", error).string();
+    if (error) return failure(Code::kUnavailable, "cannot read /proc/self/exe: {}", error.message());
+  }
+  XOE_ASSIGN(plan.directory, working_directory(env));
+  XOE_ASSIGN(plan.env, variables_of(options, env));
+  return plan;
+}
+
+AgentJob job_for(const HostsPlan& plan, const HostShare& share, const RunOptions& options, const std::string& store) {
+  return {.host = share.host.name,
+          .job = plan.job,
+          .secret = plan.secret,
+          .store = store,
+          .network_interface = options.where.network_interface,
+          .backend = options.backend,
+          .directory = plan.directory,
+          .command = options.command,
+          .env = plan.env,
+          .ranks = share.ranks,
+          .size = options.size,
+          .binding = options.binding,
+          .by_socket = options.where.map_by == MapBy::kSocket,
+          .bind_gpus = options.where.bind_gpus,
+          .host_timeout = options.where.host_timeout};
+}
+
+std::vector<std::string> describe(const HostsPlan& plan, const RunOptions& options) {
+  std::vector<std::string> lines;
+  for (const HostShare& share : plan.shares) {
+    std::string ranks;
+    for (const AgentRank& rank : share.ranks) ranks += fmt::format(" {}", rank.rank);
+    lines.push_back(fmt::format("host {}: rank{}{}", share.host.name, share.ranks.size() == 1 ? "" : "s", ranks));
+    lines.push_back(
+        fmt::format("  {}", shell_line(agent_command(share.host, share.way, options.where, plan.xoe_path))));
+  }
+  lines.push_back(fmt::format("program: {}", shell_line(options.command)));
+  lines.push_back(fmt::format("in folder: {}", plan.directory));
+  // Their values may be nobody else's business.
+  std::string names;
+  for (const auto& [name, value] : plan.env) names += fmt::format(" {}", name);
+  lines.push_back(fmt::format("variables passed on:{}", names));
+  return lines;
+}
+
+}  // namespace xoe::launch

@@ -1,0 +1,200 @@
+#include "launch/hosts_start.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "launch/addresses.h"
+
+namespace xoe::launch {
+namespace {
+
+// After a host failed others often do so in the same moment, for the same reason.
+constexpr auto kCompanyPatience = std::chrono::milliseconds(200);
+constexpr int kHostTrouble = 125;
+
+std::int64_t clock_now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+bootstrap::StoreLimits limits_for(int ranks) {
+  bootstrap::StoreLimits limits;
+  limits.connections = std::max(limits.connections, static_cast<std::size_t>(ranks) * 8);
+  limits.strangers = std::max(limits.strangers, static_cast<std::size_t>(ranks) * 2);
+  return limits;
+}
+
+}  // namespace
+
+HostsStart::HostsStart(const RunOptions& options, const HostsPlan& plan, const Env& env, SignalSource& signals,
+                       const rlimit& open_files)
+    : options_(options),
+      plan_(plan),
+      env_(env),
+      signals_(signals),
+      open_files_(open_files),
+      deadline_(began_ + options.where.start_timeout),
+      all_(false),
+      progress_(plan.shares.size()) {}
+
+tl::expected<StartedHosts, HostFailure> HostsStart::run(bool start) {
+  all_ = !start;
+  if (const auto connected = connect_all(); !connected)
+    return tl::unexpected(HostFailure{.lines = {connected.error().message()}, .exit_code = kHostTrouble});
+  while (count(Stage::kReady) + count(Stage::kFailed) < links_.size()) {
+    if (interrupted_by_ != 0) break;
+    if (Clock::now() >= deadline_) {
+      give_up_on_the_rest();
+      break;
+    }
+    wait();
+    const auto now = Clock::now();
+    for (std::size_t host = 0; host < links_.size(); ++host) look_at(host, now);
+    if (!store_ && count(Stage::kConnecting) == 0 && count(Stage::kGreeted) > 0)
+      if (const auto sent = send_jobs(); !sent) {
+        failure_.lines.push_back(sent.error().message());
+        failure_.exit_code = kHostTrouble;
+        break;
+      }
+    for (HostLink& link : links_) link.pipe().write();
+    while (const auto signal = signals_.next())
+      if (*signal == SIGINT || *signal == SIGTERM || *signal == SIGQUIT || *signal == SIGHUP) interrupted_by_ = *signal;
+  }
+  if (interrupted_by_ != 0) failure_.exit_code = 128 + interrupted_by_;
+  if (failure_.exit_code != 0) {
+    part_from(links_);
+    return tl::unexpected(std::move(failure_));
+  }
+  if (start)
+    for (HostLink& link : links_) {
+      link.pipe().send({.kind = AgentFrame::Kind::kStart});
+      link.pipe().write();
+    }
+  return StartedHosts{.links = std::move(links_), .store = std::move(store_)};
+}
+
+Status HostsStart::connect_all() {
+  links_.reserve(plan_.shares.size());
+  for (const HostShare& share : plan_.shares) {
+    XOE_ASSIGN(auto link, HostLink::start(share, agent_command(share.host, share.way, options_.where, plan_.xoe_path),
+                                          env_, signals_.mask_before(), open_files_));
+    links_.push_back(std::move(link));
+  }
+  return {};
+}
+
+void HostsStart::wait() {
+  polled_.clear();
+  for (HostLink& link : links_) link.add_to(polled_);
+  polled_.push_back({.fd = signals_.fd(), .events = POLLIN, .revents = 0});
+  std::chrono::nanoseconds patience =
+      std::min<std::chrono::nanoseconds>(deadline_ - Clock::now(), alive_interval(options_.where.host_timeout) / 2);
+  for (const HostLink& link : links_)
+    if (link.pipe().closed()) patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(50));
+  const auto bounded = std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(patience).count());
+  ::poll(polled_.data(), polled_.size(), static_cast<int>(bounded));
+}
+
+void HostsStart::look_at(std::size_t host, Clock::time_point now) {
+  HostLink& link = links_[host];
+  Progress& progress = progress_[host];
+  link.pump(polled_);
+  if (progress.stage == Stage::kFailed) return;
+  while (progress.stage != Stage::kFailed) {
+    const auto frame = link.pipe().next();
+    if (!frame) link.pipe().close();
+    if (!frame || !*frame) break;
+    on_frame(host, **frame);
+  }
+  if (progress.stage == Stage::kFailed) return;
+  if (link.over(now))
+    return fail(host, progress.stage == Stage::kConnecting ? explain_no_agent(link, options_.where, plan_.xoe_path)
+                                                           : explain_cut(link, options_.where));
+  // An agent listens from its greeting on, and what a shell in between would make of our bytes is not known.
+  if (link.pipe().reader().greeted()) link.pipe().keep_alive(now, alive_interval(options_.where.host_timeout));
+}
+
+void HostsStart::on_frame(std::size_t host, const AgentFrame& frame) {
+  switch (frame.kind) {
+    case AgentFrame::Kind::kHello: return on_hello(host, frame.text);
+    case AgentFrame::Kind::kReady: return on_ready(host, frame);
+    case AgentFrame::Kind::kError:
+      return fail(host, explain_refusal(links_[host], frame.text, static_cast<int>(frame.value)));
+    default: return;
+  }
+}
+
+void HostsStart::on_hello(std::size_t host, std::string_view text) {
+  Progress& progress = progress_[host];
+  auto hello = decode_hello(text);
+  if (!hello || hello->version != plan_.version)
+    return fail(
+        host, explain_version(links_[host], hello ? hello->version : "of another kind", plan_.version, plan_.xoe_path));
+  progress.hello = std::move(*hello);
+  progress.stage = Stage::kGreeted;
+}
+
+Status HostsStart::send_jobs() {
+  std::vector<AgentHello> others;
+  for (std::size_t host = 0; host < links_.size(); ++host)
+    if (progress_[host].stage == Stage::kGreeted && links_[host].share().way != Way::kHere)
+      others.push_back(progress_[host].hello);
+  XOE_ASSIGN(const std::string ip, store_address(options_.where.network_interface, others));
+  const bool six = ip.find(':') != std::string::npos;
+  XOE_ASSIGN(const auto address,
+             bootstrap::SocketAddress::parse(six ? fmt::format("tcp:[{}]:0", ip) : fmt::format("tcp:{}:0", ip)));
+  XOE_ASSIGN(store_, bootstrap::StoreService::listen(address, plan_.secret, limits_for(options_.size)));
+  for (std::size_t host = 0; host < links_.size(); ++host) {
+    Progress& progress = progress_[host];
+    if (progress.stage != Stage::kGreeted) continue;
+    const std::string job = encode(job_for(plan_, links_[host].share(), options_, store_->address()));
+    if (job.size() > kMaxAgentFrame / 2)
+      return failure(Code::kInvalidArgument,
+                     "the program's arguments and variables take {} bytes; at most {} can be sent", job.size(),
+                     kMaxAgentFrame / 2);
+    progress.stage = Stage::kPreparing;
+    progress.asked = Clock::now();
+    progress.asked_clock = clock_now();
+    links_[host].pipe().send({.kind = AgentFrame::Kind::kPrepare, .text = job});
+  }
+  return {};
+}
+
+void HostsStart::on_ready(std::size_t host, const AgentFrame& frame) {
+  Progress& progress = progress_[host];
+  if (progress.stage != Stage::kPreparing) return;
+  progress.stage = Stage::kReady;
+  const auto now = Clock::now();
+  const std::chrono::nanoseconds half = (now - progress.asked) / 2;
+  // The agent reads its clock somewhere between our question and its answer.
+  checks_.push_back({.name = links_[host].name(),
+                     .hostname = progress.hello.hostname,
+                     .cores = progress.hello.cores,
+                     .ranks = static_cast<int>(links_[host].share().ranks.size()),
+                     .program = std::string(frame.text),
+                     .answered = now - began_,
+                     .clock = std::chrono::nanoseconds(frame.time - progress.asked_clock) - half,
+                     .clock_err = half});
+}
+
+void HostsStart::fail(std::size_t host, const HostFailure& failure) {
+  progress_[host].stage = Stage::kFailed;
+  links_[host].hang_up();
+  failure_.lines.insert(failure_.lines.end(), failure.lines.begin(), failure.lines.end());
+  if (failure_.exit_code == 0) failure_.exit_code = failure.exit_code;
+  if (!all_) deadline_ = std::min(deadline_, Clock::now() + kCompanyPatience);
+}
+
+// At the time limit those that did not answer are named; soon after another host's failure they are not to blame.
+void HostsStart::give_up_on_the_rest() {
+  if (Clock::now() < began_ + options_.where.start_timeout) return;
+  for (std::size_t host = 0; host < links_.size(); ++host)
+    if (const Stage stage = progress_[host].stage; stage == Stage::kConnecting || stage == Stage::kPreparing)
+      fail(host, explain_no_answer(links_[host], options_.where, stage == Stage::kPreparing));
+}
+
+std::size_t HostsStart::count(Stage stage) const {
+  return static_cast<std::size_t>(std::ranges::count(progress_, stage, &Progress::stage));
+}
+
+}  // namespace xoe::launch

@@ -1,0 +1,275 @@
+// What ranks are told when others fail on other hosts, which are processes of this machine.
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "comm/process_group.h"
+
+namespace xoe::testing {
+namespace {
+
+// A break is told at once; a host that is silent, after XOE_HOST_TIMEOUT.
+constexpr double kToldWithin = XOE_SANITIZED != 0 ? 20 : 3;
+const std::vector<int> kTwoByTwo{0, 0, 1, 1};
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Seconds on one clock for all processes.
+class SharedTime {
+ public:
+  SharedTime()
+      : at_(static_cast<std::atomic<double>*>(
+            ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  ~SharedTime() { ::munmap(at_, 4096); }
+  void is_now() { at_->store(now_seconds()); }
+  double ago() const { return now_seconds() - at_->load(); }
+
+ private:
+  std::atomic<double>* at_;
+};
+
+std::vector<int> all_pids(Communicator& communicator) {
+  std::vector<int> pids(static_cast<std::size_t>(communicator.size()));
+  const int mine = ::getpid();
+  if (!communicator.allgather(ConstTensor(&mine, 1), Tensor(pids.data(), pids.size()))) pids.clear();
+  return pids;
+}
+
+Status small_allreduce(Communicator& communicator) {
+  float x = 1;
+  return communicator.allreduce(Tensor(&x, 1));
+}
+
+Status large_allreduce(Communicator& communicator) {
+  std::vector<float> data(1'000'000);
+  return communicator.allreduce(Tensor(data.data(), data.size()));
+}
+
+Status started_allreduces(Communicator& communicator) {
+  std::vector<float> a(100'000), b(100'000);
+  auto first = communicator.start_allreduce(Tensor(a.data(), a.size()), Tensor(a.data(), a.size()));
+  auto second = communicator.start_allreduce(Tensor(b.data(), b.size()), Tensor(b.data(), b.size()));
+  if (!first || !second) return failure(first ? second.error() : first.error());
+  const Status one = first->wait();
+  const Status two = second->wait();
+  return one ? two : one;
+}
+
+Status in_a_split(Communicator& communicator) {
+  auto part = communicator.split(0, -communicator.rank());
+  if (!part) return failure(part.error());
+  return small_allreduce(**part);
+}
+
+struct Death {
+  const char* name;
+  std::vector<int> hosts;
+  int victim;
+  std::function<Status(Communicator&)> meanwhile;
+  const char* backend = "auto";
+};
+
+class PeerLostOverHosts : public ::testing::TestWithParam<Death> {};
+
+TEST_P(PeerLostOverHosts, EverySurvivorIsToldWho) {
+  const Death& death = GetParam();
+  SharedTime died;
+  ProcessGroup group(death.hosts,
+                     [&](Communicator& communicator) -> std::string {
+                       const auto pids = all_pids(communicator);
+                       if (pids.empty()) return "allgather failed";
+                       if (communicator.rank() == death.victim) {
+                         ::usleep(100'000);
+                         died.is_now();
+                         ::raise(SIGKILL);
+                       }
+                       const auto victim = static_cast<std::size_t>(death.victim);
+                       const auto expected = fmt::format("rank {} (host host{}, pid {})", death.victim,
+                                                         death.hosts[victim], pids[victim]);
+                       const double give_up = now_seconds() + 30;
+                       Status status;
+                       while (status && now_seconds() < give_up) status = death.meanwhile(communicator);
+                       if (status) return "no error";
+                       if (died.ago() > kToldWithin) return fmt::format("told after {} s", died.ago());
+                       if (status.error().code() != Code::kPeerLost) return "told " + status.error().to_string();
+                       if (status.error().message().find(expected) == std::string::npos)
+                         return "message does not name " + expected + ": " + status.error().message();
+                       const Status later = communicator.barrier();
+                       if (later || later.error().code() != Code::kPeerLost) return "a later operation did not fail";
+                       return "";
+                     },
+                     {{"XOE_BACKEND", death.backend}});
+  for (int rank = 0; rank < static_cast<int>(death.hosts.size()); ++rank)
+    EXPECT_EQ(group.wait(rank), rank == death.victim ? -SIGKILL : 0) << "rank " << rank;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Victims, PeerLostOverHosts,
+    ::testing::Values(Death{"ALeader", kTwoByTwo, 2, small_allreduce}, Death{"NoLeader", kTwoByTwo, 3, small_allreduce},
+                      Death{"RankZero", kTwoByTwo, 0, large_allreduce}, Death{"Large", kTwoByTwo, 1, large_allreduce},
+                      Death{"Started", kTwoByTwo, 3, started_allreduces}, Death{"Alone", {0, 0, 1}, 2, small_allreduce},
+                      Death{"OneEach", {0, 1, 2}, 1, large_allreduce}, Death{"Split", kTwoByTwo, 3, in_a_split},
+                      Death{"GlooAlone", kTwoByTwo, 2, small_allreduce, "gloo"}),
+    [](const auto& test) { return test.param.name; });
+
+// All processes of a host stop: nothing closes its connections, it only says nothing any more.
+TEST(SilentHost, IsMissedAfterTheHostTimeout) {
+  SharedTime stopped;
+  ProcessGroup group(kTwoByTwo,
+                     [&](Communicator& communicator) -> std::string {
+                       const auto pids = all_pids(communicator);
+                       if (pids.empty()) return "allgather failed";
+                       if (communicator.rank() == 3) {
+                         ::usleep(100'000);
+                         stopped.is_now();
+                         ::kill(pids[2], SIGSTOP);
+                         ::raise(SIGSTOP);
+                       }
+                       Status status;
+                       while (status) status = large_allreduce(communicator);
+                       if (communicator.rank() >= 2) return "";
+                       if (stopped.ago() < 0.7 || stopped.ago() > 1 + kToldWithin)
+                         return fmt::format("told after {} s", stopped.ago());
+                       if (status.error().code() != Code::kPeerLost) return status.error().to_string();
+                       if (status.error().message().find(
+                               "host host1 (ranks 2, 3) is gone: nothing was heard from it for") == std::string::npos)
+                         return status.error().message();
+                       return "";
+                     },
+                     {{"XOE_HOST_TIMEOUT", "1"}});
+  EXPECT_EQ(group.wait(0), 0);
+  EXPECT_EQ(group.wait(1), 0);
+}
+
+TEST(DifferentCalls, AreToldOnAllHosts) {
+  const std::vector<std::pair<std::function<Status(Communicator&, bool)>, const char*>> cases{
+      {[](Communicator& c, bool odd) {
+         std::vector<float> x(odd ? 10 : 20);
+         return c.allreduce(Tensor(x.data(), x.size()), ReduceOp::kSum, {.name = "w"});
+       },
+       "20 elements"},
+      {[](Communicator& c, bool odd) {
+         std::vector<float> x(500'000 + (odd ? 1 : 0));
+         return c.allreduce(Tensor(x.data(), x.size()), ReduceOp::kSum, {.name = "w"});
+       },
+       "500000 elements"},
+      {[](Communicator& c, bool odd) {
+         float x = 0;
+         return odd ? c.broadcast(Tensor(&x, 1), 0, {.name = "w"})
+                    : c.allreduce(Tensor(&x, 1), ReduceOp::kSum, {.name = "w"});
+       },
+       "broadcast("},
+      {[](Communicator& c, bool odd) {
+         float x = 0;
+         return c.allreduce(Tensor(&x, 1), ReduceOp::kSum, {.name = odd ? "w" : "v"});
+       },
+       "'v'"},
+  };
+  for (const auto& [call, expected] : cases) {
+    ProcessGroup group(kTwoByTwo, [&](Communicator& communicator) -> std::string {
+      // The ranks of a host agree among themselves.
+      const Status status = call(communicator, communicator.rank() >= 2);
+      if (status) return "no error";
+      if (status.error().code() != Code::kInvalidArgument) return status.error().to_string();
+      for (const std::string& part : {std::string("ranks disagree"), std::string(expected)})
+        if (status.error().message().find(part) == std::string::npos) return status.error().message();
+      return "";
+    });
+    group.expect_success();
+  }
+}
+
+TEST(LateRank, TimesOutOnAllHosts) {
+  ProcessGroup group(kTwoByTwo, [&](Communicator& communicator) -> std::string {
+    if (communicator.rank() == 3) ::sleep(3);
+    float x = 1;
+    const Status status =
+        communicator.allreduce(Tensor(&x, 1), ReduceOp::kSum, {.name = "w", .timeout = std::chrono::milliseconds(700)});
+    if (status) return "no error";
+    return status.error().code() == Code::kTimeout ? "" : status.error().to_string();
+  });
+  group.expect_success();
+}
+
+TEST(LeavingHosts, ARankThatLeftIsNamed) {
+  ProcessGroup group(kTwoByTwo, [&](Communicator& communicator) -> std::string {
+    if (communicator.rank() == 2) return "";
+    float x = 1;
+    const Status status = communicator.allreduce(Tensor(&x, 1));
+    if (status) return "no error";
+    const std::string& text = status.error().message();
+    return status.error().code() == Code::kPeerLost && text.find("rank 2 (") != std::string::npos &&
+                   text.find("has left the group") != std::string::npos
+               ? ""
+               : status.error().to_string();
+  });
+  group.expect_success();
+}
+
+// Nothing fails when each leaves as soon as it has what it needs.
+TEST(LeavingHosts, AfterTheLastCollectiveIsNoFailure) {
+  for (int round = 0; round < 10; ++round)
+    ProcessGroup(kTwoByTwo, [&](Communicator& communicator) -> std::string {
+      std::vector<int> x(50'000, communicator.rank());
+      for (int i = 0; i < 3; ++i) {
+        const Status status = communicator.broadcast(Tensor(x.data(), x.size()), i);
+        if (!status) return status.error().to_string();
+      }
+      return x.front() == 0 && x.back() == 0 ? "" : "wrong data";
+    }).expect_success();
+}
+
+TEST(SplitOverHosts, PartsAreIndependent) {
+  ProcessGroup({0, 0, 1, 1, 1}, [&](Communicator& communicator) -> std::string {
+    // By host: shared memory; across: one of each, and one alone.
+    const bool second = communicator.rank() >= 2;
+    auto host = communicator.split(second ? 1 : 0);
+    auto across = communicator.split(communicator.local_rank());
+    auto none = communicator.split(communicator.rank() == 4 ? -1 : 7, -communicator.rank());
+    if (!host || !across || !none) return "split failed";
+    if ((*host)->backend_name() != "shm") return std::string((*host)->backend_name());
+    int x = communicator.rank();
+    if (const Status s = (*host)->allreduce(Tensor(&x, 1)); !s) return s.error().to_string();
+    if (x != (second ? 9 : 1)) return fmt::format("host: {}", x);
+    x = communicator.rank();
+    if (const Status s = (*across)->allreduce(Tensor(&x, 1)); !s) return s.error().to_string();
+    if (x != (communicator.local_rank() == 0 ? 2 : communicator.local_rank() == 1 ? 4 : 4))
+      return fmt::format("across: {}", x);
+    if ((*none).has_value() == (communicator.rank() == 4)) return "rank 4 is in no part";
+    if (!*none) return "";
+    if ((*none)->rank() != 3 - communicator.rank()) return "order by key";
+    x = (*none)->rank();
+    if (const Status s = (*none)->broadcast(Tensor(&x, 1), 1); !s) return s.error().to_string();
+    return x == 1 ? "" : "broadcast";
+  }).expect_success();
+}
+
+TEST(InitOverHosts, AMissingRankIsATimeout) {
+  const auto store = bootstrap::serve_store("tcp:127.0.0.1:0", "s").value();
+  const Env env = rank_env(0, 2, "j", store->address(),
+                           {{"XOE_SECRET", "s"}, {"XOE_LOCAL_SIZE", "1"}, {"XOE_START_TIMEOUT", "0.3"}});
+  const auto communicator = init_from(env, {});
+  ASSERT_FALSE(communicator);
+  EXPECT_EQ(communicator.error().code(), Code::kTimeout);
+  EXPECT_THAT(communicator.error().message(), ::testing::HasSubstr("not all 2 ranks appeared"));
+}
+
+TEST(InitOverHosts, SharedMemoryAloneIsRefused) {
+  const Env env = rank_env(0, 2, "j", "tcp:127.0.0.1:1", {{"XOE_LOCAL_SIZE", "1"}, {"XOE_BACKEND", "shm"}});
+  const auto communicator = init_from(env, {});
+  ASSERT_FALSE(communicator);
+  EXPECT_EQ(communicator.error().code(), Code::kInvalidArgument);
+  EXPECT_THAT(communicator.error().message(), ::testing::HasSubstr("XOE_BACKEND=shm"));
+}
+
+}  // namespace
+}  // namespace xoe::testing

@@ -1,0 +1,49 @@
+// Groups over several hosts, which are processes of this machine that share memory only where a host's do.
+
+#include "comm/conformance.h"
+#include "comm/process_group.h"
+
+namespace xoe::testing {
+namespace {
+
+struct Layout {
+  const char* name;
+  std::vector<int> hosts;
+};
+
+class Hosts : public ::testing::TestWithParam<Layout> {};
+
+ConformanceGrid grid_of(const std::vector<int>& hosts) {
+  return full_grid(static_cast<int>(hosts.size()), /*shared=*/false);
+}
+
+TEST_P(Hosts, Conformance) {
+  const auto& hosts = GetParam().hosts;
+  ProcessGroup(hosts, [&](Communicator& communicator) {
+    if (communicator.backend_name() != "hierarchical") return std::string(communicator.backend_name());
+    return check_conformance(communicator, grid_of(hosts));
+  }).expect_success();
+}
+
+TEST(HostsOnGlooAlone, Conformance) {
+  const std::vector<int> hosts{0, 0, 1};
+  ProcessGroup(hosts,
+               [&](Communicator& communicator) {
+                 if (communicator.backend_name() != "gloo") return std::string(communicator.backend_name());
+                 return check_conformance(communicator, grid_of(hosts));
+               },
+               {{"XOE_BACKEND", "gloo"}})
+      .expect_success();
+}
+
+std::vector<Layout> layouts() {
+  if (XOE_SANITIZED != 0) return {{"Mixed", {0, 1, 1, 2}}};
+  return {{"OneEach", {0, 1}},   {"TwoByTwo", {0, 0, 1, 1}}, {"Interleaved", {0, 1, 0, 1}},
+          {"Uneven", {0, 0, 1}}, {"ThreeHosts", {0, 1, 2}},  {"Mixed", {0, 1, 1, 0, 2, 2, 0}}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Hosts, ::testing::ValuesIn(layouts()),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace xoe::testing

@@ -1,0 +1,56 @@
+#include "xoe/data/files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scratch.h"
+#include "xoe/data/stages.h"
+
+namespace xoe::data {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Files : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"b/train-1", "a/train-0", "a/train-1", "a/train-1.xoeindex", "a/.train-2", "c/other"}) {
+      std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
+      put_file(path(name), "");
+    }
+    std::filesystem::create_directory(path("a/train-9"));
+  }
+  std::string path(const std::string& name) const { return scratch_.file(name); }
+
+  Scratch scratch_;
+};
+
+TEST_F(Files, PatternsWithFoldersSortedAndEachOnce) {
+  EXPECT_THAT(match_files({path("*/train-*")}).value(),
+              ElementsAre(path("a/train-0"), path("a/train-1"), path("b/train-1")));
+  EXPECT_THAT(match_files({path("b/*"), path("a/train-[0-1]"), path("?/train-1")}).value(),
+              ElementsAre(path("a/train-0"), path("a/train-1"), path("b/train-1")));
+  EXPECT_THAT(match_files({path("{c,b}/*")}).value(), ElementsAre(path("b/train-1"), path("c/other")));
+  EXPECT_THAT(match_files({path("a/train-0")}).value(), ElementsAre(path("a/train-0")));
+}
+
+TEST_F(Files, EveryPatternMustMatch) {
+  const auto found = match_files({path("a/*"), path("a/none-*")});
+  EXPECT_EQ(found.error().code(), Code::kUnavailable);
+  EXPECT_THAT(found.error().message(), HasSubstr("a/none-*: no file matches"));
+  EXPECT_EQ(match_files({path("nowhere/*")}).error().code(), Code::kUnavailable);
+  EXPECT_EQ(match_files(std::vector<std::string>{}).error().code(), Code::kInvalidArgument);
+}
+
+TEST_F(Files, AsAStageThatCanBeShuffled) {
+  const auto stage = files({path("*/*")}).value();
+  EXPECT_EQ(stage->size(), 4);
+  auto iterator = shuffle(stage, 10, 1)->iterate(0).value();
+  std::vector<std::string> all;
+  for (auto file = iterator->next().value(); file; file = iterator->next().value()) all.push_back(*file);
+  EXPECT_THAT(all, ::testing::UnorderedElementsAreArray(match_files({path("*/*")}).value()));
+}
+
+}  // namespace
+}  // namespace xoe::data

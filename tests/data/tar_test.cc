@@ -1,0 +1,167 @@
+#include "data/formats/tar.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scratch.h"
+
+namespace xoe::data {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::shared_ptr<const OpenFile> open(const std::string& path) {
+  return std::make_shared<const OpenFile>(OpenFile::open(path).value());
+}
+
+// Names and data; behind damage with `resynchronise`, whose number goes to `damaged`.
+std::vector<std::pair<std::string, std::string>> read(const std::string& path, int* damaged = nullptr) {
+  const auto file = open(path);
+  TarReader reader(file);
+  std::vector<std::pair<std::string, std::string>> members;
+  for (;;) {
+    auto member = reader.next();
+    if (!member && damaged != nullptr) {
+      ++*damaged;
+      EXPECT_TRUE(reader.resynchronise());
+      continue;
+    }
+    if (!member) {
+      ADD_FAILURE() << member.error().message();
+      return members;
+    }
+    if (!*member) return members;
+    std::string data((*member)->bytes, '\0');
+    EXPECT_TRUE(file->read_at((*member)->offset, data.data(), data.size()));
+    members.emplace_back((*member)->name, data);
+  }
+}
+
+std::string write(const Scratch& scratch, const std::vector<std::pair<std::string, std::string>>& members) {
+  auto writer = TarWriter::create(scratch.file("a.tar")).value();
+  for (const auto& [name, data] : members) EXPECT_TRUE(writer.write(name, data));
+  EXPECT_TRUE(writer.finish());
+  return scratch.file("a.tar");
+}
+
+const std::vector<std::pair<std::string, std::string>> kMembers = {
+    {"0001.jpg", "jpeg"},
+    {"0001.cls", "3"},
+    {"empty.txt", ""},
+    {std::string(150, 'd') + "/0002.png", std::string(700, 'x')}};
+
+TEST(Tar, ReadsWhatWasWritten) {
+  const Scratch scratch;
+  EXPECT_EQ(read(write(scratch, kMembers)), kMembers);
+}
+
+TEST(Tar, TarReadsWhatIsWrittenAndIsRead) {
+  if (std::system("tar --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no tar program here";
+  const Scratch scratch;
+  const std::string path = write(scratch, kMembers);
+  ASSERT_EQ(
+      std::system(("mkdir " + scratch.file("out") + " && tar -xf " + path + " -C " + scratch.file("out")).c_str()), 0);
+  for (const auto& [name, data] : kMembers) EXPECT_EQ(read_file(scratch.file("out/" + name)), data);
+  for (const char* format : {"ustar", "gnu", "posix", "oldgnu", "v7"}) {
+    const std::string names = std::string(format) == "v7" ? "0001.jpg empty.txt" : "0001.jpg " + kMembers[3].first;
+    const std::string pack = "tar --format=" + std::string(format) + " -cf ../b.tar " + names;
+    ASSERT_EQ(std::system(("cd " + scratch.file("out") + " && " + pack).c_str()), 0) << format;
+    const auto members = read(scratch.file("b.tar"));
+    ASSERT_EQ(members.size(), 2U) << format;
+    EXPECT_EQ(members[0], kMembers[0]);
+    EXPECT_EQ(members[1], std::string(format) == "v7" ? kMembers[2] : kMembers[3]);
+  }
+}
+
+TEST(Tar, DamagedHeadersAreFoundAndPassedOver) {
+  const Scratch scratch;
+  const std::string path = write(scratch, {{"a", "1"}, {"b", "2"}, {"c", "3"}});
+  std::string bytes = read_file(path);
+  bytes[2 * kTarBlock + 5] ^= 1;
+  put_file(path, bytes);
+  TarReader reader(open(path));
+  ASSERT_TRUE(reader.next().value());
+  EXPECT_THAT(reader.next().error().message(), HasSubstr("checksum"));
+  EXPECT_EQ(reader.offset(), 2 * kTarBlock);
+  int damaged = 0;
+  EXPECT_THAT(read(path, &damaged), ElementsAre(std::pair("a", "1"), std::pair("c", "3")));
+  EXPECT_EQ(damaged, 1);
+}
+
+TEST(Tar, TruncatedArchivesAreDataLoss) {
+  const Scratch scratch;
+  const std::string path = write(scratch, {{"a", std::string(2000, 'x')}});
+  const std::string bytes = read_file(path);
+  for (const std::size_t size : {100UL, 512UL, 600UL, 2000UL}) {
+    put_file(path, bytes.substr(0, size));
+    const auto member = TarReader(open(path)).next();
+    ASSERT_FALSE(member) << size;
+    EXPECT_EQ(member.error().code(), Code::kDataLoss);
+    EXPECT_THAT(member.error().message(), HasSubstr("truncated"));
+  }
+}
+
+// A header as pax writes it.
+std::string header(const std::string& name, char type, std::size_t bytes) {
+  std::string block(kTarBlock, '\0');
+  block.replace(0, name.size(), name);
+  block.replace(124, 11, fmt::format("{:011o}", bytes));
+  block.replace(148, 8, 8, ' ');
+  block[156] = type;
+  block.replace(257, 8,
+                std::string("ustar\0"
+                            "00",
+                            8));
+  unsigned sum = 0;
+  for (const char byte : block) sum += static_cast<std::uint8_t>(byte);
+  block.replace(148, 7, fmt::format("{:06o}", sum) + '\0');
+  return block;
+}
+std::string entry(const std::string& name, char type, std::string data) {
+  std::string all = header(name, type, data.size());
+  data.resize((data.size() + kTarBlock - 1) / kTarBlock * kTarBlock);
+  return all + data;
+}
+
+TEST(Tar, WhatFollowsZerosIsNotPassedOverInSilence) {
+  const Scratch scratch;
+  const std::string a = read_file(write(scratch, {{"a", "1"}}));
+  const std::string b = read_file(write(scratch, {{"b", "2"}}));
+  const std::string path = scratch.file("both.tar");
+  for (const std::string& first : {a, a.substr(0, 2 * kTarBlock) + std::string(kTarBlock, '\0')}) {
+    put_file(path, first + b);
+    TarReader reader(open(path));
+    ASSERT_TRUE(reader.next().value());
+    const auto end = reader.next();
+    ASSERT_FALSE(end);
+    EXPECT_EQ(end.error().code(), Code::kDataLoss);
+    EXPECT_THAT(end.error().message(), HasSubstr(fmt::format("at byte {} it goes on", first.size())));
+    int damaged = 0;
+    EXPECT_THAT(read(path, &damaged), ElementsAre(std::pair("a", "1"), std::pair("b", "2")));
+    EXPECT_EQ(damaged, 1);
+  }
+  put_file(path, a + std::string(20 * kTarBlock, '\0'));  // tar fills its last record
+  EXPECT_THAT(read(path), ElementsAre(std::pair("a", "1")));
+  put_file(path, a.substr(0, 3 * kTarBlock));
+  EXPECT_THAT(read(path), ElementsAre(std::pair("a", "1")));
+}
+
+TEST(Tar, SizesAndNamesOfPaxAreTheMembersWhateverStandsBetween) {
+  const Scratch scratch;
+  put_file(scratch.file("a.tar"), entry("pax", 'x', "9 size=3\n11 path=pa\n") + entry("global", 'g', "8 a=bcd\n") +
+                                      entry("link", 'K', std::string(700, 'l')) + header("short", '0', 0) +
+                                      std::string("abc").append(kTarBlock - 3, '\0') + entry("next", '0', "n"));
+  EXPECT_THAT(read(scratch.file("a.tar")), ElementsAre(std::pair("pa", "abc"), std::pair("next", "n")));
+}
+
+TEST(Tar, NamesThatCannotBeAreRefused) {
+  const Scratch scratch;
+  auto writer = TarWriter::create(scratch.file("a")).value();
+  EXPECT_EQ(writer.write("", "x").error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(writer.write(std::string_view("a\0b", 3), "x").error().code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace xoe::data

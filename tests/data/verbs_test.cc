@@ -1,0 +1,274 @@
+// xoe data verify, stats, index, inspect and make of other formats.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "data/formats/tar.h"
+#include "data/records/record_file.h"
+#include "data/run_data.h"
+#include "xoe/data/example.h"
+#include "xoe/data/record_writer.h"
+
+namespace xoe::data {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+Json verified(std::vector<std::string> arguments, int code) {
+  arguments.insert(arguments.begin(), {"verify", "--json"});
+  const Ended ended = run(arguments);
+  EXPECT_EQ(ended.code, code) << ended.error;
+  return Json::parse(ended.out);
+}
+
+void flip(const std::string& path, std::size_t at) {
+  std::string bytes = read_file(path);
+  bytes[at] = static_cast<char>(bytes[at] ^ 4);
+  put_file(path, bytes);
+}
+void cut(const std::string& path, std::size_t bytes) { put_file(path, read_file(path).substr(0, bytes)); }
+
+class Verbs : public ::testing::Test {
+ protected:
+  void make(std::string_view format = "tfrecord") {
+    auto arguments = make_arguments(set_);
+    arguments.insert(arguments.end(), {"--format", std::string(format)});
+    const Ended made = run(arguments);
+    ASSERT_EQ(made.code, 0) << made.error;
+  }
+  std::string file(std::string_view name) const { return scratch_.file(name); }
+
+  Scratch scratch_;
+  std::string set_ = scratch_.file("set");
+};
+
+TEST_F(Verbs, EveryFormatThatIsMadeIsRight) {
+  for (const char* format : {"tfrecord", "folder", "tar", "nih"}) {
+    set_ = file(format);
+    make(format);
+    const Json report = verified({"--decode", set_}, 0);
+    EXPECT_EQ(report["records"], 49) << format;
+    EXPECT_EQ(report["bad"], 0) << format;
+    const Ended inspected = run({"inspect", set_, "--json"});
+    ASSERT_EQ(inspected.code, 0) << inspected.error;
+    EXPECT_EQ(Json::parse(inspected.out)["records"], 40) << format;
+    const Ended again = run({"make", "--format", format, set_});
+    EXPECT_EQ(again.code, 2) << format;
+  }
+}
+
+TEST_F(Verbs, VerifyNamesEachDamagedRecord) {
+  make();
+  const std::string path = set_ + "/train-00000-of-00002";
+  const auto places = RecordFile::open(path).value().scan().value();
+  flip(path, places[3].offset + 100);
+  flip(path, places[5].offset + 9);  // the CRC of a length
+  const std::string other = set_ + "/train-00001-of-00002";
+  cut(other, std::filesystem::file_size(other) - 7);
+  const Json report = verified({set_}, 1);
+  EXPECT_EQ(report["bad"], 3);
+  EXPECT_EQ(report["files"], 3);
+  const Json& findings = report["findings"];
+  ASSERT_EQ(findings.size(), 3U);
+  EXPECT_EQ(findings[0]["record"], 3);
+  EXPECT_EQ(findings[0]["offset"], places[3].offset);
+  EXPECT_EQ(findings[0]["file"], path);
+  EXPECT_EQ(findings[1]["record"], 5);
+  EXPECT_EQ(findings[1]["offset"], places[5].offset);
+  EXPECT_EQ(findings[2]["file"], other);
+  EXPECT_EQ(findings[2]["record"], 19);
+  EXPECT_THAT(findings[2]["problem"].get<std::string>(), HasSubstr("truncated"));
+  EXPECT_EQ(verified({set_, "--first", "--threads", "1"}, 1)["bad"], 1);
+  const Ended text = run({"verify", set_});
+  EXPECT_EQ(text.code, 1);
+  EXPECT_THAT(text.out, HasSubstr("bad " + path + ": record 3 at byte"));
+  EXPECT_THAT(text.out, HasSubstr("3 bad"));
+}
+
+TEST_F(Verbs, VerifyReadsCompressedFilesAndListsAHundred) {
+  auto writer = RecordWriter::create(file("train-0"), Compression::kGzip).value();
+  for (int i = 0; i < 250; ++i) ASSERT_TRUE(writer.write(i % 2 == 0 ? "no example" : ""));
+  ASSERT_TRUE(writer.finish());
+  const Json report = verified({file("train-0")}, 1);
+  EXPECT_EQ(report["records"], 250);
+  EXPECT_EQ(report["bad"], 125);
+  ASSERT_EQ(report["findings"].size(), 100U);
+  EXPECT_EQ(report["findings"][99]["record"], 198);
+  cut(file("train-0"), std::filesystem::file_size(file("train-0")) - 12);
+  EXPECT_GE(verified({file("train-0")}, 1)["bad"], 1);
+}
+
+TEST_F(Verbs, OnlyDecodingFindsBrokenPixels) {
+  make("folder");
+  const std::string path = set_ + "/train/disc-plain-0/train_00000000.jpg";
+  cut(path, std::filesystem::file_size(path) / 2);
+  EXPECT_EQ(verified({set_}, 0)["bad"], 0);
+  const Json report = verified({set_, "--decode"}, 1);
+  EXPECT_EQ(report["bad"], 1);
+  EXPECT_EQ(report["findings"][0]["file"], path);
+  put_file(path, "nothing");
+  EXPECT_EQ(verified({set_}, 1)["bad"], 1);
+}
+
+TEST_F(Verbs, VerifyFindsWhatOtherFormatsLack) {
+  make("nih");
+  std::filesystem::remove(set_ + "/images_001/images/00000002_001.png");
+  const Json chest = verified({set_}, 1);
+  EXPECT_EQ(chest["bad"], 1);
+  EXPECT_THAT(chest["findings"][0]["problem"].get<std::string>(), HasSubstr("00000002_001.png"));
+
+  auto tar = TarWriter::create(file("train.tar")).value();
+  const std::string image = read_file(set_ + "/images_001/images/00000001_000.png");
+  for (const char* key : {"a", "b", "c"}) {
+    ASSERT_TRUE(tar.write(std::string(key) + ".png", image));
+    ASSERT_TRUE(tar.write(std::string(key) + ".cls", "1"));
+  }
+  ASSERT_TRUE(tar.finish());
+  EXPECT_EQ(verified({file("train.tar"), "--decode"}, 0)["records"], 3);
+  flip(file("train.tar"), 150);  // in the first header's checksum
+  EXPECT_GE(verified({file("train.tar")}, 1)["bad"], 1);
+
+  put_file(file("train-images-idx3-ubyte"), std::string("\0\0\x08\x03\0\0\0\2\0\0\0\2\0\0\0\2", 16) + "1234567");
+  put_file(file("train-labels-idx1-ubyte"), std::string("\0\0\x08\x01\0\0\0\2\0\1", 10));
+  EXPECT_EQ(verified({file("train-images-idx3-ubyte")}, 1)["bad"], 1);
+  EXPECT_EQ(run({"verify", file("none")}).code, 1);
+  EXPECT_EQ(run({"verify"}).code, 2);
+}
+
+TEST_F(Verbs, StatsCountsClassesSizesAndKinds) {
+  make();
+  const Ended ended = run({"stats", set_, "--json", "--sample", "10"});
+  ASSERT_EQ(ended.code, 0) << ended.error;
+  const Json stats = Json::parse(ended.out);
+  EXPECT_EQ(stats["images"], 40);
+  EXPECT_EQ(stats["classes"], 5);
+  EXPECT_EQ(stats["sampled"], 10);
+  for (const Json& one : stats["per_class"]) EXPECT_EQ(one["images"], 8);
+  EXPECT_GE(stats["width"]["min"], 32);
+  EXPECT_LE(stats["width"]["max"], 48);
+  int images = 0;
+  for (const auto& [kind, count] : stats["formats"].items()) images += count.get<int>();
+  EXPECT_EQ(images, 40);
+  EXPECT_GT(stats["mean"][0], 0.1);
+  EXPECT_GT(stats["deviation"][0], 0.05);
+  const Ended text = run({"stats", set_, "--split", "validation"});
+  EXPECT_THAT(text.out, HasSubstr("9 images"));
+  EXPECT_THAT(text.out, HasSubstr("disc-plain-0"));
+}
+
+// A picture of one level has that mean and no deviation.
+TEST_F(Verbs, StatsMeasuresLevels) {
+  put_file(file("train-images-idx3-ubyte"), std::string("\0\0\x08\x03\0\0\0\2\0\0\0\1\0\0\0\2\x33\x33\x33\x33", 20));
+  put_file(file("train-labels-idx1-ubyte"), std::string("\0\0\x08\x01\0\0\0\2\0\1", 10));
+  const Json stats = Json::parse(run({"stats", scratch_.path(), "--json"}).out);
+  for (int c = 0; c < 3; ++c) EXPECT_NEAR(stats["mean"][c].get<double>(), 0.2, 1e-9);
+  EXPECT_NEAR(stats["deviation"][1].get<double>(), 0, 1e-6);
+}
+
+TEST_F(Verbs, StatsTellsPrevalence) {
+  ASSERT_EQ(run({"make", "--format", "nih", "--images", "200", "--side", "32", set_}).code, 0);
+  const Json stats = Json::parse(run({"stats", set_, "--json", "--sample", "0"}).out);
+  EXPECT_TRUE(stats["multi_label"].get<bool>());
+  EXPECT_EQ(stats["classes"], 14);
+  EXPECT_EQ(stats["sampled"], 0);
+  int findings = 0;
+  for (const Json& one : stats["per_class"]) findings += one["images"].get<int>();
+  EXPECT_GT(findings + stats["images_without_class"].get<int>(), 200);
+}
+
+TEST_F(Verbs, IndexIsWrittenCheckedAndUsed) {
+  make();
+  const auto states = [&](std::vector<std::string> arguments, int code) {
+    arguments.insert(arguments.begin(), {"index", "--json"});
+    arguments.push_back(set_);
+    const Ended ended = run(arguments);
+    EXPECT_EQ(ended.code, code) << ended.error;
+    std::vector<std::string> all;
+    const Json report = Json::parse(ended.out);
+    for (const Json& one : report["files"]) all.push_back(one["state"]);
+    return all;
+  };
+  using States = std::vector<std::string>;
+  EXPECT_EQ(states({"--check"}, 1), (States{"missing", "missing", "missing"}));
+  EXPECT_EQ(states({}, 0), (States{"written", "written", "written"}));
+  EXPECT_EQ(states({"--check"}, 0), (States{"fresh", "fresh", "fresh"}));
+  EXPECT_EQ(states({}, 0), (States{"fresh", "fresh", "fresh"}));
+  EXPECT_EQ(states({"--force"}, 0), (States{"written", "written", "written"}));
+  auto writer = RecordWriter::create(set_ + "/train-00000-of-00002").value();
+  ASSERT_TRUE(writer.write("another"));
+  ASSERT_TRUE(writer.finish());
+  flip(set_ + "/train-00001-of-00002.xoeindex", 40);
+  EXPECT_EQ(states({"--check"}, 1), (States{"stale", "damaged", "fresh"}));
+  EXPECT_EQ(states({}, 0), (States{"written", "written", "fresh"}));
+  cut(set_ + "/train-00000-of-00002", 10);
+  EXPECT_EQ(states({}, 1), (States{"failed", "fresh", "fresh"}));
+  EXPECT_EQ(run({"index", file("none")}).code, 1);
+}
+
+TEST_F(Verbs, InspectShowsOneRecordCompressedAndSequences) {
+  auto writer = RecordWriter::create(file("frames"), Compression::kZlib).value();
+  SequenceExampleBuilder builder;
+  builder.context().add_bytes("name", "walk");
+  for (const std::int64_t step : {4, 5, 6}) builder.add_integers("steps", std::span(&step, 1));
+  ASSERT_TRUE(writer.write(builder.to_example()));
+  ASSERT_TRUE(writer.finish());
+  const Ended ended = run({"inspect", file("frames"), "--sequence", "--record", "0", "--json"});
+  ASSERT_EQ(ended.code, 0) << ended.error;
+  const Json record = Json::parse(ended.out);
+  EXPECT_EQ(record["features"]["context"]["name"][0], "walk");
+  EXPECT_EQ(record["features"]["lists"]["steps"]["steps"], 3);
+  EXPECT_EQ(record["features"]["lists"]["steps"]["first"][2][0], 6);
+  const Ended summed = run({"inspect", file("frames"), "--sequence"});
+  EXPECT_EQ(summed.code, 0);
+  EXPECT_THAT(summed.out, HasSubstr("zlib"));
+  EXPECT_THAT(summed.out, HasSubstr("1 of 1 records are tf.SequenceExamples"));
+  const Ended beyond = run({"inspect", file("frames"), "--record", "1"});
+  EXPECT_EQ(beyond.code, 2);
+  EXPECT_THAT(beyond.error, HasSubstr("it has 1"));
+}
+
+TEST_F(Verbs, RadiographsDependOnTheSeedAlone) {
+  const auto table = [&](const std::string& name, const std::string& seed, const std::string& threads) {
+    EXPECT_EQ(run({"make", "--format", "nih", "--images", "9", "--side", "40", "--seed", seed, "--threads", threads,
+                   file(name)})
+                  .code,
+              0);
+    return read_file(file(name) + "/Data_Entry_2017.csv") +
+           read_file(file(name) + "/images_001/images/00000005_000.png");
+  };
+  const std::string one = table("one", "3", "1");
+  EXPECT_EQ(one, table("two", "3", "4"));
+  EXPECT_NE(one, table("three", "4", "4"));
+  EXPECT_THAT(read_file(file("one/test_list.txt")), EndsWith("00000006_000.png\n"));
+}
+
+// What convert writes of ChestX-ray14 has lists of labels; nobody needs to say so.
+TEST_F(Verbs, InspectShowsImagesOfSeveralClasses) {
+  make("nih");
+  ASSERT_EQ(run({"convert", set_, file("records")}).code, 0);
+  const Json chest = Json::parse(run({"inspect", set_, "--json", "--records", "40"}).out);
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--multi-label"}}) {
+    std::vector<std::string> words = {"inspect", file("records"), "--json", "--records", "40"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ended ended = run(words);
+    ASSERT_EQ(ended.code, 0) << ended.error;
+    const Json shown = Json::parse(ended.out);
+    EXPECT_TRUE(shown["multi_label"].get<bool>());
+    EXPECT_EQ(shown["classes"], chest["classes"]);
+    ASSERT_EQ(shown["first"].size(), 40U);
+    for (std::size_t i = 0; i < 40; ++i) {
+      EXPECT_FALSE(shown["first"][i].contains("problem")) << shown["first"][i];
+      EXPECT_EQ(shown["first"][i]["classes"], chest["first"][i]["classes"]);
+    }
+  }
+  std::filesystem::remove(file("records") + "/labels.txt");  // then classes have numbers
+  const Json unnamed = Json::parse(run({"inspect", file("records"), "--json", "--records", "40"}).out);
+  EXPECT_EQ(unnamed["classes"], 0);
+  for (const Json& image : unnamed["first"]) EXPECT_FALSE(image.contains("problem")) << image;
+}
+
+}  // namespace
+}  // namespace xoe::data

@@ -1,0 +1,264 @@
+// The readers and parsers, each by itself.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "doctor/control_groups.h"
+#include "doctor/cpu.h"
+#include "doctor/host_list.h"
+#include "doctor/installation.h"
+#include "doctor/network.h"
+#include "doctor/pci_config.h"
+#include "doctor/processes.h"
+#include "doctor/rdma.h"
+#include "doctor/ssh.h"
+#include "doctor/surroundings.h"
+#include "findings.h"
+#include "scratch.h"
+
+namespace xoe::doctor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+void put(const Scratch& root, const std::string& path, std::string_view content) {
+  std::filesystem::create_directories(std::filesystem::path(root.file(path)).parent_path());
+  put_file(root.file(path), content);
+}
+
+std::vector<std::uint8_t> config(const std::string& name) {
+  const std::string bytes = read_file(tree_path("config/" + name));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(TreeText, CpuLists) {
+  EXPECT_THAT(parse_cpu_list("0-2,8, 10-11"), ElementsAre(0, 1, 2, 8, 10, 11));
+  EXPECT_THAT(parse_cpu_list(""), ElementsAre());
+  EXPECT_THAT(parse_cpu_list("3-1,x,-4,1-2-3,0-99999999,5"), ElementsAre(5));
+}
+
+TEST(TreeText, Fields) {
+  EXPECT_EQ(field("Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n", "Cpus_allowed_list"), "0-1");
+  EXPECT_EQ(field("Max open files   10 20 files", "Max open files"), "10 20 files");
+  EXPECT_EQ(field("abc: 1", "ab"), "");
+  EXPECT_EQ(field("", "ab"), "");
+}
+
+TEST(ControlGroups, TightestLimitOnTheWayUpCounts) {
+  const Scratch root;
+  put(root, "proc/self/cgroup", "0::/a/b\n");
+  put(root, "sys/fs/cgroup/cgroup.controllers", "cpu memory");
+  put(root, "sys/fs/cgroup/a/b/memory.max", "max\n");
+  put(root, "sys/fs/cgroup/a/memory.max", "1073741824\n");
+  put(root, "sys/fs/cgroup/a/memory.current", "4096\n");
+  put(root, "sys/fs/cgroup/a/b/cpu.max", "400000 100000\n");
+  put(root, "sys/fs/cgroup/a/cpu.max", "50000 100000\n");
+  const GroupLimits limits = read_group_limits(Tree(root.path()));
+  EXPECT_EQ(limits.memory, std::uint64_t{1} << 30);
+  EXPECT_EQ(limits.memory_used, 4096U);
+  EXPECT_EQ(limits.processors, 0.5);
+}
+
+TEST(ControlGroups, VersionOne) {
+  const Scratch root;
+  // As a container sees it: the path of the host, which is not mounted here.
+  put(root, "proc/self/cgroup", "5:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n2:pids:/docker/abc\n");
+  put(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n");
+  put(root, "sys/fs/cgroup/memory/memory.usage_in_bytes", "1000\n");
+  put(root, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "150000\n");
+  put(root, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  put(root, "sys/fs/cgroup/pids/pids.max", "64\n");
+  const GroupLimits limits = read_group_limits(Tree(root.path()));
+  EXPECT_EQ(limits.memory, std::uint64_t{2} << 30);
+  EXPECT_EQ(limits.processors, 1.5);
+  EXPECT_EQ(limits.processes, 64);
+}
+
+TEST(ControlGroups, NoLimits) {
+  const Scratch root;
+  put(root, "proc/self/cgroup", "5:memory:/\n3:cpu:/\n0::/\nnonsense\n");
+  put(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  put(root, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  put(root, "sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  const GroupLimits limits = read_group_limits(Tree(root.path()));
+  EXPECT_FALSE(limits.memory);
+  EXPECT_FALSE(limits.processors);
+}
+
+TEST(PciConfiguration, BridgeWithAccessControl) {
+  const auto whole = parse_pci_config(config("bridge")).value();
+  EXPECT_EQ(whole.vendor, 0x15AD);
+  EXPECT_TRUE(whole.bridge);
+  ASSERT_TRUE(whole.express);
+  EXPECT_EQ(whole.express->port_type, 4);
+  EXPECT_EQ(whole.express->width, 16);
+  ASSERT_TRUE(whole.access_control);
+  EXPECT_EQ(whole.access_control->offset, 0x140U);
+  EXPECT_TRUE(whole.access_control->redirects_requests());
+  ASSERT_TRUE(whole.address_translation);
+  EXPECT_TRUE(whole.address_translation->enabled);
+}
+
+TEST(PciConfiguration, WhatUsersGetHasNoExtendedPart) {
+  for (const char* const name : {"plain", "user"}) {
+    const auto part = parse_pci_config(config(name)).value();
+    EXPECT_EQ(part.vendor, 0x15AD);
+    EXPECT_FALSE(part.extended);
+    EXPECT_FALSE(part.access_control);
+  }
+  EXPECT_TRUE(parse_pci_config(config("plain")).value().express);
+}
+
+TEST(PciConfiguration, DamageIsNamed) {
+  auto bytes = config("bridge");
+  EXPECT_THAT(parse_pci_config(std::span(bytes).first(63)).error().message(), HasSubstr("63 bytes"));
+  auto circle = bytes;
+  circle[0x61] = 0x40;
+  EXPECT_THAT(parse_pci_config(circle).error().message(), HasSubstr("circle at byte 64"));
+  auto header = bytes;
+  header[0x34] = 0x20;
+  EXPECT_THAT(parse_pci_config(header).error().message(), HasSubstr("within the header"));
+  // The second extended capability leads to the first.
+  auto extended = bytes;
+  extended[0x142] = 0x01;
+  extended[0x143] = 0x10;
+  EXPECT_THAT(parse_pci_config(extended).error().message(), HasSubstr("circle at byte 256"));
+  EXPECT_FALSE(parse_pci_config(std::vector<std::uint8_t>(256, 0xFF)));
+}
+
+TEST(HostList, NamesSlotsUsersAndAddresses) {
+  EXPECT_THAT(parse_hosts("a,b:4,me@c:2,[fd00::1]:8,a:9").value(), ElementsAre("a", "b", "me@c", "fd00::1"));
+  EXPECT_THAT(parse_hostfile("# head\nnode1 slots=4 max-slots=8\n\nnode2:2  # old\n", "f").value(),
+              ElementsAre("node1", "node2"));
+}
+
+TEST(HostList, WhatIsNoHostIsRefused) {
+  // Names that ssh would take for options, or a shell for more than a name.
+  for (const char* const bad :
+       {"-oProxyCommand=x", "me@-oProxyCommand=x", "a;b", "a b", "$(x)", "", "a,,b", "a:0", "a:x", "[::1", "@a"})
+    EXPECT_FALSE(parse_hosts(bad)) << bad;
+  const auto file = parse_hostfile("a\n-x\n", "hosts");
+  ASSERT_FALSE(file);
+  EXPECT_THAT(file.error().message(), HasSubstr("hosts line 2"));
+  EXPECT_FALSE(parse_hostfile("# nothing\n", "hosts"));
+}
+
+TEST(Ssh, ArgumentsAskForNoPassword) {
+  const auto arguments = ssh_arguments(
+      {.port = 2222, .identity_file = "key", .connect_timeout = 7, .program = "/opt/x'y/xoe-doctor"}, "node1");
+  EXPECT_EQ(arguments.front(), "ssh");
+  EXPECT_THAT(arguments, ::testing::IsSupersetOf({"BatchMode=yes", "ConnectTimeout=7", "2222", "key", "node1"}));
+  // Options end before the name.
+  EXPECT_EQ(*(arguments.end() - 3), "--");
+  EXPECT_THAT(arguments.back(), HasSubstr("probe"));
+}
+
+TEST(Ssh, EveryFailureHasItsRemedy) {
+  const auto kind = [](int code, std::string_view words) {
+    const Finding finding = reach_problem("node1", code, words, {.program = "/opt/xoe-doctor"});
+    EXPECT_EQ(finding.state, State::kProblem);
+    EXPECT_THAT(finding.what, HasSubstr("node1"));
+    EXPECT_FALSE(finding.fix.empty());
+    return finding.details["kind"].get<std::string>();
+  };
+  EXPECT_EQ(kind(255, "me@node1: Permission denied (publickey,password)."), "permission_denied");
+  EXPECT_EQ(kind(255, "Host key verification failed."), "host_key_unknown");
+  EXPECT_EQ(kind(255, "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed."),
+            "host_key_changed");
+  EXPECT_EQ(kind(255, "ssh: connect to host node1 port 22: No route to host"), "unreachable");
+  EXPECT_EQ(kind(255, "ssh: connect to host node1 port 22: Connection refused"), "refused");
+  EXPECT_EQ(kind(255, "ssh: connect to host node1 port 22: Connection timed out"), "timeout");
+  EXPECT_EQ(kind(255, "ssh: Could not resolve hostname node1: Name or service not known"), "unknown_name");
+  EXPECT_EQ(kind(127, "sh: 1: exec: xoe: not found"), "xoe_missing");
+  EXPECT_EQ(kind(-1, ""), "timeout");
+  EXPECT_EQ(kind(3, "strange"), "other");
+}
+
+TEST(Network, OnlyLoopback) {
+  const Scratch root;
+  put(root, "sys/class/net/lo/type", "772\n");
+  put(root, "sys/class/net/lo/operstate", "unknown\n");
+  put(root, "proc/net/fib_trie", "  |-- 127.0.0.1\n     /32 host LOCAL\n");
+  const Findings all = check_network(read_interfaces(Tree(root.path())));
+  expect_states(all, {{"network.tcp", State::kWarning}});
+  EXPECT_THAT(find(all, "network.tcp").what, HasSubstr("only loopback"));
+}
+
+TEST(Processes, OldKernelsHaveNoPidfds) {
+  expect_states(check_processes({.kernel = "4.18.0-553.el8.x86_64"}, {}), {{"process.kernel", State::kProblem}});
+  expect_states(check_processes({.kernel = "5.2.21"}, {}), {{"process.kernel", State::kProblem}});
+  expect_states(check_processes({.kernel = "5.3.0"}, {}), {{"process.kernel", State::kOk}});
+  expect_states(check_processes({.kernel = "nonsense"}, {}), {{"process.kernel", State::kSkipped}});
+}
+
+TEST(Cpu, WithoutWideVectorsAWarning) {
+  const CpuFacts old{.model = "old",
+                     .architecture = "x86_64",
+                     .flags = {"sse2", "sse4_1"},
+                     .online = 4,
+                     .usable = 2,
+                     .cores = 2,
+                     .sockets = 1,
+                     .nodes = {{0, "0-1", 1 << 30}, {1, "2-3", 0}}};
+  expect_states(check_cpu(old, 8.0), {{"cpu.features", State::kWarning},
+                                      {"cpu.cores", State::kNote},
+                                      {"cpu.quota", State::kNote},
+                                      {"cpu.numa", State::kWarning}});
+}
+
+TEST(Rdma, PortsThatAreDownSayWhy) {
+  RdmaFacts facts{.ports = {{.device = "mlx5_0", .state = "INIT", .physical = "LinkUp", .link_layer = "InfiniBand"},
+                            {.device = "mlx5_1", .state = "DOWN", .physical = "Disabled", .interface = "eth9"}}};
+  const Findings all = check_rdma(facts);
+  EXPECT_THAT(find(all, "rdma.mlx5_0.1").fix, HasSubstr("opensm"));
+  EXPECT_THAT(find(all, "rdma.mlx5_1.1").fix, HasSubstr("ip link set eth9 up"));
+  EXPECT_THAT(find(all, "rdma.access").fix, HasSubstr("ib_uverbs"));
+}
+
+TEST(Surroundings, KubernetesAndItsFriends) {
+  const auto container = [](const std::string& file, const std::string& content) {
+    const Scratch root;
+    put(root, file, content);
+    return read_surroundings(Tree(root.path())).container;
+  };
+  EXPECT_EQ(container("proc/1/cgroup", "0::/kubepods.slice/kubepods-pod1.slice"), "Kubernetes");
+  EXPECT_EQ(container("run/.containerenv", ""), "Podman");
+  EXPECT_EQ(container("proc/1/environ", std::string("A=1\0container=lxc\0", 18)), "LXC");
+  EXPECT_EQ(container("proc/1/cgroup", "0::/init.scope"), "");
+}
+
+TEST(Installation, PluginsThatDoNotLoadSayWhy) {
+  using namespace std::chrono_literals;
+  const Scratch folder;
+  put_file(folder.file("libxoe-gloo.so"), "no library");
+  std::filesystem::copy_file(XOE_MOCK_NCCL_LIBRARY, folder.file("libxoe-mpi-mpich.so"));
+  InstallationFacts facts{.version = "1.2.3", .program = "/opt/xoe/bin/xoe-doctor"};
+  find_plugins(facts, folder.path(), 20s);
+  const Findings all = check_installation(facts);
+  expect_states(all,
+                {{"xoe.gloo", State::kWarning}, {"xoe.mpi-mpich", State::kWarning}, {"xoe.mpi-openmpi", State::kNote}});
+  EXPECT_THAT(find(all, "xoe.gloo").what, HasSubstr("libxoe-gloo.so"));
+  EXPECT_THAT(find(all, "xoe.mpi-mpich").what, HasSubstr("belongs to another Xoe (0.0.1 test; this is 1.2.3)"));
+  EXPECT_TRUE(engines_between_hosts(facts).empty());
+
+  facts.plugins.clear();
+  facts.version = "0.0.1";
+  find_plugins(facts, folder.path(), 20s);
+  expect_states(check_installation(facts), {{"xoe.mpi-mpich", State::kOk}});
+  EXPECT_THAT(engines_between_hosts(facts), ElementsAre("mpi"));
+}
+
+TEST(Installation, EnginesByWhatTheHostHas) {
+  InstallationFacts facts{.plugins = {{.name = "gloo", .path = "g"}, {.name = "mpi-openmpi", .path = "m"}}};
+  EXPECT_THAT(engines_between_hosts(facts), ElementsAre("gloo", "mpi"));
+  facts.rdma = true;
+  EXPECT_THAT(engines_between_hosts(facts), ElementsAre("mpi", "gloo"));
+  facts.nccl = true;
+  EXPECT_THAT(engines_between_hosts(facts), ElementsAre("nccl", "mpi", "gloo"));
+}
+
+TEST(Installation, SharingIsTried) { EXPECT_EQ(try_sharing(std::chrono::seconds(20)), ""); }
+
+}  // namespace
+}  // namespace xoe::doctor

@@ -1,0 +1,164 @@
+// Recorded machines: what is found there, and what is said about it.
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "doctor/report.h"
+#include "findings.h"
+#include "scratch.h"
+
+namespace xoe::doctor {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Report examine_tree(const std::string& name, std::vector<std::string> only = {}) {
+  return examine({.root = tree_path(name),
+                  .only = std::move(only),
+                  .nvml = XOE_MOCK_NVML,
+                  .nccl = XOE_MOCK_NCCL_LIBRARY,
+                  .version = "1.2.3"})
+      .value();
+}
+
+TEST(Trees, VirtualMachineWithTwoGpusAndTwoPorts) {
+  const Report report = examine_tree("vm");
+  EXPECT_EQ(report.host, "gpuvm");
+  const Findings& all = report.findings;
+  expect_states(all, {{"virtual.machine", State::kNote},
+                      {"virtual.container", State::kOk},
+                      {"rdma.mlx5_0.1", State::kOk},
+                      {"rdma.mlx5_1.1", State::kOk},
+                      {"rdma.mlx5_1.2", State::kWarning},
+                      {"rdma.access", State::kOk},
+                      {"rdma.gpu_memory", State::kNote},
+                      {"memory.memlock", State::kWarning},
+                      {"pcie.acs", State::kWarning},
+                      {"pcie.ats", State::kOk},
+                      {"pcie.links", State::kWarning},
+                      {"network.tcp", State::kNote},
+                      {"gpu.driver", State::kOk},
+                      {"gpu.0", State::kOk},
+                      {"gpu.1", State::kOk},
+                      {"gpu.topology", State::kOk}});
+  EXPECT_EQ(find(all, "virtual.machine").details["hypervisor"], "VMware");
+  EXPECT_THAT(find(all, "virtual.machine").fix, HasSubstr("pciPassthru.allowP2P"));
+}
+
+TEST(Trees, PortsHaveTheInterfacesThatIbdev2netdevPrints) {
+  const Findings all = examine_tree("vm", {"rdma"}).findings;
+  EXPECT_EQ(find(all, "rdma.mlx5_0.1").details["ibdev2netdev"], "mlx5_0 port 1 ==> ens224np0 (Up)");
+  EXPECT_EQ(find(all, "rdma.mlx5_1.1").details["ibdev2netdev"], "mlx5_1 port 1 ==> ib0 (Up)");
+  EXPECT_EQ(find(all, "rdma.mlx5_0.1").details["link_layer"], "Ethernet");
+  EXPECT_EQ(find(all, "rdma.mlx5_1.1").details["link_layer"], "InfiniBand");
+  EXPECT_EQ(find(all, "rdma.mlx5_1.1").details["rate"], "200 Gb/sec (4X HDR)");
+  EXPECT_EQ(find(all, "rdma.mlx5_1.1").details["pci"], "0000:1b:00.0");
+  EXPECT_THAT(find(all, "rdma.mlx5_1.2").fix, HasSubstr("cable"));
+}
+
+TEST(Trees, TheOneBridgeThatRedirectsIsNamed) {
+  const Findings all = examine_tree("vm", {"pcie"}).findings;
+  const Finding& acs = find(all, "pcie.acs");
+  EXPECT_EQ(acs.details["redirecting"], Json::array({"0000:00:17.0"}));
+  EXPECT_THAT(acs.fix, HasSubstr("setpci -s 0000:00:17.0 ECAP_ACS+6.w=0000"));
+  EXPECT_EQ(acs.details["bridges"].size(), 4U);
+  std::set<std::string> with_acs;
+  for (const Json& bridge : acs.details["bridges"])
+    if (bridge["acs"].get<bool>()) with_acs.insert(bridge["bridge"]);
+  EXPECT_EQ(with_acs, (std::set<std::string>{"0000:00:15.0", "0000:00:16.0", "0000:00:17.0"}));
+  EXPECT_THAT(find(all, "pcie.ats").what, HasSubstr("on: 0000:13:00.0; off: 0000:1b:00.0"));
+  EXPECT_THAT(find(all, "pcie.links").what, HasSubstr("0000:1b:00.0 has 8 of 16 lanes"));
+}
+
+TEST(Trees, DefaultRouteIsTakenAndTheFasterOneNamed) {
+  const Report report = examine_tree("vm", {"network"});
+  const Finding& tcp = find(report.findings, "network.tcp");
+  EXPECT_EQ(tcp.details["interface"], "ens192");
+  EXPECT_EQ(tcp.details["address"], "10.1.0.5");
+  EXPECT_EQ(tcp.details["faster"], "ib0");
+  ASSERT_EQ(report.addresses.size(), 3U);
+  EXPECT_EQ(report.addresses[0].interface, "ens192");
+  EXPECT_EQ(find(report.findings, "network.ens224np0").details["mtu"], 9000);
+  EXPECT_EQ(find(report.findings, "network.ens224np0").details["addresses"], Json::array({"10.2.0.5"}));
+  EXPECT_EQ(find(report.findings, "network.ens224np0").details["driver"], "mlx5_core");
+}
+
+TEST(Trees, ContainerWithDefaultSharedMemoryAndLimits) {
+  const Findings all = examine_tree("container", {"cpu", "memory", "process", "virtual"}).findings;
+  expect_states(all, {{"memory.shm", State::kWarning},
+                      {"memory.cgroup", State::kNote},
+                      {"cpu.quota", State::kWarning},
+                      {"process.count", State::kWarning},
+                      {"process.seccomp", State::kNote},
+                      {"memory.memlock", State::kNote},
+                      {"virtual.container", State::kNote},
+                      {"virtual.machine", State::kNote}});
+  EXPECT_EQ(find(all, "memory.shm").details["size"], 64 << 20);
+  EXPECT_THAT(find(all, "memory.shm").fix, HasSubstr("--shm-size"));
+  EXPECT_EQ(find(all, "memory.cgroup").details["limit"], std::uint64_t{8} << 30);
+  EXPECT_EQ(find(all, "cpu.quota").details["processors"], 2.5);
+  EXPECT_THAT(find(all, "cpu.quota").fix, HasSubstr("at most 2 ranks"));
+  EXPECT_EQ(find(all, "process.count").details["limit"], 100);
+  EXPECT_EQ(find(all, "virtual.container").details["container"], "Docker");
+  EXPECT_EQ(find(all, "virtual.machine").details["hypervisor"], "KVM");
+}
+
+TEST(Trees, HealthyMachineHasNeitherWarningNorProblem) {
+  const Report report = examine_tree("bare", {"cpu", "memory", "process", "virtual", "network", "rdma", "pcie"});
+  const Count count = count_states(report.findings);
+  EXPECT_EQ(count[State::kWarning], 0) << report_text(report, {});
+  EXPECT_EQ(count[State::kProblem], 0);
+  EXPECT_EQ(find(report.findings, "virtual.machine").details["virtual"], false);
+  EXPECT_EQ(find(report.findings, "cpu.cores").details["cores"], 8);
+  EXPECT_EQ(find(report.findings, "cpu.cores").details["sockets"], 2);
+  EXPECT_EQ(find(report.findings, "cpu.numa").details["nodes"].size(), 2U);
+  EXPECT_EQ(find(report.findings, "network.tcp").details["interface"], "eno1");
+  // Docker's bridge leads nowhere.
+  ASSERT_EQ(report.addresses.size(), 1U);
+  EXPECT_EQ(report.addresses[0].address, "10.10.0.7");
+}
+
+TEST(Trees, EmptyTreeIsAllSkippedAndNoCrash) {
+  const Scratch scratch;
+  const Report report = examine({.root = scratch.path()}).value();
+  EXPECT_EQ(count_states(report.findings)[State::kProblem], 0);
+  expect_states(report.findings, {{"cpu.features", State::kSkipped},
+                                  {"cpu.cores", State::kSkipped},
+                                  {"memory.size", State::kSkipped},
+                                  {"memory.nofile", State::kSkipped},
+                                  {"process.kernel", State::kSkipped},
+                                  {"network.tcp", State::kWarning},
+                                  {"gpu.driver", State::kSkipped},
+                                  {"xoe.shm", State::kSkipped}});
+}
+
+TEST(Trees, UnknownGroupsAndRootsAreRefused) {
+  const auto group = examine({.root = tree_path("bare"), .only = {"gpus"}});
+  ASSERT_FALSE(group);
+  EXPECT_EQ(group.error().code(), Code::kInvalidArgument);
+  EXPECT_THAT(group.error().message(), HasSubstr("cpu, memory"));
+  EXPECT_FALSE(examine({.root = tree_path("none")}));
+}
+
+TEST(Trees, ReportsSurviveTheWayThroughJson) {
+  const Report report = examine_tree("vm");
+  const Report back = parse_report(dumped(json_of(report))).value();
+  EXPECT_EQ(json_of(back), json_of(report));
+  EXPECT_FALSE(parse_report("{}"));
+  EXPECT_FALSE(parse_report("[1,2"));
+  EXPECT_FALSE(parse_report(R"({"schema":1,"findings":[{"id":"a.b","state":"fine"}]})"));
+  EXPECT_FALSE(parse_report(std::string(100'000, '[')));
+}
+
+TEST(Trees, TextShowsRemediesAndNoForeignControlCharacters) {
+  Report report = examine_tree("container");
+  report.findings.front().what = "evil \033[2J\nname";
+  const std::string text = report_text(report, {});
+  EXPECT_THAT(text, HasSubstr("fix: docker run --shm-size=8g"));
+  EXPECT_THAT(text, Not(HasSubstr("\033")));
+  EXPECT_THAT(report_text(report, {.colours = true}), HasSubstr("\033[33m"));
+}
+
+}  // namespace
+}  // namespace xoe::doctor

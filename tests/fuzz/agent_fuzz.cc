@@ -1,0 +1,42 @@
+// The two ends of an agent's pipe fed with arbitrary bytes, in pieces.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "launch/agent_frames.h"
+
+namespace {
+
+using namespace xoe::launch;
+
+void read(std::string_view bytes, bool greeting, std::size_t piece) {
+  AgentFrameReader reader(greeting);
+  while (!bytes.empty()) {
+    reader.append(bytes.substr(0, piece));
+    bytes.remove_prefix(std::min(piece, bytes.size()));
+    while (true) {
+      const auto frame = reader.next();
+      if (!frame) return;
+      if (!*frame) break;
+      (void)decode_hello((*frame)->text);
+      (void)decode_job((*frame)->text);
+      std::string again;
+      append_frame(again, **frame);
+      if (!parse_frame(std::string_view(again).substr(4))) std::abort();
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const std::size_t piece = size == 0 ? 1 : 1 + data[0];
+  read(bytes, true, piece);
+  read(bytes, false, piece);
+  (void)decode_hello(bytes);
+  if (const auto job = decode_job(bytes))
+    if (encode(*job) != bytes) std::abort();
+  return 0;
+}

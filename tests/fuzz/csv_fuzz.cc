@@ -1,0 +1,24 @@
+// CSV: any bytes; what is read reads the same when it is written again.
+#include "data/formats/csv.h"
+#include "memory_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  xoe::data::CsvReader reader({reinterpret_cast<const char*>(bytes), size});
+  std::vector<std::string> row;
+  std::vector<std::string> again;
+  for (std::int64_t line = 0;;) {
+    const auto more = reader.next(row);
+    if (!more || !*more) return 0;
+    xoe::require(reader.line() > line);
+    line = reader.line();
+    std::string written;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (i > 0) written += ',';
+      xoe::data::append_csv_field(written, row[i]);
+    }
+    written += "\r\n";
+    xoe::data::CsvReader rereader(written);
+    xoe::require(rereader.next(again).value() && again == row);
+    xoe::require(!rereader.next(row).value());
+  }
+}

@@ -1,0 +1,43 @@
+// Index files. The first byte chooses whether the CRC is made right. What is read is written as it was.
+#include <algorithm>
+
+#include "data/records/crc32c.h"
+#include "data/records/file_index.h"
+#include "data/records/little_endian.h"
+#include "memory_file.h"
+
+namespace {
+
+using namespace xoe::data;
+
+// The stamp that the file says it was made of.
+FileStamp stamp_within(std::string_view content) {
+  constexpr std::size_t kAt = 16;
+  if (content.size() < kAt + 20) return {};
+  return {load_little<std::uint64_t>(content.data() + kAt),
+          static_cast<std::int64_t>(load_little<std::uint64_t>(content.data() + kAt + 8)),
+          load_little<std::uint32_t>(content.data() + kAt + 16)};
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  if (size == 0) return 0;
+  std::string content(reinterpret_cast<const char*>(bytes) + 1, size - 1);
+  if (bytes[0] % 2 == 1 && content.size() >= 12) {
+    content.replace(0, 8, "XOEINDEX");
+    content.resize(content.size() - 4);
+    append_little(content, crc32c(content));
+  }
+  const FileStamp stamp = stamp_within(content);
+  const auto index = decode_index(content, stamp);
+  if (!index) return 0;
+  xoe::require(encode_index(*index, stamp) == content);
+  std::uint64_t end = 0;
+  for (const RecordPlace& place : index->places) {
+    xoe::require(place.offset >= end);
+    end = place.end();
+  }
+  if (index->compression == Compression::kNone) xoe::require(end <= stamp.bytes);
+  return 0;
+}

@@ -1,0 +1,74 @@
+// Compressed record files. The first byte chooses the compression, and whether the bytes are such a file or what it
+// holds, with how many CRCs made right.
+#include <zlib.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "data/records/record_index.h"
+#include "memory_file.h"
+#include "record_repair.h"
+#include "xoe/data/records.h"
+
+namespace {
+
+using namespace xoe::data;
+using xoe::require;
+
+std::string compressed(const std::string& content, Compression compression) {
+  z_stream stream = {};
+  if (::deflateInit2(&stream, 1, Z_DEFLATED, compression == Compression::kGzip ? 31 : 15, 8, Z_DEFAULT_STRATEGY) !=
+      Z_OK)
+    std::abort();
+  std::string out(::deflateBound(&stream, content.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
+  stream.avail_in = static_cast<uInt>(content.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  require(::deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  out.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  return out;
+}
+
+std::vector<Record> read_stream(const std::string& path, Compression compression) {
+  const RecordOptions options{.compression = compression,
+                              .on_error = OnError::kSkip,
+                              .max_bad = std::int64_t{1} << 40,
+                              .bad = nullptr,
+                              .block_bytes = 4096};
+  auto iterator = read_records(path, options)->iterate(0).value();
+  std::vector<Record> records;
+  for (auto record = iterator->next().value(); record; record = iterator->next().value()) records.push_back(*record);
+  return records;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  if (size == 0) return 0;
+  std::string content(reinterpret_cast<const char*>(bytes) + 1, size - 1);
+  const Compression compression = (bytes[0] & 1) != 0 ? Compression::kGzip : Compression::kZlib;
+  if ((bytes[0] & 6) != 0) {
+    repair(content, (bytes[0] & 6) == 2);
+    content = compressed(content, compression);
+  }
+  const xoe::MemoryFile file(content);
+  const auto records = read_stream(file.path(), compression);
+  const RecordIndexOptions options{.compression = compression,
+                                   .on_error = OnError::kSkip,
+                                   .max_lost = std::int64_t{1} << 40,
+                                   .use_index_files = false};
+  const auto index = RecordIndex::open({file.path()}, options).value();
+  // By number the same records come as one after the other.
+  constexpr std::int64_t kSome = 8;
+  std::string buffer;
+  std::size_t at = 0;
+  for (std::int64_t i = 0; i < std::min(index->records(), kSome); ++i)
+    if (const auto data = index->read(i, buffer)) {
+      require(at < records.size() && records[at].data == *data);
+      ++at;
+    }
+  (void)read_records(file.path())->iterate(0).value()->next();
+  return 0;
+}

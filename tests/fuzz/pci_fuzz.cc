@@ -1,0 +1,12 @@
+// Configuration spaces of PCI functions: any bytes.
+#include "doctor/pci_config.h"
+#include "memory_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  const auto config = xoe::doctor::parse_pci_config({bytes, size});
+  if (!config) return 0;
+  xoe::require(size >= 64);
+  xoe::require(!config->access_control || (config->extended && config->access_control->offset + 8 <= size));
+  xoe::require(!config->extended || (config->express && size > 256));
+  return 0;
+}

@@ -1,0 +1,116 @@
+#include "launch/agent_frames.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace xoe::launch {
+namespace {
+
+AgentJob some_job() {
+  return {.host = "nodeA",
+          .job = "j",
+          .secret = std::string("s\0x", 3),
+          .store = "tcp:10.0.0.1:4",
+          .network_interface = "ib0",
+          .backend = "gloo",
+          .directory = "/data/a b",
+          .command = {"prog", "", "\xff\n"},
+          .env = {{"A", "1=2"}, {"B", ""}},
+          .ranks = {{.rank = 3, .cross_rank = 1, .cross_size = 2}, {.rank = 9, .cross_rank = 0, .cross_size = 1}},
+          .size = 12,
+          .binding = Binding::kNuma,
+          .by_socket = true,
+          .bind_gpus = false,
+          .host_timeout = std::chrono::milliseconds(1500)};
+}
+
+TEST(AgentFrames, AJobSurvivesTheWay) {
+  const AgentJob job = some_job();
+  const AgentJob there = decode_job(encode(job)).value();
+  EXPECT_EQ(there.secret, job.secret);
+  EXPECT_EQ(there.directory, job.directory);
+  EXPECT_EQ(there.command, job.command);
+  EXPECT_EQ(there.env, job.env);
+  ASSERT_EQ(there.ranks.size(), 2U);
+  EXPECT_EQ(there.ranks[0].rank, 3);
+  EXPECT_EQ(there.ranks[0].cross_size, 2);
+  EXPECT_EQ(there.binding, Binding::kNuma);
+  EXPECT_TRUE(there.by_socket);
+  EXPECT_FALSE(there.bind_gpus);
+  EXPECT_EQ(there.host_timeout, job.host_timeout);
+  EXPECT_EQ(encode(there), encode(job));
+}
+
+TEST(AgentFrames, NoPartOfAJobIsAJob) {
+  const std::string text = encode(some_job());
+  for (std::size_t size = 0; size < text.size(); ++size) EXPECT_FALSE(decode_job(text.substr(0, size))) << size;
+  EXPECT_FALSE(decode_job(text + "x"));
+}
+
+TEST(AgentFrames, AnotherVersionIsStillNamed) {
+  std::string hello =
+      encode(AgentHello{.version = "9.9", .hostname = "h", .launcher = "l", .addresses = {"a"}, .cores = 4});
+  EXPECT_EQ(decode_hello(hello).value().cores, 4);
+  const auto longer = decode_hello(hello + "new fields");
+  ASSERT_TRUE(longer);
+  EXPECT_EQ(longer->version, "9.9");
+  EXPECT_EQ(longer->cores, 0);
+}
+
+TEST(AgentFrames, CutsAStreamAnywhere) {
+  std::string stream(kAgentGreeting);
+  append_frame(stream,
+               {.kind = AgentFrame::Kind::kEnded, .rank = 7, .value = -1, .pid = 1 << 30, .time = 123, .text = "t"});
+  append_frame(stream, {.kind = AgentFrame::Kind::kAlive});
+  for (std::size_t cut = 0; cut <= stream.size(); ++cut) {
+    AgentFrameReader reader(true);
+    int frames = 0;
+    for (const std::string& part : {stream.substr(0, cut), stream.substr(cut)}) {
+      reader.append(part);
+      while (true) {
+        const auto frame = reader.next();
+        ASSERT_TRUE(frame) << cut;
+        if (!*frame) break;
+        if (++frames == 1) {
+          EXPECT_EQ((*frame)->rank, 7);
+          EXPECT_EQ((*frame)->value, -1);
+          EXPECT_EQ((*frame)->pid, 1 << 30);
+          EXPECT_EQ((*frame)->text, "t");
+        }
+      }
+    }
+    EXPECT_EQ(frames, 2) << cut;
+  }
+}
+
+TEST(AgentFrames, SkipsWhatALoginShellSays) {
+  AgentFrameReader reader(true);
+  reader.append("Welcome!\n");
+  EXPECT_FALSE(*reader.next());
+  EXPECT_FALSE(reader.greeted());
+  std::string rest(kAgentGreeting);
+  append_frame(rest, {.kind = AgentFrame::Kind::kAlive});
+  reader.append(rest);
+  EXPECT_TRUE(*reader.next());
+  EXPECT_EQ(reader.noise(), "Welcome!\n");
+}
+
+TEST(AgentFrames, BoundsWhatItKeeps) {
+  AgentFrameReader talkative(true);
+  talkative.append(std::string(kMostNoise + 1, 'x'));
+  EXPECT_FALSE(talkative.next());
+  AgentFrameReader huge(false);
+  huge.append("\xff\xff\xff\xff");
+  EXPECT_FALSE(huge.next());
+  AgentFrameReader small(false);
+  small.append(std::string("\x01\0\0\0\x01", 5));
+  EXPECT_FALSE(small.next());
+  AgentFrameReader unknown(false);
+  std::string frame;
+  append_frame(frame, {.kind = static_cast<AgentFrame::Kind>(15)});
+  unknown.append(frame);
+  EXPECT_FALSE(unknown.next());
+}
+
+}  // namespace
+}  // namespace xoe::launch

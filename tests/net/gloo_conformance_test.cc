@@ -1,0 +1,127 @@
+// Gloo over loopback: the net conformance suite, the order of reductions, several nets at a time.
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "net/net_conformance.h"
+#include "net/net_group.h"
+#include "reduce/reduce.h"
+
+namespace xoe::testing {
+namespace {
+
+class GlooConformance : public ::testing::TestWithParam<int> {};
+
+TEST_P(GlooConformance, MembersAsThreads) {
+  const int size = GetParam();
+  const NetGrid grid = full_net_grid(size);
+  run_threads(size, [&](net::Net& net, int member) { EXPECT_EQ(check_net(net, size, member, grid), ""); });
+}
+
+TEST_P(GlooConformance, MembersAsProcesses) {
+  const int size = GetParam();
+  const NetGrid grid{{1, 1000, 100003}, {DType::kFloat32}, {ReduceOp::kSum}};
+  NetProcesses group(size, [&](net::Net& net, int member) { return check_net(net, size, member, grid); });
+  for (int m = 0; m < size; ++m) EXPECT_EQ(group.wait(m), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, GlooConformance, ::testing::Values(1, 2, 3, 4, 7));
+
+// Values whose sum depends on the order, in several rounds of messages: the result is that of the ranks' order.
+void expect_rank_order(DType dtype, std::size_t count) {
+  constexpr int kSize = 4;
+  std::vector<std::vector<std::byte>> inputs(kSize);
+  std::vector<const void*> ins;
+  std::mt19937 random(7);
+  for (auto& input : inputs) {
+    std::vector<float> values(count);
+    for (float& v : values)
+      v = std::ldexp(static_cast<float>(random() % 2001) - 1000.0f, static_cast<int>(random() % 8));
+    input.resize(count * dtype_size(dtype));
+    if (dtype == DType::kFloat32)
+      std::memcpy(input.data(), values.data(), input.size());
+    else
+      reduce::cast(values.data(), DType::kFloat32, input.data(), dtype, count);
+    ins.push_back(input.data());
+  }
+  std::vector<std::byte> expected(count * dtype_size(dtype));
+  void* const outs[] = {expected.data()};
+  reduce::reduce_into(outs, ins, count, dtype, ReduceOp::kAverage);
+  run_threads(kSize, [&](net::Net& net, int member) {
+    std::vector<std::byte> data = inputs[static_cast<std::size_t>(member)];
+    const Collective c{.kind = CollectiveKind::kAllreduce,
+                       .dtype = dtype,
+                       .op = ReduceOp::kAverage,
+                       .in = data.data(),
+                       .out = data.data(),
+                       .in_count = count,
+                       .out_count = count};
+    for (int turn = 0; turn < 2; ++turn) {  // the net's memory was in use before
+      data = inputs[static_cast<std::size_t>(member)];
+      ASSERT_TRUE(net.run(c, in(seconds(60))));
+      EXPECT_EQ(data, expected);
+    }
+  });
+}
+
+TEST(GlooReduction, IsInTheOrderOfRanks) {
+  expect_rank_order(DType::kFloat32, 100);
+  expect_rank_order(DType::kFloat32, XOE_SANITIZED != 0 ? 700'001 : 3'000'001);
+  expect_rank_order(DType::kFloat16, 1'500'001);
+  expect_rank_order(DType::kBfloat16, 33);
+}
+
+TEST(GlooNets, TwoAtTheSameTimeFromTwoThreads) {
+  constexpr int kSize = 3;
+  Board first(kSize), second(kSize);
+  std::vector<std::jthread> members;
+  for (int m = 0; m < kSize; ++m)
+    members.emplace_back([&, m] {
+      const auto provider = open_gloo();
+      const auto a = connect(*provider, first, kSize, m), b = connect(*provider, second, kSize, m);
+      const NetGrid grid{{1, 1000, 100003}, {DType::kInt32}, {ReduceOp::kSum}};
+      std::jthread other([&] { EXPECT_EQ(check_net(*b, kSize, m, grid), ""); });
+      EXPECT_EQ(check_net(*a, kSize, m, grid), "");
+    });
+}
+
+std::size_t open_files() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+TEST(GlooNets, AThousandLeaveNothingBehind) {
+  constexpr int kTimes = XOE_SANITIZED != 0 ? 50 : 1000;
+  const auto first = open_gloo(), second = open_gloo();
+  std::size_t at_first = 0;
+  for (int i = 0; i < kTimes; ++i) {
+    Board board(2);
+    std::jthread peer([&] { EXPECT_TRUE(connect(*second, board, 2, 1)->run({}, in(seconds(30)))); });
+    EXPECT_TRUE(connect(*first, board, 2, 0)->run({}, in(seconds(30))));
+    peer.join();
+    if (i == 0) at_first = open_files();
+  }
+  EXPECT_EQ(open_files(), at_first);
+}
+
+TEST(GlooProvider, TellsWhatItIs) {
+  const auto provider = open_gloo();
+  EXPECT_EQ(provider->name(), "gloo");
+  EXPECT_NE(provider->describe().find("TCP from 127.0.0.1"), std::string::npos) << provider->describe();
+  const auto bootstrap = provider->bootstrap();
+  ASSERT_FALSE(bootstrap);
+  EXPECT_EQ(bootstrap.error().code(), Code::kUnsupported);
+}
+
+TEST(GlooProvider, RefusesAnAddressOfAnotherHost) {
+  const auto provider = net::open_plugin("gloo", {.address = "192.0.2.1"});
+  ASSERT_FALSE(provider);
+  EXPECT_EQ(provider.error().code(), Code::kUnavailable);
+  EXPECT_NE(provider.error().message().find("192.0.2.1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace xoe::testing

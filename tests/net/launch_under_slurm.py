@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""xoe run inside the allocations of a real Slurm of two nodes, which this test sets up and removes.
+
+  launch_under_slurm.py XOE PRINT_LAUNCH_INFO [TEST...]
+
+Needs root, slurm-wlm and munge; else it says what is missing and exits 77.
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from train_over_hosts import TRAIN, lines_of, losses
+
+HERE = pathlib.Path(__file__).parent
+DEPLOY = HERE.parent.parent / "deploy" / "slurm"
+SKIPPED = 77
+OWN_MOUNTS = "XOE_TEST_OWN_MOUNTS"
+
+
+def why_not():
+    """What is missing for this test, or None."""
+    if os.geteuid() != 0:
+        return "it needs root, to run slurmd"
+    for program, package in (("slurmctld", "slurm-wlm"), ("slurmd", "slurm-wlm"), ("munged", "munge")):
+        if shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin") is None:
+            return f"{program} is not there (Debian: {package})"
+    return None
+
+
+class Tests:
+    def __init__(self, folder, xoe, print_info):
+        self.folder = pathlib.Path(folder)
+        self.xoe = xoe
+        self.print_info = print_info
+        self.mark = f"XOE_TEST_MARK={os.getpid()}"
+        name, value = self.mark.split("=")
+        self.env = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM", "XOE_"))}
+        self.env |= {"SLURM_CONF": f"{folder}/slurm.conf", "XOE": str(xoe), name: value}
+
+    def run(self, *words, seconds=60, **env):
+        return subprocess.run([str(word) for word in words], env=self.env | env, capture_output=True, text=True,
+                              timeout=seconds, stdin=subprocess.DEVNULL, check=False)
+
+    def batch(self, script, *words, options=(), **env):
+        """Runs a batch script to its end: (exit code, output)."""
+        out = self.folder / "batch.out"
+        done = self.run("sbatch", "--wait", f"--output={out}", *options, DEPLOY / script, *words, **env)
+        return done.returncode, out.read_text()
+
+    def expect(self, condition, what):
+        if not condition:
+            raise AssertionError(what)
+
+    def left(self):
+        """Processes of the jobs: those with our mark that are xoe or were started by it."""
+        found = []
+        for file in pathlib.Path("/proc").glob("[0-9]*/environ"):
+            try:
+                words = file.with_name("cmdline").read_bytes()
+                if self.mark.encode() in file.read_bytes().split(b"\0") and (b"xoe" in words or b"sleep" in words):
+                    found.append(words)
+            except OSError:
+                continue
+        return found
+
+    def all_gone(self, seconds=15):
+        end = time.monotonic() + seconds
+        while self.left():
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.1)
+        return True
+
+    def start(self, *words):
+        out = open(self.folder / "started.out", "w+")
+        job = subprocess.Popen([str(word) for word in words], env=self.env, stdout=out, stderr=subprocess.STDOUT,
+                               stdin=subprocess.DEVNULL, start_new_session=True)
+        end = time.monotonic() + 30
+        text = ""
+        while text.count("ready") < 4:
+            self.expect(time.monotonic() < end and job.poll() is None, f"it did not start: {text}")
+            time.sleep(0.05)
+            text = (self.folder / "started.out").read_text()
+        return job, text
+
+    def test_salloc(self):
+        done = self.run("salloc", "--nodes=2", "--ntasks-per-node=2", self.xoe, "run", "sh", "-c",
+                        "echo $SLURMD_NODENAME $XOE_HOSTNAME $XOE_RANK/$XOE_SIZE $XOE_LOCAL_RANK $XOE_CROSS_RANK")
+        self.expect(done.returncode == 0, done.stderr)
+        want = ["[0] n1 n1 0/4 0 0", "[1] n1 n1 1/4 1 0", "[2] n2 n2 2/4 0 1", "[3] n2 n2 3/4 1 1"]
+        self.expect(sorted(done.stdout.splitlines()) == want, done.stdout)
+
+    def test_fewer_and_more_ranks_than_tasks(self):
+        done = self.run("salloc", "--nodes=2", "--ntasks-per-node=2", self.xoe, "run", "-np", "3", "--map-by", "node", "sh",
+                        "-c", "echo $XOE_HOSTNAME")
+        self.expect(sorted(done.stdout.splitlines()) == ["[0] n1", "[1] n2", "[2] n1"], done.stdout + done.stderr)
+        done = self.run("salloc", "--nodes=2", self.xoe, "run", "-np", "3", "true")
+        self.expect(done.returncode == 2 and "the hosts have 2 slots" in done.stderr, done.stderr)
+
+    def test_sbatch(self):
+        code, out = self.batch("run.sbatch", "sh", "-c", "echo $XOE_HOSTNAME $XOE_RANK; seq 10000",
+                               XOE_RUN_OPTIONS="--no-tag-output")
+        self.expect(code == 0 and len(out.splitlines()) == 40004, f"{code}: {out[:2000]}")
+        self.expect({"n1 0", "n1 1", "n2 2", "n2 3"} <= set(out.splitlines()), out[:2000])
+
+    def test_each_rank_sees_its_gpu(self):
+        code, out = self.batch("gpus.sbatch", "sh", "-c", "echo $XOE_RANK $CUDA_VISIBLE_DEVICES")
+        self.expect(code == 0 and sorted(out.splitlines()) == ["[0] 0 0", "[1] 1 1", "[2] 2 0", "[3] 3 1"], out)
+        code, out = self.batch("gpus.sbatch", "sh", "-c", "echo $XOE_RANK $CUDA_VISIBLE_DEVICES",
+                               XOE_RUN_OPTIONS="--no-gpu-binding")
+        self.expect(code == 0 and sorted(out.splitlines())[3] == "[3] 3 0,1", out)
+
+    def test_srun_alone(self):
+        code, out = self.batch("srun.sbatch", self.print_info)
+        self.expect(code == 0, out)
+        for rank in range(4):
+            self.expect(f"slurm rank {rank} of 4 local {rank % 2} of 2 met" in out, out)
+
+    def test_training_gives_the_losses_of_one_host(self):
+        program = pathlib.Path(self.xoe).parent / "xoe-train"
+        if not program.exists():
+            print("skipped: no xoe-train beside xoe")
+            return
+        one_host = self.run(self.xoe, "run", "-np", "4", "--no-tag-output", program, *TRAIN[1:])
+        self.expect(one_host.returncode == 0, one_host.stderr)
+        expected = losses(lines_of(one_host.stdout), "one host")
+        code, out = self.batch("run.sbatch", program, *TRAIN[1:], XOE_RUN_OPTIONS="--no-tag-output")
+        self.expect(code == 0, out)
+        found = {"sbatch, xoe run": out}
+        code, found["sbatch, srun"] = self.batch("srun.sbatch", program, *TRAIN[1:])
+        self.expect(code == 0, found["sbatch, srun"])
+        done = self.run("salloc", "--nodes=2", "--ntasks-per-node=2", self.xoe, "run", "--no-tag-output", program,
+                        *TRAIN[1:])
+        self.expect(done.returncode == 0, done.stderr)
+        found["salloc, xoe run"] = done.stdout
+        for how, text in found.items():
+            worst = max(abs(a - b) for a, b in zip(expected, losses(lines_of(text), how)))
+            self.expect(worst <= 1e-5, f"{how}: losses differ by {worst}")
+
+    def test_inside_a_step_it_is_a_job_of_that_node(self):
+        done = self.run("srun", "--nodes=1", "--ntasks=1", self.xoe, "run", "-np", "2", "sh", "-c",
+                        "echo $XOE_RANK/$XOE_SIZE")
+        self.expect(sorted(done.stdout.splitlines()) == ["[0] 0/2", "[1] 1/2"], done.stdout + done.stderr)
+
+    def test_a_failing_rank(self):
+        code, out = self.batch("run.sbatch", "sh", "-c", "[ $XOE_RANK = 3 ] && exit 7; exec sleep 1000")
+        self.expect(code == 7 and "rank 3 (host n2, pid " in out and "exited with code 7" in out, f"{code}: {out}")
+        self.expect(self.all_gone(), f"left: {self.left()}")
+
+    def test_a_missing_program(self):
+        code, out = self.batch("run.sbatch", "no-such-program")
+        self.expect(code == 127 and "host n2: cannot run no-such-program" in out, f"{code}: {out}")
+
+    def test_a_killed_launcher(self):
+        job, _ = self.start("salloc", "--nodes=2", "--ntasks-per-node=2", self.xoe, "run", "sh", "-c",
+                            "echo ready $PPID; exec sleep 1000")
+        for file in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = file.read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if int(fields[1]) == job.pid:
+                os.kill(int(file.parent.name), signal.SIGKILL)
+        job.wait(30)
+        self.expect(self.all_gone(), f"left: {self.left()}")
+
+    def test_scancel(self):
+        job, text = self.start("salloc", "--nodes=2", "--ntasks-per-node=2", self.xoe, "run", "sh", "-c",
+                               "echo ready; exec sleep 1000")
+        self.run("scancel", text.split("Granted job allocation ")[1].split()[0])
+        job.wait(40)
+        self.expect(self.all_gone(40), f"left: {self.left()}")
+
+
+def name_the_nodes(folder):
+    """Ranks of n1 and n2 find each other by these names. Seen by this process and its children only."""
+    hosts = pathlib.Path(folder, "hosts")
+    hosts.write_text(pathlib.Path("/etc/hosts").read_text() + "\n127.0.0.1 n1 n2\n")
+    subprocess.run(["mount", "--bind", str(hosts), "/etc/hosts"], check=True)
+
+
+def main():
+    if (missing := why_not()) is not None:
+        print(f"skipped: {missing}")
+        return SKIPPED
+    if OWN_MOUNTS not in os.environ:
+        os.environ[OWN_MOUNTS] = "1"
+        os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv])
+    os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin"
+    folder = tempfile.mkdtemp(prefix="xoe-slurm-")
+    cluster = [HERE / "slurm_cluster.sh", folder]
+    failed = 0
+    try:
+        name_the_nodes(folder)
+        up = subprocess.run([*cluster, "up"], capture_output=True, text=True, timeout=120, check=False)
+        if up.returncode != 0:
+            print(f"FAILED  slurm_cluster.sh up: {up.stderr}")
+            return 1
+        tests = Tests(folder, pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve())
+        for name in sys.argv[3:] or [name for name in dir(tests) if name.startswith("test_")]:
+            began = time.monotonic()
+            try:
+                getattr(tests, name)()
+                print(f"ok      {name} ({time.monotonic() - began:.1f} s)", flush=True)
+            except (AssertionError, subprocess.TimeoutExpired) as error:
+                failed += 1
+                print(f"FAILED  {name}: {error}", flush=True)
+    finally:
+        subprocess.run([*cluster, "down"], timeout=120, check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

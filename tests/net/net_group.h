@@ -1,0 +1,154 @@
+// Members of nets as threads or forked processes of a test, which exchange addresses over shared memory.
+#pragma once
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "backend/net/plugin.h"
+
+namespace xoe::testing {
+
+using net::Clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+inline Clock::time_point in(Clock::duration duration) { return Clock::now() + duration; }
+
+// Where members put what they exchange: a few times, 64 KiB at most.
+class Board {
+ public:
+  explicit Board(int size, int rounds = 4)
+      : size_(size),
+        bytes_(sizeof(Place) * static_cast<std::size_t>(size * rounds)),
+        places_(static_cast<Place*>(
+            ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {}
+  Board(const Board&) = delete;
+  ~Board() { ::munmap(places_, bytes_); }
+
+  // Of one member; its n-th call meets the n-th calls of the others.
+  net::Exchange exchange(int member) {
+    return [this, member, round = 0](std::string mine) mutable -> Result<std::vector<std::string>> {
+      const Clock::time_point deadline = in(seconds(30));
+      Place* const places = places_ + size_ * round++;
+      std::memcpy(places[member].data, mine.data(), mine.size());
+      places[member].length.store(static_cast<int>(mine.size()) + 1);
+      std::vector<std::string> all;
+      for (int m = 0; m < size_; ++m) {
+        while (places[m].length.load() == 0) {
+          if (Clock::now() > deadline) return failure(Code::kTimeout, "no word from member " + std::to_string(m));
+          ::usleep(200);
+        }
+        all.emplace_back(places[m].data, static_cast<std::size_t>(places[m].length.load() - 1));
+      }
+      return all;
+    };
+  }
+
+ private:
+  struct Place {
+    std::atomic<int> length;  // + 1
+    char data[65536];
+  };
+
+  const int size_;
+  const std::size_t bytes_;
+  Place* const places_;
+};
+
+// Members are called by ranks that differ from their numbers: 10, 11, ...
+inline net::Members members_of(int size, int self) {
+  net::Members members{std::vector<int>(static_cast<std::size_t>(size)), self};
+  std::iota(members.ranks.begin(), members.ranks.end(), 10);
+  return members;
+}
+
+inline std::unique_ptr<net::Provider> open_gloo() {
+  auto provider = net::open_plugin("gloo", {.address = "127.0.0.1"});
+  if (!provider) throw std::runtime_error(provider.error().to_string());
+  return std::move(*provider);
+}
+
+inline std::unique_ptr<net::Net> connect(net::Provider& provider, Board& board, int size, int self) {
+  auto made = provider.connect(members_of(size, self), board.exchange(self), in(seconds(60)));
+  if (!made) throw std::runtime_error(made.error().to_string());
+  return std::move(*made);
+}
+
+// Runs body(net, member) on a thread for each member.
+inline void run_threads(int size, const std::function<void(net::Net&, int)>& body) {
+  Board board(size);
+  std::vector<std::jthread> threads;
+  for (int m = 0; m < size; ++m)
+    threads.emplace_back([&, m] {
+      const auto provider = open_gloo();
+      const auto net = connect(*provider, board, size, m);
+      body(*net, m);
+    });
+}
+
+// Forks the members; an empty string is success, any other text is printed.
+class NetProcesses {
+ public:
+  using Body = std::function<std::string(net::Net&, int)>;
+
+  NetProcesses(int size, const Body& body) : board_(size) {
+    std::fflush(nullptr);
+    for (int m = 0; m < size; ++m) {
+      const pid_t pid = ::fork();
+      if (pid == 0) ::_exit(child(size, m, body));
+      pids_.push_back(pid);
+    }
+  }
+  NetProcesses(const NetProcesses&) = delete;
+  ~NetProcesses() {
+    for (const pid_t pid : pids_) {
+      if (pid <= 0) continue;
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+    }
+  }
+
+  pid_t pid(int member) const { return pids_[static_cast<std::size_t>(member)]; }
+
+  // The exit code, or minus the signal.
+  int wait(int member) {
+    int status = 0;
+    ::waitpid(pid(member), &status, 0);
+    pids_[static_cast<std::size_t>(member)] = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  int child(int size, int member, const Body& body) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    std::string problem;
+    try {
+      const auto provider = open_gloo();
+      const auto net = connect(*provider, board_, size, member);
+      problem = body(*net, member);
+    } catch (const std::exception& e) {
+      problem = e.what();
+    }
+    if (!problem.empty()) std::fprintf(stderr, "member %d: %s\n", member, problem.c_str());
+    return problem.empty() ? 0 : 1;
+  }
+
+  Board board_;
+  std::vector<pid_t> pids_;
+};
+
+}  // namespace xoe::testing

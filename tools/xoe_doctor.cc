@@ -1,0 +1,152 @@
+// xoe doctor: is this machine, are these hosts ready for training, and what is to be fixed?
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/error.h"
+#include "doctor/agent.h"
+#include "doctor/examine.h"
+#include "doctor/report.h"
+#include "doctor_hosts.h"
+
+namespace {
+
+using xoe::doctor::ExamineOptions;
+using xoe::doctor::State;
+
+constexpr int kProblems = 1;
+constexpr int kUsageError = 2;
+
+constexpr const char* kExamples = R"(Examples:
+  xoe doctor                          this machine
+  xoe doctor --only gpu,rdma -v       two groups, with all details
+  xoe doctor -H node1,node2           other hosts too, and the network between them
+  xoe doctor --json | jq '.findings[] | select(.state == "problem")'
+
+Groups: cpu, memory, process, virtual, network, rdma, pcie, gpu, xoe. Exit codes: 0 no problem found, 1 a problem (with
+--strict: or a warning), 2 wrong usage.)";
+
+struct DoctorOptions {
+  ExamineOptions examine;
+  xoe::tools::DoctorHostsOptions hosts;
+  bool json = false;
+  bool verbose = false;
+  bool strict = false;
+};
+
+bool colours_wanted() {
+  const char* none = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) != 0 && (none == nullptr || *none == '\0');
+}
+
+xoe::doctor::TextOptions text_options(const DoctorOptions& options) {
+  winsize size = {};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return {.colours = colours_wanted(),
+          .verbose = options.verbose,
+          .width = known ? std::clamp<int>(size.ws_col, 60, 120) : 100};
+}
+
+int print(const std::string& text) {
+  fmt::print("{}", text);
+  if (std::fflush(stdout) == 0) return 0;
+  fmt::print(stderr, "xoe doctor: cannot write the output: {}\n", xoe::errno_text(errno));
+  return kProblems;
+}
+
+int code_for(const xoe::doctor::Count& count, bool strict) {
+  return count[State::kProblem] > 0 || (strict && count[State::kWarning] > 0) ? kProblems : 0;
+}
+
+int fail(const xoe::Error& error, int code) {
+  fmt::print(stderr, "xoe doctor: {}\n", error.message());
+  return code;
+}
+
+int examine_here(const DoctorOptions& options, const xoe::doctor::Report& report) {
+  const int printed =
+      print(options.json ? xoe::doctor::dumped(json_of(report)) + "\n" : report_text(report, text_options(options)));
+  return printed != 0 ? printed : code_for(count_states(report.findings), options.strict);
+}
+
+int examine_hosts(const DoctorOptions& options, const xoe::doctor::Report& here, std::vector<std::string> hosts) {
+  const auto cluster = xoe::tools::cluster_options(options.hosts, std::move(hosts));
+  const auto result = xoe::doctor::examine_hosts(cluster, here);
+  if (!result) return fail(result.error(), kProblems);
+  const auto count = xoe::tools::count_all(here, *result);
+  const int printed =
+      print(options.json ? xoe::doctor::dumped(xoe::tools::cluster_json(here, *result)) + "\n"
+                         : fmt::format("{}\n{}\nall hosts: {}\n", report_text(here, text_options(options)),
+                                       xoe::tools::cluster_text(*result, text_options(options)),
+                                       xoe::doctor::count_text(count)));
+  return printed != 0 ? printed : code_for(count, options.strict);
+}
+
+int examine(const DoctorOptions& options) {
+  auto hosts = xoe::tools::named_hosts(options.hosts);
+  if (!hosts) return fail(hosts.error(), kUsageError);
+  const auto report = xoe::doctor::examine(options.examine);
+  if (!report) return fail(report.error(), kUsageError);
+  return hosts->empty() ? examine_here(options, *report) : examine_hosts(options, *report, std::move(*hosts));
+}
+
+int answer_requests(const DoctorOptions& options) {
+  const auto answered = xoe::doctor::run_agent(STDIN_FILENO, STDOUT_FILENO, options.examine);
+  return answered ? 0 : fail(answered.error(), kProblems);
+}
+
+void add_options(CLI::App& app, DoctorOptions& options) {
+  app.add_option("--only", options.examine.only, "these groups alone")->delimiter(',')->type_name("GROUP,...");
+  app.add_flag("--json", options.json, "print one JSON object");
+  app.add_flag("-v,--verbose", options.verbose, "why each check matters, and all that was seen");
+  app.add_flag("--strict", options.strict, "warnings fail too");
+  app.add_option("--root", options.examine.root, "read /proc, /sys, /dev and /etc below this folder")->type_name("DIR");
+  app.add_option("--nvml", options.examine.nvml, "NVIDIA's library, if not libnvidia-ml.so.1")->type_name("FILE");
+  app.add_option("--nccl", options.examine.nccl, "NCCL")->type_name("FILE")->capture_default_str();
+}
+
+void add_host_options(CLI::App& app, DoctorOptions& options) {
+  auto& hosts = options.hosts;
+  auto* const list =
+      app.add_option("-H,--hosts", hosts.hosts, "other hosts, reached over ssh")->type_name("A,B:SLOTS,...");
+  app.add_option("--hostfile", hosts.hostfile, "the same from a file: a line each")->type_name("FILE")->excludes(list);
+  app.add_option("--ssh-port", hosts.ssh.port, "port of their ssh servers")->check(CLI::Range(1, 65535));
+  app.add_option("--ssh-identity-file", hosts.ssh.identity_file, "private key")->type_name("FILE");
+  app.add_option("--ssh-command", hosts.ssh_command, "in place of ssh; may have options")->type_name("COMMAND");
+  app.add_option("--connect-timeout", hosts.ssh.connect_timeout, "seconds")
+      ->check(CLI::Range(1, 600))
+      ->capture_default_str();
+  app.add_option("--remote-xoe", hosts.ssh.xoe, "xoe on the other hosts, if it is elsewhere there")->type_name("PATH");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A full disk, a limit or a closed pipe is an error instead of an end.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  CLI::App app("Is this machine ready for training, and what is to be fixed?", "xoe doctor");
+  app.footer(kExamples);
+  DoctorOptions options;
+  options.examine.version = XOE_VERSION;
+  std::error_code ignored;
+  options.examine.program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
+  if (const char* const folder = std::getenv("XOE_PLUGIN_DIR")) options.examine.plugins = folder;
+  options.hosts.ssh.program = options.examine.program;
+  add_options(app, options);
+  add_host_options(app, options);
+  const CLI::App* const probe =
+      app.add_subcommand("probe", "answer the requests of another xoe doctor, which starts this over ssh");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageError;
+  }
+  return probe->parsed() ? answer_requests(options) : examine(options);
+}
