@@ -4,8 +4,8 @@
 # Under the sanitizers the tests labelled unit and multiproc run; in the other presets all of them.
 # As root in a container the servers for the tests of several hosts are installed; elsewhere `scripts/setup.sh --with net`
 # does, or those tests are skipped.
-# TensorFlow is installed below build/peers for the one test that needs it, and NVIDIA's headers and libraries to compare
-# Xoe's declarations with.
+# TensorFlow and PyTorch are installed below build/peers for the tests that compare with them, and NVIDIA's headers and
+# libraries to compare Xoe's declarations with.
 # XOE_TEST_JOBS: how many tests run at once; 1 unless set, since many of them start processes and measure time.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -24,8 +24,9 @@ with=()
 if ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then with=(--with net); fi
 scripts/setup.sh "${with[@]}" "$1"
 
-# For the test that exchanges record files with TensorFlow; where it cannot be installed, that test is skipped.
-bench/data/install_peers.sh tfdata
+# Record files are exchanged with TensorFlow, images compared with torchvision's, ranks started by torchrun; where one of them
+# cannot be installed, its tests are skipped.
+bench/data/install_peers.sh tfdata pytorch
 
 results=()
 for preset in "$@"; do

@@ -3,22 +3,24 @@
 
   tests/data/augment_test.py AUGMENT_APPLY
 
-Ends with 77, which means skipped, where these packages are missing.
+Needs them of requirements/data-peers.txt, which `bench/data/install_peers.sh pytorch` installs, or an interpreter that has
+them in XOE_PEERS_PYTHON; ends with 77 where they are not there.
 """
 
+import pathlib
 import random
 import subprocess
 import sys
 
-import make_augment_reference as reference
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from peer_python import run_inside  # noqa: E402
 
-try:
-    import numpy
-    import PIL.Image
-    import torchvision
-except ImportError as error:
-    print(f"SKIPPED: {error}; `pip install -r requirements/data-tests.txt` has what this test needs")
-    sys.exit(77)
+run_inside("pytorch", "torchvision", {"CUDA_VISIBLE_DEVICES": ""})
+
+import make_augment_reference as reference  # noqa: E402
+import numpy  # noqa: E402
+import PIL.Image  # noqa: E402
+import torchvision  # noqa: E402
 
 
 def xoe(program, image, changes):

@@ -17,27 +17,13 @@ import sys
 import tempfile
 import unittest
 
-SKIPPED = 77
-INSIDE = "XOE_INTEROP_INSIDE"  # set once the right interpreter runs this
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from peer_python import run_inside  # noqa: E402
+
 COMPRESSIONS = {"plain": "", "gzip": "GZIP", "zlib": "ZLIB"}
 TOOL = None
 
-
-def run_inside_tensorflow():
-    """Starts this script again in an interpreter that has TensorFlow."""
-    root = pathlib.Path(__file__).resolve().parent.parent.parent
-    python = os.environ.get("XOE_PEERS_PYTHON", str(root / "build" / "peers" / "data-tfdata" / "bin" / "python"))
-    known = subprocess.run([python, "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('tensorflow') is None)"],
-                           check=False).returncode if pathlib.Path(python).exists() else 1
-    if known != 0:
-        print(f"skipped: no tensorflow in {python}; bench/data/install_peers.sh tfdata installs it")
-        sys.exit(SKIPPED)
-    environment = os.environ | {INSIDE: "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-    os.execve(python, [python, __file__, *sys.argv[1:]], environment)
-
-
-if os.environ.get(INSIDE) != "1":
-    run_inside_tensorflow()
+run_inside("tfdata", "tensorflow", {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""})
 
 import tensorflow as tf  # noqa: E402
 

@@ -16,6 +16,9 @@ import tempfile
 
 from launch_over_ssh import SKIPPED, Hosts, why_not
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from peer_python import peer_python, why_no  # noqa: E402
+
 TRAIN = ["train", "--synthetic", "--classes", "10", "--model", "mlp", "--image-size", "16", "--batch", "4", "--steps",
          "12", "--seed", "5", "--report-every", "1", "--json"]
 BYTES = 1 << 22
@@ -93,9 +96,9 @@ def check_launchers(hosts, folder):
         if worst > 1e-5:
             raise AssertionError(f"{launcher}: losses differ by {worst}: {over} {found}")
         print(f"{launcher}: within {worst:.1e} of xoe run")
-    python = pathlib.Path(__file__).resolve().parents[2] / ".venv/bin/python"
-    if not python.exists():
-        print("skipped: torchrun is not there")
+    python = peer_python("pytorch", "torch")
+    if python is None:
+        print(why_no("pytorch", "torch"))
         return
     found = losses(torchrun(hosts, program, python), "torchrun")
     if max(abs(a - b) for a, b in zip(over, found)) > 1e-5:
