@@ -8,10 +8,8 @@
 
 namespace xoe::bootstrap {
 
-// A number, "10.0.0.5". `interfaces`: names or networks in the order of preference ("eth0,10.0.0.0/8"), of which the
-// first that is here and up counts; `invalid_argument` with those that are here when none is. Empty: the address that
-// this host would use to reach `towards` (a number), or without that the first of an interface that is up and no
-// loopback, no container's bridge before all others.
+// A number, "10.0.0.5": what choose_address() makes of `interfaces`, and without them the address that this host would use
+// to reach `towards` (a number), if there is one.
 Result<std::string> own_address(std::string_view interfaces, std::string_view towards = {});
 
 }  // namespace xoe::bootstrap

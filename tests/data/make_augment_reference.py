@@ -3,7 +3,8 @@
 
   tests/data/make_augment_reference.py tests/data/reference/augment.json
 
-Run it with build/peers/data-pytorch/bin/python (bench/data/install_peers.sh pytorch). augment_test.py compares live with the same functions.
+Run it with build/peers/data-pytorch/bin/python (bench/data/install_peers.sh pytorch). augment_test.py compares
+live with the same functions.
 """
 
 import json

@@ -7,10 +7,10 @@
 #include <gloo/transport/tcp/device.h>
 
 #include "backend/gloo/gloo_net.h"
-#include "backend/gloo/interfaces.h"
 #include "backend/gloo/mesh.h"
 #include "backend/gloo/quiet_pipe.h"
 #include "base/error.h"
+#include "bootstrap/interfaces.h"
 
 namespace xoe::gloo {
 namespace {
@@ -50,12 +50,12 @@ class GlooProvider final : public net::Provider {
 using Opened = Result<std::unique_ptr<net::Provider>>;
 
 Opened open(const net::NetOptions& options) {
-  XOE_ASSIGN(const auto interfaces, local_interfaces());
+  XOE_ASSIGN(const auto interfaces, bootstrap::local_interfaces());
   std::string address = options.address;
   if (address.empty()) {
-    XOE_ASSIGN(address, choose_address(interfaces, options.interfaces));
+    XOE_ASSIGN(address, bootstrap::choose_address(interfaces, options.interfaces));
   }
-  XOE_TRY(check_address(address, interfaces));
+  XOE_TRY(bootstrap::check_address(address, interfaces));
   const QuietPipe quiet;  // the device's thread writes
   try {
     auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr(address.c_str()));

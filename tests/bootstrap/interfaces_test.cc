@@ -1,9 +1,9 @@
 // Which interface the hosts reach each other by.
-#include "backend/gloo/interfaces.h"
+#include "bootstrap/interfaces.h"
 
 #include <gmock/gmock.h>
 
-namespace xoe::gloo {
+namespace xoe::bootstrap {
 namespace {
 
 using ::testing::AllOf;
@@ -19,6 +19,13 @@ TEST(Interfaces, WithoutAWishTheFirstThatIsNoLoopback) {
   EXPECT_EQ(choose_address(kHost, "").value(), "192.168.3.17");
   EXPECT_EQ(choose_address({{"lo", "127.0.0.1", true}, {"e", "fd00::2", false}}, "").value(), "fd00::2");
   EXPECT_EQ(choose_address({{"lo", "::1", true}, {"lo", "127.0.0.1", true}}, "").value(), "127.0.0.1");
+}
+
+TEST(Interfaces, BridgesOfContainersAreTheLastChoice) {
+  const Interface loopback{"lo", "127.0.0.1", true};
+  const Interface docker{"docker0", "172.17.0.1", false};
+  EXPECT_EQ(choose_address({loopback, docker, {"eth0", "fd00::2", false}}, "").value(), "fd00::2");
+  EXPECT_EQ(choose_address({loopback, docker}, "").value(), "172.17.0.1");
 }
 
 TEST(Interfaces, ByNameOrNetworkInTheWishesOrder) {
@@ -63,4 +70,4 @@ TEST(Interfaces, ThisHostHasALoopback) {
 }
 
 }  // namespace
-}  // namespace xoe::gloo
+}  // namespace xoe::bootstrap

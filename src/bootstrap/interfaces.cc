@@ -1,4 +1,4 @@
-#include "backend/gloo/interfaces.h"
+#include "bootstrap/interfaces.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 
-namespace xoe::gloo {
+namespace xoe::bootstrap {
 namespace {
 
 // An address as bytes: 4 or 16 of them.
@@ -86,8 +86,16 @@ std::string list(const std::vector<Interface>& interfaces) {
 
 bool is_ipv4(const Interface& interface) { return interface.address.find(':') == std::string::npos; }
 
+// A bridge to containers on this host, or an end of one: other hosts do not reach it.
+bool of_containers(const Interface& interface) {
+  constexpr std::array kPrefixes{"docker", "virbr", "br-", "cni", "veth"};
+  return std::ranges::any_of(kPrefixes, [&](const char* prefix) { return interface.name.starts_with(prefix); });
+}
+
 std::string default_address(const std::vector<Interface>& interfaces) {
-  const auto rank = [](const Interface& i) { return (i.loopback ? 2 : 0) + (is_ipv4(i) ? 0 : 1); };
+  const auto rank = [](const Interface& i) {
+    return (i.loopback ? 4 : 0) + (of_containers(i) ? 2 : 0) + (is_ipv4(i) ? 0 : 1);
+  };
   return std::min_element(interfaces.begin(), interfaces.end(),
                           [&](const auto& a, const auto& b) { return rank(a) < rank(b); })
       ->address;
@@ -153,4 +161,4 @@ Result<std::string> choose_address(const std::vector<Interface>& interfaces, std
                  list(interfaces));
 }
 
-}  // namespace xoe::gloo
+}  // namespace xoe::bootstrap
