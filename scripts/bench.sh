@@ -4,9 +4,16 @@
 #   scripts/bench.sh OPTION...         what these options of bench/run.py choose
 #   scripts/bench.sh engine OPTION...  the engine of named tensors alone, with options of bench/engine/run.py
 #   scripts/bench.sh data OPTION...    the input pipeline alone, with options of bench/data/run.py
+#   scripts/bench.sh hosts OPTION...   several hosts alone, with options of bench/hosts/run.py; needs root
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# The servers that play hosts are installed where that starts nothing, as for the tests.
+measure_hosts() {
+  if ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with net --no-python; fi
+  .venv/bin/python bench/hosts/run.py "$@"
+}
 
 cd "$root"
 scripts/setup.sh --with bench release
@@ -19,9 +26,15 @@ if [[ ${1:-} == data ]]; then
   bench/data/install_peers.sh
   exec .venv/bin/python bench/data/run.py "$@"
 fi
+if [[ ${1:-} == hosts ]]; then
+  shift
+  measure_hosts "$@"
+  exit
+fi
 .venv/bin/python bench/run.py "$@"
 if (($# == 0)) || [[ $* == --quick ]]; then
   .venv/bin/python bench/engine/run.py "$@"
   bench/data/install_peers.sh
   .venv/bin/python bench/data/run.py "$@"
+  measure_hosts "$@"
 fi

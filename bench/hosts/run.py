@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Allreduce between two hosts, and starting jobs on them: Xoe beside torch.distributed's Gloo and Open MPI.
 
-  bench/hosts/run.py [--quick] [--rates unlimited,1gbit] [--sizes 1K,64K,1M,16M] [--rounds 3]
+  bench/hosts/run.py [--quick] [--rates unlimited,1gbit] [--sizes 1K,64K,1M,16M] [--rounds 3] [--most 64]
 
 The hosts are network namespaces of this machine, each with a name, an sshd and a link whose rate is limited (tc tbf); it
 needs root. Two ranks on each. Every engine is measured in turn within a round; the tables show medians over rounds, and
@@ -22,6 +22,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "net"))
 
+import starts  # noqa: E402
 from launch_over_ssh import Hosts, why_not  # noqa: E402
 
 XOE = ("hierarchical", "gloo", "mpi")
@@ -107,25 +108,6 @@ class Bench:
         lines = [json.loads(line[line.index("{"):]) for line in out.splitlines() if '{"bytes"' in line]
         return {line["bytes"]: line for line in lines}
 
-    def starts(self, engine):
-        """Seconds to start four processes on two hosts and end them."""
-        once = f"{self.folder}/xoe_bench_once"
-        if engine == "xoe run":
-            words = [f"{self.folder}/xoe", "run", "-H", "nodeA:2,nodeB:2", "--network-interface", "eth0", "true"]
-        elif engine == "xoe run, one sum":
-            words = [f"{self.folder}/xoe", "run", "-H", "nodeA:2,nodeB:2", "--network-interface", "eth0", once]
-        elif engine == "mpirun" and self.mpirun:
-            words = self.mpi_words("true")
-        else:
-            return None
-        began = time.monotonic()
-        done = subprocess.run([str(word) for word in self.hosts.command("nodeA", *words)], capture_output=True, text=True,
-                              timeout=120, check=False)
-        if done.returncode != 0:
-            print(f"{engine}: given up: {done.stderr.strip()[-300:]}", file=sys.stderr)
-            return None
-        return time.monotonic() - began
-
 
 def measure(bench, engines, arguments, rounds):
     """{engine: {bytes: {"seconds": median, "sent": median}}}"""
@@ -166,14 +148,15 @@ def main():
     parser.add_argument("--engines", default="hierarchical,gloo,mpi,torch-gloo,openmpi")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--quick", action="store_true", help="one round, two sizes")
+    parser.add_argument("--most", type=int, default=64, help="hosts and processes of the largest start; 0: none is measured")
+    parser.add_argument("--quick", action="store_true", help="one round, two sizes, starts of at most 8")
     options = parser.parse_args()
     reason = why_not()
     if reason:
         print(f"not measured: {reason}")
         return 0
     if options.quick:
-        options.rounds, options.sizes, options.seconds = 1, "64K,4M", 0.3
+        options.rounds, options.sizes, options.seconds, options.most = 1, "64K,4M", 0.3, 8
     sizes = [size_of(text) for text in options.sizes.split(",")]
     report = {"sizes": sizes, "allreduce": {}, "start": {}}
     with tempfile.TemporaryDirectory(prefix="xoe-bench-") as scratch:
@@ -188,13 +171,11 @@ def main():
                 result = measure(bench, options.engines.split(","), arguments, options.rounds)
                 table(rate, result, sizes)
                 report["allreduce"][rate] = result
-            for engine in ("xoe run", "mpirun", "xoe run, one sum"):
-                times = [bench.starts(engine) for _ in range(3 * options.rounds)]
-                if all(times):
-                    report["start"][engine] = statistics.median(times)
-                    print(f"{engine}: {statistics.median(times):.3f} s for 2x2 processes over ssh")
         finally:
             hosts.call("down")
+    if options.most > 0:
+        report["start"] = starts.measure(options.bin, ROOT / ".venv/bin/python", options.rounds, options.most)
+        starts.show(report["start"])
     pathlib.Path(options.out).mkdir(parents=True, exist_ok=True)
     path = pathlib.Path(options.out) / time.strftime("hosts-%Y%m%d-%H%M%S.json")
     path.write_text(json.dumps(report, indent=1), encoding="utf-8")

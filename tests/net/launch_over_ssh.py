@@ -36,12 +36,11 @@ def why_not():
 
 
 class Hosts:
-    """nodeA, nodeB and nodeC."""
+    """Network namespaces with these names, of which each plays a host."""
 
-    names = ("nodeA", "nodeB", "nodeC")
-
-    def __init__(self, folder):
+    def __init__(self, folder, names=("nodeA", "nodeB", "nodeC")):
         self.folder = folder
+        self.names = names
         self.call("up", *self.names)
 
     def call(self, *words):
