@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "net"))
 
 import starts  # noqa: E402
-from launch_over_ssh import Hosts, why_not  # noqa: E402
+from netns_hosts import Hosts, why_not  # noqa: E402
 
 XOE = ("hierarchical", "gloo", "mpi")
 

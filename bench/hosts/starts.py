@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from launch_over_ssh import Hosts
+from netns_hosts import Hosts
 
 SPREAD = (2, 8, 32, 64)  # hosts, a process on each
 PACKED = (4, 8, 32, 64)  # processes on two hosts

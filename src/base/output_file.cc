@@ -12,28 +12,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/write_all.h"
 
 namespace xoe {
 namespace {
 
 constexpr std::size_t kBuffer = std::size_t{1} << 20;
 constexpr int kMostAttempts = 3;
-
-tl::unexpected<Error> cannot_write(const std::string& path, int error_number) {
-  const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
-  return failure(full ? Code::kResourceExhausted : Code::kUnavailable, "{}: cannot write: {}", path,
-                 errno_text(error_number));
-}
-
-Status write_all(int fd, const std::string& path, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return cannot_write(path, errno);
-    bytes.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-  return {};
-}
 
 Status synchronise(const Fd& fd, const std::string& path) {
   if (::fsync(fd.get()) != 0) return cannot_write(path, errno);

@@ -1,8 +1,5 @@
 // What a rank is told when others fail, disagree, are late or leave.
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -13,6 +10,7 @@
 #include <gmock/gmock.h>
 
 #include "comm/process_group.h"
+#include "comm/shared_time.h"
 #include "comm/thread_group.h"
 
 namespace xoe::testing {
@@ -23,28 +21,10 @@ using ::testing::HasSubstr;
 // Within a second, says the contract; the kernel takes longer to end an instrumented process with its shadow memory.
 constexpr double kToldWithin = XOE_SANITIZED != 0 ? 15 : 1;
 
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// When the rank that dies did so, for its peers to read; one clock for all processes of a host.
-class TimeOfDeath {
- public:
-  TimeOfDeath()
-      : at_(static_cast<std::atomic<double>*>(
-            ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
-  ~TimeOfDeath() { ::munmap(at_, 4096); }
-  void is_now() { at_->store(now_seconds()); }
-  double seconds_ago() const { return now_seconds() - at_->load(); }
-
- private:
-  std::atomic<double>* at_;
-};
-
 // Every survivor of a group in which rank 1 dies by `die` must be told so by what it does meanwhile.
 void expect_peer_lost(const std::function<void()>& die, const std::function<Status(Communicator&)>& meanwhile) {
   constexpr int kSize = 3;
-  TimeOfDeath death;
+  SharedTime death;
   ProcessGroup group(kSize, [&](Communicator& communicator) -> std::string {
     std::vector<int> pids(kSize);
     const int mine = ::getpid();

@@ -1,7 +1,4 @@
 // What ranks are told when others fail on other hosts, which are processes of this machine.
-#include <sys/mman.h>
-
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <functional>
@@ -11,6 +8,7 @@
 #include <gmock/gmock.h>
 
 #include "comm/process_group.h"
+#include "comm/shared_time.h"
 
 namespace xoe::testing {
 namespace {
@@ -18,24 +16,6 @@ namespace {
 // A break is told at once; a host that is silent, after XOE_HOST_TIMEOUT.
 constexpr double kToldWithin = XOE_SANITIZED != 0 ? 20 : 3;
 const std::vector<int> kTwoByTwo{0, 0, 1, 1};
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Seconds on one clock for all processes.
-class SharedTime {
- public:
-  SharedTime()
-      : at_(static_cast<std::atomic<double>*>(
-            ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
-  ~SharedTime() { ::munmap(at_, 4096); }
-  void is_now() { at_->store(now_seconds()); }
-  double ago() const { return now_seconds() - at_->load(); }
-
- private:
-  std::atomic<double>* at_;
-};
 
 std::vector<int> all_pids(Communicator& communicator) {
   std::vector<int> pids(static_cast<std::size_t>(communicator.size()));
@@ -99,7 +79,7 @@ TEST_P(PeerLostOverHosts, EverySurvivorIsToldWho) {
                        Status status;
                        while (status && now_seconds() < give_up) status = death.meanwhile(communicator);
                        if (status) return "no error";
-                       if (died.ago() > kToldWithin) return fmt::format("told after {} s", died.ago());
+                       if (died.seconds_ago() > kToldWithin) return fmt::format("told after {} s", died.seconds_ago());
                        if (status.error().code() != Code::kPeerLost) return "told " + status.error().to_string();
                        if (status.error().message().find(expected) == std::string::npos)
                          return "message does not name " + expected + ": " + status.error().message();
@@ -137,8 +117,8 @@ TEST(SilentHost, IsMissedAfterTheHostTimeout) {
                        Status status;
                        while (status) status = large_allreduce(communicator);
                        if (communicator.rank() >= 2) return "";
-                       if (stopped.ago() < 0.7 || stopped.ago() > 1 + kToldWithin)
-                         return fmt::format("told after {} s", stopped.ago());
+                       if (stopped.seconds_ago() < 0.7 || stopped.seconds_ago() > 1 + kToldWithin)
+                         return fmt::format("told after {} s", stopped.seconds_ago());
                        if (status.error().code() != Code::kPeerLost) return status.error().to_string();
                        if (status.error().message().find(
                                "host host1 (ranks 2, 3) is gone: nothing was heard from it for") == std::string::npos)

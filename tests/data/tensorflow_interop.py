@@ -8,7 +8,6 @@ Needs tensorflow-cpu (requirements/data-peers.txt), which `bench/data/install_pe
 that has it in XOE_PEERS_PYTHON; ends with 77 where it is not there.
 """
 
-import os
 import pathlib
 import random
 import struct

@@ -1,50 +1,32 @@
 #!/usr/bin/env python3
 """xoe doctor --hosts over real ssh, between hosts in network namespaces that this test sets up and removes.
 
-  hosts_over_ssh.py XOE_DOCTOR NETNS_HOSTS
+  hosts_over_ssh.py XOE_DOCTOR
 
-NETNS_HOSTS: tests/net/netns_hosts.sh. Needs root, iproute2 and openssh-server; else it says what is missing and exits 77.
+Needs root, iproute2 and openssh-server; else it says what is missing and exits 77.
 """
 
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 
-SKIPPED = 77
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
+from netns_hosts import SKIPPED, Hosts, why_not  # noqa: E402
+
 MBIT = 1_000_000 / 8
 
 
-def why_not(script):
-    """What is missing for this test, or None."""
-    if not script.exists():
-        return f"{script.name} is not there"
-    if os.geteuid() != 0:
-        return "it needs root, for network namespaces"
-    for program, package in (("ip", "iproute2"), ("/usr/sbin/sshd", "openssh-server"), ("ssh", "openssh-client"),
-                             ("nsenter", "util-linux")):
-        if shutil.which(program) is None:
-            return f"{program} is not there (Debian: {package})"
-    probe = subprocess.run(["unshare", "--net", "--mount", "--uts", "true"], capture_output=True, text=True, check=False)
-    return None if probe.returncode == 0 else f"namespaces cannot be made here: {probe.stderr.strip()}"
-
-
-class Cluster:
-    def __init__(self, script, folder, doctor):
-        self.script, self.folder, self.doctor = script, folder, doctor
-
-    def call(self, *words):
-        done = subprocess.run([self.script, self.folder, *words], capture_output=True, text=True, timeout=120, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"netns_hosts.sh {' '.join(words)}: {done.stderr}")
-        return done.stdout
+class Cluster(Hosts):
+    def __init__(self, folder, doctor):
+        super().__init__(folder)
+        self.doctor = doctor
 
     def examine(self, hosts, expected_code):
-        done = subprocess.run([self.script, self.folder, "exec", "nodeA", self.doctor, "--json", "--hosts", hosts],
-                              capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(self.command("nodeA", self.doctor, "--json", "--hosts", hosts), capture_output=True, text=True,
+                              timeout=120, check=False)
         report = json.loads(done.stdout)
         problems = [finding["what"] for finding in report["findings"] if finding["state"] == "problem"]
         assert done.returncode == expected_code, (done.returncode, problems, done.stderr)
@@ -101,8 +83,8 @@ def nothing_is_left(cluster, _):
 
 
 def main():
-    doctor, script = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-    reason = why_not(script)
+    doctor = pathlib.Path(sys.argv[1]).resolve()
+    reason = why_not()
     if reason:
         print(f"skipped: {reason}")
         return SKIPPED
@@ -110,9 +92,8 @@ def main():
     # Without Gloo and MPI no engine joins hosts, which is a problem; all else about these hosts is fine.
     alone = json.loads(subprocess.run([doctor, "--json", "--only", "xoe"], capture_output=True, check=True).stdout)
     with tempfile.TemporaryDirectory() as folder:
-        cluster = Cluster(script, f"{folder}/hosts", doctor)
+        cluster = Cluster(f"{folder}/hosts", doctor)
         try:
-            cluster.call("up", "nodeA", "nodeB", "nodeC")
             for test in (all_reached, slow_link_is_seen, cut_and_absent_hosts_are_named, nothing_is_left):
                 print(test.__name__, flush=True)
                 test(cluster, 0 if alone["engines"] else 1)

@@ -10,7 +10,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <mutex>
+#include <sstream>
 
 namespace xoe::launch {
 namespace {
@@ -142,6 +145,18 @@ Finished run_script(int size, const std::string& script, const std::vector<std::
   Finished finished = job.wait();
   EXPECT_TRUE(job.all_gone());
   return finished;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 char state_of(pid_t pid) {

@@ -58,6 +58,9 @@ Finished run_script(int size, const std::string& script, const std::vector<std::
 std::vector<std::string> script_arguments(int size, const std::string& script,
                                           const std::vector<std::string>& options = {});
 
+std::vector<std::string> lines_of(const std::string& text);
+std::string file_text(const std::string& path);
+
 // The state letter of /proc/PID/stat, or 0 when there is no such process.
 char state_of(pid_t pid);
 

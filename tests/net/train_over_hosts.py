@@ -4,7 +4,7 @@ the link.
 
   train_over_hosts.py BIN        the folder of xoe, xoe-train and, for the count of bytes, xoe_bench_hosts
 
-Needs what launch_over_ssh.py needs; else it says what is missing and exits 77.
+Needs root, iproute2 and openssh-server; else it says what is missing and exits 77.
 """
 
 import json
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from launch_over_ssh import SKIPPED, Hosts, why_not
+from netns_hosts import SKIPPED, Hosts, why_not
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from peer_python import peer_python, why_no  # noqa: E402

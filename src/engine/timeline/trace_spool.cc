@@ -9,27 +9,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/write_all.h"
 
 namespace xoe::engine {
 namespace {
 
 constexpr std::size_t kBuffer = std::size_t{1} << 20;
-
-tl::unexpected<Error> cannot_write(const std::string& where, int reason) {
-  const bool full = reason == ENOSPC || reason == EDQUOT || reason == EFBIG;
-  return failure(full ? Code::kResourceExhausted : Code::kUnavailable, "cannot write {}: {}", where,
-                 errno_text(reason));
-}
-
-Status write_all(int fd, const std::string& where, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return cannot_write(where, errno);
-    bytes.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-  return {};
-}
 
 std::string folder_of(const std::string& path) {
   const auto slash = path.rfind('/');
