@@ -30,7 +30,7 @@ ROOMS = {
     "src/data": BASE,
     "src/launch": BASE | {"bootstrap"},
     "src/pool": BASE | {"bootstrap"},
-    "src/doctor": BASE,
+    "src/doctor": BASE | {"backend"},
     "bindings": BINDINGS,
     "models": BASE,
     "examples": {"bindings", "data", "engine"},  # public headers

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "bootstrap/launch_env.h"
 #include "bootstrap/store.h"
-#include "comm/choose_backend.h"
+#include "backend/choose_backend.h"
 #include "comm/init.h"
 #include "comm/many_hosts.h"
 #include "xoe/communicator.h"

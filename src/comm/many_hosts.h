@@ -7,7 +7,7 @@
 #include "backend/backend.h"
 #include "base/env.h"
 #include "bootstrap/launch_env.h"
-#include "comm/choose_backend.h"
+#include "backend/choose_backend.h"
 #include "xoe/status.h"
 
 namespace xoe {

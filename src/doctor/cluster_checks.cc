@@ -156,28 +156,31 @@ Finding check_pairs(const std::vector<Pair>& pairs) {
   return finding;
 }
 
-Finding check_engine(const std::vector<HostResult>& hosts) {
-  std::string common;
-  std::vector<std::string> candidates;
+// What loads on every host that answered.
+std::vector<std::string> common_engines(const std::vector<HostResult>& hosts) {
+  std::vector<std::string> common{"gloo", "mpi"};
   for (const HostResult& host : hosts)
-    if (host.report && candidates.empty()) candidates = host.report->engines;
-  for (const std::string& engine : candidates) {
-    const bool all = std::all_of(hosts.begin(), hosts.end(), [&engine](const HostResult& host) {
-      return !host.report ||
-             std::find(host.report->engines.begin(), host.report->engines.end(), engine) != host.report->engines.end();
-    });
-    if (all && common.empty()) common = shown(engine, 20);
-  }
+    if (host.report)
+      std::erase_if(common, [&](const auto& engine) {
+        return std::ranges::find(host.report->engines, engine) == host.report->engines.end();
+      });
+  return common;
+}
+
+Finding check_engine(const std::vector<HostResult>& hosts) {
+  const auto common = common_engines(hosts);
   Finding finding{.id = "hosts.backend",
-                  .what = "backend between these hosts: hierarchical over " + common,
-                  .why = "the best engine that loads on all of them; each byte crosses the network once per host",
-                  .details = {{"engine", common}}};
+                  .what = "backend between these hosts: " + say_engines(common),
+                  .why = "it loads on all of them; each byte crosses the network once per host",
+                  .details = {{"engine", engine_between_hosts(common, false)},
+                              {"engine_by_mpi", engine_between_hosts(common, true)}}};
   if (common.empty()) {
     finding.state = State::kProblem;
     finding.what = "no engine between hosts loads on all of them";
-    finding.fix =
-        "install one on all hosts: Gloo (libgloo) for TCP, MPI, or NCCL with GPUs; xoe doctor on each tells what is "
-        "missing";
+    finding.fix = "install one on all hosts: Gloo (libgloo) or an MPI; xoe doctor on each tells what is missing";
+  } else if (engine_between_hosts(common, false).empty()) {
+    finding.state = State::kNote;
+    finding.fix = "start jobs with mpirun or srun, or install Gloo (libgloo) on all hosts";
   }
   return finding;
 }

@@ -97,12 +97,11 @@ class Examination {
 
   void add_installation(const RdmaFacts& rdma) {
     InstallationFacts facts{.version = options_.version, .program = options_.program, .tried = tree_.live()};
-    facts.nccl = !gpus_.gpus.empty() && libraries_.nccl > 0;
     facts.rdma = std::any_of(rdma.ports.begin(), rdma.ports.end(), [](const RdmaPort& port) { return port.active(); });
     if (facts.tried) {
       facts.shared_error = try_sharing(kTryPatience);
       find_plugins(facts, options_.plugins, kLibraryPatience);
-      report_.engines = engines_between_hosts(facts);
+      report_.engines = loading_engines(facts);
     }
     add(check_installation(facts));
   }

@@ -33,7 +33,7 @@ struct Report {
   std::string host = {};
   std::map<std::string, std::string> versions = {};  // "xoe", "kernel", "driver", "cuda", "nccl"; empty: not there
   std::vector<Address> addresses = {};               // by which other hosts may reach this one
-  std::vector<std::string> engines = {};             // between hosts, the best first: "nccl", "mpi", "gloo"
+  std::vector<std::string> engines = {};             // loading_engines()
   Findings findings = {};
 };
 

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <filesystem>
 
+#include "backend/choose_backend.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "doctor/apart.h"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::uint32_t kSeen = 1;
-constexpr const char* kPlugins[] = {"gloo", "mpi-openmpi", "mpi-mpich"};
+constexpr const char* kPlugins[] = {"gloo", "mpi-openmpi", "mpi-mpich", "nccl"};
 
 class Page {
  public:
@@ -102,12 +103,31 @@ Finding check_sharing(const InstallationFacts& facts) {
   return finding;
 }
 
+// What a backend is for, and how it is installed.
+struct Use {
+  std::string why;
+  std::string install;
+  std::string repair;
+};
+
+Use use_of(std::string_view plugin) {
+  if (plugin.starts_with("mpi"))
+    return {.why = "takes InfiniBand and what else MPI drives, where mpirun or srun started the job",
+            .install = "only where it is wanted: build Xoe with libopenmpi-dev or libmpich-dev installed",
+            .repair = "install the MPI that it was built with (Debian: openmpi-bin or mpich), or build Xoe anew"};
+  if (plugin == "nccl")
+    return {.why = "sums in GPU memory, where it is chosen (--backend nccl)",
+            .install = "build Xoe anew: it needs nothing else",
+            .repair = "install the libraries that it names, or build Xoe anew"};
+  return {.why = "joins hosts over TCP",
+          .install = "to join hosts over TCP: build Xoe with libgloo-dev installed",
+          .repair = "install the libraries that it names, or build Xoe anew"};
+}
+
 Finding check_plugin(const PluginFacts& plugin, const InstallationFacts& facts) {
-  const bool mpi = plugin.name.starts_with("mpi");
-  Finding finding{.id = "xoe." + plugin.name,
-                  .what = fmt::format("backend {} loads", plugin.name),
-                  .why = mpi ? "takes InfiniBand and what else MPI drives, where mpirun or srun started the job"
-                             : "joins hosts over TCP"};
+  const Use use = use_of(plugin.name);
+  Finding finding{
+      .id = "xoe." + plugin.name, .what = fmt::format("backend {} loads", plugin.name), .why = use.why};
   finding.details = {
       {"path", plugin.path}, {"loads", plugin.works()}, {"error", plugin.error}, {"build", plugin.build}};
   if (!facts.tried) {
@@ -116,45 +136,37 @@ Finding check_plugin(const PluginFacts& plugin, const InstallationFacts& facts) 
   } else if (plugin.path.empty()) {
     finding.state = State::kNote;
     finding.what = fmt::format("backend {} is not installed", plugin.name);
-    finding.fix = mpi ? "only where it is wanted: build Xoe with libopenmpi-dev or libmpich-dev installed"
-                      : "to join hosts over TCP: build Xoe with libgloo-dev installed";
+    finding.fix = use.install;
   } else if (!plugin.error.empty()) {
     finding.state = State::kWarning;
     finding.what = fmt::format("backend {} does not load: {}", plugin.name, plugin.error);
-    finding.fix = mpi ? "install the MPI that it was built with (Debian: openmpi-bin or mpich), or build Xoe anew"
-                      : "install the libraries that it names, or build Xoe anew";
+    finding.fix = use.repair;
   }
   return finding;
 }
 
 Finding check_backend(const InstallationFacts& facts) {
-  const auto engines = engines_between_hosts(facts);
-  const std::string between = engines.empty() ? "" : engines.front();
-  Finding finding{.id = "xoe.backend", .what = "", .why = ""};
+  const auto loading = loading_engines(facts);
+  const std::string between = say_engines(loading);
+  Finding finding{.id = "xoe.backend",
+                  .what = "no backend chosen: this is a recorded tree",
+                  .why = "one host's ranks share memory; between hosts each byte crosses the network once per host"};
   finding.details = {{"one_host", facts.shared_error.empty() ? "shm" : ""},
-                     {"several_hosts", between.empty() ? "" : "hierarchical"},
-                     {"between_hosts", engines}};
+                     {"between_hosts", engine_between_hosts(loading, false)},
+                     {"between_hosts_by_mpi", engine_between_hosts(loading, true)}};
   if (!facts.tried) {
     finding.state = State::kSkipped;
-    finding.what = "no backend chosen: this is a recorded tree";
-    finding.why = "what is installed belongs to the running machine";
     return finding;
   }
-  finding.what = fmt::format("on one host: shm; on several: {}",
-                             between.empty() ? "none" : fmt::format("hierarchical over {}", between));
-  if (between == "nccl")
-    finding.why =
-        "GPUs and NCCL are there, so gradients stay in GPU memory; each byte crosses the network once per host";
-  else if (between == "mpi" && facts.rdma)
-    finding.why = "an active InfiniBand or RoCE port and MPI are there; takes effect under mpirun or srun, else gloo";
-  else if (between == "mpi")
-    finding.why = "MPI is all that loads; takes effect under mpirun or srun";
-  else if (between == "gloo")
-    finding.why = "no GPUs with NCCL, no active RDMA port with MPI: TCP; each byte crosses the network once per host";
-  else
-    finding.why = "no engine between hosts loads here; see the findings above";
-  if (between.empty()) finding.state = State::kNote;
-  finding.fix = between.empty() ? "" : "--backend of xoe run or XOE_BACKEND chooses another";
+  finding.what = fmt::format("on one host: shm; on several: {}", between.empty() ? "none" : between);
+  finding.fix = "--backend of xoe run or XOE_BACKEND chooses another";
+  if (between.empty()) {
+    finding.state = State::kNote;
+    finding.fix = "no engine between hosts loads here: see the findings above";
+  } else if (facts.rdma && engine_between_hosts(loading, true) == "mpi") {
+    finding.state = State::kNote;
+    finding.fix = "gloo is TCP: to use the InfiniBand or RoCE port that is active here, start jobs with mpirun or srun";
+  }
   return finding;
 }
 
@@ -181,17 +193,29 @@ void find_plugins(InstallationFacts& facts, const std::string& folder, std::chro
     facts.plugins.push_back(find_plugin(name, facts.version, facts.looked_in, patience));
 }
 
-std::vector<std::string> engines_between_hosts(const InstallationFacts& facts) {
-  const auto loads = [&facts](std::string_view name) {
-    return std::any_of(facts.plugins.begin(), facts.plugins.end(),
-                       [name](const PluginFacts& plugin) { return plugin.name.starts_with(name) && plugin.works(); });
-  };
+std::vector<std::string> loading_engines(const InstallationFacts& facts) {
   std::vector<std::string> engines;
-  if (facts.nccl) engines.emplace_back("nccl");
-  if (facts.rdma && loads("mpi")) engines.emplace_back("mpi");
-  if (loads("gloo")) engines.emplace_back("gloo");
-  if (!facts.rdma && loads("mpi")) engines.emplace_back("mpi");
+  for (const char* const name : {"gloo", "mpi"})
+    if (std::ranges::any_of(facts.plugins, [&](const auto& p) { return p.name.starts_with(name) && p.works(); }))
+      engines.emplace_back(name);
   return engines;
+}
+
+std::string engine_between_hosts(const std::vector<std::string>& loading, bool by_mpi) {
+  const auto choice = choose_backend({}, /*several_hosts=*/true, by_mpi);  // as the ranks do
+  if (!choice) return {};
+  const auto loads = [&](const std::string& net) { return std::ranges::find(loading, net) != loading.end(); };
+  const auto found = std::ranges::find_if(choice->nets, loads);
+  return found == choice->nets.end() ? "" : *found;
+}
+
+std::string say_engines(const std::vector<std::string>& loading) {
+  const std::string alone = engine_between_hosts(loading, false);
+  const std::string by_mpi = engine_between_hosts(loading, true);
+  if (by_mpi.empty()) return {};
+  if (alone.empty()) return fmt::format("hierarchical over {}, under mpirun or srun only", by_mpi);
+  if (alone == by_mpi) return fmt::format("hierarchical over {}", alone);
+  return fmt::format("hierarchical over {}, over {} under mpirun or srun", alone, by_mpi);
 }
 
 Findings check_installation(const InstallationFacts& facts) {

@@ -26,7 +26,6 @@ struct InstallationFacts {
   std::string shared_error = {};  // why memory cannot be shared between processes; empty: it can
   std::vector<PluginFacts> plugins = {};
   std::vector<std::string> looked_in = {};
-  bool nccl = false;  // GPUs and NCCL are there
   bool rdma = false;  // an active port is there
 };
 
@@ -36,8 +35,13 @@ std::string try_sharing(std::chrono::milliseconds patience);
 // and in the `lib` folder beside its own.
 void find_plugins(InstallationFacts& facts, const std::string& folder, std::chrono::milliseconds patience);
 
-// What could join this host with others, the best first: of "nccl", "mpi", "gloo".
-std::vector<std::string> engines_between_hosts(const InstallationFacts& facts);
+// What loads here and could join this host with others: "gloo", "mpi".
+std::vector<std::string> loading_engines(const InstallationFacts& facts);
+// Which of these the ranks take by themselves between hosts, where `xoe run` started them or (by_mpi) mpirun or srun; empty:
+// none.
+std::string engine_between_hosts(const std::vector<std::string>& loading, bool by_mpi);
+// "hierarchical over gloo, over mpi under mpirun or srun"; empty: none of these joins hosts.
+std::string say_engines(const std::vector<std::string>& loading);
 Findings check_installation(const InstallationFacts& facts);
 
 }  // namespace xoe::doctor

@@ -240,22 +240,29 @@ TEST(Installation, PluginsThatDoNotLoadSayWhy) {
                 {{"xoe.gloo", State::kWarning}, {"xoe.mpi-mpich", State::kWarning}, {"xoe.mpi-openmpi", State::kNote}});
   EXPECT_THAT(find(all, "xoe.gloo").what, HasSubstr("libxoe-gloo.so"));
   EXPECT_THAT(find(all, "xoe.mpi-mpich").what, HasSubstr("belongs to another Xoe (0.0.1 test; this is 1.2.3)"));
-  EXPECT_TRUE(engines_between_hosts(facts).empty());
+  EXPECT_TRUE(loading_engines(facts).empty());
 
   facts.plugins.clear();
   facts.version = "0.0.1";
   find_plugins(facts, folder.path(), 20s);
   expect_states(check_installation(facts), {{"xoe.mpi-mpich", State::kOk}});
-  EXPECT_THAT(engines_between_hosts(facts), ElementsAre("mpi"));
+  EXPECT_THAT(loading_engines(facts), ElementsAre("mpi"));
 }
 
-TEST(Installation, EnginesByWhatTheHostHas) {
+TEST(Installation, TheChoiceIsThatOfTheRanks) {
+  EXPECT_EQ(say_engines({}), "");
+  EXPECT_EQ(say_engines({"gloo"}), "hierarchical over gloo");
+  EXPECT_EQ(say_engines({"mpi"}), "hierarchical over mpi, under mpirun or srun only");
+  EXPECT_EQ(say_engines({"gloo", "mpi"}), "hierarchical over gloo, over mpi under mpirun or srun");
+
   InstallationFacts facts{.plugins = {{.name = "gloo", .path = "g"}, {.name = "mpi-openmpi", .path = "m"}}};
-  EXPECT_THAT(engines_between_hosts(facts), ElementsAre("gloo", "mpi"));
+  EXPECT_EQ(find(check_installation(facts), "xoe.backend").state, State::kOk);
   facts.rdma = true;
-  EXPECT_THAT(engines_between_hosts(facts), ElementsAre("mpi", "gloo"));
-  facts.nccl = true;
-  EXPECT_THAT(engines_between_hosts(facts), ElementsAre("nccl", "mpi", "gloo"));
+  EXPECT_THAT(find(check_installation(facts), "xoe.backend").fix, HasSubstr("start jobs with mpirun or srun"));
+  facts.plugins.pop_back();
+  EXPECT_EQ(find(check_installation(facts), "xoe.backend").details["between_hosts"], "gloo");
+  facts.plugins.clear();
+  EXPECT_THAT(find(check_installation(facts), "xoe.backend").what, HasSubstr("on several: none"));
 }
 
 TEST(Installation, SharingIsTried) { EXPECT_EQ(try_sharing(std::chrono::seconds(20)), ""); }

@@ -5,7 +5,7 @@
 
 #include "backend/nccl/libraries.h"
 #include "backend/net/plugin.h"
-#include "comm/choose_backend.h"
+#include "backend/choose_backend.h"
 #include "nccl/mock_machine.h"
 
 namespace xoe::testing {

@@ -1,4 +1,4 @@
-#include "comm/choose_backend.h"
+#include "backend/choose_backend.h"
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,39 @@
+// The backend of a job, by where its ranks are and what its user wants.
+#include "backend/choose_backend.h"
+
+#include <gmock/gmock.h>
+
+namespace xoe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(ChooseBackend, ByWhereTheRanksAre) {
+  for (const bool by_mpi : {false, true}) EXPECT_TRUE(choose_backend({}, false, by_mpi)->shm);
+  const auto several = choose_backend({}, true, false).value();
+  EXPECT_FALSE(several.shm || several.flat);
+  EXPECT_THAT(several.nets, ElementsAre("gloo"));
+  EXPECT_THAT(choose_backend({}, true, true)->nets, ElementsAre("mpi", "gloo"));
+}
+
+TEST(ChooseBackend, AsTheUserWants) {
+  for (const char* const name : {"gloo", "mpi", "nccl"}) {
+    const auto flat = choose_backend({.backend = name}, false, false).value();
+    EXPECT_TRUE(flat.flat) << name;
+    EXPECT_THAT(flat.nets, ElementsAre(name));
+  }
+  const auto over_mpi = choose_backend({.net = "mpi"}, true, false).value();
+  EXPECT_FALSE(over_mpi.flat);
+  EXPECT_THAT(over_mpi.nets, ElementsAre("mpi"));
+}
+
+TEST(ChooseBackend, WhatCannotBe) {
+  EXPECT_THAT(choose_backend({.backend = "ring"}, false, false).error().message(),
+              HasSubstr("XOE_BACKEND=ring: expected auto, shm, hierarchical, gloo, mpi, nccl"));
+  EXPECT_THAT(choose_backend({.net = "shm"}, false, false).error().message(), HasSubstr("XOE_NET=shm: expected auto"));
+  EXPECT_THAT(choose_backend({.backend = "shm"}, true, false).error().message(), HasSubstr("share no memory"));
+}
+
+}  // namespace
+}  // namespace xoe
