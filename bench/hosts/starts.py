@@ -37,7 +37,8 @@ def words_of(starter, places, folder, python):
     agents = []
     for rank, (host, count) in enumerate(places):
         torchrun = [str(python), "-m", "torch.distributed.run", "--nnodes", str(len(places)), "--node-rank", str(rank),
-                    "--nproc-per-node", str(count), "--master-addr", places[0][0], "--master-port", "29544", "--no-python", "true"]
+                    "--nproc-per-node", str(count), "--master-addr", places[0][0], "--master-port", "29544",
+                    "--no-python", "true"]
         agents.append(shlex.join(torchrun if rank == 0 else ["ssh", host, shlex.join(torchrun)]))
     return ["bash", "-c", " & ".join(agents) + " & code=0; for job in $(jobs -p); do wait $job || code=1; done; exit $code"]
 

@@ -4,7 +4,7 @@
   launch_over_ssh.py XOE PRINT_LAUNCH_INFO [TEST...]
 
 Needs root, iproute2 and openssh-server; else it says what is missing and exits 77. XOE_NET_ROUNDS: how often each kill
-and cut is done (default 2).
+and cut is done (default 1).
 """
 
 import os
@@ -18,7 +18,7 @@ import time
 
 from netns_hosts import SKIPPED, Hosts, why_not
 
-ROUNDS = int(os.environ.get("XOE_NET_ROUNDS", "2"))
+ROUNDS = int(os.environ.get("XOE_NET_ROUNDS", "1"))
 # Ranks that stay, and say who they are: their pid, and that of their agent, the parent of their guardian.
 STAY = 'read -r _ _ _ agent _ < /proc/$PPID/stat; echo "at $XOE_RANK $$ $agent"; exec sleep 1000'
 
@@ -47,11 +47,19 @@ class Job:
             raise AssertionError(f"xoe run hangs; it said: {self.text(self.err)}") from None
         return code, self.text(self.out), self.text(self.err)
 
+    def wait_for_out(self, text, seconds=60):
+        end = time.monotonic() + seconds
+        while text not in self.text(self.out):
+            if time.monotonic() > end or self.process.poll() is not None:
+                raise AssertionError(f"no {text!r}: {self.text(self.out)[-2000:]} {self.text(self.err)}")
+            time.sleep(0.02)
+
     def places(self, ranks, seconds=30):
         """The lines `at RANK PID AGENT` as {rank: (pid, agent)}, when all are there."""
         end = time.monotonic() + seconds
         while True:
-            lines = [line.split()[-3:] for line in self.text(self.out).splitlines() if " at " in line]
+            lines = [line.split()[-3:] for line in self.text(self.out).splitlines(keepends=True)
+                     if " at " in line and line.endswith("\n")]
             if len(lines) == ranks:
                 return {int(rank): (int(pid), int(agent)) for rank, pid, agent in lines}
             if time.monotonic() > end or self.process.poll() is not None:
@@ -59,11 +67,12 @@ class Job:
             time.sleep(0.02)
 
 
-class Tests:
-    def __init__(self, hosts, xoe, print_info):
+class HostsTests:
+    """What tests of jobs over these hosts have in common."""
+
+    def __init__(self, hosts, xoe):
         self.hosts = hosts
         self.xoe = xoe
-        self.print_info = print_info
 
     def start(self, options, script, **more):
         return Job(self.hosts, self.xoe, options, script, **more)
@@ -85,6 +94,10 @@ class Tests:
         self.expect(took < within, f"it took {took:.1f} s: {err}")
         self.expect(self.hosts.all_gone(), f"left: {self.hosts.left()}")
         return out, err
+
+
+class Tests(HostsTests):
+    print_info = None
 
     def test_ranks_know_their_place(self):
         code, out, err = self.run(["-H", "nodeA:2,nodeB:2"],
@@ -241,8 +254,8 @@ class Tests:
         self.expect(code == 125 and "host nodeB: --network-interface ib0" in err and "eth0 10.77.0.3" in err, err)
 
 
-def main():
-    xoe = pathlib.Path(sys.argv[1]).resolve()
+def main_of(kind, xoe, names):
+    """Runs these tests of that class, or all of them."""
     if (missing := why_not()) is not None:
         print(f"skipped: {missing}")
         return SKIPPED
@@ -250,9 +263,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="xoe-net-") as scratch:
         hosts = Hosts(f"{scratch}/hosts")
         try:
-            tests = Tests(hosts, xoe, pathlib.Path(sys.argv[2]).resolve())
-            names = sys.argv[3:] or [name for name in dir(tests) if name.startswith("test_")]
-            for name in names:
+            tests = kind(hosts, pathlib.Path(xoe).resolve())
+            for name in names or [name for name in dir(tests) if name.startswith("test_")]:
                 began = time.monotonic()
                 try:
                     getattr(tests, name)()
@@ -266,4 +278,5 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    Tests.print_info = pathlib.Path(sys.argv[2]).resolve()
+    sys.exit(main_of(Tests, sys.argv[1], sys.argv[3:]))
