@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,14 @@ Result<Pipe> make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return failure(Code::kResourceExhausted, "cannot make a pipe: {}", errno_text(errno));
+  return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+// A socket: sending to a process that ended then raises no SIGPIPE.
+Result<Pipe> make_input() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return failure(Code::kResourceExhausted, "cannot make a pair of sockets: {}", errno_text(errno));
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
@@ -89,7 +98,7 @@ Channel::~Channel() {
 }
 
 Result<Channel> Channel::start(const std::vector<std::string>& arguments) {
-  XOE_ASSIGN(Pipe in, make_pipe());
+  XOE_ASSIGN(Pipe in, make_input());
   XOE_ASSIGN(Pipe out, make_pipe());
   XOE_ASSIGN(Pipe error, make_pipe());
   std::vector<char*> argv;
@@ -105,8 +114,9 @@ Result<Channel> Channel::start(const std::vector<std::string>& arguments) {
 
 Status Channel::send(std::string_view line) {
   const std::string whole = std::string(line) + "\n";
-  // What is sent fits into a pipe that somebody reads.
-  if (!in_.valid() || ::write(in_.get(), whole.data(), whole.size()) != static_cast<ssize_t>(whole.size()))
+  // What is sent fits into what a process leaves unread at most.
+  if (!in_.valid() ||
+      ::send(in_.get(), whole.data(), whole.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(whole.size()))
     return failure(Code::kUnavailable, "it takes no more requests");
   return {};
 }

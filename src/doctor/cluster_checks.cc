@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "doctor/cluster.h"
+#include "doctor/installation.h"
 #include "doctor/report.h"
 
 namespace xoe::doctor {

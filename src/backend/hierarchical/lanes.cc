@@ -16,10 +16,6 @@ constexpr std::size_t kLeastLane = std::size_t{32} << 10;
 // Up to here everybody's part travels with the check of the arguments, and each host reduces by itself.
 constexpr std::size_t kSmall = std::size_t{8} << 10;
 
-bool is_integer(DType dtype) noexcept { return dtype <= DType::kInt64; }
-
-bool is_short_float(DType dtype) noexcept { return dtype == DType::kFloat16 || dtype == DType::kBfloat16; }
-
 template <class T>
 void widen(const void* in, std::int64_t* out, std::size_t count) {
   std::copy_n(static_cast<const T*>(in), count, out);
@@ -152,21 +148,30 @@ Status Lanes::allreduce(const Call& call) {
   if (is_integer(c.dtype)) return integer_average(call, c.in, c.out);
   if (is_short_float(c.dtype)) return short_average(call, c.in, c.out);
   XOE_TRY(allreduce_lanes(call, c.in, c.out, c.dtype, c.in_count, ReduceOp::kSum));
+  average_floats(c);
+  return {};
+}
+
+// Of the sums in its output.
+void Lanes::average_floats(const Collective& c) const {
   const auto size = placement_.hosts.size();
   if (c.dtype == DType::kFloat32)
     divide<float>(static_cast<const float*>(c.out), c.out, c.out_count, static_cast<float>(size));
   else
     divide<double>(static_cast<const double*>(c.out), c.out, c.out_count, static_cast<double>(size));
-  return {};
+}
+
+// All hosts have as many ranks.
+bool Lanes::even() const {
+  const auto same = [&](const auto& ranks) { return ranks.size() == placement_.neighbours().size(); };
+  return std::ranges::all_of(placement_.ranks_of, same);
 }
 
 // Their sum may lie beyond the type's range: each host averages, and then the hosts do. Where hosts have more ranks
 // than others, as float32.
 Status Lanes::short_average(const Call& call, const void* in, void* out) {
   const Collective& c = call.collective;
-  const auto same = [&](const auto& ranks) { return ranks.size() == placement_.neighbours().size(); };
-  if (std::ranges::all_of(placement_.ranks_of, same))
-    return allreduce_lanes(call, in, out, c.dtype, c.in_count, ReduceOp::kAverage);
+  if (even()) return allreduce_lanes(call, in, out, c.dtype, c.in_count, ReduceOp::kAverage);
   std::vector<float> wide(c.in_count);
   reduce::cast(in, c.dtype, wide.data(), DType::kFloat32, wide.size());
   XOE_TRY(allreduce_lanes(call, wide.data(), wide.data(), DType::kFloat32, wide.size(), ReduceOp::kSum));

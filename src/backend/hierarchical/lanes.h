@@ -16,6 +16,9 @@
 
 namespace xoe::hierarchical {
 
+constexpr bool is_integer(DType dtype) noexcept { return dtype <= DType::kInt64; }
+constexpr bool is_short_float(DType dtype) noexcept { return dtype == DType::kFloat16 || dtype == DType::kBfloat16; }
+
 // As many ranks of each host as the smallest host has carry data between the hosts, each an equal part and each among
 // those with the same place on their hosts, so that a byte crosses the network once for each host and all of a host's
 // queues are used. The others take part on their host only.
@@ -44,18 +47,33 @@ class Lanes {
     ReduceOp op;
     std::size_t count;
   };
+  // What each lane carries of each host's block, the elements of its ranks.
+  struct Parts {
+    std::vector<std::size_t> blocks;                // by host
+    std::vector<std::vector<std::size_t>> by_lane;  // by host, of its block by local rank
+    std::vector<std::size_t> own_lane;              // by host, of its block in this rank's lane
+  };
 
   bool leads() const { return placement_.local_rank() == 0; }
   Status allreduce(const Call& call);
   Status allreduce_lanes(const Call& call, const void* in, void* out, DType dtype, std::size_t count, ReduceOp op);
   Status packed(const Call& call, Status (Lanes::*body)(const Call&));
+  void average_floats(const Collective& c) const;
   Status integer_average(const Call& call, const void* in, void* out);
   Status short_average(const Call& call, const void* in, void* out);
   Status across(const Call& call, const Part& part, void* data);
   Status across_small(const Call& call, const Part& part, void* data);
   Status broadcast(const Call& call);
   Status allgather(const Call& call);
+  Status gather_block(const Call& call, std::byte* block);
+  Status allgather_parts(const Call& call);
   Status reduce_scatter(const Call& call);
+  Status reduce_and_keep(const Call& call);
+  Status reduce_scatter_parts(const Call& call, ReduceOp op);
+  Status exchange_parts(const Call& call, const std::byte* part, const std::vector<std::size_t>& by_lane);
+  Parts parts_of(const Collective& c) const;
+  const std::byte* in_blocks(const Collective& c, std::vector<std::byte>& memory) const;
+  bool even() const;
   Status alltoall(const Call& call);
   Status barrier(const Call& call);
   Status run_flat(const Call& call);

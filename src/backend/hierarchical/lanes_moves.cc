@@ -10,6 +10,8 @@ namespace {
 
 // One lane carries less than this alone.
 constexpr std::size_t kLeastLane = std::size_t{32} << 10;
+// Arrays with more than this for each host are cut into parts for all lanes, which takes some steps more.
+constexpr std::size_t kWorthLanes = std::size_t{64} << 10;
 
 std::size_t sum_before(std::span<const std::size_t> counts, std::size_t end) {
   return std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(end), std::size_t{0});
@@ -62,14 +64,35 @@ Status Lanes::broadcast(const Call& call) {
                       .send_counts = counts});
 }
 
-// The hosts' leaders exchange what their hosts have, in the order of the hosts; from there each rank takes it.
+// The block of this host's ranks, put together at `block`.
+Status Lanes::gather_block(const Call& call, std::byte* block) {
+  const Collective& c = call.collective;
+  const std::size_t element = dtype_size(c.dtype);
+  const auto& ranks = placement_.neighbours();
+  std::vector<std::size_t> counts;
+  for (const int rank : ranks) counts.push_back(c.send_counts[static_cast<std::size_t>(rank)]);
+  if (ranks.size() > 1)
+    return local(call, {.kind = CollectiveKind::kAllgather,
+                        .dtype = c.dtype,
+                        .in = c.in,
+                        .out = block,
+                        .in_count = c.in_count,
+                        .out_count = sum_before(counts, counts.size()),
+                        .send_counts = counts});
+  if (c.in != block && c.in_count != 0) std::memcpy(block, c.in, c.in_count * element);
+  return {};
+}
+
+// Small arrays, and those of ranks that are not in the order of their hosts: the hosts' leaders exchange what their hosts have,
+// in the order of the hosts; from there each rank takes it.
 Status Lanes::allgather(const Call& call) {
   const Collective& c = call.collective;
   const std::size_t element = dtype_size(c.dtype);
   const auto hosts = placement_.ranks_of.size();
+  if (placement_.in_blocks() && placement_.lanes() > 1 && c.out_count * element > hosts * kWorthLanes)
+    return allgather_parts(call);
   const auto& ranks = placement_.neighbours();
-  std::vector<std::size_t> local_counts, host_counts(hosts);
-  for (const int rank : ranks) local_counts.push_back(c.send_counts[static_cast<std::size_t>(rank)]);
+  std::vector<std::size_t> host_counts(hosts);
   for (std::size_t rank = 0; rank < placement_.hosts.size(); ++rank)
     host_counts[static_cast<std::size_t>(placement_.hosts[rank])] += c.send_counts[rank];
   // In memory that the host's ranks share, so that the last step copies once; or in place.
@@ -79,19 +102,7 @@ Status Lanes::allgather(const Call& call) {
   }
   const auto host = static_cast<std::size_t>(placement_.host());
   std::byte* const own = all + sum_before(host_counts, host) * element;
-  const auto mine = sum_before(local_counts, static_cast<std::size_t>(placement_.local_rank()));
-  if (ranks.size() > 1) {
-    const bool in_place = c.in == own + mine * element || c.in_count == 0;
-    XOE_TRY(local(call, {.kind = CollectiveKind::kAllgather,
-                         .dtype = c.dtype,
-                         .in = in_place && c.in_count != 0 ? own + mine * element : c.in,
-                         .out = own,
-                         .in_count = c.in_count,
-                         .out_count = host_counts[host],
-                         .send_counts = local_counts}));
-  } else if (c.in != own && c.in_count != 0) {
-    std::memcpy(own, c.in, c.in_count * element);
-  }
+  XOE_TRY(gather_block(call, own));
   if (leads()) {
     XOE_TRY(agree_in_lane(call));
     XOE_TRY(on(*lane_, call,
@@ -122,8 +133,20 @@ Status Lanes::allgather(const Call& call) {
   return {};
 }
 
-// Everything is reduced for everybody, who keep their parts: twice the bytes of the shortest way.
 Status Lanes::reduce_scatter(const Call& call) {
+  const Collective& c = call.collective;
+  const bool average = c.op == ReduceOp::kAverage;
+  const bool wide = average && (is_integer(c.dtype) || (is_short_float(c.dtype) && !even()));
+  if (wide || c.in_count * dtype_size(c.dtype) <= placement_.ranks_of.size() * kWorthLanes)
+    return reduce_and_keep(call);
+  if (!average || is_short_float(c.dtype)) return reduce_scatter_parts(call, c.op);
+  XOE_TRY(reduce_scatter_parts(call, ReduceOp::kSum));
+  average_floats(c);
+  return {};
+}
+
+// Small arrays, and averages that are made in a wider type: everything is reduced for everybody, who keep their parts.
+Status Lanes::reduce_and_keep(const Call& call) {
   const Collective& c = call.collective;
   const std::size_t element = dtype_size(c.dtype);
   std::vector<std::byte> whole(c.in_count * element);
