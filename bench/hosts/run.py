@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "tests" / "net"))
 import starts  # noqa: E402
 from netns_hosts import Hosts, why_not  # noqa: E402
 
-XOE = ("hierarchical", "gloo", "mpi")
+XOE = ("hierarchical", "hierarchical-mpi", "gloo", "mpi")
 
 
 def size_of(text):
@@ -64,10 +64,10 @@ class Bench:
         over = [f"{self.folder}/xoe", "run", "-H", "nodeA:2,nodeB:2", "--network-interface", "eth0", "--backend"]
         if engine in ("hierarchical", "gloo"):
             return [*over, engine, program, *arguments]
-        if engine == "mpi":
+        if engine in ("mpi", "hierarchical-mpi"):
             if not self.mpirun:
                 return None
-            return [*self.mpi_words("env"), "XOE_BACKEND=mpi", program, *arguments]
+            return [*self.mpi_words("env"), f"XOE_BACKEND={engine.removesuffix('-mpi')}", program, *arguments]
         if engine == "openmpi":
             return self.mpi_program and [*self.mpi_words(self.mpi_program), *arguments]
         return None
@@ -128,15 +128,15 @@ def measure(bench, engines, arguments, rounds):
 
 def table(rate, result, sizes):
     print(f"\nallreduce, 2 ranks on each of 2 hosts, link {rate}: ms (times the array sent by a host)")
-    print(f"{'':14}" + "".join(f"{human(size):>20}" for size in sizes))
+    print(f"{'':18}" + "".join(f"{human(size):>20}" for size in sizes))
     for engine, figures in result.items():
         cells = [f"{1e3 * figures[size]['seconds']:.2f} ({figures[size]['sent'] / size:.2f})" for size in sizes]
-        print(f"{engine:14}" + "".join(f"{cell:>20}" for cell in cells))
+        print(f"{engine:18}" + "".join(f"{cell:>20}" for cell in cells))
     ours = result.get("hierarchical")
     peers = [figures for engine, figures in result.items() if engine not in XOE]
     if ours and peers:
         ratios = [min(peer[size]["seconds"] for peer in peers) / ours[size]["seconds"] for size in sizes]
-        print(f"{'best peer / hierarchical':14}" + "".join(f"{ratio:>19.2f}x" for ratio in ratios))
+        print(f"{'best peer / ours':18}" + "".join(f"{ratio:>19.2f}x" for ratio in ratios))
 
 
 def main():
@@ -145,7 +145,7 @@ def main():
     parser.add_argument("--out", default=str(ROOT / "build/bench"))
     parser.add_argument("--rates", default="unlimited,1gbit")
     parser.add_argument("--sizes", default="1K,64K,1M,4M,16M")
-    parser.add_argument("--engines", default="hierarchical,gloo,mpi,torch-gloo,openmpi")
+    parser.add_argument("--engines", default="hierarchical,hierarchical-mpi,gloo,mpi,torch-gloo,openmpi")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--most", type=int, default=64, help="hosts and processes of the largest start; 0: none is measured")
