@@ -8,9 +8,9 @@ namespace {
 
 constexpr bool kSanitized = XOE_SANITIZED != 0;
 
-// What full_net_grid() has, without the pairs that NCCL cannot do as promised.
+// What net_grid() has, without the pairs that NCCL cannot do as promised.
 std::vector<NetGrid> grids(int size, bool modern) {
-  const auto counts = full_net_grid(size).counts;
+  const auto counts = net_grid(size).counts;
   const std::vector<ReduceOp> all{ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax,
                                   ReduceOp::kProduct};
   const std::vector<ReduceOp> plain{ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};

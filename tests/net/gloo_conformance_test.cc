@@ -16,7 +16,7 @@ class GlooConformance : public ::testing::TestWithParam<int> {};
 
 TEST_P(GlooConformance, MembersAsThreads) {
   const int size = GetParam();
-  const NetGrid grid = full_net_grid(size);
+  const NetGrid grid = net_grid(size);
   run_threads(size, [&](net::Net& net, int member) { EXPECT_EQ(check_net(net, size, member, grid), ""); });
 }
 

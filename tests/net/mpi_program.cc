@@ -77,7 +77,7 @@ std::string expect_failure(const Status& status, Code code, const std::string& t
 
 std::string conformance(Job& job) {
   const auto net = connect_all(job);
-  return testing::check_net(*net, job.size, job.rank, testing::full_net_grid(job.size));
+  return testing::check_net(*net, job.size, job.rank, testing::net_grid(job.size));
 }
 
 // The ranks of a parity, the last one first.

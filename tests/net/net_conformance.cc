@@ -176,10 +176,10 @@ class Checker {
 
 }  // namespace
 
-NetGrid full_net_grid(int size) {
+NetGrid net_grid(int size) {
   const auto n = static_cast<std::size_t>(size);
   NetGrid grid{{0, 1, n - 1, n, 1000, 100003}, {}, {}};
-  if (kSanitized) {
+  if (kSanitized || size > 3) {
     grid.dtypes = {DType::kFloat32, DType::kBfloat16, DType::kInt8};
     grid.ops = {ReduceOp::kSum, ReduceOp::kAverage};
     return grid;
