@@ -28,15 +28,15 @@ class Job:
 
     def __init__(self, hosts, xoe, options, script, stdin=subprocess.DEVNULL, env=None):
         self.hosts = hosts
-        self.out = tempfile.TemporaryFile("w+")
-        self.err = tempfile.TemporaryFile("w+")
+        self.out = tempfile.TemporaryFile()
+        self.err = tempfile.TemporaryFile()
         words = hosts.command("nodeA", str(xoe), "run", *options, "bash", "-c", script)
         self.process = subprocess.Popen(words, stdin=stdin, stdout=self.out, stderr=self.err, env=env,
                                         start_new_session=True)
 
     def text(self, file):
-        file.seek(0)
-        return file.read()
+        # The job writes where this file's position is, which stays as it is.
+        return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
 
     def wait(self, seconds=60):
         try:
@@ -63,7 +63,7 @@ class Job:
             if len(lines) == ranks:
                 return {int(rank): (int(pid), int(agent)) for rank, pid, agent in lines}
             if time.monotonic() > end or self.process.poll() is not None:
-                raise AssertionError(f"the ranks did not start: {self.text(self.out)} {self.text(self.err)}")
+                raise AssertionError(f"the ranks did not start: {self.text(self.out)[:2000]} {self.text(self.err)}")
             time.sleep(0.02)
 
 
