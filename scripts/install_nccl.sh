@@ -12,30 +12,12 @@ folder=build/peers/nccl
 python=$folder/bin/python
 pins=$(<requirements/nccl.txt)
 
-# uv shares its downloads between environments, but reads no pip configuration.
-use_pip_settings() {
-  local index cert
-  index=$("$python" -m pip config get global.index-url 2>/dev/null || "$python" -m pip config get :env:.index-url 2>/dev/null || true)
-  cert=$("$python" -m pip config get global.cert 2>/dev/null || "$python" -m pip config get :env:.cert 2>/dev/null || true)
-  if [[ -n $index ]]; then export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$index}; fi
-  if [[ -n $cert ]]; then export SSL_CERT_FILE=${SSL_CERT_FILE:-$cert}; fi
-}
-
-# Chained, because errexit does not reach into the condition of an if.
-install() {
-  rm -rf "$folder"
-  python3 -m venv "$folder" &&
-    "$python" -m pip install -q --disable-pip-version-check -r requirements/tools.txt &&
-    use_pip_settings &&
-    "$folder/bin/uv" pip install -q --python "$python" --no-deps -r requirements/nccl.txt
-}
-
 if [[ -x $python && -f $folder/installed && $(<"$folder/installed") == "$pins" ]]; then
   exit 0
 fi
 say "installing NVIDIA's headers and libraries into $folder (about 220 MB to download)"
 mkdir -p build/peers
-if why=$(install 2>&1); then
+if why=$(make_environment "$folder" --no-deps -r requirements/nccl.txt 2>&1); then
   echo "$pins" >"$folder/installed"
   rm -f "$folder.why"
 else

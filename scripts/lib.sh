@@ -61,3 +61,25 @@ run_step() {
     die "$name failed: $(cause_of "$log") (details: ${log#"$root"/})"
   fi
 }
+
+# use_pip_settings PYTHON: uv reads no pip configuration; hands it what pip was told about the index and certificates.
+use_pip_settings() {
+  local index cert
+  index=$("$1" -m pip config get global.index-url 2>/dev/null || "$1" -m pip config get :env:.index-url 2>/dev/null || true)
+  cert=$("$1" -m pip config get global.cert 2>/dev/null || "$1" -m pip config get :env:.cert 2>/dev/null || true)
+  if [[ -n $index ]]; then export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$index}; fi
+  if [[ -n $cert ]]; then export SSL_CERT_FILE=${SSL_CERT_FILE:-$cert}; fi
+}
+
+# make_environment FOLDER ARGUMENT...: a Python environment of its own, with what `uv pip install ARGUMENT...` installs. uv
+# shares its downloads between environments: PyTorch's are gigabytes. Chained, because errexit does not reach into the
+# condition of an if.
+make_environment() {
+  local folder=$1
+  shift
+  rm -rf "$folder"
+  python3 -m venv "$folder" &&
+    "$folder/bin/python" -m pip install -q --disable-pip-version-check -r "$root/requirements/tools.txt" &&
+    use_pip_settings "$folder/bin/python" &&
+    "$folder/bin/uv" pip install -q --python "$folder/bin/python" "$@"
+}

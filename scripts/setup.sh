@@ -77,17 +77,6 @@ choose_python() {
   die "no Python from 3.10 on with venv and ensurepip${XOE_PYTHON:+ at XOE_PYTHON=$XOE_PYTHON}; on Debian install python3-venv"
 }
 
-# uv reads no pip configuration: hand over what pip was told about the index and certificates.
-use_pip_settings() {
-  local index cert
-  index=$(venv_pip config get global.index-url || venv_pip config get :env:.index-url || true)
-  cert=$(venv_pip config get global.cert || venv_pip config get :env:.cert || true)
-  if [[ -n $index ]]; then export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$index}; fi
-  if [[ -n $cert ]]; then export SSL_CERT_FILE=${SSL_CERT_FILE:-$cert}; fi
-}
-
-venv_pip() { "$root/.venv/bin/python" -m pip "$@" 2>/dev/null; }
-
 setup_python() {
   local venv=$root/.venv requirements=(-r "$root/requirements/core.txt") stamp=.xoe-core python wanted
   local lists=("$root/requirements/tools.txt" "$root/requirements/core.txt") dependencies=--no-deps
@@ -112,7 +101,7 @@ setup_python() {
   touch "$venv/.xoe-unfinished"
   say "installing the Python packages of requirements/ (libtorch: about 550 MB to download)"
   run_step "python tools" "$venv/bin/python" -m pip install --disable-pip-version-check -r "$root/requirements/tools.txt"
-  use_pip_settings
+  use_pip_settings "$venv/bin/python"
   # shellcheck disable=SC2086
   run_step "python packages" "$venv/bin/uv" pip install --python "$venv/bin/python" $dependencies "${requirements[@]}"
   echo "$wanted" >"$venv/$stamp"

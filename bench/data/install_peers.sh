@@ -4,7 +4,10 @@
 #   bench/data/install_peers.sh [tfdata|dali|pytorch|mlx]...     (default: all)
 # One that cannot be installed leaves a file that says why, which bench/data/run.py shows.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
+cd "$root"
+mkdir -p build/peers
 
 declare -A packages=(
   [tfdata]="tensorflow-cpu"
@@ -21,26 +24,6 @@ pins_of() {
   done
 }
 
-# uv shares its downloads between environments (PyTorch's are gigabytes), but reads no pip configuration.
-use_pip_settings() {
-  local index cert
-  index=$("$1" -m pip config get global.index-url 2>/dev/null || "$1" -m pip config get :env:.index-url 2>/dev/null || true)
-  cert=$("$1" -m pip config get global.cert 2>/dev/null || "$1" -m pip config get :env:.cert 2>/dev/null || true)
-  if [[ -n $index ]]; then export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$index}; fi
-  if [[ -n $cert ]]; then export SSL_CERT_FILE=${SSL_CERT_FILE:-$cert}; fi
-}
-
-# Chained, because errexit does not reach into the condition of an if.
-install() {
-  local folder=$1 python=$1/bin/python
-  shift
-  rm -rf "$folder"
-  python3 -m venv "$folder" &&
-    "$python" -m pip install -q --disable-pip-version-check -r requirements/tools.txt &&
-    use_pip_settings "$python" &&
-    "$folder/bin/uv" pip install -q --python "$python" "$@"
-}
-
 for peer in "${@:-tfdata dali pytorch mlx}"; do
   for name in $peer; do
     if [[ -z ${packages[$name]:-} ]]; then
@@ -54,9 +37,9 @@ for peer in "${@:-tfdata dali pytorch mlx}"; do
     if [[ -x $folder/bin/python && -f $folder/installed && $(<"$folder/installed") == "$pins" ]]; then
       continue
     fi
-    echo "installing $name into $folder"
+    say "installing $name into $folder"
     # shellcheck disable=SC2086
-    if why=$(install "$folder" $pins 2>&1); then
+    if why=$(make_environment "$folder" $pins 2>&1); then
       echo "$pins" >"$folder/installed"
       rm -f "$folder.why"
     else
