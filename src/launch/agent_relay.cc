@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <tuple>
 
 #include "base/error.h"
 #include "launch/job_streams.h"
@@ -38,7 +39,7 @@ bool AgentRelay::take(const AgentFrame& frame, FramePipe& launcher) {
 void AgentRelay::start(const AgentFrame& frame, FramePipe& launcher) {
   const auto begin = [&]() -> Result<StartedShell> {
     XOE_ASSIGN(const auto command, decode_command(frame.text));
-    XOE_TRY(allow_open_files(static_cast<int>(shells_.size()) + 1));
+    std::ignore = allow_open_files(static_cast<int>(shells_.size()) + 1);  // what cannot be had shows below
     return ShellProcess::start(command, env_, mask_, open_files_);
   };
   auto started = begin();
@@ -86,22 +87,35 @@ void AgentRelay::add_to(std::vector<pollfd>& polled, const FramePipe& launcher) 
   }
 }
 
+// Begins with the one that found no room last time, so that each has its turn.
 void AgentRelay::pump(const std::vector<pollfd>& polled, FramePipe& launcher) {
-  for (auto at = shells_.begin(); at != shells_.end();) {
+  std::optional<std::int64_t> waiting;
+  for (std::size_t left = shells_.size(); left > 0; --left) {
+    auto at = shells_.lower_bound(turn_);
+    if (at == shells_.end()) at = shells_.begin();
     auto& [number, shell] = *at;
-    StartedShell& ends = shell.ends;
-    // One that was started after the poll has no entries yet.
-    const auto ready = [&, first = shell.first](std::size_t i) { return first != 0 && polled[first + i].revents != 0; };
-    if (ready(0) && launcher.queued() < kMostQueued)
-      if (const std::string bytes = read_some(ends.out); !bytes.empty() || !ends.out.valid())
-        launcher.send({.kind = AgentFrame::Kind::kShellOutput, .rank = number, .text = bytes});
-    if (ready(1) && launcher.queued() < kMostQueued)
-      if (const std::string words = read_some(ends.err); !words.empty())
-        launcher.send({.kind = AgentFrame::Kind::kShellWords, .rank = number, .text = words});
-    if (ready(2)) write(shell);
-    if (ready(3)) ends.process.reap();
-    at = tell_end(number, shell, launcher) ? shells_.erase(at) : std::next(at);
+    turn_ = number + 1;
+    if (!serve(number, shell, polled, launcher) && !waiting) waiting = number;
+    if (tell_end(number, shell, launcher)) shells_.erase(at);
   }
+  turn_ = waiting.value_or(turn_);
+}
+
+// False: it has more to say than there is room for.
+bool AgentRelay::serve(std::int64_t number, Shell& shell, const std::vector<pollfd>& polled, FramePipe& launcher) {
+  StartedShell& ends = shell.ends;
+  // One that was started after the poll has no entries yet.
+  const auto ready = [&](std::size_t i) { return shell.first != 0 && polled[shell.first + i].revents != 0; };
+  const auto room = [&] { return launcher.queued() < kMostQueued; };
+  if (ready(2)) write(shell);
+  if (ready(3)) ends.process.reap();
+  if (ready(0) && room())
+    if (const std::string bytes = read_some(ends.out); !bytes.empty() || !ends.out.valid())
+      launcher.send({.kind = AgentFrame::Kind::kShellOutput, .rank = number, .text = bytes});
+  if (ready(1) && room())
+    if (const std::string words = read_some(ends.err); !words.empty())
+      launcher.send({.kind = AgentFrame::Kind::kShellWords, .rank = number, .text = words});
+  return room() || !(ready(0) || ready(1));
 }
 
 // After its last bytes. Something that it left behind may hold its stderr for as long as it likes.

@@ -47,12 +47,14 @@ class AgentRelay {
   void start(const AgentFrame& frame, FramePipe& launcher);
   static void feed(Shell& shell, std::string_view bytes);
   static void write(Shell& shell);
+  static bool serve(std::int64_t number, Shell& shell, const std::vector<pollfd>& polled, FramePipe& launcher);
   static bool tell_end(std::int64_t number, Shell& shell, FramePipe& launcher);
 
   Env env_;
   sigset_t mask_;
   rlimit open_files_;
   std::map<std::int64_t, Shell> shells_;
+  std::int64_t turn_ = 0;  // of the shell with this number, or the next one
   std::optional<Clock::time_point> hung_up_at_;
 };
 

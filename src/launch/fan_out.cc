@@ -7,8 +7,8 @@ namespace xoe::launch {
 std::vector<std::optional<std::size_t>> plan_fan_out(std::size_t hosts, std::size_t fan_out) {
   std::vector<std::optional<std::size_t>> relays(hosts);
   if (fan_out == 0) return relays;
-  std::size_t before = 0;                          // where the level before begins
-  std::size_t level = std::min(hosts, fan_out);    // where this one does
+  std::size_t before = 0;                        // where the level before begins
+  std::size_t level = std::min(hosts, fan_out);  // where this one does
   while (level < hosts) {
     const std::size_t above = level - before;
     const std::size_t here = std::min(hosts - level, above * fan_out);

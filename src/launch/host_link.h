@@ -18,7 +18,7 @@ namespace xoe::launch {
 struct HostShare {
   Host host = {};
   Way way = Way::kSsh;
-  std::vector<AgentRank> ranks = {};       // by local rank
+  std::vector<AgentRank> ranks = {};      // by local rank
   std::optional<std::size_t> relay = {};  // the share whose agent reaches this host; none: the launcher does
 };
 

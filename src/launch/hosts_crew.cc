@@ -16,8 +16,7 @@ constexpr std::int64_t kCreditPiece = kOutputWindow / 4;
 
 }  // namespace
 
-HostsCrew::HostsCrew(const RunOptions& options, HostLinks links, std::vector<Stream> streams,
-                     Output& output)
+HostsCrew::HostsCrew(const RunOptions& options, HostLinks links, std::vector<Stream> streams, Output& output)
     : options_(options),
       output_(output),
       links_(std::move(links)),
@@ -160,7 +159,8 @@ void HostsCrew::lose(std::size_t host, HostFailure failure) {
   for (std::size_t other = links_.size(); --other > host;)
     if (!members_[other].gone && is_behind(*links_[other], *links_[host])) {
       behind.insert(behind.begin(), links_[other]->name());
-      events_.push_back({.kind = GuardianEvent::Kind::kHostLost, .value = std::exchange(members_[other].unfinished, 0)});
+      events_.push_back(
+          {.kind = GuardianEvent::Kind::kHostLost, .value = std::exchange(members_[other].unfinished, 0)});
       leave(other);
     }
   if (!behind.empty()) failure.lines.push_back(explain_behind(*links_[host], behind));

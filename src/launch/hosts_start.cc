@@ -115,10 +115,11 @@ void HostsStart::look_at(std::size_t host, Clock::time_point now) {
     if (!frame || !*frame) break;
     if (!pass_on(links_, link, **frame) && stage != Stage::kFailed) on_frame(host, **frame);
   }
-  if (link.over(now) && stage != Stage::kFailed)
+  if (link.over(now)) {
+    if (stage == Stage::kFailed) return fail_behind(host);
     return drop(host, stage == Stage::kConnecting ? explain_no_agent(link, options_.where, plan_.xoe_path)
                                                   : explain_cut(link, options_.where));
-  if (link.pipe().closed()) return;
+  }
   // An agent listens from its greeting on, and what a shell in between would make of our bytes is not known.
   if (link.pipe().reader().greeted()) link.pipe().keep_alive(now, alive_interval(options_.where.host_timeout));
 }
@@ -197,22 +198,21 @@ void HostsStart::fail(std::size_t host, const HostFailure& failure) {
   if (!all_) deadline_ = std::min(deadline_, Clock::now() + kCompanyPatience);
 }
 
-void HostsStart::drop(std::size_t host, HostFailure failure) {
+void HostsStart::drop(std::size_t host, const HostFailure& failure) {
   links_[host]->hang_up();
-  if (const auto behind = fail_behind(host); !behind.empty())
-    failure.lines.push_back(explain_behind(*links_[host], behind));
   fail(host, failure);
+  fail_behind(host);
 }
 
-// The names of those behind it that had not failed.
-std::vector<std::string> HostsStart::fail_behind(std::size_t host) {
+// Those that it can no longer reach for us.
+void HostsStart::fail_behind(std::size_t host) {
   std::vector<std::string> names;
   for (std::size_t other = host + 1; other < links_.size(); ++other) {
     if (progress_[other].stage == Stage::kFailed || !is_behind(*links_[other], *links_[host])) continue;
     progress_[other].stage = Stage::kFailed;
     names.push_back(links_[other]->name());
   }
-  return names;
+  if (!names.empty()) failure_.lines.push_back(explain_behind(*links_[host], names));
 }
 
 // At the time limit those that did not answer are named; soon after another host's failure they are not to blame.

@@ -60,8 +60,8 @@ class HostsStart {
   void on_ready(std::size_t host, const AgentFrame& frame);
   Status send_jobs();
   void fail(std::size_t host, const HostFailure& failure);
-  void drop(std::size_t host, HostFailure failure);
-  std::vector<std::string> fail_behind(std::size_t host);
+  void drop(std::size_t host, const HostFailure& failure);
+  void fail_behind(std::size_t host);
   void give_up_on_the_rest();
   std::size_t count(Stage stage) const;
 

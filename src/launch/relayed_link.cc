@@ -29,9 +29,7 @@ void RelayedLink::take(const AgentFrame& frame) {
   switch (frame.kind) {
     case AgentFrame::Kind::kShellOutput: return frame.text.empty() ? pipe().end() : pipe().feed(frame.text);
     case AgentFrame::Kind::kShellWords: return add_words(frame.text);
-    case AgentFrame::Kind::kShellEnded:
-      status_ = static_cast<int>(frame.value);
-      return pipe().end();
+    case AgentFrame::Kind::kShellEnded: status_ = static_cast<int>(frame.value); return pipe().end();
     default: return;
   }
 }

@@ -1,4 +1,5 @@
-// A host that the agent of another one reaches: its shell is a process there, whose bytes travel in that agent's frames.
+// A host that the agent of another one reaches: its shell is a process there, whose bytes travel in that agent's
+// frames.
 #pragma once
 
 #include "launch/host_link.h"
@@ -8,7 +9,8 @@ namespace xoe::launch {
 class RelayedLink : public HostLink {
  public:
   // `number`: its place among all links. `hosts`: those behind it, and itself. `relay` outlives this.
-  RelayedLink(HostShare share, HostLink& relay, std::size_t number, std::size_t hosts, std::vector<std::string> command);
+  RelayedLink(HostShare share, HostLink& relay, std::size_t number, std::size_t hosts,
+              std::vector<std::string> command);
 
   void open() override;
   void take(const AgentFrame& frame) override;

@@ -60,8 +60,8 @@ std::vector<std::string> ssh_command(const Host& host, const HostOptions& where,
 
 }  // namespace
 
-std::vector<std::string> agent_command(const Host& host, Way way, const HostOptions& where,
-                                       const std::string& xoe_path, bool relayed) {
+std::vector<std::string> agent_command(const Host& host, Way way, const HostOptions& where, const std::string& xoe_path,
+                                       bool relayed) {
   switch (way) {
     case Way::kHere: return {xoe_path, "agent"};
     case Way::kSsh: return ssh_command(host, where, xoe_path, relayed);

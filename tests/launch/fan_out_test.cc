@@ -28,7 +28,9 @@ TEST(FanOut, NobodyReachesMoreThanThat) {
       ASSERT_EQ(relays.size(), hosts);
       std::vector<std::size_t> reached(hosts + 1);
       for (std::size_t i = 0; i < hosts; ++i) {
-        if (relays[i]) ASSERT_LT(*relays[i], i);
+        if (relays[i]) {
+          ASSERT_LT(*relays[i], i);
+        }
         ++reached[relays[i].value_or(hosts)];
       }
       EXPECT_LE(std::ranges::max(reached), fan_out) << hosts;
