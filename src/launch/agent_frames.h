@@ -39,10 +39,10 @@ struct AgentFrame {
     kCredit = 22,    // value: so many bytes of output were taken
     kPause = 23,     // the launcher will be silent until its next frame
     // From the launcher, about hosts behind this one; rank: the host's number.
-    kShellStart = 24,     // text: the command as texts, value: hosts that are reached through that shell, and its own
-    kShellInput = 25,     // text: for its stdin
-    kShellInputEnd = 26,  //
-    kShellKill = 27,      //
+    kShellStart = 24,   // text: the command as texts, value: hosts that are reached through that shell, and its own
+    kShellInput = 25,   // text: for its stdin
+    kShellHangUp = 26,  // closes its stdin, at once
+    kShellKill = 27,    //
     // From the agent.
     kHello = 64,        // text: an AgentHello
     kReady = 65,        // text: the program's path there; time: its clock

@@ -30,7 +30,7 @@ bool AgentRelay::take(const AgentFrame& frame, FramePipe& launcher) {
   if (found == shells_.end()) return true;
   Shell& shell = found->second;
   if (frame.kind == Kind::kShellInput) feed(shell, frame.text);
-  if (frame.kind == Kind::kShellInputEnd) shell.input_ended = true;
+  if (frame.kind == Kind::kShellHangUp) shell.ends.in = Fd();
   if (frame.kind == Kind::kShellKill) shell.ends.process.kill();
   write(shell);
   return true;
@@ -72,7 +72,6 @@ void AgentRelay::write(Shell& shell) {
       shell.ends.in = Fd();  // what it has to say comes out, and then its end
   }
   shell.input.erase(0, shell.ends.in.valid() ? written : shell.input.size());
-  if (shell.input.empty() && shell.input_ended) shell.ends.in = Fd();
 }
 
 void AgentRelay::add_to(std::vector<pollfd>& polled, const FramePipe& launcher) {

@@ -41,7 +41,6 @@ class AgentRelay {
     StartedShell ends;
     std::size_t most;  // bytes of input that may wait
     std::string input = {};
-    bool input_ended = false;
     std::size_t first = 0;  // of its four entries in `polled`
   };
   void start(const AgentFrame& frame, FramePipe& launcher);

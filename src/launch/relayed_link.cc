@@ -44,7 +44,7 @@ void RelayedLink::write() {
 
 void RelayedLink::hang_up() {
   pipe().close();
-  tell(AgentFrame::Kind::kShellInputEnd);
+  tell(AgentFrame::Kind::kShellHangUp);
   carrier_.write();
 }
 

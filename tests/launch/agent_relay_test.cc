@@ -62,11 +62,10 @@ class Relay : public testing::Test {
 };
 
 TEST_F(Relay, CarriesBytesBothWays) {
-  start({"sh", "-c", "cat; echo words >&2; exit 3"});
+  start({"sh", "-c", "head -c 300002; echo words >&2; exit 3"});
   const std::string text(300'000, 'x');
   say(Kind::kShellInput, text);
   say(Kind::kShellInput, std::string_view("\0\n", 2));
-  say(Kind::kShellInputEnd);
   run_to_the_end();
   EXPECT_EQ(out_, text + std::string("\0\n", 2));
   EXPECT_EQ(err_, "words\n");
@@ -105,17 +104,25 @@ TEST_F(Relay, EndsAShellThatDoesNotRead) {
   EXPECT_EQ(WTERMSIG(*status_), SIGKILL);
 }
 
-TEST_F(Relay, KillsAndHangsUp) {
+TEST_F(Relay, KillsOrHangsUp) {
   start({"sleep", "100"});
   say(Kind::kShellKill);
   run_to_the_end();
   EXPECT_EQ(WTERMSIG(*status_), SIGKILL);
   start({"cat"});
-  EXPECT_FALSE(relay_.over(AgentRelay::Clock::now()));
-  relay_.hang_up(AgentRelay::Clock::now());
+  say(Kind::kShellHangUp);
   status_.reset();
   run_to_the_end();
   EXPECT_EQ(*status_, 0);
+}
+
+TEST_F(Relay, HangsUpWithTheLauncher) {
+  start({"cat"});
+  EXPECT_FALSE(relay_.over(AgentRelay::Clock::now()));
+  relay_.hang_up(AgentRelay::Clock::now());
+  run_to_the_end();
+  EXPECT_EQ(*status_, 0);
+  EXPECT_TRUE(relay_.over(AgentRelay::Clock::now()));
 }
 
 TEST_F(Relay, KnowsWhatIsNotItsBusiness) {
