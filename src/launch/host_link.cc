@@ -1,6 +1,7 @@
 #include "launch/host_link.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace xoe::launch {
 namespace {
