@@ -40,10 +40,12 @@ std::int64_t clock_now() {
 
 }  // namespace
 
-Agent::Agent(FramePipe launcher, SignalSource signals, Env env)
+Agent::Agent(FramePipe launcher, SignalSource signals, Env env, const rlimit& open_files)
     : launcher_(std::move(launcher)),
       signals_(std::move(signals)),
       env_(std::move(env)),
+      open_files_(open_files),
+      relay_(env_, signals_.mask_before(), open_files),
       timeout_(AgentJob().host_timeout) {}
 
 void Agent::run(const std::string& version) {
@@ -64,6 +66,7 @@ void Agent::run(const std::string& version) {
     on_guardian();
     const auto now = Clock::now();
     streams_.pump(polled_, launcher_, now);
+    relay_.pump(polled_, launcher_);
     finish_output(now);
     look_after_launcher(now);
     launcher_.write();
@@ -87,7 +90,9 @@ void Agent::wait() {
   // Signs of life and their absence are looked at a few times in their interval.
   auto patience = alive_interval(timeout_) / 2;
   if (gone_ && !ended_) patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(100));
+  if (abandoned_) patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(100));
   streams_.add_to(polled_);
+  relay_.add_to(polled_, launcher_);
   ::poll(polled_.data(), polled_.size(),
          static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(patience).count()));
 }
@@ -98,6 +103,7 @@ void Agent::look_after_launcher(Clock::time_point now) {
   if (!launcher_.closed() && (paused_ || now - launcher_.heard() < timeout_)) return;
   abandoned_ = true;
   launcher_.close();
+  relay_.hang_up(now);
   kill_all();
 }
 
@@ -108,12 +114,13 @@ void Agent::kill_all() {
 }
 
 bool Agent::done(Clock::time_point now) const {
-  if (!abandoned_) return false;
+  if (!abandoned_ || !relay_.over(now)) return false;
   return !guardian_ || gone_ || now - *killed_at_ > kKillPatience;
 }
 
 void Agent::on_frame(const AgentFrame& frame) {
   using Kind = AgentFrame::Kind;
+  if (relay_.take(frame, launcher_)) return;
   paused_ = frame.kind == Kind::kPause;
   switch (frame.kind) {
     case Kind::kPrepare: return prepare(frame.text);
@@ -154,7 +161,7 @@ Status Agent::prepare_job(std::string_view text, std::string& program) {
                      "different names",
                      job_->network_interface, own.error().message());
   XOE_TRY(check_reachable(job_->store));
-  XOE_ASSIGN(open_files_, allow_open_files(static_cast<int>(job_->ranks.size())));
+  XOE_TRY(allow_open_files(static_cast<int>(job_->ranks.size())));
   const Env variables = agent_env(*job_, env_);
   program.clear();
   XOE_ASSIGN(program, find_program(job_->command.front(), variables));
@@ -170,7 +177,10 @@ void Agent::start() {
   if (!streams) return refuse(streams.error(), kHostTrouble);
   streams_ = std::move(*streams);
   const RankCommands commands(*plan_, ends, signals_.mask_before(), open_files_);
-  auto guardian = GuardianLink::start(commands.requests(), streams_.descriptors());
+  auto close_there = streams_.descriptors();
+  const auto relayed = relay_.descriptors();
+  close_there.insert(close_there.end(), relayed.begin(), relayed.end());
+  auto guardian = GuardianLink::start(commands.requests(), close_there);
   if (!guardian) return refuse(guardian.error(), kHostTrouble);
   guardian_.emplace(std::move(*guardian));
 }
@@ -224,8 +234,10 @@ int run_agent(const std::string& version) {
   see_children_end();
   auto signals = SignalSource::open();
   if (!signals) return kHostTrouble;
+  rlimit open_files = {};
+  if (::getrlimit(RLIMIT_NOFILE, &open_files) != 0) return kHostTrouble;
   FramePipe launcher(Fd(STDIN_FILENO), Fd(STDOUT_FILENO), false);
-  Agent(std::move(launcher), std::move(*signals), Env::process()).run(version);
+  Agent(std::move(launcher), std::move(*signals), Env::process(), open_files).run(version);
   return 0;
 }
 

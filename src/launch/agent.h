@@ -9,6 +9,7 @@
 
 #include "base/env.h"
 #include "launch/agent_plan.h"
+#include "launch/agent_relay.h"
 #include "launch/agent_streams.h"
 #include "launch/frame_pipe.h"
 #include "launch/guardian_link.h"
@@ -20,7 +21,8 @@ namespace xoe::launch {
 // close, or are silent for too long, it kills its ranks and ends.
 class Agent {
  public:
-  Agent(FramePipe launcher, SignalSource signals, Env env);
+  // `open_files`: the limit, as it was: what ranks get.
+  Agent(FramePipe launcher, SignalSource signals, Env env, const rlimit& open_files);
   // Returns when nothing of the job is left here.
   void run(const std::string& version);
 
@@ -44,11 +46,12 @@ class Agent {
   FramePipe launcher_;
   SignalSource signals_;
   Env env_;
-  rlimit open_files_ = {};  // as it was: what ranks get
+  rlimit open_files_;
   std::optional<AgentJob> job_;
   std::optional<JobPlan> plan_;
   std::optional<GuardianLink> guardian_;
   AgentStreams streams_;
+  AgentRelay relay_;
   std::vector<pollfd> polled_;
   std::chrono::nanoseconds timeout_;
   bool paused_ = false;  // the launcher said that it will be silent

@@ -14,8 +14,8 @@ tl::unexpected<Error> malformed(std::string_view what) {
 
 bool known(AgentFrame::Kind kind) {
   using Kind = AgentFrame::Kind;
-  return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kPause) ||
-         (kind >= Kind::kHello && kind <= Kind::kError);
+  return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kShellKill) ||
+         (kind >= Kind::kHello && kind <= Kind::kShellEnded);
 }
 
 }  // namespace
@@ -114,6 +114,19 @@ Result<AgentJob> decode_job(std::string_view text) {
   if (!fields.good() || !fields.empty()) return malformed("job");
   if (job.command.empty() || job.ranks.empty()) return malformed("job without a program or ranks");
   return job;
+}
+
+std::string encode_command(const std::vector<std::string>& command) {
+  FieldWriter fields;
+  fields.texts(command);
+  return std::move(fields).take();
+}
+
+Result<std::vector<std::string>> decode_command(std::string_view text) {
+  FieldReader fields(text);
+  auto command = fields.texts();
+  if (!fields.good() || !fields.empty() || command.empty()) return malformed("command");
+  return command;
 }
 
 void AgentFrameReader::append(std::string_view bytes) {

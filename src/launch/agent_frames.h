@@ -38,6 +38,11 @@ struct AgentFrame {
     kInputEnd = 21,  //
     kCredit = 22,    // value: so many bytes of output were taken
     kPause = 23,     // the launcher will be silent until its next frame
+    // From the launcher, about hosts behind this one; rank: the host's number.
+    kShellStart = 24,   // text: the command as texts, value: hosts that are reached through that shell, and its own
+    kShellInput = 25,   // text: for its stdin
+    kShellHangUp = 26,  // closes its stdin, at once
+    kShellKill = 27,    //
     // From the agent.
     kHello = 64,        // text: an AgentHello
     kReady = 65,        // text: the program's path there; time: its clock
@@ -48,6 +53,10 @@ struct AgentFrame {
     kInputClosed = 70,  //
     kAllGone = 71,      // the last one: no process is left there; value: 1 when the guardian was killed
     kError = 72,        // text: why nothing can be started there, value: the exit code for it
+    // From the agent, about hosts behind it; rank: the host's number.
+    kShellOutput = 73,  // text: what its stdout gave; empty: its end
+    kShellWords = 74,   // text: what its stderr gave
+    kShellEnded = 75,   // the last one; value: its wait status
   };
   Kind kind = Kind::kAlive;
   std::int64_t rank = 0;
@@ -97,9 +106,11 @@ Result<AgentFrame> parse_frame(std::string_view body);
 
 std::string encode(const AgentHello& hello);
 std::string encode(const AgentJob& job);
+std::string encode_command(const std::vector<std::string>& command);
 // `invalid_argument` for anything that encode() would not give. A hello of another version gives its version only.
 Result<AgentHello> decode_hello(std::string_view text);
 Result<AgentJob> decode_job(std::string_view text);
+Result<std::vector<std::string>> decode_command(std::string_view text);
 
 // Cuts a stream of bytes into frames.
 class AgentFrameReader {

@@ -112,6 +112,7 @@ Usage: xoe run -np N [options] PROGRAM [arguments of the program]
   --network-interface X  names or networks (ib0, 10.1.0.0/16) that ranks talk over
   --ssh-port N, --ssh-identity-file FILE, --ssh-command CMD
   --launch-agent CMD     instead of ssh: CMD HOST PROGRAM ARGUMENTS... runs a program there
+  --fan-out N            with more hosts than this (default 64) agents reach some for the launcher; 0: none
   --xoe-path PATH        of xoe on the hosts; default: as here
   --start-timeout S      until all hosts have answered (default 30)
   --host-timeout S       until a silent host counts as lost (default XOE_HOST_TIMEOUT or 10)

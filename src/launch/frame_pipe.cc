@@ -22,7 +22,7 @@ FramePipe::FramePipe(Fd in, Fd out, bool greeting) : in_(std::move(in)), out_(st
 void FramePipe::greet() { queue_.append(kAgentGreeting); }
 
 void FramePipe::send(const AgentFrame& frame) {
-  if (!out_.valid()) return;
+  if (!out_open_) return;
   sent_ = Clock::now();
   append_frame(queue_, frame);
 }
@@ -37,12 +37,19 @@ void FramePipe::read() {
   std::array<char, std::size_t{64} << 10> chunk;
   const auto count = ::read(in_.get(), chunk.data(), chunk.size());
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (count <= 0) {
-    in_ = Fd();
-    return;
-  }
+  if (count <= 0) return end();
+  feed({chunk.data(), static_cast<std::size_t>(count)});
+}
+
+void FramePipe::feed(std::string_view bytes) {
+  if (!in_open_) return;
   heard_ = Clock::now();
-  reader_.append({chunk.data(), static_cast<std::size_t>(count)});
+  reader_.append(bytes);
+}
+
+void FramePipe::end() {
+  in_ = Fd();
+  in_open_ = false;
 }
 
 void FramePipe::write() {
@@ -54,14 +61,20 @@ void FramePipe::write() {
     else if (errno == EAGAIN)
       break;
     else if (errno != EINTR)
-      out_ = Fd();  // what it has to say comes in, and then its end
+      return close_out();  // what it has to say comes in, and then its end
   }
-  queue_.erase(0, out_.valid() ? written : queue_.size());
+  queue_.erase(0, written);
+}
+
+void FramePipe::close_out() {
+  out_ = Fd();
+  out_open_ = false;
+  queue_.clear();
 }
 
 void FramePipe::close() {
-  in_ = Fd();
-  out_ = Fd();
+  end();
+  close_out();
 }
 
 std::chrono::nanoseconds alive_interval(std::chrono::nanoseconds timeout) {

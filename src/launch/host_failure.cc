@@ -2,6 +2,7 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -14,6 +15,7 @@ namespace xoe::launch {
 namespace {
 
 constexpr std::size_t kMostLines = 6;
+constexpr std::size_t kMostNames = 8;
 
 // What ssh says, in part, and what is meant by it. The first that fits counts.
 struct Meaning {
@@ -54,7 +56,8 @@ void quote(std::string_view said, std::vector<std::string>& lines) {
 }
 
 HostFailure make(const HostLink& link, std::string_view what, int exit_code = 125) {
-  HostFailure failure{.lines = {fmt::format("host {}: {}", link.name(), what)}, .exit_code = exit_code};
+  const std::string from = link.relay() == nullptr ? "" : fmt::format(" (reached from {})", link.relay()->name());
+  HostFailure failure{.lines = {fmt::format("host {}{}: {}", link.name(), from, what)}, .exit_code = exit_code};
   quote(link.said(), failure.lines);
   return failure;
 }
@@ -117,6 +120,15 @@ HostFailure explain_silence(const HostLink& link, std::chrono::nanoseconds time)
   return make(link, fmt::format("lost: nothing was heard of it for {} (--host-timeout); the network is cut or the host "
                                 "is down. Its agent ends its ranks",
                                 seconds_text(time)));
+}
+
+std::string explain_behind(const HostLink& link, const std::vector<std::string>& behind) {
+  std::string names;
+  for (std::size_t i = 0; i < std::min(behind.size(), kMostNames); ++i)
+    names.append(i == 0 ? "" : ", ").append(behind[i]);
+  if (behind.size() > kMostNames) names += fmt::format(" and {} more", behind.size() - kMostNames);
+  return fmt::format("  {} {} reached from {}, and {} with it", names, behind.size() == 1 ? "is" : "are", link.name(),
+                     behind.size() == 1 ? "goes" : "go");
 }
 
 }  // namespace xoe::launch

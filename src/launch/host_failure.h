@@ -26,5 +26,7 @@ HostFailure explain_refusal(const HostLink& link, std::string_view reason, int e
 HostFailure explain_cut(const HostLink& link, const HostOptions& where);
 // Nothing was heard of it for so long.
 HostFailure explain_silence(const HostLink& link, std::chrono::nanoseconds time);
+// For below one of the above: what that means for the hosts behind it, of which there is at least one.
+std::string explain_behind(const HostLink& link, const std::vector<std::string>& behind);
 
 }  // namespace xoe::launch

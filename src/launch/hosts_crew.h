@@ -17,7 +17,7 @@ namespace xoe::launch {
 class HostsCrew : public Crew {
  public:
   // `links`: their agents were told to start. `streams`: stdout and stderr of each rank. All references outlive this.
-  HostsCrew(const RunOptions& options, std::vector<HostLink> links, std::vector<Stream> streams, Output& output);
+  HostsCrew(const RunOptions& options, HostLinks links, std::vector<Stream> streams, Output& output);
   ~HostsCrew() override { part_from(links_); }
 
   void send(GuardianCommand command) override;
@@ -38,21 +38,24 @@ class HostsCrew : public Crew {
 
  private:
   struct Member {
-    int unfinished = 0;     // ranks
-    std::int64_t owed = 0;  // bytes of output that were taken, which its agent does not know yet
-    bool gone = false;
+    int unfinished = 0;      // ranks
+    std::int64_t owed = 0;   // bytes of output that were taken, which its agent does not know yet
+    bool gone = false;       // nothing of the job is left there
+    std::size_t behind = 0;  // hosts that it reaches for us and that we have not hung up on
+    bool needed() const { return !gone || behind > 0; }
   };
   void listen_to(std::size_t host, Clock::time_point now);
   void on_frame(std::size_t host, const AgentFrame& frame);
   void on_output(std::size_t host, const AgentFrame& frame);
-  void lose(std::size_t host, const HostFailure& failure);
+  void lose(std::size_t host, HostFailure failure);
   void leave(std::size_t host);
+  void part(std::size_t host);
   void tell_all(const AgentFrame& frame);
   bool owns(std::size_t host, std::int64_t rank) const;
 
   const RunOptions& options_;
   Output& output_;
-  std::vector<HostLink> links_;
+  HostLinks links_;
   std::vector<Member> members_;
   std::vector<std::size_t> host_of_;  // of each rank
   std::vector<Stream> streams_;

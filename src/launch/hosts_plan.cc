@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "bootstrap/foreign_env.h"
+#include "launch/fan_out.h"
 #include "launch/hostlist.h"
 #include "launch/hosts.h"
 #include "launch/placement.h"
@@ -48,6 +49,16 @@ Way way_to(const Host& host, const HostList& list, const HostOptions& where, con
   if (list.slurm) return env.text("SLURMD_NODENAME") == host.name ? Way::kHere : Way::kSrun;
   if (names_this_host(host.name, this_host())) return Way::kHere;
   return where.launch_agent.empty() ? Way::kSsh : Way::kCustom;
+}
+
+// srun reaches all nodes of an allocation through a tree of its own.
+void plan_relays(std::vector<HostShare>& shares, std::size_t fan_out) {
+  std::vector<std::size_t> remote;
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    if (shares[i].way == Way::kSsh || shares[i].way == Way::kCustom) remote.push_back(i);
+  const auto relays = plan_fan_out(remote.size(), fan_out);
+  for (std::size_t i = 0; i < remote.size(); ++i)
+    if (relays[i]) shares[remote[i]].relay = remote[*relays[i]];
 }
 
 // As the user's shell names it, when that is the same folder: an automounter's or a link's name is the one that other
@@ -132,6 +143,7 @@ Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const En
       plan.shares.push_back({.host = list.hosts[i],
                              .way = way_to(list.hosts[i], list, options.where, env),
                              .ranks = std::move(placed[i])});
+  plan_relays(plan.shares, static_cast<std::size_t>(options.where.fan_out));
   if (plan.xoe_path.empty()) {
     std::error_code error;
     plan.xoe_path = std::filesystem::read_symlink("/proc/self/exe", error).string();
@@ -165,9 +177,12 @@ std::vector<std::string> describe(const HostsPlan& plan, const RunOptions& optio
   for (const HostShare& share : plan.shares) {
     std::string ranks;
     for (const AgentRank& rank : share.ranks) ranks += fmt::format(" {}", rank.rank);
-    lines.push_back(fmt::format("host {}: rank{}{}", share.host.name, share.ranks.size() == 1 ? "" : "s", ranks));
+    const std::string from =
+        share.relay ? fmt::format(" (reached from {})", plan.shares[*share.relay].host.name) : std::string();
     lines.push_back(
-        fmt::format("  {}", shell_line(agent_command(share.host, share.way, options.where, plan.xoe_path))));
+        fmt::format("host {}{}: rank{}{}", share.host.name, from, share.ranks.size() == 1 ? "" : "s", ranks));
+    lines.push_back(fmt::format("  {}", shell_line(agent_command(share.host, share.way, options.where, plan.xoe_path,
+                                                                 share.relay.has_value()))));
   }
   lines.push_back(fmt::format("program: {}", shell_line(options.command)));
   lines.push_back(fmt::format("in folder: {}", plan.directory));

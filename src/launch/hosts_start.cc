@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "launch/addresses.h"
+#include "launch/relayed_link.h"
+#include "launch/shell_link.h"
 
 namespace xoe::launch {
 namespace {
@@ -56,7 +58,7 @@ tl::expected<StartedHosts, HostFailure> HostsStart::run(bool start) {
         failure_.exit_code = kHostTrouble;
         break;
       }
-    for (HostLink& link : links_) link.pipe().write();
+    for (auto& link : links_) link->write();
     while (const auto signal = signals_.next())
       if (*signal == SIGINT || *signal == SIGTERM || *signal == SIGQUIT || *signal == SIGHUP) interrupted_by_ = *signal;
   }
@@ -66,18 +68,26 @@ tl::expected<StartedHosts, HostFailure> HostsStart::run(bool start) {
     return tl::unexpected(std::move(failure_));
   }
   if (start)
-    for (HostLink& link : links_) {
-      link.pipe().send({.kind = AgentFrame::Kind::kStart});
-      link.pipe().write();
+    for (auto& link : links_) {
+      link->pipe().send({.kind = AgentFrame::Kind::kStart});
+      link->write();
     }
   return StartedHosts{.links = std::move(links_), .store = std::move(store_)};
 }
 
 Status HostsStart::connect_all() {
-  links_.reserve(plan_.shares.size());
-  for (const HostShare& share : plan_.shares) {
-    XOE_ASSIGN(auto link, HostLink::start(share, agent_command(share.host, share.way, options_.where, plan_.xoe_path),
-                                          env_, signals_.mask_before(), open_files_));
+  const auto& shares = plan_.shares;
+  std::vector<std::size_t> hosts(shares.size(), 1);  // behind each, and itself
+  for (std::size_t i = shares.size(); i-- > 0;)
+    if (shares[i].relay) hosts[*shares[i].relay] += hosts[i];
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const HostShare& share = shares[i];
+    auto command = agent_command(share.host, share.way, options_.where, plan_.xoe_path, share.relay.has_value());
+    if (share.relay) {
+      links_.push_back(std::make_unique<RelayedLink>(share, *links_[*share.relay], i, hosts[i], std::move(command)));
+      continue;
+    }
+    XOE_ASSIGN(auto link, ShellLink::start(share, command, env_, signals_.mask_before(), open_files_));
     links_.push_back(std::move(link));
   }
   return {};
@@ -85,31 +95,31 @@ Status HostsStart::connect_all() {
 
 void HostsStart::wait() {
   polled_.clear();
-  for (HostLink& link : links_) link.add_to(polled_);
+  for (auto& link : links_) link->add_to(polled_);
   polled_.push_back({.fd = signals_.fd(), .events = POLLIN, .revents = 0});
   std::chrono::nanoseconds patience =
       std::min<std::chrono::nanoseconds>(deadline_ - Clock::now(), alive_interval(options_.where.host_timeout) / 2);
-  for (const HostLink& link : links_)
-    if (link.pipe().closed()) patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(50));
+  for (const auto& link : links_)
+    if (link->pipe().closed()) patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(50));
   const auto bounded = std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(patience).count());
   ::poll(polled_.data(), polled_.size(), static_cast<int>(bounded));
 }
 
 void HostsStart::look_at(std::size_t host, Clock::time_point now) {
-  HostLink& link = links_[host];
-  Progress& progress = progress_[host];
+  HostLink& link = *links_[host];
+  const Stage& stage = progress_[host].stage;
   link.pump(polled_);
-  if (progress.stage == Stage::kFailed) return;
-  while (progress.stage != Stage::kFailed) {
+  while (true) {
     const auto frame = link.pipe().next();
     if (!frame) link.pipe().close();
     if (!frame || !*frame) break;
-    on_frame(host, **frame);
+    if (!pass_on(links_, link, **frame) && stage != Stage::kFailed) on_frame(host, **frame);
   }
-  if (progress.stage == Stage::kFailed) return;
-  if (link.over(now))
-    return fail(host, progress.stage == Stage::kConnecting ? explain_no_agent(link, options_.where, plan_.xoe_path)
-                                                           : explain_cut(link, options_.where));
+  if (link.over(now)) {
+    if (stage == Stage::kFailed) return fail_behind(host);
+    return drop(host, stage == Stage::kConnecting ? explain_no_agent(link, options_.where, plan_.xoe_path)
+                                                  : explain_cut(link, options_.where));
+  }
   // An agent listens from its greeting on, and what a shell in between would make of our bytes is not known.
   if (link.pipe().reader().greeted()) link.pipe().keep_alive(now, alive_interval(options_.where.host_timeout));
 }
@@ -119,7 +129,7 @@ void HostsStart::on_frame(std::size_t host, const AgentFrame& frame) {
     case AgentFrame::Kind::kHello: return on_hello(host, frame.text);
     case AgentFrame::Kind::kReady: return on_ready(host, frame);
     case AgentFrame::Kind::kError:
-      return fail(host, explain_refusal(links_[host], frame.text, static_cast<int>(frame.value)));
+      return fail(host, explain_refusal(*links_[host], frame.text, static_cast<int>(frame.value)));
     default: return;
   }
 }
@@ -128,16 +138,19 @@ void HostsStart::on_hello(std::size_t host, std::string_view text) {
   Progress& progress = progress_[host];
   auto hello = decode_hello(text);
   if (!hello || hello->version != plan_.version)
-    return fail(
-        host, explain_version(links_[host], hello ? hello->version : "of another kind", plan_.version, plan_.xoe_path));
+    return drop(host, explain_version(*links_[host], hello ? hello->version : "of another kind", plan_.version,
+                                      plan_.xoe_path));
   progress.hello = std::move(*hello);
   progress.stage = Stage::kGreeted;
+  if (links_[host]->relay() != nullptr) progress.hello.launcher.clear();  // it saw the relay come
+  for (auto& link : links_)
+    if (link->relay() == links_[host].get()) link->open();
 }
 
 Status HostsStart::send_jobs() {
   std::vector<AgentHello> others;
   for (std::size_t host = 0; host < links_.size(); ++host)
-    if (progress_[host].stage == Stage::kGreeted && links_[host].share().way != Way::kHere)
+    if (progress_[host].stage == Stage::kGreeted && links_[host]->share().way != Way::kHere)
       others.push_back(progress_[host].hello);
   XOE_ASSIGN(const std::string ip, store_address(options_.where.network_interface, others));
   const bool six = ip.find(':') != std::string::npos;
@@ -147,7 +160,7 @@ Status HostsStart::send_jobs() {
   for (std::size_t host = 0; host < links_.size(); ++host) {
     Progress& progress = progress_[host];
     if (progress.stage != Stage::kGreeted) continue;
-    const std::string job = encode(job_for(plan_, links_[host].share(), options_, store_->address()));
+    const std::string job = encode(job_for(plan_, links_[host]->share(), options_, store_->address()));
     if (job.size() > kMaxAgentFrame / 2)
       return failure(Code::kInvalidArgument,
                      "the program's arguments and variables take {} bytes; at most {} can be sent", job.size(),
@@ -155,7 +168,7 @@ Status HostsStart::send_jobs() {
     progress.stage = Stage::kPreparing;
     progress.asked = Clock::now();
     progress.asked_clock = clock_now();
-    links_[host].pipe().send({.kind = AgentFrame::Kind::kPrepare, .text = job});
+    links_[host]->pipe().send({.kind = AgentFrame::Kind::kPrepare, .text = job});
   }
   return {};
 }
@@ -167,22 +180,39 @@ void HostsStart::on_ready(std::size_t host, const AgentFrame& frame) {
   const auto now = Clock::now();
   const std::chrono::nanoseconds half = (now - progress.asked) / 2;
   // The agent reads its clock somewhere between our question and its answer.
-  checks_.push_back({.name = links_[host].name(),
+  checks_.push_back({.name = links_[host]->name(),
                      .hostname = progress.hello.hostname,
                      .cores = progress.hello.cores,
-                     .ranks = static_cast<int>(links_[host].share().ranks.size()),
+                     .ranks = static_cast<int>(links_[host]->share().ranks.size()),
                      .program = std::string(frame.text),
                      .answered = now - began_,
                      .clock = std::chrono::nanoseconds(frame.time - progress.asked_clock) - half,
                      .clock_err = half});
 }
 
+// Its agent, if it is there, goes on to reach others.
 void HostsStart::fail(std::size_t host, const HostFailure& failure) {
   progress_[host].stage = Stage::kFailed;
-  links_[host].hang_up();
   failure_.lines.insert(failure_.lines.end(), failure.lines.begin(), failure.lines.end());
   if (failure_.exit_code == 0) failure_.exit_code = failure.exit_code;
   if (!all_) deadline_ = std::min(deadline_, Clock::now() + kCompanyPatience);
+}
+
+void HostsStart::drop(std::size_t host, const HostFailure& failure) {
+  links_[host]->hang_up();
+  fail(host, failure);
+  fail_behind(host);
+}
+
+// Those that it can no longer reach for us.
+void HostsStart::fail_behind(std::size_t host) {
+  std::vector<std::string> names;
+  for (std::size_t other = host + 1; other < links_.size(); ++other) {
+    if (progress_[other].stage == Stage::kFailed || !is_behind(*links_[other], *links_[host])) continue;
+    progress_[other].stage = Stage::kFailed;
+    names.push_back(links_[other]->name());
+  }
+  if (!names.empty()) failure_.lines.push_back(explain_behind(*links_[host], names));
 }
 
 // At the time limit those that did not answer are named; soon after another host's failure they are not to blame.
@@ -190,7 +220,7 @@ void HostsStart::give_up_on_the_rest() {
   if (Clock::now() < began_ + options_.where.start_timeout) return;
   for (std::size_t host = 0; host < links_.size(); ++host)
     if (const Stage stage = progress_[host].stage; stage == Stage::kConnecting || stage == Stage::kPreparing)
-      fail(host, explain_no_answer(links_[host], options_.where, stage == Stage::kPreparing));
+      drop(host, explain_no_answer(*links_[host], options_.where, stage == Stage::kPreparing));
 }
 
 std::size_t HostsStart::count(Stage stage) const {

@@ -1,6 +1,8 @@
 // Brings a job up on all its hosts: nothing is started anywhere before everything is ready everywhere.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +15,7 @@
 namespace xoe::launch {
 
 struct StartedHosts {
-  std::vector<HostLink> links;
+  HostLinks links;
   std::unique_ptr<bootstrap::StoreService> store;
 };
 
@@ -58,6 +60,8 @@ class HostsStart {
   void on_ready(std::size_t host, const AgentFrame& frame);
   Status send_jobs();
   void fail(std::size_t host, const HostFailure& failure);
+  void drop(std::size_t host, const HostFailure& failure);
+  void fail_behind(std::size_t host);
   void give_up_on_the_rest();
   std::size_t count(Stage stage) const;
 
@@ -69,7 +73,7 @@ class HostsStart {
   Clock::time_point began_ = Clock::now();
   Clock::time_point deadline_;
   bool all_;  // look at every host even after a failure
-  std::vector<HostLink> links_;
+  HostLinks links_;
   std::vector<Progress> progress_;
   std::unique_ptr<bootstrap::StoreService> store_;
   std::vector<pollfd> polled_;

@@ -11,6 +11,8 @@
 namespace xoe::launch {
 namespace {
 
+constexpr int kMostFanOut = 4096;
+
 Result<std::chrono::nanoseconds> parse_seconds(std::string_view option, std::string_view value, double least) {
   const auto seconds = parse_number(value);
   if (!seconds || !(*seconds >= least) || *seconds > 1e9)
@@ -107,6 +109,14 @@ Status apply_launch_agent(RunArguments& run, std::string_view option, std::strin
   return parse_text(run.options.where.launch_agent, option, value, "a command");
 }
 
+Status apply_fan_out(RunArguments& run, std::string_view option, std::string_view value) {
+  const auto hosts = parse_integer(value);
+  if (!hosts || *hosts < 0 || *hosts > kMostFanOut)
+    return failure(Code::kInvalidArgument, "{} {}: expected 0 (no tree) to {} hosts", option, value, kMostFanOut);
+  run.options.where.fan_out = static_cast<int>(*hosts);
+  return {};
+}
+
 Status apply_xoe_path(RunArguments& run, std::string_view option, std::string_view value) {
   return parse_text(run.options.where.xoe_path, option, value, "the path of xoe on the hosts");
 }
@@ -177,6 +187,7 @@ constexpr std::array kOptions{
     Option{"--ssh-identity-file", true, apply_identity},
     Option{"--ssh-command", true, apply_ssh_command},
     Option{"--launch-agent", true, apply_launch_agent},
+    Option{"--fan-out", true, apply_fan_out},
     Option{"--xoe-path", true, apply_xoe_path},
     Option{"--start-timeout", true, apply_start_timeout},
     Option{"--host-timeout", true, apply_host_timeout},

@@ -31,6 +31,7 @@ struct HostOptions {
   std::string ssh_identity_file = {};
   std::string ssh_command = {};
   std::string launch_agent = {};
+  int fan_out = 64;           // most hosts that the launcher, or an agent, reaches itself; 0: the launcher reaches all
   std::string xoe_path = {};  // of xoe on the hosts; empty: where it is here
   std::chrono::nanoseconds start_timeout = std::chrono::seconds(30);
   std::chrono::nanoseconds host_timeout = {};  // of silence; 0: XOE_HOST_TIMEOUT, else 10 s

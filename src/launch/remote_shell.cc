@@ -25,9 +25,20 @@ std::int64_t whole_seconds(std::chrono::nanoseconds time) {
   return std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(time).count());
 }
 
-std::vector<std::string> ssh_command(const Host& host, const HostOptions& where, const std::string& xoe_path) {
-  std::vector<std::string> command{"ssh"};
-  if (!where.ssh_command.empty()) command = {"/bin/sh", "-c", "exec " + where.ssh_command + " \"$@\"", "ssh"};
+// What begins the command: ssh, or a shell that runs what stands for it.
+std::vector<std::string> ssh_program(const HostOptions& where, bool relayed) {
+  if (relayed && !where.ssh_identity_file.empty())
+    return {"/bin/sh", "-c",
+            fmt::format("[ ! -r \"$0\" ] || set -- -i \"$0\" -o IdentitiesOnly=yes \"$@\"; exec {} \"$@\"",
+                        where.ssh_command.empty() ? "ssh" : where.ssh_command),
+            where.ssh_identity_file};
+  if (!where.ssh_command.empty()) return {"/bin/sh", "-c", "exec " + where.ssh_command + " \"$@\"", "ssh"};
+  return {"ssh"};
+}
+
+std::vector<std::string> ssh_command(const Host& host, const HostOptions& where, const std::string& xoe_path,
+                                     bool relayed) {
+  std::vector<std::string> command = ssh_program(where, relayed);
   const auto set = [&command](std::string option) {
     command.emplace_back("-o");
     command.push_back(std::move(option));
@@ -41,7 +52,7 @@ std::vector<std::string> ssh_command(const Host& host, const HostOptions& where,
   set(fmt::format("ServerAliveInterval={}", whole_seconds(where.host_timeout)));
   set("ServerAliveCountMax=2");
   if (where.ssh_port != 0) command.insert(command.end(), {"-p", std::to_string(where.ssh_port)});
-  if (!where.ssh_identity_file.empty())
+  if (!relayed && !where.ssh_identity_file.empty())
     command.insert(command.end(), {"-i", where.ssh_identity_file, "-o", "IdentitiesOnly=yes"});
   command.insert(command.end(), {host.name, "exec " + quoted(xoe_path) + " agent"});
   return command;
@@ -49,11 +60,11 @@ std::vector<std::string> ssh_command(const Host& host, const HostOptions& where,
 
 }  // namespace
 
-std::vector<std::string> agent_command(const Host& host, Way way, const HostOptions& where,
-                                       const std::string& xoe_path) {
+std::vector<std::string> agent_command(const Host& host, Way way, const HostOptions& where, const std::string& xoe_path,
+                                       bool relayed) {
   switch (way) {
     case Way::kHere: return {xoe_path, "agent"};
-    case Way::kSsh: return ssh_command(host, where, xoe_path);
+    case Way::kSsh: return ssh_command(host, where, xoe_path, relayed);
     case Way::kCustom:
       return {"/bin/sh", "-c", "exec " + where.launch_agent + " \"$@\"", "sh", host.name, xoe_path, "agent"};
     case Way::kSrun:

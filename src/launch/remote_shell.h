@@ -16,8 +16,9 @@ enum class Way : std::uint8_t {
 };
 
 // Nothing but the way to the agent and its path stands in it: what the agent needs to know comes through its stdin.
-std::vector<std::string> agent_command(const Host& host, Way way, const HostOptions& where,
-                                       const std::string& xoe_path);
+// `relayed`: it runs on another host than this one, where the user's key may be missing.
+std::vector<std::string> agent_command(const Host& host, Way way, const HostOptions& where, const std::string& xoe_path,
+                                       bool relayed);
 
 // "ssh", "srun" or what the user gave: for messages.
 std::string way_name(Way way, const HostOptions& where);

@@ -21,6 +21,7 @@ void read(std::string_view bytes, bool greeting, std::size_t piece) {
       if (!*frame) break;
       (void)decode_hello((*frame)->text);
       (void)decode_job((*frame)->text);
+      (void)decode_command((*frame)->text);
       std::string again;
       append_frame(again, **frame);
       if (!parse_frame(std::string_view(again).substr(4))) std::abort();
@@ -38,5 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)decode_hello(bytes);
   if (const auto job = decode_job(bytes))
     if (encode(*job) != bytes) std::abort();
+  if (const auto command = decode_command(bytes))
+    if (encode_command(*command) != bytes) std::abort();
   return 0;
 }

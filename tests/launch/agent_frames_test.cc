@@ -47,6 +47,15 @@ TEST(AgentFrames, NoPartOfAJobIsAJob) {
   EXPECT_FALSE(decode_job(text + "x"));
 }
 
+TEST(AgentFrames, ACommandSurvivesTheWay) {
+  const std::vector<std::string> command{"ssh", "", "a b\xff"};
+  const std::string text = encode_command(command);
+  EXPECT_EQ(decode_command(text).value(), command);
+  for (std::size_t size = 0; size < text.size(); ++size) EXPECT_FALSE(decode_command(text.substr(0, size))) << size;
+  EXPECT_FALSE(decode_command(text + "x"));
+  EXPECT_FALSE(decode_command(encode_command({})));
+}
+
 TEST(AgentFrames, AnotherVersionIsStillNamed) {
   std::string hello =
       encode(AgentHello{.version = "9.9", .hostname = "h", .launcher = "l", .addresses = {"a"}, .cores = 4});
@@ -105,11 +114,13 @@ TEST(AgentFrames, BoundsWhatItKeeps) {
   AgentFrameReader small(false);
   small.append(std::string("\x01\0\0\0\x01", 5));
   EXPECT_FALSE(small.next());
-  AgentFrameReader unknown(false);
-  std::string frame;
-  append_frame(frame, {.kind = static_cast<AgentFrame::Kind>(15)});
-  unknown.append(frame);
-  EXPECT_FALSE(unknown.next());
+  for (const int kind : {0, 15, 28, 63, 76, 255}) {
+    AgentFrameReader unknown(false);
+    std::string frame;
+    append_frame(frame, {.kind = static_cast<AgentFrame::Kind>(kind)});
+    unknown.append(frame);
+    EXPECT_FALSE(unknown.next()) << kind;
+  }
 }
 
 }  // namespace

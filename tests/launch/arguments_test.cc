@@ -49,6 +49,8 @@ TEST(Arguments, OptionsForHosts) {
                           "c",
                           "--launch-agent",
                           "l",
+                          "--fan-out",
+                          "9",
                           "--xoe-path",
                           "/x",
                           "--start-timeout",
@@ -70,6 +72,7 @@ TEST(Arguments, OptionsForHosts) {
   EXPECT_TRUE(where.oversubscribe && where.dry_run && where.check && !where.bind_gpus);
   EXPECT_EQ(where.network_interface, "ib0");
   EXPECT_EQ(where.ssh_port, 23);
+  EXPECT_EQ(where.fan_out, 9);
   EXPECT_EQ(where.ssh_identity_file + where.ssh_command + where.launch_agent + where.xoe_path, "kcl/x");
   EXPECT_EQ(where.start_timeout, 3s);
   EXPECT_EQ(where.host_timeout, 4s);

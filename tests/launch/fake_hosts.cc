@@ -15,7 +15,7 @@ namespace {
 // A real ssh gives its server's environment, not the client's; the mark by which tests find processes is kept.
 constexpr const char* kScript = R"(#!/bin/sh
 folder=$(dirname "$0")
-echo "$*" >> "$folder/log"
+echo "from ${FAKE_HOST:-here}: $*" >> "$folder/log"
 while [ $# -gt 2 ]; do shift; done
 fail() { echo "$1" >&2; exit 255; }
 case $1 in

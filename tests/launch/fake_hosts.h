@@ -21,7 +21,7 @@ class FakeHosts {
   std::vector<std::string> arguments(const std::string& hosts, const std::string& script,
                                      const std::vector<std::string>& options = {}) const;
   Finished run(const std::string& hosts, const std::string& script, const std::vector<std::string>& options = {}) const;
-  // A line for each connection that was made: the arguments of "ssh".
+  // A line for each connection that was made: "from HOST: " (this one: here) and the arguments of "ssh".
   std::string log() const;
 
  private:

@@ -247,6 +247,55 @@ class Tests(HostsTests):
             os.killpg(job.process.pid, signal.SIGINT)
             self.expect_end(job, 130, within=8)
 
+    # nodeA reaches nodeB, whose agent reaches nodeC.
+    CHAIN = ("-H", "nodeA,nodeB,nodeC", "--fan-out", "1")
+
+    def test_relay(self):
+        with tempfile.TemporaryFile() as file:
+            file.write(b"x" * 3_000_000)
+            file.seek(0)
+            code, out, err = self.run(self.CHAIN, 'seq 20000; wc -c; echo "$(hostname) ${SSH_CONNECTION%% *}"', stdin=file)
+        self.expect(code == 0 and len(out.splitlines()) == 60006, err)
+        # nodeC saw the address of nodeB.
+        for line in ("[0] 3000000", "[2] 0", "[1] nodeB 10.77.0.2", "[2] nodeC 10.77.0.3"):
+            self.expect(line in out.splitlines(), f"{line!r}: {out[-300:]}")
+        self.expect(self.hosts.all_gone(), f"left: {self.hosts.left()}")
+
+    def test_relay_failures(self):
+        self.expect_end(self.start(["-H", "nodeB,nowhere", "--fan-out", "1"], "echo started"), 125,
+                        "host nowhere (reached from nodeB): unreachable")
+        job = self.start(self.CHAIN, '[ "$XOE_RANK" = 2 ] || exec sleep 1000; echo bad >&2; exit 9')
+        self.expect_end(job, 9, "rank 2 (host nodeC, pid ", "  | bad")
+
+    def test_kill_agents_of_a_chain(self):
+        for _ in range(ROUNDS):
+            for rank, words in ((1, ("host nodeB: lost: ", "nodeC is reached from nodeB")),
+                                (2, ("host nodeC (reached from nodeB): lost: ",))):
+                job = self.start(self.CHAIN, STAY)
+                os.kill(job.places(3)[rank][1], signal.SIGKILL)
+                self.expect_end(job, 125, *words, within=10)
+
+    def test_kill_the_launcher_of_a_chain(self):
+        for _ in range(ROUNDS):
+            job = self.start(self.CHAIN, STAY)
+            job.places(3)
+            job.process.kill()
+            job.wait()
+            self.expect(self.hosts.all_gone(), f"left: {self.hosts.left()}")
+
+    def test_cut_the_links_of_a_chain(self):
+        for _ in range(ROUNDS):
+            for node, words in (("nodeB", ("host nodeB: lost: nothing was heard of it for 2", "nodeC is reached from nodeB")),
+                                ("nodeC", ("host nodeC (reached from nodeB): lost: nothing was heard of it for 2",))):
+                job = self.start([*self.CHAIN, "--host-timeout", "2"], STAY)
+                job.places(3)
+                self.hosts.call("cut", node)
+                try:
+                    self.expect_end(job, 125, *words, within=10)
+                finally:
+                    self.hosts.call("heal", node)
+                self.expect(self.hosts.all_gone(), f"left: {self.hosts.left()}")
+
     def test_interface(self):
         code, out, err = self.run(["-H", "nodeA,nodeB", "--network-interface", "10.77.0.0/24"], 'echo "$XOE_INTERFACE"')
         self.expect(code == 0 and sorted(out.splitlines()) == ["[0] 10.77.0.0/24", "[1] 10.77.0.0/24"], out + err)

@@ -1,0 +1,135 @@
+// A relay between a launcher that the test plays and programs that stand for remote shells.
+#include "launch/agent_relay.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <string>
+
+namespace xoe::launch {
+namespace {
+
+using Kind = AgentFrame::Kind;
+
+class Relay : public testing::Test {
+ protected:
+  static constexpr std::int64_t kNumber = 7;
+
+  Relay() : relay_(Env::process(), no_signals(), limit()), launcher_(false) { ::signal(SIGPIPE, SIG_IGN); }
+
+  static sigset_t no_signals() {
+    sigset_t mask;
+    ::sigemptyset(&mask);
+    return mask;
+  }
+  static rlimit limit() {
+    rlimit open_files = {};
+    ::getrlimit(RLIMIT_NOFILE, &open_files);
+    return open_files;
+  }
+  void say(Kind kind, std::string_view text = {}, std::int64_t hosts = 1) {
+    EXPECT_TRUE(relay_.take({.kind = kind, .rank = kNumber, .value = hosts, .text = text}, launcher_));
+  }
+  void start(const std::vector<std::string>& command) { say(Kind::kShellStart, encode_command(command)); }
+  void turn() {
+    std::vector<pollfd> polled(1, {.fd = -1, .events = 0, .revents = 0});
+    relay_.add_to(polled, launcher_);
+    ::poll(polled.data(), polled.size(), 20);
+    relay_.pump(polled, launcher_);
+  }
+  // Reads what the relay says, as the launcher does, until the shell has ended.
+  void run_to_the_end() {
+    AgentFrameReader reader(false);
+    for (int i = 0; i < 2000 && !status_; ++i) {
+      turn();
+      reader.append(launcher_.take());
+      while (const auto frame = reader.next().value()) {
+        EXPECT_EQ(frame->rank, kNumber);
+        if (frame->kind == Kind::kShellOutput) out_ += frame->text;
+        if (frame->kind == Kind::kShellWords) err_ += frame->text;
+        if (frame->kind == Kind::kShellEnded) status_ = static_cast<int>(frame->value);
+      }
+    }
+    ASSERT_TRUE(status_);
+  }
+
+  AgentRelay relay_;
+  FramePipe launcher_;
+  std::string out_;
+  std::string err_;
+  std::optional<int> status_;
+};
+
+TEST_F(Relay, CarriesBytesBothWays) {
+  start({"sh", "-c", "head -c 300002; echo words >&2; exit 3"});
+  const std::string text(300'000, 'x');
+  say(Kind::kShellInput, text);
+  say(Kind::kShellInput, std::string_view("\0\n", 2));
+  run_to_the_end();
+  EXPECT_EQ(out_, text + std::string("\0\n", 2));
+  EXPECT_EQ(err_, "words\n");
+  EXPECT_EQ(WEXITSTATUS(*status_), 3);
+  EXPECT_TRUE(relay_.over(AgentRelay::Clock::now()));
+}
+
+TEST_F(Relay, AProgramThatIsNotThere) {
+  start({"no-such-shell"});
+  run_to_the_end();
+  EXPECT_NE(err_.find("no-such-shell"), std::string::npos) << err_;
+  EXPECT_EQ(WEXITSTATUS(*status_), 255);
+}
+
+TEST_F(Relay, ACommandThatIsNone) {
+  say(Kind::kShellStart, "\x05");
+  run_to_the_end();
+  EXPECT_EQ(WEXITSTATUS(*status_), 255);
+}
+
+TEST_F(Relay, KeepsLittleForALauncherThatDoesNotRead) {
+  start({"sh", "-c", "head -c 20000000 /dev/zero; head -c 20000000 /dev/zero >&2"});
+  for (int i = 0; i < 200; ++i) turn();
+  EXPECT_GE(launcher_.queued(), std::size_t{1} << 20);
+  EXPECT_LE(launcher_.queued(), (std::size_t{1} << 20) + (std::size_t{66} << 10));
+  run_to_the_end();
+  EXPECT_EQ(out_.size(), 20'000'000U);
+  EXPECT_EQ(err_.size(), 20'000'000U);
+}
+
+TEST_F(Relay, EndsAShellThatDoesNotRead) {
+  start({"sleep", "100"});
+  const std::string piece(std::size_t{1} << 20, 'x');
+  for (std::size_t size = 0; size <= kMaxAgentFrame + piece.size(); size += piece.size()) say(Kind::kShellInput, piece);
+  run_to_the_end();
+  EXPECT_EQ(WTERMSIG(*status_), SIGKILL);
+}
+
+TEST_F(Relay, KillsOrHangsUp) {
+  start({"sleep", "100"});
+  say(Kind::kShellKill);
+  run_to_the_end();
+  EXPECT_EQ(WTERMSIG(*status_), SIGKILL);
+  start({"cat"});
+  say(Kind::kShellHangUp);
+  status_.reset();
+  run_to_the_end();
+  EXPECT_EQ(*status_, 0);
+}
+
+TEST_F(Relay, HangsUpWithTheLauncher) {
+  start({"cat"});
+  EXPECT_FALSE(relay_.over(AgentRelay::Clock::now()));
+  relay_.hang_up(AgentRelay::Clock::now());
+  run_to_the_end();
+  EXPECT_EQ(*status_, 0);
+  EXPECT_TRUE(relay_.over(AgentRelay::Clock::now()));
+}
+
+TEST_F(Relay, KnowsWhatIsNotItsBusiness) {
+  EXPECT_FALSE(relay_.take({.kind = Kind::kSignal}, launcher_));
+  EXPECT_TRUE(relay_.take({.kind = Kind::kShellInput, .rank = -1, .text = "x"}, launcher_));
+  EXPECT_EQ(launcher_.queued(), 0U);
+}
+
+}  // namespace
+}  // namespace xoe::launch
