@@ -163,7 +163,7 @@ def main():
         hosts = Hosts(f"{scratch}/hosts")
         try:
             bench = Bench(hosts, options.bin, scratch)
-            for rate in options.rates.split(","):
+            for rate in filter(None, options.rates.split(",")):
                 if rate != "unlimited":
                     for node in ("nodeA", "nodeB"):
                         hosts.call("rate", node, rate)

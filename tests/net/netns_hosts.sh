@@ -51,6 +51,19 @@ Host *
 END
 }
 
+mac() { printf '02:00:00:00:00:%02x' "$1"; }
+
+# The kernel's table of neighbours is one for all namespaces, and too small for what many hosts know of each other: there
+# they are told, and such entries do not count.
+tell_neighbours() {
+  local node i
+  for node in "$@"; do
+    for ((i = 2; i < $# + 2; ++i)); do
+      echo "neigh replace $net.$i lladdr $(mac "$i") dev eth0 nud permanent"
+    done | ip -n "$prefix-$node" -batch -
+  done
+}
+
 make_node() {
   local node=$1 i=$2 own=$folder/$1
   mkdir -p "$own/ssh_config.d" "$own/run"
@@ -61,7 +74,7 @@ make_node() {
   cp "$folder/ssh_config" "$own/ssh_config.d/xoe.conf"
   ip netns add "$prefix-$node"
   ip -n "$prefix-$node" link set lo up
-  ip -n "$prefix-$node" link add eth0 type veth peer name "p$i" netns "$prefix-switch"
+  ip -n "$prefix-$node" link add eth0 address "$(mac "$i")" type veth peer name "p$i" netns "$prefix-switch"
   ip -n "$prefix-switch" link set "p$i" master br0 up
   ip -n "$prefix-$node" addr add "$net.$i/24" dev eth0
   ip -n "$prefix-$node" link set eth0 up
@@ -110,6 +123,7 @@ up() {
     i=$((i + 1))
     make_node "$node" "$i"
   done
+  if (($# > 16)); then tell_neighbours "$@"; fi
   for node in "$@"; do
     for try in $(seq 100); do
       if (in_node "$1" ssh -o BatchMode=yes -o LogLevel=ERROR -o ConnectTimeout=5 "$node" true) 2>/dev/null; then
