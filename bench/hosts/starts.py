@@ -70,6 +70,8 @@ def measure(folder, python, rounds, most):
                 for _ in range(rounds):
                     for starter in STARTERS:
                         times[starter].append(start(hosts, starter, places, folder, python))
+                        if times[starter][-1]:
+                            print(f"{shape} {count}: {starter} {times[starter][-1]:.2f} s", file=sys.stderr)
                 found[shape][count] = {starter: statistics.median(all_times) for starter, all_times in times.items()
                                        if all(all_times)}
         finally:
