@@ -22,8 +22,8 @@ struct StoreLimits {
   std::size_t strangers = 128;  // connections that have not said hello
   std::size_t keys = 65536;
   std::size_t bytes = std::size_t{64} << 20;          // of all keys and values
-  std::chrono::milliseconds hello_patience{15000};    // for a stranger to say hello
-  std::chrono::milliseconds message_patience{30000};  // from the first byte of a message to its last
+  std::chrono::milliseconds hello_patience{5000};     // for a stranger to say hello
+  std::chrono::milliseconds message_patience{10000};  // from the first byte of a message to its last
 };
 
 // One thread at a time.
