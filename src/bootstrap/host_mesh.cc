@@ -25,14 +25,14 @@ void append_length(std::string& out, std::uint32_t length) {
 
 }  // namespace
 
-HostMesh::HostMesh(int self, const MeshOptions& options, MeshEvents events)
-    : self_(self), silence_(options.silence), events_(std::move(events)) {}
+HostMesh::HostMesh(const MeshOptions& options, MeshEvents events)
+    : silence_(options.silence), events_(std::move(events)) {}
 
 Result<std::unique_ptr<HostMesh>> HostMesh::connect(int self, int size, const Exchange& exchange,
                                                     const MeshOptions& options, Clock::time_point deadline,
                                                     MeshEvents events) {
   XOE_ASSIGN(auto sockets, greet_members(self, size, exchange, options, deadline));
-  std::unique_ptr<HostMesh> mesh(new HostMesh(self, options, std::move(events)));
+  std::unique_ptr<HostMesh> mesh(new HostMesh(options, std::move(events)));
   mesh->poke_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!mesh->poke_.valid()) return failure(Code::kResourceExhausted, "eventfd: {}", errno_text(errno));
   const auto now = Clock::now();

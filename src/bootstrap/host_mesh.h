@@ -57,7 +57,7 @@ class HostMesh {
     bool gone = false;
   };
 
-  HostMesh(int self, const MeshOptions& options, MeshEvents events);
+  HostMesh(const MeshOptions& options, MeshEvents events);
   void run(const std::stop_token& stop);
   void read_from(int member, Clock::time_point now);
   bool take_messages(int member);
@@ -65,7 +65,6 @@ class HostMesh {
   void keep_alive(Clock::time_point now);
   void lose(int member, bool silent, const std::string& why);
 
-  int self_;
   std::chrono::nanoseconds silence_;
   MeshEvents events_;
   std::mutex mutex_;  // of the peers' `out`, `sent` and `gone`
