@@ -17,6 +17,7 @@ from netns_hosts import Hosts
 SPREAD = (2, 8, 32, 64)  # hosts, a process on each
 PACKED = (4, 8, 32, 64)  # processes on two hosts
 TORCHRUN_HOSTS = 8  # each imports PyTorch: two to three seconds of processor time
+LIMIT_S = 60
 STARTERS = ("xoe run", "mpirun", "torchrun", "xoe run, one sum")
 
 
@@ -48,8 +49,12 @@ def start(hosts, starter, places, folder, python):
     if words is None:
         return None
     began = time.monotonic()
-    done = subprocess.run([str(word) for word in hosts.command(places[0][0], *words)], capture_output=True, text=True,
-                          timeout=300, check=False)
+    try:
+        done = subprocess.run([str(word) for word in hosts.command(places[0][0], *words)], capture_output=True, text=True,
+                              timeout=LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        print(f"{starter}: given up after {LIMIT_S} s", file=sys.stderr)
+        return None
     if done.returncode != 0:
         print(f"{starter}: given up: {done.stderr.strip()[-300:]}", file=sys.stderr)
         return None
