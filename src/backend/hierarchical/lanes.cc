@@ -11,8 +11,6 @@
 namespace xoe::hierarchical {
 namespace {
 
-// Up to here one lane carries all, since a message costs more than its bytes.
-constexpr std::size_t kLeastLane = std::size_t{32} << 10;
 // Up to here everybody's part travels with the check of the arguments, and each host reduces by itself.
 constexpr std::size_t kSmall = std::size_t{8} << 10;
 

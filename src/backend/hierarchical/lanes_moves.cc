@@ -8,8 +8,6 @@
 namespace xoe::hierarchical {
 namespace {
 
-// One lane carries less than this alone.
-constexpr std::size_t kLeastLane = std::size_t{32} << 10;
 // Arrays with more than this for each host are cut into parts for all lanes, which takes some steps more.
 constexpr std::size_t kWorthLanes = std::size_t{64} << 10;
 

@@ -9,9 +9,6 @@
 namespace xoe::hierarchical {
 namespace {
 
-// One lane carries less than this of a block alone.
-constexpr std::size_t kLeastLane = std::size_t{32} << 10;
-
 std::size_t sum(std::span<const std::size_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
 }

@@ -28,6 +28,9 @@ struct Placement {
 // Numbers `hosts` anew in the order of the ranks. REQUIRES: 0 <= rank < hosts.size().
 Placement place(const std::vector<int>& hosts, int rank);
 
+// Bytes: one lane carries less than this alone, since a message costs more than its bytes.
+inline constexpr std::size_t kLeastLane = std::size_t{32} << 10;
+
 // The part of `count` elements that each local rank carries between hosts, with at least `least` in all but the last:
 // small arrays use fewer lanes. Sums to count.
 std::vector<std::size_t> lane_counts(std::size_t count, int local_size, int lanes, std::size_t least);
