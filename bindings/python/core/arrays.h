@@ -1,0 +1,24 @@
+// Memory of the library's as arrays that any framework takes over without a copy (DLPack, the buffer protocol).
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "xoe/c.h"
+
+namespace xoe::python {
+
+namespace nb = nanobind;
+
+using Array = nb::ndarray<nb::array_api, nb::device::cpu>;
+
+// XOE_FLOAT32 -> float32. Throws for a number that is none.
+nb::dlpack::dtype dlpack_type(std::int32_t dtype);
+
+// `owner` lives as long as the array does.
+Array array_of(void* data, const std::int64_t* shape, std::int32_t ndim, std::int32_t dtype, nb::handle owner);
+
+}  // namespace xoe::python

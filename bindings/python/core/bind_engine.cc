@@ -1,0 +1,130 @@
+// What Python sees of the engine.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "arrays.h"
+#include "engine.h"
+
+namespace xoe::python {
+namespace {
+
+struct FreeBuffer {
+  void operator()(xoe_buffer* buffer) const noexcept { xoe_buffer_free(buffer); }
+};
+using BufferPtr = std::unique_ptr<xoe_buffer, FreeBuffer>;
+
+// Bytes that all ranks of the host map; freed with the last array that shows them.
+Array shared_bytes(const Engine& engine, std::size_t bytes) {
+  xoe_buffer* buffer = nullptr;
+  void* data = nullptr;
+  check(xoe_buffer_allocate(engine.get(), bytes, &buffer, &data));
+  BufferPtr owner(buffer);
+  const nb::capsule capsule(owner.get(), [](void* held) noexcept { xoe_buffer_free(static_cast<xoe_buffer*>(held)); });
+  static_cast<void>(owner.release());
+  const auto shape = static_cast<std::int64_t>(bytes);
+  return array_of(data, &shape, 1, XOE_UINT8, capsule);
+}
+
+nb::tuple topology(const Engine& engine) {
+  xoe_topology at{};
+  check(xoe_topology_of(engine.get(), &at));
+  return nb::make_tuple(at.rank, at.size, at.local_rank, at.local_size, at.cross_rank, at.cross_size);
+}
+
+std::int32_t add_process_set(const Engine& engine, const std::vector<std::int32_t>& ranks) {
+  std::int32_t set = 0;
+  xoe_status status = XOE_OK;
+  {
+    const nb::gil_scoped_release release;
+    status = xoe_add_process_set(engine.get(), ranks.data(), ranks.size(), &set);
+  }
+  check(status);
+  return set;
+}
+
+void remove_process_set(const Engine& engine, std::int32_t set) {
+  xoe_status status = XOE_OK;
+  {
+    const nb::gil_scoped_release release;
+    status = xoe_remove_process_set(engine.get(), set);
+  }
+  check(status);
+}
+
+std::vector<std::int32_t> process_set_ranks(const Engine& engine, std::int32_t set) {
+  std::size_t count = 0;
+  check(xoe_process_set_ranks(engine.get(), set, nullptr, 0, &count));
+  std::vector<std::int32_t> ranks(count);
+  check(xoe_process_set_ranks(engine.get(), set, ranks.data(), ranks.size(), &count));
+  return ranks;
+}
+
+void start_timeline(const Engine& engine, const std::string& path) {
+  xoe_status status = XOE_OK;
+  {
+    const nb::gil_scoped_release release;
+    status = xoe_timeline_start(engine.get(), path.c_str());
+  }
+  check(status);
+}
+
+nb::str metrics(const Engine& engine) {
+  char* text = nullptr;
+  check(xoe_metrics(engine.get(), &text));
+  return take_text(text);
+}
+
+void bind_terms(nb::module_& module) {
+  nb::class_<Terms>(module, "Terms")
+      .def(
+          "__init__",
+          [](Terms* terms, std::int32_t kind, std::int32_t reduce, double prescale, double postscale, std::int32_t root,
+             std::int32_t process_set, std::int32_t compression, bool error_feedback, double top_k_ratio,
+             std::int32_t power_sgd_rank) {
+            new (terms) Terms{kind, reduce, prescale, postscale, root, process_set, compression, error_feedback, top_k_ratio,
+                              power_sgd_rank};
+          },
+          nb::arg("kind"), nb::arg("reduce") = int{XOE_SUM}, nb::arg("prescale") = 1.0, nb::arg("postscale") = 1.0,
+          nb::arg("root") = 0, nb::arg("process_set") = int{XOE_WORLD_SET}, nb::arg("compression") = int{XOE_COMPRESSION_NONE},
+          nb::arg("error_feedback") = false, nb::arg("top_k_ratio") = 0.01, nb::arg("power_sgd_rank") = 4,
+          "What an operation is asked for besides its tensors; xoe/c.h has the numbers.");
+}
+
+}  // namespace
+
+void bind_engine(nb::module_& module) {
+  bind_terms(module);
+  nb::class_<Engine>(module, "Engine")
+      .def(nb::init<std::optional<double>>(), nb::arg("start_timeout") = nb::none(),
+           "Joins the group that the launcher described in the environment; else a group of one. Collective.\n\n"
+           "start_timeout: seconds to wait for all ranks to appear.")
+      .def("shutdown", &Engine::shutdown, "Ends it: what is pending fails, here and at the peers. Twice is once.")
+      .def("topology", &topology, "rank, size, local rank and size, cross rank and size")
+      .def("submit", &Engine::submit, nb::arg("name"), nb::arg("tensors"), nb::arg("terms"),
+           nb::arg("splits") = nb::none(), nb::arg("keep") = nb::none(),
+           "Starts an operation; without a name (\"\") it meets the nameless ones of its kind by order. Takes dense row-major\n"
+           "tensors, each a tuple (address to read, address to write, shape, dtype). keep: what owns their memory, held until the operation has completed.")
+      .def("submit_in_place", &Engine::submit_in_place, nb::arg("name"), nb::arg("data"), nb::arg("shape"),
+           nb::arg("dtype"), nb::arg("terms"), nb::arg("keep") = nb::none(), "submit() of one tensor in place.")
+      .def("shared_bytes", &shared_bytes, nb::arg("bytes"),
+           "Zeroed bytes that all ranks of this host map: tensors in them are reduced without a copy.")
+      .def("add_process_set", &add_process_set, nb::arg("ranks"), "Collective over the world.")
+      .def("remove_process_set", &remove_process_set, nb::arg("process_set"), "Collective over the world.")
+      .def("process_set_ranks", &process_set_ranks, nb::arg("process_set"), "World ranks by set rank.")
+      .def("start_timeline", &start_timeline, nb::arg("path"), "Collective.")
+      .def("stop_timeline", [](const Engine& engine) { check(xoe_timeline_stop(engine.get())); })
+      .def("mark",
+           [](const Engine& engine, const char* lane, const char* name, std::int64_t start, std::int64_t stop) {
+             check(xoe_timeline_mark(engine.get(), lane, name, start, stop));
+           },
+           nb::arg("lane"), nb::arg("name"), nb::arg("start"), nb::arg("stop"),
+           "A bar in the timeline; nanoseconds of time.monotonic_ns().")
+      .def("metrics", &metrics, "Counters in Prometheus's text format.");
+}
+
+}  // namespace xoe::python

@@ -1,0 +1,193 @@
+#include "data.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arrays.h"
+#include "errors.h"
+#include "xoe/c_data.h"
+
+namespace xoe::python {
+namespace {
+
+template <class T, void (*Free)(T*)>
+struct Deleter {
+  void operator()(T* object) const noexcept { Free(object); }
+};
+template <class T, void (*Free)(T*)>
+using Owned = std::unique_ptr<T, Deleter<T, Free>>;
+
+using ImagesOptions = Owned<xoe_images_options, xoe_images_options_free>;
+using RecordsOptions = Owned<xoe_records_options, xoe_records_options_free>;
+
+// str() of what is not text: True is 1, a sequence is its items with commas between.
+std::string option_text(nb::handle value) {
+  if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value) ? "1" : "0";
+  if (!nb::isinstance<nb::tuple>(value) && !nb::isinstance<nb::list>(value)) return nb::str(value).c_str();
+  std::string text;
+  for (const nb::handle item : value) text += (text.empty() ? "" : ",") + option_text(item);
+  return text;
+}
+
+template <class Options>
+void set_all(Options* options, const nb::dict& values, xoe_status (*set)(Options*, const char*, const char*)) {
+  for (const auto& [key, value] : values) check(set(options, nb::str(key).c_str(), option_text(value).c_str()));
+}
+
+// Runs a call of the library without the interpreter's lock.
+template <class Call>
+void unlocked(const Call& call) {
+  xoe_status status = XOE_OK;
+  {
+    const nb::gil_scoped_release release;
+    status = call();
+  }
+  check(status);
+}
+
+class Images {
+ public:
+  explicit Images(const nb::dict& values) {
+    xoe_images_options* made = nullptr;
+    check(xoe_images_options_create(&made));
+    const ImagesOptions options(made);
+    set_all(options.get(), values, xoe_images_options_set);
+    xoe_images* opened = nullptr;
+    unlocked([&] { return xoe_images_open(options.get(), &opened); });
+    images_.reset(opened);
+  }
+
+  // pixels, labels, targets (each an array or None), epoch, index; None at the end.
+  nb::object next() {
+    xoe_image_batch* batch = nullptr;
+    unlocked([&] { return xoe_images_next(get(), &batch); });
+    if (batch == nullptr) return nb::none();
+    const nb::capsule owner(batch, [](void* held) noexcept { xoe_image_batch_release(static_cast<xoe_image_batch*>(held)); });
+    return nb::make_tuple(array(batch->pixels, owner), array(batch->labels, owner), array(batch->targets, owner), batch->epoch,
+                          batch->index);
+  }
+
+  nb::str save() {
+    char* text = nullptr;
+    unlocked([&] { return xoe_images_save(get(), &text); });
+    return take_text(text);
+  }
+
+  void restore(const std::string& text) {
+    unlocked([&] { return xoe_images_restore(get(), text.c_str()); });
+  }
+
+  nb::dict facts() {
+    xoe_images_facts facts;
+    xoe_images_facts_init(&facts, sizeof(facts));
+    unlocked([&] { return xoe_images_facts_of(get(), &facts); });
+    nb::dict dict;
+    dict["records_per_epoch"] = facts.records_per_epoch;
+    dict["batches_per_epoch"] = facts.batches_per_epoch;
+    dict["classes"] = facts.classes;
+    dict["multi_label"] = facts.multi_label != 0;
+    dict["skipped"] = facts.skipped;
+    dict["waited"] = static_cast<double>(facts.waited) / 1e9;
+    dict["memory_bytes"] = facts.memory_bytes;
+    dict["lost"] = facts.lost;
+    return dict;
+  }
+
+  nb::str report() {
+    char* json = nullptr;
+    unlocked([&] { return xoe_images_report(get(), &json); });
+    return take_text(json);
+  }
+
+  void close() {
+    const nb::gil_scoped_release release;
+    images_.reset();
+  }
+
+ private:
+  xoe_images* get() const {
+    return images_.get();  // null once closed: the library says so
+  }
+
+  static nb::object array(const xoe_output& output, const nb::capsule& owner) {
+    if (output.data == nullptr && output.ndim == 0) return nb::none();
+    return nb::cast(array_of(output.data, output.shape, output.ndim, output.dtype, owner));
+  }
+
+  Owned<xoe_images, xoe_images_close> images_;
+};
+
+class Records {
+ public:
+  Records(const std::vector<std::string>& patterns, const nb::dict& values) {
+    xoe_records_options* made = nullptr;
+    check(xoe_records_options_create(&made));
+    const RecordsOptions options(made);
+    set_all(options.get(), values, xoe_records_options_set);
+    std::vector<const char*> texts;
+    for (const std::string& pattern : patterns) texts.push_back(pattern.c_str());
+    xoe_records* opened = nullptr;
+    unlocked([&] { return xoe_records_open(texts.data(), texts.size(), options.get(), &opened); });
+    records_.reset(opened);
+  }
+
+  // The bytes, the file, the record's number within it; None at the end.
+  nb::object next() {
+    xoe_record* record = nullptr;
+    unlocked([&] { return xoe_records_next(records_.get(), &record); });
+    if (record == nullptr) return nb::none();
+    const Owned<xoe_record, xoe_record_release> owner(record);
+    return nb::make_tuple(nb::bytes(record->data, record->size), record->file, record->number);
+  }
+
+  nb::str save() {
+    char* text = nullptr;
+    unlocked([&] { return xoe_records_save(records_.get(), &text); });
+    return take_text(text);
+  }
+
+  void restore(const std::string& text) {
+    unlocked([&] { return xoe_records_restore(records_.get(), text.c_str()); });
+  }
+
+  nb::str report() {
+    char* json = nullptr;
+    unlocked([&] { return xoe_records_report(records_.get(), &json); });
+    return take_text(json);
+  }
+
+  void close() {
+    const nb::gil_scoped_release release;
+    records_.reset();
+  }
+
+ private:
+  Owned<xoe_records, xoe_records_close> records_;
+};
+
+}  // namespace
+
+void bind_data(nb::module_& module) {
+  nb::class_<Images>(module, "Images")
+      .def(nb::init<const nb::dict&>(), nb::arg("options"), "Opens the files and starts the threads.")
+      .def("next", &Images::next, "pixels, labels, targets, epoch, index of the next batch; None at the end.")
+      .def("save", &Images::save)
+      .def("restore", &Images::restore, nb::arg("position"))
+      .def("facts", &Images::facts)
+      .def("report", &Images::report, "Where the time went, as JSON.")
+      .def("close", &Images::close);
+  nb::class_<Records>(module, "Records")
+      .def(nb::init<const std::vector<std::string>&, const nb::dict&>(), nb::arg("patterns"), nb::arg("options"))
+      .def("next", &Records::next, "The bytes, the file, and the number of the next record; None at the end.")
+      .def("save", &Records::save)
+      .def("restore", &Records::restore, nb::arg("position"))
+      .def("report", &Records::report, "What was read and skipped, as JSON.")
+      .def("close", &Records::close);
+}
+
+}  // namespace xoe::python

@@ -1,0 +1,153 @@
+#include "engine.h"
+
+#include <nanobind/stl/tuple.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "waiting.h"
+
+namespace xoe::python {
+namespace {
+
+constexpr std::size_t kMostDimensions = 64;
+
+// What a start in another thread leaves: the thread may outlive the caller, who was interrupted.
+struct Start {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::unique_ptr<xoe_engine, ShutDown> engine;
+  xoe_status status = XOE_OK;
+  std::string message;
+};
+
+// Waits for a start, and for Ctrl-C.
+void await(Start& start) {
+  for (;;) {
+    {
+      const nb::gil_scoped_release release;
+      std::unique_lock lock(start.mutex);
+      if (start.changed.wait_for(lock, std::chrono::nanoseconds(kSignalPatience), [&] { return start.done; })) return;
+    }
+    look_at_signals();
+  }
+}
+
+void run(Start& start, const xoe_options& options) {
+  xoe_engine* engine = nullptr;
+  const xoe_status status = xoe_init(&options, &engine);
+  const std::lock_guard lock(start.mutex);
+  start.status = status;
+  start.engine.reset(engine);
+  if (status != XOE_OK) start.message = xoe_last_error();
+  start.done = true;
+  start.changed.notify_all();
+}
+
+std::size_t read_shape(nb::handle shape, std::span<std::int64_t> into) {
+  const auto ndim = static_cast<std::size_t>(nb::len(shape));
+  if (ndim > into.size()) raise(XOE_INVALID_ARGUMENT, "a tensor has more than 64 dimensions");
+  for (std::size_t i = 0; i < ndim; ++i) into[i] = nb::cast<std::int64_t>(shape[i]);
+  return ndim;
+}
+
+xoe_request request_of(const char* name, const Terms& terms) {
+  xoe_request request;
+  xoe_request_init(&request, sizeof(request));
+  request.name = name;
+  request.kind = terms.kind;
+  request.reduce = terms.reduce;
+  request.prescale = terms.prescale;
+  request.postscale = terms.postscale;
+  request.root = terms.root;
+  request.process_set = terms.process_set;
+  request.compression = terms.compression;
+  request.error_feedback = terms.error_feedback ? 1 : 0;
+  request.top_k_ratio = terms.top_k_ratio;
+  request.power_sgd_rank = terms.power_sgd_rank;
+  return request;
+}
+
+}  // namespace
+
+Engine::Engine(std::optional<double> start_timeout) {
+  xoe_options options;
+  xoe_options_init(&options, sizeof(options));
+  if (start_timeout) {
+    if (!(*start_timeout > 0 && *start_timeout < 1e9)) raise(XOE_INVALID_ARGUMENT, "start_timeout must be more than 0 s");
+    options.start_timeout = static_cast<std::int64_t>(*start_timeout * 1e9);
+  }
+  auto start = std::make_shared<Start>();
+  std::thread([start, options] { run(*start, options); }).detach();
+  await(*start);
+  if (start->status != XOE_OK) raise(start->status, start->message);
+  engine_ = std::move(start->engine);
+}
+
+void Engine::shutdown() {
+  if (!engine_) return;
+  const nb::gil_scoped_release release;
+  engine_.reset();
+}
+
+xoe_engine* Engine::get() const {
+  if (!engine_) raise(XOE_UNAVAILABLE, "the engine was shut down; call init() again");
+  return engine_.get();
+}
+
+Operation Engine::start(const xoe_request& request, nb::object keep) {
+  xoe_engine* const engine = get();
+  xoe_handle* handle = nullptr;
+  xoe_status status = XOE_OK;
+  {
+    // Whoever submits may find work to do.
+    const nb::gil_scoped_release release;
+    status = xoe_submit(engine, &request, &handle);
+  }
+  check(status);
+  Operation operation(HandlePtr(handle), std::move(keep));
+  Operation::sweep();
+  return operation;
+}
+
+Operation Engine::submit(const char* name, nb::sequence tensors, const Terms& terms,
+                         std::optional<std::vector<std::int64_t>> splits, nb::object keep) {
+  const auto count = static_cast<std::size_t>(nb::len(tensors));
+  std::vector<xoe_tensor> list(count);
+  std::vector<std::array<std::int64_t, kMostDimensions>> shapes(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto [in, out, shape, dtype] = nb::cast<std::tuple<std::uintptr_t, std::uintptr_t, nb::object, std::int32_t>>(tensors[i]);
+    const std::size_t ndim = read_shape(shape, shapes[i]);
+    list[i] = {reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), shapes[i].data(),
+               static_cast<std::int32_t>(ndim), dtype, {}};
+  }
+  xoe_request request = request_of(name, terms);
+  request.tensors = list.data();
+  request.tensor_count = count;
+  if (splits) {
+    request.splits = splits->data();
+    request.split_count = splits->size();
+  }
+  return start(request, std::move(keep));
+}
+
+Operation Engine::submit_in_place(const char* name, std::uintptr_t data, nb::tuple shape, std::int32_t dtype,
+                                  const Terms& terms, nb::object keep) {
+  std::array<std::int64_t, kMostDimensions> sizes;
+  const std::size_t ndim = read_shape(shape, sizes);
+  void* const address = reinterpret_cast<void*>(data);
+  const xoe_tensor tensor{address, address, sizes.data(), static_cast<std::int32_t>(ndim), dtype, {}};
+  xoe_request request = request_of(name, terms);
+  request.tensors = &tensor;
+  request.tensor_count = 1;
+  return start(request, std::move(keep));
+}
+
+}  // namespace xoe::python

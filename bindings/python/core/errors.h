@@ -1,0 +1,25 @@
+// Failures of the C interface as Python exceptions: xoe.errors chooses the class by the code.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+
+#include "xoe/c.h"
+
+namespace xoe::python {
+
+namespace nb = nanobind;
+
+// Throws. `completed`: the operation failed for all ranks, not this call alone. Holds the interpreter's lock.
+[[noreturn]] void raise(xoe_status status, const std::string& message, bool completed = false);
+
+// For calls that this thread has just made.
+inline void check(xoe_status status) {
+  if (status != XOE_OK) raise(status, xoe_last_error());
+}
+
+// The text is given back to the library.
+nb::str take_text(char* text);
+
+}  // namespace xoe::python

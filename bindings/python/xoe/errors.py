@@ -1,0 +1,105 @@
+"""What goes wrong, by what to do next. Messages name the ranks and the tensors.
+
+Every class is an :class:`XoeError`; those after which a group of ranks cannot go on, but may be formed anew, are also
+:class:`HorovodInternalError`, which ``elastic.run`` catches.
+"""
+
+from __future__ import annotations
+
+import re
+
+
+class XoeError(RuntimeError):
+    """Any failure of Xoe. ``code`` is its name in the C interface, such as ``"peer_lost"``."""
+
+    code: str = "internal"
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Ranks that the message names, in ascending order; empty where it names none."""
+        found: set[int] = set()
+        for listed in re.findall(r"\branks? (\d+(?:(?:, | and |, and )\d+)*)", str(self)):
+            found.update(int(number) for number in re.findall(r"\d+", listed))
+        return tuple(sorted(found))
+
+
+class InvalidArgumentError(XoeError, ValueError):
+    """The call is wrong: fix it. Nothing has happened."""
+
+    code = "invalid_argument"
+
+
+class MismatchError(InvalidArgumentError):
+    """Ranks submitted one name with different shapes, types or operations. All of them get the same message."""
+
+
+class UnsupportedError(XoeError, NotImplementedError):
+    """Choose another way."""
+
+    code = "unsupported"
+
+
+class DataLossError(XoeError):
+    """Bytes are missing or corrupt; do not retry blindly."""
+
+    code = "data_loss"
+
+
+class ResourceExhaustedError(XoeError, MemoryError):
+    """Free something, or ask for less."""
+
+    code = "resource_exhausted"
+
+
+class InternalError(XoeError):
+    """A bug in Xoe; please report it."""
+
+
+class HorovodInternalError(XoeError):
+    """The group of ranks is broken: shut down and form it again. Carries Horovod's name, so that its programs catch it."""
+
+
+class PeerLostError(HorovodInternalError):
+    """A rank died or left."""
+
+    code = "peer_lost"
+
+
+class OperationTimeoutError(HorovodInternalError, TimeoutError):
+    """Peers did not come in time."""
+
+    code = "timeout"
+
+
+class UnavailableError(HorovodInternalError):
+    """A file, host or program is not there, or the engine was shut down."""
+
+    code = "unavailable"
+
+
+class HostsUpdatedInterrupt(RuntimeError):
+    """Hosts were added or removed while training. ``skip_sync``: state need not be broadcast again."""
+
+    def __init__(self, skip_sync: bool = False) -> None:
+        super().__init__("the set of hosts has changed")
+        self.skip_sync = skip_sync
+
+
+_CLASSES: dict[str, type[XoeError]] = {
+    "invalid_argument": InvalidArgumentError,
+    "unsupported": UnsupportedError,
+    "timeout": OperationTimeoutError,
+    "peer_lost": PeerLostError,
+    "data_loss": DataLossError,
+    "resource_exhausted": ResourceExhaustedError,
+    "unavailable": UnavailableError,
+    "internal": InternalError,
+}
+
+
+def _of_status(code: str, message: str, completed: bool) -> XoeError:
+    """The exception for a status of the C interface. ``completed``: an operation failed, on all its ranks."""
+    kind = _CLASSES.get(code, InternalError)
+    if kind is InvalidArgumentError and completed:
+        kind = MismatchError
+    return kind(message)

@@ -1,0 +1,74 @@
+"""An optimizer that combines what the ranks' own steps changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from xoe.process_sets import ProcessSet
+from xoe.reduction import Adasum
+from xoe.torch.collectives import allreduce_async_
+from xoe.torch.compression import Compressor
+from xoe.torch.names import parameter_names
+
+
+class AdasumMixin:
+    """Each rank steps with its own gradients; the changes are combined by Adasum and applied to where all started.
+
+    Maleki et al., "Scaling Distributed Training with Adaptive Summation", 2020, section 4.
+    """
+
+    param_groups: list[dict[str, Any]]
+
+    def _distribute(
+        self,
+        named_parameters: Iterable[tuple[str, torch.Tensor]] | None,
+        compression: type[Compressor] | Compressor,
+        backward_passes_per_step: int,
+        process_set: ProcessSet,
+    ) -> None:
+        self._names = {
+            p: f"adasum.{name}" for p, name in parameter_names(self.param_groups, named_parameters).items()
+        }
+        self._compression = compression
+        self._passes = backward_passes_per_step
+        self._calls = 0
+        self._starts: dict[torch.Tensor, torch.Tensor] = {}
+        self._process_set = process_set
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """How many of its own steps a rank makes before changes are combined."""
+        self._passes = passes
+
+    def synchronize(self) -> None:
+        """Does nothing: there is nothing under way between steps."""
+
+    @contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """Raises: without combining, ranks would drift apart."""
+        raise RuntimeError("skip_synchronize() is not there with op=Adasum")
+        yield
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Steps on this rank, then, every backward_passes_per_step calls, combines the changes of all ranks."""
+        params = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
+        if not self._starts:
+            self._starts = {p: p.detach().clone() for p in params}
+        loss = super().step(closure)  # type: ignore[misc]
+        self._calls += 1
+        if self._calls % self._passes != 0:
+            return loss
+        if self._process_set.included() and self._process_set.size() > 1:
+            sent = []
+            for p in params:
+                delta, context = self._compression.compress(p.detach() - self._starts[p])
+                handle = allreduce_async_(delta, None, self._names[p], Adasum, process_set=self._process_set)
+                sent.append((p, handle, context))
+            for p, handle, context in sent:
+                p.copy_(self._starts[p] + self._compression.decompress(handle.wait(), context))
+        self._starts.clear()
+        return loss

@@ -1,0 +1,344 @@
+"""Collectives that start at once and complete later. Their inputs must not change until then.
+
+All take ``name`` (the same on all ranks; None: the n-th nameless operation of a kind meets the other ranks' n-th) and
+``process_set``. Errors of the call itself are raised here, those of the operation by :func:`synchronize`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from xoe import _core
+from xoe import world as _world
+from xoe.process_sets import ProcessSet, global_process_set
+from xoe.reduction import Adasum, Average, ReduceOp, Sum, choose
+from xoe.torch.compression import Wire
+from xoe.torch.handle import Handle
+from xoe.torch.tensors import carrier, describe, of_array, restore, shares_memory
+
+_KINDS = _core.KINDS
+_REDUCTIONS = {op: op.name.lower() for op in ReduceOp if op is not Adasum}
+
+_terms: dict[Any, _core.Terms] = {}
+
+
+def _terms_of(op: ReduceOp, kind: str, prescale: float, postscale: float, set_id: int, wire: Wire | None) -> _core.Terms:
+    key = (op, kind, prescale, postscale, set_id, wire)
+    terms = _terms.get(key)
+    if terms is None:
+        extra: dict[str, Any] = {}
+        if wire is not None:
+            extra = {
+                "compression": wire.number,
+                "error_feedback": wire.error_feedback,
+                "top_k_ratio": wire.top_k_ratio,
+                "power_sgd_rank": wire.power_sgd_rank,
+            }
+        if op is Adasum:
+            terms = _core.Terms(_KINDS["adasum"], 0, prescale, postscale, 0, set_id, **extra)
+        else:
+            terms = _core.Terms(_KINDS[kind], _core.REDUCTIONS[_REDUCTIONS[op]], prescale, postscale, 0, set_id, **extra)
+        if len(_terms) > 1000:
+            _terms.clear()
+        _terms[key] = terms
+    return terms
+
+
+# ---- allreduce
+
+
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: ReduceOp | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    *,
+    wire: Wire | None = None,
+) -> Handle:
+    """Reduces ``tensor`` over all ranks in place; its handle gives the tensor.
+
+    op: Average unless given. prescale_factor multiplies the input, postscale_factor the result; float types only.
+    wire: a compression of the engine, ``Compression.bf16.wire`` for example.
+    """
+    op = choose(op, average)
+    set_id = process_set.process_set_id
+    terms = _terms_of(op, "allreduce", prescale_factor, postscale_factor, process_set._need() if set_id is None else set_id, wire)
+    carried = carrier(tensor, op.name.lower())
+    operation = _world.current().engine.submit_in_place(
+        name or "", carried.data_ptr(), carried.shape, _dtype(carried), terms, carried
+    )
+    if carried is tensor:
+        return Handle(operation, None, tensor)
+    return Handle(operation, _copy_back([carried], [tensor], single=True))
+
+
+def _dtype(tensor: torch.Tensor) -> int:
+    return _core.DTYPES[str(tensor.dtype)[6:]]
+
+
+def _copy_back(carried: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], single: bool) -> Any:
+    """Finishes operations in place on tensors that were not worked on themselves."""
+
+    def finish(_: _core.Operation) -> Any:
+        with torch.no_grad():
+            for tensor, result in zip(tensors, carried, strict=True):
+                if not shares_memory(result, tensor):
+                    tensor.copy_(restore(result, tensor))
+        return tensors[0] if single else list(tensors)
+
+    return finish
+
+
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: ReduceOp | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    *,
+    wire: Wire | None = None,
+) -> Handle:
+    """Like :func:`allreduce_async_`, into a new tensor."""
+    return _grouped_allreduce(
+        [tensor], choose(op, average), name, prescale_factor, postscale_factor, process_set, wire, single=True
+    )
+
+
+def grouped_allreduce_async(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: ReduceOp | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    *,
+    wire: Wire | None = None,
+) -> Handle:
+    """Several tensors that are reduced together or not at all, into new ones; the handle gives a list."""
+    return _grouped_allreduce(tensors, choose(op, average), name, prescale_factor, postscale_factor, process_set, wire)
+
+
+def _grouped_allreduce(
+    tensors: Sequence[torch.Tensor],
+    op: ReduceOp,
+    name: str | None,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+    wire: Wire | None,
+    single: bool = False,
+) -> Handle:
+    terms = _terms_of(op, "allreduce", prescale, postscale, process_set._need(), wire)
+    inputs = [carrier(tensor, op.name.lower()) for tensor in tensors]
+    # A copy that was made on the way is as good as a new tensor.
+    outputs = [
+        torch.empty_like(c, requires_grad=False) if shares_memory(c, t) else c for c, t in zip(inputs, tensors, strict=True)
+    ]
+    operation = _world.current().engine.submit(
+        name or "", [describe(i, o) for i, o in zip(inputs, outputs, strict=True)], terms, keep=(inputs, outputs)
+    )
+    likes = [tensor.detach() for tensor in tensors]
+
+    def finish(_: _core.Operation) -> Any:
+        results = [restore(output, like) for output, like in zip(outputs, likes, strict=True)]
+        return results[0] if single else results
+
+    return Handle(operation, finish)
+
+
+def grouped_allreduce_async_(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: ReduceOp | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    *,
+    wire: Wire | None = None,
+) -> Handle:
+    """:func:`grouped_allreduce_async` in place."""
+    op = choose(op, average)
+    terms = _terms_of(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
+    carried = [carrier(tensor, op.name.lower()) for tensor in tensors]
+    operation = _world.current().engine.submit(name or "", [describe(c, c) for c in carried], terms, keep=carried)
+    return Handle(operation, _copy_back(carried, tensors, single=False))
+
+
+def sparse_allreduce_async(
+    tensor: torch.Tensor, name: str | None = None, op: ReduceOp = Average, process_set: ProcessSet = global_process_set
+) -> Handle:
+    """The sum or average of sparse COO tensors; its handle gives a coalesced sparse tensor. Ranks may have different
+    numbers of entries. Only what is there is sent.
+    """
+    if op not in (Average, Sum):
+        raise ValueError(f"sparse tensors have a Sum and an Average, not {op!r}")
+    tensor = tensor.detach().coalesce()
+    sparse_dims, shape = tensor.sparse_dim(), tensor.shape
+    # The core has one index an entry: rows of all sparse dimensions are numbered through.
+    flat = torch.zeros(tensor.indices().shape[1], dtype=torch.int64, device=tensor.device)
+    for dim in range(sparse_dims):
+        flat = flat * shape[dim] + tensor.indices()[dim]
+    indices, values = carrier(flat), carrier(tensor.values(), "sum")
+    terms = _core.Terms(_KINDS["sparse_allreduce"], _core.REDUCTIONS["sum"], process_set=process_set._need())
+    operation = _world.current().engine.submit(
+        name or "", [describe(indices, None), describe(values, None)], terms, keep=(indices, values)
+    )
+    like, ranks = tensor.values(), process_set.size()
+
+    def finish(done: _core.Operation) -> torch.Tensor:
+        all_indices, all_values = done.outputs()
+        numbers = of_array(all_indices, flat)
+        rows = []
+        for size in reversed(shape[:sparse_dims]):
+            rows.append(numbers % max(size, 1))
+            numbers = torch.div(numbers, max(size, 1), rounding_mode="floor")
+        summed = torch.sparse_coo_tensor(torch.stack(rows[::-1]), of_array(all_values, like), shape).coalesce()
+        return summed / ranks if op is Average else summed
+
+    return Handle(operation, finish)
+
+
+# ---- allgather, broadcast, alltoall, reducescatter
+
+
+def allgather_async(
+    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Handle:
+    """All ranks' tensors one after the other along the first dimension, which may differ between ranks."""
+    return _gather([tensor], name, process_set, single=True)
+
+
+def grouped_allgather_async(
+    tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Handle:
+    """Several :func:`allgather_async` that complete together; the handle gives a list."""
+    return _gather(tensors, name, process_set)
+
+
+def _gather(tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet, single: bool = False) -> Handle:
+    tensors = [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
+    inputs = [carrier(tensor) for tensor in tensors]
+    terms = _core.Terms(_KINDS["allgather"], process_set=process_set._need())
+    operation = _world.current().engine.submit(name or "", [describe(i, None) for i in inputs], terms, keep=inputs)
+    return Handle(operation, _take_outputs(tensors, single))
+
+
+def _take_outputs(tensors: Sequence[torch.Tensor], single: bool) -> Any:
+    """Finishes operations whose results lie in memory of the engine's."""
+    likes = [tensor.detach() for tensor in tensors]
+
+    def finish(done: _core.Operation) -> Any:
+        results = [of_array(array, like) for array, like in zip(done.outputs(), likes, strict=True)]
+        return results[0] if single else results
+
+    return finish
+
+
+def broadcast_async(
+    tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Handle:
+    """The tensor of ``root_rank`` (a rank of the world), as a new one."""
+    return broadcast_async_(tensor.detach().clone(), root_rank, name, process_set)
+
+
+def broadcast_async_(
+    tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Handle:
+    """Overwrites the tensor with that of ``root_rank`` (a rank of the world)."""
+    terms = _core.Terms(_KINDS["broadcast"], root=process_set.root(root_rank), process_set=process_set._need())
+    carried = carrier(tensor)
+    operation = _world.current().engine.submit(name or "", [describe(carried, carried)], terms, keep=carried)
+    return Handle(operation, _copy_back([carried], [tensor], single=True))
+
+
+def alltoall_async(
+    tensor: torch.Tensor,
+    splits: torch.Tensor | Sequence[int] | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Sends ``splits[r]`` rows of the first dimension to each rank r of the set; equal parts without ``splits``.
+
+    The handle gives what was received, in the order of ranks; with ``splits`` a pair of it and of the rows received from each
+    rank, as an int32 tensor.
+    """
+    given = None if splits is None else [int(rows) for rows in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
+    carried = carrier(tensor)
+    terms = _core.Terms(_KINDS["alltoall"], process_set=process_set._need())
+    operation = _world.current().engine.submit(name or "", [describe(carried, None)], terms, given, carried)
+    like = tensor.detach()
+
+    def finish(done: _core.Operation) -> Any:
+        received = of_array(done.outputs()[0], like)
+        return received if given is None else (received, torch.tensor(done.received_splits(), dtype=torch.int32))
+
+    return Handle(operation, finish)
+
+
+def reducescatter_async(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    op: ReduceOp = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Handle:
+    """This rank's part of the reduced tensor: the first dimension is cut into equal parts, the first ranks' one longer."""
+    return _reduce_scatter([tensor], name, op, process_set, prescale_factor, postscale_factor, single=True)
+
+
+def grouped_reducescatter_async(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    op: ReduceOp = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Handle:
+    """Several :func:`reducescatter_async` that complete together; the handle gives a list."""
+    return _reduce_scatter(tensors, name, op, process_set, prescale_factor, postscale_factor)
+
+
+def _reduce_scatter(
+    tensors: Sequence[torch.Tensor],
+    name: str | None,
+    op: ReduceOp,
+    process_set: ProcessSet,
+    prescale: float,
+    postscale: float,
+    single: bool = False,
+) -> Handle:
+    if op is Adasum:
+        raise ValueError("reducescatter has no Adasum")
+    terms = _terms_of(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
+    inputs = [carrier(tensor, op.name.lower()) for tensor in tensors]
+    operation = _world.current().engine.submit(name or "", [describe(i, None) for i in inputs], terms, keep=inputs)
+    return Handle(operation, _take_outputs(tensors, single))
+
+
+# ---- without tensors
+
+
+def join(device: int = -1) -> int:
+    """Says that this rank has no more data. Until all ranks have joined it takes part in the others' reductions with the
+    neutral element. Blocks; gives the rank that joined last. ``device`` is not needed.
+    """
+    del device
+    operation = _world.current().engine.submit("", [], _core.Terms(_KINDS["join"]))
+    operation.wait()
+    return operation.last_joined()
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Returns when all ranks of the set have called it."""
+    _world.current().engine.submit("", [], _core.Terms(_KINDS["barrier"], process_set=process_set._need())).wait()

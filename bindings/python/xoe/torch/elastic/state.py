@@ -1,0 +1,70 @@
+"""Models, optimizers and samplers that a training must not lose."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+
+from xoe.elastic import ObjectState
+from xoe.objects import broadcast_object
+from xoe.torch.broadcasting import broadcast_optimizer_state, broadcast_parameters
+from xoe.torch.elastic.sampler import ElasticSampler
+
+_Kept = (torch.nn.Module, torch.optim.Optimizer, ElasticSampler)
+
+
+class TorchState(ObjectState):
+    """Models, optimizers and samplers, in any number and by any name, and plain objects beside them::
+
+        state = TorchState(model=model, optimizer=optimizer, epoch=0, batch=0)
+    """
+
+    def __init__(self, model: torch.nn.Module | None = None, optimizer: Any = None, **values: Any) -> None:
+        if model is not None:
+            values["model"] = model
+        if optimizer is not None:
+            values["optimizer"] = optimizer
+        kept = {name: value for name, value in values.items() if isinstance(value, _Kept)}
+        self._kept: dict[str, Any] = kept
+        super().__init__(**{name: value for name, value in values.items() if name not in kept})
+        for name, value in kept.items():
+            object.__setattr__(self, name, value)
+        self._copies: dict[str, Any] = {}
+        self._copy()
+
+    def _copy(self) -> None:
+        self._copies = {name: copy.deepcopy(value.state_dict()) for name, value in self._kept.items()}
+
+    def save(self) -> None:
+        self._copy()
+        super().save()
+
+    def restore(self) -> None:
+        for name, value in self._kept.items():
+            value.load_state_dict(copy.deepcopy(self._copies[name]))
+        super().restore()
+
+    def sync(self) -> None:
+        for value in self._kept.values():
+            if isinstance(value, torch.nn.Module):
+                broadcast_parameters(value.state_dict(), root_rank=0)
+            elif isinstance(value, torch.optim.Optimizer):
+                broadcast_optimizer_state(value, root_rank=0)
+            else:
+                value.load_state_dict(broadcast_object(value.state_dict()))
+        super().sync()
+        self._copy()
+
+    def reset(self) -> None:
+        for value in self._kept.values():
+            if isinstance(value, ElasticSampler):
+                value.reset()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kept = self.__dict__.get("_kept", {})
+        if name in kept:
+            kept[name] = value
+            self._copies[name] = copy.deepcopy(value.state_dict())
+        super().__setattr__(name, value)

@@ -1,0 +1,52 @@
+"""Operations under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xoe import _core
+
+
+class Handle:
+    """An operation under way; :func:`synchronize` gives its result. Calling it does the same.
+
+    For one thread at a time. Dropping it is allowed: the operation goes on, its tensors are kept until it has completed, and
+    its result is lost, except for what is done in place.
+    """
+
+    __slots__ = ("_finish", "_operation", "_result")
+
+    def __init__(self, operation: _core.Operation, finish: Callable[[_core.Operation], Any] | None, result: Any = None) -> None:
+        self._operation: _core.Operation | None = operation
+        self._finish = finish
+        self._result = result
+
+    def poll(self) -> bool:
+        """Whether it has completed, well or not. Does not block."""
+        return self._operation is None or self._operation.poll()
+
+    def wait(self) -> Any:
+        """Blocks until it has completed; gives its result, or raises its error."""
+        operation = self._operation
+        if operation is not None:
+            operation.wait()
+            if self._finish is not None:
+                self._result = self._finish(operation)
+            self._operation = self._finish = None
+        return self._result
+
+    __call__ = wait
+
+
+def poll(handle: Handle) -> bool:
+    """Whether the operation has completed, well or not: :func:`synchronize` will not block."""
+    return handle.poll()
+
+
+def synchronize(handle: Handle) -> Any:
+    """Waits for the operation, without spinning and without Python's lock; gives its result.
+
+    Raises PeerLostError when a rank died, MismatchError when ranks gave different shapes, types or operations.
+    """
+    return handle.wait()

@@ -1,0 +1,117 @@
+"""Batch normalisation over the batches of all ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from xoe.process_sets import ProcessSet, global_process_set
+from xoe.reduction import Sum
+from xoe.torch.collectives import allreduce_async_
+
+
+def _sum_over_ranks(values: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
+    result: torch.Tensor = allreduce_async_(values, op=Sum, process_set=process_set).wait()
+    return result
+
+
+class _Normalize(torch.autograd.Function):
+    """Normalises over all ranks; gives the mean, the biased variance and the number of values of each channel besides.
+
+    Ioffe and Szegedy, "Batch Normalization", 2015: the gradient of their section 3, with sums over ranks.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, eps: float, process_set: ProcessSet) -> tuple[torch.Tensor, ...]:
+        dims = [0, *range(2, x.dim())]
+        shape = [1, -1, *[1] * (x.dim() - 2)]
+        values = x.to(torch.promote_types(x.dtype, torch.float32))
+        count = values.new_tensor([x.numel() // max(x.shape[1], 1)])
+        total = _sum_over_ranks(torch.cat([values.sum(dims), count]), process_set)
+        count = total[-1].clamp(min=1)
+        mean = total[:-1] / count
+        # In two passes: a difference of large sums loses digits.
+        centered = values - mean.reshape(shape)
+        variance = _sum_over_ranks(centered.square().sum(dims), process_set) / count
+        invstd = torch.rsqrt(variance + eps)
+        normal = centered * invstd.reshape(shape)
+        ctx.save_for_backward(normal, invstd, count)
+        ctx.process_set, ctx.dims, ctx.shape = process_set, dims, shape
+        ctx.mark_non_differentiable(mean, variance, count)
+        return normal.to(x.dtype), mean, variance, count
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor, *_: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        normal, invstd, count = ctx.saved_tensors
+        dims, shape = ctx.dims, ctx.shape
+        wide = grad.to(normal.dtype)
+        sums = _sum_over_ranks(torch.cat([wide.sum(dims), (wide * normal).sum(dims)]), ctx.process_set) / count
+        mean_grad, mean_product = sums.chunk(2)
+        result = (wide - mean_grad.reshape(shape) - normal * mean_product.reshape(shape)) * invstd.reshape(shape)
+        return result.to(grad.dtype), None, None
+
+
+class SyncBatchNorm(_BatchNorm):
+    """:class:`torch.nn.BatchNorm2d` (1d, 3d) with mean and variance over the batches of all ranks, which may differ in size.
+
+    Arguments as there; input [N, C, ...] of a floating-point type. In evaluation nothing is communicated.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_set: ProcessSet = global_process_set,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+        self._process_set = process_set
+
+    def _check_input_dim(self, input: torch.Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least two dimensions [N, C, ...], got {input.dim()}")
+        if input.shape[1] != self.num_features:
+            raise ValueError(f"expected {self.num_features} channels, got {input.shape[1]}")
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """The normalised input."""
+        self._check_input_dim(input)
+        uses_batch = self.training or self.running_mean is None
+        if not uses_batch or self._process_set.size() == 1:
+            return super().forward(input)
+        normal, mean, variance, count = _Normalize.apply(input, self.eps, self._process_set)  # type: ignore[no-untyped-call]
+        if self.training and self.track_running_stats:
+            self._track(mean, variance, count)
+        shape = [1, -1, *[1] * (input.dim() - 2)]
+        if self.affine:
+            normal = normal * self.weight.reshape(shape).to(normal.dtype) + self.bias.reshape(shape).to(normal.dtype)
+        result: torch.Tensor = normal
+        return result
+
+    @torch.no_grad()
+    def _track(self, mean: torch.Tensor, variance: torch.Tensor, count: torch.Tensor) -> None:
+        assert self.num_batches_tracked is not None and self.running_mean is not None and self.running_var is not None
+        self.num_batches_tracked.add_(1)
+        share = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        unbiased = variance * count / (count - 1).clamp(min=1)
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
+        self.running_var.lerp_(unbiased.to(self.running_var.dtype), share)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: torch.nn.Module, process_set: ProcessSet = global_process_set) -> torch.nn.Module:
+        """The module with every batch norm in it made one of all ranks; parameters and statistics are kept."""
+        converted = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            converted = cls(
+                module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_set
+            )
+            for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
+                setattr(converted, name, getattr(module, name))
+            converted.training = module.training
+        for name, child in module.named_children():
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_set))
+        return converted

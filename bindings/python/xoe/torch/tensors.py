@@ -1,0 +1,81 @@
+"""Tensors of PyTorch as the core sees them: dense row-major memory of the host, of one of its element types."""
+
+from __future__ import annotations
+
+import torch
+
+from xoe import _core
+from xoe.errors import InvalidArgumentError, UnsupportedError
+
+DTYPES: dict[torch.dtype, int] = {getattr(torch, name): number for name, number in _core.DTYPES.items()}
+
+# Types that the core does not have, but whose bits it can move; sums and products wrap to the same bits.
+_SAME_BITS: dict[torch.dtype, torch.dtype] = {
+    getattr(torch, name): other
+    for name, other in (
+        ("uint16", torch.int16),
+        ("uint32", torch.int32),
+        ("uint64", torch.int64),
+        ("float8_e4m3fn", torch.uint8),
+        ("float8_e5m2", torch.uint8),
+        ("float8_e4m3fnuz", torch.uint8),
+        ("float8_e5m2fnuz", torch.uint8),
+    )
+    if hasattr(torch, name)
+}
+_WRAPS = frozenset(("uint16", "uint32", "uint64"))
+
+
+def _name(tensor: torch.Tensor) -> str:
+    return f"{tensor.dtype} {list(tensor.shape)}".removeprefix("torch.")
+
+
+def carrier(tensor: torch.Tensor, reduction: str | None = None) -> torch.Tensor:
+    """A contiguous host tensor of one of the core's types with the same elements: ``tensor`` itself, a view, or a copy.
+
+    reduction: "sum", "average", "min", "max" or "product" where elements are reduced; None where they only move.
+    """
+    if tensor.device.type == "cpu" and tensor.dtype in DTYPES and tensor.is_contiguous():
+        return tensor
+    if tensor.layout is not torch.strided:
+        raise InvalidArgumentError(f"a tensor of layout {tensor.layout} was given; use sparse_allreduce_async, or to_dense()")
+    if tensor.device.type == "meta":
+        raise InvalidArgumentError(f"{_name(tensor)} is on the device meta: it has no data")
+    tensor = tensor.detach()
+    if tensor.is_complex():
+        if reduction not in (None, "sum", "average"):
+            raise UnsupportedError(f"{reduction} of {_name(tensor)}: complex numbers have a sum and an average only")
+        tensor = torch.view_as_real(tensor.resolve_conj())
+    if tensor.dtype not in DTYPES:
+        other = _SAME_BITS.get(tensor.dtype)
+        if other is None:
+            raise UnsupportedError(f"{_name(tensor)}: Xoe does not know this type")
+        wraps = str(tensor.dtype).removeprefix("torch.") in _WRAPS and reduction in ("sum", "product")
+        if reduction is not None and not wraps:
+            raise UnsupportedError(f"{reduction} of {_name(tensor)}; convert it to another type first")
+        tensor = tensor.contiguous().view(other)
+    return tensor.resolve_neg().to("cpu").contiguous()
+
+
+def restore(result: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """The inverse of :func:`carrier` for a result: of the type and on the device of ``like``; its shape is the result's."""
+    if like.is_complex():
+        result = torch.view_as_complex(result)
+    elif result.dtype != like.dtype:
+        result = result.view(like.dtype)
+    return result if result.device == like.device else result.to(like.device)
+
+
+def shares_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether a carrier is the memory of its tensor."""
+    return one is other or (one.device == other.device and one.data_ptr() == other.data_ptr())
+
+
+def describe(tensor: torch.Tensor, out: torch.Tensor | None) -> tuple[int, int, torch.Size, int]:
+    """For ``Engine.submit``: what is read, where the result goes (None: memory of the engine's), shape, type."""
+    return tensor.data_ptr(), 0 if out is None else out.data_ptr(), tensor.shape, DTYPES[tensor.dtype]
+
+
+def of_array(array: _core.Array, like: torch.Tensor) -> torch.Tensor:
+    """Results in memory of the engine's, which the tensor keeps; see :func:`restore`."""
+    return restore(torch.from_dlpack(array), like)

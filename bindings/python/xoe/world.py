@@ -1,0 +1,193 @@
+"""The group of ranks that this process belongs to: one engine for the process, whatever framework uses it.
+
+All functions may be called by any thread; ``init`` and ``shutdown`` by one at a time.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xoe.errors import InvalidArgumentError, UnavailableError
+
+if TYPE_CHECKING:
+    from xoe._core import Engine
+    from xoe.process_sets import ProcessSet
+
+
+class World:
+    """An engine, and where this process stands in it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        topology = engine.topology()
+        self.rank, self.size, self.local_rank, self.local_size, self.cross_rank, self.cross_size = topology
+
+
+_lock = threading.Lock()
+_world: World | None = None
+_sets_of_init: Sequence[ProcessSet] = ()
+
+
+def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None, *, start_timeout: float | None = None) -> None:
+    """Joins the group that the launcher described in the environment; without one, a group of this process alone.
+
+    Collective; a second call does nothing until :func:`shutdown`.
+
+    comm: None, all ranks in order as a list, or an mpi4py communicator of all ranks. Train on some of the ranks with
+        ``process_sets``.
+    process_sets: sets to make at once, the same on all ranks; or ``"dynamic"``, which Horovod wants before sets may be
+        added later, and which is not needed here.
+    start_timeout: seconds to wait for the other ranks (default: XOE_START_TIMEOUT, or 60).
+
+    Raises OperationTimeoutError when not all ranks appear, InvalidArgumentError for a malformed environment.
+    """
+    global _world, _sets_of_init
+    from xoe import process_sets as sets
+
+    if isinstance(process_sets, str):
+        if process_sets.lower() != "dynamic":
+            raise InvalidArgumentError(f"process_sets is {process_sets!r}; give a list of ProcessSet, or 'dynamic'")
+        process_sets = None
+    with _lock:
+        if _world is not None:
+            return
+        from xoe._core import Engine
+
+        world = World(Engine(start_timeout))
+        try:
+            _check_comm(comm, world)
+        except BaseException:
+            world.engine.shutdown()
+            raise
+        _world = world
+        _sets_of_init = tuple(process_sets or ())
+        sets._begin(world)
+    try:
+        for process_set in _sets_of_init:
+            sets.add_process_set(process_set)
+    except BaseException:
+        shutdown()
+        raise
+
+
+def _check_comm(comm: Any, world: World) -> None:
+    if comm is None:
+        return
+    ranks = range(comm.Get_size()) if hasattr(comm, "Get_size") else list(comm)
+    if len(ranks) > 0 and list(ranks) != list(range(world.size)):
+        raise InvalidArgumentError(
+            f"init(comm=...) names {len(ranks)} of the job's {world.size} ranks; call init() on all of them, and train on"
+            " some of them with process_sets=[ProcessSet([...])]"
+        )
+
+
+def shutdown() -> None:
+    """Leaves the group. What is pending fails here and at the peers. :func:`init` may be called again."""
+    global _world
+    from xoe import process_sets as sets
+
+    with _lock:
+        if _world is None:
+            return
+        engine = _world.engine
+        _world = None
+        sets._end()
+        engine.shutdown()
+
+
+atexit.register(shutdown)
+
+
+def is_initialized() -> bool:
+    """Whether :func:`init` was called, and not :func:`shutdown` since."""
+    return _world is not None
+
+
+def current() -> World:
+    """The world of this process. Raises UnavailableError before :func:`init`."""
+    if _world is None:
+        raise UnavailableError("Xoe has not been initialized; call init() first")
+    return _world
+
+
+def rank() -> int:
+    """This process among all, from 0."""
+    return current().rank
+
+
+def size() -> int:
+    """The number of processes."""
+    return current().size
+
+
+def local_rank() -> int:
+    """This process among those of its host, from 0."""
+    return current().local_rank
+
+
+def local_size() -> int:
+    """The number of processes on this host."""
+    return current().local_size
+
+
+def cross_rank() -> int:
+    """This host among those that have a rank with this local rank."""
+    return current().cross_rank
+
+
+def cross_size() -> int:
+    """The number of hosts that have a rank with this local rank."""
+    return current().cross_size
+
+
+def is_homogeneous() -> bool:
+    """Whether every host has the same number of ranks. Collective the first time."""
+    world = current()
+    known = getattr(world, "_homogeneous", None)
+    if known is None:
+        from xoe.objects import allgather_object
+
+        known = len(set(allgather_object(world.local_size, name="xoe.is_homogeneous"))) == 1
+        world._homogeneous = known  # type: ignore[attr-defined]
+    return bool(known)
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """Writes a Chrome trace to ``file_path`` from here on; collective. There are no cycles: ``mark_cycles`` is ignored."""
+    del mark_cycles
+    current().engine.start_timeline(file_path)
+
+
+def stop_timeline() -> None:
+    """Ends the trace of this rank."""
+    current().engine.stop_timeline()
+
+
+def metrics() -> str:
+    """Counters of the engine, in Prometheus's text format."""
+    return current().engine.metrics()
+
+
+# ---- After a failure
+
+
+def can_form_again() -> bool:
+    """Whether somebody starts lost ranks anew: ``xoe run --restarts N``."""
+    return "XOE_GENERATION" in os.environ
+
+
+def form_again() -> None:
+    """Leaves the broken group and joins the next one, with the process sets that :func:`init` was given."""
+    sets = _sets_of_init
+    shutdown()
+    init(process_sets=sets)
+
+
+def say(line: str) -> None:
+    """One line on standard error."""
+    print(f"xoe: {line}", file=sys.stderr, flush=True)
