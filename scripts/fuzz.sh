@@ -11,7 +11,12 @@ seconds=${1:-${XOE_FUZZ_SECONDS:-60}}
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "usage: scripts/fuzz.sh [SECONDS [TARGET...]]"
 wanted=("${@:2}")
 cd "$root"
-scripts/setup.sh --with lint --no-python fuzz
+# Those named, or all that there are.
+selection=fuzz
+if ((${#wanted[@]} > 0)); then
+  selection=fuzz:$(IFS=, && echo "${wanted[*]}")
+fi
+scripts/setup.sh --with lint --no-python "$selection"
 mapfile -t targets < <(find build/fuzz/fuzz -maxdepth 1 -type f -name '*_fuzz' -perm -u+x | sort)
 ((${#targets[@]} > 0)) || die "no fuzz target was built"
 mkdir -p build/fuzz/artifacts

@@ -16,8 +16,6 @@ namespace {
 
 // Who sees a connection break waits so long for word of what happened.
 constexpr std::chrono::milliseconds kCausePatience(1500);
-// Who waits on its host can name those who are late: let it speak first.
-constexpr std::chrono::milliseconds kNetGrace(500);
 
 struct SplitRequest {
   std::int64_t color;
