@@ -64,6 +64,7 @@ int run(std::span<const std::string_view> arguments) {
   launch::RunOptions& options = parsed->options;
   const Env env = Env::process();
   options.color = !env.has("NO_COLOR");
+  for (const std::string& note : options.notes) say(note);
   const auto hosts = launch::find_hosts(options, env);
   if (!hosts) return fail(hosts.error(), code_for(hosts.error()));
   if (!hosts->hosts.empty() && !launch::all_here(*hosts)) return run_on_hosts(options, *hosts, env);

@@ -1,12 +1,16 @@
 #include "launch/arguments.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "launch/config_file.h"
+#include "launch/horovod_settings.h"
 #include "launch/option_table.h"
 
 namespace xoe::launch {
@@ -30,25 +34,51 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 namespace {
 
+// What is written on the command line: -name value, --name value or --name=value.
+struct Written {
+  std::string_view name;
+  std::optional<std::string_view> attached;  // behind "="
+};
+
+Written split_word(std::string_view word) {
+  const auto equals = word.starts_with("--") ? word.find('=') : std::string_view::npos;
+  if (equals == std::string_view::npos) return {word, std::nullopt};
+  return {word.substr(0, equals), word.substr(equals + 1)};
+}
+
+// The value of an option that takes one, from the next word if need be; empty for the others.
+Result<std::string_view> take_value(const Written& written, bool has_value, std::span<const std::string_view> arguments,
+                                    std::size_t& at) {
+  if (written.attached && !has_value) return failure(Code::kInvalidArgument, "{} takes no value", written.name);
+  if (written.attached) return *written.attached;
+  if (!has_value) return std::string_view();
+  if (at == arguments.size()) return failure(Code::kInvalidArgument, "{} needs a value", written.name);
+  return arguments[at++];
+}
+
+Status apply_horovod_flag(const HorovodFlag& flag, std::string_view name, std::string_view value, RunArguments& run) {
+  if (flag.refused) return failure(Code::kUnsupported, "{}: {}", name, flag.reason);
+  if (flag.setting == nullptr) {
+    run.options.notes.push_back(fmt::format("{} has no meaning here: {}", name, flag.reason));
+    return {};
+  }
+  return apply_horovod_setting(*flag.setting, std::string(flag.has_value ? value : flag.implied), run);
+}
+
 // Applies the options to `run`, up to the program, and returns where that begins.
 Result<std::size_t> apply_options(std::span<const std::string_view> arguments, RunArguments& run) {
   std::size_t at = 0;
   while (at < arguments.size() && arguments[at].size() > 1 && arguments[at].starts_with('-')) {
     const std::string_view word = arguments[at++];
     if (word == "--") break;
-    const auto equals = word.starts_with("--") ? word.find('=') : std::string_view::npos;
-    const auto name = word.substr(0, equals);
-    const Option* option = find_option(name);
-    if (option == nullptr) return unknown_option(name);
-    std::string_view value;
-    if (equals != std::string_view::npos) {
-      if (!option->has_value) return failure(Code::kInvalidArgument, "{} takes no value", name);
-      value = word.substr(equals + 1);
-    } else if (option->has_value) {
-      if (at == arguments.size()) return failure(Code::kInvalidArgument, "{} needs a value", name);
-      value = arguments[at++];
-    }
-    XOE_TRY(option->apply(run, name, value));
+    const Written written = split_word(word);
+    const Option* option = find_option(written.name);
+    const auto horovods = option == nullptr ? find_horovod_flag(written.name) : std::nullopt;
+    if (option == nullptr && !horovods) return unknown_option(written.name);
+    const bool has_value = option != nullptr ? option->has_value : horovods->has_value;
+    XOE_ASSIGN(const std::string_view value, take_value(written, has_value, arguments, at));
+    XOE_TRY(option == nullptr ? apply_horovod_flag(*horovods, written.name, value, run)
+                              : option->apply(run, written.name, value));
     if (run.help) break;
   }
   return at;
@@ -125,6 +155,8 @@ Usage: xoe run -np N [options] PROGRAM [arguments of the program]
   --timeout SECONDS      ends the whole job after this long, with exit code 124
   --grace SECONDS        between SIGTERM and SIGKILL when a job is ended (default 5)
   -h, --help             this text
+
+horovodrun's options are taken as well; those without a meaning here say why.
 
 Rank 0 reads stdin. When a rank fails the others are ended, and the exit code is that of the
 rank that failed first (128 + number for a signal). Ctrl-C is passed on; a second one kills.

@@ -1,55 +1,15 @@
 // Horovod's configuration files: sections, and below each `name: value` with a plain value. That much of YAML and no
 // more.
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "launch/config_file.h"
+#include "launch/horovod_settings.h"
 
 namespace xoe::launch {
 namespace {
-
-enum class Form : std::uint8_t {
-  kPlain,
-  kMegabytes,  // becomes bytes
-  kSwitch,     // true or false become 1 or 0
-  kOff,        // false becomes 1, true nothing
-};
-
-struct Setting {
-  std::string_view section;
-  std::string_view key;
-  std::string_view variable;  // what the ranks read; those without a meaning here are explained by them
-  Form form = Form::kPlain;
-};
-
-constexpr std::array kSettings{
-    Setting{"params", "fusion_threshold_mb", "HOROVOD_FUSION_THRESHOLD", Form::kMegabytes},
-    Setting{"params", "cycle_time_ms", "HOROVOD_CYCLE_TIME"},
-    Setting{"params", "cache_capacity", "HOROVOD_CACHE_CAPACITY"},
-    Setting{"params", "hierarchical_allreduce", "HOROVOD_HIERARCHICAL_ALLREDUCE", Form::kSwitch},
-    Setting{"params", "hierarchical_allgather", "HOROVOD_HIERARCHICAL_ALLGATHER", Form::kSwitch},
-    Setting{"params", "torus_allreduce", "HOROVOD_TORUS_ALLREDUCE", Form::kSwitch},
-    Setting{"autotune", "enabled", "HOROVOD_AUTOTUNE", Form::kSwitch},
-    Setting{"autotune", "log_file", "HOROVOD_AUTOTUNE_LOG"},
-    Setting{"autotune", "warmup_samples", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES"},
-    Setting{"autotune", "steps_per_sample", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE"},
-    Setting{"autotune", "bayes_opt_max_samples", "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES"},
-    Setting{"autotune", "gaussian_process_noise", "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE"},
-    Setting{"timeline", "filename", "HOROVOD_TIMELINE"},
-    Setting{"timeline", "mark_cycles", "HOROVOD_TIMELINE_MARK_CYCLES", Form::kSwitch},
-    Setting{"stall_check", "enabled", "HOROVOD_STALL_CHECK_DISABLE", Form::kOff},
-    Setting{"stall_check", "warning_time_seconds", "HOROVOD_STALL_CHECK_TIME_SECONDS"},
-    Setting{"stall_check", "shutdown_time_seconds", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"},
-    Setting{"library_options", "mpi_threads_disable", "HOROVOD_MPI_THREADS_DISABLE", Form::kSwitch},
-    Setting{"library_options", "num_nccl_streams", "HOROVOD_NUM_NCCL_STREAMS"},
-    Setting{"library_options", "ccl_bgt_affinity", "HOROVOD_CCL_BGT_AFFINITY"},
-    Setting{"library_options", "gloo_timeout_seconds", "HOROVOD_GLOO_TIMEOUT_SECONDS"},
-    Setting{"library_options", "thread_affinity", "HOROVOD_THREAD_AFFINITY"},
-    Setting{"logging", "level", "HOROVOD_LOG_LEVEL"},
-    Setting{"logging", "hide_timestamp", "HOROVOD_LOG_HIDE_TIME", Form::kSwitch}};
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -75,42 +35,19 @@ std::optional<std::string> plain_value(std::string_view text) {
   return std::string(text);
 }
 
-std::optional<bool> truth_of(std::string_view value) {
-  for (const std::string_view word : {"true", "True", "TRUE", "yes", "on", "1"})
-    if (value == word) return true;
-  for (const std::string_view word : {"false", "False", "FALSE", "no", "off", "0"})
-    if (value == word) return false;
-  return std::nullopt;
-}
-
-// The variable's value; empty: it is not set.
-Result<std::string> variable_value(const Setting& setting, const std::string& value) {
-  if (setting.form == Form::kPlain) return value;
-  if (setting.form == Form::kMegabytes) {
-    const auto megabytes = parse_number(value);
-    if (!megabytes || !(*megabytes >= 0) || *megabytes > 1e6)
-      return failure(Code::kInvalidArgument, "{}: {}: expected megabytes", setting.key, value);
-    return std::to_string(static_cast<std::int64_t>(*megabytes * 1048576));
-  }
-  const auto truth = truth_of(value);
-  if (!truth) return failure(Code::kInvalidArgument, "{}: {}: expected true or false", setting.key, value);
-  if (setting.form == Form::kOff) return std::string(*truth ? "" : "1");
-  return std::string(*truth ? "1" : "0");
-}
-
 Status apply_setting(std::string_view section, std::string_view key, const std::string& value, RunArguments& run) {
-  if (value.empty() || value == "~" || value == "null") return {};
-  const auto setting =
-      std::ranges::find_if(kSettings, [&](const Setting& one) { return one.section == section && one.key == key; });
-  if (setting == kSettings.end())
+  if (value == "~" || value == "null") return {};
+  const auto settings = horovod_settings();
+  const auto setting = std::ranges::find_if(
+      settings, [&](const HorovodSetting& one) { return one.section == section && one.key == key; });
+  if (setting == settings.end())
     return failure(Code::kInvalidArgument, "there is no setting {} in the section {}", key, section);
-  XOE_ASSIGN(std::string text, variable_value(*setting, value));
-  if (!text.empty()) run.options.env.emplace_back(setting->variable, std::move(text));
-  return {};
+  return apply_horovod_setting(*setting, value, run);
 }
 
 bool is_section(std::string_view name) {
-  return std::ranges::find(kSettings, name, &Setting::section) != kSettings.end();
+  const auto settings = horovod_settings();
+  return std::ranges::find(settings, name, &HorovodSetting::section) != settings.end();
 }
 
 // One line that says something; `section` changes with it.

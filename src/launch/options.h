@@ -52,6 +52,7 @@ struct RunOptions {
   std::vector<std::string> pass_env = {};  // of the launcher's own, by name
   std::string backend = {};                // empty: what suits the topology
   HostOptions where = {};
+  std::vector<std::string> notes = {};    // to the user, before the job begins
   std::vector<std::string> command = {};  // program and its arguments
 };
 

@@ -34,6 +34,21 @@ TEST(Arguments, AllOptions) {
   EXPECT_THAT(options.command, ElementsAre("prog", "-np", "9"));
 }
 
+TEST(Arguments, HorovodsFlagsBecomeItsVariables) {
+  const auto run = parse({"-np", "2", "--fusion-threshold-mb", "32", "--cycle-time-ms=3.5", "--no-hierarchical-allreduce",
+                          "--autotune", "--no-stall-check", "--timeline-filename", "t.json", "--gloo", "prog"});
+  ASSERT_TRUE(run) << run.error().message();
+  using testing::Pair;
+  EXPECT_THAT(run->options.env,
+              ElementsAre(Pair("HOROVOD_FUSION_THRESHOLD", "33554432"), Pair("HOROVOD_CYCLE_TIME", "3.5"),
+                          Pair("HOROVOD_HIERARCHICAL_ALLREDUCE", "0"), Pair("HOROVOD_AUTOTUNE", "1"),
+                          Pair("HOROVOD_STALL_CHECK_DISABLE", "1"), Pair("HOROVOD_TIMELINE", "t.json")));
+  EXPECT_THAT(run->options.notes, ElementsAre(HasSubstr("--gloo has no meaning here")));
+  EXPECT_THAT(refusal({"-np", "2", "--min-np", "1", "prog"}), HasSubstr("--min-np"));
+  EXPECT_THAT(refusal({"-np", "2", "--fusion-threshold-mb", "x", "prog"}), HasSubstr("megabytes"));
+  EXPECT_THAT(refusal({"-np", "2", "--no-fusion-threshold-mb", "prog"}), HasSubstr("unknown option"));
+}
+
 TEST(Arguments, OptionsForHosts) {
   const auto run = parse({"-H",
                           "a:4,b",

@@ -1,5 +1,7 @@
 #include "errors.h"
 
+#include <nanobind/stl/string.h>
+
 namespace xoe::python {
 
 void raise(xoe_status status, const std::string& message, bool completed) {

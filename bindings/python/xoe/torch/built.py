@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_LIBRARIES = Path(__file__).resolve().parent.parent / "lib"
+_LIBRARIES = Path(__file__).parent.parent / "lib"
 
 
 def _plugin(name: str) -> bool:

@@ -1,0 +1,129 @@
+"""The input pipeline: batches of decoded images, and plain records, from files.
+
+Nothing here needs a framework: arrays come through DLPack or the buffer protocol without a copy (``numpy.asarray(memoryview(...))``,
+``torch.from_dlpack(...)``). ``xoe.torch.data`` has data sets for PyTorch. Each rank opens what its rank and size say.
+
+Options are those of the C interface (xoe/c_data.h), by their names; an unknown one is answered with the list of all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Any
+
+from xoe import _core
+from xoe import world as _world
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Images and their classes; memory of the library's, kept by each array.
+
+    pixels: [count, channels, height, width], or [count, height, width, channels] with layout="nhwc".
+    labels: int64 [count]; None where images have several classes. targets: float32 [count, classes], the share of each class;
+    None where images have one class and are not mixed. index: of this batch within the epoch.
+    """
+
+    pixels: _core.Array
+    labels: _core.Array | None
+    targets: _core.Array | None
+    epoch: int
+    index: int
+
+
+def _place(options: dict[str, Any]) -> dict[str, Any]:
+    """The options, with this process's rank and size where the caller gave none."""
+    if "rank" not in options and "size" not in options and _world.is_initialized():
+        options = {"rank": _world.rank(), "size": _world.size(), **options}
+    return options
+
+
+class Images:
+    """An endless sequence of batches, or one of ``epochs`` epochs; the same number of batches on every rank.
+
+    directory: with TFRecord files, a folder for each class, NIH ChestX-ray14, MNIST or tar files (``format``). batch: images of
+    this rank in one. Others: image_size, threads, seed, epochs, training, quality, dtype, layout, on_error, ...
+
+    One thread at a time. Raises UnavailableError where there are no files, DataLossError for a damaged one.
+    """
+
+    def __init__(self, directory: str | PathLike[str], batch: int = 32, **options: Any) -> None:
+        self._images = _core.Images(_place({"directory": fspath(directory), "batch": batch, **options}))
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        batch = self._images.next()
+        if batch is None:
+            raise StopIteration
+        return Batch(*batch)
+
+    def save(self) -> str:
+        """The position behind the last batch: a short line, the same on every rank."""
+        return self._images.save()
+
+    def restore(self, position: str) -> None:
+        """Goes on from there, to the bit, also with another number of ranks."""
+        self._images.restore(position)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """records_per_epoch (of all ranks), batches_per_epoch, classes, multi_label, skipped, waited (s), memory_bytes, lost."""
+        return self._images.facts()
+
+    def report(self) -> dict[str, Any]:
+        """Where the time went, and what would help."""
+        report: dict[str, Any] = json.loads(self._images.report())
+        return report
+
+    def close(self) -> None:
+        """Ends its threads; batches stay good."""
+        self._images.close()
+
+    def __enter__(self) -> Images:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Records:
+    """The records of TFRecord files, undecoded, as bytes.
+
+    patterns: paths whose parts may have ``*``, ``?``, ``[...]`` and ``{a,b}``. Options: shuffle_buffer, cycle_length, threads, seed,
+    epochs (1 unless given; 0: endless), compression, on_error, max_bad, ...
+    """
+
+    def __init__(self, patterns: str | PathLike[str] | Sequence[str | PathLike[str]], **options: Any) -> None:
+        listed = [patterns] if isinstance(patterns, (str, PathLike)) else list(patterns)
+        self._records = _core.Records([fspath(pattern) for pattern in listed], _place({"epochs": 1, **options}))
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        record = self._records.next()
+        if record is None:
+            raise StopIteration
+        return record[0]
+
+    def save(self) -> str:
+        """The position of this rank behind the last record."""
+        return self._records.save()
+
+    def restore(self, position: str) -> None:
+        """Goes on from there: with the same files, options, rank and size."""
+        self._records.restore(position)
+
+    def report(self) -> dict[str, Any]:
+        """How many records were delivered and skipped, and why."""
+        report: dict[str, Any] = json.loads(self._records.report())
+        return report
+
+    def close(self) -> None:
+        """Ends its threads."""
+        self._records.close()

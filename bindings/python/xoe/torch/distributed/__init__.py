@@ -1,0 +1,21 @@
+"""The backend "xoe" of torch.distributed: DDP, FSDP2, DTensor and whatever else calls PyTorch's collectives run on the engine.
+
+::
+
+    import xoe.torch.distributed  # not needed where the package was installed: PyTorch finds the backend
+    torch.distributed.init_process_group("xoe")
+
+docs/guide/torch-distributed.md tells what it does, and what it does not.
+"""
+
+from xoe._torch_autoload import register
+from xoe.torch.distributed import subgroups
+from xoe.torch.distributed.group import Group
+from xoe.torch.distributed.hook import allreduce_hook
+
+__all__ = ["Group", "allreduce_hook"]
+
+_autoload = register
+
+register()
+subgroups.watch()

@@ -1,0 +1,333 @@
+"""A process group of torch.distributed whose collectives run on the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.distributed_c10d as _c10d
+from torch._C import _distributed_c10d
+
+from xoe import world as _world
+from xoe.errors import InvalidArgumentError, UnsupportedError
+from xoe.process_sets import ProcessSet
+from xoe.torch import collectives
+from xoe.torch.distributed import operations as start
+from xoe.torch.distributed.point_to_point import PointToPoint
+from xoe.torch.distributed.work import Completer, Waitable, Work
+from xoe.torch.tensors import carrier, restore, shares_memory
+
+_ProcessGroup: Any = _distributed_c10d.ProcessGroup
+_Op = dist.ReduceOp
+Tensors = list[torch.Tensor]
+
+_REDUCTIONS = (
+    (_Op.SUM, "sum"),
+    (_Op.AVG, "average"),
+    (_Op.MIN, "min"),
+    (_Op.MAX, "max"),
+    (_Op.PRODUCT, "product"),
+)
+
+
+def reduction_of(options: Any) -> tuple[str, float]:
+    """The engine's reduction, and what multiplies the input: of options, a ReduceOp, or None (the sum)."""
+    op = getattr(options, "reduceOp", options)
+    if op is None:
+        return "sum", 1.0
+    for known, name in _REDUCTIONS:
+        if op == known:
+            return name, 1.0
+    if op == _Op.PREMUL_SUM:
+        factor = getattr(op, "factor", None)
+        if isinstance(factor, torch.Tensor) and factor.numel() == 1:
+            factor = factor.item()
+        if isinstance(factor, (int, float)):
+            return "sum", float(factor)
+        raise UnsupportedError("PREMUL_SUM has a factor that this PyTorch does not tell; multiply the tensor before a SUM")
+    raise UnsupportedError(
+        f"{op} is not there for the backend xoe, which has SUM, AVG, MIN, MAX, PRODUCT and PREMUL_SUM; for bits use a group"
+        " of Gloo: new_group(backend='gloo')"
+    )
+
+
+def _root(options: Any) -> int:
+    return int(getattr(options, "rootRank", options or 0))
+
+
+def _list(tensors: Any) -> Tensors:
+    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+
+
+def _one(tensors: Any, what: str) -> Any:
+    """PyTorch wraps what belongs to one device into lists; there is one device for each process."""
+    if len(tensors) != 1:
+        raise InvalidArgumentError(f"{what}: takes the tensors of one device, got {len(tensors)}")
+    return tensors[0]
+
+
+class Group(_ProcessGroup):  # type: ignore[misc]
+    """Made by ``torch.distributed``; a process set of the world's engine. Methods give works and do not block.
+
+    Tensors of other devices, and those that are not dense, are copied on the way. Any thread may call; the order of calls is
+    what ranks must agree on.
+    """
+
+    def __init__(self, options: Any, process_set: ProcessSet, owns_world: bool) -> None:
+        super().__init__(options.group_rank, options.group_size)
+        self._store = options.store
+        self._process_set = process_set
+        self._owns_world = owns_world
+        self._name = str(options.group_id)
+        self._description = ""
+        self._alone = False
+        self._batch: list[Work] | None = None
+        self._completer = Completer(f"xoe group {self._name}")
+        self._lane = start.Lane(
+            _world.current().engine, process_set._need(), self.rank(), self.size(), f"torch.{self._name}"
+        )
+        self._messages = PointToPoint(self._store, self.rank(), options.timeout)
+
+    def _work(self, operations: Sequence[Waitable], finish: start.Finish, result: Tensors, source: int = -1) -> Work:
+        work = Work(operations, finish, result, self._completer, source)
+        if self._batch is not None:
+            self._batch.append(work)
+        return work
+
+    def _run(self, function: Callable[..., start.Started], result: Tensors, *arguments: Any) -> Work:
+        if not self._alone:
+            self._check_alone()
+        operation, finish = function(self._lane, *arguments)
+        return self._work([operation], finish, result)
+
+    def _check_alone(self) -> None:
+        config = str(_c10d._world.pg_backend_config.get(self, ""))
+        others = {pair.split(":")[-1] for pair in config.split(",") if pair} - {"xoe"}
+        if others:
+            raise UnsupportedError(
+                f"a group of the backend xoe serves all devices, and shares none with {', '.join(sorted(others))}; make a group"
+                " for each: new_group(backend=...)"
+            )
+        self._alone = self in _c10d._world.pg_map
+
+    # ---- reductions
+
+    def allreduce(self, tensors: Any, opts: Any = None) -> Work:
+        """In place."""
+        given = _list(tensors)
+        if given[0].is_sparse:
+            return self._allreduce_sparse(given, opts)
+        return self._run(start.allreduce, given, given, *reduction_of(opts))
+
+    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Work:
+        """Several that complete together."""
+        return self.allreduce(tensors, opts)
+
+    def average(self, tensor: torch.Tensor) -> Work:
+        """An allreduce in place to the average."""
+        return self._run(start.allreduce, [tensor], [tensor], "average", 1.0)
+
+    def _allreduce_sparse(self, tensors: Tensors, opts: Any) -> Work:
+        name, factor = reduction_of(opts)
+        tensor = _one(tensors, "allreduce of sparse tensors")
+        handle = collectives.sparse_allreduce_async(
+            tensor if factor == 1 else tensor * factor,
+            op=_sparse_reduction(name),
+            process_set=self._process_set,
+        )
+        return self._work([handle], lambda: tensor.copy_(handle.wait()), tensors)
+
+    def reduce(self, tensors: Any, opts: Any = None) -> Work:
+        """In place at the root."""
+        given = _list(tensors)
+        return self._run(start.reduce, given, given, *reduction_of(opts), _root(opts))
+
+    def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        """A list of inputs, one for each rank."""
+        if isinstance(output_tensors, torch.Tensor):
+            output_tensors, input_tensors = [output_tensors], [input_tensors]
+        output = _one(output_tensors, "reduce_scatter")
+        inputs = _list(_one(input_tensors, "reduce_scatter"))
+        if len(inputs) != self.size():
+            raise InvalidArgumentError(f"reduce_scatter: {len(inputs)} inputs for {self.size()} ranks")
+        if any(tensor.numel() != output.numel() for tensor in inputs):
+            return self._run(start.reduce_scatter_uneven, [output], output, inputs, *reduction_of(opts))
+        whole = torch.cat([tensor.reshape(-1) for tensor in inputs])
+        return self._run(start.reduce_scatter, [output], [output], [whole], *reduction_of(opts))
+
+    def _reduce_scatter_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+        return self._run(start.reduce_scatter, [output], [output], [input], *reduction_of(opts))
+
+    def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
+        """Several that complete together."""
+        return self._run(start.reduce_scatter, list(outputs), list(outputs), list(inputs), *reduction_of(opts))
+
+    # ---- moves
+
+    def broadcast(self, tensors: Any, opts: Any = None) -> Work:
+        """From the root to all."""
+        given = _list(tensors)
+        return self._run(start.broadcast, given, given, _root(opts))
+
+    def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        """A list of outputs, one for each rank."""
+        if isinstance(input_tensors, torch.Tensor):
+            output_tensors, input_tensors = [output_tensors], [input_tensors]
+        outputs = _list(_one(output_tensors, "allgather"))
+        if len(outputs) != self.size():
+            raise InvalidArgumentError(f"allgather: {len(outputs)} outputs for {self.size()} ranks")
+        return self._run(start.allgather_parts, outputs, outputs, _one(input_tensors, "allgather"))
+
+    def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> Work:
+        """Several inputs; ``output_lists`` has a list for each rank, or for each input."""
+        lists, inputs = list(output_lists), list(input_list)
+        by_input = [list(of_input) for of_input in zip(*lists, strict=True)] if len(lists[0]) == len(inputs) else lists
+        parts = [start.allgather_parts(self._lane, outputs, one) for outputs, one in zip(by_input, inputs, strict=True)]
+        works = [self._work([operation], finish, []) for operation, finish in parts]
+        return self._work(works, None, [tensor for outputs in by_input for tensor in outputs])
+
+    def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+        return self._run(start.allgather, [output], [output], [input])
+
+    def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
+        """Several that complete together."""
+        return self._run(start.allgather, list(outputs), list(outputs), list(inputs))
+
+    def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        """To the root; other ranks give no outputs."""
+        root = _root(opts)
+        outputs = _list(_one(output_tensors, "gather")) if self.rank() == root else []
+        if self.rank() == root and len(outputs) != self.size():
+            raise InvalidArgumentError(f"gather: {len(outputs)} outputs for {self.size()} ranks")
+        return self._run(start.gather, outputs, outputs, _one(_list(input_tensors), "gather"), root)
+
+    def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        """From the root; other ranks give no inputs."""
+        root = _root(opts)
+        inputs = _list(_one(input_tensors, "scatter")) if self.rank() == root else []
+        if self.rank() == root and len(inputs) != self.size():
+            raise InvalidArgumentError(f"scatter: {len(inputs)} inputs for {self.size()} ranks")
+        output = _one(_list(output_tensors), "scatter")
+        return self._run(start.scatter, [output], output, inputs, root)
+
+    def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        """The n-th input goes to rank n."""
+        outputs, inputs = list(output_tensors), list(input_tensors)
+        if len(outputs) != self.size() or len(inputs) != self.size():
+            raise InvalidArgumentError(
+                f"alltoall: {len(inputs)} inputs and {len(outputs)} outputs for {self.size()} ranks"
+            )
+        return self._run(start.alltoall, outputs, outputs, inputs)
+
+    def alltoall_base(
+        self, output: torch.Tensor, input: torch.Tensor, output_splits: Any, input_splits: Any, opts: Any = None
+    ) -> Work:
+        """Rows of the first dimension, in parts of given or equal length."""
+        return self._run(start.alltoall_rows, [output], output, input, list(output_splits), list(input_splits))
+
+    def barrier(self, opts: Any = None) -> Work:
+        """Completes when all ranks have called it."""
+        return self._run(lambda lane: (lane.start("barrier"), None), [])
+
+    # ---- point to point
+
+    def send(self, tensors: Any, dst_rank: int, tag: int = 0) -> Work:
+        """Over Gloo."""
+        tensor = _one(_list(tensors), "send")
+        return self._work([self._messages.send(carrier(tensor), dst_rank, tag)], None, [tensor])
+
+    def recv(self, tensors: Any, src_rank: int, tag: int = 0) -> Work:
+        """Over Gloo."""
+        tensor = _one(_list(tensors), "recv")
+        carried = carrier(tensor)
+
+        def finish() -> None:
+            if not shares_memory(carried, tensor):
+                tensor.copy_(restore(carried, tensor))
+
+        return self._work([self._messages.receive(carried, src_rank, tag)], finish, [tensor], src_rank)
+
+    def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
+        """Not there."""
+        raise UnsupportedError(
+            "recv from any rank is not there for the backend xoe: name the source, or use a group of Gloo:"
+            " new_group(backend='gloo')"
+        )
+
+    # ---- batches: operations start at once, and one work waits for all of them
+
+    def _start_coalescing(self, device: Any = None) -> None:
+        self._batch = []
+
+    def _end_coalescing(self, device: Any = None) -> Work:
+        batch, self._batch = self._batch or [], None
+        return self._work(batch, None, [one for work in batch for one in work._result])
+
+    # ---- what it is
+
+    def getBackendName(self) -> str:  # noqa: N802
+        """Its name in ``init_process_group``."""
+        return "xoe"
+
+    def getGroupName(self) -> str:  # noqa: N802
+        """PyTorch's name of this group."""
+        return self._name
+
+    def getGroupDesc(self) -> str:  # noqa: N802
+        """What the program said that it is for."""
+        return self._description
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    def _set_group_desc(self, description: str) -> None:
+        self._description = description
+
+    setGroupName = _set_group_name  # noqa: N815
+    setGroupDesc = _set_group_desc  # noqa: N815
+    group_name = property(getGroupName)
+    group_desc = property(getGroupDesc)
+    supports_splitting = False
+    supports_coalescing = False
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        # None before PyTorch has registered the group: hooks that it attaches meanwhile want a backend in C++.
+        return [torch.device("cpu"), torch.device("cuda")] if self in _c10d._world.pg_map else []
+
+    def _get_backend(self, device: Any) -> Group:
+        return self
+
+    def get_group_store(self) -> Any:
+        """The store that it was made with."""
+        return self._store
+
+    def abort(self) -> None:
+        """Fails what is pending in the job's engine, here and at the peers."""
+        _world.shutdown()
+
+    def shutdown(self) -> None:
+        """Ends it; the default group's ends the engine too, if it has started it."""
+        if self._owns_world:
+            self._owns_world = False
+            _world.shutdown()
+        self._completer.stop()
+
+    # PyTorch's newer names
+    all_gather_single = _allgather_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+    reduce_scatter_single = _reduce_scatter_base
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+    all_to_all_single = alltoall_base
+    start_coalescing = _start_coalescing
+    end_coalescing = _end_coalescing
+
+
+def _sparse_reduction(name: str) -> Any:
+    from xoe.reduction import Average, Sum
+
+    if name not in ("sum", "average"):
+        raise UnsupportedError(f"sparse tensors have a SUM and an AVG, not {name}")
+    return Average if name == "average" else Sum

@@ -1,0 +1,30 @@
+"""Where PyTorch's ranks meet under ``xoe run``, which gives no address for that: at a store whose address the engine tells."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+from xoe import world as _world
+from xoe.objects import broadcast_object
+from xoe.torch.distributed.joining import join
+
+
+def meet(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
+    """A rendezvous of ``torch.distributed``: gives a store, this rank and the number of ranks. Collective."""
+    rank, size = int(os.environ["XOE_RANK"]), int(os.environ["XOE_SIZE"])
+    join(None, rank, size, timeout)
+    host = "127.0.0.1" if _world.local_size() == size else os.environ.get("XOE_HOSTNAME") or socket.gethostname()
+    store = None
+    if rank == 0:
+        store = dist.TCPStore(host, 0, size, True, timeout, wait_for_workers=False)
+    host, port = broadcast_object((host, store.port if store else 0), 0, name="xoe.torch.distributed.meeting")
+    if store is None:
+        store = dist.TCPStore(host, port, size, False, timeout, wait_for_workers=False)
+    yield store, rank, size
+    raise RuntimeError("xoe run: the ranks have met; they cannot meet again with the same rendezvous")

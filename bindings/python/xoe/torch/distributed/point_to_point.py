@@ -1,0 +1,122 @@
+"""Send and receive, which the engine has not got: over Gloo, in a group of its own for each pair of ranks.
+
+A pair's group is made when they first talk to each other, in a thread: a rank that sends to its neighbour does not wait for
+that neighbour, which may be about to send to another one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+from xoe.errors import PeerLostError, UnsupportedError
+
+
+class Transfer:
+    """A message under way."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._started = threading.Event()
+        self._work: Any = None
+        self._error: Exception | None = None
+
+    def start(self, group: Any, begin: Callable[[Any], Any]) -> None:
+        """Hands it to a pair's group, or to the error that there is none."""
+        try:
+            if isinstance(group, Exception):
+                raise group
+            self._work = begin(group)
+        except Exception as error:
+            self._error = error
+        self._started.set()
+
+    def wait(self) -> None:
+        """Blocks until it has completed."""
+        self._started.wait()
+        try:
+            if self._error is not None:
+                raise self._error
+            self._work.wait()
+        except (RuntimeError, ValueError) as error:
+            raise PeerLostError(f"{self._what}: {error}") from error
+
+    def poll(self) -> bool:
+        """Whether it has completed, well or not."""
+        return self._started.is_set() and (self._error is not None or bool(self._work.is_completed()))
+
+
+class Pair:
+    """This rank and another one."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._lock = threading.Lock()
+        self._group: Any = None
+        self._queued: list[tuple[Transfer, Callable[[Any], Any]]] = []
+        threading.Thread(target=self._connect, args=(make,), name="xoe pair", daemon=True).start()
+
+    def submit(self, transfer: Transfer, begin: Callable[[Any], Any]) -> None:
+        """Starts a message, in the order of calls."""
+        with self._lock:
+            if self._group is None:
+                self._queued.append((transfer, begin))
+            else:
+                transfer.start(self._group, begin)
+
+    def _connect(self, make: Callable[[], Any]) -> None:
+        try:
+            group = make()
+        except Exception as error:
+            group = error
+        with self._lock:
+            self._group = group
+            for transfer, begin in self._queued:
+                transfer.start(group, begin)
+            self._queued.clear()
+
+
+class PointToPoint:
+    """The pairs of one group."""
+
+    def __init__(self, store: Any, rank: int, timeout: timedelta) -> None:
+        self._store = store
+        self._rank = rank
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._pairs: dict[int, Pair] = {}
+
+    def send(self, tensor: Any, to: int, tag: int) -> Transfer:
+        """Starts a message; the tensor is a dense one of the host."""
+        transfer = Transfer(f"send to rank {to}")
+        self._pair(to).submit(transfer, lambda group: group.send([tensor], self._seat(to), tag))
+        return transfer
+
+    def receive(self, tensor: Any, source: int, tag: int) -> Transfer:
+        """Receives into a dense tensor of the host."""
+        transfer = Transfer(f"receive from rank {source}")
+        self._pair(source).submit(transfer, lambda group: group.recv([tensor], self._seat(source), tag))
+        return transfer
+
+    def _seat(self, other: int) -> int:
+        """The other's rank in the pair."""
+        return 0 if other < self._rank else 1
+
+    def _pair(self, other: int) -> Pair:
+        if not dist.is_gloo_available():
+            raise UnsupportedError("send and recv go over Gloo, and this PyTorch is built without it")
+        with self._lock:
+            if other not in self._pairs:
+                self._pairs[other] = Pair(lambda: self._make(other))
+            return self._pairs[other]
+
+    def _make(self, other: int) -> Any:
+        low, high = sorted((self._rank, other))
+        # A connection of its own where PyTorch can make one: waiting there must not keep others from the store.
+        store = self._store.clone() if hasattr(self._store, "clone") else self._store
+        store = dist.PrefixStore(f"pair/{low}-{high}", store)
+        gloo: Any = dist.ProcessGroupGloo
+        return gloo(store, 1 - self._seat(other), 2, self._timeout)

@@ -1,0 +1,209 @@
+"""Operations under way, as torch.distributed sees them."""
+
+from __future__ import annotations
+
+import atexit
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch
+from torch._C import _distributed_c10d
+
+from xoe import world as _world
+from xoe.errors import OperationTimeoutError
+
+_Work: Any = _distributed_c10d.Work
+
+# Before, C++ held only its own half of a work that Python made; without the other half it would wait for ever.
+_CPP_KEEPS_WORKS = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 7)
+_MOST_KEPT = 4096
+_kept: dict[Work, None] = {}
+
+
+class Waitable(Protocol):
+    """An operation of the engine, or what behaves like one."""
+
+    def wait(self) -> Any: ...
+
+    def poll(self) -> bool: ...
+
+
+class Work(_Work):  # type: ignore[misc]
+    """Operations that complete together, and what is done then. Any thread may wait; none spins or holds Python's lock."""
+
+    def __init__(
+        self,
+        operations: Sequence[Waitable],
+        finish: Callable[[], None] | None,
+        result: list[torch.Tensor],
+        completer: Completer,
+        source: int = -1,
+    ) -> None:
+        super().__init__()
+        self._operations = list(operations)
+        self._finish = finish
+        self._result = result
+        self._completer = completer
+        self._source = source
+        self._error: Exception | None = None
+        self._done = False
+        self._lock = threading.Lock()
+        self._settled = threading.Event()
+        self._promise: Any = None
+        self._future: Any = None
+        if not _CPP_KEEPS_WORKS:
+            _keep(self)
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Blocks until it has completed. Raises the operation's own error: PeerLostError where a rank died.
+
+        timeout: 0 or none is the group's.
+        """
+        seconds = 0.0 if timeout is None else timeout.total_seconds()
+        if seconds > 0 and not self._done:
+            self._completer.put(self)
+            if not self._settled.wait(seconds):
+                raise OperationTimeoutError(f"not completed after {seconds:g} s; the operation goes on")
+        self._complete()
+        _kept.pop(self, None)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether it has completed, well or not."""
+        if not self._done and all(operation.poll() for operation in list(self._operations)):
+            self._complete()
+        return self._done
+
+    poll = is_completed
+
+    def is_success(self) -> bool:
+        """Whether it has completed well."""
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> Exception | None:
+        """Why it failed."""
+        return self._error
+
+    def result(self) -> list[torch.Tensor]:
+        """The tensors that it has written."""
+        self.wait()
+        return self._result
+
+    def synchronize(self) -> None:
+        """Waits: the tensors are in the host's memory, or copied from there by the current stream."""
+        self.wait()
+
+    def source_rank(self) -> int:
+        """The rank of the group that a receive was from."""
+        return self._source
+
+    _source_rank = source_rank
+
+    def get_future(self) -> Any:
+        """A future of the tensors. Its errors are RuntimeError, with the text of what :meth:`wait` raises."""
+        with self._lock:
+            if self._future is None:
+                devices = sorted({tensor.device for tensor in self._result if tensor.device.type == "cuda"}, key=str)
+                self._promise = torch.futures.Future(devices=devices or None)
+                # An error of a callback is one for C++ too, which DDP's reducer is; one that is set from Python is not.
+                self._future = self._promise.then(self._deliver)
+                self._completer.put(self)  # which keeps it
+                _kept.pop(self, None)
+            return self._future
+
+    def _deliver(self, _: Any) -> list[torch.Tensor]:
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def _settle(self) -> None:
+        """In the completer's thread."""
+        self._complete()
+        self._settled.set()
+        with self._lock:
+            promise, self._promise = self._promise, None
+        if promise is not None:
+            promise.set_result(self._result)
+
+    def _complete(self) -> None:
+        error: Exception | None = None
+        # All of them: nothing may use the tensors any more, also after a failure.
+        for operation in list(self._operations):
+            try:
+                operation.wait()
+            except Exception as failure:  # noqa: PERF203
+                error = error or failure
+        with self._lock:
+            if self._done:
+                return
+            if error is None and self._finish is not None:
+                try:
+                    with torch.no_grad():
+                        self._finish()
+                except Exception as failure:
+                    error = failure
+            self._error = error
+            self._finish = None
+            self._operations = []
+            self._done = True
+
+
+def _keep(work: Work) -> None:
+    if len(_kept) >= _MOST_KEPT:
+        oldest = next(iter(_kept))
+        if oldest.is_completed():
+            _kept.pop(oldest, None)
+    _kept[work] = None
+
+
+class Completer:
+    """Completes works for which somebody holds a future, in the order of asking, in a thread that sleeps while there are none."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._works: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        _completers.add(self)
+
+    def put(self, work: Work) -> None:
+        """Takes one more."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+        self._works.put(work)
+
+    def stop(self) -> None:
+        """Ends the thread once all that was put has completed; waits for it."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._works.put(None)
+            if thread is not threading.current_thread():
+                thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while (work := self._works.get()) is not None:
+            work._settle()
+            del work
+
+
+_completers: weakref.WeakSet[Completer] = weakref.WeakSet()
+
+
+def _leave() -> None:
+    """At the program's end: fails what is pending, so that no thread is inside the engine when the interpreter goes."""
+    if any(completer._thread is not None for completer in _completers):
+        _world.shutdown()
+        for completer in list(_completers):
+            completer.stop()
+
+
+atexit.register(_leave)

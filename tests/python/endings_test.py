@@ -1,0 +1,235 @@
+"""How a job of Python programs ends when one of them does: what is said first, how soon, with which exit code."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+
+import ranks
+
+# What each script begins with: the others wait in a collective for the rank that ends.
+_HEAD = """
+    import os, sys, signal, time
+    {imports}
+    import xoe
+    from xoe.objects import allgather_object
+    xoe.init()
+    allgather_object(xoe.rank())
+    rank, size = xoe.rank(), xoe.size()
+    print("ready", os.getpid(), flush=True)
+"""
+_WAIT = """
+    allgather_object(rank, name="what the others wait for")
+"""
+
+
+def script(folder, name, last, imports="", wait=True):
+    text = textwrap.dedent(_HEAD).format(imports=imports) + textwrap.dedent(last) + (textwrap.dedent(_WAIT) if wait else "")
+    path = pathlib.Path(folder) / f"{name}.py"
+    path.write_text(text)
+    return path
+
+
+def ended(done, code, *words, seconds=None):
+    """The job ended with this code, said these words in this order, and, where given, soon after `ready`."""
+    print(f"  exit code {done.returncode} after {done.seconds:.1f} s", flush=True)
+    assert done.returncode == code, f"exit code {done.returncode} instead of {code}:\n{done.stdout}"
+    at = 0
+    for word in words:
+        found = re.search(word, done.stdout[at:])
+        assert found, f"{word!r} is not in what follows {words[: words.index(word)]}:\n{done.stdout}"
+        at += found.end()
+
+
+def gone(done):
+    """No process of the job is left."""
+    for pid in re.findall(r"ready (\d+)", done.stdout):
+        assert not pathlib.Path(f"/proc/{pid}").exists(), f"process {pid} is still there"
+
+
+def test_an_exception(folder):
+    last = """
+    def train():
+        if rank == 1:
+            raise ValueError("learning rate is negative")
+    train()
+    """
+    done = ranks.run(3, script(folder, "exception", last))
+    ended(done, 1, "ready", r"\[1\] Traceback", r"\[1\] ValueError: learning rate is negative", "rank 1 .*exited with code 1")
+    # That traceback comes first.
+    first = next(line for line in done.stdout.splitlines() if "Traceback" in line)
+    assert first.startswith("[1]"), done.stdout
+    gone(done)
+
+
+def test_an_exception_with_torch(folder):
+    last = """
+    import xoe.torch as hvd
+    x = torch.ones(3)
+    hvd.allreduce(x, name="gradients")
+    if rank == 0:
+        raise RuntimeError("out of luck")
+    hvd.allreduce(x, name="gradients")
+    """
+    done = ranks.run(2, script(folder, "exception_torch", last, "import torch"))
+    ended(done, 1, r"\[0\] RuntimeError: out of luck", "rank 0 .*exited with code 1")
+    gone(done)
+
+
+def test_the_others_see_who_is_lost(folder):
+    last = """
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        allgather_object(rank, name="weights")
+    except xoe.PeerLostError as error:
+        assert isinstance(error, xoe.HorovodInternalError)
+        assert 1 in error.ranks, error.ranks
+        print("caught:", error, flush=True)
+        time.sleep(0.2)
+        sys.exit(3)
+    """
+    done = ranks.run(2, script(folder, "killed", last, wait=False))
+    ended(done, 128 + signal.SIGKILL, "ready")
+    assert re.search(r"\[0\] caught: .*weights.*rank 1", done.stdout), done.stdout
+    assert re.search(r"rank 1 .*SIGKILL", done.stdout), done.stdout
+    gone(done)
+
+
+def test_sys_exit_in_one_rank(folder):
+    last = """
+    if rank == 1:
+        sys.exit(7)
+    """
+    done = ranks.run(2, script(folder, "sys_exit", last))
+    ended(done, 7, "rank 1 .*exited with code 7")
+    gone(done)
+
+
+def test_leaving_too_early(folder):
+    last = """
+    if rank == 1:
+        sys.exit(0)
+    """
+    done = ranks.run(2, script(folder, "early", last))
+    ended(done, 1, r"\[0\] Traceback", r"PeerLostError: .*what the others wait for.*rank 1")
+    gone(done)
+
+
+def test_an_import_that_fails_on_one_rank(folder):
+    path = pathlib.Path(folder) / "imports.py"
+    path.write_text(
+        textwrap.dedent("""
+        import os
+        print("ready", os.getpid(), flush=True)
+        if os.environ["XOE_RANK"] == "1":
+            import no_such_module
+        import xoe
+        xoe.init()
+        """)
+    )
+    done = ranks.run(2, path)
+    ended(done, 1, r"\[1\] ModuleNotFoundError: No module named 'no_such_module'", "rank 1 .*exited with code 1")
+    gone(done)
+
+
+def test_mismatched_code(folder):
+    last = """
+    from xoe import _core, world
+    terms = _core.Terms(_core.KINDS["allgather"])
+    import array
+    data = array.array("f", [1.0] * 8)
+    shape = (4, 2) if rank == 0 else (2, 4)
+    tensor = (data.buffer_info()[0], 0, shape, _core.DTYPES["float32"])
+    world.current().engine.submit("features", [tensor], terms, keep=data).wait()
+    """
+    done = ranks.run(2, script(folder, "mismatch", last, wait=False))
+    ended(done, 1, r"MismatchError: .*features.*ranks disagree.*rank 0 .*\[4, 2\].*rank 1 .*\[2, 4\]")
+    gone(done)
+
+
+def test_out_of_memory(folder):
+    """The kernel kills a rank whose cgroup is full: as root only, and where cgroups can be made."""
+    group = pathlib.Path("/sys/fs/cgroup/memory") / f"xoe-test-{os.getpid()}"
+    if os.geteuid() != 0 or not group.parent.is_dir():
+        print("  skipped: needs root and a memory cgroup")
+        return
+    last = f"""
+    if rank == 1:
+        open("{group}/cgroup.procs", "w").write(str(os.getpid()))
+        held = []
+        while True:
+            held.append(bytearray(b"x" * (8 << 20)))
+    """
+    group.mkdir()
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(200 << 20))
+        done = ranks.run(2, script(folder, "memory", last))
+    finally:
+        time.sleep(0.2)
+        group.rmdir()
+    ended(done, 128 + signal.SIGKILL, "rank 1 .*SIGKILL")
+    gone(done)
+
+
+def test_ctrl_c(folder):
+    last = """
+    if rank == 1:
+        time.sleep(60)
+    """
+    path = script(folder, "ctrl_c", last)
+    job = subprocess.Popen(
+        ranks.command(2, path),
+        env=ranks.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    lines = []
+    while sum("ready" in line for line in lines) < 2:
+        line = job.stdout.readline()
+        assert line, "".join(lines)
+        lines.append(line)
+    time.sleep(0.5)  # one waits in the collective, the other sleeps
+    started = time.monotonic()
+    job.send_signal(signal.SIGINT)
+    rest = job.communicate(timeout=60)[0]
+    job.seconds = time.monotonic() - started
+    job.stdout = "".join(lines) + rest
+    ended(job, 128 + signal.SIGINT, "KeyboardInterrupt")
+    gone(job)
+
+
+def test_without_the_other_ranks(folder):
+    """A rank that is started alone says for whom it waits."""
+    path = pathlib.Path(folder) / "alone.py"
+    path.write_text("import xoe\nxoe.init(start_timeout=1)\n")
+    variables = ranks.environment(XOE_RANK="0", XOE_SIZE="2", XOE_JOB=f"alone{os.getpid()}")
+    done = subprocess.run(
+        [ranks.interpreter(), str(path)], env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    assert done.returncode == 1 and "OperationTimeoutError" in done.stdout and "rank" in done.stdout, done.stdout
+
+
+def main():
+    failed = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, test in list(globals().items()):
+            if not name.startswith("test_"):
+                continue
+            print(name, flush=True)
+            try:
+                test(folder)
+            except AssertionError as error:
+                print(f"FAILED: {name}: {error}", flush=True)
+                failed.append(name)
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+main()

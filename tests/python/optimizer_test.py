@@ -1,0 +1,406 @@
+"""Training through xoe.torch, as Horovod's documentation writes it, against one process that sees all ranks' batches and against
+torch.distributed with Gloo."""
+
+import copy
+import gc
+import os
+import warnings
+
+import ranks
+
+ranks.start(__file__, timeout=400)
+
+import torch
+import torch.distributed as dist
+
+import xoe.torch as hvd
+
+hvd.init()
+torch.set_num_threads(1)
+RANK, SIZE = hvd.rank(), hvd.size()
+BATCH = 4
+
+
+def network(seed=0):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 36, 10), torch.nn.Linear(10, 10)
+    )
+
+
+def batch(step, rank):
+    generator = torch.Generator().manual_seed(1000 * step + rank)
+    return torch.randn(BATCH, 1, 8, 8, generator=generator), torch.randint(0, 10, (BATCH,), generator=generator)
+
+
+def loss_of(model, step, rank=RANK):
+    images, labels = batch(step, rank)
+    return torch.nn.functional.cross_entropy(model(images), labels)
+
+
+def reference(steps, make=lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), passes=1, clip=None):
+    """What one process computes from the batches of all ranks: the parameters afterwards."""
+    model = network()
+    optimizer = make(model.parameters())
+    for step in range(steps):
+        optimizer.zero_grad()
+        for turn in range(passes):
+            sum(loss_of(model, step * passes + turn, rank) for rank in range(SIZE)).div(SIZE).backward()
+        if clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+    return dict(model.named_parameters())
+
+
+def same_parameters(model, wanted, **tolerance):
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(p, wanted[name], **(tolerance or {"rtol": 1e-4, "atol": 1e-5}))
+    # And the same bits on every rank.
+    mine = torch.cat([p.detach().flatten() for p in model.parameters()])
+    assert torch.equal(hvd.broadcast(mine, 0), mine)
+
+
+def distributed(model, make=lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), **options):
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = make(model.parameters())
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    return hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), **options)
+
+
+def train(model, optimizer, steps=5, passes=1):
+    for step in range(steps):
+        optimizer.zero_grad()
+        for turn in range(passes):
+            loss_of(model, step * passes + turn).backward()
+        optimizer.step()
+
+
+def raises(kind, call, *words):
+    try:
+        call()
+    except kind as error:
+        for word in words:
+            assert word in str(error), f"{word!r} is not in: {error}"
+        return
+    raise AssertionError(f"{kind.__name__} was not raised")
+
+
+def test_it_trains_like_one_process():
+    model = network(seed=RANK)  # the broadcast makes them equal
+    optimizer = distributed(model)
+    assert isinstance(optimizer, torch.optim.SGD) and type(optimizer).__name__ == "SGD"
+    train(model, optimizer)
+    if RANK == 0:
+        same = network(seed=0)
+        assert any(not torch.equal(p, q) for p, q in zip(model.parameters(), same.parameters(), strict=True))
+    same_parameters(model, reference(5))
+
+
+def test_the_same_losses_as_torch_distributed():
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    port = hvd.broadcast_object(free_port() if RANK == 0 else None, 0)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=RANK, world_size=SIZE)
+    ours, theirs = network(), torch.nn.parallel.DistributedDataParallel(network())
+    optimizer = distributed(ours)
+    other = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9)
+    for step in range(100):
+        losses = []
+        for model, steps in ((ours, optimizer), (theirs, other)):
+            steps.zero_grad()
+            loss = loss_of(model, step)
+            loss.backward()
+            steps.step()
+            losses.append(loss.item())
+        assert abs(losses[0] - losses[1]) < 1e-6, f"step {step}: {losses}"
+    dist.destroy_process_group()
+
+
+def free_port():
+    import socket
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def test_adam_and_state():
+    make = lambda p: torch.optim.Adam(p, lr=0.01)
+    model = network()
+    optimizer = distributed(model, make)
+    train(model, optimizer)
+    same_parameters(model, reference(5, make), rtol=1e-3, atol=1e-4)
+    saved = copy.deepcopy(optimizer.state_dict())
+    fresh = distributed(network(), make)
+    fresh.load_state_dict(saved)
+    assert fresh.state_dict()["state"][0]["step"] == 5
+    # A state that only the root has reaches all.
+    late = torch.optim.Adam(network().parameters(), lr=0.01 if RANK else 0.5)
+    if RANK == 0:
+        late.load_state_dict(saved)
+    hvd.broadcast_optimizer_state(late, root_rank=0)
+    for key, value in saved["state"][0].items():
+        torch.testing.assert_close(late.state_dict()["state"][0][key], value)
+
+
+def test_backward_passes_per_step():
+    model = network()
+    optimizer = distributed(model, backward_passes_per_step=3)
+    train(model, optimizer, steps=3, passes=3)
+    same_parameters(model, reference(3, passes=3))
+    optimizer.set_backward_passes_per_step(1)
+    if SIZE > 1:
+        loss_of(model, 0).backward()
+        raises(RuntimeError, lambda: loss_of(model, 1).backward(), "backward_passes_per_step=1")
+        hvd.barrier()
+        optimizer.synchronize()
+
+
+def test_groups():
+    for groups in (1, 2, 100, "lists"):
+        model = network()
+        lists = [[model[0].weight, model[0].bias], [model[3].weight]] if groups == "lists" else groups
+        optimizer = distributed(model, groups=lists)
+        train(model, optimizer)
+        same_parameters(model, reference(5))
+        del optimizer
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = network()
+        train(model, distributed(model, num_groups=2, gradient_predivide_factor=2.0))
+    same_parameters(model, reference(5))
+
+
+def test_predivide_and_sum():
+    model = network()
+    train(model, distributed(model, gradient_predivide_factor=float(SIZE)))
+    same_parameters(model, reference(5))
+    model = network()
+    train(model, distributed(model, lambda p: torch.optim.SGD(p, lr=0.1 / SIZE), op=hvd.Sum))
+    same_parameters(model, reference(5, lambda p: torch.optim.SGD(p, lr=0.1)))
+    raises(ValueError, lambda: distributed(network(), op=hvd.Sum, gradient_predivide_factor=2.0), "Average")
+
+
+def test_clipping():
+    model = network()
+    optimizer = distributed(model)
+    for step in range(5):
+        optimizer.zero_grad()
+        loss_of(model, step).backward()
+        optimizer.synchronize()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        with optimizer.skip_synchronize():
+            optimizer.step()
+    same_parameters(model, reference(5, clip=0.1))
+
+
+def test_synchronize_then_step():
+    model = network()
+    optimizer = distributed(model, op=hvd.Sum)
+    loss_of(model, 0).backward()
+    optimizer.synchronize()
+    once = [p.grad.clone() for p in model.parameters()]
+    optimizer.step()  # without skip_synchronize(): not reduced a second time
+    for p, grad in zip(model.parameters(), once, strict=True):
+        assert torch.equal(p.grad, grad)
+
+
+def test_compression():
+    for compression, tolerance in ((hvd.Compression.fp16, 1e-2), (hvd.Compression.bf16, 5e-2)):
+        model = network()
+        train(model, distributed(model, compression=compression))
+        same_parameters(model, reference(5), rtol=tolerance, atol=tolerance)
+
+
+def test_gradients_that_are_in_use():
+    if SIZE == 1:
+        return
+    model = network()
+    optimizer = distributed(model)
+    loss_of(model, 0).backward()
+    raises(RuntimeError, optimizer.zero_grad, "zero_grad")
+    model[0].weight.grad.mul_(2)
+    raises(RuntimeError, optimizer.step, "0.weight", "synchronize()")
+    hvd.barrier()
+    optimizer.zero_grad(set_to_none=False)
+    assert model[0].weight.grad.abs().sum() == 0
+
+
+def test_parameters_that_one_rank_does_not_use():
+    model = network()
+    optimizer = distributed(model)
+    optimizer.zero_grad()
+    if RANK == 0:
+        loss_of(model, 0).backward()
+    optimizer.step()
+    whole = network()
+    loss_of(whole, 0, rank=0).backward()
+    for p, q in zip(model.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad / SIZE)
+
+
+def test_frozen_parameters():
+    model = network()
+    model[0].weight.requires_grad_(False)
+    optimizer = distributed(model)
+    train(model, optimizer)
+    torch.testing.assert_close(model[0].weight, network()[0].weight)
+
+
+def test_closures():
+    model = network()
+    optimizer = distributed(model, lambda p: torch.optim.LBFGS(p, lr=0.1, max_iter=3, line_search_fn="strong_wolfe"))
+
+    def closure():
+        optimizer.zero_grad()
+        loss = loss_of(model, 0)
+        loss.backward()
+        return loss
+
+    loss = optimizer.step(closure)
+    mean = sum(loss_of(network(), 0, rank) for rank in range(SIZE)) / SIZE
+    torch.testing.assert_close(loss, mean.detach())
+    after = sum(loss_of(model, 0, rank) for rank in range(SIZE)) / SIZE
+    assert after < mean
+    mine = torch.cat([p.detach().flatten() for p in model.parameters()])
+    assert torch.equal(hvd.broadcast(mine, 0), mine)
+
+
+def test_sparse_gradients():
+    for sparse_as_dense in (False, True):
+        torch.manual_seed(0)
+        table = torch.nn.Embedding(10, 3, sparse=True)
+        before = table.weight.detach().clone()
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(table.parameters(), lr=1.0), table.named_parameters(), sparse_as_dense=sparse_as_dense
+        )
+        table(torch.tensor([RANK, 9])).sum().backward()
+        optimizer.step()
+        wanted = before.clone()
+        for rank in range(SIZE):
+            wanted[rank] -= 1.0 / SIZE
+            wanted[9] -= 1.0 / SIZE
+        torch.testing.assert_close(table.weight.detach(), wanted)
+        del optimizer
+
+
+def test_adasum():
+    model = network()
+    optimizer = distributed(model, op=hvd.Adasum)
+    first = sum(loss_of(model, 0, rank) for rank in range(SIZE)).item()
+    for _ in range(10):
+        optimizer.zero_grad()
+        loss_of(model, 0).backward()
+        optimizer.step()
+    assert sum(loss_of(model, 0, rank) for rank in range(SIZE)).item() < first
+    mine = torch.cat([p.detach().flatten() for p in model.parameters()])
+    assert torch.equal(hvd.broadcast(mine, 0), mine)
+
+
+def test_process_sets():
+    if SIZE < 2:
+        return
+    own = [hvd.add_process_set([rank]) for rank in range(2)]
+    pair = hvd.add_process_set([0, 1])
+    model = network()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(), process_set=pair
+    )
+    loss_of(model, 0).backward()
+    optimizer.step()
+    whole = network()
+    for rank in range(2) if RANK < 2 else [RANK]:
+        (loss_of(whole, 0, rank) / (2 if RANK < 2 else 1)).backward()
+    for p, q in zip(model.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad)
+    for process_set in [*own, pair]:
+        hvd.remove_process_set(process_set)
+
+
+def test_two_models_with_the_same_names():
+    one, other = network(), network()
+    first, second = distributed(one), distributed(other)
+    (loss_of(one, 0) + loss_of(other, 1)).backward()
+    first.step()
+    second.step()
+    del first, second
+    gc.collect()
+
+
+def test_a_scheduler_and_mixed_precision():
+    model = network()
+    optimizer = distributed(model)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    scaler = torch.amp.GradScaler("cpu")
+    for step in range(3):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_of(model, step)
+        scaler.scale(loss).backward()
+        optimizer.synchronize()
+        scaler.unscale_(optimizer)
+        with optimizer.skip_synchronize():
+            scaler.step(optimizer)
+        scaler.update()
+        schedule.step()
+    assert abs(schedule.get_last_lr()[0] - 0.1 / 8) < 1e-9
+    same_parameters(model, reference(3, scheduled), rtol=0.1, atol=0.05)
+
+
+def scheduled(parameters):
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+
+def test_compiled_checkpointed_and_channels_last():
+    compiled = network()
+    optimizer = distributed(compiled)
+    faster = torch.compile(compiled, backend="eager")
+    for step in range(3):
+        optimizer.zero_grad()
+        loss_of(faster, step).backward()
+        optimizer.step()
+    same_parameters(compiled, reference(3))
+    model = network().to(memory_format=torch.channels_last)
+    train(model, distributed(model), steps=3)
+    same_parameters(model, reference(3))
+    model = network()
+    optimizer = distributed(model)
+    for step in range(3):
+        optimizer.zero_grad()
+        images, labels = batch(step, RANK)
+        output = torch.utils.checkpoint.checkpoint(model, images, use_reentrant=False)
+        torch.nn.functional.cross_entropy(output, labels).backward()
+        optimizer.step()
+    same_parameters(model, reference(3))
+
+
+def test_names():
+    model = network()
+    make = lambda names: hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=names)
+    raises(ValueError, lambda: make([("a", p) for p in model.parameters()]), "twice", "a")
+    raises(ValueError, lambda: make(list(model.named_parameters())[:2]), "not in named_parameters")
+    raises(ValueError, lambda: make(list(model.parameters())), "pairs")
+    optimizer = make(None)
+    loss_of(model, 0).backward()
+    optimizer.step()
+
+
+def test_sync_batch_norm():
+    torch.manual_seed(0)
+    everything = torch.randn(3 * SIZE, 5, 4)
+    mine = everything[3 * RANK : 3 * RANK + 3].clone().requires_grad_()
+    whole = everything.clone().requires_grad_()
+    ours, plain = hvd.SyncBatchNorm(5), torch.nn.BatchNorm1d(5)
+    weights = torch.randn(3 * SIZE, 5, 4)
+    (ours(mine) * weights[3 * RANK : 3 * RANK + 3]).sum().backward()
+    (plain(whole) * weights).sum().backward()
+    torch.testing.assert_close(mine.grad, whole.grad[3 * RANK : 3 * RANK + 3], rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(ours.running_mean, plain.running_mean)
+    torch.testing.assert_close(ours.running_var, plain.running_var)
+    torch.testing.assert_close(hvd.allreduce(ours.weight.grad, op=hvd.Sum), plain.weight.grad, rtol=1e-3, atol=1e-4)
+    ours.eval(), plain.eval()
+    torch.testing.assert_close(ours(mine), plain(mine))
+    converted = hvd.SyncBatchNorm.convert_sync_batchnorm(torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.ReLU()))
+    assert isinstance(converted[0], hvd.SyncBatchNorm)
+
+
+ranks.call_tests(globals())

@@ -1,0 +1,84 @@
+"""Runs a script of tests on several ranks: `xoe run -np N python SCRIPT`, with PyTorch from build/peers.
+
+A script begins with `ranks.start(__file__, sizes=(1, 2, 3, 4))`, before it imports what only PyTorch's environment has: started by
+itself it starts the ranks, for each size in turn, and ends; in a rank that returns. `ranks.call_tests(globals())` at its end calls
+every function whose name begins with test_, in order. XOE_BUILD_DIR: the build to test.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import peer_python
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = pathlib.Path(os.environ.get("XOE_BUILD_DIR", ROOT / "build" / "release"))
+_MARK = "XOE_TEST_RANK"
+
+
+def interpreter():
+    """A Python with PyTorch; ends with "skipped" where there is none."""
+    python = peer_python.peer_python("pytorch", "torch")
+    if python is None:
+        print(peer_python.why_no("pytorch", "torch"))
+        sys.exit(peer_python.SKIPPED)
+    return python
+
+
+def environment(**more):
+    """Of a process that imports xoe from the build."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("XOE_", "HOROVOD_"))}
+    path = os.pathsep.join([str(BUILD / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**variables, "PYTHONPATH": path, "XOE_BUILD_DIR": str(BUILD), "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+def command(size, script, *arguments, options=()):
+    """`xoe run` of a script on so many ranks."""
+    return [str(BUILD / "bin" / "xoe"), "run", "-np", str(size), *options, interpreter(), str(script), *arguments]
+
+
+def run(size, script, *arguments, options=(), timeout=300, **variables):
+    """Runs a script on so many ranks; gives the ended process, with its output and `seconds`."""
+    started = time.monotonic()
+    done = subprocess.run(
+        command(size, script, *arguments, options=("--timeout", str(timeout), *options)),
+        env=environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    done.seconds = time.monotonic() - started
+    return done
+
+
+def start(script, sizes=(1, 2, 3, 4), timeout=300):
+    """Runs the script on ranks, unless this is one of them."""
+    if _MARK in os.environ:
+        return
+    failed = []
+    for size in sizes:
+        done = run(size, script, timeout=timeout, **{_MARK: "1"})
+        print(f"{pathlib.Path(script).name} on {size} ranks: exit code {done.returncode} after {done.seconds:.1f} s", flush=True)
+        if done.returncode != 0:
+            print(done.stdout)
+            failed.append(size)
+    sys.exit(f"failed on {failed} ranks" if failed else 0)
+
+
+def call_tests(namespace):
+    """Calls the tests of a script, given its globals(); the first that fails ends the process."""
+    for name, test in list(namespace.items()):
+        if not name.startswith("test_") or not callable(test):
+            continue
+        try:
+            test()
+        except BaseException:
+            traceback.print_exc()
+            print(f"FAILED: {name}", file=sys.stderr, flush=True)
+            # At once: the other ranks are waiting for this one.
+            os._exit(1)
