@@ -81,6 +81,16 @@ def test_an_exception_with_torch(folder):
     gone(done)
 
 
+def test_sys_exit_with_torch(folder):
+    last = """
+    if rank == 0:
+        sys.exit(9)
+    """
+    done = ranks.run(2, script(folder, "sys_exit_torch", last, "import torch"))
+    ended(done, 9, "rank 0 .*exited with code 9")
+    gone(done)
+
+
 def test_the_others_see_who_is_lost(folder):
     last = """
     if rank == 1:

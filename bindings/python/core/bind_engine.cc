@@ -104,6 +104,7 @@ void bind_engine(nb::module_& module) {
            "Joins the group that the launcher described in the environment; else a group of one. Collective.\n\n"
            "start_timeout: seconds to wait for all ranks to appear.")
       .def("shutdown", &Engine::shutdown, "Ends it: what is pending fails, here and at the peers. Twice is once.")
+      .def("leave_at_exit", &Engine::leave_at_exit, "Shuts it down when the process has ended well, not when it fails.")
       .def("topology", &topology, "rank, size, local rank and size, cross rank and size")
       .def("submit", &Engine::submit, nb::arg("name"), nb::arg("tensors"), nb::arg("terms"),
            nb::arg("splits") = nb::none(), nb::arg("keep") = nb::none(),

@@ -1,6 +1,8 @@
 #include "engine.h"
 
 #include <nanobind/stl/tuple.h>
+#include <stdlib.h>  // on_exit
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -51,6 +53,19 @@ void run(Start& start, const xoe_options& options) {
   start.changed.notify_all();
 }
 
+using EnginePtr = std::unique_ptr<xoe_engine, ShutDown>;
+
+// Never destroyed by itself: only finish() knows how the process ends.
+std::vector<EnginePtr>& leaving() {
+  static auto* const engines = new std::vector<EnginePtr>();
+  return *engines;
+}
+
+void finish(int status, void* process) {
+  // Not in a process forked from the engines' own.
+  if (status == 0 && reinterpret_cast<std::intptr_t>(process) == ::getpid()) leaving().clear();
+}
+
 std::size_t read_shape(nb::handle shape, std::span<std::int64_t> into) {
   const auto ndim = static_cast<std::size_t>(nb::len(shape));
   if (ndim > into.size()) raise(XOE_INVALID_ARGUMENT, "a tensor has more than 64 dimensions");
@@ -95,6 +110,12 @@ void Engine::shutdown() {
   if (!engine_) return;
   const nb::gil_scoped_release release;
   engine_.reset();
+}
+
+void Engine::leave_at_exit() {
+  if (!engine_) return;
+  if (leaving().empty()) ::on_exit(finish, reinterpret_cast<void*>(static_cast<std::intptr_t>(::getpid())));
+  leaving().push_back(std::move(engine_));
 }
 
 xoe_engine* Engine::get() const {

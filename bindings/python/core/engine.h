@@ -41,6 +41,9 @@ class Engine {
   ~Engine() { shutdown(); }
 
   void shutdown();
+  // For the end of Python: the engine is shut down when the process ends well, and left alone when it fails. Peers, and the
+  // launcher, then learn of the failure from its own end, not from what the engine's end makes of the peers.
+  void leave_at_exit();
   xoe_engine* get() const;  // throws once it is shut down
 
   // tensors: tuples (address to read, address to write, shape, dtype).

@@ -100,7 +100,11 @@ def shutdown() -> None:
         engine.shutdown()
 
 
-atexit.register(shutdown)
+@atexit.register
+def _leave() -> None:
+    """When Python ends: a rank that fails must be seen to end before its peers, which cannot go on without it."""
+    if _world is not None:
+        _world.engine.leave_at_exit()
 
 
 def is_initialized() -> bool:

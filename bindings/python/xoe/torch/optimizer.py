@@ -207,6 +207,8 @@ class DistributedMixin:
         works = {id(work): work for work in self._under_way.values()}
         try:
             for work in works.values():
+                work.handle.wait()
+            for work in works.values():
                 self._finish(work)
         finally:
             self._under_way.clear()

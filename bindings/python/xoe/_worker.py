@@ -1,0 +1,54 @@
+"""A rank of :func:`xoe.run`: takes the function from rank 0's standard input, calls it, and sends what it gives back."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import sys
+import traceback
+from typing import Any
+
+
+def _send(token: str, kind: str, value: Any) -> None:
+    import cloudpickle
+
+    data = base64.b64encode(cloudpickle.dumps(value)).decode()
+    # A line of its own, whatever was printed before it.
+    sys.stdout.write(f"\nxoe-{token}:{kind}:{data}\n")
+    sys.stdout.flush()
+
+
+def _dumps(error: BaseException) -> bytes:
+    import cloudpickle
+
+    try:
+        return bytes(cloudpickle.dumps(error.with_traceback(None)))
+    except Exception:
+        return b""
+
+
+def main() -> None:
+    """Runs the function, on every rank."""
+    from xoe import world
+    from xoe.objects import allgather_object, broadcast_object
+
+    world.init()
+    rank = world.rank()
+    job = broadcast_object(pickle.loads(sys.stdin.buffer.read()) if rank == 0 else None, 0)
+    sys.path[:] = job["path"]
+    try:
+        function, arguments, options = pickle.loads(job["call"])
+        result = function(*arguments, **options)
+        world.init()  # where the function has shut down
+        results = allgather_object(result)
+    except BaseException as error:
+        if not isinstance(error, SystemExit):
+            traceback.print_exc()
+            _send(job["token"], "failure", (rank, _dumps(error), traceback.format_exc()))
+            raise SystemExit(1) from None
+        raise
+    if rank == 0:
+        _send(job["token"], "results", results)
+
+
+main()

@@ -1,0 +1,163 @@
+"""A function on several ranks, from Python or a notebook."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
+
+from xoe._command import program
+from xoe.errors import HorovodInternalError, XoeError
+
+_END_PATIENCE = 30.0  # seconds for a job that was interrupted
+
+
+class RankError(XoeError):
+    """The function failed on a rank whose exception could not be brought here; the message has its traceback."""
+
+
+class _RemoteTraceback(Exception):
+    """What stands behind an exception that came from a rank."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def run(
+    func: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    np: int | None = None,
+    hosts: str | None = None,
+    hostfile: str | None = None,
+    start_timeout: float | None = None,
+    ssh_port: int | None = None,
+    ssh_identity_file: str | None = None,
+    network_interfaces: str | None = None,
+    output_filename: str | None = None,
+    executable: str | None = None,
+    env: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+    num_proc: int | None = None,
+    verbose: Any = None,
+    use_gloo: bool | None = None,
+    use_mpi: bool | None = None,
+    disable_cache: bool | None = None,
+) -> list[Any]:
+    """Calls ``func(*args, **kwargs)`` on ``np`` ranks; gives their results by rank.
+
+    Each rank is a fresh process (``executable``, this Python unless given); the function and its results are pickled with
+    cloudpickle, and what it prints appears here. ``init()`` has been called when it starts. ``hosts`` ("a:4,b:4"), ``hostfile``,
+    ``start_timeout`` (s), ``ssh_port``, ``ssh_identity_file``, ``network_interfaces``, ``output_filename`` and ``options`` are
+    `xoe run`'s; ``num_proc`` is Horovod's other name for ``np``; verbose, use_gloo, use_mpi and disable_cache are not needed.
+
+    An exception on a rank is raised here, with its traceback as cause; where several fail, the one that was first, but not for
+    having lost another.
+    """
+    del verbose, use_gloo, use_mpi, disable_cache
+    import cloudpickle
+
+    token = secrets.token_hex(16)
+    call = cloudpickle.dumps((func, tuple(args), dict(kwargs or {})))
+    payload = pickle.dumps({"token": token, "path": sys.path, "call": call})
+    command = [str(program()), "run"]
+    for name, value in (
+        ("-np", np if np is not None else num_proc if hosts or hostfile else num_proc or 1),
+        ("-H", hosts),
+        ("--hostfile", hostfile),
+        ("--start-timeout", start_timeout),
+        ("--ssh-port", ssh_port),
+        ("--ssh-identity-file", ssh_identity_file),
+        ("--network-interface", network_interfaces),
+        ("--output-dir", output_filename),
+    ):
+        if value is not None:
+            command += [name, str(value)]
+    for name, text in (env or {}).items():
+        command += ["--env", f"{name}={text}"]
+    command += [*options, executable or sys.executable, "-m", "xoe._worker"]
+    return _Job(command, payload, token).results()
+
+
+class _Job:
+    """A running `xoe run`, whose output is passed on line by line."""
+
+    def __init__(self, command: list[str], payload: bytes, token: str) -> None:
+        self._mark = f"xoe-{token}:"
+        self._found: list[Any] | None = None
+        self._failures: list[tuple[int, BaseException | None, str]] = []
+        self._last_words: list[str] = []
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        self._threads = [
+            threading.Thread(target=self._feed, args=(self._process.stdin, payload), daemon=True),
+            threading.Thread(target=self._pass_on, args=(self._process.stdout, sys.stdout), daemon=True),
+            threading.Thread(target=self._pass_on, args=(self._process.stderr, sys.stderr), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @staticmethod
+    def _feed(stdin: IO[bytes], payload: bytes) -> None:
+        try:
+            with stdin:
+                stdin.write(payload)
+        except BrokenPipeError:
+            pass  # the job ended before: its exit code says why
+
+    def _pass_on(self, stream: IO[bytes], to: Any) -> None:
+        for raw in stream:
+            line = raw.decode(errors="replace")
+            before, mark, rest = line.partition(self._mark)
+            if mark:
+                self._take(rest.strip())
+                line = before if before.strip().strip("[]0123456789 ") else ""
+            if line:
+                to.write(line)
+                to.flush()
+                if to is sys.stderr:
+                    self._last_words = [*self._last_words, line][-10:]
+
+    def _take(self, text: str) -> None:
+        kind, _, data = text.partition(":")
+        value = pickle.loads(base64.b64decode(data))
+        if kind == "results":
+            self._found = value
+        else:
+            rank, pickled, trace = value
+            try:
+                error = pickle.loads(pickled)
+            except Exception:
+                error = None
+            self._failures.append((rank, error, trace))
+
+    def results(self) -> list[Any]:
+        try:
+            code = self._process.wait()
+        except BaseException:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(_END_PATIENCE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+            raise
+        for thread in self._threads:
+            thread.join()
+        if code == 0 and self._found is not None:
+            return self._found
+        self._raise_failure()
+        raise RankError(f"the job ended with exit code {code}: {''.join(self._last_words).strip() or 'it said nothing'}")
+
+    def _raise_failure(self) -> None:
+        own = [failure for failure in self._failures if not isinstance(failure[1], HorovodInternalError)]
+        for rank, error, trace in own or self._failures:
+            cause = _RemoteTraceback(f"on rank {rank}:\n{trace}")
+            if error is None:
+                raise RankError(f"rank {rank} failed:\n{trace}")
+            raise error from cause
