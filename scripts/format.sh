@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Rewrites every C++ file of the repository as .clang-format says.
+# Rewrites every C++ file of the repository as .clang-format says, and the Python package as pyproject.toml does.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -7,3 +7,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$root"
 scripts/setup.sh --with lint --no-python
 git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cc' | xargs -0 --no-run-if-empty clang-format -i
+install_lint_tools
+build/peers/lint/bin/ruff format -q bindings/python tests/python bench/python

@@ -83,3 +83,20 @@ make_environment() {
     use_pip_settings "$folder/bin/python" &&
     "$folder/bin/uv" pip install -q --python "$folder/bin/python" "$@"
 }
+
+# What checks and formats Python, in build/peers/lint.
+install_lint_tools() {
+  install_environment lint "what checks Python" "$root/requirements/lint.txt"
+}
+
+# install_environment NAME WHAT REQUIREMENTS: build/peers/NAME with what the file lists, unless it is there.
+install_environment() {
+  local folder=$root/build/peers/$1 wanted
+  wanted=$(cat "$3")
+  if [[ -x $folder/bin/python && -f $folder/installed && $(<"$folder/installed") == "$wanted" ]]; then
+    return
+  fi
+  say "installing $2 into build/peers/$1"
+  run_step "$1 tools" make_environment "$folder" -r "$3"
+  echo "$wanted" >"$folder/installed"
+}

@@ -16,6 +16,14 @@ clang-format --dry-run -Werror "${sources[@]}" || failed+=("clang-format (run \`
 say "shellcheck"
 shellcheck -x scripts/*.sh .ci/run || failed+=(shellcheck)
 
+install_lint_tools
+tools=build/peers/lint
+say "Python: ruff and mypy"
+"$tools/bin/ruff" check -q bindings/python || failed+=("ruff check")
+"$tools/bin/ruff" format -q --check bindings/python tests/python bench/python || failed+=("ruff format (run \`make format\`)")
+# PyTorch's types are read from .venv.
+"$tools/bin/mypy" --python-executable .venv/bin/python || failed+=(mypy)
+
 say "rules of the tree"
 scripts/check_includes.py || failed+=(check_includes)
 

@@ -13,14 +13,10 @@ cd "$root"
 scripts/setup.sh
 
 tools=$root/build/peers/wheel
-wanted=$(cat requirements/wheel.txt)
-if [[ ! -x $tools/bin/python || ! -f $tools/installed || $(<"$tools/installed") != "$wanted" ]]; then
-  say "installing what makes wheels into ${tools#"$root"/}"
-  run_step "wheel tools" make_environment "$tools" -r requirements/wheel.txt
-  echo "$wanted" >"$tools/installed"
-fi
+install_environment wheel "what makes wheels" requirements/wheel.txt
 
 say "building the wheel"
+export CXX=${CXX:-c++} # as CMake chooses it: a compiler cache takes g++ for another one
 rm -rf build/raw-wheels
 run_step "wheel" "${XOE_PYTHON:-$tools/bin/python}" -m pip wheel --disable-pip-version-check --no-deps -w build/raw-wheels .
 mkdir -p "$target"

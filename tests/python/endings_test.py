@@ -61,9 +61,8 @@ def test_an_exception(folder):
     """
     done = ranks.run(3, script(folder, "exception", last))
     ended(done, 1, "ready", r"\[1\] Traceback", r"\[1\] ValueError: learning rate is negative", "rank 1 .*exited with code 1")
-    # That traceback comes first.
     first = next(line for line in done.stdout.splitlines() if "Traceback" in line)
-    assert first.startswith("[1]"), done.stdout
+    assert first.startswith("[1]"), f"that traceback does not come first:\n{done.stdout}"
     gone(done)
 
 
@@ -222,7 +221,12 @@ def test_without_the_other_ranks(folder):
     path.write_text("import xoe\nxoe.init(start_timeout=1)\n")
     variables = ranks.environment(XOE_RANK="0", XOE_SIZE="2", XOE_JOB=f"alone{os.getpid()}")
     done = subprocess.run(
-        [ranks.interpreter(), str(path)], env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        [ranks.interpreter(), str(path)],
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1 and "OperationTimeoutError" in done.stdout and "rank" in done.stdout, done.stdout
 

@@ -12,7 +12,12 @@ import ranks
 
 def output(python, code, **variables):
     done = subprocess.run(
-        [str(python), "-c", code], env=ranks.environment(**variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        [str(python), "-c", code],
+        env=ranks.environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -64,7 +69,13 @@ def test_the_wheel():
         ):
             program = venv / "bin" / command[0]
             done = subprocess.run(
-                [str(program), *command[1:]], env=variables, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+                [str(program), *command[1:]],
+                env=variables,
+                cwd=folder,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
             )
             print(f"  {' '.join(command[:4])}: exit code {done.returncode}", flush=True)
             assert done.returncode == 0, done.stdout

@@ -63,7 +63,9 @@ def start(script, sizes=(1, 2, 3, 4), timeout=300):
     failed = []
     for size in sizes:
         done = run(size, script, timeout=timeout, **{_MARK: "1"})
-        print(f"{pathlib.Path(script).name} on {size} ranks: exit code {done.returncode} after {done.seconds:.1f} s", flush=True)
+        print(
+            f"{pathlib.Path(script).name} on {size} ranks: exit code {done.returncode} after {done.seconds:.1f} s", flush=True
+        )
         if done.returncode != 0:
             print(done.stdout)
             failed.append(size)

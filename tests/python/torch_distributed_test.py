@@ -152,8 +152,10 @@ def test_allgather():
             same(output, expected)
         whole = torch.zeros(2 * SIZE, 3).to(dtype)
         dist.all_gather_into_tensor(whole, values(dtype=dtype))
-        assert torch.equal(whole.float() if dtype is torch.float8_e4m3fn else whole,
-                           torch.cat([t.float() if dtype is torch.float8_e4m3fn else t for t in everyone(dtype=dtype)]))
+        assert torch.equal(
+            whole.float() if dtype is torch.float8_e4m3fn else whole,
+            torch.cat([t.float() if dtype is torch.float8_e4m3fn else t for t in everyone(dtype=dtype)]),
+        )
 
 
 def test_allgather_of_different_sizes():
@@ -181,8 +183,9 @@ def test_reduce_scatter():
         output.zero_()
         dist.reduce_scatter_tensor(output, torch.cat(inputs))
         same(output, expected)
-    dist.reduce_scatter_tensor(average := torch.zeros(2, 3), torch.cat([values(seed=part) for part in range(SIZE)]),
-                               dist.ReduceOp.AVG)
+    dist.reduce_scatter_tensor(
+        average := torch.zeros(2, 3), torch.cat([values(seed=part) for part in range(SIZE)]), dist.ReduceOp.AVG
+    )
     assert torch.allclose(average, torch.stack(everyone(seed=RANK)).mean(0))
     output = torch.zeros(RANK + 1)
     dist.reduce_scatter(output, [torch.full((part + 1,), float(RANK)) for part in range(SIZE)])
@@ -273,7 +276,9 @@ def test_functional_collectives():
     same(functional.all_gather_tensor(values(), 0, group) + 0, torch.cat(everyone()))
     whole = torch.cat([values(seed=part) for part in range(SIZE)])
     same(functional.reduce_scatter_tensor(whole, "sum", 0, group) + 0, sum(everyone(seed=RANK)))
-    same(functional.all_to_all_single(whole, None, None, group) + 0, torch.cat([values(rank, seed=RANK) for rank in range(SIZE)]))
+    same(
+        functional.all_to_all_single(whole, None, None, group) + 0, torch.cat([values(rank, seed=RANK) for rank in range(SIZE)])
+    )
     same(functional.broadcast(values(), SIZE - 1, group) + 0, values(SIZE - 1))
     for reduced, seed in zip(functional.all_reduce_coalesced([values(seed=1), values(seed=2)], "sum", group), (1, 2)):
         same(reduced + 0, sum(everyone(seed=seed)))

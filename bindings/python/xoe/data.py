@@ -1,7 +1,7 @@
 """The input pipeline: batches of decoded images, and plain records, from files.
 
-Nothing here needs a framework: arrays come through DLPack or the buffer protocol without a copy (``numpy.asarray(memoryview(...))``,
-``torch.from_dlpack(...)``). ``xoe.torch.data`` has data sets for PyTorch. Each rank opens what its rank and size say.
+Nothing here needs a framework: arrays come through DLPack or the buffer protocol without a copy
+(``numpy.asarray(memoryview(...))``, ``torch.from_dlpack(...)``). ``xoe.torch.data`` has data sets for PyTorch. Each rank opens what its rank and size say.
 
 Options are those of the C interface (xoe/c_data.h), by their names; an unknown one is answered with the list of all.
 """
@@ -72,7 +72,7 @@ class Images:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """records_per_epoch (of all ranks), batches_per_epoch, classes, multi_label, skipped, waited (s), memory_bytes, lost."""
+        """records_per_epoch (of all ranks), batches_per_epoch, classes, multi_label, skipped, waited (s), memory_bytes."""
         return self._images.facts()
 
     def report(self) -> dict[str, Any]:
@@ -94,8 +94,8 @@ class Images:
 class Records:
     """The records of TFRecord files, undecoded, as bytes.
 
-    patterns: paths whose parts may have ``*``, ``?``, ``[...]`` and ``{a,b}``. Options: shuffle_buffer, cycle_length, threads, seed,
-    epochs (1 unless given; 0: endless), compression, on_error, max_bad, ...
+    patterns: paths whose parts may have ``*``, ``?``, ``[...]`` and ``{a,b}``. Options: shuffle_buffer, cycle_length, threads,
+    seed, epochs (1 unless given; 0: endless), compression, on_error, max_bad, ...
     """
 
     def __init__(self, patterns: str | PathLike[str] | Sequence[str | PathLike[str]], **options: Any) -> None:

@@ -85,8 +85,9 @@ class ObjectState(State):
 def run(function: Callable[..., Result]) -> Callable[..., Result]:
     """Decorates a training function whose first argument is a :class:`State`.
 
-    Before it starts, the state becomes that of rank 0. When a rank is lost, the others go back to the last commit, wait for
-    the group to form again, and call the function again. ``xoe run --restarts N`` starts lost ranks anew.
+    Before it starts, the state becomes that of rank 0. When the group of ranks breaks (HorovodInternalError: a time limit, a
+    connection that was cut), every rank goes back to its last commit, the group is formed again, and the function is called
+    again. A rank whose process has died is not started anew: the launcher ends the job then.
     """
 
     @functools.wraps(function)
@@ -98,8 +99,6 @@ def run(function: Callable[..., Result]) -> Callable[..., Result]:
                     state.sync()
                 return function(state, *arguments, **options)
             except HorovodInternalError as error:
-                if not _world.can_form_again():
-                    raise
                 _world.say(f"forming the group again: {error}")
                 state.restore()
                 synchronize = True

@@ -53,8 +53,8 @@ def run(
     """Calls ``func(*args, **kwargs)`` on ``np`` ranks; gives their results by rank.
 
     Each rank is a fresh process (``executable``, this Python unless given); the function and its results are pickled with
-    cloudpickle, and what it prints appears here. ``init()`` has been called when it starts. ``hosts`` ("a:4,b:4"), ``hostfile``,
-    ``start_timeout`` (s), ``ssh_port``, ``ssh_identity_file``, ``network_interfaces``, ``output_filename`` and ``options`` are
+    cloudpickle, and what it prints appears here. ``init()`` has been called when it starts. ``hosts`` ("a:4,b:4"),
+    ``hostfile``, ``start_timeout`` (s), ``ssh_port``, ``ssh_identity_file``, ``network_interfaces``, ``output_filename`` and ``options`` are
     `xoe run`'s; ``num_proc`` is Horovod's other name for ``np``; verbose, use_gloo, use_mpi and disable_cache are not needed.
 
     An exception on a rank is raised here, with its traceback as cause; where several fail, the one that was first, but not for

@@ -6,13 +6,14 @@ All functions may be called by any thread; ``init`` and ``shutdown`` by one at a
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 import threading
+import time
 from collections.abc import Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from xoe.errors import InvalidArgumentError, UnavailableError
+from xoe.errors import InvalidArgumentError, PeerLostError, UnavailableError
 
 if TYPE_CHECKING:
     from xoe._core import Engine
@@ -28,12 +29,16 @@ class World:
         self.rank, self.size, self.local_rank, self.local_size, self.cross_rank, self.cross_size = topology
 
 
+_CAUSE_PATIENCE = 0.3  # seconds
+
 _lock = threading.Lock()
 _world: World | None = None
 _sets_of_init: Sequence[ProcessSet] = ()
 
 
-def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None, *, start_timeout: float | None = None) -> None:
+def init(
+    comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None, *, start_timeout: float | None = None
+) -> None:
     """Joins the group that the launcher described in the environment; without one, a group of this process alone.
 
     Collective; a second call does nothing until :func:`shutdown`.
@@ -67,6 +72,7 @@ def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = Non
         _world = world
         _sets_of_init = tuple(process_sets or ())
         sets._begin(world)
+        _show_cause_first()
     try:
         for process_set in _sets_of_init:
             sets.add_process_set(process_set)
@@ -105,6 +111,23 @@ def _leave() -> None:
     """When Python ends: a rank that fails must be seen to end before its peers, which cannot go on without it."""
     if _world is not None:
         _world.engine.leave_at_exit()
+
+
+def _show_cause_first() -> None:
+    """A rank that fails only because another did waits a moment before it says so: the other's traceback comes first, and the
+    launcher has mostly ended this one by then."""
+    show = sys.excepthook
+    if getattr(show, "_xoe", False):
+        return
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if isinstance(error, PeerLostError):
+            sys.stdout.flush()
+            time.sleep(_CAUSE_PATIENCE)
+        show(kind, error, trace)
+
+    hook._xoe = True  # type: ignore[attr-defined]
+    sys.excepthook = hook
 
 
 def is_initialized() -> bool:
@@ -178,11 +201,6 @@ def metrics() -> str:
 
 
 # ---- After a failure
-
-
-def can_form_again() -> bool:
-    """Whether somebody starts lost ranks anew: ``xoe run --restarts N``."""
-    return "XOE_GENERATION" in os.environ
 
 
 def form_again() -> None:

@@ -30,9 +30,7 @@ class AdasumMixin:
         backward_passes_per_step: int,
         process_set: ProcessSet,
     ) -> None:
-        self._names = {
-            p: f"adasum.{name}" for p, name in parameter_names(self.param_groups, named_parameters).items()
-        }
+        self._names = {p: f"adasum.{name}" for p, name in parameter_names(self.param_groups, named_parameters).items()}
         self._compression = compression
         self._passes = backward_passes_per_step
         self._calls = 0

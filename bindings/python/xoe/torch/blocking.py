@@ -116,9 +116,7 @@ def allreduce(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """The tensor reduced over all ranks (Average unless ``op`` says otherwise), as a new one of the same shape and type."""
-    return grouped_allreduce(
-        [tensor], average, name, compression, op, prescale_factor, postscale_factor, process_set
-    )[0]
+    return grouped_allreduce([tensor], average, name, compression, op, prescale_factor, postscale_factor, process_set)[0]
 
 
 def grouped_allreduce(
@@ -181,9 +179,7 @@ def grouped_allreduce_(
     return result
 
 
-def allgather(
-    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> torch.Tensor:
+def allgather(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """All ranks' tensors one after the other along the first dimension, which may differ between ranks."""
     return grouped_allgather([tensor], name, process_set)[0]
 

@@ -68,7 +68,9 @@ def allreduce_async_(
     """
     op = choose(op, average)
     set_id = process_set.process_set_id
-    terms = _terms_of(op, "allreduce", prescale_factor, postscale_factor, process_set._need() if set_id is None else set_id, wire)
+    terms = _terms_of(
+        op, "allreduce", prescale_factor, postscale_factor, process_set._need() if set_id is None else set_id, wire
+    )
     carried = carrier(tensor, op.name.lower())
     operation = _world.current().engine.submit_in_place(
         name or "", carried.data_ptr(), carried.shape, _dtype(carried), terms, carried
@@ -211,9 +213,7 @@ def sparse_allreduce_async(
 # ---- allgather, broadcast, alltoall, reducescatter
 
 
-def allgather_async(
-    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> Handle:
+def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> Handle:
     """All ranks' tensors one after the other along the first dimension, which may differ between ranks."""
     return _gather([tensor], name, process_set, single=True)
 
@@ -272,7 +272,9 @@ def alltoall_async(
     The handle gives what was received, in the order of ranks; with ``splits`` a pair of it and of the rows received from each
     rank, as an int32 tensor.
     """
-    given = None if splits is None else [int(rows) for rows in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
+    given = (
+        None if splits is None else [int(rows) for rows in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
+    )
     carried = carrier(tensor)
     terms = _core.Terms(_KINDS["alltoall"], process_set=process_set._need())
     operation = _world.current().engine.submit(name or "", [describe(carried, None)], terms, given, carried)

@@ -1,7 +1,7 @@
 """Gradients made smaller on their way.
 
-A compressor of your own has ``compress`` and ``decompress``, as in Horovod; those with a ``wire`` form leave the tensor as it is
-and are applied by the engine while it packs tensors, on the way between ranks only.
+A compressor of your own has ``compress`` and ``decompress``, as in Horovod; those with a ``wire`` form leave the tensor as it
+is and are applied by the engine while it packs tensors, on the way between ranks only.
 """
 
 from __future__ import annotations

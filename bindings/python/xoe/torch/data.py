@@ -13,16 +13,16 @@ from xoe.data import Batch, Images
 
 
 class ImageDataset(torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Batches of images and labels (or of targets, where images have several classes), one epoch each time it is iterated over::
+    """Batches of images and labels (of targets, where images have several classes), one epoch each time it is iterated over::
 
         dataset = ImageDataset("images/", batch=32, image_size=224, training=True)
         for epoch in range(90):
             for images, labels in dataset:
                 ...
 
-    Tensors are the pipeline's memory, without a copy; it has threads of its own, so give it to a ``DataLoader``, if at all, with
-    ``batch_size=None, num_workers=0``. Options are those of :class:`xoe.data.Images`. ``state_dict`` holds the position within the
-    epoch; restored, also on another number of ranks, it goes on to the bit.
+    Tensors are the pipeline's memory, without a copy; it has threads of its own, so give it to a ``DataLoader``, if at all,
+    with ``batch_size=None, num_workers=0``. Options are those of :class:`xoe.data.Images`. ``state_dict`` holds the position
+    within the epoch; restored, also on another number of ranks, it goes on to the bit.
     """
 
     def __init__(self, directory: str | PathLike[str], batch: int = 32, **options: Any) -> None:

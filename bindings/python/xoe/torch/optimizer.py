@@ -176,7 +176,9 @@ class DistributedMixin:
         options = {"op": self._op, "process_set": self._process_set, "wire": getattr(self._compression, "wire", None)}
         pre, post = self._scales
         if len(params) == 1 and params[0] not in self._group_of:
-            handle = allreduce_async_(sent[0], None, self._names[params[0]], prescale_factor=pre, postscale_factor=post, **options)
+            handle = allreduce_async_(
+                sent[0], None, self._names[params[0]], prescale_factor=pre, postscale_factor=post, **options
+            )
         else:
             handle = grouped_allreduce_async_(
                 sent, None, self._names[params[0]] + ".group", prescale_factor=pre, postscale_factor=post, **options
@@ -239,10 +241,10 @@ class DistributedMixin:
     def skip_synchronize(self) -> Iterator[None]:
         """Within it :meth:`step` does not synchronize::
 
-            optimizer.synchronize()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            with optimizer.skip_synchronize():
-                optimizer.step()
+        optimizer.synchronize()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        with optimizer.skip_synchronize():
+            optimizer.step()
         """
         self._skip = True
         try:

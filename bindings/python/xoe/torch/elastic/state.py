@@ -18,7 +18,7 @@ _Kept = (torch.nn.Module, torch.optim.Optimizer, ElasticSampler)
 class TorchState(ObjectState):
     """Models, optimizers and samplers, in any number and by any name, and plain objects beside them::
 
-        state = TorchState(model=model, optimizer=optimizer, epoch=0, batch=0)
+    state = TorchState(model=model, optimizer=optimizer, epoch=0, batch=0)
     """
 
     def __init__(self, model: torch.nn.Module | None = None, optimizer: Any = None, **values: Any) -> None:

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""What training with PyTorch on two ranks costs: Xoe's DistributedOptimizer and DDP on Xoe, against DDP on Gloo.
+
+The limit is two processes that train alone at the same time: they share the machine and nothing else. Rounds are interleaved and the
+order within a round is drawn anew; figures are medians of ratios within a round. Exposed communication is what a step takes longer than
+the lone processes' step.
+
+    bench/python/run.py --rounds 5
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import socket
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HERE = pathlib.Path(__file__).resolve().parent
+MODES = {
+    "optimizer": "Xoe DistributedOptimizer",
+    "xoe": 'DDP with "xoe"',
+    "hook": 'DDP with "xoe" and its hook',
+    "gloo": "DDP with Gloo",
+    "alone": "two lone processes",
+}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.python = options.python
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("XOE_")},
+            "PYTHONPATH": str(options.build / "python"),
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def finish(self, processes):
+        """The last JSON line of each process that printed one."""
+        found = []
+        for process in processes:
+            out, err = process.communicate(timeout=self.options.limit)
+            if process.returncode != 0:
+                sys.exit(f"error: {' '.join(map(str, process.args))} ended with {process.returncode}:\n{err[-3000:]}")
+            found += [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+        return found
+
+    def start(self, command, **variables):
+        return subprocess.Popen(
+            [str(word) for word in command],
+            env={**self.environment, **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def on_ranks(self, script, *arguments):
+        launcher = [self.options.build / "bin" / "xoe", "run", "-np", self.options.ranks, "--no-tag-output"]
+        return self.finish([self.start([*launcher, self.python, HERE / script, *arguments])])[0]
+
+    def train(self, model, mode):
+        arguments = [
+            "--model",
+            model,
+            "--steps",
+            self.options.steps,
+            "--warmup",
+            self.options.warmup,
+            "--batch",
+            self.options.batch,
+        ]
+        if mode == "optimizer":
+            return self.on_ranks("worker.py", mode, *arguments)
+        command = [self.python, HERE / "worker.py", mode, *arguments]
+        if mode == "alone":
+            found = self.finish([self.start(command) for _ in range(self.options.ranks)])
+            return {key: statistics.mean(one[key] for one in found) for key in found[0]}
+        port, size = str(free_port()), str(self.options.ranks)
+        ranks = [
+            self.start(command, RANK=str(rank), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=size, WORLD_SIZE=size, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+            for rank in range(self.options.ranks)
+        ]  # fmt: skip
+        return self.finish(ranks)[0]
+
+
+def summary(model, rounds):
+    """A line for each mode: step, share of the limit's speed, exposed communication, and that of Gloo in proportion."""
+    figures = {}
+    print(
+        f"\n{model}, steps of {len(rounds)} rounds\n{'':<30}{'ms/step':>9}{'of the limit':>14}{'exposed ms':>12}{'Gloo / this':>13}"
+    )
+    exposed = {mode: statistics.median(r[mode]["step_ms"] - r["alone"]["step_ms"] for r in rounds) for mode in rounds[0]}
+    for mode, label in MODES.items():
+        if mode not in rounds[0]:
+            continue
+        step = statistics.median(r[mode]["step_ms"] for r in rounds)
+        share = statistics.median(r["alone"]["step_ms"] / r[mode]["step_ms"] for r in rounds)
+        ratio = exposed["gloo"] / exposed[mode] if exposed[mode] > 0 and "gloo" in exposed else float("inf")
+        figures[mode] = {"step_ms": step, "of_the_limit": share, "exposed_ms": exposed[mode], "gloo_over_this": ratio}
+        lone = mode == "alone"
+        print(f"{label:<30}{step:>9.1f}{share:>13.1%} " + ("" if lone else f"{exposed[mode]:>11.1f} {ratio:>12.1f}"))
+    return figures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--python", default=str(ROOT / "build" / "peers" / "data-pytorch" / "bin" / "python"))
+    parser.add_argument("--models", default="resnet50,gpt")
+    parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--limit", type=float, default=600, help="seconds for one measurement")
+    parser.add_argument("--quick", action="store_true", help="one short round")
+    parser.add_argument("--json", type=pathlib.Path, help="write the figures there")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.steps, options.warmup = 1, 5, 2
+
+    bench = Bench(options)
+    modes = options.modes.split(",")
+    figures = {}
+    for model in options.models.split(","):
+        rounds = []
+        for number in range(options.rounds):
+            order = random.sample(modes, len(modes))
+            rounds.append({mode: bench.train(model, mode) for mode in order})
+            print(
+                f"{model} round {number + 1}: " + ", ".join(f"{m} {rounds[-1][m]['step_ms']:.1f} ms" for m in modes), flush=True
+            )
+        figures[model] = summary(model, rounds)
+    overheads = [bench.on_ranks("overhead.py") for _ in range(options.rounds)]
+    figures["overhead"] = {key: statistics.median(one[key] for one in overheads) for key in overheads[0]}
+    print(
+        f"\na tensor of 256 bytes: {figures['overhead']['functions_us']:.2f} us through xoe.torch, "
+        f"{figures['overhead']['module_us']:.2f} us through the module alone: {figures['overhead']['overhead_us']:.2f} us are Python's"
+    )
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+main()
