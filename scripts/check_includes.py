@@ -63,6 +63,7 @@ VENDORS = [
     (r"nvml\.h$", ("src/pool/", "src/doctor/", "tests/nccl/")),
     (r"cuda(_runtime|_runtime_api)?\.h$", ("tests/nccl/",)),
     (r"(torch|ATen|c10|caffe2)/", TORCH_HOMES),
+    (r"nanobind/", ("bindings/python/core/",)),
     (r"hwloc(\.h$|/)", ("src/launch/", "src/doctor/")),
     (r"spdlog/", ("src/base/", "tools/")),
     (r"png\.h$", ("src/data/",)),

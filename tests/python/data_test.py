@@ -75,7 +75,7 @@ def test_options_of_all_sorts():
     images = Images(FOLDER, layout="nhwc", dtype="uint8", epochs=1, mean=(0.5, 0.5, 0.5), training=False, **OPTIONS)
     batch = next(iter(images))
     assert memoryview(batch.pixels).shape == (4, 32, 32, 3)
-    assert images.facts["classes"] == 4 and images.facts["records_per_epoch"] == 40
+    assert images.facts["classes"] == 4 and images.facts["records_per_epoch"] == 8
     assert isinstance(images.report()["words"], (str, list))
     mixed = Images(FOLDER, mixup_alpha=0.2, training=True, **OPTIONS)
     targets = torch.from_dlpack(next(iter(mixed)).targets)

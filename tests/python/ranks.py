@@ -7,6 +7,7 @@ every function whose name begins with test_, in order. XOE_BUILD_DIR: the build 
 
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import time
@@ -54,6 +55,13 @@ def run(size, script, *arguments, options=(), timeout=300, **variables):
     )
     done.seconds = time.monotonic() - started
     return done
+
+
+def free_port():
+    """A port of this host that nobody uses at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def start(script, sizes=(1, 2, 3, 4), timeout=300):

@@ -13,8 +13,7 @@ def _send(token: str, kind: str, value: Any) -> None:
     import cloudpickle
 
     data = base64.b64encode(cloudpickle.dumps(value)).decode()
-    # A line of its own, whatever was printed before it.
-    sys.stdout.write(f"\nxoe-{token}:{kind}:{data}\n")
+    sys.stdout.write(f"xoe-{token}:{kind}:{data}\n")
     sys.stdout.flush()
 
 
@@ -44,7 +43,8 @@ def main() -> None:
     except BaseException as error:
         if not isinstance(error, SystemExit):
             traceback.print_exc()
-            _send(job["token"], "failure", (rank, _dumps(error), traceback.format_exc()))
+            trace = traceback.format_exc()
+            _send(job["token"], "failure", (rank, _dumps(error), trace))
             raise SystemExit(1) from None
         raise
     if rank == 0:

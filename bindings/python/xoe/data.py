@@ -1,7 +1,8 @@
 """The input pipeline: batches of decoded images, and plain records, from files.
 
 Nothing here needs a framework: arrays come through DLPack or the buffer protocol without a copy
-(``numpy.asarray(memoryview(...))``, ``torch.from_dlpack(...)``). ``xoe.torch.data`` has data sets for PyTorch. Each rank opens what its rank and size say.
+(``numpy.asarray(memoryview(...))``, ``torch.from_dlpack(...)``). ``xoe.torch.data`` has data sets for PyTorch. Each rank
+opens what its rank and size say.
 
 Options are those of the C interface (xoe/c_data.h), by their names; an unknown one is answered with the list of all.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+import re
 import secrets
 import signal
 import subprocess
@@ -54,8 +55,9 @@ def run(
 
     Each rank is a fresh process (``executable``, this Python unless given); the function and its results are pickled with
     cloudpickle, and what it prints appears here. ``init()`` has been called when it starts. ``hosts`` ("a:4,b:4"),
-    ``hostfile``, ``start_timeout`` (s), ``ssh_port``, ``ssh_identity_file``, ``network_interfaces``, ``output_filename`` and ``options`` are
-    `xoe run`'s; ``num_proc`` is Horovod's other name for ``np``; verbose, use_gloo, use_mpi and disable_cache are not needed.
+    ``hostfile``, ``start_timeout`` (s), ``ssh_port``, ``ssh_identity_file``, ``network_interfaces``, ``output_filename`` and
+    ``options`` are `xoe run`'s; ``num_proc`` is Horovod's other name for ``np``; verbose, use_gloo, use_mpi and disable_cache are not
+    needed.
 
     An exception on a rank is raised here, with its traceback as cause; where several fail, the one that was first, but not for
     having lost another.
@@ -117,7 +119,8 @@ class _Job:
             before, mark, rest = line.partition(self._mark)
             if mark:
                 self._take(rest.strip())
-                line = before if before.strip().strip("[]0123456789 ") else ""
+                # What was printed before on that line, behind the rank's tag.
+                line = f"{before}\n" if re.sub(r"^\[\d+\] ", "", before) else ""
             if line:
                 to.write(line)
                 to.flush()

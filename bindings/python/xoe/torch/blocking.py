@@ -63,7 +63,7 @@ class _Broadcast(torch.autograd.Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
         reduced = start.allreduce_async(grad, op=Average, process_set=ctx.process_set).wait()
         return (reduced if _world.rank() == ctx.root_rank else torch.zeros_like(reduced)), None, None, None
 
@@ -82,7 +82,7 @@ class _Alltoall(torch.autograd.Function):
         return output, ctx.received
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor, _: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor, _: torch.Tensor) -> tuple[Any, ...]:
         return start.alltoall_async(grad, ctx.received, None, ctx.process_set).wait()[0], None, None, None
 
 
@@ -131,7 +131,7 @@ def grouped_allreduce(
 ) -> list[torch.Tensor]:
     """Several tensors reduced together, as new ones."""
     packed = [compression.compress(tensor) for tensor in tensors]
-    options = {
+    options: dict[str, Any] = {
         "name": name,
         "op": choose(op, average),
         "prescale_factor": prescale_factor,
@@ -141,7 +141,7 @@ def grouped_allreduce(
     }
     inputs = [tensor for tensor, _ in packed]
     if _differentiable(inputs):
-        results: Any = _Allreduce.apply(options, *inputs)  # type: ignore[no-untyped-call]
+        results: Any = _Allreduce.apply(options, *inputs)
     else:
         results = start.grouped_allreduce_async(inputs, **options).wait()
     return [compression.decompress(result, ctx) for result, (_, ctx) in zip(results, packed, strict=True)]
@@ -189,7 +189,7 @@ def grouped_allgather(
 ) -> list[torch.Tensor]:
     """Several :func:`allgather` that complete together."""
     if _differentiable(tensors):
-        return list(_Allgather.apply(name, process_set, *tensors))  # type: ignore[no-untyped-call]
+        return list(_Allgather.apply(name, process_set, *tensors))
     result: list[torch.Tensor] = start.grouped_allgather_async(tensors, name, process_set).wait()
     return result
 
@@ -199,7 +199,7 @@ def broadcast(
 ) -> torch.Tensor:
     """The tensor of ``root_rank`` (a rank of the world), as a new one."""
     if _differentiable([tensor]):
-        result: torch.Tensor = _Broadcast.apply(tensor, root_rank, name, process_set)  # type: ignore[no-untyped-call]
+        result: torch.Tensor = _Broadcast.apply(tensor, root_rank, name, process_set)
     else:
         result = start.broadcast_async(tensor, root_rank, name, process_set).wait()
     return result
@@ -223,7 +223,7 @@ def alltoall(
     if not _differentiable([tensor]):
         result: Any = start.alltoall_async(tensor, splits, name, process_set).wait()
         return result  # type: ignore[no-any-return]
-    output, received = _Alltoall.apply(tensor, splits, name, process_set)  # type: ignore[no-untyped-call]
+    output, received = _Alltoall.apply(tensor, splits, name, process_set)
     return output if splits is None else (output, received)
 
 
@@ -251,7 +251,7 @@ def grouped_reducescatter(
 ) -> list[torch.Tensor]:
     """Several :func:`reducescatter` that complete together."""
     packed = [compression.compress(tensor) for tensor in tensors]
-    options = {
+    options: dict[str, Any] = {
         "name": name,
         "op": ReduceOp(op),
         "process_set": process_set,
@@ -260,7 +260,7 @@ def grouped_reducescatter(
     }
     inputs = [tensor for tensor, _ in packed]
     if _differentiable(inputs):
-        results: Any = _ReduceScatter.apply(options, *inputs)  # type: ignore[no-untyped-call]
+        results: Any = _ReduceScatter.apply(options, *inputs)
     else:
         results = start.grouped_reducescatter_async(inputs, **options).wait()
     return [compression.decompress(result, ctx) for result, (_, ctx) in zip(results, packed, strict=True)]

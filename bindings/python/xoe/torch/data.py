@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch.utils.data
+import torch.utils.dlpack
 
 from xoe.data import Batch, Images
 
@@ -61,4 +62,4 @@ def tensors_of(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     """Pixels, and labels or targets, of a batch, without a copy."""
     classes = batch.labels if batch.targets is None else batch.targets
     assert classes is not None
-    return torch.from_dlpack(batch.pixels), torch.from_dlpack(classes)
+    return torch.utils.dlpack.from_dlpack(batch.pixels), torch.utils.dlpack.from_dlpack(classes)

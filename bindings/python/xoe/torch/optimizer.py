@@ -93,7 +93,10 @@ class DistributedMixin:
             if optimizer is not None:
                 optimizer._on_gradient(p)
 
-        self._hooks = [p.register_post_accumulate_grad_hook(arrived) for p in self._parameters()]
+        self._hooks = [
+            p.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
+            for p in self._parameters()
+        ]
         weakref.finalize(self, _remove_hooks, self._hooks)
 
     def _parameters(self) -> Iterator[torch.Tensor]:
@@ -173,7 +176,11 @@ class DistributedMixin:
             tensor, context = compress(_dense_alias(p.grad))  # type: ignore[arg-type]
             sent.append(tensor)
             contexts.append(context)
-        options = {"op": self._op, "process_set": self._process_set, "wire": getattr(self._compression, "wire", None)}
+        options: dict[str, Any] = {
+            "op": self._op,
+            "process_set": self._process_set,
+            "wire": getattr(self._compression, "wire", None),
+        }
         pre, post = self._scales
         if len(params) == 1 and params[0] not in self._group_of:
             handle = allreduce_async_(
@@ -344,7 +351,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     if isinstance(optimizer, (DistributedMixin, AdasumMixin)):
         raise ValueError("the optimizer is a DistributedOptimizer already")
     mixin: type = AdasumMixin if op == Adasum else DistributedMixin
-    made = object.__new__(type(own.__name__, (mixin, own), {"__module__": own.__module__}))
+    made: Any = object.__new__(type(own.__name__, (mixin, own), {"__module__": own.__module__}))
     made.__dict__ = optimizer.__dict__
     if op == Adasum:
         made._distribute(named_parameters, compression, backward_passes_per_step, process_set)

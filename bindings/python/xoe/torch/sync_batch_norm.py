@@ -43,7 +43,7 @@ class _Normalize(torch.autograd.Function):
         return normal.to(x.dtype), mean, variance, count
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor, *_: Any) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor, *_: Any) -> tuple[Any, ...]:
         normal, invstd, count = ctx.saved_tensors
         dims, shape = ctx.dims, ctx.shape
         wide = grad.to(normal.dtype)
@@ -83,7 +83,7 @@ class SyncBatchNorm(_BatchNorm):
         uses_batch = self.training or self.running_mean is None
         if not uses_batch or self._process_set.size() == 1:
             return super().forward(input)
-        normal, mean, variance, count = _Normalize.apply(input, self.eps, self._process_set)  # type: ignore[no-untyped-call]
+        normal, mean, variance, count = _Normalize.apply(input, self.eps, self._process_set)
         if self.training and self.track_running_stats:
             self._track(mean, variance, count)
         shape = [1, -1, *[1] * (input.dim() - 2)]

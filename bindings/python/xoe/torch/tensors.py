@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.utils.dlpack
 
 from xoe import _core
 from xoe.errors import InvalidArgumentError, UnsupportedError
@@ -78,4 +79,4 @@ def describe(tensor: torch.Tensor, out: torch.Tensor | None) -> tuple[int, int, 
 
 def of_array(array: _core.Array, like: torch.Tensor) -> torch.Tensor:
     """Results in memory of the engine's, which the tensor keeps; see :func:`restore`."""
-    return restore(torch.from_dlpack(array), like)
+    return restore(torch.utils.dlpack.from_dlpack(array), like)
