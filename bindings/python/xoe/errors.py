@@ -77,6 +77,10 @@ class UnavailableError(HorovodInternalError):
     code = "unavailable"
 
 
+class NotInitializedError(UnavailableError, ValueError):
+    """A call that needs ``init()`` before it. Horovod raises ValueError there."""
+
+
 class HostsUpdatedInterrupt(RuntimeError):
     """Hosts were added or removed while training. ``skip_sync``: state need not be broadcast again."""
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from xoe.errors import InvalidArgumentError, PeerLostError, UnavailableError
+from xoe.errors import InvalidArgumentError, NotInitializedError, PeerLostError
 
 if TYPE_CHECKING:
     from xoe._core import Engine
@@ -136,9 +136,9 @@ def is_initialized() -> bool:
 
 
 def current() -> World:
-    """The world of this process. Raises UnavailableError before :func:`init`."""
+    """The world of this process. Raises NotInitializedError before :func:`init`."""
     if _world is None:
-        raise UnavailableError("Xoe has not been initialized; call init() first")
+        raise NotInitializedError("Xoe has not been initialized; call init() first")
     return _world
 
 
