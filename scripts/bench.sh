@@ -4,6 +4,7 @@
 #   scripts/bench.sh OPTION...         what these options of bench/run.py choose
 #   scripts/bench.sh engine OPTION...  the engine of named tensors alone, with options of bench/engine/run.py
 #   scripts/bench.sh data OPTION...    the input pipeline alone, with options of bench/data/run.py
+#   scripts/bench.sh python OPTION...  training with PyTorch from Python alone, with options of bench/python/run.py
 #   scripts/bench.sh hosts OPTION...   several hosts alone, with options of bench/hosts/run.py; needs root
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -26,6 +27,11 @@ if [[ ${1:-} == data ]]; then
   bench/data/install_peers.sh
   exec .venv/bin/python bench/data/run.py "$@"
 fi
+if [[ ${1:-} == python ]]; then
+  shift
+  bench/data/install_peers.sh pytorch
+  exec bench/python/run.py "$@"
+fi
 if [[ ${1:-} == hosts ]]; then
   shift
   measure_hosts "$@"
@@ -36,5 +42,6 @@ if (($# == 0)) || [[ $* == --quick ]]; then
   .venv/bin/python bench/engine/run.py "$@"
   bench/data/install_peers.sh
   .venv/bin/python bench/data/run.py "$@"
+  bench/python/run.py "$@"
   measure_hosts "$@"
 fi

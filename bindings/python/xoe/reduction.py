@@ -31,9 +31,9 @@ Product = ReduceOp.Product
 
 def choose(op: ReduceOp | int | None, average: bool | None) -> ReduceOp:
     """``op``, or what Horovod's older argument ``average`` says in its place; neither: the average."""
-    if average is not None:
-        if op is not None:
-            raise ValueError("give either op or average, not both; average is deprecated")
-        warnings.warn("average is deprecated; give op=Average or op=Sum", DeprecationWarning, stacklevel=3)
-        return Average if average else Sum
-    return Average if op is None else ReduceOp(op)
+    if average is None:
+        return Average if op is None else op if type(op) is ReduceOp else ReduceOp(op)
+    if op is not None:
+        raise ValueError("give either op or average, not both; average is deprecated")
+    warnings.warn("average is deprecated; give op=Average or op=Sum", DeprecationWarning, stacklevel=3)
+    return Average if average else Sum

@@ -17,10 +17,10 @@ from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp, Sum, choose
 from xoe.torch.compression import Wire
 from xoe.torch.handle import Handle
-from xoe.torch.tensors import carrier, describe, of_array, restore, shares_memory
+from xoe.torch.tensors import DTYPES, carrier, describe, of_array, restore, shares_memory
 
 _KINDS = _core.KINDS
-_REDUCTIONS = {op: op.name.lower() for op in ReduceOp if op is not Adasum}
+_NAMES = {op: op.name.lower() for op in ReduceOp}
 
 _terms: dict[Any, _core.Terms] = {}
 
@@ -40,7 +40,7 @@ def _terms_of(op: ReduceOp, kind: str, prescale: float, postscale: float, set_id
         if op is Adasum:
             terms = _core.Terms(_KINDS["adasum"], 0, prescale, postscale, 0, set_id, **extra)
         else:
-            terms = _core.Terms(_KINDS[kind], _core.REDUCTIONS[_REDUCTIONS[op]], prescale, postscale, 0, set_id, **extra)
+            terms = _core.Terms(_KINDS[kind], _core.REDUCTIONS[_NAMES[op]], prescale, postscale, 0, set_id, **extra)
         if len(_terms) > 1000:
             _terms.clear()
         _terms[key] = terms
@@ -71,17 +71,13 @@ def allreduce_async_(
     terms = _terms_of(
         op, "allreduce", prescale_factor, postscale_factor, process_set._need() if set_id is None else set_id, wire
     )
-    carried = carrier(tensor, op.name.lower())
+    carried = carrier(tensor, _NAMES[op])
     operation = _world.current().engine.submit_in_place(
-        name or "", carried.data_ptr(), carried.shape, _dtype(carried), terms, carried
+        name or "", carried.data_ptr(), carried.shape, DTYPES[carried.dtype], terms, carried
     )
     if carried is tensor:
         return Handle(operation, None, tensor)
     return Handle(operation, _copy_back([carried], [tensor], single=True))
-
-
-def _dtype(tensor: torch.Tensor) -> int:
-    return _core.DTYPES[str(tensor.dtype)[6:]]
 
 
 def _copy_back(carried: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], single: bool) -> Any:
@@ -140,7 +136,7 @@ def _grouped_allreduce(
     single: bool = False,
 ) -> Handle:
     terms = _terms_of(op, "allreduce", prescale, postscale, process_set._need(), wire)
-    inputs = [carrier(tensor, op.name.lower()) for tensor in tensors]
+    inputs = [carrier(tensor, _NAMES[op]) for tensor in tensors]
     # A copy that was made on the way is as good as a new tensor.
     outputs = [
         torch.empty_like(c, requires_grad=False) if shares_memory(c, t) else c for c, t in zip(inputs, tensors, strict=True)
@@ -171,7 +167,7 @@ def grouped_allreduce_async_(
     """:func:`grouped_allreduce_async` in place."""
     op = choose(op, average)
     terms = _terms_of(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
-    carried = [carrier(tensor, op.name.lower()) for tensor in tensors]
+    carried = [carrier(tensor, _NAMES[op]) for tensor in tensors]
     operation = _world.current().engine.submit(name or "", [describe(c, c) for c in carried], terms, keep=carried)
     return Handle(operation, _copy_back(carried, tensors, single=False))
 
@@ -323,7 +319,7 @@ def _reduce_scatter(
     if op is Adasum:
         raise ValueError("reducescatter has no Adasum")
     terms = _terms_of(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
-    inputs = [carrier(tensor, op.name.lower()) for tensor in tensors]
+    inputs = [carrier(tensor, _NAMES[op]) for tensor in tensors]
     operation = _world.current().engine.submit(name or "", [describe(i, None) for i in inputs], terms, keep=inputs)
     return Handle(operation, _take_outputs(tensors, single))
 

@@ -36,7 +36,7 @@ def carrier(tensor: torch.Tensor, reduction: str | None = None) -> torch.Tensor:
 
     reduction: "sum", "average", "min", "max" or "product" where elements are reduced; None where they only move.
     """
-    if tensor.device.type == "cpu" and tensor.dtype in DTYPES and tensor.is_contiguous():
+    if tensor.is_cpu and tensor.dtype in DTYPES and tensor.is_contiguous() and not tensor.is_neg():
         return tensor
     if tensor.layout is not torch.strided:
         raise InvalidArgumentError(f"a tensor of layout {tensor.layout} was given; use sparse_allreduce_async, or to_dense()")
