@@ -1,14 +1,15 @@
 """ResNet-50 on ImageNet's record files, or any other folder of images that Xoe reads, on several ranks:
 
-    xoe run -np 4 python examples/pytorch/imagenet_resnet50.py TRAIN --validation VALIDATION --checkpoint resnet50.pt
+    xoe run -np 4 python examples/pytorch/imagenet_resnet50.py FOLDER --checkpoint resnet50.pt
 
-Started again with the same checkpoint it goes on in the middle of the epoch. `xoe data make TRAIN` renders some images.
+Started again with that checkpoint it goes on in the middle of the epoch. `xoe data make FOLDER` renders some images.
 """
 
 import argparse
 import math
 import os
 import time
+from itertools import chain, islice, repeat
 
 import torch
 import torchvision
@@ -18,7 +19,7 @@ from xoe.torch.data import ImageDataset
 
 parser = argparse.ArgumentParser()
 parser.add_argument("folder")
-parser.add_argument("--validation", metavar="FOLDER")
+parser.add_argument("--validate", action="store_true", help="after each epoch")
 parser.add_argument("--checkpoint", metavar="FILE")
 parser.add_argument("--checkpoint-every", type=int, default=1000, metavar="STEPS")
 parser.add_argument("--epochs", type=int, default=90)
@@ -32,10 +33,10 @@ args = parser.parse_args()
 
 hvd.init()
 device = torch.device("cuda", hvd.local_rank()) if torch.cuda.is_available() else torch.device("cpu")
+say = print if hvd.rank() == 0 else lambda _: None
 precision = torch.autocast(device.type, torch.bfloat16, enabled=args.bf16)
 options = {"batch": args.batch, "image_size": args.image_size, "threads": "auto", "processes": hvd.local_size()}
 train = ImageDataset(args.folder, training=True, quality="fast", seed=1, **options)
-validation = args.validation and ImageDataset(args.validation, training=False, **options)
 
 model = torchvision.models.resnet50(num_classes=train.images.facts["classes"]).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, weight_decay=5e-5)
@@ -43,11 +44,11 @@ optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_par
 
 
 def learning_rate(step):
-    """Grows to its full size within the first epochs, then falls along a cosine. Goyal et al., 2017; Loshchilov and Hutter, 2017."""
-    epoch, full = step / len(train), args.lr * args.batch * hvd.size() / 256
+    """Grows from that of one rank to that of all within the first epochs (Goyal et al., 2017), then falls along a cosine."""
+    epoch, alone = step / len(train), args.lr * args.batch / 256
     if epoch < args.warmup:
-        return args.lr + (full - args.lr) * epoch / args.warmup
-    return full / 2 * (1 + math.cos(math.pi * (epoch - args.warmup) / (args.epochs - args.warmup)))
+        return alone * (1 + (hvd.size() - 1) * epoch / args.warmup)
+    return alone * hvd.size() * (1 + math.cos(math.pi * (epoch - args.warmup) / (args.epochs - args.warmup))) / 2
 
 
 def save(step):
@@ -61,14 +62,14 @@ def accuracy():
     model.eval()
     counts = torch.zeros(2)
     with torch.no_grad(), precision:
-        for images, labels in validation:
+        for images, labels in ImageDataset(args.folder, training=False, **options):
             counts += torch.tensor([(model(images.to(device)).argmax(1).cpu() == labels).sum(), len(labels)])
     model.train()
     right, seen = hvd.allreduce(counts, op=hvd.Sum, name="accuracy")
     return (right / seen).item()
 
 
-step, position = 0, None
+step, position = 0, train.state_dict()
 if args.checkpoint and hvd.rank() == 0 and os.path.exists(args.checkpoint):
     state = torch.load(args.checkpoint, map_location=device)
     model.load_state_dict(state["model"])
@@ -77,33 +78,26 @@ if args.checkpoint and hvd.rank() == 0 and os.path.exists(args.checkpoint):
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 step, position = hvd.broadcast_object((step, position), root_rank=0)
-if position is not None:
-    train.load_state_dict(position)
-    print(f"rank {hvd.rank()} goes on at step {step}, epoch {step / len(train):.3f}")
+train.load_state_dict(position)
 
-last = min(args.epochs * len(train), step + (args.steps or math.inf))
+say(f"begins at step {step}, epoch {step / len(train):.3f}")
+last = min(args.epochs * len(train), step + (args.steps or args.epochs * len(train)))
 measured, started = step, time.perf_counter()
-while step < last:
-    for images, labels in train:
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step)
-        optimizer.zero_grad()
-        with precision:
-            loss = functional.cross_entropy(model(images.to(device)), labels.to(device))
-        loss.backward()
-        optimizer.step()
-        step += 1
-        if step % 50 == 0 or step == last:
-            loss, seconds = hvd.allreduce(loss.detach(), name="loss").item(), time.perf_counter() - started
-            speed = (step - measured) * args.batch * hvd.size() / seconds
-            if hvd.rank() == 0:
-                print(f"epoch {step / len(train):.2f}: loss {loss:.3f}, {speed:.1f} images/s", flush=True)
-            measured, started = step, time.perf_counter()
-        if step % args.checkpoint_every == 0 or step == last:
-            save(step)
-        if step == last:
-            break
-    if validation and step % len(train) == 0:
-        right = accuracy()
-        if hvd.rank() == 0:
-            print(f"epoch {step // len(train)}: accuracy {right:.2%}", flush=True)
+for images, labels in islice(chain.from_iterable(repeat(train)), last - step):  # epoch after epoch
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate(step)
+    optimizer.zero_grad()
+    with precision:
+        loss = functional.cross_entropy(model(images.to(device)), labels.to(device))
+    loss.backward()
+    optimizer.step()
+    step += 1
+    if step % 50 == 0 or step == last:
+        mean = hvd.allreduce(loss.detach(), name="loss").item()
+        speed = (step - measured) * args.batch * hvd.size() / (time.perf_counter() - started)
+        say(f"epoch {step / len(train):.3f}: loss {mean:.3f}, {speed:.1f} images/s")
+        measured, started = step, time.perf_counter()
+    if step % args.checkpoint_every == 0 or step == last:
+        save(step)
+    if args.validate and step % len(train) == 0:
+        say(f"epoch {step // len(train)}: accuracy {accuracy():.2%}")

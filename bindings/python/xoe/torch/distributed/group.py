@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +18,7 @@ from xoe.process_sets import ProcessSet
 from xoe.torch import collectives
 from xoe.torch.distributed import operations as start
 from xoe.torch.distributed.point_to_point import PointToPoint
-from xoe.torch.distributed.work import Completer, Waitable, Work
+from xoe.torch.distributed.work import Completer, Waitable, Work, forget
 from xoe.torch.tensors import carrier, restore, shares_memory
 
 _ProcessGroup: Any = _distributed_c10d.ProcessGroup
@@ -85,10 +87,9 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         self._alone = False
         self._batch: list[Work] | None = None
         self._completer = Completer(f"xoe group {self._name}")
-        self._lane = start.Lane(
-            _world.current().engine, process_set._need(), self.rank(), self.size(), f"torch.{self._name}"
-        )
+        self._lane = start.Lane(_world.current().engine, process_set._need(), self.rank(), self.size(), f"torch.{self._name}")
         self._messages = PointToPoint(self._store, self.rank(), options.timeout)
+        _groups.add(self)
 
     def _work(self, operations: Sequence[Waitable], finish: start.Finish, result: Tensors, source: int = -1) -> Work:
         work = Work(operations, finish, result, self._completer, source)
@@ -216,9 +217,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         """The n-th input goes to rank n."""
         outputs, inputs = list(output_tensors), list(input_tensors)
         if len(outputs) != self.size() or len(inputs) != self.size():
-            raise InvalidArgumentError(
-                f"alltoall: {len(inputs)} inputs and {len(outputs)} outputs for {self.size()} ranks"
-            )
+            raise InvalidArgumentError(f"alltoall: {len(inputs)} inputs and {len(outputs)} outputs for {self.size()} ranks")
         return self._run(start.alltoall, outputs, outputs, inputs)
 
     def alltoall_base(
@@ -314,6 +313,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
             self._owns_world = False
             _world.shutdown()
         self._completer.stop()
+        self._lane.close()
 
     # PyTorch's newer names
     all_gather_single = _allgather_base
@@ -323,6 +323,21 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     all_to_all_single = alltoall_base
     start_coalescing = _start_coalescing
     end_coalescing = _end_coalescing
+
+
+_groups: weakref.WeakSet[Group] = weakref.WeakSet()
+
+
+def _leave() -> None:
+    """At the program's end: no thread may be inside the engine when the interpreter goes, and PyTorch keeps groups for ever."""
+    if _groups:
+        _world.shutdown()  # fails what is pending
+        for group in list(_groups):
+            group.shutdown()
+        forget()
+
+
+atexit.register(_leave)
 
 
 def _sparse_reduction(name: str) -> Any:

@@ -1,16 +1,16 @@
 """A communication hook for DistributedDataParallel."""
 
-from __future__ import annotations
-
+# No annotations as text here: DistributedDataParallel compares them with its classes.
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
 
 from xoe.torch.distributed.group import Group
 
 
-def allreduce_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def allreduce_hook(state: dist.ProcessGroup | None, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Averages a bucket of gradients in place, in one pass of the engine::
 
         model.register_comm_hook(None, xoe.torch.distributed.allreduce_hook)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-import torch.distributed as dist
+from torch._C._distributed_c10d import TCPStore
 
 from xoe import world as _world
 from xoe.objects import broadcast_object
@@ -22,9 +22,9 @@ def meet(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
     host = "127.0.0.1" if _world.local_size() == size else os.environ.get("XOE_HOSTNAME") or socket.gethostname()
     store = None
     if rank == 0:
-        store = dist.TCPStore(host, 0, size, True, timeout, wait_for_workers=False)
+        store = TCPStore(host, 0, size, True, timeout, wait_for_workers=False)
     host, port = broadcast_object((host, store.port if store else 0), 0, name="xoe.torch.distributed.meeting")
     if store is None:
-        store = dist.TCPStore(host, port, size, False, timeout, wait_for_workers=False)
+        store = TCPStore(host, port, size, False, timeout, wait_for_workers=False)
     yield store, rank, size
     raise RuntimeError("xoe run: the ranks have met; they cannot meet again with the same rendezvous")

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+from torch.utils.dlpack import from_dlpack
 
 from xoe import _core
-from xoe.errors import InvalidArgumentError, MismatchError
+from xoe.errors import InvalidArgumentError, MismatchError, UnavailableError
 from xoe.torch.tensors import DTYPES, carrier, restore, shares_memory
 
 Finish = Callable[[], None] | None
@@ -26,7 +27,7 @@ class Lane:
     def __init__(self, engine: _core.Engine, process_set: int, rank: int, size: int, label: str) -> None:
         self.rank = rank
         self.size = size
-        self._engine = engine
+        self._engine: _core.Engine | None = engine
         self._process_set = process_set
         self._label = label
         self._count = 0
@@ -45,6 +46,8 @@ class Lane:
         shapes: Sequence[Sequence[int]] | None = None,
     ) -> _core.Operation:
         """Starts an operation on dense tensors; ``shapes``: as what it sees them."""
+        if self._engine is None:
+            raise UnavailableError(f"{kind}: the process group was destroyed")
         key = (kind, reduction, prescale, root)
         terms = self._terms.get(key)
         if terms is None:
@@ -56,11 +59,14 @@ class Lane:
         self._count += 1
         tensors = [
             (source.data_ptr(), 0 if result is None else result.data_ptr(), shape, DTYPES[source.dtype])
-            for source, result, shape in zip(
-                sources, results, shapes or [source.shape for source in sources], strict=True
-            )
+            for source, result, shape in zip(sources, results, shapes or [source.shape for source in sources], strict=True)
         ]
         return self._engine.submit(name, tensors, terms, splits, (list(sources), list(results)))
+
+    def close(self) -> None:
+        """Lets go of the engine."""
+        self._engine = None
+        self._terms.clear()
 
 
 class Landing:
@@ -121,7 +127,7 @@ def _write_parts(operation: _core.Operation, landings: Sequence[Landing], what: 
     expected = [landing.dense.numel() for landing in landings]
     if received != expected:
         raise MismatchError(f"{what}: ranks sent {received} elements, this rank has room for {expected}")
-    for landing, part in zip(landings, torch.from_dlpack(operation.outputs()[0]).split(received), strict=True):
+    for landing, part in zip(landings, from_dlpack(operation.outputs()[0]).split_with_sizes(received), strict=True):
         landing.dense.copy_(part.view(landing.dense.shape))
         landing.finish()
 
@@ -164,16 +170,14 @@ def reduce_scatter(
         for source, landing in zip(carried, landings, strict=True)
     ]
     results = [landing.dense if apart else None for landing, apart in zip(landings, direct, strict=True)]
-    operation = lane.start(
-        "reduce_scatter", carried, results, reduction=reduction, prescale=prescale, shapes=shapes
-    )
+    operation = lane.start("reduce_scatter", carried, results, reduction=reduction, prescale=prescale, shapes=shapes)
     if all(direct):
         return operation, _finish(landings)
 
     def finish() -> None:
         for output, landing, written in zip(operation.outputs(), landings, direct, strict=True):
             if not written:
-                landing.dense.copy_(torch.from_dlpack(output).view(landing.dense.shape))
+                landing.dense.copy_(from_dlpack(output).view(landing.dense.shape))
             landing.finish()
 
     return operation, finish
@@ -254,7 +258,7 @@ def scatter(lane: Lane, output: torch.Tensor, inputs: Sequence[torch.Tensor], ro
         received = operation.received_splits()[root]
         if received != landing.dense.numel():
             raise MismatchError(f"scatter: rank {root} sent {received} elements, the output has {landing.dense.numel()}")
-        landing.dense.copy_(torch.from_dlpack(operation.outputs()[0]).view(landing.dense.shape))
+        landing.dense.copy_(from_dlpack(operation.outputs()[0]).view(landing.dense.shape))
         landing.finish()
 
     return operation, finish
@@ -265,9 +269,7 @@ def alltoall(lane: Lane, outputs: Sequence[torch.Tensor], inputs: Sequence[torch
     landings = [Landing(output) for output in outputs]
     parts = [carrier(tensor).reshape(-1) for tensor in inputs]
     source = torch.cat(parts)
-    operation = lane.start(
-        "alltoall", [source], [None], splits=[part.numel() for part in parts], shapes=[(source.numel(),)]
-    )
+    operation = lane.start("alltoall", [source], [None], splits=[part.numel() for part in parts], shapes=[(source.numel(),)])
     return operation, lambda: _write_parts(operation, landings, "alltoall")
 
 
@@ -285,7 +287,7 @@ def alltoall_rows(
         received = operation.received_splits()
         if received != expected:
             raise MismatchError(f"all_to_all_single: ranks sent {received} elements, this rank has room for {expected}")
-        landing.dense.copy_(torch.from_dlpack(operation.outputs()[0]).view(landing.dense.shape))
+        landing.dense.copy_(from_dlpack(operation.outputs()[0]).view(landing.dense.shape))
         landing.finish()
 
     return operation, finish

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore
 
 from xoe.errors import PeerLostError, UnsupportedError
 
@@ -117,6 +118,6 @@ class PointToPoint:
         low, high = sorted((self._rank, other))
         # A connection of its own where PyTorch can make one: waiting there must not keep others from the store.
         store = self._store.clone() if hasattr(self._store, "clone") else self._store
-        store = dist.PrefixStore(f"pair/{low}-{high}", store)
+        store = PrefixStore(f"pair/{low}-{high}", store)
         gloo: Any = dist.ProcessGroupGloo
         return gloo(store, 1 - self._seat(other), 2, self._timeout)

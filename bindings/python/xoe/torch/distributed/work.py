@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
+import collections
 import queue
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
@@ -13,15 +12,17 @@ from typing import Any, Protocol
 import torch
 from torch._C import _distributed_c10d
 
-from xoe import world as _world
 from xoe.errors import OperationTimeoutError
 
 _Work: Any = _distributed_c10d.Work
 
 # Before, C++ held only its own half of a work that Python made; without the other half it would wait for ever.
 _CPP_KEEPS_WORKS = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 7)
-_MOST_KEPT = 4096
-_kept: dict[Work, None] = {}
+_MOST_KEPT = 4096  # works for such a PyTorch; all but the last few without their tensors
+_LAST_FEW = 16
+_kept: collections.deque[Work] = collections.deque()
+_with_tensors: collections.deque[Work] = collections.deque()
+_keeping = threading.Lock()
 
 
 class Waitable(Protocol):
@@ -69,7 +70,6 @@ class Work(_Work):  # type: ignore[misc]
             if not self._settled.wait(seconds):
                 raise OperationTimeoutError(f"not completed after {seconds:g} s; the operation goes on")
         self._complete()
-        _kept.pop(self, None)
         if self._error is not None:
             raise self._error
         return True
@@ -109,12 +109,11 @@ class Work(_Work):  # type: ignore[misc]
         """A future of the tensors. Its errors are RuntimeError, with the text of what :meth:`wait` raises."""
         with self._lock:
             if self._future is None:
-                devices = sorted({tensor.device for tensor in self._result if tensor.device.type == "cuda"}, key=str)
+                devices: Any = sorted({tensor.device for tensor in self._result if tensor.device.type == "cuda"}, key=str)
                 self._promise = torch.futures.Future(devices=devices or None)
                 # An error of a callback is one for C++ too, which DDP's reducer is; one that is set from Python is not.
                 self._future = self._promise.then(self._deliver)
-                self._completer.put(self)  # which keeps it
-                _kept.pop(self, None)
+                self._completer.put(self)
             return self._future
 
     def _deliver(self, _: Any) -> list[torch.Tensor]:
@@ -137,7 +136,7 @@ class Work(_Work):  # type: ignore[misc]
         for operation in list(self._operations):
             try:
                 operation.wait()
-            except Exception as failure:  # noqa: PERF203
+            except Exception as failure:
                 error = error or failure
         with self._lock:
             if self._done:
@@ -155,22 +154,30 @@ class Work(_Work):  # type: ignore[misc]
 
 
 def _keep(work: Work) -> None:
-    if len(_kept) >= _MOST_KEPT:
-        oldest = next(iter(_kept))
-        if oldest.is_completed():
-            _kept.pop(oldest, None)
-    _kept[work] = None
+    with _keeping:
+        _kept.append(work)
+        _with_tensors.append(work)
+        while len(_with_tensors) > _LAST_FEW and _with_tensors[0]._done and _with_tensors[0]._promise is None:
+            _with_tensors.popleft()._result = []
+        while len(_kept) > _MOST_KEPT and _kept[0]._done:
+            _kept.popleft()
+
+
+def forget() -> None:
+    """Lets go of what is kept for C++."""
+    with _keeping:
+        _with_tensors.clear()
+        _kept.clear()
 
 
 class Completer:
-    """Completes works for which somebody holds a future, in the order of asking, in a thread that sleeps while there are none."""
+    """Completes works for which somebody holds a future, in the order of asking; its thread sleeps while there are none."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._works: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        _completers.add(self)
 
     def put(self, work: Work) -> None:
         """Takes one more."""
@@ -193,17 +200,3 @@ class Completer:
         while (work := self._works.get()) is not None:
             work._settle()
             del work
-
-
-_completers: weakref.WeakSet[Completer] = weakref.WeakSet()
-
-
-def _leave() -> None:
-    """At the program's end: fails what is pending, so that no thread is inside the engine when the interpreter goes."""
-    if any(completer._thread is not None for completer in _completers):
-        _world.shutdown()
-        for completer in list(_completers):
-            completer.stop()
-
-
-atexit.register(_leave)
