@@ -67,8 +67,11 @@ void Operation::wait() {
       const nb::gil_scoped_release release;
       status = xoe_wait_for(handle_.get(), kSignalPatience);
     }
+    // It may have completed just after the turn was over; a time-out may also be its own error.
+    const bool over = status != XOE_TIMEOUT || completed(handle_.get());
+    if (over && status == XOE_TIMEOUT) status = xoe_wait(handle_.get());
     if (status == XOE_OK) return;
-    if (status != XOE_TIMEOUT || completed(handle_.get())) raise(status, xoe_handle_error(handle_.get()), true);
+    if (over) raise(status, xoe_handle_error(handle_.get()), true);
     look_at_signals();
   }
 }
