@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "base/error.h"
 #include "bootstrap/proof.h"
@@ -56,9 +57,7 @@ std::string knock_of(int self, std::string_view nonce) {
   return knock;
 }
 
-Result<Fd> call(int self, const std::string& address, std::string_view secret, Clock::time_point deadline) {
-  XOE_ASSIGN(const auto at, SocketAddress::parse(address));
-  XOE_ASSIGN(Fd socket, connect_to(at, /*wait=*/true, deadline));
+Status greet(const Fd& socket, int self, std::string_view secret, Clock::time_point deadline) {
   const std::string knock = knock_of(self, make_nonce());
   if (!send_all(socket, knock)) return failure(Code::kPeerLost, "the connection was closed");
   XOE_ASSIGN(const std::string answer, receive(socket, kNonceBytes + kProofBytes, deadline));
@@ -69,7 +68,19 @@ Result<Fd> call(int self, const std::string& address, std::string_view secret, C
     return failure(Code::kPeerLost, "the connection was closed");
   XOE_ASSIGN(const std::string welcome, receive(socket, 1, deadline));
   if (welcome[0] != kWelcome) return failure(Code::kInternal, "an answer that is none");
-  return socket;
+  return {};
+}
+
+// On a busy host a member may be so slow that it is taken for a stranger who has nothing to say: it calls again.
+Result<Fd> call(int self, const std::string& address, std::string_view secret, Clock::time_point deadline) {
+  XOE_ASSIGN(const auto at, SocketAddress::parse(address));
+  for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(200))) {
+    XOE_ASSIGN(Fd socket, connect_to(at, /*wait=*/true, deadline));
+    const Status greeted = greet(socket, self, secret, deadline);
+    if (greeted) return socket;
+    if (greeted.error().code() != Code::kPeerLost || Clock::now() + pause >= deadline) return failure(greeted.error());
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 // Somebody who called.

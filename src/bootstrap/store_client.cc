@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <thread>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -173,16 +174,29 @@ class SocketStore final : public Store {
     idle_.push_back(std::move(conversation));
   }
 
+  // A server drops strangers that are slow, or too many at once. Honest ones are so on a busy host: to be cut off
+  // before the greeting is over means to try again. A server that is gone does not let itself be called again.
   Result<std::unique_ptr<Conversation>> open(bool wait, Clock::time_point deadline) {
+    for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(200))) {
+      XOE_ASSIGN(auto conversation, call(wait, deadline));
+      const Status greeted = address_.remote() ? prove(*conversation, deadline) : say_hello(*conversation, deadline);
+      if (greeted) return conversation;
+      if (greeted.error().code() != Code::kPeerLost) return failure(greeted.error());
+      if (Clock::now() + pause >= deadline)
+        return failure(Code::kPeerLost, "store: who serves at {} hangs up before the greeting is over",
+                       address_.text());
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+  Result<std::unique_ptr<Conversation>> call(bool wait, Clock::time_point deadline) {
     auto socket = connect_to(address_, wait, deadline);
     if (!socket)
       return failure(socket.error().code(), "store: {}{}", socket.error().message(), wait ? "; did rank 0 start?" : "");
     if (!address_.remote() && !peer_is_same_user(socket->get()))
       return failure(Code::kUnavailable, "store: {} is served by another user; nothing was sent to it",
                      address_.text());
-    auto conversation = std::make_unique<Conversation>(std::move(*socket));
-    XOE_TRY(address_.remote() ? prove(*conversation, deadline) : say_hello(*conversation, deadline));
-    return conversation;
+    return std::make_unique<Conversation>(std::move(*socket));
   }
 
   Status say_hello(Conversation& conversation, Clock::time_point deadline) const {

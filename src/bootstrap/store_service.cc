@@ -13,8 +13,6 @@
 namespace xoe::bootstrap {
 namespace {
 
-// A client that does not read its replies is not read from either once this much waits for it.
-constexpr std::size_t kReplyBacklog = std::size_t{1} << 20;
 constexpr std::size_t kReadChunk = 16384;
 // Strangers get no more memory than their greeting takes.
 constexpr std::size_t kMaxGreeting = kStoreMagic.size() + kMaxSecret + 64;
@@ -29,9 +27,8 @@ struct StoreService::Connection {
   bool known = false;  // has said hello
   std::string expected_proof = {};
   std::string waits_for = {};
-  std::uint64_t answered = 0;
   std::uint32_t watched = 0;
-  Clock::time_point deadline = Clock::time_point::max();  // of the hello or of the message being received
+  Clock::time_point deadline = Clock::time_point::max();  // of the hello, or for more of a message
 };
 
 Result<std::unique_ptr<StoreService>> StoreService::listen(const SocketAddress& address, std::string_view secret,
@@ -79,13 +76,13 @@ void StoreService::serve() {
   }
   // After the loop, because a new socket may get the number of one that an event of this round still names.
   if (newcomers) accept_all();
+  drop_expired();
   while (!resumed_.empty()) {
     const int fd = resumed_.back();
     resumed_.pop_back();
     if (const auto found = connections_.find(fd); found != connections_.end())
       keep_or_drop(*found->second, answer_all(*found->second));
   }
-  drop_expired();
 }
 
 void StoreService::accept_all() {
@@ -120,7 +117,7 @@ void StoreService::welcome(Fd socket) {
 
 bool StoreService::on_ready(Connection& connection, std::uint32_t events) {
   if ((events & EPOLLERR) != 0) return false;
-  if ((events & EPOLLOUT) != 0 && !(flush(connection) && answer_all(connection))) return false;
+  if ((events & EPOLLOUT) != 0 && !answer_all(connection)) return false;
   if ((events & EPOLLIN) != 0) return read_from(connection);
   // The peer left, and what it sent before has been read, or it waits for a reply that it will not read.
   return (events & (EPOLLHUP | EPOLLRDHUP)) == 0;
@@ -131,28 +128,40 @@ bool StoreService::read_from(Connection& connection) {
   const auto count = ::recv(connection.socket.get(), chunk.data(), chunk.size(), 0);
   if (count == 0) return false;
   if (count < 0) return errno == EAGAIN || errno == EINTR;
-  const bool was_partial = connection.reader.partial() > 0;
   connection.reader.append({chunk.data(), static_cast<std::size_t>(count)});
-  const auto answered_before = connection.answered;
-  if (!answer_all(connection)) return false;
-  if (!connection.known) return connection.reader.partial() <= kMaxGreeting;  // the deadline of the hello stays
-  if (connection.reader.partial() == 0 || !connection.waits_for.empty())
+  if (connection.known) connection.deadline = Clock::time_point::max();  // it goes on
+  return answer_all(connection) && (connection.known || connection.reader.partial() <= kMaxGreeting);
+}
+
+// Else it is the server's turn, or that of another client, and this one owes nothing.
+bool StoreService::may_ask(const Connection& connection) const {
+  return connection.waits_for.empty() && connection.out.size() < limits_.unread;
+}
+
+bool StoreService::answer_all(Connection& connection) {
+  bool more = true;
+  do {
+    if (!answer_some(connection, more) || !flush(connection)) return false;
+  } while (more && may_ask(connection));  // replies that were taken at once made room for further ones
+  if (!connection.known) return true;     // the deadline of the hello stays
+  if (!may_ask(connection) || connection.reader.partial() == 0)
     connection.deadline = Clock::time_point::max();
-  else if (!was_partial || connection.answered != answered_before)
+  else if (connection.deadline == Clock::time_point::max())
     connection.deadline = Clock::now() + limits_.message_patience;
   return true;
 }
 
-bool StoreService::answer_all(Connection& connection) {
-  while (connection.waits_for.empty() && connection.out.size() < kReplyBacklog) {
+// more: there may be another request to answer.
+bool StoreService::answer_some(Connection& connection, bool& more) {
+  while (more && may_ask(connection)) {
     auto body = connection.reader.next();
     if (!body) return false;
-    if (!*body) break;
+    more = body->has_value();
+    if (!more) break;
     const auto frame = parse_body(**body);
     if (!frame || !answer(connection, *frame)) return false;
-    ++connection.answered;
   }
-  return flush(connection);
+  return true;
 }
 
 bool StoreService::answer(Connection& connection, const Frame& frame) {
@@ -239,7 +248,7 @@ bool StoreService::flush(Connection& connection) {
 void StoreService::keep_or_drop(Connection& connection, bool keep) {
   if (!keep) return drop(connection.socket.get());
   std::uint32_t wanted = EPOLLRDHUP;
-  if (connection.waits_for.empty() && connection.out.size() < kReplyBacklog) wanted |= EPOLLIN;
+  if (may_ask(connection)) wanted |= EPOLLIN;
   if (!connection.out.empty()) wanted |= EPOLLOUT;
   if (wanted == connection.watched) return;
   connection.watched = wanted;
@@ -271,7 +280,11 @@ void StoreService::drop_expired() {
   std::vector<int> expired;
   for (const auto& [fd, connection] : connections_)
     if (connection->deadline <= now) expired.push_back(fd);
-  for (const int fd : expired) drop(fd);
+  for (const int fd : expired) {
+    // What came while nobody served was not late.
+    Connection& connection = *connections_.at(fd);
+    keep_or_drop(connection, on_ready(connection, EPOLLIN) && connection.deadline > now);
+  }
 }
 
 }  // namespace xoe::bootstrap

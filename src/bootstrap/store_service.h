@@ -21,9 +21,10 @@ struct StoreLimits {
   std::size_t connections = 8192;
   std::size_t strangers = 128;  // connections that have not said hello
   std::size_t keys = 65536;
-  std::size_t bytes = std::size_t{64} << 20;          // of all keys and values
+  std::size_t bytes = std::size_t{64} << 20;  // of all keys and values
+  std::size_t unread = std::size_t{1} << 20;  // of replies that a client did not take yet: its next requests wait then
   std::chrono::milliseconds hello_patience{5000};     // for a stranger to say hello
-  std::chrono::milliseconds message_patience{10000};  // from the first byte of a message to its last
+  std::chrono::milliseconds message_patience{10000};  // for more of a message that has begun
 };
 
 // One thread at a time.
@@ -54,11 +55,13 @@ class StoreService {
   bool on_ready(Connection& connection, std::uint32_t events);
   bool read_from(Connection& connection);
   bool answer_all(Connection& connection);
+  bool answer_some(Connection& connection, bool& more);
   bool answer(Connection& connection, const Frame& frame);
   bool greet(Connection& connection, const Frame& frame);
   bool admit(Connection& connection, bool knows_the_secret);
   bool flush(Connection& connection);
 
+  bool may_ask(const Connection& connection) const;
   Status set(std::string_view key, std::string_view value);
   void keep_or_drop(Connection& connection, bool keep);
   void drop(int fd);

@@ -1,0 +1,203 @@
+// Whose turn it is: a client is cut off for being slow only while the store waits for it, and comes back where it was a
+// stranger still.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "base/fd.h"
+#include "bootstrap/mesh_greeting.h"
+#include "bootstrap/proof.h"
+#include "bootstrap/socket_address.h"
+#include "bootstrap/store.h"
+#include "bootstrap/store_client.h"
+#include "bootstrap/store_protocol.h"
+#include "bootstrap/store_service.h"
+
+namespace xoe::bootstrap {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+// A store that serves when the test says so, and a client that says what the test wants.
+class StoreTurns : public testing::Test {
+ protected:
+  void serve(StoreLimits limits) {
+    address_ = SocketAddress::parse("unix:@xoe-test-" + random_token().value()).value();
+    service_ = StoreService::listen(address_, "right", limits).value();
+  }
+
+  Fd connect() { return connect_to(address_, false, Clock::now() + 20s).value(); }
+
+  static void send(const Fd& socket, std::string_view bytes) {
+    ASSERT_EQ(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+
+  // Until there is nothing that it can do.
+  void settle() {
+    pollfd entry{.fd = service_->fd(), .events = POLLIN, .revents = 0};
+    do service_->serve();
+    while (::poll(&entry, 1, 0) > 0);
+  }
+
+  // Everything that can be answered now.
+  std::vector<std::string> answers(const Fd& socket) {
+    std::vector<std::string> values;
+    FrameReader reader;
+    for (bool more = true; more;) {
+      settle();
+      more = false;
+      char bytes[4096];
+      for (ssize_t count = 0; (count = ::recv(socket.get(), bytes, sizeof bytes, MSG_DONTWAIT)) > 0; more = true)
+        reader.append({bytes, static_cast<std::size_t>(count)});
+    }
+    for (auto body = reader.next(); body && *body; body = reader.next())
+      values.emplace_back(parse_body(**body).value().value);
+    return values;
+  }
+
+  // Greeted, with the key "big" set to 60 bytes.
+  Fd client() {
+    Fd socket = connect();
+    std::string bytes;
+    append_hello(bytes, "right");
+    append_set(bytes, "big", std::string(60, 'v'));
+    send(socket, bytes);
+    EXPECT_EQ(answers(socket).size(), 2u);
+    return socket;
+  }
+
+  static std::string gets(int count) {
+    std::string bytes;
+    for (int i = 0; i < count; ++i) append_get(bytes, "big");
+    return bytes;
+  }
+
+  SocketAddress address_;
+  std::unique_ptr<StoreService> service_;
+};
+
+// 64 ranks on 64 hosts ask for more than the limit at once, and then are silent for long.
+TEST_F(StoreTurns, RequestsThatWaitedForRoomAreAllAnswered) {
+  serve({.unread = 100});
+  const Fd socket = client();
+  send(socket, gets(9));
+  EXPECT_THAT(answers(socket), testing::ElementsAreArray(std::vector<std::string>(9, std::string(60, 'v'))));
+  EXPECT_EQ(service_->patience_ms(), -1) << "the client owes nothing";
+}
+
+TEST_F(StoreTurns, RepliesThatWaitAreNotTheClientsDelay) {
+  serve({.unread = 100});
+  Fd socket = client();
+  std::string big;
+  append_set(big, "larger", std::string(300000, 'v'));  // than a socket holds
+  for (std::string_view rest = big; !rest.empty(); service_->serve()) {
+    const auto count = ::send(socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    rest.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  }
+  std::string requests;
+  for (int i = 0; i < 3; ++i) append_get(requests, "larger");
+  send(socket, requests);
+  settle();
+  EXPECT_EQ(service_->patience_ms(), -1) << "it is slow to read, and nobody waits for it to write";
+  EXPECT_EQ(answers(socket).size(), 4u);
+  EXPECT_EQ(service_->patience_ms(), -1);
+}
+
+TEST_F(StoreTurns, TheRestOfAMessageIsOwed) {
+  serve({.unread = 100});
+  const Fd socket = client();
+  send(socket, gets(3) + std::string("\x20\0\0", 3));
+  EXPECT_EQ(answers(socket).size(), 3u);
+  EXPECT_GE(service_->patience_ms(), 0);
+}
+
+TEST_F(StoreTurns, WhatCameWhileNobodyServedWasNotLate) {
+  serve({.strangers = 200, .hello_patience = 1000ms});
+  std::vector<Fd> crowd;  // more than are looked at in one turn
+  for (int i = 0; i < 150; ++i) crowd.push_back(connect());
+  std::string hello;
+  append_hello(hello, "right");
+  settle();
+  for (const Fd& socket : crowd) send(socket, hello);
+  while (service_->patience_ms() > 0) std::this_thread::sleep_for(5ms);
+  settle();
+  for (const Fd& socket : crowd) ASSERT_EQ(answers(socket).size(), 1u);
+}
+
+// The next one that calls; nobody once the test is over.
+Fd accept_one(const Fd& listener, const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    pollfd entry{.fd = listener.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&entry, 1, 50) <= 0) continue;
+    if (Fd socket(::accept(listener.get(), nullptr, nullptr)); socket.valid()) return socket;
+  }
+  return Fd();
+}
+
+// Closes at once, so often, as a store does with a stranger whose time is up.
+void hang_up(const Fd& listener, int times, const std::stop_token& stop) {
+  for (int i = 0; i < times; ++i) accept_one(listener, stop);
+}
+
+TEST(StoreGreeting, AClientThatWasCutOffTriesAgain) {
+  Fd listener = listen_at(SocketAddress::parse("tcp:127.0.0.1:0").value()).value();
+  const SocketAddress address = SocketAddress::of(listener.get());
+  std::unique_ptr<StoreServer> server;
+  std::jthread other([&](const std::stop_token& stop) {
+    hang_up(listener, 3, stop);
+    listener = Fd();
+    server = serve_store(address.text(), "right").value();
+  });
+  const auto store = connect_store(address, "right", /*wait=*/true, 60s);
+  other.request_stop();
+  other.join();
+  ASSERT_TRUE(store) << store.error().message();
+  EXPECT_TRUE((*store)->set("key", "value"));
+}
+
+TEST(StoreGreeting, OneThatIsAlwaysCutOffGivesUpInTime) {
+  const Fd listener = listen_at(SocketAddress::parse("tcp:127.0.0.1:0").value()).value();
+  std::jthread other([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) accept_one(listener, stop);
+  });
+  const auto store = connect_store(SocketAddress::of(listener.get()), "right", false, 300ms);
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().code(), Code::kPeerLost);
+  EXPECT_THAT(store.error().message(), testing::HasSubstr("hangs up before the greeting is over"));
+}
+
+TEST(MeshGreeting, AMemberThatWasCutOffCallsAgain) {
+  const Fd listener = listen_at(SocketAddress::parse("tcp:127.0.0.1:0").value()).value();
+  const auto exchange = [&](std::string mine) -> Result<std::vector<std::string>> {
+    return std::vector<std::string>{SocketAddress::of(listener.get()).text(), std::move(mine)};
+  };
+  std::jthread other([&](const std::stop_token& stop) {
+    hang_up(listener, 2, stop);
+    const Fd socket = accept_one(listener, stop);
+    const auto receive = [&](std::size_t bytes) {
+      std::string all(bytes, '\0');
+      const auto count = ::recv(socket.get(), all.data(), bytes, MSG_WAITALL);
+      all.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+      return all;
+    };
+    const std::string knock = receive(std::string_view("xoe-mesh-1\n").size() + 4 + kNonceBytes);
+    const std::string nonce = make_nonce();
+    const std::string answer = nonce + make_proof("s", End::kServer, knock, nonce);
+    EXPECT_EQ(::send(socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL), static_cast<ssize_t>(answer.size()));
+    EXPECT_EQ(receive(kProofBytes), make_proof("s", End::kClient, knock, nonce));
+    EXPECT_EQ(::send(socket.get(), "+", 1, MSG_NOSIGNAL), 1);
+  });
+  const auto sockets = greet_members(1, 2, exchange, {.address = "127.0.0.1", .secret = "s"}, Clock::now() + 60s);
+  other.request_stop();
+  other.join();
+  ASSERT_TRUE(sockets) << sockets.error().message();
+  EXPECT_TRUE((*sockets)[0].valid());
+}
+
+}  // namespace
+}  // namespace xoe::bootstrap
