@@ -1,7 +1,6 @@
 #include "bootstrap/socket_address.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <unistd.h>
@@ -26,18 +25,6 @@ tl::unexpected<Error> unclear(std::string_view text) {
   return failure(Code::kInvalidArgument, "address \"{}\": expected unix:@NAME or tcp:ADDRESS:PORT", text);
 }
 
-// Splits "ADDRESS:PORT" and "[ADDRESS]:PORT"; false when there is no port.
-bool split_port(std::string_view text, std::string& host, std::string& port) {
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) return false;
-  std::string_view name = text.substr(0, colon);
-  if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
-  host = name;
-  port = text.substr(colon + 1);
-  const auto number = parse_integer(port);
-  return !host.empty() && host.find('/') == std::string::npos && number && *number >= 0 && *number <= 65535;
-}
-
 // True when the connection that is under way has been made.
 bool finish_connect(int socket, Clock::time_point deadline) {
   while (true) {
@@ -58,6 +45,16 @@ bool finish_connect(int socket, Clock::time_point deadline) {
 
 }  // namespace
 
+Result<TcpPlace> parse_tcp(std::string_view text) {
+  const auto colon = text.rfind(':');
+  if (!text.starts_with(kTcp) || colon <= kTcp.size()) return unclear(text);
+  std::string_view name = text.substr(kTcp.size(), colon - kTcp.size());
+  if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
+  const auto number = parse_integer(text.substr(colon + 1));
+  if (name.empty() || name.find('/') != name.npos || !number || *number < 0 || *number > 65535) return unclear(text);
+  return TcpPlace{.host = std::string(name), .port = static_cast<std::uint16_t>(*number)};
+}
+
 Result<SocketAddress> SocketAddress::parse(std::string_view text) {
   SocketAddress made;
   if (text.starts_with(kUnix)) {
@@ -71,17 +68,20 @@ Result<SocketAddress> SocketAddress::parse(std::string_view text) {
     made.size_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
     return made;
   }
-  std::string host, port;
-  if (!text.starts_with(kTcp) || !split_port(text.substr(kTcp.size()), host, port)) return unclear(text);
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (const int error = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0)
-    return failure(Code::kUnavailable, "the address of host {} is not known here: {}", host, ::gai_strerror(error));
-  std::memcpy(&made.address_, found->ai_addr, found->ai_addrlen);
-  made.size_ = found->ai_addrlen;
-  ::freeaddrinfo(found);
+  XOE_ASSIGN(const TcpPlace place, parse_tcp(text));
+  auto& v4 = reinterpret_cast<sockaddr_in&>(made.address_);
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(made.address_);
+  if (::inet_pton(AF_INET, place.host.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(place.port);
+    made.size_ = sizeof v4;
+  } else if (::inet_pton(AF_INET6, place.host.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(place.port);
+    made.size_ = sizeof v6;
+  } else {
+    return failure(Code::kInvalidArgument, "address \"{}\": expected numbers, as in tcp:10.0.0.5:4567", text);
+  }
   return made;
 }
 

@@ -17,9 +17,12 @@ namespace xoe::bootstrap {
 
 class SocketAddress {
  public:
-  // "unix:@NAME", "tcp:ADDRESS:PORT" or "tcp:[ADDRESS]:PORT" (IPv6), with numbers or a host's name as ADDRESS.
-  // `invalid_argument` for any other text and for names that are too long, `unavailable` for hosts that nobody knows.
+  // "unix:@NAME", "tcp:ADDRESS:PORT" or "tcp:[ADDRESS]:PORT" (IPv6), with numbers as ADDRESS. `invalid_argument` for
+  // any other text and for names that are too long.
   static Result<SocketAddress> parse(std::string_view text);
+  // Also with a host's name as ADDRESS; `unavailable` for hosts that nobody knows. For ranks: `xoe run` gets numbers
+  // only, and stays free of glibc's resolver, which a static program cannot carry along.
+  static Result<SocketAddress> resolve(std::string_view text);
   // Of a socket's own end.
   static SocketAddress of(int socket);
 
@@ -37,6 +40,13 @@ class SocketAddress {
   sockaddr_storage address_ = {};
   socklen_t size_ = 0;
 };
+
+// "tcp:HOST:PORT" and "tcp:[HOST]:PORT" in parts; `invalid_argument` for anything else.
+struct TcpPlace {
+  std::string host;
+  std::uint16_t port = 0;
+};
+Result<TcpPlace> parse_tcp(std::string_view text);
 
 // A listening socket that does not block. `unavailable` when the address is taken.
 Result<Fd> listen_at(const SocketAddress& address);

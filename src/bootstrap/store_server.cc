@@ -1,7 +1,6 @@
 // Serving from a thread, and choosing between the launcher's store and rank 0's.
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 
 #include <array>
 #include <thread>
@@ -127,13 +126,6 @@ Result<std::string> own_meeting(const LaunchInfo& info) {
 
 }  // namespace
 
-Result<std::string> random_token() {
-  std::array<std::uint64_t, 2> words{};
-  if (::getrandom(words.data(), sizeof words, 0) != static_cast<ssize_t>(sizeof words))
-    return failure(Code::kInternal, "getrandom: {}", errno_text(errno));
-  return fmt::format("{:016x}{:016x}", words[0], words[1]);
-}
-
 Result<std::unique_ptr<StoreServer>> serve_store(std::string_view address, std::string_view secret) {
   std::string chosen(address);
   if (chosen.empty()) {
@@ -149,14 +141,14 @@ Result<std::unique_ptr<Store>> open_store(const LaunchInfo& info, std::chrono::n
   if (info.store.starts_with(kFile))
     return open_file_store(info.store.substr(kFile.size()), job_digest(info.job), info.topology.rank);
   if (!info.store.empty()) {
-    const auto at = SocketAddress::parse(info.store);
+    const auto at = SocketAddress::resolve(info.store);
     if (!at) return failure(at.error().code(), "XOE_STORE: {}", at.error().message());
     return connect_store(*at, info.secret, /*wait=*/false, timeout);
   }
   if (info.topology.size == 1) return make_memory_store();
   XOE_ASSIGN(const std::string address, own_meeting(info));
   if (info.topology.rank == 0) return serve_as_rank_0(address, info, timeout);
-  XOE_ASSIGN(const auto at, SocketAddress::parse(address));
+  XOE_ASSIGN(const auto at, SocketAddress::resolve(address));
   return connect_store(at, info.secret, /*wait=*/true, timeout);
 }
 

@@ -111,7 +111,7 @@ Result<std::string> common_secret(bootstrap::Store& store, const hierarchical::W
 }
 
 std::string store_host(const std::string& store) {
-  const auto at = bootstrap::SocketAddress::parse(store);
+  const auto at = bootstrap::SocketAddress::resolve(store);
   return at && at->remote() ? at->host() : "";
 }
 

@@ -165,12 +165,23 @@ TEST(StoreAddress, WithoutASecretNothingIsServedToOtherHosts) {
 TEST(StoreAddress, TextAndBack) {
   for (const char* text : {"unix:@xoe-name", "tcp:127.0.0.1:4567", "tcp:[::1]:80"})
     EXPECT_EQ(SocketAddress::parse(text).value().text(), text);
-  for (const char* text :
-       {"", "unix:name", "unix:@", "tcp:", "tcp:host", "tcp::1", "tcp:host:99999", "tcp:h:x", "http://a:1"}) {
+  for (const char* text : {"", "unix:name", "unix:@", "tcp:", "tcp:host", "tcp::1", "tcp:host:99999", "tcp:h:x",
+                           "http://a:1", "tcp:[]:1"}) {
     const auto parsed = SocketAddress::parse(text);
     ASSERT_FALSE(parsed) << text;
     EXPECT_EQ(parsed.error().code(), Code::kInvalidArgument) << text;
   }
+}
+
+TEST(StoreAddress, NamesAreResolvedWhereThatIsWanted) {
+  EXPECT_EQ(SocketAddress::parse("tcp:localhost:80").error().code(), Code::kInvalidArgument);
+  const auto local = SocketAddress::resolve("tcp:localhost:80");
+  ASSERT_TRUE(local) << local.error().message();
+  EXPECT_THAT(local->text(), testing::AnyOf("tcp:127.0.0.1:80", "tcp:[::1]:80"));
+  EXPECT_EQ(SocketAddress::resolve("tcp:10.0.0.5:80").value().text(), "tcp:10.0.0.5:80");
+  EXPECT_EQ(SocketAddress::resolve("unix:@name").value().text(), "unix:@name");
+  EXPECT_EQ(SocketAddress::resolve("tcp:no-such-host.invalid:80").error().code(), Code::kUnavailable);
+  EXPECT_EQ(SocketAddress::resolve("tcp:host").error().code(), Code::kInvalidArgument);
 }
 
 TEST(OwnAddress, ByNameNetworkAndRoute) {
