@@ -17,6 +17,8 @@ namespace {
 
 // Longer than the guardian tries to kill.
 constexpr auto kKillPatience = std::chrono::seconds(12);
+// Without a job yet: the launcher of many hosts is silent while it starts the shells to all of them.
+constexpr auto kPatienceBeforeTheJob = std::chrono::seconds(60);
 constexpr int kCannotRun = 126;
 constexpr int kNoProgram = 127;
 constexpr int kHostTrouble = 125;
@@ -100,7 +102,8 @@ void Agent::wait() {
 void Agent::look_after_launcher(Clock::time_point now) {
   if (abandoned_) return;
   launcher_.keep_alive(now, alive_interval(timeout_));
-  if (!launcher_.closed() && (paused_ || now - launcher_.heard() < timeout_)) return;
+  const auto silence = job_ ? timeout_ : std::max<std::chrono::nanoseconds>(timeout_, kPatienceBeforeTheJob);
+  if (!launcher_.closed() && (paused_ || now - launcher_.heard() < silence)) return;
   abandoned_ = true;
   launcher_.close();
   relay_.hang_up(now);

@@ -21,6 +21,8 @@
 namespace xoe::launch {
 namespace {
 
+constexpr auto kRanksPatience = std::chrono::seconds(60);  // with each other, unless they are told otherwise
+
 std::string this_host() {
   char name[256] = {};
   ::gethostname(name, sizeof name - 1);
@@ -87,6 +89,9 @@ bool passed_on(std::string_view name) {
 Result<std::vector<std::pair<std::string, std::string>>> variables_of(const RunOptions& options, const Env& env) {
   XOE_TRY(check_env(options));
   std::vector<std::pair<std::string, std::string>> all;
+  // Hosts that are slow to get ready have ranks that are slow to meet.
+  if (const auto patience = options.where.start_timeout; patience > kRanksPatience)
+    all.emplace_back("XOE_START_TIMEOUT", fmt::format("{}", std::chrono::duration<double>(patience).count()));
   for (const auto& [name, value] : env.all())
     if (passed_on(name)) all.emplace_back(name, value);
   XOE_ASSIGN(const auto passed, passed_variables(options, env));

@@ -50,6 +50,7 @@ tl::expected<StartedHosts, HostFailure> HostsStart::run(bool start) {
       break;
     }
     wait();
+    if (store_) store_->serve();  // agents try whether they reach it
     const auto now = Clock::now();
     for (std::size_t host = 0; host < links_.size(); ++host) look_at(host, now);
     if (!store_ && count(Stage::kConnecting) == 0 && count(Stage::kGreeted) > 0)
@@ -97,6 +98,7 @@ void HostsStart::wait() {
   polled_.clear();
   for (auto& link : links_) link->add_to(polled_);
   polled_.push_back({.fd = signals_.fd(), .events = POLLIN, .revents = 0});
+  if (store_) polled_.push_back({.fd = store_->fd(), .events = POLLIN, .revents = 0});
   std::chrono::nanoseconds patience =
       std::min<std::chrono::nanoseconds>(deadline_ - Clock::now(), alive_interval(options_.where.host_timeout) / 2);
   for (const auto& link : links_)

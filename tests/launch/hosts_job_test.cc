@@ -155,6 +155,14 @@ TEST_F(HostsJob, ManyHosts) {
   EXPECT_THAT(ran.out, HasSubstr("[63] h63\n"));
 }
 
+TEST_F(HostsJob, ALongStartTimeoutHoldsForTheRanksToo) {
+  const std::string script = "echo \"<$XOE_START_TIMEOUT>\"";
+  EXPECT_EQ(hosts_.run("one", script).out, "[0] <>\n");
+  EXPECT_EQ(hosts_.run("one", script, {"--start-timeout", "40"}).out, "[0] <>\n");
+  EXPECT_EQ(hosts_.run("one", script, {"--start-timeout", "300"}).out, "[0] <300>\n");
+  EXPECT_EQ(hosts_.run("one", script, {"--start-timeout", "300", "--env", "XOE_START_TIMEOUT=7"}).out, "[0] <7>\n");
+}
+
 TEST_F(HostsJob, ADryRunAsksNobodyAndTellsNoSecret) {
   const auto ran = hosts_.run("one:2,gone:1", "echo $FAKE_HOST", {"--dry-run", "--env", "TOKEN=do-not-show"});
   EXPECT_EQ(ran.code, 0) << ran.err;
