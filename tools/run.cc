@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "bootstrap/store.h"
 #include "launch/arguments.h"
+#include "launch/cores.h"
 #include "launch/job.h"
 #include "launch/program.h"
 #include "run_hosts.h"
@@ -46,8 +47,11 @@ Status choose_size(launch::RunOptions& options, const launch::HostList& list) {
   return {};
 }
 
-int describe_here(const launch::RunOptions& options, const std::string& program) {
-  fmt::print("this host: {} rank{}, no agent\nprogram: {}\n", options.size, options.size == 1 ? "" : "s", program);
+int describe_here(const launch::RunOptions& options, const launch::JobPlan& plan) {
+  fmt::print("this host: {} rank{}, no agent\nprogram: {}\n", options.size, options.size == 1 ? "" : "s", plan.program);
+  if (!plan.near.empty()) fmt::print("bound {}\n", plan.near);
+  for (std::size_t rank = 0; options.binding != launch::Binding::kNone && rank < plan.ranks.size(); ++rank)
+    fmt::print("rank {}: cpus {}\n", rank, launch::cpu_list_text(plan.ranks[rank].cpus));
   return 0;
 }
 
@@ -73,7 +77,7 @@ int run(std::span<const std::string_view> arguments) {
   if (!program) return fail(program.error(), program.error().code() == Code::kUnavailable ? 127 : 126);
   const auto plan = make_plan(options, env, *program);
   if (!plan) return fail(plan.error(), code_for(plan.error()));
-  if (options.where.dry_run || options.where.check) return describe_here(options, *program);
+  if (options.where.dry_run || options.where.check) return describe_here(options, *plan);
   const auto outcome = launch::run_job(options, *plan, STDOUT_FILENO, STDERR_FILENO);
   if (!outcome) return fail(outcome.error(), code_for(outcome.error()));
   for (const std::string& line : launch::report_lines(*outcome, options)) say(line);

@@ -42,10 +42,10 @@ constexpr auto kClockTolerance = std::chrono::seconds(1);
 
 void print_check(const launch::HostCheck& check) {
   const bool off = std::chrono::abs(check.clock) - check.clock_err > kClockTolerance;
-  fmt::print("host {}: ready in {}; {} rank{} on {} cores of {}; program {}; clock {}{} (+/- {}){}\n", check.name,
+  fmt::print("host {}: ready in {}; {} rank{} on {} cores of {}{}{}; program {}; clock {}{} (+/- {}){}\n", check.name,
              milliseconds(check.answered), check.ranks, check.ranks == 1 ? "" : "s", check.cores, check.hostname,
-             check.program, check.clock.count() < 0 ? "" : "+", milliseconds(check.clock),
-             milliseconds(check.clock_err), off ? ": set it, for example with chrony" : "");
+             check.near.empty() ? "" : ", ", check.near, check.program, check.clock.count() < 0 ? "" : "+",
+             milliseconds(check.clock), milliseconds(check.clock_err), off ? ": set it, for example with chrony" : "");
 }
 
 int say_failure(const launch::HostFailure& failure, int interrupted_by) {

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "bootstrap/interfaces.h"
 #include "bootstrap/own_address.h"
 #include "bootstrap/socket_address.h"
 
@@ -61,6 +62,16 @@ Result<std::string> store_address(std::string_view wanted, std::span<const Agent
     }
   // They have our addresses: pretended hosts on this one.
   return bootstrap::own_address({});
+}
+
+std::string traffic_interface(std::string_view wanted, const std::string& store) {
+  const auto at = bootstrap::SocketAddress::parse(store);
+  const auto own = bootstrap::own_address(wanted, at && at->remote() ? at->host() : std::string());
+  const auto all = bootstrap::local_interfaces();
+  if (!own || !all) return {};
+  const auto found = std::ranges::find(*all, *own, &bootstrap::Interface::address);
+  // A second address may have a label, eth0:1.
+  return found == all->end() || found->loopback ? std::string() : found->name.substr(0, found->name.find(':'));
 }
 
 Status check_reachable(const std::string& store) {

@@ -19,6 +19,9 @@ Result<std::vector<std::string>> local_addresses();
 // 127.0.0.1. No name is looked up: what a user calls a host may be an alias that only ssh knows.
 Result<std::string> store_address(std::string_view wanted, std::span<const AgentHello> hellos);
 
+// The interface of this host through which a rank that chooses by the same rules reaches the others; empty: not known.
+std::string traffic_interface(std::string_view wanted, const std::string& store);
+
 // Whether somebody listens at the store's address; `unavailable` with the reason, at the latest after some seconds.
 Status check_reachable(const std::string& store);
 

@@ -147,7 +147,8 @@ void Agent::prepare(std::string_view text) {
     const bool missing = prepared.error().code() == Code::kUnavailable && program.empty();
     return refuse(prepared.error(), missing ? kNoProgram : kHostTrouble);
   }
-  launcher_.send({.kind = AgentFrame::Kind::kReady, .time = clock_now(), .text = program});
+  launcher_.send(
+      {.kind = AgentFrame::Kind::kReady, .time = clock_now(), .text = encode_command({program, plan_->near})});
 }
 
 Status Agent::prepare_job(std::string_view text, std::string& program) {
@@ -168,7 +169,10 @@ Status Agent::prepare_job(std::string_view text, std::string& program) {
   const Env variables = agent_env(*job_, env_);
   program.clear();
   XOE_ASSIGN(program, find_program(job_->command.front(), variables));
-  XOE_ASSIGN(const auto facts, read_host_facts());
+  XOE_ASSIGN(auto facts, read_host_facts());
+  const auto& wanted = job_->network_interface;
+  facts.interface =
+      traffic_interface(wanted.empty() ? variables.text("XOE_INTERFACE").value_or("") : wanted, job_->store);
   XOE_ASSIGN(plan_, plan_host(*job_, variables, facts, program));
   return {};
 }

@@ -45,7 +45,7 @@ struct AgentFrame {
     kShellKill = 27,    //
     // From the agent.
     kHello = 64,        // text: an AgentHello
-    kReady = 65,        // text: the program's path there; time: its clock
+    kReady = 65,        // text: the program's path there and what its ranks are near, as texts; time: its clock
     kOutput = 66,       // rank, value: 0 stdout, 1 stderr; text
     kEnded = 67,        // rank, pid, value: its wait status, time: how long it ran
     kStartFailed = 68,  // rank, value: errno

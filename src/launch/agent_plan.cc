@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "launch/binding.h"
 
 namespace xoe::launch {
 
@@ -24,19 +25,6 @@ std::vector<std::string> share_devices(const Env& variables, std::size_t ranks) 
   return devices;
 }
 
-std::vector<std::vector<int>> cpus_near_gpus(const Env& variables, std::size_t ranks, const std::vector<Core>& cores,
-                                             const GpuFiles& files) {
-  const auto gpus = read_gpus(files);
-  std::vector<std::string> devices;
-  if (const auto list = variables.text("CUDA_VISIBLE_DEVICES"))
-    devices = split_text(*list, ',');
-  else
-    for (std::size_t i = 0; i < gpus.size(); ++i) devices.push_back(std::to_string(i));
-  if (devices.size() < ranks) return {};
-  devices.resize(ranks);
-  return cpus_near(cores, numa_nodes_of(devices, gpus));
-}
-
 Result<JobPlan> plan_host(const AgentJob& job, const Env& env, const HostFacts& facts, const std::string& program) {
   const int here = static_cast<int>(job.ranks.size());
   JobPlan plan{.program = program,
@@ -45,13 +33,8 @@ Result<JobPlan> plan_host(const AgentJob& job, const Env& env, const HostFacts& 
                .store = job.store,
                .secret = job.secret,
                .ranks = {}};
-  std::vector<std::vector<int>> shares(job.ranks.size());
-  if (job.binding != Binding::kNone) {
-    XOE_ASSIGN(const auto cores, read_cores(facts.allowed_cpus, facts.sysfs));
-    XOE_ASSIGN(shares, share_cores(cores, here, job.binding, job.by_socket));
-    if (job.binding == Binding::kNuma)
-      if (auto near = cpus_near_gpus(env, job.ranks.size(), cores, facts.gpus); !near.empty()) shares = std::move(near);
-  }
+  XOE_ASSIGN(auto bound, bind_ranks(job.binding, job.by_socket, job.ranks.size(), env, facts));
+  plan.near = std::move(bound.near);
   auto variables = env.all();
   variables.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, facts.usable_cores / here)));
   variables.try_emplace("PYTHONUNBUFFERED", "1");
@@ -72,7 +55,7 @@ Result<JobPlan> plan_host(const AgentJob& job, const Env& env, const HostFacts& 
     variables["XOE_CROSS_SIZE"] = std::to_string(job.ranks[local].cross_size);
     if (!devices.empty()) variables["CUDA_VISIBLE_DEVICES"] = devices[local];
     RankPlan& one = plan.ranks.emplace_back();
-    one.cpus = shares[local];
+    one.cpus = std::move(bound.cpus[local]);
     one.environment.reserve(variables.size());
     for (const auto& [name, value] : variables) one.environment.push_back(fmt::format("{}={}", name, value));
   }

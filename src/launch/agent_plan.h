@@ -3,7 +3,6 @@
 
 #include "base/env.h"
 #include "launch/agent_frames.h"
-#include "launch/cores.h"
 #include "launch/plan.h"
 #include "xoe/status.h"
 
@@ -18,10 +17,5 @@ Result<JobPlan> plan_host(const AgentJob& job, const Env& variables, const HostF
 
 // The entry of CUDA_VISIBLE_DEVICES for each local rank; empty where the list has fewer entries than there are ranks.
 std::vector<std::string> share_devices(const Env& variables, std::size_t ranks);
-
-// For --bind-to numa: the cpus near the GPU that each rank uses, the one of its local rank; empty where there are fewer
-// GPUs than ranks or their places are not known.
-std::vector<std::vector<int>> cpus_near_gpus(const Env& variables, std::size_t ranks, const std::vector<Core>& cores,
-                                             const GpuFiles& files);
 
 }  // namespace xoe::launch

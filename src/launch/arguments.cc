@@ -136,7 +136,8 @@ Usage: xoe run -np N [options] PROGRAM [arguments of the program]
   --map-by slot|node|socket   fill a host's slots first (default); hosts by turns; sockets by turns
   --bind-to none         every rank may run on every core (default)
             core         each rank on its own share of the cores
-            socket|numa  each rank on the cores of one socket, or near one memory
+            socket|numa  each rank on the cores of one socket, or near one memory: its
+                         GPU's, or from the network interface's on
   --no-gpu-binding       leave CUDA_VISIBLE_DEVICES as it is
   --backend NAME         auto, shm, gloo, mpi, nccl or hierarchical
   --network-interface X  names or networks (ib0, 10.1.0.0/16) that ranks talk over

@@ -86,7 +86,7 @@ Result<std::vector<Core>> read_cores(const std::vector<int>& allowed, const std:
 }
 
 Result<std::vector<std::vector<int>>> share_cores(const std::vector<Core>& cores, int ranks, Binding binding,
-                                                  bool by_socket) {
+                                                  bool by_socket, int first_numa) {
   std::vector<std::vector<int>> shares(static_cast<std::size_t>(ranks));
   if (binding == Binding::kNone) return shares;
   if (binding == Binding::kCore) {
@@ -100,16 +100,34 @@ Result<std::vector<std::vector<int>>> share_cores(const std::vector<Core>& cores
       shares[i / each].insert(shares[i / each].end(), order[i].cpus.begin(), order[i].cpus.end());
     return shares;
   }
-  std::map<int, std::vector<int>> places;
+  std::map<int, std::vector<int>> by_number;
   for (const Core& core : cores) {
-    auto& place = places[binding == Binding::kSocket ? core.socket : core.numa];
+    auto& place = by_number[binding == Binding::kSocket ? core.socket : core.numa];
     place.insert(place.end(), core.cpus.begin(), core.cpus.end());
   }
-  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-    const auto at = by_socket ? rank % places.size() : rank * places.size() / shares.size();
-    shares[rank] = std::next(places.begin(), static_cast<std::ptrdiff_t>(at))->second;
+  std::vector<std::vector<int>> places;
+  std::ptrdiff_t first = 0;
+  for (auto& [number, cpus] : by_number) {
+    if (binding == Binding::kNuma && number == first_numa) first = std::ssize(places);
+    places.push_back(std::move(cpus));
   }
+  std::ranges::rotate(places, places.begin() + first);
+  for (std::size_t rank = 0; rank < shares.size(); ++rank)
+    shares[rank] = places[by_socket ? rank % places.size() : rank * places.size() / shares.size()];
   return shares;
+}
+
+std::string cpu_list_text(std::vector<int> cpus) {
+  std::ranges::sort(cpus);
+  std::string text;
+  for (std::size_t i = 0; i < cpus.size();) {
+    std::size_t end = i + 1;
+    while (end < cpus.size() && cpus[end] == cpus[end - 1] + 1) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", cpus[i]);
+    if (end - i > 1) text += fmt::format("-{}", cpus[end - 1]);
+    i = end;
+  }
+  return text;
 }
 
 std::vector<std::vector<int>> cpus_near(const std::vector<Core>& cores, const std::vector<int>& numa_nodes) {

@@ -27,9 +27,12 @@ Result<std::vector<Core>> read_cores(const std::vector<int>& allowed, const std:
 
 // The cpus of each rank. core: consecutive cores, as many for each rank as there are for all; `resource_exhausted` when
 // ranks outnumber cores. socket, numa: all allowed cpus of one of them. Neighbouring ranks are on one socket, with
-// `by_socket` on one after the other.
+// `by_socket` on one after the other. The memories are taken from `first_numa` on, the others following in their order.
 Result<std::vector<std::vector<int>>> share_cores(const std::vector<Core>& cores, int ranks, Binding binding,
-                                                  bool by_socket = false);
+                                                  bool by_socket = false, int first_numa = -1);
+
+// "0-3,8" of ascending or other cpus.
+std::string cpu_list_text(std::vector<int> cpus);
 
 // All allowed cpus near these memories; empty when one of them has none.
 std::vector<std::vector<int>> cpus_near(const std::vector<Core>& cores, const std::vector<int>& numa_nodes);

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "bootstrap/foreign_env.h"
+#include "launch/binding.h"
 #include "launch/fan_out.h"
 #include "launch/hostlist.h"
 #include "launch/hosts.h"
@@ -189,6 +190,7 @@ std::vector<std::string> describe(const HostsPlan& plan, const RunOptions& optio
     lines.push_back(fmt::format("  {}", shell_line(agent_command(share.host, share.way, options.where, plan.xoe_path,
                                                                  share.relay.has_value()))));
   }
+  if (options.binding != Binding::kNone) lines.push_back(fmt::format("on each host {}", describe(options.binding)));
   lines.push_back(fmt::format("program: {}", shell_line(options.command)));
   lines.push_back(fmt::format("in folder: {}", plan.directory));
   // Their values may be nobody else's business.

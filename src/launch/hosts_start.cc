@@ -178,6 +178,8 @@ Status HostsStart::send_jobs() {
 void HostsStart::on_ready(std::size_t host, const AgentFrame& frame) {
   Progress& progress = progress_[host];
   if (progress.stage != Stage::kPreparing) return;
+  auto texts = decode_command(frame.text).value_or(std::vector<std::string>());
+  texts.resize(2);
   progress.stage = Stage::kReady;
   const auto now = Clock::now();
   const std::chrono::nanoseconds half = (now - progress.asked) / 2;
@@ -186,7 +188,8 @@ void HostsStart::on_ready(std::size_t host, const AgentFrame& frame) {
                      .hostname = progress.hello.hostname,
                      .cores = progress.hello.cores,
                      .ranks = static_cast<int>(links_[host]->share().ranks.size()),
-                     .program = std::string(frame.text),
+                     .program = std::move(texts[0]),
+                     .near = std::move(texts[1]),
                      .answered = now - began_,
                      .clock = std::chrono::nanoseconds(frame.time - progress.asked_clock) - half,
                      .clock_err = half});

@@ -26,6 +26,7 @@ struct HostCheck {
   int cores = 0;
   int ranks = 0;
   std::string program;                   // path there
+  std::string near;                      // what --bind-to numa went by there; empty: nothing
   std::chrono::nanoseconds answered{};   // from the start
   std::chrono::nanoseconds clock{};      // ahead of ours
   std::chrono::nanoseconds clock_err{};  // at most so far off

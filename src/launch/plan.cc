@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "launch/binding.h"
 #include "launch/cores.h"
 
 namespace xoe::launch {
@@ -84,11 +85,9 @@ Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFa
       .program = program, .arguments = options.command, .job = token, .store = {}, .secret = secret, .ranks = {}};
   plan.store = fmt::format("unix:@xoe-{}-{}", ::geteuid(), token);
 
-  std::vector<std::vector<int>> shares(static_cast<std::size_t>(options.size));
-  if (options.binding != Binding::kNone) {
-    XOE_ASSIGN(const auto cores, read_cores(host.allowed_cpus, host.sysfs));
-    XOE_ASSIGN(shares, share_cores(cores, options.size, options.binding, options.where.map_by == MapBy::kSocket));
-  }
+  XOE_ASSIGN(auto bound, bind_ranks(options.binding, options.where.map_by == MapBy::kSocket,
+                                    static_cast<std::size_t>(options.size), env, host));
+  plan.near = std::move(bound.near);
   Variables variables = common_variables(options, env, host);
   const std::string size = std::to_string(options.size);
   variables["XOE_SIZE"] = variables["XOE_LOCAL_SIZE"] = size;
@@ -100,7 +99,7 @@ Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFa
   for (int rank = 0; rank < options.size; ++rank) {
     variables["XOE_RANK"] = variables["XOE_LOCAL_RANK"] = std::to_string(rank);
     RankPlan& one = plan.ranks.emplace_back();
-    one.cpus = shares[static_cast<std::size_t>(rank)];
+    one.cpus = std::move(bound.cpus[static_cast<std::size_t>(rank)]);
     one.environment.reserve(variables.size());
     for (const auto& [name, value] : variables) one.environment.push_back(fmt::format("{}={}", name, value));
   }

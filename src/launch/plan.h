@@ -35,6 +35,7 @@ struct JobPlan {
   std::string store;  // address
   std::string secret;
   std::vector<RankPlan> ranks;
+  std::string near = {};  // in words: what chose the cpus of ranks that are bound, if anything did
 };
 
 // What the plan is made for; a test gives its own.
@@ -43,6 +44,8 @@ struct HostFacts {
   int usable_cores = 1;
   std::string sysfs = "/sys/devices/system/cpu";
   GpuFiles gpus = {};
+  std::string net = "/sys/class/net";
+  std::string interface = {};  // that the ranks' traffic takes to other hosts; empty: none, or not known
 };
 Result<HostFacts> read_host_facts();
 

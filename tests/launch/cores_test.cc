@@ -17,6 +17,12 @@ TEST(Cores, CpuLists) {
   for (const char* bad : {"", "a", "3-1", "1-", "-1", "0,,1", "99999"}) EXPECT_FALSE(parse_cpu_list(bad)) << bad;
 }
 
+TEST(Cores, CpuListsAsText) {
+  EXPECT_EQ(cpu_list_text({}), "");
+  EXPECT_EQ(cpu_list_text({0, 4, 1, 5}), "0-1,4-5");
+  EXPECT_EQ(cpu_list_text({7}), "7");
+}
+
 // Two sockets of two cores with two threads each, numbered as Linux does: the second threads last.
 class TwoSockets : public testing::Test {
  protected:

@@ -168,7 +168,10 @@ TEST_F(HostsJob, ADryRunAsksNobodyAndTellsNoSecret) {
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(hosts_.log(), "");
   EXPECT_THAT(ran.out, AllOf(HasSubstr("host one: ranks 0 1\n"), HasSubstr("host gone: rank 2\n"), HasSubstr("TOKEN"),
-                             Not(HasSubstr("do-not-show")), Not(HasSubstr("XOE_SECRET"))));
+                             Not(HasSubstr("do-not-show")), Not(HasSubstr("XOE_SECRET")), Not(HasSubstr("bound"))));
+  const auto bound = hosts_.run("one", "true", {"--dry-run", "--bind-to", "numa"});
+  EXPECT_THAT(bound.out, HasSubstr("on each host each rank is bound near its GPU, or else to one NUMA node, from the "
+                                   "network interface's on\n"));
 }
 
 TEST_F(HostsJob, ACheckLooksAtEveryHostAndStartsNothing) {

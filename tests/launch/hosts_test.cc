@@ -10,6 +10,7 @@
 #include <map>
 
 #include "launch/agent_plan.h"
+#include "launch/binding.h"
 #include "launch/hostlist.h"
 #include "launch/hosts_plan.h"
 #include "launch/placement.h"
