@@ -14,7 +14,6 @@ from itertools import chain, islice, repeat
 import torch
 import torchvision
 import xoe.torch as hvd
-from torch.nn import functional
 from xoe.torch.data import ImageDataset
 
 parser = argparse.ArgumentParser()
@@ -27,13 +26,12 @@ parser.add_argument("--steps", type=int, help="end after so many, in the middle 
 parser.add_argument("--batch", type=int, default=32, help="images of a rank in a step")
 parser.add_argument("--image-size", type=int, default=224)
 parser.add_argument("--lr", type=float, default=0.1, help="for 256 images in a step of all ranks")
-parser.add_argument("--warmup", type=float, default=5.0, metavar="EPOCHS")
 parser.add_argument("--bf16", action="store_true", help="compute in bfloat16 where that is good enough")
 args = parser.parse_args()
 
 hvd.init()
-device = torch.device("cuda", hvd.local_rank()) if torch.cuda.is_available() else torch.device("cpu")
 say = print if hvd.rank() == 0 else lambda _: None
+device = torch.device("cuda", hvd.local_rank()) if torch.cuda.is_available() else torch.device("cpu")
 precision = torch.autocast(device.type, torch.bfloat16, enabled=args.bf16)
 options = {"batch": args.batch, "image_size": args.image_size, "threads": "auto", "processes": hvd.local_size()}
 train = ImageDataset(args.folder, training=True, quality="fast", seed=1, **options)
@@ -43,12 +41,12 @@ optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, weight
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 
 
-def learning_rate(step):
+def learning_rate(step, warmup=5):
     """Grows from that of one rank to that of all within the first epochs (Goyal et al., 2017), then falls along a cosine."""
     epoch, alone = step / len(train), args.lr * args.batch / 256
-    if epoch < args.warmup:
-        return alone * (1 + (hvd.size() - 1) * epoch / args.warmup)
-    return alone * hvd.size() * (1 + math.cos(math.pi * (epoch - args.warmup) / (args.epochs - args.warmup))) / 2
+    if epoch < warmup:
+        return alone * (1 + (hvd.size() - 1) * epoch / warmup)
+    return alone * hvd.size() * (1 + math.cos(math.pi * (epoch - warmup) / (args.epochs - warmup))) / 2
 
 
 def save(step):
@@ -79,7 +77,6 @@ hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 step, position = hvd.broadcast_object((step, position), root_rank=0)
 train.load_state_dict(position)
-
 say(f"begins at step {step}, epoch {step / len(train):.3f}")
 last = min(args.epochs * len(train), step + (args.steps or args.epochs * len(train)))
 measured, started = step, time.perf_counter()
@@ -88,7 +85,7 @@ for images, labels in islice(chain.from_iterable(repeat(train)), last - step):  
         group["lr"] = learning_rate(step)
     optimizer.zero_grad()
     with precision:
-        loss = functional.cross_entropy(model(images.to(device)), labels.to(device))
+        loss = torch.nn.functional.cross_entropy(model(images.to(device)), labels.to(device))
     loss.backward()
     optimizer.step()
     step += 1

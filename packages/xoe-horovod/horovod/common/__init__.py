@@ -1,0 +1,1 @@
+"""What Horovod has in common for all frameworks."""

@@ -1,0 +1,5 @@
+"""States of ``xoe.elastic``."""
+
+from xoe.elastic import ObjectState, State
+
+__all__ = ["ObjectState", "State"]

@@ -1,0 +1,5 @@
+"""``horovod.runner.run``."""
+
+from xoe.runner import run
+
+__all__ = ["run"]

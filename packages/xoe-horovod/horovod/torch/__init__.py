@@ -1,0 +1,3 @@
+"""``xoe.torch`` by Horovod's name."""
+
+from xoe.torch import *  # noqa: F403

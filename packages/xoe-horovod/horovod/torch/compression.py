@@ -1,0 +1,5 @@
+"""Compression of ``xoe.torch``."""
+
+from xoe.torch import Compression
+
+__all__ = ["Compression"]

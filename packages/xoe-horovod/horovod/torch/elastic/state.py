@@ -1,0 +1,5 @@
+"""The state of ``xoe.torch.elastic``."""
+
+from xoe.torch.elastic import TorchState
+
+__all__ = ["TorchState"]

@@ -1,0 +1,3 @@
+"""The operations of ``xoe.torch``."""
+
+from xoe.torch import *  # noqa: F403

@@ -1,0 +1,188 @@
+"""Scripts as Horovod's documentation writes them, with `import horovod.torch as hvd`, run unchanged on packages/xoe-horovod."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+
+import ranks
+
+PATH = os.pathsep.join([str(ranks.BUILD / "python"), str(ranks.ROOT / "packages" / "xoe-horovod")])
+
+TRAINING = """
+import torch
+import torch.nn.functional as F
+from torch import optim
+import horovod
+import horovod.torch as hvd
+
+hvd.init()
+if torch.cuda.is_available():
+    torch.cuda.set_device(hvd.local_rank())
+torch.manual_seed(42)
+torch.set_num_threads(1)
+
+x = torch.randn(256, 20)
+train_dataset = torch.utils.data.TensorDataset(x, (x[:, :10] @ torch.randn(10, 3)).argmax(1))
+train_sampler = torch.utils.data.distributed.DistributedSampler(train_dataset, num_replicas=hvd.size(), rank=hvd.rank())
+train_loader = torch.utils.data.DataLoader(train_dataset, batch_size=16, sampler=train_sampler)
+
+model = torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3), torch.nn.LogSoftmax(1))
+optimizer = optim.SGD(model.parameters(), lr=0.05 * hvd.size(), momentum=0.5)
+hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+compression = hvd.Compression.fp16
+optimizer = hvd.DistributedOptimizer(optimizer,
+                                     named_parameters=model.named_parameters(),
+                                     compression=compression,
+                                     op=hvd.Average,
+                                     gradient_predivide_factor=1.0)
+
+def metric_average(val, name):
+    tensor = torch.tensor(val)
+    avg_tensor = hvd.allreduce(tensor, name=name)
+    return avg_tensor.item()
+
+losses = []
+for epoch in range(8):
+    train_sampler.set_epoch(epoch)
+    for batch_idx, (data, target) in enumerate(train_loader):
+        optimizer.zero_grad()
+        loss = F.nll_loss(model(data), target)
+        loss.backward()
+        optimizer.step()
+    losses.append(metric_average(loss.item(), 'avg_loss'))
+assert losses[-1] < losses[0] / 2, losses
+
+result = hvd.synchronize(hvd.allreduce_async(torch.ones(2) * hvd.rank(), name='sum', op=hvd.Sum))
+assert result.tolist() == [sum(range(hvd.size()))] * 2
+if hvd.rank() == 0:
+    print('trained with', horovod.__version__)
+"""
+
+ELASTIC = """
+import torch
+import horovod.torch as hvd
+from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from horovod.torch.elastic import TorchState
+from horovod.torch.elastic.sampler import ElasticSampler
+
+hvd.init()
+torch.set_num_threads(1)
+epochs, dataset = 2, list(range(64))
+model = torch.nn.Linear(1, 1)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 1e-4 * hvd.size()))
+sampler = ElasticSampler(dataset, shuffle=False)
+loader = torch.utils.data.DataLoader(dataset, batch_size=4, sampler=sampler)
+
+@hvd.elastic.run
+def train(state):
+    for state.epoch in range(state.epoch, epochs):
+        for batch_idx, data in enumerate(loader):
+            optimizer.zero_grad()
+            model(data.float().reshape(-1, 1)).sum().backward()
+            optimizer.step()
+            state.sampler.record_batch(batch_idx, 4)
+            if batch_idx % 4 == 0:
+                state.commit()
+        state.sampler.set_epoch(state.epoch + 1)
+    return state.epoch
+
+def on_state_reset():
+    for param_group in optimizer.param_groups:
+        param_group['lr'] = 1e-4 * hvd.size()
+
+state = hvd.elastic.TorchState(model, optimizer, epoch=0, sampler=sampler)
+state.register_reset_callbacks([on_state_reset])
+assert train(state) == epochs - 1 and isinstance(state, TorchState)
+everywhere = hvd.allgather(model.weight.detach())
+assert torch.equal(everywhere, everywhere[:1].expand_as(everywhere))
+if hvd.rank() == 0:
+    print('elastic trained')
+"""
+
+NAMES = """
+import horovod
+import horovod.torch as hvd
+import horovod.torch.mpi_ops as mpi_ops
+import xoe
+import xoe.torch
+from horovod.common.elastic import ObjectState, State
+from horovod.common.process_sets import ProcessSet, add_process_set
+from horovod.torch.compression import Compression
+from horovod.torch.functions import broadcast_object, broadcast_parameters
+from horovod.torch.mpi_ops import Average, HorovodInternalError, allreduce_async_, rank, synchronize
+from horovod.torch.optimizer import DistributedOptimizer
+from horovod.torch.sync_batch_norm import SyncBatchNorm
+
+assert horovod.__version__ == f"0.28.1+xoe.{xoe.__version__}", horovod.__version__
+assert all(getattr(hvd, name) is getattr(xoe.torch, name) for name in xoe.torch.__all__ if name != "elastic")
+assert DistributedOptimizer is hvd.DistributedOptimizer and mpi_ops.allreduce is hvd.allreduce
+assert hvd.HorovodInternalError is xoe.HorovodInternalError is HorovodInternalError
+assert hvd.elastic.TorchState is xoe.torch.elastic.TorchState and hvd.elastic.run is xoe.torch.elastic.run
+from horovod.runner import run
+assert horovod.run is xoe.run is run
+try:
+    import horovod.tensorflow
+except ModuleNotFoundError:
+    print("named")
+"""
+
+
+def run(folder, size, text, words):
+    path = pathlib.Path(folder) / "script.py"
+    path.write_text(textwrap.dedent(text))
+    done = ranks.run(size, path, PYTHONPATH=PATH)
+    assert done.returncode == 0 and words in done.stdout, f"exit code {done.returncode}\n{done.stdout}"
+    print(f"  {words!r} on {size} ranks after {done.seconds:.1f} s", flush=True)
+
+
+def test_names(folder):
+    run(folder, 1, NAMES, "named")
+
+
+def test_training(folder):
+    run(folder, 2, TRAINING, "trained with 0.28.1+xoe.")
+
+
+def test_elastic(folder):
+    run(folder, 2, ELASTIC, "elastic trained")
+
+
+def test_wheel(folder):
+    """The wheel holds every module; nothing is downloaded."""
+    source = ranks.ROOT / "packages" / "xoe-horovod"
+    modules = {str(path.relative_to(source)) for path in source.glob("horovod/**/*.py")}
+    copy = pathlib.Path(folder) / "source"  # building leaves files behind
+    subprocess.run(["cp", "-r", str(source), str(copy)], check=True)
+    python = ranks.interpreter()
+    code = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
+    if subprocess.run([python, "-c", "import setuptools"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        print("  skipped: no setuptools")
+        return
+    done = subprocess.run([python, "-c", code, folder], cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wheel = pathlib.Path(folder) / done.stdout.splitlines()[-1]
+    listed = subprocess.run([python, "-m", "zipfile", "-l", str(wheel)], capture_output=True, text=True, check=True).stdout
+    missing = [module for module in modules if module not in listed]
+    assert wheel.name.endswith("-py3-none-any.whl") and not missing, f"{wheel.name}: {missing} missing in\n{listed}"
+
+
+def main():
+    failed = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, test in list(globals().items()):
+            if not name.startswith("test_"):
+                continue
+            print(name, flush=True)
+            try:
+                test(folder)
+            except AssertionError as error:
+                print(f"FAILED: {name}: {error}", flush=True)
+                failed.append(name)
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+main()
