@@ -200,7 +200,8 @@ def sparse_allreduce_async(
         for size in reversed(shape[:sparse_dims]):
             rows.append(numbers % max(size, 1))
             numbers = torch.div(numbers, max(size, 1), rounding_mode="floor")
-        summed = torch.sparse_coo_tensor(torch.stack(rows[::-1]), of_array(all_values, like), shape).coalesce()
+        indices, values = torch.stack(rows[::-1]), of_array(all_values, like)
+        summed = torch.sparse_coo_tensor(indices, values, shape, check_invariants=False).coalesce()
         return summed / ranks if op is Average else summed
 
     return Handle(operation, finish)
