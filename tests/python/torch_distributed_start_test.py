@@ -1,4 +1,4 @@
-"""How processes come to the backend "xoe", and what happens when one of them goes: torchrun, processes started by hand, `xoe run`;
+"""How processes come to the backend "xoe", and what happens when one goes: torchrun, processes started by hand, `xoe run`;
 a rank that does not come, and one that is killed.
 """
 

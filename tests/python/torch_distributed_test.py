@@ -148,7 +148,7 @@ def test_allgather():
     for dtype in MOVED:
         outputs = [torch.zeros(2, 3).to(dtype) for _ in range(SIZE)]
         dist.all_gather(outputs, values(dtype=dtype))
-        for output, expected in zip(outputs, everyone(dtype=dtype)):
+        for output, expected in zip(outputs, everyone(dtype=dtype), strict=True):
             same(output, expected)
         whole = torch.zeros(2 * SIZE, 3).to(dtype)
         dist.all_gather_into_tensor(whole, values(dtype=dtype))
@@ -205,7 +205,7 @@ def test_gather_and_scatter():
         root = SIZE - 1
         outputs = [torch.zeros(2, 3).to(dtype) for _ in range(SIZE)] if root == RANK else None
         dist.gather(values(dtype=dtype), outputs, dst=root)
-        for output, expected in zip(outputs or [], everyone(dtype=dtype)):
+        for output, expected in zip(outputs or [], everyone(dtype=dtype), strict=False):
             same(output, expected)
         output = torch.zeros(2, 3).to(dtype)
         dist.scatter(output, everyone(dtype=dtype) if root == RANK else None, src=root)
@@ -280,7 +280,7 @@ def test_functional_collectives():
         functional.all_to_all_single(whole, None, None, group) + 0, torch.cat([values(rank, seed=RANK) for rank in range(SIZE)])
     )
     same(functional.broadcast(values(), SIZE - 1, group) + 0, values(SIZE - 1))
-    for reduced, seed in zip(functional.all_reduce_coalesced([values(seed=1), values(seed=2)], "sum", group), (1, 2)):
+    for reduced, seed in zip(functional.all_reduce_coalesced([values(seed=1), values(seed=2)], "sum", group), (1, 2), strict=True):
         same(reduced + 0, sum(everyone(seed=seed)))
 
 
