@@ -280,7 +280,9 @@ def test_functional_collectives():
         functional.all_to_all_single(whole, None, None, group) + 0, torch.cat([values(rank, seed=RANK) for rank in range(SIZE)])
     )
     same(functional.broadcast(values(), SIZE - 1, group) + 0, values(SIZE - 1))
-    for reduced, seed in zip(functional.all_reduce_coalesced([values(seed=1), values(seed=2)], "sum", group), (1, 2), strict=True):
+    for reduced, seed in zip(
+        functional.all_reduce_coalesced([values(seed=1), values(seed=2)], "sum", group), (1, 2), strict=True
+    ):
         same(reduced + 0, sum(everyone(seed=seed)))
 
 
