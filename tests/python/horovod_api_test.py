@@ -329,6 +329,33 @@ def test_elastic_state():
     assert len(sampler) == 10 and list(sampler) != dealt
 
 
+def test_what_the_guide_promises_beyond_horovod():
+    mixed = hvd.grouped_allreduce([values(RANK), torch.tensor([RANK, 1]), values(RANK).to(torch.bfloat16)], op=hvd.Sum)
+    same(mixed[0], summed())
+    assert mixed[1].tolist() == [TOTAL, SIZE] and mixed[2].dtype == torch.bfloat16
+    greatest = torch.stack([values(rank, SIZE, 2) for rank in range(SIZE)]).amax(0)
+    same(hvd.reducescatter(values(RANK, SIZE, 2), op=hvd.Max), greatest[RANK : RANK + 1])
+    assert hvd.allgather(torch.tensor(RANK)).tolist() == list(range(SIZE))
+    assert hvd.is_homogeneous() is True
+    if SIZE == 1:
+        return
+    backwards = hvd.add_process_set(range(SIZE - 1, -1, -1))
+    assert backwards.rank() == SIZE - 1 - RANK
+    assert hvd.allgather(torch.tensor([RANK]), process_set=backwards).tolist() == list(range(SIZE))[::-1]
+    assert hvd.allgather_object(RANK, process_set=backwards) == list(range(SIZE))[::-1]
+    model = model_of(RANK)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=1, process_set=backwards)
+    same(model[0].weight, model_of(1)[0].weight)
+    adasum = hvd.allreduce(torch.ones(3), op=hvd.Adasum, process_set=backwards)
+    same(adasum, torch.ones(3))
+    hvd.remove_process_set(backwards)
+    if RANK == 0:  # joined ranks add no rows to what the others gather
+        hvd.join()
+    else:
+        assert hvd.allgather(torch.tensor([RANK]), name="without the first").tolist() == list(range(1, SIZE))
+        hvd.join()
+
+
 def test_start_again_with_process_sets_named_dynamic():
     hvd.barrier()
     hvd.shutdown()
