@@ -31,6 +31,8 @@ nanobind::tuple tensor_of(const nanobind::bytes& data) {
 }  // namespace
 
 NB_MODULE(_core, module) {
+  // A program may end with operations under way; that is no leak.
+  nanobind::set_leak_warnings(false);
   module.doc() = "Xoe's C interface.";
   module.attr("__version__") = xoe_version_string();
   name_numbers(module);
