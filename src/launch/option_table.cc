@@ -171,6 +171,7 @@ constexpr std::array kOptions{
     Option{"-np", true, apply_size},
     Option{"-n", true, apply_size},
     Option{"--np", true, apply_size},
+    Option{"--num-proc", true, apply_size},
     Option{"-H", true, apply_hosts},
     Option{"--hosts", true, apply_hosts},
     Option{"--hostfile", true, apply_hostfile},

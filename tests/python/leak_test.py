@@ -12,6 +12,8 @@ import torch
 
 import xoe.torch as hvd
 
+# Nameless operations stay in the engine's cache of names, half a kilobyte each, until it is full: let that be soon.
+os.environ["XOE_CACHE_CAPACITY"] = "256"
 hvd.init()
 torch.set_num_threads(1)
 STEPS = int(os.environ.get("XOE_LEAK_STEPS", "10000"))

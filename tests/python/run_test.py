@@ -31,7 +31,8 @@ def test_results_by_rank():
         return factor * xoe.rank() + offset, xoe.size()
 
     assert xoe.run(where, args=(10,), kwargs={"offset": 1}, np=3) == [(1, 3), (11, 3), (21, 3)]
-    assert xoe.run(where, args=(1,)) == [(0, 1)]
+    assert xoe.run(where, (1,)) == [(0, 1)]
+    assert xoe.run(where, (1,), None, 2) == [(0, 2), (1, 2)]
 
 
 def test_what_ranks_print_appears():

@@ -34,6 +34,8 @@ def run(
     func: Callable[..., Any],
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
+    num_proc: int | None = None,
+    *,
     np: int | None = None,
     hosts: str | None = None,
     hostfile: str | None = None,
@@ -45,18 +47,17 @@ def run(
     executable: str | None = None,
     env: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
-    num_proc: int | None = None,
     verbose: Any = None,
     use_gloo: bool | None = None,
     use_mpi: bool | None = None,
     disable_cache: bool | None = None,
 ) -> list[Any]:
-    """Calls ``func(*args, **kwargs)`` on ``np`` ranks; gives their results by rank.
+    """Calls ``func(*args, **kwargs)`` on ``num_proc`` ranks; gives their results by rank.
 
     Each rank is a fresh process (``executable``, this Python unless given); the function and its results are pickled with
     cloudpickle, and what it prints appears here. ``init()`` has been called when it starts. ``hosts`` ("a:4,b:4"),
     ``hostfile``, ``start_timeout`` (s), ``ssh_port``, ``ssh_identity_file``, ``network_interfaces``, ``output_filename`` and
-    ``options`` are `xoe run`'s; ``num_proc`` is Horovod's other name for ``np``; verbose, use_gloo, use_mpi and disable_cache are not
+    ``options`` are `xoe run`'s; ``np`` is another name for ``num_proc``; verbose, use_gloo, use_mpi and disable_cache are not
     needed.
 
     An exception on a rank is raised here, with its traceback as cause; where several fail, the one that was first, but not for
@@ -69,8 +70,9 @@ def run(
     call = cloudpickle.dumps((func, tuple(args), dict(kwargs or {})))
     payload = pickle.dumps({"token": token, "path": sys.path, "call": call})
     command = [str(program()), "run"]
+    ranks = np if num_proc is None else num_proc
     for name, value in (
-        ("-np", np if np is not None else num_proc if hosts or hostfile else num_proc or 1),
+        ("-np", ranks if hosts or hostfile else ranks or 1),
         ("-H", hosts),
         ("--hostfile", hostfile),
         ("--start-timeout", start_timeout),
