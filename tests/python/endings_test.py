@@ -5,8 +5,6 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
-import tempfile
 import textwrap
 import time
 
@@ -231,19 +229,4 @@ def test_without_the_other_ranks(folder):
     assert done.returncode == 1 and "OperationTimeoutError" in done.stdout and "rank" in done.stdout, done.stdout
 
 
-def main():
-    failed = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, test in list(globals().items()):
-            if not name.startswith("test_"):
-                continue
-            print(name, flush=True)
-            try:
-                test(folder)
-            except AssertionError as error:
-                print(f"FAILED: {name}: {error}", flush=True)
-                failed.append(name)
-    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
-
-
-main()
+ranks.drive(globals())

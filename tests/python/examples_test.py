@@ -1,10 +1,7 @@
 """The programs in examples/pytorch, with small settings: they learn, resume, compare."""
 
-import pathlib
 import re
 import subprocess
-import sys
-import tempfile
 
 import ranks
 
@@ -70,19 +67,4 @@ def test_imagenet(folder):
     assert 0 <= numbers(r"epoch 1: accuracy ([\d.]+)%", said)[0] <= 100
 
 
-def main():
-    failed = []
-    for name, test in list(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        print(name, flush=True)
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(pathlib.Path(folder))
-            except AssertionError as error:
-                print(f"FAILED: {name}: {error}", flush=True)
-                failed.append(name)
-    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
-
-
-main()
+ranks.drive(globals())

@@ -3,8 +3,6 @@
 import os
 import pathlib
 import subprocess
-import sys
-import tempfile
 import textwrap
 
 import ranks
@@ -170,19 +168,4 @@ def test_wheel(folder):
     assert wheel.name.endswith("-py3-none-any.whl") and not missing, f"{wheel.name}: {missing} missing in\n{listed}"
 
 
-def main():
-    failed = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, test in list(globals().items()):
-            if not name.startswith("test_"):
-                continue
-            print(name, flush=True)
-            try:
-                test(folder)
-            except AssertionError as error:
-                print(f"FAILED: {name}: {error}", flush=True)
-                failed.append(name)
-    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
-
-
-main()
+ranks.drive(globals())

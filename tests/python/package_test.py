@@ -4,8 +4,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
-import tempfile
 
 import ranks
 
@@ -23,14 +21,14 @@ def output(python, code, **variables):
     return done.stdout
 
 
-def test_importing_costs_nothing():
+def test_importing_costs_nothing(_):
     code = "import sys, xoe; heavy = [m for m in ('torch', 'numpy', 'cloudpickle', 'xoe._core') if m in sys.modules]; print(heavy, len(sys.modules))"
     assert output(ranks.interpreter(), code).startswith("[]"), "import xoe imports more than itself"
     modules = "import sys, typing; before = set(sys.modules); import xoe; print(len(set(sys.modules) - before))"
     assert int(output(ranks.interpreter(), modules)) < 5
 
 
-def test_names_are_there():
+def test_names_are_there(_):
     output(
         ranks.interpreter(),
         "import xoe\n"
@@ -42,56 +40,42 @@ def test_names_are_there():
     )
 
 
-def test_the_wheel():
+def test_the_wheel(folder):
     """Built by pip, installed into an empty environment, run there without a compiler in PATH."""
     wheels = sorted((ranks.ROOT / "build" / "wheels").glob("xoe-*.whl")) if os.environ.get("XOE_TEST_WHEEL") == "built" else []
-    with tempfile.TemporaryDirectory() as folder:
-        if not wheels:
-            subprocess.run([str(ranks.ROOT / "scripts" / "wheel.sh"), folder], check=True)
-            wheels = sorted(pathlib.Path(folder).glob("xoe-*.whl"))
-        assert len(wheels) == 1, wheels
-        venv = pathlib.Path(folder) / "venv"
-        subprocess.run([ranks.interpreter(), "-m", "venv", str(venv)], check=True)
-        subprocess.run([str(venv / "bin" / "pip"), "install", "-q", "--disable-pip-version-check", str(wheels[0])], check=True)
-        # PyTorch comes from build/peers, Xoe from the wheel; of this machine's programs only what a rank needs.
-        site = pathlib.Path(output(ranks.interpreter(), "import torch; print(torch.__path__[0])").strip()).parent
-        variables = {name: value for name, value in os.environ.items() if not name.startswith("XOE_")}
-        variables |= {"PATH": str(venv / "bin"), "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
-        for tool in ("gcc", "g++", "cmake"):
-            assert shutil.which(tool, path=variables["PATH"]) is None
-        example = ranks.ROOT / "examples" / "pytorch" / "mnist.py"
-        for command in (
-            ["xoe", "--version"],
-            ["xoe", "doctor", "--help"],
-            ["xoe", "data", "--help"],
-            ["xoe", "run", "-np", "2", "python", str(example), "--target", "0.95"],
-            ["horovodrun", "-np", "2", "--gloo", "python", "-c", "import xoe; xoe.init(); print(xoe.size())"],
-        ):
-            program = venv / "bin" / command[0]
-            done = subprocess.run(
-                [str(program), *command[1:]],
-                env=variables,
-                cwd=folder,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-            )
-            print(f"  {' '.join(command[:4])}: exit code {done.returncode}", flush=True)
-            assert done.returncode == 0, done.stdout
+    if not wheels:
+        subprocess.run([str(ranks.ROOT / "scripts" / "wheel.sh"), folder], check=True)
+        wheels = sorted(folder.glob("xoe-*.whl"))
+    assert len(wheels) == 1, wheels
+    venv = folder / "venv"
+    subprocess.run([ranks.interpreter(), "-m", "venv", str(venv)], check=True)
+    subprocess.run([str(venv / "bin" / "pip"), "install", "-q", "--disable-pip-version-check", str(wheels[0])], check=True)
+    # PyTorch comes from build/peers, Xoe from the wheel; of this machine's programs only what a rank needs.
+    site = pathlib.Path(output(ranks.interpreter(), "import torch; print(torch.__path__[0])").strip()).parent
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("XOE_")}
+    variables |= {"PATH": str(venv / "bin"), "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+    for tool in ("gcc", "g++", "cmake"):
+        assert shutil.which(tool, path=variables["PATH"]) is None
+    example = ranks.ROOT / "examples" / "pytorch" / "mnist.py"
+    for command in (
+        ["xoe", "--version"],
+        ["xoe", "doctor", "--help"],
+        ["xoe", "data", "--help"],
+        ["xoe", "run", "-np", "2", "python", str(example), "--target", "0.95"],
+        ["horovodrun", "-np", "2", "--gloo", "python", "-c", "import xoe; xoe.init(); print(xoe.size())"],
+    ):
+        program = venv / "bin" / command[0]
+        done = subprocess.run(
+            [str(program), *command[1:]],
+            env=variables,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        print(f"  {' '.join(command[:4])}: exit code {done.returncode}", flush=True)
+        assert done.returncode == 0, done.stdout
 
 
-def main():
-    failed = []
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            print(name, flush=True)
-            try:
-                test()
-            except (AssertionError, subprocess.CalledProcessError) as error:
-                print(f"FAILED: {name}: {error}", flush=True)
-                failed.append(name)
-    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
-
-
-main()
+ranks.drive(globals())

@@ -10,6 +10,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -78,6 +79,22 @@ def start(script, sizes=(1, 2, 3, 4), timeout=300):
             print(done.stdout)
             failed.append(size)
     sys.exit(f"failed on {failed} ranks" if failed else 0)
+
+
+def drive(namespace):
+    """Calls the tests of a script that starts ranks itself, given its globals(), each with a folder of its own; ends the process."""
+    failed = []
+    for name, test in list(namespace.items()):
+        if not name.startswith("test_"):
+            continue
+        print(name, flush=True)
+        with tempfile.TemporaryDirectory(prefix="xoe-test-") as folder:
+            try:
+                test(pathlib.Path(folder))
+            except (AssertionError, subprocess.CalledProcessError) as error:
+                print(f"FAILED: {name}: {error}", flush=True)
+                failed.append(name)
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
 
 def call_tests(namespace):
