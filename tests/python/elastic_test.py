@@ -11,7 +11,7 @@ import torch
 import xoe.torch as hvd
 
 # A step that some ranks do not take fails after this long.
-os.environ["XOE_STALL_LIMIT"] = "1"
+os.environ["XOE_STALL_LIMIT"] = "5"
 hvd.init(process_sets=[hvd.ProcessSet([0])])
 RANK, SIZE = hvd.rank(), hvd.size()
 
