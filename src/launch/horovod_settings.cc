@@ -12,7 +12,8 @@ namespace {
 using Form = HorovodSetting::Form;
 
 constexpr std::array kSettings{
-    HorovodSetting{"params", "fusion_threshold_mb", "--fusion-threshold-mb", "HOROVOD_FUSION_THRESHOLD", Form::kMegabytes},
+    HorovodSetting{"params", "fusion_threshold_mb", "--fusion-threshold-mb", "HOROVOD_FUSION_THRESHOLD",
+                   Form::kMegabytes},
     HorovodSetting{"params", "cycle_time_ms", "--cycle-time-ms", "HOROVOD_CYCLE_TIME"},
     HorovodSetting{"params", "cache_capacity", "--cache-capacity", "HOROVOD_CACHE_CAPACITY"},
     HorovodSetting{"params", "hierarchical_allreduce", "--hierarchical-allreduce", "HOROVOD_HIERARCHICAL_ALLREDUCE",
@@ -51,36 +52,36 @@ struct Unneeded {
   bool refused = false;
 };
 
-constexpr std::string_view kEngine = "ranks find each other without a controller; --backend chooses what they talk over";
+constexpr std::string_view kEngine =
+    "ranks find each other without a controller; --backend chooses what they talk over";
 constexpr std::string_view kElastic = "a job keeps its hosts and its size; see docs/guide/from-horovod.md";
 
-constexpr std::array kUnneeded{
-    Unneeded{"--gloo", kEngine},
-    Unneeded{"--use-gloo", kEngine},
-    Unneeded{"--mpi", kEngine},
-    Unneeded{"--use-mpi", kEngine},
-    Unneeded{"--jsrun", "start ranks with jsrun itself", false, true},
-    Unneeded{"--mpi-args", "ranks are not started by mpirun", true},
-    Unneeded{"--tcp", "ranks are not started by mpirun"},
-    Unneeded{"--binding-args", "--bind-to binds ranks", true},
-    Unneeded{"--disable-cache", "hosts are looked at each time"},
-    Unneeded{"--verbose", "what goes wrong is told without it"},
-    Unneeded{"--prefix-output-with-timestamp", "lines have no time"},
-    Unneeded{"-prefix-timestamp", "lines have no time"},
-    Unneeded{"--log-with-timestamp", "Xoe prints warnings only"},
-    Unneeded{"--log-without-timestamp", "Xoe prints warnings only"},
-    Unneeded{"--check-build", "`xoe doctor` tells which backends load", false, true},
-    Unneeded{"-cb", "`xoe doctor` tells which backends load", false, true},
-    Unneeded{"--min-np", kElastic, true, true},
-    Unneeded{"--min-num-proc", kElastic, true, true},
-    Unneeded{"--max-np", kElastic, true, true},
-    Unneeded{"--max-num-proc", kElastic, true, true},
-    Unneeded{"--host-discovery-script", kElastic, true, true},
-    Unneeded{"--slots-per-host", kElastic, true, true},
-    Unneeded{"--slots", kElastic, true, true},
-    Unneeded{"--elastic-timeout", kElastic, true, true},
-    Unneeded{"--reset-limit", kElastic, true, true},
-    Unneeded{"--blacklist-cooldown-range", kElastic, true, true}};
+constexpr std::array kUnneeded{Unneeded{"--gloo", kEngine},
+                               Unneeded{"--use-gloo", kEngine},
+                               Unneeded{"--mpi", kEngine},
+                               Unneeded{"--use-mpi", kEngine},
+                               Unneeded{"--jsrun", "start ranks with jsrun itself", false, true},
+                               Unneeded{"--mpi-args", "ranks are not started by mpirun", true},
+                               Unneeded{"--tcp", "ranks are not started by mpirun"},
+                               Unneeded{"--binding-args", "--bind-to binds ranks", true},
+                               Unneeded{"--disable-cache", "hosts are looked at each time"},
+                               Unneeded{"--verbose", "what goes wrong is told without it"},
+                               Unneeded{"--prefix-output-with-timestamp", "lines have no time"},
+                               Unneeded{"-prefix-timestamp", "lines have no time"},
+                               Unneeded{"--log-with-timestamp", "Xoe prints warnings only"},
+                               Unneeded{"--log-without-timestamp", "Xoe prints warnings only"},
+                               Unneeded{"--check-build", "`xoe doctor` tells which backends load", false, true},
+                               Unneeded{"-cb", "`xoe doctor` tells which backends load", false, true},
+                               Unneeded{"--min-np", kElastic, true, true},
+                               Unneeded{"--min-num-proc", kElastic, true, true},
+                               Unneeded{"--max-np", kElastic, true, true},
+                               Unneeded{"--max-num-proc", kElastic, true, true},
+                               Unneeded{"--host-discovery-script", kElastic, true, true},
+                               Unneeded{"--slots-per-host", kElastic, true, true},
+                               Unneeded{"--slots", kElastic, true, true},
+                               Unneeded{"--elastic-timeout", kElastic, true, true},
+                               Unneeded{"--reset-limit", kElastic, true, true},
+                               Unneeded{"--blacklist-cooldown-range", kElastic, true, true}};
 
 std::optional<bool> truth_of(std::string_view value) {
   for (const std::string_view word : {"true", "True", "TRUE", "yes", "on", "1"})
@@ -127,7 +128,8 @@ std::optional<HorovodFlag> find_horovod_flag(std::string_view name) noexcept {
   constexpr std::string_view kNo = "--no-";
   for (const HorovodSetting& setting : kSettings) {
     const bool takes = takes_value(setting);
-    if (setting.flag == name) return HorovodFlag{.setting = &setting, .implied = takes ? "" : "true", .has_value = takes};
+    if (setting.flag == name)
+      return HorovodFlag{.setting = &setting, .implied = takes ? "" : "true", .has_value = takes};
     if (!takes && name.starts_with(kNo) && name.substr(kNo.size()) == setting.flag.substr(2))
       return HorovodFlag{.setting = &setting, .implied = "false"};
   }

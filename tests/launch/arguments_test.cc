@@ -35,8 +35,9 @@ TEST(Arguments, AllOptions) {
 }
 
 TEST(Arguments, HorovodsFlagsBecomeItsVariables) {
-  const auto run = parse({"-np", "2", "--fusion-threshold-mb", "32", "--cycle-time-ms=3.5", "--no-hierarchical-allreduce",
-                          "--autotune", "--no-stall-check", "--timeline-filename", "t.json", "--gloo", "prog"});
+  const auto run =
+      parse({"-np", "2", "--fusion-threshold-mb", "32", "--cycle-time-ms=3.5", "--no-hierarchical-allreduce",
+             "--autotune", "--no-stall-check", "--timeline-filename", "t.json", "--gloo", "prog"});
   ASSERT_TRUE(run) << run.error().message();
   using testing::Pair;
   EXPECT_THAT(run->options.env,

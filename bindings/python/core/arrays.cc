@@ -7,9 +7,7 @@ namespace xoe::python {
 nb::dlpack::dtype dlpack_type(std::int32_t dtype) {
   using nb::dlpack::dtype_code;
   const auto bits = static_cast<std::uint8_t>(8 * xoe_dtype_size(dtype));
-  const auto type = [bits](dtype_code code) {
-    return nb::dlpack::dtype{static_cast<std::uint8_t>(code), bits, 1};
-  };
+  const auto type = [bits](dtype_code code) { return nb::dlpack::dtype{static_cast<std::uint8_t>(code), bits, 1}; };
   switch (dtype) {
     case XOE_UINT8: return type(dtype_code::UInt);
     case XOE_INT8:

@@ -86,12 +86,13 @@ void bind_terms(nb::module_& module) {
           [](Terms* terms, std::int32_t kind, std::int32_t reduce, double prescale, double postscale, std::int32_t root,
              std::int32_t process_set, std::int32_t compression, bool error_feedback, double top_k_ratio,
              std::int32_t power_sgd_rank) {
-            new (terms) Terms{kind, reduce, prescale, postscale, root, process_set, compression, error_feedback, top_k_ratio,
-                              power_sgd_rank};
+            new (terms) Terms{kind,        reduce,      prescale,       postscale,   root,
+                              process_set, compression, error_feedback, top_k_ratio, power_sgd_rank};
           },
           nb::arg("kind"), nb::arg("reduce") = int{XOE_SUM}, nb::arg("prescale") = 1.0, nb::arg("postscale") = 1.0,
-          nb::arg("root") = 0, nb::arg("process_set") = int{XOE_WORLD_SET}, nb::arg("compression") = int{XOE_COMPRESSION_NONE},
-          nb::arg("error_feedback") = false, nb::arg("top_k_ratio") = 0.01, nb::arg("power_sgd_rank") = 4,
+          nb::arg("root") = 0, nb::arg("process_set") = int{XOE_WORLD_SET},
+          nb::arg("compression") = int{XOE_COMPRESSION_NONE}, nb::arg("error_feedback") = false,
+          nb::arg("top_k_ratio") = 0.01, nb::arg("power_sgd_rank") = 4,
           "What an operation is asked for besides its tensors; xoe/c.h has the numbers.");
 }
 
@@ -108,8 +109,10 @@ void bind_engine(nb::module_& module) {
       .def("topology", &topology, "rank, size, local rank and size, cross rank and size")
       .def("submit", &Engine::submit, nb::arg("name"), nb::arg("tensors"), nb::arg("terms"),
            nb::arg("splits") = nb::none(), nb::arg("keep") = nb::none(),
-           "Starts an operation; without a name (\"\") it meets the nameless ones of its kind by order. Takes dense row-major\n"
-           "tensors, each a tuple (address to read, address to write, shape, dtype). keep: what owns their memory, held until the operation has completed.")
+           "Starts an operation; without a name (\"\") it meets the nameless ones of its kind by order. Takes dense "
+           "row-major\n"
+           "tensors, each a tuple (address to read, address to write, shape, dtype). keep: what owns their memory, "
+           "held until the operation has completed.")
       .def("submit_in_place", &Engine::submit_in_place, nb::arg("name"), nb::arg("data"), nb::arg("shape"),
            nb::arg("dtype"), nb::arg("terms"), nb::arg("keep") = nb::none(), "submit() of one tensor in place.")
       .def("shared_bytes", &shared_bytes, nb::arg("bytes"),
@@ -119,12 +122,13 @@ void bind_engine(nb::module_& module) {
       .def("process_set_ranks", &process_set_ranks, nb::arg("process_set"), "World ranks by set rank.")
       .def("start_timeline", &start_timeline, nb::arg("path"), "Collective.")
       .def("stop_timeline", [](const Engine& engine) { check(xoe_timeline_stop(engine.get())); })
-      .def("mark",
-           [](const Engine& engine, const char* lane, const char* name, std::int64_t start, std::int64_t stop) {
-             check(xoe_timeline_mark(engine.get(), lane, name, start, stop));
-           },
-           nb::arg("lane"), nb::arg("name"), nb::arg("start"), nb::arg("stop"),
-           "A bar in the timeline; nanoseconds of time.monotonic_ns().")
+      .def(
+          "mark",
+          [](const Engine& engine, const char* lane, const char* name, std::int64_t start, std::int64_t stop) {
+            check(xoe_timeline_mark(engine.get(), lane, name, start, stop));
+          },
+          nb::arg("lane"), nb::arg("name"), nb::arg("start"), nb::arg("stop"),
+          "A bar in the timeline; nanoseconds of time.monotonic_ns().")
       .def("metrics", &metrics, "Counters in Prometheus's text format.");
 }
 

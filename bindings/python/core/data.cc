@@ -67,9 +67,10 @@ class Images {
     xoe_image_batch* batch = nullptr;
     unlocked([&] { return xoe_images_next(get(), &batch); });
     if (batch == nullptr) return nb::none();
-    const nb::capsule owner(batch, [](void* held) noexcept { xoe_image_batch_release(static_cast<xoe_image_batch*>(held)); });
-    return nb::make_tuple(array(batch->pixels, owner), array(batch->labels, owner), array(batch->targets, owner), batch->epoch,
-                          batch->index);
+    const nb::capsule owner(batch,
+                            [](void* held) noexcept { xoe_image_batch_release(static_cast<xoe_image_batch*>(held)); });
+    return nb::make_tuple(array(batch->pixels, owner), array(batch->labels, owner), array(batch->targets, owner),
+                          batch->epoch, batch->index);
   }
 
   nb::str save() {

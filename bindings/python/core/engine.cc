@@ -96,7 +96,8 @@ Engine::Engine(std::optional<double> start_timeout) {
   xoe_options options;
   xoe_options_init(&options, sizeof(options));
   if (start_timeout) {
-    if (!(*start_timeout > 0 && *start_timeout < 1e9)) raise(XOE_INVALID_ARGUMENT, "start_timeout must be more than 0 s");
+    if (!(*start_timeout > 0 && *start_timeout < 1e9))
+      raise(XOE_INVALID_ARGUMENT, "start_timeout must be more than 0 s");
     options.start_timeout = static_cast<std::int64_t>(*start_timeout * 1e9);
   }
   auto start = std::make_shared<Start>();
@@ -144,10 +145,15 @@ Operation Engine::submit(const char* name, nb::sequence tensors, const Terms& te
   std::vector<xoe_tensor> list(count);
   std::vector<std::array<std::int64_t, kMostDimensions>> shapes(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const auto [in, out, shape, dtype] = nb::cast<std::tuple<std::uintptr_t, std::uintptr_t, nb::object, std::int32_t>>(tensors[i]);
+    const auto [in, out, shape, dtype] =
+        nb::cast<std::tuple<std::uintptr_t, std::uintptr_t, nb::object, std::int32_t>>(tensors[i]);
     const std::size_t ndim = read_shape(shape, shapes[i]);
-    list[i] = {reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), shapes[i].data(),
-               static_cast<std::int32_t>(ndim), dtype, {}};
+    list[i] = {reinterpret_cast<const void*>(in),
+               reinterpret_cast<void*>(out),
+               shapes[i].data(),
+               static_cast<std::int32_t>(ndim),
+               dtype,
+               {}};
   }
   xoe_request request = request_of(name, terms);
   request.tensors = list.data();

@@ -41,17 +41,17 @@ class Engine {
   ~Engine() { shutdown(); }
 
   void shutdown();
-  // For the end of Python: the engine is shut down when the process ends well, and left alone when it fails. Peers, and the
-  // launcher, then learn of the failure from its own end, not from what the engine's end makes of the peers.
+  // For the end of Python: the engine is shut down when the process ends well, and left alone when it fails. Peers, and
+  // the launcher, then learn of the failure from its own end, not from what the engine's end makes of the peers.
   void leave_at_exit();
   xoe_engine* get() const;  // throws once it is shut down
 
   // tensors: tuples (address to read, address to write, shape, dtype).
-  Operation submit(const char* name, nb::sequence tensors, const Terms& terms, std::optional<std::vector<std::int64_t>> splits,
-                   nb::object keep);
+  Operation submit(const char* name, nb::sequence tensors, const Terms& terms,
+                   std::optional<std::vector<std::int64_t>> splits, nb::object keep);
   // One tensor in place, with the least effort.
-  Operation submit_in_place(const char* name, std::uintptr_t data, nb::tuple shape, std::int32_t dtype, const Terms& terms,
-                            nb::object keep);
+  Operation submit_in_place(const char* name, std::uintptr_t data, nb::tuple shape, std::int32_t dtype,
+                            const Terms& terms, nb::object keep);
 
  private:
   Operation start(const xoe_request& request, nb::object keep);

@@ -18,7 +18,8 @@ void name_numbers(nanobind::module_& module) {
   for (std::int32_t op = 0; xoe_reduce_op_name(op) != nullptr; ++op) reductions[xoe_reduce_op_name(op)] = op;
   module.attr("REDUCTIONS") = reductions;
   nanobind::dict compressions;
-  for (std::int32_t kind = 0; xoe_compression_name(kind) != nullptr; ++kind) compressions[xoe_compression_name(kind)] = kind;
+  for (std::int32_t kind = 0; xoe_compression_name(kind) != nullptr; ++kind)
+    compressions[xoe_compression_name(kind)] = kind;
   module.attr("COMPRESSIONS") = compressions;
 }
 
