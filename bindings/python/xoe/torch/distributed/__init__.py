@@ -15,7 +15,5 @@ from xoe.torch.distributed.hook import allreduce_hook
 
 __all__ = ["Group", "allreduce_hook"]
 
-_autoload = register
-
 register()
 subgroups.watch()
