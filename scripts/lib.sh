@@ -72,7 +72,8 @@ use_pip_settings() {
 }
 
 # make_environment FOLDER ARGUMENT...: a Python environment of its own, with what `uv pip install ARGUMENT...` installs. uv
-# shares its downloads between environments: PyTorch's are gigabytes. Chained, because errexit does not reach into the
+# shares its downloads between environments: PyTorch's are gigabytes. Compiled at once, since each of the many processes that tests
+# start would do it where PYTHONDONTWRITEBYTECODE is set. Chained, because errexit does not reach into the
 # condition of an if.
 make_environment() {
   local folder=$1
@@ -81,7 +82,7 @@ make_environment() {
   python3 -m venv "$folder" &&
     "$folder/bin/python" -m pip install -q --disable-pip-version-check -r "$root/requirements/tools.txt" &&
     use_pip_settings "$folder/bin/python" &&
-    "$folder/bin/uv" pip install -q --python "$folder/bin/python" "$@"
+    "$folder/bin/uv" pip install -q --compile-bytecode --python "$folder/bin/python" "$@"
 }
 
 # What checks and formats Python, in build/peers/lint.

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What training with PyTorch on two ranks costs: Xoe's DistributedOptimizer and DDP on Xoe, against DDP on Gloo.
 
-The limit is two processes that train alone at the same time: they share the machine and nothing else. Rounds are interleaved and the
-order within a round is drawn anew; figures are medians of ratios within a round. Exposed communication is what a step takes longer than
-the lone processes' step.
+The limit is as many processes that train alone at the same time: they share the machine and nothing else. Each process makes such a step
+and one together with the others in turn. Rounds are interleaved and the order within a round is drawn anew; figures are medians over
+rounds. Exposed communication is what a step takes longer than the one alone before it; processor time is counted likewise.
 
     bench/python/run.py --rounds 5
 """
@@ -25,7 +25,6 @@ MODES = {
     "xoe": 'DDP with "xoe"',
     "hook": 'DDP with "xoe" and its hook',
     "gloo": "DDP with Gloo",
-    "alone": "two lone processes",
 }
 
 
@@ -82,9 +81,6 @@ class Bench:
         if mode == "optimizer":
             return self.on_ranks("worker.py", mode, *arguments)
         command = [self.python, HERE / "worker.py", mode, *arguments]
-        if mode == "alone":
-            found = self.finish([self.start(command) for _ in range(self.options.ranks)])
-            return {key: statistics.mean(one[key] for one in found) for key in found[0]}
         port, size = str(free_port()), str(self.options.ranks)
         ranks = [
             self.start(command, RANK=str(rank), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=size, WORLD_SIZE=size, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
@@ -94,21 +90,21 @@ class Bench:
 
 
 def summary(model, rounds):
-    """A line for each mode: step, share of the limit's speed, exposed communication, and that of Gloo in proportion."""
+    """A line for each mode: the step, its share of the limit's speed, exposed communication, and Gloo's in proportion."""
     figures = {}
-    print(
-        f"\n{model}, steps of {len(rounds)} rounds\n{'':<30}{'ms/step':>9}{'of the limit':>14}{'exposed ms':>12}{'Gloo / this':>13}"
-    )
-    exposed = {mode: statistics.median(r[mode]["step_ms"] - r["alone"]["step_ms"] for r in rounds) for mode in rounds[0]}
-    for mode, label in MODES.items():
-        if mode not in rounds[0]:
-            continue
-        step = statistics.median(r[mode]["step_ms"] for r in rounds)
-        share = statistics.median(r["alone"]["step_ms"] / r[mode]["step_ms"] for r in rounds)
-        ratio = exposed["gloo"] / exposed[mode] if exposed[mode] > 0 and "gloo" in exposed else float("inf")
-        figures[mode] = {"step_ms": step, "of_the_limit": share, "exposed_ms": exposed[mode], "gloo_over_this": ratio}
-        lone = mode == "alone"
-        print(f"{label:<30}{step:>9.1f}{share:>13.1%} " + ("" if lone else f"{exposed[mode]:>11.1f} {ratio:>12.1f}"))
+    print(f"\n{model}, medians of {len(rounds)} rounds")
+    print(f"{'':<30}{'steps/s':>9}{'of the limit':>14}{'exposed ms':>12}{'Gloo / this':>13}{'CPU ms':>9}{'Gloo / this':>13}")
+    for mode in rounds[0]:
+        found = {key: statistics.median(r[mode][key] for r in rounds) for key in rounds[0][mode]}
+        found["of_the_limit"] = statistics.median(r[mode]["alone_ms"] / r[mode]["step_ms"] for r in rounds)
+        figures[mode] = found
+    for mode, found in figures.items():
+        for key in ("exposed_ms", "cpu_ms"):
+            found[f"gloo_{key}_ratio"] = figures["gloo"][key] / found[key] if "gloo" in figures and found[key] > 0 else float("nan")
+        print(
+            f"{MODES[mode]:<30}{1e3 / found['step_ms']:>9.2f}{found['of_the_limit']:>14.1%}{found['exposed_ms']:>12.1f}"
+            f"{found['gloo_exposed_ms_ratio']:>13.1f}{found['cpu_ms']:>9.1f}{found['gloo_cpu_ms_ratio']:>13.1f}"
+        )
     return figures
 
 
@@ -120,9 +116,9 @@ def main():
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--warmup", type=int, default=5)
-    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--limit", type=float, default=600, help="seconds for one measurement")
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--json", type=pathlib.Path, help="write the figures there")
@@ -137,10 +133,10 @@ def main():
         rounds = []
         for number in range(options.rounds):
             order = random.sample(modes, len(modes))
-            rounds.append({mode: bench.train(model, mode) for mode in order})
-            print(
-                f"{model} round {number + 1}: " + ", ".join(f"{m} {rounds[-1][m]['step_ms']:.1f} ms" for m in modes), flush=True
-            )
+            found = {mode: bench.train(model, mode) for mode in order}
+            rounds.append({mode: found[mode] for mode in modes})
+            exposed = ", ".join(f"{mode} {found[mode]['exposed_ms']:.1f} ms" for mode in modes)
+            print(f"{model} round {number + 1}, exposed: {exposed}", flush=True)
         figures[model] = summary(model, rounds)
     overheads = [bench.on_ranks("overhead.py") for _ in range(options.rounds)]
     figures["overhead"] = {key: statistics.median(one[key] for one in overheads) for key in overheads[0]}

@@ -1,12 +1,19 @@
-"""One rank of bench/python/run.py: trains a network on one random batch and prints a JSON line, {"step_ms": ..., "steps_per_s": ...}.
+"""One rank of bench/python/run.py: trains two networks in turn, one on its own and one with the other ranks, and prints a JSON line:
+{"alone_ms", "step_ms", "exposed_ms", "cpu_ms"}: the median step of each, the median difference of two steps that follow each other, and
+how much more processor time a step with others takes than one alone.
 
-Modes: alone; optimizer (xoe.torch.DistributedOptimizer); xoe, gloo (DistributedDataParallel on that backend); hook (on xoe, with Xoe's
+All ranks begin each step together, so that a step alone shares the machine just as the other one does, and the wait for ranks that were
+slower in the step before counts for neither.
+
+Modes: optimizer (xoe.torch.DistributedOptimizer); xoe, gloo (DistributedDataParallel on that backend); hook (on xoe, with Xoe's
 communication hook). The loop is the same in all of them.
 """
 
 import argparse
 import contextlib
+import copy
 import json
+import operator
 import os
 import pathlib
 import statistics
@@ -60,52 +67,71 @@ def gpt(batch):
     return Gpt(), torch.randint(512, (batch, 64)), torch.randint(512, (batch * 64,))
 
 
+def plain_optimizer(model):
+    return torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-5)
+
+
 def prepare(mode, model):
-    """The model and the optimizer of a mode."""
-    make = lambda parameters: torch.optim.SGD(parameters, lr=1e-4, momentum=0.9, weight_decay=5e-5)
-    if mode == "alone":
-        return model, make(model.parameters())
+    """The model and the optimizer of a mode, and what lets all ranks start together."""
     if mode == "optimizer":
         import xoe.torch as hvd
 
         hvd.init()
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-        return model, hvd.DistributedOptimizer(make(model.parameters()), named_parameters=model.named_parameters())
+        optimizer = hvd.DistributedOptimizer(plain_optimizer(model), named_parameters=model.named_parameters())
+        return model, optimizer, hvd.barrier
     if mode in ("xoe", "hook"):
         import xoe.torch.distributed as backend
     torch.distributed.init_process_group("gloo" if mode == "gloo" else "xoe")
-    wrapped = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, broadcast_buffers=False)
+    wrapped = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     if mode == "hook":
         wrapped.register_comm_hook(None, backend.allreduce_hook)
-    return wrapped, make(wrapped.parameters())
+    return wrapped, plain_optimizer(wrapped), torch.distributed.barrier
+
+
+def timed_step(model, optimizer, inputs, labels):
+    """Seconds that one step takes, by the clock and of the processors."""
+    started, used = time.perf_counter(), time.process_time()
+    optimizer.zero_grad()
+    loss = functional.cross_entropy(model(inputs), labels)
+    loss.backward()
+    optimizer.step()
+    loss.item()
+    return time.perf_counter() - started, time.process_time() - used
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("mode", choices=("alone", "optimizer", "xoe", "gloo", "hook"))
+    parser.add_argument("mode", choices=("optimizer", "xoe", "gloo", "hook"))
     parser.add_argument("--model", choices=("resnet50", "gpt"), required=True)
-    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--warmup", type=int, default=3)
     options = parser.parse_args()
 
     torch.set_num_threads(1)
     torch.manual_seed(1)
     model, inputs, labels = {"resnet50": resnet50, "gpt": gpt}[options.model](options.batch)
-    model, optimizer = prepare(options.mode, model)
-    times = []
-    for step in range(options.warmup + options.steps):
-        started = time.perf_counter()
-        optimizer.zero_grad()
-        loss = functional.cross_entropy(model(inputs), labels)
-        loss.backward()
-        optimizer.step()
-        loss.item()
-        if step >= options.warmup:
-            times.append(time.perf_counter() - started)
+    alone = copy.deepcopy(model)
+    alone_optimizer = plain_optimizer(alone)
+    model, optimizer, barrier = prepare(options.mode, model)
+    seconds = []
+    for _ in range(options.warmup + options.steps):
+        barrier()
+        lone = timed_step(alone, alone_optimizer, inputs, labels)
+        barrier()
+        together = timed_step(model, optimizer, inputs, labels)
+        seconds.append((*lone, *together))
     if os.environ.get("RANK", os.environ.get("XOE_RANK", "0")) == "0":
-        print(json.dumps({"step_ms": 1e3 * statistics.median(times), "steps_per_s": len(times) / sum(times)}), flush=True)
-    if options.mode in ("xoe", "gloo", "hook"):
+        alone_s, alone_cpu, step_s, step_cpu = zip(*seconds[options.warmup :])
+        figures = {
+            "alone_ms": statistics.median(alone_s),
+            "step_ms": statistics.median(step_s),
+            "exposed_ms": statistics.median(map(operator.sub, step_s, alone_s)),
+            "cpu_ms": statistics.median(map(operator.sub, step_cpu, alone_cpu)),
+        }
+        print(json.dumps({name: 1e3 * value for name, value in figures.items()}), flush=True)
+    if options.mode != "optimizer":
         with contextlib.suppress(RuntimeError):
             torch.distributed.destroy_process_group()
 

@@ -135,6 +135,11 @@ def is_initialized() -> bool:
     return _world is not None
 
 
+def is_current(world: World | None) -> bool:
+    """Whether this process is in ``world``, and not in another one since."""
+    return world is not None and world is _world
+
+
 def current() -> World:
     """The world of this process. Raises NotInitializedError before :func:`init`."""
     if _world is None:

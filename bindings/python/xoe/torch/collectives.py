@@ -25,7 +25,8 @@ _NAMES = {op: op.name.lower() for op in ReduceOp}
 _terms: dict[Any, _core.Terms] = {}
 
 
-def _terms_of(op: ReduceOp, kind: str, prescale: float, postscale: float, set_id: int, wire: Wire | None) -> _core.Terms:
+def terms_of(op: ReduceOp, kind: str, prescale: float, postscale: float, set_id: int, wire: Wire | None) -> _core.Terms:
+    """What the engine is asked for; the same ones for the same arguments."""
     key = (op, kind, prescale, postscale, set_id, wire)
     terms = _terms.get(key)
     if terms is None:
@@ -68,7 +69,7 @@ def allreduce_async_(
     """
     op = choose(op, average)
     set_id = process_set.process_set_id
-    terms = _terms_of(
+    terms = terms_of(
         op, "allreduce", prescale_factor, postscale_factor, process_set._need() if set_id is None else set_id, wire
     )
     carried = carrier(tensor, _NAMES[op])
@@ -135,7 +136,7 @@ def _grouped_allreduce(
     wire: Wire | None,
     single: bool = False,
 ) -> Handle:
-    terms = _terms_of(op, "allreduce", prescale, postscale, process_set._need(), wire)
+    terms = terms_of(op, "allreduce", prescale, postscale, process_set._need(), wire)
     inputs = [carrier(tensor, _NAMES[op]) for tensor in tensors]
     # A copy that was made on the way is as good as a new tensor.
     outputs = [
@@ -166,7 +167,7 @@ def grouped_allreduce_async_(
 ) -> Handle:
     """:func:`grouped_allreduce_async` in place."""
     op = choose(op, average)
-    terms = _terms_of(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
+    terms = terms_of(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
     carried = [carrier(tensor, _NAMES[op]) for tensor in tensors]
     operation = _world.current().engine.submit(name or "", [describe(c, c) for c in carried], terms, keep=carried)
     return Handle(operation, _copy_back(carried, tensors, single=False))
@@ -319,7 +320,7 @@ def _reduce_scatter(
 ) -> Handle:
     if op is Adasum:
         raise ValueError("reducescatter has no Adasum")
-    terms = _terms_of(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
+    terms = terms_of(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
     inputs = [carrier(tensor, _NAMES[op]) for tensor in tensors]
     operation = _world.current().engine.submit(name or "", [describe(i, None) for i in inputs], terms, keep=inputs)
     return Handle(operation, _take_outputs(tensors, single))

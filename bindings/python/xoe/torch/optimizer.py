@@ -15,8 +15,15 @@ from xoe.objects import broadcast_object
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp
 from xoe.torch.adasum_optimizer import AdasumMixin
-from xoe.torch.collectives import allreduce_async, allreduce_async_, grouped_allreduce_async_, sparse_allreduce_async
+from xoe.torch.collectives import (
+    allreduce_async,
+    allreduce_async_,
+    grouped_allreduce_async_,
+    sparse_allreduce_async,
+    terms_of,
+)
 from xoe.torch.compression import Compression, Compressor
+from xoe.torch.gradient import Gradient, Work, dense_alias
 from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
 
@@ -24,35 +31,12 @@ from xoe.torch.names import parameter_names
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
-def _dense_alias(grad: torch.Tensor) -> torch.Tensor:
-    """The gradient's memory as a contiguous tensor, where it is dense. One dimension more marks another order of elements: a
-    rank that has the usual one is told so."""
-    if grad.is_contiguous() or grad.layout is not torch.strided:
-        return grad
-    if grad.dim() == 4 and grad.is_contiguous(memory_format=torch.channels_last):
-        return grad.permute(0, 2, 3, 1).unsqueeze(0)
-    if grad.dim() == 5 and grad.is_contiguous(memory_format=torch.channels_last_3d):
-        return grad.permute(0, 2, 3, 4, 1).unsqueeze(0)
-    return grad
-
-
-class _Work:
-    """A gradient, or a group of them, on its way."""
-
-    __slots__ = ("contexts", "handle", "params", "sent", "versions")
-
-    def __init__(self, params: Sequence[torch.Tensor], sent: Sequence[torch.Tensor], handle: Handle, contexts: Sequence[Any]):
-        self.params = params
-        self.sent = sent
-        self.handle = handle
-        self.contexts = contexts
-        self.versions = [p.grad._version for p in params]  # type: ignore[union-attr]
-
-
 class DistributedMixin:
     """What :func:`DistributedOptimizer` puts before the optimizer's own class."""
 
     param_groups: list[dict[str, Any]]
+    _set_id: int | None = None
+    _together: bool = False
 
     def _distribute(
         self,
@@ -68,56 +52,78 @@ class DistributedMixin:
         names = parameter_names(self.param_groups, named_parameters)
         number = next(n for n in range(len(_alive) + 1) if n not in _alive)
         _alive[number] = self
-        prefix = f"{number}." if number else ""
-        self._names = {p: f"gradient.{prefix}{name}" for p, name in names.items()}
+        prefix = f"gradient.{number}." if number else "gradient."
         self._compression = compression
+        # The tensor itself is sent: compressed by the engine, or not at all.
+        self._as_it_is = getattr(compression, "compress", None) is Compressor.compress
         self._op = ReduceOp(op)
         predivides = op is Average and gradient_predivide_factor != 1.0
         self._scales = (1.0 / gradient_predivide_factor, gradient_predivide_factor) if predivides else (1.0, 1.0)
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
         self._passes = backward_passes_per_step
-        self._passes_left: dict[torch.Tensor, int] = {}
-        self._under_way: dict[torch.Tensor, _Work] = {}
+        self._gradients = [Gradient(p, prefix + names[p], backward_passes_per_step) for p in self._parameters()]
+        self._under_way: list[Gradient] = []
         self._skip = False
         self._synchronized = False
-        self._group_of: dict[torch.Tensor, tuple[torch.Tensor, ...]] = {}
-        self._arrived: dict[tuple[torch.Tensor, ...], int] = {}
+        self._arrived: dict[tuple[Gradient, ...], int] = {}
+        self._world: Any = None
+        self._look_around()
         for group in self._groups(groups):
-            for p in group:
-                self._group_of[p] = group
-        me = weakref.ref(self)
-
-        def arrived(p: torch.Tensor) -> None:
-            optimizer = me()
-            if optimizer is not None:
-                optimizer._on_gradient(p)
-
-        self._hooks = [
-            p.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
-            for p in self._parameters()
-        ]
+            for gradient in group:
+                gradient.group = group
+        self._hooks: list[Any] = []
+        self._hook()
         weakref.finalize(self, _remove_hooks, self._hooks)
 
     def _parameters(self) -> Iterator[torch.Tensor]:
         for group in self.param_groups:
-            for p in group["params"]:
-                if p.requires_grad:
-                    yield p
+            yield from group["params"]
 
-    def _groups(self, groups: int | Sequence[Sequence[torch.Tensor]] | None) -> list[tuple[torch.Tensor, ...]]:
+    def _hook(self) -> None:
+        """Follows the gradients of those that have come to require them."""
+        me = weakref.ref(self)
+
+        def follow(gradient: Gradient) -> Any:
+            def arrived(_: torch.Tensor) -> None:
+                optimizer = me()
+                if optimizer is not None:
+                    optimizer._on_gradient(gradient)
+
+            return gradient.param.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
+
+        for gradient in self._gradients:
+            if gradient.hook is None and gradient.param.requires_grad:
+                gradient.hook = follow(gradient)
+                self._hooks.append(gradient.hook)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As the optimizer's own; the gradients of the new parameters are reduced too. Call it on all ranks."""
+        super().add_param_group(param_group)  # type: ignore[misc]
+        known = {id(gradient.param) for gradient in self._gradients}
+        for p in self._parameters():
+            if id(p) not in known:
+                name = f"gradient.added{len(self._gradients)}.{next(n for n, one in _alive.items() if one is self)}"
+                self._gradients.append(Gradient(p, name, self._passes))
+        self._hook()
+
+    def _groups(self, groups: int | Sequence[Sequence[torch.Tensor]] | None) -> list[tuple[Gradient, ...]]:
         if groups is None or groups == 0:
             return []
+        trained = [gradient for gradient in self._gradients if gradient.param.requires_grad]
         if not isinstance(groups, int):
             members = [p for group in groups for p in group]
             if any(not isinstance(p, torch.Tensor) for p in members):
                 raise ValueError("groups must be a number, or a list of lists of parameters")
             if len({id(p) for p in members}) != len(members):
                 raise ValueError("a parameter stands in groups twice")
-            return [tuple(p for p in group if p.requires_grad) for group in groups if len(group) > 0]
+            by_param = {id(gradient.param): gradient for gradient in trained}
+            if any(p.requires_grad and id(p) not in by_param for p in members):
+                raise ValueError("groups has a parameter that the optimizer does not have")
+            return [tuple(by_param[id(p)] for p in group if p.requires_grad) for group in groups if len(group) > 0]
         if groups < 0:
             raise ValueError(f"groups is {groups}; give a number from 0 on, or a list of lists of parameters")
-        by_name = {self._names[p]: p for p in self._parameters()}
+        by_name = {gradient.name: gradient for gradient in trained}
         # Parameters may stand in another order on another rank.
         order = broadcast_object(list(by_name), self._first_rank(), None, self._process_set)
         each, longer = divmod(len(order), groups)
@@ -133,73 +139,92 @@ class DistributedMixin:
         ranks = self._process_set.ranks
         return ranks[0] if ranks else 0
 
-    def _alone(self) -> bool:
-        return not self._process_set.included() or self._process_set.size() == 1
+    def _look_around(self) -> bool:
+        """Whether there is anyone to reduce with. Another group is noticed, such as formed after a failure."""
+        process_set = self._process_set
+        if _world.is_current(self._world) and process_set.process_set_id == self._set_id:
+            return self._together
+        self._world = _world.current()
+        self._set_id = process_set._need()
+        self._engine = self._world.engine
+        self._together = process_set.included() and process_set.size() > 1
+        wire = getattr(self._compression, "wire", None)
+        self._terms = terms_of(self._op, "allreduce", *self._scales, self._set_id, wire)
+        return self._together
 
     # ---- During backward
 
-    def _on_gradient(self, p: torch.Tensor) -> None:
-        if self._alone():
+    def _on_gradient(self, gradient: Gradient) -> None:
+        if not self._look_around():
             return
-        left = self._passes_left.get(p, self._passes) - 1
-        if left < 0 or p in self._under_way:
+        left = gradient.left - 1
+        if left < 0 or gradient.under_way:
             raise RuntimeError(
-                f"the gradient of {self._names[p]} was computed more than backward_passes_per_step={self._passes} times before"
-                " step(); increase it to accumulate gradients"
+                f"the gradient of {gradient.name.removeprefix('gradient.')} was computed more than"
+                f" backward_passes_per_step={self._passes} times before step(); increase it to accumulate gradients"
             )
-        self._passes_left[p] = left
+        gradient.left = left
         self._synchronized = False
         if left > 0:
             return
-        group = self._group_of.get(p)
+        group = gradient.group
         if group is None:
-            self._send((p,))
+            self._send(gradient)
         else:
             self._arrived[group] = self._arrived.get(group, 0) + 1
             if self._arrived[group] == len(group):
-                self._send(group)
+                self._send_group(group)
 
-    def _send(self, params: tuple[torch.Tensor, ...]) -> None:
-        for p in params:
-            if p.grad is None:  # nothing depended on it here; others wait for it
-                p.grad = torch.zeros_like(p)
-            elif p.grad.is_sparse and len(params) > 1:
-                raise ValueError(f"{self._names[p]} has a sparse gradient and stands in a group; leave it out of groups")
-        work = self._send_sparse(params[0]) if params[0].grad.is_sparse else self._send_dense(params)  # type: ignore[union-attr]
-        for p in params:
-            self._under_way[p] = work
+    def _send(self, gradient: Gradient) -> None:
+        try:
+            if not (self._as_it_is and gradient.start(self._engine, self._terms)):
+                gradient.work = self._send_made(gradient)
+        except BaseException:
+            gradient.forget(self._passes)
+            raise
+        self._under_way.append(gradient)
 
-    def _send_dense(self, params: tuple[torch.Tensor, ...]) -> _Work:
-        compress = self._compression.compress
+    def _send_made(self, gradient: Gradient) -> Work:
+        grad = gradient.hold()
+        if grad.is_sparse:
+            return Work((gradient,), (), self._send_sparse(grad, gradient.name), ())
+        sent, context = self._compression.compress(dense_alias(grad))
+        return Work((gradient,), (sent,), allreduce_async_(sent, None, gradient.name, **self._options()), (context,))
+
+    def _send_group(self, group: tuple[Gradient, ...]) -> None:
         sent, contexts = [], []
-        for p in params:
-            tensor, context = compress(_dense_alias(p.grad))  # type: ignore[arg-type]
-            sent.append(tensor)
-            contexts.append(context)
-        options: dict[str, Any] = {
+        try:
+            for gradient in group:
+                grad = gradient.hold()
+                if grad.is_sparse:
+                    raise ValueError(f"{gradient.name} has a sparse gradient and stands in a group; leave it out of groups")
+                tensor, context = self._compression.compress(dense_alias(grad))
+                sent.append(tensor)
+                contexts.append(context)
+            handle = grouped_allreduce_async_(sent, None, group[0].name + ".group", **self._options())
+        except BaseException:
+            for gradient in group:
+                gradient.forget(self._passes)
+            raise
+        work = Work(group, sent, handle, contexts)
+        for gradient in group:
+            gradient.work = work
+        self._under_way.extend(group)
+
+    def _options(self) -> dict[str, Any]:
+        pre, post = self._scales
+        return {
             "op": self._op,
+            "prescale_factor": pre,
+            "postscale_factor": post,
             "process_set": self._process_set,
             "wire": getattr(self._compression, "wire", None),
         }
-        pre, post = self._scales
-        if len(params) == 1 and params[0] not in self._group_of:
-            handle = allreduce_async_(
-                sent[0], None, self._names[params[0]], prescale_factor=pre, postscale_factor=post, **options
-            )
-        else:
-            handle = grouped_allreduce_async_(
-                sent, None, self._names[params[0]] + ".group", prescale_factor=pre, postscale_factor=post, **options
-            )
-        return _Work(params, sent, handle, contexts)
 
-    def _send_sparse(self, p: torch.Tensor) -> _Work:
-        grad, name = p.grad, self._names[p]
-        assert grad is not None
+    def _send_sparse(self, grad: torch.Tensor, name: str) -> Handle:
         if self._sparse_as_dense:
-            handle = allreduce_async(grad.to_dense(), None, name, self._op, *self._scales, process_set=self._process_set)
-        else:
-            handle = sparse_allreduce_async(grad, name, self._op, self._process_set)
-        return _Work((p,), (), handle, ())
+            return allreduce_async(grad.to_dense(), None, name, self._op, *self._scales, process_set=self._process_set)
+        return sparse_allreduce_async(grad, name, self._op, self._process_set)
 
     # ---- Before the step
 
@@ -207,40 +232,45 @@ class DistributedMixin:
         """Waits until all gradients are those of all ranks. :meth:`step` does it; call it yourself to change gradients before,
         to clip them for example. Gradients that were not computed on this rank count as zeros.
         """
-        if self._synchronized or self._alone():
-            self._passes_left.clear()
+        if self._synchronized or not self._look_around():
+            self._forget()
             return
-        for p in self._parameters():
-            if p not in self._under_way:
-                self._send(self._group_of.get(p, (p,)))
-        works = {id(work): work for work in self._under_way.values()}
+        self._hook()
         try:
-            for work in works.values():
-                work.handle.wait()
-            for work in works.values():
-                self._finish(work)
+            for gradient in self._gradients:
+                if not gradient.under_way and gradient.param.requires_grad:
+                    if gradient.group is None:
+                        self._send(gradient)
+                    else:
+                        self._send_group(gradient.group)
+            for gradient in self._under_way:
+                gradient.wait()
+            for gradient in self._under_way:
+                gradient.check()
+                if gradient.work is not None and not gradient.work.waited:
+                    self._take_over(gradient.work)
         finally:
-            self._under_way.clear()
-            self._passes_left.clear()
-            self._arrived.clear()
+            self._forget()
         self._synchronized = True
 
-    def _finish(self, work: _Work) -> None:
+    def _forget(self) -> None:
+        for gradient in self._gradients:
+            gradient.forget(self._passes)
+        self._under_way.clear()
+        self._arrived.clear()
+
+    def _take_over(self, work: Work) -> None:
+        """Puts the result where the gradients are, unless it is there."""
+        work.waited = True
         result = work.handle.wait()
-        for p, version in zip(work.params, work.versions, strict=True):
-            if p.grad is None or p.grad._version != version:
-                raise RuntimeError(
-                    f"{self._names[p]} was changed while it was being reduced; call optimizer.synchronize() first, as before"
-                    " clip_grad_norm_() or GradScaler.unscale_()"
-                )
         if not work.sent:
-            p = work.params[0]
+            p = work.gradients[0].param
             sparse_dims = p.grad.sparse_dim()  # type: ignore[union-attr]
             p.grad = result if result.is_sparse else result.to_sparse(sparse_dims)
             return
         with torch.no_grad():
-            for p, sent, context in zip(work.params, work.sent, work.contexts, strict=True):
-                alias = _dense_alias(p.grad)  # type: ignore[arg-type]
+            for gradient, sent, context in zip(work.gradients, work.sent, work.contexts, strict=True):
+                alias = dense_alias(gradient.param.grad)  # type: ignore[arg-type]
                 if sent.data_ptr() != alias.data_ptr():
                     alias.copy_(self._compression.decompress(sent, context))
 
@@ -276,7 +306,7 @@ class DistributedMixin:
             loss = evaluate()
             self.synchronize()
             self._synchronized = False
-            if isinstance(loss, torch.Tensor) and not self._alone():
+            if isinstance(loss, torch.Tensor) and self._look_around():
                 loss = allreduce_async(loss.detach(), op=Average, process_set=self._process_set).wait()
             return loss
 
@@ -295,13 +325,12 @@ class DistributedMixin:
         if passes < 1:
             raise ValueError(f"backward_passes_per_step is {passes}; it must be at least 1")
         self._passes = passes
-        self._passes_left.clear()
+        for gradient in self._gradients:
+            gradient.left = passes
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As the optimizer's own; gradients on their way are given up."""
-        self._under_way.clear()
-        self._passes_left.clear()
-        self._arrived.clear()
+        self._forget()
         self._synchronized = False
         super().load_state_dict(state_dict)  # type: ignore[misc]
 

@@ -1,0 +1,130 @@
+"""A parameter, and its gradient on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from xoe import _core
+from xoe.torch.handle import Handle
+from xoe.torch.tensors import DTYPES
+
+# The usual order of elements and the other one that is dense too: channels last.
+_CHANNELS_LAST = {
+    4: (torch.channels_last, (0, 2, 3, 1)),
+    5: (torch.channels_last_3d, (0, 2, 3, 4, 1)),
+}
+
+
+def dense_alias(grad: torch.Tensor) -> torch.Tensor:
+    """The gradient's memory as a contiguous tensor, where it is dense. One dimension more marks another order of elements: a
+    rank that has the usual one is told so."""
+    if grad.layout is not torch.strided or grad.is_contiguous() or grad.dim() not in _CHANNELS_LAST:
+        return grad
+    memory_format, order = _CHANNELS_LAST[grad.dim()]
+    return grad.permute(order).unsqueeze(0) if grad.is_contiguous(memory_format=memory_format) else grad
+
+
+class Work:
+    """Gradients on their way as tensors that were made from them: a group, compressed ones, sparse ones, those of a GPU."""
+
+    __slots__ = ("contexts", "gradients", "handle", "sent", "waited")
+
+    def __init__(self, gradients: Sequence[Gradient], sent: Sequence[torch.Tensor], handle: Handle, contexts: Sequence[Any]):
+        self.gradients = gradients
+        self.sent = sent
+        self.handle = handle
+        self.contexts = contexts
+        self.waited = False
+
+
+class Gradient:
+    """That of one parameter.
+
+    Backward calls :meth:`start` between two kernels of its own, when nothing of the interpreter is in the processor's caches:
+    what it costs then grows with the number of Python's instructions, so there are few.
+    """
+
+    __slots__ = (
+        "_dtype",
+        "_format",
+        "_grad",
+        "_operation",
+        "_permuted",
+        "_shape",
+        "_type",
+        "_version",
+        "group",
+        "hook",
+        "left",
+        "name",
+        "param",
+        "work",
+    )
+
+    def __init__(self, param: torch.Tensor, name: str, passes: int) -> None:
+        self.param = param
+        self.name = name
+        self.group: tuple[Gradient, ...] | None = None
+        self.hook: Any = None
+        self.left = passes  # backward passes until it is sent
+        self.work: Work | None = None
+        self._grad: torch.Tensor | None = None
+        self._operation: _core.Operation | None = None
+        self._version = 0
+        self._type = param.dtype
+        self._dtype = DTYPES.get(param.dtype, -1)
+        self._shape = param.shape
+        self._format, order = _CHANNELS_LAST.get(param.dim(), (None, ()))
+        self._permuted = torch.Size((1, *(param.shape[dim] for dim in order)))
+
+    @property
+    def under_way(self) -> bool:
+        return self._grad is not None
+
+    def hold(self) -> torch.Tensor:
+        """The gradient as it is sent. One that nothing depended on here counts as zeros, since others wait for it."""
+        if self.param.grad is None:
+            self.param.grad = torch.zeros_like(self.param)
+        grad = self.param.grad
+        self._version = grad._version
+        self._grad = grad
+        return grad
+
+    def start(self, engine: _core.Engine, terms: _core.Terms) -> bool:
+        """Sends it from where it lies, if it lies so that the core can read it; False where it does not."""
+        grad = self.hold()
+        if grad.layout is torch.strided and grad.is_cpu and grad.dtype is self._type and self._dtype >= 0:
+            if grad.is_contiguous():
+                shape = self._shape
+            elif self._format is not None and grad.is_contiguous(memory_format=self._format):
+                shape = self._permuted
+            else:
+                return False
+            if not grad.is_neg():
+                self._operation = engine.submit_in_place(self.name, grad.data_ptr(), shape, self._dtype, terms, grad)
+                return True
+        return False
+
+    def wait(self) -> None:
+        """Blocks until it has been reduced."""
+        if self._operation is not None:
+            self._operation.wait()
+        elif self.work is not None:
+            self.work.handle.wait()
+
+    def check(self) -> None:
+        """Raises RuntimeError where it was changed on its way."""
+        grad = self.param.grad
+        if grad is None or grad is not self._grad or grad._version != self._version:
+            raise RuntimeError(
+                f"{self.name.removeprefix('gradient.')} was changed while it was being reduced; call optimizer.synchronize()"
+                " first, as before clip_grad_norm_() or GradScaler.unscale_()"
+            )
+
+    def forget(self, passes: int) -> None:
+        """Nothing is on its way any more."""
+        self._grad = self._operation = self.work = None
+        self.left = passes
