@@ -17,7 +17,7 @@ struct LaunchInfo {
   std::string secret;  // authenticates to the store; empty when the launcher gives none
   std::string meeting = {};  // "host:port" where rank 0 serves its store to other hosts; empty: not known
   std::string host = {};     // names this host among those of the job; ranks of one host have the same
-  int group = 0;             // which of the groups that the job's ranks form one after the other
+  std::string group = "0";   // which of the groups that the job's ranks form one after the other
 };
 
 // Reads XOE_*, else Open MPI's, MPICH's (PMI), Slurm's or torchrun's variables, else gives a group of one.

@@ -13,6 +13,11 @@
 
 namespace xoe::bootstrap {
 
+// Where ranks that failed are started anew, the launcher's store tells how often that was: "0", "1", ... With each time
+// it forgets all other keys, and a get() that waits for one fails with `unavailable`. Those that have begun are also
+// keys to wait for: "generation/1", "generation/2", ...
+inline constexpr std::string_view kGenerationKey = "generation";
+
 // Thread-safe. Keys are set once: a second set of a key with another value is `invalid_argument`.
 class Store {
  public:

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 
 #include "base/error.h"
+#include "bootstrap/store.h"
 
 namespace xoe::bootstrap {
 namespace {
@@ -210,6 +212,21 @@ bool StoreService::admit(Connection& connection, bool knows_the_secret) {
   connection.deadline = Clock::time_point::max();
   append_value(connection.out, {});
   return true;
+}
+
+void StoreService::begin_generation(int n) {
+  values_.clear();
+  bytes_ = 0;
+  // An empty store takes them.
+  static_cast<void>(set(kGenerationKey, std::to_string(n)));
+  for (int past = 1; past <= n; ++past) static_cast<void>(set(fmt::format("{}/{}", kGenerationKey, past), ""));
+  for (const auto& [key, waiting] : std::exchange(waiters_, {}))
+    for (const int fd : waiting) {
+      Connection& connection = *connections_.at(fd);
+      connection.waits_for.clear();
+      append_fail(connection.out, Code::kUnavailable, "store: a rank that failed was started anew");
+      resumed_.push_back(fd);
+    }
 }
 
 Status StoreService::set(std::string_view key, std::string_view value) {

@@ -39,6 +39,9 @@ class StoreService {
   const std::string& address() const noexcept { return text_; }  // "unix:@name", "tcp:10.0.0.1:4567"
   // Readable when serve() has something to do.
   int fd() const noexcept { return epoll_.get(); }
+  // Ranks were started anew, for the n-th time (0: none yet, but some may be): what was set is forgotten, whoever waits
+  // for another key is told so, and kGenerationKey says n.
+  void begin_generation(int n);
   // How long poll() on fd() may sleep, in milliseconds; -1: until it is readable.
   int patience_ms() const;
   // Does everything that is possible without blocking.

@@ -1,4 +1,5 @@
 // The edge where a program's environment becomes a Communicator.
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <string>
@@ -8,6 +9,7 @@
 #include "backend/shm/shm_backend.h"
 #include "base/env.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "bootstrap/launch_env.h"
 #include "bootstrap/store.h"
 #include "backend/choose_backend.h"
@@ -22,13 +24,55 @@ std::chrono::nanoseconds to_duration(double seconds) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
 }
 
-// All ranks call init() equally often, so each may count for itself. Ranks can be threads of one process.
-int count_group(const bootstrap::LaunchInfo& info) {
+// A name for the group that all ranks form now. They call init() equally often in a generation, so each may count for
+// itself. Ranks can be threads of one process.
+std::string next_group(const bootstrap::LaunchInfo& info, int generation) {
   static std::mutex mutex;
-  static std::map<std::tuple<std::string, std::string, int>, int> formed;
+  static std::map<std::tuple<std::string, std::string, int, int>, int> formed;
   const std::lock_guard lock(mutex);
-  return formed[{info.store, info.job, info.topology.rank}]++;
+  const int number = formed[{info.store, info.job, info.topology.rank, generation}]++;
+  return generation == 0 ? std::to_string(number) : fmt::format("{}.{}", generation, number);
 }
+
+// Which ranks of the job there are: failed ones that were started anew make another generation. The launcher's store
+// tells; see bootstrap/store.h.
+class Generation {
+ public:
+  Generation(const bootstrap::LaunchInfo& info, const Env& env)
+      : info_(info), changes_(env.has("XOE_RESTARTS") && !info.store.empty() && info.topology.size > 1) {}
+
+  Result<int> current(std::chrono::nanoseconds patience) {
+    if (!changes_) return 0;
+    if (!store_) XOE_ASSIGN(store_, bootstrap::open_store(info_, patience));
+    XOE_ASSIGN(const std::string text, store_->get(bootstrap::kGenerationKey, patience));
+    const auto number = parse_integer(text);
+    if (!number) return failure(Code::kInternal, "store: '{}' is no generation", text);
+    known_ = static_cast<int>(*number);
+    return known_;
+  }
+
+  // Whether joining failed because another generation has begun. A rank that died is known to its peers a moment earlier
+  // than to the launcher, which starts it anew, or ends the job.
+  bool over(const Error& cause) {
+    if (!changes_ || !store_) return false;
+    const bool lost = cause.code() == Code::kPeerLost;
+    return store_
+        ->get(fmt::format("{}/{}", bootstrap::kGenerationKey, known_ + 1),
+              lost ? kLauncherPatience : std::chrono::nanoseconds(0))
+        .has_value();
+  }
+
+ private:
+  static constexpr std::chrono::nanoseconds kLauncherPatience = std::chrono::seconds(5);
+
+  const bootstrap::LaunchInfo& info_;
+  bool changes_;
+  int known_ = 0;
+  std::unique_ptr<bootstrap::Store> store_;
+};
+
+// A rank that is started anew loads its program while the others wait, which have perhaps a long step to finish first.
+constexpr std::chrono::nanoseconds kReturnPatience = std::chrono::minutes(10);
 
 // The host of each rank when the ranks of this machine play `count` hosts, each with its share of neighbours.
 std::vector<int> pretended_hosts(int size, int count) {
@@ -78,13 +122,17 @@ Result<Communicator> init_from(const Env& env, const InitOptions& options) {
                          .net = env.text("XOE_NET").value_or("auto")};
   const bool by_mpi = info.launcher == "openmpi" || info.launcher == "mpich";
   XOE_ASSIGN(const BackendChoice choice, choose_backend(wish, topology.local_size != topology.size, by_mpi));
-  info.group = count_group(info);
-  if (choice.shm || topology.size == 1) {
-    XOE_ASSIGN(auto backend, join_one_host(info, settings));
-    return Communicator(std::move(backend));
+  Generation generation(info, env);
+  while (true) {
+    XOE_ASSIGN(const int number, generation.current(settings.patience));
+    info.group = next_group(info, number);
+    JoinSettings patient = settings;
+    if (number > 0 && !env.has("XOE_START_TIMEOUT")) patient.patience = std::max(patient.patience, kReturnPatience);
+    auto backend = choice.shm || topology.size == 1 ? join_one_host(info, patient)
+                                                    : join_many_hosts(info, env, patient, choice);
+    if (backend) return Communicator(std::move(*backend));
+    if (!generation.over(backend.error())) return failure(backend.error());
   }
-  XOE_ASSIGN(auto backend, join_many_hosts(std::move(info), env, settings, choice));
-  return Communicator(std::move(backend));
 }
 
 Result<Communicator> init(InitOptions options) { return init_from(Env::process(), options); }

@@ -133,6 +133,10 @@ void Agent::on_frame(const AgentFrame& frame) {
         guardian_->send({.kind = GuardianCommand::Kind::kSignal, .signal = static_cast<int>(frame.value)});
       return;
     case Kind::kKill: return kill_all();
+    case Kind::kRestart: return restart(static_cast<int>(frame.rank));
+    case Kind::kSettled:
+      if (guardian_ && !gone_) guardian_->send({.kind = GuardianCommand::Kind::kSettled});
+      return;
     case Kind::kInput: return streams_.feed(frame.text);
     case Kind::kInputEnd: return streams_.end_input();
     case Kind::kCredit: return streams_.credit(std::clamp<std::int64_t>(frame.value, 0, kOutputWindow));
@@ -187,9 +191,16 @@ void Agent::start() {
   auto close_there = streams_.descriptors();
   const auto relayed = relay_.descriptors();
   close_there.insert(close_there.end(), relayed.begin(), relayed.end());
-  auto guardian = GuardianLink::start(commands.requests(), close_there);
+  auto guardian = GuardianLink::start(commands.requests(), close_there, job_->restarts);
   if (!guardian) return refuse(guardian.error(), kHostTrouble);
   guardian_.emplace(std::move(*guardian));
+}
+
+void Agent::restart(int rank) {
+  if (!guardian_ || gone_) return;
+  const auto found = std::ranges::find(job_->ranks, rank, &AgentRank::rank);
+  if (found != job_->ranks.end())
+    guardian_->send({.kind = GuardianCommand::Kind::kRestart, .rank = static_cast<int>(found - job_->ranks.begin())});
 }
 
 void Agent::refuse(const Error& error, int exit_code) {
@@ -216,7 +227,7 @@ void Agent::on_guardian() {
         launcher_.send({.kind = AgentFrame::Kind::kStartFailed, .rank = rank, .value = event->value});
         break;
       case GuardianEvent::Kind::kEnded:
-        if (rank == 0) streams_.close_input();
+        if (rank == 0 && !job_->restarts) streams_.close_input();
         launcher_.send({.kind = AgentFrame::Kind::kEnded,
                         .rank = rank,
                         .value = event->value,

@@ -40,6 +40,7 @@ class Agent {
   void on_guardian();
   void finish_output(Clock::time_point now);
   void kill_all();
+  void restart(int rank);
   void refuse(const Error& error, int exit_code);
   bool done(Clock::time_point now) const;
 

@@ -14,7 +14,7 @@ tl::unexpected<Error> malformed(std::string_view what) {
 
 bool known(AgentFrame::Kind kind) {
   using Kind = AgentFrame::Kind;
-  return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kShellKill) ||
+  return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kSettled) ||
          (kind >= Kind::kHello && kind <= Kind::kShellEnded);
 }
 
@@ -84,6 +84,7 @@ std::string encode(const AgentJob& job) {
   fields.number(static_cast<std::int64_t>(job.binding));
   fields.number(job.by_socket ? 1 : 0);
   fields.number(job.bind_gpus ? 1 : 0);
+  fields.number(job.restarts ? 1 : 0);
   fields.number(job.host_timeout.count());
   return std::move(fields).take();
 }
@@ -110,6 +111,7 @@ Result<AgentJob> decode_job(std::string_view text) {
   job.binding = fields.number<Binding>(0, static_cast<std::int64_t>(Binding::kNuma));
   job.by_socket = fields.number<int>(0, 1) == 1;
   job.bind_gpus = fields.number<int>(0, 1) == 1;
+  job.restarts = fields.number<int>(0, 1) == 1;
   job.host_timeout = std::chrono::nanoseconds(fields.number<std::int64_t>(1'000'000, 1'000'000'000'000'000));
   if (!fields.good() || !fields.empty()) return malformed("job");
   if (job.command.empty() || job.ranks.empty()) return malformed("job without a program or ranks");

@@ -43,6 +43,9 @@ struct AgentFrame {
     kShellInput = 25,   // text: for its stdin
     kShellHangUp = 26,  // closes its stdin, at once
     kShellKill = 27,    //
+    // From the launcher of a job whose failed ranks are started anew.
+    kRestart = 28,  // rank: it has ended
+    kSettled = 29,  // it will not happen (again)
     // From the agent.
     kHello = 64,        // text: an AgentHello
     kReady = 65,        // text: the program's path there and what its ranks are near, as texts; time: its clock
@@ -97,6 +100,7 @@ struct AgentJob {
   Binding binding = Binding::kNone;
   bool by_socket = false;
   bool bind_gpus = true;
+  bool restarts = false;  // ranks may be started anew
   std::chrono::nanoseconds host_timeout = std::chrono::seconds(10);  // of silence
 };
 

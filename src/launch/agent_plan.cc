@@ -44,6 +44,8 @@ Result<JobPlan> plan_host(const AgentJob& job, const Env& env, const HostFacts& 
   variables["XOE_STORE"] = job.store;
   variables["XOE_SECRET"] = job.secret;
   variables["XOE_HOSTNAME"] = job.host;
+  variables.erase("XOE_RESTARTS");
+  if (job.restarts) variables["XOE_RESTARTS"] = "1";
   if (!job.network_interface.empty()) variables["XOE_INTERFACE"] = job.network_interface;
   if (!job.backend.empty()) variables["XOE_BACKEND"] = job.backend;
   variables["XOE_HOST_TIMEOUT"] = fmt::format("{}", std::chrono::duration<double>(job.host_timeout).count());

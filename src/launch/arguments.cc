@@ -154,6 +154,8 @@ Usage: xoe run -np N [options] PROGRAM [arguments of the program]
   --output-dir DIR       also writes DIR/rank.N/stdout and DIR/rank.N/stderr
   --no-tag-output        no "[N] " before each line (--tag-output: the default)
   --timeout SECONDS      ends the whole job after this long, with exit code 124
+  --restarts N           starts ranks that fail anew, N times in all; training goes on from
+                         where it last committed (xoe.torch.elastic) or wrote a checkpoint
   --grace SECONDS        between SIGTERM and SIGKILL when a job is ended (default 5)
   -h, --help             this text
 

@@ -22,8 +22,11 @@ constexpr int kUnknownStatus = 255 << 8;
 
 }  // namespace
 
-Guardian::Guardian(Fd control, std::vector<SpawnRequest> requests)
-    : control_(std::move(control)), requests_(std::move(requests)), ended_(::epoll_create1(EPOLL_CLOEXEC)) {
+Guardian::Guardian(Fd control, std::vector<SpawnRequest> requests, bool restarts)
+    : control_(std::move(control)),
+      requests_(std::move(requests)),
+      restarts_(restarts),
+      ended_(::epoll_create1(EPOLL_CLOEXEC)) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "xoe-guardian");
   // Out of reach of the terminal and of signals to the launcher's process group. Ranks are process groups of
@@ -46,29 +49,42 @@ void Guardian::run() {
                                   pollfd{.fd = control_.get(), .events = POLLIN, .revents = 0}};
     ::poll(entries.data(), entries.size(), -1);
     reap_ranks();
-    if (reap_orphans()) return report({.kind = GuardianEvent::Kind::kAllGone});
-    if (entries[2].revents != 0 && !handle_events()) return kill_all();
+    const bool childless = reap_orphans();
+    if (childless && !restarts_) return report({.kind = GuardianEvent::Kind::kAllGone});
+    if (entries[2].revents == 0) continue;
+    if (!handle_events()) return kill_all();
+    if (childless && !restarts_) return report({.kind = GuardianEvent::Kind::kAllGone});
   }
 }
 
 bool Guardian::start_all() {
   ranks_.resize(requests_.size());
-  for (std::size_t i = 0; i < requests_.size(); ++i) {
-    const int rank = static_cast<int>(i);
-    ranks_[i].started = Clock::now();
-    auto spawned = spawn(requests_[i]);
-    if (!spawned) {
-      report({.kind = GuardianEvent::Kind::kStartFailed, .rank = rank, .value = spawned.error()});
-      close_streams();
-      return false;
-    }
-    ranks_[i].pid = spawned->pid;
-    ranks_[i].pidfd = std::move(spawned->pidfd);
-    epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
-    ::epoll_ctl(ended_.get(), EPOLL_CTL_ADD, ranks_[i].pidfd.get(), &event);
+  bool well = true;
+  for (std::size_t i = 0; i < requests_.size() && well; ++i) well = start(i);
+  if (!restarts_ || !well) close_streams();
+  return well;
+}
+
+bool Guardian::start(std::size_t rank) {
+  Rank& one = ranks_[rank];
+  one.started = Clock::now();
+  auto spawned = spawn(requests_[rank]);
+  if (!spawned) {
+    report({.kind = GuardianEvent::Kind::kStartFailed, .rank = static_cast<int>(rank), .value = spawned.error()});
+    return false;
   }
-  close_streams();
+  one.pid = one.group = spawned->pid;
+  one.pidfd = std::move(spawned->pidfd);
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = rank}};
+  ::epoll_ctl(ended_.get(), EPOLL_CTL_ADD, one.pidfd.get(), &event);
   return true;
+}
+
+// What the rank before it left running would stand in its way.
+void Guardian::restart(std::size_t rank) {
+  if (!restarts_ || rank >= ranks_.size() || ranks_[rank].pid > 0) return;
+  ::kill(-ranks_[rank].group, SIGKILL);
+  start(rank);
 }
 
 // Only the ranks may hold the writing ends, so that the launcher sees the end of their output.
@@ -87,7 +103,13 @@ bool Guardian::handle_events() {
   const auto count = ::recv(control_.get(), &command, sizeof command, MSG_DONTWAIT);
   if (count < 0) return errno == EAGAIN || errno == EINTR;
   if (count != sizeof command || command.kind == GuardianCommand::Kind::kKillAll) return false;
-  signal_all(command.signal);
+  switch (command.kind) {
+    case GuardianCommand::Kind::kRestart: restart(static_cast<std::size_t>(command.rank)); break;
+    case GuardianCommand::Kind::kSettled:
+      if (std::exchange(restarts_, false)) close_streams();
+      break;
+    default: signal_all(command.signal);
+  }
   return true;
 }
 

@@ -19,9 +19,12 @@ struct GuardianCommand {
   enum class Kind : std::uint8_t {
     kSignal,   // to the process group of each rank, and to what ranks that ended left behind
     kKillAll,  // SIGKILL to everything, until nothing is left
+    kRestart,  // starts `rank`, which has ended, anew
+    kSettled,  // no rank will be started anew
   };
   Kind kind = Kind::kSignal;
   int signal = 0;
+  int rank = 0;
 };
 
 struct GuardianEvent {
@@ -40,8 +43,9 @@ struct GuardianEvent {
 
 class Guardian {
  public:
-  // `control`: its end of the pair. The requests' descriptors are closed when all ranks were started.
-  Guardian(Fd control, std::vector<SpawnRequest> requests);
+  // `control`: its end of the pair. The requests' descriptors are closed when all ranks were started. `restarts`: ranks
+  // may be started anew until the launcher says that they will not; nothing is closed, and run() goes on, until then.
+  Guardian(Fd control, std::vector<SpawnRequest> requests, bool restarts);
 
   // Returns when no descendant is left, or when the rest cannot be killed.
   void run();
@@ -51,10 +55,13 @@ class Guardian {
   struct Rank {
     pid_t pid = -1;
     Fd pidfd = {};
+    pid_t group = -1;  // of the process that led it last
     Clock::time_point started = {};
   };
 
   bool start_all();
+  bool start(std::size_t rank);
+  void restart(std::size_t rank);
   void close_streams();
   bool handle_events();  // false: the launcher is gone or wants the end
   void reap_ranks();
@@ -66,6 +73,7 @@ class Guardian {
 
   Fd control_;
   std::vector<SpawnRequest> requests_;
+  bool restarts_;
   std::vector<Rank> ranks_;
   Fd ended_;  // an epoll of the pidfds: it lists them in the order in which they became readable
   Fd child_signal_;

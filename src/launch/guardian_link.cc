@@ -14,7 +14,8 @@
 
 namespace xoe::launch {
 
-Result<GuardianLink> GuardianLink::start(std::vector<SpawnRequest> requests, std::span<const int> close_there) {
+Result<GuardianLink> GuardianLink::start(std::vector<SpawnRequest> requests, std::span<const int> close_there,
+                                         bool restarts) {
   std::array<int, 2> pair{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0)
     return failure(Code::kResourceExhausted, "cannot make a socket: {}", errno_text(errno));
@@ -30,7 +31,7 @@ Result<GuardianLink> GuardianLink::start(std::vector<SpawnRequest> requests, std
   if (pid == 0) {
     here = Fd();
     for (const int fd : close_there) ::close(fd);
-    Guardian(std::move(there), std::move(requests)).run();
+    Guardian(std::move(there), std::move(requests), restarts).run();
     ::_exit(0);
   }
   return GuardianLink(std::move(here), pid, std::move(older));

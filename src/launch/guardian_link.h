@@ -12,8 +12,10 @@ namespace xoe::launch {
 
 class GuardianLink {
  public:
-  // Forks the guardian, which starts the ranks. `close_there`: descriptors that it must not keep.
-  static Result<GuardianLink> start(std::vector<SpawnRequest> requests, std::span<const int> close_there);
+  // Forks the guardian, which starts the ranks. `close_there`: descriptors that it must not keep. `restarts`: as the
+  // guardian's.
+  static Result<GuardianLink> start(std::vector<SpawnRequest> requests, std::span<const int> close_there,
+                                    bool restarts);
   GuardianLink(GuardianLink&&) = default;
 
   int fd() const noexcept { return control_.get(); }

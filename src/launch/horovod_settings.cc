@@ -80,7 +80,6 @@ constexpr std::array kUnneeded{Unneeded{"--gloo", kEngine},
                                Unneeded{"--slots-per-host", kElastic, true, true},
                                Unneeded{"--slots", kElastic, true, true},
                                Unneeded{"--elastic-timeout", kElastic, true, true},
-                               Unneeded{"--reset-limit", kElastic, true, true},
                                Unneeded{"--blacklist-cooldown-range", kElastic, true, true}};
 
 std::optional<bool> truth_of(std::string_view value) {

@@ -41,10 +41,21 @@ void HostsCrew::tell_all(const AgentFrame& frame) {
 }
 
 void HostsCrew::send(GuardianCommand command) {
-  if (command.kind == GuardianCommand::Kind::kKillAll)
-    tell_all({.kind = AgentFrame::Kind::kKill});
-  else
-    tell_all({.kind = AgentFrame::Kind::kSignal, .value = command.signal});
+  switch (command.kind) {
+    case GuardianCommand::Kind::kKillAll: return tell_all({.kind = AgentFrame::Kind::kKill});
+    case GuardianCommand::Kind::kSignal:
+      return tell_all({.kind = AgentFrame::Kind::kSignal, .value = command.signal});
+    case GuardianCommand::Kind::kSettled: return tell_all({.kind = AgentFrame::Kind::kSettled});
+    case GuardianCommand::Kind::kRestart: return restart(command.rank);
+  }
+}
+
+void HostsCrew::restart(int rank) {
+  const std::size_t host = host_of_[static_cast<std::size_t>(rank)];
+  if (members_[host].gone) return;
+  ++members_[host].unfinished;
+  links_[host]->pipe().send({.kind = AgentFrame::Kind::kRestart, .rank = rank});
+  links_[host]->write();
 }
 
 std::optional<GuardianEvent> HostsCrew::next() {

@@ -51,6 +51,7 @@ class HostsCrew : public Crew {
   void leave(std::size_t host);
   void part(std::size_t host);
   void tell_all(const AgentFrame& frame);
+  void restart(int rank);
   bool owns(std::size_t host, std::int64_t rank) const;
 
   const RunOptions& options_;

@@ -175,6 +175,7 @@ AgentJob job_for(const HostsPlan& plan, const HostShare& share, const RunOptions
           .binding = options.binding,
           .by_socket = options.where.map_by == MapBy::kSocket,
           .bind_gpus = options.where.bind_gpus,
+          .restarts = options.restarts > 0,
           .host_timeout = options.where.host_timeout};
 }
 

@@ -31,7 +31,11 @@ class Job {
         store_(std::move(store)),
         output_(std::move(output)),
         crew_(std::move(crew)),
-        ending_(started_, options.timeout, options.grace) {}
+        ending_(started_, options.timeout, options.grace),
+        restarts_(options.restarts),
+        settled_(options.restarts == 0) {
+    if (!settled_) store_->begin_generation(0);
+  }
 
   JobOutcome run() {
     while (true) {
@@ -75,6 +79,7 @@ class Job {
         continue;
       }
       asked_to_end_ = true;
+      settle();
       crew_->send({.kind = GuardianCommand::Kind::kSignal, .signal = SIGTERM});
       crew_->send({.kind = GuardianCommand::Kind::kSignal, .signal = SIGCONT});  // a stopped one, too
     }
@@ -108,6 +113,7 @@ class Job {
           return ending_.kill_at_once(now);
         }
         last_end_signal_ = now;
+        settle();
         outcome_.passed_on = signal;
         break;
       default: break;
@@ -130,6 +136,7 @@ class Job {
     const auto now = Clock::now();
     switch (event.kind) {
       case GuardianEvent::Kind::kStartFailed:
+        settle();
         outcome_.start_error = event.value;
         outcome_.start_rank = event.rank;
         return ending_.begin(Cause::kStartFailed, now);
@@ -139,6 +146,7 @@ class Job {
         if (crew_->lost()) ending_.begin(Cause::kGuardianLost, now);
         return;
       case GuardianEvent::Kind::kHostLost:
+        settle();
         ending_.begin(Cause::kHostLost, now);
         ended_ += event.value;
         if (ended_ == options_.size) ending_.leftovers(now);
@@ -148,6 +156,8 @@ class Job {
 
   void on_end(const GuardianEvent& event, Clock::time_point now) {
     const RankEnd end{.rank = event.rank, .pid = event.pid, .status = event.value, .ran = event.ran};
+    if (end.status != 0 && may_restart()) return restart(end);
+    settle();
     if (end.rank == 0) crew_->close_input();
     if (asked_to_end_) {
       ++outcome_.terminated;
@@ -157,6 +167,22 @@ class Job {
       ending_.begin(Cause::kRankFailed, now);
     }
     if (++ended_ == options_.size) ending_.leftovers(now);
+  }
+
+  // Where a rank has ended well the others cannot form a group any more.
+  bool may_restart() const { return !settled_ && restarts_ > 0; }
+
+  // The store comes first: ranks look there for the generation that they belong to.
+  void restart(const RankEnd& end) {
+    --restarts_;
+    store_->begin_generation(++generation_);
+    crew_->send({.kind = GuardianCommand::Kind::kRestart, .rank = end.rank});
+    output_->err().write(fmt::format("xoe run: {}; started anew, {} of {} restarts left\n",
+                                     describe_end(end, crew_->host_of(end.rank)), restarts_, options_.restarts));
+  }
+
+  void settle() {
+    if (!std::exchange(settled_, true)) crew_->send({.kind = GuardianCommand::Kind::kSettled});
   }
 
   JobOutcome conclude() {
@@ -186,6 +212,9 @@ class Job {
   JobOutcome outcome_;
   std::vector<pollfd> polled_;
   int ended_ = 0;
+  int restarts_;        // left
+  int generation_ = 0;  // how often a rank was started anew
+  bool settled_;        // no rank will be
   bool asked_to_end_ = false;
   bool gone_ = false;  // all processes of the job
   std::optional<Clock::time_point> last_end_signal_;
@@ -202,7 +231,7 @@ Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int o
   XOE_ASSIGN(auto store, bootstrap::StoreService::listen(address, plan.secret));
   XOE_ASSIGN(auto signals, SignalSource::open());
   const RankCommands commands(plan, opened.ends, signals.mask_before(), open_files);
-  XOE_ASSIGN(auto guardian, GuardianLink::start(commands.requests(), opened.streams.descriptors()));
+  XOE_ASSIGN(auto guardian, GuardianLink::start(commands.requests(), opened.streams.descriptors(), options.restarts > 0));
   opened.ends.clear();
   auto crew = std::make_unique<LocalCrew>(std::move(guardian), std::move(opened.streams));
   return accompany(options, std::move(signals), std::move(store), std::move(output), std::move(crew));

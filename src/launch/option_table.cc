@@ -12,6 +12,7 @@ namespace xoe::launch {
 namespace {
 
 constexpr int kMostFanOut = 4096;
+constexpr int kMostRestarts = 10000;
 
 Result<std::chrono::nanoseconds> parse_seconds(std::string_view option, std::string_view value, double least) {
   const auto seconds = parse_number(value);
@@ -145,6 +146,15 @@ Status apply_grace(RunArguments& run, std::string_view option, std::string_view 
   return {};
 }
 
+Status apply_restarts(RunArguments& run, std::string_view option, std::string_view value) {
+  const auto restarts = parse_integer(value);
+  if (!restarts || *restarts < 0 || *restarts > kMostRestarts)
+    return failure(Code::kInvalidArgument, "{} {}: expected how often failed ranks are started anew, 0 to {}", option,
+                   value, kMostRestarts);
+  run.options.restarts = static_cast<int>(*restarts);
+  return {};
+}
+
 Status apply_env(RunArguments& run, std::string_view option, std::string_view value) {
   const auto at = value.find('=');
   if (value.empty() || at == 0)
@@ -201,6 +211,8 @@ constexpr std::array kOptions{
     Option{"--no-tag-output", false, apply_flag<[](RunArguments& run) { run.options.tag_output = false; }>},
     Option{"--timeout", true, apply_timeout},
     Option{"--grace", true, apply_grace},
+    Option{"--restarts", true, apply_restarts},
+    Option{"--reset-limit", true, apply_restarts},
     Option{"--env", true, apply_env},
     Option{"--config-file", true, apply_config},
     Option{"--help", false, apply_flag<[](RunArguments& run) { run.help = true; }>},

@@ -13,9 +13,9 @@
 namespace xoe::launch {
 namespace {
 
-constexpr std::array<std::string_view, 10> kOwnVariables{
-    "XOE_RANK",       "XOE_SIZE", "XOE_LOCAL_RANK", "XOE_LOCAL_SIZE", "XOE_CROSS_RANK",
-    "XOE_CROSS_SIZE", "XOE_JOB",  "XOE_STORE",      "XOE_SECRET",     "XOE_HOSTNAME"};
+constexpr std::array<std::string_view, 11> kOwnVariables{
+    "XOE_RANK",       "XOE_SIZE", "XOE_LOCAL_RANK", "XOE_LOCAL_SIZE", "XOE_CROSS_RANK", "XOE_CROSS_SIZE",
+    "XOE_JOB",        "XOE_STORE", "XOE_SECRET",    "XOE_HOSTNAME",   "XOE_RESTARTS"};
 
 using Variables = std::map<std::string, std::string, std::less<>>;
 
@@ -38,7 +38,7 @@ Variables common_variables(const RunOptions& options, const Env& env, const Host
   if (!options.backend.empty()) all.insert_or_assign("XOE_BACKEND", options.backend);
   if (!options.where.network_interface.empty()) all.insert_or_assign("XOE_INTERFACE", options.where.network_interface);
   for (const auto& [name, value] : options.env) all.insert_or_assign(name, value);
-  all.erase("XOE_HOSTNAME");  // of a job around this one
+  for (const char* of_a_job_around_this_one : {"XOE_HOSTNAME", "XOE_RESTARTS"}) all.erase(of_a_job_around_this_one);
   return all;
 }
 
@@ -96,6 +96,7 @@ Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFa
   variables["XOE_JOB"] = plan.job;
   variables["XOE_STORE"] = plan.store;
   variables["XOE_SECRET"] = plan.secret;
+  if (options.restarts > 0) variables["XOE_RESTARTS"] = "1";
   for (int rank = 0; rank < options.size; ++rank) {
     variables["XOE_RANK"] = variables["XOE_LOCAL_RANK"] = std::to_string(rank);
     RankPlan& one = plan.ranks.emplace_back();

@@ -59,8 +59,7 @@ std::string others_text(const JobOutcome& outcome, const RunOptions& options) {
 
 void add_failure(const JobOutcome& outcome, std::vector<std::string>& lines) {
   const RankEnd& end = *outcome.first_failure;
-  lines.push_back(fmt::format("rank {} (host {}, pid {}) {} after {}{}", end.rank, outcome.host, end.pid,
-                              describe_status(end.status), seconds_text(end.ran), hint_for(end.status)));
+  lines.push_back(describe_end(end, outcome.host) + hint_for(end.status));
   if (outcome.last_lines.empty()) return;
   lines.push_back(fmt::format("last lines of its {}:", outcome.last_stream));
   for (const std::string& line : outcome.last_lines) lines.push_back("  | " + line);
@@ -71,6 +70,11 @@ void add_failure(const JobOutcome& outcome, std::vector<std::string>& lines) {
 std::string describe_status(int status) {
   if (!WIFSIGNALED(status)) return fmt::format("exited with code {}", WEXITSTATUS(status));
   return fmt::format("was killed by {}{}", signal_text(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
+}
+
+std::string describe_end(const RankEnd& end, std::string_view host) {
+  return fmt::format("rank {} (host {}, pid {}) {} after {}", end.rank, host, end.pid, describe_status(end.status),
+                     seconds_text(end.ran));
 }
 
 int exit_code(const JobOutcome& outcome) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launch/ending.h"
@@ -40,6 +41,9 @@ struct JobOutcome {
 
 // "killed by SIGSEGV (segmentation fault)", "exited with code 3"
 std::string describe_status(int status);
+
+// "rank 1 (host a, pid 4711) exited with code 3 after 2 s"
+std::string describe_end(const RankEnd& end, std::string_view host);
 
 // What `xoe run` ends with: 0; the code of the rank that failed first, or 128 + its signal; 124 for the time limit; 125
 // when the launcher itself could not go on; 126 or 127 when the program could not be started; 141 for a closed output.

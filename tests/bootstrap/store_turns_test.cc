@@ -108,6 +108,38 @@ TEST_F(StoreTurns, RepliesThatWaitAreNotTheClientsDelay) {
   EXPECT_EQ(service_->patience_ms(), -1);
 }
 
+TEST_F(StoreTurns, AnotherGenerationForgetsTheOneBefore) {
+  serve({});
+  service_->begin_generation(0);
+  const Fd waiting = connect();
+  const Fd other = connect();
+  std::string bytes;
+  append_hello(bytes, "right");
+  append_get(bytes, kGenerationKey);
+  append_get(bytes, "rank/1");  // never set
+  append_get(bytes, kGenerationKey);
+  send(waiting, bytes);
+  bytes.clear();
+  append_hello(bytes, "right");
+  append_set(bytes, "rank/0", "here");
+  append_get(bytes, "generation/1");
+  append_get(bytes, "generation/2");
+  send(other, bytes);
+  EXPECT_THAT(answers(waiting), testing::ElementsAre("", "0"));
+  EXPECT_THAT(answers(other), testing::ElementsAre("", ""));
+  service_->begin_generation(1);
+  EXPECT_THAT(answers(waiting), testing::ElementsAre(testing::HasSubstr("was started anew"), "1"));
+  EXPECT_THAT(answers(other), testing::ElementsAre(""));
+  service_->begin_generation(2);
+  EXPECT_THAT(answers(other), testing::ElementsAre(""));
+  bytes.clear();
+  append_get(bytes, "generation/1");
+  append_get(bytes, kGenerationKey);
+  append_set(bytes, "rank/0", "somebody else");
+  send(waiting, bytes);
+  EXPECT_THAT(answers(waiting), testing::ElementsAre("", "2", ""));
+}
+
 TEST_F(StoreTurns, TheRestOfAMessageIsOwed) {
   serve({.unread = 100});
   const Fd socket = client();

@@ -79,7 +79,9 @@ Launched::Launched(std::vector<std::string> arguments, Input input) {
   std::vector<char*> envp;
   for (auto& variable : environment) envp.push_back(variable.data());
   envp.push_back(nullptr);
-  EXPECT_EQ(::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), envp.data()), 0) << arguments[0];
+  const int failed = ::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), envp.data());
+  EXPECT_EQ(failed, 0) << arguments[0];
+  if (failed != 0) pid_ = -1;
   posix_spawn_file_actions_destroy(&actions);
   out_ = std::make_unique<Collected>(Fd(pipes[1][0]));
   err_ = std::make_unique<Collected>(Fd(pipes[2][0]));
@@ -93,7 +95,10 @@ Launched::~Launched() {
   for (const pid_t left : processes()) ::kill(left, SIGKILL);
 }
 
-void Launched::signal(int number) const { ::kill(pid_, number); }
+// A pid of -1 would be everybody.
+void Launched::signal(int number) const {
+  if (pid_ > 0) ::kill(pid_, number);
+}
 
 void Launched::type(const std::string& text) const {
   EXPECT_EQ(::write(input_.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));

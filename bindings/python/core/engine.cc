@@ -90,6 +90,30 @@ xoe_request request_of(const char* name, const Terms& terms) {
   return request;
 }
 
+// Names of a tensor's attributes. Never freed: the interpreter may end before this library.
+struct Names {
+  PyObject* is_cpu = PyUnicode_InternFromString("is_cpu");
+  PyObject* dtype = PyUnicode_InternFromString("dtype");
+  PyObject* shape = PyUnicode_InternFromString("shape");
+  PyObject* is_contiguous = PyUnicode_InternFromString("is_contiguous");
+  PyObject* is_neg = PyUnicode_InternFromString("is_neg");
+  PyObject* data_ptr = PyUnicode_InternFromString("data_ptr");
+};
+
+nb::object taken(PyObject* result) {
+  if (result == nullptr) throw nb::python_error();
+  return nb::steal(result);
+}
+
+nb::object attribute(nb::handle object, PyObject* name) { return taken(PyObject_GetAttr(object.ptr(), name)); }
+
+nb::object call(nb::handle object, PyObject* method) {
+  std::array<PyObject*, 2> arguments = {nullptr, object.ptr()};
+  return taken(PyObject_VectorcallMethod(method, &arguments[1], 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+}
+
+bool is_true(nb::handle value) { return value.ptr() == Py_True; }
+
 }  // namespace
 
 Engine::Engine(std::optional<double> start_timeout) {
@@ -175,6 +199,20 @@ Operation Engine::submit_in_place(const char* name, std::uintptr_t data, nb::tup
   request.tensors = &tensor;
   request.tensor_count = 1;
   return start(request, std::move(keep));
+}
+
+std::optional<Operation> Engine::submit_tensor(const char* name, nb::object tensor, nb::dict dtypes,
+                                               const Terms& terms) {
+  static const Names names;
+  if (!is_true(attribute(tensor, names.is_cpu))) return std::nullopt;
+  const nb::object dtype = attribute(tensor, names.dtype);
+  PyObject* const number = PyDict_GetItemWithError(dtypes.ptr(), dtype.ptr());
+  if (number == nullptr || !is_true(call(tensor, names.is_contiguous)) || is_true(call(tensor, names.is_neg)))
+    return std::nullopt;
+  const auto data = nb::cast<std::uintptr_t>(call(tensor, names.data_ptr));
+  nb::tuple shape(attribute(tensor, names.shape));
+  return submit_in_place(name, data, std::move(shape), nb::cast<std::int32_t>(nb::handle(number)), terms,
+                         std::move(tensor));
 }
 
 }  // namespace xoe::python

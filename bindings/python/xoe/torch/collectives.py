@@ -72,12 +72,12 @@ def allreduce_async_(
     terms = terms_of(
         op, "allreduce", prescale_factor, postscale_factor, process_set._need() if set_id is None else set_id, wire
     )
-    carried = carrier(tensor, _NAMES[op])
-    operation = _world.current().engine.submit_in_place(
-        name or "", carried.data_ptr(), carried.shape, DTYPES[carried.dtype], terms, carried
-    )
-    if carried is tensor:
+    engine = _world.current().engine
+    operation = engine.submit_tensor(name or "", tensor, DTYPES, terms)
+    if operation is not None:
         return Handle(operation, None, tensor)
+    carried = carrier(tensor, _NAMES[op])
+    operation = engine.submit_in_place(name or "", carried.data_ptr(), carried.shape, DTYPES[carried.dtype], terms, carried)
     return Handle(operation, _copy_back([carried], [tensor], single=True))
 
 

@@ -48,13 +48,10 @@ class Gradient:
     """
 
     __slots__ = (
-        "_dtype",
         "_format",
         "_grad",
         "_operation",
         "_permuted",
-        "_shape",
-        "_type",
         "_version",
         "group",
         "hook",
@@ -74,9 +71,6 @@ class Gradient:
         self._grad: torch.Tensor | None = None
         self._operation: _core.Operation | None = None
         self._version = 0
-        self._type = param.dtype
-        self._dtype = DTYPES.get(param.dtype, -1)
-        self._shape = param.shape
         self._format, order = _CHANNELS_LAST.get(param.dim(), (None, ()))
         self._permuted = torch.Size((1, *(param.shape[dim] for dim in order)))
 
@@ -96,17 +90,23 @@ class Gradient:
     def start(self, engine: _core.Engine, terms: _core.Terms) -> bool:
         """Sends it from where it lies, if it lies so that the core can read it; False where it does not."""
         grad = self.hold()
-        if grad.layout is torch.strided and grad.is_cpu and grad.dtype is self._type and self._dtype >= 0:
-            if grad.is_contiguous():
-                shape = self._shape
-            elif self._format is not None and grad.is_contiguous(memory_format=self._format):
-                shape = self._permuted
-            else:
-                return False
-            if not grad.is_neg():
-                self._operation = engine.submit_in_place(self.name, grad.data_ptr(), shape, self._dtype, terms, grad)
-                return True
-        return False
+        self._operation = engine.submit_tensor(self.name, grad, DTYPES, terms)
+        return self._operation is not None or self._start_channels_last(grad, engine, terms)
+
+    def _start_channels_last(self, grad: torch.Tensor, engine: _core.Engine, terms: _core.Terms) -> bool:
+        """:meth:`start` where only the order of elements is another."""
+        if (
+            self._format is None
+            or grad.layout is not torch.strided
+            or not grad.is_cpu
+            or not grad.is_contiguous(memory_format=self._format)
+            or grad.is_neg()
+        ):
+            return False
+        dtype = DTYPES.get(grad.dtype)
+        if dtype is not None:
+            self._operation = engine.submit_in_place(self.name, grad.data_ptr(), self._permuted, dtype, terms, grad)
+        return dtype is not None
 
     def wait(self) -> None:
         """Blocks until it has been reduced."""

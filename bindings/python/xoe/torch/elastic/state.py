@@ -46,15 +46,15 @@ class TorchState(ObjectState):
             value.load_state_dict(copy.deepcopy(self._copies[name]))
         super().restore()
 
-    def sync(self) -> None:
+    def _take_over(self, source: int) -> None:
         for value in self._kept.values():
             if isinstance(value, torch.nn.Module):
-                broadcast_parameters(value.state_dict(), root_rank=0)
+                broadcast_parameters(value.state_dict(), root_rank=source)
             elif isinstance(value, torch.optim.Optimizer):
-                broadcast_optimizer_state(value, root_rank=0)
+                broadcast_optimizer_state(value, root_rank=source)
             else:
-                value.load_state_dict(broadcast_object(value.state_dict()))
-        super().sync()
+                value.load_state_dict(broadcast_object(value.state_dict(), source))
+        super()._take_over(source)
         self._copy()
 
     def reset(self) -> None:
