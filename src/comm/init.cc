@@ -43,7 +43,9 @@ class Generation {
 
   Result<int> current(std::chrono::nanoseconds patience) {
     if (!changes_) return 0;
-    if (!store_) XOE_ASSIGN(store_, bootstrap::open_store(info_, patience));
+    if (!store_) {
+      XOE_ASSIGN(store_, bootstrap::open_store(info_, patience));
+    }
     XOE_ASSIGN(const std::string text, store_->get(bootstrap::kGenerationKey, patience));
     const auto number = parse_integer(text);
     if (!number) return failure(Code::kInternal, "store: '{}' is no generation", text);

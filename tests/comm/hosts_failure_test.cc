@@ -1,8 +1,13 @@
 // What ranks are told when others fail on other hosts, which are processes of this machine.
+#include <sys/mman.h>
+
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <new>
 #include <numeric>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -181,8 +186,17 @@ TEST(LateRank, TimesOutOnAllHosts) {
 }
 
 TEST(LeavingHosts, ARankThatLeftIsNamed) {
+  // A failure reaches whoever is in the collective before it, too: rank 2 leaves when all have left init().
+  void* const page =
+      ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto* const ready = new (page) std::atomic<int>(0);
   ProcessGroup group(kTwoByTwo, [&](Communicator& communicator) -> std::string {
-    if (communicator.rank() == 2) return "";
+    if (communicator.rank() == 2) {
+      while (ready->load() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return "";
+    }
+    ready->fetch_add(1);
     float x = 1;
     const Status status = communicator.allreduce(Tensor(&x, 1));
     if (status) return "no error";
@@ -193,6 +207,7 @@ TEST(LeavingHosts, ARankThatLeftIsNamed) {
                : status.error().to_string();
   });
   group.expect_success();
+  ::munmap(page, sizeof(std::atomic<int>));
 }
 
 // Nothing fails when each leaves as soon as it has what it needs.
