@@ -100,7 +100,9 @@ def summary(model, rounds):
         figures[mode] = found
     for mode, found in figures.items():
         for key in ("exposed_ms", "cpu_ms"):
-            found[f"gloo_{key}_ratio"] = figures["gloo"][key] / found[key] if "gloo" in figures and found[key] > 0 else float("nan")
+            found[f"gloo_{key}_ratio"] = (
+                figures["gloo"][key] / found[key] if "gloo" in figures and found[key] > 0 else float("nan")
+            )
         print(
             f"{MODES[mode]:<30}{1e3 / found['step_ms']:>9.2f}{found['of_the_limit']:>14.1%}{found['exposed_ms']:>12.1f}"
             f"{found['gloo_exposed_ms_ratio']:>13.1f}{found['cpu_ms']:>9.1f}{found['gloo_cpu_ms_ratio']:>13.1f}"

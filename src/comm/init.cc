@@ -6,13 +6,13 @@
 #include <tuple>
 #include <vector>
 
+#include "backend/choose_backend.h"
 #include "backend/shm/shm_backend.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "bootstrap/launch_env.h"
 #include "bootstrap/store.h"
-#include "backend/choose_backend.h"
 #include "comm/init.h"
 #include "comm/many_hosts.h"
 #include "xoe/communicator.h"
@@ -53,19 +53,19 @@ class Generation {
     return known_;
   }
 
-  // Whether joining failed because another generation has begun. A rank that died is known to its peers a moment earlier
-  // than to the launcher, which starts it anew, or ends the job.
+  // Whether joining failed because another generation has begun. A rank that died is known to its peers a moment
+  // earlier than to the launcher, which starts it anew, or ends the job.
   bool over(const Error& cause) {
     if (!changes_ || !store_) return false;
     const bool lost = cause.code() == Code::kPeerLost;
     return store_
-        ->get(fmt::format("{}/{}", bootstrap::kGenerationKey, known_ + 1),
-              lost ? kLauncherPatience : std::chrono::nanoseconds(0))
+        ->get(fmt::format("{}/{}", bootstrap::kGenerationKey, known_ + 1), lost ? kLauncherPatience : kAnswerPatience)
         .has_value();
   }
 
  private:
   static constexpr std::chrono::nanoseconds kLauncherPatience = std::chrono::seconds(5);
+  static constexpr std::chrono::nanoseconds kAnswerPatience = std::chrono::seconds(1);
 
   const bootstrap::LaunchInfo& info_;
   bool changes_;
@@ -130,8 +130,8 @@ Result<Communicator> init_from(const Env& env, const InitOptions& options) {
     info.group = next_group(info, number);
     JoinSettings patient = settings;
     if (number > 0 && !env.has("XOE_START_TIMEOUT")) patient.patience = std::max(patient.patience, kReturnPatience);
-    auto backend = choice.shm || topology.size == 1 ? join_one_host(info, patient)
-                                                    : join_many_hosts(info, env, patient, choice);
+    auto backend =
+        choice.shm || topology.size == 1 ? join_one_host(info, patient) : join_many_hosts(info, env, patient, choice);
     if (backend) return Communicator(std::move(*backend));
     if (!generation.over(backend.error())) return failure(backend.error());
   }

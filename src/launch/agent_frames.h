@@ -100,7 +100,7 @@ struct AgentJob {
   Binding binding = Binding::kNone;
   bool by_socket = false;
   bool bind_gpus = true;
-  bool restarts = false;  // ranks may be started anew
+  bool restarts = false;                                             // ranks may be started anew
   std::chrono::nanoseconds host_timeout = std::chrono::seconds(10);  // of silence
 };
 

@@ -43,8 +43,7 @@ void HostsCrew::tell_all(const AgentFrame& frame) {
 void HostsCrew::send(GuardianCommand command) {
   switch (command.kind) {
     case GuardianCommand::Kind::kKillAll: return tell_all({.kind = AgentFrame::Kind::kKill});
-    case GuardianCommand::Kind::kSignal:
-      return tell_all({.kind = AgentFrame::Kind::kSignal, .value = command.signal});
+    case GuardianCommand::Kind::kSignal: return tell_all({.kind = AgentFrame::Kind::kSignal, .value = command.signal});
     case GuardianCommand::Kind::kSettled: return tell_all({.kind = AgentFrame::Kind::kSettled});
     case GuardianCommand::Kind::kRestart: return restart(command.rank);
   }

@@ -231,7 +231,8 @@ Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int o
   XOE_ASSIGN(auto store, bootstrap::StoreService::listen(address, plan.secret));
   XOE_ASSIGN(auto signals, SignalSource::open());
   const RankCommands commands(plan, opened.ends, signals.mask_before(), open_files);
-  XOE_ASSIGN(auto guardian, GuardianLink::start(commands.requests(), opened.streams.descriptors(), options.restarts > 0));
+  XOE_ASSIGN(auto guardian,
+             GuardianLink::start(commands.requests(), opened.streams.descriptors(), options.restarts > 0));
   opened.ends.clear();
   auto crew = std::make_unique<LocalCrew>(std::move(guardian), std::move(opened.streams));
   return accompany(options, std::move(signals), std::move(store), std::move(output), std::move(crew));

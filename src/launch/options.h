@@ -48,7 +48,7 @@ struct RunOptions {
   bool color = true;                                         // of the tags, on a terminal
   std::optional<std::chrono::nanoseconds> timeout = {};      // of the whole job
   std::chrono::nanoseconds grace = std::chrono::seconds(5);  // between SIGTERM and SIGKILL
-  int restarts = 0;  // of ranks that failed, in all
+  int restarts = 0;                                          // of ranks that failed, in all
   std::vector<std::pair<std::string, std::string>> env = {};
   std::vector<std::string> pass_env = {};  // of the launcher's own, by name
   std::string backend = {};                // empty: what suits the topology

@@ -14,8 +14,8 @@ namespace xoe::launch {
 namespace {
 
 constexpr std::array<std::string_view, 11> kOwnVariables{
-    "XOE_RANK",       "XOE_SIZE", "XOE_LOCAL_RANK", "XOE_LOCAL_SIZE", "XOE_CROSS_RANK", "XOE_CROSS_SIZE",
-    "XOE_JOB",        "XOE_STORE", "XOE_SECRET",    "XOE_HOSTNAME",   "XOE_RESTARTS"};
+    "XOE_RANK", "XOE_SIZE",  "XOE_LOCAL_RANK", "XOE_LOCAL_SIZE", "XOE_CROSS_RANK", "XOE_CROSS_SIZE",
+    "XOE_JOB",  "XOE_STORE", "XOE_SECRET",     "XOE_HOSTNAME",   "XOE_RESTARTS"};
 
 using Variables = std::map<std::string, std::string, std::less<>>;
 

@@ -21,6 +21,7 @@ AgentJob some_job() {
           .binding = Binding::kNuma,
           .by_socket = true,
           .bind_gpus = false,
+          .restarts = true,
           .host_timeout = std::chrono::milliseconds(1500)};
 }
 
@@ -37,6 +38,7 @@ TEST(AgentFrames, AJobSurvivesTheWay) {
   EXPECT_EQ(there.binding, Binding::kNuma);
   EXPECT_TRUE(there.by_socket);
   EXPECT_FALSE(there.bind_gpus);
+  EXPECT_TRUE(there.restarts);
   EXPECT_EQ(there.host_timeout, job.host_timeout);
   EXPECT_EQ(encode(there), encode(job));
 }
@@ -114,7 +116,7 @@ TEST(AgentFrames, BoundsWhatItKeeps) {
   AgentFrameReader small(false);
   small.append(std::string("\x01\0\0\0\x01", 5));
   EXPECT_FALSE(small.next());
-  for (const int kind : {0, 15, 28, 63, 76, 255}) {
+  for (const int kind : {0, 15, 30, 63, 76, 255}) {
     AgentFrameReader unknown(false);
     std::string frame;
     append_frame(frame, {.kind = static_cast<AgentFrame::Kind>(kind)});

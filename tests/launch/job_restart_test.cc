@@ -94,8 +94,8 @@ TEST(JobRestart, OnSeveralHosts) {
   const FakeHosts hosts;
   const Scratch scratch;
   const std::string script = "if [ $XOE_RANK = 2 ]; then if " + first_life(scratch) +
-                             "; then kill -9 $$; fi; echo $FAKE_HOST $XOE_LOCAL_RANK; touch " + scratch.file("again-2") +
-                             "; fi; " + wait_for(scratch, 2) + "; echo done";
+                             "; then kill -9 $$; fi; echo $FAKE_HOST $XOE_LOCAL_RANK; touch " +
+                             scratch.file("again-2") + "; fi; " + wait_for(scratch, 2) + "; echo done";
   const auto ran = hosts.run("one:2,two:2", script, {"--restarts", "1"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("[2] two 0\n"));

@@ -115,10 +115,11 @@ void bind_engine(nb::module_& module) {
            "held until the operation has completed.")
       .def("submit_in_place", &Engine::submit_in_place, nb::arg("name"), nb::arg("data"), nb::arg("shape"),
            nb::arg("dtype"), nb::arg("terms"), nb::arg("keep") = nb::none(), "submit() of one tensor in place.")
-      .def("submit_tensor", &Engine::submit_tensor, nb::arg("name"), nb::arg("tensor"), nb::arg("dtypes"),
-           nb::arg("terms"),
-           "submit_in_place() of a tensor of PyTorch; None, and nothing is submitted, where it is not contiguous memory "
-           "of\nthe host and of a type in dtypes.")
+      .def(
+          "submit_tensor", &Engine::submit_tensor, nb::arg("name"), nb::arg("tensor"), nb::arg("dtypes"),
+          nb::arg("terms"),
+          "submit_in_place() of a tensor of PyTorch; None, and nothing is submitted, where it is not contiguous memory "
+          "of\nthe host and of a type in dtypes.")
       .def("shared_bytes", &shared_bytes, nb::arg("bytes"),
            "Zeroed bytes that all ranks of this host map: tensors in them are reduced without a copy.")
       .def("add_process_set", &add_process_set, nb::arg("ranks"), "Collective over the world.")

@@ -71,7 +71,8 @@ class Gradient:
         self._grad: torch.Tensor | None = None
         self._operation: _core.Operation | None = None
         self._version = 0
-        self._format, order = _CHANNELS_LAST.get(param.dim(), (None, ()))
+        memory_format, order = _CHANNELS_LAST.get(param.dim(), (None, ()))
+        self._format: torch.memory_format | None = memory_format
         self._permuted = torch.Size((1, *(param.shape[dim] for dim in order)))
 
     @property
