@@ -79,6 +79,7 @@ constexpr std::chrono::nanoseconds kReturnPatience = std::chrono::minutes(10);
 // The host of each rank when the ranks of this machine play `count` hosts, each with its share of neighbours.
 std::vector<int> pretended_hosts(int size, int count) {
   std::vector<int> hosts;
+  hosts.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) hosts.push_back(rank * count / size);
   return hosts;
 }

@@ -61,6 +61,11 @@ std::vector<EnginePtr>& leaving() {
   return *engines;
 }
 
+// Python has addresses as numbers.
+void* pointer(std::uintptr_t address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 void finish(int status, void* process) {
   // Not in a process forked from the engines' own.
   if (status == 0 && reinterpret_cast<std::intptr_t>(process) == ::getpid()) leaving().clear();
@@ -139,7 +144,7 @@ void Engine::shutdown() {
 
 void Engine::leave_at_exit() {
   if (!engine_) return;
-  if (leaving().empty()) ::on_exit(finish, reinterpret_cast<void*>(static_cast<std::intptr_t>(::getpid())));
+  if (leaving().empty()) ::on_exit(finish, pointer(static_cast<std::uintptr_t>(::getpid())));
   leaving().push_back(std::move(engine_));
 }
 
@@ -163,7 +168,7 @@ Operation Engine::start(const xoe_request& request, nb::object keep) {
   return operation;
 }
 
-Operation Engine::submit(const char* name, nb::sequence tensors, const Terms& terms,
+Operation Engine::submit(const char* name, const nb::sequence& tensors, const Terms& terms,
                          std::optional<std::vector<std::int64_t>> splits, nb::object keep) {
   const auto count = static_cast<std::size_t>(nb::len(tensors));
   std::vector<xoe_tensor> list(count);
@@ -172,12 +177,7 @@ Operation Engine::submit(const char* name, nb::sequence tensors, const Terms& te
     const auto [in, out, shape, dtype] =
         nb::cast<std::tuple<std::uintptr_t, std::uintptr_t, nb::object, std::int32_t>>(tensors[i]);
     const std::size_t ndim = read_shape(shape, shapes[i]);
-    list[i] = {reinterpret_cast<const void*>(in),
-               reinterpret_cast<void*>(out),
-               shapes[i].data(),
-               static_cast<std::int32_t>(ndim),
-               dtype,
-               {}};
+    list[i] = {pointer(in), pointer(out), shapes[i].data(), static_cast<std::int32_t>(ndim), dtype, {}};
   }
   xoe_request request = request_of(name, terms);
   request.tensors = list.data();
@@ -189,11 +189,11 @@ Operation Engine::submit(const char* name, nb::sequence tensors, const Terms& te
   return start(request, std::move(keep));
 }
 
-Operation Engine::submit_in_place(const char* name, std::uintptr_t data, nb::tuple shape, std::int32_t dtype,
+Operation Engine::submit_in_place(const char* name, std::uintptr_t data, const nb::tuple& shape, std::int32_t dtype,
                                   const Terms& terms, nb::object keep) {
   std::array<std::int64_t, kMostDimensions> sizes;
   const std::size_t ndim = read_shape(shape, sizes);
-  void* const address = reinterpret_cast<void*>(data);
+  void* const address = pointer(data);
   const xoe_tensor tensor{address, address, sizes.data(), static_cast<std::int32_t>(ndim), dtype, {}};
   xoe_request request = request_of(name, terms);
   request.tensors = &tensor;
@@ -201,7 +201,7 @@ Operation Engine::submit_in_place(const char* name, std::uintptr_t data, nb::tup
   return start(request, std::move(keep));
 }
 
-std::optional<Operation> Engine::submit_tensor(const char* name, nb::object tensor, nb::dict dtypes,
+std::optional<Operation> Engine::submit_tensor(const char* name, nb::object tensor, const nb::dict& dtypes,
                                                const Terms& terms) {
   static const Names names;
   if (!is_true(attribute(tensor, names.is_cpu))) return std::nullopt;
@@ -210,9 +210,8 @@ std::optional<Operation> Engine::submit_tensor(const char* name, nb::object tens
   if (number == nullptr || !is_true(call(tensor, names.is_contiguous)) || is_true(call(tensor, names.is_neg)))
     return std::nullopt;
   const auto data = nb::cast<std::uintptr_t>(call(tensor, names.data_ptr));
-  nb::tuple shape(attribute(tensor, names.shape));
-  return submit_in_place(name, data, std::move(shape), nb::cast<std::int32_t>(nb::handle(number)), terms,
-                         std::move(tensor));
+  const nb::tuple shape(attribute(tensor, names.shape));
+  return submit_in_place(name, data, shape, nb::cast<std::int32_t>(nb::handle(number)), terms, std::move(tensor));
 }
 
 }  // namespace xoe::python
