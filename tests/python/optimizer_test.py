@@ -308,6 +308,24 @@ def test_process_sets():
         hvd.remove_process_set(process_set)
 
 
+def test_parameters_that_come_later():
+    torch.manual_seed(RANK)
+    first, later, frozen = (torch.nn.Linear(3, 1) for _ in range(3))
+    frozen.requires_grad_(False)
+    for part in (first, later, frozen):
+        hvd.broadcast_parameters(part.state_dict(), root_rank=0)
+    made = torch.optim.SGD([*first.parameters(), *frozen.parameters()], lr=0.1)
+    optimizer = hvd.DistributedOptimizer(made)
+    optimizer.add_param_group({"params": list(later.parameters())})
+    frozen.requires_grad_(True)
+    for _ in range(3):
+        optimizer.zero_grad()
+        sum(part(torch.full((1, 3), RANK + 1.0)).sum() for part in (first, later, frozen)).backward()
+        optimizer.step()
+        for part in (first, later, frozen):
+            torch.testing.assert_close(part.weight.grad, torch.full((1, 3), (SIZE + 1) / 2))
+
+
 def test_two_models_with_the_same_names():
     one, other = network(), network()
     first, second = distributed(one), distributed(other)

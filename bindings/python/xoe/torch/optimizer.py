@@ -52,7 +52,7 @@ class DistributedMixin:
         names = parameter_names(self.param_groups, named_parameters)
         number = next(n for n in range(len(_alive) + 1) if n not in _alive)
         _alive[number] = self
-        prefix = f"gradient.{number}." if number else "gradient."
+        self._prefix = f"gradient.{number}." if number else "gradient."
         self._compression = compression
         # The tensor itself is sent: compressed by the engine, or not at all.
         self._as_it_is = getattr(compression, "compress", None) is Compressor.compress
@@ -62,7 +62,7 @@ class DistributedMixin:
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
         self._passes = backward_passes_per_step
-        self._gradients = [Gradient(p, prefix + names[p], backward_passes_per_step) for p in self._parameters()]
+        self._gradients = [Gradient(p, self._prefix + names[p], backward_passes_per_step) for p in self._parameters()]
         self._under_way: list[Gradient] = []
         self._skip = False
         self._synchronized = False
@@ -103,8 +103,7 @@ class DistributedMixin:
         known = {id(gradient.param) for gradient in self._gradients}
         for p in self._parameters():
             if id(p) not in known:
-                name = f"gradient.added{len(self._gradients)}.{next(n for n, one in _alive.items() if one is self)}"
-                self._gradients.append(Gradient(p, name, self._passes))
+                self._gradients.append(Gradient(p, f"{self._prefix}added{len(self._gradients)}", self._passes))
         self._hook()
 
     def _groups(self, groups: int | Sequence[Sequence[torch.Tensor]] | None) -> list[tuple[Gradient, ...]]:
