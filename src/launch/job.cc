@@ -32,7 +32,6 @@ class Job {
         output_(std::move(output)),
         crew_(std::move(crew)),
         ending_(started_, options.timeout, options.grace),
-        restarts_(options.restarts),
         settled_(options.restarts == 0) {
     if (!settled_) store_->begin_generation(0);
   }
@@ -170,15 +169,15 @@ class Job {
   }
 
   // Where a rank has ended well the others cannot form a group any more.
-  bool may_restart() const { return !settled_ && restarts_ > 0; }
+  bool may_restart() const { return !settled_ && generation_ < options_.restarts; }
 
   // The store comes first: ranks look there for the generation that they belong to.
   void restart(const RankEnd& end) {
-    --restarts_;
     store_->begin_generation(++generation_);
     crew_->send({.kind = GuardianCommand::Kind::kRestart, .rank = end.rank});
     output_->err().write(fmt::format("xoe run: {}; started anew, {} of {} restarts left\n",
-                                     describe_end(end, crew_->host_of(end.rank)), restarts_, options_.restarts));
+                                     describe_end(end, crew_->host_of(end.rank)), options_.restarts - generation_,
+                                     options_.restarts));
   }
 
   void settle() {
@@ -212,7 +211,6 @@ class Job {
   JobOutcome outcome_;
   std::vector<pollfd> polled_;
   int ended_ = 0;
-  int restarts_;        // left
   int generation_ = 0;  // how often a rank was started anew
   bool settled_;        // no rank will be
   bool asked_to_end_ = false;
