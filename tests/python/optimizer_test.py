@@ -390,23 +390,4 @@ def test_names():
     optimizer.step()
 
 
-def test_sync_batch_norm():
-    torch.manual_seed(0)
-    everything = torch.randn(3 * SIZE, 5, 4)
-    mine = everything[3 * RANK : 3 * RANK + 3].clone().requires_grad_()
-    whole = everything.clone().requires_grad_()
-    ours, plain = hvd.SyncBatchNorm(5), torch.nn.BatchNorm1d(5)
-    weights = torch.randn(3 * SIZE, 5, 4)
-    (ours(mine) * weights[3 * RANK : 3 * RANK + 3]).sum().backward()
-    (plain(whole) * weights).sum().backward()
-    torch.testing.assert_close(mine.grad, whole.grad[3 * RANK : 3 * RANK + 3], rtol=1e-3, atol=1e-5)
-    torch.testing.assert_close(ours.running_mean, plain.running_mean)
-    torch.testing.assert_close(ours.running_var, plain.running_var)
-    torch.testing.assert_close(hvd.allreduce(ours.weight.grad, op=hvd.Sum), plain.weight.grad, rtol=1e-3, atol=1e-4)
-    ours.eval(), plain.eval()
-    torch.testing.assert_close(ours(mine), plain(mine))
-    converted = hvd.SyncBatchNorm.convert_sync_batchnorm(torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.ReLU()))
-    assert isinstance(converted[0], hvd.SyncBatchNorm)
-
-
 ranks.call_tests(globals())
