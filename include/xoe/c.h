@@ -175,6 +175,10 @@ typedef struct xoe_topology {
 
 XOE_API xoe_status xoe_topology_of(const xoe_engine* engine, xoe_topology* topology);
 
+/* XOE_OK: this process has a GPU and NCCL, and requests may have gpu = 1. XOE_UNSUPPORTED: not so, or XOE_GPU=host;
+ * xoe_last_error() says why. */
+XOE_API xoe_status xoe_takes_gpu_memory(const xoe_engine* engine);
+
 /* ---- Process sets --------------------------------------------------------------------------------------------- */
 
 enum { XOE_WORLD_SET = 0 };
@@ -239,6 +243,9 @@ typedef struct xoe_request {
   void* allocator_user;
   xoe_callback callback;
   void* callback_user;
+  void* stream; /* with gpu: what stands in this cudaStream_t is done before tensors are read; null: the default */
+  int32_t gpu;  /* the tensors are memory of this process's GPU; see xoe_takes_gpu_memory() and xoe/engine.h */
+  int32_t reserved_more; /* 0 */
 } xoe_request;
 
 /* An allreduce by sum of nothing over the world, uncompressed, scales 1. struct_size: sizeof(xoe_request). Null is

@@ -92,6 +92,12 @@ struct Request {
   std::span<const std::int64_t> splits = {};
   CompressionOptions compression = {};
   ProcessSetId process_set = kWorldSet;
+  // The tensors are memory of this process's GPU, the one of its local rank; see Engine::takes_gpu_memory(). For
+  // kAllreduce, kBroadcast, kAllgather, kAlltoall and kReduceScatter, without compression; results need memory of that
+  // GPU, from the caller or the allocator. What stands in `stream` (a cudaStream_t; null: the default stream) at the
+  // submit is done before tensors are read; once completed, results are there for every stream.
+  bool gpu = false;
+  void* stream = nullptr;
   OutputAllocator allocator = {};
   Callback callback = {};
 };
@@ -182,6 +188,10 @@ class Engine {
   Result<EngineHandle> submit(const Request& request);
   // submit() and wait(), without waking the progress thread.
   Status run(const Request& request);
+
+  // Ok: this process has a GPU and NCCL, and may submit GPU memory. Else `unsupported`, with the reason. All ranks must
+  // submit it for the same names.
+  Status takes_gpu_memory() const;
 
   const Topology& topology() const noexcept;
 

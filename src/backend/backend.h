@@ -37,11 +37,15 @@ struct Collective {
   std::span<const std::size_t> recv_counts = {};  // alltoall: by source
   std::span<const Segment> segments = {};         // allreduce: instead of `in` and `out`; the counts are their sum
   OpOptions options = {};
-  // `in` and `out` are memory of this rank's GPU, which only the backend nccl takes. stream: the producer's CUDA
-  // stream, nullptr for the default one. What is in it is done before `in` is read, and the result is ready on it when
-  // the call returns.
+  // `in` and `out` are memory of this rank's GPU, which only nccl takes. stream: the producer's CUDA stream, nullptr
+  // for the default one. What is in it is done before `in` is read, and the result is ready on it when the call
+  // returns.
   bool device = false;
   void* stream = nullptr;
+  // Instead of `stream`: marks from Provider::admit(). What was before them is done before `in` is read; when the call
+  // returns, the result is there for every stream. With them, null memory for elements is allowed: a null `in` gives
+  // what changes nothing, and what belongs to a null `out` is dropped.
+  std::span<const void* const> after = {};
   double prescale = 1;  // sum and average of floats in GPU memory: each rank's `in` counts so many times
 };
 

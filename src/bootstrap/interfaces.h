@@ -19,9 +19,9 @@ struct Interface {
 Result<std::vector<Interface>> local_interfaces();
 
 // The address of the first interface that `wanted` names: names and networks (10.0.0.0/8, fd00::/8) separated by
-// commas, the first that fits wins. Empty: the first that is no loopback, IPv4 before IPv6, a container's bridge after all others, and
-// a loopback last.
-// `invalid_argument` for what is neither name nor network, `unavailable` when none fits; both list what there is.
+// commas, the first that fits wins. Empty: the first that is no loopback, IPv4 before IPv6, a container's bridge after
+// all others, and a loopback last. `invalid_argument` for what is neither name nor network, `unavailable` when none
+// fits; both list what there is.
 Result<std::string> choose_address(const std::vector<Interface>& interfaces, std::string_view wanted);
 
 // Whether this host can be reached at an address: `unavailable`, with what there is, if it is another host's.

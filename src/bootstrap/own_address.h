@@ -8,8 +8,8 @@
 
 namespace xoe::bootstrap {
 
-// A number, "10.0.0.5": what choose_address() makes of `interfaces`, and without them the address that this host would use
-// to reach `towards` (a number), if there is one.
+// A number, "10.0.0.5": what choose_address() makes of `interfaces`, and without them the address that this host would
+// use to reach `towards` (a number), if there is one.
 Result<std::string> own_address(std::string_view interfaces, std::string_view towards = {});
 
 }  // namespace xoe::bootstrap

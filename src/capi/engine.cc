@@ -75,6 +75,13 @@ xoe_status xoe_topology_of(const xoe_engine* engine, xoe_topology* topology) {
   return guard([&] { return xoe::capi::topology_of(engine, topology); });
 }
 
+xoe_status xoe_takes_gpu_memory(const xoe_engine* engine) {
+  return guard([&]() -> Status {
+    XOE_TRY(need(engine, "engine"));
+    return engine->engine->takes_gpu_memory();
+  });
+}
+
 xoe_status xoe_add_process_set(xoe_engine* engine, const int32_t* ranks, size_t count, int32_t* set) {
   return guard([&] { return xoe::capi::add_process_set(engine, ranks, count, set); });
 }

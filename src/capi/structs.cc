@@ -55,6 +55,8 @@ Status check_request(const xoe_request& from) {
   XOE_TRY(check_number(from.compression, 0, XOE_COMPRESSION_POWER_SGD, "request: compression"));
   XOE_TRY(check_number(from.error_feedback, 0, 1, "request: error_feedback"));
   XOE_TRY(check_number(from.reserved, 0, 0, "request: reserved"));
+  XOE_TRY(check_number(from.gpu, 0, 1, "request: gpu"));
+  XOE_TRY(check_number(from.reserved_more, 0, 0, "request: reserved_more"));
   if (from.tensor_count > 0) XOE_TRY(need(from.tensors, "request: tensors"));
   if (from.split_count > 0) XOE_TRY(need(from.splits, "request: splits"));
   return {};
@@ -179,6 +181,8 @@ Status convert_request(const xoe_request* from, RequestParts& parts) {
                    .splits = {request.splits, request.split_count},
                    .compression = convert_compression(request),
                    .process_set = request.process_set,
+                   .gpu = request.gpu != 0,
+                   .stream = request.stream,
                    .allocator = convert_allocator(request),
                    .callback = convert_callback(request)};
   return {};

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "backend/backend.h"
+#include "backend/choose_backend.h"
 #include "base/env.h"
 #include "bootstrap/launch_env.h"
-#include "backend/choose_backend.h"
 #include "xoe/status.h"
 
 namespace xoe {

@@ -115,8 +115,7 @@ Result<Channel> Channel::start(const std::vector<std::string>& arguments) {
 Status Channel::send(std::string_view line) {
   const std::string whole = std::string(line) + "\n";
   // What is sent fits into what a process leaves unread at most.
-  if (!in_.valid() ||
-      ::send(in_.get(), whole.data(), whole.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(whole.size()))
+  if (!in_.valid() || ::send(in_.get(), whole.data(), whole.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(whole.size()))
     return failure(Code::kUnavailable, "it takes no more requests");
   return {};
 }

@@ -126,8 +126,7 @@ Use use_of(std::string_view plugin) {
 
 Finding check_plugin(const PluginFacts& plugin, const InstallationFacts& facts) {
   const Use use = use_of(plugin.name);
-  Finding finding{
-      .id = "xoe." + plugin.name, .what = fmt::format("backend {} loads", plugin.name), .why = use.why};
+  Finding finding{.id = "xoe." + plugin.name, .what = fmt::format("backend {} loads", plugin.name), .why = use.why};
   finding.details = {
       {"path", plugin.path}, {"loads", plugin.works()}, {"error", plugin.error}, {"build", plugin.build}};
   if (!facts.tried) {

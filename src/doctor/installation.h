@@ -37,8 +37,8 @@ void find_plugins(InstallationFacts& facts, const std::string& folder, std::chro
 
 // What loads here and could join this host with others: "gloo", "mpi".
 std::vector<std::string> loading_engines(const InstallationFacts& facts);
-// Which of these the ranks take by themselves between hosts, where `xoe run` started them or (by_mpi) mpirun or srun; empty:
-// none.
+// Which of these the ranks take by themselves between hosts, where `xoe run` started them or (by_mpi) mpirun or srun;
+// empty: none.
 std::string engine_between_hosts(const std::vector<std::string>& loading, bool by_mpi);
 // "hierarchical over gloo, over mpi under mpirun or srun"; empty: none of these joins hosts.
 std::string say_engines(const std::vector<std::string>& loading);

@@ -25,11 +25,13 @@ struct Traits {
   Compression compression = Compression::kNone;
   std::uint8_t error_feedback = 0;
   std::uint8_t internal = 0;  // an InternalKind
+  std::uint8_t gpu = 0;       // 1: of GPU memory
   std::int32_t root = 0;
   std::uint32_t tensors = 0;    // of a group
   std::int32_t codec_rank = 0;  // CompressionOptions::power_sgd_rank
   double codec_ratio = 0;       // CompressionOptions::top_k_ratio
   std::uint64_t first_dim = 0;  // of the first tensor
+  double gpu_factor = 1;        // of GPU memory: what it is multiplied by, before and after
 };
 
 // Dtype and elements of one tensor in one word.
@@ -41,7 +43,7 @@ struct TensorSize {
 inline constexpr std::size_t kBlockedNameBytes = 64;
 inline constexpr std::size_t kListedTensors = 20;
 inline constexpr std::size_t kNameBytes = 192;  // of a name that the board shows; longer ones are cut there
-inline constexpr std::size_t kTextBytes = 200;  // of a description
+inline constexpr std::size_t kTextBytes = 192;  // of a description
 
 // One rank's words on one tensor. Written by that rank before it arrives; others read it once the tensor is complete.
 struct alignas(64) Words {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "base/relax.h"
 
@@ -63,17 +64,18 @@ class Core::Driving {
   Core& core_;
 };
 
-Result<std::shared_ptr<Core>> Core::create(Communicator world, EngineOptions options) {
+Result<std::shared_ptr<Core>> Core::create(Communicator world, EngineOptions options, std::shared_ptr<GpuPort> gpu) {
   if (!options.warn)
     options.warn = [rank = world.rank()](std::string_view line) {
       std::fprintf(stderr, "xoe: rank %d: %.*s\n", rank, static_cast<int>(line.size()), line.data());
     };
   std::shared_ptr<Core> core(new Core(std::move(options), world.topology()));
+  core->gpu_ = gpu ? std::move(gpu) : GpuPort::of_process(Env::process(), world.topology().local_rank);
   core->oversubscribed_ = world.backend().oversubscribed();
   XOE_ASSIGN(core->watch_, Watch::create(core->options_, world));
   std::vector<int> ranks;
   for (int r = 0; r < world.size(); ++r) ranks.push_back(r);
-  XOE_ASSIGN(auto set, ProcessSet::create(kWorldSet, std::move(world), ranks, core->options_, *core));
+  XOE_ASSIGN(auto set, ProcessSet::create(kWorldSet, std::move(world), ranks, core->options_, core->gpu_, *core));
   core->world_ = set.release();
   core->sets_[0].set.store(core->world_);
   core->sets_[0].exists.store(true);
@@ -138,6 +140,7 @@ Result<std::shared_ptr<Submission>> Core::submit(const Request& request, Use use
     XOE_TRY(check_member(request, set_use.get(), set_use.exists()));
     ProcessSet& set = *set_use.get();
     XOE_ASSIGN(submission, Submission::make(request, std::string(request.name), set.rank(), set.size()));
+    if (request.gpu) XOE_TRY(admit_gpu_memory(request, *submission));
     // Counted only now: a request that is refused must not shift this rank's nameless ones against the others'.
     if (submission->name.empty())
       submission->name = request.kind == OpKind::kJoin ? "join" : set.next_name(request.kind);
@@ -171,6 +174,24 @@ Status Core::check_member(const Request& request, const ProcessSet* set, bool ex
   XOE_ASSIGN(const auto ranks, process_set_ranks(request.process_set));
   return failure(Code::kInvalidArgument, "{} '{}': rank {} is not in process set {} [{}]", op_kind_name(request.kind),
                  request.name, topology_.rank, request.process_set, fmt::join(ranks, ", "));
+}
+
+Status Core::takes_gpu_memory() {
+  XOE_ASSIGN([[maybe_unused]] const auto* const provider, gpu_->provider());
+  return {};
+}
+
+Status Core::admit_gpu_memory(const Request& request, Submission& submission) {
+  auto provider = gpu_->provider();
+  if (!provider) return failure(provider.error().code(), "{}: {}", submission.title(), provider.error().message());
+  std::vector<const void*> addresses;
+  for (const TensorCopy& t : submission.tensors)
+    for (const std::byte* const address : {t.in, static_cast<const std::byte*>(t.out)})
+      if (address != nullptr && t.count != 0) addresses.push_back(address);
+  auto mark = (*provider)->admit(addresses, request.stream);
+  if (!mark) return failure(mark.error().code(), "{}: {}", submission.title(), mark.error().message());
+  submission.mark = std::move(*mark);
+  return {};
 }
 
 Status Core::hand_over(ProcessSet& set, const std::shared_ptr<Submission>& submission) {

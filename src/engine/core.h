@@ -21,7 +21,9 @@ namespace xoe::engine {
 
 class Core final : public SetObserver, public std::enable_shared_from_this<Core> {
  public:
-  static Result<std::shared_ptr<Core>> create(Communicator world, EngineOptions options);
+  // gpu: null: of the process's environment.
+  static Result<std::shared_ptr<Core>> create(Communicator world, EngineOptions options,
+                                              std::shared_ptr<GpuPort> gpu = nullptr);
   ~Core() override;
   // Fails what is pending and leaves the groups. Called once, by the engine's owner.
   void shut_down();
@@ -33,6 +35,7 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
 
   const Topology& topology() const noexcept { return topology_; }
   Result<SharedBuffer> shared_buffer(std::size_t bytes);
+  Status takes_gpu_memory();
   Result<ProcessSetId> add_process_set(std::span<const int> ranks);
   Status remove_process_set(ProcessSetId set);
   Result<std::vector<int>> process_set_ranks(ProcessSetId set) const;
@@ -66,6 +69,7 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
 
   Status check_usable() const;
   Status check_member(const Request& request, const ProcessSet* set, bool exists) const;
+  Status admit_gpu_memory(const Request& request, Submission& submission);
   Status hand_over(ProcessSet& set, const std::shared_ptr<Submission>& submission);
   void sleep_until_done(Submission& submission, std::optional<EngineClock::time_point> until, bool listed);
   Result<std::shared_ptr<Submission>> run_internal_request(InternalKind kind, const std::string& what,
@@ -94,6 +98,7 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
 
   EngineOptions options_;
   Topology topology_;
+  std::shared_ptr<GpuPort> gpu_;
   ForkMark fork_mark_;
   std::unique_ptr<Watch> watch_;
   std::array<SetSlot, kMaxSets> sets_;

@@ -69,7 +69,7 @@ Status Core::run_internal(Submission& submission) {
 Result<std::unique_ptr<ProcessSet>> Core::form_set(ProcessSetId id, int key, const std::vector<int>& ranks) {
   XOE_ASSIGN(auto comm, world_->comm().split(key < 0 ? -1 : 0, key));
   if (!comm) return std::unique_ptr<ProcessSet>();
-  return ProcessSet::create(id, std::move(*comm), ranks, options_, *this);
+  return ProcessSet::create(id, std::move(*comm), ranks, options_, gpu_, *this);
 }
 
 Status Core::make_set(Submission& submission) {

@@ -61,6 +61,8 @@ Status Engine::run(const Request& request) {
   return core_->wait(*submission, std::nullopt);
 }
 
+Status Engine::takes_gpu_memory() const { return core_->takes_gpu_memory(); }
+
 const Topology& Engine::topology() const noexcept { return core_->topology(); }
 
 Result<SharedBuffer> Engine::shared_buffer(std::size_t bytes) { return core_->shared_buffer(bytes); }

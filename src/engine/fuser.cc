@@ -18,7 +18,8 @@ DType wire_type(const Traits& traits, DType dtype) {
 }
 
 bool same_sort(const Batch& a, const Batch& b) {
-  return a.kind == b.kind && a.dtype == b.dtype && a.wire == b.wire && a.reduce == b.reduce && a.root == b.root;
+  return a.kind == b.kind && a.dtype == b.dtype && a.wire == b.wire && a.reduce == b.reduce && a.root == b.root &&
+         a.gpu == b.gpu && a.gpu_factor == b.gpu_factor;
 }
 
 class Planner {
@@ -27,7 +28,7 @@ class Planner {
 
   void add(std::size_t index, const Item& item) {
     if (!runs_fused(item.traits)) {
-      Batch batch{.kind = item.traits.kind, .item = index};
+      Batch batch{.kind = item.traits.kind, .gpu = item.traits.gpu != 0, .item = index};
       for (const TensorSize& size : item.sizes) batch.bytes += size.count * dtype_size(static_cast<DType>(size.dtype));
       batches_.push_back(std::move(batch));
       return;
@@ -39,7 +40,9 @@ class Planner {
                    .dtype = dtype,
                    .wire = wire_type(item.traits, dtype),
                    .reduce = item.traits.reduce,
-                   .root = item.traits.root};
+                   .root = item.traits.root,
+                   .gpu = item.traits.gpu != 0,
+                   .gpu_factor = item.traits.gpu_factor};
       place(std::move(wanted), {index, t, item.sizes[t].count});
     }
   }

@@ -36,6 +36,8 @@ struct Batch {
   DType wire = DType::kUint8;   // what travels
   ReduceOp reduce = ReduceOp::kSum;
   int root = 0;
+  bool gpu = false;       // of GPU memory
+  double gpu_factor = 1;  // by which it is multiplied
   std::size_t bytes = 0;  // on the wire
   std::vector<Piece> pieces = {};
   std::size_t item = 0;  // where not fused

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <numeric>
 
 #include "base/error.h"
+#include "comm/check.h"
 #include "engine/adasum.h"
 #include "engine/compress/make_codec.h"
+#include "engine/gpu/gpu_operations.h"
+#include "reduce/neutral.h"
 #include "reduce/reduce.h"
 
 namespace xoe::engine {
@@ -19,37 +21,6 @@ constexpr std::size_t kSmallestBuffer = std::size_t{64} << 10;
 std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 std::size_t rank_of(const Workshop& shop) { return static_cast<std::size_t>(shop.comm.rank()); }
 std::size_t size_of(const Workshop& shop) { return static_cast<std::size_t>(shop.comm.size()); }
-
-// What a rank without data gives, so that it changes nothing. Sums and averages count it as zeros.
-void fill_neutral(std::byte* data, std::size_t count, DType dtype, ReduceOp reduce) {
-  std::memset(data, 0, count * dtype_size(dtype));
-  if (count == 0 || reduce == ReduceOp::kSum || reduce == ReduceOp::kAverage) return;
-  const auto fill = [&](auto value) { std::fill_n(reinterpret_cast<decltype(value)*>(data), count, value); };
-  const auto limits = [&]<class T>(T) {
-    if (reduce == ReduceOp::kProduct) return fill(T{1});
-    fill(reduce == ReduceOp::kMin ? std::numeric_limits<T>::max() : std::numeric_limits<T>::lowest());
-  };
-  const auto halves = [&](std::uint16_t one, std::uint16_t infinity) {
-    if (reduce == ReduceOp::kProduct) return fill(one);
-    fill(static_cast<std::uint16_t>(reduce == ReduceOp::kMin ? infinity : infinity | 0x8000));
-  };
-  const auto floats = [&]<class T>(T) {
-    if (reduce == ReduceOp::kProduct) return fill(T{1});
-    fill(reduce == ReduceOp::kMin ? std::numeric_limits<T>::infinity() : -std::numeric_limits<T>::infinity());
-  };
-  switch (dtype) {
-    case DType::kBool: return fill(static_cast<std::uint8_t>(reduce != ReduceOp::kMax));
-    case DType::kUint8: return limits(std::uint8_t{});
-    case DType::kInt8: return limits(std::int8_t{});
-    case DType::kInt16: return limits(std::int16_t{});
-    case DType::kInt32: return limits(std::int32_t{});
-    case DType::kInt64: return limits(std::int64_t{});
-    case DType::kFloat16: return halves(0x3c00, 0x7c00);
-    case DType::kBfloat16: return halves(0x3f80, 0x7f80);
-    case DType::kFloat32: return floats(float{});
-    case DType::kFloat64: return floats(double{});
-  }
-}
 
 void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memmove(to, from, bytes);
@@ -83,6 +54,8 @@ bool direct(const Running& running) {
     return submission != nullptr && submission->prescale == 1;
   });
 }
+
+bool on_gpu(const Item& item) { return item.traits.gpu != 0; }
 
 OpOptions options_of(const Running& running) { return {.name = running.title}; }
 
@@ -134,7 +107,7 @@ Task run_fused(Workshop& shop, Running& running) {
   for (const Piece& piece : batch.pieces) {
     const auto& submission = item_of(running, piece).submission;
     if (submission == nullptr)
-      fill_neutral(at, piece.count, batch.wire, batch.reduce);
+      reduce::fill_neutral(at, piece.count, batch.wire, batch.reduce);
     else if (sends)
       pack(at, batch.wire, submission->tensors[piece.tensor], submission->prescale);
     at += piece.count * element;
@@ -196,11 +169,14 @@ Task run_allgather(Workshop& shop, Running& running, const Item& item) {
       out = s->make_output(t, std::move(shape), dtype);
       in = ConstTensor(s->tensors[t].in, s->tensors[t].count, dtype);
       if (t == 0) s->received_splits = rows;
-    } else {
+    } else if (!on_gpu(item)) {
       unwanted.resize(whole * dtype_size(dtype));
       out = unwanted.data();
     }
-    XOE_CO_TRY(shop.comm.start_allgather(in, Tensor(out, whole, dtype), counts, options_of(running)));
+    const Tensor all_rows(out, whole, dtype);
+    XOE_CO_TRY(on_gpu(item)
+                   ? start_on_gpu(shop, running, item, describe_allgather(in, all_rows, counts, options_of(running)))
+                   : shop.comm.start_allgather(in, all_rows, counts, options_of(running)));
   }
   if (item.submission && item.traits.kind == OpKind::kSparseAllreduce && item.traits.reduce == ReduceOp::kAverage) {
     const Output& values = item.submission->outputs[1];
@@ -245,8 +221,11 @@ Task run_alltoall(Workshop& shop, Running& running, const Item& item) {
   std::byte* out = s.make_output(0, std::move(shape), t.dtype);
   const std::size_t total = std::accumulate(receives.begin(), receives.end(), std::size_t{0});
   s.received_splits = std::move(received);
-  XOE_CO_TRY(shop.comm.start_alltoall(ConstTensor(t.in, t.count, t.dtype), sends, Tensor(out, total, t.dtype), receives,
-                                      options_of(running)));
+  const ConstTensor given(t.in, t.count, t.dtype);
+  const Tensor taken(out, total, t.dtype);
+  XOE_CO_TRY(on_gpu(item) ? start_on_gpu(shop, running, item,
+                                         describe_alltoall(given, sends, taken, receives, options_of(running)))
+                          : shop.comm.start_alltoall(given, sends, taken, receives, options_of(running)));
   co_return Status();
 }
 
@@ -263,12 +242,12 @@ Task run_reduce_scatter(Workshop& shop, Running& running, const Item& item) {
     const std::size_t own = counts[rank_of(shop)];
     std::vector<std::byte> scratch, unwanted;
     const std::byte* in = s != nullptr ? s->tensors[i].in : nullptr;
-    if (s == nullptr || s->prescale != 1) {
+    if (!on_gpu(item) && (s == nullptr || s->prescale != 1)) {
       scratch.resize(count * dtype_size(dtype));
       if (s != nullptr)
         pack(scratch.data(), dtype, s->tensors[i], s->prescale);
       else
-        fill_neutral(scratch.data(), count, dtype, item.traits.reduce);
+        reduce::fill_neutral(scratch.data(), count, dtype, item.traits.reduce);
       in = scratch.data();
     }
     std::byte* out = nullptr;
@@ -276,12 +255,19 @@ Task run_reduce_scatter(Workshop& shop, Running& running, const Item& item) {
       std::vector<std::int64_t> shape = s->tensors[i].shape;
       shape[0] = static_cast<std::int64_t>(row == 0 ? 0 : own / row);
       out = s->make_output(i, std::move(shape), dtype);
-    } else {
+    } else if (!on_gpu(item)) {
       unwanted.resize(own * dtype_size(dtype));
       out = unwanted.data();
     }
-    XOE_CO_TRY(shop.comm.start_reduce_scatter(ConstTensor(in, count, dtype), Tensor(out, own, dtype), counts,
-                                              item.traits.reduce, options_of(running)));
+    const ConstTensor whole(in, count, dtype);
+    const Tensor part(out, own, dtype);
+    const ReduceOp op = item.traits.reduce;
+    if (on_gpu(item)) {
+      XOE_CO_TRY(
+          start_on_gpu(shop, running, item, describe_reduce_scatter(whole, part, counts, op, options_of(running))));
+      continue;
+    }
+    XOE_CO_TRY(shop.comm.start_reduce_scatter(whole, part, counts, op, options_of(running)));
     if (s != nullptr && s->postscale != 1) reduce::scale(out, own, dtype, s->postscale);
   }
   co_return Status();
@@ -388,6 +374,10 @@ Task run_batch(Workshop& shop, Running& running) {
                                         [&](const Piece& piece) { return lacks(piece.item); })
                           : lacks(running.batch.item))
     return refuse(running);
+  if (running.batch.gpu)
+    return run_with_gpu(shop, running,
+                        running.batch.fused ? run_pieces_on_gpu(shop, running)
+                                            : run_item(shop, running, (*running.items)[running.batch.item]));
   if (!running.batch.fused) return run_item(shop, running, (*running.items)[running.batch.item]);
   if (!direct(running)) return run_fused(shop, running);
   return running.batch.pieces.size() == 1 ? run_direct(shop, running) : run_segments(shop, running);

@@ -8,6 +8,7 @@
 
 #include "engine/compress/codec.h"
 #include "engine/fuser.h"
+#include "engine/gpu/gpu_lane.h"
 #include "engine/task.h"
 #include "xoe/communicator.h"
 #include "xoe/memory.h"
@@ -50,6 +51,7 @@ struct Codecs {
 // What operations need of their process set.
 struct Workshop {
   Communicator& comm;
+  std::unique_ptr<GpuLane> lane = {};  // of process sets, which may be asked for GPU memory
   BufferPool buffers = {};
   std::map<std::string, Codecs, std::less<>> codecs = {};  // by the operation's name
 };

@@ -40,7 +40,8 @@ ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> rank
 ProcessSet::~ProcessSet() = default;
 
 Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
-                                                       const EngineOptions& options, SetObserver& observer) {
+                                                       const EngineOptions& options, std::shared_ptr<GpuPort> gpu,
+                                                       SetObserver& observer) {
   std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), observer));
   Backend& backend = set->comm_.backend();
   // All ranks must lay out the board alike.
@@ -57,6 +58,8 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
   set->board_ = std::make_unique<Board>(memory, places, static_cast<int>(own), std::move(local), set->many_hosts_);
   if (set->many_hosts_) XOE_TRY(set->connect_hosts(hosts));
   set->slots_ = std::vector<Slot>(static_cast<std::size_t>(set->board_->capacity()));
+  set->shop_.lane = std::make_unique<GpuLane>(std::move(gpu), net::Members{.ranks = set->ranks_, .self = set->rank_},
+                                              [set = set.get()] { set->wake(); });
   set->set_knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
   return set;
 }
@@ -248,6 +251,7 @@ void ProcessSet::fail(const Error& cause) {
                           running_.front()->title, cause.message())));
     [[maybe_unused]] const Status ended = comm_.progress();  // after this they do not
   }
+  shop_.lane->stop();
   running_.clear();
   queued_.clear();
   for (Slot& slot : slots_)

@@ -27,7 +27,8 @@ class ProcessSet {
  public:
   // Collective over `comm`. ranks: world ranks by set rank.
   static Result<std::unique_ptr<ProcessSet>> create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
-                                                    const EngineOptions& options, SetObserver& observer);
+                                                    const EngineOptions& options, std::shared_ptr<GpuPort> gpu,
+                                                    SetObserver& observer);
   ~ProcessSet();
 
   ProcessSetId id() const noexcept { return id_; }

@@ -84,7 +84,14 @@ Result<TensorCopy> copy_tensor(const TensorArg& tensor, std::string_view what, s
   return copy;
 }
 
-Status check_tensors(const Submission& s, const Request& request, int rank) {
+// Of what is written to a tensor's `out`, as far as it is known.
+std::size_t output_bytes(const TensorCopy& t, OpKind kind, int rank, int ranks) {
+  if (kind != OpKind::kReduceScatter || t.rows() == 0) return t.bytes();
+  const std::size_t size = static_cast<std::size_t>(ranks), own = static_cast<std::size_t>(rank);
+  return (t.rows() / size + (own < t.rows() % size ? 1 : 0)) * (t.bytes() / t.rows());
+}
+
+Status check_tensors(const Submission& s, const Request& request, int rank, int ranks) {
   const auto what = s.title();
   const auto count = s.tensors.size();
   const OpKind kind = request.kind;
@@ -107,7 +114,8 @@ Status check_tensors(const Submission& s, const Request& request, int rank) {
       return failure(Code::kInvalidArgument, "{}: tensor {} is a scalar; it needs a first dimension", what, i);
     if (kind == OpKind::kReduceScatter && t.shape.empty())
       return failure(Code::kInvalidArgument, "{}: tensor {} is a scalar; it cannot be cut", what, i);
-    if (t.out != nullptr && t.in != nullptr && t.out < t.in + t.bytes() && t.in < t.out + t.bytes() &&
+    if (t.out != nullptr && t.in != nullptr && t.out < t.in + t.bytes() &&
+        t.in < t.out + output_bytes(t, kind, rank, ranks) &&
         (t.out != t.in || gives_output(kind)))
       return failure(Code::kInvalidArgument, "{}: `in` and `out` of tensor {} overlap{}", what, i,
                      gives_output(kind) ? "; this operation does not work in place" : " without being in place");
@@ -183,6 +191,30 @@ Status check_rest(const Submission& s, const Request& request, int ranks) {
   return {};
 }
 
+// What NCCL does without kernels of ours.
+Status check_gpu(const Submission& s, const Request& request) {
+  if (!request.gpu) return {};
+  const OpKind kind = request.kind;
+  const bool moves = kind == OpKind::kBroadcast || kind == OpKind::kAllgather || kind == OpKind::kAlltoall;
+  if ((!moves && !reduces(kind)) || request.compression.kind != Compression::kNone)
+    return failure(Code::kUnsupported, "{}: {}{} takes no GPU memory; copy the tensors to host memory", s.title(),
+                   op_kind_name(kind), moves || reduces(kind) ? " with compression" : "");
+  const bool scaled = request.prescale != 1 || request.postscale != 1;
+  const bool linear = request.reduce == ReduceOp::kSum || request.reduce == ReduceOp::kAverage;
+  for (std::size_t i = 0; i < s.tensors.size(); ++i) {
+    const TensorCopy& t = s.tensors[i];
+    if (gives_output(kind) && t.out == nullptr && !request.allocator)
+      return failure(Code::kInvalidArgument,
+                     "{}: tensor {} has no GPU memory for its result, and no allocator is given", s.title(), i);
+    if (!reduces(kind)) continue;
+    if (t.dtype == DType::kInt16 || (!is_float(t.dtype) && request.reduce == ReduceOp::kAverage) ||
+        (scaled && !(linear && is_float(t.dtype))))
+      return failure(Code::kUnsupported, "{}: {}{} of {} is not made in GPU memory; copy the tensors to host memory",
+                     s.title(), scaled ? "a scaled " : "", reduce_op_name(request.reduce), dtype_name(t.dtype));
+  }
+  return {};
+}
+
 void put_hash(std::uint64_t& sum, std::uint64_t value) { sum = mix(sum ^ (value + 0x9e3779b97f4a7c15u)); }
 
 std::uint64_t sign(const Submission& s) {
@@ -191,7 +223,7 @@ std::uint64_t sign(const Submission& s) {
   for (const std::uint64_t part :
        {static_cast<std::uint64_t>(t.reduce), static_cast<std::uint64_t>(t.compression),
         static_cast<std::uint64_t>(t.error_feedback), static_cast<std::uint64_t>(t.internal),
-        static_cast<std::uint64_t>(t.root), static_cast<std::uint64_t>(t.tensors),
+        static_cast<std::uint64_t>(t.root), static_cast<std::uint64_t>(t.tensors), static_cast<std::uint64_t>(t.gpu),
         static_cast<std::uint64_t>(t.codec_rank), std::bit_cast<std::uint64_t>(t.codec_ratio),
         std::bit_cast<std::uint64_t>(s.prescale), std::bit_cast<std::uint64_t>(s.postscale)})
     put_hash(sum, part);
@@ -225,10 +257,11 @@ Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std
     XOE_ASSIGN(auto copy, copy_tensor(request.tensors[i], s->title(), i));
     s->tensors.push_back(std::move(copy));
   }
-  XOE_TRY(check_tensors(*s, request, rank));
+  XOE_TRY(check_tensors(*s, request, rank, ranks));
   XOE_TRY(check_scales(*s, request));
   XOE_TRY(check_compression(*s, request));
   XOE_TRY(check_rest(*s, request, ranks));
+  XOE_TRY(check_gpu(*s, request));
   s->compression = request.compression;
   const auto& c = request.compression;
   s->traits.reduce = reduces(request.kind) ? request.reduce : ReduceOp::kSum;
@@ -237,6 +270,8 @@ Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std
   if (c.kind == Compression::kTopK) s->traits.codec_ratio = c.top_k_ratio;
   if (c.kind == Compression::kPowerSgd) s->traits.codec_rank = c.power_sgd_rank;
   s->traits.root = request.kind == OpKind::kBroadcast || request.kind == OpKind::kBroadcastBytes ? request.root : 0;
+  s->traits.gpu = request.gpu ? 1 : 0;
+  if (request.gpu) s->traits.gpu_factor = request.prescale * request.postscale;
   s->traits.tensors = static_cast<std::uint32_t>(s->tensors.size());
   for (const TensorCopy& t : s->tensors)
     s->sizes.push_back({t.count & kMaxCount, static_cast<std::uint64_t>(t.dtype) & 0xff});
@@ -287,6 +322,7 @@ std::string Submission::describe() const {
     text += fmt::format("{}root {}", tensors.empty() ? "" : ", ", traits.root);
   if (prescale != 1) text += fmt::format(", prescale {}", prescale);
   if (postscale != 1) text += fmt::format(", postscale {}", postscale);
+  if (traits.gpu != 0) text += ", on a GPU";
   if (traits.compression != Compression::kNone) {
     text += fmt::format(", {}", compression_name(traits.compression));
     if (traits.error_feedback != 0) text += " with error feedback";
@@ -326,7 +362,7 @@ std::byte* Submission::make_output(std::size_t index, std::vector<std::int64_t> 
     }
     allocator_refused_ = data == nullptr && bytes != 0;
   }
-  if (data == nullptr) {
+  if (data == nullptr && traits.gpu == 0) {
     owned_.push_back(std::make_unique_for_overwrite<std::byte[]>(std::max<std::size_t>(bytes, 1)));
     data = owned_.back().get();
   }

@@ -50,8 +50,8 @@ class Submission {
   void complete(Status status) noexcept;
   const Status& status() const noexcept { return status_; }  // once done()
 
-  // Memory for an output: the caller's, the allocator's or the engine's. Never null for bytes > 0; sets `failed` if the
-  // allocator refused, and then gives memory of its own so that the peers can go on.
+  // Memory for an output: the caller's, the allocator's or the engine's. Sets allocator_refused()
+  // if the allocator gives none, and then gives memory of its own so that the peers can go on; null on a GPU.
   std::byte* make_output(std::size_t index, std::vector<std::int64_t> shape, DType dtype);
   bool has_callback() const noexcept { return has_callback_; }
   bool allocator_refused() const noexcept { return allocator_refused_; }
@@ -67,6 +67,7 @@ class Submission {
   double prescale = 1;
   double postscale = 1;
   std::uint64_t signature = 0;
+  std::shared_ptr<const void> mark;  // of GPU memory: what its stream had to do at the submit
   EngineClock::time_point submitted;
   std::weak_ptr<Core> core;
 

@@ -118,6 +118,13 @@ static void test_request_fields(struct rank_context* here) {
   tensor.shape = NULL;
   INVALID(xoe_submit(here->engine, &request, &handle), "tensor 0: shape is null");
   tensor.shape = shape;
+  request.gpu = 2;
+  INVALID(xoe_submit(here->engine, &request, &handle), "gpu is 2");
+  request.gpu = 1; /* this test runs with XOE_GPU=host */
+  CHECK_FAILS(xoe_submit(here->engine, &request, &handle), XOE_UNSUPPORTED, "GPU memory is not taken: XOE_GPU=host");
+  CHECK_FAILS(xoe_takes_gpu_memory(here->engine), XOE_UNSUPPORTED, "XOE_GPU=host");
+  INVALID(xoe_takes_gpu_memory(NULL), "engine is null");
+  request.gpu = 0;
   tensor.reserved[3] = 1;
   CHECK_FAILS(xoe_submit(here->engine, &request, &handle), XOE_UNSUPPORTED, "tensor 0: its reserved fields");
   CHECK(handle == NULL);

@@ -211,5 +211,20 @@ TEST(Engine, CallbacksComeWithoutAnybodyWaiting) {
   EXPECT_EQ(called, 2);
 }
 
+// A part is smaller than what it is a part of: right before it in memory is not within it.
+TEST(Engine, AResultMayLieNextToTheInput) {
+  run_engines(2, [](Engine& engine) {
+    std::vector<float> memory(9, 1.0F);
+    const std::vector<std::int64_t> shape{6};
+    const std::vector<TensorArg> before{{memory.data() + 3, memory.data(), DType::kFloat32, shape}};
+    const Status status = engine.run({.name = "part", .kind = OpKind::kReduceScatter, .tensors = before});
+    ASSERT_TRUE(status) << status.error().message();
+    EXPECT_EQ(memory[2], 2.0F);
+    EXPECT_EQ(memory[3], 1.0F);
+    const std::vector<TensorArg> into{{memory.data() + 2, memory.data(), DType::kFloat32, shape}};
+    EXPECT_FALSE(engine.submit({.name = "part", .kind = OpKind::kReduceScatter, .tensors = into}));
+  });
+}
+
 }  // namespace
 }  // namespace xoe

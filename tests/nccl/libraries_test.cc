@@ -3,9 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include "backend/choose_backend.h"
 #include "backend/nccl/libraries.h"
 #include "backend/net/plugin.h"
-#include "backend/choose_backend.h"
 #include "nccl/mock_machine.h"
 
 namespace xoe::testing {

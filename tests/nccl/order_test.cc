@@ -93,6 +93,25 @@ TEST(NcclCalls, NothingIsNotSent) {
   expect_moves({{0, 0}, {}, {}});
 }
 
+TEST(NcclCalls, AListIsAGroup) {
+  MockMachine machine(2);
+  run_members(machine, 2, [&](net::Net& net, int member) {
+    const OnGpu<float> first(10, 1.0f), second(20, 2.0f);
+    const std::vector<Segment> segments{{first.data(), first.data(), 10}, {nullptr, nullptr, 5},
+                                        {second.data(), second.data(), 20}};
+    Collective c = gpu_allreduce(nullptr, 35);
+    c.segments = segments;
+    const std::size_t before = machine.calls_of(member).size();
+    ASSERT_TRUE(net.run(c, in(seconds(30))));
+    auto names = names_since(machine, member, before);
+    std::erase_if(names, [](const std::string& name) { return !name.starts_with("nccl"); });
+    EXPECT_EQ(names, std::vector<std::string>(3, "ncclAllReduce"));
+    EXPECT_EQ(first[9], 2.0f);
+    EXPECT_EQ(second[19], 4.0f);
+  });
+  expect_clean(machine);
+}
+
 TEST(NcclCalls, AveragesAreNcclsOwn) {
   MockMachine machine(1);
   run_members(machine, 1, [&](net::Net& net, int) {
@@ -170,7 +189,9 @@ TEST(NcclSupports, WhatNcclHas) {
     const Segment segment;
     Collective list = reduction(DType::kFloat32, ReduceOp::kSum);
     list.segments = {&segment, 1};
-    EXPECT_THAT(refusal(net, list), HasSubstr("lists of arrays"));
+    EXPECT_EQ(refusal(net, list), "");
+    list.device = false;
+    EXPECT_THAT(refusal(net, list), HasSubstr("allreduce takes no lists of arrays of host memory"));
   });
 }
 

@@ -65,6 +65,20 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def gpus():
+    """How many GPUs PyTorch can use here; the test is skipped where there are none."""
+    if _MARK in os.environ:
+        return 0
+    found = 0
+    if any(pathlib.Path("/dev").glob("nvidia[0-9]*")):
+        count = [interpreter(), "-c", "import torch; print(torch.cuda.device_count())"]
+        found = int(subprocess.run(count, env=environment(), stdout=subprocess.PIPE, text=True, check=True).stdout)
+    if found == 0:
+        print("skipped: no GPU, or a PyTorch without CUDA")
+        sys.exit(peer_python.SKIPPED)
+    return found
+
+
 def start(script, sizes=(1, 2, 3, 4), timeout=300):
     """Runs the script on ranks, unless this is one of them."""
     if _MARK in os.environ:

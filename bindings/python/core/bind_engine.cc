@@ -36,6 +36,18 @@ nb::tuple topology(const Engine& engine) {
   return nb::make_tuple(at.rank, at.size, at.local_rank, at.local_size, at.cross_rank, at.cross_size);
 }
 
+std::string gpu_refusal(const Engine& engine) {
+  xoe_status status = XOE_OK;
+  std::string why;
+  {
+    const nb::gil_scoped_release release;  // libraries are loaded at the first time
+    status = xoe_takes_gpu_memory(engine.get());
+    if (status != XOE_OK) why = xoe_last_error();
+  }
+  if (status == XOE_INVALID_ARGUMENT) raise(status, why);
+  return why;
+}
+
 std::int32_t add_process_set(const Engine& engine, const std::vector<std::int32_t>& ranks) {
   std::int32_t set = 0;
   xoe_status status = XOE_OK;
@@ -106,15 +118,20 @@ void bind_engine(nb::module_& module) {
            "start_timeout: seconds to wait for all ranks to appear.")
       .def("shutdown", &Engine::shutdown, "Ends it: what is pending fails, here and at the peers. Twice is once.")
       .def("leave_at_exit", &Engine::leave_at_exit, "Shuts it down when the process has ended well, not when it fails.")
+      .def("gpu_refusal", &gpu_refusal, "Why it does not take memory of this process's GPU; empty: it does.")
       .def("topology", &topology, "rank, size, local rank and size, cross rank and size")
       .def("submit", &Engine::submit, nb::arg("name"), nb::arg("tensors"), nb::arg("terms"),
-           nb::arg("splits") = nb::none(), nb::arg("keep") = nb::none(),
+           nb::arg("splits") = nb::none(), nb::arg("keep") = nb::none(), nb::arg("stream") = nb::none(),
+           nb::arg("allocate") = nb::none(),
            "Starts an operation; without a name (\"\") it meets the nameless ones of its kind by order. Takes dense "
            "row-major\n"
            "tensors, each a tuple (address to read, address to write, shape, dtype). keep: what owns their memory, "
-           "held until the operation has completed.")
+           "held until the operation has completed. stream: of a GPU, in whose memory they are: what stands in it is "
+           "done before they are read.\nallocate(index, shape, dtype): gives the address for a result whose size was "
+           "not known; any thread calls it.")
       .def("submit_in_place", &Engine::submit_in_place, nb::arg("name"), nb::arg("data"), nb::arg("shape"),
-           nb::arg("dtype"), nb::arg("terms"), nb::arg("keep") = nb::none(), "submit() of one tensor in place.")
+           nb::arg("dtype"), nb::arg("terms"), nb::arg("keep") = nb::none(), nb::arg("stream") = nb::none(),
+           "submit() of one tensor in place.")
       .def(
           "submit_tensor", &Engine::submit_tensor, nb::arg("name"), nb::arg("tensor"), nb::arg("dtypes"),
           nb::arg("terms"),

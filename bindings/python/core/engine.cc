@@ -95,6 +95,28 @@ xoe_request request_of(const char* name, const Terms& terms) {
   return request;
 }
 
+void set_stream(xoe_request& request, std::optional<std::uintptr_t> stream) {
+  if (!stream) return;
+  request.gpu = 1;
+  request.stream = pointer(*stream);
+}
+
+// From whichever thread drives the engine.
+void* call_allocator(void* allocate, std::size_t index, const std::int64_t* shape, std::int32_t ndim,
+                     std::int32_t dtype) {
+  const nb::gil_scoped_acquire acquire;
+  try {
+    nb::list sizes;
+    for (std::int32_t i = 0; i < ndim; ++i) sizes.append(shape[i]);
+    const nb::object address = nb::borrow(static_cast<PyObject*>(allocate))(index, nb::tuple(sizes), dtype);
+    return pointer(nb::cast<std::uintptr_t>(address));
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable("xoe: an allocator of results");
+  } catch (const std::exception&) {  // what it gave is no address
+  }
+  return nullptr;
+}
+
 // Names of a tensor's attributes. Never freed: the interpreter may end before this library.
 struct Names {
   PyObject* is_cpu = PyUnicode_InternFromString("is_cpu");
@@ -169,7 +191,8 @@ Operation Engine::start(const xoe_request& request, nb::object keep) {
 }
 
 Operation Engine::submit(const char* name, const nb::sequence& tensors, const Terms& terms,
-                         std::optional<std::vector<std::int64_t>> splits, nb::object keep) {
+                         std::optional<std::vector<std::int64_t>> splits, nb::object keep,
+                         std::optional<std::uintptr_t> stream, nb::object allocate) {
   const auto count = static_cast<std::size_t>(nb::len(tensors));
   std::vector<xoe_tensor> list(count);
   std::vector<std::array<std::int64_t, kMostDimensions>> shapes(count);
@@ -186,11 +209,17 @@ Operation Engine::submit(const char* name, const nb::sequence& tensors, const Te
     request.splits = splits->data();
     request.split_count = splits->size();
   }
+  set_stream(request, stream);
+  if (!allocate.is_none()) {
+    request.allocator = call_allocator;
+    request.allocator_user = allocate.ptr();
+    keep = nb::make_tuple(std::move(keep), std::move(allocate));
+  }
   return start(request, std::move(keep));
 }
 
 Operation Engine::submit_in_place(const char* name, std::uintptr_t data, const nb::tuple& shape, std::int32_t dtype,
-                                  const Terms& terms, nb::object keep) {
+                                  const Terms& terms, nb::object keep, std::optional<std::uintptr_t> stream) {
   std::array<std::int64_t, kMostDimensions> sizes;
   const std::size_t ndim = read_shape(shape, sizes);
   void* const address = pointer(data);
@@ -198,6 +227,7 @@ Operation Engine::submit_in_place(const char* name, std::uintptr_t data, const n
   xoe_request request = request_of(name, terms);
   request.tensors = &tensor;
   request.tensor_count = 1;
+  set_stream(request, stream);
   return start(request, std::move(keep));
 }
 
@@ -211,7 +241,8 @@ std::optional<Operation> Engine::submit_tensor(const char* name, nb::object tens
     return std::nullopt;
   const auto data = nb::cast<std::uintptr_t>(call(tensor, names.data_ptr));
   const nb::tuple shape(attribute(tensor, names.shape));
-  return submit_in_place(name, data, shape, nb::cast<std::int32_t>(nb::handle(number)), terms, std::move(tensor));
+  return submit_in_place(name, data, shape, nb::cast<std::int32_t>(nb::handle(number)), terms, std::move(tensor),
+                         std::nullopt);
 }
 
 }  // namespace xoe::python

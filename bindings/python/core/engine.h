@@ -48,10 +48,11 @@ class Engine {
 
   // tensors: tuples (address to read, address to write, shape, dtype).
   Operation submit(const char* name, const nb::sequence& tensors, const Terms& terms,
-                   std::optional<std::vector<std::int64_t>> splits, nb::object keep);
+                   std::optional<std::vector<std::int64_t>> splits, nb::object keep,
+                   std::optional<std::uintptr_t> stream, nb::object allocate);
   // One tensor in place, with the least effort.
   Operation submit_in_place(const char* name, std::uintptr_t data, const nb::tuple& shape, std::int32_t dtype,
-                            const Terms& terms, nb::object keep);
+                            const Terms& terms, nb::object keep, std::optional<std::uintptr_t> stream);
   // The same for a tensor of PyTorch, with as few steps of the interpreter as can be. Nothing is submitted, and nothing
   // returned, where it does not lie in this process as the core takes it. dtypes: numbers of PyTorch's types.
   std::optional<Operation> submit_tensor(const char* name, nb::object tensor, const nb::dict& dtypes,

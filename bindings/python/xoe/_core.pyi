@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 DTYPES: dict[str, int]
@@ -40,6 +40,7 @@ class Engine:
     def __init__(self, start_timeout: float | None = None) -> None: ...
     def shutdown(self) -> None: ...
     def leave_at_exit(self) -> None: ...
+    def gpu_refusal(self) -> str: ...
     def topology(self) -> tuple[int, int, int, int, int, int]: ...
     def submit(
         self,
@@ -48,9 +49,18 @@ class Engine:
         terms: Terms,
         splits: Sequence[int] | None = None,
         keep: object = None,
+        stream: int | None = None,
+        allocate: Callable[[int, tuple[int, ...], int], int] | None = None,
     ) -> Operation: ...
     def submit_in_place(
-        self, name: str, data: int, shape: Sequence[int], dtype: int, terms: Terms, keep: object = None
+        self,
+        name: str,
+        data: int,
+        shape: Sequence[int],
+        dtype: int,
+        terms: Terms,
+        keep: object = None,
+        stream: int | None = None,
     ) -> Operation: ...
     def submit_tensor(self, name: str, tensor: object, dtypes: dict[Any, int], terms: Terms) -> Operation | None: ...
     def shared_bytes(self, bytes: int) -> Array: ...

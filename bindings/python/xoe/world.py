@@ -6,6 +6,7 @@ All functions may be called by any thread; ``init`` and ``shutdown`` by one at a
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from xoe.errors import InvalidArgumentError, NotInitializedError, PeerLostError
+from xoe.errors import InvalidArgumentError, NotInitializedError, PeerLostError, UnsupportedError
 
 if TYPE_CHECKING:
     from xoe._core import Engine
@@ -27,6 +28,19 @@ class World:
         self.engine = engine
         topology = engine.topology()
         self.rank, self.size, self.local_rank, self.local_size, self.cross_rank, self.cross_size = topology
+        self._takes_gpu: bool | None = None
+
+    def takes_gpu(self) -> bool:
+        """Whether tensors of this process's GPU are reduced where they are, by NCCL. Else they go through host memory.
+
+        Raises UnsupportedError where they cannot and XOE_GPU=nccl wants it.
+        """
+        if self._takes_gpu is None:
+            refusal = self.engine.gpu_refusal()
+            if refusal and os.environ.get("XOE_GPU") == "nccl":
+                raise UnsupportedError(f"XOE_GPU=nccl: {refusal}")
+            self._takes_gpu = not refusal
+        return self._takes_gpu
 
 
 _CAUSE_PATIENCE = 0.3  # seconds

@@ -81,8 +81,8 @@ Status Lanes::gather_block(const Call& call, std::byte* block) {
   return {};
 }
 
-// Small arrays, and those of ranks that are not in the order of their hosts: the hosts' leaders exchange what their hosts have,
-// in the order of the hosts; from there each rank takes it.
+// Small arrays, and those of ranks that are not in the order of their hosts: the hosts' leaders exchange what their
+// hosts have, in the order of the hosts; from there each rank takes it.
 Status Lanes::allgather(const Call& call) {
   const Collective& c = call.collective;
   const std::size_t element = dtype_size(c.dtype);

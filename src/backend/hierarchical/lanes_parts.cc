@@ -53,8 +53,8 @@ const std::byte* Lanes::in_blocks(const Collective& c, std::vector<std::byte>& m
   return memory.data();
 }
 
-// Within each host, lane k reduces its part of every host's block; between hosts, each gets the parts of its own block; and
-// within the host again, ranks exchange these for what is theirs.
+// Within each host, lane k reduces its part of every host's block; between hosts, each gets the parts of its own block;
+// and within the host again, ranks exchange these for what is theirs.
 Status Lanes::reduce_scatter_parts(const Call& call, ReduceOp op) {
   const Collective& c = call.collective;
   const std::size_t element = dtype_size(c.dtype);
@@ -123,8 +123,8 @@ Status Lanes::exchange_parts(const Call& call, const std::byte* part, const std:
                       .recv_counts = coming});
 }
 
-// Each host puts its block together; lane k brings its part of it to the other hosts, and there the parts are put together.
-// REQUIRES: the blocks of the hosts follow one another in `out`.
+// Each host puts its block together; lane k brings its part of it to the other hosts, and there the parts are put
+// together. REQUIRES: the blocks of the hosts follow one another in `out`.
 Status Lanes::allgather_parts(const Call& call) {
   const Collective& c = call.collective;
   const std::size_t element = dtype_size(c.dtype);

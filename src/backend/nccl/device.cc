@@ -82,6 +82,18 @@ bool sees_all_processes() {
   return ::readlink("/proc/self/ns/pid", name, sizeof name - 1) > 0 && std::strcmp(name, kFirstPidNamespace) == 0;
 }
 
+Status check_place(const CudaApi& cuda, const Device& device, const void* address, std::string_view what) {
+  CudaPointer place{};
+  XOE_CUDA(cuda, pointer_get_attributes, &place, address);
+  if (place.memory == CudaMemory::kManaged) return {};
+  if (place.memory != CudaMemory::kDevice)
+    return failure(Code::kInvalidArgument, "nccl: {} is called GPU memory, but is host memory", what);
+  if (place.device != device.index)
+    return failure(Code::kInvalidArgument, "nccl: {} is on GPU {}, but this rank's is {}", what, place.device,
+                   device.text());
+  return {};
+}
+
 OnDevice::OnDevice(const CudaApi& cuda, int device) noexcept : cuda_(cuda) {
   int now = -1;
   if (cuda_.get_device(&now) == CudaError::kSuccess && now == device) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/nccl/libraries.h"
@@ -43,6 +44,10 @@ class OnDevice {
   const CudaApi& cuda_;
   int before_ = -1;
 };
+
+// CUDA would fault on the GPU, and all that the process has there with it, on memory that is not the device's: of the
+// host, or of another GPU. `what` names it in the error.
+Status check_place(const CudaApi& cuda, const Device& device, const void* address, std::string_view what);
 
 // `what` failed with `error`: `unavailable` with CUDA's words, or `resource_exhausted` when memory is short.
 Status cuda_status(const CudaApi& cuda, CudaError error, const char* what);

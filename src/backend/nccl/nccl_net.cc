@@ -25,13 +25,44 @@ std::size_t sum_before(std::span<const std::size_t> counts, std::size_t end) {
   return std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(end), std::size_t{0});
 }
 
+bool went_well(NcclResult result) noexcept {
+  return result == NcclResult::kSuccess || result == NcclResult::kInProgress;
+}
+
+// Calls body(address, "in" or "out") -> Status for every buffer that there is.
+template <class Body>
+Status each_buffer(const Collective& c, Body&& body) {
+  const auto visit = [&](const void* address, std::size_t count, std::string_view which) -> Status {
+    return count == 0 || address == nullptr ? Status() : body(address, which);
+  };
+  for (const Segment& segment : c.segments) {
+    XOE_TRY(visit(segment.in, segment.count, "in"));
+    XOE_TRY(visit(segment.out, segment.count, "out"));
+  }
+  if (!c.segments.empty()) return {};
+  XOE_TRY(visit(c.in, c.in_count, "in"));
+  return visit(c.out, c.out_count, "out");
+}
+
+// Calls body(in, out, count) -> NcclResult for every array.
+template <class Buffers, class Body>
+NcclResult each_part(const Collective& c, const Buffers& b, Body&& body) {
+  if (c.segments.empty()) return c.in_count == 0 ? NcclResult::kSuccess : body(b.in, b.out, c.in_count);
+  for (const Segment& segment : c.segments) {
+    if (segment.count == 0) continue;
+    const NcclResult result = body(segment.in, segment.out, segment.count);
+    if (!went_well(result)) return result;
+  }
+  return NcclResult::kSuccess;
+}
+
 bool all_equal(std::span<const std::size_t> counts) {
   return std::ranges::all_of(counts, [&](std::size_t count) { return count == counts.front(); });
 }
 
 }  // namespace
 
-NcclNet::NcclNet(NetParts parts) : parts_(std::move(parts)) {
+NcclNet::NcclNet(NetParts parts) : parts_(std::move(parts)), stand_in_(parts_.libraries, parts_.device.index) {
   if (parts_.registers) registrations_.emplace(parts_.libraries, *parts_.comm);
 }
 
@@ -42,9 +73,10 @@ NcclNet::~NcclNet() {
 
 Status NcclNet::supports(const Collective& c) const {
   if (c.kind == CollectiveKind::kBarrier) return {};
-  if (!c.segments.empty())
-    return failure(Code::kUnsupported,
-                   "nccl: lists of arrays are not taken; call it for each, or pack them on the GPU");
+  const bool lists = c.kind == CollectiveKind::kAllreduce || c.kind == CollectiveKind::kBroadcast;
+  if (!c.segments.empty() && !(lists && c.device))
+    return failure(Code::kUnsupported, "nccl: {} takes no lists of arrays{}; call it for each", collective_name(c.kind),
+                   c.device ? "" : " of host memory");
   if (reduces(c.kind)) {
     if (!c.device)
       return failure(Code::kUnsupported, "nccl: {} of host memory; give GPU memory, or choose gloo or mpi",
@@ -72,8 +104,7 @@ Status NcclNet::run(const Collective& c, Clock::time_point deadline) {
   } else if (c.kind == CollectiveKind::kBarrier) {
     status = barrier(deadline);
   } else if (c.device) {
-    if (c.in_count != 0) XOE_TRY(check_place(c, c.in, "in"));
-    if (c.out_count != 0) XOE_TRY(check_place(c, c.out, "out"));
+    XOE_TRY(check_places(c));
     status = on_device(c, deadline);
   } else {
     status = on_words(c, deadline);
@@ -81,30 +112,28 @@ Status NcclNet::run(const Collective& c, Clock::time_point deadline) {
   return status ? status : give_up(c, status.error());
 }
 
-// CUDA would fault on the GPU, and all that the process has there with it.
-Status NcclNet::check_place(const Collective& c, const void* address, std::string_view buffer) const {
-  const CudaApi& cuda = parts_.libraries->cuda;
-  CudaPointer place{};
-  XOE_CUDA(cuda, pointer_get_attributes, &place, address);
-  if (place.memory == CudaMemory::kManaged) return {};
-  if (place.memory != CudaMemory::kDevice)
-    return failure(Code::kInvalidArgument, "nccl: {}: `{}` is called GPU memory, but is host memory",
-                   collective_name(c.kind), buffer);
-  if (place.device != parts_.device.index)
-    return failure(Code::kInvalidArgument, "nccl: {}: `{}` is on GPU {}, but this rank's is {}",
-                   collective_name(c.kind), buffer, place.device, parts_.device.text());
-  return {};
+Status NcclNet::check_places(const Collective& c) const {
+  return each_buffer(c, [&](const void* address, std::string_view which) {
+    return check_place(parts_.libraries->cuda, parts_.device, address,
+                       fmt::format("{}: `{}`", collective_name(c.kind), which));
+  });
 }
 
-Status NcclNet::on_device(const Collective& c, Clock::time_point deadline) {
-  const auto stream = static_cast<CudaStream>(c.stream);
-  if (registrations_) {
-    if (c.in_count != 0) registrations_->use(c.in, deadline);
-    if (c.out_count != 0) registrations_->use(c.out, deadline);
-  }
-  XOE_TRY(parts_.queue->follow(stream));
+Status NcclNet::on_device(const Collective& given, Clock::time_point deadline) {
+  Queue& queue = *parts_.queue;
+  const auto stream = static_cast<CudaStream>(given.stream);
+  if (registrations_)
+    (void)each_buffer(given, [&](const void* address, std::string_view) {
+      registrations_->use(address, deadline);
+      return Status();
+    });
+  if (given.after.empty()) XOE_TRY(queue.follow(stream));
+  for (const void* mark : given.after) XOE_TRY(queue.follow_mark(mark));
+  std::vector<Segment> segments;
+  XOE_ASSIGN(const Collective c, stand_in_.complete(given, segments, queue.stream()));
   XOE_TRY(launch(c, {c.in, c.out}, deadline));
-  XOE_TRY(parts_.queue->lead(stream));
+  // Whoever gave marks has gone on with the stream meanwhile: what he put there must not wait for this.
+  XOE_TRY(given.after.empty() ? queue.lead(stream) : queue.mark());
   return await(deadline);
 }
 
@@ -171,10 +200,11 @@ Status NcclNet::launch_reduction(const Collective& c, const Buffers& b, Clock::t
 NcclResult NcclNet::move(const Collective& c, const Buffers& b, NcclComm comm) const {
   if (c.kind == CollectiveKind::kAllgather) return gather(c, b, comm);
   if (c.kind == CollectiveKind::kAlltoall) return exchange(c, b, comm);
-  if (c.in_count == 0) return NcclResult::kSuccess;
   const bool is_root = c.root == parts_.members.self;
-  return parts_.libraries->nccl.broadcast(is_root ? b.in : b.out, b.out, bytes(c, c.in_count), NcclType::kUint8, c.root,
-                                          comm, parts_.queue->stream());
+  return each_part(c, b, [&](const void* in, void* out, std::size_t count) {
+    return parts_.libraries->nccl.broadcast(is_root ? in : out, out, bytes(c, count), NcclType::kUint8, c.root, comm,
+                                            parts_.queue->stream());
+  });
 }
 
 NcclResult NcclNet::gather(const Collective& c, const Buffers& b, NcclComm comm) const {
@@ -188,7 +218,7 @@ NcclResult NcclNet::gather(const Collective& c, const Buffers& b, NcclComm comm)
     if (part == 0) continue;
     const NcclResult result = nccl.broadcast(m == self() ? b.in : out, out, part, NcclType::kUint8, static_cast<int>(m),
                                              comm, parts_.queue->stream());
-    if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) return result;
+    if (!went_well(result)) return result;
     out += part;
   }
   return NcclResult::kSuccess;
@@ -203,9 +233,9 @@ NcclResult NcclNet::exchange(const Collective& c, const Buffers& b, NcclComm com
     NcclResult result = NcclResult::kSuccess;
     const auto peer = static_cast<int>(m);
     if (m != self() && sent != 0) result = nccl.send(in, sent, NcclType::kUint8, peer, comm, parts_.queue->stream());
-    if (m != self() && received != 0 && (result == NcclResult::kSuccess || result == NcclResult::kInProgress))
+    if (m != self() && received != 0 && went_well(result))
       result = nccl.recv(out, received, NcclType::kUint8, peer, comm, parts_.queue->stream());
-    if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) return result;
+    if (!went_well(result)) return result;
     in += sent;
     out += received;
   }
@@ -215,8 +245,11 @@ NcclResult NcclNet::exchange(const Collective& c, const Buffers& b, NcclComm com
 NcclResult NcclNet::reduce(const Collective& c, const Buffers& b, NcclType type, NcclOp op, NcclComm comm) const {
   const NcclApi& nccl = parts_.libraries->nccl;
   const CudaStream stream = parts_.queue->stream();
+  if (c.kind == CollectiveKind::kAllreduce)
+    return each_part(c, b, [&](const void* in, void* out, std::size_t count) {
+      return nccl.all_reduce(in, out, count, type, op, comm, stream);
+    });
   if (c.in_count == 0) return NcclResult::kSuccess;
-  if (c.kind == CollectiveKind::kAllreduce) return nccl.all_reduce(b.in, b.out, c.in_count, type, op, comm, stream);
   if (all_equal(c.send_counts)) return nccl.reduce_scatter(b.in, b.out, c.out_count, type, op, comm, stream);
   const auto* in = static_cast<const std::byte*>(b.in);
   for (std::size_t m = 0; m < size(); ++m) {
@@ -224,7 +257,7 @@ NcclResult NcclNet::reduce(const Collective& c, const Buffers& b, NcclType type,
     if (count == 0) continue;
     const NcclResult result =
         nccl.reduce(in, m == self() ? b.out : nullptr, count, type, op, static_cast<int>(m), comm, stream);
-    if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) return result;
+    if (!went_well(result)) return result;
     in += bytes(c, count);
   }
   return NcclResult::kSuccess;

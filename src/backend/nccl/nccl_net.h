@@ -12,6 +12,7 @@
 #include "backend/nccl/queue.h"
 #include "backend/nccl/reduction.h"
 #include "backend/nccl/registrations.h"
+#include "backend/nccl/stand_in.h"
 #include "backend/net/net.h"
 
 namespace xoe::nccl {
@@ -47,7 +48,7 @@ class NcclNet final : public net::Net {
 
   std::size_t size() const noexcept { return parts_.members.ranks.size(); }
   std::size_t self() const noexcept { return static_cast<std::size_t>(parts_.members.self); }
-  Status check_place(const Collective& c, const void* address, std::string_view buffer) const;
+  Status check_places(const Collective& c) const;
   Status on_device(const Collective& c, Clock::time_point deadline);
   Status on_words(const Collective& c, Clock::time_point deadline);
   Status barrier(Clock::time_point deadline);
@@ -63,6 +64,7 @@ class NcclNet final : public net::Net {
 
   NetParts parts_;
   std::optional<Registrations> registrations_;
+  StandIn stand_in_;
   std::optional<Error> cause_;
 };
 

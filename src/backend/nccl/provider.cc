@@ -106,6 +106,20 @@ class NcclProvider final : public net::Provider {
                        cuda % 1000 / 10, device_.text());
   }
 
+  Result<std::shared_ptr<const void>> admit(std::span<const void* const> addresses, void* stream) override {
+    const CudaApi& cuda = libraries_->cuda;
+    const OnDevice scope(cuda, device_.index);
+    for (std::size_t i = 0; i < addresses.size(); ++i)
+      XOE_TRY(check_place(cuda, device_, addresses[i], fmt::format("buffer {}", i)));
+    CudaEvent event = nullptr;
+    XOE_CUDA(cuda, event_create_with_flags, &event, kCudaEventDisableTiming);
+    std::shared_ptr<const void> mark(event, [libraries = libraries_](const void* held) {
+      (void)libraries->cuda.event_destroy(static_cast<CudaEvent>(const_cast<void*>(held)));
+    });
+    XOE_CUDA(cuda, event_record, event, static_cast<CudaStream>(stream));
+    return mark;
+  }
+
   Result<std::unique_ptr<net::Net>> connect(const net::Members& members, const net::Exchange& exchange,
                                             Clock::time_point deadline) override {
     const OnDevice scope(libraries_->cuda, device_.index);

@@ -42,6 +42,12 @@ Status Queue::follow(CudaStream producer) {
   return {};
 }
 
+Status Queue::follow_mark(const void* event) {
+  const auto recorded = static_cast<CudaEvent>(const_cast<void*>(event));
+  XOE_CUDA(libraries_->cuda, stream_wait_event, stream_, recorded, 0);
+  return {};
+}
+
 Status Queue::lead(CudaStream consumer) {
   XOE_TRY(mark());
   XOE_CUDA(libraries_->cuda, stream_wait_event, consumer, done_, 0);

@@ -20,6 +20,8 @@ class Queue {
   CudaStream stream() const noexcept { return stream_; }
   // What comes next waits for all that is in `producer`.
   Status follow(CudaStream producer);
+  // What comes next waits for an event that was recorded elsewhere.
+  Status follow_mark(const void* event);
   // What comes next in `consumer` waits for all that is in this queue.
   Status lead(CudaStream consumer);
   // Marks what done() looks at.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,10 +27,11 @@ class Net {
   // Ok, or `unsupported` with the reason and what to do instead.
   virtual Status supports(const Collective& collective) const = 0;
 
-  // Blocks until done. Counts and roots refer to members; `segments` is never used. `in` and `out` as Communicator has
-  // them: the same memory, in place, or apart. All members get the same bits. Errors: `timeout` past the deadline,
-  // `peer_lost` when the engine saw a peer go (naming it by its rank in the job where it can), `unavailable` after
-  // abort(). Any of them ends the net: later calls fail with the same, and the collective's buffers are used no more.
+  // Blocks until done. Counts and roots refer to members; `segments` is only used with GPU memory. `in` and `out` as
+  // Communicator has them: the same memory, in place, or apart. All members get the same bits. Errors: `timeout` past
+  // the deadline, `peer_lost` when the engine saw a peer go (naming it by its rank in the job where it can),
+  // `unavailable` after abort(). Any of them ends the net: later calls fail with the same, and the collective's buffers
+  // are used no more.
   virtual Status run(const Collective& collective, Clock::time_point deadline) = 0;
 
   // Any thread: whoever is in run() comes back soon.
@@ -61,6 +63,9 @@ class Provider {
   virtual std::string describe() const = 0;
   // False: its nets take GPU memory, and of host memory only a few KiB: what ranks tell each other.
   virtual bool moves_host_memory() const noexcept { return true; }
+  // Any thread: what stands in `stream` (a cudaStream_t) now, to be waited for by a collective that gets its address as
+  // one of Collective::after. All addresses must be memory of this rank's GPU. Kept until the collective is done.
+  virtual Result<std::shared_ptr<const void>> admit(std::span<const void* const> addresses, void* stream);
   // Collective over the members, within the deadline.
   virtual Result<std::unique_ptr<Net>> connect(const Members& members, const Exchange& exchange,
                                                Clock::time_point deadline) = 0;

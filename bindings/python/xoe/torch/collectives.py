@@ -16,6 +16,7 @@ from xoe import world as _world
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp, Sum, choose
 from xoe.torch.compression import Wire
+from xoe.torch.gpu import Results, place_of, stream_of
 from xoe.torch.handle import Handle
 from xoe.torch.tensors import DTYPES, carrier, describe, of_array, restore, shares_memory
 
@@ -48,6 +49,25 @@ def terms_of(op: ReduceOp, kind: str, prescale: float, postscale: float, set_id:
     return terms
 
 
+def _place(tensors: Sequence[torch.Tensor], op: ReduceOp, prescale: float, postscale: float, wire: Wire | None) -> str:
+    return "cpu" if wire is not None else place_of(tensors, _NAMES[op], prescale != 1.0 or postscale != 1.0)
+
+
+def _start(
+    name: str | None,
+    tensors: Sequence[tuple[torch.Tensor, torch.Tensor | None]],
+    terms: _core.Terms,
+    place: str,
+    splits: Sequence[int] | None = None,
+) -> tuple[_core.Operation, Results | None]:
+    """Starts an operation on carriers, each with its result's memory. The results of a GPU that have none come apart."""
+    inputs = [tensor for tensor, _ in tensors]
+    results = Results(inputs[0].device) if place != "cpu" and any(out is None for _, out in tensors) else None
+    described = [describe(tensor, out) for tensor, out in tensors]
+    engine, stream = _world.current().engine, stream_of(place, inputs)
+    return engine.submit(name or "", described, terms, splits, list(tensors), stream, results), results
+
+
 # ---- allreduce
 
 
@@ -76,8 +96,11 @@ def allreduce_async_(
     operation = engine.submit_tensor(name or "", tensor, DTYPES, terms)
     if operation is not None:
         return Handle(operation, None, tensor)
-    carried = carrier(tensor, _NAMES[op])
-    operation = engine.submit_in_place(name or "", carried.data_ptr(), carried.shape, DTYPES[carried.dtype], terms, carried)
+    place = _place([tensor], op, prescale_factor, postscale_factor, wire)
+    carried = carrier(tensor, _NAMES[op], place)
+    operation = engine.submit_in_place(
+        name or "", carried.data_ptr(), carried.shape, DTYPES[carried.dtype], terms, carried, stream_of(place, [carried])
+    )
     return Handle(operation, _copy_back([carried], [tensor], single=True))
 
 
@@ -137,14 +160,13 @@ def _grouped_allreduce(
     single: bool = False,
 ) -> Handle:
     terms = terms_of(op, "allreduce", prescale, postscale, process_set._need(), wire)
-    inputs = [carrier(tensor, _NAMES[op]) for tensor in tensors]
+    place = _place(tensors, op, prescale, postscale, wire)
+    inputs = [carrier(tensor, _NAMES[op], place) for tensor in tensors]
     # A copy that was made on the way is as good as a new tensor.
     outputs = [
         torch.empty_like(c, requires_grad=False) if shares_memory(c, t) else c for c, t in zip(inputs, tensors, strict=True)
     ]
-    operation = _world.current().engine.submit(
-        name or "", [describe(i, o) for i, o in zip(inputs, outputs, strict=True)], terms, keep=(inputs, outputs)
-    )
+    operation, _ = _start(name, list(zip(inputs, outputs, strict=True)), terms, place)
     likes = [tensor.detach() for tensor in tensors]
 
     def finish(_: _core.Operation) -> Any:
@@ -168,8 +190,9 @@ def grouped_allreduce_async_(
     """:func:`grouped_allreduce_async` in place."""
     op = choose(op, average)
     terms = terms_of(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
-    carried = [carrier(tensor, _NAMES[op]) for tensor in tensors]
-    operation = _world.current().engine.submit(name or "", [describe(c, c) for c in carried], terms, keep=carried)
+    place = _place(tensors, op, prescale_factor, postscale_factor, wire)
+    carried = [carrier(tensor, _NAMES[op], place) for tensor in tensors]
+    operation, _ = _start(name, [(c, c) for c in carried], terms, place)
     return Handle(operation, _copy_back(carried, tensors, single=False))
 
 
@@ -225,18 +248,21 @@ def grouped_allgather_async(
 
 def _gather(tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet, single: bool = False) -> Handle:
     tensors = [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
-    inputs = [carrier(tensor) for tensor in tensors]
+    place = place_of(tensors)
     terms = _core.Terms(_KINDS["allgather"], process_set=process_set._need())
-    operation = _world.current().engine.submit(name or "", [describe(i, None) for i in inputs], terms, keep=inputs)
-    return Handle(operation, _take_outputs(tensors, single))
+    operation, results = _start(name, [(carrier(tensor, None, place), None) for tensor in tensors], terms, place)
+    return Handle(operation, _take_outputs(tensors, results, single))
 
 
-def _take_outputs(tensors: Sequence[torch.Tensor], single: bool) -> Any:
-    """Finishes operations whose results lie in memory of the engine's."""
+def _take_outputs(tensors: Sequence[torch.Tensor], made: Results | None, single: bool) -> Any:
+    """Finishes operations whose results lie in memory of the engine's, or of a GPU."""
     likes = [tensor.detach() for tensor in tensors]
 
     def finish(done: _core.Operation) -> Any:
-        results = [of_array(array, like) for array, like in zip(done.outputs(), likes, strict=True)]
+        if made is not None:
+            results = [restore(result, like) for result, like in zip(made.take(), likes, strict=True)]
+        else:
+            results = [of_array(array, like) for array, like in zip(done.outputs(), likes, strict=True)]
         return results[0] if single else results
 
     return finish
@@ -254,8 +280,9 @@ def broadcast_async_(
 ) -> Handle:
     """Overwrites the tensor with that of ``root_rank`` (a rank of the world)."""
     terms = _core.Terms(_KINDS["broadcast"], root=process_set.root(root_rank), process_set=process_set._need())
-    carried = carrier(tensor)
-    operation = _world.current().engine.submit(name or "", [describe(carried, carried)], terms, keep=carried)
+    place = place_of([tensor])
+    carried = carrier(tensor, None, place)
+    operation, _ = _start(name, [(carried, carried)], terms, place)
     return Handle(operation, _copy_back([carried], [tensor], single=True))
 
 
@@ -273,13 +300,13 @@ def alltoall_async(
     given = (
         None if splits is None else [int(rows) for rows in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
     )
-    carried = carrier(tensor)
+    place = place_of([tensor])
     terms = _core.Terms(_KINDS["alltoall"], process_set=process_set._need())
-    operation = _world.current().engine.submit(name or "", [describe(carried, None)], terms, given, carried)
-    like = tensor.detach()
+    operation, results = _start(name, [(carrier(tensor, None, place), None)], terms, place, given)
+    take = _take_outputs([tensor], results, single=True)
 
     def finish(done: _core.Operation) -> Any:
-        received = of_array(done.outputs()[0], like)
+        received = take(done)
         return received if given is None else (received, torch.tensor(done.received_splits(), dtype=torch.int32))
 
     return Handle(operation, finish)
@@ -321,9 +348,9 @@ def _reduce_scatter(
     if op is Adasum:
         raise ValueError("reducescatter has no Adasum")
     terms = terms_of(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
-    inputs = [carrier(tensor, _NAMES[op]) for tensor in tensors]
-    operation = _world.current().engine.submit(name or "", [describe(i, None) for i in inputs], terms, keep=inputs)
-    return Handle(operation, _take_outputs(tensors, single))
+    place = _place(tensors, op, prescale, postscale, None)
+    operation, results = _start(name, [(carrier(tensor, _NAMES[op], place), None) for tensor in tensors], terms, place)
+    return Handle(operation, _take_outputs(tensors, results, single))
 
 
 # ---- without tensors

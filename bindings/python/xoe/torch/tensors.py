@@ -1,4 +1,4 @@
-"""Tensors of PyTorch as the core sees them: dense row-major memory of the host, of one of its element types."""
+"""Tensors of PyTorch as the core sees them: dense row-major memory, of one of its element types."""
 
 from __future__ import annotations
 
@@ -27,16 +27,24 @@ _SAME_BITS: dict[torch.dtype, torch.dtype] = {
 _WRAPS = frozenset(("uint16", "uint32", "uint64"))
 
 
+def carried_type(dtype: torch.dtype) -> torch.dtype | None:
+    """The type as which :func:`carrier` gives elements of this one; None: it gives none."""
+    if dtype.is_complex:
+        dtype = dtype.to_real()
+    return dtype if dtype in DTYPES else _SAME_BITS.get(dtype)
+
+
 def _name(tensor: torch.Tensor) -> str:
     return f"{tensor.dtype} {list(tensor.shape)}".removeprefix("torch.")
 
 
-def carrier(tensor: torch.Tensor, reduction: str | None = None) -> torch.Tensor:
-    """A contiguous host tensor of one of the core's types with the same elements: ``tensor`` itself, a view, or a copy.
+def carrier(tensor: torch.Tensor, reduction: str | None = None, place: str = "cpu") -> torch.Tensor:
+    """A contiguous tensor of one of the core's types with the same elements: ``tensor`` itself, a view, or a copy.
 
     reduction: "sum", "average", "min", "max" or "product" where elements are reduced; None where they only move.
+    place: the kind of device where it is to be; see ``xoe.torch.gpu.place_of``.
     """
-    if tensor.is_cpu and tensor.dtype in DTYPES and tensor.is_contiguous() and not tensor.is_neg():
+    if (tensor.is_cpu or tensor.device.type == place != "cpu") and tensor.dtype in DTYPES and tensor.is_contiguous() and not tensor.is_neg():
         return tensor
     if tensor.layout is not torch.strided:
         raise InvalidArgumentError(f"a tensor of layout {tensor.layout} was given; use sparse_allreduce_async, or to_dense()")
@@ -55,7 +63,7 @@ def carrier(tensor: torch.Tensor, reduction: str | None = None) -> torch.Tensor:
         if reduction is not None and not wraps:
             raise UnsupportedError(f"{reduction} of {_name(tensor)}; convert it to another type first")
         tensor = tensor.contiguous().view(other)
-    return tensor.resolve_neg().to("cpu").contiguous()
+    return tensor.resolve_neg().to(tensor.device if tensor.device.type == place else place).contiguous()
 
 
 def restore(result: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

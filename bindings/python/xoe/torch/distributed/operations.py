@@ -13,6 +13,7 @@ from torch.utils.dlpack import from_dlpack
 
 from xoe import _core
 from xoe.errors import InvalidArgumentError, MismatchError, UnavailableError
+from xoe.torch.gpu import place_of, stream_of
 from xoe.torch.tensors import DTYPES, carrier, restore, shares_memory
 
 Finish = Callable[[], None] | None
@@ -44,6 +45,7 @@ class Lane:
         root: int = 0,
         splits: Sequence[int] | None = None,
         shapes: Sequence[Sequence[int]] | None = None,
+        place: str = "cpu",
     ) -> _core.Operation:
         """Starts an operation on dense tensors; ``shapes``: as what it sees them."""
         if self._engine is None:
@@ -61,7 +63,8 @@ class Lane:
             (source.data_ptr(), 0 if result is None else result.data_ptr(), shape, DTYPES[source.dtype])
             for source, result, shape in zip(sources, results, shapes or [source.shape for source in sources], strict=True)
         ]
-        return self._engine.submit(name, tensors, terms, splits, (list(sources), list(results)))
+        stream = stream_of(place, sources)
+        return self._engine.submit(name, tensors, terms, splits, (list(sources), list(results)), stream)
 
     def close(self) -> None:
         """Lets go of the engine."""
@@ -72,16 +75,17 @@ class Lane:
 class Landing:
     """Where the results for a tensor go: its own memory where the core can write there, else other memory first."""
 
-    def __init__(self, tensor: torch.Tensor) -> None:
+    def __init__(self, tensor: torch.Tensor, place: str = "cpu") -> None:
         self.tensor = tensor
-        usable = tensor.device.type == "cpu" and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
-        self.dense = carrier(tensor if usable else torch.empty(tensor.shape, dtype=tensor.dtype))
+        usable = tensor.device.type == place and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
+        device = tensor.device if tensor.device.type == place else place
+        self.dense = carrier(tensor if usable else torch.empty(tensor.shape, dtype=tensor.dtype, device=device), None, place)
         self.in_place = usable and shares_memory(self.dense, tensor)
 
     def finish(self) -> None:
         """Brings the results to the tensor."""
         if not self.in_place:
-            self.tensor.copy_(restore(self.dense, torch.empty(0, dtype=self.tensor.dtype)))
+            self.tensor.copy_(restore(self.dense, torch.empty(0, dtype=self.tensor.dtype, device=self.dense.device)))
 
 
 def _finish(landings: Sequence[Landing]) -> Finish:
@@ -137,8 +141,9 @@ def _write_parts(operation: _core.Operation, landings: Sequence[Landing], what: 
 
 def allreduce(lane: Lane, tensors: Sequence[torch.Tensor], reduction: str, prescale: float) -> Started:
     """In place."""
-    carried = [carrier(tensor, reduction) for tensor in tensors]
-    operation = lane.start("allreduce", carried, carried, reduction=reduction, prescale=prescale)
+    place = place_of(tensors, reduction, prescale != 1.0)
+    carried = [carrier(tensor, reduction, place) for tensor in tensors]
+    operation = lane.start("allreduce", carried, carried, reduction=reduction, prescale=prescale, place=place)
     return operation, _copy_back(carried, tensors)
 
 
@@ -146,17 +151,21 @@ def reduce(lane: Lane, tensors: Sequence[torch.Tensor], reduction: str, prescale
     """In place at the root; the other ranks' tensors stay as they are."""
     if lane.rank == root:
         return allreduce(lane, tensors, reduction, prescale)
-    carried = [carrier(tensor, reduction) for tensor in tensors]
+    place = place_of(tensors, reduction, prescale != 1.0)
+    carried = [carrier(tensor, reduction, place) for tensor in tensors]
     unused = [torch.empty_like(c, requires_grad=False) for c in carried]
-    return lane.start("allreduce", carried, unused, reduction=reduction, prescale=prescale), None
+    return lane.start("allreduce", carried, unused, reduction=reduction, prescale=prescale, place=place), None
 
 
 def reduce_scatter(
     lane: Lane, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], reduction: str, prescale: float
 ) -> Started:
     """Each input is cut into as many equal parts as there are ranks; this rank's goes to the output."""
-    carried = [carrier(tensor, reduction) for tensor in inputs]
-    landings = [Landing(output) for output in outputs]
+    place = place_of([*inputs, *outputs], reduction, prescale != 1.0)
+    carried = [carrier(tensor, reduction, place) for tensor in inputs]
+    landings = [Landing(output, place) for output in outputs]
+    if place != "cpu":  # where results need memory of their own
+        carried = [_distinct(source, [landing.dense]) for source, landing in zip(carried, landings, strict=True)]
     for source, landing in zip(carried, landings, strict=True):
         if source.numel() != lane.size * landing.dense.numel() or source.dtype != landing.dense.dtype:
             raise InvalidArgumentError(
@@ -164,13 +173,12 @@ def reduce_scatter(
                 f" {list(landing.tensor.shape)} {landing.tensor.dtype}"
             )
     shapes = [(lane.size, landing.dense.numel()) for landing in landings]
-    # What lies close by the input is written last: the engine takes it for an overlap.
-    direct = [
-        abs(landing.dense.data_ptr() - source.data_ptr()) >= source.numel() * source.element_size()
-        for source, landing in zip(carried, landings, strict=True)
-    ]
+    # A part of the input itself is written last.
+    direct = [not _overlap(source, landing.dense) for source, landing in zip(carried, landings, strict=True)]
     results = [landing.dense if apart else None for landing, apart in zip(landings, direct, strict=True)]
-    operation = lane.start("reduce_scatter", carried, results, reduction=reduction, prescale=prescale, shapes=shapes)
+    operation = lane.start(
+        "reduce_scatter", carried, results, reduction=reduction, prescale=prescale, shapes=shapes, place=place
+    )
     if all(direct):
         return operation, _finish(landings)
 
@@ -209,14 +217,18 @@ def reduce_scatter_uneven(
 
 def broadcast(lane: Lane, tensors: Sequence[torch.Tensor], root: int) -> Started:
     """The root's tensors arrive in those of all ranks."""
-    carried = [carrier(tensor) for tensor in tensors]
-    return lane.start("broadcast", carried, carried, root=root), _copy_back(carried, tensors)
+    place = place_of(tensors)
+    carried = [carrier(tensor, None, place) for tensor in tensors]
+    return lane.start("broadcast", carried, carried, root=root, place=place), _copy_back(carried, tensors)
 
 
 def allgather(lane: Lane, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Started:
     """All ranks' inputs one after the other in each output."""
-    landings = [Landing(output) for output in outputs]
-    carried = [_distinct(carrier(tensor), [landing.dense]) for tensor, landing in zip(inputs, landings, strict=True)]
+    place = place_of([*inputs, *outputs])
+    landings = [Landing(output, place) for output in outputs]
+    carried = [
+        _distinct(carrier(tensor, None, place), [landing.dense]) for tensor, landing in zip(inputs, landings, strict=True)
+    ]
     for source, landing in zip(carried, landings, strict=True):
         if landing.dense.numel() != lane.size * source.numel() or source.dtype != landing.dense.dtype:
             raise InvalidArgumentError(
@@ -225,7 +237,7 @@ def allgather(lane: Lane, outputs: Sequence[torch.Tensor], inputs: Sequence[torc
             )
     # One row each: that ranks give as much is agreed upon, and no result is longer than its memory.
     shapes = [(1, source.numel()) for source in carried]
-    operation = lane.start("allgather", carried, [landing.dense for landing in landings], shapes=shapes)
+    operation = lane.start("allgather", carried, [landing.dense for landing in landings], shapes=shapes, place=place)
     return operation, _finish(landings)
 
 

@@ -1,0 +1,319 @@
+// The engine on GPU memory: operations of every kind that it takes, of ranks that are threads, on the mock's GPUs.
+#include <gmock/gmock.h>
+
+#include <numeric>
+
+#include "comm/thread_group.h"
+#include "engine/core.h"
+#include "nccl/members.h"
+
+namespace xoe::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+// One rank: its engine, its GPU, and a stream that is busy when operations are submitted.
+class GpuRank {
+ public:
+  // REQUIRES: the thread's device is the rank's.
+  GpuRank(std::shared_ptr<engine::Core> core, int rank) : core_(std::move(core)), rank_(rank) {}
+
+  int rank() const { return rank_; }
+  engine::Core& core() { return *core_; }
+  const Stream& stream() const { return stream_; }
+
+  Result<EngineHandle> submit(Request request) {
+    request.gpu = true;
+    request.stream = stream_.get();
+    auto submission = core_->submit(request, engine::Core::Use::kAsync);
+    if (!submission) return failure(submission.error());
+    return EngineHandle(std::move(*submission));
+  }
+  Status run(const Request& request) {
+    XOE_ASSIGN(EngineHandle handle, submit(request));
+    return handle.wait();
+  }
+  void expect_run(const Request& request) {
+    const Status status = run(request);
+    EXPECT_TRUE(status) << status.error().message();
+  }
+
+ private:
+  std::shared_ptr<engine::Core> core_;
+  int rank_;
+  Stream stream_;
+};
+
+// Runs body(rank) on a thread for each rank.
+void run_gpu_ranks(MockMachine& machine, int size, const std::function<void(GpuRank&)>& body) {
+  auto group = make_group(size);
+  std::vector<std::jthread> threads;
+  for (int r = 0; r < size; ++r)
+    threads.emplace_back([&, r, comm = std::move(group[static_cast<std::size_t>(r)])]() mutable {
+      (void)mock_cuda_api().set_device(r);
+      EngineOptions options;
+      options.tune = false;
+      options.warn = [](std::string_view) {};
+      const auto gpu = std::make_shared<engine::GpuPort>([&machine, r]() -> Result<std::unique_ptr<net::Provider>> {
+        return nccl::make_provider(machine.libraries(), {.local_rank = r});
+      });
+      auto core = engine::Core::create(std::move(comm), options, gpu);
+      ASSERT_TRUE(core) << core.error().message();
+      {
+        GpuRank rank(*core, r);
+        body(rank);
+      }
+      // Nobody leaves before all are done.
+      auto barrier = (*core)->submit({.kind = OpKind::kBarrier}, engine::Core::Use::kAsync);
+      if (barrier) (void)(*core)->wait(**barrier, std::nullopt);
+      (*core)->shut_down();
+    });
+}
+
+std::vector<float> values_of(const OnGpu<float>& data) { return {data.data(), data.data() + data.size()}; }
+
+TensorArg in_place(const OnGpu<float>& data, const std::vector<std::int64_t>& shape) {
+  return {data.data(), data.data(), DType::kFloat32, shape};
+}
+
+TEST(GpuEngine, ReducesWhatAStreamIsStillMaking) {
+  MockMachine machine(3);
+  for (MockFaults& faults : machine.faults) faults.copies_for = std::chrono::milliseconds(30);
+  run_gpu_ranks(machine, 3, [](GpuRank& rank) {
+    const std::vector<std::int64_t> shape{100};
+    const std::vector<float> made(100, static_cast<float>(rank.rank() + 1));
+    const OnGpu<float> data(100);
+    rank.stream().copy(data.data(), made.data(), 400);  // not done at the submit
+    const std::vector tensors{in_place(data, shape)};
+    rank.expect_run({.name = "gradient", .tensors = tensors});
+    EXPECT_THAT(values_of(data), Each(6.0F));
+    rank.expect_run(
+        {.name = "gradient", .tensors = tensors, .reduce = ReduceOp::kAverage, .prescale = 0.5, .postscale = 4.0});
+    EXPECT_THAT(values_of(data), Each(12.0F));
+  });
+  expect_clean(machine);
+}
+
+// What the caller's stream gets after the submit neither is waited for nor waits.
+TEST(GpuEngine, LeavesTheStreamToItsOwner) {
+  MockMachine machine(2);
+  run_gpu_ranks(machine, 2, [&](GpuRank& rank) {
+    const std::vector<std::int64_t> shape{10};
+    const OnGpu<float> data(10, 1.0F);
+    const std::vector tensors{in_place(data, shape)};
+    rank.expect_run({.name = "first", .tensors = tensors});  // connects
+    rank.expect_run({.name = "second", .tensors = tensors});
+    EXPECT_THAT(values_of(data), Each(4.0F));
+    for (const MockCall& call : machine.calls_of(rank.rank()))
+      EXPECT_FALSE(call.name == "stream_wait_event" && call.stream == rank.stream().get());
+  });
+  EXPECT_EQ(machine.count(0, "event_create_with_flags"), machine.count(0, "event_destroy"));
+  expect_clean(machine);
+}
+
+TEST(GpuEngine, FusesWithoutPacking) {
+  MockMachine machine(2);
+  run_gpu_ranks(machine, 2, [](GpuRank& rank) {
+    std::vector<std::unique_ptr<OnGpu<float>>> data;
+    std::vector<std::vector<std::int64_t>> shapes;
+    std::vector<EngineHandle> handles;
+    for (std::int64_t n = 1; n <= 20; ++n) {
+      data.push_back(std::make_unique<OnGpu<float>>(static_cast<std::size_t>(n), static_cast<float>(n)));
+      shapes.push_back({n});
+    }
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const std::vector tensors{in_place(*data[i], shapes[i])};
+      // Half of them in another order, and half with a factor.
+      auto handle =
+          rank.submit({.name = "t" + std::to_string(i), .tensors = tensors, .prescale = i % 2 == 0 ? 1.0 : 2.0});
+      ASSERT_TRUE(handle) << handle.error().message();
+      handles.push_back(*handle);
+    }
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      ASSERT_TRUE(handles[i].wait());
+      EXPECT_THAT(values_of(*data[i]), Each(static_cast<float>(i + 1) * (i % 2 == 0 ? 2.0F : 4.0F)));
+    }
+  });
+  expect_clean(machine);
+}
+
+TEST(GpuEngine, MovesRows) {
+  MockMachine machine(3);
+  run_gpu_ranks(machine, 3, [](GpuRank& rank) {
+    const auto mine = static_cast<std::size_t>(rank.rank() + 1);
+    const std::vector<std::int64_t> shape{static_cast<std::int64_t>(mine), 2};
+    const OnGpu<float> rows(mine * 2, static_cast<float>(rank.rank()));
+    std::vector<std::unique_ptr<OnGpu<float>>> results;
+    const OutputAllocator allocate = [&](std::size_t, std::span<const std::int64_t> result, DType) -> void* {
+      (void)mock_cuda_api().set_device(rank.rank());  // whichever thread this is
+      const auto count = std::accumulate(result.begin(), result.end(), std::int64_t{1}, std::multiplies<>());
+      results.push_back(std::make_unique<OnGpu<float>>(static_cast<std::size_t>(count)));
+      return results.back()->data();
+    };
+    std::vector<TensorArg> tensors{{rows.data(), nullptr, DType::kFloat32, shape}};
+    rank.expect_run({.name = "rows", .kind = OpKind::kAllgather, .tensors = tensors, .allocator = allocate});
+    ASSERT_EQ(results.size(), 1U);
+    EXPECT_THAT(values_of(*results[0]), ::testing::ElementsAre(0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2));
+
+    const OnGpu<float> six(6, static_cast<float>(rank.rank()));
+    const std::vector<std::int64_t> three_rows{3, 2};
+    tensors = {{six.data(), nullptr, DType::kFloat32, three_rows}};
+    rank.expect_run({.name = "all", .kind = OpKind::kAlltoall, .tensors = tensors, .allocator = allocate});
+    EXPECT_THAT(values_of(*results[1]), ::testing::ElementsAre(0, 0, 1, 1, 2, 2));
+
+    const OnGpu<float> part(2);
+    tensors = {{six.data(), part.data(), DType::kFloat32, three_rows}};
+    rank.expect_run({.name = "part", .kind = OpKind::kReduceScatter, .tensors = tensors, .postscale = 2.0});
+    EXPECT_THAT(values_of(part), Each(6.0F));
+
+    tensors = {in_place(six, three_rows)};
+    rank.expect_run({.name = "root", .kind = OpKind::kBroadcast, .tensors = tensors, .root = 2});
+    EXPECT_THAT(values_of(six), Each(2.0F));
+  });
+  expect_clean(machine);
+}
+
+TEST(GpuEngine, AJoinedRankChangesNothing) {
+  MockMachine machine(3);
+  run_gpu_ranks(machine, 3, [](GpuRank& rank) {
+    const std::vector<std::int64_t> shape{5};
+    const OnGpu<float> data(5, 3.0F), least(5, -7.0F);
+    if (rank.rank() != 1) {
+      std::vector tensors{in_place(data, shape)};
+      rank.expect_run({.name = "sum", .tensors = tensors, .prescale = 2.0});
+      EXPECT_THAT(values_of(data), Each(12.0F));
+      tensors = {in_place(least, shape)};
+      rank.expect_run({.name = "largest", .tensors = tensors, .reduce = ReduceOp::kMax});
+      EXPECT_THAT(values_of(least), Each(-7.0F));
+    }
+    auto joined = rank.core().submit({.kind = OpKind::kJoin}, engine::Core::Use::kAsync);
+    ASSERT_TRUE(joined);
+    EXPECT_TRUE(rank.core().wait(**joined, std::nullopt));
+  });
+  expect_clean(machine);
+}
+
+// Sets that ranks enter in different orders: each lane has a thread of its own, and joining them blocks nobody.
+TEST(GpuEngine, SetsConnectInAnyOrder) {
+  MockMachine machine(2);
+  run_gpu_ranks(machine, 2, [](GpuRank& rank) {
+    const std::vector<int> both{0, 1};
+    const auto set = rank.core().add_process_set(both);
+    ASSERT_TRUE(set) << set.error().message();
+    const std::vector<std::int64_t> shape{4};
+    const OnGpu<float> a(4, 1.0F), b(4, 5.0F);
+    const std::vector first{in_place(a, shape)}, second{in_place(b, shape)};
+    std::vector<Request> requests{{.name = "a", .tensors = first},
+                                  {.name = "b", .tensors = second, .process_set = *set}};
+    if (rank.rank() == 1) std::swap(requests[0], requests[1]);
+    std::vector<EngineHandle> handles;
+    for (const Request& request : requests) handles.push_back(rank.submit(request).value());
+    for (EngineHandle& handle : handles) EXPECT_TRUE(handle.wait());
+    EXPECT_THAT(values_of(a), Each(2.0F));
+    EXPECT_THAT(values_of(b), Each(10.0F));
+  });
+  expect_clean(machine);
+}
+
+TEST(GpuEngine, SaysWhatItDoesNotTake) {
+  MockMachine machine(1);
+  run_gpu_ranks(machine, 1, [](GpuRank& rank) {
+    const std::vector<std::int64_t> shape{4};
+    const auto refusal = [&](const Request& request) {
+      const auto handle = rank.submit(request);
+      return handle ? std::string("taken") : handle.error().message();
+    };
+    const OnGpu<float> data(4);
+    std::vector<float> host(4);
+    std::vector tensors{in_place(data, shape)};
+    EXPECT_THAT(refusal({.name = "x", .kind = OpKind::kAdasum, .tensors = tensors}),
+                HasSubstr("adasum takes no GPU memory"));
+    EXPECT_THAT(refusal({.name = "x", .tensors = tensors, .compression = {.kind = Compression::kBfloat16}}),
+                HasSubstr("allreduce with compression takes no GPU memory"));
+    EXPECT_THAT(refusal({.name = "x", .tensors = tensors, .reduce = ReduceOp::kMax, .prescale = 2}),
+                HasSubstr("a scaled max of float32 is not made in GPU memory"));
+    tensors = {{data.data(), data.data(), DType::kInt16, shape}};
+    EXPECT_THAT(refusal({.name = "x", .tensors = tensors}), HasSubstr("sum of int16 is not made in GPU memory"));
+    tensors = {{data.data(), nullptr, DType::kFloat32, shape}};
+    EXPECT_THAT(refusal({.name = "x", .kind = OpKind::kAllgather, .tensors = tensors}), HasSubstr("no allocator"));
+    tensors = {{host.data(), host.data(), DType::kFloat32, shape}};
+    EXPECT_THAT(refusal({.name = "x", .tensors = tensors}),
+                AllOf(HasSubstr("allreduce 'x'"), HasSubstr("is called GPU memory, but is host memory")));
+    tensors = {in_place(data, shape)};
+    EXPECT_EQ(refusal({.name = "x", .tensors = tensors}), "taken");
+  });
+  expect_clean(machine);
+}
+
+TEST(GpuEngine, RanksAgreeOnWhereATensorIs) {
+  MockMachine machine(2);
+  run_gpu_ranks(machine, 2, [](GpuRank& rank) {
+    const std::vector<std::int64_t> shape{4};
+    const OnGpu<float> data(4);
+    std::vector<float> host(4);
+    const bool here = rank.rank() == 0;
+    const std::vector<TensorArg> tensors{here ? TensorArg{host.data(), host.data(), DType::kFloat32, shape}
+                                              : in_place(data, shape)};
+    Request request{.name = "x", .tensors = tensors, .gpu = !here, .stream = rank.stream().get()};
+    auto submission = rank.core().submit(request, engine::Core::Use::kAsync);
+    ASSERT_TRUE(submission);
+    const Status status = rank.core().wait(**submission, std::nullopt);
+    ASSERT_FALSE(status);
+    EXPECT_THAT(status.error().message(), AllOf(HasSubstr("rank 0 submitted allreduce(float32 [4], sum)"),
+                                                HasSubstr("rank 1 submitted allreduce(float32 [4], sum, on a GPU)")));
+  });
+  expect_clean(machine);
+}
+
+TEST(GpuEngine, AFailureOfNcclEndsTheSetEverywhere) {
+  MockMachine machine(3);
+  machine.faults[1].launch = nccl::NcclResult::kInternalError;
+  run_gpu_ranks(machine, 3, [](GpuRank& rank) {
+    const std::vector<std::int64_t> shape{4};
+    const OnGpu<float> data(4);
+    const std::vector tensors{in_place(data, shape)};
+    const Status status = rank.run({.name = "x", .tensors = tensors});
+    ASSERT_FALSE(status);
+    EXPECT_THAT(status.error().message(), AllOf(HasSubstr("x"), HasSubstr("NCCL")));
+    EXPECT_FALSE(rank.run({.name = "y", .tensors = tensors}));
+  });
+  for (const std::string& misuse : machine.misuses()) ADD_FAILURE() << misuse;
+}
+
+TEST(GpuEngine, ARankThatLeavesEndsWhatOthersWaitFor) {
+  MockMachine machine(3);
+  run_gpu_ranks(machine, 3, [](GpuRank& rank) {
+    const std::vector<std::int64_t> shape{4};
+    const OnGpu<float> data(4, 1.0F);
+    const std::vector tensors{in_place(data, shape)};
+    rank.expect_run({.name = "x", .tensors = tensors});
+    if (rank.rank() == 2) return rank.core().shut_down();
+    const Status status = rank.run({.name = "y", .tensors = tensors});
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code(), Code::kPeerLost);
+    EXPECT_THAT(status.error().message(), HasSubstr("rank 2"));
+  });
+  expect_clean(machine);
+}
+
+TEST(GpuEngine, WithoutAGpuNobodyIsAskedForOne) {
+  auto group = make_group(1);
+  const auto gpu = std::make_shared<engine::GpuPort>(
+      []() -> Result<std::unique_ptr<net::Provider>> { return failure(Code::kUnsupported, "no GPU here"); });
+  auto core = engine::Core::create(std::move(group[0]), {}, gpu).value();
+  std::vector<float> data(4, 1.0F);
+  const std::vector<std::int64_t> shape{4};
+  const std::vector<TensorArg> tensors{{data.data(), data.data(), DType::kFloat32, shape}};
+  EXPECT_TRUE(core->submit({.name = "host", .tensors = tensors}, engine::Core::Use::kAsync));
+  const auto refused = core->submit({.name = "x", .tensors = tensors, .gpu = true}, engine::Core::Use::kAsync);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::kUnsupported);
+  EXPECT_THAT(refused.error().message(), AllOf(HasSubstr("allreduce 'x'"), HasSubstr("no GPU here")));
+  EXPECT_FALSE(core->takes_gpu_memory());
+  core->shut_down();
+}
+
+}  // namespace
+}  // namespace xoe::testing

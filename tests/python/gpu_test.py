@@ -1,0 +1,120 @@
+"""GPU tensors as far as they can be tried without a GPU: which operations work where the tensors are, what XOE_GPU says, and
+memory for results from Python. cuda_test.py runs the rest where there is a GPU."""
+
+import os
+import types
+
+os.environ.setdefault("XOE_GPU", "auto")
+
+import ranks
+
+ranks.start(__file__, sizes=(1, 2))
+
+import torch
+
+import xoe
+import xoe.torch as hvd
+from xoe import _core, world
+from xoe.torch import gpu
+
+hvd.init()
+RANK, SIZE = hvd.rank(), hvd.size()
+
+
+def on_gpu(dtype, layout=torch.strided):
+    return types.SimpleNamespace(is_cuda=True, layout=layout, dtype=dtype)
+
+
+def with_gpu(takes):
+    """Makes the world say that it takes GPU tensors, or not."""
+    world.current()._takes_gpu = takes
+
+
+def test_where_operations_work():
+    with_gpu(True)
+    float32, half, int16, int64 = (on_gpu(t) for t in (torch.float32, torch.float16, torch.int16, torch.int64))
+    assert gpu.place_of([torch.ones(1)]) == "cpu"
+    assert gpu.place_of([]) == "cpu"
+    assert gpu.place_of([float32]) == "cuda"
+    assert gpu.place_of([float32, half, on_gpu(torch.bfloat16)], "average", scaled=True) == "cuda"
+    assert gpu.place_of([int64], "sum") == "cuda"
+    assert gpu.place_of([int64], "average") == "cpu"
+    assert gpu.place_of([int64], "sum", scaled=True) == "cpu"
+    assert gpu.place_of([float32], "max") == "cuda"
+    assert gpu.place_of([float32], "max", scaled=True) == "cpu"
+    assert gpu.place_of([int16]) == "cuda"
+    assert gpu.place_of([int16], "sum") == "cpu"
+    assert gpu.place_of([on_gpu(torch.uint16)], "sum") == "cpu"
+    assert gpu.place_of([on_gpu(torch.complex64)], "sum") == "cuda"
+    assert gpu.place_of([float32], "adasum") == "cpu"
+    assert gpu.place_of([float32, torch.ones(1)], "sum") == "cpu"
+    assert gpu.place_of([on_gpu(torch.float32, torch.sparse_coo)]) == "cpu"
+    with_gpu(False)
+    assert gpu.place_of([float32], "sum") == "cpu"
+    with_gpu(None)
+
+
+def test_the_wish_is_obeyed():
+    """XOE_GPU is read when the engine starts; it had no GPU to look for until now."""
+    refusal = world.current().engine.gpu_refusal()
+    if not torch.cuda.is_available():
+        assert refusal.startswith("GPU memory is not taken: "), refusal
+        assert not world.current().takes_gpu()
+        with_gpu(None)
+        os.environ["XOE_GPU"] = "nccl"
+        try:
+            world.current().takes_gpu()
+        except xoe.UnsupportedError as error:
+            assert str(error).startswith("XOE_GPU=nccl: GPU memory is not taken: "), error
+        else:
+            raise AssertionError("it was taken")
+    for wish, expected in (("host", "GPU memory is not taken: XOE_GPU=host"), ("gpu", "expected auto, nccl, host")):
+        hvd.shutdown()
+        os.environ["XOE_GPU"] = wish
+        hvd.init()
+        try:
+            said = world.current().engine.gpu_refusal()
+        except xoe.InvalidArgumentError as error:
+            said = str(error)
+        assert expected in said, said
+    os.environ["XOE_GPU"] = "auto"
+    hvd.shutdown()
+    hvd.init()
+
+
+def gather(allocate):
+    rows = torch.full((RANK + 1, 2), float(RANK))
+    terms = _core.Terms(_core.KINDS["allgather"])
+    tensors = [(rows.data_ptr(), 0, rows.shape, _core.DTYPES["float32"])]
+    return world.current().engine.submit("rows", tensors, terms, None, rows, None, allocate)
+
+
+def test_results_in_memory_of_the_callers():
+    made = []
+
+    def allocate(index, shape, dtype):
+        assert index == 0 and dtype == _core.DTYPES["float32"], (index, dtype)
+        made.append(torch.empty(shape))
+        return made[-1].data_ptr()
+
+    gather(allocate).wait()
+    expected = torch.cat([torch.full((rank + 1, 2), float(rank)) for rank in range(SIZE)])
+    assert len(made) == 1 and torch.equal(made[0], expected), made
+
+
+def test_an_allocator_that_fails():
+    def allocate(index, shape, dtype):
+        raise MemoryError("none left")
+
+    try:
+        gather(allocate if RANK == 0 else lambda *_: kept.append(torch.empty(100, 2)) or kept[-1].data_ptr()).wait()
+    except xoe.ResourceExhaustedError as error:
+        assert RANK == 0 and "gave no memory" in str(error), error
+    else:
+        assert RANK != 0, "nothing was raised"
+    hvd.barrier()
+
+
+kept = []
+
+ranks.call_tests(globals())
