@@ -51,7 +51,7 @@ struct Codecs {
 // What operations need of their process set.
 struct Workshop {
   Communicator& comm;
-  std::unique_ptr<GpuLane> lane = {};  // of process sets, which may be asked for GPU memory
+  GpuLane* lane;
   BufferPool buffers = {};
   std::map<std::string, Codecs, std::less<>> codecs = {};  // by the operation's name
 };

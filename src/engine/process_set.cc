@@ -29,20 +29,23 @@ Status error_for(const Submission& submission, const Error& cause) {
 
 }  // namespace
 
-ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, SetObserver& observer)
+ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPort> gpu,
+                       SetObserver& observer)
     : id_(id),
       ranks_(std::move(ranks)),
+      lane_(std::make_unique<GpuLane>(std::move(gpu), net::Members{.ranks = ranks_, .self = comm.rank()},
+                                      [this] { wake(); })),
       comm_(std::move(comm)),
       rank_(comm_.rank()),
       observer_(observer),
-      shop_{.comm = comm_} {}
+      shop_{.comm = comm_, .lane = lane_.get()} {}
 
-ProcessSet::~ProcessSet() = default;
+ProcessSet::~ProcessSet() { lane_->stop(/*failed=*/false); }
 
 Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
                                                        const EngineOptions& options, std::shared_ptr<GpuPort> gpu,
                                                        SetObserver& observer) {
-  std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), observer));
+  std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), std::move(gpu), observer));
   Backend& backend = set->comm_.backend();
   // All ranks must lay out the board alike.
   std::int64_t capacity = std::clamp(options.cache_capacity, 1, Board::kMaxCapacity);
@@ -58,8 +61,6 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
   set->board_ = std::make_unique<Board>(memory, places, static_cast<int>(own), std::move(local), set->many_hosts_);
   if (set->many_hosts_) XOE_TRY(set->connect_hosts(hosts));
   set->slots_ = std::vector<Slot>(static_cast<std::size_t>(set->board_->capacity()));
-  set->shop_.lane = std::make_unique<GpuLane>(std::move(gpu), net::Members{.ranks = set->ranks_, .self = set->rank_},
-                                              [set = set.get()] { set->wake(); });
   set->set_knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
   return set;
 }
@@ -251,7 +252,7 @@ void ProcessSet::fail(const Error& cause) {
                           running_.front()->title, cause.message())));
     [[maybe_unused]] const Status ended = comm_.progress();  // after this they do not
   }
-  shop_.lane->stop();
+  lane_->stop(/*failed=*/cause.code() != Code::kUnavailable);
   running_.clear();
   queued_.clear();
   for (Slot& slot : slots_)

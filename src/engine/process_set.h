@@ -77,7 +77,8 @@ class ProcessSet {
   // A submission's address with 16 bits of its name's hash above it, so that two names cannot be mistaken.
   using Slot = std::atomic<std::uint64_t>;
 
-  ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, SetObserver& observer);
+  ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPort> gpu,
+             SetObserver& observer);
 
   // Claims the name and says on the board that this rank is ready.
   Status arrive(const std::shared_ptr<Submission>& submission);
@@ -109,6 +110,7 @@ class ProcessSet {
 
   ProcessSetId id_;
   std::vector<int> ranks_;
+  std::unique_ptr<GpuLane> lane_;  // before comm_: peers learn first that this rank leaves
   Communicator comm_;
   int rank_;
   SetObserver& observer_;

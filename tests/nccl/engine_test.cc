@@ -1,6 +1,7 @@
 // The engine on GPU memory: operations of every kind that it takes, of ranks that are threads, on the mock's GPUs.
 #include <gmock/gmock.h>
 
+#include <barrier>
 #include <numeric>
 
 #include "comm/thread_group.h"
@@ -52,12 +53,13 @@ void run_gpu_ranks(MockMachine& machine, int size, const std::function<void(GpuR
   std::vector<std::jthread> threads;
   for (int r = 0; r < size; ++r)
     threads.emplace_back([&, r, comm = std::move(group[static_cast<std::size_t>(r)])]() mutable {
-      (void)mock_cuda_api().set_device(r);
+      const int device = std::min(r, machine.device_count - 1);
+      (void)mock_cuda_api().set_device(device);
       EngineOptions options;
       options.tune = false;
       options.warn = [](std::string_view) {};
-      const auto gpu = std::make_shared<engine::GpuPort>([&machine, r]() -> Result<std::unique_ptr<net::Provider>> {
-        return nccl::make_provider(machine.libraries(), {.local_rank = r});
+      const auto gpu = std::make_shared<engine::GpuPort>([&machine, device]() -> Result<std::unique_ptr<net::Provider>> {
+        return nccl::make_provider(machine.libraries(), {.local_rank = device});
       });
       auto core = engine::Core::create(std::move(comm), options, gpu);
       ASSERT_TRUE(core) << core.error().message();
@@ -222,8 +224,10 @@ TEST(GpuEngine, SaysWhatItDoesNotTake) {
   run_gpu_ranks(machine, 1, [](GpuRank& rank) {
     const std::vector<std::int64_t> shape{4};
     const auto refusal = [&](const Request& request) {
-      const auto handle = rank.submit(request);
-      return handle ? std::string("taken") : handle.error().message();
+      auto handle = rank.submit(request);
+      if (!handle) return handle.error().message();
+      const Status status = handle->wait();
+      return status ? std::string("taken") : status.error().message();
     };
     const OnGpu<float> data(4);
     std::vector<float> host(4);
@@ -282,9 +286,24 @@ TEST(GpuEngine, AFailureOfNcclEndsTheSetEverywhere) {
   for (const std::string& misuse : machine.misuses()) ADD_FAILURE() << misuse;
 }
 
+// Two ranks on one GPU, as where a job has more ranks than the host has GPUs.
+TEST(GpuEngine, SaysWhyRanksCannotJoin) {
+  MockMachine machine(1);
+  run_gpu_ranks(machine, 2, [](GpuRank& rank) {
+    const std::vector<std::int64_t> shape{4};
+    const OnGpu<float> data(4);
+    const std::vector tensors{in_place(data, shape)};
+    const Status status = rank.run({.name = "x", .tensors = tensors});
+    ASSERT_FALSE(status);
+    EXPECT_THAT(status.error().message(), AllOf(HasSubstr("have the same GPU"), HasSubstr("XOE_GPU=host")));
+  });
+  expect_clean(machine);
+}
+
 TEST(GpuEngine, ARankThatLeavesEndsWhatOthersWaitFor) {
   MockMachine machine(3);
-  run_gpu_ranks(machine, 3, [](GpuRank& rank) {
+  std::barrier both(2);
+  run_gpu_ranks(machine, 3, [&](GpuRank& rank) {
     const std::vector<std::int64_t> shape{4};
     const OnGpu<float> data(4, 1.0F);
     const std::vector tensors{in_place(data, shape)};
@@ -294,6 +313,7 @@ TEST(GpuEngine, ARankThatLeavesEndsWhatOthersWaitFor) {
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code(), Code::kPeerLost);
     EXPECT_THAT(status.error().message(), HasSubstr("rank 2"));
+    both.arrive_and_wait();  // the other's end is not the cause
   });
   expect_clean(machine);
 }

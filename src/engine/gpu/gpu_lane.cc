@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "backend/shm/shm_backend.h"
 #include "base/error.h"
 
 namespace xoe::engine {
@@ -103,8 +102,11 @@ struct GpuLane::State {
 
   Result<std::unique_ptr<net::Net>> connect() {
     XOE_ASSIGN(net::Provider* const provider, port->provider());
-    return provider->connect(
-        members, [this](std::string mine) { return exchange(std::move(mine)); }, net::Clock::now() + kJoinPatience);
+    const auto exchange_with_all = [this](std::string mine) { return exchange(std::move(mine)); };
+    auto made = provider->connect(members, exchange_with_all, net::Clock::now() + kJoinPatience);
+    if (made) return made;
+    return failure(made.error().code(), "{} (with XOE_GPU=host tensors of GPUs go through host memory)",
+                   made.error().message());
   }
 
   void work() {
@@ -121,7 +123,7 @@ struct GpuLane::State {
       if (stopping) break;
       const auto next = queue.front();
       lock.unlock();
-      Status status = net->run(next->collective(), net::Clock::now() + shm::kDefaultTimeout);
+      Status status = net->run(next->collective(), net::Clock::now() + port->timeout());
       next->finish(std::move(status));
       lock.lock();
       queue.pop_front();
@@ -200,7 +202,13 @@ Result<Handle> GpuLane::start(GpuJob job) {
   return Handle(std::move(work));
 }
 
-void GpuLane::stop() noexcept {
+GpuLane::~GpuLane() {
+  stop(/*failed=*/false);
+  // Not the child's of a fork.
+  if (state_->owner == ::getpid()) state_->net.reset();
+}
+
+void GpuLane::stop(bool failed) noexcept {
   bool joins = false;
   {
     const std::lock_guard lock(state_->mutex);
@@ -210,14 +218,12 @@ void GpuLane::stop() noexcept {
     state_->stopping = true;
     state_->wake = {};
     state_->changed.notify_all();
-    // Without a farewell: others may be waiting for this rank, and nobody waits for its end.
-    if (state_->net != nullptr) state_->net->abort();
+    if (state_->net != nullptr && (failed || !state_->queue.empty())) state_->net->abort();
     joins = state_->phase == State::Phase::kJoined;
   }
   // Whoever is still joining uses no buffers, and gives up at its deadline.
   if (!joins) return state_->thread.detach();
   state_->thread.join();
-  state_->net.reset();
 }
 
 }  // namespace xoe::engine

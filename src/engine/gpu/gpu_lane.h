@@ -27,7 +27,9 @@ class GpuLane {
  public:
   // wake: called when test() of a handle would answer differently; any thread, and it must not call this.
   GpuLane(std::shared_ptr<GpuPort> port, net::Members members, std::function<void()> wake);
-  ~GpuLane() { stop(); }
+  // Takes leave of the others where nothing failed, which waits for them a little: NCCL shows an early end to peers that
+  // have not noticed yet that they are done.
+  ~GpuLane();
 
   // Joining the others takes several exchanges, which the caller makes. The handle is done when there is one to make,
   // or when joining has ended: then connected() is true, and the handle fails if it went wrong.
@@ -39,8 +41,9 @@ class GpuLane {
   // Starts a collective, behind those before. REQUIRES: connected().
   Result<Handle> start(GpuJob job);
 
-  // Gives up what is under way and all that comes. When it returns no buffer is used any more.
-  void stop() noexcept;
+  // Gives up what is under way and all that comes. When it returns no buffer is used any more, and nothing is woken.
+  // failed: the others are not waited for.
+  void stop(bool failed) noexcept;
 
  private:
   struct State;

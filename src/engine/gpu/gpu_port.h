@@ -1,6 +1,7 @@
 // This process's way to its GPU.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "backend/net/net.h"
+#include "backend/shm/shm_backend.h"
 #include "base/env.h"
 #include "xoe/status.h"
 
@@ -17,14 +19,18 @@ namespace xoe::engine {
 class GpuPort {
  public:
   using Open = std::function<Result<std::unique_ptr<net::Provider>>()>;
-  explicit GpuPort(Open open) : open_(std::move(open)) {}
-  // As XOE_GPU has it: auto or nccl, and host for none.
+  // timeout: of a collective.
+  explicit GpuPort(Open open, std::chrono::nanoseconds timeout = shm::kDefaultTimeout)
+      : timeout_(timeout), open_(std::move(open)) {}
+  // As XOE_GPU has it: auto or nccl, and host for none; with XOE_TIMEOUT.
   static std::shared_ptr<GpuPort> of_process(const Env& env, int local_rank);
 
   // The same answer every time.
   Result<net::Provider*> provider();
+  std::chrono::nanoseconds timeout() const noexcept { return timeout_; }
 
  private:
+  const std::chrono::nanoseconds timeout_;
   std::mutex mutex_;
   Open open_;
   std::optional<Result<std::unique_ptr<net::Provider>>> opened_;
