@@ -148,6 +148,9 @@ typedef struct xoe_options {
   int32_t reserved;     /* 0 */
   xoe_warn warn;        /* null: warnings go to standard error */
   void* warn_user;
+  const int32_t* ranks; /* of the job: this rank's group, in its order; null: all. Every rank is in the group that it
+                           names, and the members of a group name the same */
+  size_t rank_count;
 } xoe_options;
 
 /* Leaves everything to the environment. struct_size: sizeof(xoe_options). Null is ignored. */

@@ -93,7 +93,8 @@ struct Request {
   CompressionOptions compression = {};
   ProcessSetId process_set = kWorldSet;
   // The tensors are memory of this process's GPU, the one of its local rank; see Engine::takes_gpu_memory(). For
-  // kAllreduce, kBroadcast, kAllgather, kAlltoall and kReduceScatter, without compression; results need memory of that
+  // kAllreduce, kBroadcast, kAllgather, kAlltoall and kReduceScatter, without compression, with
+  // factors for float32 and float64 only; results need memory of that
   // GPU, from the caller or the allocator. What stands in `stream` (a cudaStream_t; null: the default stream) at the
   // submit is done before tensors are read; once completed, results are there for every stream.
   bool gpu = false;

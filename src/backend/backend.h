@@ -42,9 +42,10 @@ struct Collective {
   // returns.
   bool device = false;
   void* stream = nullptr;
-  // Instead of `stream`: marks from Provider::admit(). What was before them is done before `in` is read; when the call
-  // returns, the result is there for every stream. With them, null memory for elements is allowed: a null `in` gives
-  // what changes nothing, and what belongs to a null `out` is dropped.
+  // by_marks: `stream` is not looked at, but what was before the marks (from Provider::admit()) is done before `in` is
+  // read; when the call returns, the result is there for every stream. Null memory for elements is allowed then: a null
+  // `in` gives what changes nothing, and what belongs to a null `out` is dropped.
+  bool by_marks = false;
   std::span<const void* const> after = {};
   double prescale = 1;  // sum and average of floats in GPU memory: each rank's `in` counts so many times
 };

@@ -5,6 +5,7 @@
 #include "capi/error.h"
 #include "capi/objects.h"
 #include "capi/structs.h"
+#include "comm/subgroup.h"
 
 namespace xoe::capi {
 namespace {
@@ -23,6 +24,9 @@ Status init(const xoe_options* options, xoe_engine** engine) {
   XOE_ASSIGN(StartOptions start, convert_options(options, warnings));
   auto made = std::make_unique<xoe_engine>();
   XOE_ASSIGN(Communicator world, xoe::init(start.init));
+  if (options != nullptr && !start.ranks.empty()) {
+    XOE_ASSIGN(world, subgroup(std::move(world), start.ranks));
+  }
   // Once a host is enough.
   if (world.local_rank() == 0)
     for (const std::string& line : warnings) warn_of(start.engine, line);

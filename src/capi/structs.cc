@@ -112,6 +112,8 @@ Status apply_options(const xoe_options& from, StartOptions& to) {
   XOE_TRY(choose(from.stall_limit, 0, INT64_MAX, "options: stall_limit", to.engine.stall_limit));
   XOE_TRY(choose(from.metrics_port, 0, 65535, "options: metrics_port", to.engine.metrics_port));
   XOE_TRY(check_number(from.reserved, 0, 0, "options: reserved"));
+  if (from.rank_count > 0) XOE_TRY(need(from.ranks, "options: ranks"));
+  to.ranks.assign(from.ranks, from.ranks + from.rank_count);
   if (to.engine.metrics_port == 0) to.engine.metrics_port = -1;
   if (from.tune_file != nullptr) to.engine.tune_file = from.tune_file;
   if (from.timeline != nullptr) to.engine.timeline = from.timeline;

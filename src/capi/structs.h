@@ -54,6 +54,7 @@ Status convert_request(const xoe_request* from, RequestParts& parts);
 
 struct StartOptions {
   InitOptions init;
+  std::vector<int> ranks;  // of this rank's group; empty: all
   EngineOptions engine;
 };
 

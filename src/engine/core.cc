@@ -205,7 +205,8 @@ Status Core::hand_over(ProcessSet& set, const std::shared_ptr<Submission>& submi
 bool Core::poll(Submission& submission) {
   if (submission.done() || fork_mark_.forked() || is_driving()) return submission.done();
   if (!try_drive() && !submission.done() && idle_polls_.fetch_add(1, std::memory_order_relaxed) % kPollsPerLook == 0)
-    look_around();
+    // Not after who drives: he may be waiting for a lock of this thread's, in an allocator.
+    if (const std::unique_lock lock(drive_mutex_, std::try_to_lock); lock) look_around_locked();
   return submission.done();
 }
 
@@ -288,6 +289,10 @@ bool Core::drive() {
 
 bool Core::look_around() {
   const std::lock_guard lock(drive_mutex_);
+  return look_around_locked();
+}
+
+bool Core::look_around_locked() {
   const Driving driving(*this);
   std::vector<ProcessSet*> sets;
   each_set([&](ProcessSet& set) {

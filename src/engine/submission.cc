@@ -115,8 +115,7 @@ Status check_tensors(const Submission& s, const Request& request, int rank, int 
     if (kind == OpKind::kReduceScatter && t.shape.empty())
       return failure(Code::kInvalidArgument, "{}: tensor {} is a scalar; it cannot be cut", what, i);
     if (t.out != nullptr && t.in != nullptr && t.out < t.in + t.bytes() &&
-        t.in < t.out + output_bytes(t, kind, rank, ranks) &&
-        (t.out != t.in || gives_output(kind)))
+        t.in < t.out + output_bytes(t, kind, rank, ranks) && (t.out != t.in || gives_output(kind)))
       return failure(Code::kInvalidArgument, "{}: `in` and `out` of tensor {} overlap{}", what, i,
                      gives_output(kind) ? "; this operation does not work in place" : " without being in place");
     if (reduces(kind)) XOE_TRY(reduce::supports(t.dtype, request.reduce));
@@ -203,12 +202,13 @@ Status check_gpu(const Submission& s, const Request& request) {
   const bool linear = request.reduce == ReduceOp::kSum || request.reduce == ReduceOp::kAverage;
   for (std::size_t i = 0; i < s.tensors.size(); ++i) {
     const TensorCopy& t = s.tensors[i];
-    if (gives_output(kind) && t.out == nullptr && !request.allocator)
+    if (gives_output(kind) && t.out == nullptr && t.count != 0 && !request.allocator)
       return failure(Code::kInvalidArgument,
                      "{}: tensor {} has no GPU memory for its result, and no allocator is given", s.title(), i);
     if (!reduces(kind)) continue;
+    const bool is_wide = t.dtype == DType::kFloat32 || t.dtype == DType::kFloat64;  // NCCL rounds a factor to the type
     if (t.dtype == DType::kInt16 || (!is_float(t.dtype) && request.reduce == ReduceOp::kAverage) ||
-        (scaled && !(linear && is_float(t.dtype))))
+        (scaled && !(linear && is_wide)))
       return failure(Code::kUnsupported, "{}: {}{} of {} is not made in GPU memory; copy the tensors to host memory",
                      s.title(), scaled ? "a scaled " : "", reduce_op_name(request.reduce), dtype_name(t.dtype));
   }

@@ -65,8 +65,8 @@ Result<AgentHello> decode_hello(std::string_view text) {
 
 std::string encode(const AgentJob& job) {
   FieldWriter fields;
-  for (const std::string* text :
-       {&job.host, &job.job, &job.secret, &job.store, &job.network_interface, &job.backend, &job.directory})
+  for (const std::string* text : {&job.host, &job.first_host, &job.job, &job.secret, &job.store, &job.network_interface,
+                                  &job.backend, &job.directory})
     fields.text(*text);
   fields.texts(job.command);
   fields.number(static_cast<std::int64_t>(job.env.size()));
@@ -93,8 +93,8 @@ Result<AgentJob> decode_job(std::string_view text) {
   constexpr int kMostRanks = 1 << 20;
   FieldReader fields(text);
   AgentJob job;
-  for (std::string* one :
-       {&job.host, &job.job, &job.secret, &job.store, &job.network_interface, &job.backend, &job.directory})
+  for (std::string* one : {&job.host, &job.first_host, &job.job, &job.secret, &job.store, &job.network_interface,
+                           &job.backend, &job.directory})
     *one = fields.text();
   job.command = fields.texts();
   for (auto left = fields.number<std::size_t>(0, text.size()); left > 0 && fields.good(); --left) {

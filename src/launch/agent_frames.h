@@ -86,7 +86,8 @@ struct AgentRank {
 
 // One host's part of a job.
 struct AgentJob {
-  std::string host = {};  // its name in the user's list
+  std::string host = {};        // its name in the user's list
+  std::string first_host = {};  // that of rank 0's
   std::string job = {};
   std::string secret = {};
   std::string store = {};

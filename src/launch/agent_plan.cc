@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "launch/binding.h"
+#include "launch/torch_variables.h"
 
 namespace xoe::launch {
 
@@ -55,6 +56,14 @@ Result<JobPlan> plan_host(const AgentJob& job, const Env& env, const HostFacts& 
     variables["XOE_LOCAL_RANK"] = std::to_string(local);
     variables["XOE_CROSS_RANK"] = std::to_string(job.ranks[local].cross_rank);
     variables["XOE_CROSS_SIZE"] = std::to_string(job.ranks[local].cross_size);
+    // Every host has a local rank 0, which counts the hosts.
+    set_torch_variables(variables,
+                        {.rank = job.ranks[local].rank,
+                         .size = job.size,
+                         .local_rank = static_cast<int>(local),
+                         .local_size = here,
+                         .host = job.ranks[0].cross_rank},
+                        job.job, job.first_host);
     if (!devices.empty()) variables["CUDA_VISIBLE_DEVICES"] = devices[local];
     RankPlan& one = plan.ranks.emplace_back();
     one.cpus = std::move(bound.cpus[local]);

@@ -162,6 +162,7 @@ Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const En
 
 AgentJob job_for(const HostsPlan& plan, const HostShare& share, const RunOptions& options, const std::string& store) {
   return {.host = share.host.name,
+          .first_host = plan.shares.front().host.name,
           .job = plan.job,
           .secret = plan.secret,
           .store = store,

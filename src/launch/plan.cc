@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "launch/binding.h"
 #include "launch/cores.h"
+#include "launch/torch_variables.h"
 
 namespace xoe::launch {
 namespace {
@@ -99,6 +100,8 @@ Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFa
   if (options.restarts > 0) variables["XOE_RESTARTS"] = "1";
   for (int rank = 0; rank < options.size; ++rank) {
     variables["XOE_RANK"] = variables["XOE_LOCAL_RANK"] = std::to_string(rank);
+    set_torch_variables(variables, {.rank = rank, .size = options.size, .local_rank = rank, .local_size = options.size},
+                        plan.job, "127.0.0.1");
     RankPlan& one = plan.ranks.emplace_back();
     one.cpus = std::move(bound.cpus[static_cast<std::size_t>(rank)]);
     one.environment.reserve(variables.size());

@@ -8,6 +8,7 @@ namespace {
 
 AgentJob some_job() {
   return {.host = "nodeA",
+          .first_host = "node0",
           .job = "j",
           .secret = std::string("s\0x", 3),
           .store = "tcp:10.0.0.1:4",
@@ -28,6 +29,7 @@ AgentJob some_job() {
 TEST(AgentFrames, AJobSurvivesTheWay) {
   const AgentJob job = some_job();
   const AgentJob there = decode_job(encode(job)).value();
+  EXPECT_EQ(there.first_host, job.first_host);
   EXPECT_EQ(there.secret, job.secret);
   EXPECT_EQ(there.directory, job.directory);
   EXPECT_EQ(there.command, job.command);

@@ -147,6 +147,17 @@ TEST_F(FourMemories, OfAHostInAJob) {
   EXPECT_THAT(plan.near, HasSubstr("ib0"));
 }
 
+TEST_F(FourMemories, AHostTellsWhatTorchrunTells) {
+  const AgentJob job{.host = "b",
+                     .first_host = "a",
+                     .ranks = {{.rank = 4, .cross_rank = 2, .cross_size = 3}, {.rank = 5, .cross_size = 1}},
+                     .size = 6};
+  const JobPlan plan = plan_host(job, Env(), facts_, "/bin/prog").value();
+  for (const char* variable :
+       {"RANK=5", "WORLD_SIZE=6", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=2", "MASTER_ADDR=a"})
+    EXPECT_THAT(plan.ranks[1].environment, ::testing::Contains(variable));
+}
+
 TEST_F(FourMemories, OnOneHostRanksAreNearTheirGpus) {
   int node = 3;
   for (const char* pci : {"0000:3b:00.0", "0000:af:00.0"}) {

@@ -42,6 +42,14 @@ TEST(Plan, TellsRanksTheirPlace) {
   EXPECT_THAT(job.arguments, testing::ElementsAre("prog", "arg"));
 }
 
+TEST(Plan, TellsWhatTorchrunTells) {
+  const auto job = plan(options_for(3), Env({{"RANK", "77"}, {"MASTER_PORT", "4711"}})).value();
+  const auto& environment = job.ranks[2].environment;
+  for (const char* variable : {"RANK=2", "WORLD_SIZE=3", "LOCAL_RANK=2", "LOCAL_WORLD_SIZE=3", "GROUP_RANK=0",
+                               "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4711", "TORCHELASTIC_RUN_ID=token"})
+    EXPECT_THAT(environment, Contains(variable));
+}
+
 TEST(Plan, ThreadsFillTheHostOnce) {
   EXPECT_THAT(plan(options_for(3)).value().ranks[0].environment, Contains("OMP_NUM_THREADS=2"));
   EXPECT_THAT(plan(options_for(8), Env(), 2).value().ranks[0].environment, Contains("OMP_NUM_THREADS=1"));

@@ -58,9 +58,10 @@ void run_gpu_ranks(MockMachine& machine, int size, const std::function<void(GpuR
       EngineOptions options;
       options.tune = false;
       options.warn = [](std::string_view) {};
-      const auto gpu = std::make_shared<engine::GpuPort>([&machine, device]() -> Result<std::unique_ptr<net::Provider>> {
-        return nccl::make_provider(machine.libraries(), {.local_rank = device});
-      });
+      const auto gpu =
+          std::make_shared<engine::GpuPort>([&machine, device]() -> Result<std::unique_ptr<net::Provider>> {
+            return nccl::make_provider(machine.libraries(), {.local_rank = device});
+          });
       auto core = engine::Core::create(std::move(comm), options, gpu);
       ASSERT_TRUE(core) << core.error().message();
       {

@@ -97,8 +97,8 @@ TEST(NcclCalls, AListIsAGroup) {
   MockMachine machine(2);
   run_members(machine, 2, [&](net::Net& net, int member) {
     const OnGpu<float> first(10, 1.0f), second(20, 2.0f);
-    const std::vector<Segment> segments{{first.data(), first.data(), 10}, {nullptr, nullptr, 5},
-                                        {second.data(), second.data(), 20}};
+    const std::vector<Segment> segments{
+        {first.data(), first.data(), 10}, {nullptr, nullptr, 5}, {second.data(), second.data(), 20}};
     Collective c = gpu_allreduce(nullptr, 35);
     c.segments = segments;
     const std::size_t before = machine.calls_of(member).size();

@@ -113,9 +113,10 @@ void bind_terms(nb::module_& module) {
 void bind_engine(nb::module_& module) {
   bind_terms(module);
   nb::class_<Engine>(module, "Engine")
-      .def(nb::init<std::optional<double>>(), nb::arg("start_timeout") = nb::none(),
+      .def(nb::init<std::optional<double>, std::vector<std::int32_t>>(), nb::arg("start_timeout") = nb::none(),
+           nb::arg("ranks") = nb::list(),
            "Joins the group that the launcher described in the environment; else a group of one. Collective.\n\n"
-           "start_timeout: seconds to wait for all ranks to appear.")
+           "start_timeout: seconds to wait for all ranks to appear. ranks: of the job, this rank's group; none: all.")
       .def("shutdown", &Engine::shutdown, "Ends it: what is pending fails, here and at the peers. Twice is once.")
       .def("leave_at_exit", &Engine::leave_at_exit, "Shuts it down when the process has ended well, not when it fails.")
       .def("gpu_refusal", &gpu_refusal, "Why it does not take memory of this process's GPU; empty: it does.")

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -101,20 +102,50 @@ void set_stream(xoe_request& request, std::optional<std::uintptr_t> stream) {
   request.stream = pointer(*stream);
 }
 
-// From whichever thread drives the engine.
+// Calls into Python from whichever thread drives the engine. None begins once Python is about to end.
+class Calls {
+ public:
+  class Guard {
+   public:
+    Guard() { inside.fetch_add(1); }
+    Guard(const Guard&) = delete;
+    ~Guard() { inside.fetch_sub(1); }
+    bool allowed() const { return !ended.load(); }
+  };
+  static void end() {
+    ended.store(true);
+    const nb::gil_scoped_release release;
+    while (inside.load() != 0) std::this_thread::yield();
+  }
+
+ private:
+  static inline std::atomic<int> inside{0};
+  static inline std::atomic<bool> ended{false};
+};
+
 void* call_allocator(void* allocate, std::size_t index, const std::int64_t* shape, std::int32_t ndim,
                      std::int32_t dtype) {
+  const Calls::Guard guard;
+  if (!guard.allowed()) return nullptr;
   const nb::gil_scoped_acquire acquire;
-  try {
-    nb::list sizes;
-    for (std::int32_t i = 0; i < ndim; ++i) sizes.append(shape[i]);
-    const nb::object address = nb::borrow(static_cast<PyObject*>(allocate))(index, nb::tuple(sizes), dtype);
-    return pointer(nb::cast<std::uintptr_t>(address));
-  } catch (nb::python_error& error) {
-    error.discard_as_unraisable("xoe: an allocator of results");
-  } catch (const std::exception&) {  // what it gave is no address
+  bool interrupted = false;
+  void* address = nullptr;
+  for (bool again = true; std::exchange(again, false);) {
+    try {
+      nb::list sizes;
+      for (std::int32_t i = 0; i < ndim; ++i) sizes.append(shape[i]);
+      const nb::object given = nb::borrow(static_cast<PyObject*>(allocate))(index, nb::tuple(sizes), dtype);
+      address = pointer(nb::cast<std::uintptr_t>(given));
+    } catch (nb::python_error& error) {
+      // Ctrl-C is for the program, which gets it afterwards: the result needs its memory.
+      again = error.matches(PyExc_KeyboardInterrupt) && !std::exchange(interrupted, true);
+      if (!again) error.discard_as_unraisable("xoe: an allocator of results");
+    } catch (const std::exception&) {
+      address = nullptr;  // what it gave is no address
+    }
   }
-  return nullptr;
+  if (interrupted) PyErr_SetInterrupt();
+  return address;
 }
 
 // Names of a tensor's attributes. Never freed: the interpreter may end before this library.
@@ -143,7 +174,7 @@ bool is_true(nb::handle value) { return value.ptr() == Py_True; }
 
 }  // namespace
 
-Engine::Engine(std::optional<double> start_timeout) {
+Engine::Engine(std::optional<double> start_timeout, std::vector<std::int32_t> ranks) {
   xoe_options options;
   xoe_options_init(&options, sizeof(options));
   if (start_timeout) {
@@ -152,7 +183,11 @@ Engine::Engine(std::optional<double> start_timeout) {
     options.start_timeout = static_cast<std::int64_t>(*start_timeout * 1e9);
   }
   auto start = std::make_shared<Start>();
-  std::thread([start, options] { run(*start, options); }).detach();
+  std::thread([start, options, ranks = std::move(ranks)]() mutable {
+    options.ranks = ranks.data();
+    options.rank_count = ranks.size();
+    run(*start, options);
+  }).detach();
   await(*start);
   if (start->status != XOE_OK) raise(start->status, start->message);
   engine_ = std::move(start->engine);
@@ -166,6 +201,7 @@ void Engine::shutdown() {
 
 void Engine::leave_at_exit() {
   if (!engine_) return;
+  Calls::end();
   if (leaving().empty()) ::on_exit(finish, pointer(static_cast<std::uintptr_t>(::getpid())));
   leaving().push_back(std::move(engine_));
 }

@@ -35,7 +35,7 @@ struct Terms {
 class Engine {
  public:
   // Joins the group that the environment describes. Seconds.
-  explicit Engine(std::optional<double> start_timeout);
+  explicit Engine(std::optional<double> start_timeout, std::vector<std::int32_t> ranks);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine() { shutdown(); }

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 
 def register() -> None:
@@ -29,12 +30,14 @@ def _create(options: Any, backend_options: Any = None) -> Any:
 
 
 def _serve_meetings() -> None:
-    """Ranks of ``xoe run`` meet without MASTER_ADDR, whatever their backend."""
+    """Ranks of ``xoe run`` meet where the engine says, whatever their backend: nobody has looked whether MASTER_PORT is free."""
     handlers: Any = importlib.import_module("torch.distributed.rendezvous")._rendezvous_handlers
     of_environment: Any = handlers["env"]
 
     def handler(url: str, timeout: timedelta = timedelta(minutes=30), **more: Any) -> Iterator[tuple[Any, int, int]]:
-        if "MASTER_ADDR" in os.environ:
+        asked = dict(parse_qsl(urlsplit(url).query))
+        place = {"rank": os.environ["XOE_RANK"], "world_size": os.environ["XOE_SIZE"]}
+        if any(asked.get(name, value) not in (value, "-1") for name, value in place.items()):  # a group that is not the job
             yield from of_environment(url, timeout=timeout, **more)
             return
         from xoe.torch.distributed.meeting import meet

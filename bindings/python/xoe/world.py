@@ -57,8 +57,8 @@ def init(
 
     Collective; a second call does nothing until :func:`shutdown`.
 
-    comm: None, all ranks in order as a list, or an mpi4py communicator of all ranks. Train on some of the ranks with
-        ``process_sets``.
+    comm: None for all ranks, or this rank's group: a list of ranks of the job, or an mpi4py communicator. Then ``rank()`` and
+        ``size()`` are those of the group, whose members name the same one; all ranks of the job call init.
     process_sets: sets to make at once, the same on all ranks; or ``"dynamic"``, which Horovod wants before sets may be
         added later, and which is not needed here.
     start_timeout: seconds to wait for the other ranks (default: XOE_START_TIMEOUT, or 60).
@@ -77,13 +77,7 @@ def init(
             return
         from xoe._core import Engine
 
-        world = World(Engine(start_timeout))
-        try:
-            _check_comm(comm, world)
-        except BaseException:
-            world.engine.shutdown()
-            raise
-        _world = world
+        world = _world = World(Engine(start_timeout, _ranks_of(comm)))
         _sets_of_init = tuple(process_sets or ())
         sets._begin(world)
         _show_cause_first()
@@ -95,15 +89,16 @@ def init(
         raise
 
 
-def _check_comm(comm: Any, world: World) -> None:
+def _ranks_of(comm: Any) -> list[int]:
+    """The ranks of the job that ``init(comm=...)`` names; none: all of them."""
     if comm is None:
-        return
-    ranks = range(comm.Get_size()) if hasattr(comm, "Get_size") else list(comm)
-    if len(ranks) > 0 and list(ranks) != list(range(world.size)):
-        raise InvalidArgumentError(
-            f"init(comm=...) names {len(ranks)} of the job's {world.size} ranks; call init() on all of them, and train on"
-            " some of them with process_sets=[ProcessSet([...])]"
-        )
+        return []
+    if not hasattr(comm, "Get_group"):
+        return [int(rank) for rank in comm]
+    from mpi4py import MPI
+
+    group, everybody = comm.Get_group(), MPI.COMM_WORLD.Get_group()
+    return list(MPI.Group.Translate_ranks(group, range(group.Get_size()), everybody))
 
 
 def shutdown() -> None:

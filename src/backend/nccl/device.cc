@@ -89,8 +89,9 @@ Status check_place(const CudaApi& cuda, const Device& device, const void* addres
   if (place.memory != CudaMemory::kDevice)
     return failure(Code::kInvalidArgument, "nccl: {} is called GPU memory, but is host memory", what);
   if (place.device != device.index)
-    return failure(Code::kInvalidArgument, "nccl: {} is on GPU {}, but this rank's is {}", what, place.device,
-                   device.text());
+    return failure(Code::kInvalidArgument,
+                   "nccl: {} is on GPU {}, but this rank's is {}; make tensors there, or see XOE_GPU=host", what,
+                   place.device, device.text());
   return {};
 }
 

@@ -46,8 +46,11 @@ std::vector<std::string> in_wheels(const Env& env, const std::vector<std::string
   return found;
 }
 
-// The first that loads; `problems` gets what the loader said of the others.
+// The first that the process has already, PyTorch's for example, else that loads; `problems` gets what the loader said
+// of the others.
 void* open_first(const std::vector<std::string>& names, std::string& problems) {
+  for (const std::string& name : names)
+    if (void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return library;
   for (const std::string& name : names) {
     if (void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     problems += (problems.empty() ? "" : "; ") + std::string(::dlerror());

@@ -127,13 +127,13 @@ Status NcclNet::on_device(const Collective& given, Clock::time_point deadline) {
       registrations_->use(address, deadline);
       return Status();
     });
-  if (given.after.empty()) XOE_TRY(queue.follow(stream));
+  if (!given.by_marks) XOE_TRY(queue.follow(stream));
   for (const void* mark : given.after) XOE_TRY(queue.follow_mark(mark));
   std::vector<Segment> segments;
   XOE_ASSIGN(const Collective c, stand_in_.complete(given, segments, queue.stream()));
   XOE_TRY(launch(c, {c.in, c.out}, deadline));
   // Whoever gave marks has gone on with the stream meanwhile: what he put there must not wait for this.
-  XOE_TRY(given.after.empty() ? queue.lead(stream) : queue.mark());
+  XOE_TRY(given.by_marks ? queue.mark() : queue.lead(stream));
   return await(deadline);
 }
 

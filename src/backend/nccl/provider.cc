@@ -120,6 +120,9 @@ class NcclProvider final : public net::Provider {
     return mark;
   }
 
+  // Else each call would put it back to GPU 0, and give the process a context there.
+  void take_thread() noexcept override { (void)libraries_->cuda.set_device(device_.index); }
+
   Result<std::unique_ptr<net::Net>> connect(const net::Members& members, const net::Exchange& exchange,
                                             Clock::time_point deadline) override {
     const OnDevice scope(libraries_->cuda, device_.index);

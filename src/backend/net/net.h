@@ -66,6 +66,8 @@ class Provider {
   // Any thread: what stands in `stream` (a cudaStream_t) now, to be waited for by a collective that gets its address as
   // one of Collective::after. All addresses must be memory of this rank's GPU. Kept until the collective is done.
   virtual Result<std::shared_ptr<const void>> admit(std::span<const void* const> addresses, void* stream);
+  // The calling thread is going to work for nets of this provider alone.
+  virtual void take_thread() noexcept {}
   // Collective over the members, within the deadline.
   virtual Result<std::unique_ptr<Net>> connect(const Members& members, const Exchange& exchange,
                                                Clock::time_point deadline) = 0;

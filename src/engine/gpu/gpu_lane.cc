@@ -31,6 +31,7 @@ class GpuLane::Work final : public Handle::Work {
     c.send_counts = job_.send_counts;
     c.recv_counts = job_.recv_counts;
     c.after = marks_;
+    c.by_marks = true;
   }
 
   const Collective& collective() const noexcept { return job_.collective; }
@@ -102,6 +103,7 @@ struct GpuLane::State {
 
   Result<std::unique_ptr<net::Net>> connect() {
     XOE_ASSIGN(net::Provider* const provider, port->provider());
+    provider->take_thread();
     const auto exchange_with_all = [this](std::string mine) { return exchange(std::move(mine)); };
     auto made = provider->connect(members, exchange_with_all, net::Clock::now() + kJoinPatience);
     if (made) return made;
@@ -204,17 +206,19 @@ Result<Handle> GpuLane::start(GpuJob job) {
 
 GpuLane::~GpuLane() {
   stop(/*failed=*/false);
-  // Not the child's of a fork.
-  if (state_->owner == ::getpid()) state_->net.reset();
+  if (state_->owner != ::getpid()) return;  // a forked child's it is not
+  std::unique_ptr<net::Net> leaving;
+  const std::lock_guard lock(state_->mutex);
+  leaving = std::move(state_->net);  // gone after the lock
 }
 
 void GpuLane::stop(bool failed) noexcept {
+  // A forked child has no such thread, and neither NCCL nor the GPU are its own.
+  if (state_->owner != ::getpid()) return static_cast<void>(new std::shared_ptr<State>(state_));
   bool joins = false;
   {
     const std::lock_guard lock(state_->mutex);
     if (!state_->thread.joinable() || state_->stopping) return;
-    // A forked child has no such thread, and neither NCCL nor the GPU are its own.
-    if (state_->owner != ::getpid()) return static_cast<void>(new std::shared_ptr<State>(state_));
     state_->stopping = true;
     state_->wake = {};
     state_->changed.notify_all();

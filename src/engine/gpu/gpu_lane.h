@@ -27,8 +27,8 @@ class GpuLane {
  public:
   // wake: called when test() of a handle would answer differently; any thread, and it must not call this.
   GpuLane(std::shared_ptr<GpuPort> port, net::Members members, std::function<void()> wake);
-  // Takes leave of the others where nothing failed, which waits for them a little: NCCL shows an early end to peers that
-  // have not noticed yet that they are done.
+  // Takes leave of the others where nothing failed, which waits for them a little: NCCL shows an early end to peers
+  // that have not noticed yet that they are done.
   ~GpuLane();
 
   // Joining the others takes several exchanges, which the caller makes. The handle is done when there is one to make,

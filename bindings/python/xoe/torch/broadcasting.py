@@ -70,7 +70,7 @@ class _Place:
 
 def _without_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
-        tensors.append(value.detach())
+        tensors.append(value.detach().cpu())  # where those who have no state yet receive it
         return _Place(value)
     if isinstance(value, dict):
         return {key: _without_tensors(item, tensors) for key, item in value.items()}

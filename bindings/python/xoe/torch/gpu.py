@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,9 +34,9 @@ def _stays(tensor: torch.Tensor, reduction: str | None, scaled: bool) -> bool:
         return True
     if dtype is torch.int16 or reduction not in _NCCL:
         return False
-    if scaled or reduction == "average":
-        return dtype.is_floating_point and reduction in ("sum", "average")
-    return True
+    if scaled:  # NCCL has factors in the tensor's own type
+        return dtype in (torch.float32, torch.float64) and reduction in ("sum", "average")
+    return dtype.is_floating_point or reduction != "average"
 
 
 def stream_of(place: str, tensors: Sequence[torch.Tensor]) -> int | None:
@@ -53,12 +54,15 @@ class Results:
         self._tensors: dict[int, torch.Tensor] = {}
 
     def __call__(self, index: int, shape: tuple[int, ...], dtype: int) -> int:
-        # In a stream that has no work: what PyTorch gives there is used by nobody who would have to be waited for.
+        if isinstance(threading.current_thread(), threading._DummyThread):  # one of the engine's, which is on no GPU yet
+            torch.cuda.set_device(self._device)
+        # In a stream of its own, so that hardly anything has to be waited for: NCCL writes there at once.
         stream = self._streams.get(self._device)
         if stream is None:
             stream = self._streams.setdefault(self._device, torch.cuda.Stream(self._device))
         with torch.cuda.stream(stream):
             tensor = torch.empty(shape, dtype=_DTYPE_OF[dtype], device=self._device)
+        stream.synchronize()
         self._tensors[index] = tensor
         return tensor.data_ptr()
 

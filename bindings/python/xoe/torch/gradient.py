@@ -114,7 +114,7 @@ class Gradient:
         if self._operation is not None:
             self._operation.wait()
         elif self.work is not None:
-            self.work.handle.wait()
+            self.work.handle.settle()  # what is copied back would count as a change
 
     def check(self) -> None:
         """Raises RuntimeError where it was changed on its way."""

@@ -26,6 +26,11 @@ class Handle:
         """Whether it has completed, well or not. Does not block."""
         return self._operation is None or self._operation.poll()
 
+    def settle(self) -> None:
+        """Blocks until it has completed, and leaves what is left to do to :meth:`wait`; raises its error."""
+        if self._operation is not None:
+            self._operation.wait()
+
     def wait(self) -> Any:
         """Blocks until it has completed; gives its result, or raises its error."""
         operation = self._operation

@@ -44,7 +44,12 @@ def carrier(tensor: torch.Tensor, reduction: str | None = None, place: str = "cp
     reduction: "sum", "average", "min", "max" or "product" where elements are reduced; None where they only move.
     place: the kind of device where it is to be; see ``xoe.torch.gpu.place_of``.
     """
-    if (tensor.is_cpu or tensor.device.type == place != "cpu") and tensor.dtype in DTYPES and tensor.is_contiguous() and not tensor.is_neg():
+    if (
+        (tensor.is_cpu or tensor.device.type == place != "cpu")
+        and tensor.dtype in DTYPES
+        and tensor.is_contiguous()
+        and not tensor.is_neg()
+    ):
         return tensor
     if tensor.layout is not torch.strided:
         raise InvalidArgumentError(f"a tensor of layout {tensor.layout} was given; use sparse_allreduce_async, or to_dense()")

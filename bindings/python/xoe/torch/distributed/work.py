@@ -145,12 +145,19 @@ class Work(_Work):  # type: ignore[misc]
                 try:
                     with torch.no_grad():
                         self._finish()
+                    _wait_for_copies(self._result)
                 except Exception as failure:
                     error = failure
             self._error = error
             self._finish = None
             self._operations = []
             self._done = True
+
+
+def _wait_for_copies(tensors: list[torch.Tensor]) -> None:
+    """Which this thread's stream makes, and the caller's, which may be another one, knows nothing of."""
+    for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
+        torch.cuda.current_stream(device).synchronize()
 
 
 def _keep(work: Work) -> None:

@@ -1,0 +1,15 @@
+// Groups that ranks name themselves, in place of all ranks of the job.
+#pragma once
+
+#include <span>
+
+#include "xoe/communicator.h"
+
+namespace xoe {
+
+// The group that this rank names, in that order; empty: all ranks. Collective over `world`: every rank is in the group
+// that it names, and all its members name the same. `invalid_argument`, the same on all ranks, tells the first that
+// does not fit.
+Result<Communicator> subgroup(Communicator world, std::span<const int> ranks);
+
+}  // namespace xoe
