@@ -31,6 +31,13 @@ def interpreter():
     return python
 
 
+def need(package):
+    """Ends the test with "skipped" where PyTorch's environment lacks a package."""
+    if peer_python.peer_python("pytorch", package) is None:
+        print(peer_python.why_no("pytorch", package))
+        sys.exit(peer_python.SKIPPED)
+
+
 def environment(**more):
     """Of a process that imports xoe from the build."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("XOE_", "HOROVOD_"))}
