@@ -30,7 +30,7 @@ def _create(options: Any, backend_options: Any = None) -> Any:
 
 
 def _serve_meetings() -> None:
-    """Ranks of ``xoe run`` meet where the engine says, whatever their backend: nobody has looked whether MASTER_PORT is free."""
+    """Ranks of ``xoe run`` meet where the engine says, whatever their backend. Nobody has seen whether MASTER_PORT is free."""
     handlers: Any = importlib.import_module("torch.distributed.rendezvous")._rendezvous_handlers
     of_environment: Any = handlers["env"]
 

@@ -11,6 +11,8 @@ import torch
 from xoe import world as _world
 from xoe.torch.tensors import DTYPES, carried_type
 
+_streams: dict[torch.device, Any] = {}
+_make_stream: Any = torch.cuda.Stream
 _NCCL = frozenset(("sum", "average", "min", "max", "product"))
 _DTYPE_OF = {number: dtype for dtype, number in DTYPES.items()}
 
@@ -47,8 +49,6 @@ def stream_of(place: str, tensors: Sequence[torch.Tensor]) -> int | None:
 class Results:
     """Memory of a GPU for results whose size is known late; ``Engine.submit`` calls it, from any thread."""
 
-    _streams: dict[torch.device, Any] = {}
-
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._tensors: dict[int, torch.Tensor] = {}
@@ -57,9 +57,9 @@ class Results:
         if isinstance(threading.current_thread(), threading._DummyThread):  # one of the engine's, which is on no GPU yet
             torch.cuda.set_device(self._device)
         # In a stream of its own, so that hardly anything has to be waited for: NCCL writes there at once.
-        stream = self._streams.get(self._device)
+        stream = _streams.get(self._device)
         if stream is None:
-            stream = self._streams.setdefault(self._device, torch.cuda.Stream(self._device))
+            stream = _streams.setdefault(self._device, _make_stream(self._device))
         with torch.cuda.stream(stream):
             tensor = torch.empty(shape, dtype=_DTYPE_OF[dtype], device=self._device)
         stream.synchronize()
