@@ -174,9 +174,10 @@ Task run_allgather(Workshop& shop, Running& running, const Item& item) {
       out = unwanted.data();
     }
     const Tensor all_rows(out, whole, dtype);
-    XOE_CO_TRY(on_gpu(item)
-                   ? start_on_gpu(shop, running, item, describe_allgather(in, all_rows, counts, options_of(running)))
-                   : shop.comm.start_allgather(in, all_rows, counts, options_of(running)));
+    auto started =
+        on_gpu(item) ? start_on_gpu(shop, running, item, describe_allgather(in, all_rows, counts, options_of(running)))
+                     : shop.comm.start_allgather(in, all_rows, counts, options_of(running));
+    XOE_CO_TRY(std::move(started));
   }
   if (item.submission && item.traits.kind == OpKind::kSparseAllreduce && item.traits.reduce == ReduceOp::kAverage) {
     const Output& values = item.submission->outputs[1];
@@ -223,9 +224,10 @@ Task run_alltoall(Workshop& shop, Running& running, const Item& item) {
   s.received_splits = std::move(received);
   const ConstTensor given(t.in, t.count, t.dtype);
   const Tensor taken(out, total, t.dtype);
-  XOE_CO_TRY(on_gpu(item) ? start_on_gpu(shop, running, item,
-                                         describe_alltoall(given, sends, taken, receives, options_of(running)))
-                          : shop.comm.start_alltoall(given, sends, taken, receives, options_of(running)));
+  auto started = on_gpu(item) ? start_on_gpu(shop, running, item,
+                                             describe_alltoall(given, sends, taken, receives, options_of(running)))
+                              : shop.comm.start_alltoall(given, sends, taken, receives, options_of(running));
+  XOE_CO_TRY(std::move(started));
   co_return Status();
 }
 

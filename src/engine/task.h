@@ -128,6 +128,7 @@ class [[nodiscard]] Task {
 }  // namespace xoe::engine
 
 // Ends the task with the error, if there is one, of what is awaited.
+// Not with `a ? b : c`: GCC 12 destroys the temporary of such an expression twice.
 #define XOE_CO_TRY(awaited)                                                            \
   do {                                                                                 \
     if (::xoe::Status xoe_co_status = co_await (awaited); !xoe_co_status) [[unlikely]] \
