@@ -188,8 +188,12 @@ TEST(Report, KnowsTheShareOfCpusOfOneRankAmongSeveral) {
   while (walk->next().value()) continue;
   EXPECT_EQ(report(*walk).cpus, given_cpus(1));
   EXPECT_EQ(report(*walk, 2).cpus, std::max(given_cpus(1) / 2, 1));
-  EXPECT_EQ(report(*walk, 10000).cpus, 1);
-  EXPECT_THAT(explain(report(*walk, 10000)), HasSubstr("All 1 CPUs that this process was given are in use"));
+  PipelineReport seen = report(*walk, 10000);
+  EXPECT_EQ(seen.cpus, 1);
+  // As if nothing else had run on this machine: both threads were busy all the time.
+  for (StageReport& stage : seen.stages)
+    if (stage.name == "decode") stage.seconds = 2 * seen.seconds();
+  EXPECT_THAT(explain(seen), HasSubstr("All 1 CPUs that this process was given are in use"));
 }
 
 // While threads are at work and epochs and files change.
