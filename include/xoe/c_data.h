@@ -69,7 +69,9 @@ XOE_API void xoe_images_options_free(xoe_images_options* options);
  *   shuffle_buffer    records to draw from by (seed, epoch); 0 (the default) keeps the order
  *   cycle_length      files that take turns, 1 or more (default 1: one after the other)
  *   block_length      records of one before the next one's turn, 1 or more (default 1)
- *   threads           that read ahead; 0 (the default): the caller reads
+ *   threads           that read ahead; 0 (the default): the caller reads; auto: as many as turn out to be needed, up to
+ *                     the CPUs that this process was given
+ *   processes         ranks on this host, which share its CPUs (default 1)
  *   ahead             records that they read ahead from each file, 1 or more (default 64)
  *   seed epochs       whole numbers; epochs 0 (the default): for ever
  *   compression       auto (the default), plain, gzip or zlib

@@ -73,8 +73,9 @@ Status check(const RecordsOptions& options, std::size_t files) {
   XOE_TRY(require(options.interleave.cycle_length > 0 && options.interleave.cycle_length <= 65536,
                   "cycle_length (1 to 65536)", options.interleave.cycle_length));
   XOE_TRY(require(options.interleave.block_length > 0, "block_length (1 or more)", options.interleave.block_length));
-  XOE_TRY(require(options.interleave.threads >= 0 && options.interleave.threads <= 1024, "threads (0 to 1024)",
-                  options.interleave.threads));
+  XOE_TRY(require(options.interleave.threads >= data::kAutoThreads && options.interleave.threads <= 1024,
+                  "threads (0 to 1024, or auto)", options.interleave.threads));
+  XOE_TRY(require(options.interleave.processes > 0, "processes (1 or more)", options.interleave.processes));
   XOE_TRY(require(options.interleave.ahead > 0, "ahead (1 or more)", options.interleave.ahead));
   XOE_TRY(require(options.epochs >= 0, "epochs (0 or more)", options.epochs));
   XOE_TRY(require(options.reading.max_bad >= 0, "max_bad (0 or more)", options.reading.max_bad));

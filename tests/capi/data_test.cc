@@ -287,7 +287,9 @@ TEST(CRecords, EveryShardingGivesEachRecordOnce) {
                                                                {"shard_by_file", by_file ? "1" : "0"},
                                                                {"shuffle_files", "1"},
                                                                {"cycle_length", "2"},
-                                                               {"threads", rank % 2 == 0 ? "0" : "2"},
+                                                               {"threads", rank == 0   ? "0"
+                                                                           : rank == 1 ? "2"
+                                                                                       : "auto"},
                                                                {"shuffle_buffer", "9"},
                                                                {"seed", "5"}})))
           all.push_back(std::move(record));
@@ -332,7 +334,12 @@ TEST(CRecords, RefuseWhatCannotBe) {
   ASSERT_EQ(xoe_records_options_set(options.get(), "size", "6"), XOE_OK);
   EXPECT_EQ(xoe_records_open(patterns, 1, options.get(), &records), XOE_INVALID_ARGUMENT);
   EXPECT_THAT(xoe_last_error(), HasSubstr("5 files are too few for 6 ranks"));
-  for (const auto& [key, value] : Choices{{"rank", "6"}, {"cycle_length", "0"}, {"ahead", "0"}, {"block_bytes", "0"}}) {
+  for (const auto& [key, value] : Choices{{"rank", "6"},
+                                          {"cycle_length", "0"},
+                                          {"ahead", "0"},
+                                          {"processes", "0"},
+                                          {"threads", "-2"},
+                                          {"block_bytes", "0"}}) {
     const auto fresh = given<xoe_records_options>(xoe_records_options_create);
     ASSERT_EQ(xoe_records_options_set(fresh.get(), key.c_str(), value.c_str()), XOE_OK);
     EXPECT_EQ(xoe_records_open(patterns, 1, fresh.get(), &records), XOE_INVALID_ARGUMENT) << key;

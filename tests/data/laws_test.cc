@@ -87,11 +87,15 @@ TEST_P(Laws, ResumesInANewProcess) {
 INSTANTIATE_TEST_SUITE_P(Seeds, Laws, ::testing::Range(0, 5));
 
 TEST(Interleave, WithoutOrderGivesEachOnceAlsoOverARestore) {
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 40; ++round) {
     const auto stage = interleave<std::int64_t, std::int64_t>(
         indices(9),
         [](const std::int64_t& file) -> Result<StagePtr<std::int64_t>> { return range(100 * file, 30 + file); },
-        {.cycle_length = 4, .block_length = 2, .threads = 3, .ahead = 5, .deterministic = false});
+        {.cycle_length = round % 2 == 0 ? 4 : kAutoCycle,
+         .block_length = 2,
+         .threads = round % 4 == 3 ? kAutoThreads : 3,
+         .ahead = 5,
+         .deterministic = false});
     Numbers all = drain(*stage->iterate(0).value());
     const auto walk = stage->iterate(0).value();
     Numbers parts = drain(*walk, static_cast<std::size_t>(17 * round % 290));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -238,6 +239,60 @@ TEST(Auto, InterleaveFindsTheReadersThatTheConsumerNeedsAndKeepsTheOrder) {
     EXPECT_THAT(named(report(*walk), "interleave").last_tuning, HasSubstr("threads"));
   }
   EXPECT_EQ(numbers, drain(*stage(0)->iterate(0).value()));
+}
+
+// Parts that mostly wait, as files over a network do: more of them at a time feed the consumer.
+TEST(Auto, InterleaveOpensAsManyAtATimeAsTheConsumerNeeds) {
+  constexpr int kAhead = 4;
+  const auto open = [](const std::int64_t& file) -> Result<Stage64> {
+    return sleepy(range(1000 * file, 100), 500us, {});
+  };
+  for (const int threads : {6, kAutoThreads}) {
+    const auto walk = interleave<std::int64_t, std::int64_t>(
+                          indices(30), open,
+                          {.cycle_length = kAutoCycle, .threads = threads, .ahead = kAhead, .deterministic = false})
+                          ->iterate(0)
+                          .value();
+    std::set<std::int64_t> numbers;
+    int most_threads = 0;
+    std::size_t most_open = 0;
+    while (auto number = walk->next().value()) {
+      EXPECT_TRUE(numbers.insert(*number).second) << *number << " came twice";
+      if (numbers.size() % 50 != 0) continue;
+      const PipelineReport seen = report(*walk);
+      const StageReport& stage = named(seen, "interleave");
+      most_threads = std::max(most_threads, stage.threads);
+      most_open = std::max(most_open, stage.depth / kAhead);
+      EXPECT_LE(stage.depth, stage.most_depth);
+    }
+    EXPECT_EQ(numbers.size(), 3000U);
+    EXPECT_GT(most_open, static_cast<std::size_t>(most_threads)) << "one for each reader, and one to take from";
+    if (threads == kAutoThreads && given_cpus(1) > 1) {
+      EXPECT_THAT(named(report(*walk), "interleave").last_tuning, HasSubstr("at a time"));
+    }
+  }
+}
+
+TEST(Auto, ACycleThatFindsItselfNeedsThreadsAndNoOrder) {
+  const auto open = [](const std::int64_t&) -> Result<Stage64> { return indices(3); };
+  const auto refuses = [&](InterleaveOptions options) {
+    const auto walk = interleave<std::int64_t, std::int64_t>(indices(2), open, options)->iterate(0);
+    return !walk && walk.error().code() == Code::kInvalidArgument &&
+           walk.error().message().find("kAutoCycle") != std::string::npos;
+  };
+  EXPECT_TRUE(refuses({.cycle_length = kAutoCycle, .threads = 2}));
+  EXPECT_TRUE(refuses({.cycle_length = kAutoCycle, .deterministic = false}));
+  EXPECT_TRUE(refuses({.cycle_length = -2, .threads = 2, .deterministic = false}));
+  const auto stage = interleave<std::int64_t, std::int64_t>(
+      indices(2), open, {.cycle_length = kAutoCycle, .threads = 2, .deterministic = false});
+  const auto walk = stage->iterate(0).value();
+  ASSERT_TRUE(walk->next());
+  for (const std::int64_t slots : {0, -1, 65, 1 << 30}) {
+    State state = walk->save();
+    ASSERT_TRUE(state.pop("interleave.slots"));
+    state.push("interleave.slots", slots);
+    EXPECT_EQ(stage->iterate(0).value()->restore(state).error().code(), Code::kInvalidArgument) << slots;
+  }
 }
 
 TEST(Auto, MapUsesTheCpusGivenAtMost) {

@@ -1,13 +1,19 @@
 // How pipelines adjust themselves, and what they say about it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <set>
+#include <functional>
+#include <latch>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "data/tune/cpu_ledger.h"
 #include "data/tune/cpus.h"
 #include "data/tune/tuner.h"
 #include "scratch.h"
@@ -43,7 +49,7 @@ TunerSetting settle(Tuner& tuner, const Machine& machine, int windows) {
 
 TEST(Tuner, FindsWhatTheConsumerNeedsAndRests) {
   for (const double wanted : {50., 150., 250., 420., 790.}) {
-    Tuner tuner({}, {16, 64});
+    Tuner tuner({.most = {16, 64}});
     const Machine machine{.wanted = wanted};
     const TunerSetting found = settle(tuner, machine, 60);
     EXPECT_GE(100 * found.threads, wanted);
@@ -53,25 +59,25 @@ TEST(Tuner, FindsWhatTheConsumerNeedsAndRests) {
 }
 
 TEST(Tuner, StaysWithinTheLimits) {
-  Tuner tuner({}, {3, 5});
+  Tuner tuner({.most = {3, 5}});
   const TunerSetting found = settle(tuner, {.wanted = 5000}, 100);
   EXPECT_EQ(found.threads, 3);
   EXPECT_LE(found.depth, 5U);
-  Tuner least({}, {0, 0});
+  Tuner least({.most = {0, 0}});
   EXPECT_EQ(settle(least, {.wanted = 5000}, 10), (TunerSetting{1, 1}));
 }
 
 TEST(Tuner, StartsWithTheLeastAndNeverGoesBelow) {
-  Tuner tuner({2, 6}, {8, 64});
+  Tuner tuner({.least = {2, 6}, .most = {8, 64}});
   EXPECT_EQ(tuner.setting(), (TunerSetting{2, 6}));
   EXPECT_EQ(settle(tuner, {.wanted = 10}, 100), (TunerSetting{2, 6}));
   settle(tuner, {.wanted = 5000}, 100);
   EXPECT_GE(tuner.setting().depth, 6U);
-  EXPECT_EQ(Tuner({1, 6}, {8, 4}).setting(), (TunerSetting{1, 4}));
+  EXPECT_EQ(Tuner({.least = {1, 6}, .most = {8, 4}}).setting(), (TunerSetting{1, 4}));
 }
 
 TEST(Tuner, TakesBackThreadsThatBringNothing) {
-  Tuner tuner({}, {16, 64});
+  Tuner tuner({.most = {16, 64}});
   int above = 0;
   for (int i = 0; i < 2000; ++i) {
     tuner.step(Machine{.wanted = 5000, .cpus = 4}.window(tuner.setting()));
@@ -82,7 +88,7 @@ TEST(Tuner, TakesBackThreadsThatBringNothing) {
 }
 
 TEST(Tuner, FollowsAConsumerThatChanges) {
-  Tuner tuner({}, {8, 64});
+  Tuner tuner({.most = {8, 64}});
   EXPECT_GE(settle(tuner, {.wanted = 700}, 60).threads, 7);
   EXPECT_LE(settle(tuner, {.wanted = 100}, 200).threads, 3);
   EXPECT_GE(settle(tuner, {.wanted = 700}, 600).threads, 7);
@@ -90,7 +96,7 @@ TEST(Tuner, FollowsAConsumerThatChanges) {
 }
 
 TEST(Tuner, GoesFurtherAheadForBursts) {
-  Tuner tuner({}, {2, 10});
+  Tuner tuner({.most = {2, 10}});
   // Threads idle and a consumer that waits all the same, until there are 6 ahead.
   for (int i = 0; i < 40; ++i) {
     const bool enough = tuner.setting().depth >= 6;
@@ -101,6 +107,135 @@ TEST(Tuner, GoesFurtherAheadForBursts) {
   }
   EXPECT_EQ(tuner.setting().depth, 6U);
   EXPECT_EQ(tuner.setting().threads, 1);
+}
+
+// Two stages on a process's CPUs. The first one's jobs are what the second one works on; each job costs CPU seconds.
+struct TwoStages {
+  double first = 0.01;
+  double second = 0.01;
+  double wanted = 1e6;  // jobs a second
+  int machine = 64;     // CPUs that are really there
+
+  struct Windows {
+    TunerWindow first;
+    TunerWindow second;
+    double used = 0;  // CPUs
+  };
+  Windows run(const TunerSetting& one, const TunerSetting& two) const {
+    const double able_one = one.threads / first;
+    const double able_two = two.threads / second;
+    const double rate = std::min({able_one, able_two, wanted, machine / (first + second)});
+    // A stage starves its taker as far as it is the slower one, and waits for it otherwise.
+    const double two_could = std::min(able_two, wanted);
+    const double used_one = rate * first;
+    const double used_two = rate * second;
+    return {.first = {.seconds = 1,
+                      .waited = able_one < two_could ? 1 - rate / two_could : 0,
+                      .idle = able_one > rate ? one.threads - used_one : 0,
+                      .jobs = rate,
+                      .used = used_one,
+                      .used_by_others = used_two},
+            .second = {.seconds = 1,
+                       .waited = two_could < wanted || able_one < wanted ? 1 - rate / wanted : 0,
+                       .idle = able_two > rate && wanted <= rate ? two.threads - used_two : 0,
+                       .jobs = rate,
+                       .input = 1 - std::min(rate / able_two, 1.0),
+                       .used = used_two,
+                       .used_by_others = used_one},
+            .used = used_one + used_two};
+  }
+};
+
+TEST(Tuner, StagesTogetherUseTheCpusGivenAndNoMore) {
+  for (const int cpus : {2, 3, 4, 8, 16})
+    for (const auto& [first, second] :
+         {std::pair{0.01, 0.01}, {0.001, 0.01}, {0.01, 0.0005}, {0.004, 0.01}, {0.01, 0.03}}) {
+      const TwoStages stages{.first = first, .second = second};
+      Tuner one({.most = {cpus, 64}, .cpus = cpus});
+      Tuner two({.most = {cpus, 64}, .cpus = cpus});
+      double used = 0;
+      int changes = 0;
+      for (int i = 0; i < 600; ++i) {
+        const auto seen = stages.run(one.setting(), two.setting());
+        EXPECT_LE(seen.used, cpus + 0.75) << cpus << " CPUs, " << first << " and " << second << ", window " << i;
+        const auto before = std::pair{one.setting(), two.setting()};
+        one.step(seen.first);
+        two.step(seen.second);
+        if (i < 400) continue;
+        used += seen.used / 200;
+        changes += before == std::pair{one.setting(), two.setting()} ? 0 : 1;
+      }
+      EXPECT_LE(changes, 12) << "they rest, and try at times";
+      // Of whole threads that fit, no other number would use much more.
+      double best = 0;
+      for (int a = 1; a <= cpus; ++a)
+        for (int b = 1; b <= cpus; ++b)
+          if (const double could = stages.run({a, 64}, {b, 64}).used; could <= cpus + 0.5) best = std::max(best, could);
+      EXPECT_GT(used, 0.75 * best) << cpus << " CPUs, " << first << " and " << second;
+    }
+}
+
+TEST(Tuner, PaysBackWhatOthersNeed) {
+  Tuner tuner({.most = {8, 64}, .cpus = 8});
+  TunerWindow window{.seconds = 1, .waited = 0.9, .jobs = 1};
+  for (int i = 0; i < 10; ++i) {
+    window.used = tuner.setting().threads;
+    window.jobs = 100 * window.used;
+    tuner.step(window);
+  }
+  EXPECT_EQ(tuner.setting().threads, 8);
+  window.used_by_others = 5;
+  for (int i = 0; i < 40; ++i) {
+    window.used = tuner.setting().threads;
+    window.jobs = 100 * window.used;
+    tuner.step(window);
+    EXPECT_GE(tuner.setting().threads, 3);
+  }
+  EXPECT_EQ(tuner.setting().threads, 3);
+  EXPECT_THAT(tuner.reason(), HasSubstr("all stages used 9.0 CPUs, and there are 8"));
+}
+
+// Works for so long by the clock of its own CPU time.
+void burn(std::chrono::microseconds time) {
+  const auto now = [] {
+    timespec spent = {};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+    return std::chrono::seconds(spent.tv_sec) + std::chrono::nanoseconds(spent.tv_nsec);
+  };
+  for (const auto end = now() + time; now() < end;) continue;
+}
+
+TEST(CpuLedger, KnowsWhatEachStageUsed) {
+  CpuLedger ledger;
+  const int one = 0;
+  const int two = 0;
+  std::latch burnt(3);
+  std::latch end(1);
+  const auto work = [&](int milliseconds) {
+    burn(std::chrono::milliseconds(milliseconds));
+    burnt.count_down();
+    end.wait();
+  };
+  std::vector<std::jthread> threads;
+  for (const int milliseconds : {20, 30, 60}) threads.emplace_back(work, milliseconds);
+  std::vector<clockid_t> clocks(3);
+  for (std::size_t i = 0; i < 3; ++i) ASSERT_EQ(::pthread_getcpuclockid(threads[i].native_handle(), &clocks[i]), 0);
+  ledger.open(&one, {clocks[0], clocks[1]});
+  ledger.open(&two, {clocks[2]});
+  burnt.wait();
+  EXPECT_NEAR(ledger.use(&one).mine, 0.05, 0.02);
+  EXPECT_NEAR(ledger.use(&one).others, 0.06, 0.02);
+  EXPECT_NEAR(ledger.use(&two).mine, 0.06, 0.02);
+  EXPECT_NEAR(ledger.use(nullptr).others, 0.11, 0.03);
+  ledger.choose(&one, [](const CpuLedger::Use&) { return 2; });
+  EXPECT_EQ(ledger.use(&two).promised, 2);
+  EXPECT_EQ(ledger.use(&one).promised, 0) << "its own";
+  ledger.choose(&one, [](const CpuLedger::Use&) { return 0; });
+  EXPECT_EQ(ledger.use(&two).promised, 0);
+  ledger.close(&one);
+  ledger.close(&one);
+  EXPECT_NEAR(ledger.use(&two).others, 0.05, 0.02) << "what was used stays used";
+  end.count_down();
 }
 
 struct Counted : Job {
@@ -152,6 +287,43 @@ TEST(Workshop, StartsAsFarAheadAsItIsTold) {
   EXPECT_EQ(Workshop({.threads = 1, .depth = 8, .tune = true}, pull, work).stats().depth, 2U);
   EXPECT_EQ(Workshop({.threads = 1, .depth = 8, .tune = true, .least_depth = 5}, pull, work).stats().depth, 5U);
   EXPECT_EQ(Workshop({.threads = 1, .depth = 8, .least_depth = 5}, pull, work).stats().depth, 8U) << "not tuned";
+}
+
+// One stage feeds another, for a consumer that never has enough.
+struct Chain {
+  explicit Chain(int cpus)
+      : first(
+            {.threads = 4, .depth = 8, .tune = true, .cpus = cpus}, [] { return std::make_unique<Counted>(0, 1); },
+            [](Job&, std::size_t, int) { burn(std::chrono::microseconds(200)); }),
+        second(
+            {.threads = 4, .depth = 8, .tune = true, .cpus = cpus},
+            [this] {
+              first.take();
+              return std::make_unique<Counted>(0, 1);
+            },
+            [](Job&, std::size_t, int) { burn(std::chrono::milliseconds(1)); }) {}
+
+  // Whether it comes about that `wanted` holds for a second.
+  bool settles(const std::function<bool(int threads)>& wanted) {
+    const auto start = std::chrono::steady_clock::now();
+    auto since = start;
+    for (;;) {
+      const auto now = std::chrono::steady_clock::now();
+      if (!wanted(first.stats().threads + second.stats().threads)) since = now;
+      if (now - since > std::chrono::seconds(1) && now - start > std::chrono::seconds(2)) return true;
+      if (now - start > std::chrono::seconds(30)) return false;
+      second.take();
+    }
+  }
+
+  Workshop first;
+  Workshop second;
+};
+
+TEST(Workshop, StagesOfAProcessShareItsCpus) {
+  if (given_cpus(1) < 2) GTEST_SKIP() << "one CPU: a second thread brings nothing anyway";
+  EXPECT_TRUE(Chain(1).settles([](int threads) { return threads == 2; })) << "one each";
+  EXPECT_TRUE(Chain(0).settles([](int threads) { return threads > 2; })) << "nobody counts";
 }
 
 TEST(MapAndBatch, StartsAsFarAheadAsItIsTold) {

@@ -49,7 +49,9 @@ struct MapAndBatchOptions {
   // With kSkip: a bad element's place is taken by the next good one of its batch, so that batches stay full; else the
   // batch shrinks. A full batch without any good element is an error.
   bool keep_full = true;
-  int processes = 1;          // ranks on this host: what kAutoThreads shares the CPUs with
+  int processes = 1;  // ranks on this host: what kAutoThreads shares the CPUs with
+  int cpus = 0;  // with tune: that all stages that tune themselves may use together; 0: any number, of kAutoThreads
+                 // those given
   bool name_elements = true;  // in messages: "map_and_batch: element 17 of epoch 2: ..."
 };
 

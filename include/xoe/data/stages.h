@@ -138,12 +138,16 @@ StagePtr<T> concat(std::vector<StagePtr<T>> parts);
 template <class T>
 StagePtr<T> mix(std::vector<StagePtr<T>> parts, std::vector<double> weights, std::uint64_t seed);
 
+// In place of a cycle_length: as many as the consumer turns out to need, up to 64.
+inline constexpr int kAutoCycle = -1;
 struct InterleaveOptions {
-  int cycle_length = 10;      // so many at a time,
-  int block_length = 1;       // so many elements from each before the next one's turn
-  int threads = 0;            // that read ahead; 0: none, the caller reads; kAutoThreads: as many as the consumer needs
-  int ahead = 64;             // elements read ahead from each, with threads
-  bool deterministic = true;  // false: whichever has an element comes first. Each still comes once, in any order
+  int cycle_length = 10;  // so many at a time; kAutoCycle, where threads read ahead and the order does not matter,
+  int block_length = 1;   // so many elements from each before the next one's turn
+  int threads = 0;        // that read ahead; 0: none, the caller reads; kAutoThreads: as many as the consumer needs
+  int ahead = 64;         // elements read ahead from each, with threads
+  // false: whichever has an element comes first. Each still comes once, in any order, so behind it nothing may count on
+  // the order: a shuffle, or a shard of its elements, would not find it again after a restore or on another rank.
+  bool deterministic = true;
   std::size_t memory_budget = 0;  // bytes read ahead at most, where elements tell theirs (ElementBytes); 0: 1 GiB
   int processes = 1;              // ranks on this host: what kAutoThreads shares the CPUs with
 };

@@ -21,8 +21,9 @@ inline constexpr int kAutoThreads = -1;
 
 struct StageReport;
 namespace detail {
+class CpuAccount;
 class Tuning;
-}
+}  // namespace detail
 
 // One thing in the making. Any threads may make its pieces at the same time.
 class Job {
@@ -46,6 +47,7 @@ struct WorkshopOptions {
   std::size_t depth = 2;        // jobs in the making or waiting to be taken, at most; 1 or more
   bool tune = false;            // starts with one thread and least_depth jobs; adjusts both, up to the limits above
   std::size_t least_depth = 2;  // with tune
+  int cpus = 0;                 // with tune: that all such stages of the process may use together; 0: any number
   std::string name = "work";    // of its threads, for those who look at them
 };
 
@@ -107,6 +109,7 @@ class Workshop {
   WorkshopOptions options_;
   Pull pull_;
   Work work_;
+  std::unique_ptr<detail::CpuAccount> account_;
   std::unique_ptr<detail::Tuning> tuning_;  // of the consumer; null: fixed
 
   mutable std::mutex mutex_;

@@ -89,7 +89,7 @@ MapAndBatchOptions plan_making(const ImagePipelineOptions& options, bool keep_fu
                             .keep_full = keep_full};
   if (options.threads != kAutoThreads) return making;
   making.tune = true;
-  making.threads = detail::most_threads(options.threads, options.processes);
+  making.threads = making.cpus = detail::most_threads(options.threads, options.processes);
   const auto side = static_cast<std::size_t>(options.image_size);
   const std::size_t batch_bytes = 3 * side * side * dtype_size(options.dtype) * static_cast<std::size_t>(options.batch);
   const std::size_t budget = detail::memory_budget(options.memory_budget);

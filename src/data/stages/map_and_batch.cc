@@ -46,6 +46,7 @@ BatchMaker::BatchMaker(int batch, std::vector<TensorSpec> specs, MapAndBatchOpti
     : options_(options), batch_(static_cast<std::size_t>(batch)) {
   options_.tune = options.tune || options.threads == kAutoThreads;
   options_.threads = most_threads(options.threads, options.processes);
+  if (options.threads == kAutoThreads) options_.cpus = options_.threads;
   for (const TensorSpec& spec : specs) {
     bytes_.push_back(spec.bytes());
     pools_.emplace_back(std::max<std::size_t>(spec.bytes() * batch_, 1), options_.depth + 1);
@@ -59,6 +60,7 @@ void BatchMaker::open(State start) {
                       .depth = options_.depth,
                       .tune = options_.tune,
                       .least_depth = options_.least_depth,
+                      .cpus = options_.cpus,
                       .name = "map_and_batch"},
       [this] { return pull_job(); },
       [this](Job& job, std::size_t piece, int worker) { make_piece(static_cast<BatchJob&>(job), piece, worker); });

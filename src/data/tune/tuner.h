@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace xoe::data {
 
@@ -16,17 +17,26 @@ struct TunerSetting {
 // What happened while one setting was in force.
 struct TunerWindow {
   double seconds = 0;
-  double waited = 0;  // the consumer's seconds without anything to take
-  double idle = 0;    // seconds of threads that had to wait for the consumer, added up
-  double jobs = 0;    // taken
+  double waited = 0;          // the consumer's seconds without anything to take
+  double idle = 0;            // seconds of threads that had to wait for the consumer, added up
+  double jobs = 0;            // taken
+  double input = 0;           // seconds of threads in what feeds them, added up
+  double used = 0;            // CPU seconds of its threads
+  double used_by_others = 0;  // and of those of the other stages that it shares CPUs with
+};
+
+struct TunerLimits {
+  TunerSetting least = {};                 // to start with, and never below
+  TunerSetting most = {};                  // goes before
+  int cpus = 0;                            // that all stages of the process may use together; 0: any number
+  std::string_view depth_means = "ahead";  // in reasons
 };
 
 // A walk in single steps with a memory: a step that brought nothing is taken back and not tried again for a time that
 // doubles, so it comes to rest. Pure: the same windows give the same settings.
 class Tuner {
  public:
-  // Starts with `least`, and stays between it and `most`, which goes before.
-  Tuner(TunerSetting least, TunerSetting most);
+  explicit Tuner(const TunerLimits& limits);
 
   // The setting for the next window.
   TunerSetting step(const TunerWindow& window);
@@ -36,17 +46,22 @@ class Tuner {
   const std::string& reason() const noexcept { return reason_; }
 
  private:
-  void judge_trial(double rate);
+  int affordable(const TunerWindow& window) const;
+  bool pay_back(const TunerWindow& window);
+  void judge_trial(const TunerWindow& window, double rate);
   void grow(const TunerWindow& window, double rate);
   void shrink(const TunerWindow& window);
   void change(TunerSetting to, std::string why);
+  void wait_longer();
 
   TunerSetting most_;
+  int cpus_;
+  std::string_view depth_means_;
   TunerSetting now_;
   int least_threads_;  // depth only goes back to what it was
   std::string reason_;
 
-  bool trial_ = false;  // the last window was the first with a larger setting
+  int trial_ = 0;  // windows with a larger setting that is not judged yet
   TunerSetting before_;
   double rate_before_ = 0;
   int hold_ = 0;       // windows without a try to grow

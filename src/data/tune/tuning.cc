@@ -1,5 +1,8 @@
 #include "xoe/data/detail/tuning.h"
 
+#include <algorithm>
+
+#include "data/tune/cpu_ledger.h"
 #include "data/tune/cpus.h"
 #include "data/tune/tuner.h"
 #include "xoe/data/workshop.h"
@@ -17,9 +20,12 @@ int most_threads(int threads, int processes) { return threads == kAutoThreads ? 
 
 std::size_t memory_budget(std::size_t budget) noexcept { return budget > 0 ? budget : kDefaultBudget; }
 
-Tuning::Tuning(const Limits& limits)
-    : tuner_(std::make_unique<Tuner>(TunerSetting{1, limits.least_depth},
-                                     TunerSetting{limits.most_threads, limits.most_depth})) {
+Tuning::Tuning(const Limits& limits, const CpuAccount* account)
+    : tuner_(std::make_unique<Tuner>(TunerLimits{.least = {limits.least_threads, limits.least_depth},
+                                                 .most = {limits.most_threads, limits.most_depth},
+                                                 .cpus = limits.cpus,
+                                                 .depth_means = limits.depth_means})),
+      account_(account) {
   restart();
 }
 Tuning::~Tuning() = default;
@@ -27,21 +33,32 @@ Tuning::~Tuning() = default;
 void Tuning::restart() {
   start_ = Clock::now();
   then_ = {};
+  const CpuLedger::Use use = CpuLedger::of_process().use(account_);
+  used_then_ = {use.mine, use.others};
 }
 
 bool Tuning::due() const { return std::chrono::duration<double>(Clock::now() - start_).count() >= kWindowSeconds; }
 
 bool Tuning::step(const Totals& now) {
   if (now.taken - then_.taken < kWindowJobs) return false;
-  const auto end = Clock::now();
   const TunerSetting before = tuner_->setting();
-  const TunerSetting setting = tuner_->step({.seconds = std::chrono::duration<double>(end - start_).count(),
-                                             .waited = now.waited - then_.waited,
-                                             .idle = now.idle - then_.idle,
-                                             .jobs = static_cast<double>(now.taken - then_.taken)});
-  start_ = end;
+  CpuLedger::of_process().choose(account_, [&](const CpuLedger::Use& use) {
+    const auto end = Clock::now();
+    const double seconds = std::chrono::duration<double>(end - start_).count();
+    const TunerSetting setting =
+        tuner_->step({.seconds = seconds,
+                      .waited = now.waited - then_.waited,
+                      .idle = now.idle - then_.idle,
+                      .jobs = static_cast<double>(now.taken - then_.taken),
+                      .input = now.input - then_.input,
+                      .used = use.mine - used_then_.mine,
+                      .used_by_others = use.others - used_then_.others + use.promised * seconds});
+    start_ = end;
+    used_then_ = {use.mine, use.others};
+    return std::max(setting.threads - before.threads, 0);
+  });
   then_ = now;
-  return setting != before;
+  return tuner_->setting() != before;
 }
 
 int Tuning::threads() const { return tuner_->setting().threads; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "xoe/data/detail/cpu_account.h"
 #include "xoe/data/detail/tuning.h"
 #include "xoe/data/report.h"
 
@@ -20,11 +21,17 @@ double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::
 }  // namespace
 
 Workshop::Workshop(WorkshopOptions options, Pull pull, Work work)
-    : options_(std::move(options)), pull_(std::move(pull)), work_(std::move(work)) {
+    : options_(std::move(options)),
+      pull_(std::move(pull)),
+      work_(std::move(work)),
+      account_(std::make_unique<detail::CpuAccount>()) {
   options_.depth = std::max<std::size_t>(options_.depth, 1);
   if (options_.tune && options_.threads > 0)
-    tuning_ = std::make_unique<detail::Tuning>(detail::Tuning::Limits{
-        .most_threads = options_.threads, .least_depth = options_.least_depth, .most_depth = options_.depth});
+    tuning_ = std::make_unique<detail::Tuning>(detail::Tuning::Limits{.most_threads = options_.threads,
+                                                                      .cpus = options_.cpus,
+                                                                      .least_depth = options_.least_depth,
+                                                                      .most_depth = options_.depth},
+                                               account_.get());
   start();
 }
 
@@ -39,9 +46,11 @@ void Workshop::start() {
   if (tuning_) tuning_->restart();
   for (int worker = 0; worker < options_.threads; ++worker)
     crew_.emplace_back([this, worker](const std::stop_token& token) { run(token, worker); });
+  account_->open(crew_);
 }
 
 void Workshop::stop() {
+  account_->close();
   for (std::jthread& thread : crew_) thread.request_stop();
   crew_.clear();
 }
@@ -161,7 +170,8 @@ std::unique_ptr<Job> Workshop::take() {
 
 void Workshop::tune() {
   const std::lock_guard lock(mutex_);
-  if (!tuning_->step({.waited = stats_.waited, .idle = stats_.idle, .taken = stats_.taken})) return;
+  if (!tuning_->step({.waited = stats_.waited, .idle = stats_.idle, .input = stats_.pulling, .taken = stats_.taken}))
+    return;
   threads_ = tuning_->threads();
   depth_ = tuning_->depth();
   more_work_.notify_all();

@@ -1,4 +1,4 @@
-// Included by interleave_inl.h: the stages that take turns, what is counted, and the saved position.
+// Included by interleave_iterator_inl.h: the stages that take turns, what is counted, and the saved position.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "xoe/data/detail/latched_inl.h"
 #include "xoe/data/detail/tuning.h"
+#include "xoe/data/stages.h"
 
 namespace xoe::data::detail {
 
@@ -50,6 +51,24 @@ struct InterleaveChild {
 template <class U>
 void add_stages(StageSum& sum, const InterleaveChild<U>* child) {
   if (child != nullptr && child->iterator != nullptr) sum.add(child->iterator->stages());
+}
+
+inline constexpr std::size_t kMostCycle = 64;
+
+inline Tuning::Limits interleave_limits(const InterleaveOptions& options, int most_threads) {
+  Tuning::Limits limits{.most_threads = most_threads, .depth_means = "at a time"};
+  if (options.threads == kAutoThreads)
+    limits.cpus = most_threads;
+  else
+    limits.least_threads = most_threads;
+  if (options.cycle_length == kAutoCycle) {
+    // Each thread reads one, and the consumer takes from one more.
+    limits.least_depth = std::min(static_cast<std::size_t>(limits.least_threads) + 1, kMostCycle);
+    limits.most_depth = kMostCycle;
+  } else {
+    limits.least_depth = limits.most_depth = static_cast<std::size_t>(options.cycle_length);
+  }
+  return limits;
 }
 
 // Since the start, for tuning and reports. Seconds of readers are added up; without readers the meter knows.
@@ -97,6 +116,15 @@ struct InterleavePosition {
   std::int64_t taken = 0;
   std::int64_t placed = 0;
   std::vector<Child> children;  // in the upstream's order
+
+  // How many slots it has, where it tells.
+  static Result<std::size_t> slots(State& state, std::size_t most) {
+    const auto slots = state.pop("interleave.slots");
+    if (!slots) return failure(slots.error());
+    if (*slots < 1 || *slots > static_cast<std::int64_t>(most))
+      return failure(Code::kInvalidArgument, "interleave: the saved position is damaged");
+    return static_cast<std::size_t>(*slots);
+  }
 
   static Result<InterleavePosition> from(State state, std::size_t slots) {
     const auto placed = state.pop("interleave.opened");

@@ -53,6 +53,7 @@ class MapIterator final : public IteratorOf<T, U, MapRecipe<T, U>> {
         WorkshopOptions{.threads = threads,
                         .depth = ahead,
                         .tune = options.tune || options.threads == kAutoThreads,
+                        .cpus = options.threads == kAutoThreads ? threads : 0,
                         .name = options.name},
         [this] { return pull(); }, [this](Job& job, std::size_t, int) { make(static_cast<MapJob<T, U>&>(job)); });
     return {};

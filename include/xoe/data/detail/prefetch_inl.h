@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "xoe/data/detail/cpu_account.h"
 #include "xoe/data/detail/tuning.h"
 #include "xoe/data/stages.h"
 
@@ -61,7 +62,9 @@ class PrefetchIterator final : public IteratorOf<T, T, PrefetchOptions> {
     return element;
   }
   State save() const override { return delivered_; }
+  ~PrefetchIterator() override { account_.close(); }
   Status resume(State state) override {
+    account_.close();
     thread_ = {};
     queue_.clear();
     delivered_ = state;
@@ -99,6 +102,7 @@ class PrefetchIterator final : public IteratorOf<T, T, PrefetchOptions> {
     pulled_.reset();
     if (tuning_) tuning_->restart();
     thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
+    account_.open({&thread_, 1});
   }
   void tune() {
     if (!tuning_->due()) return;
@@ -140,6 +144,7 @@ class PrefetchIterator final : public IteratorOf<T, T, PrefetchOptions> {
   std::size_t queued_bytes_ = 0;
   std::size_t depth_;
   std::size_t most_depth_;
+  CpuAccount account_;
   std::optional<Tuning> tuning_;  // of the consumer; empty: fixed
   std::int64_t ready_ = 0;        // in the queue when asked, added up
   std::int64_t taken_ = 0;
