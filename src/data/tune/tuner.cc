@@ -74,14 +74,15 @@ bool Tuner::pay_back(const TunerWindow& window) {
   const double used = in_use(window, now_);
   if (cpus_ == 0 || now_.threads == least_threads_ || used < cpus_ + kOverdrawn) return false;
   change({now_.threads - 1, now_.depth}, fmt::format("all stages used {:.1f} CPUs, and there are {}", used, cpus_));
-  wait_longer();
+  wait(next_pay_hold_);
   calm_ = trial_ = 0;
   return true;
 }
 
-void Tuner::wait_longer() {
-  hold_ = next_hold_;
-  next_hold_ = std::min(2 * next_hold_, kLongestHold);
+// The next time twice as long.
+void Tuner::wait(int& windows) {
+  hold_ = windows;
+  windows = std::min(2 * windows, kLongestHold);
 }
 
 void Tuner::judge_trial(const TunerWindow& window, double rate) {
@@ -98,7 +99,7 @@ void Tuner::judge_trial(const TunerWindow& window, double rate) {
     return;
   }
   change(before_, fmt::format("the larger setting brought {:.1f} jobs/s where it was {:.1f}", rate, rate_before_));
-  wait_longer();
+  wait(next_hold_);
 }
 
 void Tuner::grow(const TunerWindow& window, double rate) {

@@ -52,7 +52,7 @@ class Tuner {
   void grow(const TunerWindow& window, double rate);
   void shrink(const TunerWindow& window);
   void change(TunerSetting to, std::string why);
-  void wait_longer();
+  void wait(int& windows);
 
   TunerSetting most_;
   int cpus_;
@@ -64,9 +64,10 @@ class Tuner {
   int trial_ = 0;  // windows with a larger setting that is not judged yet
   TunerSetting before_;
   double rate_before_ = 0;
-  int hold_ = 0;       // windows without a try to grow
-  int next_hold_ = 4;  // doubles with each try that brought nothing
-  int calm_ = 0;       // windows in a row with a thread to spare
+  int hold_ = 0;           // windows without a try to grow
+  int next_hold_ = 4;      // doubles with each try that brought nothing
+  int next_pay_hold_ = 4;  // with each thread that went because the CPUs were too few
+  int calm_ = 0;           // windows in a row with a thread to spare
 };
 
 }  // namespace xoe::data
