@@ -6,7 +6,7 @@
 # does, or those tests are skipped.
 # TensorFlow and PyTorch are installed below build/peers for the tests that compare with them, and NVIDIA's headers and
 # libraries to compare Xoe's declarations with.
-# XOE_TEST_JOBS: how many tests run at once; 1 unless set, since many of them start processes and measure time.
+# XOE_TEST_JOBS: how many tests run at once; 2 unless set. Those that lay out networks of their own run alone all the same.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -42,6 +42,6 @@ for preset in "$@"; do
     labels=(-L '^(unit|multiproc)$')
   fi
   say "running the tests of build/$preset"
-  ctest --preset "$preset" -j "${XOE_TEST_JOBS:-1}" "${labels[@]}" --output-junit "$result" || true
+  ctest --preset "$preset" -j "${XOE_TEST_JOBS:-2}" "${labels[@]}" --output-junit "$result" || true
 done
 scripts/tally.py "${results[@]}"
