@@ -132,17 +132,21 @@ struct Chain {
             },
             [](Job&, std::size_t, int) { burn(std::chrono::milliseconds(1)); }) {}
 
-  // Whether it comes about that `wanted` holds for a second.
-  bool settles(const std::function<bool(int threads)>& wanted) {
-    const auto start = std::chrono::steady_clock::now();
-    auto since = start;
-    for (;;) {
-      const auto now = std::chrono::steady_clock::now();
-      if (!wanted(first.stats().threads + second.stats().threads)) since = now;
-      if (now - since > std::chrono::seconds(1) && now - start > std::chrono::seconds(2)) return true;
-      if (now - start > std::chrono::seconds(30)) return false;
-      second.take();
+  // Whether it comes about that in some second `wanted` holds.
+  bool settles(const std::function<bool(int threads, double cpus)>& wanted) {
+    double used = CpuLedger::of_process().use(nullptr).others;
+    for (int round = 0; round < 30; ++round) {
+      const auto start = std::chrono::steady_clock::now();
+      double passed = 0;
+      while (passed < 1) {
+        second.take();
+        passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      }
+      const double now = CpuLedger::of_process().use(nullptr).others;
+      if (round > 2 && wanted(first.stats().threads + second.stats().threads, (now - used) / passed)) return true;
+      used = now;
     }
+    return false;
   }
 
   Workshop first;
@@ -151,8 +155,9 @@ struct Chain {
 
 TEST(Workshop, StagesOfAProcessShareItsCpus) {
   if (given_cpus(1) < 2) GTEST_SKIP() << "one CPU: a second thread brings nothing anyway";
-  EXPECT_TRUE(Chain(1).settles([](int threads) { return threads == 2; })) << "one each";
-  EXPECT_TRUE(Chain(0).settles([](int threads) { return threads > 2; })) << "nobody counts";
+  // On a machine with other work they may get little, and try more threads.
+  EXPECT_TRUE(Chain(1).settles([](int, double cpus) { return cpus <= 1.75; }));
+  EXPECT_TRUE(Chain(0).settles([](int threads, double) { return threads > 2; })) << "nobody counts";
 }
 
 TEST(MapAndBatch, StartsAsFarAheadAsItIsTold) {
