@@ -77,11 +77,22 @@ TEST(JobEnd, NamesTheFirstFailure) {
   }
 }
 
+// Rank 1 fails with `code`, `pause` seconds after rank 0 has done `prepare`; rank 0 stays.
+Finished fails_after(const std::string& prepare, const std::string& pause, int code,
+                     const std::vector<std::string>& options = {}) {
+  const std::string ready = testing::TempDir() + "xoe-launch-ready-" + std::to_string(::getpid());
+  auto ran = run_script(2,
+                        "F=" + ready + "; if [ $XOE_RANK = 1 ]; then until [ -e $F ]; do sleep 0.01; done; sleep " +
+                            pause + "; exit " + std::to_string(code) + "; fi; " + prepare +
+                            "; : > $F; while true; do sleep 0.05; done",
+                        options);
+  std::remove(ready.c_str());
+  return ran;
+}
+
 TEST(JobEnd, KillsWhoIgnoresSigterm) {
   const auto start = std::chrono::steady_clock::now();
-  const auto ran =
-      run_script(2, "trap '' TERM; if [ $XOE_RANK = 1 ]; then sleep 0.3; exit 5; fi; while true; do sleep 0.05; done",
-                 {"--grace", "0.5"});
+  const auto ran = fails_after("trap '' TERM", "0.3", 5, {"--grace", "0.5"});
   EXPECT_EQ(ran.code, 5);
   EXPECT_LT(seconds_since(start), 20);
   EXPECT_GE(seconds_since(start), 0.8);
@@ -89,8 +100,7 @@ TEST(JobEnd, KillsWhoIgnoresSigterm) {
 }
 
 TEST(JobEnd, LeavesTimeToEndWell) {
-  const auto ran = run_script(
-      2, "trap 'sleep 0.2; echo saved; exit 0' TERM; [ $XOE_RANK = 1 ] && exit 4; while true; do sleep 0.05; done");
+  const auto ran = fails_after("trap 'sleep 0.2; echo saved; exit 0' TERM", "0", 4);
   EXPECT_EQ(ran.code, 4);
   EXPECT_THAT(ran.out, HasSubstr("[0] saved"));
   EXPECT_THAT(ran.err, Not(HasSubstr("SIGKILL")));
