@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "bootstrap/store.h"
-#include "launch/arguments.h"
-#include "launch/cores.h"
-#include "launch/job.h"
-#include "launch/program.h"
+#include "launch/options/arguments.h"
+#include "launch/plan/cores.h"
+#include "launch/supervise/job.h"
+#include "remote/program.h"
 #include "run_hosts.h"
 
 namespace xoe::tools {
@@ -73,7 +73,7 @@ int run(std::span<const std::string_view> arguments) {
   if (!hosts) return fail(hosts.error(), code_for(hosts.error()));
   if (!hosts->hosts.empty() && !launch::all_here(*hosts)) return run_on_hosts(options, *hosts, env);
   if (const auto sized = choose_size(options, *hosts); !sized) return fail(sized.error(), kUsageError);
-  const auto program = launch::find_program(options.command.front(), env);
+  const auto program = remote::find_program(options.command.front(), env);
   if (!program) return fail(program.error(), program.error().code() == Code::kUnavailable ? 127 : 126);
   const auto plan = make_plan(options, env, *program);
   if (!plan) return fail(plan.error(), code_for(plan.error()));

@@ -11,10 +11,10 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bootstrap/store.h"
-#include "launch/hosts_crew.h"
-#include "launch/hosts_start.h"
-#include "launch/job.h"
-#include "launch/job_streams.h"
+#include "launch/agents/remote_processes.h"
+#include "launch/agents/agent_startup.h"
+#include "launch/supervise/job.h"
+#include "launch/output/job_streams.h"
 
 namespace xoe::tools {
 namespace {
@@ -48,7 +48,7 @@ void print_check(const launch::HostCheck& check) {
              milliseconds(check.clock), milliseconds(check.clock_err), off ? ": set it, for example with chrony" : "");
 }
 
-int say_failure(const launch::HostFailure& failure, int interrupted_by) {
+int say_failure(const remote::HostFailure& failure, int interrupted_by) {
   for (const std::string& line : failure.lines) say(line);
   if (interrupted_by != 0)
     say(fmt::format("ended by SIG{} before all hosts were ready", ::sigabbrev_np(interrupted_by)));
@@ -69,25 +69,25 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
     return 0;
   }
   launch::see_children_end();
-  const auto open_files = launch::allow_open_files(options.size);
+  const auto open_files = remote::allow_open_files(options.size);
   if (!open_files) return fail(open_files.error());
   auto output = std::make_unique<launch::Output>(STDOUT_FILENO, STDERR_FILENO);
   auto streams = launch::open_remote_streams(options, *output);
   if (!streams) return fail(streams.error());
   auto signals = launch::SignalSource::open();
   if (!signals) return fail(signals.error());
-  launch::HostsStart start(options, *plan, env, *signals, *open_files);
+  launch::AgentStartup start(options, *plan, env, *signals, *open_files);
   auto started = start.run(!options.where.check);
   if (options.where.check)
     for (const launch::HostCheck& check : start.checks()) print_check(check);
   if (!started) return say_failure(started.error(), start.interrupted_by());
   if (options.where.check) {
-    launch::part_from(started->links);
+    remote::disconnect_all(started->links);
     return 0;
   }
-  auto crew = std::make_unique<launch::HostsCrew>(options, std::move(started->links), std::move(*streams), *output);
+  auto processes = std::make_unique<launch::RemoteProcesses>(options, std::move(started->links), std::move(*streams), *output);
   const auto outcome =
-      launch::accompany(options, std::move(*signals), std::move(started->store), std::move(output), std::move(crew));
+      launch::supervise_job(options, std::move(*signals), std::move(started->store), std::move(output), std::move(processes));
   for (const std::string& line : launch::report_lines(outcome, options)) say(line);
   return launch::exit_code(outcome);
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/env.h"
-#include "launch/hosts_plan.h"
-#include "launch/options.h"
+#include "launch/plan/hosts_plan.h"
+#include "launch/options/options.h"
 #include "xoe/status.h"
 
 namespace xoe::tools {

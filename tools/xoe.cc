@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "launch/agent.h"
-#include "launch/arguments.h"
+#include "launch/agents/agent.h"
+#include "launch/options/arguments.h"
 #include "run.h"
 
 namespace {

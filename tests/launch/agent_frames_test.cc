@@ -1,4 +1,4 @@
-#include "launch/agent_frames.h"
+#include "launch/agents/agent_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,30 +53,30 @@ TEST(AgentFrames, NoPartOfAJobIsAJob) {
 
 TEST(AgentFrames, ACommandSurvivesTheWay) {
   const std::vector<std::string> command{"ssh", "", "a b\xff"};
-  const std::string text = encode_command(command);
-  EXPECT_EQ(decode_command(text).value(), command);
-  for (std::size_t size = 0; size < text.size(); ++size) EXPECT_FALSE(decode_command(text.substr(0, size))) << size;
-  EXPECT_FALSE(decode_command(text + "x"));
-  EXPECT_FALSE(decode_command(encode_command({})));
+  const std::string text = remote::encode_texts(command);
+  EXPECT_EQ(remote::decode_texts(text).value(), command);
+  for (std::size_t size = 0; size < text.size(); ++size) EXPECT_FALSE(remote::decode_texts(text.substr(0, size))) << size;
+  EXPECT_FALSE(remote::decode_texts(text + "x"));
+  EXPECT_FALSE(remote::decode_texts(remote::encode_texts({})));
 }
 
 TEST(AgentFrames, AnotherVersionIsStillNamed) {
   std::string hello =
-      encode(AgentHello{.version = "9.9", .hostname = "h", .launcher = "l", .addresses = {"a"}, .cores = 4});
-  EXPECT_EQ(decode_hello(hello).value().cores, 4);
-  const auto longer = decode_hello(hello + "new fields");
+      encode(remote::Hello{.version = "9.9", .hostname = "h", .launcher = "l", .addresses = {"a"}, .cores = 4});
+  EXPECT_EQ(remote::decode_hello(hello).value().cores, 4);
+  const auto longer = remote::decode_hello(hello + "new fields");
   ASSERT_TRUE(longer);
   EXPECT_EQ(longer->version, "9.9");
   EXPECT_EQ(longer->cores, 0);
 }
 
 TEST(AgentFrames, CutsAStreamAnywhere) {
-  std::string stream(kAgentGreeting);
-  append_frame(stream,
-               {.kind = AgentFrame::Kind::kEnded, .rank = 7, .value = -1, .pid = 1 << 30, .time = 123, .text = "t"});
-  append_frame(stream, {.kind = AgentFrame::Kind::kAlive});
+  std::string stream(remote::kAgentGreeting);
+  remote::append_frame(stream,
+               {.kind = remote::Frame::Kind::kEnded, .rank = 7, .value = -1, .pid = 1 << 30, .time = 123, .text = "t"});
+  remote::append_frame(stream, {.kind = remote::Frame::Kind::kAlive});
   for (std::size_t cut = 0; cut <= stream.size(); ++cut) {
-    AgentFrameReader reader(true);
+    remote::FrameReader reader(true);
     int frames = 0;
     for (const std::string& part : {stream.substr(0, cut), stream.substr(cut)}) {
       reader.append(part);
@@ -97,31 +97,31 @@ TEST(AgentFrames, CutsAStreamAnywhere) {
 }
 
 TEST(AgentFrames, SkipsWhatALoginShellSays) {
-  AgentFrameReader reader(true);
+  remote::FrameReader reader(true);
   reader.append("Welcome!\n");
   EXPECT_FALSE(*reader.next());
   EXPECT_FALSE(reader.greeted());
-  std::string rest(kAgentGreeting);
-  append_frame(rest, {.kind = AgentFrame::Kind::kAlive});
+  std::string rest(remote::kAgentGreeting);
+  remote::append_frame(rest, {.kind = remote::Frame::Kind::kAlive});
   reader.append(rest);
   EXPECT_TRUE(*reader.next());
   EXPECT_EQ(reader.noise(), "Welcome!\n");
 }
 
 TEST(AgentFrames, BoundsWhatItKeeps) {
-  AgentFrameReader talkative(true);
-  talkative.append(std::string(kMostNoise + 1, 'x'));
+  remote::FrameReader talkative(true);
+  talkative.append(std::string(remote::kMaxPreamble + 1, 'x'));
   EXPECT_FALSE(talkative.next());
-  AgentFrameReader huge(false);
+  remote::FrameReader huge(false);
   huge.append("\xff\xff\xff\xff");
   EXPECT_FALSE(huge.next());
-  AgentFrameReader small(false);
+  remote::FrameReader small(false);
   small.append(std::string("\x01\0\0\0\x01", 5));
   EXPECT_FALSE(small.next());
   for (const int kind : {0, 15, 30, 63, 76, 255}) {
-    AgentFrameReader unknown(false);
+    remote::FrameReader unknown(false);
     std::string frame;
-    append_frame(frame, {.kind = static_cast<AgentFrame::Kind>(kind)});
+    remote::append_frame(frame, {.kind = static_cast<remote::Frame::Kind>(kind)});
     unknown.append(frame);
     EXPECT_FALSE(unknown.next()) << kind;
   }

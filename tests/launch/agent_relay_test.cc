@@ -1,5 +1,5 @@
 // A relay between a launcher that the test plays and programs that stand for remote shells.
-#include "launch/agent_relay.h"
+#include "remote/relay.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 namespace xoe::launch {
 namespace {
 
-using Kind = AgentFrame::Kind;
+using Kind = remote::Frame::Kind;
 
 class Relay : public testing::Test {
  protected:
@@ -31,7 +31,7 @@ class Relay : public testing::Test {
   void say(Kind kind, std::string_view text = {}, std::int64_t hosts = 1) {
     EXPECT_TRUE(relay_.take({.kind = kind, .rank = kNumber, .value = hosts, .text = text}, launcher_));
   }
-  void start(const std::vector<std::string>& command) { say(Kind::kShellStart, encode_command(command)); }
+  void start(const std::vector<std::string>& command) { say(Kind::kRelayStart, remote::encode_texts(command)); }
   void turn() {
     std::vector<pollfd> polled(1, {.fd = -1, .events = 0, .revents = 0});
     relay_.add_to(polled, launcher_);
@@ -40,22 +40,22 @@ class Relay : public testing::Test {
   }
   // Reads what the relay says, as the launcher does, until the shell has ended.
   void run_to_the_end() {
-    AgentFrameReader reader(false);
+    remote::FrameReader reader(false);
     for (int i = 0; i < 2000 && !status_; ++i) {
       turn();
       reader.append(launcher_.take());
       while (const auto frame = reader.next().value()) {
         EXPECT_EQ(frame->rank, kNumber);
-        if (frame->kind == Kind::kShellOutput) out_ += frame->text;
-        if (frame->kind == Kind::kShellWords) err_ += frame->text;
-        if (frame->kind == Kind::kShellEnded) status_ = static_cast<int>(frame->value);
+        if (frame->kind == Kind::kRelayOutput) out_ += frame->text;
+        if (frame->kind == Kind::kRelayStderr) err_ += frame->text;
+        if (frame->kind == Kind::kRelayEnded) status_ = static_cast<int>(frame->value);
       }
     }
     ASSERT_TRUE(status_);
   }
 
-  AgentRelay relay_;
-  FramePipe launcher_;
+  remote::Relay relay_;
+  remote::FrameConnection launcher_;
   std::string out_;
   std::string err_;
   std::optional<int> status_;
@@ -64,13 +64,13 @@ class Relay : public testing::Test {
 TEST_F(Relay, CarriesBytesBothWays) {
   start({"sh", "-c", "head -c 300002; echo words >&2; exit 3"});
   const std::string text(300'000, 'x');
-  say(Kind::kShellInput, text);
-  say(Kind::kShellInput, std::string_view("\0\n", 2));
+  say(Kind::kRelayInput, text);
+  say(Kind::kRelayInput, std::string_view("\0\n", 2));
   run_to_the_end();
   EXPECT_EQ(out_, text + std::string("\0\n", 2));
   EXPECT_EQ(err_, "words\n");
   EXPECT_EQ(WEXITSTATUS(*status_), 3);
-  EXPECT_TRUE(relay_.over(AgentRelay::Clock::now()));
+  EXPECT_TRUE(relay_.over(remote::Relay::Clock::now()));
 }
 
 TEST_F(Relay, AProgramThatIsNotThere) {
@@ -81,7 +81,7 @@ TEST_F(Relay, AProgramThatIsNotThere) {
 }
 
 TEST_F(Relay, ACommandThatIsNone) {
-  say(Kind::kShellStart, "\x05");
+  say(Kind::kRelayStart, "\x05");
   run_to_the_end();
   EXPECT_EQ(WEXITSTATUS(*status_), 255);
 }
@@ -99,18 +99,18 @@ TEST_F(Relay, KeepsLittleForALauncherThatDoesNotRead) {
 TEST_F(Relay, EndsAShellThatDoesNotRead) {
   start({"sleep", "100"});
   const std::string piece(std::size_t{1} << 20, 'x');
-  for (std::size_t size = 0; size <= kMaxAgentFrame + piece.size(); size += piece.size()) say(Kind::kShellInput, piece);
+  for (std::size_t size = 0; size <= remote::kMaxFrame + piece.size(); size += piece.size()) say(Kind::kRelayInput, piece);
   run_to_the_end();
   EXPECT_EQ(WTERMSIG(*status_), SIGKILL);
 }
 
 TEST_F(Relay, KillsOrHangsUp) {
   start({"sleep", "100"});
-  say(Kind::kShellKill);
+  say(Kind::kRelayKill);
   run_to_the_end();
   EXPECT_EQ(WTERMSIG(*status_), SIGKILL);
   start({"cat"});
-  say(Kind::kShellHangUp);
+  say(Kind::kRelayHangUp);
   status_.reset();
   run_to_the_end();
   EXPECT_EQ(*status_, 0);
@@ -118,16 +118,16 @@ TEST_F(Relay, KillsOrHangsUp) {
 
 TEST_F(Relay, HangsUpWithTheLauncher) {
   start({"cat"});
-  EXPECT_FALSE(relay_.over(AgentRelay::Clock::now()));
-  relay_.hang_up(AgentRelay::Clock::now());
+  EXPECT_FALSE(relay_.over(remote::Relay::Clock::now()));
+  relay_.hang_up(remote::Relay::Clock::now());
   run_to_the_end();
   EXPECT_EQ(*status_, 0);
-  EXPECT_TRUE(relay_.over(AgentRelay::Clock::now()));
+  EXPECT_TRUE(relay_.over(remote::Relay::Clock::now()));
 }
 
 TEST_F(Relay, KnowsWhatIsNotItsBusiness) {
   EXPECT_FALSE(relay_.take({.kind = Kind::kSignal}, launcher_));
-  EXPECT_TRUE(relay_.take({.kind = Kind::kShellInput, .rank = -1, .text = "x"}, launcher_));
+  EXPECT_TRUE(relay_.take({.kind = Kind::kRelayInput, .rank = -1, .text = "x"}, launcher_));
   EXPECT_EQ(launcher_.queued(), 0U);
 }
 

@@ -1,4 +1,4 @@
-#include "launch/arguments.h"
+#include "launch/options/arguments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

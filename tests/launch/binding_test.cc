@@ -1,5 +1,5 @@
 // Ranks near their GPU or their host's network interface, on recorded machines.
-#include "launch/binding.h"
+#include "launch/plan/binding.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <map>
 #include <numeric>
 
-#include "launch/agent_plan.h"
-#include "launch/nic_places.h"
+#include "launch/plan/host_plan.h"
+#include "launch/plan/nic_locality.h"
 #include "scratch.h"
 
 namespace xoe::launch {

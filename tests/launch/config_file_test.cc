@@ -1,4 +1,4 @@
-#include "launch/config_file.h"
+#include "launch/options/config_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launch/ending.h"
+#include "launch/supervise/shutdown_policy.h"
 
 #include <gtest/gtest.h>
 
@@ -6,19 +6,19 @@ namespace xoe::launch {
 namespace {
 
 using namespace std::chrono_literals;
-using Step = Ending::Step;
+using Step = ShutdownPolicy::Step;
 
-const Ending::Clock::time_point kStart = Ending::Clock::time_point() + 1h;
+const ShutdownPolicy::Clock::time_point kStart = ShutdownPolicy::Clock::time_point() + 1h;
 
-TEST(Ending, NothingHappensByItself) {
-  Ending ending(kStart, {}, 5s);
+TEST(ShutdownPolicy, NothingHappensByItself) {
+  ShutdownPolicy ending(kStart, {}, 5s);
   EXPECT_EQ(ending.due(kStart + 24h), Step::kNothing);
   EXPECT_FALSE(ending.next());
   EXPECT_EQ(ending.cause(), Cause::kNone);
 }
 
-TEST(Ending, AFailureGivesGraceThenKills) {
-  Ending ending(kStart, {}, 5s);
+TEST(ShutdownPolicy, AFailureGivesGraceThenKills) {
+  ShutdownPolicy ending(kStart, {}, 5s);
   ending.begin(Cause::kRankFailed, kStart);
   EXPECT_EQ(ending.next(), kStart);
   EXPECT_EQ(ending.due(kStart), Step::kTerminate);
@@ -30,15 +30,15 @@ TEST(Ending, AFailureGivesGraceThenKills) {
   EXPECT_FALSE(ending.next());
 }
 
-TEST(Ending, TheFirstCauseCounts) {
-  Ending ending(kStart, 10s, 5s);
+TEST(ShutdownPolicy, TheFirstCauseCounts) {
+  ShutdownPolicy ending(kStart, 10s, 5s);
   EXPECT_EQ(ending.due(kStart + 10s), Step::kTerminate);
   ending.begin(Cause::kRankFailed, kStart + 11s);
   EXPECT_EQ(ending.cause(), Cause::kTimeout);
 }
 
-TEST(Ending, TheLimitEndsWithTheRanks) {
-  Ending ending(kStart, 10s, 5s);
+TEST(ShutdownPolicy, TheLimitEndsWithTheRanks) {
+  ShutdownPolicy ending(kStart, 10s, 5s);
   EXPECT_EQ(ending.next(), kStart + 10s);
   ending.leftovers(kStart + 10s - 1ms);
   EXPECT_EQ(ending.due(kStart + 11s), Step::kTerminate);
@@ -46,19 +46,19 @@ TEST(Ending, TheLimitEndsWithTheRanks) {
   EXPECT_EQ(ending.due(kStart + 16s), Step::kKill);
 }
 
-TEST(Ending, AskedTwiceKillsAtOnce) {
-  Ending ending(kStart, {}, 5s);
+TEST(ShutdownPolicy, AskedTwiceKillsAtOnce) {
+  ShutdownPolicy ending(kStart, {}, 5s);
   ending.kill_at_once(kStart);
   EXPECT_EQ(ending.due(kStart), Step::kKill);
-  Ending graceful(kStart, {}, 5s);
+  ShutdownPolicy graceful(kStart, {}, 5s);
   graceful.begin(Cause::kRankFailed, kStart);
   EXPECT_EQ(graceful.due(kStart), Step::kTerminate);
   graceful.kill_at_once(kStart + 1s);
   EXPECT_EQ(graceful.due(kStart + 1s), Step::kKill);
 }
 
-TEST(Ending, AStoppedJobsTimeStandsStill) {
-  Ending ending(kStart, 10s, 5s);
+TEST(ShutdownPolicy, AStoppedJobsTimeStandsStill) {
+  ShutdownPolicy ending(kStart, 10s, 5s);
   ending.shift(1h);
   EXPECT_EQ(ending.due(kStart + 1h), Step::kNothing);
   EXPECT_EQ(ending.due(kStart + 1h + 10s), Step::kTerminate);

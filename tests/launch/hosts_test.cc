@@ -1,5 +1,5 @@
 // Hosts as users and Slurm write them, and which ranks they get.
-#include "launch/hosts.h"
+#include "remote/host_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,11 +9,11 @@
 #include <fstream>
 #include <map>
 
-#include "launch/agent_plan.h"
-#include "launch/binding.h"
-#include "launch/hostlist.h"
-#include "launch/hosts_plan.h"
-#include "launch/placement.h"
+#include "launch/plan/host_plan.h"
+#include "launch/plan/binding.h"
+#include "remote/slurm_list.h"
+#include "launch/plan/hosts_plan.h"
+#include "launch/plan/placement.h"
 
 namespace xoe::launch {
 namespace {
@@ -26,45 +26,45 @@ Host host(std::string name, int slots, int most = 0) {
 }
 
 TEST(Hosts, AList) {
-  EXPECT_THAT(parse_hosts("a:4,b,me@c:2,[fe80::1]:3,::1").value(),
+  EXPECT_THAT(remote::parse_hosts("a:4,b,me@c:2,[fe80::1]:3,::1").value(),
               ElementsAre(host("a", 4), host("b", 1), host("me@c", 2), host("fe80::1", 3), host("::1", 1)));
-  EXPECT_THAT(parse_hosts("a:1,b:1,a:2").value(), ElementsAre(host("a", 3), host("b", 1)));
+  EXPECT_THAT(remote::parse_hosts("a:1,b:1,a:2").value(), ElementsAre(host("a", 3), host("b", 1)));
   for (const char* wrong :
        {"a:", "a:0", "a:x", ":4", "a,,b", "-oProxyCommand=x", "a b", "a;b", "a:99999", "[::1", "a:-1"})
-    EXPECT_FALSE(parse_hosts(wrong)) << wrong;
+    EXPECT_FALSE(remote::parse_hosts(wrong)) << wrong;
 }
 
 TEST(Hosts, FilesOfOpenMpiHorovodAndMpich) {
   const auto hosts =
-      parse_hostfile("# cluster\n\nnodeA slots=4 max-slots=8\nnodeB\tslots=2 # old\r\nnodeC:3\nnodeD\n", "f");
+      remote::parse_hostfile("# cluster\n\nnodeA slots=4 max-slots=8\nnodeB\tslots=2 # old\r\nnodeC:3\nnodeD\n", "f");
   EXPECT_THAT(hosts.value(), ElementsAre(host("nodeA", 4, 8), host("nodeB", 2), host("nodeC", 3), host("nodeD", 1)));
-  const auto wrong = parse_hostfile("a slots=1\nb slot=2\n", "hosts.txt");
+  const auto wrong = remote::parse_hostfile("a slots=1\nb slot=2\n", "hosts.txt");
   ASSERT_FALSE(wrong);
   EXPECT_THAT(wrong.error().message(), HasSubstr("hosts.txt line 2: \"slot=2\""));
-  EXPECT_THAT(parse_hostfile("#\n", "f").error().message(), HasSubstr("no host"));
-  EXPECT_FALSE(parse_hostfile("a slots=4 max-slots=2", "f"));
-  EXPECT_THAT(read_hostfile("/no/such").error().message(), HasSubstr("/no/such"));
+  EXPECT_THAT(remote::parse_hostfile("#\n", "f").error().message(), HasSubstr("no host"));
+  EXPECT_FALSE(remote::parse_hostfile("a slots=4 max-slots=2", "f"));
+  EXPECT_THAT(remote::read_hostfile("/no/such").error().message(), HasSubstr("/no/such"));
 }
 
 TEST(Hosts, KnowsItself) {
   for (const char* name : {"localhost", "127.0.0.1", "::1", "box", "box.lab.org"})
-    EXPECT_TRUE(names_this_host(name, name[0] == 'b' ? "box.lab.org" : "other")) << name;
-  EXPECT_TRUE(names_this_host("box.lab.org", "box"));
+    EXPECT_TRUE(remote::names_this_host(name, name[0] == 'b' ? "box.lab.org" : "other")) << name;
+  EXPECT_TRUE(remote::names_this_host("box.lab.org", "box"));
   for (const char* name : {"box.else.org", "boxer", "10.0.0.1", "me@localhost"})
-    EXPECT_FALSE(names_this_host(name, "box.lab.org")) << name;
+    EXPECT_FALSE(remote::names_this_host(name, "box.lab.org")) << name;
 }
 
 TEST(HostList, SlurmsShortForms) {
   EXPECT_THAT(
-      expand_hostlist("n[1-3,07],login,r[0-1]c[08-10]x").value(),
+      remote::expand_hostlist("n[1-3,07],login,r[0-1]c[08-10]x").value(),
       ElementsAre("n1", "n2", "n3", "n07", "login", "r0c08x", "r0c09x", "r0c10x", "r1c08x", "r1c09x", "r1c10x"));
-  EXPECT_THAT(expand_counts("2(x3),1").value(), ElementsAre(2, 2, 2, 1));
+  EXPECT_THAT(remote::expand_counts("2(x3),1").value(), ElementsAre(2, 2, 2, 1));
   for (const char* wrong : {"", "n[", "n]", "n[1-", "n[3-1]", "n[a]", "n[]", "a,,b", "n[[1]]", "n[0-999999999]", ",a"})
-    EXPECT_FALSE(expand_hostlist(wrong)) << wrong;
-  for (const char* wrong : {"", "x", "2(x", "2(x0)", "1(x99999999)", "-1"}) EXPECT_FALSE(expand_counts(wrong)) << wrong;
+    EXPECT_FALSE(remote::expand_hostlist(wrong)) << wrong;
+  for (const char* wrong : {"", "x", "2(x", "2(x0)", "1(x99999999)", "-1"}) EXPECT_FALSE(remote::expand_counts(wrong)) << wrong;
 }
 
-std::vector<std::vector<int>> placed(const std::vector<Host>& hosts, int size, MapBy by, bool over = false) {
+std::vector<std::vector<int>> placed(const std::vector<remote::Host>& hosts, int size, MapBy by, bool over = false) {
   std::vector<std::vector<int>> ranks;
   const auto result = place_ranks(hosts, size, by, over);
   EXPECT_TRUE(result) << result.error().message();
@@ -76,7 +76,7 @@ std::vector<std::vector<int>> placed(const std::vector<Host>& hosts, int size, M
 }
 
 TEST(Placement, SlotsThenTurns) {
-  const std::vector<Host> two{host("a", 2), host("b", 3)};
+  const std::vector<remote::Host> two{host("a", 2), host("b", 3)};
   EXPECT_THAT(placed(two, 4, MapBy::kSlot), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
   EXPECT_THAT(placed(two, 5, MapBy::kNode), ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3, 4)));
   EXPECT_THAT(placed(two, 1, MapBy::kSlot), ElementsAre(ElementsAre(0), ElementsAre()));
@@ -89,7 +89,7 @@ TEST(Placement, EveryRankOnceForEveryShape) {
   for (const MapBy by : {MapBy::kSlot, MapBy::kNode, MapBy::kSocket})
     for (int hosts = 1; hosts <= 5; ++hosts)
       for (int size = 1; size <= 20; ++size) {
-        std::vector<Host> list;
+        std::vector<remote::Host> list;
         for (int i = 0; i < hosts; ++i) list.push_back(host("h" + std::to_string(i), 1 + i % 3));
         const auto result = place_ranks(list, size, by, true).value();
         std::vector<int> seen(static_cast<std::size_t>(size));
@@ -156,7 +156,7 @@ TEST(Gpus, RanksAreBoundNearTheirs) {
   EXPECT_THAT(numa_nodes_of({"2", "GPU-0", "1"}, gpus), ElementsAre(0, 1, 1));
   EXPECT_TRUE(numa_nodes_of({"3"}, gpus).empty());
   EXPECT_TRUE(numa_nodes_of({"GPU-9"}, gpus).empty());
-  const std::vector<Core> cores{{.cpus = {0, 4}, .socket = 0, .numa = 0}, {.cpus = {1, 5}, .socket = 1, .numa = 1}};
+  const std::vector<CpuCore> cores{{.cpus = {0, 4}, .socket = 0, .numa = 0}, {.cpus = {1, 5}, .socket = 1, .numa = 1}};
   EXPECT_THAT(cpus_near_gpus(Env(), 3, cores, files),
               ElementsAre(ElementsAre(1, 5), ElementsAre(1, 5), ElementsAre(0, 4)));
   EXPECT_THAT(cpus_near_gpus(Env(Values{{"CUDA_VISIBLE_DEVICES", "2,0"}}), 2, cores, files),

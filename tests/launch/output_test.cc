@@ -1,4 +1,4 @@
-#include "launch/output.h"
+#include "launch/output/output.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "launch/stream.h"
+#include "launch/output/stream.h"
 
 namespace xoe::launch {
 namespace {

@@ -1,4 +1,4 @@
-#include "launch/plan.h"
+#include "launch/plan/job_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launch/program.h"
+#include "remote/program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,30 +35,30 @@ class Program : public testing::Test {
 };
 
 TEST_F(Program, IsLookedForInPath) {
-  EXPECT_EQ(find_program("tool", env_).value(), (folder_ / "second/tool").string());
-  const auto missing = find_program("nothing", env_);
+  EXPECT_EQ(remote::find_program("tool", env_).value(), (folder_ / "second/tool").string());
+  const auto missing = remote::find_program("nothing", env_);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code(), Code::kUnavailable);
 }
 
 TEST_F(Program, WithASlashIsTakenAsItIs) {
   const std::string path = (folder_ / "second/tool").string();
-  EXPECT_EQ(find_program(path, env_).value(), path);
-  EXPECT_EQ(find_program(folder_.string() + "/none", env_).error().code(), Code::kUnavailable);
+  EXPECT_EQ(remote::find_program(path, env_).value(), path);
+  EXPECT_EQ(remote::find_program(folder_.string() + "/none", env_).error().code(), Code::kUnavailable);
 }
 
 TEST_F(Program, MustBeExecutable) {
-  const auto in_path = find_program("data", env_);
+  const auto in_path = remote::find_program("data", env_);
   ASSERT_FALSE(in_path);
   EXPECT_EQ(in_path.error().code(), Code::kInvalidArgument);
   EXPECT_THAT(in_path.error().message(), HasSubstr("first/data is not executable"));
-  EXPECT_THAT(find_program(folder_.string(), env_).error().message(), HasSubstr("folder"));
+  EXPECT_THAT(remote::find_program(folder_.string(), env_).error().message(), HasSubstr("folder"));
 }
 
 TEST_F(Program, InThisFolderIsSuggested) {
   const auto before = fs::current_path();
   fs::current_path(folder_ / "second");
-  const auto missing = find_program("tool", Env(std::map<std::string, std::string, std::less<>>{{"PATH", "/nowhere"}}));
+  const auto missing = remote::find_program("tool", Env(std::map<std::string, std::string, std::less<>>{{"PATH", "/nowhere"}}));
   fs::current_path(before);
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message(), HasSubstr("did you mean ./tool?"));
