@@ -16,12 +16,13 @@ import sys
 BASE = {"base"}
 BACKEND = BASE | {"reduce", "bootstrap"}
 COMM = BACKEND | {"backend"}
-ENGINE = COMM | {"comm"}
+ENGINE = COMM | {"comm", "trace"}
 CAPI = ENGINE | {"engine"}
 BINDINGS = CAPI | {"capi"}
 ROOMS = {
     "src/base": set(),
     "src/reduce": BASE,
+    "src/trace": BASE,
     "src/bootstrap": BASE,
     "src/backend": BACKEND,
     "src/comm": COMM,

@@ -14,7 +14,7 @@
 #include "backend/backend.h"
 #include "engine/board.h"
 #include "engine/leader.h"
-#include "engine/operations.h"
+#include "engine/execute/operations.h"
 #include "engine/submission.h"
 #include "xoe/engine.h"
 
