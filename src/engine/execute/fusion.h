@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/board.h"
+#include "engine/negotiate/readiness_table.h"
 #include "engine/submission.h"
 
 namespace xoe::engine {

@@ -206,7 +206,7 @@ Task run_broadcast_bytes(Workshop& shop, Running& running, const Item& item) {
   co_return Status();
 }
 
-// No rank has joined: the board forbids it for alltoall.
+// No rank has joined: the table forbids it for alltoall.
 Task run_alltoall(Workshop& shop, Running& running, const Item& item) {
   Submission& s = *item.submission;
   const TensorCopy& t = s.tensors[0];
@@ -331,7 +331,7 @@ Task run_codec(Workshop& shop, Running& running, const Item& item) {
   co_return Status();
 }
 
-// Within a host the board refuses these before; a host all of whose ranks have joined is found out here.
+// Within a host the table refuses these before; a host all of whose ranks have joined is found out here.
 bool lacks_data(const Workshop& shop, const Running& running, const Item& item) {
   if (item.submission != nullptr) return false;
   const bool roots = item.traits.kind == OpKind::kBroadcast || item.traits.kind == OpKind::kBroadcastBytes;

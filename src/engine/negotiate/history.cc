@@ -1,8 +1,8 @@
-#include "engine/council/history.h"
+#include "engine/negotiate/history.h"
 
 #include <algorithm>
 
-#include "engine/council/bytes.h"
+#include "engine/negotiate/bytes.h"
 
 namespace xoe::engine {
 namespace {

@@ -1,16 +1,16 @@
-// How a Council gathers what is ready at its host and below, and tells its parent.
+// How a Coordinator gathers what is ready at its host and below, and tells its parent.
 #include <algorithm>
 #include <bit>
 #include <utility>
 
 #include "base/error.h"
-#include "engine/council/council.h"
+#include "engine/negotiate/coordinator.h"
 
 namespace xoe::engine {
 
-using Stage = CouncilEntry::Stage;
+using Stage = NameEntry::Stage;
 
-void Council::submitted(CouncilEntry& entry) {
+void Coordinator::submitted(NameEntry& entry) {
   entry.local = true;
   table_.activate(entry);
   if (!replay_) return check_complete(entry);
@@ -18,7 +18,7 @@ void Council::submitted(CouncilEntry& entry) {
   replay_->advance(table_);
 }
 
-void Council::check_complete(CouncilEntry& entry) {
+void Coordinator::check_complete(NameEntry& entry) {
   const bool here = entry.local || joined_;
   if (entry.stage != Stage::kGathering || !here || !entry.undecided()) return;
   if ((entry.arrived | children_joined_) != all_children_) return;
@@ -26,27 +26,27 @@ void Council::check_complete(CouncilEntry& entry) {
   complete_.push_back(&entry);
 }
 
-void Council::check_all_complete() {
-  for (CouncilEntry* entry : table_.active()) check_complete(*entry);
+void Coordinator::check_all_complete() {
+  for (NameEntry* entry : table_.active()) check_complete(*entry);
 }
 
-void Council::deviate() {
+void Coordinator::deviate() {
   if (is_root())
     announce(BreakRecord{.epoch = epoch_ + 1});
   else
     deviates_ = true;
 }
 
-bool Council::subtree_joined() const { return joined_ && children_joined_ == all_children_; }
+bool Coordinator::subtree_joined() const { return joined_ && children_joined_ == all_children_; }
 
-std::uint64_t Council::subtree_units() const {
+std::uint64_t Coordinator::subtree_units() const {
   std::uint64_t units = replay_->ready();
   for (const std::uint64_t below : child_units_) units = std::min(units, below);
   return units;
 }
 
-std::vector<CouncilValue> Council::values_of(const CouncilEntry& entry) const {
-  std::vector<CouncilValue> values = entry.values;
+std::vector<HostValue> Coordinator::values_of(const NameEntry& entry) const {
+  std::vector<HostValue> values = entry.values;
   if (entry.local) add_value(values, own_value(entry, host_));
   for (std::uint32_t left = entry.arrived & ~entry.differing; left != 0; left &= left - 1) {
     const int host = child(std::countr_zero(left));
@@ -55,11 +55,11 @@ std::vector<CouncilValue> Council::values_of(const CouncilEntry& entry) const {
   return values;
 }
 
-void Council::report(CouncilEntry& entry, Reports& reports) {
+void Coordinator::report(NameEntry& entry, Reports& reports) {
   entry.stage = Stage::kReported;
   // A host that has joined tells values, so that whoever tells an id is an example of its value.
   if (entry.local && entry.as_agreed() && entry.differing == 0) return reports.known.push_back(entry.id);
-  CouncilKey key;
+  NameKey key;
   if (entry.known())
     key.id = entry.id;
   else
@@ -67,7 +67,7 @@ void Council::report(CouncilEntry& entry, Reports& reports) {
   reports.items.push_back({std::move(key), values_of(entry)});
 }
 
-std::optional<std::vector<std::byte>> Council::take_report() {
+std::optional<std::vector<std::byte>> Coordinator::take_report() {
   if (replay_ && deviates_) {
     if (std::exchange(deviation_told_, true)) return std::nullopt;
     return encode(Leave{.epoch = epoch_});
@@ -79,7 +79,7 @@ std::optional<std::vector<std::byte>> Council::take_report() {
     return encode(Progress{.epoch = epoch_, .units = units, .check = replay_->check(units, epoch_)});
   }
   Reports reports{.epoch = epoch_, .applied = applied_, .known = {}, .items = {}, .joined = {}};
-  for (CouncilEntry* entry : std::exchange(complete_, {})) report(*entry, reports);
+  for (NameEntry* entry : std::exchange(complete_, {})) report(*entry, reports);
   std::sort(reports.known.begin(), reports.known.end());
   if (subtree_joined() && !join_told_) {
     join_told_ = true;
@@ -89,7 +89,7 @@ std::optional<std::vector<std::byte>> Council::take_report() {
   return encode(reports);
 }
 
-Status Council::receive_up(int index, const UpMessage& message) {
+Status Coordinator::receive_up(int index, const UpMessage& message) {
   const std::uint64_t epoch = std::visit([](const auto& one) { return one.epoch; }, message);
   if (epoch > epoch_) return fail("a report from an epoch that has not begun");
   // The sender tells it anew once it learns of this epoch.
@@ -98,21 +98,21 @@ Status Council::receive_up(int index, const UpMessage& message) {
   return std::visit([&](const auto& one) { return accept(index, one); }, message);
 }
 
-Status Council::accept(int index, const Reports& reports) {
+Status Coordinator::accept(int index, const Reports& reports) {
   if (reports.applied > applied_) return fail("a report about a decision that was not taken");
   const std::uint32_t bit = std::uint32_t{1} << index;
   for (const std::uint32_t id : reports.known) {
-    CouncilEntry* entry = table_.by_id(id);
+    NameEntry* entry = table_.by_id(id);
     if (entry == nullptr || !entry->agreed) return fail("a report about an unknown id");
     // Decided without the sender, which had joined and calls it ready after all.
     if (entry->decided_at > reports.applied) continue;
     XOE_TRY(arrive(*entry, bit));
   }
   for (const Reports::Item& item : reports.items) {
-    CouncilEntry* entry = table_.resolve(item.key);
+    NameEntry* entry = table_.resolve(item.key);
     if (entry == nullptr) return fail("a report about an unknown id");
     if (entry->decided_at > reports.applied) continue;
-    for (const CouncilValue& value : item.values) add_value(entry->values, value);
+    for (const HostValue& value : item.values) add_value(entry->values, value);
     entry->differing |= bit;
     XOE_TRY(arrive(*entry, bit));
   }
@@ -124,7 +124,7 @@ Status Council::accept(int index, const Reports& reports) {
   return {};
 }
 
-Status Council::arrive(CouncilEntry& entry, std::uint32_t bit) {
+Status Coordinator::arrive(NameEntry& entry, std::uint32_t bit) {
   if (entry.arrived & bit) return fail("a tensor reported twice");
   entry.arrived |= bit;
   table_.activate(entry);
@@ -132,7 +132,7 @@ Status Council::arrive(CouncilEntry& entry, std::uint32_t bit) {
   return {};
 }
 
-Status Council::accept(int index, const Progress& progress) {
+Status Coordinator::accept(int index, const Progress& progress) {
   std::uint64_t& units = child_units_[static_cast<std::size_t>(index)];
   if (progress.units <= units || progress.units > replay_->decided() + replay_->units())
     return fail("progress that cannot be");
@@ -141,7 +141,7 @@ Status Council::accept(int index, const Progress& progress) {
   return {};
 }
 
-Status Council::accept(int, const Leave&) {
+Status Coordinator::accept(int, const Leave&) {
   deviate();
   return state_;
 }

@@ -10,17 +10,17 @@
 #include <utility>
 #include <vector>
 
-#include "engine/council/council.h"
+#include "engine/negotiate/coordinator.h"
 
 namespace xoe::engine {
 
-struct CouncilNet {
-  CouncilNet(int hosts, CouncilOptions options) : decisions(static_cast<std::size_t>(hosts)) {
-    for (int host = 0; host < hosts; ++host) councils.emplace_back(host, hosts, options);
+struct CoordinatorNet {
+  CoordinatorNet(int hosts, CoordinatorOptions options) : decisions(static_cast<std::size_t>(hosts)) {
+    for (int host = 0; host < hosts; ++host) coordinators.emplace_back(host, hosts, options);
   }
 
-  int hosts() const { return static_cast<int>(councils.size()); }
-  Council& at(int host) { return councils[static_cast<std::size_t>(host)]; }
+  int hosts() const { return static_cast<int>(coordinators.size()); }
+  Coordinator& at(int host) { return coordinators[static_cast<std::size_t>(host)]; }
   std::vector<Decision>& decided(int host) { return decisions[static_cast<std::size_t>(host)]; }
 
   // Everything that `host` has to say leaves it.
@@ -81,7 +81,7 @@ struct CouncilNet {
 
   void forget_counts() { messages = bytes = largest = 0; }
 
-  std::deque<Council> councils;
+  std::deque<Coordinator> coordinators;
   std::vector<std::vector<Decision>> decisions;
   std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> links;
   std::size_t messages = 0;

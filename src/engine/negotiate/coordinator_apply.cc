@@ -1,21 +1,21 @@
-// How every Council, the root's too, applies what the root decided.
+// How every Coordinator, the root's too, applies what the root decided.
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
-#include "engine/council/council.h"
+#include "engine/negotiate/coordinator.h"
 
 namespace xoe::engine {
 
-Status Council::apply(const DownRecord& record) {
+Status Coordinator::apply(const DownRecord& record) {
   return std::visit([this](const auto& one) { return apply_one(one); }, record);
 }
 
-Status Council::decide(CouncilEntry* entry, std::string error, Decision& decision) {
+Status Coordinator::decide(NameEntry* entry, std::string error, Decision& decision) {
   if (entry == nullptr) return fail("a decision about an unknown id");
-  const bool told = is_root() || replay_ || entry->stage == CouncilEntry::Stage::kReported || join_told_;
+  const bool told = is_root() || replay_ || entry->stage == NameEntry::Stage::kReported || join_told_;
   if (!told || (!entry->local && !joined_)) return fail("a decision about " + entry->name() + ", which is not ready");
-  if (entry->stage == CouncilEntry::Stage::kComplete) std::erase(complete_, entry);
+  if (entry->stage == NameEntry::Stage::kComplete) std::erase(complete_, entry);
   entry->decided_at = applied_ + 1;
   DecidedTensor& tensor = decision.tensors.emplace_back();
   tensor.label = entry->label;
@@ -25,8 +25,8 @@ Status Council::decide(CouncilEntry* entry, std::string error, Decision& decisio
   return {};
 }
 
-Status Council::settle(const GroupRecord::Named& named, bool is_error, Decision& decision) {
-  CouncilEntry* entry = table_.resolve(named.key);
+Status Coordinator::settle(const GroupRecord::Named& named, bool is_error, Decision& decision) {
+  NameEntry* entry = table_.resolve(named.key);
   if (entry == nullptr) return fail("a decision about an unknown id");
   if (!named.key.id && entry->known()) return fail("a second id for " + entry->name());
   if (!entry->known()) table_.assign(*entry);
@@ -37,7 +37,7 @@ Status Council::settle(const GroupRecord::Named& named, bool is_error, Decision&
   return decide(entry, {}, decision);
 }
 
-Status Council::apply_one(const GroupRecord& record) {
+Status Coordinator::apply_one(const GroupRecord& record) {
   if (replay_ || record.sequence != applied_) return fail("a decision out of sequence");
   Decision decision{.sequence = applied_, .knobs = record.knobs, .tensors = {}, .joined = record.joined};
   decision.tensors.reserve(record.known.size() + record.settled.size() + record.errors.size());
@@ -55,7 +55,7 @@ Status Council::apply_one(const GroupRecord& record) {
   return {};
 }
 
-Status Council::apply_one(const UnitsRecord& record) {
+Status Coordinator::apply_one(const UnitsRecord& record) {
   if (!replay_) return fail("a decision out of a plan");
   const std::uint64_t ready = is_root() ? subtree_units() : told_units_;
   if (record.units <= replay_->decided() || record.units > ready) return fail("a decision about what is not ready");
@@ -68,7 +68,7 @@ Status Council::apply_one(const UnitsRecord& record) {
   return {};
 }
 
-Status Council::begin_epoch(std::uint64_t epoch) {
+Status Coordinator::begin_epoch(std::uint64_t epoch) {
   if (epoch != epoch_ + 1) return fail("an epoch out of sequence");
   epoch_ = epoch;
   complete_.clear();
@@ -77,31 +77,31 @@ Status Council::begin_epoch(std::uint64_t epoch) {
   replay_.reset();
   std::fill(child_units_.begin(), child_units_.end(), 0);
   told_units_ = 0;
-  for (CouncilEntry* entry : std::vector(table_.active())) {
+  for (NameEntry* entry : std::vector(table_.active())) {
     entry->arrived = entry->differing = 0;
     entry->values.clear();
-    entry->stage = CouncilEntry::Stage::kGathering;
+    entry->stage = NameEntry::Stage::kGathering;
     entry->counted = false;
     if (!entry->local) table_.settle(*entry);
   }
   return {};
 }
 
-Status Council::apply_one(const PlanRecord& record) {
+Status Coordinator::apply_one(const PlanRecord& record) {
   if (replay_) return fail("a plan within a plan");
   auto plan = Replay::open(record, table_);
   if (!plan) return state_ = failure(plan.error());
   XOE_TRY(begin_epoch(record.epoch));
   replay_ = std::move(*plan);
   replay_->advance(table_);
-  const bool deviates = std::any_of(table_.active().begin(), table_.active().end(), [&](const CouncilEntry* entry) {
+  const bool deviates = std::any_of(table_.active().begin(), table_.active().end(), [&](const NameEntry* entry) {
     return !entry->as_agreed() || !replay_->expects(*entry);
   });
   if (deviates || joined_) deviate();
   return state_;
 }
 
-Status Council::apply_one(const BreakRecord& record) {
+Status Coordinator::apply_one(const BreakRecord& record) {
   if (!replay_) return fail("a break without a plan");
   if (is_root()) history_.broke(replay_->length(), replay_->followed());
   XOE_TRY(begin_epoch(record.epoch));
@@ -109,10 +109,10 @@ Status Council::apply_one(const BreakRecord& record) {
   return {};
 }
 
-Status Council::apply_one(const EvictRecord& record) {
+Status Coordinator::apply_one(const EvictRecord& record) {
   if (replay_) return fail("an eviction within a plan");
   for (const std::uint32_t id : record.ids) {
-    CouncilEntry* entry = table_.by_id(id);
+    NameEntry* entry = table_.by_id(id);
     if (entry == nullptr) return fail("an eviction of an unknown id");
     table_.evict(*entry);
   }

@@ -1,4 +1,4 @@
-#include "engine/leader.h"
+#include "engine/negotiate/host_leader.h"
 
 #include <algorithm>
 #include <bit>
@@ -18,11 +18,11 @@ struct Blob {
 };
 static_assert(std::is_trivially_copyable_v<Blob>);
 
-std::string to_text(const Words& words) {
+std::string to_text(const RankSubmission& submitted) {
   Blob blob{};
-  blob.traits = words.traits;
-  std::copy_n(words.sizes, kListedTensors, blob.sizes);
-  std::string text(words.text, words.text_length);
+  blob.traits = submitted.traits;
+  std::copy_n(submitted.sizes, kListedTensors, blob.sizes);
+  std::string text(submitted.text, submitted.text_length);
   text += kBlobMark;
   const auto* bytes = reinterpret_cast<const unsigned char*>(&blob);
   for (std::size_t i = 0; i < sizeof blob; ++i) fmt::format_to(std::back_inserter(text), "{:02x}", bytes[i]);
@@ -56,80 +56,80 @@ std::string readable(std::string_view text) {
 
 }  // namespace
 
-Leader::Leader(Board& board, int host, int hosts, std::unique_ptr<HostLink> link,
-               std::function<std::string(const LogLine&)> describe)
-    : board_(board),
-      council_(host, hosts, {.cache_capacity = static_cast<std::size_t>(board.capacity())}),
+HostLeader::HostLeader(ReadinessTable& table, int host, int hosts, std::unique_ptr<HostLink> link,
+                       std::function<std::string(const LogLine&)> describe)
+    : table_(table),
+      coordinator_(host, hosts, {.cache_capacity = static_cast<std::size_t>(table.capacity())}),
       link_(std::move(link)),
       describe_(std::move(describe)) {}
 
-void Leader::submit(const LogLine& line) {
-  if (line.kind == LogKind::kAllJoined) return council_.joined(line.entry);
-  std::string name = board_.unique_name(line.entry);
+void HostLeader::submit(const LogLine& line) {
+  if (line.kind == LogKind::kAllJoined) return coordinator_.joined(line.entry);
+  std::string name = table_.unique_name(line.entry);
   if (line.kind == LogKind::kMismatch || line.kind == LogKind::kJoinForbids) {
-    council_.fail_local(name, describe_(line));
+    coordinator_.fail_local(name, describe_(line));
   } else {
-    const Words& words = board_.agreed(line);
-    council_.ready(name, words.signature, to_text(words));
+    const RankSubmission& submitted = table_.agreed(line);
+    coordinator_.ready(name, submitted.signature, to_text(submitted));
   }
   undecided_.emplace(std::move(name), line);
 }
 
-LogLine Leader::line_of(const DecidedTensor& tensor) {
+LogLine HostLeader::line_of(const DecidedTensor& tensor) {
   LogLine line;
   if (const auto mine = undecided_.find(tensor.name()); mine != undecided_.end()) {
     line = mine->second;
     undecided_.erase(mine);
   } else {  // all ranks here have joined
     Blob blob{};
-    if (from_text(tensor.text(), blob)) line = board_.install(tensor.name(), tensor.signature, blob.traits, blob.sizes);
+    if (from_text(tensor.text(), blob)) line = table_.install(tensor.name(), tensor.signature, blob.traits, blob.sizes);
   }
   if (!tensor.error.empty()) {
     line.kind = LogKind::kMismatch;
-    board_.set_error(line, readable(tensor.error));
+    table_.set_error(line, readable(tensor.error));
   }
   return line;
 }
 
-void Leader::decide(const Decision& decision) {
-  for (const DecidedTensor& tensor : decision.tensors) board_.append(line_of(tensor));
-  if (decision.joined) board_.append({LogKind::kAllJoined, *decision.joined, 0});
-  board_.seal_all(seal_number_++, static_cast<std::uint16_t>(decision.knobs));
+void HostLeader::decide(const Decision& decision) {
+  for (const DecidedTensor& tensor : decision.tensors) table_.append(line_of(tensor));
+  if (decision.joined) table_.append({LogKind::kAllJoined, *decision.joined, 0});
+  table_.seal_all(seal_number_++, static_cast<std::uint16_t>(decision.knobs));
 }
 
-Result<bool> Leader::advance(bool may_decide, std::uint16_t knobs) {
+Result<bool> HostLeader::advance(bool may_decide, std::uint16_t knobs) {
   bool moved = false;
   LogLine line;
-  while (board_.take_ready(ready_position_, line)) {
+  while (table_.take_ready(ready_position_, line)) {
     submit(line);
     moved = true;
   }
   while (auto incoming = link_->receive()) {
-    XOE_TRY(council_.receive(incoming->from_host, incoming->message));
+    XOE_TRY(coordinator_.receive(incoming->from_host, incoming->message));
     moved = true;
   }
-  if (may_decide && council_.has_ready()) council_.flush(knobs);
-  for (const Decision& decision : council_.take_decisions()) {
+  if (may_decide && coordinator_.has_ready()) coordinator_.flush(knobs);
+  for (const Decision& decision : coordinator_.take_decisions()) {
     decide(decision);
     moved = true;
   }
-  for (Outgoing& message : council_.take_messages()) link_->send(message.to_host, std::move(message.bytes));
+  for (Outgoing& message : coordinator_.take_messages()) link_->send(message.to_host, std::move(message.bytes));
   return link_->pump() || moved;
 }
 
-bool Leader::held_back() {
+bool HostLeader::held_back() {
   const auto is_held = [&] {
     return std::any_of(undecided_.begin(), undecided_.end(),
-                       [&](const auto& u) { return council_.held_back(u.first); });
+                       [&](const auto& u) { return coordinator_.held_back(u.first); });
   };
-  if (!council_.replaying() || undecided_.empty() || !board_.somebody_sleeps() || !is_held()) {
+  if (!coordinator_.replaying() || undecided_.empty() || !table_.somebody_sleeps() || !is_held()) {
     held_since_ = {};
     return false;
   }
   const auto now = EngineClock::now();
   if (held_since_ == EngineClock::time_point{}) held_since_ = now;
   if (now - held_since_ < kPatience) return true;
-  council_.leave_replay();
+  coordinator_.leave_replay();
   held_since_ = {};
   return false;
 }

@@ -10,19 +10,19 @@
 #include <variant>
 #include <vector>
 
-#include "engine/council/bytes.h"
+#include "engine/negotiate/bytes.h"
 #include "xoe/status.h"
 
 namespace xoe::engine {
 
-inline constexpr std::size_t kMaxCouncilName = 2048;
-inline constexpr std::size_t kMaxCouncilText = std::size_t{16} << 10;
-inline constexpr std::size_t kMaxCouncilError = std::size_t{1} << 20;
-inline constexpr std::size_t kMaxCouncilValues = 64;  // distinct ones that are told of one tensor
-inline constexpr std::uint32_t kMaxCouncilHosts = 1U << 24;
+inline constexpr std::size_t kMaxNameBytes = 2048;
+inline constexpr std::size_t kMaxTextBytes = std::size_t{16} << 10;
+inline constexpr std::size_t kMaxErrorBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxValues = 64;  // distinct ones that are told of one tensor
+inline constexpr std::uint32_t kMaxHosts = 1U << 24;
 
 // What one host, and maybe others, gave for a tensor.
-struct CouncilValue {
+struct HostValue {
   std::uint64_t signature = 0;
   bool failed = false;  // the host's own ranks disagree; the text has all their values
   std::uint32_t host = 0;
@@ -30,7 +30,7 @@ struct CouncilValue {
 };
 
 // A tensor by its id or, where it has none, by its name.
-struct CouncilKey {
+struct NameKey {
   std::optional<std::uint32_t> id;
   std::string name;
 };
@@ -38,8 +38,8 @@ struct CouncilKey {
 // Upwards: what has become ready in the whole subtree of the sender.
 struct Reports {
   struct Item {
-    CouncilKey key;
-    std::vector<CouncilValue> values;
+    NameKey key;
+    std::vector<HostValue> values;
   };
   std::uint64_t epoch = 0;
   std::uint64_t applied = 0;         // decisions that the sender had seen
@@ -65,7 +65,7 @@ using UpMessage = std::variant<Reports, Progress, Leave>;
 // Downwards. Decided one by one.
 struct GroupRecord {
   struct Named {
-    CouncilKey key;
+    NameKey key;
     std::uint64_t signature = 0;
     std::string text;  // of an error: what is wrong
   };

@@ -1,4 +1,4 @@
-#include "engine/council/council.h"
+#include "engine/negotiate/coordinator.h"
 
 #include <algorithm>
 #include <string>
@@ -9,7 +9,7 @@
 namespace xoe::engine {
 namespace {
 
-CouncilOptions sane(CouncilOptions options) {
+CoordinatorOptions sane(CoordinatorOptions options) {
   options.fanout = std::clamp(options.fanout, 1, 32);
   options.cache_capacity = std::clamp<std::size_t>(options.cache_capacity, 1, std::size_t{1} << 20);
   options.unit_tensors = std::max<std::size_t>(options.unit_tensors, 1);
@@ -18,38 +18,38 @@ CouncilOptions sane(CouncilOptions options) {
 
 }  // namespace
 
-Council::Council(int host, int hosts, Options options) : host_(host), hosts_(hosts), options_(sane(options)) {
+Coordinator::Coordinator(int host, int hosts, Options options) : host_(host), hosts_(hosts), options_(sane(options)) {
   while (children_ < options_.fanout && child(children_) < hosts_) ++children_;
   all_children_ = static_cast<std::uint32_t>((std::uint64_t{1} << children_) - 1);
   child_units_.assign(static_cast<std::size_t>(children_), 0);
 }
 
-std::vector<int> Council::neighbours() const {
+std::vector<int> Coordinator::neighbours() const {
   std::vector<int> hosts;
   if (!is_root()) hosts.push_back(parent());
   for (int i = 0; i < children_; ++i) hosts.push_back(child(i));
   return hosts;
 }
 
-void Council::ready(std::string_view name, std::uint64_t signature, std::string_view text) {
-  CouncilEntry& entry = table_.obtain(name.substr(0, kMaxCouncilName));
+void Coordinator::ready(std::string_view name, std::uint64_t signature, std::string_view text) {
+  NameEntry& entry = table_.obtain(name.substr(0, kMaxNameBytes));
   if (entry.local) return;
   entry.own_signature = signature;
   entry.own_text.clear();
-  if (!entry.agreed || entry.signature != signature) entry.own_text = text.substr(0, kMaxCouncilText);
+  if (!entry.agreed || entry.signature != signature) entry.own_text = text.substr(0, kMaxTextBytes);
   submitted(entry);
 }
 
-void Council::fail_local(std::string_view name, std::string_view text) {
-  CouncilEntry& entry = table_.obtain(name.substr(0, kMaxCouncilName));
+void Coordinator::fail_local(std::string_view name, std::string_view text) {
+  NameEntry& entry = table_.obtain(name.substr(0, kMaxNameBytes));
   if (entry.local) return;
   entry.failed = true;
   entry.own_signature = 0;
-  entry.own_text = text.substr(0, kMaxCouncilText);
+  entry.own_text = text.substr(0, kMaxTextBytes);
   submitted(entry);
 }
 
-void Council::joined(int last_rank) {
+void Coordinator::joined(int last_rank) {
   if (joined_) return;
   joined_ = true;
   last_rank_ = last_rank;
@@ -59,11 +59,11 @@ void Council::joined(int last_rank) {
     check_all_complete();
 }
 
-void Council::leave_replay() {
+void Coordinator::leave_replay() {
   if (replay_) deviate();
 }
 
-Status Council::receive(int from_host, std::span<const std::byte> message) {
+Status Coordinator::receive(int from_host, std::span<const std::byte> message) {
   if (!state_) return state_;
   if (!is_root() && from_host == parent()) {
     auto reader = DownReader::open(message);
@@ -83,7 +83,7 @@ Status Council::receive(int from_host, std::span<const std::byte> message) {
   return receive_up(static_cast<int>(index), *decoded);
 }
 
-std::vector<Outgoing> Council::take_messages() {
+std::vector<Outgoing> Coordinator::take_messages() {
   std::vector<Outgoing> messages;
   if (!state_) return messages;
   if (!is_root())
@@ -94,11 +94,11 @@ std::vector<Outgoing> Council::take_messages() {
   return messages;
 }
 
-std::vector<Decision> Council::take_decisions() { return std::exchange(decisions_, {}); }
+std::vector<Decision> Coordinator::take_decisions() { return std::exchange(decisions_, {}); }
 
-std::vector<int> Council::missing_hosts(std::string_view name) {
+std::vector<int> Coordinator::missing_hosts(std::string_view name) {
   std::vector<int> hosts;
-  const CouncilEntry* entry = table_.find(name);
+  const NameEntry* entry = table_.find(name);
   if (entry == nullptr) return hosts;
   if (!entry->local && !joined_) hosts.push_back(host_);
   const bool planned = replay_ && entry->known() && replay_->holds(*entry);
@@ -110,13 +110,13 @@ std::vector<int> Council::missing_hosts(std::string_view name) {
   return hosts;
 }
 
-bool Council::held_back(std::string_view name) {
-  const CouncilEntry* entry = table_.find(name);
+bool Coordinator::held_back(std::string_view name) {
+  const NameEntry* entry = table_.find(name);
   return replay_ && entry != nullptr && entry->local && entry->known() && replay_->holds(*entry) &&
          replay_->unit_of(*entry) >= replay_->ready();
 }
 
-Status Council::fail(std::string_view what) {
+Status Coordinator::fail(std::string_view what) {
   return state_ = failure(Code::kInternal,
                           "negotiation between hosts, at host " + std::to_string(host_) + ": " + std::string(what));
 }

@@ -1,20 +1,20 @@
-// What only the root's Council does: deciding, and looking for plans.
+// What only the root's Coordinator does: deciding, and looking for plans.
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "engine/council/council.h"
+#include "engine/negotiate/coordinator.h"
 
 namespace xoe::engine {
 
-bool Council::has_ready() const {
+bool Coordinator::has_ready() const {
   if (!is_root() || !state_) return false;
   if (replay_) return subtree_units() > replay_->decided();
   return !complete_.empty() || subtree_joined();
 }
 
-void Council::flush(std::uint64_t knobs) {
+void Coordinator::flush(std::uint64_t knobs) {
   if (!has_ready()) return;
   if (replay_) return decide_units(knobs);
   decide_group(knobs);
@@ -22,30 +22,30 @@ void Council::flush(std::uint64_t knobs) {
   look_for_plan();
 }
 
-void Council::announce(const DownRecord& record) {
+void Coordinator::announce(const DownRecord& record) {
   append(down_, record);
   // The root decides nothing that it cannot apply; if it did, state_ says so.
   (void)apply(record);
 }
 
-void Council::decide_units(std::uint64_t knobs) {
+void Coordinator::decide_units(std::uint64_t knobs) {
   const std::uint64_t units = subtree_units();
   UnitsRecord record{.units = units, .check = replay_->check(units, applied_), .knobs = {}};
   if (knobs != knobs_) record.knobs = knobs;
   announce(record);
 }
 
-void Council::add_to(GroupRecord& record, CouncilEntry& entry) {
-  std::vector<CouncilValue> values = values_of(entry);
-  CouncilKey key;
+void Coordinator::add_to(GroupRecord& record, NameEntry& entry) {
+  std::vector<HostValue> values = values_of(entry);
+  NameKey key;
   if (entry.known())
     key.id = entry.id;
   else
     key.name = entry.name();
-  CouncilValue& first = values.front();
+  HostValue& first = values.front();
   if (values.size() > 1 || first.failed) {
     std::string text = fmt::format("'{}': ranks disagree: {}", entry.name(), describe(std::move(values)));
-    text.resize(std::min(text.size(), kMaxCouncilError));
+    text.resize(std::min(text.size(), kMaxErrorBytes));
     record.errors.push_back({std::move(key), 0, std::move(text)});
   } else if (entry.agreed && entry.signature == first.signature) {
     record.known.push_back(entry.id);
@@ -54,9 +54,9 @@ void Council::add_to(GroupRecord& record, CouncilEntry& entry) {
   }
 }
 
-void Council::decide_group(std::uint64_t knobs) {
+void Coordinator::decide_group(std::uint64_t knobs) {
   GroupRecord record{.sequence = applied_, .knobs = knobs, .known = {}, .settled = {}, .errors = {}, .joined = {}};
-  for (CouncilEntry* entry : std::exchange(complete_, {})) add_to(record, *entry);
+  for (NameEntry* entry : std::exchange(complete_, {})) add_to(record, *entry);
   std::sort(record.known.begin(), record.known.end());
   if (subtree_joined()) record.joined = last_rank_;
   announce(record);
@@ -71,7 +71,7 @@ void Council::decide_group(std::uint64_t knobs) {
   history_.add_group(ids);
 }
 
-void Council::evict_oldest() {
+void Coordinator::evict_oldest() {
   const std::size_t capacity = options_.cache_capacity;
   if (!state_ || table_.known() <= capacity) return;
   history_.clear();
@@ -79,7 +79,7 @@ void Council::evict_oldest() {
   announce(EvictRecord{.epoch = epoch_ + 1, .ids = table_.oldest(table_.known() - (capacity - capacity / 8))});
 }
 
-void Council::look_for_plan() {
+void Coordinator::look_for_plan() {
   if (!state_ || !options_.replay || joined_ || children_joined_ != 0) return;
   const auto groups = history_.period();
   if (!groups) return;
@@ -95,7 +95,7 @@ void Council::look_for_plan() {
   const auto plan = Replay::open(record, table_);
   if (!plan) return;
   // Whatever else is under way would break it at once.
-  const bool foreign = std::any_of(table_.active().begin(), table_.active().end(), [&](const CouncilEntry* entry) {
+  const bool foreign = std::any_of(table_.active().begin(), table_.active().end(), [&](const NameEntry* entry) {
     return !entry->known() || !plan->holds(*entry) || entry->differing != 0 || (entry->local && !entry->as_agreed());
   });
   if (!foreign) announce(record);

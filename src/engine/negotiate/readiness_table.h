@@ -42,11 +42,11 @@ struct TensorSize {
 
 inline constexpr std::size_t kBlockedNameBytes = 64;
 inline constexpr std::size_t kListedTensors = 20;
-inline constexpr std::size_t kNameBytes = 192;  // of a name that the board shows; longer ones are cut there
+inline constexpr std::size_t kNameBytes = 192;  // of a name that the table shows; longer ones are cut there
 inline constexpr std::size_t kTextBytes = 192;  // of a description
 
 // One rank's words on one tensor. Written by that rank before it arrives; others read it once the tensor is complete.
-struct alignas(64) Words {
+struct alignas(64) RankSubmission {
   std::atomic<std::uint32_t> generation;  // 1 + the one for which the rank has arrived
   std::uint32_t text_length;
   std::int64_t arrived_ns;  // of the steady clock
@@ -55,7 +55,7 @@ struct alignas(64) Words {
   TensorSize sizes[kListedTensors];  // of the first tensors
   char text[kTextBytes];             // for people
 };
-static_assert(sizeof(Words) == 512 - 64);
+static_assert(sizeof(RankSubmission) == 512 - 64);
 
 struct alignas(64) Entry {
   std::atomic<std::uint64_t> state;  // version:24 (odd: being rewritten), generation:24, arrived:16
@@ -71,7 +71,7 @@ struct alignas(64) RankNote {
   std::atomic<std::uint64_t> completed;  // it holds nothing of the log before this any more
   std::atomic<std::uint32_t> joined;
   std::atomic<std::uint32_t> sleeping;  // threads of it that wait for operations of this set
-  // On the world's board: what a thread of this rank waits for. sequence: odd while it is written.
+  // On the world's table: what a thread of this rank waits for. sequence: odd while it is written.
   std::atomic<std::uint32_t> sequence;
   std::atomic<std::int32_t> blocked_set;
   std::atomic<std::uint64_t> blocked_mask;  // world ranks without which the wait cannot end; 0: it does not wait
@@ -88,10 +88,10 @@ struct LogLine {
   std::uint8_t generation = 0;  // of the entry, its low bits
 };
 
-struct BoardHeader;
+struct TableHeader;
 struct ErrorText;
 
-class Board {
+class ReadinessTable {
  public:
   static constexpr int kMaxCapacity = 1 << 19;  // a line of the log has 20 bits for an entry
   static constexpr std::uint64_t kUnsealed = ~std::uint64_t{0};
@@ -100,7 +100,7 @@ class Board {
   // memory: zero at first, the same on all ranks of the host. rank: among them. set_ranks: what each is in the process
   // set. many_hosts: what is complete here goes to take_ready() instead of the log, and only the host's first rank
   // writes the log.
-  Board(std::byte* memory, int capacity, int rank, std::vector<int> set_ranks, bool many_hosts);
+  ReadinessTable(std::byte* memory, int capacity, int rank, std::vector<int> set_ranks, bool many_hosts);
 
   int capacity() const noexcept { return capacity_; }
   int rank() const noexcept { return rank_; }
@@ -136,9 +136,9 @@ class Board {
   std::string unique_name(int entry) const;
   // The words of `rank` on what a line of the log says, null: it had joined. Valid until this rank has run or answered
   // that line.
-  const Words* words(const LogLine& line, int rank) const noexcept;
+  const RankSubmission* submission(const LogLine& line, int rank) const noexcept;
   // Those of the first rank that arrived: what it says of traits and sizes holds for all.
-  const Words& agreed(const LogLine& line) const noexcept;
+  const RankSubmission& agreed(const LogLine& line) const noexcept;
   // Ranks of this host that have not arrived for what this rank arrived for as `generation`; none once it is complete.
   std::vector<int> missing(int entry, std::uint8_t generation) const;
 
@@ -177,11 +177,11 @@ class Board {
   };
 
   Entry& entry(int index) const noexcept { return entries_[index]; }
-  Words& words_at(int entry, std::uint32_t generation, int rank) const noexcept;
+  RankSubmission& submission_at(int entry, std::uint32_t generation, int rank) const noexcept;
   int look_up(const std::uint64_t (&hashes)[2], std::uint32_t& version) const noexcept;
   std::uint64_t everywhere_completed() const noexcept;
   int choose_victim(const std::uint64_t (&hashes)[2], std::uint64_t& state) const noexcept;
-  void write_words(Words& words, const Arrival& arrival) const;
+  void write_submission(RankSubmission& submitted, const Arrival& arrival) const;
   // Completes the entry if all of its ranks have arrived or joined; `state` is what was read of it.
   void complete_with_joined(int index, std::uint64_t state) noexcept;
   // Writes the entry into the log; its state says already that it is complete.
@@ -195,11 +195,11 @@ class Board {
   int ranks_;
   std::vector<int> set_ranks_;
   std::size_t ring_mask_;
-  BoardHeader* header_;
+  TableHeader* header_;
   RankNote* notes_;
   std::atomic<std::uint32_t>* tags_;
   Entry* entries_;
-  Words* words_;
+  RankSubmission* submissions_;
   Ring log_;
   Ring ready_;  // the log itself where there is one host
   std::atomic<std::uint64_t>* seals_;

@@ -1,4 +1,4 @@
-#include "engine/council/bytes.h"
+#include "engine/negotiate/bytes.h"
 
 #include <bit>
 

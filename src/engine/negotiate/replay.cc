@@ -1,4 +1,4 @@
-#include "engine/council/replay.h"
+#include "engine/negotiate/replay.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ std::uint64_t Replay::hash_of(const PlanRecord& record, NameTable& table) {
   for (const auto& unit : record.units) {
     hash.add(std::uint64_t{unit.size()});
     for (const std::uint32_t id : unit) {
-      const CouncilEntry* entry = table.by_id(id);
+      const NameEntry* entry = table.by_id(id);
       if (entry == nullptr || !entry->agreed) return 0;
       hash.add(entry->name());
       hash.add(entry->signature);
@@ -39,12 +39,12 @@ std::uint64_t Replay::end_of(std::uint64_t units) const {
   return units / ends_.size() * ids_.size() + (rest == 0 ? 0 : ends_[rest - 1]);
 }
 
-bool Replay::holds(const CouncilEntry& entry) const {
+bool Replay::holds(const NameEntry& entry) const {
   const auto found = std::lower_bound(places_.begin(), places_.end(), std::pair(entry.id, std::uint32_t{0}));
   return found != places_.end() && found->first == entry.id;
 }
 
-std::uint64_t Replay::place_of(const CouncilEntry& entry) const {
+std::uint64_t Replay::place_of(const NameEntry& entry) const {
   const std::uint64_t start = end_of(decided_);
   const std::uint64_t round = start / ids_.size();
   const auto within = static_cast<std::uint32_t>(start % ids_.size());
@@ -54,11 +54,11 @@ std::uint64_t Replay::place_of(const CouncilEntry& entry) const {
   return (round + 1) * ids_.size() + first->second;
 }
 
-bool Replay::expects(const CouncilEntry& entry) const {
+bool Replay::expects(const NameEntry& entry) const {
   return holds(entry) && place_of(entry) / ids_.size() <= next_ / ids_.size();
 }
 
-std::uint64_t Replay::unit_of(const CouncilEntry& entry) const {
+std::uint64_t Replay::unit_of(const NameEntry& entry) const {
   const std::uint64_t place = place_of(entry);
   const auto end = std::upper_bound(ends_.begin(), ends_.end(), place % ids_.size());
   return place / ids_.size() * ends_.size() + static_cast<std::uint64_t>(end - ends_.begin());
@@ -66,7 +66,7 @@ std::uint64_t Replay::unit_of(const CouncilEntry& entry) const {
 
 void Replay::advance(NameTable& table) {
   while (true) {
-    CouncilEntry& entry = *table.by_id(ids_[next_ % ids_.size()]);
+    NameEntry& entry = *table.by_id(ids_[next_ % ids_.size()]);
     // Counted: ready for an earlier place only.
     if (!entry.local || !entry.as_agreed() || entry.counted) return;
     entry.counted = true;

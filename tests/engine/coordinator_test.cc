@@ -1,9 +1,9 @@
-#include "engine/council/council.h"
+#include "engine/negotiate/coordinator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "council_net.h"
+#include "coordinator_net.h"
 
 namespace xoe::engine {
 namespace {
@@ -22,13 +22,13 @@ std::vector<std::string> names_of(const std::vector<Decision>& decisions) {
 
 std::string tensor(int i) { return "layer" + std::to_string(i) + ".weight"; }
 
-void step(CouncilNet& net, int tensors) {
+void step(CoordinatorNet& net, int tensors) {
   for (int i = 0; i < tensors; ++i) net.ready_everywhere(tensor(i));
   net.settle();
 }
 
-TEST(Council, DecidesWhatAllHostsHave) {
-  CouncilNet net(3, {.fanout = 2});
+TEST(Coordinator, DecidesWhatAllHostsHave) {
+  CoordinatorNet net(3, {.fanout = 2});
   net.at(0).ready("a", 1, "a");
   net.at(1).ready("b", 1, "b");
   net.at(2).ready("b", 1, "b");
@@ -47,8 +47,8 @@ TEST(Council, DecidesWhatAllHostsHave) {
   EXPECT_THAT(names_of(net.decided(2)), ElementsAre("b", "a"));
 }
 
-TEST(Council, OneHostDecidesAlone) {
-  CouncilNet net(1, {});
+TEST(Coordinator, OneHostDecidesAlone) {
+  CoordinatorNet net(1, {});
   net.at(0).ready("a", 1, "a");
   EXPECT_TRUE(net.at(0).has_ready());
   net.settle();
@@ -58,8 +58,8 @@ TEST(Council, OneHostDecidesAlone) {
   EXPECT_EQ(net.decided(0)[1].joined, 3);
 }
 
-TEST(Council, GathersUntilFlushed) {
-  CouncilNet net(2, {});
+TEST(Coordinator, GathersUntilFlushed) {
+  CoordinatorNet net(2, {});
   net.ready_everywhere("a");
   net.post_all();
   net.hop();
@@ -72,8 +72,8 @@ TEST(Council, GathersUntilFlushed) {
   EXPECT_THAT(names_of(net.decided(1)), ElementsAre("a", "b"));
 }
 
-TEST(Council, DifferingArgumentsFailThatTensorAlone) {
-  CouncilNet net(7, {.fanout = 2});
+TEST(Coordinator, DifferingArgumentsFailThatTensorAlone) {
+  CoordinatorNet net(7, {.fanout = 2});
   for (int host = 0; host < 7; ++host) {
     net.at(host).ready("x", host == 5 ? 2 : 1, host == 5 ? "sum of [3]" : "sum of [4]");
     net.at(host).ready("y", 1, "fine");
@@ -98,8 +98,8 @@ TEST(Council, DifferingArgumentsFailThatTensorAlone) {
   for (const auto& one : net.decided(6).back().tensors) EXPECT_EQ(one.error, "");
 }
 
-TEST(Council, KnownNamesCostBits) {
-  CouncilNet net(3, {.fanout = 2, .replay = false});
+TEST(Coordinator, KnownNamesCostBits) {
+  CoordinatorNet net(3, {.fanout = 2, .replay = false});
   step(net, 1000);
   EXPECT_GT(net.largest, 20000U);
   net.forget_counts();
@@ -112,8 +112,8 @@ TEST(Council, KnownNamesCostBits) {
   EXPECT_EQ(net.at(2).cached(), 1000U);
 }
 
-TEST(Council, ANewSignatureIsAgreedUponAlone) {
-  CouncilNet net(3, {.fanout = 2, .replay = false});
+TEST(Coordinator, ANewSignatureIsAgreedUponAlone) {
+  CoordinatorNet net(3, {.fanout = 2, .replay = false});
   step(net, 100);
   net.forget_counts();
   for (int i = 0; i < 100; ++i) net.ready_everywhere(tensor(i), i == 42 ? 9 : 1);
@@ -128,10 +128,10 @@ TEST(Council, ANewSignatureIsAgreedUponAlone) {
   EXPECT_LE(net.largest, 20U);
 }
 
-TEST(Council, ReplayCostsTheSameForAnyNumberOfTensors) {
+TEST(Coordinator, ReplayCostsTheSameForAnyNumberOfTensors) {
   std::size_t one_tensor = 0;
   for (const int tensors : {1, 10, 1000}) {
-    CouncilNet net(9, {.fanout = 2, .unit_tensors = 4096});
+    CoordinatorNet net(9, {.fanout = 2, .unit_tensors = 4096});
     step(net, tensors);
     step(net, tensors);
     for (int host = 0; host < 9; ++host) ASSERT_TRUE(net.at(host).replaying());
@@ -149,9 +149,9 @@ TEST(Council, ReplayCostsTheSameForAnyNumberOfTensors) {
   }
 }
 
-TEST(Council, DepthIsLogarithmic) {
+TEST(Coordinator, DepthIsLogarithmic) {
   for (const auto& [hosts, fanout, depth] : {std::tuple(9, 2, 3), {9, 4, 2}, {64, 4, 3}, {65, 1, 64}}) {
-    CouncilNet net(hosts, {.fanout = fanout});
+    CoordinatorNet net(hosts, {.fanout = fanout});
     for (int round = 0; round < 4; ++round) {
       net.ready_everywhere("a");
       EXPECT_EQ(net.settle(), 2 * depth);
@@ -159,9 +159,9 @@ TEST(Council, DepthIsLogarithmic) {
   }
 }
 
-TEST(Council, ADeviationEndsReplayAndNothingIsLost) {
+TEST(Coordinator, ADeviationEndsReplayAndNothingIsLost) {
   for (int deviant = 0; deviant < 5; ++deviant) {
-    CouncilNet net(5, {.fanout = 2, .unit_tensors = 1});
+    CoordinatorNet net(5, {.fanout = 2, .unit_tensors = 1});
     step(net, 4);
     step(net, 4);
     step(net, 4);
@@ -185,8 +185,8 @@ TEST(Council, ADeviationEndsReplayAndNothingIsLost) {
   }
 }
 
-TEST(Council, AStalledWaiterLeavesReplay) {
-  CouncilNet net(4, {.fanout = 2, .unit_tensors = 1});
+TEST(Coordinator, AStalledWaiterLeavesReplay) {
+  CoordinatorNet net(4, {.fanout = 2, .unit_tensors = 1});
   for (int i = 0; i < 3; ++i) step(net, 3);
   const std::size_t before = names_of(net.decided(0)).size();
   // The first one does not come any more.
@@ -200,8 +200,8 @@ TEST(Council, AStalledWaiterLeavesReplay) {
   EXPECT_FALSE(net.at(2).replaying());
 }
 
-TEST(Council, AnotherSignatureOrAnErrorEndsReplay) {
-  CouncilNet net(2, {});
+TEST(Coordinator, AnotherSignatureOrAnErrorEndsReplay) {
+  CoordinatorNet net(2, {});
   for (int i = 0; i < 3; ++i) step(net, 3);
   ASSERT_TRUE(net.at(1).replaying());
   net.at(0).ready(tensor(0), 1, "one");
@@ -217,8 +217,8 @@ TEST(Council, AnotherSignatureOrAnErrorEndsReplay) {
   EXPECT_THAT(net.decided(1).back().tensors[0].error, HasSubstr("host 1: bad"));
 }
 
-TEST(Council, JoinedHostsHaveEverything) {
-  CouncilNet net(4, {.fanout = 2});
+TEST(Coordinator, JoinedHostsHaveEverything) {
+  CoordinatorNet net(4, {.fanout = 2});
   step(net, 2);
   net.at(1).joined(10);
   net.at(3).joined(30);  // the whole subtree of host 1
@@ -239,10 +239,10 @@ TEST(Council, JoinedHostsHaveEverything) {
   EXPECT_EQ(net.decided(3).back().tensors.size(), 2U);
 }
 
-TEST(Council, WhatAJoinedHostCallsReadyTooLateIsSettledByADecisionWithoutIt) {
+TEST(Coordinator, WhatAJoinedHostCallsReadyTooLateIsSettledByADecisionWithoutIt) {
   for (const bool told : {false, true}) {
     for (const bool is_known : {false, true}) {
-      CouncilNet net(2, {});
+      CoordinatorNet net(2, {});
       if (is_known) step(net, 1);
       net.at(1).joined(5);
       net.settle();
@@ -271,8 +271,8 @@ TEST(Council, WhatAJoinedHostCallsReadyTooLateIsSettledByADecisionWithoutIt) {
   }
 }
 
-TEST(Council, APlanThatMeetsAJoinedHostEnds) {
-  CouncilNet net(2, {});
+TEST(Coordinator, APlanThatMeetsAJoinedHostEnds) {
+  CoordinatorNet net(2, {});
   step(net, 2);
   net.ready_everywhere(tensor(0));
   net.ready_everywhere(tensor(1));
@@ -288,8 +288,8 @@ TEST(Council, APlanThatMeetsAJoinedHostEnds) {
   EXPECT_TRUE(net.decided(1).back().joined);
 }
 
-TEST(Council, ForgetsTheOldestNames) {
-  CouncilNet net(3, {.fanout = 2, .cache_capacity = 16});
+TEST(Coordinator, ForgetsTheOldestNames) {
+  CoordinatorNet net(3, {.fanout = 2, .cache_capacity = 16});
   for (int i = 0; i < 200; ++i) {
     net.ready_everywhere("always");
     net.ready_everywhere(tensor(i));
@@ -305,8 +305,8 @@ TEST(Council, ForgetsTheOldestNames) {
   EXPECT_THAT(net.decided(1).back().tensors[0].name(), "late");
 }
 
-TEST(Council, NamesTheHostsThatAreMissing) {
-  CouncilNet net(7, {.fanout = 2});
+TEST(Coordinator, NamesTheHostsThatAreMissing) {
+  CoordinatorNet net(7, {.fanout = 2});
   for (const int host : {0, 1, 3, 4, 6}) net.at(host).ready("a", 1, "a");
   net.settle();
   EXPECT_THAT(net.at(0).missing_hosts("a"), ElementsAre(2));
@@ -315,8 +315,8 @@ TEST(Council, NamesTheHostsThatAreMissing) {
   EXPECT_THAT(net.at(1).missing_hosts("never"), IsEmpty());
 }
 
-TEST(Council, RejectsWhatNobodyWouldSend) {
-  CouncilNet net(3, {.fanout = 2});
+TEST(Coordinator, RejectsWhatNobodyWouldSend) {
+  CoordinatorNet net(3, {.fanout = 2});
   step(net, 3);
   EXPECT_FALSE(net.at(1).receive(2, {}));
   EXPECT_FALSE(net.at(0).receive(1, {}));
@@ -325,10 +325,10 @@ TEST(Council, RejectsWhatNobodyWouldSend) {
   EXPECT_FALSE(net.at(0).has_ready());
 }
 
-TEST(Council, BrokenMessagesAreErrorsOrHarmless) {
+TEST(Coordinator, BrokenMessagesAreErrorsOrHarmless) {
   std::mt19937 random(5);
   for (int round = 0; round < 3000; ++round) {
-    CouncilNet net(3, {.fanout = 2, .unit_tensors = 2});
+    CoordinatorNet net(3, {.fanout = 2, .unit_tensors = 2});
     for (int i = 0; i < round % 4; ++i) step(net, 5);
     for (int i = 0; i < 6; ++i) net.at(1).ready(tensor(i), static_cast<std::uint64_t>(i), "t");
     std::vector<std::byte> message = net.at(1).take_messages()[0].bytes;

@@ -10,16 +10,16 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/council/history.h"
-#include "engine/council/message.h"
-#include "engine/council/replay.h"
-#include "engine/council/table.h"
+#include "engine/negotiate/history.h"
+#include "engine/negotiate/message.h"
+#include "engine/negotiate/name_table.h"
+#include "engine/negotiate/replay.h"
 #include "xoe/status.h"
 
 namespace xoe::engine {
 
 // The same on all hosts.
-struct CouncilOptions {
+struct CoordinatorOptions {
   int fanout = 4;                     // children of a host, 1 to 32
   std::size_t cache_capacity = 8192;  // names with an id at once
   std::size_t unit_tensors = 32;      // a unit of a plan has no more
@@ -59,14 +59,14 @@ struct Decision {
 // After an error from receive() the agreement is lost for good: every later call returns that error.
 //
 // Thread safety: none; one thread at a time.
-class Council {
+class Coordinator {
  public:
-  using Options = CouncilOptions;
+  using Options = CoordinatorOptions;
 
   // REQUIRES: 0 <= host < hosts.
-  Council(int host, int hosts, Options options);
-  Council(const Council&) = delete;
-  Council& operator=(const Council&) = delete;
+  Coordinator(int host, int hosts, Options options);
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
 
   // All ranks of this host have submitted `name` (up to 2048 bytes; not again before its decision). `signature` hashes
   // what hosts must agree on, `text` says it in words and is cut at 16 KiB.
@@ -85,7 +85,7 @@ class Council {
   // Root: decides all that is ready everywhere, as one decision. Called when the wire is idle: until then more gathers.
   void flush(std::uint64_t knobs);
 
-  // `internal` for bytes that no Council of this version and options would send.
+  // `internal` for bytes that no Coordinator of this version and options would send.
   Status receive(int from_host, std::span<const std::byte> message);
   // What has changed since the last call: at most one message for each neighbour.
   std::vector<Outgoing> take_messages();
@@ -107,15 +107,15 @@ class Council {
   int child(int index) const noexcept { return host_ * options_.fanout + 1 + index; }
 
   // Gathering, gather.cc.
-  void submitted(CouncilEntry& entry);
-  void check_complete(CouncilEntry& entry);
+  void submitted(NameEntry& entry);
+  void check_complete(NameEntry& entry);
   void check_all_complete();
-  Status arrive(CouncilEntry& entry, std::uint32_t bit);
+  Status arrive(NameEntry& entry, std::uint32_t bit);
   void deviate();
   bool subtree_joined() const;
   std::uint64_t subtree_units() const;
-  std::vector<CouncilValue> values_of(const CouncilEntry& entry) const;
-  void report(CouncilEntry& entry, Reports& reports);
+  std::vector<HostValue> values_of(const NameEntry& entry) const;
+  void report(NameEntry& entry, Reports& reports);
   std::optional<std::vector<std::byte>> take_report();
   Status receive_up(int index, const UpMessage& message);
   Status accept(int index, const Reports& reports);
@@ -125,7 +125,7 @@ class Council {
   // Deciding, decide.cc; the root.
   void decide_group(std::uint64_t knobs);
   void decide_units(std::uint64_t knobs);
-  void add_to(GroupRecord& record, CouncilEntry& entry);
+  void add_to(GroupRecord& record, NameEntry& entry);
   void evict_oldest();
   void look_for_plan();
   void announce(const DownRecord& record);
@@ -138,7 +138,7 @@ class Council {
   Status apply_one(const BreakRecord& record);
   Status apply_one(const EvictRecord& record);
   Status settle(const GroupRecord::Named& named, bool is_error, Decision& decision);
-  Status decide(CouncilEntry* entry, std::string error, Decision& decision);
+  Status decide(NameEntry* entry, std::string error, Decision& decision);
   Status begin_epoch(std::uint64_t epoch);
   Status fail(std::string_view what);
 
@@ -149,7 +149,7 @@ class Council {
   std::uint32_t all_children_ = 0;  // a bit each
 
   NameTable table_;
-  std::vector<CouncilEntry*> complete_;  // here and in all subtrees below, not yet told
+  std::vector<NameEntry*> complete_;  // here and in all subtrees below, not yet told
   // Rises with each plan, break and eviction, after which everything undecided is told anew: what was said in an
   // earlier one says nothing.
   std::uint64_t epoch_ = 0;

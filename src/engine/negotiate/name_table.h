@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/council/message.h"
-#include "engine/council/name_index.h"
+#include "engine/negotiate/message.h"
+#include "engine/negotiate/name_index.h"
 
 namespace xoe::engine {
 
@@ -21,7 +21,7 @@ struct TensorLabel {
 };
 
 // One name. What follows an empty line in here lasts for one submission.
-struct CouncilEntry {
+struct NameEntry {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   enum class Stage : std::uint8_t { kGathering, kComplete, kReported };
 
@@ -39,8 +39,8 @@ struct CouncilEntry {
   std::uint32_t arrived = 0;     // children whose whole subtree has it, a bit each
   std::uint32_t differing = 0;   // of these, who told values
   std::uint64_t own_signature = 0;
-  std::string own_text;              // empty: as agreed upon
-  std::vector<CouncilValue> values;  // told by children
+  std::string own_text;           // empty: as agreed upon
+  std::vector<HostValue> values;  // told by children
 
   const std::string& name() const noexcept { return label->name; }
   const std::string& text() const noexcept { return label->text; }
@@ -51,43 +51,43 @@ struct CouncilEntry {
 
 class NameTable {
  public:
-  CouncilEntry* find(std::string_view name) { return entries_.find(name); }
-  CouncilEntry& obtain(std::string_view name);
+  NameEntry* find(std::string_view name) { return entries_.find(name); }
+  NameEntry& obtain(std::string_view name);
   // Null for an id that no name has.
-  CouncilEntry* by_id(std::uint32_t id) { return id < ids_.size() ? ids_[id] : nullptr; }
+  NameEntry* by_id(std::uint32_t id) { return id < ids_.size() ? ids_[id] : nullptr; }
   // By id or name; with a name that is new makes an entry.
-  CouncilEntry* resolve(const CouncilKey& key);
+  NameEntry* resolve(const NameKey& key);
 
   // Gives the lowest free id, the same one on every host.
-  void assign(CouncilEntry& entry);
+  void assign(NameEntry& entry);
   // Takes the id away; an entry that nothing is undecided of goes.
-  void evict(CouncilEntry& entry);
+  void evict(NameEntry& entry);
   // The `count` names that were decided longest ago; ascending ids.
   std::vector<std::uint32_t> oldest(std::size_t count) const;
 
-  void activate(CouncilEntry& entry);
+  void activate(NameEntry& entry);
   // Forgets what lasts for one submission. `entry` may be gone afterwards.
-  void settle(CouncilEntry& entry);
+  void settle(NameEntry& entry);
   // What something is undecided of.
-  const std::vector<CouncilEntry*>& active() const noexcept { return active_; }
+  const std::vector<NameEntry*>& active() const noexcept { return active_; }
 
   std::size_t known() const noexcept { return ids_.size() - free_.size(); }
   std::uint32_t id_limit() const noexcept { return static_cast<std::uint32_t>(ids_.size()); }
 
  private:
-  void drop_if_idle(CouncilEntry& entry);
+  void drop_if_idle(NameEntry& entry);
 
-  NameIndex<CouncilEntry> entries_;
-  std::vector<CouncilEntry*> ids_;
+  NameIndex<NameEntry> entries_;
+  std::vector<NameEntry*> ids_;
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> free_;
-  std::vector<CouncilEntry*> active_;
+  std::vector<NameEntry*> active_;
 };
 
 // What this host gave for the entry. REQUIRES: entry.local
-CouncilValue own_value(const CouncilEntry& entry, int host);
+HostValue own_value(const NameEntry& entry, int host);
 // Adds one that is not there yet; of equal ones the lowest host stays.
-void add_value(std::vector<CouncilValue>& values, CouncilValue value);
+void add_value(std::vector<HostValue>& values, HostValue value);
 // "host 0: allreduce(float32, sum, [3]); host 2: ...", by host
-std::string describe(std::vector<CouncilValue> values);
+std::string describe(std::vector<HostValue> values);
 
 }  // namespace xoe::engine

@@ -1,4 +1,4 @@
-#include "engine/council/message.h"
+#include "engine/negotiate/message.h"
 
 #include <utility>
 
@@ -10,25 +10,25 @@ enum Section : std::uint8_t { kKnown = 1, kNamed = 2, kErrors = 4, kJoined = 8 }
 enum Tag : std::uint8_t { kGroup = 1, kUnits = 2, kPlan = 3, kBreak = 4, kEvict = 5 };
 
 // Number 0 and the name, or the id + 1.
-void put_key(ByteWriter& out, const CouncilKey& key) {
+void put_key(ByteWriter& out, const NameKey& key) {
   out.number(key.id ? std::uint64_t{*key.id} + 1 : 0);
   if (!key.id) out.text(key.name);
 }
 
-CouncilKey read_key(ByteReader& in, std::uint32_t ids) {
-  CouncilKey key;
+NameKey read_key(ByteReader& in, std::uint32_t ids) {
+  NameKey key;
   const std::uint64_t head = in.number(ids);
   if (head > 0)
     key.id = static_cast<std::uint32_t>(head - 1);
   else
-    key.name = in.text(kMaxCouncilName);
+    key.name = in.text(kMaxNameBytes);
   return key;
 }
 
 void put_item(ByteWriter& out, const Reports::Item& item) {
   put_key(out, item.key);
   out.number(item.values.size());
-  for (const CouncilValue& value : item.values) {
+  for (const HostValue& value : item.values) {
     out.number(std::uint64_t{value.host} * 2 + (value.failed ? 1 : 0));
     out.fixed64(value.signature);
     out.text(value.text);
@@ -37,14 +37,14 @@ void put_item(ByteWriter& out, const Reports::Item& item) {
 
 Reports::Item read_item(ByteReader& in, std::uint32_t ids) {
   Reports::Item item{.key = read_key(in, ids), .values = {}};
-  const std::uint64_t count = in.number(kMaxCouncilValues);
+  const std::uint64_t count = in.number(kMaxValues);
   for (std::uint64_t i = 0; i < count && in.ok(); ++i) {
-    CouncilValue value;
-    const std::uint64_t head = in.number(std::uint64_t{kMaxCouncilHosts} * 2);
+    HostValue value;
+    const std::uint64_t head = in.number(std::uint64_t{kMaxHosts} * 2);
     value.host = static_cast<std::uint32_t>(head / 2);
     value.failed = head % 2 != 0;
     value.signature = in.fixed64();
-    value.text = in.text(kMaxCouncilText);
+    value.text = in.text(kMaxTextBytes);
     item.values.push_back(std::move(value));
   }
   if (item.values.empty()) in.fail();
@@ -112,7 +112,7 @@ std::vector<GroupRecord::Named> read_named(ByteReader& in, std::uint32_t ids, bo
   for (std::size_t i = 0; i < count && in.ok(); ++i) {
     GroupRecord::Named named{.key = read_key(in, ids), .signature = 0, .text = {}};
     if (signed_ones) named.signature = in.fixed64();
-    named.text = in.text(signed_ones ? kMaxCouncilText : kMaxCouncilError);
+    named.text = in.text(signed_ones ? kMaxTextBytes : kMaxErrorBytes);
     list.push_back(std::move(named));
   }
   return list;

@@ -1,4 +1,4 @@
-#include "engine/board.h"
+#include "engine/negotiate/readiness_table.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "engine/board_words.h"
+#include "engine/negotiate/table_layout.h"
 
 namespace xoe::engine {
 namespace {
@@ -30,9 +30,9 @@ bool forbids_join(const Traits& traits) {
           (traits.compression == Compression::kPowerSgd || traits.kind == OpKind::kReduceScatter));
 }
 
-bool says_the_same(const Words& words, const Board::Arrival& arrival) {
-  return words.text_length != 0 && words.signature == arrival.signature &&
-         words.traits.first_dim == arrival.traits.first_dim;
+bool same_as_before(const RankSubmission& submitted, const ReadinessTable::Arrival& arrival) {
+  return submitted.text_length != 0 && submitted.signature == arrival.signature &&
+         submitted.traits.first_dim == arrival.traits.first_dim;
 }
 
 bool sends_root(const Traits& traits) {
@@ -41,15 +41,15 @@ bool sends_root(const Traits& traits) {
 
 }  // namespace
 
-std::size_t Board::bytes(int capacity, int ranks) {
+std::size_t ReadinessTable::bytes(int capacity, int ranks) {
   const auto n = static_cast<std::size_t>(round_capacity(capacity));
   const auto size = static_cast<std::size_t>(ranks);
-  return align(sizeof(BoardHeader)) + size * sizeof(RankNote) + n * sizeof(std::uint32_t) + n * sizeof(Entry) +
-         n * 2 * size * sizeof(Words) + kErrorTexts * sizeof(ErrorText) +
+  return align(sizeof(TableHeader)) + size * sizeof(RankNote) + n * sizeof(std::uint32_t) + n * sizeof(Entry) +
+         n * 2 * size * sizeof(RankSubmission) + kErrorTexts * sizeof(ErrorText) +
          3 * ring_size(round_capacity(capacity)) * sizeof(std::uint64_t);
 }
 
-Board::Board(std::byte* memory, int capacity, int rank, std::vector<int> set_ranks, bool many_hosts)
+ReadinessTable::ReadinessTable(std::byte* memory, int capacity, int rank, std::vector<int> set_ranks, bool many_hosts)
     : capacity_(round_capacity(capacity)),
       rank_(rank),
       ranks_(static_cast<int>(set_ranks.size())),
@@ -58,11 +58,11 @@ Board::Board(std::byte* memory, int capacity, int rank, std::vector<int> set_ran
   const auto ranks = static_cast<std::size_t>(ranks_);
   const auto n = static_cast<std::size_t>(capacity_);
   const auto take = [&memory](std::size_t bytes) { return std::exchange(memory, memory + align(bytes)); };
-  header_ = reinterpret_cast<BoardHeader*>(take(sizeof(BoardHeader)));
+  header_ = reinterpret_cast<TableHeader*>(take(sizeof(TableHeader)));
   notes_ = reinterpret_cast<RankNote*>(take(ranks * sizeof(RankNote)));
   tags_ = reinterpret_cast<std::atomic<std::uint32_t>*>(take(n * sizeof(std::uint32_t)));
   entries_ = reinterpret_cast<Entry*>(take(n * sizeof(Entry)));
-  words_ = reinterpret_cast<Words*>(take(n * 2 * ranks * sizeof(Words)));
+  submissions_ = reinterpret_cast<RankSubmission*>(take(n * 2 * ranks * sizeof(RankSubmission)));
   const auto ring = [&] {
     return reinterpret_cast<std::atomic<std::uint64_t>*>(take((ring_mask_ + 1) * sizeof(std::uint64_t)));
   };
@@ -72,20 +72,20 @@ Board::Board(std::byte* memory, int capacity, int rank, std::vector<int> set_ran
   ready_ = many_hosts ? Ring{&header_->ready_tail, ring()} : log_;
 }
 
-RankNote& Board::note(int rank) const noexcept { return notes_[rank]; }
-void Board::completed(std::uint64_t position) noexcept {
+RankNote& ReadinessTable::note(int rank) const noexcept { return notes_[rank]; }
+void ReadinessTable::completed(std::uint64_t position) noexcept {
   note(rank_).completed.store(position, std::memory_order_release);
 }
-std::atomic<std::uint32_t>& Board::knobs() const noexcept { return header_->knobs; }
+std::atomic<std::uint32_t>& ReadinessTable::knobs() const noexcept { return header_->knobs; }
 
-Words& Board::words_at(int index, std::uint32_t gen, int rank) const noexcept {
-  return words_[(static_cast<std::size_t>(index) * 2 + (gen & 1)) * static_cast<std::size_t>(ranks_) +
-                static_cast<std::size_t>(rank)];
+RankSubmission& ReadinessTable::submission_at(int index, std::uint32_t gen, int rank) const noexcept {
+  return submissions_[(static_cast<std::size_t>(index) * 2 + (gen & 1)) * static_cast<std::size_t>(ranks_) +
+                      static_cast<std::size_t>(rank)];
 }
 
 // --- names ---
 
-int Board::look_up(const std::uint64_t (&hashes)[2], std::uint32_t& found_version) const noexcept {
+int ReadinessTable::look_up(const std::uint64_t (&hashes)[2], std::uint32_t& found_version) const noexcept {
   const auto tag = static_cast<std::uint32_t>(hashes[0] >> 32) | 1;
   for (const std::uint64_t hash : hashes) {
     const int bucket = static_cast<int>(hash % static_cast<std::uint64_t>(capacity_ / kBucket)) * kBucket;
@@ -101,7 +101,7 @@ int Board::look_up(const std::uint64_t (&hashes)[2], std::uint32_t& found_versio
   return -1;
 }
 
-std::uint64_t Board::everywhere_completed() const noexcept {
+std::uint64_t ReadinessTable::everywhere_completed() const noexcept {
   std::uint64_t lowest = kBeingLogged;
   for (int r = 0; r < ranks_; ++r) lowest = std::min(lowest, note(r).completed.load(std::memory_order_acquire));
   return lowest;
@@ -109,7 +109,7 @@ std::uint64_t Board::everywhere_completed() const noexcept {
 
 // A free entry of the name's two buckets, else the one that has been idle for longest, else -1. state: what it must
 // still be when it is taken, for its end was read after it.
-int Board::choose_victim(const std::uint64_t (&hashes)[2], std::uint64_t& state) const noexcept {
+int ReadinessTable::choose_victim(const std::uint64_t (&hashes)[2], std::uint64_t& state) const noexcept {
   const std::uint64_t all_completed = everywhere_completed();
   int oldest = -1;
   std::uint64_t oldest_end = 0;
@@ -129,7 +129,7 @@ int Board::choose_victim(const std::uint64_t (&hashes)[2], std::uint64_t& state)
   return oldest;
 }
 
-Result<Board::Place> Board::find(std::string_view name, const std::function<bool()>& gave_up) {
+Result<ReadinessTable::Place> ReadinessTable::find(std::string_view name, const std::function<bool()>& gave_up) {
   const std::uint64_t hashes[2] = {hash_text(name), hash_text(name, 0x9e3779b97f4a7c15u)};
   Place place;
   if (place.entry = look_up(hashes, place.version); place.entry >= 0) [[likely]]
@@ -171,14 +171,14 @@ Result<Board::Place> Board::find(std::string_view name, const std::function<bool
   return place;
 }
 
-std::string Board::name(int index) const {
+std::string ReadinessTable::name(int index) const {
   const Entry& e = entry(index);
   std::string text(e.name_length.load(std::memory_order_relaxed), ' ');
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = e.name[i].load(std::memory_order_relaxed);
   return text;
 }
 
-std::string Board::unique_name(int index) const {
+std::string ReadinessTable::unique_name(int index) const {
   std::string full = name(index);
   if (entry(index).is_cut.load(std::memory_order_relaxed) != 0)
     full += fmt::format("~{:016x}", entry(index).hashes[1].load(std::memory_order_acquire));
@@ -187,33 +187,34 @@ std::string Board::unique_name(int index) const {
 
 // --- arriving ---
 
-void Board::write_words(Words& words, const Arrival& arrival) const {
-  words.signature = arrival.signature;
-  words.traits = arrival.traits;
-  std::copy_n(arrival.sizes.begin(), std::min(arrival.sizes.size(), kListedTensors), words.sizes);
-  words.text_length = static_cast<std::uint32_t>(arrival.text().copy(words.text, sizeof words.text));
+void ReadinessTable::write_submission(RankSubmission& submitted, const Arrival& arrival) const {
+  submitted.signature = arrival.signature;
+  submitted.traits = arrival.traits;
+  std::copy_n(arrival.sizes.begin(), std::min(arrival.sizes.size(), kListedTensors), submitted.sizes);
+  submitted.text_length = static_cast<std::uint32_t>(arrival.text().copy(submitted.text, sizeof submitted.text));
 }
 
-bool Board::arrive(Place place, const Arrival& arrival, std::atomic<std::uint8_t>& gen) {
+bool ReadinessTable::arrive(Place place, const Arrival& arrival, std::atomic<std::uint8_t>& gen) {
   Entry& e = entry(place.entry);
   std::uint64_t state = e.state.load(std::memory_order_acquire);
-  std::uint32_t marked = 0;  // what these words say already
+  std::uint32_t marked = 0;  // what the submission says already
   while (true) {
     if (version(state) != place.version) return false;
     const std::uint32_t g = generation(state);
     if (marked != mark(g)) {
-      Words& words = words_at(place.entry, g, rank_);
-      if (!says_the_same(words, arrival)) write_words(words, arrival);
-      words.arrived_ns = arrival.now_ns;
+      RankSubmission& submitted = submission_at(place.entry, g, rank_);
+      if (!same_as_before(submitted, arrival)) write_submission(submitted, arrival);
+      submitted.arrived_ns = arrival.now_ns;
       // Before the mark: from then on others may complete the entry, and this rank's driver look for the submission.
       gen.store(static_cast<std::uint8_t>(g), std::memory_order_relaxed);
-      words.generation.store(marked = mark(g), std::memory_order_release);
+      submitted.generation.store(marked = mark(g), std::memory_order_release);
     }
     const bool last = arrived(state) + 1 == static_cast<std::uint32_t>(ranks_);
     if (arrived(state) == 0) e.last_end.store(kBeingLogged, std::memory_order_relaxed);
     const std::uint64_t next = last ? make_state(version(state), g + 1, 0) : state + kOneArrival;
     if (!e.state.compare_exchange_strong(state, next, std::memory_order_seq_cst)) {
-      // It was completed without this rank's count: by one that had seen these words, and that some ranks have joined.
+      // It was completed without this rank's count: by one that had seen this submission, and that some ranks have
+      // joined.
       if (version(state) == place.version && generation(state) != (g & 0xffffff)) return true;
       continue;
     }
@@ -225,12 +226,12 @@ bool Board::arrive(Place place, const Arrival& arrival, std::atomic<std::uint8_t
   }
 }
 
-void Board::complete_with_joined(int index, std::uint64_t state) noexcept {
+void ReadinessTable::complete_with_joined(int index, std::uint64_t state) noexcept {
   Entry& e = entry(index);
   while (arrived(state) != 0) {
     const std::uint32_t g = generation(state);
     for (int r = 0; r < ranks_; ++r)
-      if (words_at(index, g, r).generation.load(std::memory_order_acquire) != mark(g) &&
+      if (submission_at(index, g, r).generation.load(std::memory_order_acquire) != mark(g) &&
           note(r).joined.load(std::memory_order_acquire) == 0)
         return;
     if (e.state.compare_exchange_strong(state, make_state(version(state), g + 1, 0), std::memory_order_seq_cst))
@@ -238,35 +239,35 @@ void Board::complete_with_joined(int index, std::uint64_t state) noexcept {
   }
 }
 
-LogKind Board::verdict(int index, std::uint32_t g) const noexcept {
-  const Words* first = nullptr;
+LogKind ReadinessTable::verdict(int index, std::uint32_t g) const noexcept {
+  const RankSubmission* first = nullptr;
   bool somebody_joined = false;
   bool root_joined = false;
   for (int r = 0; r < ranks_; ++r) {
-    const Words& words = words_at(index, g, r);
-    if (words.generation.load(std::memory_order_acquire) != mark(g)) {
+    const RankSubmission& submitted = submission_at(index, g, r);
+    if (submitted.generation.load(std::memory_order_acquire) != mark(g)) {
       somebody_joined = true;
     } else if (first == nullptr) {
-      first = &words;
-    } else if (first->signature != words.signature) {
+      first = &submitted;
+    } else if (first->signature != submitted.signature) {
       return LogKind::kMismatch;
     }
   }
   if (somebody_joined && sends_root(first->traits)) {
     const auto root = std::find(set_ranks_.begin(), set_ranks_.end(), first->traits.root);
     root_joined = root != set_ranks_.end() &&
-                  words_at(index, g, static_cast<int>(root - set_ranks_.begin())).generation.load() != mark(g);
+                  submission_at(index, g, static_cast<int>(root - set_ranks_.begin())).generation.load() != mark(g);
   }
   if (root_joined || (somebody_joined && forbids_join(first->traits))) return LogKind::kJoinForbids;
   return first->traits.kind == OpKind::kBarrier && first->traits.internal == 0 ? LogKind::kBarrier : LogKind::kRun;
 }
 
-void Board::publish(int index, std::uint32_t g) noexcept {
+void ReadinessTable::publish(int index, std::uint32_t g) noexcept {
   const LogLine line{verdict(index, g), index, static_cast<std::uint8_t>(g)};
   push(ready_, line);
 }
 
-void Board::join() {
+void ReadinessTable::join() {
   note(rank_).joined.store(1, std::memory_order_release);
   const auto all = static_cast<std::uint32_t>(ranks_);
   if (header_->joined.fetch_add(1, std::memory_order_seq_cst) + 1 == all) header_->last_joined.store(rank_);
@@ -281,26 +282,26 @@ void Board::join() {
   push(ready_, {LogKind::kAllJoined, set_rank(header_->last_joined.load()), 0});
 }
 
-const Words* Board::words(const LogLine& line, int rank) const noexcept {
-  const Words& words = words_at(line.entry, line.generation, rank);
+const RankSubmission* ReadinessTable::submission(const LogLine& line, int rank) const noexcept {
+  const RankSubmission& submitted = submission_at(line.entry, line.generation, rank);
   // The line has the low bits of a generation that has passed.
   const std::uint32_t last = generation(entry(line.entry).state.load(std::memory_order_acquire)) - 1;
   const std::uint32_t full = last - ((last - line.generation) & 0xff);
-  return words.generation.load(std::memory_order_acquire) == mark(full) ? &words : nullptr;
+  return submitted.generation.load(std::memory_order_acquire) == mark(full) ? &submitted : nullptr;
 }
 
-const Words& Board::agreed(const LogLine& line) const noexcept {
+const RankSubmission& ReadinessTable::agreed(const LogLine& line) const noexcept {
   for (int r = 0; r < ranks_; ++r)
-    if (const Words* found = words(line, r); found != nullptr) return *found;
-  return words_at(line.entry, line.generation, 0);  // from install()
+    if (const RankSubmission* found = submission(line, r); found != nullptr) return *found;
+  return submission_at(line.entry, line.generation, 0);  // from install()
 }
 
-std::vector<int> Board::missing(int index, std::uint8_t own_generation) const {
+std::vector<int> ReadinessTable::missing(int index, std::uint8_t own_generation) const {
   const std::uint32_t g = generation(entry(index).state.load(std::memory_order_acquire));
   std::vector<int> ranks;
   if (static_cast<std::uint8_t>(g) != own_generation) return ranks;
   for (int r = 0; r < ranks_; ++r)
-    if (words_at(index, g, r).generation.load(std::memory_order_acquire) != mark(g) &&
+    if (submission_at(index, g, r).generation.load(std::memory_order_acquire) != mark(g) &&
         note(r).joined.load(std::memory_order_acquire) == 0)
       ranks.push_back(r);
   return ranks;

@@ -1,11 +1,11 @@
-// How the board's words are packed. For board.cc and board_log.cc only.
+// How the words of the readiness table are packed.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/board.h"
+#include "engine/negotiate/readiness_table.h"
 
 namespace xoe::engine {
 
@@ -16,12 +16,12 @@ constexpr std::uint32_t version(std::uint64_t state) { return static_cast<std::u
 constexpr std::uint64_t make_state(std::uint32_t v, std::uint32_t g, std::uint32_t count) {
   return std::uint64_t{v & 0xffffff} << 40 | std::uint64_t{g & 0xffffff} << 16 | count;
 }
-// What Words::generation says of an arrival: never 0.
+// What RankSubmission::generation says of an arrival: never 0.
 constexpr std::uint32_t mark(std::uint32_t g) { return (g & 0xffffff) + 1; }
 
 constexpr std::size_t kErrorTexts = 64;
 
-struct alignas(64) BoardHeader {
+struct alignas(64) TableHeader {
   std::atomic<std::uint64_t> log_tail;
   alignas(64) std::atomic<std::uint64_t> ready_tail;
   alignas(64) std::atomic<std::uint32_t> lock;    // 1 + the rank that makes entries

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/council/message.h"
-#include "engine/council/table.h"
+#include "engine/negotiate/message.h"
+#include "engine/negotiate/name_table.h"
 
 namespace xoe::engine {
 
@@ -22,9 +22,9 @@ class Replay {
 
   // May this entry, just ready with the signature agreed upon, come now? Not if the plan has not got it, or not in this
   // round any more while something else is missing in it.
-  bool expects(const CouncilEntry& entry) const;
+  bool expects(const NameEntry& entry) const;
   // Does the plan have it at all?
-  bool holds(const CouncilEntry& entry) const;
+  bool holds(const NameEntry& entry) const;
   // Counts what is ready at this host.
   void advance(NameTable& table);
   // The ids from the last decided unit up to this count, which then are decided. REQUIRES: units <= ready()
@@ -36,13 +36,13 @@ class Replay {
   std::size_t units() const noexcept { return ends_.size(); }
   std::size_t length() const noexcept { return ids_.size(); }
   // The unit in which an entry that is not decided is awaited.
-  std::uint64_t unit_of(const CouncilEntry& entry) const;
+  std::uint64_t unit_of(const NameEntry& entry) const;
   std::uint32_t check(std::uint64_t units, std::uint64_t sequence) const;
 
  private:
   std::uint64_t end_of(std::uint64_t units) const;
   // The first place of the entry that is not decided. REQUIRES: holds(entry)
-  std::uint64_t place_of(const CouncilEntry& entry) const;
+  std::uint64_t place_of(const NameEntry& entry) const;
 
   std::vector<std::uint32_t> ids_;
   std::vector<std::size_t> ends_;                                // of units

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "council_net.h"
+#include "coordinator_net.h"
 
 namespace xoe::engine {
 namespace {
@@ -28,7 +28,7 @@ struct Action {
 
 struct Shape {
   int hosts = 1;
-  CouncilOptions options;
+  CoordinatorOptions options;
   int steps = 0;
   int tensors = 0;
   bool barriers = true;  // a step ends before the next begins
@@ -53,7 +53,7 @@ class RandomProgram {
     shape_.odd_steps = chance(50) ? 0 : pick(1, 60);
     shape_.mismatches = chance(60) ? 0 : pick(1, 80);
     shape_.joins = chance(40);
-    net_ = std::make_unique<CouncilNet>(shape_.hosts, shape_.options);
+    net_ = std::make_unique<CoordinatorNet>(shape_.hosts, shape_.options);
     outstanding_.resize(static_cast<std::size_t>(shape_.hosts));
     seen_.resize(static_cast<std::size_t>(shape_.hosts));
     joined_.resize(static_cast<std::size_t>(shape_.hosts));
@@ -266,7 +266,7 @@ class RandomProgram {
 
   std::mt19937 random_;
   Shape shape_;
-  std::unique_ptr<CouncilNet> net_;
+  std::unique_ptr<CoordinatorNet> net_;
   std::vector<std::vector<Action>> scripts_;
   std::vector<std::size_t> at_;
   std::vector<std::map<std::string, Submission>> outstanding_;
@@ -277,7 +277,7 @@ class RandomProgram {
 };
 
 // XOE_SOAK=n runs n programs.
-TEST(CouncilRandom, AllHostsTakeTheSameDecisions) {
+TEST(CoordinatorRandom, AllHostsTakeTheSameDecisions) {
   const char* soak = std::getenv("XOE_SOAK");
   const int programs = soak != nullptr ? std::atoi(soak) : 3000;
   int replayed = 0;
