@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/formats/image_sources.h"
 #include "data/load/image_loader.h"
 #include "data/load/label_scan.h"
+#include "data/source/formats.h"
 #include "xoe/data/detail/tuning.h"
 #include "xoe/data/images.h"
 
