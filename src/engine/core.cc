@@ -307,8 +307,8 @@ bool Core::look_around_locked() {
 void Core::count_sleeper(ProcessSetId id, int change) {
   const SetUse use(*this, id);
   if (use.get() == nullptr) return;
-  Board& board = use.get()->board();
-  board.note(board.rank()).sleeping.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
+  ReadinessTable& table = use.get()->table();
+  table.note(table.rank()).sleeping.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
 }
 
 void Core::rouse() noexcept {

@@ -303,7 +303,7 @@ std::shared_ptr<Submission> Submission::make_internal(InternalKind kind, std::st
   return s;
 }
 
-Board::Arrival Submission::arrival() const {
+ReadinessTable::Arrival Submission::arrival() const {
   return {signature, submitted.time_since_epoch().count(), traits, sizes, [this] { return describe(); }};
 }
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/board.h"
+#include "engine/negotiate/readiness_table.h"
 #include "xoe/engine.h"
 #include "xoe/status.h"
 
@@ -40,7 +40,7 @@ class Submission {
                                                    std::vector<std::int64_t> argument);
 
   // What the ranks compare, and show if it differs.
-  Board::Arrival arrival() const;
+  ReadinessTable::Arrival arrival() const;
   std::string describe() const;
   // "allreduce 'conv1.weight'"
   std::string title() const;
