@@ -117,7 +117,7 @@ Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& o
                               .seed = options.seed,
                               .by_file = options.shard_by_file};
   const auto order = record_order(source, ordering);
-  const auto mine = deal(order, {options.rank, options.size, options.batch, remainder});
+  const auto mine = shard_batches(order, {options.rank, options.size, options.batch, remainder});
   const LoaderRecipe recipe{.image = {.making = making_of(options),
                                       .seed = options.seed,
                                       .classes = classes,
