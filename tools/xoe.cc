@@ -17,7 +17,7 @@
 
 namespace {
 
-constexpr int kUsageError = 2;
+using xoe::tools::kUsageError;
 
 struct Verb {
   std::string_view name;

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "engine/execute/operations.h"
 #include "engine/negotiate/host_leader.h"
 #include "engine/negotiate/readiness_table.h"
-#include "engine/operations.h"
 #include "engine/submission.h"
 #include "xoe/engine.h"
 

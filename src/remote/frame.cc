@@ -3,12 +3,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "remote/fields.h"
 
 namespace xoe::remote {
 namespace {
-
-constexpr std::size_t kHeader = 1 + 4 * sizeof(std::int64_t);
 
 bool known(Frame::Kind kind) {
   using Kind = Frame::Kind;
@@ -23,88 +20,102 @@ tl::unexpected<Error> malformed_message(std::string_view what) {
 }
 
 void append_frame(std::string& out, const Frame& frame) {
-  append_number(out, kHeader + frame.text.size(), sizeof(std::uint32_t));
-  out.push_back(static_cast<char>(frame.kind));
-  for (const std::int64_t number : {frame.rank, frame.value, frame.pid, frame.time})
-    append_number(out, static_cast<std::uint64_t>(number), sizeof number);
-  out.append(frame.text);
+  ByteWriter body;
+  body.fixed(static_cast<std::uint8_t>(frame.kind));
+  for (const std::int64_t number : {frame.rank, frame.value, frame.pid, frame.time}) body.fixed(number);
+  append_little(out, static_cast<std::uint32_t>(body.bytes().size() + frame.text.size()));
+  out.append(body.bytes()).append(frame.text);
 }
 
 Result<Frame> parse_frame(std::string_view body) {
-  if (body.size() < kHeader) return malformed_message("too short");
-  Frame frame{.kind = static_cast<Frame::Kind>(body[0]), .text = body.substr(kHeader)};
+  ByteReader fields(body);
+  Frame frame{.kind = static_cast<Frame::Kind>(fields.fixed<std::uint8_t>())};
+  for (std::int64_t* number : {&frame.rank, &frame.value, &frame.pid, &frame.time})
+    *number = fields.fixed<std::int64_t>();
+  if (!fields.ok()) return malformed_message("too short");
   if (!known(frame.kind)) return malformed_message("unknown kind");
-  body.remove_prefix(1);
-  for (std::int64_t* number : {&frame.rank, &frame.value, &frame.pid, &frame.time}) {
-    *number = static_cast<std::int64_t>(number_at(body, sizeof *number));
-    body.remove_prefix(sizeof *number);
-  }
+  frame.text = fields.raw(fields.left());
   return frame;
 }
 
+void write_texts(ByteWriter& fields, std::span<const std::string> texts) {
+  fields.fixed(static_cast<std::int64_t>(texts.size()));
+  for (const std::string& text : texts) fields.text<std::uint32_t>(text);
+}
+
+std::string read_text(ByteReader& fields) { return std::string(fields.text<std::uint32_t>()); }
+
+std::vector<std::string> read_texts(ByteReader& fields) {
+  std::vector<std::string> texts;
+  // Each text takes at least the bytes of its length, so no count makes this allocate more than was sent.
+  for (auto left = fields.fixed<std::int64_t>(0, static_cast<std::int64_t>(fields.left())); left > 0 && fields.ok();
+       --left)
+    texts.push_back(read_text(fields));
+  return texts;
+}
+
 std::string encode(const Hello& hello) {
-  FieldWriter fields;
-  fields.text(hello.version);
-  fields.text(hello.hostname);
-  fields.text(hello.launcher);
-  fields.texts(hello.addresses);
-  fields.number(hello.cores);
+  ByteWriter fields;
+  for (const std::string* text : {&hello.version, &hello.hostname, &hello.launcher}) fields.text<std::uint32_t>(*text);
+  write_texts(fields, hello.addresses);
+  fields.fixed(std::int64_t{hello.cores});
   return std::move(fields).take();
 }
 
 Result<Hello> decode_hello(std::string_view text) {
-  FieldReader fields(text);
+  ByteReader fields(text);
   Hello hello;
-  hello.version = fields.text();
-  if (!fields.good()) return malformed_message("hello without a version");
-  hello.hostname = fields.text();
-  hello.launcher = fields.text();
-  hello.addresses = fields.texts();
-  hello.cores = fields.number<int>(0, 1 << 20);
-  if (!fields.good() || !fields.empty()) return Hello{.version = std::move(hello.version)};
+  hello.version = read_text(fields);
+  if (!fields.ok()) return malformed_message("hello without a version");
+  hello.hostname = read_text(fields);
+  hello.launcher = read_text(fields);
+  hello.addresses = read_texts(fields);
+  hello.cores = static_cast<int>(fields.fixed<std::int64_t>(0, 1 << 20));
+  if (!fields.at_end()) return Hello{.version = std::move(hello.version)};
   return hello;
 }
 
 std::string encode_texts(const std::vector<std::string>& texts) {
-  FieldWriter fields;
-  fields.texts(texts);
+  ByteWriter fields;
+  write_texts(fields, texts);
   return std::move(fields).take();
 }
 
 Result<std::vector<std::string>> decode_texts(std::string_view text) {
-  FieldReader fields(text);
-  auto texts = fields.texts();
-  if (!fields.good() || !fields.empty() || texts.empty()) return malformed_message("texts");
+  ByteReader fields(text);
+  auto texts = read_texts(fields);
+  if (!fields.at_end() || texts.empty()) return malformed_message("texts");
   return texts;
 }
 
 void FrameReader::append(std::string_view bytes) {
-  if (read_ > 0) buffer_.erase(0, std::exchange(read_, 0));
-  buffer_.append(bytes);
+  if (greeted_)
+    frames_.append(bytes);
+  else
+    unread_.append(bytes);
 }
 
 Status FrameReader::look_for_greeting() {
-  const auto at = buffer_.find(kAgentGreeting);
+  const auto at = unread_.find(kAgentGreeting);
+  preamble_ = unread_.substr(0, std::min(at, kMaxPreamble));
   if (at != std::string::npos) {
-    preamble_ = buffer_.substr(0, at);
-    buffer_.erase(0, at + kAgentGreeting.size());
+    frames_.append(std::string_view(unread_).substr(at + kAgentGreeting.size()));
+    unread_.clear();
     greeted_ = true;
-  } else {
-    preamble_ = buffer_.substr(0, kMaxPreamble);
-    if (buffer_.size() > kMaxPreamble) return malformed_message("no greeting in the first 64 KiB");
+  } else if (unread_.size() > kMaxPreamble) {
+    return malformed_message("no greeting in the first 64 KiB");
   }
   return {};
 }
 
 Result<std::optional<Frame>> FrameReader::next() {
   if (!greeted_) XOE_TRY(look_for_greeting());
-  const std::string_view rest = std::string_view(buffer_).substr(read_);
-  if (!greeted_ || rest.size() < sizeof(std::uint32_t)) return std::optional<Frame>();
-  const std::size_t length = number_at(rest, sizeof(std::uint32_t));
-  if (length > kMaxFrame) return malformed_message("length");
-  if (rest.size() - sizeof(std::uint32_t) < length) return std::optional<Frame>();
-  read_ += sizeof(std::uint32_t) + length;
-  XOE_ASSIGN(const Frame frame, parse_frame(rest.substr(sizeof(std::uint32_t), length)));
+  const auto body = frames_.next(kMaxFrame);
+  if (!body) {
+    if (frames_.next_length().value_or(0) > kMaxFrame) return malformed_message("length");
+    return std::optional<Frame>();
+  }
+  XOE_ASSIGN(const Frame frame, parse_frame(*body));
   return std::optional(frame);
 }
 

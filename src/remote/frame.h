@@ -8,10 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
 #include "xoe/status.h"
 
 namespace xoe::remote {
@@ -90,6 +92,10 @@ Result<Hello> decode_hello(std::string_view text);
 // A command, or another list of texts that is not empty.
 std::string encode_texts(const std::vector<std::string>& texts);
 Result<std::vector<std::string>> decode_texts(std::string_view text);
+// Fields of messages: a text with 32 bits of length; several with their count, a 64-bit number, before them.
+void write_texts(ByteWriter& fields, std::span<const std::string> texts);
+std::string read_text(ByteReader& fields);
+std::vector<std::string> read_texts(ByteReader& fields);
 
 tl::unexpected<Error> malformed_message(std::string_view what);
 
@@ -111,8 +117,8 @@ class FrameReader {
 
   bool greeted_;
   std::string preamble_;
-  std::string buffer_;
-  std::size_t read_ = 0;
+  std::string unread_;  // before the greeting
+  FrameBuffer frames_;
 };
 
 }  // namespace xoe::remote

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-#include "doctor/nvml.h"
+#include "doctor/facts/nvml.h"
 
 using xoe::doctor::NvmlDevice;
 using xoe::doctor::NvmlMemory;

@@ -1,4 +1,4 @@
-#include "doctor/cpu.h"
+#include "doctor/checks/cpu.h"
 
 #include <fmt/format.h>
 
@@ -61,10 +61,10 @@ Finding check_vectors(const CpuFacts& facts) {
                      {"float16_conversion", facts.flags.contains("f16c") || facts.flags.contains("fphp")},
                      {"bfloat16", facts.flags.contains("avx512_bf16") || facts.flags.contains("bf16")}};
   if (facts.flags.empty()) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     finding.what = "/proc/cpuinfo does not say what the processor can do";
   } else if (vectors.starts_with("SSE")) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.fix =
         "use processors with AVX2 (Haswell, Zen and later); in a virtual machine, have the host's processor "
         "passed on (QEMU: -cpu host; vSphere: a newer EVC mode)";
@@ -81,10 +81,10 @@ Finding check_cores(const CpuFacts& facts) {
   finding.details = {
       {"online", facts.online}, {"usable", facts.usable}, {"cores", facts.cores}, {"sockets", facts.sockets}};
   if (facts.usable == 0) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     finding.what = "the kernel does not say which processors may be used";
   } else if (facts.usable < facts.online) {
-    finding.state = State::kNote;
+    finding.severity = Severity::kNote;
     finding.what += fmt::format("; {} of {} threads may be used", facts.usable, facts.online);
     finding.fix = "if more were meant: see taskset -p $$, the batch system's request, or docker run --cpuset-cpus";
   }
@@ -100,8 +100,8 @@ Finding check_quota(const CpuFacts& facts, std::optional<double> quota) {
   finding.details = {{"processors", quota ? Json(*quota) : Json()}};
   if (!quota) return finding;
   finding.what = fmt::format("a control group limits processor time to {:.4g} processors", *quota);
-  finding.state = facts.usable > 0 && *quota < facts.usable ? State::kWarning : State::kNote;
-  if (finding.state == State::kWarning)
+  finding.severity = facts.usable > 0 && *quota < facts.usable ? Severity::kWarning : Severity::kNote;
+  if (finding.severity == Severity::kWarning)
     finding.fix = fmt::format(
         "start at most {:.0f} ranks here, or raise the limit (docker run --cpus, Kubernetes "
         "resources.limits.cpu, systemd CPUQuota)",
@@ -125,14 +125,14 @@ Finding check_numa(const CpuFacts& facts) {
   }
   finding.details = {{"nodes", std::move(nodes)}};
   if (facts.nodes.empty()) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     finding.what = "the kernel shows no memory nodes";
   } else if (!without.empty()) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.what += fmt::format("; node {} has no memory", without);
     finding.fix = "put memory modules on every socket; a socket without its own is starved by the other's";
   } else if (facts.nodes.size() > 1) {
-    finding.state = State::kNote;
+    finding.severity = Severity::kNote;
     finding.fix = "xoe run --bind-to socket";
   } else {
     finding.table.clear();

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
-#include "doctor/apart.h"
-#include "doctor/gpus.h"
+#include "remote/run_in_child.h"
+#include "doctor/checks/gpus.h"
 
 namespace xoe::doctor {
 
@@ -80,7 +80,7 @@ void ask_runtimes(CudaLibraries& facts) {
 
 CudaLibraries ask_cuda_libraries(const std::string& nccl, std::chrono::milliseconds patience) {
   using nlohmann::json;
-  const auto answer = run_apart(
+  const auto answer = remote::run_in_child(
       [&nccl] {
         CudaLibraries facts;
         ask_nccl(nccl, facts);

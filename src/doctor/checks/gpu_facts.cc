@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "doctor/apart.h"
-#include "doctor/gpus.h"
+#include "remote/run_in_child.h"
+#include "doctor/checks/gpus.h"
 
 namespace xoe::doctor {
 
@@ -178,7 +178,7 @@ GpuFacts read_gpus(const Nvml& nvml) {
 
 GpuFacts ask_nvml(const std::string& library, std::chrono::milliseconds patience) {
   using nlohmann::json;
-  const auto answer = run_apart(
+  const auto answer = remote::run_in_child(
       [&library] {
         GpuFacts facts;
         if (auto nvml = load_nvml(library))

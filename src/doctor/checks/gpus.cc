@@ -1,4 +1,4 @@
-#include "doctor/gpus.h"
+#include "doctor/checks/gpus.h"
 
 #include <algorithm>
 
@@ -24,13 +24,13 @@ Finding no_library(const GpuFacts& facts, const GpuTraces& traces) {
                   .why = "training on GPUs needs NVIDIA's driver: its kernel module and its libraries"};
   finding.details = {{"on_pci", traces.on_pci}, {"loader", facts.absent}};
   if (traces.kernel_module) {
-    finding.state = State::kProblem;
+    finding.severity = Severity::kProblem;
     finding.what = "the driver's kernel module is loaded, but its library cannot be: " + facts.absent;
     finding.fix =
         "in a container: docker run --gpus all, with nvidia-container-toolkit on the host; else install the "
         "driver's libraries of the same version (libnvidia-ml1)";
   } else if (traces.on_pci > 0) {
-    finding.state = State::kProblem;
+    finding.severity = Severity::kProblem;
     finding.what = fmt::format("{} NVIDIA GPU{} on PCI, but no driver{}", traces.on_pci, traces.on_pci == 1 ? "" : "s",
                                traces.nouveau ? " (nouveau, which cannot compute, holds them)" : "");
     finding.fix = traces.nouveau
@@ -43,7 +43,7 @@ Finding no_library(const GpuFacts& facts, const GpuTraces& traces) {
 Finding check_driver(const GpuFacts& facts, const GpuTraces& traces) {
   if (!facts.asked)
     return {.id = "gpu.driver",
-            .state = State::kSkipped,
+            .severity = Severity::kSkipped,
             .what = "NVIDIA's library was not asked",
             .why = "it belongs to the running machine, not to the recorded tree",
             .details = {{"on_pci", traces.on_pci}}};
@@ -53,7 +53,7 @@ Finding check_driver(const GpuFacts& facts, const GpuTraces& traces) {
                   .why = "training on GPUs needs a driver that works"};
   finding.details = {{"driver", facts.driver}, {"cuda", cuda_text(facts.cuda)}, {"error", facts.error}};
   if (facts.error.empty()) return finding;
-  finding.state = State::kProblem;
+  finding.severity = Severity::kProblem;
   finding.what = "the driver does not work: " + facts.error;
   finding.fix =
       facts.error_number == kMismatch
@@ -81,11 +81,11 @@ Finding check_gpu(const Gpu& gpu, std::size_t index, const GpuTraces& traces) {
       {"index", index},       {"name", gpu.name},        {"uuid", gpu.uuid}, {"pci", gpu.pci},
       {"memory", gpu.memory}, {"used", gpu.memory_used}, {"mig", gpu.mig},   {"processes", std::move(processes)}};
   if (!held.empty()) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.what += "; held by process " + held;
     finding.fix = "wait for them or end them (kill PID); choose other GPUs with CUDA_VISIBLE_DEVICES";
   } else if (gpu.mig.starts_with("on")) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.why =
         "parts of a GPU (MIG) cannot exchange data with each other directly, and NCCL does not join two parts "
         "of one GPU";
@@ -112,7 +112,7 @@ Finding check_cuda(const GpuFacts& facts, const CudaLibraries& libraries) {
                      {"nccl_built_with", libraries.nccl_cuda}};
   const int needed = oldest_driver(newest);
   if (newest > 0 && (newest > major_of(facts.cuda) || (needed > 0 && driver_number(facts.driver) < needed))) {
-    finding.state = State::kProblem;
+    finding.severity = Severity::kProblem;
     finding.what = fmt::format("CUDA {} is installed, but driver {} takes CUDA up to {}", newest, facts.driver,
                                cuda_text(facts.cuda));
     finding.fix =
@@ -139,14 +139,14 @@ Finding check_nccl(const GpuFacts& facts, const CudaLibraries& libraries) {
                      {"path", libraries.nccl_path},
                      {"error", libraries.nccl_error}};
   if (!libraries.nccl_error.empty()) {
-    finding.state = facts.gpus.size() > 1 ? State::kWarning : State::kNote;
+    finding.severity = facts.gpus.size() > 1 ? Severity::kWarning : Severity::kNote;
     finding.what = "NCCL cannot be loaded: " + libraries.nccl_error;
     finding.fix = fmt::format(
         "pip install nvidia-nccl-cu{} and put its lib folder into LD_LIBRARY_PATH, or Debian: apt "
         "install libnccl2",
         std::max(major_of(facts.cuda), 12));
   } else if (libraries.nccl < kOldest) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.fix = "install NCCL 2.10 or newer";
   }
   return finding;
@@ -178,7 +178,7 @@ Finding check_topology(const GpuFacts& facts) {
   if (!pairs.empty())
     finding.what += fmt::format("; NVLink joins {} pair{}", pairs.size(), pairs.size() == 1 ? "" : "s");
   if (!blocked.empty()) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.what += fmt::format("; {} pair{} cannot read each other's memory ({})", blocked.size(),
                                 blocked.size() == 1 ? "" : "s", blocked[0]["reason"].get<std::string>());
     finding.fix = "see the group pcie: ACS and IOMMU keep GPUs from each other; in a virtual machine its settings do";
@@ -211,7 +211,7 @@ Findings check_gpus(const GpuFacts& facts, const CudaLibraries& libraries, const
   if (facts.gpus.empty()) {
     findings.push_back(
         {.id = "gpu.count",
-         .state = State::kWarning,
+         .severity = Severity::kWarning,
          .what = "the driver shows no GPU",
          .why = "the driver works, but no GPU is given to this machine, container or job",
          .fix = "docker run --gpus all; Slurm: --gres=gpu:N; is CUDA_VISIBLE_DEVICES or MIG in the way?"});

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "doctor/finding.h"
-#include "doctor/nvml.h"
-#include "doctor/tree.h"
+#include "doctor/report/finding.h"
+#include "doctor/facts/nvml.h"
+#include "doctor/facts/tree.h"
 
 namespace xoe::doctor {
 

@@ -1,4 +1,4 @@
-#include "doctor/installation.h"
+#include "doctor/checks/installation.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "backend/choose_backend.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "doctor/apart.h"
+#include "remote/run_in_child.h"
 
 namespace xoe::doctor {
 namespace fs = std::filesystem;
@@ -72,7 +72,7 @@ PluginFacts find_plugin(const std::string& name, const std::string& version, con
     const fs::path path = fs::path(folder) / fmt::format("libxoe-{}.so", name);
     if (!fs::exists(path, ignored)) continue;
     plugin.path = path.string();
-    const auto answer = run_apart([&plugin] { return load_plugin(plugin.path); }, patience);
+    const auto answer = remote::run_in_child([&plugin] { return load_plugin(plugin.path); }, patience);
     if (!answer)
       plugin.error = answer.error().message();
     else if (answer->starts_with('+'))
@@ -93,10 +93,10 @@ Finding check_sharing(const InstallationFacts& facts) {
                   .why = "ranks of one host reduce in each other's memory (backend shm)"};
   finding.details = {{"works", facts.tried && facts.shared_error.empty()}, {"error", facts.shared_error}};
   if (!facts.tried) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     finding.what = "not tried: this is a recorded tree";
   } else if (!facts.shared_error.empty()) {
-    finding.state = State::kProblem;
+    finding.severity = Severity::kProblem;
     finding.what = facts.shared_error;
     finding.fix = "in a container: a newer runtime or --security-opt seccomp=unconfined; is /proc mounted?";
   }
@@ -130,14 +130,14 @@ Finding check_plugin(const PluginFacts& plugin, const InstallationFacts& facts) 
   finding.details = {
       {"path", plugin.path}, {"loads", plugin.works()}, {"error", plugin.error}, {"build", plugin.build}};
   if (!facts.tried) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     finding.what = fmt::format("backend {} not tried: this is a recorded tree", plugin.name);
   } else if (plugin.path.empty()) {
-    finding.state = State::kNote;
+    finding.severity = Severity::kNote;
     finding.what = fmt::format("backend {} is not installed", plugin.name);
     finding.fix = use.install;
   } else if (!plugin.error.empty()) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.what = fmt::format("backend {} does not load: {}", plugin.name, plugin.error);
     finding.fix = use.repair;
   }
@@ -154,16 +154,16 @@ Finding check_backend(const InstallationFacts& facts) {
                      {"between_hosts", engine_between_hosts(loading, false)},
                      {"between_hosts_by_mpi", engine_between_hosts(loading, true)}};
   if (!facts.tried) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     return finding;
   }
   finding.what = fmt::format("on one host: shm; on several: {}", between.empty() ? "none" : between);
   finding.fix = "--backend of xoe run or XOE_BACKEND chooses another";
   if (between.empty()) {
-    finding.state = State::kNote;
+    finding.severity = Severity::kNote;
     finding.fix = "no engine between hosts loads here: see the findings above";
   } else if (facts.rdma && engine_between_hosts(loading, true) == "mpi") {
-    finding.state = State::kNote;
+    finding.severity = Severity::kNote;
     finding.fix = "gloo is TCP: to use the InfiniBand or RoCE port that is active here, start jobs with mpirun or srun";
   }
   return finding;
@@ -178,7 +178,7 @@ std::string try_sharing(std::chrono::milliseconds patience) {
   const Page page(memory.get());
   if (!page.valid()) return fmt::format("cannot map shared memory: {}", errno_text(errno));
   page.word().store(0);
-  const auto answer = run_apart([&memory, owner = ::getpid()] { return play_peer(owner, memory.get()); }, patience);
+  const auto answer = remote::run_in_child([&memory, owner = ::getpid()] { return play_peer(owner, memory.get()); }, patience);
   if (!answer) return "another process: " + answer.error().message();
   if (!answer->empty()) return *answer;
   return page.word().load() == kSeen ? "" : "what another process wrote did not arrive";

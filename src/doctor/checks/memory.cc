@@ -1,4 +1,4 @@
-#include "doctor/memory.h"
+#include "doctor/checks/memory.h"
 
 #include <sys/statvfs.h>
 
@@ -69,16 +69,16 @@ Finding check_size(const MemoryFacts& facts) {
       .why = "every rank holds a model, its gradients and batches that were read ahead"};
   finding.details = {{"total", facts.total}, {"available", facts.available}};
   if (facts.total == 0) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     finding.what = "the kernel does not say how much memory there is";
   } else if (facts.available < kLittleMemory && facts.available < facts.total / 4) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.fix = "end programs that hold memory (ps aux --sort=-rss | head)";
   }
   return finding;
 }
 
-Finding check_group_memory(const MemoryFacts& facts, const GroupLimits& limits) {
+Finding check_group_memory(const MemoryFacts& facts, const CgroupLimits& limits) {
   Finding finding{.id = "memory.cgroup",
                   .what = "no control group limits memory",
                   .why =
@@ -86,11 +86,11 @@ Finding check_group_memory(const MemoryFacts& facts, const GroupLimits& limits) 
                       "memory counts too"};
   finding.details = {{"limit", json_of(limits.memory)}, {"used", json_of(limits.memory_used)}};
   if (!limits.memory || (facts.total > 0 && *limits.memory >= facts.total)) return finding;
-  finding.state = State::kNote;
+  finding.severity = Severity::kNote;
   finding.what = fmt::format("a control group limits memory to {}", human_bytes(*limits.memory));
   const std::uint64_t used = limits.memory_used.value_or(0);
   if (used > 0) finding.what += fmt::format(", {} of it used", human_bytes(used));
-  if (*limits.memory - std::min(used, *limits.memory) < kLittleMemory) finding.state = State::kWarning;
+  if (*limits.memory - std::min(used, *limits.memory) < kLittleMemory) finding.severity = Severity::kWarning;
   finding.fix = "if the model needs more: docker run --memory, Kubernetes resources.limits.memory, sbatch --mem";
   return finding;
 }
@@ -106,15 +106,15 @@ Finding check_shm(const MemoryFacts& facts) {
       "docker run --shm-size=8g (or --ipc=host); Kubernetes: an emptyDir of medium Memory at "
       "/dev/shm; elsewhere: mount -o remount,size=8g /dev/shm";
   if (!facts.shm) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.what = "nothing is mounted at /dev/shm";
     finding.fix = "mount -t tmpfs tmpfs /dev/shm, or in a container: " + remedy;
   } else if (*facts.shm < kLittleShm) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     if (*facts.shm == kDockerShm) finding.what += ", which is what a container gets by default";
     finding.fix = remedy;
   } else if (facts.shm_free > 0 && facts.shm_free < kLittleShm / 4) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.what += fmt::format(", but only {} are free", human_bytes(facts.shm_free));
     finding.fix = "remove what ended programs left there (ls -l /dev/shm)";
   }
@@ -129,10 +129,10 @@ Finding check_memlock(const MemoryFacts& facts) {
                       "over TCP locks none"};
   finding.details = {{"limit", json_of(facts.memlock)}};
   if (!facts.limits_known) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     finding.what = "/proc/self/limits cannot be read";
   } else if (facts.memlock && *facts.memlock < kLittleMemlock) {
-    finding.state = facts.rdma ? State::kWarning : State::kNote;
+    finding.severity = facts.rdma ? Severity::kWarning : Severity::kNote;
     if (facts.rdma)
       finding.fix =
           "lines '* soft memlock unlimited' and '* hard memlock unlimited' in /etc/security/limits.conf (for "
@@ -149,10 +149,10 @@ Finding check_files(const MemoryFacts& facts) {
                       "several for each rank"};
   finding.details = {{"soft", json_of(facts.nofile)}, {"hard", json_of(facts.nofile_hard)}};
   if (!facts.limits_known) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     finding.what = "/proc/self/limits cannot be read";
   } else if (facts.nofile && *facts.nofile < kFewFiles) {
-    finding.state = *facts.nofile < 256 ? State::kProblem : State::kNote;
+    finding.severity = *facts.nofile < 256 ? Severity::kProblem : Severity::kNote;
     finding.fix = facts.nofile_hard && *facts.nofile_hard < kFewFiles
                       ? "raise the hard limit: '* hard nofile 65536' in /etc/security/limits.conf"
                       : "ulimit -n 65536 before large jobs";
@@ -168,10 +168,10 @@ Finding check_huge_pages(const MemoryFacts& facts) {
   finding.details = {
       {"transparent", facts.transparent_pages}, {"shared", facts.shared_pages}, {"reserved", facts.reserved_pages}};
   if (facts.transparent_pages.empty()) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     finding.what = "the kernel says nothing of huge pages";
   } else if (facts.shared_pages == "never" || facts.shared_pages == "deny") {
-    finding.state = State::kNote;
+    finding.severity = Severity::kNote;
     finding.fix = "as root: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled";
   }
   return finding;
@@ -195,7 +195,7 @@ MemoryFacts read_memory(const Tree& tree) {
   return facts;
 }
 
-Findings check_memory(const MemoryFacts& facts, const GroupLimits& limits) {
+Findings check_memory(const MemoryFacts& facts, const CgroupLimits& limits) {
   return {check_size(facts),  check_group_memory(facts, limits),
           check_shm(facts),   check_memlock(facts),
           check_files(facts), check_huge_pages(facts)};

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "doctor/control_groups.h"
-#include "doctor/finding.h"
-#include "doctor/tree.h"
+#include "base/cgroup.h"
+#include "doctor/report/finding.h"
+#include "doctor/facts/tree.h"
 
 namespace xoe::doctor {
 
@@ -27,6 +27,6 @@ struct MemoryFacts {
 };
 
 MemoryFacts read_memory(const Tree& tree);
-Findings check_memory(const MemoryFacts& facts, const GroupLimits& limits);
+Findings check_memory(const MemoryFacts& facts, const CgroupLimits& limits);
 
 }  // namespace xoe::doctor

@@ -1,4 +1,4 @@
-#include "doctor/network.h"
+#include "doctor/checks/network.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
-#include "doctor/addresses.h"
+#include "doctor/facts/addresses.h"
 
 namespace xoe::doctor {
 namespace {
@@ -106,10 +106,10 @@ Finding check_interface(const Interface& card) {
       .why = "gradients that leave the host go over an interface that is up and has an address",
       .details = json_of(card)};
   if (!card.up && !card.inner && !card.driver.empty()) {
-    finding.state = State::kNote;
+    finding.severity = Severity::kNote;
     finding.fix = fmt::format("if it should be used: plug in its cable, then ip link set {} up", card.name);
   } else if (card.up && !card.inner && card.kind != "loopback" && card.addresses.empty()) {
-    finding.state = State::kNote;
+    finding.severity = Severity::kNote;
     finding.fix = fmt::format("if it should be used: give it an address (ip addr add ADDRESS/BITS dev {})", card.name);
   }
   return finding;
@@ -119,7 +119,7 @@ Finding check_choice(const std::vector<Interface>& interfaces) {
   Finding finding{.id = "network.tcp", .what = "", .why = "TCP between hosts takes one interface of each"};
   const Interface* const chosen = chosen_interface(interfaces);
   if (chosen == nullptr) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.what = "there is only loopback: this host reaches no other";
     finding.why = "training on this one host works; several hosts need an interface that is up and has an address";
     finding.fix =
@@ -134,7 +134,7 @@ Finding check_choice(const std::vector<Interface>& interfaces) {
   for (const Interface& card : interfaces)
     if (leaves_host(card) && card.mbit.value_or(0) > fastest->mbit.value_or(0)) fastest = &card;
   if (!chosen->mbit || *fastest->mbit < kMuchFaster * *chosen->mbit) return finding;
-  finding.state = State::kNote;
+  finding.severity = Severity::kNote;
   finding.fix = fmt::format("{} is faster ({}); where it reaches the other hosts: xoe run --network-interface {}",
                             fastest->name, speed_text(fastest->mbit), fastest->name);
   finding.details["faster"] = fastest->name;

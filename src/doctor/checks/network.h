@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "doctor/finding.h"
-#include "doctor/tree.h"
+#include "doctor/report/finding.h"
+#include "doctor/facts/tree.h"
 
 namespace xoe::doctor {
 

@@ -1,4 +1,4 @@
-#include "doctor/pcie.h"
+#include "doctor/checks/pcie.h"
 
 #include <algorithm>
 
@@ -49,7 +49,7 @@ Finding check_access_control(const PcieFacts& facts) {
   }
   finding.details = {{"bridges", std::move(list)}, {"redirecting", redirecting}, {"unknown", unknown}};
   if (!redirecting.empty()) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.what = "ACS redirects traffic between cards at " + joined(redirecting);
     finding.fix =
         facts.virtual_machine
@@ -59,11 +59,11 @@ Finding check_access_control(const PcieFacts& facts) {
                   commands)
             : fmt::format("turn ACS or the IOMMU off in the firmware, or as root until the next boot: {}", commands);
   } else if (!unknown.empty()) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     finding.what = fmt::format("the extended configuration of {} cannot be read", joined(unknown));
     finding.fix = "run xoe doctor as root; a virtual machine or container may hide it altogether";
   } else if (facts.bridges.empty()) {
-    finding.state = facts.virtual_machine ? State::kNote : State::kOk;
+    finding.severity = facts.virtual_machine ? Severity::kNote : Severity::kOk;
     finding.what = "no bridge is visible above GPUs and network cards";
     if (facts.virtual_machine)
       finding.fix = "ask whoever runs the hypervisor whether transfers between cards are allowed";
@@ -87,7 +87,7 @@ Finding check_translation(const PcieFacts& facts) {
   }
   finding.details = {{"cards", list}};
   if (list.empty()) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     finding.what = "the extended configuration of the cards cannot be read";
     finding.fix = "run xoe doctor as root";
     return finding;
@@ -96,7 +96,7 @@ Finding check_translation(const PcieFacts& facts) {
                              off.empty() ? "none" : joined(off), without.empty() ? "none" : joined(without));
   // Only where addresses are translated and not in a machine of its own.
   if (on.empty() && facts.virtual_machine && !facts.cards.empty()) {
-    finding.state = State::kNote;
+    finding.severity = Severity::kNote;
     finding.fix =
         "for GPU memory over the network card: mlxconfig -d DEVICE set ATS_ENABLED=true on the host, then reboot it";
   }
@@ -112,7 +112,7 @@ Finding check_iommu(const PcieFacts& facts) {
       .why = "translated transfers between cards go through the processor's root complex"};
   finding.details = {{"iommu", facts.iommu}, {"type", facts.iommu_type}};
   if (facts.iommu && facts.iommu_type.starts_with("DMA")) {
-    finding.state = facts.virtual_machine ? State::kNote : State::kWarning;
+    finding.severity = facts.virtual_machine ? Severity::kNote : Severity::kWarning;
     finding.fix =
         "boot with iommu=pt (Intel: intel_iommu=on iommu=pt), or turn it off where no machines are passed through";
   }
@@ -140,11 +140,11 @@ Finding check_links(const PcieFacts& facts) {
   }
   finding.details = {{"links", std::move(list)}};
   if (!narrow.empty()) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.what = narrow;
     finding.fix = "seat the card anew, in a slot with all lanes; a virtual machine may show wrong figures";
   } else if (known == 0) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     finding.what = "no card tells its link";
     finding.fix = "run xoe doctor as root";
   } else {

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "doctor/pcie.h"
+#include "doctor/checks/pcie.h"
 
 namespace xoe::doctor {
 namespace {

@@ -1,4 +1,4 @@
-#include "doctor/processes.h"
+#include "doctor/checks/processes.h"
 
 #include <algorithm>
 
@@ -28,10 +28,10 @@ Finding check_kernel(const ProcessFacts& facts) {
   finding.details = {{"release", facts.kernel}};
   const auto version = version_of(facts.kernel);
   if (!version) {
-    finding.state = State::kSkipped;
+    finding.severity = Severity::kSkipped;
     finding.what = "the kernel's version is not known";
   } else if (*version < std::pair<std::int64_t, std::int64_t>(5, 3)) {
-    finding.state = State::kProblem;
+    finding.severity = Severity::kProblem;
     finding.fix = "boot a kernel from 5.3 on (Debian 12 has 6.1)";
   }
   return finding;
@@ -52,13 +52,13 @@ Finding check_ptrace(const ProcessFacts& facts) {
   const auto scope = std::clamp<std::int64_t>(*facts.ptrace_scope, 0, 3);
   finding.what = fmt::format("ptrace_scope {}: {}", *facts.ptrace_scope, kMeaning[scope]);
   if (scope > 0) {
-    finding.state = State::kNote;
+    finding.severity = Severity::kNote;
     finding.fix = "only for MPI on one host: as root, sysctl kernel.yama.ptrace_scope=0";
   }
   return finding;
 }
 
-Finding check_count(const ProcessFacts& facts, const GroupLimits& limits) {
+Finding check_count(const ProcessFacts& facts, const CgroupLimits& limits) {
   auto most = facts.most_processes;
   if (limits.processes && (!most || *limits.processes < *most)) most = limits.processes;
   Finding finding{.id = "process.count",
@@ -66,7 +66,7 @@ Finding check_count(const ProcessFacts& facts, const GroupLimits& limits) {
                   .why = "every rank has threads for compute, input and communication: a few for each core"};
   finding.details = {{"limit", most ? Json(*most) : Json()}};
   if (most && *most < kFewProcesses) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.fix = "raise it: ulimit -u, '* soft nproc 65536' in /etc/security/limits.conf, docker run --pids-limit=-1";
   }
   return finding;
@@ -77,7 +77,7 @@ Finding check_seccomp(const ProcessFacts& facts) {
                   .what = facts.seccomp ? "system calls are filtered (seccomp)" : "system calls are not filtered",
                   .why = "filters of old container runtimes refuse pidfd_open and process_vm_readv"};
   finding.details = {{"filtered", facts.seccomp}};
-  if (facts.seccomp) finding.state = State::kNote;
+  if (facts.seccomp) finding.severity = Severity::kNote;
   return finding;
 }
 
@@ -93,7 +93,7 @@ ProcessFacts read_processes(const Tree& tree) {
   return facts;
 }
 
-Findings check_processes(const ProcessFacts& facts, const GroupLimits& limits) {
+Findings check_processes(const ProcessFacts& facts, const CgroupLimits& limits) {
   return {check_kernel(facts), check_ptrace(facts), check_seccomp(facts), check_count(facts, limits)};
 }
 

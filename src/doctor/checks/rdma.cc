@@ -1,4 +1,4 @@
-#include "doctor/rdma.h"
+#include "doctor/checks/rdma.h"
 
 #include <unistd.h>
 
@@ -78,13 +78,13 @@ Finding check_port(const RdmaPort& port) {
   finding.details["ibdev2netdev"] = line;
   if (port.active()) {
     if (port.interface.empty()) {
-      finding.state = State::kNote;
+      finding.severity = Severity::kNote;
       finding.fix = port.link_layer == "InfiniBand" ? "modprobe ib_ipoib gives it an interface for TCP"
                                                     : "see ip link for the interface of its PCI function " + port.pci;
     }
     return finding;
   }
-  finding.state = State::kWarning;
+  finding.severity = Severity::kWarning;
   if (port.physical == "Disabled")
     finding.fix = fmt::format("its link is disabled: ip link set {} up, or ibportstate enable",
                               port.interface.empty() ? "INTERFACE" : port.interface);
@@ -105,7 +105,7 @@ Finding check_access(const RdmaFacts& facts) {
                   .why = "programs talk to the cards through /dev/infiniband/uverbs*"};
   finding.details = {{"devices", facts.verbs}};
   if (!facts.verbs.empty()) return finding;
-  finding.state = State::kWarning;
+  finding.severity = Severity::kWarning;
   if (facts.verbs_seen) {
     finding.what = "no /dev/infiniband/uverbs* may be opened by this user";
     finding.fix = "join the group that owns them (often rdma), or have udev give them mode 0666";
@@ -124,7 +124,7 @@ Finding check_peer_memory(const RdmaFacts& facts) {
                       "processor's memory"};
   finding.details = {{"nvidia_peermem", facts.peer_memory}};
   if (facts.peer_memory) return finding;
-  finding.state = State::kNote;
+  finding.severity = Severity::kNote;
   finding.what = "nvidia_peermem is not loaded";
   finding.fix = "as root: modprobe nvidia_peermem; not needed where NCCL uses DMA-BUF (NCCL_DEBUG=INFO tells)";
   return finding;

@@ -1,4 +1,4 @@
-#include "doctor/surroundings.h"
+#include "doctor/checks/virtualization.h"
 
 #include <fmt/format.h>
 
@@ -59,7 +59,7 @@ std::string container_of(const Tree& tree) {
   return name.empty() ? kind : name;
 }
 
-Finding check_machine(const Surroundings& facts) {
+Finding check_machine(const Virtualization& facts) {
   Finding finding{.id = "virtual.machine",
                   .what = "no hypervisor: the machine itself",
                   .why =
@@ -67,7 +67,7 @@ Finding check_machine(const Surroundings& facts) {
                       "card, and may keep GPUs from reading each other's memory"};
   finding.details = {{"virtual", facts.virtual_machine}, {"hypervisor", facts.hypervisor}, {"product", facts.product}};
   if (!facts.virtual_machine) return finding;
-  finding.state = State::kNote;
+  finding.severity = Severity::kNote;
   finding.what = fmt::format("a virtual machine{}{}", facts.hypervisor.empty() ? "" : " of " + facts.hypervisor,
                              facts.product.empty() ? "" : " (" + facts.product + ")");
   if (facts.hypervisor == "VMware")
@@ -80,7 +80,7 @@ Finding check_machine(const Surroundings& facts) {
   return finding;
 }
 
-Finding check_container(const Surroundings& facts) {
+Finding check_container(const Virtualization& facts) {
   Finding finding{.id = "virtual.container",
                   .what = "no container",
                   .why =
@@ -88,7 +88,7 @@ Finding check_container(const Surroundings& facts) {
                       "share memory only in one PID name space"};
   finding.details = {{"container", facts.container}};
   if (facts.container.empty()) return finding;
-  finding.state = State::kNote;
+  finding.severity = Severity::kNote;
   finding.what = fmt::format("a container ({})", facts.container);
   finding.fix =
       facts.container == "Kubernetes"
@@ -99,8 +99,8 @@ Finding check_container(const Surroundings& facts) {
 
 }  // namespace
 
-Surroundings read_surroundings(const Tree& tree) {
-  Surroundings facts;
+Virtualization read_virtualization(const Tree& tree) {
+  Virtualization facts;
   const std::string dmi = "/sys/class/dmi/id/";
   const std::string vendor = tree.line(dmi + "sys_vendor");
   facts.product = tree.line(dmi + "product_name");
@@ -116,6 +116,6 @@ Surroundings read_surroundings(const Tree& tree) {
   return facts;
 }
 
-Findings check_surroundings(const Surroundings& facts) { return {check_machine(facts), check_container(facts)}; }
+Findings check_virtualization(const Virtualization& facts) { return {check_machine(facts), check_container(facts)}; }
 
 }  // namespace xoe::doctor

@@ -3,19 +3,19 @@
 
 #include <string>
 
-#include "doctor/finding.h"
-#include "doctor/tree.h"
+#include "doctor/report/finding.h"
+#include "doctor/facts/tree.h"
 
 namespace xoe::doctor {
 
-struct Surroundings {
+struct Virtualization {
   bool virtual_machine = false;
   std::string hypervisor = {};  // "VMware", "KVM", ...; empty: unknown
   std::string product = {};     // as the firmware says it
   std::string container = {};   // "Docker", "Podman", "Kubernetes", ...; empty: none
 };
 
-Surroundings read_surroundings(const Tree& tree);
-Findings check_surroundings(const Surroundings& facts);
+Virtualization read_virtualization(const Tree& tree);
+Findings check_virtualization(const Virtualization& facts);
 
 }  // namespace xoe::doctor

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "doctor/examine.h"
-#include "doctor/ssh.h"
+#include "remote/launch_method.h"
 
 namespace xoe::doctor {
 
 struct ClusterOptions {
   std::vector<std::string> hosts = {};
-  SshOptions ssh = {};
+  remote::ConnectOptions connect = {};  // start_timeout: of a connection
   std::chrono::seconds report_patience{60};
-  std::function<void(const std::string&)> progress = {};  // is told what comes next; may be empty
+  std::function<void(const std::string&)> progress = {};  // called before each step with its name; may be empty
 };
 
 struct HostResult {
@@ -24,14 +24,15 @@ struct HostResult {
   std::optional<Finding> trouble = {};  // why it was not reached; else:
   double seconds = 0;                   // until it answered
   std::string version = {};             // of Xoe
-  double clock_offset = 0;              // seconds by which its clock is ahead of ours
-  double clock_bound = 0;               // the true offset lies within so many seconds
+  double clock_offset = 0;              // seconds; positive: its clock is ahead of ours
+  double clock_bound = 0;               // of the error of clock_offset, in seconds
   bool clock_known = false;
   std::optional<Report> report = {};
   std::string report_error = {};
 };
 
-struct Way {
+// From one host to an address of another.
+struct NetworkPath {
   std::string interface = {};  // of the host that is reached
   std::string address = {};
   std::string error = {};           // empty: reached
@@ -43,7 +44,7 @@ struct Pair {
   std::string from = {};
   std::string to = {};
   std::string error = {};  // why it could not be measured at all
-  std::vector<Way> ways = {};
+  std::vector<NetworkPath> paths = {};
 };
 
 struct ClusterResult {
@@ -54,9 +55,9 @@ struct ClusterResult {
 
 Result<ClusterResult> examine_hosts(const ClusterOptions& options, const Report& here);
 
-// Which hosts are measured with which: all, both ways, up to eight hosts; else each with the next.
+// The pairs that are measured: all, in both directions, up to eight hosts; else each host with the next.
 std::vector<std::pair<std::size_t, std::size_t>> pairs_of(std::size_t hosts);
-// What follows from what the hosts said.
+// The findings that follow from the hosts' reports and the measurements.
 Findings check_cluster(const std::vector<HostResult>& hosts, const std::vector<Pair>& pairs, const Report& here);
 Json json_of(const HostResult& host);
 Json json_of(const Pair& pair);

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "doctor/cluster.h"
-#include "doctor/installation.h"
-#include "doctor/report.h"
+#include "doctor/cluster/cluster.h"
+#include "doctor/checks/installation.h"
+#include "doctor/report/report.h"
 
 namespace xoe::doctor {
 namespace {
@@ -27,7 +27,7 @@ Finding check_reach(const HostResult& host) {
                   .why = "xoe run starts programs on other hosts over ssh, without a password"};
   finding.details = {{"host", host.name}, {"reached", true}, {"seconds", host.seconds}, {"xoe", host.version}};
   if (host.report) return finding;
-  finding.state = State::kProblem;
+  finding.severity = Severity::kProblem;
   finding.what = fmt::format("{}: reached, but its report is missing: {}", host.name, host.report_error);
   finding.fix = fmt::format("try by hand: ssh {} xoe doctor", host.name);
   return finding;
@@ -40,7 +40,7 @@ Finding check_clock(const HostResult& host) {
                   .why = "logs, timelines and files of several hosts are compared by their times"};
   finding.details = {{"host", host.name}, {"offset_s", host.clock_offset}, {"bound_s", host.clock_bound}};
   if (std::abs(host.clock_offset) - host.clock_bound <= kMuchClock) return finding;
-  finding.state = State::kWarning;
+  finding.severity = Severity::kWarning;
   finding.what = fmt::format("{}: its clock is {} {}", host.name, human_seconds(std::abs(host.clock_offset)),
                              host.clock_offset > 0 ? "ahead" : "behind");
   finding.fix = fmt::format("on {} and here: apt install chrony (timedatectl tells the state)", host.name);
@@ -49,7 +49,7 @@ Finding check_clock(const HostResult& host) {
 
 // One value of all hosts that have a report, and of this one.
 Finding check_same(const std::vector<HostResult>& hosts, const Report& here, const std::string& key,
-                   std::string_view what, State when_different, std::string_view why, std::string_view fix) {
+                   std::string_view what, Severity when_different, std::string_view why, std::string_view fix) {
   std::map<std::string, std::string> names;  // by value
   const auto add = [&](const std::map<std::string, std::string>& versions, const std::string& name) {
     const auto at = versions.find(key);
@@ -64,16 +64,16 @@ Finding check_same(const std::vector<HostResult>& hosts, const Report& here, con
                   .why = std::string(why),
                   .details = {{"versions", names}}};
   if (names.size() == 1) return finding;
-  finding.state = when_different;
+  finding.severity = when_different;
   finding.what = fmt::format("{} differs:", what);
-  for (const auto& [version, list] : names) finding.what += fmt::format(" {} on {};", shown(version, 60), list);
+  for (const auto& [version, list] : names) finding.what += fmt::format(" {} on {};", printable(version, 60), list);
   finding.what.pop_back();
   finding.fix = fix;
   return finding;
 }
 
 void check_versions(const std::vector<HostResult>& hosts, const Report& here, Findings& findings) {
-  findings.push_back(check_same(hosts, here, "xoe", "Xoe", State::kProblem,
+  findings.push_back(check_same(hosts, here, "xoe", "Xoe", Severity::kProblem,
                                 "hosts with different versions do not understand each other",
                                 "install the same Xoe on all hosts"));
   const auto anywhere = [&](const std::string& key) {
@@ -82,23 +82,23 @@ void check_versions(const std::vector<HostResult>& hosts, const Report& here, Fi
            });
   };
   if (anywhere("nccl"))
-    findings.push_back(check_same(hosts, here, "nccl", "NCCL", State::kWarning, "NCCL joins hosts of one version only",
+    findings.push_back(check_same(hosts, here, "nccl", "NCCL", Severity::kWarning, "NCCL joins hosts of one version only",
                                   "install the same NCCL on all hosts that train"));
   if (anywhere("driver"))
-    findings.push_back(check_same(hosts, here, "driver", "NVIDIA's driver", State::kNote,
+    findings.push_back(check_same(hosts, here, "driver", "NVIDIA's driver", Severity::kNote,
                                   "different drivers mostly work together, but hide causes",
                                   "the same driver on all hosts that train"));
   findings.push_back(
-      check_same(hosts, here, "kernel", "Linux", State::kNote, "different kernels work together, but hide causes", ""));
+      check_same(hosts, here, "kernel", "Linux", Severity::kNote, "different kernels work together, but hide causes", ""));
 }
 
 bool reaches(const Pair& pair) {
-  return std::any_of(pair.ways.begin(), pair.ways.end(), [](const Way& way) { return way.error.empty(); });
+  return std::any_of(pair.paths.begin(), pair.paths.end(), [](const NetworkPath& path) { return path.error.empty(); });
 }
 
 Finding check_pair(const Pair& pair) {
   Finding finding{.id = fmt::format("hosts.pair.{}.{}", pair.from, pair.to),
-                  .state = State::kProblem,
+                  .severity = Severity::kProblem,
                   .what = fmt::format("{} does not reach {}", pair.from, pair.to),
                   .why = "ranks of all hosts connect to each other over TCP, on ports that the kernel chooses",
                   .details = json_of(pair)};
@@ -107,9 +107,9 @@ Finding check_pair(const Pair& pair) {
     finding.fix = "repeat with these two hosts alone";
     return finding;
   }
-  for (const Way& way : pair.ways)
-    finding.what += fmt::format("{} {} ({}): {}", &way == &pair.ways.front() ? ":" : ",", way.address, way.interface,
-                                shown(way.error, 100));
+  for (const NetworkPath& path : pair.paths)
+    finding.what += fmt::format("{} {} ({}): {}", &path == &pair.paths.front() ? ":" : ",", path.address, path.interface,
+                                printable(path.error, 100));
   finding.fix = fmt::format(
       "let {} connect to all TCP ports of {} (firewall, security group), or name the network that "
       "joins them: --network-interface",
@@ -125,11 +125,11 @@ Finding check_pairs(const std::vector<Pair>& pairs) {
   for (const Pair& pair : pairs) {
     list.push_back(json_of(pair));
     double best = 0;
-    for (const Way& way : pair.ways) {
-      rows.push_back({pair.from, pair.to, way.address, way.interface,
-                      way.error.empty() ? human_seconds(way.latency) : shown(way.error, 40),
-                      way.rate ? rate_text(*way.rate) : "-"});
-      best = std::max(best, way.rate.value_or(0));
+    for (const NetworkPath& path : pair.paths) {
+      rows.push_back({pair.from, pair.to, path.address, path.interface,
+                      path.error.empty() ? human_seconds(path.latency) : printable(path.error, 40),
+                      path.rate ? rate_text(*path.rate) : "-"});
+      best = std::max(best, path.rate.value_or(0));
     }
     if (best > 0) slowest = slowest > 0 ? std::min(slowest, best) : best;
     fastest = std::max(fastest, best);
@@ -141,7 +141,7 @@ Finding check_pairs(const std::vector<Pair>& pairs) {
       .details = {{"pairs", std::move(list)}, {"slowest_bytes_per_s", slowest}, {"fastest_bytes_per_s", fastest}}};
   if (slowest > 0) finding.what += fmt::format(": {} to {}", rate_text(slowest), rate_text(fastest));
   if (slowest > 0 && slowest < fastest / 3) {
-    finding.state = State::kWarning;
+    finding.severity = Severity::kWarning;
     finding.fix =
         "see the slow pairs below: a link that fell back to a lower speed (ethtool), another switch, other traffic?";
   }
@@ -176,11 +176,11 @@ Finding check_engine(const std::vector<HostResult>& hosts) {
                   .details = {{"engine", engine_between_hosts(common, false)},
                               {"engine_by_mpi", engine_between_hosts(common, true)}}};
   if (common.empty()) {
-    finding.state = State::kProblem;
+    finding.severity = Severity::kProblem;
     finding.what = "no engine between hosts loads on all of them";
     finding.fix = "install one on all hosts: Gloo (libgloo) or an MPI; xoe doctor on each tells what is missing";
   } else if (engine_between_hosts(common, false).empty()) {
-    finding.state = State::kNote;
+    finding.severity = Severity::kNote;
     finding.fix = "start jobs with mpirun or srun, or install Gloo (libgloo) on all hosts";
   }
   return finding;
@@ -189,15 +189,15 @@ Finding check_engine(const std::vector<HostResult>& hosts) {
 }  // namespace
 
 Json json_of(const Pair& pair) {
-  Json ways = Json::array();
-  for (const Way& way : pair.ways)
-    ways.push_back({{"interface", way.interface},
-                    {"address", way.address},
-                    {"reached", way.error.empty()},
-                    {"error", way.error},
-                    {"latency_s", way.latency},
-                    {"bytes_per_s", way.rate ? Json(*way.rate) : Json()}});
-  return {{"from", pair.from}, {"to", pair.to}, {"error", pair.error}, {"ways", std::move(ways)}};
+  Json paths = Json::array();
+  for (const NetworkPath& path : pair.paths)
+    paths.push_back({{"interface", path.interface},
+                    {"address", path.address},
+                    {"reached", path.error.empty()},
+                    {"error", path.error},
+                    {"latency_s", path.latency},
+                    {"bytes_per_s", path.rate ? Json(*path.rate) : Json()}});
+  return {{"from", pair.from}, {"to", pair.to}, {"error", pair.error}, {"ways", std::move(paths)}};
 }
 
 Json json_of(const HostResult& host) {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "doctor/probe.h"
+#include "doctor/cluster/probe.h"
 
 namespace xoe::doctor {
 namespace {

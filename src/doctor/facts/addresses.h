@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "doctor/tree.h"
+#include "doctor/facts/tree.h"
 
 namespace xoe::doctor {
 

@@ -1,4 +1,4 @@
-#include "doctor/nvml.h"
+#include "doctor/facts/nvml.h"
 
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-#include "doctor/pci_config.h"
+#include "doctor/facts/pci_config.h"
 
 #include <bitset>
 

@@ -13,7 +13,7 @@ namespace xoe::doctor {
 
 using Json = nlohmann::ordered_json;
 
-enum class State : std::uint8_t {
+enum class Severity : std::uint8_t {
   kOk,
   kNote,     // worth knowing; nothing is wrong
   kWarning,  // it works, but slower or with less room than it could
@@ -21,14 +21,14 @@ enum class State : std::uint8_t {
   kSkipped,  // could not be looked at here
 };
 
-constexpr std::string_view state_name(State state) noexcept {
+constexpr std::string_view severity_name(Severity state) noexcept {
   constexpr std::string_view kNames[] = {"ok", "note", "warning", "problem", "skipped"};
   return kNames[static_cast<int>(state)];
 }
 
 struct Finding {
   std::string id;  // GROUP.NAME, the same in every version: "memory.shm"
-  State state = State::kOk;
+  Severity severity = Severity::kOk;
   std::string what;               // was seen
   std::string why = {};           // it matters
   std::string fix = {};           // what to do; empty: nothing

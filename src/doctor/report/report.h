@@ -16,11 +16,11 @@ struct TextOptions {
 };
 
 struct Count {
-  int of[5] = {};  // by State
-  int operator[](State state) const { return of[static_cast<int>(state)]; }
+  int of[5] = {};  // by Severity
+  int operator[](Severity state) const { return of[static_cast<int>(state)]; }
 };
 
-Count count_states(const Findings& findings);
+Count count_severities(const Findings& findings);
 std::string count_text(const Count& count);  // "12 ok, 3 notes, 1 warning"
 
 // The findings by group. Bytes of other machines in them cannot move the cursor.
@@ -30,12 +30,12 @@ std::string report_text(const Report& report, const TextOptions& options);
 Json json_of(const Finding& finding);
 Json json_of(const Count& count);
 Json json_of(const Report& report);
-std::string dumped(const Json& json);  // one line
+std::string to_line(const Json& json);  // one line
 
 // Of another host: data_loss when it is no report.
 Result<Report> parse_report(std::string_view json);
 
 // Without control characters, cut at so many bytes.
-std::string shown(std::string_view text, std::size_t most = 2000);
+std::string printable(std::string_view text, std::size_t most = 2000);
 
 }  // namespace xoe::doctor

@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "doctor/report.h"
+#include "doctor/report/report.h"
 
 namespace xoe::doctor {
 namespace {
@@ -26,14 +26,14 @@ Result<Finding> parse_finding(const Json& json) {
                   .fix = text_at(json, "fix")};
   const std::string name = text_at(json, "state");
   bool known = false;
-  for (const State state : {State::kOk, State::kNote, State::kWarning, State::kProblem, State::kSkipped}) {
-    if (state_name(state) != name) continue;
-    finding.state = state;
+  for (const Severity state : {Severity::kOk, Severity::kNote, Severity::kWarning, Severity::kProblem, Severity::kSkipped}) {
+    if (severity_name(state) != name) continue;
+    finding.severity = state;
     known = true;
   }
   if (!known || finding.id.find('.') == std::string::npos)
-    return failure(Code::kDataLoss, "a finding with id \"{}\" and state \"{}\"", shown(finding.id, 60),
-                   shown(name, 60));
+    return failure(Code::kDataLoss, "a finding with id \"{}\" and state \"{}\"", printable(finding.id, 60),
+                   printable(name, 60));
   if (const auto details = json.find("details"); details != json.end() && details->is_object())
     finding.details = *details;
   return finding;
@@ -42,15 +42,15 @@ Result<Finding> parse_finding(const Json& json) {
 }  // namespace
 
 Json json_of(const Finding& finding) {
-  return {{"id", finding.id},          {"group", finding.group()}, {"state", state_name(finding.state)},
+  return {{"id", finding.id},          {"group", finding.group()}, {"state", severity_name(finding.severity)},
           {"what", finding.what},      {"why", finding.why},       {"fix", finding.fix},
           {"details", finding.details}};
 }
 
 Json json_of(const Count& count) {
   Json json = Json::object();
-  for (const State state : {State::kOk, State::kNote, State::kWarning, State::kProblem, State::kSkipped})
-    json[std::string(state_name(state))] = count[state];
+  for (const Severity state : {Severity::kOk, Severity::kNote, Severity::kWarning, Severity::kProblem, Severity::kSkipped})
+    json[std::string(severity_name(state))] = count[state];
   return json;
 }
 
@@ -66,10 +66,10 @@ Json json_of(const Report& report) {
           {"addresses", std::move(addresses)},
           {"engines", report.engines},
           {"findings", std::move(findings)},
-          {"summary", json_of(count_states(report.findings))}};
+          {"summary", json_of(count_severities(report.findings))}};
 }
 
-std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string to_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Result<Report> parse_report(std::string_view text) {
   // Nothing of ours is deeper than some levels; what is, is dropped.
