@@ -17,7 +17,8 @@ struct DoctorHostsOptions {
 
 // In the order of the list, each once; empty without a list.
 Result<std::vector<std::string>> named_hosts(const DoctorHostsOptions& options);
-// `program`: the whole path of this one; without --xoe-path, the other hosts have xoe in the same folder or in their PATH.
+// `program`: the whole path of this one; without --xoe-path, the other hosts have xoe in the same folder or in their
+// PATH.
 doctor::ClusterOptions cluster_options(const DoctorHostsOptions& options, std::vector<std::string> hosts,
                                        const std::string& program);
 

@@ -97,8 +97,7 @@ int examine(const DoctorOptions& options) {
 }
 
 int answer_requests(const DoctorOptions& options) {
-  const auto answered =
-      xoe::doctor::answer_requests(xoe::Fd(STDIN_FILENO), xoe::Fd(STDOUT_FILENO), options.examine);
+  const auto answered = xoe::doctor::answer_requests(xoe::Fd(STDIN_FILENO), xoe::Fd(STDOUT_FILENO), options.examine);
   return answered ? 0 : fail(answered.error(), kProblems);
 }
 
@@ -121,11 +120,12 @@ void add_host_options(CLI::App& app, DoctorOptions& options) {
   app.add_option("--ssh-identity-file", hosts.connect.ssh_identity_file, "private key")->type_name("FILE");
   app.add_option("--ssh-command", hosts.connect.ssh_command, "in place of ssh; may have options")->type_name("COMMAND");
   app.add_option_function<int>(
-         "--connect-timeout",
-         [&hosts](int seconds) { hosts.connect.start_timeout = std::chrono::seconds(seconds); }, "seconds")
+         "--connect-timeout", [&hosts](int seconds) { hosts.connect.start_timeout = std::chrono::seconds(seconds); },
+         "seconds")
       ->check(CLI::Range(1, 600))
       ->default_str("5");
-  app.add_option("--xoe-path,--remote-xoe", hosts.connect.xoe_path, "of xoe on the other hosts, if it is elsewhere there")
+  app.add_option("--xoe-path,--remote-xoe", hosts.connect.xoe_path,
+                 "of xoe on the other hosts, if it is elsewhere there")
       ->type_name("PATH");
 }
 

@@ -77,9 +77,9 @@ class Examination {
   void add_network() {
     const auto interfaces = read_interfaces(tree_);
     add(check_network(interfaces));
-    const Interface* const chosen = chosen_interface(interfaces);
+    const NetworkInterface* const chosen = chosen_interface(interfaces);
     for (const bool first : {true, false})
-      for (const Interface& card : interfaces)
+      for (const NetworkInterface& card : interfaces)
         if ((&card == chosen) == first && card.up && !card.inner && card.kind != "loopback")
           for (const std::string& address : card.addresses) report_.addresses.push_back({card.name, address});
   }

@@ -159,8 +159,7 @@ bool dispatch_relay_frame(const AgentConnections& agents, const AgentConnection&
 void poll_agents(const AgentConnections& agents, AgentConnection::Clock::time_point deadline) {
   std::vector<pollfd> polled;
   for (const auto& agent : agents) agent->add_to(polled);
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(deadline - AgentConnection::Clock::now()).count();
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - AgentConnection::Clock::now()).count();
   ::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
   for (const auto& agent : agents) agent->pump(polled);
 }

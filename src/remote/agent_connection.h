@@ -77,8 +77,8 @@ using AgentConnections = std::vector<std::unique_ptr<AgentConnection>>;
 Result<std::unique_ptr<AgentConnection>> connect_agent(const std::string& host, LaunchMethod method,
                                                        const ConnectOptions& options, const Inherited& inherited);
 
-// Will start the agent through the one of `relay`, which outlives this, when open() is called. `number`: its index among
-// all connections. `hosts`: how many are reached through it, and itself.
+// Will start the agent through the one of `relay`, which outlives this, when open() is called. `number`: its index
+// among all connections. `hosts`: how many are reached through it, and itself.
 std::unique_ptr<AgentConnection> connect_behind(AgentConnection& relay, const std::string& host, LaunchMethod method,
                                                 const ConnectOptions& options, std::size_t number, std::size_t hosts);
 

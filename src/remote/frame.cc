@@ -1,5 +1,6 @@
 #include "remote/frame.h"
 
+#include <chrono>
 #include <utility>
 
 #include "base/error.h"
@@ -7,8 +8,9 @@
 namespace xoe::remote {
 namespace {
 
-bool known(Frame::Kind kind) {
-  using Kind = Frame::Kind;
+using Kind = Frame::Kind;
+
+bool known(Kind kind) {
   return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kRequest) ||
          (kind >= Kind::kHello && kind <= Kind::kAnswer);
 }
@@ -17,6 +19,11 @@ bool known(Frame::Kind kind) {
 
 tl::unexpected<Error> malformed_message(std::string_view what) {
   return failure(Code::kInvalidArgument, "agent: malformed message: {}", what);
+}
+
+std::int64_t clock_now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 void append_frame(std::string& out, const Frame& frame) {

@@ -1,8 +1,8 @@
 // The messages between a program and the agents that it started on hosts, over the pipes of the remote shell.
 //
 // The agent's first bytes are kAgentGreeting. A login shell may print something before them, the preamble; after them,
-// and in the other direction from the start, frames follow: 32 bits of length, and that many bytes of one kind (8 bits),
-// four numbers (64 bits each) and a text. All numbers are little endian.
+// and in the other direction from the start, frames follow: 32 bits of length, and that many bytes of one kind (8
+// bits), four numbers (64 bits each) and a text. All numbers are little endian.
 #pragma once
 
 #include <cstddef>
@@ -81,6 +81,9 @@ struct Hello {
   std::vector<std::string> addresses = {};  // of this host
   int cores = 0;
 };
+
+// The system clock in nanoseconds since 1970.
+std::int64_t clock_now();
 
 void append_frame(std::string& out, const Frame& frame);
 // `invalid_argument` for anything that append_frame() would not write.

@@ -24,10 +24,11 @@ struct SshFailure {
 
 // The first that fits counts.
 constexpr std::array kSshFailures{
-    SshFailure{"REMOTE HOST IDENTIFICATION HAS CHANGED", "host_key_changed",
-               "host key verification failed: its key is not the one in known_hosts",
-               "if the host was installed again, remove the old key with ssh-keygen -R {} and connect once with ssh {}; "
-               "if not, another machine may answer in its place"},
+    SshFailure{
+        "REMOTE HOST IDENTIFICATION HAS CHANGED", "host_key_changed",
+        "host key verification failed: its key is not the one in known_hosts",
+        "if the host was installed again, remove the old key with ssh-keygen -R {} and connect once with ssh {}; "
+        "if not, another machine may answer in its place"},
     SshFailure{"Host key verification failed", "host_key_unknown",
                "host key verification failed: its key is not in known_hosts",
                "connect once with ssh {} and confirm it, or ssh-keyscan {} >> ~/.ssh/known_hosts"},
@@ -97,10 +98,11 @@ Diagnosis diagnose(const AgentConnection& agent, const ConnectOptions& options) 
                 .fix = fmt::format(fmt::runtime(failure.fix), agent.host(), agent.host())};
   const std::string method = method_name(agent.method(), options);
   if (!agent.frames().reader().preamble().empty())
-    return {.kind = "other",
-            .what = fmt::format("the program that {} starts there ({} agent) does not answer as an agent of Xoe, and {}",
-                                method, options.xoe_path, end_text(agent)),
-            .fix = {}};
+    return {
+        .kind = "other",
+        .what = fmt::format("the program that {} starts there ({} agent) does not answer as an agent of Xoe, and {}",
+                            method, options.xoe_path, end_text(agent)),
+        .fix = {}};
   return {.kind = "other",
           .what = fmt::format("{} {} before an agent answered", method, end_text(agent)),
           .fix = agent.stderr_tail().empty() ? fmt::format("try it by hand: ssh -o BatchMode=yes {} true", agent.host())
@@ -141,9 +143,10 @@ HostFailure explain_cut(const AgentConnection& agent, const ConnectOptions& opti
 }
 
 HostFailure explain_silence(const AgentConnection& agent, std::chrono::nanoseconds time) {
-  return make(agent, fmt::format("lost: nothing was heard of it for {} (--host-timeout); the network is cut or the host "
-                                 "is down. Its agent ends its ranks",
-                                 seconds_text(time)));
+  return make(agent,
+              fmt::format("lost: nothing was heard of it for {} (--host-timeout); the network is cut or the host "
+                          "is down. Its agent ends its ranks",
+                          seconds_text(time)));
 }
 
 std::string explain_behind(const AgentConnection& agent, const std::vector<std::string>& behind) {

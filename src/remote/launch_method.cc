@@ -63,9 +63,8 @@ std::vector<std::string> agent_command(const std::string& host, LaunchMethod met
     case LaunchMethod::kSrun:
       // One step for each node, beside whatever else runs in the allocation. Unbuffered, or srun keeps back bytes that
       // no end of line follows.
-      return {"srun",      "--nodes=1",    "--ntasks=1",      "--ntasks-per-node=1", "--nodelist=" + host,
-              "--overlap", "--unbuffered", "--cpu-bind=none", "--mpi=none",          "--export=ALL",
-              options.xoe_path, "agent"};
+      return {"srun",         "--nodes=1",       "--ntasks=1", "--ntasks-per-node=1", "--nodelist=" + host, "--overlap",
+              "--unbuffered", "--cpu-bind=none", "--mpi=none", "--export=ALL",        options.xoe_path,     "agent"};
   }
   return {};
 }

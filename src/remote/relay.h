@@ -14,8 +14,8 @@
 
 namespace xoe::remote {
 
-// An agent's side of RelayedConnections. It does not look into the bytes that it carries: launcher and agents agree with
-// each other on how much may be under way.
+// An agent's side of RelayedConnections. It does not look into the bytes that it carries: launcher and agents agree
+// with each other on how much may be under way.
 class Relay {
  public:
   using Clock = std::chrono::steady_clock;

@@ -8,7 +8,7 @@
 namespace xoe::remote {
 namespace {
 
-constexpr std::size_t kMaxNames = 65536;
+constexpr std::size_t kMaxExpanded = 65536;
 
 tl::unexpected<Error> malformed(std::string_view text) {
   return failure(Code::kInvalidArgument, "host list \"{}\": expected e.g. n[1-3,07],login", text);
@@ -47,7 +47,7 @@ Result<std::vector<std::string>> expand_ranges(std::string_view ranges, std::str
     if (!digits(low) || !digits(high)) return malformed(text);
     const auto first = *parse_integer(low);
     const auto last = *parse_integer(high);
-    if (last < first || static_cast<std::size_t>(last - first) >= kMaxNames || numbers.size() >= kMaxNames)
+    if (last < first || static_cast<std::size_t>(last - first) >= kMaxExpanded || numbers.size() >= kMaxExpanded)
       return malformed(text);
     for (auto number = first; number <= last; ++number) numbers.push_back(fmt::format("{:0{}}", number, low.size()));
   }
@@ -67,14 +67,14 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view text) {
       if (open == std::string_view::npos) break;
       const auto close = name.find(']', open);
       XOE_ASSIGN(const auto numbers, expand_ranges(name.substr(open + 1, close - open - 1), text));
-      if (expanded.size() * numbers.size() > kMaxNames) return malformed(text);
+      if (expanded.size() * numbers.size() > kMaxExpanded) return malformed(text);
       std::vector<std::string> next;
       for (const std::string& one : expanded)
         for (const std::string& number : numbers) next.push_back(one + number);
       expanded = std::move(next);
       name.remove_prefix(close + 1);
     }
-    if (all.size() + expanded.size() > kMaxNames) return malformed(text);
+    if (all.size() + expanded.size() > kMaxExpanded) return malformed(text);
     all.insert(all.end(), expanded.begin(), expanded.end());
   }
   return all;
@@ -89,7 +89,7 @@ Result<std::vector<int>> expand_counts(std::string_view text) {
     if (open != std::string::npos)
       times = item.back() == ')' ? parse_integer(item.substr(open + 2, item.size() - open - 3)) : std::nullopt;
     if (!count || !times || *count < 0 || *count > std::int64_t{1} << 20 || *times < 1 ||
-        static_cast<std::size_t>(*times) > kMaxNames - std::min(kMaxNames, counts.size()))
+        static_cast<std::size_t>(*times) > kMaxExpanded - std::min(kMaxExpanded, counts.size()))
       return failure(Code::kInvalidArgument, "counts \"{}\": expected e.g. 2(x3),1", text);
     counts.insert(counts.end(), static_cast<std::size_t>(*times), static_cast<int>(*count));
   }

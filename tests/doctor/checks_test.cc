@@ -6,10 +6,10 @@
 #include "doctor/checks/cpu.h"
 #include "doctor/checks/installation.h"
 #include "doctor/checks/network.h"
-#include "doctor/facts/pci_config.h"
 #include "doctor/checks/processes.h"
 #include "doctor/checks/rdma.h"
 #include "doctor/checks/virtualization.h"
+#include "doctor/facts/pci_config.h"
 #include "findings.h"
 #include "scratch.h"
 
@@ -144,8 +144,9 @@ TEST(Installation, PluginsThatDoNotLoadSayWhy) {
   InstallationFacts facts{.version = "1.2.3", .program = "/opt/xoe/bin/xoe-doctor"};
   find_plugins(facts, folder.path(), 20s);
   const Findings all = check_installation(facts);
-  expect_states(all,
-                {{"xoe.gloo", Severity::kWarning}, {"xoe.mpi-mpich", Severity::kWarning}, {"xoe.mpi-openmpi", Severity::kNote}});
+  expect_states(
+      all,
+      {{"xoe.gloo", Severity::kWarning}, {"xoe.mpi-mpich", Severity::kWarning}, {"xoe.mpi-openmpi", Severity::kNote}});
   EXPECT_THAT(find(all, "xoe.gloo").what, HasSubstr("libxoe-gloo.so"));
   EXPECT_THAT(find(all, "xoe.mpi-mpich").what, HasSubstr("belongs to another Xoe (0.0.1 test; this is 1.2.3)"));
   EXPECT_TRUE(loading_engines(facts).empty());

@@ -8,11 +8,11 @@
 #include <atomic>
 #include <thread>
 
-#include "doctor/cluster/probe_agent.h"
 #include "doctor/cluster/cluster.h"
 #include "doctor/cluster/probe.h"
-#include "doctor/report/report.h"
+#include "doctor/cluster/probe_agent.h"
 #include "doctor/facts/tree.h"
+#include "doctor/report/report.h"
 #include "findings.h"
 #include "remote/child_process.h"
 #include "remote/frame_connection.h"

@@ -1,20 +1,22 @@
-// The two ends of an agent's pipe fed with arbitrary bytes, in pieces.
+// The two ends of an agent's connection, fed with arbitrary bytes in chunks.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
 #include "launch/agents/agent_job.h"
+#include "remote/frame.h"
 
 namespace {
 
 using namespace xoe::launch;
+namespace remote = xoe::remote;
 
-void read(std::string_view bytes, bool greeting, std::size_t piece) {
+void read(std::string_view bytes, bool greeting, std::size_t chunk) {
   remote::FrameReader reader(greeting);
   while (!bytes.empty()) {
-    reader.append(bytes.substr(0, piece));
-    bytes.remove_prefix(std::min(piece, bytes.size()));
+    reader.append(bytes.substr(0, chunk));
+    bytes.remove_prefix(std::min(chunk, bytes.size()));
     while (true) {
       const auto frame = reader.next();
       if (!frame) return;
@@ -33,9 +35,9 @@ void read(std::string_view bytes, bool greeting, std::size_t piece) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const std::size_t piece = size == 0 ? 1 : 1 + data[0];
-  read(bytes, true, piece);
-  read(bytes, false, piece);
+  const std::size_t chunk = size == 0 ? 1 : 1 + data[0];
+  read(bytes, true, chunk);
+  read(bytes, false, chunk);
   (void)remote::decode_hello(bytes);
   if (const auto job = decode_job(bytes))
     if (encode(*job) != bytes) std::abort();

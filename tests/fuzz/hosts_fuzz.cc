@@ -3,11 +3,12 @@
 #include <string_view>
 
 #include "launch/options/config_file.h"
-#include "remote/slurm_list.h"
 #include "remote/host_list.h"
+#include "remote/slurm_list.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace xoe::launch;
+  namespace remote = xoe::remote;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   (void)remote::parse_hosts(text);
   (void)remote::parse_hostfile(text, "f");

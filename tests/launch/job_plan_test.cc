@@ -64,8 +64,8 @@ TEST(Plan, ThreadsFillTheHostOnce) {
 }
 
 TEST(Plan, BoundsTheRanks) {
-  EXPECT_TRUE(plan(options_for(kMostRanksPerHost)));
-  for (const int size : {0, -1, kMostRanksPerHost + 1, 100000}) {
+  EXPECT_TRUE(plan(options_for(kMaxRanksPerHost)));
+  for (const int size : {0, -1, kMaxRanksPerHost + 1, 100000}) {
     const auto refused = plan(options_for(size));
     ASSERT_FALSE(refused) << size;
     EXPECT_EQ(refused.error().code(), Code::kInvalidArgument);

@@ -45,7 +45,7 @@ TEST(JobSurvivors, NoneWhenTheLauncherIsKilledWhileItStarts) {
   }
 }
 
-TEST(JobSurvivors, NoneWhenTheGuardianIsKilled) {
+TEST(JobSurvivors, NoneWhenTheSupervisorIsKilled) {
   Launched job(script_arguments(2, kFamily));
   ASSERT_TRUE(both_ready(job));
   const auto processes = job.processes();

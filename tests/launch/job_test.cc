@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "launch/plan/cores.h"
 #include "launch/launched.h"
+#include "launch/plan/cores.h"
 
 namespace xoe::launch {
 namespace {

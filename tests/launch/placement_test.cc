@@ -9,11 +9,11 @@
 #include <fstream>
 #include <map>
 
-#include "launch/plan/host_plan.h"
 #include "launch/plan/binding.h"
-#include "remote/slurm_list.h"
+#include "launch/plan/host_plan.h"
 #include "launch/plan/hosts_plan.h"
 #include "launch/plan/placement.h"
+#include "remote/slurm_list.h"
 
 namespace xoe::launch {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Host host(std::string name, int slots, int most = 0) {
+remote::Host host(std::string name, int slots, int most = 0) {
   return {.name = std::move(name), .slots = slots, .max_slots = most};
 }
 

@@ -1,4 +1,5 @@
 #include "launch/output/report.h"
+#include "remote/spawn.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -55,8 +55,7 @@ class Agents : public testing::Test {
 
 TEST_F(Agents, SkipThePreambleAndAnswer) {
   // The kind of a keepalive, then four numbers: 33 bytes.
-  AgentConnection& agent = connect(
-      R"(echo Welcome; printf '\001xoe-agent-1\n'; head -c 37; echo done >&2)");
+  AgentConnection& agent = connect(R"(echo Welcome; printf '\001xoe-agent-1\n'; head -c 37; echo done >&2)");
   agent.frames().send({.kind = Frame::Kind::kAlive});
   agent.write();
   const auto echo = next_frame(agent);
@@ -86,7 +85,7 @@ TEST_F(Agents, ThatEndHangOrFlood) {
 
 TEST_F(Agents, AProgramThatIsNotThere) {
   Inherited nowhere = Inherited::current();
-  nowhere.env = Env({{"PATH", "/nowhere"}});
+  nowhere.env = Env(std::map<std::string, std::string, std::less<>>{{"PATH", "/nowhere"}});
   const auto agent = connect_agent("node1", LaunchMethod::kSsh, {.xoe_path = "x"}, nowhere);
   ASSERT_FALSE(agent);
   EXPECT_EQ(agent.error().code(), Code::kUnavailable);

@@ -16,8 +16,7 @@ TEST(Frames, ACommandSurvivesTheWay) {
 }
 
 TEST(Frames, AnotherVersionIsStillNamed) {
-  std::string hello =
-      encode(Hello{.version = "9.9", .hostname = "h", .launcher = "l", .addresses = {"a"}, .cores = 4});
+  std::string hello = encode(Hello{.version = "9.9", .hostname = "h", .launcher = "l", .addresses = {"a"}, .cores = 4});
   EXPECT_EQ(decode_hello(hello).value().cores, 4);
   const auto longer = decode_hello(hello + "new fields");
   ASSERT_TRUE(longer);
@@ -27,8 +26,7 @@ TEST(Frames, AnotherVersionIsStillNamed) {
 
 TEST(Frames, CutsAStreamAnywhere) {
   std::string stream(kAgentGreeting);
-  append_frame(stream,
-               {.kind = Frame::Kind::kEnded, .rank = 7, .value = -1, .pid = 1 << 30, .time = 123, .text = "t"});
+  append_frame(stream, {.kind = Frame::Kind::kEnded, .rank = 7, .value = -1, .pid = 1 << 30, .time = 123, .text = "t"});
   append_frame(stream, {.kind = Frame::Kind::kAlive});
   for (std::size_t cut = 0; cut <= stream.size(); ++cut) {
     FrameReader reader(true);

@@ -18,10 +18,11 @@ Host host(std::string name, int slots, int max_slots = 0) {
 
 TEST(HostList, NamesSlotsUsersAndAddresses) {
   EXPECT_THAT(parse_hosts("a:4,b,me@c:2,[fe80::1]:3,::1,me@[fe80::2]:5").value(),
-              ElementsAre(host("a", 4), host("b", 1), host("me@c", 2), host("fe80::1", 3), host("::1", 1), host("me@fe80::2", 5)));
+              ElementsAre(host("a", 4), host("b", 1), host("me@c", 2), host("fe80::1", 3), host("::1", 1),
+                          host("me@fe80::2", 5)));
   EXPECT_THAT(parse_hosts("a:1,b:1,a:2").value(), ElementsAre(host("a", 3), host("b", 1)));
-  for (const char* wrong :
-       {"a:", "a:0", "a:x", ":4", "a,,b", "-oProxyCommand=x", "me@-oProxyCommand=x", "a b", "a;b", "$(x)", "", "@a", "a:99999", "[::1", "a:-1"})
+  for (const char* wrong : {"a:", "a:0", "a:x", ":4", "a,,b", "-oProxyCommand=x", "me@-oProxyCommand=x", "a b", "a;b",
+                            "$(x)", "", "@a", "a:99999", "[::1", "a:-1"})
     EXPECT_FALSE(parse_hosts(wrong)) << wrong;
 }
 

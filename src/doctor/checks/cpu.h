@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "doctor/report/finding.h"
 #include "doctor/facts/tree.h"
+#include "doctor/report/finding.h"
 
 namespace xoe::doctor {
 

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
-#include "remote/run_in_child.h"
 #include "doctor/checks/gpus.h"
+#include "remote/run_in_child.h"
 
 namespace xoe::doctor {
 

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "remote/run_in_child.h"
 #include "doctor/checks/gpus.h"
+#include "remote/run_in_child.h"
 
 namespace xoe::doctor {
 
@@ -18,8 +18,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuFacts, asked, absent, error, error_number,
 
 namespace {
 
-constexpr unsigned kMostGpus = 64;
-constexpr unsigned kMostLinks = 36;
+constexpr unsigned kMaxGpus = 64;
+constexpr unsigned kMaxLinks = 36;
 constexpr unsigned kSwitch = 2;      // of nvlink_remote_type
 constexpr unsigned kReadAccess = 0;  // of p2p_status
 
@@ -87,7 +87,7 @@ struct Links {
 Links links_of(const Nvml& nvml, NvmlDevice* device, const std::vector<Gpu>& gpus) {
   Links links{.direct = std::vector<int>(gpus.size())};
   if (nvml.nvlink_state == nullptr) return links;
-  for (unsigned link = 0; link < kMostLinks; ++link) {
+  for (unsigned link = 0; link < kMaxLinks; ++link) {
     unsigned active = 0;
     if (nvml.nvlink_state(device, link, &active) != Nvml::kSuccess || active == 0) continue;
     unsigned type = 0;
@@ -165,7 +165,7 @@ GpuFacts read_gpus(const Nvml& nvml) {
     return facts;
   facts.driver = text_of(driver);
   std::vector<NvmlDevice*> devices;
-  for (unsigned i = 0; i < std::min(count, kMostGpus); ++i) {
+  for (unsigned i = 0; i < std::min(count, kMaxGpus); ++i) {
     NvmlDevice* device = nullptr;
     if (failed(nvml.device(i, &device))) return facts;
     devices.push_back(device);

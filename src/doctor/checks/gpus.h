@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "doctor/report/finding.h"
 #include "doctor/facts/nvml.h"
 #include "doctor/facts/tree.h"
+#include "doctor/report/finding.h"
 
 namespace xoe::doctor {
 

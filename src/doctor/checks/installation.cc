@@ -114,14 +114,14 @@ Use use_of(std::string_view plugin) {
   if (plugin.starts_with("mpi"))
     return {.why = "takes InfiniBand and what else MPI drives, where mpirun or srun started the job",
             .install = "only where it is wanted: build Xoe with libopenmpi-dev or libmpich-dev installed",
-            .repair = "install the MPI that it was built with (Debian: openmpi-bin or mpich), or build Xoe anew"};
+            .repair = "install the MPI that it was built with (Debian: openmpi-bin or mpich), or build Xoe again"};
   if (plugin == "nccl")
     return {.why = "sums in GPU memory, where it is chosen (--backend nccl)",
-            .install = "build Xoe anew: it needs nothing else",
-            .repair = "install the libraries that it names, or build Xoe anew"};
+            .install = "build Xoe again: it needs nothing else",
+            .repair = "install the libraries that it names, or build Xoe again"};
   return {.why = "joins hosts over TCP",
           .install = "to join hosts over TCP: build Xoe with libgloo-dev installed",
-          .repair = "install the libraries that it names, or build Xoe anew"};
+          .repair = "install the libraries that it names, or build Xoe again"};
 }
 
 Finding check_plugin(const PluginFacts& plugin, const InstallationFacts& facts) {
@@ -178,7 +178,8 @@ std::string try_sharing(std::chrono::milliseconds patience) {
   const Page page(memory.get());
   if (!page.valid()) return fmt::format("cannot map shared memory: {}", errno_text(errno));
   page.word().store(0);
-  const auto answer = remote::run_in_child([&memory, owner = ::getpid()] { return play_peer(owner, memory.get()); }, patience);
+  const auto answer =
+      remote::run_in_child([&memory, owner = ::getpid()] { return play_peer(owner, memory.get()); }, patience);
   if (!answer) return "another process: " + answer.error().message();
   if (!answer->empty()) return *answer;
   return page.word().load() == kSeen ? "" : "what another process wrote did not arrive";

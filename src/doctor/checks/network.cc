@@ -37,11 +37,11 @@ std::string kind_of(std::optional<std::int64_t> type) {
   return type == kEthernet ? "ethernet" : "other";
 }
 
-Interface read_interface(const Tree& tree, const std::string& name) {
+NetworkInterface read_interface(const Tree& tree, const std::string& name) {
   const std::string folder = "/sys/class/net/" + name + "/";
-  Interface card{.name = name,
-                 .driver = tree.target(folder + "device/driver").value_or(""),
-                 .kind = kind_of(tree.number(folder + "type"))};
+  NetworkInterface card{.name = name,
+                        .driver = tree.target(folder + "device/driver").value_or(""),
+                        .kind = kind_of(tree.number(folder + "type"))};
   const std::string device = tree.target(folder + "device").value_or("");
   if (std::count(device.begin(), device.end(), ':') == 2) card.device = device;
   const std::string state = tree.line(folder + "operstate");
@@ -54,16 +54,16 @@ Interface read_interface(const Tree& tree, const std::string& name) {
   return card;
 }
 
-std::vector<Interface> recorded_interfaces(const Tree& tree) {
-  std::vector<Interface> interfaces;
+std::vector<NetworkInterface> recorded_interfaces(const Tree& tree) {
+  std::vector<NetworkInterface> interfaces;
   for (const std::string& name : tree.names("/sys/class/net"))
     // The folder of bonding has a plain file beside the interfaces.
     if (tree.has("/sys/class/net/" + name + "/type")) interfaces.push_back(read_interface(tree, name));
   return interfaces;
 }
 
-std::vector<Interface> live_interfaces(const Tree& tree) {
-  std::vector<Interface> interfaces;
+std::vector<NetworkInterface> live_interfaces(const Tree& tree) {
+  std::vector<NetworkInterface> interfaces;
   for (const auto& [name, link] : live_links()) {
     interfaces.push_back(read_interface(tree, name));
     interfaces.back().up = link.up;
@@ -72,7 +72,7 @@ std::vector<Interface> live_interfaces(const Tree& tree) {
   return interfaces;
 }
 
-bool leaves_host(const Interface& card) {
+bool leaves_host(const NetworkInterface& card) {
   return card.up && card.kind != "loopback" && !card.inner && !card.addresses.empty();
 }
 
@@ -82,7 +82,7 @@ std::string speed_text(const std::optional<std::int64_t>& mbit) {
                        : fmt::format("{} Mbit/s", *mbit);
 }
 
-Json json_of(const Interface& card) {
+Json json_of(const NetworkInterface& card) {
   return {{"name", card.name},
           {"kind", card.kind},
           {"up", card.up},
@@ -96,7 +96,7 @@ Json json_of(const Interface& card) {
           {"addresses", card.addresses}};
 }
 
-Finding check_interface(const Interface& card) {
+Finding check_interface(const NetworkInterface& card) {
   Finding finding{
       .id = "network." + card.name,
       .what = fmt::format("{}: {}, {}, MTU {}{}{}, {}", card.name, card.up ? "up" : "down", speed_text(card.mbit),
@@ -115,9 +115,9 @@ Finding check_interface(const Interface& card) {
   return finding;
 }
 
-Finding check_choice(const std::vector<Interface>& interfaces) {
+Finding check_choice(const std::vector<NetworkInterface>& interfaces) {
   Finding finding{.id = "network.tcp", .what = "", .why = "TCP between hosts takes one interface of each"};
-  const Interface* const chosen = chosen_interface(interfaces);
+  const NetworkInterface* const chosen = chosen_interface(interfaces);
   if (chosen == nullptr) {
     finding.severity = Severity::kWarning;
     finding.what = "there is only loopback: this host reaches no other";
@@ -130,8 +130,8 @@ Finding check_choice(const std::vector<Interface>& interfaces) {
   finding.what = fmt::format("TCP between hosts would take {} ({}, {})", chosen->name, chosen->addresses.front(),
                              speed_text(chosen->mbit));
   finding.details = {{"interface", chosen->name}, {"address", chosen->addresses.front()}};
-  const Interface* fastest = chosen;
-  for (const Interface& card : interfaces)
+  const NetworkInterface* fastest = chosen;
+  for (const NetworkInterface& card : interfaces)
     if (leaves_host(card) && card.mbit.value_or(0) > fastest->mbit.value_or(0)) fastest = &card;
   if (!chosen->mbit || *fastest->mbit < kMuchFaster * *chosen->mbit) return finding;
   finding.severity = Severity::kNote;
@@ -143,25 +143,25 @@ Finding check_choice(const std::vector<Interface>& interfaces) {
 
 }  // namespace
 
-const Interface* chosen_interface(const std::vector<Interface>& interfaces) {
-  const Interface* best = nullptr;
-  for (const Interface& card : interfaces) {
+const NetworkInterface* chosen_interface(const std::vector<NetworkInterface>& interfaces) {
+  const NetworkInterface* best = nullptr;
+  for (const NetworkInterface& card : interfaces) {
     if (!leaves_host(card)) continue;
-    const auto rank = [](const Interface& one) { return std::pair(one.default_route, one.mbit.value_or(0)); };
+    const auto rank = [](const NetworkInterface& one) { return std::pair(one.default_route, one.mbit.value_or(0)); };
     if (best == nullptr || rank(card) > rank(*best)) best = &card;
   }
   return best;
 }
 
-std::vector<Interface> read_interfaces(const Tree& tree) {
+std::vector<NetworkInterface> read_interfaces(const Tree& tree) {
   auto addresses = read_addresses(tree);
   std::vector<std::string> default_routes;
   for (const std::string& line : lines_of(tree.text("/proc/net/route").value_or(""))) {
     const auto words = words_of(line);
     if (words.size() >= 8 && words[1] == "00000000" && words[7] == "00000000") default_routes.push_back(words[0]);
   }
-  std::vector<Interface> interfaces;
-  for (Interface& card : tree.live() ? live_interfaces(tree) : recorded_interfaces(tree)) {
+  std::vector<NetworkInterface> interfaces;
+  for (NetworkInterface& card : tree.live() ? live_interfaces(tree) : recorded_interfaces(tree)) {
     card.addresses = std::move(addresses[card.name]);
     // Loopback has no cable.
     if (card.kind == "loopback") card.up = !card.addresses.empty();
@@ -171,9 +171,9 @@ std::vector<Interface> read_interfaces(const Tree& tree) {
   return interfaces;
 }
 
-Findings check_network(const std::vector<Interface>& interfaces) {
+Findings check_network(const std::vector<NetworkInterface>& interfaces) {
   Findings findings = {check_choice(interfaces)};
-  for (const Interface& card : interfaces)
+  for (const NetworkInterface& card : interfaces)
     if (card.kind != "loopback") findings.push_back(check_interface(card));
   return findings;
 }

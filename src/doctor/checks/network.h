@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "doctor/report/finding.h"
 #include "doctor/facts/tree.h"
+#include "doctor/report/finding.h"
 
 namespace xoe::doctor {
 
-struct Interface {
+struct NetworkInterface {
   std::string name = {};
   std::string driver = {};  // empty: made by software
   std::string device = {};  // its PCI address; empty: none
@@ -25,9 +25,9 @@ struct Interface {
   std::vector<std::string> addresses = {};  // without those of the link only (169.254/16, fe80::/10)
 };
 
-std::vector<Interface> read_interfaces(const Tree& tree);
+std::vector<NetworkInterface> read_interfaces(const Tree& tree);
 // What TCP between hosts would take: what the default route takes, else the fastest; nullptr: nothing leaves this host.
-const Interface* chosen_interface(const std::vector<Interface>& interfaces);
-Findings check_network(const std::vector<Interface>& interfaces);
+const NetworkInterface* chosen_interface(const std::vector<NetworkInterface>& interfaces);
+Findings check_network(const std::vector<NetworkInterface>& interfaces);
 
 }  // namespace xoe::doctor

@@ -66,7 +66,7 @@ Finding check_access_control(const PcieFacts& facts) {
     finding.severity = facts.virtual_machine ? Severity::kNote : Severity::kOk;
     finding.what = "no bridge is visible above GPUs and network cards";
     if (facts.virtual_machine)
-      finding.fix = "ask whoever runs the hypervisor whether transfers between cards are allowed";
+      finding.fix = "ask the administrator of the hypervisor whether transfers between cards are allowed";
   }
   return finding;
 }
@@ -142,7 +142,7 @@ Finding check_links(const PcieFacts& facts) {
   if (!narrow.empty()) {
     finding.severity = Severity::kWarning;
     finding.what = narrow;
-    finding.fix = "seat the card anew, in a slot with all lanes; a virtual machine may show wrong figures";
+    finding.fix = "reseat the card, in a slot with all lanes; a virtual machine may show wrong figures";
   } else if (known == 0) {
     finding.severity = Severity::kSkipped;
     finding.what = "no card tells its link";

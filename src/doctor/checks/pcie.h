@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "doctor/report/finding.h"
 #include "doctor/facts/pci_config.h"
 #include "doctor/facts/tree.h"
+#include "doctor/report/finding.h"
 
 namespace xoe::doctor {
 

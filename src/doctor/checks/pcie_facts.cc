@@ -9,7 +9,7 @@ namespace xoe::doctor {
 namespace {
 
 constexpr std::string_view kDevices = "/sys/bus/pci/devices/";
-constexpr std::size_t kMostDevices = 4096;
+constexpr std::size_t kMaxDevices = 4096;
 constexpr int kNvidia = 0x10de;
 constexpr int kDisplay = 0x03;
 constexpr int kNetwork = 0x02;
@@ -72,7 +72,7 @@ PcieFacts read_pcie(const Tree& tree, bool virtual_machine) {
   for (const std::string& device : tree.names("/sys/class/infiniband"))
     rdma.insert(tree.target("/sys/class/infiniband/" + device + "/device").value_or(""));
   auto addresses = tree.names(kDevices);
-  addresses.resize(std::min(addresses.size(), kMostDevices));
+  addresses.resize(std::min(addresses.size(), kMaxDevices));
   std::set<std::string> above;
   for (const std::string& address : addresses) {
     PciFunction function = read_function(tree, address);

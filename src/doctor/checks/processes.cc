@@ -40,7 +40,7 @@ Finding check_kernel(const ProcessFacts& facts) {
 Finding check_ptrace(const ProcessFacts& facts) {
   static constexpr const char* kMeaning[] = {"processes of one user may read each other",
                                              "only descendants may be traced", "only root may trace",
-                                             "nobody may trace"};
+                                             "no process may trace"};
   Finding finding{.id = "process.ptrace",
                   .what = "no restriction beside the user's (no Yama)",
                   .why =

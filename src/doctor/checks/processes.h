@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/cgroup.h"
-#include "doctor/report/finding.h"
 #include "doctor/facts/tree.h"
+#include "doctor/report/finding.h"
 
 namespace xoe::doctor {
 

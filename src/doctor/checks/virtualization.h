@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "doctor/report/finding.h"
 #include "doctor/facts/tree.h"
+#include "doctor/report/finding.h"
 
 namespace xoe::doctor {
 

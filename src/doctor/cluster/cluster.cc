@@ -19,10 +19,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostAtOnce = 64;
+constexpr std::size_t kMaxAtOnce = 64;
 constexpr int kClockQuestions = 8;
-constexpr std::size_t kAllPairs = 8;    // hosts of which all pairs are measured
-constexpr std::size_t kMostLoaded = 4;  // interfaces of a host
+constexpr std::size_t kAllPairs = 8;   // hosts of which all pairs are measured
+constexpr std::size_t kMaxLoaded = 4;  // interfaces of a host
 constexpr auto kPatience = milliseconds(2000);
 constexpr auto kLoginPatience = std::chrono::seconds(10);  // on top of the time to connect
 constexpr auto kProbePatience = milliseconds(5000);
@@ -47,7 +47,7 @@ double number_at(const Json& json, const char* key) {
   return at != json.end() && at->is_number() ? at->get<double>() : 0;
 }
 
-std::string text_at(const Json& json, const char* key) {
+std::string printable_at(const Json& json, const char* key) {
   const auto at = json.find(key);
   return at != json.end() && at->is_string() ? printable(at->get<std::string>(), 300) : "";
 }
@@ -81,8 +81,8 @@ class Cluster {
 
   Result<ClusterResult> run(const Report& here) {
     hosts_.reserve(options_.hosts.size());
-    for (std::size_t i = 0; i < options_.hosts.size(); i += kMostAtOnce)
-      reach(i, std::min(i + kMostAtOnce, options_.hosts.size()));
+    for (std::size_t i = 0; i < options_.hosts.size(); i += kMaxAtOnce)
+      reach(i, std::min(i + kMaxAtOnce, options_.hosts.size()));
     for (Reached& host : hosts_)
       if (host.agent != nullptr) read_clock(host);
     announce("reports");
@@ -142,7 +142,7 @@ class Cluster {
 
   void give_up(Reached& host, const remote::Diagnosis& diagnosis, bool reached) {
     const std::string stderr_line = host.agent == nullptr ? "" : last_line(host.agent->stderr_tail());
-    const auto status = host.agent == nullptr ? std::optional<int>() : host.agent->status();
+    const bool ended = host.agent != nullptr && host.agent->status();
     host.result.trouble = Finding{
         .id = "hosts.reach." + host.result.name,
         .severity = Severity::kProblem,
@@ -154,7 +154,7 @@ class Cluster {
         .details = {{"host", host.result.name},
                     {"reached", reached},
                     {"kind", diagnosis.kind},
-                    {"code", status ? remote::exit_code_of(*status) : -1},
+                    {"code", ended ? remote::exit_code_of(*host.agent->status()) : -1},
                     {"ssh", stderr_line}}};
     drop(host);
   }
@@ -225,17 +225,15 @@ class Cluster {
   void read_clock(Reached& host) {
     HostResult& result = host.result;
     for (int i = 0; i < kClockQuestions; ++i) {
-      using std::chrono::system_clock;
       const auto start = Clock::now();
-      const auto before = system_clock::now();
+      const std::int64_t before = remote::clock_now();
       const auto answer = ask_text(host, "clock", kPatience);
       if (!answer) return;
       const double took = std::chrono::duration<double>(Clock::now() - start).count();
       const auto theirs = parsed(*answer).value("clock_ns", Json());
       if (!theirs.is_number_integer()) return;
       if (result.clock_known && took / 2 >= result.clock_bound) continue;
-      const auto ours = std::chrono::duration_cast<std::chrono::nanoseconds>(before.time_since_epoch()).count();
-      result.clock_offset = static_cast<double>(theirs.get<std::int64_t>() - ours) * 1e-9 - took / 2;
+      result.clock_offset = static_cast<double>(theirs.get<std::int64_t>() - before) * 1e-9 - took / 2;
       result.clock_bound = took / 2;
       result.clock_known = true;
     }
@@ -247,7 +245,8 @@ class Cluster {
     wait_for(hosts_, Clock::now() + options_.report_patience, [](const Reached& h) { return h.answer.has_value(); });
     for (Reached& host : hosts_) {
       if (host.agent == nullptr) continue;
-      auto report = host.answer ? parse_report(*host.answer) : Result<Report>(failure(Code::kTimeout, "no report came"));
+      auto report =
+          host.answer ? parse_report(*host.answer) : Result<Report>(failure(Code::kTimeout, "no report came"));
       if (report) {
         host.result.report = std::move(*report);
         continue;
@@ -276,7 +275,7 @@ class Cluster {
     auto answer = ask_text(host, request, patience);
     if (!answer) return failure(answer.error().code(), "{}: {}", host.result.name, answer.error().message());
     Json json = parsed(*answer);
-    if (const std::string error = text_at(json, "error"); !error.empty())
+    if (const std::string error = printable_at(json, "error"); !error.empty())
       return failure(Code::kUnavailable, "{}: {}", host.result.name, error);
     return json;
   }
@@ -288,11 +287,11 @@ class Cluster {
     std::string load;
     std::vector<std::string> loaded;  // interfaces, each by its first address
     for (const Address& address : addresses) {
-      if (pair.paths.size() == kMostProbed) break;
+      if (pair.paths.size() == kMaxProbed) break;
       // It comes from another host and goes into a line of words.
       if (address.address.empty() || address.address.find_first_not_of("0123456789abcdefABCDEF.:") != std::string::npos)
         continue;
-      if (std::find(loaded.begin(), loaded.end(), address.interface) == loaded.end() && loaded.size() < kMostLoaded) {
+      if (std::find(loaded.begin(), loaded.end(), address.interface) == loaded.end() && loaded.size() < kMaxLoaded) {
         loaded.push_back(address.interface);
         load += fmt::format("{}{}", load.empty() ? "" : ",", pair.paths.size());
       }
@@ -321,7 +320,7 @@ class Cluster {
         path.error = "not measured";
         continue;
       }
-      path.error = text_at(addresses[i], "error");
+      path.error = printable_at(addresses[i], "error");
       path.latency = number_at(addresses[i], "latency_s");
     }
     for (const Json& one : list(received, "received")) {

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "doctor/cluster/cluster.h"
 #include "doctor/checks/installation.h"
+#include "doctor/cluster/cluster.h"
 #include "doctor/report/report.h"
 
 namespace xoe::doctor {
@@ -82,14 +82,15 @@ void check_versions(const std::vector<HostResult>& hosts, const Report& here, Fi
            });
   };
   if (anywhere("nccl"))
-    findings.push_back(check_same(hosts, here, "nccl", "NCCL", Severity::kWarning, "NCCL joins hosts of one version only",
+    findings.push_back(check_same(hosts, here, "nccl", "NCCL", Severity::kWarning,
+                                  "NCCL joins hosts of one version only",
                                   "install the same NCCL on all hosts that train"));
   if (anywhere("driver"))
     findings.push_back(check_same(hosts, here, "driver", "NVIDIA's driver", Severity::kNote,
                                   "different drivers mostly work together, but hide causes",
                                   "the same driver on all hosts that train"));
-  findings.push_back(
-      check_same(hosts, here, "kernel", "Linux", Severity::kNote, "different kernels work together, but hide causes", ""));
+  findings.push_back(check_same(hosts, here, "kernel", "Linux", Severity::kNote,
+                                "different kernels work together, but hide causes", ""));
 }
 
 bool reaches(const Pair& pair) {
@@ -108,8 +109,8 @@ Finding check_pair(const Pair& pair) {
     return finding;
   }
   for (const NetworkPath& path : pair.paths)
-    finding.what += fmt::format("{} {} ({}): {}", &path == &pair.paths.front() ? ":" : ",", path.address, path.interface,
-                                printable(path.error, 100));
+    finding.what += fmt::format("{} {} ({}): {}", &path == &pair.paths.front() ? ":" : ",", path.address,
+                                path.interface, printable(path.error, 100));
   finding.fix = fmt::format(
       "let {} connect to all TCP ports of {} (firewall, security group), or name the network that "
       "joins them: --network-interface",
@@ -192,11 +193,11 @@ Json json_of(const Pair& pair) {
   Json paths = Json::array();
   for (const NetworkPath& path : pair.paths)
     paths.push_back({{"interface", path.interface},
-                    {"address", path.address},
-                    {"reached", path.error.empty()},
-                    {"error", path.error},
-                    {"latency_s", path.latency},
-                    {"bytes_per_s", path.rate ? Json(*path.rate) : Json()}});
+                     {"address", path.address},
+                     {"reached", path.error.empty()},
+                     {"error", path.error},
+                     {"latency_s", path.latency},
+                     {"bytes_per_s", path.rate ? Json(*path.rate) : Json()}});
   return {{"from", pair.from}, {"to", pair.to}, {"error", pair.error}, {"ways", std::move(paths)}};
 }
 

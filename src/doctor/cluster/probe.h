@@ -14,7 +14,7 @@
 namespace xoe::doctor {
 
 inline constexpr std::size_t kTokenBytes = 32;  // as text
-inline constexpr std::size_t kMostProbed = 16;  // addresses of one host
+inline constexpr std::size_t kMaxProbed = 16;   // addresses of one host
 
 // What a client sends first: "XOE1", the token, 'L' or 'B', the number of the address.
 inline constexpr std::size_t kHelloBytes = 4 + kTokenBytes + 2;

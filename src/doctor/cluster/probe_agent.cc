@@ -47,17 +47,15 @@ class ProbeAgent {
     while (true) {
       XOE_ASSIGN(const auto frame, frames_.next());
       if (!frame) return {};
-      if (frame->kind == Kind::kRequest) frames_.send({.kind = Kind::kAnswer, .text = answer(std::string(frame->text))});
+      if (frame->kind == Kind::kRequest)
+        frames_.send({.kind = Kind::kAnswer, .text = answer(std::string(frame->text))});
     }
   }
 
   std::string answer(const std::string& line) {
     const auto words = words_of(line);
     const std::string verb = words.empty() ? "" : words[0];
-    if (verb == "clock") {
-      const auto now = std::chrono::system_clock::now().time_since_epoch();
-      return to_line({{"clock_ns", std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()}});
-    }
+    if (verb == "clock") return to_line({{"clock_ns", remote::clock_now()}});
     if (verb == "report") return report();
     if (verb == "listen" && words.size() == 2) return listen(words[1]);
     if (verb == "probe" && words.size() >= 5) return probe(words);
@@ -87,7 +85,7 @@ class ProbeAgent {
     std::vector<int> load;
     for (const std::string& number : split_text(words[3], ','))
       if (const auto value = parse_integer(number);
-          value && *value >= 0 && *value < static_cast<std::int64_t>(kMostProbed))
+          value && *value >= 0 && *value < static_cast<std::int64_t>(kMaxProbed))
         load.push_back(static_cast<int>(*value));
     Json list = Json::array();
     for (const ProbedAddress& one :

@@ -19,7 +19,7 @@ constexpr auto kConnectPatience = milliseconds(300);
 constexpr auto kEchoPatience = milliseconds(200);  // for all of them on one address
 constexpr auto kEchoTime = milliseconds(30);
 constexpr auto kLoadTime = milliseconds(400);  // for all addresses together
-constexpr int kMostEchoes = 200;
+constexpr int kMaxEchoes = 200;
 constexpr std::size_t kEchoBytes = 64;
 
 int milliseconds_to(Clock::time_point deadline) {
@@ -97,7 +97,7 @@ bool echo(const Fd& fd, Clock::time_point deadline) {
 void measure_latency(const Fd& fd, ProbedAddress& result) {
   std::vector<double> times;
   const auto start = Clock::now();
-  while (times.size() < kMostEchoes && (times.empty() || Clock::now() < start + kEchoTime)) {
+  while (times.size() < kMaxEchoes && (times.empty() || Clock::now() < start + kEchoTime)) {
     const auto begin = Clock::now();
     if (!echo(fd, start + kEchoPatience)) break;
     times.push_back(std::chrono::duration<double>(Clock::now() - begin).count() / 2);
@@ -137,7 +137,7 @@ std::vector<ProbedAddress> probe_addresses(const std::vector<std::string>& addre
                                            const std::string& token, const std::vector<int>& load) {
   std::vector<ProbedAddress> results;
   std::vector<Fd> connections;
-  for (std::size_t i = 0; i < std::min(addresses.size(), kMostProbed); ++i) {
+  for (std::size_t i = 0; i < std::min(addresses.size(), kMaxProbed); ++i) {
     results.push_back({.address = addresses[i]});
     auto fd = begin_connection(addresses[i], port);
     if (!fd) results.back().error = fd.error().message();

@@ -12,7 +12,7 @@
 namespace xoe::doctor {
 namespace {
 
-constexpr std::size_t kMostPeers = 16;
+constexpr std::size_t kMaxPeers = 16;
 constexpr auto kHelloPatience = std::chrono::seconds(1);
 constexpr auto kPeerPatience = std::chrono::seconds(3);
 
@@ -41,14 +41,14 @@ Result<ProbeServer> ProbeServer::listen(std::string token) {
   XOE_ASSIGN(Fd fd, listening_socket());
   sockaddr_in6 address = {};
   socklen_t size = sizeof address;
-  if (::listen(fd.get(), kMostPeers) != 0 || ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+  if (::listen(fd.get(), kMaxPeers) != 0 || ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
     return failure(Code::kUnavailable, "cannot listen on a TCP port: {}", errno_text(errno));
   // The port lies at the same place in both families.
   return ProbeServer(std::move(fd), ntohs(address.sin6_port), std::move(token));
 }
 
 void ProbeServer::entries(std::vector<pollfd>& all) const {
-  if (peers_.size() < kMostPeers) all.push_back({listener_.get(), POLLIN, 0});
+  if (peers_.size() < kMaxPeers) all.push_back({listener_.get(), POLLIN, 0});
   for (const Peer& peer : peers_) all.push_back({peer.fd.get(), POLLIN, 0});
 }
 
@@ -65,7 +65,7 @@ void ProbeServer::serve() {
 }
 
 void ProbeServer::keep(const Peer& peer) {
-  if (peer.bytes > 0 && received_.size() < kMostProbed)
+  if (peer.bytes > 0 && received_.size() < kMaxProbed)
     received_.push_back({.address = static_cast<unsigned char>(peer.hello.back()),
                          .bytes = peer.bytes,
                          .seconds = std::chrono::duration<double>(peer.last - peer.first).count()});
@@ -80,7 +80,7 @@ std::vector<Received> ProbeServer::finish() {
 }
 
 void ProbeServer::accept_peers() {
-  while (peers_.size() < kMostPeers) {
+  while (peers_.size() < kMaxPeers) {
     Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd.valid()) return;
     const int yes = 1;

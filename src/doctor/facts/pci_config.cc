@@ -10,14 +10,14 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 64;
 constexpr std::size_t kPlainBytes = 256;
-constexpr std::size_t kMostBytes = 4096;
+constexpr std::size_t kMaxConfigBytes = 4096;
 constexpr std::uint8_t kExpress = 0x10;
 constexpr std::uint16_t kAccessControl = 0x000D;
 constexpr std::uint16_t kAddressTranslation = 0x000F;
 
 class Reader {
  public:
-  explicit Reader(std::span<const std::uint8_t> bytes) : bytes_(bytes.first(std::min(bytes.size(), kMostBytes))) {}
+  explicit Reader(std::span<const std::uint8_t> bytes) : bytes_(bytes.first(std::min(bytes.size(), kMaxConfigBytes))) {}
 
   bool holds(std::size_t at, std::size_t count) const { return at + count <= bytes_.size(); }
   // The bytes must be there.
@@ -57,7 +57,7 @@ Status read_capabilities(const Reader& reader, PciConfig& config) {
 Status read_extended(const Reader& reader, PciConfig& config) {
   if (!config.express || !reader.holds(kPlainBytes, 4)) return {};
   config.extended = true;
-  std::bitset<kMostBytes> seen;
+  std::bitset<kMaxConfigBytes> seen;
   for (std::size_t at = kPlainBytes; at != 0;) {
     if (at < kPlainBytes) return failure(Code::kDataLoss, "extended capability at byte {}, below 256", at);
     if (!reader.holds(at, 4)) return failure(Code::kDataLoss, "extended capability at byte {}, beyond the end", at);

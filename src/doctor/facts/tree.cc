@@ -10,7 +10,7 @@ namespace xoe::doctor {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
 constexpr std::string_view kBlanks = " \t\n\r";
 
 std::string_view trimmed(std::string_view text) {
@@ -35,7 +35,7 @@ std::optional<std::string> Tree::bytes(std::string_view name, std::size_t most) 
 }
 
 std::optional<std::string> Tree::text(std::string_view name) const {
-  auto text = bytes(name, kMostBytes);
+  auto text = bytes(name, kMaxFileBytes);
   if (!text) return std::nullopt;
   const auto last = text->find_last_not_of(kBlanks);
   text->resize(last == std::string::npos ? 0 : last + 1);

@@ -45,8 +45,8 @@ std::string finding_text(const Finding& finding, const TextOptions& options) {
   const auto line = [&options](std::string_view label, const std::string& text) {
     return fmt::format("{}{}\n", kIndent, wrapped(fmt::format("{}: {}", label, printable(text)), options.width));
   };
-  std::string out =
-      fmt::format("  {}  {}\n", painted(finding.severity, options.colours), wrapped(printable(finding.what), options.width));
+  std::string out = fmt::format("  {}  {}\n", painted(finding.severity, options.colours),
+                                wrapped(printable(finding.what), options.width));
   if (!finding.table.empty() && (options.verbose || finding.id == "gpu.topology" || finding.id == "hosts.pairs"))
     for (const std::string& row : lines_of(finding.table)) out += fmt::format("{}{}\n", kIndent, printable(row));
   if (!finding.why.empty() && (options.verbose || wants_attention(finding.severity))) out += line("why", finding.why);

@@ -4,8 +4,8 @@
 namespace xoe::doctor {
 namespace {
 
-constexpr std::size_t kMostFindings = 10'000;
-constexpr std::size_t kMostAddresses = 64;
+constexpr std::size_t kMaxFindings = 10'000;
+constexpr std::size_t kMaxAddresses = 64;
 
 // Empty unless it is text.
 std::string text_at(const Json& object, const char* key) {
@@ -26,7 +26,8 @@ Result<Finding> parse_finding(const Json& json) {
                   .fix = text_at(json, "fix")};
   const std::string name = text_at(json, "state");
   bool known = false;
-  for (const Severity state : {Severity::kOk, Severity::kNote, Severity::kWarning, Severity::kProblem, Severity::kSkipped}) {
+  for (const Severity state :
+       {Severity::kOk, Severity::kNote, Severity::kWarning, Severity::kProblem, Severity::kSkipped}) {
     if (severity_name(state) != name) continue;
     finding.severity = state;
     known = true;
@@ -49,7 +50,8 @@ Json json_of(const Finding& finding) {
 
 Json json_of(const Count& count) {
   Json json = Json::object();
-  for (const Severity state : {Severity::kOk, Severity::kNote, Severity::kWarning, Severity::kProblem, Severity::kSkipped})
+  for (const Severity state :
+       {Severity::kOk, Severity::kNote, Severity::kWarning, Severity::kProblem, Severity::kSkipped})
     json[std::string(severity_name(state))] = count[state];
   return json;
 }
@@ -73,26 +75,26 @@ std::string to_line(const Json& json) { return json.dump(-1, ' ', false, Json::e
 
 Result<Report> parse_report(std::string_view text) {
   // Nothing of ours is deeper than some levels; what is, is dropped.
-  constexpr int kMostDepth = 32;
-  const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= kMostDepth; };
+  constexpr int kMaxDepth = 32;
+  const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= kMaxDepth; };
   const Json json = Json::parse(text, shallow, false);
   if (!json.is_object() || json.value("schema", Json()) != kSchema)
     return failure(Code::kDataLoss, "no report of `xoe doctor` of schema {}", kSchema);
   Report report{.host = text_at(json, "host")};
   if (const Json* const engines = array_at(json, "engines"))
     for (const Json& engine : *engines)
-      if (engine.is_string() && report.engines.size() < kMostAddresses)
+      if (engine.is_string() && report.engines.size() < kMaxAddresses)
         report.engines.push_back(engine.get<std::string>());
   if (const auto versions = json.find("versions"); versions != json.end() && versions->is_object())
     for (const auto& [name, version] : versions->items())
-      if (version.is_string() && report.versions.size() < kMostAddresses)
+      if (version.is_string() && report.versions.size() < kMaxAddresses)
         report.versions[name] = version.get<std::string>();
   if (const Json* const addresses = array_at(json, "addresses"))
     for (const Json& address : *addresses)
-      if (address.is_object() && report.addresses.size() < kMostAddresses)
+      if (address.is_object() && report.addresses.size() < kMaxAddresses)
         report.addresses.push_back({text_at(address, "interface"), text_at(address, "address")});
   const Json* const findings = array_at(json, "findings");
-  if (findings == nullptr || findings->size() > kMostFindings)
+  if (findings == nullptr || findings->size() > kMaxFindings)
     return failure(Code::kDataLoss, "a report without findings, or with too many");
   for (const Json& entry : *findings) {
     XOE_ASSIGN(Finding finding, parse_finding(entry));

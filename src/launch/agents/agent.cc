@@ -17,22 +17,16 @@ namespace xoe::launch {
 namespace {
 
 // Longer than the supervisor goes on killing.
-constexpr auto kKillPatience = std::chrono::seconds(12);
+constexpr auto kSupervisorPatience = std::chrono::seconds(12);
 // Without a job yet: the launcher of many hosts is silent while it starts the shells to all of them.
 constexpr auto kPatienceBeforeJob = std::chrono::seconds(60);
 constexpr int kCannotRun = 126;
 constexpr int kNoProgram = 127;
-constexpr int kHostTrouble = 125;
 
 // sshd and srun set variables with the launcher's address.
 std::string launcher_address(const Env& env) {
   const auto ssh = env.text("SSH_CONNECTION");
   return ssh ? split_text(*ssh, ' ').front() : env.text("SLURM_LAUNCH_NODE_IPADDR").value_or("");
-}
-
-std::int64_t clock_now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 }  // namespace
@@ -70,7 +64,8 @@ void Agent::run(const std::string& version) {
 }
 
 void Agent::send_hello(const std::string& version) {
-  remote::Hello hello{.version = version, .hostname = remote::this_hostname(), .launcher = launcher_address(inherited_.env)};
+  remote::Hello hello{
+      .version = version, .hostname = remote::this_hostname(), .launcher = launcher_address(inherited_.env)};
   hello.addresses = local_addresses().value_or(std::vector<std::string>());
   if (const auto cpus = allowed_cpus()) hello.cores = usable_cores(cpus->size());
   launcher_.greet();
@@ -112,7 +107,7 @@ void Agent::kill_all() {
 
 bool Agent::done(Clock::time_point now) const {
   if (!abandoned_ || !relay_.finished(now)) return false;
-  return !supervisor_ || gone_ || now - *killed_at_ > kKillPatience;
+  return !supervisor_ || gone_ || now - *killed_at_ > kSupervisorPatience;
 }
 
 void Agent::on_frame(const remote::Frame& frame) {
@@ -140,14 +135,15 @@ void Agent::on_frame(const remote::Frame& frame) {
 }
 
 void Agent::prepare(std::string_view text) {
-  if (plan_ || ended_) return refuse(Error(Code::kInternal, "a job was sent twice"), kHostTrouble);
+  if (plan_ || ended_) return refuse(Error(Code::kInternal, "a job was sent twice"), kHostFailed);
   std::string program;
   if (const auto prepared = prepare_job(text, program); !prepared) {
     const bool missing = prepared.error().code() == Code::kUnavailable && program.empty();
-    return refuse(prepared.error(), missing ? kNoProgram : kHostTrouble);
+    return refuse(prepared.error(), missing ? kNoProgram : kHostFailed);
   }
-  launcher_.send(
-      {.kind = remote::Frame::Kind::kReady, .time = clock_now(), .text = remote::encode_texts({program, plan_->locality})});
+  launcher_.send({.kind = remote::Frame::Kind::kReady,
+                  .time = remote::clock_now(),
+                  .text = remote::encode_texts({program, plan_->locality})});
 }
 
 Status Agent::prepare_job(std::string_view text, std::string& program) {
@@ -180,14 +176,14 @@ void Agent::start() {
   if (!plan_ || supervisor_ || ended_) return;
   std::vector<RankEnds> ends;
   auto streams = AgentStreams::open(job_->ranks, ends);
-  if (!streams) return refuse(streams.error(), kHostTrouble);
+  if (!streams) return refuse(streams.error(), kHostFailed);
   streams_ = std::move(*streams);
   const RankCommands commands(*plan_, ends, inherited_);
   auto not_inherited = streams_.descriptors();
   const auto relayed = relay_.descriptors();
   not_inherited.insert(not_inherited.end(), relayed.begin(), relayed.end());
   auto supervisor = SupervisorLink::start(commands.requests(), not_inherited, job_->restarts);
-  if (!supervisor) return refuse(supervisor.error(), kHostTrouble);
+  if (!supervisor) return refuse(supervisor.error(), kHostFailed);
   supervisor_.emplace(std::move(*supervisor));
 }
 
@@ -195,7 +191,8 @@ void Agent::restart(int rank) {
   if (!supervisor_ || gone_) return;
   const auto found = std::ranges::find(job_->ranks, rank, &AgentRank::rank);
   if (found != job_->ranks.end())
-    supervisor_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = static_cast<int>(found - job_->ranks.begin())});
+    supervisor_->send(
+        {.kind = SupervisorCommand::Kind::kRestart, .rank = static_cast<int>(found - job_->ranks.begin())});
 }
 
 // The doctor is another program, which loads foreign libraries: it replaces this one and goes on with the connection.
@@ -256,7 +253,7 @@ void Agent::finish_output(Clock::time_point now) {
 int run_agent(const std::string& version) {
   reset_child_signal();
   auto signals = SignalSource::open();
-  if (!signals) return kHostTrouble;
+  if (!signals) return kHostFailed;
   auto inherited = remote::Inherited::current();
   inherited.mask = signals->mask_before();
   remote::FrameConnection launcher(Fd(STDIN_FILENO), Fd(STDOUT_FILENO), false);

@@ -16,8 +16,8 @@
 
 namespace xoe::launch {
 
-// It is connected with the launcher by its standard input and output alone. When they close, or are silent for too long,
-// it kills its ranks and ends. For `xoe doctor` it becomes the doctor's probe.
+// It is connected with the launcher by its standard input and output alone. When they close, or are silent for too
+// long, it kills its ranks and ends. For `xoe doctor` it becomes the doctor's probe.
 class Agent {
  public:
   // `inherited`: for the ranks.

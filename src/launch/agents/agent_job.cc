@@ -22,8 +22,8 @@ std::string encode(const AgentJob& job) {
   fields.fixed(static_cast<std::int64_t>(job.ranks.size()));
   for (const AgentRank& rank : job.ranks)
     for (const int number : {rank.rank, rank.cross_rank, rank.cross_size}) fields.fixed(std::int64_t{number});
-  for (const int number : {job.size, static_cast<int>(job.binding), job.by_socket ? 1 : 0, job.bind_gpus ? 1 : 0,
-                           job.restarts ? 1 : 0})
+  for (const int number :
+       {job.size, static_cast<int>(job.binding), job.by_socket ? 1 : 0, job.bind_gpus ? 1 : 0, job.restarts ? 1 : 0})
     fields.fixed(std::int64_t{number});
   fields.fixed(std::int64_t{job.host_timeout.count()});
   return std::move(fields).take();

@@ -12,6 +12,9 @@
 
 namespace xoe::launch {
 
+// The exit code of `xoe run` when a host cannot be used.
+inline constexpr int kHostFailed = 125;
+
 struct AgentRank {
   int rank = 0;
   int cross_rank = 0;

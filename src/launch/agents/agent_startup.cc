@@ -12,12 +12,6 @@ using remote::AgentConnection;
 
 // After a host failed, others often fail in the same moment for the same reason.
 constexpr auto kCompanyPatience = std::chrono::milliseconds(200);
-constexpr int kHostTrouble = 125;
-
-std::int64_t clock_now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 bootstrap::StoreLimits limits_for(int ranks) {
   bootstrap::StoreLimits limits;
@@ -41,7 +35,7 @@ AgentStartup::AgentStartup(const RunOptions& options, const HostsPlan& plan, con
 tl::expected<StartedAgents, remote::HostFailure> AgentStartup::run(bool start) {
   all_ = !start;
   if (const auto connected = connect_all(); !connected)
-    return tl::unexpected(remote::HostFailure{.lines = {connected.error().message()}, .exit_code = kHostTrouble});
+    return tl::unexpected(remote::HostFailure{.lines = {connected.error().message()}, .exit_code = kHostFailed});
   while (count(Phase::kReady) + count(Phase::kFailed) < agents_.size()) {
     if (interrupted_by_ != 0) break;
     if (Clock::now() >= deadline_) {
@@ -55,7 +49,7 @@ tl::expected<StartedAgents, remote::HostFailure> AgentStartup::run(bool start) {
     if (!store_ && count(Phase::kConnecting) == 0 && count(Phase::kGreeted) > 0)
       if (const auto sent = send_jobs(); !sent) {
         failure_.lines.push_back(sent.error().message());
-        failure_.exit_code = kHostTrouble;
+        failure_.exit_code = kHostFailed;
         break;
       }
     for (auto& agent : agents_) agent->write();
@@ -97,10 +91,11 @@ void AgentStartup::wait() {
   for (auto& agent : agents_) agent->add_to(polled_);
   polled_.push_back({.fd = signals_.fd(), .events = POLLIN, .revents = 0});
   if (store_) polled_.push_back({.fd = store_->fd(), .events = POLLIN, .revents = 0});
-  std::chrono::nanoseconds patience =
-      std::min<std::chrono::nanoseconds>(deadline_ - Clock::now(), remote::keepalive_interval(connect_.host_timeout) / 2);
+  std::chrono::nanoseconds patience = std::min<std::chrono::nanoseconds>(
+      deadline_ - Clock::now(), remote::keepalive_interval(connect_.host_timeout) / 2);
   for (const auto& agent : agents_)
-    if (agent->frames().closed()) patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(50));
+    if (agent->frames().closed())
+      patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(50));
   const auto bounded = std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(patience).count());
   ::poll(polled_.data(), polled_.size(), static_cast<int>(bounded));
 }
@@ -121,7 +116,8 @@ void AgentStartup::serve(std::size_t host, Clock::time_point now) {
                                                   : remote::explain_cut(agent, connect_));
   }
   // An agent reads from its greeting on; before it, a login shell might take our bytes for commands.
-  if (agent.frames().reader().greeted()) agent.frames().keep_alive(now, remote::keepalive_interval(connect_.host_timeout));
+  if (agent.frames().reader().greeted())
+    agent.frames().keep_alive(now, remote::keepalive_interval(connect_.host_timeout));
 }
 
 void AgentStartup::on_frame(std::size_t host, const remote::Frame& frame) {
@@ -139,7 +135,7 @@ void AgentStartup::on_hello(std::size_t host, std::string_view text) {
   auto hello = remote::decode_hello(text);
   if (!hello || hello->version != plan_.version)
     return drop(host, remote::explain_version(*agents_[host], hello ? hello->version : "of another kind", plan_.version,
-                                      connect_));
+                                              connect_));
   progress.hello = std::move(*hello);
   progress.phase = Phase::kGreeted;
   if (agents_[host]->relay() != nullptr) progress.hello.launcher.clear();  // that is the relay's address
@@ -167,7 +163,7 @@ Status AgentStartup::send_jobs() {
                      remote::kMaxFrame / 2);
     progress.phase = Phase::kPreparing;
     progress.asked = Clock::now();
-    progress.asked_clock = clock_now();
+    progress.asked_clock = remote::clock_now();
     agents_[host]->frames().send({.kind = remote::Frame::Kind::kPrepare, .text = job});
   }
   return {};

@@ -13,8 +13,7 @@
 namespace xoe::launch {
 namespace {
 
-constexpr std::size_t kInput = SIZE_MAX;
-constexpr auto kDrainPatience = std::chrono::seconds(1);
+constexpr std::size_t kStdin = SIZE_MAX;
 
 }  // namespace
 
@@ -71,14 +70,14 @@ void AgentStreams::add_to(std::vector<pollfd>& polled) {
     }
   if (input_end_.valid() && (!input_.empty() || input_ended_)) {
     polled.push_back({.fd = input_end_.get(), .events = POLLOUT, .revents = 0});
-    waiting_.push_back(kInput);
+    waiting_.push_back(kStdin);
   }
 }
 
 void AgentStreams::pump(const std::vector<pollfd>& polled, remote::FrameConnection& launcher, Clock::time_point now) {
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     if (polled[first_ + i].revents == 0) continue;
-    if (waiting_[i] == kInput)
+    if (waiting_[i] == kStdin)
       write_input(launcher);
     else
       read(streams_[waiting_[i]], launcher, now);

@@ -27,7 +27,8 @@ class AgentStreams {
   void end_input() { input_ended_ = true; }
   void close_input() { input_end_ = Fd(); }
   void credit(std::int64_t bytes) { credit_ += bytes; }
-  // After all processes are gone: closes pipes that stay open and silent, because a process outside of the job holds them.
+  // After all processes are gone: closes pipes that stay open and silent, because a process outside of the job holds
+  // them.
   void drain(Clock::time_point now);
   bool open() const;
 

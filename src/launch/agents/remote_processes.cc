@@ -9,7 +9,6 @@ namespace xoe::launch {
 namespace {
 
 constexpr auto kClosingTurn = std::chrono::milliseconds(50);
-constexpr auto kBackgroundTurn = std::chrono::milliseconds(300);
 constexpr int kPausePatienceMs = 500;
 // Output that was taken is acknowledged when it amounts to this.
 constexpr std::int64_t kCreditBytes = remote::kOutputWindow / 4;
@@ -45,7 +44,8 @@ void RemoteProcesses::send_to_all(const remote::Frame& frame) {
 void RemoteProcesses::send(SupervisorCommand command) {
   switch (command.kind) {
     case SupervisorCommand::Kind::kKillAll: return send_to_all({.kind = remote::Frame::Kind::kKill});
-    case SupervisorCommand::Kind::kSignal: return send_to_all({.kind = remote::Frame::Kind::kSignal, .value = command.signal});
+    case SupervisorCommand::Kind::kSignal:
+      return send_to_all({.kind = remote::Frame::Kind::kSignal, .value = command.signal});
     case SupervisorCommand::Kind::kNoMoreRestarts: return send_to_all({.kind = remote::Frame::Kind::kNoMoreRestarts});
     case SupervisorCommand::Kind::kRestart: return restart(command.rank);
   }
@@ -93,7 +93,9 @@ std::vector<std::string> RemoteProcesses::file_errors() const {
   return errors;
 }
 
-std::string RemoteProcesses::host_of(int rank) const { return agents_[host_of_[static_cast<std::size_t>(rank)]]->host(); }
+std::string RemoteProcesses::host_of(int rank) const {
+  return agents_[host_of_[static_cast<std::size_t>(rank)]]->host();
+}
 
 void RemoteProcesses::add_to(std::vector<pollfd>& polled) {
   for (auto& agent : agents_) agent->add_to(polled);

@@ -43,8 +43,8 @@ WrittenOption split_word(std::string_view word) {
 }
 
 // The option's value, perhaps from the next word; empty for an option that takes none.
-Result<std::string_view> take_value(const WrittenOption& written, bool has_value, std::span<const std::string_view> arguments,
-                                    std::size_t& at) {
+Result<std::string_view> take_value(const WrittenOption& written, bool has_value,
+                                    std::span<const std::string_view> arguments, std::size_t& at) {
   if (written.attached && !has_value) return failure(Code::kInvalidArgument, "{} takes no value", written.name);
   if (written.attached) return *written.attached;
   if (!has_value) return std::string_view();

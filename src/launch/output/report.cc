@@ -58,8 +58,8 @@ void add_failure(const JobOutcome& outcome, std::vector<std::string>& lines) {
 }  // namespace
 
 std::string describe_end(const RankEnd& end, std::string_view host) {
-  return fmt::format("rank {} (host {}, pid {}) {} after {}", end.rank, host, end.pid, remote::describe_status(end.status),
-                     seconds_text(end.ran));
+  return fmt::format("rank {} (host {}, pid {}) {} after {}", end.rank, host, end.pid,
+                     remote::describe_status(end.status), seconds_text(end.ran));
 }
 
 int exit_code(const JobOutcome& outcome) {
@@ -101,7 +101,9 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
       break;
     case Cause::kOutputClosed: break;
     case Cause::kHostLost: break;
-    case Cause::kSupervisorLost: lines.emplace_back("the job's supervisor process was killed; all ranks were ended"); break;
+    case Cause::kSupervisorLost:
+      lines.emplace_back("the job's supervisor process was killed; all ranks were ended");
+      break;
   }
   if (const std::string others = others_text(outcome, options); !others.empty() && !lines.empty())
     lines.push_back(others);

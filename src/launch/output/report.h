@@ -42,8 +42,9 @@ struct JobOutcome {
 // "rank 1 (host a, pid 4711) exited with code 3 after 2 s"
 std::string describe_end(const RankEnd& end, std::string_view host);
 
-// The exit code of `xoe run`: 0; the code of the rank that failed first, or 128 + its signal; 124 for the time limit; 125
-// when the launcher itself could not go on; 126 or 127 when the program could not be started; 141 for a closed output.
+// The exit code of `xoe run`: 0; the code of the rank that failed first, or 128 + its signal; 124 for the time limit;
+// 125 when the launcher itself could not go on; 126 or 127 when the program could not be started; 141 for a closed
+// output.
 int exit_code(const JobOutcome& outcome);
 
 // Lines for the user; none for a job that went well.

@@ -33,7 +33,8 @@ Result<BoundRanks> bind_ranks(Binding binding, bool by_socket, std::size_t ranks
     first = numa_node_of_interface(facts.interface, facts.net);
     const bool allowed = std::ranges::find(cores, first, &CpuCore::numa) != cores.end();
     const bool several = std::ranges::adjacent_find(cores, std::ranges::not_equal_to(), &CpuCore::numa) != cores.end();
-    if (allowed && several) bound.locality = fmt::format("from NUMA node {} on, which {} is near", first, facts.interface);
+    if (allowed && several)
+      bound.locality = fmt::format("from NUMA node {} on, which {} is near", first, facts.interface);
   }
   XOE_ASSIGN(bound.cpus, share_cores(cores, static_cast<int>(ranks), binding, by_socket, first));
   return bound;

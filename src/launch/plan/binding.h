@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/env.h"
-#include "launch/plan/cores.h"
 #include "launch/options/options.h"
+#include "launch/plan/cores.h"
 #include "launch/plan/job_plan.h"
 #include "xoe/status.h"
 

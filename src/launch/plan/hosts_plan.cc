@@ -125,12 +125,7 @@ int all_slots(const HostList& list) {
 
 Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const Env& env, const std::string& version,
                              const std::string& token, const std::string& secret) {
-  HostsPlan plan{.shares = {},
-                 .version = version,
-                 .job = token,
-                 .secret = secret,
-                 .directory = {},
-                 .env = {}};
+  HostsPlan plan{.shares = {}, .version = version, .job = token, .secret = secret, .directory = {}, .env = {}};
   if (options.size == 0) options.size = all_slots(list);
   auto& connect = options.where.connect;
   if (connect.host_timeout.count() == 0) {
@@ -184,8 +179,9 @@ std::vector<std::string> describe(const HostsPlan& plan, const RunOptions& optio
         share.relay ? fmt::format(" (reached from {})", plan.shares[*share.relay].host.name) : std::string();
     lines.push_back(
         fmt::format("host {}{}: rank{}{}", share.host.name, from, share.ranks.size() == 1 ? "" : "s", ranks));
-    lines.push_back(fmt::format("  {}", remote::shell_line(remote::agent_command(share.host.name, share.method, options.where.connect,
-                                                                 share.relay.has_value()))));
+    lines.push_back(
+        fmt::format("  {}", remote::shell_line(remote::agent_command(share.host.name, share.method,
+                                                                     options.where.connect, share.relay.has_value()))));
   }
   if (options.binding != Binding::kNone) lines.push_back(fmt::format("on each host {}", describe(options.binding)));
   lines.push_back(fmt::format("program: {}", remote::shell_line(options.command)));

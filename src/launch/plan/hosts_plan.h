@@ -43,8 +43,8 @@ Result<HostList> find_hosts(const RunOptions& options, const Env& env);
 bool all_here(const HostList& list);
 int all_slots(const HostList& list);
 
-// Fills in the size, xoe_path and host_timeout that the user did not give. `invalid_argument` for options that cannot be
-// met.
+// Fills in the size, xoe_path and host_timeout that the user did not give. `invalid_argument` for options that cannot
+// be met.
 Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const Env& env, const std::string& version,
                              const std::string& token, const std::string& secret);
 

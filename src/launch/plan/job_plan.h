@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/env.h"
-#include "launch/plan/gpu_locality.h"
 #include "launch/options/options.h"
+#include "launch/plan/gpu_locality.h"
 #include "xoe/status.h"
 
 namespace xoe::launch {

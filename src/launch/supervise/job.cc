@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "base/error.h"
-#include "launch/supervise/shutdown_policy.h"
 #include "launch/output/job_streams.h"
 #include "launch/supervise/local_processes.h"
+#include "launch/supervise/shutdown_policy.h"
 
 namespace xoe::launch {
 namespace {
@@ -72,7 +72,8 @@ class Job {
 
   void take_due_steps() {
     if (gone_) return;
-    for (auto step = shutdown_.due(Clock::now()); step != ShutdownPolicy::Step::kNothing; step = shutdown_.due(Clock::now())) {
+    for (auto step = shutdown_.due(Clock::now()); step != ShutdownPolicy::Step::kNothing;
+         step = shutdown_.due(Clock::now())) {
       if (step == ShutdownPolicy::Step::kKill) {
         processes_->send({.kind = SupervisorCommand::Kind::kKillAll});
         continue;
@@ -90,8 +91,8 @@ class Job {
     return outcome_.killed_by_user || (!more && output_->empty());
   }
 
-  // A reader that is gone ends the job. But Ctrl-C reaches the reader too (`| tee log`): the ranks then end in their own
-  // time, and their remaining output is dropped.
+  // A reader that is gone ends the job. But Ctrl-C reaches the reader too (`| tee log`): the ranks then end in their
+  // own time, and their remaining output is dropped.
   void on_output_error() {
     outcome_.output_error = output_->out().error();
     while (const auto signal = signals_.next()) on_signal(*signal);
@@ -173,8 +174,8 @@ class Job {
     store_->begin_generation(++world_version_);
     processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
     output_->err().write(fmt::format("xoe run: {}; restarted, {} of {} restarts left\n",
-                                     describe_end(end, processes_->host_of(end.rank)), options_.restarts - world_version_,
-                                     options_.restarts));
+                                     describe_end(end, processes_->host_of(end.rank)),
+                                     options_.restarts - world_version_, options_.restarts));
   }
 
   void forbid_restarts() {
@@ -234,8 +235,9 @@ Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int o
   return supervise_job(options, std::move(signals), std::move(store), std::move(output), std::move(processes));
 }
 
-JobOutcome supervise_job(const RunOptions& options, SignalSource signals, std::unique_ptr<bootstrap::StoreService> store,
-                     std::unique_ptr<Output> output, std::unique_ptr<JobProcesses> processes) {
+JobOutcome supervise_job(const RunOptions& options, SignalSource signals,
+                         std::unique_ptr<bootstrap::StoreService> store, std::unique_ptr<Output> output,
+                         std::unique_ptr<JobProcesses> processes) {
   return Job(options, std::move(signals), std::move(store), std::move(output), std::move(processes)).run();
 }
 

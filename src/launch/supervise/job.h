@@ -19,7 +19,8 @@ namespace xoe::launch {
 Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int out, int err);
 
 // Supervises ranks that were started already. `options.size`: how many they are.
-JobOutcome supervise_job(const RunOptions& options, SignalSource signals, std::unique_ptr<bootstrap::StoreService> store,
-                     std::unique_ptr<Output> output, std::unique_ptr<JobProcesses> processes);
+JobOutcome supervise_job(const RunOptions& options, SignalSource signals,
+                         std::unique_ptr<bootstrap::StoreService> store, std::unique_ptr<Output> output,
+                         std::unique_ptr<JobProcesses> processes);
 
 }  // namespace xoe::launch

@@ -16,6 +16,8 @@ namespace xoe::launch {
 class JobProcesses {
  public:
   using Clock = std::chrono::steady_clock;
+  // Between looks at a terminal whose input the job may not read in the background.
+  static constexpr auto kBackgroundTurn = std::chrono::milliseconds(300);
   virtual ~JobProcesses() = default;
 
   virtual void send(SupervisorCommand command) = 0;

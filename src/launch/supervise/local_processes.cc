@@ -3,14 +3,6 @@
 #include <algorithm>
 
 namespace xoe::launch {
-namespace {
-
-// After all processes are gone, a pipe that stays empty and open is held by a process outside of the job.
-constexpr auto kDrainPatience = std::chrono::seconds(1);
-constexpr auto kBackgroundTurn = std::chrono::milliseconds(300);
-
-}  // namespace
-
 std::optional<SupervisorEvent> LocalProcesses::next() {
   const auto event = supervisor_.next();
   if (event && event->kind == SupervisorEvent::Kind::kAllGone) {

@@ -9,7 +9,8 @@ namespace xoe::launch {
 
 class LocalProcesses : public JobProcesses {
  public:
-  LocalProcesses(SupervisorLink supervisor, JobStreams streams) : supervisor_(std::move(supervisor)), streams_(std::move(streams)) {}
+  LocalProcesses(SupervisorLink supervisor, JobStreams streams)
+      : supervisor_(std::move(supervisor)), streams_(std::move(streams)) {}
 
   void send(SupervisorCommand command) override { supervisor_.send(command); }
   std::optional<SupervisorEvent> next() override;

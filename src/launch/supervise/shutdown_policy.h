@@ -8,13 +8,13 @@
 namespace xoe::launch {
 
 enum class Cause : std::uint8_t {
-  kNone,          // all ranks ended with 0
-  kRankFailed,    // a rank ended with another code or by a signal
-  kStartFailed,   // a rank could not be started
-  kTimeout,       // the job's time limit
+  kNone,            // all ranks ended with 0
+  kRankFailed,      // a rank ended with another code or by a signal
+  kStartFailed,     // a rank could not be started
+  kTimeout,         // the job's time limit
   kOutputClosed,    // the reader of the launcher's stdout is gone
   kSupervisorLost,  // the supervisor was killed
-  kHostLost,      // a host or its agent went away
+  kHostLost,        // a host or its agent went away
 };
 
 class ShutdownPolicy {

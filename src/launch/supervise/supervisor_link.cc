@@ -14,8 +14,8 @@
 
 namespace xoe::launch {
 
-Result<SupervisorLink> SupervisorLink::start(std::vector<remote::SpawnRequest> requests, std::span<const int> not_inherited,
-                                         bool restarts) {
+Result<SupervisorLink> SupervisorLink::start(std::vector<remote::SpawnRequest> requests,
+                                             std::span<const int> not_inherited, bool restarts) {
   std::array<int, 2> pair{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0)
     return failure(Code::kResourceExhausted, "cannot make a socket: {}", errno_text(errno));

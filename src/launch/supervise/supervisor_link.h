@@ -12,10 +12,10 @@ namespace xoe::launch {
 
 class SupervisorLink {
  public:
-  // Forks the supervisor, which starts the ranks. `not_inherited`: descriptors that it must not keep open. `restarts`: as
-  // the supervisor's.
+  // Forks the supervisor, which starts the ranks. `not_inherited`: descriptors that it must not keep open. `restarts`:
+  // as the supervisor's.
   static Result<SupervisorLink> start(std::vector<remote::SpawnRequest> requests, std::span<const int> not_inherited,
-                                    bool restarts);
+                                      bool restarts);
   SupervisorLink(SupervisorLink&&) = default;
 
   int fd() const noexcept { return control_.get(); }
