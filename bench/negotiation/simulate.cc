@@ -74,8 +74,6 @@ class Simulation {
     return std::move(cost_);
   }
 
-  bool replaying() const { return coordinators_.back().replaying(); }
-
  private:
   struct Message {
     int from = 0;
@@ -160,9 +158,6 @@ void simulate(int hosts, const Setting& setting) {
   print_row(hosts, "first", simulation.step(Simulation::kExtra));
   print_row(hosts, "known, scattered", simulation.step(Simulation::kScattered));
   print_row(hosts, "known", simulation.step(Simulation::kPlain));
-  print_row(hosts, "known, then a plan", simulation.step(Simulation::kPlain));
-  if (hosts > 1 && !simulation.replaying()) std::exit(1);
-  print_row(hosts, "replay", simulation.step(Simulation::kPlain));
   std::fflush(stdout);
 }
 

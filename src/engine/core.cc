@@ -14,7 +14,6 @@ namespace {
 
 // How long to stay awake before sleeping, and how often to look at the clock meanwhile, in turns.
 constexpr std::chrono::microseconds kAwake(100);
-constexpr std::chrono::nanoseconds kMoment = std::chrono::milliseconds(2);
 constexpr unsigned kTurnsPerLook = 128;
 constexpr std::chrono::nanoseconds kBurst = std::chrono::microseconds(30);
 constexpr std::chrono::microseconds kNap(1000);
@@ -140,10 +139,10 @@ Result<std::shared_ptr<Submission>> Core::submit(const Request& request, Use use
     XOE_TRY(check_member(request, set_use.get(), set_use.exists()));
     ProcessSet& set = *set_use.get();
     XOE_ASSIGN(submission, Submission::make(request, std::string(request.name), set.rank(), set.size()));
-    if (request.gpu) XOE_TRY(admit_gpu_memory(request, *submission));
+    if (request.op.gpu) XOE_TRY(admit_gpu_memory(request, *submission));
     // Counted only now: a request that is refused must not shift this rank's nameless ones against the others'.
     if (submission->name.empty())
-      submission->name = request.kind == OpKind::kJoin ? "join" : set.next_name(request.kind);
+      submission->name = request.op.kind == OpKind::kJoin ? "join" : set.next_name(request.op.kind);
     XOE_TRY(hand_over(set, submission));
   }
   // From a callback: the loop that called it goes on. Who waits drives by himself.
@@ -169,11 +168,12 @@ void Core::drive_for(const Submission& submission) {
 Status Core::check_member(const Request& request, const ProcessSet* set, bool exists) const {
   if (set != nullptr) return {};
   if (!exists)
-    return failure(Code::kInvalidArgument, "{} '{}': there is no process set {}", op_kind_name(request.kind),
+    return failure(Code::kInvalidArgument, "{} '{}': there is no process set {}", op_kind_name(request.op.kind),
                    request.name, request.process_set);
   XOE_ASSIGN(const auto ranks, process_set_ranks(request.process_set));
-  return failure(Code::kInvalidArgument, "{} '{}': rank {} is not in process set {} [{}]", op_kind_name(request.kind),
-                 request.name, topology_.rank, request.process_set, fmt::join(ranks, ", "));
+  return failure(Code::kInvalidArgument, "{} '{}': rank {} is not in process set {} [{}]",
+                 op_kind_name(request.op.kind), request.name, topology_.rank, request.process_set,
+                 fmt::join(ranks, ", "));
 }
 
 Status Core::takes_gpu_memory() {
@@ -197,7 +197,7 @@ Status Core::admit_gpu_memory(const Request& request, Submission& submission) {
 Status Core::hand_over(ProcessSet& set, const std::shared_ptr<Submission>& submission) {
   submission->core = weak_from_this();
   submission->submitted = EngineClock::now();
-  XOE_TRY(submission->traits.kind == OpKind::kJoin ? set.join(submission) : set.submit(submission));
+  XOE_TRY(submission->op.kind == OpKind::kJoin ? set.join(submission) : set.submit(submission));
   set.wake();
   return {};
 }
@@ -248,10 +248,9 @@ void Core::sleep_until_done(Submission& submission, std::optional<EngineClock::t
     }
     return submission.done();
   };
-  const auto wake_up = EngineClock::now() + (look_around() ? kMoment : watch_->stalls().period());
-  count_sleeper(submission.process_set, 1);
+  look_around();
+  const auto wake_up = EngineClock::now() + watch_->stalls().period();
   world_->comm().backend().sleep(ready, until ? std::min(*until, wake_up) : wake_up);
-  count_sleeper(submission.process_set, -1);
 }
 
 Result<SharedBuffer> Core::shared_buffer(std::size_t bytes) {
@@ -287,12 +286,12 @@ bool Core::drive() {
   return drive_locked();
 }
 
-bool Core::look_around() {
+void Core::look_around() {
   const std::lock_guard lock(drive_mutex_);
-  return look_around_locked();
+  look_around_locked();
 }
 
-bool Core::look_around_locked() {
+void Core::look_around_locked() {
   const Driving driving(*this);
   std::vector<ProcessSet*> sets;
   each_set([&](ProcessSet& set) {
@@ -300,15 +299,6 @@ bool Core::look_around_locked() {
     sets.push_back(&set);
   });
   watch_->look(sets);
-  return std::any_of(sets.begin(), sets.end(), [](ProcessSet* set) { return !set->failed() && set->wants_look(); });
-}
-
-// Not kept for the time of the sleep: the set may be removed meanwhile.
-void Core::count_sleeper(ProcessSetId id, int change) {
-  const SetUse use(*this, id);
-  if (use.get() == nullptr) return;
-  ReadinessTable& table = use.get()->table();
-  table.note(table.rank()).sleeping.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
 }
 
 void Core::rouse() noexcept {
@@ -330,7 +320,8 @@ void Core::progress(const std::stop_token& stop) {
       continue;
     }
     if (drive() && ++busy % kTurnsPerLook != 0) continue;
-    const auto wake_up = EngineClock::now() + (look_around() ? kMoment : watch_->stalls().period());
+    look_around();
+    const auto wake_up = EngineClock::now() + watch_->stalls().period();
     watch_->trace().flush_if_full();
     const auto ready = [&] {
       while (needed() && drive()) {

@@ -140,7 +140,8 @@ std::vector<HostValue> Coordinator::values_of(const NameEntry& entry) const {
 
 void Coordinator::add_to(Report& report, NameEntry& entry) {
   entry.stage = Stage::kReported;
-  // A host that has joined reports values, so that the sender of an id has always submitted the value that it stands for.
+  // A host that has joined reports values, so that the sender of an id has always submitted the value that it stands
+  // for.
   if (entry.local && entry.as_agreed() && entry.differing == 0) return report.known.push_back(entry.id);
   report.items.push_back({key_of(entry), values_of(entry)});
 }
@@ -266,7 +267,8 @@ Status Coordinator::apply_named(const DecisionRecord::Named& named, bool is_erro
 Status Coordinator::decide(NameEntry* entry, std::string error, Decision& decision) {
   if (entry == nullptr) return fail("a decision about an unknown id");
   const bool reported = is_root() || entry->stage == Stage::kReported || join_reported_;
-  if (!reported || (!entry->local && !joined_)) return fail("a decision about " + entry->name() + ", which is not ready");
+  if (!reported || (!entry->local && !joined_))
+    return fail("a decision about " + entry->name() + ", which is not ready");
   if (entry->stage == Stage::kComplete) std::erase(complete_, entry);
   entry->decided_at = applied_ + 1;
   DecidedTensor& tensor = decision.tensors.emplace_back();
