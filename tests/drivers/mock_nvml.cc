@@ -1,4 +1,5 @@
-// Stands in for libnvidia-ml.so.1: GPUs of an imagined machine, told by variables.
+// A mock of libnvidia-ml.so.1. In the process of a test MockNvml sets its GPUs; as a library of its own (mock_nvml.so)
+// it takes them from environment variables:
 //   XOE_MOCK_GPUS=pair (default) | switch (four behind an NVSwitch) | none
 //   XOE_MOCK_TROUBLE=mismatch | hang | crash | held | mig | p2p
 //   XOE_MOCK_DRIVER, XOE_MOCK_CUDA: "550.54.14", "12040"
@@ -9,26 +10,26 @@
 #include <cstring>
 #include <string>
 
-#include "doctor/nvml.h"
+#include "drivers/mock_nvml.h"
 
-using xoe::doctor::NvmlDevice;
-using xoe::doctor::NvmlMemory;
-using xoe::doctor::NvmlPciInfo;
-using xoe::doctor::NvmlProcess;
+using xoe::NvmlDevice;
+using xoe::NvmlMemory;
+using xoe::NvmlPciInfo;
+using xoe::NvmlProcess;
+using xoe::NvmlResult;
+using xoe::testing::mock_nvml;
 
-struct xoe::doctor::NvmlDevice {
+struct xoe::NvmlDeviceObject {
   unsigned index;
 };
 
 namespace {
 
-constexpr int kSuccess = 0;
-constexpr int kInvalid = 2;
-constexpr int kNotSupported = 3;
-constexpr int kTooSmall = 7;
-constexpr int kMismatch = 18;
+constexpr NvmlResult kSuccess = NvmlResult::kSuccess;
+constexpr NvmlResult kNotFound{6};
 
-NvmlDevice devices[4] = {{0}, {1}, {2}, {3}};
+xoe::NvmlDeviceObject devices[16] = {{0}, {1}, {2},  {3},  {4},  {5},  {6},  {7},
+                                     {8}, {9}, {10}, {11}, {12}, {13}, {14}, {15}};
 
 std::string setting(const char* name, const char* otherwise) {
   const char* const value = std::getenv(name);
@@ -38,12 +39,13 @@ std::string setting(const char* name, const char* otherwise) {
 bool trouble(const char* kind) { return setting("XOE_MOCK_TROUBLE", "") == kind; }
 bool switched() { return setting("XOE_MOCK_GPUS", "pair") == "switch"; }
 unsigned count() {
+  if (!mock_nvml().processes.empty()) return static_cast<unsigned>(mock_nvml().processes.size());
   const std::string gpus = setting("XOE_MOCK_GPUS", "pair");
   return gpus == "none" ? 0 : gpus == "switch" ? 4 : 2;
 }
 
-int put(char* out, unsigned size, const std::string& text) {
-  if (text.size() >= size) return kTooSmall;
+NvmlResult put(char* out, unsigned size, const std::string& text) {
+  if (text.size() >= size) return NvmlResult::kInsufficientSize;
   std::memcpy(out, text.c_str(), text.size() + 1);
   return kSuccess;
 }
@@ -54,6 +56,7 @@ void put_pci(NvmlPciInfo* pci, unsigned index) {
   static constexpr const char* kIds[] = {"00000000:03:00.0", "00000000:0B:00.0", "00000000:41:00.0",
                                          "00000000:42:00.0"};
   *pci = {};
+  index %= 4;
   pci->bus = kBuses[index];
   pci->device_id = 0x20b010de;
   put(pci->bus_id, sizeof pci->bus_id, kIds[index]);
@@ -63,77 +66,117 @@ void put_pci(NvmlPciInfo* pci, unsigned index) {
 
 extern "C" {
 
-int nvmlInit_v2() {
+NvmlResult nvmlInit_v2() {
   if (trouble("hang")) ::pause();
   if (trouble("crash")) std::raise(SIGSEGV);
-  return trouble("mismatch") ? kMismatch : kSuccess;
+  if (trouble("mismatch")) return NvmlResult::kVersionMismatch;
+  ++mock_nvml().sessions;
+  return kSuccess;
 }
-int nvmlShutdown() { return kSuccess; }
-const char* nvmlErrorString(int error) {
-  return error == kMismatch ? "Driver/library version mismatch" : "another error";
+NvmlResult nvmlShutdown() {
+  --mock_nvml().sessions;
+  return kSuccess;
 }
-int nvmlSystemGetDriverVersion(char* out, unsigned size) {
+const char* nvmlErrorString(NvmlResult error) {
+  return error == NvmlResult::kVersionMismatch ? "Driver/library version mismatch" : "another error";
+}
+NvmlResult nvmlSystemGetDriverVersion(char* out, unsigned size) {
   return put(out, size, setting("XOE_MOCK_DRIVER", "550.54.14"));
 }
-int nvmlSystemGetCudaDriverVersion_v2(int* version) {
+NvmlResult nvmlSystemGetCudaDriverVersion_v2(int* version) {
   *version = std::atoi(setting("XOE_MOCK_CUDA", "12040").c_str());
   return kSuccess;
 }
-int nvmlDeviceGetCount_v2(unsigned* out) {
+NvmlResult nvmlDeviceGetCount_v2(unsigned* out) {
   *out = count();
   return kSuccess;
 }
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, NvmlDevice** device) {
-  if (index >= count()) return kInvalid;
-  *device = &devices[index];
+NvmlResult nvmlDeviceGetHandleByIndex_v2(unsigned index, NvmlDevice* found) {
+  if (index >= count()) return NvmlResult::kInvalidArgument;
+  *found = &devices[index];
   return kSuccess;
 }
-int nvmlDeviceGetName(NvmlDevice*, char* out, unsigned size) { return put(out, size, "NVIDIA A100-SXM4-40GB"); }
-int nvmlDeviceGetUUID(NvmlDevice* device, char* out, unsigned size) {
-  return put(out, size, "GPU-00000000-1111-2222-3333-44444444444" + std::to_string(device->index));
+NvmlResult nvmlDeviceGetHandleByUUID(const char* uuid, NvmlDevice* found) {
+  for (unsigned index = 0; index < count(); ++index) {
+    if (xoe::testing::mock_gpu_uuid(index) != uuid) continue;
+    *found = &devices[index];
+    return kSuccess;
+  }
+  return kNotFound;
 }
-int nvmlDeviceGetPciInfo_v3(NvmlDevice* device, NvmlPciInfo* pci) {
+NvmlResult nvmlDeviceGetName(NvmlDevice, char* out, unsigned size) { return put(out, size, "NVIDIA A100-SXM4-40GB"); }
+NvmlResult nvmlDeviceGetUUID(NvmlDevice device, char* out, unsigned size) {
+  return put(out, size, xoe::testing::mock_gpu_uuid(device->index));
+}
+NvmlResult nvmlDeviceGetPciInfo_v3(NvmlDevice device, NvmlPciInfo* pci) {
   put_pci(pci, device->index);
   return kSuccess;
 }
-int nvmlDeviceGetMemoryInfo(NvmlDevice*, NvmlMemory* memory) {
+NvmlResult nvmlDeviceGetMemoryInfo(NvmlDevice, NvmlMemory* memory) {
   *memory = {.total = 40ULL << 30, .free = 39ULL << 30, .used = 1ULL << 30};
   return kSuccess;
 }
-int nvmlDeviceGetMigMode(NvmlDevice* device, unsigned* now, unsigned* later) {
+NvmlResult nvmlDeviceGetMigMode(NvmlDevice device, unsigned* now, unsigned* later) {
   *now = *later = trouble("mig") && device->index == 1 ? 1 : 0;
   return kSuccess;
 }
-int nvmlDeviceGetComputeRunningProcesses_v3(NvmlDevice* device, unsigned* number, NvmlProcess* list) {
+NvmlResult nvmlDeviceGetComputeRunningProcesses_v3(NvmlDevice device, unsigned* number, NvmlProcess* list) {
+  std::vector<int> pids;
+  if (!mock_nvml().processes.empty()) pids = mock_nvml().processes[device->index];
   // More than fit at first.
-  const unsigned here = trouble("held") && device->index == 0 ? 70 : 0;
+  if (trouble("held") && device->index == 0)
+    for (int i = 0; i < 70; ++i) pids.push_back(4000 + i);
   const unsigned room = *number;
-  *number = here;
-  if (room < here) return kTooSmall;
-  for (unsigned i = 0; i < here; ++i)
-    list[i] = {.pid = 4000 + i, .memory = 1ULL << 30, .gpu_instance = 0, .compute_instance = 0};
+  *number = static_cast<unsigned>(pids.size());
+  if (room < *number) return NvmlResult::kInsufficientSize;
+  for (std::size_t i = 0; i < pids.size(); ++i)
+    list[i] = {.pid = static_cast<unsigned>(pids[i]), .memory = 1ULL << 30, .gpu_instance = 0, .compute_instance = 0};
   return kSuccess;
 }
-int nvmlDeviceGetNvLinkState(NvmlDevice*, unsigned link, unsigned* active) {
-  if (link >= 12) return kInvalid;
+NvmlResult nvmlDeviceGetNvLinkState(NvmlDevice, unsigned link, unsigned* active) {
+  if (link >= 12) return NvmlResult::kInvalidArgument;
   *active = switched() || link < 4 ? 1 : 0;
   return kSuccess;
 }
-int nvmlDeviceGetNvLinkRemoteDeviceType(NvmlDevice*, unsigned, unsigned* type) {
+NvmlResult nvmlDeviceGetNvLinkRemoteDeviceType(NvmlDevice, unsigned, unsigned* type) {
   *type = switched() ? 2 : 0;
   return kSuccess;
 }
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(NvmlDevice* device, unsigned, NvmlPciInfo* pci) {
-  if (switched()) return kNotSupported;
+NvmlResult nvmlDeviceGetNvLinkRemotePciInfo_v2(NvmlDevice device, unsigned, NvmlPciInfo* pci) {
+  if (switched()) return NvmlResult::kNotSupported;
   put_pci(pci, 1 - device->index);
   return kSuccess;
 }
-int nvmlDeviceGetTopologyCommonAncestor(NvmlDevice*, NvmlDevice*, unsigned* level) {
+NvmlResult nvmlDeviceGetTopologyCommonAncestor(NvmlDevice, NvmlDevice, unsigned* level) {
   *level = 50;
   return kSuccess;
 }
-int nvmlDeviceGetP2PStatus(NvmlDevice*, NvmlDevice*, unsigned, unsigned* status) {
+NvmlResult nvmlDeviceGetP2PStatus(NvmlDevice, NvmlDevice, unsigned, unsigned* status) {
   *status = trouble("p2p") ? 1 : 0;
   return kSuccess;
 }
 }
+
+namespace xoe::testing {
+
+MockNvml& mock_nvml() {
+  static MockNvml state;
+  return state;
+}
+
+std::string mock_gpu_uuid(unsigned index) {
+  static constexpr const char* kDigits = "0123456789abcdef";
+  return std::string("GPU-00000000-1111-2222-3333-44444444444") + kDigits[index % 16];
+}
+
+NvmlApi mock_nvml_api() {
+  return {.init = nvmlInit_v2,
+          .shutdown = nvmlShutdown,
+          .error_string = nvmlErrorString,
+          .device_count = nvmlDeviceGetCount_v2,
+          .device_by_index = nvmlDeviceGetHandleByIndex_v2,
+          .device_by_uuid = nvmlDeviceGetHandleByUUID,
+          .compute_processes = nvmlDeviceGetComputeRunningProcesses_v3};
+}
+
+}  // namespace xoe::testing

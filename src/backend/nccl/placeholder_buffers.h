@@ -1,4 +1,4 @@
-// GPU memory in place of what a rank does not have, or does not want.
+// GPU memory for collectives in which this rank passes none: it joined without the tensor, or discards the result.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@
 
 namespace xoe::nccl {
 
-class StandIn {
+class PlaceholderBuffers {
  public:
-  StandIn(std::shared_ptr<const Libraries> libraries, int device);
-  ~StandIn();
+  PlaceholderBuffers(std::shared_ptr<const Libraries> libraries, int device);
+  ~PlaceholderBuffers();
 
-  // The collective with memory wherever it has none; input that is reduced is filled, in `stream`, with what changes
-  // nothing. `segments` keeps its list. One at a time: the memory is the next one's too.
+  // The collective with memory in place of each null buffer. Input of a reduction is filled, in `stream`, with the
+  // operation's neutral element. `segments` stores the result's list. One collective at a time: the memory is reused.
   // REQUIRES: the thread's device is this rank's.
-  Result<Collective> complete(const Collective& collective, std::vector<Segment>& segments, CudaStream stream);
+  Result<Collective> substitute(const Collective& collective, std::vector<Segment>& segments, CudaStream stream);
 
  private:
   Result<std::byte*> allocate(std::size_t bytes);
@@ -28,7 +28,7 @@ class StandIn {
   const int device_;
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;
-  std::vector<double> neutral_;  // as it is copied to the GPU; aligned for every type
+  std::vector<double> neutral_;  // copied to the GPU; aligned for every type
 };
 
 }  // namespace xoe::nccl
