@@ -24,21 +24,20 @@ std::chrono::nanoseconds to_duration(double seconds) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
 }
 
-// A name for the group that all ranks form now. They call init() equally often in a generation, so each may count for
-// itself. Ranks can be threads of one process.
-std::string next_group(const bootstrap::LaunchInfo& info, int generation) {
+// A name for the group that all ranks form now. All ranks call init() equally often in one version of the world, so
+// each can count its calls. Ranks may be threads of one process.
+std::string next_group(const bootstrap::LaunchInfo& info, int world_version) {
   static std::mutex mutex;
   static std::map<std::tuple<std::string, std::string, int, int>, int> formed;
   const std::lock_guard lock(mutex);
-  const int number = formed[{info.store, info.job, info.topology.rank, generation}]++;
-  return generation == 0 ? std::to_string(number) : fmt::format("{}.{}", generation, number);
+  const int number = formed[{info.store, info.job, info.topology.rank, world_version}]++;
+  return world_version == 0 ? std::to_string(number) : fmt::format("{}.{}", world_version, number);
 }
 
-// Which ranks of the job there are: failed ones that were started anew make another generation. The launcher's store
-// tells; see bootstrap/store.h.
-class Generation {
+// The version of the world, which changes when the launcher restarts a failed rank; see bootstrap/store.h.
+class WorldVersion {
  public:
-  Generation(const bootstrap::LaunchInfo& info, const Env& env)
+  WorldVersion(const bootstrap::LaunchInfo& info, const Env& env)
       : info_(info), changes_(env.has("XOE_RESTARTS") && !info.store.empty() && info.topology.size > 1) {}
 
   Result<int> current(std::chrono::nanoseconds patience) {
@@ -46,20 +45,20 @@ class Generation {
     if (!store_) {
       XOE_ASSIGN(store_, bootstrap::open_store(info_, patience));
     }
-    XOE_ASSIGN(const std::string text, store_->get(bootstrap::kGenerationKey, patience));
+    XOE_ASSIGN(const std::string text, store_->get(bootstrap::kWorldVersionKey, patience));
     const auto number = parse_integer(text);
-    if (!number) return failure(Code::kInternal, "store: '{}' is no generation", text);
+    if (!number) return failure(Code::kInternal, "store: '{}' is not a world version", text);
     known_ = static_cast<int>(*number);
     return known_;
   }
 
-  // Whether joining failed because another generation has begun. A rank that died is known to its peers a moment
-  // earlier than to the launcher, which starts it anew, or ends the job.
-  bool over(const Error& cause) {
+  // Whether joining failed because another version has begun. Peers notice the death of a rank a moment before the
+  // launcher does, which then restarts it or ends the job.
+  bool has_changed(const Error& cause) {
     if (!changes_ || !store_) return false;
     const bool lost = cause.code() == Code::kPeerLost;
     return store_
-        ->get(fmt::format("{}/{}", bootstrap::kGenerationKey, known_ + 1), lost ? kLauncherPatience : kAnswerPatience)
+        ->get(fmt::format("{}/{}", bootstrap::kWorldVersionKey, known_ + 1), lost ? kLauncherPatience : kAnswerPatience)
         .has_value();
   }
 
@@ -73,7 +72,7 @@ class Generation {
   std::unique_ptr<bootstrap::Store> store_;
 };
 
-// A rank that is started anew loads its program while the others wait, which have perhaps a long step to finish first.
+// How long ranks wait for a restarted one to load its program, and it for ranks that finish a long step.
 constexpr std::chrono::nanoseconds kReturnPatience = std::chrono::minutes(10);
 
 // The host of each rank when the ranks of this machine play `count` hosts, each with its share of neighbours.
@@ -125,16 +124,16 @@ Result<Communicator> init_from(const Env& env, const InitOptions& options) {
                          .net = env.text("XOE_NET").value_or("auto")};
   const bool by_mpi = info.launcher == "openmpi" || info.launcher == "mpich";
   XOE_ASSIGN(const BackendChoice choice, choose_backend(wish, topology.local_size != topology.size, by_mpi));
-  Generation generation(info, env);
+  WorldVersion world_version(info, env);
   while (true) {
-    XOE_ASSIGN(const int number, generation.current(settings.patience));
+    XOE_ASSIGN(const int number, world_version.current(settings.patience));
     info.group = next_group(info, number);
     JoinSettings patient = settings;
     if (number > 0 && !env.has("XOE_START_TIMEOUT")) patient.patience = std::max(patient.patience, kReturnPatience);
     auto backend =
         choice.shm || topology.size == 1 ? join_one_host(info, patient) : join_many_hosts(info, env, patient, choice);
     if (backend) return Communicator(std::move(*backend));
-    if (!generation.over(backend.error())) return failure(backend.error());
+    if (!world_version.has_changed(backend.error())) return failure(backend.error());
   }
 }
 
