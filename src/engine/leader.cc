@@ -56,11 +56,11 @@ std::string readable(std::string_view text) {
 
 }  // namespace
 
-Leader::Leader(Board& board, int host, int hosts, std::unique_ptr<HostLink> link,
+Leader::Leader(Board& board, int host, int hosts, std::unique_ptr<LeaderChannel> channel,
                std::function<std::string(const LogLine&)> describe)
     : board_(board),
       council_(host, hosts, {.cache_capacity = static_cast<std::size_t>(board.capacity())}),
-      link_(std::move(link)),
+      channel_(std::move(channel)),
       describe_(std::move(describe)) {}
 
 void Leader::submit(const LogLine& line) {
@@ -104,7 +104,7 @@ Result<bool> Leader::advance(bool may_decide, std::uint16_t knobs) {
     submit(line);
     moved = true;
   }
-  while (auto incoming = link_->receive()) {
+  while (auto incoming = channel_->receive()) {
     XOE_TRY(council_.receive(incoming->from_host, incoming->message));
     moved = true;
   }
@@ -113,8 +113,8 @@ Result<bool> Leader::advance(bool may_decide, std::uint16_t knobs) {
     decide(decision);
     moved = true;
   }
-  for (Outgoing& message : council_.take_messages()) link_->send(message.to_host, std::move(message.bytes));
-  return link_->pump() || moved;
+  for (Outgoing& message : council_.take_messages()) channel_->send(message.to_host, std::move(message.bytes));
+  return channel_->progress() || moved;
 }
 
 bool Leader::held_back() {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/host_link.h"
+#include "backend/leader_channel.h"
 #include "engine/board.h"
 #include "engine/council/council.h"
 #include "engine/submission.h"
@@ -19,7 +19,7 @@ namespace xoe::engine {
 class Leader {
  public:
   // host: of `hosts`. describe: a mismatch among this host's ranks, in words.
-  Leader(Board& board, int host, int hosts, std::unique_ptr<HostLink> link,
+  Leader(Board& board, int host, int hosts, std::unique_ptr<LeaderChannel> channel,
          std::function<std::string(const LogLine&)> describe);
 
   // Goes on without blocking; true if anything moved. may_decide: the wire is idle. `internal`: the hosts have lost
@@ -38,7 +38,7 @@ class Leader {
 
   Board& board_;
   Council council_;
-  std::unique_ptr<HostLink> link_;
+  std::unique_ptr<LeaderChannel> channel_;
   std::function<std::string(const LogLine&)> describe_;
   std::uint64_t ready_position_ = 0;
   std::uint64_t seal_number_ = 0;

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "backend/collective.h"
 #include "base/error.h"
-#include "comm/check.h"
 #include "engine/adasum.h"
 #include "engine/compress/make_codec.h"
 #include "engine/gpu/gpu_operations.h"
@@ -174,9 +174,9 @@ Task run_allgather(Workshop& shop, Running& running, const Item& item) {
       out = unwanted.data();
     }
     const Tensor all_rows(out, whole, dtype);
-    auto started =
-        on_gpu(item) ? start_on_gpu(shop, running, item, describe_allgather(in, all_rows, counts, options_of(running)))
-                     : shop.comm.start_allgather(in, all_rows, counts, options_of(running));
+    auto started = on_gpu(item)
+                       ? start_on_gpu(shop, running, item, make_allgather(in, all_rows, counts, options_of(running)))
+                       : shop.comm.start_allgather(in, all_rows, counts, options_of(running));
     XOE_CO_TRY(std::move(started));
   }
   if (item.submission && item.traits.kind == OpKind::kSparseAllreduce && item.traits.reduce == ReduceOp::kAverage) {
@@ -225,7 +225,7 @@ Task run_alltoall(Workshop& shop, Running& running, const Item& item) {
   const ConstTensor given(t.in, t.count, t.dtype);
   const Tensor taken(out, total, t.dtype);
   auto started = on_gpu(item) ? start_on_gpu(shop, running, item,
-                                             describe_alltoall(given, sends, taken, receives, options_of(running)))
+                                             make_alltoall(given, sends, taken, receives, options_of(running)))
                               : shop.comm.start_alltoall(given, sends, taken, receives, options_of(running));
   XOE_CO_TRY(std::move(started));
   co_return Status();
@@ -265,8 +265,7 @@ Task run_reduce_scatter(Workshop& shop, Running& running, const Item& item) {
     const Tensor part(out, own, dtype);
     const ReduceOp op = item.traits.reduce;
     if (on_gpu(item)) {
-      XOE_CO_TRY(
-          start_on_gpu(shop, running, item, describe_reduce_scatter(whole, part, counts, op, options_of(running))));
+      XOE_CO_TRY(start_on_gpu(shop, running, item, make_reduce_scatter(whole, part, counts, op, options_of(running))));
       continue;
     }
     XOE_CO_TRY(shop.comm.start_reduce_scatter(whole, part, counts, op, options_of(running)));

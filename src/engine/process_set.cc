@@ -36,6 +36,7 @@ ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> rank
       lane_(std::make_unique<GpuLane>(std::move(gpu), net::Members{.ranks = ranks_, .self = comm.rank()},
                                       [this] { wake(); })),
       comm_(std::move(comm)),
+      host_group_(comm_.backend().host_group()),
       rank_(comm_.rank()),
       observer_(observer),
       shop_{.comm = comm_, .lane = lane_.get()} {}
@@ -46,17 +47,17 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
                                                        const EngineOptions& options, std::shared_ptr<GpuPort> gpu,
                                                        SetObserver& observer) {
   std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), std::move(gpu), observer));
-  Backend& backend = set->comm_.backend();
   // All ranks must lay out the board alike.
   std::int64_t capacity = std::clamp(options.cache_capacity, 1, Board::kMaxCapacity);
   XOE_TRY(set->comm_.broadcast(Tensor(&capacity, 1), 0, {.name = "cache_capacity"}));
   const int places = static_cast<int>(capacity);
-  const std::vector<int>& hosts = backend.hosts();
+  const std::vector<int>& hosts = set->host_group_.hosts();
   std::vector<int> local;
   for (int r = 0; r < set->size(); ++r)
     if (hosts[static_cast<std::size_t>(r)] == hosts[static_cast<std::size_t>(set->rank_)]) local.push_back(r);
   const auto own = std::find(local.begin(), local.end(), set->rank_) - local.begin();
-  XOE_ASSIGN(std::byte* const memory, backend.host_memory(Board::bytes(places, static_cast<int>(local.size()))));
+  XOE_ASSIGN(std::byte* const memory,
+             set->host_group_.host_memory(Board::bytes(places, static_cast<int>(local.size()))));
   set->many_hosts_ = *std::max_element(hosts.begin(), hosts.end()) > 0;
   set->board_ = std::make_unique<Board>(memory, places, static_cast<int>(own), std::move(local), set->many_hosts_);
   if (set->many_hosts_) XOE_TRY(set->connect_hosts(hosts));
@@ -66,10 +67,10 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
 }
 
 Status ProcessSet::connect_hosts(const std::vector<int>& hosts) {
-  XOE_ASSIGN(auto link, comm_.backend().host_link());
-  if (link == nullptr) return {};
+  XOE_ASSIGN(auto channel, host_group_.leader_channel());
+  if (channel == nullptr) return {};
   leader_ = std::make_unique<Leader>(*board_, hosts[static_cast<std::size_t>(rank_)],
-                                     *std::max_element(hosts.begin(), hosts.end()) + 1, std::move(link),
+                                     *std::max_element(hosts.begin(), hosts.end()) + 1, std::move(channel),
                                      [this](const LogLine& line) { return describe_mismatch(line); });
   return {};
 }
@@ -207,7 +208,7 @@ void ProcessSet::look_for_failures() {
 }
 
 void ProcessSet::look_for_departed(bool drained) {
-  const std::vector<int> departed = comm_.backend().departed();
+  const std::vector<int> departed = host_group_.departed();
   if (departed.empty()) return;
   // What all ranks have agreed upon may still complete; all else needs the one that has gone.
   if (leader_ != nullptr && !drained) {
@@ -269,7 +270,7 @@ void ProcessSet::abort(Error cause) {
 
 // Complete on this host: the leader knows which hosts below it in the tree it waits for.
 void ProcessSet::add_missing_hosts(Waiting& waiting) const {
-  const std::vector<int>& hosts = comm_.backend().hosts();
+  const std::vector<int>& hosts = host_group_.hosts();
   for (const int host : leader_->missing_hosts(board_->unique_name(waiting.submission->entry)))
     for (std::size_t r = 0; r < hosts.size(); ++r)
       if (hosts[r] == host) {

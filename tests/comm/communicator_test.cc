@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include "backend/shm/plan.h"
+#include "backend/shm/partition.h"
 #include "bootstrap/store.h"
 #include "comm/process_group.h"
 #include "comm/thread_group.h"

@@ -1,4 +1,4 @@
-// The engines' symbols must not be taken from a framework that has its own copy of the engine.
+// A plug-in must not bind to the symbols of a framework that brings its own copy of the library.
 #pragma once
 
 namespace xoe::net {
