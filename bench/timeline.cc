@@ -7,14 +7,14 @@
 #include <memory>
 #include <string>
 
-#include "engine/timeline/timeline.h"
-#include "engine/timeline/trace_names.h"
+#include "trace/names.h"
+#include "trace/timeline.h"
 
 namespace {
 
-using xoe::engine::Timeline;
-using xoe::engine::TimelineArgs;
-using xoe::engine::TimelineClock;
+using xoe::trace::Timeline;
+using xoe::trace::TimelineArgs;
+using xoe::trace::TimelineClock;
 
 class Trace {
  public:
@@ -66,9 +66,9 @@ BENCHMARK(bar)->Iterations(1 << 20);
 
 void bar_with_args(benchmark::State& state) {
   Trace trace;
-  const auto batch = (*trace).intern(xoe::engine::trace::kBatch);
-  const auto tensors = (*trace).intern(xoe::engine::trace::kTensors);
-  const auto bytes = (*trace).intern(xoe::engine::trace::kBytes);
+  const auto batch = (*trace).intern(xoe::trace::kBatch);
+  const auto tensors = (*trace).intern(xoe::trace::kTensors);
+  const auto bytes = (*trace).intern(xoe::trace::kBytes);
   const auto note = (*trace).intern("conv1.weight, conv1.bias and 12 more");
   const auto now = TimelineClock::now();
   std::int64_t count = 0;
@@ -91,7 +91,7 @@ BENCHMARK(bar_and_clock)->Iterations(1 << 20);
 
 void span(benchmark::State& state) {
   Trace trace;
-  const auto category = (*trace).intern(xoe::engine::trace::kNegotiate);
+  const auto category = (*trace).intern(xoe::trace::kNegotiate);
   const auto note = (*trace).intern("waited for ranks 1, 3");
   const auto now = TimelineClock::now();
   std::uint64_t id = 0;

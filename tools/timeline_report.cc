@@ -10,12 +10,12 @@
 namespace xoe::tools {
 namespace {
 
-using engine::LengthStats;
-using engine::MergeReport;
-using engine::Overlap;
-using engine::RankSummary;
-using engine::TraceRow;
-using engine::TraceSummary;
+using trace::LengthStats;
+using trace::MergeReport;
+using trace::Overlap;
+using trace::RankSummary;
+using trace::TraceRow;
+using trace::TraceSummary;
 using Json = nlohmann::ordered_json;
 
 std::string time_text(std::int64_t ns) {
@@ -163,7 +163,7 @@ Json json_of(const Overlap& overlap) {
 
 std::int64_t wall_of_all(const TraceSummary& summary) {
   std::int64_t wall = 0;
-  for (const RankSummary& rank : summary.ranks) wall = engine::sum_ns(wall, rank.wall_ns);
+  for (const RankSummary& rank : summary.ranks) wall = trace::sum_ns(wall, rank.wall_ns);
   return wall;
 }
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "engine/timeline/trace_merge.h"
-#include "engine/timeline/trace_summary.h"
+#include "trace/merge.h"
+#include "trace/summary.h"
 
 namespace xoe::tools {
 
@@ -14,12 +14,12 @@ struct ReportOptions {
 };
 
 // Tables; several lines.
-std::string summary_text(const engine::TraceSummary& summary, const ReportOptions& options);
+std::string summary_text(const trace::TraceSummary& summary, const ReportOptions& options);
 // One JSON object in one line. Times in ns.
-std::string summary_json(const engine::TraceSummary& summary);
-std::string merge_text(const engine::MergeReport& report, const std::string& output);
-std::string merge_json(const engine::MergeReport& report, const std::string& output);
+std::string summary_json(const trace::TraceSummary& summary);
+std::string merge_text(const trace::MergeReport& report, const std::string& output);
+std::string merge_json(const trace::MergeReport& report, const std::string& output);
 // What a reader should know of a file that is not as it should be; empty if it is.
-std::vector<std::string> summary_warnings(const engine::TraceSummary& summary);
+std::vector<std::string> summary_warnings(const trace::TraceSummary& summary);
 
 }  // namespace xoe::tools

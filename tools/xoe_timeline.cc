@@ -12,7 +12,7 @@
 
 namespace {
 
-using xoe::engine::MergeOptions;
+using xoe::trace::MergeOptions;
 
 constexpr int kFailed = 1;
 constexpr int kUsageError = 2;
@@ -55,7 +55,7 @@ bool colours_wanted() {
 }
 
 int merge(const MergeOptions& options, bool json) {
-  const auto report = xoe::engine::merge_traces(options);
+  const auto report = xoe::trace::merge_traces(options);
   if (!report) return failed(report.error(), "merge", json);
   warn("merge", report->warnings);
   return print("merge", json ? xoe::tools::merge_json(*report, options.output) + "\n"
@@ -63,7 +63,7 @@ int merge(const MergeOptions& options, bool json) {
 }
 
 int summarize(const SummaryOptions& options) {
-  const auto summary = xoe::engine::summarize_trace(options.file, options.tensors);
+  const auto summary = xoe::trace::summarize_trace(options.file, options.tensors);
   if (!summary) return failed(summary.error(), "summary", options.json);
   warn("summary", xoe::tools::summary_warnings(*summary));
   if (options.json) return print("summary", xoe::tools::summary_json(*summary) + "\n");

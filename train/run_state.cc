@@ -41,7 +41,7 @@ Status Run::prepare() {
   XOE_TRY(everywhere(check_same_data()));
   if (!options_.timeline.empty() && !first()) {
     // Rank 0 has made the file by now.
-    if (auto joined = engine::Timeline::open(options_.timeline, comm_.rank(), /*create=*/false)) {
+    if (auto joined = trace::Timeline::open(options_.timeline, comm_.rank(), /*create=*/false)) {
       setup_.timeline = std::move(*joined);
     } else {
       hold(failure(joined.error()));

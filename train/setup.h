@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "engine/timeline/timeline.h"
+#include "trace/timeline.h"
 #include "models/models.h"
 #include "train/batches.h"
 #include "train/device.h"
@@ -17,7 +17,7 @@
 namespace xoe::train {
 
 struct Setup {
-  std::unique_ptr<engine::Timeline> timeline;  // null: none
+  std::unique_ptr<trace::Timeline> timeline;  // null: none
   std::unique_ptr<BatchSource> data;
   c10::Device device = c10::kCPU;
   int threads = 1;

@@ -33,7 +33,7 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 
 }  // namespace
 
-StepTrace::StepTrace(engine::Timeline* timeline) : timeline_(timeline) {
+StepTrace::StepTrace(trace::Timeline* timeline) : timeline_(timeline) {
   if (timeline_ == nullptr) return;
   for (const PhaseStyle& style : kStyles) phase_names_.push_back(timeline_->intern(style.name));
 }

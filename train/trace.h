@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "engine/timeline/timeline.h"
+#include "trace/timeline.h"
 #include "train/speed.h"
 #include "xoe/torch/optimizer.h"
 
 namespace xoe::train {
 
-using Clock = engine::TimelineClock;
+using Clock = trace::TimelineClock;
 
 enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kInput, kPeers, kCheckpoint, kEvaluation };
 
@@ -20,7 +20,7 @@ enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kInput, kPeer
 class StepTrace : public xoe::torch::StepObserver {
  public:
   // `timeline` may be null; not owned.
-  explicit StepTrace(engine::Timeline* timeline);
+  explicit StepTrace(trace::Timeline* timeline);
   Status name_lanes();
   // After the optimizer was made.
   Status name_buckets(const xoe::torch::DistributedOptimizer& optimizer);
@@ -53,7 +53,7 @@ class StepTrace : public xoe::torch::StepObserver {
  private:
   void finish(Phase phase, Clock::time_point start, Clock::time_point stop);
 
-  engine::Timeline* timeline_;
+  trace::Timeline* timeline_;
   std::vector<std::uint32_t> phase_names_;
   std::vector<std::uint32_t> bucket_names_;
   std::vector<Clock::time_point> bucket_starts_;

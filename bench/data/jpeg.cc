@@ -15,7 +15,7 @@
 #include "data/image/crop.h"
 #include "data/jpeg/reader.h"
 #include "data/stages/random.h"
-#include "data/synth/render.h"
+#include "tools/data/synth/render.h"
 
 namespace xoe::data {
 namespace {

@@ -1,4 +1,4 @@
-// What agreeing on the order of a step's tensors costs, by number of hosts: real Councils, counted messages.
+// What agreeing on the order of a step's tensors costs, by number of hosts: real Coordinators, counted messages.
 //   xoe_simulate_negotiation [--hosts MAX] [--tensors N] [--bursts N] [--fanout N]
 // Prints a Markdown table. A step's tensors become ready on all hosts in bursts, each decided before the next.
 #include <algorithm>
@@ -9,18 +9,18 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/council/council.h"
+#include "engine/negotiate/coordinator.h"
 
 namespace {
 
-using xoe::engine::Council;
-using xoe::engine::CouncilOptions;
+using xoe::engine::Coordinator;
+using xoe::engine::CoordinatorOptions;
 
 struct Setting {
   int hosts = 16384;
   int tensors = 1000;
   int bursts = 10;
-  int fanout = CouncilOptions().fanout;
+  int fanout = CoordinatorOptions().fanout;
 };
 
 struct Traffic {
@@ -37,7 +37,7 @@ class Simulation {
  public:
   Simulation(int hosts, const Setting& setting) : setting_(setting) {
     for (int host = 0; host < hosts; ++host)
-      councils_.emplace_back(host, hosts, CouncilOptions{.fanout = setting.fanout});
+      coordinators_.emplace_back(host, hosts, CoordinatorOptions{.fanout = setting.fanout});
     for (int i = 0; i < setting.tensors; ++i)
       names_.push_back("layer" + std::to_string(i / 10) + ".conv" + std::to_string(i % 10) + ".weight");
   }
@@ -49,22 +49,22 @@ class Simulation {
   };
 
   Cost step(Kind kind) {
-    cost_ = Cost{.hosts = std::vector<Traffic>(councils_.size())};
+    cost_ = Cost{.hosts = std::vector<Traffic>(coordinators_.size())};
     for (int burst = 0; burst < setting_.bursts; ++burst) {
       const int begin = kind == kScattered ? burst : setting_.tensors * burst / setting_.bursts;
       const int end = kind == kScattered ? setting_.tensors - 1 : setting_.tensors * (burst + 1) / setting_.bursts;
-      for (Council& council : councils_) {
+      for (Coordinator& coordinator : coordinators_) {
         for (int i = begin; i < end; i += kind == kScattered ? setting_.bursts : 1)
-          council.ready(names_[static_cast<std::size_t>(i)], 0x1234567890abcdefU,
-                        "allreduce(float32, sum, [256, 256])");
-        if (kind == kExtra && burst + 1 == setting_.bursts) council.ready("at the start", 1, "broadcast");
+          coordinator.ready(names_[static_cast<std::size_t>(i)], 0x1234567890abcdefU,
+                            "allreduce(float32, sum, [256, 256])");
+        if (kind == kExtra && burst + 1 == setting_.bursts) coordinator.ready("at the start", 1, "broadcast");
       }
       cost_.hops = std::max(cost_.hops, decide_all());
     }
     return std::move(cost_);
   }
 
-  bool replaying() const { return councils_.back().replaying(); }
+  bool replaying() const { return coordinators_.back().replaying(); }
 
  private:
   struct Message {
@@ -73,8 +73,8 @@ class Simulation {
   };
 
   void post(int host, std::vector<Message>& out) {
-    Council& council = councils_[static_cast<std::size_t>(host)];
-    for (auto& message : council.take_messages()) {
+    Coordinator& coordinator = coordinators_[static_cast<std::size_t>(host)];
+    for (auto& message : coordinator.take_messages()) {
       for (const int end : {host, message.to_host}) {
         ++cost_.hosts[static_cast<std::size_t>(end)].messages;
         cost_.hosts[static_cast<std::size_t>(end)].bytes += message.bytes.size();
@@ -86,19 +86,19 @@ class Simulation {
   // One hop after the other until nothing moves; how many.
   int decide_all() {
     std::vector<Message> moving;
-    for (int host = 0; host < static_cast<int>(councils_.size()); ++host) post(host, moving);
+    for (int host = 0; host < static_cast<int>(coordinators_.size()); ++host) post(host, moving);
     for (int hops = 0;; ++hops) {
-      councils_[0].flush(0);
-      (void)councils_[0].take_decisions();
+      coordinators_[0].flush(0);
+      (void)coordinators_[0].take_decisions();
       post(0, moving);
       if (moving.empty()) return hops;
       for (const Message& message : std::exchange(moving, {})) {
-        Council& council = councils_[static_cast<std::size_t>(message.to.to_host)];
-        if (const auto status = council.receive(message.from, message.to.bytes); !status) {
+        Coordinator& coordinator = coordinators_[static_cast<std::size_t>(message.to.to_host)];
+        if (const auto status = coordinator.receive(message.from, message.to.bytes); !status) {
           std::fprintf(stderr, "%s\n", status.error().message().c_str());
           std::exit(1);
         }
-        (void)council.take_decisions();
+        (void)coordinator.take_decisions();
         arrived_.push_back(message.to.to_host);
       }
       for (const int host : arrived_) post(host, moving);
@@ -107,7 +107,7 @@ class Simulation {
   }
 
   const Setting& setting_;
-  std::deque<Council> councils_;
+  std::deque<Coordinator> coordinators_;
   std::vector<std::string> names_;
   std::vector<int> arrived_;
   Cost cost_;

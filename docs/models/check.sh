@@ -41,15 +41,15 @@ refute() {
 verify agreement.pml -DRANKS=3 -DTENSORS=3 -DSTEPS=1
 verify agreement.pml -DRANKS=3 -DTENSORS=2 -DSTEPS=2
 verify agreement.pml -DRANKS=2 -DTENSORS=3 -DSTEPS=2
-verify council.pml -DTENSORS=3 -DSTEPS=1
-verify council.pml -DTENSORS=2 -DSTEPS=2 -DPLANS=2
+verify coordinator.pml -DTENSORS=3 -DSTEPS=1
+verify coordinator.pml -DTENSORS=2 -DSTEPS=2 -DPLANS=2
 if [[ ${1:-} != --quick ]]; then
   verify agreement.pml -DRANKS=3 -DTENSORS=3 -DSTEPS=2 -DDEATHS=0
-  verify council.pml -DTENSORS=3 -DSTEPS=2
+  verify coordinator.pml -DTENSORS=3 -DSTEPS=2
 fi
 refute agreement.pml -DTENSORS=2 -DBUG_SEAL_UNFILLED
 refute agreement.pml -DTENSORS=2 -DBUG_SEAL_TWICE
 refute agreement.pml -DTENSORS=2 -DBUG_NO_WATCH
-refute council.pml -DTENSORS=2 -DBUG_EARLY
-refute council.pml -DTENSORS=2 -DBUG_EPOCH
-refute council.pml -DTENSORS=2 -DBUG_STAY
+refute coordinator.pml -DTENSORS=2 -DBUG_EARLY
+refute coordinator.pml -DTENSORS=2 -DBUG_EPOCH
+refute coordinator.pml -DTENSORS=2 -DBUG_STAY

@@ -47,8 +47,8 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
                                                        const EngineOptions& options, std::shared_ptr<GpuPort> gpu,
                                                        SetObserver& observer) {
   std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), std::move(gpu), observer));
-  // All ranks must lay out the board alike.
-  std::int64_t capacity = std::clamp(options.cache_capacity, 1, Board::kMaxCapacity);
+  // All ranks must lay out the table alike.
+  std::int64_t capacity = std::clamp(options.cache_capacity, 1, ReadinessTable::kMaxCapacity);
   XOE_TRY(set->comm_.broadcast(Tensor(&capacity, 1), 0, {.name = "cache_capacity"}));
   const int places = static_cast<int>(capacity);
   const std::vector<int>& hosts = set->host_group_.hosts();
@@ -57,11 +57,12 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
     if (hosts[static_cast<std::size_t>(r)] == hosts[static_cast<std::size_t>(set->rank_)]) local.push_back(r);
   const auto own = std::find(local.begin(), local.end(), set->rank_) - local.begin();
   XOE_ASSIGN(std::byte* const memory,
-             set->host_group_.host_memory(Board::bytes(places, static_cast<int>(local.size()))));
+             set->host_group_.host_memory(ReadinessTable::bytes(places, static_cast<int>(local.size()))));
   set->many_hosts_ = *std::max_element(hosts.begin(), hosts.end()) > 0;
-  set->board_ = std::make_unique<Board>(memory, places, static_cast<int>(own), std::move(local), set->many_hosts_);
+  set->table_ =
+      std::make_unique<ReadinessTable>(memory, places, static_cast<int>(own), std::move(local), set->many_hosts_);
   if (set->many_hosts_) XOE_TRY(set->connect_hosts(hosts));
-  set->slots_ = std::vector<Slot>(static_cast<std::size_t>(set->board_->capacity()));
+  set->slots_ = std::vector<Slot>(static_cast<std::size_t>(set->table_->capacity()));
   set->set_knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
   return set;
 }
@@ -69,9 +70,9 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
 Status ProcessSet::connect_hosts(const std::vector<int>& hosts) {
   XOE_ASSIGN(auto channel, host_group_.leader_channel());
   if (channel == nullptr) return {};
-  leader_ = std::make_unique<Leader>(*board_, hosts[static_cast<std::size_t>(rank_)],
-                                     *std::max_element(hosts.begin(), hosts.end()) + 1, std::move(channel),
-                                     [this](const LogLine& line) { return describe_mismatch(line); });
+  leader_ = std::make_unique<HostLeader>(*table_, hosts[static_cast<std::size_t>(rank_)],
+                                         *std::max_element(hosts.begin(), hosts.end()) + 1, std::move(channel),
+                                         [this](const LogLine& line) { return describe_mismatch(line); });
   return {};
 }
 
@@ -115,9 +116,9 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
     return failed() || EngineClock::now() - began > kTablePatience;
   };
   while (true) {
-    const auto found = board_->find(submission->name, gave_up);
+    const auto found = table_->find(submission->name, gave_up);
     if (!found) return failed() ? refuse() : Status(failure(found.error()));
-    const Board::Place place = *found;
+    const ReadinessTable::Place place = *found;
     Slot& slot = slots_[static_cast<std::size_t>(place.entry)];
     submission->entry = place.entry;
     submission->self = submission;
@@ -132,10 +133,10 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
       continue;
     }
     count_pending(1);
-    board_->note(board_->rank()).last_entry.store(place.entry + 1, std::memory_order_relaxed);
+    table_->note(table_->rank()).last_entry.store(place.entry + 1, std::memory_order_relaxed);
     // Either this sees that the set has failed, or fail() sees the slot.
     if (!failed_.load(std::memory_order_seq_cst) &&
-        board_->arrive(place, submission->arrival(), submission->generation)) [[likely]]
+        table_->arrive(place, submission->arrival(), submission->generation)) [[likely]]
       return {};
     // Whoever empties the slot answers: this thread, or fail().
     const std::lock_guard lock(retract_mutex_);
@@ -160,7 +161,7 @@ Status ProcessSet::join(std::shared_ptr<Submission> submission) {
     joining_ = std::move(submission);
     count_pending(1);
   }
-  board_->join();
+  table_->join();
   return {};
 }
 
@@ -184,7 +185,7 @@ void ProcessSet::finish_join(const LogLine& line) {
 std::shared_ptr<Submission> ProcessSet::take_submission(const LogLine& line) {
   Submission* submission = untag(slots_[static_cast<std::size_t>(line.entry)].load(std::memory_order_acquire));
   if (submission == nullptr || submission->generation.load(std::memory_order_relaxed) != line.generation ||
-      board_->words(line, board_->rank()) == nullptr)
+      table_->submission(line, table_->rank()) == nullptr)
     return nullptr;
   return std::move(submission->self);
 }
@@ -271,7 +272,7 @@ void ProcessSet::abort(Error cause) {
 // Complete on this host: the leader knows which hosts below it in the tree it waits for.
 void ProcessSet::add_missing_hosts(Waiting& waiting) const {
   const std::vector<int>& hosts = host_group_.hosts();
-  for (const int host : leader_->missing_hosts(board_->unique_name(waiting.submission->entry)))
+  for (const int host : leader_->missing_hosts(table_->unique_name(waiting.submission->entry)))
     for (std::size_t r = 0; r < hosts.size(); ++r)
       if (hosts[r] == host) {
         waiting.missing.push_back(ranks_[r]);
@@ -286,11 +287,11 @@ std::vector<ProcessSet::Waiting> ProcessSet::waiting() const {
     Submission* submission = untag(slot.load(std::memory_order_acquire));
     if (submission == nullptr || submission->self == nullptr) continue;
     Waiting waiting{submission->self, {}, {}};
-    for (const int r : board_->missing(submission->entry, submission->generation.load())) {
+    for (const int r : table_->missing(submission->entry, submission->generation.load())) {
       waiting.missing.push_back(world_rank(r));
-      const int last = board_->note(r).last_entry.load(std::memory_order_relaxed);
+      const int last = table_->note(r).last_entry.load(std::memory_order_relaxed);
       waiting.last.push_back(last == 0 ? "has submitted nothing there yet"
-                                       : fmt::format("last submitted '{}' there", board_->name(last - 1)));
+                                       : fmt::format("last submitted '{}' there", table_->name(last - 1)));
     }
     if (waiting.missing.empty() && many_hosts_) {
       if (leader_ != nullptr) add_missing_hosts(waiting);

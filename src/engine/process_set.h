@@ -1,4 +1,4 @@
-// One process set on this rank: its communicator, its board, and what is under way between them.
+// One process set on this rank: its communicator, its table, and what is under way between them.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "engine/board.h"
-#include "engine/leader.h"
-#include "engine/operations.h"
+#include "engine/execute/operations.h"
+#include "engine/negotiate/host_leader.h"
+#include "engine/negotiate/readiness_table.h"
 #include "engine/submission.h"
 #include "xoe/engine.h"
 
@@ -68,7 +68,7 @@ class ProcessSet {
     std::vector<std::string> last;  // what each of them did last in this set
   };
   std::vector<Waiting> waiting() const;
-  Board& board() noexcept { return *board_; }
+  ReadinessTable& table() noexcept { return *table_; }
   // When to look again even if nobody calls: a leader may have to give up a plan.
   bool wants_look() { return leader_ != nullptr && leader_->held_back(); }
   // What batches are made by from the next seal on. Heard from set rank 0 only.
@@ -81,11 +81,11 @@ class ProcessSet {
   ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPort> gpu,
              SetObserver& observer);
 
-  // Claims the name and says on the board that this rank is ready.
+  // Claims the name and says on the table that this rank is ready.
   Status arrive(const std::shared_ptr<Submission>& submission);
   Status refuse() const;
   void count_pending(int change) noexcept;
-  int world_rank(int board_rank) const { return ranks_[static_cast<std::size_t>(board_->set_rank(board_rank))]; }
+  int world_rank(int host_rank) const { return ranks_[static_cast<std::size_t>(table_->set_rank(host_rank))]; }
   // True if anything moved.
   bool seal_more();
 
@@ -116,8 +116,8 @@ class ProcessSet {
   HostGroup& host_group_;
   int rank_;
   SetObserver& observer_;
-  std::unique_ptr<Board> board_;
-  std::unique_ptr<Leader> leader_;  // on the first rank of a host, of several
+  std::unique_ptr<ReadinessTable> table_;
+  std::unique_ptr<HostLeader> leader_;  // on the first rank of a host, of several
   bool many_hosts_ = false;
   std::vector<Slot> slots_;           // by entry: what this rank has in flight
   mutable std::mutex retract_mutex_;  // keeps what is in a slot alive while it is looked at

@@ -15,10 +15,10 @@ namespace xoe::engine {
 std::string ProcessSet::describe_mismatch(const LogLine& line) const {
   if (line.kind == LogKind::kJoinForbids) return "a rank has joined, and this operation needs data from it";
   std::vector<std::pair<std::string, std::vector<int>>> said;
-  for (int r = 0; r < board_->ranks(); ++r) {
-    const Words* words = board_->words(line, r);
-    if (words == nullptr) continue;
-    const std::string text(words->text, words->text_length);
+  for (int r = 0; r < table_->ranks(); ++r) {
+    const RankSubmission* theirs = table_->submission(line, r);
+    if (theirs == nullptr) continue;
+    const std::string text(theirs->text, theirs->text_length);
     const auto same = std::find_if(said.begin(), said.end(), [&](const auto& s) { return s.first == text; });
     if (same == said.end())
       said.push_back({text, {world_rank(r)}});
@@ -35,7 +35,7 @@ std::string ProcessSet::describe_mismatch(const LogLine& line) const {
 void ProcessSet::answer_mismatch(const LogLine& line, Submission& submission) const {
   std::string message;
   if (many_hosts_)
-    message = board_->error(line);
+    message = table_->error(line);
   else
     message = fmt::format("'{}': {}{}", submission.name, line.kind == LogKind::kMismatch ? "ranks disagree: " : "",
                           describe_mismatch(line));
@@ -46,20 +46,22 @@ void ProcessSet::answer_mismatch(const LogLine& line, Submission& submission) co
 void ProcessSet::tell_agreed(const LogLine& line, Submission& submission) {
   int last = -1;
   std::int64_t latest = 0;
-  for (int r = 0; r < board_->ranks(); ++r)
-    if (const Words* words = board_->words(line, r); words != nullptr && (last < 0 || words->arrived_ns > latest)) {
+  for (int r = 0; r < table_->ranks(); ++r)
+    if (const RankSubmission* theirs = table_->submission(line, r);
+        theirs != nullptr && (last < 0 || theirs->arrived_ns > latest)) {
       last = r;
-      latest = words->arrived_ns;
+      latest = theirs->arrived_ns;
     }
   const std::int64_t waited = latest - submission.submitted.time_since_epoch().count();
   observer_.agreed(*this, submission, world_rank(last), std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
 }
 
 void ProcessSet::take_line(std::uint64_t position) {
-  const LogLine line = board_->line(position);
+  const LogLine line = table_->line(position);
   if (line.kind == LogKind::kAllJoined) {
     Item item{.line = line};
-    item.traits.internal = static_cast<std::uint8_t>(InternalKind::kAllJoined);
+    item.op.kind = OpKind::kBarrier;
+    item.op.internal = InternalKind::kAllJoined;
     taken_.push_back(std::move(item));
     return;
   }
@@ -69,12 +71,12 @@ void ProcessSet::take_line(std::uint64_t position) {
     tell_agreed(line, *submission);
   }
   if (line.kind == LogKind::kRun) {
-    const Words& words = board_->agreed(line);
-    Item item{line, words.signature, words.traits, {}, std::move(submission)};
+    const RankSubmission& theirs = table_->agreed(line);
+    Item item{line, theirs.signature, theirs.op, {}, std::move(submission)};
     if (item.submission != nullptr)
       item.sizes = item.submission->sizes;
     else
-      item.sizes.assign(words.sizes, words.sizes + words.traits.tensors);
+      item.sizes.assign(theirs.sizes, theirs.sizes + theirs.op.tensors);
     taken_.push_back(std::move(item));
     return;
   }
@@ -85,8 +87,8 @@ void ProcessSet::take_line(std::uint64_t position) {
 
 bool ProcessSet::take_seals() {
   bool moved = false;
-  for (Board::Seal seal = board_->seal(seal_number_, sealed_end_); seal.end != Board::kUnsealed;
-       seal = board_->seal(seal_number_, sealed_end_)) {
+  for (ReadinessTable::Seal seal = table_->seal(seal_number_, sealed_end_); seal.end != ReadinessTable::kUnsealed;
+       seal = table_->seal(seal_number_, sealed_end_)) {
     const std::uint64_t begin = sealed_end_;
     for (std::uint64_t position = begin; position < seal.end; ++position) take_line(position);
     ++seal_number_;
@@ -99,7 +101,7 @@ bool ProcessSet::take_seals() {
 
 void ProcessSet::queue_batches(std::vector<Item> items, std::uint16_t knobs, std::uint64_t position) {
   const auto shared = std::make_shared<std::vector<Item>>(std::move(items));
-  const auto name = [&](std::size_t item) { return board_->name((*shared)[item].line.entry); };
+  const auto name = [&](std::size_t item) { return table_->name((*shared)[item].line.entry); };
   const Knobs chosen = Knobs::decode(knobs).value_or(Knobs());
   const FusionLimits limits{chosen.fusion_threshold, chosen.pack_limit};
   in_flight_ = chosen.in_flight;
@@ -108,8 +110,8 @@ void ProcessSet::queue_batches(std::vector<Item> items, std::uint16_t knobs, std
     if (const std::size_t item = batch.fused ? batch.pieces[0].item : batch.item;
         (*shared)[item].line.kind != LogKind::kAllJoined)
       running->title = name(item);
-    if (!batch.fused && batch.kind == OpKind::kAllreduce)
-      running->codec_key = board_->unique_name((*shared)[batch.item].line.entry);
+    if (!batch.fused && batch.op.kind == OpKind::kAllreduce)
+      running->codec_key = table_->unique_name((*shared)[batch.item].line.entry);
     if (batch.pieces.size() > 1) running->title += fmt::format(" + {} more", batch.pieces.size() - 1);
     const auto count_part = [&](std::size_t item) {
       if ((*shared)[item].submission != nullptr) ++(*shared)[item].submission->parts_left;
@@ -130,7 +132,7 @@ bool ProcessSet::start_batches() {
   while (!queued_.empty() && static_cast<int>(running_.size()) < in_flight_ &&
          (running_.empty() || running_.back()->may_follow)) {
     const Item& item = (*queued_.front()->items)[queued_.front()->batch.item];
-    const bool internal = !queued_.front()->batch.fused && item.traits.internal != 0;
+    const bool internal = !queued_.front()->batch.fused && item.op.internal != InternalKind::kNone;
     if (internal && !running_.empty()) break;
     auto running = std::move(queued_.front());
     queued_.pop_front();
@@ -201,18 +203,18 @@ void ProcessSet::note_completed() {
   if (!running_.empty()) position = std::min(position, running_.front()->position);
   if (position == noted_completed_) return;
   noted_completed_ = position;
-  board_->completed(position);
+  table_->completed(position);
 }
 
 void ProcessSet::set_knobs(const Knobs& knobs) noexcept {
-  if (rank_ == 0) board_->knobs().store(knobs.encode(), std::memory_order_relaxed);
+  if (rank_ == 0) table_->knobs().store(knobs.encode(), std::memory_order_relaxed);
 }
 
 bool ProcessSet::seal_more() {
-  const auto knobs = static_cast<std::uint16_t>(board_->knobs().load(std::memory_order_relaxed));
+  const auto knobs = static_cast<std::uint16_t>(table_->knobs().load(std::memory_order_relaxed));
   const bool idle = queued_.empty() && static_cast<int>(running_.size()) < in_flight_;
   if (!many_hosts_) {
-    const bool sealed = idle && board_->try_seal(seal_number_, sealed_end_, knobs);
+    const bool sealed = idle && table_->try_seal(seal_number_, sealed_end_, knobs);
     if (sealed) wake();
     return sealed;
   }
@@ -246,7 +248,7 @@ bool ProcessSet::advance_as_far_as_possible() {
     if (failed()) return true;
     again |= seal_more();
     if (failed()) return true;
-    if (!again && board_->seal(seal_number_, sealed_end_).end == Board::kUnsealed) break;
+    if (!again && table_->seal(seal_number_, sealed_end_).end == ReadinessTable::kUnsealed) break;
     moved = true;
   }
   note_completed();

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "engine/operations.h"
+#include "engine/execute/operations.h"
 #include "engine/submission.h"
 
 namespace xoe::engine {

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "data/synth/data_set.h"
 #include "input_pipelines.h"
 #include "scratch.h"
+#include "tools/data/synth/data_set.h"
 
 namespace xoe::examples {
 namespace {

@@ -10,13 +10,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "data/formats/idx.h"
-#include "data/formats/image_facts.h"
-#include "data/formats/image_sources.h"
+#include "data/files/idx.h"
 #include "data/jpeg/jpeg.h"
 #include "data/png/png.h"
 #include "data/records/record_file.h"
 #include "data/run_data.h"
+#include "data/source/formats.h"
+#include "tools/data/image_facts.h"
 
 namespace xoe::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/formats/csv.h"
+#include "data/files/csv.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

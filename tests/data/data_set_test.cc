@@ -1,5 +1,5 @@
 // Rendered data sets.
-#include "data/synth/data_set.h"
+#include "tools/data/synth/data_set.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // Every format of image data sets: opened by what the directory holds, read, and damaged.
-#include "data/formats/image_sources.h"
+#include "data/source/formats.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "data/formats/idx.h"
-#include "data/formats/tar.h"
+#include "data/files/idx.h"
+#include "data/files/tar.h"
 #include "data/records/example.h"
 #include "data/records/file_index.h"
 #include "record_files.h"

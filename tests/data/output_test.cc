@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "base/output_file.h"
-#include "data/records/output_directory.h"
 #include "scratch.h"
+#include "tools/data/output_directory.h"
 
 namespace xoe::data {
 namespace {

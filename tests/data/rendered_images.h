@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "data/records/record_file.h"
-#include "data/synth/data_set.h"
 #include "scratch.h"
+#include "tools/data/synth/data_set.h"
 #include "xoe/data/images.h"
 
 namespace xoe::data::test {

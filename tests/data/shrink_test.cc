@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/convert/shrink.h"
-#include "data/formats/image_facts.h"
 #include "data/jpeg_kinds.h"
 #include "data/png/png.h"
+#include "tools/data/convert/shrink.h"
+#include "tools/data/image_facts.h"
 
 namespace xoe::data {
 namespace {

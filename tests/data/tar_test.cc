@@ -1,4 +1,4 @@
-#include "data/formats/tar.h"
+#include "data/files/tar.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/formats/tar.h"
+#include "data/files/tar.h"
 #include "data/records/record_file.h"
 #include "data/run_data.h"
 #include "xoe/data/example.h"

@@ -1,5 +1,5 @@
 // Adasum beside a plain recursive definition in float64.
-#include "engine/adasum.h"
+#include "engine/execute/adasum.h"
 
 #include <algorithm>
 #include <cmath>

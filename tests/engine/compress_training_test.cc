@@ -5,11 +5,11 @@
 #include <limits>
 #include <memory>
 
-#include "engine/compress/cast.h"
-#include "engine/compress/float8.h"
-#include "engine/compress/make_codec.h"
-#include "engine/compress/power_sgd.h"
-#include "engine/compress/top_k.h"
+#include "engine/execute/compress/cast.h"
+#include "engine/execute/compress/float8.h"
+#include "engine/execute/compress/make_codec.h"
+#include "engine/execute/compress/power_sgd.h"
+#include "engine/execute/compress/top_k.h"
 #include "engine/ranks.h"
 
 namespace xoe::engine {

@@ -1,5 +1,5 @@
 // e4m3 beside its definition: S.EEEE.MMM with bias 7, no infinity.
-#include "engine/compress/e4m3.h"
+#include "engine/execute/compress/e4m3.h"
 
 #include <cmath>
 #include <limits>

@@ -10,9 +10,9 @@
 #include <sstream>
 #include <thread>
 
-#include "engine/timeline/trace_names.h"
+#include "trace/names.h"
 
-namespace xoe::engine::test {
+namespace xoe::trace::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -190,4 +190,4 @@ std::vector<std::string> write_sample(const std::string& prefix, const SampleOpt
   return good && change_boot_id(paths[1]) ? paths : std::vector<std::string>();
 }
 
-}  // namespace xoe::engine::test
+}  // namespace xoe::trace::test

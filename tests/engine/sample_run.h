@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/timeline/timeline.h"
+#include "trace/timeline.h"
 
-namespace xoe::engine::test {
+namespace xoe::trace::test {
 
 struct SampleOptions {
   int steps = 4;
@@ -25,4 +25,4 @@ std::vector<std::string> write_sample(const std::string& prefix, const SampleOpt
 // When, after the start of the run, all ranks have agreed on tensor `tensor` of step `step`.
 std::chrono::nanoseconds agreed_at(int step, int tensor);
 
-}  // namespace xoe::engine::test
+}  // namespace xoe::trace::test

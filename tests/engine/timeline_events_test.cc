@@ -7,12 +7,12 @@
 #include <csignal>
 #include <thread>
 
-#include "engine/timeline/timeline.h"
-#include "engine/timeline/trace_names.h"
+#include "trace/timeline.h"
+#include "trace/names.h"
 #include "scratch.h"
 #include "trace_check.h"
 
-namespace xoe::engine {
+namespace xoe::trace {
 namespace {
 
 using namespace std::chrono_literals;
@@ -296,4 +296,4 @@ TEST_F(TimelineEventsTest, AnotherHostsFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace xoe::engine
+}  // namespace xoe::trace

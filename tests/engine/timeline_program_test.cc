@@ -12,7 +12,7 @@
 #include "scratch.h"
 #include "trace_check.h"
 
-namespace xoe::engine {
+namespace xoe::trace {
 namespace {
 
 using nlohmann::json;
@@ -141,4 +141,4 @@ TEST_F(TimelineProgramTest, HostileNamesDoNotReachTheTerminal) {
 }
 
 }  // namespace
-}  // namespace xoe::engine
+}  // namespace xoe::trace

@@ -1,4 +1,4 @@
-#include "engine/timeline/timeline.h"
+#include "trace/timeline.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -14,9 +14,9 @@
 #include <sstream>
 #include <thread>
 
-#include "engine/timeline/trace_file.h"
+#include "trace/file.h"
 
-namespace xoe::engine {
+namespace xoe::trace {
 namespace {
 
 using namespace std::chrono_literals;
@@ -186,4 +186,4 @@ TEST_F(TimelineTest, RefusesWhatItCannotUse) {
 }
 
 }  // namespace
-}  // namespace xoe::engine
+}  // namespace xoe::trace

@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-namespace xoe::engine::test {
+namespace xoe::trace::test {
 
 struct Bar {
   double start;
@@ -66,4 +66,4 @@ inline void expect_viewable(const nlohmann::json& trace) {
   for (auto& [lane, bars] : lanes) expect_nested(std::move(bars));
 }
 
-}  // namespace xoe::engine::test
+}  // namespace xoe::trace::test

@@ -1,4 +1,4 @@
-#include "engine/timeline/trace_merge.h"
+#include "trace/merge.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,12 +7,12 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "engine/timeline/trace_names.h"
+#include "trace/names.h"
 #include "sample_run.h"
 #include "scratch.h"
 #include "trace_check.h"
 
-namespace xoe::engine {
+namespace xoe::trace {
 namespace {
 
 using namespace std::chrono_literals;
@@ -246,4 +246,4 @@ TEST_F(TraceMergeTest, MoreEventsThanAllowedIsAnError) {
 }
 
 }  // namespace
-}  // namespace xoe::engine
+}  // namespace xoe::trace

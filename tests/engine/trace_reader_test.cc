@@ -1,4 +1,4 @@
-#include "engine/timeline/trace_reader.h"
+#include "trace/reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,10 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/timeline/trace_file.h"
+#include "trace/file.h"
 #include "scratch.h"
 
-namespace xoe::engine {
+namespace xoe::trace {
 namespace {
 
 using ::testing::ElementsAre;
@@ -194,4 +194,4 @@ TEST_F(TraceReaderTest, TheSinksErrorEndsTheReading) {
 }
 
 }  // namespace
-}  // namespace xoe::engine
+}  // namespace xoe::trace

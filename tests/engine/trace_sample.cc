@@ -9,9 +9,9 @@ int main(int argc, char** argv) {
     std::fputs("usage: trace_sample PREFIX [STEPS]\n", stderr);
     return 2;
   }
-  xoe::engine::test::SampleOptions options;
+  xoe::trace::test::SampleOptions options;
   if (argc > 2) options.steps = std::max(1, std::atoi(argv[2]));
-  const auto paths = xoe::engine::test::write_sample(argv[1], options);
+  const auto paths = xoe::trace::test::write_sample(argv[1], options);
   for (const auto& path : paths) std::puts(path.c_str());
   return paths.empty() ? 1 : 0;
 }

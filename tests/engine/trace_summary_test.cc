@@ -1,13 +1,13 @@
-#include "engine/timeline/trace_summary.h"
+#include "trace/summary.h"
 
 #include <gtest/gtest.h>
 
-#include "engine/timeline/trace_merge.h"
-#include "engine/timeline/trace_names.h"
+#include "trace/merge.h"
+#include "trace/names.h"
 #include "sample_run.h"
 #include "scratch.h"
 
-namespace xoe::engine {
+namespace xoe::trace {
 namespace {
 
 TEST(TraceStats, OfKnownStretches) {
@@ -103,4 +103,4 @@ TEST(TraceSummary, OfATraceThatACutLeft) {
 }
 
 }  // namespace
-}  // namespace xoe::engine
+}  // namespace xoe::trace

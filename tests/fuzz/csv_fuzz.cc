@@ -1,5 +1,5 @@
 // CSV: any bytes; what is read reads the same when it is written again.
-#include "data/formats/csv.h"
+#include "data/files/csv.h"
 #include "memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {

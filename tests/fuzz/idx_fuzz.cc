@@ -1,7 +1,7 @@
 // IDX files, plain and in GZIP: any bytes; every item can be read.
 #include <algorithm>
 
-#include "data/formats/idx.h"
+#include "data/files/idx.h"
 #include "memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {

@@ -1,5 +1,5 @@
 // Headers of images: any bytes.
-#include "data/formats/image_facts.h"
+#include "tools/data/image_facts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   const auto facts =

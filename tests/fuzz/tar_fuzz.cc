@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "data/formats/image_sources.h"
-#include "data/formats/tar.h"
+#include "data/files/tar.h"
+#include "data/source/formats.h"
 #include "memory_file.h"
 
 namespace {

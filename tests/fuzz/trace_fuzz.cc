@@ -6,13 +6,13 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/timeline/trace_file.h"
-#include "engine/timeline/trace_merge.h"
-#include "engine/timeline/trace_summary.h"
+#include "trace/file.h"
+#include "trace/merge.h"
+#include "trace/summary.h"
 
 namespace {
 
-constexpr xoe::engine::TraceLimits kLimits = {.line_bytes = 1 << 12, .foreign_bytes = 1 << 20, .events = 1 << 12};
+constexpr xoe::trace::TraceLimits kLimits = {.line_bytes = 1 << 12, .foreign_bytes = 1 << 20, .events = 1 << 12};
 
 int file_with(const std::string& content) {
   const int fd = ::memfd_create("trace", MFD_CLOEXEC);
@@ -29,21 +29,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   static const std::string out = "/dev/shm/xoe-trace-fuzz-" + std::to_string(::getpid()) + ".json";
   std::string content(reinterpret_cast<const char*>(bytes) + 1, size - 1);
   const bool ours = bytes[0] % 2 == 1;
-  if (ours) content.insert(0, xoe::engine::trace_header_line({"host", "boot", 1000, 2000}));
+  if (ours) content.insert(0, xoe::trace::trace_header_line({"host", "boot", 1000, 2000}));
   const int first = file_with(content);
   const int second = file_with(content);
 
-  const auto alone = xoe::engine::summarize_trace(path_of(first), 5, kLimits);
+  const auto alone = xoe::trace::summarize_trace(path_of(first), 5, kLimits);
   if (alone && alone->ranks.size() > alone->events) std::abort();
 
-  xoe::engine::MergeOptions options;
+  xoe::trace::MergeOptions options;
   options.inputs = {path_of(first), path_of(second)};
   options.output = out;
   options.replace = true;
   options.renumber = true;
   options.limits = kLimits;
-  if (const auto report = xoe::engine::merge_traces(options)) {
-    const auto again = xoe::engine::summarize_trace(out, 5, {.line_bytes = 1 << 20});
+  if (const auto report = xoe::trace::merge_traces(options)) {
+    const auto again = xoe::trace::summarize_trace(out, 5, {.line_bytes = 1 << 20});
     if (!again || again->info.cut_at || again->info.ignored > 0 || again->events != report->events) std::abort();
   }
   ::unlink(out.c_str());

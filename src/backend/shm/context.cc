@@ -11,8 +11,8 @@
 #include <new>
 
 #include "backend/shm/wakeup_channel.h"
+#include "base/cgroup.h"
 #include "base/error.h"
-#include "base/machine.h"
 #include "base/text.h"
 
 namespace xoe::shm {
@@ -158,7 +158,7 @@ void Context::finish_join() {
     asymmetric_fence_ = asymmetric_fence_ && member.header().membarrier != 0;
   }
   const double cores = CPU_COUNT(&cpus);
-  oversubscribed_ = size() > std::min(cores, cpu_quota().value_or(cores));
+  oversubscribed_ = size() > std::min(cores, read_cgroup_limits().cpus.value_or(cores));
 }
 
 Status Context::watch(std::vector<Fd> processes) {

@@ -7,8 +7,8 @@
 #include "data/image/planes.h"
 #include "data/image/push.h"
 #include "data/jpeg/reader.h"
-#include "data/load/image_source.h"
 #include "data/png/png.h"
+#include "data/source/image_source.h"
 
 namespace xoe::data {
 

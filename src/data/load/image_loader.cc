@@ -97,7 +97,7 @@ PipelineReport ImageLoader::report() const {
   report.making = tensors_->stats();
   report.steps = ImageWorker::no_steps();
   for (const auto& worker : workers_) worker->add_steps(report.steps);
-  report.elements = report.making.pieces;
+  report.elements = report.making.tasks;
   const auto side = static_cast<std::int64_t>(recipe_.image.making.size);
   report.batch_bytes =
       3 * side * side * recipe_.batch * static_cast<std::int64_t>(dtype_size(recipe_.image.making.dtype));

@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "data/load/image_source.h"
 #include "data/load/image_worker.h"
 #include "data/load/record_order.h"
+#include "data/source/image_source.h"
 #include "xoe/data/images.h"
 #include "xoe/data/map_and_batch.h"
 

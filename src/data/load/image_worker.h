@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "data/load/image_source.h"
 #include "data/load/make_image.h"
 #include "data/load/record_order.h"
+#include "data/source/image_source.h"
 #include "xoe/data/images.h"
 
 namespace xoe::data {

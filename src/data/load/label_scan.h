@@ -1,7 +1,7 @@
 // Finds out how many classes there are where the layout does not tell.
 #pragma once
 
-#include "data/load/image_source.h"
+#include "data/source/image_source.h"
 
 namespace xoe::data {
 

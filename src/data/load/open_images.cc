@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/formats/image_sources.h"
 #include "data/load/image_loader.h"
 #include "data/load/label_scan.h"
+#include "data/source/formats.h"
 #include "xoe/data/detail/tuning.h"
 #include "xoe/data/images.h"
 
@@ -117,7 +117,7 @@ Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& o
                               .seed = options.seed,
                               .by_file = options.shard_by_file};
   const auto order = record_order(source, ordering);
-  const auto mine = deal(order, {options.rank, options.size, options.batch, remainder});
+  const auto mine = shard_batches(order, {options.rank, options.size, options.batch, remainder});
   const LoaderRecipe recipe{.image = {.making = making_of(options),
                                       .seed = options.seed,
                                       .classes = classes,

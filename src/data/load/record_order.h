@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "data/load/image_source.h"
+#include "data/source/image_source.h"
 #include "xoe/data/stages.h"
 
 namespace xoe::data {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "engine/timeline/trace_names.h"
+#include "trace/names.h"
 
 namespace xoe::engine {
 namespace {
@@ -46,20 +46,20 @@ std::shared_ptr<const EngineTrace::Open> EngineTrace::open() const {
 std::string EngineTrace::path_of_host(const std::string& path) const {
   // Pretended hosts share a name.
   const std::string host = hosts_ == 1 ? host_name() : fmt::format("{}-{}", host_name(), host_);
-  if (hosts_ == 1 || path.find("{host}") != std::string::npos) return timeline_path(path, host);
+  if (hosts_ == 1 || path.find("{host}") != std::string::npos) return trace::timeline_path(path, host);
   const auto dot = path.rfind('.');
   const bool has_ending = dot != std::string::npos && path.find('/', dot) == std::string::npos;
-  return timeline_path(has_ending ? path.substr(0, dot) + ".{host}" + path.substr(dot) : path + ".{host}", host);
+  return trace::timeline_path(has_ending ? path.substr(0, dot) + ".{host}" + path.substr(dot) : path + ".{host}", host);
 }
 
 Status EngineTrace::start(const std::string& path, bool create) {
   if (on()) return failure(Code::kInvalidArgument, "start_timeline: one is being written already; stop it first");
-  const TimelineOptions options{.rank = topology_.rank,
+  const trace::TimelineOptions options{.rank = topology_.rank,
                                 .local_rank = topology_.local_rank,
                                 .host = hosts_ == 1 ? host_name() : fmt::format("{}-{}", host_name(), host_),
                                 .create = create};
-  XOE_ASSIGN(auto opened, Timeline::open(path_of_host(path), options));
-  Timeline& t = *opened;
+  XOE_ASSIGN(auto opened, trace::Timeline::open(path_of_host(path), options));
+  trace::Timeline& t = *opened;
   if (create) XOE_TRY(t.set_clock(clock_.offset, host_ == 0 ? std::chrono::nanoseconds(0) : clock_.uncertainty));
   auto open = std::make_shared<Open>(Open{.timeline = nullptr,
                                           .pack = t.lane(trace::kPackLane),
@@ -94,8 +94,8 @@ void EngineTrace::agreed(const Submission& s, int last, std::chrono::nanoseconds
   if (!on()) return;
   const auto open = this->open();
   if (open == nullptr) return;
-  Timeline* const t = open->timeline.get();
-  TimelineArgs args;
+  trace::Timeline* const t = open->timeline.get();
+  trace::TimelineArgs args;
   if (last != topology_.rank && waited.count() > 0) args.note = open->waited_for[static_cast<std::size_t>(last)];
   t->record_span(open->negotiate, t->intern(s.name), ++spans_, s.submitted, s.agreed, args);
 }
@@ -104,10 +104,10 @@ void EngineTrace::batch_done(const Running& running) {
   if (!on()) return;
   const auto open = this->open();
   if (open == nullptr) return;
-  Timeline* const t = open->timeline.get();
+  trace::Timeline* const t = open->timeline.get();
   const Batch& batch = running.batch;
   const auto tensors = static_cast<std::int64_t>(batch.fused ? batch.pieces.size() : 1);
-  const TimelineArgs args{.first = {open->batch, ++batches_},
+  const trace::TimelineArgs args{.first = {open->batch, ++batches_},
                           .second = {open->tensors, tensors},
                           .third = {open->bytes, static_cast<std::int64_t>(batch.bytes)}};
   const std::uint32_t name = t->intern(running.title);

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/operations.h"
+#include "engine/execute/operations.h"
 #include "engine/submission.h"
-#include "engine/timeline/timeline.h"
+#include "trace/timeline.h"
 #include "xoe/communicator.h"
 
 namespace xoe::engine {
@@ -47,7 +47,7 @@ class EngineTrace {
  private:
   // A timeline and what its events are called there.
   struct Open {
-    std::unique_ptr<Timeline> timeline;
+    std::unique_ptr<trace::Timeline> timeline;
     int pack = 0, reduce = 0, unpack = 0;             // lanes
     std::uint32_t negotiate = 0, queue = 0;           // categories
     std::uint32_t batch = 0, tensors = 0, bytes = 0;  // keys

@@ -99,7 +99,7 @@ void StallWatch::publish(ProcessSet& world, const std::vector<ProcessSet::Waitin
   const ProcessSet::Waiting* chosen = nullptr;
   for (const auto& w : waiting)
     if (std::find(blocked_.begin(), blocked_.end(), w.submission.get()) != blocked_.end()) chosen = &w;
-  note_ = &world.board().note(world.board().rank());
+  note_ = &world.table().note(world.table().rank());
   RankNote& note = *note_;
   note.sequence.fetch_add(1, std::memory_order_acq_rel);
   note.blocked_mask.store(chosen == nullptr ? 0 : to_mask(chosen->missing), std::memory_order_release);
@@ -114,10 +114,10 @@ void StallWatch::publish(ProcessSet& world, const std::vector<ProcessSet::Waitin
 }
 
 void StallWatch::look_for_deadlocks(ProcessSet& world) {
-  Board& board = world.board();
+  ReadinessTable& table = world.table();
   std::vector<BlockedWait> waits;
-  for (int r = 0; r < board.ranks(); ++r)
-    if (auto wait = read_note(board.note(r), world.ranks()[static_cast<std::size_t>(board.set_rank(r))]);
+  for (int r = 0; r < table.ranks(); ++r)
+    if (auto wait = read_note(table.note(r), world.ranks()[static_cast<std::size_t>(table.set_rank(r))]);
         !wait.missing.empty())
       waits.push_back(std::move(wait));
   std::string found;

@@ -1,0 +1,162 @@
+#include "data/files/idx.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "base/error.h"
+#include "data/records/inflate.h"
+
+namespace xoe::data {
+namespace {
+
+constexpr std::uint8_t kBytes = 0x08;  // the type of the items
+constexpr std::size_t kMostDimensions = 4;
+constexpr std::uint64_t kMostBytes = std::uint64_t{8} << 30;
+constexpr std::uint64_t kMostInMemory = std::uint64_t{2} << 30;  // of a compressed file
+constexpr std::size_t kStep = std::size_t{1} << 20;
+
+std::uint32_t load_big(std::string_view from) {
+  std::uint32_t value = 0;
+  for (const char byte : from.substr(0, 4)) value = value << 8 | static_cast<std::uint8_t>(byte);
+  return value;
+}
+void append_big(std::string& to, std::uint32_t value) {
+  for (int shift = 24; shift >= 0; shift -= 8) to.push_back(static_cast<char>((value >> shift) & 0xff));
+}
+
+// Exactly `count` bytes more; memory grows with what is there.
+Status read_more(ByteSource& source, std::uint64_t count, std::string& to) {
+  const std::uint64_t whole = to.size() + count;
+  while (to.size() < whole) {
+    const std::size_t had = to.size();
+    const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(kStep, whole - had));
+    to.resize(had + step);
+    const auto got = source.read(to.data() + had, step);
+    to.resize(had + (got ? *got : 0));
+    if (!got) return failure(got.error());
+    if (*got == 0) return failure(Code::kDataLoss, "truncated: {} bytes are missing", whole - had);
+  }
+  return {};
+}
+
+// The bytes of one item; nullopt when they cannot be counted.
+std::optional<std::uint64_t> count_bytes(std::span<const std::uint32_t> sizes) {
+  std::uint64_t bytes = 1;
+  for (const std::uint32_t size : sizes) {
+    if (size != 0 && bytes > kMostBytes / size) return std::nullopt;
+    bytes *= size;
+  }
+  return bytes;
+}
+
+Result<std::vector<std::uint32_t>> read_sizes(ByteSource& source) {
+  std::string header;
+  XOE_TRY(read_more(source, 4, header));
+  const auto type = static_cast<std::uint8_t>(header[2]);
+  const auto dimensions = static_cast<std::uint8_t>(header[3]);
+  if (header[0] != 0 || header[1] != 0) return failure(Code::kDataLoss, "not an idx file");
+  if (type != kBytes) return failure(Code::kUnsupported, "items of type {:#04x}; only bytes (0x08) are read", type);
+  if (dimensions == 0 || dimensions > kMostDimensions)
+    return failure(Code::kDataLoss, "{} dimensions; 1 to {} are possible", dimensions, kMostDimensions);
+  XOE_TRY(read_more(source, 4 * std::uint64_t{dimensions}, header));
+  std::vector<std::uint32_t> sizes;
+  for (std::size_t i = 0; i < dimensions; ++i) sizes.push_back(load_big(std::string_view(header).substr(4 + 4 * i)));
+  return sizes;
+}
+
+}  // namespace
+
+Result<IdxArray> IdxArray::open(const std::string& path) {
+  IdxArray array;
+  XOE_ASSIGN(OpenFile opened, OpenFile::open(path));
+  array.file_ = std::make_shared<const OpenFile>(std::move(opened));
+  const auto wrong = [&path](const Error& error) {
+    return failure(error.code(), fmt::format("{}: {}", path, error.message()));
+  };
+  char magic[2] = {};
+  if (array.file_->bytes >= sizeof magic)
+    if (auto got = array.file_->read_at(0, magic, sizeof magic); !got) return wrong(got.error());
+  const bool gzip = magic[0] == '\x1f' && magic[1] == '\x8b';
+  const auto source = gzip ? inflate_source(array.file_, Compression::kGzip) : plain_source(array.file_);
+
+  auto sizes = read_sizes(*source);
+  if (!sizes) return wrong(sizes.error());
+  array.sizes_ = std::move(*sizes);
+  const auto item = count_bytes(std::span(array.sizes_).subspan(1));
+  const auto all = count_bytes(array.sizes_);
+  if (!item || !all) return failure(Code::kDataLoss, "{}: its dimensions are absurd", path);
+  array.item_bytes_ = *item;
+  array.start_ = 4 + 4 * array.sizes_.size();
+  if (!gzip) {
+    if (array.file_->bytes != array.start_ + *all)
+      return failure(Code::kDataLoss, "{}: {} bytes, but its header says {}", path, array.file_->bytes,
+                     array.start_ + *all);
+    return array;
+  }
+  if (*all > kMostInMemory)
+    return failure(Code::kUnsupported, "{}: {} bytes when decompressed, at most {} are kept in memory; decompress it",
+                   path, *all, kMostInMemory);
+  auto content = std::make_shared<std::string>();
+  if (auto got = read_more(*source, *all, *content); !got) return wrong(got.error());
+  char beyond = 0;
+  const auto end = source->read(&beyond, 1);
+  if (!end) return wrong(end.error());
+  if (*end > 0) return failure(Code::kDataLoss, "{}: more bytes than its header says", path);
+  array.content_ = std::move(content);
+  return array;
+}
+
+Result<std::string_view> IdxArray::read_range(std::uint64_t from, std::size_t count, std::string& buffer) const {
+  if (content_) return std::string_view(*content_).substr(from, count);
+  buffer.resize(count);
+  XOE_TRY(file_->read_at(start_ + from, buffer.data(), count));
+  return buffer;
+}
+
+Result<std::string_view> IdxArray::read(std::int64_t item, std::string& buffer) const {
+  return read_range(static_cast<std::uint64_t>(item) * item_bytes_, item_bytes_, buffer);
+}
+
+Result<std::string_view> IdxArray::read_all(std::string& buffer) const {
+  auto bytes = read_range(0, item_bytes_ * sizes_[0], buffer);
+  if (!bytes) return failure(bytes.error().code(), "{}: {}", path(), bytes.error().message());
+  return bytes;
+}
+
+IdxWriter::IdxWriter(OutputFile file, std::vector<std::uint32_t> item_sizes)
+    : file_(std::move(file)), item_sizes_(std::move(item_sizes)) {
+  for (const std::uint32_t size : item_sizes_) item_bytes_ *= size;
+}
+
+std::string IdxWriter::header() const {
+  std::string header = {0, 0, static_cast<char>(kBytes), static_cast<char>(item_sizes_.size() + 1)};
+  append_big(header, items_);
+  for (const std::uint32_t size : item_sizes_) append_big(header, size);
+  return header;
+}
+
+Result<IdxWriter> IdxWriter::create(std::string path, std::vector<std::uint32_t> item_sizes) {
+  if (item_sizes.size() >= kMostDimensions || !count_bytes(item_sizes))
+    return failure(Code::kInvalidArgument, "{}: items of {} dimensions", path, item_sizes.size());
+  XOE_ASSIGN(OutputFile file, OutputFile::create(std::move(path)));
+  IdxWriter writer(std::move(file), std::move(item_sizes));
+  XOE_TRY(writer.file_.write(writer.header()));
+  return writer;
+}
+
+Status IdxWriter::write(std::string_view item) {
+  if (item.size() != item_bytes_ || items_ == std::numeric_limits<std::uint32_t>::max())
+    return failure(Code::kInvalidArgument, "{}: item {} of {} bytes; each has {}", file_.path(), items_, item.size(),
+                   item_bytes_);
+  ++items_;
+  return file_.write(item);
+}
+
+Status IdxWriter::finish() {
+  XOE_TRY(file_.overwrite_start(header()));
+  return file_.finish();
+}
+
+}  // namespace xoe::data

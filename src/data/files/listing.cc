@@ -1,0 +1,81 @@
+#include "data/files/listing.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "base/error.h"
+#include "data/records/byte_source.h"
+
+namespace xoe::data {
+namespace {
+
+constexpr std::size_t kMostTextBytes = std::size_t{256} << 20;
+
+}  // namespace
+
+Result<Listing> list_directory(const std::string& path) {
+  Listing listing;
+  std::error_code error;
+  std::filesystem::directory_iterator entries(path, error);
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    std::string name = entries->path().filename().string();
+    if (name.starts_with('.')) continue;
+    std::error_code ignored;
+    if (entries->is_directory(ignored))
+      listing.folders.push_back(std::move(name));
+    else if (entries->is_regular_file(ignored))
+      listing.files.push_back(std::move(name));
+  }
+  if (error) return failure(Code::kUnavailable, "{}: cannot list the directory: {}", path, error.message());
+  std::sort(listing.files.begin(), listing.files.end());
+  std::sort(listing.folders.begin(), listing.folders.end());
+  return listing;
+}
+
+bool is_directory(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+Status read_whole(const std::string& path, std::size_t most, std::string& buffer) {
+  XOE_ASSIGN(const OpenFile file, OpenFile::open(path));
+  if (file.bytes > most) return failure(Code::kDataLoss, "{}: {} bytes; at most {} are read", path, file.bytes, most);
+  buffer.resize(file.bytes);
+  if (auto got = file.read_at(0, buffer.data(), buffer.size()); !got)
+    return failure(got.error().code(), "{}: {}", path, got.error().message());
+  return {};
+}
+
+Result<std::string> read_whole(const std::string& path, std::size_t most) {
+  std::string content;
+  XOE_TRY(read_whole(path, most, content));
+  return content;
+}
+
+Result<std::vector<std::string>> read_lines(const std::string& path) {
+  XOE_ASSIGN(const std::string content, read_whole(path, kMostTextBytes));
+  std::vector<std::string> lines;
+  for (std::string_view rest = content; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.empty()) lines.emplace_back(line);
+  }
+  return lines;
+}
+
+bool has_extension(std::string_view name, std::string_view extension) noexcept {
+  if (name.size() <= extension.size()) return false;
+  const std::string_view end = name.substr(name.size() - extension.size());
+  return std::equal(end.begin(), end.end(), extension.begin(), [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  });
+}
+
+bool is_image_name(std::string_view name) noexcept {
+  return has_extension(name, ".jpg") || has_extension(name, ".jpeg") || has_extension(name, ".png");
+}
+
+}  // namespace xoe::data

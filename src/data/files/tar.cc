@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/error.h"
+#include "data/files/tar.h"
+
+namespace xoe::data {
+
+// The fields of a header block that count here; POSIX.1-2017, pax, "ustar Interchange Format".
+struct TarReader::Header {
+  std::string name;
+  std::uint64_t bytes = 0;
+  char type = '0';
+};
+
+namespace {
+
+constexpr std::uint64_t kAtOnce = 256 * kTarBlock;
+constexpr std::uint64_t kMostExtra = std::uint64_t{1} << 20;  // of a long name or of pax records
+
+using Block = std::array<char, kTarBlock>;
+
+std::string_view field(const Block& block, std::size_t at, std::size_t bytes) {
+  const std::string_view whole(block.data() + at, bytes);
+  return whole.substr(0, std::min(whole.find('\0'), bytes));
+}
+
+// Octal digits, or, where the first bit is set, a big-endian number (GNU).
+std::optional<std::uint64_t> number(const Block& block, std::size_t at, std::size_t bytes) {
+  std::uint64_t value = 0;
+  if ((block[at] & '\x80') != 0) {
+    for (std::size_t i = 1; i < bytes; ++i) {
+      if (value >> 55 != 0) return std::nullopt;
+      value = value << 8 | static_cast<std::uint8_t>(block[at + i]);
+    }
+    return value;
+  }
+  std::string_view digits = field(block, at, bytes);
+  while (digits.starts_with(' ')) digits.remove_prefix(1);
+  while (digits.ends_with(' ')) digits.remove_suffix(1);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 8);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+bool checksum_fits(const Block& block) {
+  constexpr std::size_t kAt = 148;
+  constexpr std::size_t kBytes = 8;
+  std::uint64_t sum = kBytes * ' ';
+  for (std::size_t i = 0; i < block.size(); ++i)
+    if (i < kAt || i >= kAt + kBytes) sum += static_cast<std::uint8_t>(block[i]);
+  return number(block, kAt, kBytes) == sum;
+}
+
+bool is_zero(const Block& block) {
+  return std::all_of(block.begin(), block.end(), [](char byte) { return byte == 0; });
+}
+
+// Describes the member behind it, and is none itself: the names and the pax records.
+bool is_extra(char type) { return type == 'L' || type == 'K' || type == 'x' || type == 'g'; }
+
+std::uint64_t padded(std::uint64_t bytes) { return (bytes + kTarBlock - 1) / kTarBlock * kTarBlock; }
+
+}  // namespace
+
+Result<std::optional<TarReader::Header>> TarReader::read_header() {
+  if (offset_ >= file_->bytes) return std::nullopt;
+  if (file_->bytes - offset_ < kTarBlock)
+    return failure(Code::kDataLoss, "truncated: {} of a header's {} bytes are there", file_->bytes - offset_,
+                   kTarBlock);
+  Block block;
+  XOE_TRY(file_->read_at(offset_, block.data(), block.size()));
+  if (is_zero(block)) {
+    XOE_TRY(check_end());
+    return std::nullopt;
+  }
+  if (!checksum_fits(block)) return failure(Code::kDataLoss, "the checksum of its header is wrong");
+  Header header;
+  const auto bytes = number(block, 124, 12);
+  if (!bytes) return failure(Code::kDataLoss, "its size is no number");
+  header.type = block[156];
+  header.bytes = is_extra(header.type) ? *bytes : long_bytes_.value_or(*bytes);
+  const bool posix = std::string_view(block.data() + 257, 6) == std::string_view("ustar\0", 6);
+  const std::string_view prefix = posix ? field(block, 345, 155) : std::string_view();
+  header.name = prefix.empty() ? std::string(field(block, 0, 100)) : fmt::format("{}/{}", prefix, field(block, 0, 100));
+  if (header.bytes > file_->bytes - offset_ - kTarBlock)
+    return failure(Code::kDataLoss, "truncated: {} of its {} bytes are there", file_->bytes - offset_ - kTarBlock,
+                   header.bytes);
+  return header;
+}
+
+// Archives that were put one behind the other, or a hole in the middle, must not pass for an end.
+Status TarReader::check_end() const {
+  std::string bytes;
+  for (std::uint64_t at = offset_; at < file_->bytes; at += bytes.size()) {
+    bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kAtOnce, file_->bytes - at)));
+    XOE_TRY(file_->read_at(at, bytes.data(), bytes.size()));
+    if (const std::size_t more = bytes.find_first_not_of('\0'); more != std::string::npos)
+      return failure(Code::kDataLoss, "zeros, where an archive ends, but at byte {} it goes on", at + more);
+  }
+  return {};
+}
+
+Result<std::string> TarReader::read_extra(const Header& header) {
+  if (header.bytes > kMostExtra)
+    return failure(Code::kDataLoss, "a name or pax header of {} bytes; at most {} are read", header.bytes, kMostExtra);
+  std::string data(header.bytes, '\0');
+  XOE_TRY(file_->read_at(offset_ + kTarBlock, data.data(), data.size()));
+  return data;
+}
+
+// "LENGTH KEY=VALUE\n", over and over.
+Status TarReader::take_pax(std::string_view records) {
+  while (!records.empty()) {
+    std::size_t length = 0;
+    const auto [end, error] = std::from_chars(records.data(), records.data() + records.size(), length);
+    const auto digits = static_cast<std::size_t>(end - records.data());
+    if (error != std::errc() || length > records.size() || length < digits + 2 || records[digits] != ' ' ||
+        records[length - 1] != '\n')
+      return failure(Code::kDataLoss, "its pax records are damaged");
+    const std::string_view record = records.substr(digits + 1, length - digits - 2);
+    const std::size_t equals = record.find('=');
+    if (equals == std::string_view::npos) return failure(Code::kDataLoss, "its pax records are damaged");
+    const std::string_view value = record.substr(equals + 1);
+    if (record.starts_with("path=")) long_name_ = value;
+    if (record.starts_with("size=")) {
+      std::uint64_t bytes = 0;
+      const auto [last, wrong] = std::from_chars(value.data(), value.data() + value.size(), bytes);
+      if (wrong != std::errc() || last != value.data() + value.size())
+        return failure(Code::kDataLoss, "its pax size is no number");
+      long_bytes_ = bytes;
+    }
+    records.remove_prefix(length);
+  }
+  return {};
+}
+
+Result<std::optional<TarMember>> TarReader::next() {
+  for (;;) {
+    XOE_ASSIGN(auto header, read_header());
+    if (!header) return std::nullopt;
+    switch (header->type) {
+      case 'L': {  // the next member's name
+        XOE_ASSIGN(const std::string data, read_extra(*header));
+        long_name_ = data.substr(0, data.find('\0'));
+        break;
+      }
+      case 'x': {
+        XOE_ASSIGN(const std::string data, read_extra(*header));
+        long_bytes_.reset();
+        XOE_TRY(take_pax(data));
+        break;
+      }
+      case 'K':  // the next member's target, if that is a link
+      case 'g': break;
+      default: {
+        TarMember member{long_name_.empty() ? std::move(header->name) : std::move(long_name_), offset_ + kTarBlock,
+                         header->bytes};
+        long_name_.clear();
+        long_bytes_.reset();
+        offset_ += kTarBlock + std::min(padded(header->bytes), file_->bytes - offset_ - kTarBlock);
+        if (header->type == '0' || header->type == '\0') return member;
+        continue;
+      }
+    }
+    offset_ += kTarBlock + std::min(padded(header->bytes), file_->bytes - offset_ - kTarBlock);
+  }
+}
+
+Status TarReader::resynchronise() {
+  long_name_.clear();
+  long_bytes_.reset();
+  std::string blocks;
+  for (offset_ = padded(offset_ + 1); offset_ < file_->bytes;) {
+    blocks.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kAtOnce, file_->bytes - offset_)));
+    XOE_TRY(file_->read_at(offset_, blocks.data(), blocks.size()));
+    for (std::size_t at = 0; at + kTarBlock <= blocks.size(); at += kTarBlock) {
+      Block block;
+      std::copy_n(blocks.data() + at, kTarBlock, block.data());
+      if (!is_zero(block) && checksum_fits(block)) {
+        offset_ += at;
+        return {};
+      }
+    }
+    offset_ += padded(blocks.size());
+  }
+  offset_ = file_->bytes;
+  return {};
+}
+
+}  // namespace xoe::data

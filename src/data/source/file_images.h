@@ -1,0 +1,38 @@
+// Images that are files of their own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/source/image_source.h"
+
+namespace xoe::data {
+
+// One group. Either a label or targets for each file.
+class FileImages final : public ImageSource {
+ public:
+  struct Content {
+    std::vector<std::string> paths;
+    std::vector<std::int64_t> labels;
+    std::vector<float> targets;  // `classes` for each file, when not empty
+    int classes = 0;
+    std::vector<std::string> class_names;
+    std::int64_t lost = 0;
+  };
+  explicit FileImages(Content content) : content_(std::move(content)) {}
+
+  std::int64_t records() const noexcept override { return static_cast<std::int64_t>(content_.paths.size()); }
+  std::size_t groups() const noexcept override { return 1; }
+  std::int64_t first(std::size_t group) const noexcept override { return group == 0 ? 0 : records(); }
+  Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override;
+  std::string name(std::int64_t record) const override { return content_.paths[static_cast<std::size_t>(record)]; }
+  int classes() const noexcept override { return content_.classes; }
+  std::vector<std::string> class_names() const override { return content_.class_names; }
+  bool multi_label() const noexcept override { return !content_.targets.empty(); }
+  std::int64_t lost() const noexcept override { return content_.lost; }
+
+ private:
+  Content content_;
+};
+
+}  // namespace xoe::data

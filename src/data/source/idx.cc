@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "data/files/idx.h"
+#include "data/files/listing.h"
+#include "data/source/formats.h"
+
+namespace xoe::data {
+namespace {
+
+constexpr std::uint32_t kMostSide = 1 << 15;
+
+class IdxImages final : public ImageSource {
+ public:
+  IdxImages(IdxArray images, std::string labels)
+      : images_(std::move(images)), labels_(std::move(labels)), classes_(count_classes()) {}
+
+  std::int64_t records() const noexcept override { return images_.items(); }
+  std::size_t groups() const noexcept override { return 1; }
+  std::int64_t first(std::size_t group) const noexcept override { return group == 0 ? 0 : records(); }
+  std::string name(std::int64_t record) const override { return fmt::format("{}: image {}", images_.path(), record); }
+  int classes() const noexcept override { return classes_; }
+
+  Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
+    const auto pixels = images_.read(record, buffer);
+    if (!pixels) return failure(pixels.error().code(), "{}: {}", name(record), pixels.error().message());
+    const auto& sizes = images_.sizes();
+    return ImageRecord{.bytes = *pixels,
+                       .width = static_cast<int>(sizes[2]),
+                       .height = static_cast<int>(sizes[1]),
+                       .channels = sizes.size() == 4 ? static_cast<int>(sizes[3]) : 1,
+                       .label = static_cast<std::uint8_t>(labels_[static_cast<std::size_t>(record)]),
+                       .targets = {}};
+  }
+
+ private:
+  int count_classes() const {
+    int most = -1;
+    for (const char label : labels_) most = std::max<int>(most, static_cast<std::uint8_t>(label));
+    return most + 1;
+  }
+
+  IdxArray images_;
+  std::string labels_;
+  int classes_;
+};
+
+bool have_image_sizes(const std::vector<std::uint32_t>& sizes) {
+  if (sizes.size() < 3 || sizes[1] == 0 || sizes[1] > kMostSide || sizes[2] == 0 || sizes[2] > kMostSide) return false;
+  return sizes.size() == 3 || sizes[3] == 1 || sizes[3] == 3;
+}
+
+// MNIST's files have a "-" or a "." before "idx", and may end in ".gz".
+Result<std::string> find_images(const std::string& directory, Split split) {
+  XOE_ASSIGN(const Listing listing, list_directory(directory));
+  const std::string_view begin = split == Split::kTrain ? "train-" : "t10k-";
+  for (const std::string& name : listing.files)
+    if (name.starts_with(begin) && name.find("images") != std::string::npos && name.find("idx3") != std::string::npos)
+      return directory + "/" + name;
+  return failure(Code::kUnavailable, "{}: no {}images-idx3-ubyte", directory, begin);
+}
+
+// The labels' name is the images' with other words.
+Result<std::string> find_labels(const std::string& images) {
+  std::string path = images;
+  for (const auto& [from, to] : {std::pair{"images", "labels"}, std::pair{"idx3", "idx1"}}) {
+    const std::size_t at = path.rfind(from);
+    if (at == std::string::npos)
+      return failure(Code::kInvalidArgument, "{}: the labels' name cannot be told from it", images);
+    path.replace(at, std::string_view(from).size(), to);
+  }
+  for (std::string candidate : {path, path + ".gz", path.ends_with(".gz") ? path.substr(0, path.size() - 3) : path})
+    if (std::error_code ignored; std::filesystem::exists(candidate, ignored)) return candidate;
+  return failure(Code::kUnavailable, "{}: not there", path);
+}
+
+}  // namespace
+
+Result<SourcePtr> open_idx_images(const SourceOptions& options) {
+  std::string path = options.directory;
+  if (is_directory(path)) {
+    XOE_ASSIGN(path, find_images(options.directory, options.split));
+  }
+  XOE_ASSIGN(const std::string labels_path, find_labels(path));
+  XOE_ASSIGN(IdxArray images, IdxArray::open(path));
+  XOE_ASSIGN(const IdxArray labels, IdxArray::open(labels_path));
+  if (!have_image_sizes(images.sizes()))
+    return failure(Code::kDataLoss, "{}: {} dimensions are no images of 1 or 3 channels", path, images.sizes().size());
+  if (labels.sizes().size() != 1 || labels.items() != images.items())
+    return failure(Code::kDataLoss, "{}: {} labels for {} images", labels_path, labels.items(), images.items());
+  std::string buffer;
+  XOE_ASSIGN(const std::string_view bytes, labels.read_all(buffer));
+  return std::make_unique<IdxImages>(std::move(images), std::string(bytes));
+}
+
+}  // namespace xoe::data

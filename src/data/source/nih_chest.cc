@@ -1,0 +1,154 @@
+#include "data/source/nih_chest.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "data/files/csv.h"
+#include "data/files/listing.h"
+#include "data/source/file_images.h"
+#include "data/source/formats.h"
+
+namespace xoe::data {
+namespace {
+
+constexpr std::size_t kMostTableBytes = std::size_t{256} << 20;
+
+using Names = std::unordered_map<std::string, std::string>;  // of images, and their paths
+
+Status add_images(const std::string& folder, Names& paths) {
+  XOE_ASSIGN(const Listing listing, list_directory(folder));
+  for (const std::string& name : listing.files)
+    if (is_image_name(name)) paths.emplace(name, folder + "/" + name);
+  return {};
+}
+
+// In images_001/images and so on as the archives unpack, in images, or beside the table.
+Result<Names> find_images(const std::string& directory) {
+  Names paths;
+  XOE_TRY(add_images(directory, paths));
+  XOE_ASSIGN(const Listing listing, list_directory(directory));
+  for (const std::string& folder : listing.folders) {
+    if (!folder.starts_with("images")) continue;
+    const std::string inner = directory + "/" + folder + "/images";
+    XOE_TRY(add_images(is_directory(inner) ? inner : directory + "/" + folder, paths));
+  }
+  return paths;
+}
+
+Result<std::string> find_table(const std::string& directory) {
+  XOE_ASSIGN(const Listing listing, list_directory(directory));
+  for (const std::string& name : listing.files)
+    if (name.starts_with("Data_Entry_2017") && has_extension(name, ".csv")) return directory + "/" + name;
+  return failure(Code::kUnavailable, "{}: no Data_Entry_2017*.csv", directory);
+}
+
+// The names of a split; empty when the directory has no lists, which is all images for training.
+Result<std::unordered_set<std::string>> read_split(const std::string& directory, Split split) {
+  XOE_ASSIGN(const Listing listing, list_directory(directory));
+  const std::string name = split == Split::kTrain ? "train_val_list.txt" : "test_list.txt";
+  std::unordered_set<std::string> names;
+  if (std::find(listing.files.begin(), listing.files.end(), name) == listing.files.end()) {
+    if (split == Split::kTrain) return names;
+    return failure(Code::kUnavailable, "{}: no {}", directory, name);
+  }
+  XOE_ASSIGN(const auto lines, read_lines(directory + "/" + name));
+  names.insert(lines.begin(), lines.end());
+  if (names.empty()) return failure(Code::kDataLoss, "{}/{}: names no image", directory, name);
+  return names;
+}
+
+struct Columns {
+  std::size_t image = 0;
+  std::size_t findings = 0;
+};
+
+Result<Columns> find_columns(const std::vector<std::string>& head) {
+  const auto image = std::find(head.begin(), head.end(), "Image Index");
+  const auto findings = std::find(head.begin(), head.end(), "Finding Labels");
+  if (image == head.end() || findings == head.end())
+    return failure(Code::kDataLoss, "no columns \"Image Index\" and \"Finding Labels\"");
+  return Columns{static_cast<std::size_t>(image - head.begin()), static_cast<std::size_t>(findings - head.begin())};
+}
+
+Status append_targets(std::string_view findings, std::vector<float>& targets) {
+  const std::size_t start = targets.size();
+  targets.resize(start + kChestFindings.size());
+  if (findings == "No Finding") return {};
+  for (const std::string& finding : split_text(findings, '|')) {
+    const auto at = std::find(kChestFindings.begin(), kChestFindings.end(), finding);
+    if (at == kChestFindings.end()) {
+      targets.resize(start);
+      return failure(Code::kDataLoss, "an unknown finding \"{}\"", finding.substr(0, 40));
+    }
+    targets[start + static_cast<std::size_t>(at - kChestFindings.begin())] = 1;
+  }
+  return {};
+}
+
+class Table {
+ public:
+  Table(const SourceOptions& options, std::string path) : options_(options), path_(std::move(path)) {}
+
+  Result<FileImages::Content> read() {
+    XOE_ASSIGN(images_, find_images(options_.directory));
+    XOE_ASSIGN(split_, read_split(options_.directory, options_.split));
+    XOE_ASSIGN(const std::string text, read_whole(path_, kMostTableBytes));
+    CsvReader reader(text);
+    content_.classes = static_cast<int>(kChestFindings.size());
+    content_.class_names.assign(kChestFindings.begin(), kChestFindings.end());
+    if (auto rows = read_rows(reader); !rows)
+      return failure(rows.error().code(), "{}: line {}: {}", path_, reader.line(), rows.error().message());
+    if (content_.paths.empty()) return failure(Code::kUnavailable, "{}: none of its images is there", path_);
+    return std::move(content_);
+  }
+
+ private:
+  Status read_rows(CsvReader& reader) {
+    std::vector<std::string> row;
+    XOE_ASSIGN(bool more, reader.next(row));
+    XOE_ASSIGN(const Columns columns, find_columns(row));
+    for (;;) {
+      XOE_ASSIGN(more, reader.next(row));
+      if (!more) return {};
+      if (row.size() == 1 && row[0].empty()) continue;
+      if (auto taken = take(row, columns); !taken) {
+        ++content_.lost;
+        if (options_.bad)
+          options_.bad->add(fmt::format("{}: line {}: {}", path_, reader.line(), taken.error().message()));
+        if (options_.on_error == OnError::kFail || content_.lost > options_.max_lost) return taken;
+      }
+    }
+  }
+  Status take(const std::vector<std::string>& row, const Columns& columns) {
+    if (row.size() <= std::max(columns.image, columns.findings))
+      return failure(Code::kDataLoss, "{} columns are too few", row.size());
+    const std::string& name = row[columns.image];
+    if (!split_.empty() && !split_.contains(name)) return {};
+    const auto path = images_.find(name);
+    if (path == images_.end())
+      return failure(Code::kUnavailable, "no image {} among {} files; images that are not there can be left out", name,
+                     images_.size());
+    XOE_TRY(append_targets(row[columns.findings], content_.targets));
+    content_.paths.push_back(path->second);
+    return {};
+  }
+
+  const SourceOptions& options_;
+  std::string path_;
+  Names images_;
+  std::unordered_set<std::string> split_;
+  FileImages::Content content_;
+};
+
+}  // namespace
+
+Result<SourcePtr> open_nih_chest(const SourceOptions& options) {
+  XOE_ASSIGN(std::string path, find_table(options.directory));
+  XOE_ASSIGN(auto content, Table(options, std::move(path)).read());
+  return std::make_unique<FileImages>(std::move(content));
+}
+
+}  // namespace xoe::data

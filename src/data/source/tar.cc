@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "data/files/listing.h"
+#include "data/files/tar.h"
+#include "data/records/record_file.h"
+#include "data/records/record_index.h"
+#include "data/records/threads.h"
+#include "data/source/formats.h"
+
+namespace xoe::data {
+namespace {
+
+constexpr std::uint64_t kMostLabelBytes = 32;
+
+struct Sample {
+  std::string key;
+  TarMember image;
+  std::int64_t label = 0;
+};
+
+struct Archive {
+  std::string path;
+  std::shared_ptr<const OpenFile> file;  // null where there are too many to keep all open
+  std::vector<Sample> samples;
+};
+
+// "dir/0001.seg.PNG": "dir/0001" and "seg.png".
+std::pair<std::string, std::string> split_name(const std::string& name) {
+  const std::size_t slash = name.rfind('/');
+  const std::size_t dot = name.find('.', slash == std::string::npos ? 0 : slash + 1);
+  if (dot == std::string::npos) return {name, {}};
+  std::string extension = name.substr(dot + 1);
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return {name.substr(0, dot), std::move(extension)};
+}
+
+// Makes samples of the members of one archive: those that follow each other with the same key.
+class ArchiveIndex {
+ public:
+  ArchiveIndex(std::shared_ptr<const OpenFile> file, const SourceOptions& options)
+      : options_(options), reader_(file), archive_{file->path, file, {}} {}
+
+  Result<Archive> make() {
+    for (bool more = true; more;) {
+      auto member = reader_.next();
+      if (!member) {
+        const Error error(member.error().code(),
+                          fmt::format("{}: header at byte {}: {}", path(), reader_.offset(), member.error().message()));
+        XOE_TRY(lose(error));
+        if (auto found = reader_.resynchronise(); !found)
+          return failure(found.error().code(), "{}: {}", path(), found.error().message());
+        continue;
+      }
+      more = member->has_value();
+      if (more) XOE_TRY(take(**member));
+    }
+    XOE_TRY(finish_sample());
+    return std::move(archive_);
+  }
+  std::int64_t lost() const { return lost_; }
+
+ private:
+  const std::string& path() const { return archive_.path; }
+
+  Status lose(const Error& error) {
+    if (options_.on_error == OnError::kFail || error.code() == Code::kUnavailable) return failure(error);
+    if (options_.bad) options_.bad->add(error.message());
+    return ++lost_ <= options_.max_lost ? Status{} : failure(error);
+  }
+
+  Status take(const TarMember& member) {
+    auto [key, extension] = split_name(member.name);
+    if (key != sample_.key) {
+      XOE_TRY(finish_sample());
+      sample_ = {.key = std::move(key), .image = {}};
+    }
+    if (damaged_) return {};
+    if (extension == "cls") return take_label(member);
+    if (extension == "jpg" || extension == "jpeg" || extension == "png") return take_image(member);
+    return {};
+  }
+  Status take_label(const TarMember& member) {
+    const auto label = read_label(member);
+    if (!label) return lose_sample(label.error());
+    sample_.label = *label;
+    has_label_ = true;
+    return {};
+  }
+  Status take_image(const TarMember& member) {
+    if (!sample_.image.name.empty())
+      return lose_sample({Code::kDataLoss, fmt::format("{}: sample {} has several images", path(), sample_.key)});
+    if (member.bytes > kMaxRecordBytes)
+      return lose_sample({Code::kDataLoss, fmt::format("{}: {}: an image of {} bytes; at most {} are read", path(),
+                                                       member.name, member.bytes, kMaxRecordBytes)});
+    sample_.image = member;
+    return {};
+  }
+  // Counts it once, whatever else is wrong with it.
+  Status lose_sample(const Error& error) {
+    damaged_ = true;
+    return lose(error);
+  }
+  // A sample without an image or without a label is none; members that are neither, such as a README, are left alone.
+  Status finish_sample() {
+    const bool has_image = !sample_.image.name.empty();
+    const bool had_label = std::exchange(has_label_, false);
+    Sample sample = std::exchange(sample_, {});
+    if (std::exchange(damaged_, false)) return {};
+    if (has_image && had_label) archive_.samples.push_back(std::move(sample));
+    if (has_image == had_label) return {};
+    return lose({Code::kDataLoss,
+                 fmt::format("{}: sample {} has no {}", path(), sample.key, has_image ? "label (.cls)" : "image")});
+  }
+  Result<std::int64_t> read_label(const TarMember& member) const {
+    std::array<char, kMostLabelBytes> text;
+    if (member.bytes > text.size())
+      return failure(Code::kDataLoss, "{}: {}: a label of {} bytes", path(), member.name, member.bytes);
+    if (auto got = archive_.file->read_at(member.offset, text.data(), member.bytes); !got)
+      return failure(got.error().code(), "{}: {}: {}", path(), member.name, got.error().message());
+    std::string_view digits(text.data(), member.bytes);
+    while (digits.ends_with('\n') || digits.ends_with('\r') || digits.ends_with(' ')) digits.remove_suffix(1);
+    std::int64_t label = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), label);
+    if (error != std::errc() || end != digits.data() + digits.size())
+      return failure(Code::kDataLoss, "{}: {}: the label is no number", path(), member.name);
+    return label;
+  }
+
+  const SourceOptions& options_;
+  TarReader reader_;
+  Archive archive_;
+  Sample sample_;
+  bool has_label_ = false;
+  bool damaged_ = false;  // the sample, and counted
+  std::int64_t lost_ = 0;
+};
+
+class TarImages final : public ImageSource {
+ public:
+  TarImages(std::vector<Archive> archives, std::int64_t lost) : archives_(std::move(archives)), lost_(lost) {
+    for (const Archive& archive : archives_)
+      first_.push_back(first_.back() + static_cast<std::int64_t>(archive.samples.size()));
+  }
+
+  std::int64_t records() const noexcept override { return first_.back(); }
+  std::size_t groups() const noexcept override { return archives_.size(); }
+  std::int64_t first(std::size_t group) const noexcept override { return first_[group]; }
+  int classes() const noexcept override { return 0; }
+  std::int64_t lost() const noexcept override { return lost_; }
+
+  Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
+    const auto [archive, sample] = where(record);
+    auto got = read_image(archive, sample.image, buffer);
+    if (!got) return failure(got.error().code(), "{}: {}", name(record), got.error().message());
+    return ImageRecord{.bytes = buffer, .label = sample.label, .targets = {}};
+  }
+  std::string name(std::int64_t record) const override {
+    const auto [archive, sample] = where(record);
+    return fmt::format("{}: {} at byte {}", archive.path, sample.image.name, sample.image.offset);
+  }
+
+ private:
+  static Status read_image(const Archive& archive, const TarMember& image, std::string& buffer) {
+    buffer.resize(image.bytes);
+    if (archive.file) return archive.file->read_at(image.offset, buffer.data(), buffer.size());
+    XOE_ASSIGN(const OpenFile opened, OpenFile::open(archive.path));
+    return opened.read_at(image.offset, buffer.data(), buffer.size());
+  }
+  std::pair<const Archive&, const Sample&> where(std::int64_t record) const {
+    const auto after = std::upper_bound(first_.begin(), first_.end(), record);
+    const auto at = static_cast<std::size_t>(after - first_.begin()) - 1;
+    return {archives_[at], archives_[at].samples[static_cast<std::size_t>(record - first_[at])]};
+  }
+
+  std::vector<Archive> archives_;
+  std::vector<std::int64_t> first_ = {0};
+  std::int64_t lost_;
+};
+
+Result<std::vector<std::string>> find_archives(const SourceOptions& options) {
+  if (!is_directory(options.directory)) return std::vector<std::string>{options.directory};
+  if (!options.pattern.empty()) return match_files(options.directory, options.pattern);
+  const bool training = options.split == Split::kTrain;
+  if (auto found = match_files(options.directory, training ? "*train*.tar" : "*val*.tar"); found || !training)
+    return found;
+  return match_files(options.directory, "*.tar");
+}
+
+// An archive and how much of it is lost.
+Result<std::pair<Archive, std::int64_t>> open_archive(const std::string& path, const SourceOptions& options,
+                                                      bool keep_open) {
+  XOE_ASSIGN(OpenFile opened, OpenFile::open(path));
+  ArchiveIndex index(std::make_shared<const OpenFile>(std::move(opened)), options);
+  XOE_ASSIGN(Archive archive, index.make());
+  if (!keep_open) archive.file.reset();
+  return std::pair(std::move(archive), index.lost());
+}
+
+}  // namespace
+
+Result<SourcePtr> open_tar_images(const SourceOptions& options) {
+  XOE_ASSIGN(const auto paths, find_archives(options));
+  std::vector<std::optional<Result<std::pair<Archive, std::int64_t>>>> opened(paths.size());
+  for_each_in_threads(paths.size(), options.threads, [&](std::size_t i) {
+    opened[i].emplace(open_archive(paths[i], options, paths.size() <= kMostOpenFiles));
+  });
+  std::vector<Archive> archives;
+  std::int64_t lost = 0;
+  for (auto& one : opened) {
+    if (!*one) return failure(one->error());
+    auto& [archive, its_lost] = **one;
+    archives.push_back(std::move(archive));
+    lost += its_lost;
+  }
+  if (std::all_of(archives.begin(), archives.end(), [](const Archive& one) { return one.samples.empty(); }))
+    return failure(Code::kUnavailable, "{}: no sample of an image and a .cls file in {} archives", options.directory,
+                   paths.size());
+  return std::make_unique<TarImages>(std::move(archives), lost);
+}
+
+}  // namespace xoe::data

@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+#include "data/files/listing.h"
+#include "data/records/example.h"
+#include "data/records/record_index.h"
+#include "data/source/formats.h"
+
+namespace xoe::data {
+namespace {
+
+constexpr std::int64_t kLooksAt = 100;  // records, to find lists of labels
+
+class TfRecordImages final : public ImageSource {
+ public:
+  TfRecordImages(std::shared_ptr<const RecordIndex> index, SourceOptions options, std::vector<std::string> names)
+      : index_(std::move(index)), options_(std::move(options)), names_(std::move(names)) {}
+
+  std::int64_t records() const noexcept override { return index_->records(); }
+  std::size_t groups() const noexcept override { return index_->files(); }
+  std::int64_t first(std::size_t group) const noexcept override { return index_->first(group); }
+  std::string name(std::int64_t record) const override { return index_->name(record); }
+  int classes() const noexcept override { return options_.classes; }
+  std::vector<std::string> class_names() const override { return names_; }
+  bool multi_label() const noexcept override { return options_.multi_label; }
+  int label_offset() const noexcept override { return options_.label_offset; }
+  std::int64_t lost() const noexcept override { return index_->lost(); }
+
+  Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
+    XOE_ASSIGN(const std::string_view example, index_->read(record, buffer));
+    auto image = options_.multi_label ? read_targets(example, buffer) : read_label(example);
+    if (!image) return failure(image.error().code(), "{}: {}", name(record), image.error().message());
+    return image;
+  }
+
+ private:
+  ImageKeys keys() const { return {options_.image_key, options_.label_key}; }
+  Result<ImageRecord> read_label(std::string_view example) const {
+    XOE_ASSIGN(const auto image, parse_image_labels(example, keys()));
+    if (image.labels.size() != 1)
+      return failure(Code::kDataLoss, "no single {}, but {} values; set multi_label where images have several",
+                     options_.label_key, image.labels.size());
+    return ImageRecord{.bytes = image.encoded, .label = image.label, .targets = {}};
+  }
+  // The targets follow the record in its buffer.
+  Result<ImageRecord> read_targets(std::string_view example, std::string& buffer) const {
+    XOE_ASSIGN(const auto image, parse_image_labels(example, keys()));
+    std::vector<std::int64_t> labels;
+    image.labels.append_to(labels);
+    std::vector<float> targets(static_cast<std::size_t>(options_.classes));
+    for (const std::int64_t label : labels) {
+      if (label < options_.label_offset || label - options_.label_offset >= options_.classes)
+        return failure(Code::kDataLoss, "label {} of {} classes from {} on", label, options_.classes,
+                       options_.label_offset);
+      targets[static_cast<std::size_t>(label - options_.label_offset)] = 1;
+    }
+    const std::size_t start = static_cast<std::size_t>(image.encoded.data() - buffer.data());
+    const std::size_t bytes = image.encoded.size();
+    const std::size_t at = (buffer.size() + alignof(float) - 1) / alignof(float) * alignof(float);
+    buffer.resize(at + targets.size() * sizeof(float));
+    std::memcpy(buffer.data() + at, targets.data(), targets.size() * sizeof(float));
+    return ImageRecord{.bytes = std::string_view(buffer).substr(start, bytes),
+                       .targets = {reinterpret_cast<const float*>(buffer.data() + at), targets.size()}};
+  }
+
+  std::shared_ptr<const RecordIndex> index_;
+  SourceOptions options_;
+  std::vector<std::string> names_;
+};
+
+// In the directory, or beside the file.
+std::string labels_path(const SourceOptions& options) {
+  const std::filesystem::path place(options.directory);
+  return ((is_directory(options.directory) ? place : place.parent_path()) / "labels.txt").string();
+}
+
+std::vector<std::string> read_names(const SourceOptions& options) {
+  return read_lines(labels_path(options)).value_or(std::vector<std::string>());
+}
+
+Result<int> find_classes(const SourceOptions& options, const std::vector<std::string>& names) {
+  int classes = options.classes;
+  if (classes == 0) classes = static_cast<int>(std::min<std::size_t>(names.size(), kMostClasses + 1));
+  if (classes < 0 || classes > kMostClasses)
+    return failure(Code::kInvalidArgument, "{} classes; at most {} are possible", classes, kMostClasses);
+  if (classes == 0 && options.multi_label)
+    return failure(Code::kInvalidArgument, "{}: images with several labels need the number of classes, or {}",
+                   options.directory, labels_path(options));
+  return classes;
+}
+
+Result<std::vector<std::string>> find_files(const SourceOptions& options) {
+  if (!is_directory(options.directory)) return std::vector<std::string>{options.directory};
+  if (!options.pattern.empty()) return match_files(options.directory, options.pattern);
+  auto found = match_files(options.directory, options.split == Split::kTrain ? "train-*" : "validation-*");
+  if (!found && options.split == Split::kValidation)
+    if (auto others = match_files(options.directory, "val-*")) return others;
+  return found;
+}
+
+}  // namespace
+
+Result<SourcePtr> open_tfrecord_images(const SourceOptions& options) {
+  SourceOptions known = options;
+  auto names = read_names(options);
+  XOE_ASSIGN(known.classes, find_classes(options, names));
+  if (names.size() != static_cast<std::size_t>(known.classes)) names.clear();
+  XOE_ASSIGN(const auto paths, find_files(options));
+  XOE_ASSIGN(auto index, RecordIndex::open(paths, RecordIndexOptions{.threads = options.threads,
+                                                                     .on_error = options.on_error,
+                                                                     .max_lost = options.max_lost}));
+  return std::make_unique<TfRecordImages>(std::move(index), std::move(known), std::move(names));
+}
+
+Result<bool> lists_labels(const SourceOptions& options) {
+  XOE_ASSIGN(auto paths, find_files(options));
+  paths.resize(1);
+  XOE_ASSIGN(const auto index, RecordIndex::open(paths, {.on_error = OnError::kSkip, .max_lost = INT64_MAX}));
+  std::string buffer;
+  for (std::int64_t record = 0; record < std::min(kLooksAt, index->records()); ++record) {
+    const auto example = index->read(record, buffer);
+    const auto image = example ? parse_image_labels(*example, {options.image_key, options.label_key})
+                               : Result<ImageExample>(failure(example.error()));
+    if (image && image->labels.size() != 1) return true;
+  }
+  return false;
+}
+
+}  // namespace xoe::data

@@ -1,0 +1,57 @@
+#include "engine/execute/compress/make_codec.h"
+
+#include <exception>
+
+#include "base/error.h"
+#include "engine/execute/compress/cast.h"
+#include "engine/execute/compress/float8.h"
+#include "engine/execute/compress/plain.h"
+#include "engine/execute/compress/power_sgd.h"
+#include "engine/execute/compress/top_k.h"
+
+namespace xoe::engine {
+namespace {
+
+Status check(const CompressionOptions& options, std::span<const std::int64_t> shape) {
+  for (const std::int64_t extent : shape) {
+    if (extent < 0) return failure(Code::kInvalidArgument, "compression: a dimension of {}", extent);
+  }
+  // So written that NaN fails, too.
+  if (options.kind == Compression::kTopK && !(options.top_k_ratio > 0.0 && options.top_k_ratio <= 1.0))
+    return failure(Code::kInvalidArgument, "top-k compression: a ratio of {}; it must be above 0 and at most 1",
+                   options.top_k_ratio);
+  if (options.kind == Compression::kPowerSgd && options.power_sgd_rank < 1)
+    return failure(Code::kInvalidArgument, "PowerSGD compression: a rank of {}; it must be at least 1",
+                   options.power_sgd_rank);
+  return {};
+}
+
+std::unique_ptr<Codec> make(const CompressionOptions& options, std::span<const std::int64_t> shape) {
+  switch (options.kind) {
+    case Compression::kNone: return std::make_unique<Plain>();
+    case Compression::kFloat16: return std::make_unique<Cast>(DType::kFloat16, options.error_feedback);
+    case Compression::kBfloat16: return std::make_unique<Cast>(DType::kBfloat16, options.error_feedback);
+    case Compression::kFloat8: return std::make_unique<Float8>(options.error_feedback);
+    case Compression::kTopK: return std::make_unique<TopK>(options.top_k_ratio);
+    case Compression::kPowerSgd:
+      if (!PowerSgd::pays(shape, options.power_sgd_rank)) return std::make_unique<Plain>();
+      return std::make_unique<PowerSgd>(shape, options.power_sgd_rank);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Codec>> make_codec(const CompressionOptions& options, std::span<const std::int64_t> shape) {
+  XOE_TRY(check(options, shape));
+  try {
+    auto codec = make(options, shape);
+    if (codec == nullptr)
+      return failure(Code::kInvalidArgument, "compression: no kind {}", static_cast<int>(options.kind));
+    return codec;
+  } catch (const std::exception&) {
+    return failure(Code::kResourceExhausted, "compression: no memory for the factors of PowerSGD");
+  }
+}
+
+}  // namespace xoe::engine

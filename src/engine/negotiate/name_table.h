@@ -1,0 +1,93 @@
+// The names that hosts agree about, with what one host knows of each.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/negotiate/message.h"
+#include "engine/negotiate/name_index.h"
+
+namespace xoe::engine {
+
+// A name and what the signature agreed upon means, for as long as anybody looks at it.
+struct TensorLabel {
+  std::string name;
+  std::string text;
+};
+
+// One name. What follows an empty line in here lasts for one submission.
+struct NameEntry {
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  enum class Stage : std::uint8_t { kGathering, kComplete, kReported };
+
+  std::shared_ptr<const TensorLabel> label;
+  std::uint64_t signature = 0;
+  std::uint64_t decided_at = 0;  // count of decisions with the last one of this name; 0: none
+  std::uint32_t id = kNone;
+  bool agreed = false;  // there is a signature; REQUIRES: an id
+
+  bool local = false;    // this host has it ready
+  bool failed = false;   // this host's ranks disagree
+  bool counted = false;  // in this host's progress through a plan
+  Stage stage = Stage::kGathering;
+  std::uint32_t active = kNone;  // where in NameTable::active()
+  std::uint32_t arrived = 0;     // children whose whole subtree has it, a bit each
+  std::uint32_t differing = 0;   // of these, who told values
+  std::uint64_t own_signature = 0;
+  std::string own_text;           // empty: as agreed upon
+  std::vector<HostValue> values;  // told by children
+
+  const std::string& name() const noexcept { return label->name; }
+  const std::string& text() const noexcept { return label->text; }
+  bool known() const noexcept { return id != kNone; }
+  bool as_agreed() const noexcept { return agreed && !failed && own_signature == signature; }
+  bool undecided() const noexcept { return local || arrived != 0; }
+};
+
+class NameTable {
+ public:
+  NameEntry* find(std::string_view name) { return entries_.find(name); }
+  NameEntry& obtain(std::string_view name);
+  // Null for an id that no name has.
+  NameEntry* by_id(std::uint32_t id) { return id < ids_.size() ? ids_[id] : nullptr; }
+  // By id or name; with a name that is new makes an entry.
+  NameEntry* resolve(const NameKey& key);
+
+  // Gives the lowest free id, the same one on every host.
+  void assign(NameEntry& entry);
+  // Takes the id away; an entry that nothing is undecided of goes.
+  void evict(NameEntry& entry);
+  // The `count` names that were decided longest ago; ascending ids.
+  std::vector<std::uint32_t> oldest(std::size_t count) const;
+
+  void activate(NameEntry& entry);
+  // Forgets what lasts for one submission. `entry` may be gone afterwards.
+  void settle(NameEntry& entry);
+  // What something is undecided of.
+  const std::vector<NameEntry*>& active() const noexcept { return active_; }
+
+  std::size_t known() const noexcept { return ids_.size() - free_.size(); }
+  std::uint32_t id_limit() const noexcept { return static_cast<std::uint32_t>(ids_.size()); }
+
+ private:
+  void drop_if_idle(NameEntry& entry);
+
+  NameIndex<NameEntry> entries_;
+  std::vector<NameEntry*> ids_;
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> free_;
+  std::vector<NameEntry*> active_;
+};
+
+// What this host gave for the entry. REQUIRES: entry.local
+HostValue own_value(const NameEntry& entry, int host);
+// Adds one that is not there yet; of equal ones the lowest host stays.
+void add_value(std::vector<HostValue>& values, HostValue value);
+// "host 0: allreduce(float32, sum, [3]); host 2: ...", by host
+std::string describe(std::vector<HostValue> values);
+
+}  // namespace xoe::engine

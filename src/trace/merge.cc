@@ -1,0 +1,221 @@
+#include "trace/merge.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "base/output_file.h"
+#include "trace/file.h"
+#include "trace/spool.h"
+#include "trace/stats.h"
+#include "trace/text.h"
+
+namespace xoe::trace {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kRenumberStep = 1'000'000;
+constexpr const char* kSortIndex = "sort_index";
+
+// An event whose text, without its time, waits in the spool.
+struct Place {
+  std::int64_t start_ns;
+  std::int64_t length_ns;
+  std::uint64_t offset;
+  std::uint32_t bytes;
+  std::uint32_t file;
+};
+
+class Merge {
+ public:
+  Merge(const MergeOptions& options, Spool spool) : options_(options), spool_(std::move(spool)) {}
+
+  Status read(std::uint32_t index) {
+    const std::string& path = options_.inputs[index];
+    report_.files.emplace_back();
+    first_ns_ = std::numeric_limits<std::int64_t>::max();
+    ranks_.clear();
+    file_ = index;
+    TraceLimits limits = options_.limits;
+    limits.events -= std::min(limits.events, static_cast<std::uint64_t>(places_.size() + metadata_.size()));
+    XOE_ASSIGN(TraceInfo info, read_trace(
+                                   path, [this](const TraceEvent& event) { return take(event); }, limits));
+    warn_of(info);
+    MergeReport::File& file = report_.files.back();
+    file.info = info;
+    for (const auto& [from, to] : ranks_) file.ranks.push_back(to);
+    std::sort(file.ranks.begin(), file.ranks.end());
+    clocks_.push_back({std::move(info), file.events > 0 ? first_ns_ : 0});
+    return {};
+  }
+
+  Result<MergeReport> write(OutputFile out) {
+    XOE_TRY(spool_.finish());
+    const auto shifts = align_clocks(clocks_, report_.warnings);
+    for (std::size_t i = 0; i < shifts.size(); ++i) report_.files[i].clock = shifts[i];
+    for (Place& place : places_) place.start_ns += shifts[place.file].shift_ns;
+    // A bar before those inside of it; the rest as it was recorded.
+    std::stable_sort(places_.begin(), places_.end(), [](const Place& a, const Place& b) {
+      return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.length_ns > b.length_ns;
+    });
+    const std::int64_t base = places_.empty() ? 0 : places_.front().start_ns;
+    XOE_TRY(out.write(header(base)));
+    std::string text;
+    std::string line;
+    for (const Place& place : metadata_) {
+      XOE_TRY(spool_.read(place.offset, place.bytes, text));
+      XOE_TRY(out.write(text.append(",\n")));
+    }
+    for (const Place& place : places_) {
+      XOE_TRY(spool_.read(place.offset, place.bytes, text));
+      line = R"({"ts":)";
+      append_us(line, place.start_ns - base);
+      line.append(",").append(text, 1).append(",\n");
+      XOE_TRY(out.write(line));
+      report_.length_ns = std::max(report_.length_ns, sum_ns(place.start_ns - base, place.length_ns));
+    }
+    XOE_TRY(out.write(trace_closing_lines()));
+    XOE_TRY(out.finish());
+    return std::move(report_);
+  }
+
+ private:
+  Status take(const TraceEvent& event) {
+    json& fields = *event.fields;
+    const auto known = ranks_.find(event.pid);
+    std::int64_t rank = 0;
+    if (known != ranks_.end()) {
+      rank = known->second;
+    } else {
+      XOE_ASSIGN(rank, number_for(event.pid));
+      ranks_.emplace(event.pid, rank);
+    }
+    fields["pid"] = rank;
+    // Ids mean the same in all processes of a trace.
+    if (rank != event.pid && fields.contains("id")) fields["id"] = fmt::format("{}:{}", rank, fields["id"].dump());
+    if (rank != event.pid && event.phase == 'M' && fields.contains("args") && fields["args"].is_object() &&
+        fields["name"] == "process_sort_index") {
+      fields["args"][kSortIndex] = rank;
+    }
+    fields.erase("ts");
+    const std::string text = fields.dump(-1, ' ', false, json::error_handler_t::replace);
+    XOE_ASSIGN(const std::uint64_t offset, spool_.append(text));
+    const Place place = {event.start_ns, event.length_ns, offset, static_cast<std::uint32_t>(text.size()), file_};
+    if (event.phase == 'M') {
+      metadata_.push_back(place);
+      return {};
+    }
+    ++report_.events;
+    ++report_.files.back().events;
+    first_ns_ = std::min(first_ns_, event.start_ns);
+    places_.push_back(place);
+    return {};
+  }
+
+  // The rank under which the output shows rank `pid` of the current file.
+  Result<std::int64_t> number_for(std::int64_t pid) {
+    std::int64_t rank = pid;
+    while (!owners_.try_emplace(rank, file_).second) {
+      if (!options_.renumber) {
+        return failure(Code::kInvalidArgument,
+                       "rank {} is in {} and in {}: are they of one run? --renumber keeps both, the second as {}", pid,
+                       options_.inputs[owners_.at(rank)], options_.inputs[file_], pid + kRenumberStep);
+      }
+      rank += kRenumberStep;
+      if (rank > std::numeric_limits<std::int32_t>::max()) {
+        return failure(Code::kResourceExhausted, "{}: no number is left for rank {}", options_.inputs[file_], pid);
+      }
+    }
+    if (rank != pid) {
+      report_.warnings.push_back(fmt::format("rank {} of {} is rank {} of the merged trace, for {} has one, too", pid,
+                                             options_.inputs[file_], rank, options_.inputs[owners_.at(pid)]));
+    }
+    return rank;
+  }
+
+  void warn_of(const TraceInfo& info) {
+    if (info.cut_at) {
+      report_.warnings.push_back(fmt::format(
+          "{} ends at byte {} within an event or without its end; what is whole was kept", info.path, *info.cut_at));
+    }
+    if (info.ignored > 0) {
+      report_.warnings.push_back(fmt::format("{}: {} events that make no sense were left out, the first near byte {}",
+                                             info.path, info.ignored, info.first_ignored_at));
+    }
+  }
+
+  std::string header(std::int64_t base_ns) const {
+    TraceHeader merged;
+    json hosts = json::array();
+    std::int64_t uncertainty = 0;
+    for (const MergeReport::File& file : report_.files) {
+      const TraceInfo& info = file.info;
+      const std::int64_t offset = file.clock.shift_ns - info.base_ns;
+      hosts.push_back({{"host", info.host},
+                       {"file", info.path},
+                       {"clock", file.clock.how},
+                       {"clock_offset_ns", offset},
+                       {"clock_uncertainty_ns", file.clock.uncertainty_ns}});
+      uncertainty = std::max(uncertainty, file.clock.uncertainty_ns);
+      if (merged.host.empty() && offset == 0) {
+        merged.host = info.host;
+        merged.boot_id = info.boot_id;
+        merged.wall_base_ns = info.wall_base_ns.value_or(0) + (base_ns - info.base_ns);
+      }
+    }
+    const std::string more =
+        fmt::format(R"("merged":"{}","hosts":{},"clock_offset_ns":"0","clock_uncertainty_ns":"{}",)",
+                    report_.files.size(), hosts.dump(-1, ' ', false, json::error_handler_t::replace), uncertainty);
+    merged.base_ns = base_ns;
+    return trace_header_line(merged, more);
+  }
+
+  const MergeOptions& options_;
+  Spool spool_;
+  MergeReport report_;
+  std::vector<ClockInput> clocks_;
+  std::vector<Place> places_;
+  std::vector<Place> metadata_;
+  std::map<std::int64_t, std::uint32_t> owners_;  // rank of the output -> file
+  std::map<std::int64_t, std::int64_t> ranks_;    // of the current file
+  std::uint32_t file_ = 0;
+  std::int64_t first_ns_ = 0;
+};
+
+Status check(const MergeOptions& options) {
+  if (options.inputs.empty()) return failure(Code::kInvalidArgument, "no traces to merge");
+  std::set<std::pair<dev_t, ino_t>> seen;
+  struct stat facts = {};
+  if (::stat(options.output.c_str(), &facts) == 0) seen.emplace(facts.st_dev, facts.st_ino);
+  for (const std::string& input : options.inputs) {
+    if (::stat(input.c_str(), &facts) != 0) {
+      return failure(Code::kUnavailable, "cannot open {}: {}", input, errno_text(errno));
+    }
+    if (!seen.emplace(facts.st_dev, facts.st_ino).second) {
+      return failure(Code::kInvalidArgument, "{} is named twice; the output comes first", input);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<MergeReport> merge_traces(const MergeOptions& options) {
+  XOE_TRY(check(options));
+  if (!options.replace && ::access(options.output.c_str(), F_OK) == 0)
+    return failure(Code::kInvalidArgument, "{} is there already; --overwrite replaces it", options.output);
+  XOE_ASSIGN(OutputFile out, OutputFile::create(options.output));
+  XOE_ASSIGN(Spool spool, Spool::create(options.output));
+  Merge merge(options, std::move(spool));
+  for (std::uint32_t i = 0; i < options.inputs.size(); ++i) XOE_TRY(merge.read(i));
+  return merge.write(std::move(out));
+}
+
+}  // namespace xoe::trace

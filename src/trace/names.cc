@@ -1,0 +1,55 @@
+#include "trace/names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/text.h"
+
+namespace xoe::trace {
+namespace {
+
+constexpr std::array kLanes = {kComputeLane, kInputLane, kPackLane, kReduceLane, kUnpackLane};
+constexpr std::string_view kWaitedForOne = "waited for rank ";
+constexpr std::string_view kWaitedForSome = "waited for ranks ";
+
+}  // namespace
+
+int lane_order(std::string_view lane) noexcept {
+  const auto* const found = std::find(kLanes.begin(), kLanes.end(), lane);
+  return found == kLanes.end() ? 0 : static_cast<int>(found - kLanes.begin()) + 1;
+}
+
+bool is_communication(std::string_view lane) noexcept { return lane == kReduceLane || lane.starts_with("allreduce"); }
+
+bool is_input(std::string_view lane) noexcept { return lane == kInputLane || lane == "input wait"; }
+
+std::string waited_for_text(std::span<const int> ranks) {
+  if (ranks.empty()) return {};
+  return fmt::format("{}{}", ranks.size() == 1 ? kWaitedForOne : kWaitedForSome, fmt::join(ranks, ", "));
+}
+
+std::vector<int> ranks_waited_for(std::string_view text) {
+  for (const std::string_view start : {kWaitedForSome, kWaitedForOne}) {
+    if (!text.starts_with(start)) continue;
+    std::vector<int> ranks;
+    for (const std::string& word : split_text(text.substr(start.size()), ',')) {
+      const auto rank = parse_integer(std::string_view(word).substr(word.starts_with(' ') ? 1 : 0));
+      if (!rank || *rank < 0 || *rank > std::numeric_limits<int>::max()) break;
+      ranks.push_back(static_cast<int>(*rank));
+    }
+    return ranks;
+  }
+  return {};
+}
+
+std::string shortened_list(std::span<const std::string> names, std::size_t limit) {
+  const auto shown = names.first(std::min(limit, names.size()));
+  std::string text = fmt::format("{}", fmt::join(shown, ", "));
+  if (shown.size() < names.size()) text += fmt::format(" and {} more", names.size() - shown.size());
+  return text;
+}
+
+}  // namespace xoe::trace

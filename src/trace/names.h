@@ -1,0 +1,45 @@
+// What the timeline's lanes, spans and arguments are called: written by the engine, understood by `xoe timeline`.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xoe::trace {
+
+// Lanes hold bars, which nest or do not overlap.
+inline constexpr std::string_view kComputeLane = "compute";
+inline constexpr std::string_view kInputLane = "input";
+inline constexpr std::string_view kPackLane = "engine: pack";
+inline constexpr std::string_view kReduceLane = "engine: reduce";
+inline constexpr std::string_view kUnpackLane = "engine: unpack";
+
+// Categories of spans, which are named by their tensor and may overlap.
+inline constexpr std::string_view kNegotiate = "negotiate";  // submitted -> agreed upon; note: waited_for_text()
+inline constexpr std::string_view kQueue = "queue";          // agreed upon -> started
+
+// Keys of arguments.
+inline constexpr std::string_view kBatch = "batch";      // counts the fused collectives of this rank
+inline constexpr std::string_view kTensors = "tensors";  // in the batch
+inline constexpr std::string_view kBytes = "bytes";
+inline constexpr std::string_view kNote = "note";  // the one argument that is text
+
+// Names of events that tell about the file.
+inline constexpr std::string_view kClockEvent = "xoe_clock";
+inline constexpr std::string_view kDroppedEvent = "dropped events";
+
+// Where viewers show a lane, from 1; 0: not one of the above.
+int lane_order(std::string_view lane) noexcept;
+// "engine: reduce", and the trainer's "allreduce ...".
+bool is_communication(std::string_view lane) noexcept;
+bool is_input(std::string_view lane) noexcept;
+
+// "waited for ranks 1, 3"; "" for none. The reverse ignores any other text.
+std::string waited_for_text(std::span<const int> ranks);
+std::vector<int> ranks_waited_for(std::string_view text);
+
+// "conv1.weight, conv1.bias and 12 more": at most `limit` names.
+std::string shortened_list(std::span<const std::string> names, std::size_t limit = 4);
+
+}  // namespace xoe::trace

@@ -1,0 +1,369 @@
+#include "tools/data/convert/convert.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "base/error.h"
+#include "base/output_file.h"
+#include "data/files/listing.h"
+#include "data/records/record_index.h"
+#include "data/stages/random.h"
+#include "tools/data/convert/manifest.h"
+#include "xoe/data/files.h"
+
+namespace xoe::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostShards = 99999;
+constexpr std::int64_t kFolderPart = 1000;                      // images that are flushed together
+constexpr auto kProgressEvery = std::chrono::milliseconds(20);  // a stop is noticed within this
+
+std::string_view split_name(Split split) { return split == Split::kTrain ? "train" : "validation"; }
+
+Status check(const ConvertOptions& options) {
+  const auto require = [](bool good, std::string_view what, std::int64_t value) -> Status {
+    if (good) return {};
+    return failure(Code::kInvalidArgument, "{}, not {}", what, value);
+  };
+  XOE_TRY(require(options.shards >= 0 && options.shards <= kMostShards, "shards must be 0 to 99999", options.shards));
+  XOE_TRY(require(options.threads >= 0 && options.threads <= 1024, "threads must be 0 to 1024", options.threads));
+  const PictureOptions& pictures = options.pictures;
+  XOE_TRY(require(pictures.resize_shorter >= 0 && pictures.resize_shorter <= 16384,
+                  "the shorter side must be 1 to 16384 pixels", pictures.resize_shorter));
+  XOE_TRY(require(pictures.quality >= 1 && pictures.quality <= 100, "quality must be 1 to 100", pictures.quality));
+  XOE_TRY(require(options.skip_bad >= 0, "bad images must be 0 or more", options.skip_bad));
+  if (options.to != ConvertTo::kTfRecord && options.compression != Compression::kNone)
+    return failure(Code::kInvalidArgument, "only TFRecord files are compressed, not a {}", convert_to_name(options.to));
+  return {};
+}
+
+// Of so many images the mean size, from some of them, the same in every run.
+std::uint64_t estimate_bytes(const ImageSource& source) {
+  constexpr std::int64_t kSample = 32;
+  const std::int64_t records = source.records();
+  std::string buffer;
+  std::uint64_t bytes = 0;
+  std::int64_t read = 0;
+  for (std::int64_t i = 0; i < std::min(kSample, records); ++i)
+    if (const auto record = source.read(i * records / std::min(kSample, records), buffer)) {
+      bytes += record->bytes.size();
+      ++read;
+    }
+  return read == 0 ? 0 : bytes / static_cast<std::uint64_t>(read) * static_cast<std::uint64_t>(records);
+}
+
+// What folders can be called: such signs would lead elsewhere, or hide a class.
+void make_folder_names(std::vector<std::string>& names) {
+  for (std::string& name : names) {
+    std::replace(name.begin(), name.end(), '/', '_');
+    if (name.starts_with('.')) name.front() = '_';
+  }
+}
+
+class Conversion {
+ public:
+  Conversion(const ConvertOptions& options, const ConvertProgress& progress) : options_(options), progress_(progress) {}
+
+  Result<ConvertReport> run() {
+    XOE_TRY(open());
+    std::error_code ignored;
+    const bool existed = fs::exists(options_.directory, ignored);
+    const Status done = write();
+    if (done) return std::move(report_);
+    // Nothing to go on from: nothing stays.
+    if (manifest_ && manifest_->empty() && !has_images()) (void)manifest_->remove();
+    if (!existed) ::rmdir(options_.directory.c_str());  // fails, as it should, when something is in it
+    return failure(done.error());
+  }
+
+ private:
+  Status write() {
+    XOE_TRY(prepare_directory());
+    XOE_TRY(write_shards());
+    XOE_TRY(write_labels());
+    XOE_TRY(manifest_->remove());
+    const FinishedShard sum = manifest_->sum();
+    report_.images = sum.images;
+    report_.skipped = sum.skipped + source_->lost();
+    report_.bytes = sum.bytes;
+    report_.shards = layout_.shards;
+    report_.bad = bad_->messages();
+    return {};
+  }
+
+  Status open() {
+    SourceOptions from = options_.from;
+    from.on_error = options_.skip_bad > 0 ? OnError::kSkip : OnError::kFail;
+    from.max_lost = options_.skip_bad;
+    from.bad = bad_;
+    if (from.format == SourceFormat::kAuto && from.pattern.empty()) {
+      XOE_ASSIGN(from.format, detect_source_format(from.directory));
+    }
+    XOE_ASSIGN(source_, open_image_source(from));
+    keep_names_ = from.format == SourceFormat::kFolder || from.format == SourceFormat::kNihChest;
+    if (source_->multi_label() && options_.to != ConvertTo::kTfRecord)
+      return failure(Code::kInvalidArgument,
+                     "{}: its images can be of several classes, which a {} cannot say; tfrecord can", from.directory,
+                     convert_to_name(options_.to));
+    // As a folder, files keep their names only where these are the names in folders of classes already.
+    if (options_.to != ConvertTo::kTfRecord)
+      keep_names_ = from.format == SourceFormat::kFolder && options_.to == ConvertTo::kFolder;
+    plan(from);
+    return plan_names();
+  }
+
+  void plan(const SourceOptions& from) {
+    const std::int64_t records = source_->records();
+    layout_.to = options_.to;
+    layout_.directory = options_.directory;
+    layout_.split = split_name(from.split);
+    layout_.compression = options_.compression;
+    const int wanted = options_.shards > 0                 ? options_.shards
+                       : options_.to == ConvertTo::kFolder ? static_cast<int>(records / kFolderPart + 1)
+                                                           : suggest_shards(records, estimate_bytes(*source_));
+    layout_.shards = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(records, 1)));
+    order_.resize(static_cast<std::size_t>(records));
+    std::iota(order_.begin(), order_.end(), 0);
+    if (!options_.shuffle) return;
+    Random random(*options_.shuffle, 0, 0);
+    for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.bits() % i]);
+  }
+
+  Status plan_names() {
+    layout_.class_names = source_->class_names();
+    if (options_.to != ConvertTo::kFolder) return {};
+    make_folder_names(layout_.class_names);
+    const std::set<std::string> different(layout_.class_names.begin(), layout_.class_names.end());
+    if (different.size() == layout_.class_names.size()) return {};
+    return failure(Code::kInvalidArgument, "{}: {} classes have only {} different names, too few for folders",
+                   options_.from.directory, layout_.class_names.size(), different.size());
+  }
+
+  // What makes two runs the same conversion.
+  std::string command() const {
+    std::error_code ignored;
+    const PictureOptions& pictures = options_.pictures;
+    std::string words = fmt::format("{} images of {}, {}, to {} in {} parts", source_->records(),
+                                    fs::absolute(options_.from.directory, ignored).lexically_normal().string(),
+                                    layout_.split, convert_to_name(options_.to), layout_.shards);
+    if (!options_.from.pattern.empty()) words += fmt::format(", of {}", options_.from.pattern);
+    if (options_.compression != Compression::kNone)
+      words += fmt::format(", {}", compression_name(options_.compression));
+    if (options_.shuffle) words += fmt::format(", shuffled by {}", *options_.shuffle);
+    if (pictures.resize_shorter > 0)
+      words += fmt::format(", resized to {} with quality {}", pictures.resize_shorter, pictures.quality);
+    if (source_->multi_label()) words += ", of several classes";
+    return words;
+  }
+
+  Status prepare_directory() {
+    std::error_code error;
+    fs::create_directories(options_.directory, error);
+    if (error)
+      return failure(Code::kUnavailable, "{}: cannot make the directory: {}", options_.directory, error.message());
+    const bool begun = Manifest::exists(options_.directory);
+    if (!begun && has_images())
+      return failure(Code::kInvalidArgument, "{}: {} images are there already; choose another directory",
+                     options_.directory, layout_.split);
+    XOE_TRY(check_labels());
+    XOE_ASSIGN(manifest_, Manifest::open(options_.directory, command()));
+    remove_left_over();
+    return {};
+  }
+  bool has_images() const {
+    std::error_code ignored;
+    if (options_.to == ConvertTo::kFolder) {
+      const std::string root = layout_.path(0);
+      return fs::exists(root, ignored) && !fs::is_empty(root, ignored);
+    }
+    return match_files(options_.directory, fmt::format("{}-*", layout_.split)).has_value();
+  }
+  // What a killed run left.
+  void remove_left_over() const {
+    const std::string images = options_.to == ConvertTo::kFolder
+                                   ? layout_.path(0) + "/*/.*.unfinished-*"
+                                   : fmt::format("{}/.{}-*.unfinished-*", options_.directory, layout_.split);
+    for (const std::string& pattern : {images, options_.directory + "/..xoe-convert.json.unfinished-*"})
+      if (const auto stale = match_files(std::vector{pattern}))
+        for (const std::string& path : *stale) xoe::remove_unfinished(path);
+  }
+
+  std::string labels_path() const { return options_.directory + "/labels.txt"; }
+  // The names are those of a split that was converted before, if any was.
+  Status check_labels() const {
+    if (layout_.class_names.empty() || options_.to == ConvertTo::kFolder) return {};
+    const auto there = read_lines(labels_path());
+    if (!there || *there == layout_.class_names) return {};
+    return failure(Code::kInvalidArgument, "{}: {} other classes than the {} of {}; choose another directory",
+                   labels_path(), there->size(), layout_.class_names.size(), options_.from.directory);
+  }
+  // Folders tell by themselves. Classes without names get numbers.
+  Status write_labels() const {
+    if (options_.to == ConvertTo::kFolder) return {};
+    std::vector<std::string> names = layout_.class_names;
+    if (names.empty()) {
+      const auto there = read_lines(labels_path());
+      const std::int64_t classes = std::max<std::int64_t>(manifest_->sum().highest + 1, source_->classes());
+      if (there && static_cast<std::int64_t>(there->size()) >= classes) return {};
+      for (std::int64_t label = 0; label < classes; ++label) names.push_back(layout_.class_name(label));
+    }
+    std::string text;
+    for (const std::string& name : names) text += name + "\n";
+    return write_file(labels_path(), text);
+  }
+
+  Status write_shards() {
+    for (int shard = 0; shard < layout_.shards; ++shard) {
+      const auto kept = is_kept(shard);
+      if (!kept) {
+        todo_.push_back(shard);
+        continue;
+      }
+      done_ += kept->images + kept->skipped;
+      skipped_ += kept->skipped;
+      ++report_.kept;
+    }
+    skipped_ += source_->lost();
+    const int cores = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
+    const int wanted = options_.threads > 0 ? options_.threads : cores;
+    const int threads = std::min(wanted, static_cast<int>(todo_.size()));
+    {
+      std::vector<std::jthread> workers;
+      running_ = threads;
+      for (int i = 0; i < threads; ++i) workers.emplace_back([this] { work(); });
+      watch();
+    }
+    if (error_) return failure(*error_);
+    if (!stopped_) return {};
+    return failure(Code::kUnavailable, "stopped after {} of {} images; the same command goes on from there",
+                   done_.load(), source_->records());
+  }
+  std::optional<FinishedShard> is_kept(int shard) const {
+    std::error_code ignored;
+    return fs::exists(layout_.path(shard), ignored) ? manifest_->finished(shard) : std::nullopt;
+  }
+
+  // In the caller's thread while the others work.
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (running_ > 0) {
+      changed_.wait_for(lock, kProgressEvery, [this] { return running_ == 0; });
+      lock.unlock();
+      if (!stopped_ && !progress_(done_, source_->records())) stopped_ = true;
+      lock.lock();
+    }
+  }
+
+  void work() {
+    PictureMaker pictures(options_.pictures);
+    std::string buffer;
+    for (std::size_t i = next_++; i < todo_.size() && !stopped_; i = next_++) {
+      const Status written = write_shard(todo_[i], pictures, buffer);
+      if (written) continue;
+      const std::lock_guard lock(mutex_);
+      if (!stopped_.exchange(true)) error_ = written.error();
+    }
+    const std::lock_guard lock(mutex_);
+    --running_;
+    changed_.notify_one();
+  }
+
+  Status write_shard(int shard, PictureMaker& pictures, std::string& buffer) {
+    XOE_ASSIGN(const auto writer, create_shard(layout_, shard));
+    const auto border = [&](int at) { return source_->records() * at / layout_.shards; };
+    FinishedShard facts;
+    for (std::int64_t i = border(shard); i < border(shard + 1); ++i, ++done_) {
+      if (stopped_) return {};
+      const std::int64_t record = order_[static_cast<std::size_t>(i)];
+      XOE_ASSIGN(const bool good, write_image(record, *writer, pictures, buffer, facts));
+      ++(good ? facts.images : facts.skipped);
+    }
+    XOE_TRY(writer->finish());
+    facts.bytes = writer->bytes();
+    return manifest_->add(shard, facts);
+  }
+
+  // False: it is bad and left out.
+  Result<bool> write_image(std::int64_t record, ShardWriter& writer, PictureMaker& pictures, std::string& buffer,
+                           FinishedShard& facts) {
+    const auto read = source_->read(record, buffer);
+    if (!read) return leave_out(read.error());
+    const auto fail = [&](const Error& error) {
+      return leave_out({error.code(), fmt::format("{}: {}", source_->name(record), error.message())});
+    };
+    ConvertedImage image{.picture = {}, .name = {}, .label = read->label - source_->label_offset()};
+    image.targets = read->targets;
+    const int classes = source_->classes();
+    if (!source_->multi_label() && (image.label < 0 || (classes > 0 && image.label >= classes)))
+      return fail({Code::kDataLoss, fmt::format("label {} of {} classes", read->label, classes)});
+    auto picture = pictures.make(*read);
+    if (!picture) return fail(picture.error());
+    image.picture = *picture;
+    const std::string name = file_name(record, *picture);
+    image.name = name;
+    facts.highest = std::max(facts.highest, image.label);
+    XOE_TRY(writer.write(image));
+    return true;
+  }
+  std::string file_name(std::int64_t record, const Picture& picture) const {
+    if (keep_names_) return fs::path(source_->name(record)).filename().string();
+    return fmt::format("{}_{:08}.{}", layout_.split, record, picture.extension());
+  }
+
+  Result<bool> leave_out(const Error& error) {
+    if (options_.skip_bad == 0) return failure(error);
+    bad_->add(error.message());
+    if (++skipped_ <= options_.skip_bad) return false;
+    return failure(Code::kDataLoss, "more than {} bad images; the last one: {}", options_.skip_bad, error.message());
+  }
+
+  const ConvertOptions& options_;
+  const ConvertProgress& progress_;
+  std::shared_ptr<BadRecords> bad_ = std::make_shared<BadRecords>();
+  SourcePtr source_;
+  ShardLayout layout_;
+  std::unique_ptr<Manifest> manifest_;
+  std::vector<std::int64_t> order_;
+  std::vector<int> todo_;
+  bool keep_names_ = false;
+  ConvertReport report_;
+  std::atomic<std::size_t> next_ = 0;
+  std::atomic<std::int64_t> done_ = 0;
+  std::atomic<std::int64_t> skipped_ = 0;
+  std::atomic<bool> stopped_ = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int running_ = 0;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+int suggest_shards(std::int64_t images, std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t kShardBytes = std::uint64_t{128} << 20;
+  constexpr std::int64_t kImagesForMore = 64;
+  constexpr std::int64_t kSome = 8;
+  const auto by_bytes = static_cast<std::int64_t>(bytes / kShardBytes + 1);
+  const std::int64_t by_readers = std::clamp<std::int64_t>(images / kImagesForMore, 1, kSome);
+  return static_cast<int>(std::min<std::int64_t>(std::max(by_bytes, by_readers), 8192));
+}
+
+Result<ConvertReport> convert(const ConvertOptions& options, const ConvertProgress& progress) {
+  const auto start = std::chrono::steady_clock::now();
+  XOE_TRY(check(options));
+  XOE_ASSIGN(ConvertReport report, Conversion(options, progress).run());
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+}  // namespace xoe::data

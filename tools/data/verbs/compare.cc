@@ -1,0 +1,268 @@
+#include "tools/data/verbs/compare.h"
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <thread>
+
+#include "base/error.h"
+#include "base/machine.h"
+#include "base/output_file.h"
+#include "base/process_use.h"
+#include "base/text.h"
+#include "input_pipelines.h"
+#include "tools/data/verbs/compare_svg.h"
+#include "xoe/data/record_writer.h"
+
+namespace xoe::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+using Json = nlohmann::ordered_json;
+
+constexpr double kWantedShare = 0.7;  // of what the new way makes, when the step's time is not given
+
+// What a rank tells the process that started it, in memory that both see.
+struct RankNote {
+  bool done = false;
+  double images = 0;
+  double seconds = 0;
+  double waited = 0;
+  double cpu = 0;
+  std::uint64_t memory = 0;
+  char error[512] = {};
+};
+
+struct Work {
+  bool old = false;
+  examples::WayOptions way;
+  Seconds step = Seconds::zero();
+  double warmup = 0;
+  double seconds = 0;
+};
+
+// The consumer of one rank: takes a batch, sleeps for the time of a step, and takes the next.
+Status consume(const Work& work, Clock::time_point start, RankNote& note) {
+  XOE_ASSIGN(const auto next, work.old ? examples::old_way(work.way) : examples::new_way(work.way));
+  const auto from = start + std::chrono::duration_cast<Clock::duration>(Seconds(work.warmup));
+  std::optional<Clock::time_point> began;
+  Clock::time_point now = Clock::now();
+  double cpu = 0;
+  while (!began || Seconds(now - *began).count() < work.seconds) {
+    const auto asked = Clock::now();
+    if (!began && asked >= from) {
+      began = asked;
+      cpu = process_cpu_seconds();
+    }
+    XOE_ASSIGN(const auto images, next());
+    if (!images) return failure(Code::kInternal, "{}", "the data set ended, which endless epochs do not");
+    const auto taken = Clock::now();
+    if (began) {
+      note.images += images->count;
+      note.waited += Seconds(taken - asked).count();
+    }
+    std::this_thread::sleep_until(taken + work.step);
+    now = Clock::now();
+  }
+  note.seconds = Seconds(now - *began).count();
+  note.cpu = process_cpu_seconds() - cpu;
+  note.memory = process_memory_bytes();
+  return {};
+}
+
+// Notes of `ranks` processes, shared with them.
+class Notes {
+ public:
+  explicit Notes(std::size_t ranks)
+      : bytes_(ranks * sizeof(RankNote)),
+        memory_(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (memory_ == MAP_FAILED) return;
+    notes_ = {new (memory_) RankNote[ranks], ranks};
+  }
+  Notes(const Notes&) = delete;
+  Notes& operator=(const Notes&) = delete;
+  ~Notes() {
+    if (memory_ != MAP_FAILED) ::munmap(memory_, bytes_);
+  }
+  std::span<RankNote> all() const { return notes_; }  // empty: no memory
+
+ private:
+  std::size_t bytes_;
+  void* memory_;
+  std::span<RankNote> notes_;
+};
+
+[[noreturn]] void be_rank(const Work& work, Clock::time_point start, pid_t parent, RankNote& note) {
+  // Not longer than whoever started it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  if (const Status consumed = consume(work, start, note); consumed) {
+    note.done = true;
+  } else {
+    consumed.error().message().copy(note.error, sizeof note.error - 1);
+  }
+  ::_exit(0);
+}
+
+Result<WayFigures> run_ranks(Work work, int ranks) {
+  const Notes notes(static_cast<std::size_t>(ranks));
+  if (notes.all().empty()) return failure(Code::kResourceExhausted, "no memory for notes: {}", errno_text(errno));
+  const auto start = Clock::now();
+  const pid_t parent = ::getpid();
+  std::vector<pid_t> children;
+  work.way.size = ranks;
+  int fork_error = 0;
+  for (work.way.rank = 0; work.way.rank < ranks && fork_error == 0; ++work.way.rank) {
+    const pid_t child = ::fork();
+    if (child == 0) be_rank(work, start, parent, notes.all()[static_cast<std::size_t>(work.way.rank)]);
+    if (child > 0) children.push_back(child);
+    if (child < 0) fork_error = errno;
+  }
+  if (fork_error != 0)
+    for (const pid_t child : children) ::kill(child, SIGKILL);
+  for (const pid_t child : children) ::waitpid(child, nullptr, 0);
+  if (fork_error != 0) return failure(Code::kResourceExhausted, "cannot fork: {}", errno_text(fork_error));
+
+  WayFigures figures{.way = work.old ? "old" : "new", .ranks = ranks, .threads = work.way.threads};
+  double cpu = 0;
+  double images = 0;
+  for (std::size_t rank = 0; rank < notes.all().size(); ++rank) {
+    const RankNote& note = notes.all()[rank];
+    if (!note.done)
+      return failure(Code::kUnavailable, "the {} way, rank {} of {}: {}", figures.way, rank, ranks,
+                     note.error[0] != 0 ? note.error : "its process was ended, as when memory does not suffice");
+    figures.images_per_s += note.images / note.seconds;
+    figures.idle_share += note.waited / note.seconds / ranks;
+    figures.memory += note.memory;
+    cpu += note.cpu;
+    images += note.images;
+  }
+  figures.cpu_ms_per_image = images > 0 ? 1e3 * cpu / images : 0;
+  if (work.step > Seconds::zero()) figures.wanted = ranks * work.way.batch / work.step.count();
+  return figures;
+}
+
+class Comparison {
+ public:
+  explicit Comparison(const DataCompareOptions& options)
+      : options_(options), cores_(std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {}
+
+  Status run() {
+    if (options_.ranks.empty() || *std::ranges::min_element(options_.ranks) < 1 ||
+        *std::ranges::max_element(options_.ranks) > 256)
+      return failure(Code::kInvalidArgument, "{}", "ranks are 1 to 256");
+    step_ = Seconds(options_.step_ms / 1e3);
+    if (options_.step_ms <= 0) XOE_TRY(choose_step());
+    for (const int ranks : options_.ranks)
+      for (const bool old : {true, false}) {
+        XOE_ASSIGN(figures_.emplace_back(), run_ranks(work(old, ranks), ranks));
+      }
+    return {};
+  }
+
+  double step_ms() const { return 1e3 * step_.count(); }
+  int lowered() const { return lowered_; }
+  const std::vector<WayFigures>& figures() const { return figures_; }
+
+ private:
+  Work work(bool old, int ranks) {
+    Work work{.old = old,
+              .way = {.directory = options_.directory,
+                      .batch = options_.batch,
+                      .image_size = options_.image_size,
+                      .threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / ranks),
+                      .shuffle = options_.shuffle},
+              .step = step_,
+              .warmup = options_.warmup,
+              .seconds = options_.seconds};
+    if (old) fit_into_memory(work.way, ranks);
+    return work;
+  }
+
+  // All ranks of the old way together may take half of the memory that is there.
+  void fit_into_memory(examples::WayOptions& way, int ranks) {
+    const double image = 3.0 * 4 * way.image_size * way.image_size;
+    const auto available = static_cast<double>(available_memory_bytes());
+    const double room = (available / 2 / ranks - image * way.shuffle) / (image * way.batch);
+    way.ahead = std::clamp(static_cast<int>(std::min(room, 1e6)), 2, way.batch);
+    if (way.ahead < way.batch) lowered_ = way.ahead;
+  }
+
+  Status choose_step() {
+    Work probe = work(false, 1);
+    probe.seconds = std::min(2.0, options_.seconds);
+    XOE_ASSIGN(const WayFigures most, run_ranks(probe, 1));
+    if (!(most.images_per_s > 0)) return failure(Code::kInternal, "{}", "no image came");
+    const int ranks = *std::ranges::max_element(options_.ranks);
+    step_ = Seconds(ranks * options_.batch / (kWantedShare * most.images_per_s));
+    return {};
+  }
+
+  const DataCompareOptions& options_;
+  int cores_;
+  Seconds step_ = Seconds::zero();
+  int lowered_ = 0;  // batches ahead of the old way, where memory does not suffice for all; 0: it does
+  std::vector<WayFigures> figures_;
+};
+
+void print_json(const DataCompareOptions& options, const Comparison& comparison) {
+  Json out = {{"directory", options.directory},
+              {"batch", options.batch},
+              {"step_ms", comparison.step_ms()},
+              {"figures", Json::array()}};
+  for (const WayFigures& one : comparison.figures())
+    out["figures"].push_back({{"way", one.way},
+                              {"ranks", one.ranks},
+                              {"threads", one.threads},
+                              {"images_per_s", one.images_per_s},
+                              {"wanted_images_per_s", one.wanted},
+                              {"idle_share", one.idle_share},
+                              {"cpu_ms_per_image", one.cpu_ms_per_image},
+                              {"memory_bytes", one.memory}});
+  fmt::print("{}\n", out.dump());
+}
+
+void print_text(const DataCompareOptions& options, const Comparison& comparison) {
+  fmt::print("{}: a consumer on each rank takes {} images in {:.1f} ms (it sleeps: no accelerator is here)\n",
+             options.directory, options.batch, comparison.step_ms());
+  if (comparison.lowered() > 0)
+    fmt::print("the old way makes only {} batches ahead, not {}: there is not more memory\n", comparison.lowered(),
+               options.batch);
+  fmt::print("{:<4} {:>6} {:>13} {:>9} {:>7} {:>10} {:>16} {:>10}\n", "way", "ranks", "threads each", "images/s",
+             "wanted", "idle", "CPU-ms an image", "memory");
+  for (const WayFigures& one : comparison.figures())
+    fmt::print("{:<4} {:>6} {:>13} {:>9.0f} {:>7.0f} {:>8.1f} % {:>16.2f} {:>10}\n", one.way, one.ranks, one.threads,
+               one.images_per_s, one.wanted, 100 * one.idle_share, one.cpu_ms_per_image, human_bytes(one.memory));
+  fmt::print("old: every rank decodes all images and drops those of the others. new: ranks share the files first.\n");
+  if (!options.plot.empty()) fmt::print("saved {}\n", options.plot);
+}
+
+}  // namespace
+
+int compare(const DataCompareOptions& options) {
+  Comparison comparison(options);
+  Status done = comparison.run();
+  if (done && !options.plot.empty())
+    done = write_file(options.plot, compare_svg(comparison.figures(), comparison.step_ms(), options.batch));
+  if (!done) {
+    if (options.json) fmt::print("{}\n", Json{{"error", done.error().to_string()}}.dump());
+    fmt::print(stderr, "xoe data compare: {}\n", done.error().message());
+    return done.error().code() == Code::kInvalidArgument ? 2 : 1;
+  }
+  options.json ? print_json(options, comparison) : print_text(options, comparison);
+  return std::fflush(stdout) == 0 ? 0 : 1;
+}
+
+}  // namespace xoe::tools

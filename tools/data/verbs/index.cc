@@ -1,0 +1,164 @@
+// xoe data index: writes and checks the files that say where the records are.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "data/records/file_index.h"
+#include "tools/data/verbs/progress_line.h"
+#include "tools/data/verbs/record_files.h"
+#include "tools/data/verbs/verb.h"
+#include "tools/data/verbs/verbs.h"
+
+namespace xoe::tools {
+namespace {
+
+using data::FileIndex;
+using data::OpenFile;
+using Json = nlohmann::ordered_json;
+
+struct IndexRequest {
+  std::vector<std::string> paths;
+  bool check = false;
+  bool force = false;
+  bool skip = false;
+  int threads = 0;
+  bool json = false;
+};
+
+// Of one file.
+struct Row {
+  std::string file;
+  std::string state;  // "fresh", "written", "stale", "missing", "damaged", "failed"
+  std::string problem;
+  std::uint64_t bytes = 0;
+  std::uint64_t index_bytes = 0;
+  std::int64_t records = 0;
+  std::int64_t lost = 0;
+
+  bool good() const { return state == "fresh" || state == "written"; }
+};
+
+std::string_view state_of(Code code) {
+  switch (code) {
+    case Code::kUnavailable: return "missing";
+    case Code::kInvalidArgument: return "stale";
+    default: return "damaged";
+  }
+}
+
+void take(Row& row, const FileIndex& index, std::string_view state) {
+  row.state = state;
+  row.records = static_cast<std::int64_t>(index.places.size());
+  row.lost = static_cast<std::int64_t>(index.lost.size());
+  if (const auto written = OpenFile::open(data::index_path(row.file))) row.index_bytes = written->bytes;
+}
+
+void refuse(Row& row, const Error& error, std::string_view state) {
+  row.state = state;
+  row.problem = error.message();
+}
+
+Row treat(const std::string& path, const IndexRequest& request) {
+  Row row{.file = path, .state = {}, .problem = {}};
+  const auto file = OpenFile::open(path);
+  if (!file) {
+    refuse(row, file.error(), "failed");
+    return row;
+  }
+  row.bytes = file->bytes;
+  const auto there = data::load_index(*file);
+  if (there && (request.check || !request.force)) {
+    take(row, *there, "fresh");
+  } else if (request.check) {
+    refuse(row, there.error(), state_of(there.error().code()));
+  } else {
+    const auto made = data::write_index(path, {.on_error = request.skip ? data::OnError::kSkip : data::OnError::kFail});
+    made ? take(row, *made, "written") : refuse(row, made.error(), "failed");
+  }
+  return row;
+}
+
+Json to_json(const Row& row) {
+  Json out = {{"file", row.file}, {"state", row.state}, {"bytes", row.bytes}};
+  if (row.good()) out.update({{"records", row.records}, {"index_bytes", row.index_bytes}, {"lost", row.lost}});
+  if (!row.problem.empty()) out["problem"] = row.problem;
+  return out;
+}
+
+void print(const std::vector<Row>& rows, bool json) {
+  Json out = {{"files", Json::array()}, {"records", 0}, {"index_bytes", 0}};
+  std::int64_t records = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t index_bytes = 0;
+  for (const Row& row : rows) {
+    records += row.records;
+    bytes += row.bytes;
+    index_bytes += row.index_bytes;
+    if (json) {
+      out["files"].push_back(to_json(row));
+      continue;
+    }
+    const std::string state = paint(row.good() ? Paint::kGood : Paint::kBad, fmt::format("{:<8}", row.state));
+    if (row.good()) {
+      fmt::print("{}{}: {} records, index of {}", state, row.file, row.records, human_bytes(row.index_bytes));
+      fmt::print("{}\n", row.lost > 0 ? fmt::format("; {} damaged places left out", row.lost) : "");
+    } else {
+      fmt::print("{}{}: {}\n", state, row.file, row.problem);
+    }
+  }
+  out["records"] = records;
+  out["index_bytes"] = index_bytes;
+  if (json)
+    fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
+  else
+    fmt::print("{} files, {} records, {}; indices of {}\n", rows.size(), records, human_bytes(bytes),
+               human_bytes(index_bytes));
+}
+
+int index(const IndexRequest& request) {
+  catch_signals();
+  std::vector<std::string> files;
+  for (const std::string& path : request.paths) {
+    const auto found = record_files(path);
+    if (!found) return fail("index", found.error(), request.json);
+    files.insert(files.end(), found->begin(), found->end());
+  }
+  std::vector<Row> rows(files.size());
+  std::atomic<std::int64_t> done = 0;
+  {
+    ProgressLine line("xoe data index", !request.json);
+    const auto show = [&] { line.show(done, static_cast<std::int64_t>(files.size()), "files"); };
+    const auto work = [&](std::size_t, std::size_t i) {
+      rows[i] = treat(files[i], request);
+      ++done;
+    };
+    if (!run_all(request.threads, files.size(), work, show))
+      return fail("index", Error(Code::kUnavailable, fmt::format("stopped after {} files", done.load())), request.json);
+  }
+  print(rows, request.json);
+  return end(std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.good(); }) ? 0 : kFailed);
+}
+
+}  // namespace
+
+void add_index(CLI::App& app, int& code) {
+  CLI::App* verb = app.add_subcommand("index", "write the files that let records be read in any order");
+  const auto request = std::make_shared<IndexRequest>();
+  verb->add_option("PATH", request->paths, "record files, or directories of them")->required();
+  verb->add_flag("--check", request->check, "write nothing; exit code 1 unless every index is there and fits");
+  verb->add_flag("--force", request->force, "write those again that fit");
+  verb->add_flag("--skip", request->skip, "leave damaged places out, up to 100 a file");
+  verb->add_option("--threads", request->threads, "files at a time; 0: all cores")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024));
+  verb->add_flag("--json", request->json, "print the result as JSON");
+  verb->footer(
+      "Example:\n  xoe data index data          # beside each file FILE.xoeindex, which every reader uses\n"
+      "  xoe data index --check data");
+  verb->callback([request, &code] { code = index(*request); });
+}
+
+}  // namespace xoe::tools

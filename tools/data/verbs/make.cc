@@ -1,0 +1,158 @@
+// xoe data make: renders data sets.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "tools/data/convert/convert.h"
+#include "tools/data/output_directory.h"
+#include "tools/data/synth/chest_set.h"
+#include "tools/data/synth/data_set.h"
+#include "tools/data/verbs/progress_line.h"
+#include "tools/data/verbs/verb.h"
+#include "tools/data/verbs/verbs.h"
+
+namespace xoe::tools {
+namespace {
+
+using data::synth::ChestSetOptions;
+using data::synth::DataSetOptions;
+using data::synth::DataSetReport;
+
+enum class Format { kTfRecord, kFolder, kTar, kNihChest };
+
+struct MakeRequest {
+  DataSetOptions options;
+  Format format = Format::kTfRecord;
+  std::int64_t validation = -1;  // below 0: a fifth as many
+  int side = 256;                // of radiographs
+  bool json = false;
+};
+
+// By way of TFRecord files that go again.
+Result<DataSetReport> make_converted(const MakeRequest& request, const data::synth::Progress& progress) {
+  XOE_ASSIGN(auto directory, data::OutputDirectory::create(request.options.directory));
+  DataSetOptions records = request.options;
+  records.directory = directory.path() + "/.records";
+  XOE_ASSIGN(DataSetReport report, data::synth::make_data_set(records, progress));
+  report.files = 0;
+  report.bytes = 0;
+  for (const data::Split split : {data::Split::kTrain, data::Split::kValidation}) {
+    const bool training = split == data::Split::kTrain;
+    if (!training && records.validation == 0) break;
+    data::ConvertOptions options;
+    options.from.directory = records.directory;
+    options.from.split = split;
+    options.directory = directory.path();
+    options.to = request.format == Format::kTar ? data::ConvertTo::kTar : data::ConvertTo::kFolder;
+    options.shards = training ? records.shards : std::max(1, records.shards / 4);
+    options.threads = records.threads;
+    const auto converted = data::convert(options, [](std::int64_t, std::int64_t) { return !stopped(); });
+    if (stopped()) return failure(Code::kUnavailable, "stopped; nothing was kept");
+    if (!converted) return failure(converted.error());
+    report.files += request.format == Format::kTar ? converted->shards : static_cast<int>(converted->images);
+    report.bytes += converted->bytes;
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(records.directory, ignored);
+  XOE_TRY(directory.finish());
+  return report;
+}
+
+Result<DataSetReport> make_any(const MakeRequest& request, const data::synth::Progress& progress) {
+  const DataSetOptions& options = request.options;
+  if (request.format == Format::kTfRecord) return data::synth::make_data_set(options, progress);
+  if (request.format != Format::kNihChest) return make_converted(request, progress);
+  const ChestSetOptions chest{.directory = options.directory,
+                              .images = options.images,
+                              .test = options.validation,
+                              .size = request.side,
+                              .seed = options.seed,
+                              .threads = options.threads};
+  return data::synth::make_chest_set(chest, progress);
+}
+
+void print_report(const MakeRequest& request, const DataSetReport& report) {
+  const DataSetOptions& options = request.options;
+  const bool chest = request.format == Format::kNihChest;
+  const int classes = chest ? 14 : options.classes;
+  const double speed = static_cast<double>(report.images + report.validation) / report.seconds;
+  if (!request.json) {
+    fmt::print("{}: {} training and {} {} images of {} classes in {} files, {}, {:.1f} s ({:.0f} images/s)\n",
+               options.directory, report.images, report.validation, chest ? "test" : "validation", classes,
+               report.files, human_bytes(report.bytes), report.seconds, speed);
+    return;
+  }
+  const nlohmann::ordered_json out = {{"directory", options.directory},  {"images", report.images},
+                                      {"validation", report.validation}, {"classes", classes},
+                                      {"files", report.files},           {"bytes", report.bytes},
+                                      {"seconds", report.seconds},       {"images_per_s", speed}};
+  fmt::print("{}\n", out.dump());
+}
+
+int make(const MakeRequest& request) {
+  catch_signals();
+  const auto report = [&request] {
+    ProgressLine line("xoe data make", !request.json);
+    return make_any(request, [&line](std::int64_t done, std::int64_t total) {
+      line.show(done, total, "images");
+      return !stopped();
+    });
+  }();
+  if (!report) return fail("make", report.error(), request.json);
+  print_report(request, *report);
+  return end(0);
+}
+
+void add_options(CLI::App& verb, MakeRequest& request) {
+  const std::map<std::string, Format> formats = {
+      {"tfrecord", Format::kTfRecord}, {"folder", Format::kFolder}, {"tar", Format::kTar}, {"nih", Format::kNihChest}};
+  DataSetOptions& options = request.options;
+  verb.add_option("DIR", options.directory, "the directory; made when missing")->required();
+  verb.add_option("--format", request.format,
+                  "tfrecord, folder, tar, or nih: radiographs in the layout of ChestX-ray14 (default: tfrecord)")
+      ->transform(CLI::Transformer(formats))
+      ->option_text("FORMAT");
+  verb.add_option("--images", options.images, "training images")->capture_default_str();
+  verb.add_option("--validation", request.validation, "validation, or test, images (default: a fifth as many)");
+  verb.add_option("--classes", options.classes, "1 to 1000; nih has 14 findings")->capture_default_str();
+  verb.add_option("--shards", options.shards, "training files")->capture_default_str();
+  verb.add_option("--seed", options.seed, "of everything random")->capture_default_str();
+  verb.add_option("--size-min", options.size_min, "pixels of the shorter side, at least")->capture_default_str();
+  verb.add_option("--size-max", options.size_max, "pixels of the longer side, at most")->capture_default_str();
+  CLI::Option* width = verb.add_option("--width", options.width, "pixels, of every picture; with --height");
+  CLI::Option* height = verb.add_option("--height", options.height, "pixels, of every picture; with --width");
+  width->needs(height);
+  height->needs(width);
+  verb.add_option("--side", request.side, "pixels of a radiograph's sides")->capture_default_str();
+  verb.add_option("--quality", options.quality, "of JPEG, 1 to 100")->capture_default_str();
+  verb.add_option("--grain-min", options.film.grain_min, "noise of pixels, 0 to 1, at least")->capture_default_str();
+  verb.add_option("--grain-max", options.film.grain_max, "noise of pixels, 0 to 1, at most")->capture_default_str();
+  verb.add_option("--detail", options.film.detail, "noise of all scales, as in photographs, 0 to 10")
+      ->capture_default_str();
+  verb.add_flag("--plain", options.plain, "colour and baseline only: no grey or progressive ones");
+  verb.add_option("--threads", options.threads, "0: all cores")->capture_default_str();
+  verb.add_flag("--overwrite", options.overwrite, "replace the record files that are there");
+  verb.add_flag("--json", request.json, "print the result as JSON");
+}
+
+}  // namespace
+
+void add_make(CLI::App& app, int& code) {
+  CLI::App* verb = app.add_subcommand("make", "render pictures into a data set, as TFRecord files or otherwise");
+  const auto request = std::make_shared<MakeRequest>();
+  add_options(*verb, *request);
+  verb->footer(
+      "Examples:\n  xoe data make --images 3000 --classes 10 data\n"
+      "  xoe data make --format nih --images 2000 chest");
+  verb->callback([request, &code] {
+    DataSetOptions& options = request->options;
+    options.validation = request->validation >= 0 ? request->validation : options.images / 5;
+    code = make(*request);
+  });
+}
+
+}  // namespace xoe::tools

@@ -1,0 +1,90 @@
+#include "tools/data/verbs/verb.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+
+namespace xoe::tools {
+namespace {
+
+constexpr auto kShowEvery = std::chrono::milliseconds(100);
+
+volatile std::sig_atomic_t stop_signal = 0;
+void on_signal(int signal) { stop_signal = signal; }
+
+}  // namespace
+
+void catch_signals() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+bool stopped() noexcept { return stop_signal != 0; }
+
+int fail(std::string_view verb, const Error& error, bool json) {
+  using Json = nlohmann::json;
+  if (json) fmt::print("{}\n", Json{{"error", error.to_string()}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+  fmt::print(stderr, "xoe data {}: {}\n", verb, error.message());
+  return end(error.code() == Code::kInvalidArgument ? kUsageError : kFailed);
+}
+
+int end(int code) {
+  const bool printed = std::fflush(stdout) == 0;
+  if (stop_signal != 0) return 128 + stop_signal;
+  return code == 0 && !printed ? kFailed : code;
+}
+
+std::size_t threads_of(int wanted) {
+  return wanted > 0 ? static_cast<std::size_t>(wanted) : std::max(std::thread::hardware_concurrency(), 1U);
+}
+
+bool run_all(int threads, std::size_t count, const std::function<void(std::size_t, std::size_t)>& work,
+             const std::function<void()>& show) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::size_t running = std::min(threads_of(threads), count);
+  std::vector<std::jthread> workers;
+  for (std::size_t thread = 0, all = running; thread < all; ++thread)
+    workers.emplace_back([&, thread] {
+      while (!stopped()) {
+        const std::size_t i = next++;
+        if (i >= count) break;
+        work(thread, i);
+      }
+      const std::lock_guard lock(mutex);
+      --running;
+      changed.notify_one();
+    });
+  std::unique_lock lock(mutex);
+  while (running > 0) {
+    changed.wait_for(lock, kShowEvery, [&running] { return running == 0; });
+    lock.unlock();
+    show();
+    lock.lock();
+  }
+  return next >= count;
+}
+
+std::string paint(Paint colour, std::string_view text) {
+  static const bool coloured = ::isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  if (!coloured) return std::string(text);
+  const int code = colour == Paint::kGood ? 32 : colour == Paint::kBad ? 31 : 36;
+  return fmt::format("\033[{}m{}\033[0m", code, text);
+}
+
+}  // namespace xoe::tools

@@ -1,0 +1,257 @@
+// xoe data verify: looks at every byte of data sets.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "data/files/listing.h"
+#include "data/jpeg/jpeg.h"
+#include "data/png/png.h"
+#include "data/records/example.h"
+#include "data/records/record_stream.h"
+#include "data/source/formats.h"
+#include "tools/data/image_facts.h"
+#include "tools/data/verbs/progress_line.h"
+#include "tools/data/verbs/record_files.h"
+#include "tools/data/verbs/verb.h"
+#include "tools/data/verbs/verbs.h"
+#include "tools/data/verbs/verify_findings.h"
+#include "xoe/data/example.h"
+
+namespace xoe::tools {
+namespace {
+
+using data::ImageRecord;
+using data::SourceFormat;
+using Json = nlohmann::ordered_json;
+
+struct VerifyRequest {
+  std::vector<std::string> paths;
+  bool decode = false;
+  bool first = false;
+  int threads = 0;
+  bool json = false;
+};
+
+// Of one thread.
+struct Checker {
+  data::JpegDecoder jpeg;
+  data::PngDecoder png;
+  data::Image image;
+  std::string buffer;
+
+  Status check(const ImageRecord& record, bool decode) {
+    XOE_ASSIGN(const data::ImageFacts facts, data::read_image_facts(record));
+    if (!decode || facts.kind == data::ImageKind::kPixels) return {};
+    return facts.jpeg() ? jpeg.decode(record.bytes, image) : png.decode(record.bytes, image);
+  }
+};
+
+class Verification {
+ public:
+  explicit Verification(const VerifyRequest& request) : request_(request), checkers_(threads_of(request.threads)) {}
+
+  Status run() {
+    for (const std::string& path : request_.paths) XOE_TRY(plan(path));
+    ProgressLine line("xoe data verify", !request_.json);
+    const auto show = [&] {
+      line.show(share(), fmt::format("{} records, {} bad", records_.load(), findings_.count()));
+    };
+    const auto work = [&](std::size_t thread, std::size_t i) {
+      if (!enough()) tasks_[i](checkers_[thread]);
+    };
+    if (run_all(request_.threads, tasks_.size(), work, show) && !stopped()) return {};
+    return failure(Code::kUnavailable, "stopped after {} records, {} of them bad", records_.load(), findings_.count());
+  }
+
+  std::size_t files() const { return files_; }
+  std::int64_t records() const { return records_; }
+  std::uint64_t bytes() const { return bytes_; }
+  Findings& findings() { return findings_; }
+
+ private:
+  using Task = std::function<void(Checker&)>;
+
+  bool enough() const { return stopped() || (request_.first && findings_.count() > 0); }
+  // Tasks count alike, and a record file grows as it is read.
+  double share() const { return done_ / static_cast<double>(std::max<std::size_t>(tasks_.size(), 1)); }
+  void add_share(double more) {
+    for (double now = done_; !done_.compare_exchange_weak(now, now + more);) {
+    }
+  }
+
+  Status plan(const std::string& path) {
+    XOE_ASSIGN(const SourceFormat format, data::detect_source_format(path));
+    if (format == SourceFormat::kTfRecord) {
+      XOE_ASSIGN(const auto files, record_files(path));
+      files_ += files.size();
+      for (const std::string& file : files)
+        tasks_.emplace_back([this, file](Checker& checker) { check_records(file, checker); });
+      return {};
+    }
+    const bool whole = format == SourceFormat::kTar || !data::is_directory(path);
+    const auto train = open(path, format, data::Split::kTrain, !whole);
+    if (whole) return {};
+    const auto validation = open(path, format, data::Split::kValidation, train);
+    if (!train && !validation) return failure(Code::kUnavailable, "{}: neither split can be opened", path);
+    return {};
+  }
+
+  // False when there is no such split, which is no fault.
+  bool open(const std::string& path, SourceFormat format, data::Split split, bool may_lack) {
+    data::SourceOptions options{.directory = path, .format = format, .split = split};
+    if (format == SourceFormat::kTar) options.pattern = data::is_directory(path) ? "*.tar" : "";
+    options.on_error = data::OnError::kSkip;
+    options.max_lost = INT64_MAX;
+    options.bad = std::make_shared<data::BadRecords>();
+    auto opened = data::open_image_source(options);
+    for (std::string& message : options.bad->messages()) findings_.add({path, {}, {}, std::move(message)});
+    findings_.add_unnamed(options.bad->count() - static_cast<std::int64_t>(options.bad->messages().size()));
+    if (!opened) {
+      const bool lacks = opened.error().code() == Code::kUnavailable && may_lack && options.bad->count() == 0;
+      if (!lacks) findings_.add({path, {}, {}, opened.error().message()});
+      return !lacks;
+    }
+    sources_.push_back(std::move(*opened));
+    plan_records(*sources_.back(), format);
+    return true;
+  }
+
+  void plan_records(const data::ImageSource& source, SourceFormat format) {
+    constexpr std::int64_t kAtOnce = 64;
+    const bool own_files = format == SourceFormat::kFolder || format == SourceFormat::kNihChest;
+    files_ += own_files ? static_cast<std::size_t>(source.records()) : source.groups();
+    for (std::int64_t first = 0; first < source.records(); first += kAtOnce)
+      tasks_.emplace_back([this, &source, first](Checker& checker) {
+        const std::int64_t end = std::min(first + kAtOnce, source.records());
+        for (std::int64_t record = first; record < end && !enough(); ++record) check_record(source, record, checker);
+        add_share(1);
+      });
+  }
+
+  void check_record(const data::ImageSource& source, std::int64_t record, Checker& checker) {
+    const auto read = source.read(record, checker.buffer);
+    const Status checked = read ? checker.check(*read, request_.decode) : Status(failure(read.error()));
+    ++records_;
+    if (read) bytes_ += read->bytes.size();
+    if (!checked) findings_.add({source.name(record), {}, {}, checked.error().message()});
+  }
+
+  void check_records(const std::string& path, Checker& checker) {
+    constexpr std::size_t kBlock = std::size_t{1} << 20;
+    auto stream = data::RecordStream::open(path, data::Compression::kAuto, kBlock);
+    const auto file = data::OpenFile::open(path);
+    if (!stream || !file) {
+      findings_.add({path, {}, {}, (stream ? file.error() : stream.error()).message()});
+      return add_share(1);
+    }
+    double seen = 0;
+    for (std::int64_t number = 0; !enough() && step(*stream, path, number, checker); ++number) {
+      ++records_;
+      // Of a compressed file the place tells how much it holds, not how far it is.
+      const double now = std::min(1.0, static_cast<double>(stream->offset()) / static_cast<double>(file->bytes));
+      add_share(now - std::exchange(seen, now));
+    }
+    bytes_ += file->bytes;
+    add_share(1 - seen);
+  }
+  // False at the end.
+  bool step(data::RecordStream& stream, const std::string& path, std::int64_t number, Checker& checker) {
+    const std::uint64_t offset = stream.offset();
+    const auto place = stream.locate();
+    if (place && !*place) return false;
+    const auto bytes = place ? stream.take(**place) : Result<std::string_view>(failure(place.error()));
+    std::string problem;
+    if (bytes) {
+      if (auto checked = check_example(*bytes, checker); !checked) problem = checked.error().message();
+    } else {
+      problem = bytes.error().message();
+      if (!stream.broken() && stream.offset() == offset) {
+        (void)stream.resynchronise();  // what breaks then shows as broken()
+        problem += fmt::format("; unreadable up to byte {}", stream.offset());
+      }
+      if (stream.broken()) problem += "; the rest of the file cannot be read";
+    }
+    if (!problem.empty()) findings_.add({path, number, offset, std::move(problem)});
+    return !stream.broken();
+  }
+  Status check_example(std::string_view bytes, Checker& checker) const {
+    XOE_ASSIGN(const auto example, data::ExampleView::parse(bytes));
+    const data::FeatureView* encoded = example.find(data::ImageKeys().encoded);
+    const auto image = encoded != nullptr ? encoded->only_bytes() : std::nullopt;
+    return image ? checker.check({.bytes = *image, .targets = {}}, request_.decode) : Status();
+  }
+
+  const VerifyRequest& request_;
+  std::vector<Checker> checkers_;
+  std::vector<data::SourcePtr> sources_;
+  std::vector<Task> tasks_;
+  Findings findings_;
+  std::size_t files_ = 0;
+  std::atomic<std::int64_t> records_ = 0;
+  std::atomic<std::uint64_t> bytes_ = 0;
+  std::atomic<double> done_ = 0;
+};
+
+std::string place_of(const Finding& finding) {
+  if (!finding.record) return finding.file;
+  return data::record_name(finding.file, *finding.record, finding.offset.value_or(0));
+}
+
+void print_json(const VerifyRequest& request, Verification& verification) {
+  Json out = {{"files", verification.files()},          {"records", verification.records()},
+              {"bytes", verification.bytes()},          {"decoded", request.decode},
+              {"bad", verification.findings().count()}, {"findings", Json::array()}};
+  for (const Finding& finding : verification.findings().first()) {
+    Json one = {{"file", finding.file}};
+    if (finding.record) one["record"] = *finding.record;
+    if (finding.offset) one["offset"] = *finding.offset;
+    one["problem"] = finding.problem;
+    out["findings"].push_back(std::move(one));
+  }
+  fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+void print_text(const VerifyRequest& request, Verification& verification) {
+  const std::int64_t bad = verification.findings().count();
+  const auto first = verification.findings().first();
+  for (const Finding& finding : first) {
+    const std::string place = place_of(finding);
+    // What a source says of itself names its file already.
+    const bool named = finding.problem.starts_with(finding.file);
+    fmt::print("{} {}\n", paint(Paint::kBad, "bad"), named ? finding.problem : place + ": " + finding.problem);
+  }
+  if (bad > static_cast<std::int64_t>(first.size())) fmt::print("... and {} more\n", bad - std::ssize(first));
+  fmt::print("{} files, {} records, {}: {}\n", verification.files(), verification.records(),
+             human_bytes(verification.bytes()),
+             bad > 0 ? paint(Paint::kBad, fmt::format("{} bad", bad))
+                     : paint(Paint::kGood, request.decode ? "all are right, every image decodes" : "all are right"));
+}
+
+int verify(const VerifyRequest& request) {
+  catch_signals();
+  Verification verification(request);
+  if (auto done = verification.run(); !done) return fail("verify", done.error(), request.json);
+  request.json ? print_json(request, verification) : print_text(request, verification);
+  return end(verification.findings().count() > 0 ? kFailed : 0);
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, int& code) {
+  CLI::App* verb = app.add_subcommand("verify", "look for damage: checksums, examples, headers, missing files, images");
+  const auto request = std::make_shared<VerifyRequest>();
+  verb->add_option("PATH", request->paths, "data sets or files of any format, compressed too")->required();
+  verb->add_flag("--decode", request->decode, "decode every image in full, too");
+  verb->add_flag("--first", request->first, "stop at the first bad one");
+  verb->add_option("--threads", request->threads, "0: all cores")->capture_default_str()->check(CLI::Range(0, 1024));
+  verb->add_flag("--json", request->json, "print the result as JSON");
+  verb->footer(
+      "Lists up to 100 bad places with file, record and byte. Exit code 1 if there is any.\n\nExample:\n"
+      "  xoe data verify --decode data");
+  verb->callback([request, &code] { code = verify(*request); });
+}
+
+}  // namespace xoe::tools
