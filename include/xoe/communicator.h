@@ -50,12 +50,12 @@ class Communicator {
   // Tells the peers that this rank has left; their later operations fail with `peer_lost`. Does not wait.
   ~Communicator();
 
-  int rank() const noexcept;
-  int size() const noexcept;
-  int local_rank() const noexcept;
-  int local_size() const noexcept;
-  int cross_rank() const noexcept;
-  int cross_size() const noexcept;
+  int rank() const noexcept { return topology().rank; }
+  int size() const noexcept { return topology().size; }
+  int local_rank() const noexcept { return topology().local_rank; }
+  int local_size() const noexcept { return topology().local_size; }
+  int cross_rank() const noexcept { return topology().cross_rank; }
+  int cross_size() const noexcept { return topology().cross_size; }
   const Topology& topology() const noexcept;
   std::string_view backend_name() const noexcept;  // "shm"
 

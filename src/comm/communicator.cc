@@ -24,12 +24,6 @@ Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
-int Communicator::rank() const noexcept { return topology().rank; }
-int Communicator::size() const noexcept { return topology().size; }
-int Communicator::local_rank() const noexcept { return topology().local_rank; }
-int Communicator::local_size() const noexcept { return topology().local_size; }
-int Communicator::cross_rank() const noexcept { return topology().cross_rank; }
-int Communicator::cross_size() const noexcept { return topology().cross_size; }
 const Topology& Communicator::topology() const noexcept { return backend_->topology(); }
 std::string_view Communicator::backend_name() const noexcept { return backend_->name(); }
 

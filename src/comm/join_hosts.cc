@@ -114,25 +114,6 @@ std::string store_host(const std::string& store) {
   return at && at->remote() ? at->host() : "";
 }
 
-// Keeps rank 0's server for as long as the store is used.
-class ServedStore final : public bootstrap::Store {
- public:
-  ServedStore(std::unique_ptr<bootstrap::StoreServer> server, std::unique_ptr<bootstrap::Store> store)
-      : server_(std::move(server)), store_(std::move(store)) {}
-  Status set(std::string_view key, std::string_view value) override { return store_->set(key, value); }
-  Result<std::string> get(std::string_view key, std::chrono::nanoseconds timeout) override {
-    return store_->get(key, timeout);
-  }
-  Result<std::vector<std::string>> get_all(std::span<const std::string> keys,
-                                           std::chrono::nanoseconds timeout) override {
-    return store_->get_all(keys, timeout);
-  }
-
- private:
-  std::unique_ptr<bootstrap::StoreServer> server_;
-  std::unique_ptr<bootstrap::Store> store_;
-};
-
 }  // namespace
 
 Result<std::unique_ptr<Backend>> join_many_hosts(bootstrap::LaunchInfo info, const Env& env,
@@ -165,12 +146,15 @@ Result<std::unique_ptr<Backend>> join_many_hosts(bootstrap::LaunchInfo info, con
   if (silence)
     options.silence = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*silence));
   const hierarchical::RankInfo mine{.host = info.host, .address = address, .pid = ::getpid()};
-  XOE_ASSIGN(const auto ranks, exchange_ranks(*store, options.keys, topology, mine, settings.start_timeout));
+  XOE_ASSIGN(auto ranks, exchange_ranks(*store, options.keys, topology, mine, settings.start_timeout));
   XOE_TRY(check_hosts(ranks, topology));
   XOE_ASSIGN(options.secret, common_secret(*store, options, topology.rank));
-  XOE_ASSIGN(auto context, hierarchical::Context::join(
-                               ranks, topology.rank, std::make_shared<ServedStore>(std::move(server), std::move(store)),
-                               std::move(provider), std::move(options)));
+  // Keeps rank 0's server for as long as the store is used.
+  std::shared_ptr<bootstrap::Store> shared_store(
+      store.release(),
+      [served = std::shared_ptr<bootstrap::StoreServer>(std::move(server))](bootstrap::Store* last) { delete last; });
+  XOE_ASSIGN(auto context, hierarchical::Context::join(std::move(ranks), topology.rank, std::move(shared_store),
+                                                       std::move(provider), std::move(options)));
   XOE_ASSIGN(auto backend, hierarchical::HierarchicalBackend::make(std::move(context)));
   // No rank leaves the store before all have joined.
   XOE_TRY(

@@ -173,6 +173,13 @@ Status MpiNet::reduce_shards(const Collective& c, bool gather) {
   return gather ? finish_gather(out, rounds - 1) : Status();
 }
 
+Status MpiNet::post_alltoall(Staging& s) {
+  return start([&] {
+    return MPI_Ialltoallv(s.send.get(), s.send_counts.data(), s.send_offsets.data(), MPI_BYTE, s.receive.get(),
+                          s.receive_counts.data(), s.receive_offsets.data(), MPI_BYTE, comm_, &s.request);
+  });
+}
+
 Status MpiNet::post_exchange(const Collective& c, std::size_t round) {
   Staging& s = staging_for(round, index(size_) * shards_.chunk_size() * width_);
   const auto mine = shards_.chunk(self_, round);
@@ -184,10 +191,7 @@ Status MpiNet::post_exchange(const Collective& c, std::size_t round) {
     s.receive_counts[index(m)] = m == self_ ? 0 : static_cast<int>(mine.count * width_);
     if (m != self_) copy_bytes(s.send.get() + place, at(c.in, theirs.offset * width_), theirs.count * width_);
   }
-  return start([&] {
-    return MPI_Ialltoallv(s.send.get(), s.send_counts.data(), s.send_offsets.data(), MPI_BYTE, s.receive.get(),
-                          s.receive_counts.data(), s.receive_offsets.data(), MPI_BYTE, comm_, &s.request);
-  });
+  return post_alltoall(s);
 }
 
 Status MpiNet::finish_exchange(const Collective& c, std::size_t round, bool gather) {
@@ -279,10 +283,7 @@ Status MpiNet::alltoall_round(const Collective& c, std::size_t round, std::size_
     copy_bytes(s.send.get() + place, at(c.in, offset * width_), static_cast<std::size_t>(s.send_counts[index(m)]));
     offset += c.send_counts[index(m)];
   }
-  XOE_TRY(start([&] {
-    return MPI_Ialltoallv(s.send.get(), s.send_counts.data(), s.send_offsets.data(), MPI_BYTE, s.receive.get(),
-                          s.receive_counts.data(), s.receive_offsets.data(), MPI_BYTE, comm_, &s.request);
-  }));
+  XOE_TRY(post_alltoall(s));
   XOE_TRY(finish(s.request));
   offset = round * part;
   for (int m = 0; m < size_; ++m) {

@@ -43,6 +43,7 @@ class MpiNet final : public net::Net {
   Status dispatch(const Collective& c);
   Status allreduce_at_once(const Collective& c);
   Status reduce_shards(const Collective& c, bool gather);
+  Status post_alltoall(Staging& s);
   Status post_exchange(const Collective& c, std::size_t round);
   Status finish_exchange(const Collective& c, std::size_t round, bool gather);
   Status post_gather(std::size_t round);

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "backend/mpi/context.h"
 #include "backend/mpi/net.h"
+#include "backend/net/buffers.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -34,40 +36,40 @@ Status wait(Context& context, MPI_Request& request, Clock::time_point deadline) 
   }
 }
 
-// The requests use this function's memory, so that it is leaked if they fail.
+// The memory of an allgather of strings.
+struct Gather {
+  std::vector<int> lengths, offsets;
+  std::string text;
+};
+
 Result<std::vector<std::string>> gather_strings(Context& context, MPI_Comm comm, const std::string& mine) {
   const auto deadline = Clock::now() + kBootstrapLimit;
-  const auto size = static_cast<std::size_t>(context.size());
-  auto lengths = std::make_unique<std::vector<int>>(size), places = std::make_unique<std::vector<int>>(size);
-  (*lengths)[static_cast<std::size_t>(context.rank())] = static_cast<int>(mine.size());
+  const auto size = net::index(context.size()), me = net::index(context.rank());
+  auto gather = std::make_unique<Gather>();
+  auto& [lengths, offsets, text] = *gather;
   MPI_Request request = MPI_REQUEST_NULL;
-  context.call([&] { return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_INT, lengths->data(), 1, MPI_INT, comm, &request); });
-  if (auto status = wait(context, request, deadline); !status) {
-    [[maybe_unused]] auto* const left_to_mpi = lengths.release();
+  const auto finish = [&] {
+    Status status = wait(context, request, deadline);
+    if (status) return status;
+    [[maybe_unused]] auto* const left_to_mpi = gather.release();  // the request still uses it
     context.note_failure();
-    return failure(status.error());
-  }
-  int total = 0;
-  for (std::size_t r = 0; r < size; ++r) {
-    (*places)[r] = total;
-    total += (*lengths)[r];
-  }
-  auto text = std::make_unique<std::string>(static_cast<std::size_t>(total), '\0');
-  mine.copy(text->data() + (*places)[static_cast<std::size_t>(context.rank())], mine.size());
+    return status;
+  };
+  lengths.resize(size);
+  lengths[me] = static_cast<int>(mine.size());
+  context.call([&] { return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_INT, lengths.data(), 1, MPI_INT, comm, &request); });
+  XOE_TRY(finish());
+  offsets.resize(size);
+  std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
+  text.resize(net::index(offsets.back() + lengths.back()));
+  mine.copy(text.data() + offsets[me], mine.size());
   context.call([&] {
-    return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, text->data(), lengths->data(), places->data(), MPI_BYTE, comm,
+    return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, text.data(), lengths.data(), offsets.data(), MPI_BYTE, comm,
                            &request);
   });
-  if (auto status = wait(context, request, deadline); !status) {
-    [[maybe_unused]] auto* const left_to_mpi = lengths.release();
-    [[maybe_unused]] auto* const left_too = places.release();
-    [[maybe_unused]] auto* const and_this = text.release();
-    context.note_failure();
-    return failure(status.error());
-  }
+  XOE_TRY(finish());
   std::vector<std::string> all;
-  for (std::size_t r = 0; r < size; ++r)
-    all.push_back(text->substr(static_cast<std::size_t>((*places)[r]), static_cast<std::size_t>((*lengths)[r])));
+  for (std::size_t r = 0; r < size; ++r) all.push_back(text.substr(net::index(offsets[r]), net::index(lengths[r])));
   return all;
 }
 

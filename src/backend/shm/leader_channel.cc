@@ -4,6 +4,10 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <string>
+
+#include "base/bytes.h"
 
 namespace xoe::shm {
 namespace {
@@ -21,34 +25,19 @@ struct ByteRing {
   alignas(64) std::byte bytes[kRingBytes];
 };
 
-void copy_in(ByteRing& ring, std::uint64_t at, const std::byte* from, std::size_t bytes) {
-  const std::size_t first = std::min(bytes, kRingBytes - at % kRingBytes);
-  std::memcpy(ring.bytes + at % kRingBytes, from, first);
-  std::memcpy(ring.bytes, from + first, bytes - first);
-}
-
-void copy_out(const ByteRing& ring, std::uint64_t at, std::byte* to, std::size_t bytes) {
-  const std::size_t first = std::min(bytes, kRingBytes - at % kRingBytes);
-  std::memcpy(to, ring.bytes + at % kRingBytes, first);
-  std::memcpy(to + first, ring.bytes, bytes - first);
-}
-
 class ShmLeaderChannel final : public LeaderChannel {
  public:
   // outgoing, incoming: by host; this host's own entries are not used.
   ShmLeaderChannel(std::vector<ByteRing*> outgoing, std::vector<ByteRing*> incoming, int host)
       : outgoing_(std::move(outgoing)), incoming_(std::move(incoming)), host_(host) {
     pending_.resize(outgoing_.size());
-    partial_.resize(incoming_.size());
+    arrived_.resize(incoming_.size());
   }
 
-  // A message is sent as its length in 4 bytes and its bytes.
   void send(int to_host, std::vector<std::byte> message) override {
-    auto& queue = pending_[static_cast<std::size_t>(to_host)];
-    const auto length = static_cast<std::uint32_t>(message.size());
-    const auto* bytes = reinterpret_cast<const std::byte*>(&length);
-    queue.insert(queue.end(), bytes, bytes + sizeof length);
-    queue.insert(queue.end(), message.begin(), message.end());
+    std::string& queue = pending_[static_cast<std::size_t>(to_host)];
+    append_little(queue, static_cast<std::uint32_t>(message.size()));
+    queue.append(reinterpret_cast<const char*>(message.data()), message.size());
   }
 
   bool progress() override {
@@ -62,9 +51,11 @@ class ShmLeaderChannel final : public LeaderChannel {
           kRingBytes - static_cast<std::size_t>(written - ring.read.load(std::memory_order_acquire));
       const std::size_t bytes = std::min(room, queue.size());
       if (bytes == 0) continue;
-      copy_in(ring, written, queue.data(), bytes);
+      const std::size_t first = std::min(bytes, kRingBytes - written % kRingBytes);
+      std::memcpy(ring.bytes + written % kRingBytes, queue.data(), first);
+      std::memcpy(ring.bytes, queue.data() + first, bytes - first);
       ring.written.store(written + bytes, std::memory_order_release);
-      queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(bytes));
+      queue.erase(0, bytes);
       moved = true;
     }
     return moved;
@@ -73,35 +64,31 @@ class ShmLeaderChannel final : public LeaderChannel {
   std::optional<Incoming> receive() override {
     for (std::size_t from = 0; from < incoming_.size(); ++from) {
       if (static_cast<int>(from) == host_) continue;
-      auto& partial = partial_[from];
-      take(*incoming_[from], partial);
-      std::uint32_t length = 0;
-      if (partial.size() < sizeof length) continue;
-      std::memcpy(&length, partial.data(), sizeof length);
-      if (partial.size() < sizeof length + length) continue;
-      const auto begin = partial.begin() + sizeof length;
-      Incoming incoming{static_cast<int>(from), {begin, begin + length}};
-      partial.erase(partial.begin(), begin + length);
-      return incoming;
+      take(*incoming_[from], arrived_[from]);
+      const auto body = arrived_[from].next(std::numeric_limits<std::uint32_t>::max());
+      if (!body) continue;
+      const auto* const bytes = reinterpret_cast<const std::byte*>(body->data());
+      return Incoming{static_cast<int>(from), {bytes, bytes + body->size()}};
     }
     return std::nullopt;
   }
 
  private:
-  static void take(ByteRing& ring, std::vector<std::byte>& to) {
+  static void take(ByteRing& ring, FrameBuffer& to) {
     const std::uint64_t read = ring.read.load(std::memory_order_relaxed);
     const auto bytes = static_cast<std::size_t>(ring.written.load(std::memory_order_acquire) - read);
     if (bytes == 0) return;
-    const std::size_t before = to.size();
-    to.resize(before + bytes);
-    copy_out(ring, read, to.data() + before, bytes);
+    const auto* const begin = reinterpret_cast<const char*>(ring.bytes);
+    const std::size_t first = std::min(bytes, kRingBytes - read % kRingBytes);
+    to.append({begin + read % kRingBytes, first});
+    to.append({begin, bytes - first});
     ring.read.store(read + bytes, std::memory_order_release);
   }
 
   std::vector<ByteRing*> outgoing_, incoming_;
   int host_;
-  std::vector<std::vector<std::byte>> pending_;  // by host
-  std::vector<std::vector<std::byte>> partial_;
+  std::vector<std::string> pending_;  // by host
+  std::vector<FrameBuffer> arrived_;  // by host
 };
 
 }  // namespace
