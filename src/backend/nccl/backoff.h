@@ -1,4 +1,4 @@
-// A turn of a loop that asks a GPU for news: at first it spins, then it yields, then it sleeps.
+// Waits between two polls of a GPU: spins at first, then yields, then sleeps.
 #pragma once
 
 #include <chrono>
@@ -8,23 +8,23 @@
 
 namespace xoe::nccl {
 
-class Pause {
+class Backoff {
  public:
   void operator()() {
-    ++turns_;
-    if (turns_ < kSpins)
+    ++polls_;
+    if (polls_ < kSpins)
       relax(/*yields=*/false);
-    else if (turns_ < kYields)
+    else if (polls_ < kYields)
       relax(/*yields=*/true);
     else
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  // Time for what costs more than a look at an event.
-  bool is_slow() const noexcept { return turns_ % kSlow == kSlow - 1 || turns_ >= kYields; }
+  // True for some polls only: time for checks that cost more than querying an event.
+  bool is_slow() const noexcept { return polls_ % kSlow == kSlow - 1 || polls_ >= kYields; }
 
  private:
   static constexpr unsigned kSpins = 2000, kYields = 4000, kSlow = 256;
-  unsigned turns_ = 0;
+  unsigned polls_ = 0;
 };
 
 }  // namespace xoe::nccl

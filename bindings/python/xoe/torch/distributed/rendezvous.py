@@ -1,4 +1,4 @@
-"""Where PyTorch's ranks meet under ``xoe run``, which gives no address for that: at a store whose address the engine tells."""
+"""The rendezvous of torch.distributed under ``xoe run``: at a TCPStore of rank 0, whose address the engine broadcasts."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torch._C._distributed_c10d import TCPStore
 
 from xoe import world as _world
 from xoe.objects import broadcast_object
-from xoe.torch.distributed.joining import join
+from xoe.torch.distributed.initialize import initialize_engine
 
 
-def meet(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
-    """A rendezvous of ``torch.distributed``: gives a store, this rank and the number of ranks. Collective."""
+def rendezvous(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
+    """A rendezvous handler of ``torch.distributed``: yields a store, this rank and the number of ranks. Collective."""
     rank, size = int(os.environ["XOE_RANK"]), int(os.environ["XOE_SIZE"])
-    join(None, rank, size, timeout)
+    initialize_engine(None, rank, size, timeout)
     host = "127.0.0.1" if _world.local_size() == size else os.environ.get("XOE_HOSTNAME") or socket.gethostname()
     store = None
     if rank == 0:
         store = TCPStore(host, 0, size, True, timeout, wait_for_workers=False)
-    host, port = broadcast_object((host, store.port if store else 0), 0, name="xoe.torch.distributed.meeting")
+    host, port = broadcast_object((host, store.port if store else 0), 0, name="xoe.torch.distributed.rendezvous")
     if store is None:
         store = TCPStore(host, port, size, False, timeout, wait_for_workers=False)
     yield store, rank, size
-    raise RuntimeError("xoe run: the ranks have met; they cannot meet again with the same rendezvous")
+    raise RuntimeError("xoe run: this rendezvous has been used; torch.distributed cannot repeat it")

@@ -4,17 +4,12 @@
 
 #include <fmt/format.h>
 
-#include "nccl/mock_machine.h"
+#include "drivers/mock_machine.h"
 #include "xoe/tensor.h"
 
 namespace xoe::testing {
 namespace {
 
-using nccl::CudaStream;
-using nccl::NcclComm;
-using nccl::NcclOp;
-using nccl::NcclResult;
-using nccl::NcclType;
 using Kind = MockLaunch::Kind;
 
 // Of this thread, as NCCL has it.
@@ -92,9 +87,8 @@ NcclResult launch(MockLaunch l, NcclComm handle) {
         else
           l.factor = factor->second;
       }
-      if (l.op == NcclOp::kAverage && machine.version < nccl::nccl_version(2, 10, 0))
-        return NcclResult::kInvalidArgument;
-      if (l.type == NcclType::kBfloat16 && machine.version < nccl::nccl_version(2, 10, 0))
+      if (l.op == NcclOp::kAverage && machine.version < nccl_version(2, 10, 0)) return NcclResult::kInvalidArgument;
+      if (l.type == NcclType::kBfloat16 && machine.version < nccl_version(2, 10, 0))
         return NcclResult::kInvalidArgument;
     }
     if (!is_sound(machine, l)) group.error = NcclResult::kInvalidArgument;
@@ -103,9 +97,9 @@ NcclResult launch(MockLaunch l, NcclComm handle) {
   return group.depth > 0 ? NcclResult::kSuccess : end_group();
 }
 
-NcclResult init_rank_config(NcclComm* comm, int size, nccl::NcclUniqueId id, int rank, nccl::NcclConfig* config) {
-  const nccl::NcclConfig fresh;
-  if (config->magic != fresh.magic || config->size < offsetof(nccl::NcclConfig, unset) || config->version < 21400)
+NcclResult init_rank_config(NcclComm* comm, int size, NcclUniqueId id, int rank, NcclConfig* config) {
+  const NcclConfig fresh;
+  if (config->magic != fresh.magic || config->size < offsetof(NcclConfig, unset) || config->version < 21400)
     return NcclResult::kInvalidArgument;
   return mock_machine().join(comm, size, id, rank, config->blocking != 0);
 }
@@ -168,11 +162,11 @@ NcclResult abort(NcclComm handle) {
   return NcclResult::kSuccess;
 }
 
-NcclResult create_factor(NcclOp* op, void* scalar, NcclType type, nccl::NcclResidence residence, NcclComm handle) {
+NcclResult create_factor(NcclOp* op, void* scalar, NcclType type, NcclResidence residence, NcclComm handle) {
   MockMachine& machine = mock_machine();
   const std::lock_guard lock(machine.mutex);
   MockComm* const comm = machine.comm(handle, "ncclRedOpCreatePreMulSum");
-  if (comm == nullptr || residence != nccl::NcclResidence::kHost) return NcclResult::kInvalidArgument;
+  if (comm == nullptr || residence != NcclResidence::kHost) return NcclResult::kInvalidArgument;
   machine.log(comm->device, "ncclRedOpCreatePreMulSum");
   double factor = 0;
   if (type == NcclType::kFloat64) std::memcpy(&factor, scalar, 8);
@@ -240,7 +234,7 @@ MockComm* MockMachine::comm(NcclComm handle, const char* what) {
   return nullptr;
 }
 
-NcclResult MockMachine::join(NcclComm* handle, int size, const nccl::NcclUniqueId& id, int rank, bool blocking) {
+NcclResult MockMachine::join(NcclComm* handle, int size, const NcclUniqueId& id, int rank, bool blocking) {
   std::unique_lock lock(mutex);
   log(mock_device(), "join");
   auto& clique = cliques[id.bytes[0] * 128 + id.bytes[1]];
@@ -272,9 +266,8 @@ NcclResult MockMachine::join(NcclComm* handle, int size, const nccl::NcclUniqueI
   return NcclResult::kSuccess;
 }
 
-nccl::NcclApi mock_nccl_api() {
-  using nccl::NcclUniqueId;
-  nccl::NcclApi api;
+NcclApi mock_nccl_api() {
+  NcclApi api;
   api.get_version = [](int* version) {
     *version = mock_machine().version;
     return NcclResult::kSuccess;

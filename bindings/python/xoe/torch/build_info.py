@@ -1,4 +1,4 @@
-"""Questions of programs that were written for Horovod: what this installation can use."""
+"""Horovod's queries for the parts of an installation."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ def _plugin(name: str) -> bool:
 
 
 def mpi_built() -> bool:
-    """Whether the backend for MPI is there."""
+    """Whether the MPI backend is installed."""
     return _plugin("mpi")
 
 
 def mpi_enabled() -> bool:
-    """Whether ranks may be started by ``mpirun`` and talk through MPI."""
+    """Whether ranks may be started by ``mpirun`` and communicate through MPI."""
     return mpi_built()
 
 
 def mpi_threads_supported() -> bool:
-    """Whether MPI may be used by several threads at once. Xoe calls it from one at a time: True wherever MPI is there."""
+    """Whether several threads may call MPI. Xoe calls it from one at a time: True wherever the MPI backend is installed."""
     return mpi_built()
 
 
 def gloo_built() -> bool:
-    """Whether the backend for Gloo is there."""
+    """Whether the Gloo backend is installed."""
     return _plugin("gloo")
 
 
 def gloo_enabled() -> bool:
-    """Whether ranks may talk through Gloo."""
+    """Whether ranks may communicate through Gloo."""
     return gloo_built()
 
 
 def nccl_built() -> bool:
-    """Whether the backend for NCCL is there; NCCL itself is looked for at run time."""
+    """Whether the NCCL backend is installed; NCCL itself is loaded at run time."""
     return _plugin("nccl")
 
 
 def cuda_built() -> bool:
-    """Whether tensors of CUDA devices are taken."""
+    """Whether CUDA tensors are accepted."""
     return True
 
 
 def rocm_built() -> bool:
-    """False: ROCm has not been tried."""
+    """False: ROCm is not supported."""
     return False
 
 

@@ -1,16 +1,12 @@
-// The mock's CUDA runtime and NVML.
+// The mock's CUDA runtime.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 
-#include "nccl/mock_machine.h"
+#include "drivers/mock_machine.h"
 
 namespace xoe::testing {
 namespace {
-
-using nccl::CudaError;
-using nccl::CudaEvent;
-using nccl::CudaStream;
 
 thread_local int this_device = 0;
 
@@ -36,11 +32,12 @@ CudaError get_device(int* device) {
   return CudaError::kSuccess;
 }
 
-CudaError get_device_properties(nccl::CudaProperties* properties, int device) {
+CudaError get_device_properties(CudaProperties* properties, int device) {
   std::snprintf(properties->name, sizeof properties->name, "Mock GPU");
-  properties->uuid[0] = 0x8f;
-  properties->uuid[1] = 0x1c;
-  properties->uuid[15] = static_cast<unsigned char>(device);
+  constexpr unsigned char kUuid[16] = {0,    0,    0,    0,    0x11, 0x11, 0x22, 0x22,
+                                       0x33, 0x33, 0x44, 0x44, 0x44, 0x44, 0x44, 0x40};
+  std::memcpy(properties->uuid, kUuid, sizeof kUuid);
+  properties->uuid[15] = static_cast<unsigned char>(kUuid[15] + device);
   return CudaError::kSuccess;
 }
 
@@ -121,7 +118,7 @@ CudaError stream_wait_event(CudaStream stream, CudaEvent event, unsigned) {
   return CudaError::kSuccess;
 }
 
-CudaError memcpy_async(void* to, const void* from, std::size_t bytes, nccl::CudaCopy, CudaStream stream) {
+CudaError memcpy_async(void* to, const void* from, std::size_t bytes, CudaCopy, CudaStream stream) {
   MockMachine& machine = mock_machine();
   const std::lock_guard lock(machine.mutex);
   machine.log(this_device, "memcpy_async", stream);
@@ -157,13 +154,13 @@ CudaError release(void* memory, bool host) {
   return CudaError::kSuccess;
 }
 
-CudaError pointer_get_attributes(nccl::CudaPointer* place, const void* address) {
+CudaError pointer_get_attributes(CudaPointer* place, const void* address) {
   MockMachine& machine = mock_machine();
   const std::lock_guard lock(machine.mutex);
   const auto found = machine.find(address);
   *place = {};
   if (found == machine.allocations.end()) return CudaError::kSuccess;
-  place->memory = found->second.host ? nccl::CudaMemory::kHost : nccl::CudaMemory::kDevice;
+  place->memory = found->second.host ? CudaMemory::kHost : CudaMemory::kDevice;
   place->device = found->second.device;
   return CudaError::kSuccess;
 }
@@ -188,47 +185,16 @@ int pointer_get_attribute(void* value, int attribute, unsigned long long address
   MockMachine& machine = mock_machine();
   const std::lock_guard lock(machine.mutex);
   const auto found = machine.find(reinterpret_cast<const void*>(address));
-  if (attribute != nccl::kCudaBufferId || found == machine.allocations.end()) return 1;
+  if (attribute != kCudaBufferId || found == machine.allocations.end()) return 1;
   std::memcpy(value, &found->second.number, sizeof found->second.number);
   return 0;
-}
-
-nccl::NvmlResult nvml_init() {
-  const std::lock_guard lock(mock_machine().mutex);
-  ++mock_machine().nvml_sessions;
-  return nccl::NvmlResult::kSuccess;
-}
-
-nccl::NvmlResult nvml_shutdown() {
-  const std::lock_guard lock(mock_machine().mutex);
-  --mock_machine().nvml_sessions;
-  return nccl::NvmlResult::kSuccess;
-}
-
-nccl::NvmlResult nvml_device_by_uuid(const char* uuid, nccl::NvmlDevice* device) {
-  for (int d = 0; d < mock_machine().device_count; ++d) {
-    if (MockMachine::uuid(d) != uuid) continue;
-    *device = reinterpret_cast<nccl::NvmlDevice>(&mock_machine().processes[static_cast<std::size_t>(d)]);
-    return nccl::NvmlResult::kSuccess;
-  }
-  return static_cast<nccl::NvmlResult>(6);  // not found
-}
-
-nccl::NvmlResult nvml_compute_processes(nccl::NvmlDevice device, unsigned* count, nccl::NvmlProcess* processes) {
-  const std::lock_guard lock(mock_machine().mutex);
-  const auto& pids = *reinterpret_cast<const std::vector<int>*>(device);
-  const unsigned room = *count;
-  *count = static_cast<unsigned>(pids.size());
-  if (room < *count) return nccl::NvmlResult::kInsufficientSize;
-  for (unsigned i = 0; i < *count; ++i) processes[i].pid = static_cast<unsigned>(pids[i]);
-  return nccl::NvmlResult::kSuccess;
 }
 
 }  // namespace
 
 int mock_device() { return this_device; }
 
-nccl::CudaApi mock_cuda_api() {
+CudaApi mock_cuda_api() {
   return {.runtime_get_version = runtime_get_version,
           .get_device_count = get_device_count,
           .set_device = set_device,
@@ -251,13 +217,6 @@ nccl::CudaApi mock_cuda_api() {
           .get_error_string = get_error_string,
           .mem_get_address_range = mem_get_address_range,
           .pointer_get_attribute = pointer_get_attribute};
-}
-
-nccl::NvmlApi mock_nvml_api() {
-  return {.init = nvml_init,
-          .shutdown = nvml_shutdown,
-          .device_by_uuid = nvml_device_by_uuid,
-          .compute_processes = nvml_compute_processes};
 }
 
 }  // namespace xoe::testing

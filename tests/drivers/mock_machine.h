@@ -1,6 +1,5 @@
-// A machine with GPUs, NCCL and NVML that are none: memory is this process's, streams are threads that work in order,
-// and communicators join threads of the test and really reduce. Stands behind the tables of functions that xoe_nccl
-// takes.
+// A mock of a machine with GPUs, CUDA, NCCL and NVML: memory is this process's, streams are threads that work in order,
+// and communicators join threads of the test and really reduce. It serves the tables of functions of src/drivers.
 #pragma once
 
 #include <chrono>
@@ -16,16 +15,18 @@
 #include <thread>
 #include <vector>
 
-#include "backend/nccl/libraries.h"
+#include "drivers/cuda/cuda.h"
+#include "drivers/mock_nvml.h"
+#include "drivers/nccl/nccl.h"
 
 namespace xoe::testing {
 
 // What goes wrong on one GPU.
 struct MockFaults {
-  nccl::NcclResult launch = nccl::NcclResult::kSuccess;       // of what ends a group
-  nccl::NcclResult registering = nccl::NcclResult::kSuccess;  // of buffers
-  nccl::CudaError allocating = nccl::CudaError::kSuccess;
-  nccl::CudaError querying = nccl::CudaError::kSuccess;
+  NcclResult launch = NcclResult::kSuccess;       // of what ends a group
+  NcclResult registering = NcclResult::kSuccess;  // of buffers
+  CudaError allocating = CudaError::kSuccess;
+  CudaError querying = CudaError::kSuccess;
   bool joins_never = false;  // peers wait for it
   bool stays_away = false;   // its collectives are launched, and never meet those of its peers
   bool blocks = false;       // what ends a group of a blocking communicator comes back when that is aborted
@@ -58,7 +59,7 @@ struct MockComm {
   int rank = 0, device = 0;
   bool blocking = true, joining = true, finalized = false, aborted = false, destroyed = false;
   int in_progress = 0;  // so many more answers
-  nccl::NcclResult error = nccl::NcclResult::kSuccess;
+  NcclResult error = NcclResult::kSuccess;
   std::uint64_t next = 0;  // number of its next collective
   std::map<int, double> factors = {};
   std::set<void*> registered = {};
@@ -73,11 +74,11 @@ struct MockLaunch {
   const void* in;
   void* out;
   std::size_t count;
-  nccl::NcclType type;
-  nccl::NcclOp op;
+  NcclType type;
+  NcclOp op;
   int peer;  // root too
   MockComm* comm;
-  nccl::CudaStream stream;
+  CudaStream stream;
   double factor = 1;
   std::uint64_t number = 0;
 };
@@ -104,30 +105,30 @@ struct MockClique {
 // One at a time: the functions of the tables find it. What is set below is set before threads use it.
 class MockMachine {
  public:
-  explicit MockMachine(int devices, int version = nccl::nccl_version(2, 30, 7));
+  explicit MockMachine(int devices, int version = nccl_version(2, 30, 7));
   MockMachine(const MockMachine&) = delete;
   ~MockMachine();
 
-  nccl::Libraries libraries() const;
-  static std::string uuid(int device);
+  NcclApi nccl_api() const;  // the functions of its version
+  static std::string uuid(int device) { return mock_gpu_uuid(static_cast<unsigned>(device)); }
 
   // --- for tests ---
-  std::vector<MockFaults> faults;           // by device
-  std::vector<std::vector<int>> processes;  // that compute, by device
-  int answers_in_progress = 2;              // before a call that does not block is done
-  bool tells_peers = true;                  // of a communicator that was aborted: a remote error
+  std::vector<MockFaults> faults;                                    // by device
+  std::vector<std::vector<int>>& processes = mock_nvml().processes;  // that compute, by device
+  int answers_in_progress = 2;                                       // before a call that does not block is done
+  bool tells_peers = true;  // of a communicator that was aborted: a remote error
   std::vector<MockCall> calls_of(int device);
   std::size_t count(int device, const std::string& name);
-  std::vector<std::string> misuses();             // what real libraries answer with a crash
-  std::string leaks();                            // "": nothing lives
-  void fail(int device, nccl::NcclResult error);  // of all communicators there
+  std::vector<std::string> misuses();       // what real libraries answer with a crash
+  std::string leaks();                      // "": nothing lives
+  void fail(int device, NcclResult error);  // of all communicators there
 
   // --- for the tables ---
   void log(int device, const char* name, const void* stream = nullptr, const void* object = nullptr);
   void misuse(const std::string& what) { misuses_.push_back(what); }  // locked
   bool misuses_free() const { return misuses_.empty(); }
-  MockStream& stream(nccl::CudaStream handle);                        // locked; the default one is made
-  void enqueue(nccl::CudaStream handle, std::function<void()> work);  // locked
+  MockStream& stream(CudaStream handle);                        // locked; the default one is made
+  void enqueue(CudaStream handle, std::function<void()> work);  // locked
   struct Allocation {
     std::size_t bytes;
     int device;
@@ -139,9 +140,9 @@ class MockMachine {
   std::map<std::uintptr_t, Allocation>::iterator find(const void* address);
   // Whether `bytes` from there are memory of this GPU. Locked.
   bool holds(const void* address, std::size_t bytes, int device);
-  nccl::NcclResult join(nccl::NcclComm* comm, int size, const nccl::NcclUniqueId& id, int rank, bool blocking);
-  MockComm* comm(nccl::NcclComm handle, const char* what);  // locked; nullptr and a misuse when it is gone
-  void run(const std::vector<MockLaunch>& group);           // on a stream's thread
+  NcclResult join(NcclComm* comm, int size, const NcclUniqueId& id, int rank, bool blocking);
+  MockComm* comm(NcclComm handle, const char* what);  // locked; nullptr and a misuse when it is gone
+  void run(const std::vector<MockLaunch>& group);     // on a stream's thread
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -154,7 +155,7 @@ class MockMachine {
   std::vector<std::unique_ptr<MockEvent>> events;
   std::vector<std::unique_ptr<MockComm>> comms;
   std::map<int, std::shared_ptr<MockClique>> cliques;
-  int next_clique = 1, next_factor = 5, nvml_sessions = 0;
+  int next_clique = 1, next_factor = 5;
   int waiting = 0;  // threads that block in NCCL
 
  private:
@@ -168,8 +169,7 @@ class MockMachine {
 
 MockMachine& mock_machine();
 int mock_device();  // of this thread
-nccl::CudaApi mock_cuda_api();
-nccl::NvmlApi mock_nvml_api();
-nccl::NcclApi mock_nccl_api();
+CudaApi mock_cuda_api();
+NcclApi mock_nccl_api();
 
 }  // namespace xoe::testing

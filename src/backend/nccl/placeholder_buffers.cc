@@ -1,4 +1,4 @@
-#include "backend/nccl/stand_in.h"
+#include "backend/nccl/placeholder_buffers.h"
 
 #include <algorithm>
 #include <bit>
@@ -21,16 +21,16 @@ bool reduces(CollectiveKind kind) {
 
 }  // namespace
 
-StandIn::StandIn(std::shared_ptr<const Libraries> libraries, int device)
+PlaceholderBuffers::PlaceholderBuffers(std::shared_ptr<const Libraries> libraries, int device)
     : libraries_(std::move(libraries)), device_(device) {}
 
-StandIn::~StandIn() {
+PlaceholderBuffers::~PlaceholderBuffers() {
   if (memory_ == nullptr) return;
-  const OnDevice scope(libraries_->cuda, device_);
+  const DeviceScope scope(libraries_->cuda, device_);
   (void)libraries_->cuda.free(memory_);
 }
 
-Result<std::byte*> StandIn::allocate(std::size_t bytes) {
+Result<std::byte*> PlaceholderBuffers::allocate(std::size_t bytes) {
   if (bytes <= bytes_) return memory_;
   const CudaApi& cuda = libraries_->cuda;
   if (memory_ != nullptr) (void)cuda.free(std::exchange(memory_, nullptr));
@@ -42,7 +42,8 @@ Result<std::byte*> StandIn::allocate(std::size_t bytes) {
   return memory_;
 }
 
-Result<Collective> StandIn::complete(const Collective& collective, std::vector<Segment>& segments, CudaStream stream) {
+Result<Collective> PlaceholderBuffers::substitute(const Collective& collective, std::vector<Segment>& segments,
+                                                  CudaStream stream) {
   Collective whole = collective;
   const std::size_t width = dtype_size(whole.dtype);
   const auto needed = [width](const void* memory, std::size_t count) {

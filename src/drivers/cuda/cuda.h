@@ -1,17 +1,20 @@
-// The CUDA runtime as a table of functions, loaded when it is there: our own declarations of the part of its documented
-// C interface that is used (CUDA Runtime API 12 and 13). See nccl_api.h.
+// The CUDA runtime as a table of functions, loaded where it is installed: our own declarations of the part of its
+// documented C interface that is used (CUDA Runtime API 12 and 13). tests/drivers has the mock, and compares the
+// declarations with NVIDIA's headers.
 #pragma once
 
 #include <cstddef>
 
-namespace xoe::nccl {
+#include "drivers/library.h"
+
+namespace xoe {
 
 struct CudaStreamObject;  // of the library
 struct CudaEventObject;
 using CudaStream = CudaStreamObject*;
 using CudaEvent = CudaEventObject*;
 
-// Those that are told apart; there are many more.
+// Only the errors that callers distinguish; there are many more.
 enum class CudaError : int {
   kSuccess = 0,
   kMemoryAllocation = 2,
@@ -20,7 +23,7 @@ enum class CudaError : int {
   kNotReady = 600
 };
 
-enum class CudaCopy : int { kDefault = 4 };  // the direction is seen from the addresses
+enum class CudaCopy : int { kDefault = 4 };  // the addresses tell the direction
 
 enum class CudaMemory : int { kUnregistered = 0, kHost = 1, kDevice = 2, kManaged = 3 };
 
@@ -32,7 +35,7 @@ struct CudaPointer {
   long reserved[8];  // of CUDA 13
 };
 
-// Longer than any version's.
+// At least as long as in every version.
 struct CudaProperties {
   char name[256];
   unsigned char uuid[16];
@@ -41,8 +44,8 @@ struct CudaProperties {
 
 inline constexpr unsigned kCudaStreamNonBlocking = 1;
 inline constexpr unsigned kCudaEventDisableTiming = 2;
-inline constexpr int kCudaBufferId =
-    7;  // of cuPointerGetAttribute: a number that no other allocation of the process gets
+// An attribute of cuPointerGetAttribute: a number that no other allocation of the process gets.
+inline constexpr int kCudaBufferId = 7;
 
 struct CudaApi {
   CudaError (*runtime_get_version)(int*) = nullptr;  // 13020: CUDA 13.2
@@ -66,7 +69,7 @@ struct CudaApi {
   CudaError (*pointer_get_attributes)(CudaPointer*, const void*) = nullptr;
   const char* (*get_error_string)(CudaError) = nullptr;
 
-  // Of the driver's library; null: buffers are not registered.
+  // Of the driver's library; null where it is not installed.
   int (*mem_get_address_range)(unsigned long long* base, std::size_t*, unsigned long long address) = nullptr;
   int (*pointer_get_attribute)(void* value, int attribute, unsigned long long address) = nullptr;
 };
@@ -96,11 +99,18 @@ void for_each_cuda_function(Api& api, Visit&& visit) {
   visit(api.get_error_string, "cudaGetErrorString");
 }
 
-// The same for those of the driver.
+// The same for the functions of the driver.
 template <class Api, class Visit>
 void for_each_driver_function(Api& api, Visit&& visit) {
   visit(api.mem_get_address_range, "cuMemGetAddressRange_v2");
   visit(api.pointer_get_attribute, "cuPointerGetAttribute");
 }
 
-}  // namespace xoe::nccl
+// The runtime's functions; null where the library lacks one.
+CudaApi find_cuda_functions(const Library& library);
+
+// libcudart.so.13 or .12: where the loader looks, else of NVIDIA's wheels (find_in_wheels). `unsupported` with the
+// loader's messages, or naming a function that is missing.
+Result<CudaApi> load_cuda(const Env& env);
+
+}  // namespace xoe

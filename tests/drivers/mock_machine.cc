@@ -1,11 +1,10 @@
-#include "nccl/mock_machine.h"
+#include "drivers/mock_machine.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include "backend/nccl/device.h"
 #include "reduce/reduce.h"
 
 namespace xoe::testing {
@@ -15,26 +14,26 @@ MockMachine* the_machine = nullptr;
 
 using Kind = MockLaunch::Kind;
 
-DType type_of(nccl::NcclType type) {
+DType type_of(NcclType type) {
   switch (type) {
-    case nccl::NcclType::kInt8: return DType::kInt8;
-    case nccl::NcclType::kUint8: return DType::kUint8;
-    case nccl::NcclType::kInt32: return DType::kInt32;
-    case nccl::NcclType::kInt64: return DType::kInt64;
-    case nccl::NcclType::kFloat16: return DType::kFloat16;
-    case nccl::NcclType::kFloat32: return DType::kFloat32;
-    case nccl::NcclType::kFloat64: return DType::kFloat64;
-    case nccl::NcclType::kBfloat16: return DType::kBfloat16;
+    case NcclType::kInt8: return DType::kInt8;
+    case NcclType::kUint8: return DType::kUint8;
+    case NcclType::kInt32: return DType::kInt32;
+    case NcclType::kInt64: return DType::kInt64;
+    case NcclType::kFloat16: return DType::kFloat16;
+    case NcclType::kFloat32: return DType::kFloat32;
+    case NcclType::kFloat64: return DType::kFloat64;
+    case NcclType::kBfloat16: return DType::kBfloat16;
   }
   return DType::kUint8;
 }
 
-ReduceOp op_of(nccl::NcclOp op) {
+ReduceOp op_of(NcclOp op) {
   switch (op) {
-    case nccl::NcclOp::kProduct: return ReduceOp::kProduct;
-    case nccl::NcclOp::kMax: return ReduceOp::kMax;
-    case nccl::NcclOp::kMin: return ReduceOp::kMin;
-    case nccl::NcclOp::kAverage: return ReduceOp::kAverage;
+    case NcclOp::kProduct: return ReduceOp::kProduct;
+    case NcclOp::kMax: return ReduceOp::kMax;
+    case NcclOp::kMin: return ReduceOp::kMin;
+    case NcclOp::kAverage: return ReduceOp::kAverage;
     default: return ReduceOp::kSum;  // of factors too
   }
 }
@@ -99,11 +98,10 @@ bool fit(const Launches& all) {
 MockMachine& mock_machine() { return *the_machine; }
 
 MockMachine::MockMachine(int devices, int nccl_version)
-    : faults(static_cast<std::size_t>(devices)),
-      processes(static_cast<std::size_t>(devices)),
-      device_count(devices),
-      version(nccl_version) {
+    : faults(static_cast<std::size_t>(devices)), device_count(devices), version(nccl_version) {
   the_machine = this;
+  mock_nvml().processes.assign(static_cast<std::size_t>(devices), {});
+  mock_nvml().sessions = 0;
 }
 
 MockMachine::~MockMachine() {
@@ -118,18 +116,12 @@ MockMachine::~MockMachine() {
   the_machine = nullptr;
 }
 
-nccl::Libraries MockMachine::libraries() const {
-  nccl::NcclApi api = mock_nccl_api();
-  nccl::for_each_nccl_function(api, [&](auto& field, const char*, int since) {
-    if (version < since) field = nullptr;
+NcclApi MockMachine::nccl_api() const {
+  NcclApi api = mock_nccl_api();
+  for_each_nccl_function(api, [&](auto& function, const char*, int since) {
+    if (version < since) function = nullptr;
   });
-  return nccl::make_libraries(api, mock_cuda_api(), mock_nvml_api()).value();
-}
-
-std::string MockMachine::uuid(int device) {
-  unsigned char bytes[16] = {0x8f, 0x1c};
-  bytes[15] = static_cast<unsigned char>(device);
-  return nccl::uuid_text(bytes);
+  return api;
 }
 
 std::vector<MockCall> MockMachine::calls_of(int device) {
@@ -169,11 +161,11 @@ std::string MockMachine::leaks() {
     add(comm->factors.size(), "operators");
     add(comm->registered.size(), "registrations");
   }
-  add(static_cast<std::size_t>(nvml_sessions), "NVML sessions");
+  add(static_cast<std::size_t>(mock_nvml().sessions), "NVML sessions");
   return text;
 }
 
-void MockMachine::fail(int device, nccl::NcclResult error) {
+void MockMachine::fail(int device, NcclResult error) {
   const std::lock_guard lock(mutex);
   for (const auto& comm : comms)
     if (comm->alive() && comm->device == device) comm->error = error;
@@ -185,7 +177,7 @@ void MockMachine::log(int device, const char* name, const void* stream, const vo
 
 // --- streams ---
 
-MockStream& MockMachine::stream(nccl::CudaStream handle) {
+MockStream& MockMachine::stream(CudaStream handle) {
   if (handle != nullptr) return *reinterpret_cast<MockStream*>(handle);
   MockStream*& found = default_streams_[mock_device()];
   if (found == nullptr) {
@@ -196,7 +188,7 @@ MockStream& MockMachine::stream(nccl::CudaStream handle) {
   return *found;
 }
 
-void MockMachine::enqueue(nccl::CudaStream handle, std::function<void()> task) {
+void MockMachine::enqueue(CudaStream handle, std::function<void()> task) {
   MockStream& to = stream(handle);
   if (!to.alive) return misuse("work for a stream that was destroyed");
   to.work.push_back(std::move(task));

@@ -1,15 +1,16 @@
-// NVIDIA's collectives library as a table of functions, loaded when it is there: our own declarations of the part of
-// its documented C interface that is used (NCCL user guide, 2.7 to 2.30). Tests put a library of their own in its
-// place; tests/nccl/header_check.cc compares with NVIDIA's headers.
+// NVIDIA's collectives library as a table of functions, loaded where it is installed: our own declarations of the part
+// of its documented C interface that is used (NCCL user guide, 2.7 to 2.30). tests/drivers has the mock, and compares
+// the declarations with NVIDIA's headers.
 #pragma once
 
 #include <climits>
 #include <cstddef>
 #include <string>
 
-#include "backend/nccl/cuda_api.h"
+#include "drivers/cuda/cuda.h"
+#include "drivers/library.h"
 
-namespace xoe::nccl {
+namespace xoe {
 
 struct NcclCommunicator;  // of the library
 using NcclComm = NcclCommunicator*;
@@ -42,7 +43,7 @@ enum class NcclType : int {
   kBfloat16 = 9,
 };
 
-// Values above kAverage are operators that a communicator made.
+// Values above kAverage are operators that a communicator has created.
 enum class NcclOp : int { kSum = 0, kProduct = 1, kMax = 2, kMin = 3, kAverage = 4 };
 
 enum class NcclResidence : int { kDevice = 0, kHost = 1 };
@@ -53,17 +54,17 @@ constexpr int nccl_version(int major, int minor, int patch) noexcept {
 }
 std::string nccl_version_text(int version);  // "2.10.3"
 
-// The configuration of 2.14, which later versions take as it is: they read `size` bytes, and take what is newer than
-// `version` for unset.
+// The configuration of 2.14, which later versions accept: they read `size` bytes and treat fields newer than `version`
+// as unset.
 struct NcclConfig {
   std::size_t size = sizeof(NcclConfig);
   unsigned magic = 0xcafebeef;
   unsigned version = static_cast<unsigned>(nccl_version(2, 14, 0));
   int blocking = 1;
-  int unset = INT_MIN;  // in the place of a later version's field
+  int unset = INT_MIN;  // where later versions have a field
 };
 
-// Functions that may be null came later than 2.7.
+// Functions marked with a version came later than 2.7, and may be null.
 struct NcclApi {
   NcclResult (*get_version)(int*) = nullptr;
   NcclResult (*get_unique_id)(NcclUniqueId*) = nullptr;
@@ -93,17 +94,17 @@ struct NcclApi {
   NcclResult (*comm_deregister)(NcclComm, void* handle) = nullptr;                                              // 2.19
 };
 
-// What a library of some version can do.
+// What a version of the library supports.
 struct NcclFeatures {
   bool bfloat16 = false;
   bool average = false;
-  bool pre_mul_sum = false;   // `in` times a factor while it is added
-  bool non_blocking = false;  // calls come back at once, and a communicator that is under way can be given up
+  bool pre_mul_sum = false;   // scales the input while summing
+  bool non_blocking = false;  // calls return at once, and a pending initialisation can be aborted
   bool registration = false;
 };
 NcclFeatures nccl_features(const NcclApi& api, int version) noexcept;
 
-// visit(field, symbol, version since which it is there, 0: always) for every function of the table.
+// visit(field, symbol, first version that has it, 0: all) for every function of the table.
 template <class Api, class Visit>
 void for_each_nccl_function(Api& api, Visit&& visit) {
   visit(api.get_version, "ncclGetVersion", 0);
@@ -131,4 +132,11 @@ void for_each_nccl_function(Api& api, Visit&& visit) {
   visit(api.comm_deregister, "ncclCommDeregister", nccl_version(2, 19, 0));
 }
 
-}  // namespace xoe::nccl
+// The functions that the library's version should have; null where it lacks one.
+NcclApi find_nccl_functions(const Library& library);
+
+// XOE_NCCL_LIBRARY if it is set, else libnccl.so.2 where the loader looks, else of NVIDIA's wheels (find_in_wheels).
+// `unsupported` with the loader's messages, or naming a function that is missing.
+Result<NcclApi> load_nccl(const Env& env);
+
+}  // namespace xoe

@@ -1,19 +1,19 @@
-#include "backend/nccl/nccl_net.h"
+#include "backend/nccl/net.h"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
-#include "backend/nccl/pause.h"
+#include "backend/nccl/backoff.h"
 #include "base/error.h"
 #include "reduce/reduce.h"
 
 namespace xoe::nccl {
 namespace {
 
-// What was given up gets so long to leave the buffers.
-constexpr std::chrono::seconds kDrain(2);
+// An aborted collective may use its buffers for so long.
+constexpr std::chrono::seconds kDrainTimeout(2);
 
 bool reduces(CollectiveKind kind) noexcept {
   return kind == CollectiveKind::kAllreduce || kind == CollectiveKind::kReduceScatter;
@@ -25,11 +25,9 @@ std::size_t sum_before(std::span<const std::size_t> counts, std::size_t end) {
   return std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(end), std::size_t{0});
 }
 
-bool went_well(NcclResult result) noexcept {
-  return result == NcclResult::kSuccess || result == NcclResult::kInProgress;
-}
+bool is_ok(NcclResult result) noexcept { return result == NcclResult::kSuccess || result == NcclResult::kInProgress; }
 
-// Calls body(address, "in" or "out") -> Status for every buffer that there is.
+// Calls body(address, "in" or "out") -> Status for every buffer.
 template <class Body>
 Status each_buffer(const Collective& c, Body&& body) {
   const auto visit = [&](const void* address, std::size_t count, std::string_view which) -> Status {
@@ -51,7 +49,7 @@ NcclResult each_part(const Collective& c, const Buffers& b, Body&& body) {
   for (const Segment& segment : c.segments) {
     if (segment.count == 0) continue;
     const NcclResult result = body(segment.in, segment.out, segment.count);
-    if (!went_well(result)) return result;
+    if (!is_ok(result)) return result;
   }
   return NcclResult::kSuccess;
 }
@@ -62,12 +60,12 @@ bool all_equal(std::span<const std::size_t> counts) {
 
 }  // namespace
 
-NcclNet::NcclNet(NetParts parts) : parts_(std::move(parts)), stand_in_(parts_.libraries, parts_.device.index) {
+NcclNet::NcclNet(NetParts parts) : parts_(std::move(parts)), placeholders_(parts_.libraries, parts_.device.index) {
   if (parts_.registers) registrations_.emplace(parts_.libraries, *parts_.comm);
 }
 
 NcclNet::~NcclNet() {
-  const OnDevice scope(parts_.libraries->cuda, parts_.device.index);
+  const DeviceScope scope(parts_.libraries->cuda, parts_.device.index);
   registrations_.reset();
 }
 
@@ -75,92 +73,92 @@ Status NcclNet::supports(const Collective& c) const {
   if (c.kind == CollectiveKind::kBarrier) return {};
   const bool lists = c.kind == CollectiveKind::kAllreduce || c.kind == CollectiveKind::kBroadcast;
   if (!c.segments.empty() && !(lists && c.device))
-    return failure(Code::kUnsupported, "nccl: {} takes no lists of arrays{}; call it for each", collective_name(c.kind),
-                   c.device ? "" : " of host memory");
+    return failure(Code::kUnsupported, "nccl: {} does not accept a list of arrays{}; call it for each",
+                   collective_name(c.kind), c.device ? "" : " of host memory");
   if (reduces(c.kind)) {
     if (!c.device)
-      return failure(Code::kUnsupported, "nccl: {} of host memory; give GPU memory, or choose gloo or mpi",
+      return failure(Code::kUnsupported, "nccl: {} of host memory; pass GPU memory, or choose gloo or mpi",
                      collective_name(c.kind));
     const auto plan =
         plan_reduction(c, static_cast<int>(size()), parts_.libraries->features, parts_.libraries->nccl_version);
     return plan ? Status() : Status(failure(plan.error()));
   }
-  if (c.prescale != 1) return failure(Code::kUnsupported, "nccl: a factor goes with sum and average only");
+  if (c.prescale != 1) return failure(Code::kUnsupported, "nccl: only sum and average accept a factor");
   if (c.device) return {};
-  const std::size_t limit = parts_.queue->word_bytes();
+  const std::size_t limit = parts_.stream->staging_bytes();
   if (bytes(c, c.in_count) <= limit && bytes(c, c.out_count) <= limit) return {};
   return failure(Code::kUnsupported,
-                 "nccl: {} of {} bytes of host memory (at most {}); give GPU memory, or choose gloo or mpi",
+                 "nccl: {} of {} bytes of host memory (at most {}); pass GPU memory, or choose gloo or mpi",
                  collective_name(c.kind), bytes(c, std::max(c.in_count, c.out_count)), limit);
 }
 
 Status NcclNet::run(const Collective& c, Clock::time_point deadline) {
   if (cause_) return failure(*cause_);
   XOE_TRY(supports(c));
-  const OnDevice scope(parts_.libraries->cuda, parts_.device.index);
+  const DeviceScope scope(parts_.libraries->cuda, parts_.device.index);
   Status status;
   if (parts_.comm->stopped()) {
     status = failure(Code::kUnavailable, "aborted");
   } else if (c.kind == CollectiveKind::kBarrier) {
     status = barrier(deadline);
   } else if (c.device) {
-    XOE_TRY(check_places(c));
-    status = on_device(c, deadline);
+    XOE_TRY(check_memory(c));
+    status = run_on_gpu(c, deadline);
   } else {
-    status = on_words(c, deadline);
+    status = run_through_staging(c, deadline);
   }
-  return status ? status : give_up(c, status.error());
+  return status ? status : abort_collective(c, status.error());
 }
 
-Status NcclNet::check_places(const Collective& c) const {
+Status NcclNet::check_memory(const Collective& c) const {
   return each_buffer(c, [&](const void* address, std::string_view which) {
-    return check_place(parts_.libraries->cuda, parts_.device, address,
-                       fmt::format("{}: `{}`", collective_name(c.kind), which));
+    return check_memory_of(parts_.libraries->cuda, parts_.device, address,
+                           fmt::format("{}: `{}`", collective_name(c.kind), which));
   });
 }
 
-Status NcclNet::on_device(const Collective& given, Clock::time_point deadline) {
-  Queue& queue = *parts_.queue;
+Status NcclNet::run_on_gpu(const Collective& given, Clock::time_point deadline) {
+  GpuStream& own = *parts_.stream;
   const auto stream = static_cast<CudaStream>(given.stream);
   if (registrations_)
     (void)each_buffer(given, [&](const void* address, std::string_view) {
-      registrations_->use(address, deadline);
+      registrations_->ensure_registered(address, deadline);
       return Status();
     });
-  if (!given.by_marks) XOE_TRY(queue.follow(stream));
-  for (const void* mark : given.after) XOE_TRY(queue.follow_mark(mark));
+  if (!given.by_marks) XOE_TRY(own.wait_for_stream(stream));
+  for (const void* mark : given.after) XOE_TRY(own.wait_for_event(mark));
   std::vector<Segment> segments;
-  XOE_ASSIGN(const Collective c, stand_in_.complete(given, segments, queue.stream()));
+  XOE_ASSIGN(const Collective c, placeholders_.substitute(given, segments, own.handle()));
   XOE_TRY(launch(c, {c.in, c.out}, deadline));
-  // Whoever gave marks has gone on with the stream meanwhile: what he put there must not wait for this.
-  XOE_TRY(given.by_marks ? queue.mark() : queue.lead(stream));
-  return await(deadline);
+  // A caller that passed events has continued with its stream: its later work must not wait for this collective.
+  XOE_TRY(given.by_marks ? own.record_done() : own.make_wait(stream));
+  return wait_done(deadline);
 }
 
-Status NcclNet::on_words(const Collective& c, Clock::time_point deadline) {
-  Queue& queue = *parts_.queue;
+Status NcclNet::run_through_staging(const Collective& c, Clock::time_point deadline) {
+  GpuStream& own = *parts_.stream;
   const std::size_t in = bytes(c, c.in_count), out = bytes(c, c.out_count);
   if (in != 0) {
-    std::memcpy(queue.given(), c.in, in);
-    XOE_TRY(queue.give(in));
+    std::memcpy(own.host_in(), c.in, in);
+    XOE_TRY(own.copy_in(in));
   }
-  XOE_TRY(launch(c, {queue.in(), queue.out()}, deadline));
-  if (out != 0) XOE_TRY(queue.take(out));
-  XOE_TRY(queue.mark());
-  XOE_TRY(await(deadline));
-  if (out != 0) std::memcpy(c.out, queue.taken(), out);
+  XOE_TRY(launch(c, {own.device_in(), own.device_out()}, deadline));
+  if (out != 0) XOE_TRY(own.copy_out(out));
+  XOE_TRY(own.record_done());
+  XOE_TRY(wait_done(deadline));
+  if (out != 0) std::memcpy(c.out, own.host_out(), out);
   return {};
 }
 
-// A byte that all must give.
+// An allreduce of one byte.
 Status NcclNet::barrier(Clock::time_point deadline) {
-  Queue& queue = *parts_.queue;
+  GpuStream& own = *parts_.stream;
   XOE_TRY(parts_.comm->launch(deadline, [&](NcclComm comm) {
-    return parts_.libraries->nccl.all_reduce(queue.in(), queue.out(), 1, NcclType::kUint8, NcclOp::kMax, comm,
-                                             queue.stream());
+    return parts_.libraries->nccl.all_reduce(own.device_in(), own.device_out(), 1, NcclType::kUint8, NcclOp::kMax, comm,
+                                             own.handle());
   }));
-  XOE_TRY(queue.mark());
-  return await(deadline);
+  XOE_TRY(own.record_done());
+  return wait_done(deadline);
 }
 
 Status NcclNet::launch(const Collective& c, const Buffers& b, Clock::time_point deadline) {
@@ -170,7 +168,7 @@ Status NcclNet::launch(const Collective& c, const Buffers& b, Clock::time_point 
     const auto* const from = static_cast<const std::byte*>(b.in) + bytes(c, sum_before(c.send_counts, self()));
     auto* const to = static_cast<std::byte*>(b.out) + bytes(c, sum_before(c.recv_counts, self()));
     if (own != 0)
-      XOE_CUDA(parts_.libraries->cuda, memcpy_async, to, from, own, CudaCopy::kDefault, parts_.queue->stream());
+      XOE_CUDA(parts_.libraries->cuda, memcpy_async, to, from, own, CudaCopy::kDefault, parts_.stream->handle());
   }
   return parts_.comm->launch(deadline, [&](NcclComm comm) { return move(c, b, comm); });
 }
@@ -192,18 +190,18 @@ Status NcclNet::launch_reduction(const Collective& c, const Buffers& b, Clock::t
   }
   XOE_TRY(parts_.comm->launch(deadline, [&](NcclComm comm) { return reduce(c, b, plan.type, op, comm); }));
   if (!plan.scaled) return {};
-  // NCCL allows it as soon as the calls with this operator have been taken.
+  // NCCL allows this as soon as the calls with this operator have been enqueued.
   return parts_.comm->call(deadline, [&](NcclComm comm) { return nccl.red_op_destroy(op, comm); });
 }
 
-// Bytes as they are, of any type.
+// Collectives that copy bytes of any type.
 NcclResult NcclNet::move(const Collective& c, const Buffers& b, NcclComm comm) const {
   if (c.kind == CollectiveKind::kAllgather) return gather(c, b, comm);
   if (c.kind == CollectiveKind::kAlltoall) return exchange(c, b, comm);
   const bool is_root = c.root == parts_.members.self;
   return each_part(c, b, [&](const void* in, void* out, std::size_t count) {
     return parts_.libraries->nccl.broadcast(is_root ? in : out, out, bytes(c, count), NcclType::kUint8, c.root, comm,
-                                            parts_.queue->stream());
+                                            parts_.stream->handle());
   });
 }
 
@@ -211,14 +209,14 @@ NcclResult NcclNet::gather(const Collective& c, const Buffers& b, NcclComm comm)
   const NcclApi& nccl = parts_.libraries->nccl;
   if (c.out_count == 0) return NcclResult::kSuccess;
   if (all_equal(c.send_counts))
-    return nccl.all_gather(b.in, b.out, bytes(c, c.in_count), NcclType::kUint8, comm, parts_.queue->stream());
+    return nccl.all_gather(b.in, b.out, bytes(c, c.in_count), NcclType::kUint8, comm, parts_.stream->handle());
   auto* out = static_cast<std::byte*>(b.out);
   for (std::size_t m = 0; m < size(); ++m) {
     const std::size_t part = bytes(c, c.send_counts[m]);
     if (part == 0) continue;
     const NcclResult result = nccl.broadcast(m == self() ? b.in : out, out, part, NcclType::kUint8, static_cast<int>(m),
-                                             comm, parts_.queue->stream());
-    if (!went_well(result)) return result;
+                                             comm, parts_.stream->handle());
+    if (!is_ok(result)) return result;
     out += part;
   }
   return NcclResult::kSuccess;
@@ -232,10 +230,10 @@ NcclResult NcclNet::exchange(const Collective& c, const Buffers& b, NcclComm com
     const std::size_t sent = bytes(c, c.send_counts[m]), received = bytes(c, c.recv_counts[m]);
     NcclResult result = NcclResult::kSuccess;
     const auto peer = static_cast<int>(m);
-    if (m != self() && sent != 0) result = nccl.send(in, sent, NcclType::kUint8, peer, comm, parts_.queue->stream());
-    if (m != self() && received != 0 && went_well(result))
-      result = nccl.recv(out, received, NcclType::kUint8, peer, comm, parts_.queue->stream());
-    if (!went_well(result)) return result;
+    if (m != self() && sent != 0) result = nccl.send(in, sent, NcclType::kUint8, peer, comm, parts_.stream->handle());
+    if (m != self() && received != 0 && is_ok(result))
+      result = nccl.recv(out, received, NcclType::kUint8, peer, comm, parts_.stream->handle());
+    if (!is_ok(result)) return result;
     in += sent;
     out += received;
   }
@@ -244,7 +242,7 @@ NcclResult NcclNet::exchange(const Collective& c, const Buffers& b, NcclComm com
 
 NcclResult NcclNet::reduce(const Collective& c, const Buffers& b, NcclType type, NcclOp op, NcclComm comm) const {
   const NcclApi& nccl = parts_.libraries->nccl;
-  const CudaStream stream = parts_.queue->stream();
+  const CudaStream stream = parts_.stream->handle();
   if (c.kind == CollectiveKind::kAllreduce)
     return each_part(c, b, [&](const void* in, void* out, std::size_t count) {
       return nccl.all_reduce(in, out, count, type, op, comm, stream);
@@ -257,27 +255,27 @@ NcclResult NcclNet::reduce(const Collective& c, const Buffers& b, NcclType type,
     if (count == 0) continue;
     const NcclResult result =
         nccl.reduce(in, m == self() ? b.out : nullptr, count, type, op, static_cast<int>(m), comm, stream);
-    if (!went_well(result)) return result;
+    if (!is_ok(result)) return result;
     in += bytes(c, count);
   }
   return NcclResult::kSuccess;
 }
 
-// An error that ends the kernels shows in the communicator, not in the event.
-Status NcclNet::await(Clock::time_point deadline) {
-  const Queue& queue = *parts_.queue;
-  for (Pause pause;; pause()) {
-    const CudaError state = queue.done();
-    if (state == CudaError::kSuccess) return parts_.comm->health();
+// An error that ends the kernels appears in the communicator, not in the event.
+Status NcclNet::wait_done(Clock::time_point deadline) {
+  const GpuStream& own = *parts_.stream;
+  for (Backoff backoff;; backoff()) {
+    const CudaError state = own.query_done();
+    if (state == CudaError::kSuccess) return parts_.comm->async_error();
     if (state != CudaError::kNotReady) return cuda_status(parts_.libraries->cuda, state, "event_query");
     if (parts_.comm->stopped()) return failure(Code::kUnavailable, "aborted");
-    if (!pause.is_slow()) continue;
-    XOE_TRY(parts_.comm->health());
+    if (!backoff.is_slow()) continue;
+    XOE_TRY(parts_.comm->async_error());
     if (Clock::now() >= deadline) return failure(Code::kTimeout, "not done at the deadline");
   }
 }
 
-std::string NcclNet::others() const {
+std::string NcclNet::other_members() const {
   constexpr std::size_t kShown = 8;
   std::vector<std::string> names;
   for (std::size_t m = 0; m < size(); ++m)
@@ -288,17 +286,17 @@ std::string NcclNet::others() const {
                      names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "");
 }
 
-Status NcclNet::give_up(const Collective& c, const Error& error) {
+Status NcclNet::abort_collective(const Collective& c, const Error& error) {
   const auto name = c.options.name;
   std::string text =
       fmt::format("{}{}: {}", collective_name(c.kind), name.empty() ? "" : fmt::format(" ({})", name), error.message());
-  if (size() > 1 && error.code() == Code::kPeerLost) text += fmt::format("; lost: {}", others());
-  if (size() > 1 && error.code() == Code::kTimeout) text += fmt::format("; missing: {}", others());
+  if (size() > 1 && error.code() == Code::kPeerLost) text += fmt::format("; lost: {}", other_members());
+  if (size() > 1 && error.code() == Code::kTimeout) text += fmt::format("; missing: {}", other_members());
   cause_ = Error(error.code(), std::move(text));
-  (void)parts_.queue->mark();
+  (void)parts_.stream->record_done();
   parts_.comm->abort();
-  const Clock::time_point end = Clock::now() + kDrain;
-  for (Pause pause; parts_.queue->done() == CudaError::kNotReady && Clock::now() < end;) pause();
+  const Clock::time_point end = Clock::now() + kDrainTimeout;
+  for (Backoff backoff; parts_.stream->query_done() == CudaError::kNotReady && Clock::now() < end;) backoff();
   return failure(*cause_);
 }
 

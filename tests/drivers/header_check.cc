@@ -7,11 +7,11 @@
 #include <nccl.h>
 #include <nvml.h>
 
-#include "backend/nccl/cuda_api.h"
-#include "backend/nccl/nccl_api.h"
-#include "backend/nccl/nvml_api.h"
+#include "drivers/cuda/cuda.h"
+#include "drivers/nccl/nccl.h"
+#include "drivers/nvml/nvml.h"
 
-namespace xoe::nccl {
+namespace xoe {
 namespace {
 
 // The same in registers and on the stack: pointers are pointers, enumerations are integers.
@@ -150,13 +150,35 @@ static_assert(sizeof(CudaProperties) >= sizeof(cudaDeviceProp));
 
 XOE_SAME_CALL(NvmlApi, init, nvmlInit_v2);
 XOE_SAME_CALL(NvmlApi, shutdown, nvmlShutdown);
+XOE_SAME_CALL(NvmlApi, error_string, nvmlErrorString);
+XOE_SAME_CALL(NvmlApi, driver_version, nvmlSystemGetDriverVersion);
+XOE_SAME_CALL(NvmlApi, cuda_version, nvmlSystemGetCudaDriverVersion_v2);
+XOE_SAME_CALL(NvmlApi, device_count, nvmlDeviceGetCount_v2);
+XOE_SAME_CALL(NvmlApi, device_by_index, nvmlDeviceGetHandleByIndex_v2);
 XOE_SAME_CALL(NvmlApi, device_by_uuid, nvmlDeviceGetHandleByUUID);
+XOE_SAME_CALL(NvmlApi, name, nvmlDeviceGetName);
+XOE_SAME_CALL(NvmlApi, uuid, nvmlDeviceGetUUID);
+XOE_SAME_CALL(NvmlApi, pci_info, nvmlDeviceGetPciInfo_v3);
+XOE_SAME_CALL(NvmlApi, memory_info, nvmlDeviceGetMemoryInfo);
+XOE_SAME_CALL(NvmlApi, mig_mode, nvmlDeviceGetMigMode);
 XOE_SAME_CALL(NvmlApi, compute_processes, nvmlDeviceGetComputeRunningProcesses_v3);
+XOE_SAME_CALL(NvmlApi, nvlink_state, nvmlDeviceGetNvLinkState);
+XOE_SAME_CALL(NvmlApi, nvlink_remote, nvmlDeviceGetNvLinkRemotePciInfo_v2);
+XOE_SAME_CALL(NvmlApi, nvlink_remote_type, nvmlDeviceGetNvLinkRemoteDeviceType);
+XOE_SAME_CALL(NvmlApi, common_ancestor, nvmlDeviceGetTopologyCommonAncestor);
+XOE_SAME_CALL(NvmlApi, p2p_status, nvmlDeviceGetP2PStatus);
 XOE_SAME_NUMBER(NvmlResult::kSuccess, NVML_SUCCESS);
+XOE_SAME_NUMBER(NvmlResult::kInvalidArgument, NVML_ERROR_INVALID_ARGUMENT);
+XOE_SAME_NUMBER(NvmlResult::kNotSupported, NVML_ERROR_NOT_SUPPORTED);
 XOE_SAME_NUMBER(NvmlResult::kInsufficientSize, NVML_ERROR_INSUFFICIENT_SIZE);
+XOE_SAME_NUMBER(NvmlResult::kVersionMismatch, NVML_ERROR_LIB_RM_VERSION_MISMATCH);
+static_assert(sizeof(NvmlPciInfo) == sizeof(nvmlPciInfo_t));
+static_assert(offsetof(NvmlPciInfo, bus_id) == offsetof(nvmlPciInfo_t, busId));
+static_assert(sizeof(NvmlMemory) == sizeof(nvmlMemory_t));
+static_assert(offsetof(NvmlMemory, used) == offsetof(nvmlMemory_t, used));
 static_assert(sizeof(NvmlProcess) == sizeof(nvmlProcessInfo_t));
 static_assert(offsetof(NvmlProcess, pid) == offsetof(nvmlProcessInfo_t, pid));
 static_assert(offsetof(NvmlProcess, memory) == offsetof(nvmlProcessInfo_t, usedGpuMemory));
 
 }  // namespace
-}  // namespace xoe::nccl
+}  // namespace xoe
