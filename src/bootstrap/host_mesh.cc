@@ -153,7 +153,7 @@ void HostMesh::keep_alive(Clock::time_point now) {
     if (peer.gone) continue;
     if (now - peer.heard > silence_) {
       lose(static_cast<int>(member), true,
-           fmt::format("no message from it for {}",
+           fmt::format("nothing was heard from it for {}",
                        human_seconds(std::chrono::duration<double>(now - peer.heard).count())));
       continue;
     }

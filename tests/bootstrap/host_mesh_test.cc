@@ -52,7 +52,7 @@ struct Ears {
                 },
             .lost =
                 [this](int member, bool silent, const std::string& why) {
-                  EXPECT_EQ(silent, why.starts_with("no message"));
+                  EXPECT_EQ(silent, why.starts_with("nothing"));
                   const std::lock_guard lock(mutex);
                   lost.emplace_back(member, why);
                   changed.notify_all();
@@ -160,7 +160,7 @@ TEST_P(Foreign, IsMissedSoon) {
   }
   ::kill(child, GetParam());
   EXPECT_TRUE(ears.wait([&] { return !ears.lost.empty(); }));
-  EXPECT_THAT(ears.lost[0].second, HasSubstr(GetParam() == SIGKILL ? "closed" : "no message from it"));
+  EXPECT_THAT(ears.lost[0].second, HasSubstr(GetParam() == SIGKILL ? "closed" : "nothing was heard"));
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   ::close(pair[0]);
