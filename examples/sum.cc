@@ -7,7 +7,7 @@
 namespace {
 
 xoe::Status add_up() {
-  auto world = xoe::init();  // rank and size from whoever launched us
+  auto world = xoe::init();  // rank and size come from the launcher's environment
   if (!world) return xoe::failure(world.error());
   auto buffer = world->shared_buffer(sizeof(float));  // reduced in place; any other memory works too
   if (!buffer) return xoe::failure(buffer.error());

@@ -1,21 +1,8 @@
-# xoe starts for every job: linked so that it needs no shared library, from the sources of its few rooms with fmt's own
-# sources compiled in, out of an archive so that it has only what it uses. Sanitizers need the dynamic loader.
-if(XOE_SANITIZE)
-  xoe_program(xoe SOURCES ${CMAKE_CURRENT_LIST_DIR}/xoe.cc ${CMAKE_CURRENT_LIST_DIR}/run.cc
-    ${CMAKE_CURRENT_LIST_DIR}/run_hosts.cc LINK xoe::launch)
-else()
-  set(sources)
-  foreach(room base bootstrap launch)
-    get_target_property(room_sources xoe_${room} SOURCES)
-    list(TRANSFORM room_sources PREPEND ${PROJECT_SOURCE_DIR}/src/${room}/)
-    list(APPEND sources ${room_sources})
-  endforeach()
-  add_library(xoe_static_rooms STATIC ${sources})
-  target_include_directories(xoe_static_rooms PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(xoe_static_rooms PRIVATE xoe_flags PUBLIC fmt::fmt-header-only tl::expected sodium Threads::Threads)
-  add_executable(xoe ${CMAKE_CURRENT_LIST_DIR}/xoe.cc ${CMAKE_CURRENT_LIST_DIR}/run.cc ${CMAKE_CURRENT_LIST_DIR}/run_hosts.cc)
-  target_link_libraries(xoe PRIVATE xoe_flags xoe_static_rooms)
+# xoe starts for every job: linked so that it needs no shared library. Sanitizers need the dynamic loader.
+xoe_program(xoe SOURCES ${CMAKE_CURRENT_LIST_DIR}/xoe.cc ${CMAKE_CURRENT_LIST_DIR}/run.cc ${CMAKE_CURRENT_LIST_DIR}/run_hosts.cc
+  LINK xoe::launch)
+set_target_properties(xoe PROPERTIES UNITY_BUILD OFF)  # run.cc and run_hosts.cc have constants of the same name
+if(NOT XOE_SANITIZE)
   target_link_options(xoe PRIVATE -static -no-pie)
-  set_target_properties(xoe PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endif()
 target_compile_definitions(xoe PRIVATE XOE_VERSION="${PROJECT_VERSION}")

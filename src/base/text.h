@@ -17,6 +17,8 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text);
 
 std::vector<std::string> split_text(std::string_view text, char separator);
 
+// "1 thread", "2 threads"
+std::string counted(std::int64_t count, std::string_view noun);
 std::string human_bytes(std::uint64_t bytes);  // "1.5 MiB"
 std::string human_seconds(double seconds);     // "30 s", "250 ms"
 

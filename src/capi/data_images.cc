@@ -96,7 +96,7 @@ std::string json_of(const data::PipelineReport& report) {
   for (const data::StepReport& step : report.steps)
     steps.push_back(
         {{"name", step.name}, {"thread_seconds", step.seconds}, {"count", step.count}, {"bytes", step.bytes}});
-  const data::WorkshopStats& making = report.making;
+  const data::ThreadPoolStats& making = report.making;
   const Json out = {{"steps", std::move(steps)},
                     {"threads", making.threads},
                     {"most_threads", making.most_threads},

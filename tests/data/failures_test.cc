@@ -127,7 +127,7 @@ TEST(Failures, AnIteratorWhoseRestoreFailedGivesThatError) {
   const auto text = map<std::string, std::int64_t>(
       StagePtr<std::int64_t>(source), [](const std::int64_t& n) -> Result<std::string> { return std::to_string(n); });
   const auto kept = cache_file(text, scratch.file("kept"))->iterate(0).value();
-  const auto dealt = deal(StagePtr<std::int64_t>(source), {.batch = 2})->iterate(0).value();
+  const auto dealt = shard_batches(StagePtr<std::int64_t>(source), {.batch = 2})->iterate(0).value();
   const auto repeated = repeat(StagePtr<std::int64_t>(source), 2);
   const auto past_end = repeated->iterate(2).value();
   const State first_epoch = repeated->iterate(0).value()->save();
@@ -150,7 +150,7 @@ TEST(Failures, ErrorsStayWhateverTheUpstreamDoesNext) {
   };
   using Numbers64 = StagePtr<std::int64_t>;
   is_away(batch(failing_once(5), 3));
-  is_away(deal(failing_once(5), {.batch = 2}));
+  is_away(shard_batches(failing_once(5), {.batch = 2}));
   is_away(shuffle(failing_once(5), 3, 1));
   is_away(take(failing_once(5), 50));
   is_away(skip(failing_once(5), 10));
@@ -264,7 +264,7 @@ TEST(Failures, MapSkipsBrokenElementsAndNoBugs) {
   }
 }
 
-// The upstream is slow, so that whoever fills the queue before closing makes many more.
+// The upstream is slow: a prefetch that fills its queue before it closes would make many more elements.
 TEST(Prefetch, ClosesWithoutFillingItsQueueFirst) {
   std::atomic<int> made = 0;
   const StagePtr<std::int64_t> slow = std::make_shared<Source>([&made](std::int64_t at) -> Answer {

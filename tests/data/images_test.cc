@@ -216,7 +216,7 @@ TEST(Images, AutoThreadsDeliverTheSame) {
   ASSERT_FALSE(report.stages.empty());
   EXPECT_EQ(report.stages.back().name, "map_and_batch");
   EXPECT_EQ(report.stages.back().elements, static_cast<std::int64_t>(expected.size()));
-  EXPECT_NE(to_table(report).find("deal"), std::string::npos);
+  EXPECT_NE(to_table(report).find("shard_batches"), std::string::npos);
 }
 
 TEST(Images, AutoThreadsShareTheCpusOfTheHost) {

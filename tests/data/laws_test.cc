@@ -47,7 +47,7 @@ TEST_P(Laws, ResumesToTheBit) {
     const auto used = repeat(Draw(seed, 2).pipeline().stage, 2)->iterate(0).value();
     for (int round = 0; round < 4; ++round) {
       const int at = random.integer(0, static_cast<int>(expected.size()));
-      // Saved with some threads, restored with others, in a pipeline made anew, as another process would.
+      // Saved with some threads, restored with others, in a new pipeline, as another process would.
       const auto walk = repeat(Draw(seed, round % 3).pipeline().stage, 2)->iterate(0).value();
       ASSERT_EQ(drain(*walk, static_cast<std::size_t>(at)).size(), static_cast<std::size_t>(at));
       const State state = State::from_text(walk->save().to_text()).value();
@@ -163,7 +163,7 @@ TEST(ShuffledIndices, IsAPermutationAndEveryPlaceIsAboutEquallyLikely) {
 }
 
 // Ranks come and go at any batch of an epoch; over all of them each element comes once.
-TEST(Deal, ChangesOfSizeLoseAndRepeatNothing) {
+TEST(ShardBatches, ChangesOfSizeLoseAndRepeatNothing) {
   Random random(6);
   for (int round = 0; round < 300; ++round) {
     const std::int64_t total = random.integer(1, 400);
@@ -176,7 +176,7 @@ TEST(Deal, ChangesOfSizeLoseAndRepeatNothing) {
       const int steps = random.integer(1, 12);
       State after;
       for (int rank = 0; rank < size; ++rank) {
-        const auto walk = deal(order, {rank, size, batch_size, Remainder::kKeep})->iterate(4).value();
+        const auto walk = shard_batches(order, {rank, size, batch_size, Remainder::kKeep})->iterate(4).value();
         if (state) {
           ASSERT_TRUE(walk->restore(*state));
         }
@@ -236,9 +236,9 @@ TEST(CacheFile, IsWrittenOnceAndReadFromThenOn) {
   const auto walk = later->iterate(0).value();
   for (int i = 0; i < 7; ++i) ASSERT_TRUE(walk->next());
   std::filesystem::remove(path);
-  const auto anew = cache_file(upstream, path)->iterate(0).value();
-  ASSERT_TRUE(anew->restore(walk->save()));
-  EXPECT_EQ(anew->next().value()->size(), 8U);
+  const auto rewritten = cache_file(upstream, path)->iterate(0).value();
+  ASSERT_TRUE(rewritten->restore(walk->save()));
+  EXPECT_EQ(rewritten->next().value()->size(), 8U);
   EXPECT_EQ(cache_file(upstream, scratch.file("none/kept"))->iterate(0).error().code(), Code::kUnavailable);
 }
 

@@ -70,7 +70,7 @@ TEST(Report, ListsEachStageBehindWhatFeedsIt) {
   EXPECT_EQ(seen.elements, 5);
 }
 
-TEST(Report, CountsNothingTwiceOverEpochsAndStartsAnewWithARestore) {
+TEST(Report, CountsNothingTwiceOverEpochsAndStartsAgainWithARestore) {
   const auto walk = repeat(filter<std::int64_t>(indices(10), [](const auto& n) -> Result<bool> { return n > 3; }), 3)
                         ->iterate(0)
                         .value();
@@ -194,7 +194,7 @@ TEST(Report, KnowsTheShareOfCpusOfOneRankAmongSeveral) {
   // As if nothing else had run on this machine: both threads were busy all the time.
   for (StageReport& stage : seen.stages)
     if (stage.name == "decode") stage.seconds = 2 * seen.seconds();
-  EXPECT_THAT(explain(seen), HasSubstr("All 1 CPUs that this process was given are in use"));
+  EXPECT_THAT(explain(seen), HasSubstr("The only CPU that this process was given is in use"));
 }
 
 // While threads are at work and epochs and files change.

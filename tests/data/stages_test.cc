@@ -90,9 +90,9 @@ TEST(Shuffle, EveryPlaceIsAboutEquallyLikely) {
 }
 
 template <class T>
-std::vector<T> dealt(const StagePtr<T>& stage, DealOptions options, std::int64_t epoch = 0) {
+std::vector<T> dealt(const StagePtr<T>& stage, ShardBatchesOptions options, std::int64_t epoch = 0) {
   std::vector<T> elements;
-  for (const auto& made : drain(deal(stage, options), epoch))
+  for (const auto& made : drain(shard_batches(stage, options), epoch))
     elements.insert(elements.end(), made.elements.begin(), made.elements.end());
   return elements;
 }
@@ -117,19 +117,19 @@ TEST(Shard, EveryElementOnceOverAllRanks) {
   }
 }
 
-TEST(Deal, PadWrapsToTheBeginning) {
+TEST(ShardBatches, PadWrapsToTheBeginning) {
   EXPECT_EQ(dealt(from_vector(counting(5)), {0, 2, 2, Remainder::kPad}), (std::vector<int>{0, 2, 4, 1}));
   EXPECT_EQ(dealt(from_vector(counting(5)), {1, 2, 2, Remainder::kPad}), (std::vector<int>{1, 3, 0, 2}));
   EXPECT_EQ(dealt(from_vector(counting(1)), {1, 2, 3, Remainder::kPad}), (std::vector<int>{0, 0, 0}));
 }
 
 // One step of all ranks takes the same elements whatever their number.
-TEST(Deal, StepsHoldTheSameElementsForAnyNumberOfRanks) {
+TEST(ShardBatches, StepsHoldTheSameElementsForAnyNumberOfRanks) {
   const auto common = shuffle(from_vector(counting(97)), 50, 5);
   const auto steps = [&common](int size) {
     std::vector<std::vector<int>> made;
     for (int rank = 0; rank < size; ++rank) {
-      const auto batches = drain(deal(common, {rank, size, 12 / size, Remainder::kDrop}));
+      const auto batches = drain(shard_batches(common, {rank, size, 12 / size, Remainder::kDrop}));
       made.resize(batches.size());
       for (std::size_t i = 0; i < batches.size(); ++i)
         made[i].insert(made[i].end(), batches[i].elements.begin(), batches[i].elements.end());
@@ -143,8 +143,8 @@ TEST(Deal, StepsHoldTheSameElementsForAnyNumberOfRanks) {
   EXPECT_EQ(steps(1), steps(12));
 }
 
-TEST(Deal, FillsUpWithEmptyBatches) {
-  const auto batches = drain(deal(from_vector(counting(5)), {1, 2, 1, Remainder::kKeep}), 6);
+TEST(ShardBatches, FillsUpWithEmptyBatches) {
+  const auto batches = drain(shard_batches(from_vector(counting(5)), {1, 2, 1, Remainder::kKeep}), 6);
   ASSERT_EQ(batches.size(), 3U);
   EXPECT_EQ(batches[1].elements, (std::vector<int>{3}));
   EXPECT_TRUE(batches[2].elements.empty());
@@ -204,7 +204,7 @@ TEST(Restore, ContinuesEverywhere) {
   for (const Remainder remainder : {Remainder::kDrop, Remainder::kPad, Remainder::kKeep})
     for (const std::size_t depth : {0U, 3U}) {
       const auto records = shuffle(from_vector(counting(23)), 6, 5);
-      const auto batches = deal(records, {1, 2, 3, remainder});
+      const auto batches = shard_batches(records, {1, 2, 3, remainder});
       const auto sums = map<std::vector<int>, Batch<int>>(
           repeat(batches, 3), [](const Batch<int>& made) -> Result<std::vector<int>> { return made.elements; });
       const auto stage = prefetch(sums, depth);

@@ -16,8 +16,8 @@
 #include "data/tune/cpus.h"
 #include "scratch.h"
 #include "xoe/data/map_and_batch.h"
+#include "xoe/data/ordered_thread_pool.h"
 #include "xoe/data/report.h"
-#include "xoe/data/workshop.h"
 
 namespace xoe::data {
 namespace {
@@ -73,49 +73,51 @@ struct Counted : Job {
   std::vector<int> made;
 };
 
-TEST(Workshop, GivesJobsInOrderWithEveryPieceMadeOnce) {
+TEST(OrderedThreadPool, GivesJobsInOrderWithEveryTaskDoneOnce) {
   for (const bool tune : {false, true})
     for (const int threads : {0, 1, 2, 5}) {
       int pulled = 0;
-      Workshop workshop(
+      OrderedThreadPool pool(
           {.threads = threads, .depth = 3, .tune = tune},
           [&]() -> std::unique_ptr<Job> {
             if (pulled == 400) return nullptr;
             ++pulled;
             return std::make_unique<Counted>(pulled, static_cast<std::size_t>(pulled % 5));
           },
-          [](Job& job, std::size_t piece, int) { ++static_cast<Counted&>(job).made[piece]; });
+          [](Job& job, std::size_t task, int) { ++static_cast<Counted&>(job).made[task]; });
       for (int i = 1; i <= 400; ++i) {
-        const auto job = workshop.take();
+        const auto job = pool.take();
         ASSERT_NE(job, nullptr);
         EXPECT_EQ(static_cast<Counted&>(*job).number, i);
         EXPECT_THAT(static_cast<Counted&>(*job).made, ::testing::Each(1));
       }
-      EXPECT_EQ(workshop.take(), nullptr);
-      EXPECT_EQ(workshop.take(), nullptr);
-      EXPECT_EQ(workshop.stats().taken, 400);
-      EXPECT_EQ(workshop.stats().pieces, 800);
+      EXPECT_EQ(pool.take(), nullptr);
+      EXPECT_EQ(pool.take(), nullptr);
+      EXPECT_EQ(pool.stats().taken, 400);
+      EXPECT_EQ(pool.stats().tasks, 800);
     }
 }
 
-TEST(Workshop, GoesNoFurtherAheadThanItsDepth) {
+TEST(OrderedThreadPool, GoesNoFurtherAheadThanItsDepth) {
   std::atomic<int> pulled = 0;
   int taken = 0;
-  Workshop workshop(
+  OrderedThreadPool pool(
       {.threads = 3, .depth = 4}, [&]() -> std::unique_ptr<Job> { return std::make_unique<Counted>(++pulled, 2); },
       [](Job&, std::size_t, int) {});
   for (; taken < 300; ++taken) {
     EXPECT_LE(pulled, taken + 4);
-    EXPECT_NE(workshop.take(), nullptr);
+    EXPECT_NE(pool.take(), nullptr);
   }
 }
 
-TEST(Workshop, StartsAsFarAheadAsItIsTold) {
+TEST(OrderedThreadPool, StartsAsFarAheadAsItIsTold) {
   const auto pull = [] { return std::make_unique<Counted>(0, 1); };
   const auto work = [](Job&, std::size_t, int) {};
-  EXPECT_EQ(Workshop({.threads = 1, .depth = 8, .tune = true}, pull, work).stats().depth, 2U);
-  EXPECT_EQ(Workshop({.threads = 1, .depth = 8, .tune = true, .least_depth = 5}, pull, work).stats().depth, 5U);
-  EXPECT_EQ(Workshop({.threads = 1, .depth = 8, .least_depth = 5}, pull, work).stats().depth, 8U) << "not tuned";
+  EXPECT_EQ(OrderedThreadPool({.threads = 1, .depth = 8, .tune = true}, pull, work).stats().depth, 2U);
+  EXPECT_EQ(OrderedThreadPool({.threads = 1, .depth = 8, .tune = true, .least_depth = 5}, pull, work).stats().depth,
+            5U);
+  EXPECT_EQ(OrderedThreadPool({.threads = 1, .depth = 8, .least_depth = 5}, pull, work).stats().depth, 8U)
+      << "not tuned";
 }
 
 // One stage feeds another, for a consumer that never has enough.
@@ -149,15 +151,15 @@ struct Chain {
     return false;
   }
 
-  Workshop first;
-  Workshop second;
+  OrderedThreadPool first;
+  OrderedThreadPool second;
 };
 
-TEST(Workshop, StagesOfAProcessShareItsCpus) {
+TEST(OrderedThreadPool, StagesOfAProcessShareItsCpus) {
   if (given_cpus(1) < 2) GTEST_SKIP() << "one CPU: a second thread brings nothing anyway";
   // On a machine with other work they may get little, and try more threads.
   EXPECT_TRUE(Chain(1).settles([](int, double cpus) { return cpus <= 1.75; }));
-  EXPECT_TRUE(Chain(0).settles([](int threads, double) { return threads > 2; })) << "nobody counts";
+  EXPECT_TRUE(Chain(0).settles([](int threads, double) { return threads > 2; })) << "the CPUs are not counted";
 }
 
 TEST(MapAndBatch, StartsAsFarAheadAsItIsTold) {
@@ -167,26 +169,26 @@ TEST(MapAndBatch, StartsAsFarAheadAsItIsTold) {
   EXPECT_EQ((*batches)->stats().depth, 5U);
 }
 
-TEST(Workshop, CountsTheConsumersTimeWhereThereAreNoThreads) {
+TEST(OrderedThreadPool, CountsTheConsumersTimeWhereThereAreNoThreads) {
   const auto spend = [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
-  Workshop workshop(
+  OrderedThreadPool pool(
       {.threads = 0},
       [&] {
         spend();
         return std::make_unique<Counted>(0, 2);
       },
       [&](Job&, std::size_t, int) { spend(); });
-  ASSERT_NE(workshop.take(), nullptr);
-  const WorkshopStats stats = workshop.stats();
+  ASSERT_NE(pool.take(), nullptr);
+  const ThreadPoolStats stats = pool.stats();
   EXPECT_GE(stats.pulling, 0.002);
   EXPECT_GE(stats.working, 0.004);
   EXPECT_GE(stats.waited, stats.pulling + stats.working);
 }
 
-TEST(Workshop, RestartsWithNobodyAtWork) {
+TEST(OrderedThreadPool, RestartsWhileNoThreadWorks) {
   std::atomic<int> next = 0;
   std::atomic<int> inside = 0;
-  Workshop workshop(
+  OrderedThreadPool pool(
       {.threads = 3, .depth = 5, .tune = true},
       [&]() -> std::unique_ptr<Job> { return std::make_unique<Counted>(next++, 3); },
       [&](Job&, std::size_t, int) {
@@ -195,11 +197,11 @@ TEST(Workshop, RestartsWithNobodyAtWork) {
         --inside;
       });
   for (int round = 0; round < 50; ++round) {
-    workshop.restart([&] {
+    pool.restart([&] {
       EXPECT_EQ(inside, 0);
       next = 100 * round;
     });
-    for (int i = 0; i < round % 7; ++i) EXPECT_EQ(static_cast<Counted&>(*workshop.take()).number, 100 * round + i);
+    for (int i = 0; i < round % 7; ++i) EXPECT_EQ(static_cast<Counted&>(*pool.take()).number, 100 * round + i);
   }
 }
 

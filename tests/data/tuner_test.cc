@@ -181,7 +181,7 @@ TEST(Tuner, PaysBackWhatOthersNeed) {
     EXPECT_GE(tuner.setting().threads, 3);
   }
   EXPECT_EQ(tuner.setting().threads, 3);
-  EXPECT_THAT(tuner.reason(), HasSubstr("all stages used 9.0 CPUs, and there are 8"));
+  EXPECT_THAT(tuner.reason(), HasSubstr("all stages together used 9.0 CPUs, and 8 were given"));
 }
 
 }  // namespace

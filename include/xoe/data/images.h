@@ -109,7 +109,7 @@ struct ImagePipelineOptions {
 // instead. Evaluation (kKeep) delivers every record exactly once: the last batch of a rank may be short or empty.
 //
 // A position is the same on every rank but for its count of skipped records, and may be restored with any number of
-// ranks and any batch: what is left of the epoch is dealt anew, so that each record still comes once.
+// ranks and any batch: the rest of the epoch is shared out among those, so that each record still comes once.
 //
 // With OnError::kSkip a bad image's place is taken by the next good one of its batch in kDrop and kPad, so that batches
 // stay full; with kKeep the batch shrinks. A batch without any good image in kDrop or kPad is `data_loss`.

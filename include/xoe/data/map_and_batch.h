@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "xoe/data/memory_pool.h"
+#include "xoe/data/ordered_thread_pool.h"
 #include "xoe/data/stages.h"
-#include "xoe/data/workshop.h"
 #include "xoe/tensor.h"
 
 namespace xoe::data {
@@ -64,11 +64,12 @@ using MapInto = std::function<Status(const T& element, std::span<void* const> pl
 class TensorIterator : public Iterator<TensorBatch> {
  public:
   virtual std::int64_t skipped() const = 0;  // bad elements left out so far; kept by save() and restore()
-  virtual WorkshopStats stats() const = 0;
+  virtual ThreadPoolStats stats() const = 0;
   virtual std::size_t memory_bytes() const = 0;  // upper bound of what batches in flight take
 };
 
-// `upstream` are batches of what is cheap to hold (positions, names, records): batch(), deal(), repeat() of either.
+// `upstream` are batches of what is cheap to hold (positions, names, records): batch(), shard_batches(), repeat() of
+// either.
 template <class T>
 Result<std::unique_ptr<TensorIterator>> map_and_batch(const StagePtr<Batch<T>>& upstream, int batch,
                                                       std::vector<TensorSpec> specs, MapInto<T> f,

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "xoe/data/workshop.h"
+#include "xoe/data/ordered_thread_pool.h"
 
 namespace xoe::data {
 
@@ -28,8 +28,8 @@ struct StageReport {
   std::int64_t bytes = 0;     // of those; 0 where elements do not tell (ElementBytes)
   double seconds = 0;         // at its own work
   double waited = 0;          // for its input: in what feeds it, whether that worked or waited itself
-  double idle = 0;            // of its threads, because nobody took what was there
-  double held = 0;            // of whoever takes from it, in its next()
+  double idle = 0;            // of its threads, because the consumer had not taken what was there
+  double held = 0;            // that its next() took its caller
   double age = 0;             // since it was first asked
 
   // Of stages that work ahead; 0 in others, which work in the thread that asks them.
@@ -45,7 +45,7 @@ struct StageReport {
 struct PipelineReport {
   std::vector<StageReport> stages;  // what feeds a stage comes before it; the last one feeds the consumer
   std::vector<StepReport> steps;    // what the work of open_images() is made of; else empty
-  WorkshopStats making;             // threads, batches in flight, waits
+  ThreadPoolStats making;           // threads, batches in flight, waits
   std::int64_t elements = 0;        // delivered
   std::int64_t batch_bytes = 0;
   int cpus = 0;  // that this process was given

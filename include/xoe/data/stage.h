@@ -53,8 +53,8 @@ class Iterator {
   // The next element, or nullopt at the end. After an error every later call returns that same error.
   virtual Result<std::optional<T>> next() = 0;
 
-  // As `count` calls of next() whose elements nobody wants; true unless the end came before. Stages that can do it
-  // without making the elements do so.
+  // Passes over the next `count` elements, without making them where the stage can do that; false when the epoch ends
+  // before.
   virtual Result<bool> skip(std::int64_t count) {
     for (; count > 0; --count) {
       auto element = next();

@@ -14,15 +14,15 @@
 
 namespace xoe::data {
 
-// What happens to elements that do not fill one batch (dealt out: one batch on every rank).
+// How a stage treats the last elements, when they do not fill a batch (shard_batches: a batch on every rank).
 enum class Remainder : std::uint8_t {
   kDrop,  // left out in this epoch
   kPad,   // filled up with elements from the epoch's beginning
   kKeep,  // short, or empty, last batches
 };
 
-// How `total` elements are dealt to ranks: which positions of the common order a rank takes, and how many batches it
-// makes.
+// How `total` elements are shared out among ranks: which positions of the common order a rank takes, and how many
+// batches it makes.
 struct ShardPlan {
   std::int64_t elements = 0;  // that this rank takes: positions rank, rank + size, ...; past `total` they wrap (kPad)
   std::int64_t batches = 0;   // the same on every rank
@@ -63,34 +63,33 @@ StagePtr<std::int64_t> shuffled_indices(std::int64_t count, std::uint64_t seed);
 // ---- Which elements, in which order
 
 // Draws from a buffer of `buffer` elements at random, by (seed, epoch). A buffer of at least size() shuffles perfectly;
-// 0 and 1 keep the order. restore() replays the drawing, so this belongs in front of whatever is costly: shuffle
-// positions, then read.
+// 0 and 1 keep the order. restore() repeats the draws, so shuffle what is cheap to make, such
+// as positions, and read after it.
 template <class T>
 StagePtr<T> shuffle(StagePtr<T> upstream, std::size_t buffer, std::uint64_t seed);
 
 // Elements rank, rank + size, ...: over all ranks each one once. Ranks may get one more or less than others: training
-// in step needs deal(). REQUIRES: 0 <= rank < size.
+// in step needs shard_batches(). REQUIRES: 0 <= rank < size.
 template <class T>
 StagePtr<T> shard(StagePtr<T> upstream, int rank, int size);
 
-struct DealOptions {
+struct ShardBatchesOptions {
   int rank = 0;
   int size = 1;
   int batch = 1;  // elements per rank
   Remainder remainder = Remainder::kDrop;
 };
-// What the ranks share: the common order when so many deal it out among themselves. Most orders are the same for any
-// number.
+// The order that `size` ranks share out among themselves. Most orders are the same for any number of ranks.
 template <class T>
 using CommonOrder = std::function<StagePtr<T>(int size)>;
 
 // This rank's batches, equally many on every rank (plan_shard()). The position is the same on every rank, and may be
-// restored on any number of ranks with any batch: what is left of the epoch is dealt anew, so that each element still
-// comes once. REQUIRES: the order's size() is known.
+// restored on any number of ranks with any batch size: the rest of the epoch is shared out among those, so that each
+// element still comes once. REQUIRES: the order's size() is known.
 template <class T>
-StagePtr<Batch<T>> deal(CommonOrder<T> order, DealOptions options);
+StagePtr<Batch<T>> shard_batches(CommonOrder<T> order, ShardBatchesOptions options);
 template <class T>
-StagePtr<Batch<T>> deal(StagePtr<T> upstream, DealOptions options);
+StagePtr<Batch<T>> shard_batches(StagePtr<T> upstream, ShardBatchesOptions options);
 
 // The first `count` elements, or all but those.
 template <class T>
@@ -203,9 +202,9 @@ StagePtr<U> to_device(StagePtr<T> upstream, std::function<Result<U>(const T&)> c
 
 #include "xoe/data/detail/basic_inl.h"
 
-#include "xoe/data/detail/deal_inl.h"
 #include "xoe/data/detail/interleave_inl.h"
 #include "xoe/data/detail/join_inl.h"
 #include "xoe/data/detail/map_inl.h"
 #include "xoe/data/detail/order_inl.h"
 #include "xoe/data/detail/prefetch_inl.h"
+#include "xoe/data/detail/shard_batches_inl.h"

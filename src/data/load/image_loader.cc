@@ -96,7 +96,7 @@ PipelineReport ImageLoader::report() const {
   report.making = tensors_->stats();
   report.steps = ImageWorker::no_steps();
   for (const auto& worker : workers_) worker->add_steps(report.steps);
-  report.elements = report.making.pieces;
+  report.elements = report.making.tasks;
   const ImagePipelineOptions& options = plan_.options;
   const auto side = static_cast<std::int64_t>(options.image_size);
   report.batch_bytes = 3 * side * side * options.batch * static_cast<std::int64_t>(dtype_size(options.dtype));

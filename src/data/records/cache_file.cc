@@ -85,7 +85,7 @@ class CacheFileWalk final : public detail::Positioned<std::string> {
 
   Result<std::optional<std::string>> produce() override { return index_ != nullptr ? from_file() : from_upstream(); }
   Result<bool> pass_over(std::int64_t count) override {
-    if (index_ == nullptr) return Latched::pass_over(count);
+    if (index_ == nullptr) return IteratorBase::pass_over(count);
     return jump(count, index_->records());
   }
 

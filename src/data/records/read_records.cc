@@ -3,13 +3,13 @@
 
 #include "base/error.h"
 #include "data/records/record_stream.h"
-#include "xoe/data/detail/latched_inl.h"
+#include "xoe/data/detail/iterator_base_inl.h"
 #include "xoe/data/records.h"
 
 namespace xoe::data {
 namespace {
 
-class RecordReader final : public detail::Latched<Record> {
+class RecordReader final : public detail::IteratorBase<Record> {
  public:
   RecordReader(std::string path, RecordOptions options) : path_(std::move(path)), options_(std::move(options)) {}
 

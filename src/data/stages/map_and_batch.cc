@@ -55,15 +55,15 @@ BatchMaker::BatchMaker(int batch, std::vector<TensorSpec> specs, MapAndBatchOpti
 
 void BatchMaker::open(State start) {
   delivered_ = std::move(start);
-  workshop_ = std::make_unique<Workshop>(
-      WorkshopOptions{.threads = options_.threads,
-                      .depth = options_.depth,
-                      .tune = options_.tune,
-                      .least_depth = options_.least_depth,
-                      .cpus = options_.cpus,
-                      .name = "map_and_batch"},
+  pool_ = std::make_unique<OrderedThreadPool>(
+      ThreadPoolOptions{.threads = options_.threads,
+                        .depth = options_.depth,
+                        .tune = options_.tune,
+                        .least_depth = options_.least_depth,
+                        .cpus = options_.cpus,
+                        .name = "map_and_batch"},
       [this] { return pull_job(); },
-      [this](Job& job, std::size_t piece, int worker) { make_piece(static_cast<BatchJob&>(job), piece, worker); });
+      [this](Job& job, std::size_t task, int worker) { make_element(static_cast<BatchJob&>(job), task, worker); });
 }
 
 std::size_t BatchMaker::memory_bytes() const {
@@ -89,21 +89,21 @@ std::unique_ptr<Job> BatchMaker::pull_job() {
 Result<std::unique_ptr<BatchJob>> BatchMaker::pull_batch() {
   XOE_ASSIGN(std::unique_ptr<BatchJob> job, pull());
   if (job == nullptr) return nullptr;
-  if (job->pieces() > batch_)
-    return failure(Code::kInvalidArgument, "map_and_batch: a batch of {} where {} fit", job->pieces(), batch_);
+  if (job->tasks() > batch_)
+    return failure(Code::kInvalidArgument, "map_and_batch: a batch of {} where {} fit", job->tasks(), batch_);
   for (MemoryPool& pool : pools_) job->tensors.push_back(pool.take());
   return job;
 }
 
-void BatchMaker::make_piece(BatchJob& job, std::size_t piece, int worker) {
+void BatchMaker::make_element(BatchJob& job, std::size_t task, int worker) {
   std::array<void*, kMaxTensors> places = {};
-  for (std::size_t tensor = 0; tensor < bytes_.size(); ++tensor) places[tensor] = place(job, tensor, piece);
-  const Status made = make(job, piece, {places.data(), bytes_.size()}, worker);
-  if (!made) job.errors[piece] = made.error();
+  for (std::size_t tensor = 0; tensor < bytes_.size(); ++tensor) places[tensor] = place(job, tensor, task);
+  const Status made = make(job, task, {places.data(), bytes_.size()}, worker);
+  if (!made) job.errors[task] = made.error();
 }
 
 Next<TensorBatch> BatchMaker::produce() {
-  const std::unique_ptr<Job> taken = workshop_->take();
+  const std::unique_ptr<Job> taken = pool_->take();
   if (taken == nullptr) return std::nullopt;
   auto& job = static_cast<BatchJob&>(*taken);
   if (job.upstream_error) return failure(*job.upstream_error);
@@ -131,7 +131,7 @@ Status BatchMaker::account(const BatchJob& job) {
 // Bad elements are replaced by the next good one, or closed up.
 Result<TensorBatch> BatchMaker::finish(BatchJob& job) {
   XOE_TRY(account(job));
-  const std::size_t places = job.pieces();
+  const std::size_t places = job.tasks();
   std::vector<std::size_t> good;
   for (std::size_t i = 0; i < places; ++i)
     if (!job.errors[i]) good.push_back(i);
@@ -152,9 +152,9 @@ Result<TensorBatch> BatchMaker::finish(BatchJob& job) {
 
 void BatchMaker::describe(StageReport& mine) const {
   mine.name = "map_and_batch";
-  const WorkshopStats seen = workshop_->stats();
-  for (const std::size_t bytes : bytes_) mine.bytes += seen.pieces * static_cast<std::int64_t>(bytes);
-  workshop_->report(mine);
+  const ThreadPoolStats seen = pool_->stats();
+  for (const std::size_t bytes : bytes_) mine.bytes += seen.tasks * static_cast<std::int64_t>(bytes);
+  pool_->report(mine);
 }
 
 State BatchMaker::save() const {
@@ -171,7 +171,7 @@ Status BatchMaker::resume(State state) {
   XOE_ASSIGN(const auto epoch, state.pop("batches.epoch"));
   delivered_ = state;
   Status restored;
-  workshop_->restart([&] {
+  pool_->restart([&] {
     ended_ = false;
     restored = caught([&] { return restore_upstream(std::move(state)); });
   });

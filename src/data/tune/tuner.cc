@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+
 namespace xoe::data {
 namespace {
 
@@ -38,8 +40,8 @@ Tuner::Tuner(const TunerLimits& limits)
 
 void Tuner::change(TunerSetting to, std::string why) {
   if (to == now_) return;
-  reason_ = fmt::format("{} threads, {} {} -> {} threads, {} {}: {}", now_.threads, now_.depth, depth_means_,
-                        to.threads, to.depth, depth_means_, why);
+  reason_ = fmt::format("{}, {} {} -> {}, {} {}: {}", counted(now_.threads, "thread"), now_.depth, depth_means_,
+                        counted(to.threads, "thread"), to.depth, depth_means_, why);
   now_ = to;
 }
 
@@ -73,7 +75,8 @@ int Tuner::affordable(const TunerWindow& window) const {
 bool Tuner::pay_back(const TunerWindow& window) {
   const double used = in_use(window, now_);
   if (cpus_ == 0 || now_.threads == least_threads_ || used < cpus_ + kOverdrawn) return false;
-  change({now_.threads - 1, now_.depth}, fmt::format("all stages used {:.1f} CPUs, and there are {}", used, cpus_));
+  change({now_.threads - 1, now_.depth},
+         fmt::format("all stages together used {:.1f} CPUs, and {} were given", used, cpus_));
   wait(next_pay_hold_);
   calm_ = trial_ = 0;
   return true;
@@ -116,7 +119,7 @@ void Tuner::grow(const TunerWindow& window, double rate) {
     const double lacking = now_.threads * window.waited / std::max(window.seconds - window.waited, 1e-9);
     larger.threads = std::min({now_.threads + std::max(1, static_cast<int>(lacking)), 2 * now_.threads, most_threads});
     why += " and every thread was busy";
-    // Threads work on a job each when jobs have one piece.
+    // Where jobs have one task, each thread works on a job of its own.
     larger.depth = std::min(std::max(larger.depth, static_cast<std::size_t>(larger.threads) + 1), most_.depth);
   } else if (idle >= kThreadsBusy && now_.depth < most_.depth) {
     ++larger.depth;

@@ -9,7 +9,7 @@ namespace xoe::data {
 
 struct TunerSetting {
   int threads = 1;
-  std::size_t depth = 2;  // jobs in the making
+  std::size_t depth = 2;  // jobs in work or waiting
 
   friend bool operator==(const TunerSetting&, const TunerSetting&) = default;
 };

@@ -5,7 +5,7 @@
 #include "data/tune/cpu_ledger.h"
 #include "data/tune/cpus.h"
 #include "data/tune/tuner.h"
-#include "xoe/data/workshop.h"
+#include "xoe/data/ordered_thread_pool.h"
 
 namespace xoe::data::detail {
 namespace {

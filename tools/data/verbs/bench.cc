@@ -155,7 +155,7 @@ Json explained(const data::PipelineReport& report) {
   for (const data::StepReport& step : report.steps)
     steps.push_back(
         {{"name", step.name}, {"thread_seconds", step.seconds}, {"count", step.count}, {"bytes", step.bytes}});
-  const data::WorkshopStats& making = report.making;
+  const data::ThreadPoolStats& making = report.making;
   Json stages = Json::array();
   for (const data::StageReport& stage : report.stages)
     stages.push_back({{"name", stage.name},

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "xoe/data/detail/latched_inl.h"
+#include "xoe/data/detail/iterator_base_inl.h"
 #include "xoe/data/stages.h"
 
 namespace xoe::data {
@@ -30,7 +30,7 @@ class StageOf final : public Stage<U> {
 };
 
 template <class T, class U, class Options>
-class IteratorOf : public Latched<U> {
+class IteratorOf : public IteratorBase<U> {
  public:
   IteratorOf(StagePtr<T> upstream, std::int64_t epoch, Options options)
       : stage_(std::move(upstream)), epoch_(epoch), options_(std::move(options)) {}

@@ -10,14 +10,14 @@
 
 #include "xoe/data/detail/cpu_account.h"
 #include "xoe/data/detail/interleave_parts_inl.h"
-#include "xoe/data/detail/latched_inl.h"
+#include "xoe/data/detail/iterator_base_inl.h"
 #include "xoe/data/detail/tuning.h"
 #include "xoe/data/stages.h"
 
 namespace xoe::data::detail {
 
 template <class T, class U>
-class InterleaveIterator final : public Latched<U> {
+class InterleaveIterator final : public IteratorBase<U> {
  public:
   using Open = std::function<Result<StagePtr<U>>(const T&)>;
 

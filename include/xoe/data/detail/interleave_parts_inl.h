@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "xoe/data/detail/latched_inl.h"
+#include "xoe/data/detail/iterator_base_inl.h"
 #include "xoe/data/detail/tuning.h"
 #include "xoe/data/stages.h"
 

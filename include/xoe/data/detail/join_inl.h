@@ -5,14 +5,14 @@
 #include <memory>
 #include <mutex>
 
-#include "xoe/data/detail/latched_inl.h"
+#include "xoe/data/detail/iterator_base_inl.h"
 #include "xoe/data/stages.h"
 
 namespace xoe::data {
 namespace detail {
 
 template <class T, class U>
-class ZipIterator final : public Latched<std::pair<T, U>> {
+class ZipIterator final : public IteratorBase<std::pair<T, U>> {
  public:
   ZipIterator(IteratorPtr<T> first, IteratorPtr<U> second) : first_(std::move(first)), second_(std::move(second)) {}
 
@@ -85,7 +85,7 @@ class ZipStage final : public Stage<std::pair<T, U>> {
 
 // Parts of which each element is asked from one: the base of concat and mix.
 template <class T>
-class PartsIterator : public Latched<T> {
+class PartsIterator : public IteratorBase<T> {
  public:
   PartsIterator(const std::vector<StagePtr<T>>& parts, std::int64_t epoch) : parts_(parts), epoch_(epoch) {}
 
@@ -298,7 +298,7 @@ class CacheStage final : public Stage<T> {
     bool ended = false;
   };
 
-  class Walk final : public Latched<T> {
+  class Walk final : public IteratorBase<T> {
    public:
     explicit Walk(std::shared_ptr<Store> store) : store_(std::move(store)) {}
 

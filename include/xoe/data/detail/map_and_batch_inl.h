@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "xoe/data/detail/latched_inl.h"
+#include "xoe/data/detail/iterator_base_inl.h"
 #include "xoe/data/map_and_batch.h"
 
 namespace xoe::data {
@@ -13,8 +13,8 @@ namespace detail {
 // A batch in the making, whatever it is made from.
 class BatchJob : public Job {
  public:
-  BatchJob(std::size_t pieces, std::int64_t of_epoch, std::int64_t number)
-      : Job(pieces), epoch(of_epoch), index(number), errors(pieces) {}
+  BatchJob(std::size_t tasks, std::int64_t of_epoch, std::int64_t number)
+      : Job(tasks), epoch(of_epoch), index(number), errors(tasks) {}
 
   std::int64_t epoch;
   std::int64_t index;
@@ -25,22 +25,22 @@ class BatchJob : public Job {
 };
 
 // Everything of map_and_batch() that does not depend on the elements' type.
-class BatchMaker : public Latched<TensorBatch, TensorIterator> {
+class BatchMaker : public IteratorBase<TensorBatch, TensorIterator> {
  public:
   BatchMaker(int batch, std::vector<TensorSpec> specs, MapAndBatchOptions options);
 
   State save() const override;
   std::int64_t skipped() const override { return skipped_; }
-  WorkshopStats stats() const override { return workshop_->stats(); }
+  ThreadPoolStats stats() const override { return pool_->stats(); }
   std::size_t memory_bytes() const override;
 
  protected:
   // Once the derived object stands; close() before any of it goes.
   void open(State start);
-  void close() { workshop_.reset(); }
+  void close() { pool_.reset(); }
 
   virtual Result<std::unique_ptr<BatchJob>> pull() = 0;  // null: the end
-  virtual Status make(BatchJob& job, std::size_t piece, std::span<void* const> places, int worker) = 0;
+  virtual Status make(BatchJob& job, std::size_t task, std::span<void* const> places, int worker) = 0;
   virtual Status restore_upstream(State state) = 0;
 
   Next<TensorBatch> produce() override;
@@ -52,7 +52,7 @@ class BatchMaker : public Latched<TensorBatch, TensorIterator> {
  private:
   std::unique_ptr<Job> pull_job();
   Result<std::unique_ptr<BatchJob>> pull_batch();
-  void make_piece(BatchJob& job, std::size_t piece, int worker);
+  void make_element(BatchJob& job, std::size_t task, int worker);
   Status account(const BatchJob& job);
   Result<TensorBatch> finish(BatchJob& job);
   void* place(const BatchJob& job, std::size_t tensor, std::size_t element) const;
@@ -67,7 +67,7 @@ class BatchMaker : public Latched<TensorBatch, TensorIterator> {
   std::int64_t epoch_ = 0;
   std::int64_t skipped_ = 0;
   std::int64_t skipped_in_epoch_ = 0;
-  std::unique_ptr<Workshop> workshop_;
+  std::unique_ptr<OrderedThreadPool> pool_;
 };
 
 template <class T>
@@ -82,8 +82,8 @@ class MapAndBatch final : public BatchMaker {
 
  private:
   struct Made final : BatchJob {
-    Made(Batch<T> from, std::size_t pieces)
-        : BatchJob(pieces, from.epoch, from.index), elements(std::move(from.elements)) {}
+    Made(Batch<T> from, std::size_t tasks)
+        : BatchJob(tasks, from.epoch, from.index), elements(std::move(from.elements)) {}
     std::vector<T> elements;
   };
 
@@ -91,17 +91,17 @@ class MapAndBatch final : public BatchMaker {
     auto source = upstream_->next();
     if (!source) return failure(source.error());
     if (!*source) return nullptr;
-    const std::size_t pieces = (*source)->elements.size();
-    auto job = std::make_unique<Made>(std::move(**source), pieces);
+    const std::size_t tasks = (*source)->elements.size();
+    auto job = std::make_unique<Made>(std::move(**source), tasks);
     job->after = upstream_->save();
     return job;
   }
-  Status make(BatchJob& job, std::size_t piece, std::span<void* const> places, int worker) override {
-    const T& element = static_cast<Made&>(job).elements[piece];
+  Status make(BatchJob& job, std::size_t task, std::span<void* const> places, int worker) override {
+    const T& element = static_cast<Made&>(job).elements[task];
     const auto call = [&](const T& given) { return f_(given, places, worker); };
     if (!options_.name_elements) return caught([&] { return call(element); });
     return guarded<void>("map_and_batch: batch " + std::to_string(job.index), job.epoch,
-                         static_cast<std::int64_t>(piece), call, element);
+                         static_cast<std::int64_t>(task), call, element);
   }
   Status restore_upstream(State state) override { return upstream_->restore(std::move(state)); }
 

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "xoe/data/detail/tuning.h"
+#include "xoe/data/ordered_thread_pool.h"
 #include "xoe/data/stages.h"
-#include "xoe/data/workshop.h"
 
 namespace xoe::data {
 namespace detail {
@@ -49,19 +49,19 @@ class MapIterator final : public IteratorOf<T, U, MapRecipe<T, U>> {
     delivered_ = this->upstream_->save();
     const int threads = most_threads(options.threads, options.processes);
     const std::size_t ahead = options.ahead > 0 ? options.ahead : 4 * static_cast<std::size_t>(threads);
-    workshop_ = std::make_unique<Workshop>(
-        WorkshopOptions{.threads = threads,
-                        .depth = ahead,
-                        .tune = options.tune || options.threads == kAutoThreads,
-                        .cpus = options.threads == kAutoThreads ? threads : 0,
-                        .name = options.name},
+    pool_ = std::make_unique<OrderedThreadPool>(
+        ThreadPoolOptions{.threads = threads,
+                          .depth = ahead,
+                          .tune = options.tune || options.threads == kAutoThreads,
+                          .cpus = options.threads == kAutoThreads ? threads : 0,
+                          .name = options.name},
         [this] { return pull(); }, [this](Job& job, std::size_t, int) { make(static_cast<MapJob<T, U>&>(job)); });
     return {};
   }
 
   Next<U> produce() override {
     for (;;) {
-      const std::unique_ptr<Job> taken = workshop_->take();
+      const std::unique_ptr<Job> taken = pool_->take();
       if (taken == nullptr) return std::nullopt;
       auto& job = static_cast<MapJob<T, U>&>(*taken);
       if (!job.source) return failure(job.source.error());
@@ -87,7 +87,7 @@ class MapIterator final : public IteratorOf<T, U, MapRecipe<T, U>> {
     position_ = *position;
     delivered_ = state;
     Status restored;
-    workshop_->restart([&] {
+    pool_->restart([&] {
       pulled_ = position_;
       ended_ = false;
       restored = this->upstream_->restore(std::move(state));
@@ -98,7 +98,7 @@ class MapIterator final : public IteratorOf<T, U, MapRecipe<T, U>> {
  protected:
   void describe(StageReport& mine) const override {
     mine.name = this->options_.options.name;
-    workshop_->report(mine);
+    pool_->report(mine);
   }
 
  private:
@@ -137,7 +137,7 @@ class MapIterator final : public IteratorOf<T, U, MapRecipe<T, U>> {
   State delivered_;
   std::int64_t position_ = 0;  // in the upstream
   std::int64_t skipped_ = 0;
-  std::unique_ptr<Workshop> workshop_;  // last: its threads end before what they use goes
+  std::unique_ptr<OrderedThreadPool> pool_;  // last: its threads end before what they use goes
 };
 
 }  // namespace detail

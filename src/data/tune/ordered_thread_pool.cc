@@ -1,4 +1,4 @@
-#include "xoe/data/workshop.h"
+#include "xoe/data/ordered_thread_pool.h"
 
 #include <pthread.h>
 
@@ -20,7 +20,7 @@ double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::
 
 }  // namespace
 
-Workshop::Workshop(WorkshopOptions options, Pull pull, Work work)
+OrderedThreadPool::OrderedThreadPool(ThreadPoolOptions options, Pull pull, Work work)
     : options_(std::move(options)),
       pull_(std::move(pull)),
       work_(std::move(work)),
@@ -35,27 +35,27 @@ Workshop::Workshop(WorkshopOptions options, Pull pull, Work work)
   start();
 }
 
-Workshop::~Workshop() { stop(); }
+OrderedThreadPool::~OrderedThreadPool() { stop(); }
 
-void Workshop::start() {
-  const std::lock_guard lock(mutex_);  // the crew waits for it
+void OrderedThreadPool::start() {
+  const std::lock_guard lock(mutex_);  // the threads wait for it
   threads_ = tuning_ ? tuning_->threads() : options_.threads;
   depth_ = tuning_ ? tuning_->depth() : options_.depth;
   stats_ = {.most_threads = options_.threads, .most_depth = options_.depth};
   started_ = Clock::now();
   if (tuning_) tuning_->restart();
   for (int worker = 0; worker < options_.threads; ++worker)
-    crew_.emplace_back([this, worker](const std::stop_token& token) { run(token, worker); });
-  account_->open(crew_);
+    workers_.emplace_back([this, worker](const std::stop_token& token) { run(token, worker); });
+  account_->open(workers_);
 }
 
-void Workshop::stop() {
+void OrderedThreadPool::stop() {
   account_->close();
-  for (std::jthread& thread : crew_) thread.request_stop();
-  crew_.clear();
+  for (std::jthread& thread : workers_) thread.request_stop();
+  workers_.clear();
 }
 
-void Workshop::restart(const std::function<void()>& reset) {
+void OrderedThreadPool::restart(const std::function<void()>& reset) {
   stop();
   queue_.clear();
   ended_ = pulling_ = false;
@@ -64,16 +64,16 @@ void Workshop::restart(const std::function<void()>& reset) {
 }
 
 // With the lock held, as all that follows unless it says otherwise.
-Job* Workshop::claimable() const {
+Job* OrderedThreadPool::claimable() const {
   for (const auto& job : queue_)
-    if (job->claimed_ < job->pieces_) return job.get();
+    if (job->claimed_ < job->tasks_) return job.get();
   return nullptr;
 }
 
-bool Workshop::may_pull() const { return !pulling_ && !ended_ && queue_.size() < depth_; }
+bool OrderedThreadPool::may_pull() const { return !pulling_ && !ended_ && queue_.size() < depth_; }
 
 // Without the lock while the upstream works.
-void Workshop::pull_one(std::unique_lock<std::mutex>& lock) {
+void OrderedThreadPool::pull_one(std::unique_lock<std::mutex>& lock) {
   pulling_ = true;
   lock.unlock();
   const auto start = Clock::now();
@@ -83,17 +83,17 @@ void Workshop::pull_one(std::unique_lock<std::mutex>& lock) {
   stats_.pulling += seconds_between(start, end);
   pulling_ = false;
   ended_ = job == nullptr;
-  const bool many = job != nullptr && job->pieces_ > 1;
+  const bool many = job != nullptr && job->tasks_ > 1;
   if (job != nullptr) queue_.push_back(std::move(job));
-  // A job without pieces is complete as it is; the end must be seen.
-  if (ended_ || queue_.front()->pieces_ == 0) oldest_done_.notify_one();
+  // A job without tasks is complete at once, and the consumer must see the end.
+  if (ended_ || queue_.front()->tasks_ == 0) oldest_done_.notify_one();
   if (many)
     more_work_.notify_all();
   else
     more_work_.notify_one();
 }
 
-void Workshop::run(const std::stop_token& stop, int worker) {
+void OrderedThreadPool::run(const std::stop_token& stop, int worker) {
   ::pthread_setname_np(::pthread_self(), options_.name.substr(0, kLongestName).c_str());
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
@@ -113,51 +113,50 @@ void Workshop::run(const std::stop_token& stop, int worker) {
       if (counts) stats_.idle += seconds_between(start, Clock::now());
       continue;
     }
-    const std::size_t piece = job->claimed_++;
+    const std::size_t task = job->claimed_++;
     lock.unlock();
     const auto start = Clock::now();
-    work_(*job, piece, worker);
+    work_(*job, task, worker);
     const auto end = Clock::now();
     lock.lock();
     stats_.working += seconds_between(start, end);
     ++job->done_;
-    if (job->done_ == job->pieces_ && job == queue_.front().get()) oldest_done_.notify_one();
+    if (job->done_ == job->tasks_ && job == queue_.front().get()) oldest_done_.notify_one();
   }
 }
 
-std::unique_ptr<Job> Workshop::take_oldest() {
+std::unique_ptr<Job> OrderedThreadPool::take_oldest() {
   std::unique_lock lock(mutex_);
-  for (const auto& job : queue_) stats_.ready += job->done_ == job->pieces_ ? 1 : 0;
-  oldest_done_.wait(lock,
-                    [this] { return queue_.empty() ? ended_ : queue_.front()->done_ == queue_.front()->pieces_; });
+  for (const auto& job : queue_) stats_.ready += job->done_ == job->tasks_ ? 1 : 0;
+  oldest_done_.wait(lock, [this] { return queue_.empty() ? ended_ : queue_.front()->done_ == queue_.front()->tasks_; });
   if (queue_.empty()) return nullptr;
   std::unique_ptr<Job> job = std::move(queue_.front());
   queue_.pop_front();
   ++stats_.taken;
-  stats_.pieces += static_cast<std::int64_t>(job->pieces_);
+  stats_.tasks += static_cast<std::int64_t>(job->tasks_);
   // One freed place lets one thread pull, which wakes the others if there is work for them.
   more_work_.notify_one();
   return job;
 }
 
-// Without threads; somebody else may ask for the stats all the same.
-std::unique_ptr<Job> Workshop::make_here() {
+// Without threads. Another thread may still ask for the stats.
+std::unique_ptr<Job> OrderedThreadPool::make_here() {
   if (ended_) return nullptr;
   const auto start = Clock::now();
   std::unique_ptr<Job> job = pull_();
   const auto pulled = Clock::now();
   ended_ = job == nullptr;
-  for (std::size_t piece = 0; job != nullptr && piece < job->pieces_; ++piece) work_(*job, piece, 0);
+  for (std::size_t task = 0; job != nullptr && task < job->tasks_; ++task) work_(*job, task, 0);
   const std::lock_guard lock(mutex_);
   stats_.pulling += seconds_between(start, pulled);
   if (ended_) return nullptr;
   stats_.working += seconds_between(pulled, Clock::now());
   ++stats_.taken;
-  stats_.pieces += static_cast<std::int64_t>(job->pieces_);
+  stats_.tasks += static_cast<std::int64_t>(job->tasks_);
   return job;
 }
 
-std::unique_ptr<Job> Workshop::take() {
+std::unique_ptr<Job> OrderedThreadPool::take() {
   const auto start = Clock::now();
   std::unique_ptr<Job> job = options_.threads > 0 ? take_oldest() : make_here();
   {
@@ -168,7 +167,7 @@ std::unique_ptr<Job> Workshop::take() {
   return job;
 }
 
-void Workshop::tune() {
+void OrderedThreadPool::tune() {
   const std::lock_guard lock(mutex_);
   if (!tuning_->step({.waited = stats_.waited, .idle = stats_.idle, .input = stats_.pulling, .taken = stats_.taken}))
     return;
@@ -178,9 +177,9 @@ void Workshop::tune() {
   in_use_.notify_all();
 }
 
-WorkshopStats Workshop::stats() const {
+ThreadPoolStats OrderedThreadPool::stats() const {
   const std::lock_guard lock(mutex_);
-  WorkshopStats stats = stats_;
+  ThreadPoolStats stats = stats_;
   stats.threads = threads_;
   stats.depth = depth_;
   stats.seconds = seconds_between(started_, Clock::now());
@@ -189,8 +188,8 @@ WorkshopStats Workshop::stats() const {
   return stats;
 }
 
-void Workshop::report(StageReport& stage) const {
-  WorkshopStats seen = stats();
+void OrderedThreadPool::report(StageReport& stage) const {
+  ThreadPoolStats seen = stats();
   stage.seconds = seen.working;
   stage.waited = seen.pulling;
   if (options_.threads == 0) return;

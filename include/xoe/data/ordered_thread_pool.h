@@ -1,4 +1,4 @@
-// Threads that make things in order: what map(), map_and_batch() and the image loader run on.
+// Threads that work on jobs in parallel and return them in order; map() and map_and_batch() run on them.
 #pragma once
 
 #include <chrono>
@@ -25,72 +25,72 @@ class CpuAccount;
 class Tuning;
 }  // namespace detail
 
-// One thing in the making. Any threads may make its pieces at the same time.
+// A unit of ordered output. Several threads may run its tasks at the same time.
 class Job {
  public:
-  explicit Job(std::size_t pieces) noexcept : pieces_(pieces) {}
+  explicit Job(std::size_t tasks) noexcept : tasks_(tasks) {}
   virtual ~Job() = default;
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  std::size_t pieces() const noexcept { return pieces_; }
+  std::size_t tasks() const noexcept { return tasks_; }
 
  private:
-  friend class Workshop;
-  std::size_t pieces_;
+  friend class OrderedThreadPool;
+  std::size_t tasks_;
   std::size_t claimed_ = 0;
   std::size_t done_ = 0;
 };
 
-struct WorkshopOptions {
+struct ThreadPoolOptions {
   int threads = 1;              // 0: take() does the work in its caller's thread
-  std::size_t depth = 2;        // jobs in the making or waiting to be taken, at most; 1 or more
+  std::size_t depth = 2;        // jobs in work or waiting to be taken, at most; 1 or more
   bool tune = false;            // starts with one thread and least_depth jobs; adjusts both, up to the limits above
   std::size_t least_depth = 2;  // with tune
   int cpus = 0;                 // with tune: that all such stages of the process may use together; 0: any number
-  std::string name = "work";    // of its threads, for those who look at them
+  std::string name = "work";    // of its threads, as the operating system shows it
 };
 
 // Since the start, or the last restart(). Seconds are wall time; those of threads add up.
-struct WorkshopStats {
+struct ThreadPoolStats {
   int threads = 0;        // in use now
   std::size_t depth = 0;  // now
   int most_threads = 0;
   std::size_t most_depth = 0;
   double seconds = 0;            // since the start
-  double working = 0;            // threads' time in pieces; the consumer's, without threads
+  double working = 0;            // threads' time in tasks; without threads the consumer's
   double pulling = 0;            // the same in the upstream
-  double idle = 0;               // threads' time without work, because the consumer had not taken what was there
+  double idle = 0;               // threads' time without work because the consumer had not taken what was ready
   double waited = 0;             // the consumer's time in take()
   std::int64_t taken = 0;        // jobs
-  std::int64_t pieces = 0;       // of those taken
+  std::int64_t tasks = 0;        // of those taken
   double ready = 0;              // complete jobs that take() found, on average
   std::string last_tuning = {};  // "3 threads -> 4: ...", empty when nothing was tuned
 };
 
-// Jobs come out in the order in which they were pulled. Threads take the pieces of the oldest job first, so a slow
-// piece holds up nothing until `depth` jobs are full. Thread safety: take(), restart() and stats() by one thread at a
-// time. What is called here does not throw.
-class Workshop {
+// Jobs come out in the order in which they were pulled. Threads take the tasks of the oldest job first, so a slow
+// task holds up nothing until `depth` jobs are full. Thread safety: take(), restart() and stats() by one thread at a
+// time. `pull`, `work` and `reset` must not throw.
+class OrderedThreadPool {
  public:
   // The next job, or null when there is none. Called by one thread at a time, not by the same one each time.
   using Pull = std::function<std::unique_ptr<Job>()>;
-  // Makes one piece; `worker` counts from 0 and is on one thread at a time.
-  using Work = std::function<void(Job& job, std::size_t piece, int worker)>;
+  // Runs one task; `worker` counts from 0 and is on one thread at a time.
+  using Work = std::function<void(Job& job, std::size_t task, int worker)>;
 
-  Workshop(WorkshopOptions options, Pull pull, Work work);
-  ~Workshop();
-  Workshop(const Workshop&) = delete;
-  Workshop& operator=(const Workshop&) = delete;
+  OrderedThreadPool(ThreadPoolOptions options, Pull pull, Work work);
+  ~OrderedThreadPool();
+  OrderedThreadPool(const OrderedThreadPool&) = delete;
+  OrderedThreadPool& operator=(const OrderedThreadPool&) = delete;
 
   // The oldest job, complete; null at the end. Waits for it.
   std::unique_ptr<Job> take();
 
-  // Throws away all jobs in the making; `reset` runs while no thread does, and the pulling begins anew after it.
+  // Drops all jobs that were pulled, calls `reset` while no thread works, and starts pulling again.
   void restart(const std::function<void()>& reset);
 
-  WorkshopStats stats() const;
-  // What a stage that runs on this workshop reports of it.
+  ThreadPoolStats stats() const;
+  // What a stage that runs on this pool reports of it.
   void report(StageReport& stage) const;
 
  private:
@@ -106,7 +106,7 @@ class Workshop {
   std::unique_ptr<Job> take_oldest();
   std::unique_ptr<Job> make_here();
 
-  WorkshopOptions options_;
+  ThreadPoolOptions options_;
   Pull pull_;
   Work work_;
   std::unique_ptr<detail::CpuAccount> account_;
@@ -122,8 +122,8 @@ class Workshop {
   bool pulling_ = false;  // a thread is in pull_
   bool ended_ = false;    // pull_ gave null
   Clock::time_point started_;
-  WorkshopStats stats_;
-  std::vector<std::jthread> crew_;  // last: joined before what they use goes
+  ThreadPoolStats stats_;
+  std::vector<std::jthread> workers_;  // last: joined before what they use goes
 };
 
 }  // namespace xoe::data

@@ -49,24 +49,24 @@ Result<U> guarded(const std::string& stage, std::int64_t epoch, std::int64_t pos
 // Keeps the laws that nothing throws and that an error stays until a restore succeeds, whatever the upstream does.
 // `Base` is what users see of the iterator.
 template <class T, class Base = Iterator<T>>
-class Latched : public Base {
+class IteratorBase : public Base {
  public:
   Next<T> next() final {
     return meter_.call([this]() -> Next<T> {
       if (failed_) return failure(*failed_);
-      return latched([this] { return counted(); });
+      return sticky([this] { return counted(); });
     });
   }
   Result<bool> skip(std::int64_t count) final {
     return meter_.call([&]() -> Result<bool> {
       if (failed_) return failure(*failed_);
-      return latched([&] { return pass_over(count); });
+      return sticky([&] { return pass_over(count); });
     });
   }
   Status restore(State state) final {
     failed_.reset();
     meter_.reset();
-    return latched([&] { return resume(std::move(state)); });
+    return sticky([&] { return resume(std::move(state)); });
   }
   std::vector<StageReport> stages() const final {
     std::vector<StageReport> all = inputs();
@@ -109,7 +109,7 @@ class Latched : public Base {
   }
   // With one return, so that what f() gives is made in its place: moving it would cost more than the stage does.
   template <class F>
-  auto latched(F&& f) -> decltype(f()) {
+  auto sticky(F&& f) -> decltype(f()) {
     auto made = caught(std::forward<F>(f));
     if (!made) failed_ = made.error();
     return made;
@@ -121,7 +121,7 @@ class Latched : public Base {
 
 // A walk whose position is one number: how many elements were given.
 template <class T>
-class Positioned : public Latched<T> {
+class Positioned : public IteratorBase<T> {
  public:
   explicit Positioned(std::string name) : name_(std::move(name)) {}
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "xoe/data/detail/latched_inl.h"
+#include "xoe/data/detail/iterator_base_inl.h"
 #include "xoe/data/stages.h"
 
 namespace xoe::data {
@@ -12,18 +12,18 @@ namespace detail {
 // The position is how far all ranks together are in the common order, so it means the same on every rank and can be
 // taken up by any number of them.
 template <class T>
-class DealIterator final : public Latched<Batch<T>> {
+class ShardBatchesIterator final : public IteratorBase<Batch<T>> {
  public:
-  DealIterator(CommonOrder<T> order, DealOptions options, std::int64_t epoch)
+  ShardBatchesIterator(CommonOrder<T> order, ShardBatchesOptions options, std::int64_t epoch)
       : order_(std::move(order)), options_(options), epoch_(epoch) {}
 
-  Status open(int dealt_to, std::int64_t consumed, std::int64_t index) {
-    stage_ = order_(dealt_to);
+  Status open(int ranks, std::int64_t consumed, std::int64_t index) {
+    stage_ = order_(ranks);
     const auto total = stage_->size();
-    if (!total) return failure(Code::kInvalidArgument, "deal: the number of elements must be known");
-    if (consumed < 0 || consumed > *total || index < 0 || dealt_to < 1)
-      return failure(Code::kInvalidArgument, "deal: the saved position is past the end of the epoch");
-    dealt_to_ = dealt_to;
+    if (!total) return failure(Code::kInvalidArgument, "shard_batches: the number of elements must be known");
+    if (consumed < 0 || consumed > *total || index < 0 || ranks < 1)
+      return failure(Code::kInvalidArgument, "shard_batches: the saved position is past the end of the epoch");
+    ranks_ = ranks;
     total_ = *total;
     start_ = consumed;
     index_ = index;
@@ -49,7 +49,7 @@ class DealIterator final : public Latched<Batch<T>> {
   }
   State save() const override {
     State state;
-    state.push("deal.to", dealt_to_);
+    state.push("deal.to", ranks_);
     state.push("deal.consumed", std::min(total_, start_ + made_ * options_.batch * options_.size));
     state.push("deal.index", index_);
     return state;
@@ -59,18 +59,19 @@ class DealIterator final : public Latched<Batch<T>> {
     if (!index) return failure(index.error());
     const auto consumed = state.pop("deal.consumed");
     if (!consumed) return failure(consumed.error());
-    const auto dealt_to = state.pop("deal.to");
-    if (!dealt_to) return failure(dealt_to.error());
-    if (*dealt_to < 1 || *dealt_to > INT32_MAX)
-      return failure(Code::kInvalidArgument, "deal: the saved position is of " + std::to_string(*dealt_to) + " ranks");
-    const Status opened = open(static_cast<int>(*dealt_to), *consumed, *index);
+    const auto ranks = state.pop("deal.to");
+    if (!ranks) return failure(ranks.error());
+    if (*ranks < 1 || *ranks > INT32_MAX)
+      return failure(Code::kInvalidArgument,
+                     "shard_batches: the saved position is of " + std::to_string(*ranks) + " ranks");
+    const Status opened = open(static_cast<int>(*ranks), *consumed, *index);
     upstream_.forget_past();
     return opened;
   }
 
  protected:
   std::vector<StageReport> inputs() const override { return upstream_.stages(); }
-  void describe(StageReport& mine) const override { mine.name = "deal"; }
+  void describe(StageReport& mine) const override { mine.name = "shard_batches"; }
 
  private:
   Status reopen(std::int64_t position) {
@@ -83,7 +84,7 @@ class DealIterator final : public Latched<Batch<T>> {
   Status advance(std::int64_t position) {
     const auto there = upstream_->skip(position - pulled_);
     if (!there) return failure(there.error());
-    if (!*there) return failure(Code::kInternal, "deal: the upstream has fewer elements than its size()");
+    if (!*there) return failure(Code::kInternal, "shard_batches: the upstream has fewer elements than its size()");
     pulled_ = position;
     return {};
   }
@@ -97,17 +98,17 @@ class DealIterator final : public Latched<Batch<T>> {
     }
     auto element = upstream_->next();
     if (!element) return failure(element.error());
-    if (!*element) return failure(Code::kInternal, "deal: the upstream has fewer elements than its size()");
+    if (!*element) return failure(Code::kInternal, "shard_batches: the upstream has fewer elements than its size()");
     ++pulled_;
     return std::move(**element);
   }
 
   CommonOrder<T> order_;
-  DealOptions options_;
+  ShardBatchesOptions options_;
   std::int64_t epoch_;
   StagePtr<T> stage_;
   Reopened<T> upstream_;
-  int dealt_to_ = 1;  // ranks, when this epoch began
+  int ranks_ = 1;  // ranks, when this epoch began
   std::int64_t total_ = 0;
   std::int64_t start_ = 0;  // position from which `plan_` counts
   ShardPlan plan_;
@@ -117,16 +118,16 @@ class DealIterator final : public Latched<Batch<T>> {
 };
 
 template <class T>
-class DealStage final : public Stage<Batch<T>> {
+class ShardBatchesStage final : public Stage<Batch<T>> {
  public:
-  DealStage(CommonOrder<T> order, DealOptions options) : order_(std::move(order)), options_(options) {}
+  ShardBatchesStage(CommonOrder<T> order, ShardBatchesOptions options) : order_(std::move(order)), options_(options) {}
 
   Result<IteratorPtr<Batch<T>>> iterate(std::int64_t epoch) const override {
     if (options_.size < 1 || options_.rank < 0 || options_.rank >= options_.size || options_.batch < 1)
-      return failure(Code::kInvalidArgument, "deal: rank " + std::to_string(options_.rank) + " of " +
+      return failure(Code::kInvalidArgument, "shard_batches: rank " + std::to_string(options_.rank) + " of " +
                                                  std::to_string(options_.size) + ", batches of " +
                                                  std::to_string(options_.batch));
-    auto iterator = std::make_unique<DealIterator<T>>(order_, options_, epoch);
+    auto iterator = std::make_unique<ShardBatchesIterator<T>>(order_, options_, epoch);
     if (auto opened = iterator->open(options_.size, 0, 0); !opened) return failure(opened.error());
     return iterator;
   }
@@ -138,19 +139,19 @@ class DealStage final : public Stage<Batch<T>> {
 
  private:
   CommonOrder<T> order_;
-  DealOptions options_;
+  ShardBatchesOptions options_;
 };
 
 }  // namespace detail
 
 template <class T>
-StagePtr<Batch<T>> deal(CommonOrder<T> order, DealOptions options) {
-  return std::make_shared<detail::DealStage<T>>(std::move(order), options);
+StagePtr<Batch<T>> shard_batches(CommonOrder<T> order, ShardBatchesOptions options) {
+  return std::make_shared<detail::ShardBatchesStage<T>>(std::move(order), options);
 }
 
 template <class T>
-StagePtr<Batch<T>> deal(StagePtr<T> upstream, DealOptions options) {
-  return deal<T>(CommonOrder<T>([upstream = std::move(upstream)](int) { return upstream; }), options);
+StagePtr<Batch<T>> shard_batches(StagePtr<T> upstream, ShardBatchesOptions options) {
+  return shard_batches<T>(CommonOrder<T>([upstream = std::move(upstream)](int) { return upstream; }), options);
 }
 
 }  // namespace xoe::data
