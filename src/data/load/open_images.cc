@@ -101,7 +101,8 @@ Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& o
   XOE_ASSIGN(plan.options.classes, find_classes(plan.options, *source));
   plan.options.label_offset = source->label_offset();
   plan.order_fingerprint = order_fingerprint(*source, options);
-  const auto shard = shard_batches(record_order(source, options), {options.rank, options.size, options.batch, remainder});
+  const auto shard =
+      shard_batches(record_order(source, options), {options.rank, options.size, options.batch, remainder});
   XOE_ASSIGN(auto loader, ImageLoader::open(source, repeat(shard, options.epochs), std::move(plan)));
   return loader;
 }
