@@ -16,7 +16,7 @@ constexpr auto kCompanyPatience = std::chrono::milliseconds(200);
 bootstrap::StoreLimits limits_for(int ranks) {
   bootstrap::StoreLimits limits;
   limits.connections = std::max(limits.connections, static_cast<std::size_t>(ranks) * 8);
-  limits.strangers = std::max(limits.strangers, static_cast<std::size_t>(ranks) * 2);
+  limits.unauthenticated = std::max(limits.unauthenticated, static_cast<std::size_t>(ranks) * 2);
   return limits;
 }
 

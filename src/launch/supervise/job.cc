@@ -33,7 +33,7 @@ class Job {
         processes_(std::move(processes)),
         shutdown_(started_, options.timeout, options.grace),
         may_restart_(options.restarts > 0) {
-    if (may_restart_) store_->begin_generation(0);
+    if (may_restart_) store_->begin_world(0);
   }
 
   JobOutcome run() {
@@ -57,7 +57,7 @@ class Job {
     processes_->add_to(polled_);
     for (const Sink* sink : {&output_->out(), &output_->err()})
       if (!sink->empty()) polled_.push_back({.fd = sink->fd(), .events = POLLOUT, .revents = 0});
-    int patience = store_->patience_ms();
+    int patience = store_->poll_timeout_ms();
     auto next = processes_->next_turn(Clock::now());
     if (const auto step = gone_ ? std::nullopt : shutdown_.next())
       next = std::min(next.value_or(Clock::time_point::max()), *step);
@@ -171,7 +171,7 @@ class Job {
 
   // The store comes first: ranks read the world's version there.
   void restart(const RankEnd& end) {
-    store_->begin_generation(++world_version_);
+    store_->begin_world(++world_version_);
     processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
     output_->err().write(fmt::format("xoe run: {}; restarted, {} of {} restarts left\n",
                                      describe_end(end, processes_->host_of(end.rank)),
