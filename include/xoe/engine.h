@@ -122,7 +122,7 @@ struct Output {
 
 namespace engine {
 class Submission;
-class Core;
+class Runtime;
 }  // namespace engine
 
 // A submitted operation. Copies mean the same operation; any thread may use them, also after the engine is gone.
@@ -231,8 +231,8 @@ class Engine {
   std::string metrics() const;
 
  private:
-  explicit Engine(std::shared_ptr<engine::Core> core);
-  std::shared_ptr<engine::Core> core_;
+  explicit Engine(std::shared_ptr<engine::Runtime> runtime);
+  std::shared_ptr<engine::Runtime> runtime_;
 };
 
 }  // namespace xoe

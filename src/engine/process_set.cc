@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "engine/set_observer.h"
+#include "engine/runtime.h"
 #include "engine/tuning/knobs.h"
 
 namespace xoe::engine {
@@ -30,22 +30,22 @@ Status error_for(const Submission& submission, const Error& cause) {
 }  // namespace
 
 ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPort> gpu,
-                       SetObserver& observer)
+                       Runtime& runtime)
     : id_(id),
       ranks_(std::move(ranks)),
       lane_(std::make_unique<GpuLane>(std::move(gpu), net::Members{.ranks = ranks_, .self = comm.rank()},
                                       [this] { wake(); })),
       comm_(std::move(comm)),
       rank_(comm_.rank()),
-      observer_(observer),
+      runtime_(runtime),
       shop_{.comm = comm_, .lane = lane_.get()} {}
 
 ProcessSet::~ProcessSet() { lane_->stop(/*failed=*/false); }
 
 Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
                                                        const EngineOptions& options, std::shared_ptr<GpuPort> gpu,
-                                                       SetObserver& observer) {
-  std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), std::move(gpu), observer));
+                                                       Runtime& runtime) {
+  std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), std::move(gpu), runtime));
   Backend& backend = set->comm_.backend();
   // All ranks must lay out the table alike.
   std::int64_t capacity = std::clamp(options.cache_capacity, 1, ReadinessTable::kMaxCapacity);
@@ -90,7 +90,7 @@ Status ProcessSet::refuse() const {
 
 void ProcessSet::count_pending(int change) noexcept {
   pending_.fetch_add(change, std::memory_order_seq_cst);
-  observer_.pending().fetch_add(change, std::memory_order_seq_cst);
+  runtime_.progress().pending().fetch_add(change, std::memory_order_seq_cst);
 }
 
 Status ProcessSet::submit(std::shared_ptr<Submission> submission) {
@@ -112,7 +112,7 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
   const auto began = EngineClock::now();
   // The rank that is making entries may have died over it, and then nobody but us finds out.
   const auto gave_up = [&] {
-    observer_.look_for_failures();
+    runtime_.progress().try_check_failures();
     return failed() || EngineClock::now() - began > kTablePatience;
   };
   while (true) {
@@ -173,7 +173,7 @@ void ProcessSet::finish_join(const LogLine& line) {
   }
   // Ranks that had less data have used fewer of the names that count up.
   for (auto& count : unnamed_) count.store(0, std::memory_order_relaxed);
-  observer_.all_joined(*this);
+  runtime_.all_joined(*this);
   join_gate_.fetch_and(~kJoined, std::memory_order_seq_cst);
   if (submission == nullptr) return;
   submission->last_joined = ranks_[static_cast<std::size_t>(line.entry)];
@@ -195,14 +195,14 @@ void ProcessSet::complete(Submission& submission, Status status) {
     std::uint64_t expected = tag(submission);
     slots_[static_cast<std::size_t>(submission.entry)].compare_exchange_strong(expected, 0, std::memory_order_acq_rel);
   }
-  observer_.completing(*this, submission, status);
+  runtime_.watch().completing(submission, status);
   submission.complete(std::move(status));
   count_pending(-1);
 }
 
 // --- failing ---
 
-void ProcessSet::look_for_failures() {
+void ProcessSet::check_failures() {
   if (failed()) return;
   if (const Status status = comm_.progress(); !status) return fail(status.error());
   if (pending() != 0) look_for_departed(/*drained=*/false);
@@ -260,7 +260,7 @@ void ProcessSet::fail(const Error& cause) {
   for (Slot& slot : slots_)
     if (Submission* submission = untag(slot.exchange(0, std::memory_order_seq_cst)); submission != nullptr)
       if (auto held = std::move(submission->self); held != nullptr) lost.push_back(std::move(held));
-  observer_.failing(*this, told);
+  runtime_.failing(*this, told);
   for (const auto& submission : lost) complete(*submission, error_for(*submission, told));
 }
 

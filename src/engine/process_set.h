@@ -20,15 +20,15 @@
 
 namespace xoe::engine {
 
-class SetObserver;  // set_observer.h
-struct Knobs;       // knobs.h
+class Runtime;  // runtime.h
+struct Knobs;   // knobs.h
 
 class ProcessSet {
  public:
   // Collective over `comm`. ranks: world ranks by set rank.
   static Result<std::unique_ptr<ProcessSet>> create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
                                                     const EngineOptions& options, std::shared_ptr<GpuPort> gpu,
-                                                    SetObserver& observer);
+                                                    Runtime& runtime);
   ~ProcessSet();
 
   ProcessSetId id() const noexcept { return id_; }
@@ -49,9 +49,9 @@ class ProcessSet {
   // --- the thread that drives ---
 
   // Goes on as far as possible without blocking. True if anything moved.
-  bool advance();
+  bool progress();
   // Looks for lost and departed ranks.
-  void look_for_failures();
+  void check_failures();
   // Ends the set on this rank: everything pending and later gets this cause.
   void fail(const Error& cause);
   // Ends it on all ranks.
@@ -78,7 +78,7 @@ class ProcessSet {
   using Slot = std::atomic<std::uint64_t>;
 
   ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPort> gpu,
-             SetObserver& observer);
+             Runtime& runtime);
 
   // Claims the name and says on the table that this rank is ready.
   Status arrive(const std::shared_ptr<Submission>& submission);
@@ -88,7 +88,7 @@ class ProcessSet {
   // True if anything moved.
   bool seal_more();
 
-  bool advance_as_far_as_possible();
+  bool progress_until_blocked();
   // drained: all that ranks have sent has been looked at.
   void look_for_departed(bool drained);
   bool take_seals();
@@ -113,7 +113,7 @@ class ProcessSet {
   std::unique_ptr<GpuLane> lane_;  // before comm_: peers learn first that this rank leaves
   Communicator comm_;
   int rank_;
-  SetObserver& observer_;
+  Runtime& runtime_;
   std::unique_ptr<ReadinessTable> table_;
   std::unique_ptr<HostLeader> leader_;  // on the first rank of a host, of several
   bool many_hosts_ = false;

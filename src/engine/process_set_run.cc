@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "engine/process_set.h"
-#include "engine/set_observer.h"
+#include "engine/runtime.h"
 #include "engine/tuning/knobs.h"
 
 namespace xoe::engine {
@@ -53,7 +53,7 @@ void ProcessSet::tell_agreed(const LogLine& line, Submission& submission) {
       latest = theirs->arrived_ns;
     }
   const std::int64_t waited = latest - submission.submitted.time_since_epoch().count();
-  observer_.agreed(*this, submission, world_rank(last), std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
+  runtime_.watch().agreed(submission, world_rank(last), std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
 }
 
 void ProcessSet::take_line(std::uint64_t position) {
@@ -143,7 +143,7 @@ bool ProcessSet::start_batches() {
       continue;
     }
     if (internal) {
-      const Status status = observer_.run_internal(*item.submission);
+      const Status status = runtime_.run_internal(*item.submission);
       if (failed()) return true;  // which has answered
       finish_part(item.submission, status);
       continue;
@@ -165,7 +165,7 @@ bool ProcessSet::run_batches() {
     moved = true;
     running.done = EngineClock::now();
     const Status status = running.task.result();
-    observer_.batch_done(*this, running, status);
+    runtime_.watch().batch_done(running, status);
     if (!status) {
       const Status group = comm_.progress();
       if (!group)
@@ -228,10 +228,10 @@ bool ProcessSet::seal_more() {
   return *moved;
 }
 
-bool ProcessSet::advance() {
+bool ProcessSet::progress() {
   if (failed()) return false;
   try {
-    return advance_as_far_as_possible();
+    return progress_until_blocked();
   } catch (const std::bad_alloc&) {
     abort(Error(Code::kResourceExhausted,
                 fmt::format("rank {} has no memory left", ranks_[static_cast<std::size_t>(rank_)])));
@@ -239,7 +239,7 @@ bool ProcessSet::advance() {
   }
 }
 
-bool ProcessSet::advance_as_far_as_possible() {
+bool ProcessSet::progress_until_blocked() {
   bool moved = false;
   while (true) {
     bool again = take_seals();

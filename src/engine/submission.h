@@ -63,7 +63,7 @@ class Submission {
   std::uint64_t signature = 0;
   std::shared_ptr<const void> mark;  // of GPU memory: what its stream had to do at the submit
   EngineClock::time_point submitted;
-  std::weak_ptr<Core> core;
+  std::weak_ptr<Runtime> runtime;
 
   // Set on the way, by the thread that drives.
   std::atomic<std::uint8_t> generation{0};  // as the log calls it
