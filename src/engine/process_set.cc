@@ -29,21 +29,21 @@ Status error_for(const Submission& submission, const Error& cause) {
 
 }  // namespace
 
-ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPort> gpu,
+ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPlugin> gpu,
                        Runtime& runtime)
     : id_(id),
       ranks_(std::move(ranks)),
-      lane_(std::make_unique<GpuLane>(std::move(gpu), net::Members{.ranks = ranks_, .self = comm.rank()},
-                                      [this] { wake(); })),
+      gpu_comm_(std::make_unique<GpuCommunicator>(std::move(gpu), net::Members{.ranks = ranks_, .self = comm.rank()},
+                                                  [this] { wake(); })),
       comm_(std::move(comm)),
       rank_(comm_.rank()),
       runtime_(runtime),
-      shop_{.comm = comm_, .lane = lane_.get()} {}
+      context_(comm_, *gpu_comm_) {}
 
-ProcessSet::~ProcessSet() { lane_->stop(/*failed=*/false); }
+ProcessSet::~ProcessSet() { gpu_comm_->stop(/*failed=*/false); }
 
 Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
-                                                       const EngineOptions& options, std::shared_ptr<GpuPort> gpu,
+                                                       const EngineOptions& options, std::shared_ptr<GpuPlugin> gpu,
                                                        Runtime& runtime) {
   std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), std::move(gpu), runtime));
   Backend& backend = set->comm_.backend();
@@ -165,7 +165,7 @@ Status ProcessSet::join(std::shared_ptr<Submission> submission) {
   return {};
 }
 
-void ProcessSet::finish_join(const LogLine& line) {
+void ProcessSet::finish_join(int last_joined) {
   std::shared_ptr<Submission> submission;
   {
     const std::lock_guard lock(join_mutex_);
@@ -176,7 +176,7 @@ void ProcessSet::finish_join(const LogLine& line) {
   runtime_.all_joined(*this);
   join_gate_.fetch_and(~kJoined, std::memory_order_seq_cst);
   if (submission == nullptr) return;
-  submission->last_joined = ranks_[static_cast<std::size_t>(line.entry)];
+  submission->last_joined = ranks_[static_cast<std::size_t>(last_joined)];
   complete(*submission, {});
 }
 
@@ -232,15 +232,15 @@ void ProcessSet::fail(const Error& cause) {
     cause_ = told;
   }
   std::vector<std::shared_ptr<Submission>> lost;
-  for (Item& item : taken_)
-    if (item.submission != nullptr) lost.push_back(std::move(item.submission));
+  for (auto& submission : taken_)
+    if (!submission->placeholder) lost.push_back(std::move(submission));
   taken_.clear();
   for (const auto* batches : {&running_, &queued_})
-    for (const auto& running : *batches)
-      for (const Item& item : *running->items)
-        if (item.submission != nullptr && !item.submission->done() &&
-            std::find(lost.begin(), lost.end(), item.submission) == lost.end())
-          lost.push_back(item.submission);
+    for (const auto& batch : *batches)
+      for (const auto& submission : *batch->ready)
+        if (!submission->placeholder && !submission->done() &&
+            std::find(lost.begin(), lost.end(), submission) == lost.end())
+          lost.push_back(submission);
   {
     const std::lock_guard lock(join_mutex_);
     failed_.store(true, std::memory_order_seq_cst);
@@ -254,7 +254,7 @@ void ProcessSet::fail(const Error& cause) {
                           running_.front()->title, cause.message())));
     [[maybe_unused]] const Status ended = comm_.progress();  // after this they do not
   }
-  lane_->stop(/*failed=*/cause.code() != Code::kUnavailable);
+  gpu_comm_->stop(/*failed=*/cause.code() != Code::kUnavailable);
   running_.clear();
   queued_.clear();
   for (Slot& slot : slots_)

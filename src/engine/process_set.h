@@ -27,7 +27,7 @@ class ProcessSet {
  public:
   // Collective over `comm`. ranks: world ranks by set rank.
   static Result<std::unique_ptr<ProcessSet>> create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
-                                                    const EngineOptions& options, std::shared_ptr<GpuPort> gpu,
+                                                    const EngineOptions& options, std::shared_ptr<GpuPlugin> gpu,
                                                     Runtime& runtime);
   ~ProcessSet();
 
@@ -77,7 +77,7 @@ class ProcessSet {
   // A submission's address with 16 bits of its name's hash above it, so that two names cannot be mistaken.
   using Slot = std::atomic<std::uint64_t>;
 
-  ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPort> gpu,
+  ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPlugin> gpu,
              Runtime& runtime);
 
   // Claims the name and says on the table that this rank is ready.
@@ -98,19 +98,19 @@ class ProcessSet {
   std::string describe_mismatch(const LogLine& line) const;
   void answer_mismatch(const LogLine& line, Submission& submission) const;
   Status connect_hosts(const std::vector<int>& hosts);
-  void finish_join(const LogLine& line);
-  void queue_batches(std::vector<Item> items, std::uint16_t knobs, std::uint64_t position);
+  void finish_join(int last_joined);
+  void queue_batches(ReadyOps ready, std::uint16_t knobs, std::uint64_t position);
   bool start_batches();
   bool run_batches();
-  void finish(Running& running);
-  void finish_part(const std::shared_ptr<Submission>& submission, const Status& status);
+  void finish(const Batch& batch);
+  void finish_part(Submission& submission, const Status& status);
   void complete(Submission& submission, Status status);
   void note_completed();
   void add_missing_hosts(Waiting& waiting) const;
 
   ProcessSetId id_;
   std::vector<int> ranks_;
-  std::unique_ptr<GpuLane> lane_;  // before comm_: peers learn first that this rank leaves
+  std::unique_ptr<GpuCommunicator> gpu_comm_;  // before comm_: peers learn first that this rank leaves
   Communicator comm_;
   int rank_;
   Runtime& runtime_;
@@ -129,14 +129,14 @@ class ProcessSet {
   std::shared_ptr<Submission> joining_;
 
   // Of the thread that drives.
-  Workshop shop_;
+  OpContext context_;
   std::uint64_t seal_number_ = 0;
   std::uint64_t sealed_end_ = 0;
-  std::deque<std::unique_ptr<Running>> queued_;
-  std::deque<std::unique_ptr<Running>> running_;
+  std::deque<std::unique_ptr<Batch>> queued_;
+  std::deque<std::unique_ptr<Batch>> running_;
   std::uint64_t noted_completed_ = 0;
-  std::vector<Item> taken_;  // from the log, not in batches yet
-  bool departed_ = false;    // a rank has gone; to be looked at
+  ReadyOps taken_;         // from the log, not in batches yet
+  bool departed_ = false;  // a rank has gone; to be looked at
   int in_flight_ = 2;
 };
 

@@ -59,10 +59,10 @@ void ProcessSet::tell_agreed(const LogLine& line, Submission& submission) {
 void ProcessSet::take_line(std::uint64_t position) {
   const LogLine line = table_->line(position);
   if (line.kind == LogKind::kAllJoined) {
-    Item item{.line = line};
-    item.op.kind = OpKind::kBarrier;
-    item.op.internal = InternalKind::kAllJoined;
-    taken_.push_back(std::move(item));
+    OpDescriptor op;
+    op.kind = OpKind::kBarrier;
+    op.internal = InternalKind::kAllJoined;
+    taken_.push_back(Submission::make_placeholder(op, 0, {}, line.entry));
     return;
   }
   auto submission = take_submission(line);
@@ -71,13 +71,12 @@ void ProcessSet::take_line(std::uint64_t position) {
     tell_agreed(line, *submission);
   }
   if (line.kind == LogKind::kRun) {
-    const RankSubmission& theirs = table_->agreed(line);
-    Item item{line, theirs.signature, theirs.op, {}, std::move(submission)};
-    if (item.submission != nullptr)
-      item.sizes = item.submission->sizes;
-    else
-      item.sizes.assign(theirs.sizes, theirs.sizes + theirs.op.tensors);
-    taken_.push_back(std::move(item));
+    if (submission == nullptr) {
+      const RankSubmission& theirs = table_->agreed(line);
+      submission =
+          Submission::make_placeholder(theirs.op, theirs.signature, {theirs.sizes, theirs.op.tensors}, line.entry);
+    }
+    taken_.push_back(std::move(submission));
     return;
   }
   if (submission == nullptr) return;
@@ -99,29 +98,19 @@ bool ProcessSet::take_seals() {
   return moved;
 }
 
-void ProcessSet::queue_batches(std::vector<Item> items, std::uint16_t knobs, std::uint64_t position) {
-  const auto shared = std::make_shared<std::vector<Item>>(std::move(items));
-  const auto name = [&](std::size_t item) { return table_->name((*shared)[item].line.entry); };
+void ProcessSet::queue_batches(ReadyOps ready, std::uint16_t knobs, std::uint64_t position) {
   const Knobs chosen = Knobs::decode(knobs).value_or(Knobs());
-  const FusionLimits limits{chosen.fusion_threshold, chosen.pack_limit};
   in_flight_ = chosen.in_flight;
-  for (Batch& batch : plan_batches(*shared, limits)) {
-    auto running = std::make_unique<Running>();
-    if (const std::size_t item = batch.fused ? batch.pieces[0].item : batch.item;
-        (*shared)[item].line.kind != LogKind::kAllJoined)
-      running->title = name(item);
-    if (!batch.fused && batch.op.kind == OpKind::kAllreduce)
-      running->codec_key = table_->unique_name((*shared)[batch.item].line.entry);
-    if (batch.pieces.size() > 1) running->title += fmt::format(" + {} more", batch.pieces.size() - 1);
-    const auto count_part = [&](std::size_t item) {
-      if ((*shared)[item].submission != nullptr) ++(*shared)[item].submission->parts_left;
-    };
-    for (const Piece& piece : batch.pieces) count_part(piece.item);
-    if (!batch.fused) count_part(batch.item);
-    running->batch = std::move(batch);
-    running->items = shared;
-    running->position = position;
-    queued_.push_back(std::move(running));
+  auto batches =
+      plan_batches(std::make_shared<const ReadyOps>(std::move(ready)), {chosen.fusion_threshold, chosen.pack_limit});
+  for (auto& batch : batches) {
+    const Submission& first = batch->first();
+    if (first.op.internal != InternalKind::kAllJoined) batch->title = table_->name(first.entry);
+    if (!batch->fused && batch->op.kind == OpKind::kAllreduce) batch->codec_key = table_->unique_name(first.entry);
+    if (batch->slices.size() > 1) batch->title += fmt::format(" + {} more", batch->slices.size() - 1);
+    batch->each_submission([](Submission& submission) { ++submission.parts_left; });
+    batch->position = position;
+    queued_.push_back(std::move(batch));
   }
 }
 
@@ -131,25 +120,25 @@ bool ProcessSet::start_batches() {
   bool moved = false;
   while (!queued_.empty() && static_cast<int>(running_.size()) < in_flight_ &&
          (running_.empty() || running_.back()->may_follow)) {
-    const Item& item = (*queued_.front()->items)[queued_.front()->batch.item];
-    const bool internal = !queued_.front()->batch.fused && item.op.internal != InternalKind::kNone;
+    Submission& first = queued_.front()->first();
+    const bool internal = first.op.internal != InternalKind::kNone;
     if (internal && !running_.empty()) break;
-    auto running = std::move(queued_.front());
+    auto batch = std::move(queued_.front());
     queued_.pop_front();
-    running->started = running->packed = running->reduced = EngineClock::now();
+    batch->started = batch->packed = batch->reduced = EngineClock::now();
     moved = true;
-    if (internal && item.line.kind == LogKind::kAllJoined) {
-      finish_join(item.line);
+    if (first.op.internal == InternalKind::kAllJoined) {
+      finish_join(first.entry);
       continue;
     }
     if (internal) {
-      const Status status = runtime_.run_internal(*item.submission);
+      const Status status = runtime_.run_internal(first);
       if (failed()) return true;  // which has answered
-      finish_part(item.submission, status);
+      finish_part(first, status);
       continue;
     }
-    running->task = run_batch(shop_, *running);
-    running_.push_back(std::move(running));
+    batch->task = run_batch(context_, *batch);
+    running_.push_back(std::move(batch));
     running_.back()->task.advance();
   }
   return moved;
@@ -158,21 +147,21 @@ bool ProcessSet::start_batches() {
 bool ProcessSet::run_batches() {
   bool moved = false;
   while (!running_.empty()) {
-    Running& running = *running_.front();
-    const bool followed = running.may_follow;
+    Batch& batch = *running_.front();
+    const bool followed = batch.may_follow;
     // Collectives complete in their order: behind one that has not, nothing has.
-    if (!running.task.advance()) return moved || running.may_follow != followed;
+    if (!batch.task.advance()) return moved || batch.may_follow != followed;
     moved = true;
-    running.done = EngineClock::now();
-    const Status status = running.task.result();
-    runtime_.watch().batch_done(running, status);
+    batch.done = EngineClock::now();
+    const Status status = batch.task.result();
+    runtime_.watch().batch_done(batch, status);
     if (!status) {
       const Status group = comm_.progress();
       if (!group)
         fail(group.error());
       else
         abort(Error(status.error().code(), fmt::format("rank {}: {}: {}", ranks_[static_cast<std::size_t>(rank_)],
-                                                       running.title, status.error().message())));
+                                                       batch.title, status.error().message())));
       return true;
     }
     const auto owned = std::move(running_.front());
@@ -182,19 +171,18 @@ bool ProcessSet::run_batches() {
   return moved;
 }
 
-void ProcessSet::finish(Running& running) {
-  if (!running.batch.fused) return finish_part((*running.items)[running.batch.item].submission, {});
-  for (const Piece& piece : running.batch.pieces) finish_part((*running.items)[piece.item].submission, {});
+void ProcessSet::finish(const Batch& batch) {
+  batch.each_submission([&](Submission& submission) { finish_part(submission, {}); });
 }
 
-void ProcessSet::finish_part(const std::shared_ptr<Submission>& submission, const Status& status) {
-  if (submission == nullptr) return;
-  if (!status && submission->part_status) submission->part_status = status;
-  if (--submission->parts_left != 0) return;
-  if (submission->part_status && submission->allocator_refused())
-    submission->part_status =
-        failure(Code::kResourceExhausted, "{}: the allocator gave no memory for the result", submission->title());
-  complete(*submission, std::move(submission->part_status));
+void ProcessSet::finish_part(Submission& submission, const Status& status) {
+  if (submission.placeholder) return;
+  if (!status && submission.part_status) submission.part_status = status;
+  if (--submission.parts_left != 0) return;
+  if (submission.part_status && submission.allocator_refused())
+    submission.part_status =
+        failure(Code::kResourceExhausted, "{}: the allocator gave no memory for the result", submission.title());
+  complete(submission, std::move(submission.part_status));
 }
 
 void ProcessSet::note_completed() {

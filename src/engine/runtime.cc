@@ -11,13 +11,13 @@
 namespace xoe::engine {
 
 Result<std::shared_ptr<Runtime>> Runtime::create(Communicator world, EngineOptions options,
-                                                 std::shared_ptr<GpuPort> gpu) {
+                                                 std::shared_ptr<GpuPlugin> gpu) {
   if (!options.warn)
     options.warn = [rank = world.rank()](std::string_view line) {
       std::fprintf(stderr, "xoe: rank %d: %.*s\n", rank, static_cast<int>(line.size()), line.data());
     };
   std::shared_ptr<Runtime> runtime(new Runtime(std::move(options), world.topology()));
-  runtime->gpu_ = gpu ? std::move(gpu) : GpuPort::of_process(Env::process(), world.topology().local_rank);
+  runtime->gpu_ = gpu ? std::move(gpu) : GpuPlugin::of_process(Env::process(), world.topology().local_rank);
   const bool oversubscribed = world.backend().oversubscribed();
   XOE_ASSIGN(runtime->watch_, Watch::create(runtime->options_, world));
   runtime->progress_.emplace(runtime->sets_, *runtime->watch_, runtime->fork_, oversubscribed);

@@ -21,7 +21,7 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
  public:
   // gpu: null: what the process's environment asks for.
   static Result<std::shared_ptr<Runtime>> create(Communicator world, EngineOptions options,
-                                                 std::shared_ptr<GpuPort> gpu = nullptr);
+                                                 std::shared_ptr<GpuPlugin> gpu = nullptr);
   // Fails what is pending and leaves the groups. Called once, by the engine's owner.
   void shut_down();
 
@@ -64,7 +64,7 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
 
   EngineOptions options_;
   Topology topology_;
-  std::shared_ptr<GpuPort> gpu_;
+  std::shared_ptr<GpuPlugin> gpu_;
   ForkDetector fork_;
   std::unique_ptr<Watch> watch_;
   ProcessSetRegistry sets_;

@@ -53,7 +53,6 @@ bool reduces(OpKind kind) { return kind == OpKind::kAllreduce || kind == OpKind:
 bool free_first_dim(OpKind kind) {
   return kind == OpKind::kAllgather || kind == OpKind::kAlltoall || kind == OpKind::kSparseAllreduce;
 }
-bool has_root(OpKind kind) { return kind == OpKind::kBroadcast || kind == OpKind::kBroadcastBytes; }
 bool gives_output(OpKind kind) {
   return free_first_dim(kind) || kind == OpKind::kReduceScatter || kind == OpKind::kBroadcastBytes;
 }
@@ -303,6 +302,17 @@ std::shared_ptr<Submission> Submission::make_internal(InternalKind kind, std::st
   s->op.internal = kind;
   s->argument = std::move(argument);
   s->signature = sign(*s);
+  return s;
+}
+
+std::shared_ptr<Submission> Submission::make_placeholder(const OpDescriptor& op, std::uint64_t signature,
+                                                         std::span<const TensorSize> sizes, int entry) {
+  auto s = std::make_shared<Submission>();
+  s->op = op;
+  s->signature = signature;
+  s->sizes.assign(sizes.begin(), sizes.end());
+  s->entry = entry;
+  s->placeholder = true;
   return s;
 }
 

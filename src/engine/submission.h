@@ -27,6 +27,10 @@ struct TensorCopy {
 };
 
 using EngineClock = std::chrono::steady_clock;
+using TimePoint = EngineClock::time_point;
+
+// Does the operation have a root?
+constexpr bool has_root(OpKind kind) { return kind == OpKind::kBroadcast || kind == OpKind::kBroadcastBytes; }
 
 class Submission {
  public:
@@ -35,6 +39,9 @@ class Submission {
   // add and remove of process sets: all ranks agree on `argument`.
   static std::shared_ptr<Submission> make_internal(InternalKind kind, std::string name,
                                                    std::vector<std::int64_t> argument);
+  // For an operation that this rank takes part in without data, because it has joined.
+  static std::shared_ptr<Submission> make_placeholder(const OpDescriptor& op, std::uint64_t signature,
+                                                      std::span<const TensorSize> sizes, int entry);
 
   // What the ranks compare, and show if it differs.
   ReadinessTable::Arrival arrival() const;
@@ -61,6 +68,7 @@ class Submission {
   std::vector<std::int64_t> splits;
   std::vector<std::int64_t> argument;  // of an internal operation
   std::uint64_t signature = 0;
+  bool placeholder = false;
   std::shared_ptr<const void> mark;  // of GPU memory: what its stream had to do at the submit
   EngineClock::time_point submitted;
   std::weak_ptr<Runtime> runtime;

@@ -59,7 +59,7 @@ void run_gpu_ranks(MockMachine& machine, int size, const std::function<void(GpuR
       options.tune = false;
       options.warn = [](std::string_view) {};
       const auto gpu =
-          std::make_shared<engine::GpuPort>([&machine, device]() -> Result<std::unique_ptr<net::Provider>> {
+          std::make_shared<engine::GpuPlugin>([&machine, device]() -> Result<std::unique_ptr<net::Provider>> {
             return nccl::make_provider(machine.libraries(), {.local_rank = device});
           });
       auto runtime = engine::Runtime::create(std::move(comm), options, gpu);
@@ -323,7 +323,7 @@ TEST(GpuEngine, ARankThatLeavesEndsWhatOthersWaitFor) {
 
 TEST(GpuEngine, WithoutAGpuNobodyIsAskedForOne) {
   auto group = make_group(1);
-  const auto gpu = std::make_shared<engine::GpuPort>(
+  const auto gpu = std::make_shared<engine::GpuPlugin>(
       []() -> Result<std::unique_ptr<net::Provider>> { return failure(Code::kUnsupported, "no GPU here"); });
   auto runtime = engine::Runtime::create(std::move(group[0]), {}, gpu).value();
   std::vector<float> data(4, 1.0F);

@@ -17,62 +17,78 @@ DType wire_type(Compression compression, DType dtype) {
   return dtype;
 }
 
-// The collective that carries one tensor of an operation. Host memory is scaled when it is packed and unpacked.
-Batch batch_for(const OpSpec& op, DType dtype) {
-  Batch batch{.fused = true, .op = op, .wire = wire_type(op.compression.kind, dtype)};
-  batch.op.dtype = dtype;
-  batch.op.compression = {};
-  batch.op.prescale = op.gpu ? op.prescale * op.postscale : 1;
-  batch.op.postscale = 1;
-  return batch;
+// Host memory is scaled tensor by tensor, GPU memory by the collective.
+OpSpec fused_spec(const OpSpec& op, DType dtype) {
+  OpSpec spec = op;
+  spec.dtype = dtype;
+  spec.compression = {};
+  spec.prescale = op.gpu ? op.prescale * op.postscale : 1;
+  spec.postscale = 1;
+  return spec;
 }
 
 class Planner {
  public:
-  explicit Planner(const FusionLimits& limits) : limits_(limits) {}
+  Planner(std::shared_ptr<const ReadyOps> ready, const FusionLimits& limits)
+      : ready_(std::move(ready)), limits_(limits) {}
 
-  void add(std::size_t index, const Item& item) {
-    if (!runs_fused(item.op)) {
-      Batch batch{.op = item.op, .item = index};
-      for (const TensorSize& size : item.sizes) batch.bytes += size.count * dtype_size(static_cast<DType>(size.dtype));
-      batches_.push_back(std::move(batch));
-      return;
-    }
-    for (std::size_t t = 0; t < item.sizes.size(); ++t)
-      place(batch_for(item.op, static_cast<DType>(item.sizes[t].dtype)), {index, t, item.sizes[t].count});
+  std::vector<std::unique_ptr<Batch>> plan() {
+    for (const auto& submission : *ready_) add(*submission);
+    return std::move(batches_);
   }
-
-  std::vector<Batch> take() { return std::move(batches_); }
 
  private:
-  void place(Batch wanted, Piece piece) {
-    const std::size_t bytes = piece.count * dtype_size(wanted.wire);
-    if (bytes <= limits_.pack_limit) {
-      for (const std::size_t b : open_) {
-        Batch& batch = batches_[b];
-        if (batch.op != wanted.op || batch.wire != wanted.wire || batch.bytes + bytes > limits_.threshold) continue;
-        batch.pieces.push_back(piece);
-        batch.bytes += bytes;
-        return;
-      }
-      open_.push_back(batches_.size());
+  void add(Submission& submission) {
+    const OpDescriptor& op = submission.op;
+    if (!runs_fused(op)) {
+      Batch& batch = add_batch(op);
+      batch.whole = &submission;
+      for (const TensorSize& size : submission.sizes)
+        batch.bytes += size.count * dtype_size(static_cast<DType>(size.dtype));
+      return;
     }
-    wanted.bytes = bytes;
-    wanted.pieces.push_back(piece);
-    batches_.push_back(std::move(wanted));
+    for (std::size_t t = 0; t < submission.sizes.size(); ++t) {
+      const auto dtype = static_cast<DType>(submission.sizes[t].dtype);
+      place({&submission, t}, fused_spec(op, dtype), wire_type(op.compression.kind, dtype));
+    }
   }
 
+  void place(TensorSlice slice, const OpSpec& op, DType wire) {
+    const std::size_t bytes = slice.count() * dtype_size(wire);
+    Batch* chosen = nullptr;
+    if (bytes <= limits_.pack_limit)
+      for (Batch* batch : open_)
+        if (batch->op == op && batch->wire == wire && batch->bytes + bytes <= limits_.threshold) {
+          chosen = batch;
+          break;
+        }
+    if (chosen == nullptr) {
+      chosen = &add_batch(op);
+      chosen->fused = true;
+      chosen->wire = wire;
+      if (bytes <= limits_.pack_limit) open_.push_back(chosen);
+    }
+    chosen->slices.push_back(slice);
+    chosen->bytes += bytes;
+  }
+
+  Batch& add_batch(const OpSpec& op) {
+    batches_.push_back(std::make_unique<Batch>());
+    batches_.back()->op = op;
+    batches_.back()->ready = ready_;
+    return *batches_.back();
+  }
+
+  std::shared_ptr<const ReadyOps> ready_;
   FusionLimits limits_;
-  std::vector<Batch> batches_;
-  std::vector<std::size_t> open_;  // those that may take more
+  std::vector<std::unique_ptr<Batch>> batches_;
+  std::vector<Batch*> open_;  // batches that may take more
 };
 
 }  // namespace
 
-std::vector<Batch> plan_batches(std::span<const Item> items, const FusionLimits& limits) {
-  Planner planner(limits);
-  for (std::size_t i = 0; i < items.size(); ++i) planner.add(i, items[i]);
-  return planner.take();
+std::vector<std::unique_ptr<Batch>> plan_batches(std::shared_ptr<const ReadyOps> ready, const FusionLimits& limits) {
+  return Planner(std::move(ready), limits).plan();
 }
 
 }  // namespace xoe::engine

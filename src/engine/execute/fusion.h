@@ -4,38 +4,54 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "engine/negotiate/readiness_table.h"
+#include "engine/execute/task.h"
 #include "engine/submission.h"
 
 namespace xoe::engine {
 
-// An operation that all ranks have agreed to run now.
-struct Item {
-  LogLine line = {};
-  std::uint64_t signature = 0;
-  OpDescriptor op = {};
-  std::vector<TensorSize> sizes = {};
-  std::shared_ptr<Submission> submission = {};  // null: this rank has joined, and gives zeros
-};
+// Operations that all ranks have agreed to run now, in order.
+using ReadyOps = std::vector<std::shared_ptr<Submission>>;
 
-// A tensor of an item within a batch.
-struct Piece {
-  std::size_t item = 0;
+// One tensor of an operation within a batch.
+struct TensorSlice {
+  Submission* submission = nullptr;
   std::size_t tensor = 0;
-  std::size_t count = 0;
+
+  const TensorCopy& copy() const { return submission->tensors[tensor]; }  // REQUIRES: !submission->placeholder
+  std::size_t count() const noexcept { return submission->sizes[tensor].count; }
 };
 
-// One collective, or one operation of several steps.
+// One collective, or one operation of several steps, from its plan to its end.
 struct Batch {
-  // The pieces are allreduced or broadcast as one; otherwise the item runs as a whole.
-  bool fused = false;
-  OpSpec op = {};              // a fused one: dtype of all its tensors; prescale of GPU memory, else 1; no postscale
+  // The plan.
+  bool fused = false;          // its slices travel as one; otherwise `whole` runs on its own
+  OpSpec op = {};              // of all its tensors. Fused: prescale has both factors of GPU memory, else it is 1
   DType wire = DType::kUint8;  // element type on the wire
   std::size_t bytes = 0;       // on the wire
-  std::vector<Piece> pieces = {};
-  std::size_t item = 0;  // where not fused
+  std::vector<TensorSlice> slices = {};
+  Submission* whole = nullptr;
+
+  // The run.
+  std::shared_ptr<const ReadyOps> ready = {};  // owns the submissions, of all batches between two seals
+  std::string title = {};
+  std::string codec_key = {};  // differs also where only the cut ends of two names do
+  std::uint64_t position = 0;  // of the sealed log, before its first operation
+  // It starts no further collective, so the next batch may start: all ranks start collectives in one order.
+  bool may_follow = false;
+  TimePoint started = {}, packed = {}, reduced = {}, done = {};  // equal where a step does not exist
+  Task task = {};
+
+  std::size_t tensors() const noexcept { return fused ? slices.size() : 1; }
+  Submission& first() const noexcept { return fused ? *slices.front().submission : *whole; }
+  // act(Submission&), once for each slice or for the whole operation.
+  template <class Act>
+  void each_submission(Act&& act) const {
+    for (const TensorSlice& slice : slices) act(*slice.submission);
+    if (!fused) act(*whole);
+  }
 };
 
 struct FusionLimits {
@@ -43,8 +59,8 @@ struct FusionLimits {
   std::size_t pack_limit = 0;  // larger tensors travel alone
 };
 
-// Batches in the order in which all ranks run them. A tensor joins the first batch of its sort that has room, also past
-// tensors of another sort. Every tensor is in exactly one batch, also empty ones.
-std::vector<Batch> plan_batches(std::span<const Item> items, const FusionLimits& limits);
+// Batches in the order in which all ranks run them. A tensor joins the first batch of its kind that has room, also past
+// tensors of another kind. Every tensor is in exactly one batch, also an empty one.
+std::vector<std::unique_ptr<Batch>> plan_batches(std::shared_ptr<const ReadyOps> ready, const FusionLimits& limits);
 
 }  // namespace xoe::engine

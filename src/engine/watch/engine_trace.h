@@ -39,7 +39,7 @@ class EngineTrace {
   bool on() const noexcept { return on_.load(std::memory_order_acquire); }
 
   void agreed(const Submission& submission, int last, std::chrono::nanoseconds waited);
-  void batch_done(const Running& running);
+  void batch_done(const Batch& batch);
   void mark(std::string_view lane, std::string_view name, TimePoint start, TimePoint stop);
   // Writes what has gathered, if that is worth while.
   void flush_if_full();

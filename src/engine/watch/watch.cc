@@ -61,16 +61,16 @@ void Watch::agreed(const Submission& submission, int last, std::chrono::nanoseco
   if (last != topology_.rank && waited.count() > 0) metrics_.waited_for(last, waited);
 }
 
-void Watch::batch_done(const Running& running, const Status& status) {
-  const std::size_t tensors = running.batch.fused ? running.batch.pieces.size() : 1;
+void Watch::batch_done(const Batch& batch, const Status& status) {
+  const std::size_t tensors = batch.tensors();
   metrics_.batch(tensors);
-  trace_.batch_done(running);
-  if (!tuner_ || !status || running.batch.bytes == 0) return;
+  trace_.batch_done(batch);
+  if (!tuner_ || !status || batch.bytes == 0) return;
   // Of batches that overlap, each second counts for one.
-  const auto from = std::max(running.started, busy_until_);
-  busy_until_ = std::max(busy_until_, running.done);
+  const auto from = std::max(batch.started, busy_until_);
+  busy_until_ = std::max(busy_until_, batch.done);
   ++batches_;
-  tuner_->observe(running.batch.bytes, tensors, std::chrono::duration<double>(busy_until_ - from).count());
+  tuner_->observe(batch.bytes, tensors, std::chrono::duration<double>(busy_until_ - from).count());
 }
 
 void Watch::completing(const Submission& submission, const Status& status) {

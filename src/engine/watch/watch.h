@@ -31,7 +31,7 @@ class Watch {
 
   // By the thread that drives.
   void agreed(const Submission& submission, int last, std::chrono::nanoseconds waited);
-  void batch_done(const Running& running, const Status& status);
+  void batch_done(const Batch& batch, const Status& status);
   void completing(const Submission& submission, const Status& status);
   // At least every stalls().period() while anything is pending. sets: the world first.
   void look(std::span<ProcessSet* const> sets);

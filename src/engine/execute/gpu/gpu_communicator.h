@@ -8,13 +8,13 @@
 
 #include "backend/backend.h"
 #include "backend/net/net.h"
-#include "engine/execute/gpu/gpu_port.h"
+#include "engine/execute/gpu/gpu_plugin.h"
 #include "xoe/status.h"
 
 namespace xoe::engine {
 
 // A collective of GPU memory with all that it refers to.
-struct GpuJob {
+struct GpuCollective {
   Collective collective = {};  // its spans and its name are taken from below
   std::string name = {};
   std::vector<Segment> segments = {};
@@ -23,13 +23,13 @@ struct GpuJob {
 };
 
 // One thread at a time, the engine's that drives.
-class GpuLane {
+class GpuCommunicator {
  public:
   // wake: called when test() of a handle would answer differently; any thread, and it must not call this.
-  GpuLane(std::shared_ptr<GpuPort> port, net::Members members, std::function<void()> wake);
+  GpuCommunicator(std::shared_ptr<GpuPlugin> plugin, net::Members members, std::function<void()> wake);
   // Takes leave of the others where nothing failed, which waits for them a little: NCCL shows an early end to peers
   // that have not noticed yet that they are done.
-  ~GpuLane();
+  ~GpuCommunicator();
 
   // Joining the others takes several exchanges, which the caller makes. The handle is done when there is one to make,
   // or when joining has ended: then connected() is true, and the handle fails if it went wrong.
@@ -39,7 +39,7 @@ class GpuLane {
   void answer(std::vector<std::string> all);
 
   // Starts a collective, behind those before. REQUIRES: connected().
-  Result<Handle> start(GpuJob job);
+  Result<Handle> start(GpuCollective job);
 
   // Gives up what is under way and all that comes. When it returns no buffer is used any more, and nothing is woken.
   // failed: the others are not waited for.
