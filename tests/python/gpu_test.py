@@ -33,26 +33,26 @@ def with_gpu(takes):
 def test_where_operations_work():
     with_gpu(True)
     float32, half, int16, int64 = (on_gpu(t) for t in (torch.float32, torch.float16, torch.int16, torch.int64))
-    assert gpu.place_of([torch.ones(1)]) == "cpu"
-    assert gpu.place_of([]) == "cpu"
-    assert gpu.place_of([float32]) == "cuda"
-    assert gpu.place_of([float32, half, on_gpu(torch.bfloat16)], "average") == "cuda"
-    assert gpu.place_of([float32, on_gpu(torch.float64)], "average", scaled=True) == "cuda"
-    assert gpu.place_of([float32, half], "sum", scaled=True) == "cpu"
-    assert gpu.place_of([int64], "sum") == "cuda"
-    assert gpu.place_of([int64], "average") == "cpu"
-    assert gpu.place_of([int64], "sum", scaled=True) == "cpu"
-    assert gpu.place_of([float32], "max") == "cuda"
-    assert gpu.place_of([float32], "max", scaled=True) == "cpu"
-    assert gpu.place_of([int16]) == "cuda"
-    assert gpu.place_of([int16], "sum") == "cpu"
-    assert gpu.place_of([on_gpu(torch.uint16)], "sum") == "cpu"
-    assert gpu.place_of([on_gpu(torch.complex64)], "sum") == "cuda"
-    assert gpu.place_of([float32], "adasum") == "cpu"
-    assert gpu.place_of([float32, torch.ones(1)], "sum") == "cpu"
-    assert gpu.place_of([on_gpu(torch.float32, torch.sparse_coo)]) == "cpu"
+    assert gpu.choose_target([torch.ones(1)]) == "cpu"
+    assert gpu.choose_target([]) == "cpu"
+    assert gpu.choose_target([float32]) == "cuda"
+    assert gpu.choose_target([float32, half, on_gpu(torch.bfloat16)], "average") == "cuda"
+    assert gpu.choose_target([float32, on_gpu(torch.float64)], "average", scaled=True) == "cuda"
+    assert gpu.choose_target([float32, half], "sum", scaled=True) == "cpu"
+    assert gpu.choose_target([int64], "sum") == "cuda"
+    assert gpu.choose_target([int64], "average") == "cpu"
+    assert gpu.choose_target([int64], "sum", scaled=True) == "cpu"
+    assert gpu.choose_target([float32], "max") == "cuda"
+    assert gpu.choose_target([float32], "max", scaled=True) == "cpu"
+    assert gpu.choose_target([int16]) == "cuda"
+    assert gpu.choose_target([int16], "sum") == "cpu"
+    assert gpu.choose_target([on_gpu(torch.uint16)], "sum") == "cpu"
+    assert gpu.choose_target([on_gpu(torch.complex64)], "sum") == "cuda"
+    assert gpu.choose_target([float32], "adasum") == "cpu"
+    assert gpu.choose_target([float32, torch.ones(1)], "sum") == "cpu"
+    assert gpu.choose_target([on_gpu(torch.float32, torch.sparse_coo)]) == "cpu"
     with_gpu(False)
-    assert gpu.place_of([float32], "sum") == "cpu"
+    assert gpu.choose_target([float32], "sum") == "cpu"
     with_gpu(None)
 
 
@@ -86,9 +86,9 @@ def test_the_wish_is_obeyed():
 
 def gather(allocate):
     rows = torch.full((RANK + 1, 2), float(RANK))
-    terms = _core.Terms(_core.KINDS["allgather"])
+    request = _core.Request(_core.KINDS["allgather"])
     tensors = [(rows.data_ptr(), 0, rows.shape, _core.DTYPES["float32"])]
-    return world.current().engine.submit("rows", tensors, terms, None, rows, None, allocate)
+    return world.current().engine.submit("rows", tensors, request, None, rows, None, allocate)
 
 
 def test_results_in_memory_of_the_callers():

@@ -1,6 +1,6 @@
-"""Collectives that start at once and complete later. Their inputs must not change until then.
+"""Collectives that start at once and complete later. Their inputs must not change in between.
 
-All take ``name`` (the same on all ranks; None: the n-th nameless operation of a kind meets the other ranks' n-th) and
+All take ``name`` (the same on all ranks; None: the n-th unnamed operation of a kind meets the other ranks' n-th) and
 ``process_set``. Errors of the call itself are raised here, those of the operation by :func:`synchronize`.
 """
 
@@ -16,21 +16,23 @@ from xoe import world as _world
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp, Sum, choose
 from xoe.torch.compression import Wire
-from xoe.torch.gpu import Results, place_of, stream_of
+from xoe.torch.gpu import Results, choose_target, current_stream
 from xoe.torch.handle import Handle
-from xoe.torch.tensors import DTYPES, carrier, describe, of_array, restore, shares_memory
+from xoe.torch.tensors import DTYPES, describe, from_array, restore, shares_memory, to_engine_tensor
 
 _KINDS = _core.KINDS
 _NAMES = {op: op.name.lower() for op in ReduceOp}
 
-_terms: dict[Any, _core.Terms] = {}
+_requests: dict[Any, _core.Request] = {}
 
 
-def terms_of(op: ReduceOp, kind: str, prescale: float, postscale: float, set_id: int, wire: Wire | None) -> _core.Terms:
-    """What the engine is asked for; the same ones for the same arguments."""
+def prepare_request(
+    op: ReduceOp, kind: str, prescale: float, postscale: float, set_id: int, wire: Wire | None
+) -> _core.Request:
+    """A request without name and tensors; kept, and given again for the same arguments."""
     key = (op, kind, prescale, postscale, set_id, wire)
-    terms = _terms.get(key)
-    if terms is None:
+    request = _requests.get(key)
+    if request is None:
         extra: dict[str, Any] = {}
         if wire is not None:
             extra = {
@@ -39,33 +41,31 @@ def terms_of(op: ReduceOp, kind: str, prescale: float, postscale: float, set_id:
                 "top_k_ratio": wire.top_k_ratio,
                 "power_sgd_rank": wire.power_sgd_rank,
             }
-        if op is Adasum:
-            terms = _core.Terms(_KINDS["adasum"], 0, prescale, postscale, 0, set_id, **extra)
-        else:
-            terms = _core.Terms(_KINDS[kind], _core.REDUCTIONS[_NAMES[op]], prescale, postscale, 0, set_id, **extra)
-        if len(_terms) > 1000:
-            _terms.clear()
-        _terms[key] = terms
-    return terms
+        kind, reduction = ("adasum", "sum") if op is Adasum else (kind, _NAMES[op])
+        request = _core.Request(_KINDS[kind], _core.REDUCTIONS[reduction], prescale, postscale, 0, set_id, **extra)
+        if len(_requests) > 1000:
+            _requests.clear()
+        _requests[key] = request
+    return request
 
 
-def _place(tensors: Sequence[torch.Tensor], op: ReduceOp, prescale: float, postscale: float, wire: Wire | None) -> str:
-    return "cpu" if wire is not None else place_of(tensors, _NAMES[op], prescale != 1.0 or postscale != 1.0)
+def _target(tensors: Sequence[torch.Tensor], op: ReduceOp, prescale: float, postscale: float, wire: Wire | None) -> str:
+    return "cpu" if wire is not None else choose_target(tensors, _NAMES[op], prescale != 1.0 or postscale != 1.0)
 
 
 def _start(
     name: str | None,
     tensors: Sequence[tuple[torch.Tensor, torch.Tensor | None]],
-    terms: _core.Terms,
-    place: str,
+    request: _core.Request,
+    target: str,
     splits: Sequence[int] | None = None,
 ) -> tuple[_core.Operation, Results | None]:
-    """Starts an operation on carriers, each with its result's memory. The results of a GPU that have none come apart."""
+    """Starts an operation on pairs of an input and its result. GPU results without memory of their own are returned apart."""
     inputs = [tensor for tensor, _ in tensors]
-    results = Results(inputs[0].device) if place != "cpu" and any(out is None for _, out in tensors) else None
+    results = Results(inputs[0].device) if target != "cpu" and any(out is None for _, out in tensors) else None
     described = [describe(tensor, out) for tensor, out in tensors]
-    engine, stream = _world.current().engine, stream_of(place, inputs)
-    return engine.submit(name or "", described, terms, splits, list(tensors), stream, results), results
+    engine, stream = _world.current().engine, current_stream(target, inputs)
+    return engine.submit(name or "", described, request, splits, list(tensors), stream, results), results
 
 
 # ---- allreduce
@@ -89,27 +89,27 @@ def allreduce_async_(
     """
     op = choose(op, average)
     set_id = process_set.process_set_id
-    terms = terms_of(
+    request = prepare_request(
         op, "allreduce", prescale_factor, postscale_factor, process_set._need() if set_id is None else set_id, wire
     )
     engine = _world.current().engine
-    operation = engine.submit_tensor(name or "", tensor, DTYPES, terms)
+    operation = engine.submit_tensor(name or "", tensor, DTYPES, request)
     if operation is not None:
         return Handle(operation, None, tensor)
-    place = _place([tensor], op, prescale_factor, postscale_factor, wire)
-    carried = carrier(tensor, _NAMES[op], place)
+    target = _target([tensor], op, prescale_factor, postscale_factor, wire)
+    sent = to_engine_tensor(tensor, _NAMES[op], target)
     operation = engine.submit_in_place(
-        name or "", carried.data_ptr(), carried.shape, DTYPES[carried.dtype], terms, carried, stream_of(place, [carried])
+        name or "", sent.data_ptr(), sent.shape, DTYPES[sent.dtype], request, sent, current_stream(target, [sent])
     )
-    return Handle(operation, _copy_back([carried], [tensor], single=True))
+    return Handle(operation, _copy_back([sent], [tensor], single=True))
 
 
-def _copy_back(carried: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], single: bool) -> Any:
-    """Finishes operations in place on tensors that were not worked on themselves."""
+def _copy_back(sent: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], single: bool) -> Any:
+    """Finishes in-place operations whose tensors were copied to be sent: copies the results back."""
 
     def finish(_: _core.Operation) -> Any:
         with torch.no_grad():
-            for tensor, result in zip(tensors, carried, strict=True):
+            for tensor, result in zip(tensors, sent, strict=True):
                 if not shares_memory(result, tensor):
                     tensor.copy_(restore(result, tensor))
         return tensors[0] if single else list(tensors)
@@ -159,14 +159,14 @@ def _grouped_allreduce(
     wire: Wire | None,
     single: bool = False,
 ) -> Handle:
-    terms = terms_of(op, "allreduce", prescale, postscale, process_set._need(), wire)
-    place = _place(tensors, op, prescale, postscale, wire)
-    inputs = [carrier(tensor, _NAMES[op], place) for tensor in tensors]
+    request = prepare_request(op, "allreduce", prescale, postscale, process_set._need(), wire)
+    target = _target(tensors, op, prescale, postscale, wire)
+    inputs = [to_engine_tensor(tensor, _NAMES[op], target) for tensor in tensors]
     # A copy that was made on the way is as good as a new tensor.
     outputs = [
         torch.empty_like(c, requires_grad=False) if shares_memory(c, t) else c for c, t in zip(inputs, tensors, strict=True)
     ]
-    operation, _ = _start(name, list(zip(inputs, outputs, strict=True)), terms, place)
+    operation, _ = _start(name, list(zip(inputs, outputs, strict=True)), request, target)
     likes = [tensor.detach() for tensor in tensors]
 
     def finish(_: _core.Operation) -> Any:
@@ -189,42 +189,42 @@ def grouped_allreduce_async_(
 ) -> Handle:
     """:func:`grouped_allreduce_async` in place."""
     op = choose(op, average)
-    terms = terms_of(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
-    place = _place(tensors, op, prescale_factor, postscale_factor, wire)
-    carried = [carrier(tensor, _NAMES[op], place) for tensor in tensors]
-    operation, _ = _start(name, [(c, c) for c in carried], terms, place)
-    return Handle(operation, _copy_back(carried, tensors, single=False))
+    request = prepare_request(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
+    target = _target(tensors, op, prescale_factor, postscale_factor, wire)
+    sent = [to_engine_tensor(tensor, _NAMES[op], target) for tensor in tensors]
+    operation, _ = _start(name, [(c, c) for c in sent], request, target)
+    return Handle(operation, _copy_back(sent, tensors, single=False))
 
 
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str | None = None, op: ReduceOp = Average, process_set: ProcessSet = global_process_set
 ) -> Handle:
     """The sum or average of sparse COO tensors; its handle gives a coalesced sparse tensor. Ranks may have different
-    numbers of entries. Only what is there is sent.
+    numbers of entries; only entries are sent.
     """
     if op not in (Average, Sum):
         raise ValueError(f"sparse tensors have a Sum and an Average, not {op!r}")
     tensor = tensor.detach().coalesce()
     sparse_dims, shape = tensor.sparse_dim(), tensor.shape
-    # The core has one index an entry: rows of all sparse dimensions are numbered through.
+    # The core takes one index per entry: all sparse dimensions are flattened into one.
     flat = torch.zeros(tensor.indices().shape[1], dtype=torch.int64, device=tensor.device)
     for dim in range(sparse_dims):
         flat = flat * shape[dim] + tensor.indices()[dim]
-    indices, values = carrier(flat), carrier(tensor.values(), "sum")
-    terms = _core.Terms(_KINDS["sparse_allreduce"], _core.REDUCTIONS["sum"], process_set=process_set._need())
+    indices, values = to_engine_tensor(flat), to_engine_tensor(tensor.values(), "sum")
+    request = _core.Request(_KINDS["sparse_allreduce"], _core.REDUCTIONS["sum"], process_set=process_set._need())
     operation = _world.current().engine.submit(
-        name or "", [describe(indices, None), describe(values, None)], terms, keep=(indices, values)
+        name or "", [describe(indices, None), describe(values, None)], request, keep=(indices, values)
     )
     like, ranks = tensor.values(), process_set.size()
 
     def finish(done: _core.Operation) -> torch.Tensor:
         all_indices, all_values = done.outputs()
-        numbers = of_array(all_indices, flat)
+        numbers = from_array(all_indices, flat)
         rows = []
         for size in reversed(shape[:sparse_dims]):
             rows.append(numbers % max(size, 1))
             numbers = torch.div(numbers, max(size, 1), rounding_mode="floor")
-        indices, values = torch.stack(rows[::-1]), of_array(all_values, like)
+        indices, values = torch.stack(rows[::-1]), from_array(all_values, like)
         summed = torch.sparse_coo_tensor(indices, values, shape, check_invariants=False).coalesce()
         return summed / ranks if op is Average else summed
 
@@ -248,21 +248,21 @@ def grouped_allgather_async(
 
 def _gather(tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet, single: bool = False) -> Handle:
     tensors = [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
-    place = place_of(tensors)
-    terms = _core.Terms(_KINDS["allgather"], process_set=process_set._need())
-    operation, results = _start(name, [(carrier(tensor, None, place), None) for tensor in tensors], terms, place)
+    target = choose_target(tensors)
+    request = _core.Request(_KINDS["allgather"], process_set=process_set._need())
+    operation, results = _start(name, [(to_engine_tensor(tensor, None, target), None) for tensor in tensors], request, target)
     return Handle(operation, _take_outputs(tensors, results, single))
 
 
 def _take_outputs(tensors: Sequence[torch.Tensor], made: Results | None, single: bool) -> Any:
-    """Finishes operations whose results lie in memory of the engine's, or of a GPU."""
+    """Finishes operations whose results lie in memory of the engine or of a GPU."""
     likes = [tensor.detach() for tensor in tensors]
 
     def finish(done: _core.Operation) -> Any:
         if made is not None:
             results = [restore(result, like) for result, like in zip(made.take(), likes, strict=True)]
         else:
-            results = [of_array(array, like) for array, like in zip(done.outputs(), likes, strict=True)]
+            results = [from_array(array, like) for array, like in zip(done.outputs(), likes, strict=True)]
         return results[0] if single else results
 
     return finish
@@ -278,12 +278,12 @@ def broadcast_async(
 def broadcast_async_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Handle:
-    """Overwrites the tensor with that of ``root_rank`` (a rank of the world)."""
-    terms = _core.Terms(_KINDS["broadcast"], root=process_set.root(root_rank), process_set=process_set._need())
-    place = place_of([tensor])
-    carried = carrier(tensor, None, place)
-    operation, _ = _start(name, [(carried, carried)], terms, place)
-    return Handle(operation, _copy_back([carried], [tensor], single=True))
+    """Overwrites the tensor with the one of ``root_rank`` (a rank of the world)."""
+    request = _core.Request(_KINDS["broadcast"], root=process_set.root(root_rank), process_set=process_set._need())
+    target = choose_target([tensor])
+    sent = to_engine_tensor(tensor, None, target)
+    operation, _ = _start(name, [(sent, sent)], request, target)
+    return Handle(operation, _copy_back([sent], [tensor], single=True))
 
 
 def alltoall_async(
@@ -300,9 +300,9 @@ def alltoall_async(
     given = (
         None if splits is None else [int(rows) for rows in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
     )
-    place = place_of([tensor])
-    terms = _core.Terms(_KINDS["alltoall"], process_set=process_set._need())
-    operation, results = _start(name, [(carrier(tensor, None, place), None)], terms, place, given)
+    target = choose_target([tensor])
+    request = _core.Request(_KINDS["alltoall"], process_set=process_set._need())
+    operation, results = _start(name, [(to_engine_tensor(tensor, None, target), None)], request, target, given)
     take = _take_outputs([tensor], results, single=True)
 
     def finish(done: _core.Operation) -> Any:
@@ -320,7 +320,7 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Handle:
-    """This rank's part of the reduced tensor: the first dimension is cut into equal parts, the first ranks' one longer."""
+    """This rank's part of the reduced tensor: the first dimension is cut into equal parts; the first ranks get one row more."""
     return _reduce_scatter([tensor], name, op, process_set, prescale_factor, postscale_factor, single=True)
 
 
@@ -347,9 +347,10 @@ def _reduce_scatter(
 ) -> Handle:
     if op is Adasum:
         raise ValueError("reducescatter has no Adasum")
-    terms = terms_of(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
-    place = _place(tensors, op, prescale, postscale, None)
-    operation, results = _start(name, [(carrier(tensor, _NAMES[op], place), None) for tensor in tensors], terms, place)
+    request = prepare_request(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
+    target = _target(tensors, op, prescale, postscale, None)
+    inputs = [(to_engine_tensor(tensor, _NAMES[op], target), None) for tensor in tensors]
+    operation, results = _start(name, inputs, request, target)
     return Handle(operation, _take_outputs(tensors, results, single))
 
 
@@ -357,15 +358,15 @@ def _reduce_scatter(
 
 
 def join(device: int = -1) -> int:
-    """Says that this rank has no more data. Until all ranks have joined it takes part in the others' reductions with the
-    neutral element. Blocks; gives the rank that joined last. ``device`` is not needed.
+    """Says that this rank has no more data. Until all ranks have joined, it takes part in the others' reductions with the
+    neutral element. Blocks; returns the rank that joined last. ``device`` is ignored.
     """
     del device
-    operation = _world.current().engine.submit("", [], _core.Terms(_KINDS["join"]))
+    operation = _world.current().engine.submit("", [], _core.Request(_KINDS["join"]))
     operation.wait()
     return operation.last_joined()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Returns when all ranks of the set have called it."""
-    _world.current().engine.submit("", [], _core.Terms(_KINDS["barrier"], process_set=process_set._need())).wait()
+    _world.current().engine.submit("", [], _core.Request(_KINDS["barrier"], process_set=process_set._need())).wait()

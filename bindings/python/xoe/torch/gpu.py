@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from xoe import world as _world
-from xoe.torch.tensors import DTYPES, carried_type
+from xoe.torch.tensors import DTYPES, engine_dtype
 
 _streams: dict[torch.device, Any] = {}
 _make_stream: Any = torch.cuda.Stream
@@ -17,9 +17,9 @@ _NCCL = frozenset(("sum", "average", "min", "max", "product"))
 _DTYPE_OF = {number: dtype for dtype, number in DTYPES.items()}
 
 
-def place_of(tensors: Sequence[torch.Tensor], reduction: str | None = None, scaled: bool = False) -> str:
-    """Where an operation works on these tensors, as :func:`carrier` wants it: "cuda", where they are, if NCCL does what is
-    asked for; else "cpu", and they are copied there and back. The same on all ranks, for the same types and devices.
+def choose_target(tensors: Sequence[torch.Tensor], reduction: str | None = None, scaled: bool = False) -> str:
+    """The kind of device on which an operation works on these tensors: "cuda" if they are there and NCCL has the operation;
+    else "cpu", and they are copied there and back. The same on all ranks, for the same types and devices.
 
     reduction: "sum", ...; None where elements only move. scaled: with a factor before or after.
     """
@@ -31,8 +31,8 @@ def place_of(tensors: Sequence[torch.Tensor], reduction: str | None = None, scal
 def _stays(tensor: torch.Tensor, reduction: str | None, scaled: bool) -> bool:
     if not tensor.is_cuda or tensor.layout is not torch.strided:
         return False
-    dtype = carried_type(tensor.dtype)
-    if reduction is None or dtype is None:  # carrier() refuses what it does not know
+    dtype = engine_dtype(tensor.dtype)
+    if reduction is None or dtype is None:  # to_engine_tensor() refuses what it does not know
         return True
     if dtype is torch.int16 or reduction not in _NCCL:
         return False
@@ -41,9 +41,9 @@ def _stays(tensor: torch.Tensor, reduction: str | None, scaled: bool) -> bool:
     return dtype.is_floating_point or reduction != "average"
 
 
-def stream_of(place: str, tensors: Sequence[torch.Tensor]) -> int | None:
+def current_stream(target: str, tensors: Sequence[torch.Tensor]) -> int | None:
     """For ``Engine.submit``: the stream in which tensors of a GPU are made."""
-    return torch.cuda.current_stream(tensors[0].device).cuda_stream if place == "cuda" else None
+    return torch.cuda.current_stream(tensors[0].device).cuda_stream if target == "cuda" else None
 
 
 class Results:

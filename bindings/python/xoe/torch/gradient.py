@@ -1,4 +1,4 @@
-"""A parameter, and its gradient on its way."""
+"""Gradients of parameters, and their reduction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xoe import _core
 from xoe.torch.handle import Handle
 from xoe.torch.tensors import DTYPES
 
-# The usual order of elements and the other one that is dense too: channels last.
+# Channels last is dense too: its memory format, and the order of dimensions in memory.
 _CHANNELS_LAST = {
     4: (torch.channels_last, (0, 2, 3, 1)),
     5: (torch.channels_last_3d, (0, 2, 3, 4, 1)),
@@ -19,8 +19,8 @@ _CHANNELS_LAST = {
 
 
 def dense_alias(grad: torch.Tensor) -> torch.Tensor:
-    """The gradient's memory as a contiguous tensor, where it is dense. One dimension more marks another order of elements: a
-    rank that has the usual one is told so."""
+    """The gradient's memory as a contiguous tensor, where it is dense. An added dimension marks channels last: a rank whose
+    gradient has the usual order gets a mismatch error."""
     if grad.layout is not torch.strided or grad.is_contiguous() or grad.dim() not in _CHANNELS_LAST:
         return grad
     memory_format, order = _CHANNELS_LAST[grad.dim()]
@@ -28,7 +28,7 @@ def dense_alias(grad: torch.Tensor) -> torch.Tensor:
 
 
 class Work:
-    """Gradients on their way as tensors that were made from them: a group, compressed ones, sparse ones, those of a GPU."""
+    """A reduction of tensors that were made from gradients: groups, compressed, sparse or GPU gradients."""
 
     __slots__ = ("contexts", "gradients", "handle", "sent", "waited")
 
@@ -41,10 +41,10 @@ class Work:
 
 
 class Gradient:
-    """That of one parameter.
+    """The gradient of one parameter.
 
-    Backward calls :meth:`start` between two kernels of its own, when nothing of the interpreter is in the processor's caches:
-    what it costs then grows with the number of Python's instructions, so there are few.
+    Backward calls :meth:`start` between two of its kernels, when the processor's caches hold nothing of the interpreter: its
+    cost grows with the number of Python instructions, so there are few.
     """
 
     __slots__ = (
@@ -80,7 +80,7 @@ class Gradient:
         return self._grad is not None
 
     def hold(self) -> torch.Tensor:
-        """The gradient as it is sent. One that nothing depended on here counts as zeros, since others wait for it."""
+        """The gradient to reduce; zeros where the loss of this rank did not depend on the parameter: other ranks wait for it."""
         if self.param.grad is None:
             self.param.grad = torch.zeros_like(self.param)
         grad = self.param.grad
@@ -88,14 +88,14 @@ class Gradient:
         self._grad = grad
         return grad
 
-    def start(self, engine: _core.Engine, terms: _core.Terms) -> bool:
-        """Sends it from where it lies, if it lies so that the core can read it; False where it does not."""
+    def start(self, engine: _core.Engine, request: _core.Request) -> bool:
+        """Submits the gradient where it lies; False if the core cannot read it there."""
         grad = self.hold()
-        self._operation = engine.submit_tensor(self.name, grad, DTYPES, terms)
-        return self._operation is not None or self._start_channels_last(grad, engine, terms)
+        self._operation = engine.submit_tensor(self.name, grad, DTYPES, request)
+        return self._operation is not None or self._start_channels_last(grad, engine, request)
 
-    def _start_channels_last(self, grad: torch.Tensor, engine: _core.Engine, terms: _core.Terms) -> bool:
-        """:meth:`start` where only the order of elements is another."""
+    def _start_channels_last(self, grad: torch.Tensor, engine: _core.Engine, request: _core.Request) -> bool:
+        """:meth:`start` for a gradient whose order of elements is channels last."""
         if (
             self._format is None
             or grad.layout is not torch.strided
@@ -106,7 +106,7 @@ class Gradient:
             return False
         dtype = DTYPES.get(grad.dtype)
         if dtype is not None:
-            self._operation = engine.submit_in_place(self.name, grad.data_ptr(), self._permuted, dtype, terms, grad)
+            self._operation = engine.submit_in_place(self.name, grad.data_ptr(), self._permuted, dtype, request, grad)
         return dtype is not None
 
     def wait(self) -> None:
@@ -114,10 +114,10 @@ class Gradient:
         if self._operation is not None:
             self._operation.wait()
         elif self.work is not None:
-            self.work.handle.settle()  # what is copied back would count as a change
+            self.work.handle.wait_for_completion()  # results copied back would count as a change
 
     def check(self) -> None:
-        """Raises RuntimeError where it was changed on its way."""
+        """Raises RuntimeError if the gradient was changed while it was being reduced."""
         grad = self.param.grad
         if grad is None or grad is not self._grad or grad._version != self._version:
             raise RuntimeError(
@@ -126,6 +126,6 @@ class Gradient:
             )
 
     def forget(self, passes: int) -> None:
-        """Nothing is on its way any more."""
+        """Forgets a reduction that has completed."""
         self._grad = self._operation = self.work = None
         self.left = passes

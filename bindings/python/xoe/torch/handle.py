@@ -1,4 +1,4 @@
-"""Operations under way."""
+"""Handles of operations under way."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from xoe import _core
 
 
 class Handle:
-    """An operation under way; :func:`synchronize` gives its result. Calling it does the same.
+    """An operation under way. :func:`synchronize`, or calling the handle, waits for it and returns its result.
 
-    For one thread at a time. Dropping it is allowed: the operation goes on, its tensors are kept until it has completed, and
-    its result is lost, except for what is done in place.
+    For one thread at a time. A handle may be dropped: the operation goes on, its tensors are kept until it has completed, and
+    only in-place results remain.
     """
 
     __slots__ = ("_finish", "_operation", "_result")
@@ -26,13 +26,13 @@ class Handle:
         """Whether it has completed, well or not. Does not block."""
         return self._operation is None or self._operation.poll()
 
-    def settle(self) -> None:
-        """Blocks until it has completed, and leaves what is left to do to :meth:`wait`; raises its error."""
+    def wait_for_completion(self) -> None:
+        """Blocks until it has completed, without making its result, which :meth:`wait` does; raises its error."""
         if self._operation is not None:
             self._operation.wait()
 
     def wait(self) -> Any:
-        """Blocks until it has completed; gives its result, or raises its error."""
+        """Blocks until it has completed; returns its result, or raises its error."""
         operation = self._operation
         if operation is not None:
             operation.wait()
@@ -50,7 +50,7 @@ def poll(handle: Handle) -> bool:
 
 
 def synchronize(handle: Handle) -> Any:
-    """Waits for the operation, without spinning and without Python's lock; gives its result.
+    """Waits for the operation, without holding the interpreter's lock, and returns its result.
 
     Raises PeerLostError when a rank died, MismatchError when ranks gave different shapes, types or operations.
     """

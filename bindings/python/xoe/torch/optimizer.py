@@ -20,7 +20,7 @@ from xoe.torch.collectives import (
     allreduce_async_,
     grouped_allreduce_async_,
     sparse_allreduce_async,
-    terms_of,
+    prepare_request,
 )
 from xoe.torch.compression import Compression, Compressor
 from xoe.torch.gradient import Gradient, Work, dense_alias
@@ -148,7 +148,7 @@ class DistributedMixin:
         self._engine = self._world.engine
         self._together = process_set.included() and process_set.size() > 1
         wire = getattr(self._compression, "wire", None)
-        self._terms = terms_of(self._op, "allreduce", *self._scales, self._set_id, wire)
+        self._request = prepare_request(self._op, "allreduce", *self._scales, self._set_id, wire)
         return self._together
 
     # ---- During backward
@@ -176,7 +176,7 @@ class DistributedMixin:
 
     def _send(self, gradient: Gradient) -> None:
         try:
-            if not (self._as_it_is and gradient.start(self._engine, self._terms)):
+            if not (self._as_it_is and gradient.start(self._engine, self._request)):
                 gradient.work = self._send_made(gradient)
         except BaseException:
             gradient.forget(self._passes)

@@ -10,7 +10,7 @@ from xoe.errors import InvalidArgumentError, UnsupportedError
 
 DTYPES: dict[torch.dtype, int] = {getattr(torch, name): number for name, number in _core.DTYPES.items()}
 
-# Types that the core does not have, but whose bits it can move; sums and products wrap to the same bits.
+# Types that the core lacks, but whose bits it can move; sums and products of the unsigned ones wrap to the same bits.
 _SAME_BITS: dict[torch.dtype, torch.dtype] = {
     getattr(torch, name): other
     for name, other in (
@@ -27,8 +27,8 @@ _SAME_BITS: dict[torch.dtype, torch.dtype] = {
 _WRAPS = frozenset(("uint16", "uint32", "uint64"))
 
 
-def carried_type(dtype: torch.dtype) -> torch.dtype | None:
-    """The type as which :func:`carrier` gives elements of this one; None: it gives none."""
+def engine_dtype(dtype: torch.dtype) -> torch.dtype | None:
+    """The type that :func:`to_engine_tensor` returns for elements of this one; None: not supported."""
     if dtype.is_complex:
         dtype = dtype.to_real()
     return dtype if dtype in DTYPES else _SAME_BITS.get(dtype)
@@ -38,14 +38,14 @@ def _name(tensor: torch.Tensor) -> str:
     return f"{tensor.dtype} {list(tensor.shape)}".removeprefix("torch.")
 
 
-def carrier(tensor: torch.Tensor, reduction: str | None = None, place: str = "cpu") -> torch.Tensor:
-    """A contiguous tensor of one of the core's types with the same elements: ``tensor`` itself, a view, or a copy.
+def to_engine_tensor(tensor: torch.Tensor, reduction: str | None = None, target: str = "cpu") -> torch.Tensor:
+    """A contiguous tensor with the same elements, of a type that the core has: ``tensor`` itself, a view, or a copy.
 
     reduction: "sum", "average", "min", "max" or "product" where elements are reduced; None where they only move.
-    place: the kind of device where it is to be; see ``xoe.torch.gpu.place_of``.
+    target: the kind of device that it must be on; see ``xoe.torch.gpu.choose_target``.
     """
     if (
-        (tensor.is_cpu or tensor.device.type == place != "cpu")
+        (tensor.is_cpu or tensor.device.type == target != "cpu")
         and tensor.dtype in DTYPES
         and tensor.is_contiguous()
         and not tensor.is_neg()
@@ -68,11 +68,11 @@ def carrier(tensor: torch.Tensor, reduction: str | None = None, place: str = "cp
         if reduction is not None and not wraps:
             raise UnsupportedError(f"{reduction} of {_name(tensor)}; convert it to another type first")
         tensor = tensor.contiguous().view(other)
-    return tensor.resolve_neg().to(tensor.device if tensor.device.type == place else place).contiguous()
+    return tensor.resolve_neg().to(tensor.device if tensor.device.type == target else target).contiguous()
 
 
 def restore(result: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """The inverse of :func:`carrier` for a result: of the type and on the device of ``like``; its shape is the result's."""
+    """The inverse of :func:`to_engine_tensor` for a result, which keeps its shape: type and device of ``like``."""
     if like.is_complex():
         result = torch.view_as_complex(result)
     elif result.dtype != like.dtype:
@@ -81,15 +81,15 @@ def restore(result: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 def shares_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether a carrier is the memory of its tensor."""
+    """Whether both are the same memory."""
     return one is other or (one.device == other.device and one.data_ptr() == other.data_ptr())
 
 
 def describe(tensor: torch.Tensor, out: torch.Tensor | None) -> tuple[int, int, torch.Size, int]:
-    """For ``Engine.submit``: what is read, where the result goes (None: memory of the engine's), shape, type."""
+    """For ``Engine.submit``: address to read, address of the result (0: the engine provides memory), shape, type."""
     return tensor.data_ptr(), 0 if out is None else out.data_ptr(), tensor.shape, DTYPES[tensor.dtype]
 
 
-def of_array(array: _core.Array, like: torch.Tensor) -> torch.Tensor:
-    """Results in memory of the engine's, which the tensor keeps; see :func:`restore`."""
+def from_array(array: _core.Array, like: torch.Tensor) -> torch.Tensor:
+    """A result in memory of the engine, which lives as long as the tensor; see :func:`restore`."""
     return restore(torch.utils.dlpack.from_dlpack(array), like)

@@ -13,8 +13,8 @@ from torch.utils.dlpack import from_dlpack
 
 from xoe import _core
 from xoe.errors import InvalidArgumentError, MismatchError, UnavailableError
-from xoe.torch.gpu import place_of, stream_of
-from xoe.torch.tensors import DTYPES, carrier, restore, shares_memory
+from xoe.torch.gpu import choose_target, current_stream
+from xoe.torch.tensors import DTYPES, restore, shares_memory, to_engine_tensor
 
 Finish = Callable[[], None] | None
 Started = tuple[_core.Operation, Finish]
@@ -32,7 +32,7 @@ class Lane:
         self._process_set = process_set
         self._label = label
         self._count = 0
-        self._terms: dict[tuple[str, str, float, int], _core.Terms] = {}
+        self._requests: dict[tuple[str, str, float, int], _core.Request] = {}
 
     def start(
         self,
@@ -45,41 +45,42 @@ class Lane:
         root: int = 0,
         splits: Sequence[int] | None = None,
         shapes: Sequence[Sequence[int]] | None = None,
-        place: str = "cpu",
+        target: str = "cpu",
     ) -> _core.Operation:
         """Starts an operation on dense tensors; ``shapes``: as what it sees them."""
         if self._engine is None:
             raise UnavailableError(f"{kind}: the process group was destroyed")
         key = (kind, reduction, prescale, root)
-        terms = self._terms.get(key)
-        if terms is None:
-            terms = _core.Terms(
+        request = self._requests.get(key)
+        if request is None:
+            request = _core.Request(
                 _core.KINDS[kind], _core.REDUCTIONS[reduction], prescale, root=root, process_set=self._process_set
             )
-            self._terms[key] = terms
+            self._requests[key] = request
         name = f"{self._label}.{self._count % _NAMES}"
         self._count += 1
         tensors = [
             (source.data_ptr(), 0 if result is None else result.data_ptr(), shape, DTYPES[source.dtype])
             for source, result, shape in zip(sources, results, shapes or [source.shape for source in sources], strict=True)
         ]
-        stream = stream_of(place, sources)
-        return self._engine.submit(name, tensors, terms, splits, (list(sources), list(results)), stream)
+        stream = current_stream(target, sources)
+        return self._engine.submit(name, tensors, request, splits, (list(sources), list(results)), stream)
 
     def close(self) -> None:
         """Lets go of the engine."""
         self._engine = None
-        self._terms.clear()
+        self._requests.clear()
 
 
 class Landing:
     """Where the results for a tensor go: its own memory where the core can write there, else other memory first."""
 
-    def __init__(self, tensor: torch.Tensor, place: str = "cpu") -> None:
+    def __init__(self, tensor: torch.Tensor, target: str = "cpu") -> None:
         self.tensor = tensor
-        usable = tensor.device.type == place and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
-        device = tensor.device if tensor.device.type == place else place
-        self.dense = carrier(tensor if usable else torch.empty(tensor.shape, dtype=tensor.dtype, device=device), None, place)
+        usable = tensor.device.type == target and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
+        device = tensor.device if tensor.device.type == target else target
+        like = tensor if usable else torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
+        self.dense = to_engine_tensor(like, None, target)
         self.in_place = usable and shares_memory(self.dense, tensor)
 
     def finish(self) -> None:
@@ -100,8 +101,8 @@ def _finish(landings: Sequence[Landing]) -> Finish:
     return finish
 
 
-def _copy_back(carried: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> Finish:
-    pairs = [(c, t) for c, t in zip(carried, tensors, strict=True) if not shares_memory(c, t)]
+def _copy_back(sent: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> Finish:
+    pairs = [(c, t) for c, t in zip(sent, tensors, strict=True) if not shares_memory(c, t)]
     if not pairs:
         return None
 
@@ -141,32 +142,32 @@ def _write_parts(operation: _core.Operation, landings: Sequence[Landing], what: 
 
 def allreduce(lane: Lane, tensors: Sequence[torch.Tensor], reduction: str, prescale: float) -> Started:
     """In place."""
-    place = place_of(tensors, reduction, prescale != 1.0)
-    carried = [carrier(tensor, reduction, place) for tensor in tensors]
-    operation = lane.start("allreduce", carried, carried, reduction=reduction, prescale=prescale, place=place)
-    return operation, _copy_back(carried, tensors)
+    target = choose_target(tensors, reduction, prescale != 1.0)
+    sent = [to_engine_tensor(tensor, reduction, target) for tensor in tensors]
+    operation = lane.start("allreduce", sent, sent, reduction=reduction, prescale=prescale, target=target)
+    return operation, _copy_back(sent, tensors)
 
 
 def reduce(lane: Lane, tensors: Sequence[torch.Tensor], reduction: str, prescale: float, root: int) -> Started:
     """In place at the root; the other ranks' tensors stay as they are."""
     if lane.rank == root:
         return allreduce(lane, tensors, reduction, prescale)
-    place = place_of(tensors, reduction, prescale != 1.0)
-    carried = [carrier(tensor, reduction, place) for tensor in tensors]
-    unused = [torch.empty_like(c, requires_grad=False) for c in carried]
-    return lane.start("allreduce", carried, unused, reduction=reduction, prescale=prescale, place=place), None
+    target = choose_target(tensors, reduction, prescale != 1.0)
+    sent = [to_engine_tensor(tensor, reduction, target) for tensor in tensors]
+    unused = [torch.empty_like(c, requires_grad=False) for c in sent]
+    return lane.start("allreduce", sent, unused, reduction=reduction, prescale=prescale, target=target), None
 
 
 def reduce_scatter(
     lane: Lane, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], reduction: str, prescale: float
 ) -> Started:
     """Each input is cut into as many equal parts as there are ranks; this rank's goes to the output."""
-    place = place_of([*inputs, *outputs], reduction, prescale != 1.0)
-    carried = [carrier(tensor, reduction, place) for tensor in inputs]
-    landings = [Landing(output, place) for output in outputs]
-    if place != "cpu":  # where results need memory of their own
-        carried = [_distinct(source, [landing.dense]) for source, landing in zip(carried, landings, strict=True)]
-    for source, landing in zip(carried, landings, strict=True):
+    target = choose_target([*inputs, *outputs], reduction, prescale != 1.0)
+    sent = [to_engine_tensor(tensor, reduction, target) for tensor in inputs]
+    landings = [Landing(output, target) for output in outputs]
+    if target != "cpu":  # where results need memory of their own
+        sent = [_distinct(source, [landing.dense]) for source, landing in zip(sent, landings, strict=True)]
+    for source, landing in zip(sent, landings, strict=True):
         if source.numel() != lane.size * landing.dense.numel() or source.dtype != landing.dense.dtype:
             raise InvalidArgumentError(
                 f"reduce_scatter: an input of {list(source.shape)} {source.dtype} has not {lane.size} parts of"
@@ -174,10 +175,10 @@ def reduce_scatter(
             )
     shapes = [(lane.size, landing.dense.numel()) for landing in landings]
     # A part of the input itself is written last.
-    direct = [not _overlap(source, landing.dense) for source, landing in zip(carried, landings, strict=True)]
+    direct = [not _overlap(source, landing.dense) for source, landing in zip(sent, landings, strict=True)]
     results = [landing.dense if apart else None for landing, apart in zip(landings, direct, strict=True)]
     operation = lane.start(
-        "reduce_scatter", carried, results, reduction=reduction, prescale=prescale, shapes=shapes, place=place
+        "reduce_scatter", sent, results, reduction=reduction, prescale=prescale, shapes=shapes, target=target
     )
     if all(direct):
         return operation, _finish(landings)
@@ -195,14 +196,14 @@ def reduce_scatter_uneven(
     lane: Lane, output: torch.Tensor, inputs: Sequence[torch.Tensor], reduction: str, prescale: float
 ) -> Started:
     """Parts of different sizes, one for each rank: all of them are reduced everywhere."""
-    whole = torch.cat([carrier(tensor, reduction).reshape(-1) for tensor in inputs])
+    whole = torch.cat([to_engine_tensor(tensor, reduction).reshape(-1) for tensor in inputs])
     landing = Landing(output)
-    part = carrier(inputs[lane.rank], reduction).numel()
+    part = to_engine_tensor(inputs[lane.rank], reduction).numel()
     if part != landing.dense.numel():
         raise InvalidArgumentError(
             f"reduce_scatter: the part for this rank has {list(inputs[lane.rank].shape)}, the output {list(output.shape)}"
         )
-    first = sum(carrier(tensor).numel() for tensor in inputs[: lane.rank])
+    first = sum(to_engine_tensor(tensor).numel() for tensor in inputs[: lane.rank])
     operation = lane.start("allreduce", [whole], [whole], reduction=reduction, prescale=prescale)
 
     def finish() -> None:
@@ -217,34 +218,35 @@ def reduce_scatter_uneven(
 
 def broadcast(lane: Lane, tensors: Sequence[torch.Tensor], root: int) -> Started:
     """The root's tensors arrive in those of all ranks."""
-    place = place_of(tensors)
-    carried = [carrier(tensor, None, place) for tensor in tensors]
-    return lane.start("broadcast", carried, carried, root=root, place=place), _copy_back(carried, tensors)
+    target = choose_target(tensors)
+    sent = [to_engine_tensor(tensor, None, target) for tensor in tensors]
+    return lane.start("broadcast", sent, sent, root=root, target=target), _copy_back(sent, tensors)
 
 
 def allgather(lane: Lane, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Started:
     """All ranks' inputs one after the other in each output."""
-    place = place_of([*inputs, *outputs])
-    landings = [Landing(output, place) for output in outputs]
-    carried = [
-        _distinct(carrier(tensor, None, place), [landing.dense]) for tensor, landing in zip(inputs, landings, strict=True)
+    target = choose_target([*inputs, *outputs])
+    landings = [Landing(output, target) for output in outputs]
+    sent = [
+        _distinct(to_engine_tensor(tensor, None, target), [landing.dense])
+        for tensor, landing in zip(inputs, landings, strict=True)
     ]
-    for source, landing in zip(carried, landings, strict=True):
+    for source, landing in zip(sent, landings, strict=True):
         if landing.dense.numel() != lane.size * source.numel() or source.dtype != landing.dense.dtype:
             raise InvalidArgumentError(
                 f"allgather: {lane.size} inputs of {list(source.shape)} {source.dtype} do not fill an output of"
                 f" {list(landing.tensor.shape)} {landing.tensor.dtype}"
             )
     # One row each: that ranks give as much is agreed upon, and no result is longer than its memory.
-    shapes = [(1, source.numel()) for source in carried]
-    operation = lane.start("allgather", carried, [landing.dense for landing in landings], shapes=shapes, place=place)
+    shapes = [(1, source.numel()) for source in sent]
+    operation = lane.start("allgather", sent, [landing.dense for landing in landings], shapes=shapes, target=target)
     return operation, _finish(landings)
 
 
 def allgather_parts(lane: Lane, outputs: Sequence[torch.Tensor], tensor: torch.Tensor) -> Started:
     """Each rank's input in an output of its own; they may have different sizes."""
     landings = [Landing(output) for output in outputs]
-    source = carrier(tensor)
+    source = to_engine_tensor(tensor)
     operation = lane.start("allgather", [source], [None], shapes=[(source.numel(),)])
     return operation, lambda: _write_parts(operation, landings, "allgather")
 
@@ -252,7 +254,7 @@ def allgather_parts(lane: Lane, outputs: Sequence[torch.Tensor], tensor: torch.T
 def gather(lane: Lane, outputs: Sequence[torch.Tensor], tensor: torch.Tensor, root: int) -> Started:
     """All ranks' inputs in the root's outputs."""
     landings = [Landing(output) for output in outputs]
-    source = carrier(tensor)
+    source = to_engine_tensor(tensor)
     splits = [source.numel() if rank == root else 0 for rank in range(lane.size)]
     operation = lane.start("alltoall", [source], [None], splits=splits, shapes=[(source.numel(),)])
     return operation, (lambda: _write_parts(operation, landings, "gather")) if lane.rank == root else None
@@ -261,7 +263,7 @@ def gather(lane: Lane, outputs: Sequence[torch.Tensor], tensor: torch.Tensor, ro
 def scatter(lane: Lane, output: torch.Tensor, inputs: Sequence[torch.Tensor], root: int) -> Started:
     """The root's n-th input in the output of rank n."""
     landing = Landing(output)
-    parts = [carrier(tensor).reshape(-1) for tensor in inputs]
+    parts = [to_engine_tensor(tensor).reshape(-1) for tensor in inputs]
     source = torch.cat(parts) if parts else landing.dense.new_empty(0)
     splits = [part.numel() for part in parts] or [0] * lane.size
     operation = lane.start("alltoall", [source], [None], splits=splits, shapes=[(source.numel(),)])
@@ -279,7 +281,7 @@ def scatter(lane: Lane, output: torch.Tensor, inputs: Sequence[torch.Tensor], ro
 def alltoall(lane: Lane, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Started:
     """The n-th input goes to rank n, the n-th output comes from there; any sizes."""
     landings = [Landing(output) for output in outputs]
-    parts = [carrier(tensor).reshape(-1) for tensor in inputs]
+    parts = [to_engine_tensor(tensor).reshape(-1) for tensor in inputs]
     source = torch.cat(parts)
     operation = lane.start("alltoall", [source], [None], splits=[part.numel() for part in parts], shapes=[(source.numel(),)])
     return operation, lambda: _write_parts(operation, landings, "alltoall")
@@ -290,7 +292,7 @@ def alltoall_rows(
 ) -> Started:
     """Rows of the first dimension; no splits: equal parts."""
     landing = Landing(output)
-    source = _distinct(carrier(tensor), [landing.dense])
+    source = _distinct(to_engine_tensor(tensor), [landing.dense])
     sent = _elements(lane, "input", tensor, source, to_send)
     expected = _elements(lane, "output", output, landing.dense, to_receive)
     operation = lane.start("alltoall", [source], [None], splits=sent, shapes=[(source.numel(),)])
