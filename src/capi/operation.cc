@@ -124,7 +124,7 @@ Status submit(xoe_engine* engine, const xoe_request* request, xoe_handle** handl
   XOE_TRY(need(engine, "engine"));
   RequestParts parts;
   XOE_TRY(convert_request(request, parts));
-  // Made first: after the submit nothing may fail.
+  // Allocated first: after the submit nothing may fail.
   auto made = handle == nullptr ? nullptr : std::make_unique<xoe_handle>();
   XOE_ASSIGN(EngineHandle submitted, engine->engine->submit(parts.request));
   if (handle != nullptr) {
@@ -149,7 +149,7 @@ Status need_completed(xoe_handle* handle) {
 
 const char* error_of(xoe_handle* handle) {
   if (!handle->handle.poll()) return "";
-  const Status status = handle->handle.wait();  // at once: it has completed
+  const Status status = handle->handle.wait();  // returns at once: it has completed
   if (status) return "";
   const std::lock_guard lock(handle->mutex);
   if (handle->message.empty()) handle->message = status.error().message();

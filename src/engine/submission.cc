@@ -41,8 +41,8 @@ std::string_view compression_name(Compression compression) noexcept {
 namespace engine {
 namespace {
 
-constexpr std::size_t kMaxName = 1024;
-constexpr std::size_t kMaxCount = (std::size_t{1} << 56) - 1;  // memory holds fewer
+constexpr std::size_t kMaxSubmittedName = 1024;
+constexpr std::size_t kMaxCount = (std::size_t{1} << 56) - 1;  // more than memory can hold
 
 bool is_float(DType dtype) {
   return dtype == DType::kFloat16 || dtype == DType::kBfloat16 || dtype == DType::kFloat32 || dtype == DType::kFloat64;
@@ -61,7 +61,7 @@ bool may_be_group(OpKind kind) {
          kind == OpKind::kReduceScatter || kind == OpKind::kAdasum;
 }
 
-// `what` names the operation in errors.
+// what: names the operation in errors.
 Result<TensorCopy> copy_tensor(const TensorArg& tensor, std::string_view what, std::size_t index) {
   TensorCopy copy{static_cast<const std::byte*>(tensor.in),
                   static_cast<std::byte*>(tensor.out),
@@ -84,7 +84,7 @@ Result<TensorCopy> copy_tensor(const TensorArg& tensor, std::string_view what, s
   return copy;
 }
 
-// Of what is written to a tensor's `out`, as far as it is known.
+// Bytes written to a tensor's `out`, as far as they are known.
 std::size_t output_bytes(const TensorCopy& t, OpKind kind, int rank, int ranks) {
   if (kind != OpKind::kReduceScatter || t.rows() == 0) return t.bytes();
   const std::size_t size = static_cast<std::size_t>(ranks), own = static_cast<std::size_t>(rank);
@@ -190,7 +190,7 @@ Status check_rest(const Submission& s, const Request& request, int ranks) {
   return {};
 }
 
-// What NCCL does without kernels of ours.
+// Refuses operations on GPU memory that NCCL lacks.
 Status check_gpu(const Submission& s, const Request& request) {
   if (!request.op.gpu) return {};
   const OpKind kind = request.op.kind;
@@ -264,8 +264,9 @@ Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std
   auto s = std::make_shared<Submission>();
   s->name = std::move(name);
   static_cast<OpSpec&>(s->op) = agreed_spec(request.op);
-  if (s->name.size() > kMaxName)
-    return failure(Code::kInvalidArgument, "a name has {} bytes; at most {} are allowed", s->name.size(), kMaxName);
+  if (s->name.size() > kMaxSubmittedName)
+    return failure(Code::kInvalidArgument, "a name has {} bytes; at most {} are allowed", s->name.size(),
+                   kMaxSubmittedName);
   s->tensors.reserve(request.tensors.size());
   for (std::size_t i = 0; i < request.tensors.size(); ++i) {
     XOE_ASSIGN(auto copy, copy_tensor(request.tensors[i], s->title(), i));
@@ -358,7 +359,7 @@ void Submission::complete(Status status) noexcept {
     } catch (...) {
       if (status_) status_ = failure(Code::kInternal, title() + ": its callback threw an exception");
     }
-    callback_ = {};  // what it holds goes before waiters do
+    callback_ = {};  // destroys its captures before waiters return
   }
   done_.store(true, std::memory_order_release);
 }

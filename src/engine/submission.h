@@ -1,4 +1,4 @@
-// One operation that this rank has submitted, until it is done.
+// One operation that this rank has submitted, until it has completed.
 #pragma once
 
 #include <atomic>
@@ -34,28 +34,28 @@ constexpr bool has_root(OpKind kind) { return kind == OpKind::kBroadcast || kind
 
 class Submission {
  public:
-  // Checks all that this rank can check alone. `ranks`: size of the process set, `rank`: this one in it.
+  // Checks everything that one rank can check alone. rank, ranks: of the process set.
   static Result<std::shared_ptr<Submission>> make(const Request& request, std::string name, int rank, int ranks);
-  // add and remove of process sets: all ranks agree on `argument`.
+  // An operation of the engine itself. All ranks must give the same argument.
   static std::shared_ptr<Submission> make_internal(InternalKind kind, std::string name,
                                                    std::vector<std::int64_t> argument);
   // For an operation that this rank takes part in without data, because it has joined.
   static std::shared_ptr<Submission> make_placeholder(const OpDescriptor& op, std::uint64_t signature,
                                                       std::span<const TensorSize> sizes, int entry);
 
-  // What the ranks compare, and show if it differs.
+  // The parts that ranks compare, and show if they differ.
   ReadinessTable::Arrival arrival() const;
   std::string describe() const;
   // "allreduce 'conv1.weight'"
   std::string title() const;
 
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
-  // Runs the callback, then lets waiters go. Called once.
+  // Runs the callback, then releases waiters. Called once.
   void complete(Status status) noexcept;
   const Status& status() const noexcept { return status_; }  // once done()
 
-  // Memory for an output: the caller's, the allocator's or the engine's. Sets allocator_refused()
-  // if the allocator gives none, and then gives memory of its own so that the peers can go on; null on a GPU.
+  // Memory for an output, from the caller, the allocator or the engine. If the allocator gives none, sets
+  // allocator_refused() and takes memory of the engine so that the peers can complete; null for GPU memory.
   std::byte* make_output(std::size_t index, std::vector<std::int64_t> shape, DType dtype);
   bool has_callback() const noexcept { return has_callback_; }
   bool allocator_refused() const noexcept { return allocator_refused_; }
@@ -69,13 +69,13 @@ class Submission {
   std::vector<std::int64_t> argument;  // of an internal operation
   std::uint64_t signature = 0;
   bool placeholder = false;
-  std::shared_ptr<const void> mark;  // of GPU memory: what its stream had to do at the submit
+  std::shared_ptr<const void> mark;  // of GPU memory: the work in its stream at the submit
   EngineClock::time_point submitted;
   std::weak_ptr<Runtime> runtime;
 
-  // Set on the way, by the thread that drives.
-  std::atomic<std::uint8_t> generation{0};  // as the log calls it
-  std::shared_ptr<Submission> self;         // while nobody else in the engine holds it
+  // Set by the thread that makes progress.
+  std::atomic<std::uint8_t> generation{0};  // its number in the sealed log
+  std::shared_ptr<Submission> self;         // while no other part of the engine owns it
   int entry = -1;
   EngineClock::time_point agreed;
   std::size_t parts_left = 0;  // collectives that carry a part of it
@@ -96,7 +96,7 @@ class Submission {
   Callback callback_;
   std::vector<std::unique_ptr<std::byte[]>> owned_;
   bool allocator_refused_ = false;
-  bool has_callback_ = false;  // also once it was called
+  bool has_callback_ = false;  // also after it was called
 };
 
 }  // namespace xoe::engine

@@ -12,10 +12,10 @@ using Files = std::vector<ClockInput>;
 
 bool same_host(const TraceInfo& a, const TraceInfo& b) { return !a.boot_id.empty() && a.boot_id == b.boot_id; }
 
-// How far the wall clock is before the monotonic one; no number overflows, for the reader has checked them.
+// How far the wall clock is ahead of the monotonic one. Nothing overflows: the reader has checked all numbers.
 std::int64_t wall_offset(const TraceInfo& info) { return *info.wall_base_ns - info.base_ns; }
 
-// The file by which all without an offset are placed.
+// The file that all files without an offset are aligned with.
 const TraceInfo* reference_of(const Files& files) {
   const TraceInfo* reference = nullptr;
   for (const ClockInput& file : files) {

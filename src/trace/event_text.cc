@@ -62,7 +62,7 @@ void TimelineText::add_event(std::string& lines, const TimelineEvent& event, con
       add(lines, R"(,"s":"t","name":"{}")", name);
       break;
     case TimelineEvent::Kind::kSpan: {
-      // The rank is part of the id, for ids mean the same in all processes of a trace.
+      // The rank is part of the id: ids are global to all processes of a trace.
       add_start(lines, "b", kSpanLane, event.start_ns);
       const std::size_t begin = lines.size();
       lines.append(R"(,"cat":")").append(names.text(static_cast<std::uint32_t>(event.lane))).append(R"(","id":"0x)");
@@ -71,7 +71,7 @@ void TimelineText::add_event(std::string& lines, const TimelineEvent& event, con
       const std::size_t length = lines.size() - begin;
       add_args(lines, event, names);
       lines += "},";
-      // On one line, so that no cut lies between them.
+      // On one line, so that a cut cannot separate them.
       add_start(lines, "e", kSpanLane, event.stop_ns);
       lines.append(lines, begin, length).append("},\n");
       return;

@@ -10,7 +10,7 @@
 
 namespace xoe::trace {
 
-// Where spans are listed by viewers that know no rows of their own for them.
+// The lane under which viewers without rows for spans list them.
 inline constexpr int kSpanLane = 0;
 
 class TimelineText {

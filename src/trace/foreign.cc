@@ -16,18 +16,18 @@ using nlohmann::json;
 constexpr double kEarliestUs = -1e14;  // as TraceSink says
 constexpr double kLatestUs = 2e15;
 
-// Nanoseconds of a number of microseconds.
+// Microseconds to nanoseconds.
 std::optional<std::int64_t> time_of(const json& event, const char* key) {
   const auto found = event.find(key);
   if (found == event.end() || !found->is_number()) return std::nullopt;
   const auto us = found->get<double>();
   if (!(us >= kEarliestUs && us <= kLatestUs)) return std::nullopt;
-  // In two parts: since 1970 there are more nanoseconds than a double tells apart.
+  // In two parts: nanoseconds since 1970 exceed the precision of a double.
   const double whole = std::trunc(us);
   return static_cast<std::int64_t>(whole) * 1000 + std::llround((us - whole) * 1e3);
 }
 
-// Absent is 0.
+// 0 where it is absent.
 std::optional<std::int64_t> number_of(const json& event, const char* key) {
   const auto found = event.find(key);
   if (found == event.end()) return 0;
@@ -55,7 +55,7 @@ std::optional<TraceEvent> understood(json& event) {
   return result;
 }
 
-// Feeds the parser and remembers how far it is.
+// Feeds the parser and counts the bytes that it has read.
 class FileBytes {
  public:
   using value_type = char;
@@ -93,7 +93,7 @@ class FileBytes {
     ++state_->offset;
     return *this;
   }
-  // Only ever compared with the end.
+  // Only compared with the end.
   bool operator==(const FileBytes& other) const {
     State* state = state_ != nullptr ? state_ : other.state_;
     if (state == nullptr) return true;
@@ -105,10 +105,10 @@ class FileBytes {
   State* state_;
 };
 
-// Takes the events as they are parsed and lets nothing else stay in memory.
-class Collector {
+// Consumes events as they are parsed, so that none stay in memory.
+class ForeignParser {
  public:
-  Collector(TraceInfo& info, const TraceSink& sink, const TraceLimits& limits, const FileBytes::State& place)
+  ForeignParser(TraceInfo& info, const TraceSink& sink, const TraceLimits& limits, const FileBytes::State& place)
       : events_(info, sink, limits), limits_(limits), place_(place) {}
 
   bool on_parse(int depth, json::parse_event_t what, json& value) {
@@ -127,7 +127,7 @@ class Collector {
       status_ = events_.take(value, place_.offset);
       return false;
     }
-    // Bare numbers and the like in the list.
+    // Bare numbers, strings and literals in the list.
     return !(what == Event::value && depth == list_depth_ + 1);
   }
 
@@ -157,24 +157,24 @@ Status TraceEventSource::take(json& event, std::uint64_t offset) {
 
 Status read_foreign_trace(int fd, TraceInfo& info, const TraceSink& sink, const TraceLimits& limits) {
   FileBytes::State place = {.fd = fd, .block = {}};
-  Collector collector(info, sink, limits, place);
+  ForeignParser parser(info, sink, limits, place);
   try {
     [[maybe_unused]] const json rest = json::parse(
         FileBytes(&place), FileBytes(nullptr),
-        [&](int depth, json::parse_event_t what, json& value) { return collector.on_parse(depth, what, value); });
+        [&](int depth, json::parse_event_t what, json& value) { return parser.on_parse(depth, what, value); });
   } catch (const json::exception&) {
-    XOE_TRY(collector.status());
+    XOE_TRY(parser.status());
     if (place.error != 0) {
       return failure(Code::kUnavailable, "{}: cannot read: {}", info.path, errno_text(place.error));
     }
-    if (!place.ended || collector.count() == 0) {
+    if (!place.ended || parser.count() == 0) {
       return failure(Code::kDataLoss, "{}: byte {}: no trace in JSON", info.path, place.offset);
     }
     info.cut_at = place.offset;
     return {};
   }
-  XOE_TRY(collector.status());
-  if (collector.count() == 0) return failure(Code::kDataLoss, "{} has no events: it is no trace", info.path);
+  XOE_TRY(parser.status());
+  if (parser.count() == 0) return failure(Code::kDataLoss, "{} has no events: it is no trace", info.path);
   return {};
 }
 

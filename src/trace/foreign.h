@@ -1,4 +1,4 @@
-// Events out of JSON, and traces that other programs wrote.
+// Events parsed from JSON, and traces that other programs wrote.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,13 +7,13 @@
 
 namespace xoe::trace {
 
-// Checks events and hands them on.
+// Checks events and passes them to the sink.
 class TraceEventSource {
  public:
   TraceEventSource(TraceInfo& info, const TraceSink& sink, const TraceLimits& limits)
       : info_(info), sink_(sink), limits_(limits) {}
 
-  // `offset`: where in the file, for messages.
+  // offset: position in the file, for messages.
   Status take(nlohmann::json& event, std::uint64_t offset);
   std::uint64_t count() const noexcept { return count_; }
 
@@ -24,7 +24,7 @@ class TraceEventSource {
   std::uint64_t count_ = 0;
 };
 
-// {"traceEvents": [...]} or [...], event by event. A list without its end is accepted, as Chrome's viewers do.
+// {"traceEvents": [...]} or [...], event by event. Like Chrome's viewers, it accepts a list without its end.
 Status read_foreign_trace(int fd, TraceInfo& info, const TraceSink& sink, const TraceLimits& limits);
 
 }  // namespace xoe::trace

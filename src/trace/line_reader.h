@@ -1,4 +1,4 @@
-// Lines of a file of any size, with bounded memory.
+// Reads the lines of a file of any size with bounded memory.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class LineReader {
   struct Line {
     std::string_view text;     // without the newline; valid until the next call
     std::uint64_t offset = 0;  // of its first byte
-    bool too_long = false;     // the text is its start only
+    bool too_long = false;     // the text is only its start
     bool whole = true;         // ended by a newline
   };
   // False: the end.
@@ -28,7 +28,7 @@ class LineReader {
  private:
   // Appends to buffer_; false: the end.
   Result<bool> fill();
-  // Drops what stands up to and with the next newline.
+  // Skips everything up to and including the next newline.
   Status skip_line();
 
   int fd_;

@@ -24,7 +24,7 @@ using nlohmann::json;
 constexpr std::int64_t kRenumberStep = 1'000'000;
 constexpr const char* kSortIndex = "sort_index";
 
-// An event whose text, without its time, waits in the spool.
+// An event; its text, without the time, is in the spool.
 struct Place {
   std::int64_t start_ns;
   std::int64_t length_ns;
@@ -61,7 +61,7 @@ class Merge {
     const auto shifts = align_clocks(clocks_, report_.warnings);
     for (std::size_t i = 0; i < shifts.size(); ++i) report_.files[i].clock = shifts[i];
     for (Place& place : places_) place.start_ns += shifts[place.file].shift_ns;
-    // A bar before those inside of it; the rest as it was recorded.
+    // A bar before the bars inside it; otherwise in the order of recording.
     std::stable_sort(places_.begin(), places_.end(), [](const Place& a, const Place& b) {
       return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.length_ns > b.length_ns;
     });
@@ -98,7 +98,7 @@ class Merge {
       ranks_.emplace(event.pid, rank);
     }
     fields["pid"] = rank;
-    // Ids mean the same in all processes of a trace.
+    // Ids are global to all processes of a trace.
     if (rank != event.pid && fields.contains("id")) fields["id"] = fmt::format("{}:{}", rank, fields["id"].dump());
     if (rank != event.pid && event.phase == 'M' && fields.contains("args") && fields["args"].is_object() &&
         fields["name"] == "process_sort_index") {
@@ -119,7 +119,7 @@ class Merge {
     return {};
   }
 
-  // The rank under which the output shows rank `pid` of the current file.
+  // The number in the output of rank `pid` of the current file.
   Result<std::int64_t> number_for(std::int64_t pid) {
     std::int64_t rank = pid;
     while (!owners_.try_emplace(rank, file_).second) {

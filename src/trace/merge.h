@@ -1,4 +1,4 @@
-// One trace out of the traces of several hosts.
+// Merges the traces of several hosts into one.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace xoe::trace {
 struct MergeOptions {
   std::vector<std::string> inputs;
   std::string output;
-  bool replace = false;   // what is at `output`
-  bool renumber = false;  // ranks that are in several files, instead of an error
+  bool replace = false;   // an existing output
+  bool renumber = false;  // ranks that are in several files; else they are an error
   TraceLimits limits;     // of events: over all files
 };
 
@@ -31,9 +31,9 @@ struct MergeReport {
   std::vector<std::string> warnings;
 };
 
-// Events in the order of time, of the reference host's clock; 40 bytes of memory an event. The output appears whole, or
-// not at all. `invalid_argument`: a rank is in two files, or the output is there or is an input. Else read_trace's
-// errors.
+// Sorts events by the time of the reference host's clock, with 40 bytes of memory per event. The output appears as a
+// whole or not at all. `invalid_argument`: a rank is in two files, or the output exists or is an input. Else the errors
+// of read_trace().
 Result<MergeReport> merge_traces(const MergeOptions& options);
 
 }  // namespace xoe::trace

@@ -18,11 +18,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kHeaderEnd = R"("traceEvents":[)";
+constexpr std::string_view kHeaderLineEnd = R"("traceEvents":[)";
 constexpr std::string_view kClosing = "]}";
 constexpr std::int64_t kWallLimit = 2'500'000'000'000'000'000;
 
-// How deep brackets go, without building anything.
+// The depth of nested brackets, without building a document.
 int depth_of(std::string_view text) {
   int depth = 0;
   int deepest = 0;
@@ -65,9 +65,9 @@ std::string text_of(const json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// The header line of a file of Xoe, or false.
-bool read_header(std::string_view line, TraceInfo& info) {
-  if (!line.ends_with(kHeaderEnd) || depth_of(line) > 8) return false;
+// Parses the header line of a file of Xoe; false if it is none.
+bool parse_header(std::string_view line, TraceInfo& info) {
+  if (!line.ends_with(kHeaderLineEnd) || depth_of(line) > 8) return false;
   const json header = json::parse(std::string(line).append(kClosing), nullptr, /*allow_exceptions=*/false);
   if (!header.is_object() || !header.contains("otherData")) return false;
   const json& data = header["otherData"];
@@ -90,10 +90,10 @@ class OurReader {
   OurReader(LineReader& lines, TraceInfo& info, const TraceSink& sink, const TraceLimits& limits)
       : lines_(lines), info_(info), events_(info, sink, limits), limits_(limits) {}
 
-  // From behind the header.
+  // Starts after the header.
   Status read() {
     LineReader::Line line;
-    std::string trouble;  // with the line before, which only the end may have
+    std::string trouble;  // of the previous line; only the last line may have any
     while (true) {
       XOE_ASSIGN(const bool more, lines_.next(line));
       std::string_view text = line.text;
@@ -117,7 +117,7 @@ class OurReader {
   }
 
  private:
-  // Into parsed_; what is wrong, or "".
+  // Parses into parsed_; returns the problem, or "".
   std::string parse(std::string_view text) {
     if (depth_of(text) > limits_.depth) return fmt::format("more than {} brackets deep", limits_.depth);
     parsed_ = json::parse("[" + std::string(text) + "]", nullptr, /*allow_exceptions=*/false);
@@ -158,7 +158,7 @@ Result<TraceInfo> read_trace(const std::string& path, const TraceSink& sink, con
   LineReader::Line first;
   XOE_ASSIGN(const bool any, lines.next(first));
   if (!any) return failure(Code::kDataLoss, "{} is empty", path);
-  if (!first.too_long && first.whole && read_header(first.text, info)) {
+  if (!first.too_long && first.whole && parse_header(first.text, info)) {
     XOE_TRY(OurReader(lines, info, sink, limits).read());
     return info;
   }

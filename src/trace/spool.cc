@@ -26,7 +26,7 @@ std::string folder_of(const std::string& path) {
 Result<Spool> Spool::create(const std::string& path) {
   std::string folder = folder_of(path);
   Fd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (!fd.valid()) {  // not on every file system
+  if (!fd.valid()) {  // not supported by every file system
     std::string name = folder + "/.xoe-merge-XXXXXX";
     fd = Fd(::mkostemp(name.data(), O_CLOEXEC));
     if (!fd.valid()) return cannot_write(folder, errno);

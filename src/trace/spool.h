@@ -1,4 +1,4 @@
-// What a merge writes before it knows the order.
+// Text that a merge writes before it knows the order of events.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace xoe::trace {
 
-// Text on disk instead of in memory, without a name, in the folder of `path`.
+// Text in an unnamed file in the folder of `path`, instead of in memory.
 class Spool {
  public:
   static Result<Spool> create(const std::string& path);
 
-  // Where it begins.
+  // Returns the offset of the text.
   Result<std::uint64_t> append(std::string_view text);
   Status finish();
-  // After finish().
+  // REQUIRES: finish().
   Status read(std::uint64_t offset, std::size_t bytes, std::string& text) const;
 
  private:

@@ -10,10 +10,10 @@
 
 #include "base/error.h"
 #include "trace/event_text.h"
-#include "trace/interned_names.h"
-#include "trace/thread_rings.h"
 #include "trace/file.h"
+#include "trace/interned_names.h"
 #include "trace/names.h"
+#include "trace/thread_rings.h"
 
 namespace xoe::trace {
 namespace {
@@ -73,7 +73,7 @@ class Timeline::Core {
     if (fresh) {
       ++last_lane_;
       const int order = trace::lane_order(name);
-      // Behind those of the engine.
+      // After the engine's lanes.
       text_.add_lane(pending_lines_, last_lane_, name, order > 0 ? order : 100 + last_lane_);
     }
     return place->second;
@@ -106,7 +106,7 @@ class Timeline::Core {
   }
 
  private:
-  // Asked before a lock is taken, which a thread that is not here may hold.
+  // Checked before a lock is taken: in a forked child, a thread that does not exist there may hold it.
   bool forked() const { return ::getpid() != process_; }
   static Status forked_error() { return failure(Code::kUnavailable, "a forked child writes no timeline"); }
 
@@ -114,11 +114,11 @@ class Timeline::Core {
     if (forked()) return;
     const std::lock_guard lock(file_mutex_);
     if (ring.push(event)) return;  // another thread wrote meanwhile
-    (void)write_out();             // drains, also when it cannot write
+    (void)write_out();             // drains the rings, also if it cannot write
     if (!ring.push(event)) ++dropped_;
   }
 
-  // One ring after the other, to hold little text at once. file_mutex_ is held.
+  // Ring by ring, to hold little text at once. REQUIRES: file_mutex_.
   Status write_out() {
     Status first = write_names();
     for (const auto& ring : rings_.all()) {
@@ -164,17 +164,17 @@ class Timeline::Core {
 
   Status append(std::string_view lines) {
     if (forked()) return forked_error();
-    const std::lock_guard lock(file_mutex_);  // flock() does not tell threads apart
+    const std::lock_guard lock(file_mutex_);  // flock() does not exclude threads of one process
     return file_.append(lines);
   }
 
   const pid_t process_ = ::getpid();
   std::mutex file_mutex_;  // taken before mutex_
   TraceFile file_;
-  std::uint64_t dropped_ = 0;  // and not yet told; under file_mutex_
+  std::uint64_t dropped_ = 0;  // and not yet written as an event; guarded by file_mutex_
   const TimelineText text_;
   TimelineNames names_;
-  mutable std::mutex mutex_;  // what stands below
+  mutable std::mutex mutex_;  // guards the members below
   std::map<std::string, int, std::less<>> lanes_;
   int last_lane_ = 0;
   bool spans_named_ = false;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kMostDimensions = 64;
 
-// What a start in another thread leaves: the thread may outlive the caller, who was interrupted.
+// The result of a start in another thread, which may outlive a caller that was interrupted.
 struct Start {
   std::mutex mutex;
   std::condition_variable changed;
@@ -31,7 +31,7 @@ struct Start {
   std::string message;
 };
 
-// Waits for a start, and for Ctrl-C.
+// Waits for the start, or for Ctrl-C.
 void await(Start& start) {
   for (;;) {
     {
@@ -56,19 +56,19 @@ void run(Start& start, const xoe_options& options) {
 
 using EnginePtr = std::unique_ptr<xoe_engine, ShutDown>;
 
-// Never destroyed by itself: only finish() knows how the process ends.
+// Never destroyed: only finish() knows how the process ends.
 std::vector<EnginePtr>& leaving() {
   static auto* const engines = new std::vector<EnginePtr>();
   return *engines;
 }
 
-// Python has addresses as numbers.
+// Python passes addresses as numbers.
 void* pointer(std::uintptr_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
 void finish(int status, void* process) {
-  // Not in a process forked from the engines' own.
+  // Not in a forked child.
   if (status == 0 && reinterpret_cast<std::intptr_t>(process) == ::getpid()) leaving().clear();
 }
 
@@ -85,7 +85,7 @@ void set_stream(xoe_request& request, std::optional<std::uintptr_t> stream) {
   request.stream = pointer(*stream);
 }
 
-// Calls into Python from whichever thread drives the engine. None begins once Python is about to end.
+// Calls into Python by the thread that makes progress. None starts once Python is about to end.
 class Calls {
  public:
   class Guard {
@@ -120,11 +120,11 @@ void* call_allocator(void* allocate, std::size_t index, const std::int64_t* shap
       const nb::object given = nb::borrow(static_cast<PyObject*>(allocate))(index, nb::tuple(sizes), dtype);
       address = pointer(nb::cast<std::uintptr_t>(given));
     } catch (nb::python_error& error) {
-      // Ctrl-C is for the program, which gets it afterwards: the result needs its memory.
+      // The result needs its memory, so the program sees Ctrl-C afterwards.
       again = error.matches(PyExc_KeyboardInterrupt) && !std::exchange(interrupted, true);
       if (!again) error.discard_as_unraisable("xoe: an allocator of results");
     } catch (const std::exception&) {
-      address = nullptr;  // what it gave is no address
+      address = nullptr;  // it returned no address
     }
   }
   if (interrupted) PyErr_SetInterrupt();

@@ -10,10 +10,10 @@
 namespace xoe::engine {
 namespace {
 
-constexpr std::size_t kValues = std::size_t{64} << 10;  // 256 KiB of float32: out of the first caches
+constexpr std::size_t kValues = std::size_t{64} << 10;  // 256 KiB of float32: larger than the first-level caches
 constexpr int kTries = 4;
 
-// Seconds of the quickest of some calls of `act`.
+// The time of the quickest of several calls of act(), in seconds.
 template <class Act>
 Result<double> best_of(Act&& act) {
   double best = 1;

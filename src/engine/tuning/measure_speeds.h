@@ -1,4 +1,4 @@
-// How fast collectives and copies are here, for the tuner's model.
+// Measures collectives and copies, for the tuner's model.
 #pragma once
 
 #include "engine/tuning/knobs.h"
@@ -6,7 +6,7 @@
 
 namespace xoe::engine {
 
-// Collective; a few hundred microseconds on one host. The best of some tries, since others may use the machine.
+// Collective; takes a few hundred microseconds on one host. Takes the best of several tries: the machine may be shared.
 Result<Speeds> measure_speeds(Communicator& comm);
 
 }  // namespace xoe::engine

@@ -44,7 +44,7 @@ std::shared_ptr<const EngineTrace::Open> EngineTrace::open() const {
 }
 
 std::string EngineTrace::path_of_host(const std::string& path) const {
-  // Pretended hosts share a name.
+  // Simulated hosts share a name.
   const std::string host = hosts_ == 1 ? host_name() : fmt::format("{}-{}", host_name(), host_);
   if (hosts_ == 1 || path.find("{host}") != std::string::npos) return trace::timeline_path(path, host);
   const auto dot = path.rfind('.');

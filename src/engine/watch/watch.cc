@@ -66,7 +66,7 @@ void Watch::batch_done(const Batch& batch, const Status& status) {
   metrics_.batch(tensors);
   trace_.batch_done(batch);
   if (!tuner_ || !status || batch.bytes == 0) return;
-  // Of batches that overlap, each second counts for one.
+  // Time in which batches overlap counts once.
   const auto from = std::max(batch.started, busy_until_);
   busy_until_ = std::max(busy_until_, batch.done);
   ++batches_;

@@ -94,7 +94,7 @@ float normalize(std::span<float> column) noexcept {
   float largest = 0.0F;
   for (const float x : column) largest = std::max(largest, std::abs(x));
   if (largest > 0.0F) {
-    // First by the largest: squares of very small or large values would leave float32's range.
+    // Divide by the largest first: squares of very small or large values would leave float32's range.
     for (float& x : column) x /= largest;
   }
   const float length = std::sqrt(dot(column.data(), column.data(), column.size()));
@@ -115,7 +115,7 @@ void orthonormalize(std::span<float> p, std::size_t rows) noexcept {
         for (std::size_t i = 0; i < rows; ++i) column[i] -= along * before[i];
       }
     }
-    // What is left of a dependent column is rounding.
+    // Only rounding errors are left of a dependent column.
     if (normalize(column) < 1e-5F) std::ranges::fill(column, 0.0F);
   }
 }

@@ -13,7 +13,7 @@
 namespace xoe::engine {
 namespace {
 
-// NCCL knows of a peer's end at once, and not whose it is; the ranks' own watch names it within a second.
+// NCCL notices a lost peer at once, but cannot name it; the ranks' own failure detection does within a second.
 constexpr std::chrono::milliseconds kCausePatience(1500);
 constexpr std::chrono::seconds kJoinPatience(60);
 
@@ -85,7 +85,7 @@ struct GpuCommunicator::State {
   bool stopping = false;
   std::thread thread;
 
-  // With the mutex: stop() takes the call away.
+  // REQUIRES: mutex, since stop() removes `wake`.
   void tell() {
     changed.notify_all();
     if (wake) wake();
@@ -134,7 +134,7 @@ struct GpuCommunicator::State {
   }
 };
 
-// The next exchange, or the end of joining.
+// The next exchange, or the end of connecting.
 class GpuCommunicator::Step final : public Handle::Work {
  public:
   explicit Step(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -206,14 +206,14 @@ Result<Handle> GpuCommunicator::start(GpuCollective job) {
 
 GpuCommunicator::~GpuCommunicator() {
   stop(/*failed=*/false);
-  if (state_->owner != ::getpid()) return;  // a forked child's it is not
+  if (state_->owner != ::getpid()) return;  // it is not the forked child's
   std::unique_ptr<net::Net> leaving;
   const std::lock_guard lock(state_->mutex);
-  leaving = std::move(state_->net);  // gone after the lock
+  leaving = std::move(state_->net);  // destroyed after the lock is released
 }
 
 void GpuCommunicator::stop(bool failed) noexcept {
-  // A forked child has no such thread, and neither NCCL nor the GPU are its own.
+  // A forked child has no such thread, and may use neither NCCL nor the GPU.
   if (state_->owner != ::getpid()) return static_cast<void>(new std::shared_ptr<State>(state_));
   bool joins = false;
   {
@@ -225,7 +225,7 @@ void GpuCommunicator::stop(bool failed) noexcept {
     if (state_->net != nullptr && (failed || !state_->queue.empty())) state_->net->abort();
     joins = state_->phase == State::Phase::kJoined;
   }
-  // Whoever is still joining uses no buffers, and gives up at its deadline.
+  // A thread that is still connecting uses no buffers, and gives up at its deadline.
   if (!joins) return state_->thread.detach();
   state_->thread.join();
 }

@@ -1,4 +1,4 @@
-// NCCL between the ranks of one process set, in a thread of its own: the engine's thread never blocks.
+// Runs NCCL collectives of one process set in a thread of its own, so that the engine's thread never blocks.
 #pragma once
 
 #include <functional>
@@ -13,36 +13,36 @@
 
 namespace xoe::engine {
 
-// A collective of GPU memory with all that it refers to.
+// A collective on GPU memory, with everything that it points at.
 struct GpuCollective {
-  Collective collective = {};  // its spans and its name are taken from below
+  Collective collective = {};  // its spans and its name are set to the members below
   std::string name = {};
   std::vector<Segment> segments = {};
   std::vector<std::size_t> send_counts = {}, recv_counts = {};
   std::vector<std::shared_ptr<const void>> after = {};  // marks of Provider::admit()
 };
 
-// One thread at a time, the engine's that drives.
+// For one thread at a time: the one that makes progress.
 class GpuCommunicator {
  public:
-  // wake: called when test() of a handle would answer differently; any thread, and it must not call this.
+  // wake: called by any thread when test() of a handle changes; must not call this object.
   GpuCommunicator(std::shared_ptr<GpuPlugin> plugin, net::Members members, std::function<void()> wake);
-  // Takes leave of the others where nothing failed, which waits for them a little: NCCL shows an early end to peers
-  // that have not noticed yet that they are done.
+  // Leaves the group. If nothing failed it waits for the peers a little: NCCL reports a peer that ends early also to
+  // ranks whose collectives have completed.
   ~GpuCommunicator();
 
-  // Joining the others takes several exchanges, which the caller makes. The handle is done when there is one to make,
-  // or when joining has ended: then connected() is true, and the handle fails if it went wrong.
+  // Connecting takes several exchanges among the ranks, which the caller makes. The handle is done when the next one
+  // can be made, or when connecting has ended: then connected() is true, and the handle fails if it went wrong.
   Result<Handle> next_step();
   bool connected() const;
-  std::string given() const;  // what this rank tells the others
+  std::string given() const;  // this rank's part of the exchange
   void answer(std::vector<std::string> all);
 
-  // Starts a collective, behind those before. REQUIRES: connected().
+  // Starts a collective; they run in order. REQUIRES: connected().
   Result<Handle> start(GpuCollective job);
 
-  // Gives up what is under way and all that comes. When it returns no buffer is used any more, and nothing is woken.
-  // failed: the others are not waited for.
+  // Aborts the collectives under way and refuses later ones. When it returns no buffer is in use, and `wake` is not
+  // called any more. failed: does not wait for the peers.
   void stop(bool failed) noexcept;
 
  private:
@@ -50,7 +50,7 @@ class GpuCommunicator {
   class Step;
   class Work;
 
-  std::shared_ptr<State> state_;  // the thread's too
+  std::shared_ptr<State> state_;  // shared with the thread
 };
 
 }  // namespace xoe::engine

@@ -16,7 +16,7 @@ std::shared_ptr<GpuPlugin> GpuPlugin::of_process(const Env& env, int local_rank)
     if (opened) return opened;
     return failure(Code::kUnsupported, "GPU memory is not taken: {}", opened.error().message());
   };
-  const auto seconds = env.seconds("XOE_TIMEOUT").value_or(std::nullopt);  // init() has refused what is none
+  const auto seconds = env.seconds("XOE_TIMEOUT").value_or(std::nullopt);  // init() has refused malformed values
   if (!seconds) return std::make_shared<GpuPlugin>(open);
   return std::make_shared<GpuPlugin>(
       open, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*seconds)));

@@ -19,13 +19,13 @@ namespace xoe::engine {
 class GpuPlugin {
  public:
   using Open = std::function<Result<std::unique_ptr<net::Provider>>()>;
-  // timeout: of a collective.
+  // timeout: of each collective.
   explicit GpuPlugin(Open open, std::chrono::nanoseconds timeout = shm::kDefaultTimeout)
       : timeout_(timeout), open_(std::move(open)) {}
-  // As XOE_GPU has it: auto or nccl, and host for none; with XOE_TIMEOUT.
+  // As XOE_GPU (auto or nccl, or host for none) and XOE_TIMEOUT say.
   static std::shared_ptr<GpuPlugin> of_process(const Env& env, int local_rank);
 
-  // The same answer every time.
+  // The same result every time.
   Result<net::Provider*> provider();
   std::chrono::nanoseconds timeout() const noexcept { return timeout_; }
 
