@@ -1,10 +1,8 @@
-// One process set on this rank: its communicator, its table, and what is under way between them.
+// One process set on this rank: its communicator, its agreement with the other ranks, and the operations in flight.
 #pragma once
 
 #include <array>
 #include <atomic>
-#include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,9 +10,8 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "engine/execute/operations.h"
-#include "engine/negotiate/host_leader.h"
-#include "engine/negotiate/readiness_table.h"
+#include "engine/execute/batch_runner.h"
+#include "engine/negotiate/agreement.h"
 #include "engine/submission.h"
 #include "xoe/engine.h"
 
@@ -22,6 +19,21 @@ namespace xoe::engine {
 
 class Runtime;  // runtime.h
 struct Knobs;   // knobs.h
+
+// Keeps submissions out while this rank has joined and the others have not. Any thread.
+class JoinGate {
+ public:
+  // Every enter() is followed by leave(). False: this rank has joined.
+  bool enter() { return (state_.fetch_add(1, std::memory_order_seq_cst) & kJoined) == 0; }
+  void leave() { state_.fetch_sub(1, std::memory_order_seq_cst); }
+  // Closes the gate and waits until all others have left. False: it is closed already.
+  bool close();
+  void open() { state_.fetch_and(~kJoined, std::memory_order_seq_cst); }
+
+ private:
+  static constexpr std::uint64_t kJoined = std::uint64_t{1} << 63;
+  std::atomic<std::uint64_t> state_{0};  // threads inside, and kJoined
+};
 
 class ProcessSet {
  public:
@@ -33,111 +45,89 @@ class ProcessSet {
 
   ProcessSetId id() const noexcept { return id_; }
   const std::vector<int>& ranks() const noexcept { return ranks_; }
-  int rank() const noexcept { return rank_; }
+  int rank() const noexcept { return comm_.rank(); }
   int size() const noexcept { return static_cast<int>(ranks_.size()); }
 
   // --- any thread ---
 
-  // The name for a nameless operation.
+  // The name for an unnamed operation.
   std::string next_name(OpKind kind);
-  // Hands the submission over. An error: it was not taken, and nobody has seen it.
-  Status submit(std::shared_ptr<Submission> submission);
+  // An error refuses the submission; it has no effect then.
+  Status submit(const std::shared_ptr<Submission>& submission);
   Status join(std::shared_ptr<Submission> submission);
   void wake() const noexcept { comm_.backend().wake(); }
   int pending() const noexcept { return pending_.load(std::memory_order_acquire); }
 
-  // --- the thread that drives ---
+  // --- the thread that makes progress ---
 
-  // Goes on as far as possible without blocking. True if anything moved.
+  // Continues as far as possible without blocking. True if anything moved.
   bool progress();
-  // Looks for lost and departed ranks.
+  // Looks for ranks that were lost or have left.
   void check_failures();
-  // Ends the set on this rank: everything pending and later gets this cause.
+  // Ends the set on this rank: everything pending and later fails with this cause.
   void fail(const Error& cause);
-  // Ends it on all ranks.
+  // Ends the set on all ranks.
   void abort(Error cause);
   bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
-  bool busy() const noexcept { return !running_.empty() || !queued_.empty(); }
+  bool busy() const noexcept { return !runner_.empty(); }
   Communicator& comm() noexcept { return comm_; }
 
-  // What has been submitted here, and not by all ranks.
+  // A submission of this rank that other ranks have not submitted.
   struct Waiting {
     std::shared_ptr<Submission> submission;
-    std::vector<int> missing;       // world ranks
-    std::vector<std::string> last;  // what each of them did last in this set
+    std::vector<MissingRank> missing;  // empty: not known to this rank
   };
   std::vector<Waiting> waiting() const;
-  ReadinessTable& table() noexcept { return *table_; }
-  // When to look again even if nobody calls: a leader may have to give up a plan.
-  bool wants_look() { return leader_ != nullptr && leader_->held_back(); }
-  // What batches are made by from the next seal on. Heard from set rank 0 only.
+  Agreement& agreement() noexcept { return *agreement_; }
+  // Limits of batches from the next seal on. Only those of set rank 0 count.
   void set_knobs(const Knobs& knobs) noexcept;
 
  private:
-  // A submission's address with 16 bits of its name's hash above it, so that two names cannot be mistaken.
-  using Slot = std::atomic<std::uint64_t>;
-
   ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPlugin> gpu,
              Runtime& runtime);
 
-  // Claims the name and says on the table that this rank is ready.
+  // Claims the name and marks the submission as ready on this rank.
   Status arrive(const std::shared_ptr<Submission>& submission);
   Status refuse() const;
   void count_pending(int change) noexcept;
-  int world_rank(int host_rank) const { return ranks_[static_cast<std::size_t>(table_->set_rank(host_rank))]; }
-  // True if anything moved.
-  bool seal_more();
 
+  // These return true if anything moved.
   bool progress_until_blocked();
-  // drained: all that ranks have sent has been looked at.
-  void look_for_departed(bool drained);
-  bool take_seals();
-  void tell_agreed(const LogLine& line, Submission& submission);
-  void take_line(std::uint64_t position);
-  std::shared_ptr<Submission> take_submission(const LogLine& line);
-  std::string describe_mismatch(const LogLine& line) const;
-  void answer_mismatch(const LogLine& line, Submission& submission) const;
-  Status connect_hosts(const std::vector<int>& hosts);
-  void finish_join(int last_joined);
-  void queue_batches(ReadyOps ready, std::uint16_t knobs, std::uint64_t position);
+  bool take_sealed();
+  bool finish_batches();
   bool start_batches();
-  bool run_batches();
-  void finish(const Batch& batch);
+  bool decide_more();
+
+  void take_line(std::uint64_t position);
+  void queue_batches(ReadyOps ready, std::uint16_t knobs, std::uint64_t position);
+  void run_internal(const Batch& batch);
+  void finish_join(int last_joined);
   void finish_part(Submission& submission, const Status& status);
   void complete(Submission& submission, Status status);
   void note_completed();
-  void add_missing_hosts(Waiting& waiting) const;
+  void check_departed();
+  int own_world_rank() const { return ranks_[static_cast<std::size_t>(rank())]; }
 
-  ProcessSetId id_;
-  std::vector<int> ranks_;
+  const ProcessSetId id_;
+  const std::vector<int> ranks_;
   std::unique_ptr<GpuCommunicator> gpu_comm_;  // before comm_: peers learn first that this rank leaves
   Communicator comm_;
-  int rank_;
   Runtime& runtime_;
-  std::unique_ptr<ReadinessTable> table_;
-  std::unique_ptr<HostLeader> leader_;  // on the first rank of a host, of several
-  bool many_hosts_ = false;
-  std::vector<Slot> slots_;           // by entry: what this rank has in flight
-  mutable std::mutex retract_mutex_;  // keeps what is in a slot alive while it is looked at
+  std::unique_ptr<Agreement> agreement_;
+  InFlightTable in_flight_;
   std::array<std::atomic<std::uint32_t>, 16> unnamed_{};
   std::atomic<int> pending_{0};
+  JoinGate join_gate_;
+  mutable std::mutex mutex_;
   std::atomic<bool> failed_{false};
-  mutable std::mutex cause_mutex_;
-  std::optional<Error> cause_;
-  std::atomic<std::uint64_t> join_gate_{0};  // submissions on their way, and kJoined
-  std::mutex join_mutex_;
-  std::shared_ptr<Submission> joining_;
+  std::optional<Error> cause_;           // guarded by mutex_
+  std::shared_ptr<Submission> joining_;  // guarded by mutex_
 
-  // Of the thread that drives.
-  OpContext context_;
-  std::uint64_t seal_number_ = 0;
-  std::uint64_t sealed_end_ = 0;
-  std::deque<std::unique_ptr<Batch>> queued_;
-  std::deque<std::unique_ptr<Batch>> running_;
+  // Only of the thread that makes progress:
+  BatchRunner runner_;
+  ReadyOps taken_;  // from the sealed log, not in batches yet
   std::uint64_t noted_completed_ = 0;
-  ReadyOps taken_;         // from the log, not in batches yet
-  bool departed_ = false;  // a rank has gone; to be looked at
-  int in_flight_ = 2;
+  bool departed_ = false;  // a rank has left; progress() checks it after taking all lines that were agreed before
 };
 
 }  // namespace xoe::engine

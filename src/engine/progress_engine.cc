@@ -17,7 +17,6 @@ constexpr std::chrono::microseconds kSpin(100);
 constexpr unsigned kTurnsPerCheck = 128;
 constexpr unsigned kYieldsPerCheck = 16;
 constexpr unsigned kPollsPerCheck = 64;
-constexpr std::chrono::nanoseconds kCheckAgain = std::chrono::milliseconds(2);
 constexpr std::chrono::nanoseconds kBurst = std::chrono::microseconds(30);
 constexpr std::chrono::microseconds kNap(1000);
 
@@ -107,40 +106,27 @@ Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::t
   return submission.status();
 }
 
-EngineClock::time_point ProgressEngine::next_check() {
-  const bool again = check_failures();
-  return EngineClock::now() + (again ? kCheckAgain : watch_.stalls().period());
+EngineClock::time_point ProgressEngine::check_failures() {
+  const std::lock_guard lock(mutex_);
+  check_failures_locked();
+  return EngineClock::now() + watch_.stalls().period();
 }
 
-void ProgressEngine::sleep_until_done(Submission& submission, std::optional<EngineClock::time_point> until, bool listed) {
+void ProgressEngine::sleep_until_done(Submission& submission, std::optional<EngineClock::time_point> until,
+                                      bool listed) {
   if (!listed) watch_.stalls().block(submission);
   const auto ready = [&] {
     while (progress()) {
     }
     return submission.done();
   };
-  const auto wake_up = next_check();
-  count_sleeper(submission.process_set, 1);
-  sets_.world().comm().backend().sleep(ready, until ? std::min(*until, wake_up) : wake_up);
-  count_sleeper(submission.process_set, -1);
-}
-
-// The set is not kept while the thread sleeps: it may be removed meanwhile.
-void ProgressEngine::count_sleeper(ProcessSetId id, int change) {
-  const ProcessSetRegistry::Use use(sets_, id);
-  if (use.get() == nullptr) return;
-  auto& table = use.get()->table();
-  table.note(table.rank()).sleeping.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
+  const auto next_check = check_failures();
+  sets_.world().comm().backend().sleep(ready, until ? std::min(*until, next_check) : next_check);
 }
 
 // --- failures ---
 
-bool ProgressEngine::check_failures() {
-  const std::lock_guard lock(mutex_);
-  return check_failures_locked();
-}
-
-bool ProgressEngine::check_failures_locked() {
+void ProgressEngine::check_failures_locked() {
   const Turn turn(*this);
   std::vector<ProcessSet*> sets;
   sets_.each([&](ProcessSet& set) {
@@ -148,7 +134,6 @@ bool ProgressEngine::check_failures_locked() {
     sets.push_back(&set);
   });
   watch_.look(sets);
-  return std::any_of(sets.begin(), sets.end(), [](ProcessSet* set) { return !set->failed() && set->wants_look(); });
 }
 
 void ProgressEngine::try_check_failures() {
@@ -196,14 +181,14 @@ void ProgressEngine::run_thread(const std::stop_token& stop) {
       continue;
     }
     if (progress() && ++busy_turns % kTurnsPerCheck != 0) continue;
-    const auto wake_up = next_check();
+    const auto next_check = check_failures();
     watch_.trace().flush_if_full();
     const auto ready = [&] {
       while (needed() && progress()) {
       }
       return !needed() || pending().load() == 0;
     };
-    sets_.world().comm().backend().sleep(ready, wake_up);
+    sets_.world().comm().backend().sleep(ready, next_check);
   }
 }
 

@@ -67,12 +67,10 @@ class ProgressEngine {
   bool try_progress();
   bool progress();         // waits for its turn
   bool progress_locked();  // REQUIRES: mutex_
-  // Lost ranks and stalls. True: check again in a moment.
-  bool check_failures();
-  bool check_failures_locked();  // REQUIRES: mutex_
-  EngineClock::time_point next_check();
+  // Looks for lost ranks and stalls. Returns when to do so again.
+  EngineClock::time_point check_failures();
+  void check_failures_locked();  // REQUIRES: mutex_
   void sleep_until_done(Submission& submission, std::optional<EngineClock::time_point> until, bool listed);
-  void count_sleeper(ProcessSetId set, int change);
   void run_thread(const std::stop_token& stop);
 
   ProcessSetRegistry& sets_;

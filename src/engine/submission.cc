@@ -385,5 +385,61 @@ std::byte* Submission::make_output(std::size_t index, std::vector<std::int64_t> 
   return data;
 }
 
+// --- submissions in flight ---
+
+namespace {
+
+constexpr int kAddressBits = 48;
+constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << kAddressBits) - 1;
+
+std::uint64_t slot_value(const Submission& submission) {
+  return reinterpret_cast<std::uint64_t>(&submission) | hash_text(submission.name) << kAddressBits;
+}
+
+}  // namespace
+
+Submission* InFlightTable::submission_in(std::uint64_t slot) {
+  return reinterpret_cast<Submission*>(slot & kAddressMask);
+}
+
+InFlightTable::Claim InFlightTable::claim(const std::shared_ptr<Submission>& submission, int entry) {
+  submission->entry = entry;
+  submission->self = submission;
+  const std::uint64_t mine = slot_value(*submission);
+  std::uint64_t occupant = 0;
+  if (slot(entry).compare_exchange_strong(occupant, mine, std::memory_order_seq_cst)) return Claim::kDone;
+  submission->self.reset();
+  return occupant >> kAddressBits == mine >> kAddressBits ? Claim::kSameName : Claim::kOtherName;
+}
+
+bool InFlightTable::retract(Submission& submission) {
+  const std::lock_guard lock(retract_mutex_);
+  std::uint64_t mine = slot_value(submission);
+  if (!slot(submission.entry).compare_exchange_strong(mine, 0, std::memory_order_seq_cst)) return false;
+  submission.self.reset();
+  return true;
+}
+
+std::shared_ptr<Submission> InFlightTable::take(int entry, std::uint8_t generation) {
+  Submission* const submission = submission_in(slot(entry).load(std::memory_order_acquire));
+  if (submission == nullptr || submission->generation.load(std::memory_order_relaxed) != generation) return nullptr;
+  return std::move(submission->self);
+}
+
+void InFlightTable::release(Submission& submission) {
+  if (submission.entry < 0) return;
+  std::uint64_t mine = slot_value(submission);
+  slot(submission.entry).compare_exchange_strong(mine, 0, std::memory_order_acq_rel);
+}
+
+std::vector<std::shared_ptr<Submission>> InFlightTable::take_all() {
+  std::vector<std::shared_ptr<Submission>> all;
+  for (Slot& slot : slots_)
+    if (Submission* const submission = submission_in(slot.exchange(0, std::memory_order_seq_cst));
+        submission != nullptr)
+      if (auto owned = std::move(submission->self); owned != nullptr) all.push_back(std::move(owned));
+  return all;
+}
+
 }  // namespace engine
 }  // namespace xoe

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -97,6 +99,53 @@ class Submission {
   std::vector<std::unique_ptr<std::byte[]>> owned_;
   bool allocator_refused_ = false;
   bool has_callback_ = false;  // also after it was called
+};
+
+// This rank's submissions, by their entry in the readiness table, from submit to completion.
+//
+// INVARIANTS
+// 1. A slot holds one submission's address with 16 bits of its name's hash above it, so that it tells two names apart.
+// 2. The thread that empties a slot answers its submission: with an error if submit() retracts it or the set fails,
+// else
+//    when it has completed.
+// 3. A slot's submission owns itself (Submission::self) until take() hands it to the progress engine.
+class InFlightTable {
+ public:
+  void resize(int entries) { slots_ = std::vector<Slot>(static_cast<std::size_t>(entries)); }
+
+  // --- any thread ---
+
+  enum class Claim : std::uint8_t { kDone, kSameName, kOtherName };
+  // Puts the submission into the slot of an entry, if that is empty.
+  Claim claim(const std::shared_ptr<Submission>& submission, int entry);
+  // Takes a submission back whose arrival was refused. False: another thread has taken it, and answers.
+  bool retract(Submission& submission);
+  // act(submission), for each one that is still in its slot and owned by it.
+  template <class Act>
+  void each_waiting(Act&& act) const {
+    const std::lock_guard lock(retract_mutex_);
+    for (const Slot& slot : slots_)
+      if (const Submission* const s = submission_in(slot.load(std::memory_order_acquire)); s != nullptr && s->self)
+        act(s->self);
+  }
+
+  // --- the thread that makes progress ---
+
+  // Takes the ownership of the submission that arrived as `generation`; null: there is none.
+  std::shared_ptr<Submission> take(int entry, std::uint8_t generation);
+  // The submission completes: frees its slot.
+  void release(Submission& submission);
+  // Empties all slots; returns submissions that they owned.
+  std::vector<std::shared_ptr<Submission>> take_all();
+
+ private:
+  using Slot = std::atomic<std::uint64_t>;
+  static Submission* submission_in(std::uint64_t slot);
+
+  Slot& slot(int entry) { return slots_[static_cast<std::size_t>(entry)]; }
+
+  std::vector<Slot> slots_;
+  mutable std::mutex retract_mutex_;  // keeps submissions in slots alive while they are read
 };
 
 }  // namespace xoe::engine

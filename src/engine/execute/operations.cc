@@ -186,17 +186,7 @@ Task run_codec(OpContext& context, Batch& batch) {
   co_return Status();
 }
 
-// The readiness table refuses these where a rank of a host has joined; where all have, it is found out here.
-bool lacks_data(const OpContext& context, const Batch& batch, const Submission& s) {
-  if (!s.placeholder) return false;
-  const bool is_root = context.comm.rank() == s.op.root;
-  return s.op.kind == OpKind::kAlltoall || (has_root(s.op.kind) && is_root) ||
-         (!batch.fused && s.op.tensors > kListedTensors);
-}
-
-Task refuse(const Batch& batch) {
-  co_return failure(Code::kInvalidArgument, "'{}' needs data from this rank, which has joined", batch.title);
-}
+}  // namespace
 
 Task run_whole(OpContext& context, Batch& batch) {
   switch (batch.op.kind) {
@@ -208,23 +198,6 @@ Task run_whole(OpContext& context, Batch& batch) {
     case OpKind::kAdasum: return run_adasum(context, batch);
     default: return run_codec(context, batch);
   }
-}
-
-Task connect_first(TargetMemory& memory, const Batch& batch, Task then) {
-  XOE_CO_TRY(memory.connect(batch));
-  XOE_CO_TRY(then);
-  co_return Status();
-}
-
-}  // namespace
-
-Task run_batch(OpContext& context, Batch& batch) {
-  bool refused = false;
-  batch.each_submission([&](const Submission& s) { refused |= lacks_data(context, batch, s); });
-  if (refused) return refuse(batch);
-  TargetMemory& memory = context.memory_of(batch.op);
-  Task task = batch.fused ? memory.run_fused(batch) : run_whole(context, batch);
-  return memory.connected() ? std::move(task) : connect_first(memory, batch, std::move(task));
 }
 
 }  // namespace xoe::engine

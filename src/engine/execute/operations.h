@@ -1,4 +1,4 @@
-// Runs batches on a communicator: coroutines of in-order collectives.
+// Operations of several steps: coroutines of in-order collectives.
 #pragma once
 
 #include <map>
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/execute/batch.h"
 #include "engine/execute/compress/codec.h"
-#include "engine/execute/fusion.h"
 #include "engine/execute/gpu/gpu_memory.h"
 #include "engine/execute/host_memory.h"
 #include "xoe/communicator.h"
@@ -35,7 +35,7 @@ struct OpContext {
   std::map<std::string, Codecs, std::less<>> codecs = {};  // by the operation's name
 };
 
-// The task refers to both arguments, which must outlive it.
-Task run_batch(OpContext& context, Batch& batch);
+// Runs an operation that is not fused. The task refers to both arguments, which must outlive it.
+Task run_whole(OpContext& context, Batch& batch);
 
 }  // namespace xoe::engine

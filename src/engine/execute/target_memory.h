@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "engine/execute/fusion.h"
+#include "engine/execute/batch.h"
 
 namespace xoe::engine {
 

@@ -35,8 +35,8 @@ class StallWatch {
   int rank_;
   std::mutex mutex_;
   std::vector<const Submission*> blocked_;
-  RankNote* note_ = nullptr;  // where other ranks read what this rank waits for
-  std::string last_cycle_;    // of the last check; reported when it is found again
+  RankStatus* status_ = nullptr;  // where other ranks read what this rank waits for
+  std::string last_cycle_;        // of the last check; reported when it is found again
   std::string reported_cycle_;
 };
 

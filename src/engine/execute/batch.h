@@ -1,9 +1,8 @@
-// Which tensors travel together, as a pure function of what all ranks know.
+// Operations that all ranks have agreed on, and the batches in which they run.
 #pragma once
 
 #include <cstddef>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +44,7 @@ struct Batch {
   Task task = {};
 
   std::size_t tensors() const noexcept { return fused ? slices.size() : 1; }
+  bool internal() const noexcept { return first().op.internal != InternalKind::kNone; }
   Submission& first() const noexcept { return fused ? *slices.front().submission : *whole; }
   // act(Submission&), once for each slice or for the whole operation.
   template <class Act>
@@ -53,14 +53,5 @@ struct Batch {
     if (!fused) act(*whole);
   }
 };
-
-struct FusionLimits {
-  std::size_t threshold = 0;   // bytes of a fused collective
-  std::size_t pack_limit = 0;  // larger tensors travel alone
-};
-
-// Batches in the order in which all ranks run them. A tensor joins the first batch of its kind that has room, also past
-// tensors of another kind. Every tensor is in exactly one batch, also an empty one.
-std::vector<std::unique_ptr<Batch>> plan_batches(std::shared_ptr<const ReadyOps> ready, const FusionLimits& limits);
 
 }  // namespace xoe::engine
