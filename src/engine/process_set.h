@@ -55,7 +55,8 @@ class ProcessSet {
   // An error refuses the submission; it has no effect then.
   Status submit(const std::shared_ptr<Submission>& submission);
   Status join(std::shared_ptr<Submission> submission);
-  void wake() const noexcept { comm_.backend().wake(); }
+  void wake() const noexcept { host_group_.wake(); }
+  HostGroup& host_group() const noexcept { return host_group_; }
   int pending() const noexcept { return pending_.load(std::memory_order_acquire); }
 
   // --- the thread that makes progress ---
@@ -112,6 +113,7 @@ class ProcessSet {
   const std::vector<int> ranks_;
   std::unique_ptr<GpuCommunicator> gpu_comm_;  // before comm_: peers learn first that this rank leaves
   Communicator comm_;
+  HostGroup& host_group_;
   Runtime& runtime_;
   std::unique_ptr<Agreement> agreement_;
   InFlightTable in_flight_;

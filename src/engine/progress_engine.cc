@@ -121,7 +121,7 @@ void ProgressEngine::sleep_until_done(Submission& submission, std::optional<Engi
     return submission.done();
   };
   const auto next_check = check_failures();
-  sets_.world().comm().backend().sleep(ready, until ? std::min(*until, next_check) : next_check);
+  sets_.world().host_group().sleep(ready, until ? std::min(*until, next_check) : next_check);
 }
 
 // --- failures ---
@@ -188,7 +188,7 @@ void ProgressEngine::run_thread(const std::stop_token& stop) {
       }
       return !needed() || pending().load() == 0;
     };
-    sets_.world().comm().backend().sleep(ready, next_check);
+    sets_.world().host_group().sleep(ready, next_check);
   }
 }
 

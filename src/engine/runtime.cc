@@ -18,7 +18,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(Communicator world, EngineOptio
     };
   std::shared_ptr<Runtime> runtime(new Runtime(std::move(options), world.topology()));
   runtime->gpu_ = gpu ? std::move(gpu) : GpuPlugin::of_process(Env::process(), world.topology().local_rank);
-  const bool oversubscribed = world.backend().oversubscribed();
+  const bool oversubscribed = world.backend().host_group().oversubscribed();
   XOE_ASSIGN(runtime->watch_, Watch::create(runtime->options_, world));
   runtime->progress_.emplace(runtime->sets_, *runtime->watch_, runtime->fork_, oversubscribed);
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));

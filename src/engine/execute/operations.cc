@@ -4,8 +4,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "backend/collective.h"
 #include "base/error.h"
-#include "comm/check.h"
 #include "engine/execute/adasum.h"
 #include "engine/execute/compress/make_codec.h"
 #include "reduce/reduce.h"
@@ -60,7 +60,7 @@ Task run_allgather(OpContext& context, Batch& batch) {
       in = ConstTensor(s.tensors[t].in, s.tensors[t].count, dtype);
       if (t == 0) s.received_splits = rows;
     }
-    XOE_CO_TRY(memory.start(batch, s, describe_allgather(in, Tensor(out, whole, dtype), counts, options_of(batch))));
+    XOE_CO_TRY(memory.start(batch, s, make_allgather(in, Tensor(out, whole, dtype), counts, options_of(batch))));
   }
   co_return Status();
 }
@@ -94,10 +94,9 @@ Task run_alltoall(OpContext& context, Batch& batch) {
   std::byte* out = s.make_output(0, std::move(shape), t.dtype);
   const std::size_t total = std::accumulate(receives.begin(), receives.end(), std::size_t{0});
   s.received_splits = std::move(received);
-  XOE_CO_TRY(
-      context.memory_of(s.op).start(batch, s,
-                                    describe_alltoall(ConstTensor(t.in, t.count, t.dtype), sends,
-                                                      Tensor(out, total, t.dtype), receives, options_of(batch))));
+  XOE_CO_TRY(context.memory_of(s.op).start(batch, s,
+                                           make_alltoall(ConstTensor(t.in, t.count, t.dtype), sends,
+                                                         Tensor(out, total, t.dtype), receives, options_of(batch))));
   co_return Status();
 }
 
@@ -125,8 +124,7 @@ Task run_reduce_scatter(OpContext& context, Batch& batch) {
     }
     const Tensor part(out, own, dtype);
     XOE_CO_TRY(memory.start(
-        batch, s,
-        describe_reduce_scatter(ConstTensor(in, count, dtype), part, counts, s.op.reduce, options_of(batch))));
+        batch, s, make_reduce_scatter(ConstTensor(in, count, dtype), part, counts, s.op.reduce, options_of(batch))));
     memory.scale_result(s, part);
   }
   co_return Status();

@@ -1,7 +1,7 @@
-"""Collectives that start at once and complete later. Their inputs must not change in between.
+"""Asynchronous collectives. Inputs must not change until they complete.
 
-All take ``name`` (the same on all ranks; None: the n-th unnamed operation of a kind meets the other ranks' n-th) and
-``process_set``. Errors of the call itself are raised here, those of the operation by :func:`synchronize`.
+All take ``name`` (the same on all ranks; None: the n-th unnamed operation of a kind matches the other ranks' n-th) and
+``process_set``. Errors of the call itself are raised here, errors of the operation by :func:`synchronize`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from xoe import world as _world
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp, Sum, choose
 from xoe.torch.compression import Wire
-from xoe.torch.gpu import Results, choose_target, current_stream
+from xoe.torch.gpu import Results, choose_device, stream_of
 from xoe.torch.handle import Handle
-from xoe.torch.tensors import DTYPES, describe, from_array, restore, shares_memory, to_engine_tensor
+from xoe.torch.tensors import DTYPES, describe, of_array, restore, shares_memory, to_engine
 
 _KINDS = _core.KINDS
 _NAMES = {op: op.name.lower() for op in ReduceOp}
@@ -29,7 +29,7 @@ _requests: dict[Any, _core.Request] = {}
 def prepare_request(
     op: ReduceOp, kind: str, prescale: float, postscale: float, set_id: int, wire: Wire | None
 ) -> _core.Request:
-    """A request without name and tensors; kept, and given again for the same arguments."""
+    """What the engine is asked for; the same ones for the same arguments."""
     key = (op, kind, prescale, postscale, set_id, wire)
     request = _requests.get(key)
     if request is None:
@@ -49,22 +49,22 @@ def prepare_request(
     return request
 
 
-def _target(tensors: Sequence[torch.Tensor], op: ReduceOp, prescale: float, postscale: float, wire: Wire | None) -> str:
-    return "cpu" if wire is not None else choose_target(tensors, _NAMES[op], prescale != 1.0 or postscale != 1.0)
+def _choose_device(tensors: Sequence[torch.Tensor], op: ReduceOp, prescale: float, postscale: float, wire: Wire | None) -> str:
+    return "cpu" if wire is not None else choose_device(tensors, _NAMES[op], prescale != 1.0 or postscale != 1.0)
 
 
 def _start(
     name: str | None,
     tensors: Sequence[tuple[torch.Tensor, torch.Tensor | None]],
     request: _core.Request,
-    target: str,
+    device: str,
     splits: Sequence[int] | None = None,
 ) -> tuple[_core.Operation, Results | None]:
-    """Starts an operation on pairs of an input and its result. GPU results without memory of their own are returned apart."""
+    """Starts an operation on engine tensors, each with memory for its result; None: the engine or ``Results`` allocates it."""
     inputs = [tensor for tensor, _ in tensors]
-    results = Results(inputs[0].device) if target != "cpu" and any(out is None for _, out in tensors) else None
+    results = Results(inputs[0].device) if device != "cpu" and any(out is None for _, out in tensors) else None
     described = [describe(tensor, out) for tensor, out in tensors]
-    engine, stream = _world.current().engine, current_stream(target, inputs)
+    engine, stream = _world.current().engine, stream_of(device, inputs)
     return engine.submit(name or "", described, request, splits, list(tensors), stream, results), results
 
 
@@ -82,9 +82,9 @@ def allreduce_async_(
     *,
     wire: Wire | None = None,
 ) -> Handle:
-    """Reduces ``tensor`` over all ranks in place; its handle gives the tensor.
+    """Reduces ``tensor`` over all ranks in place; the handle returns the tensor.
 
-    op: Average unless given. prescale_factor multiplies the input, postscale_factor the result; float types only.
+    op: default Average. prescale_factor multiplies the input, postscale_factor the result; float types only.
     wire: a compression of the engine, ``Compression.bf16.wire`` for example.
     """
     op = choose(op, average)
@@ -96,20 +96,20 @@ def allreduce_async_(
     operation = engine.submit_tensor(name or "", tensor, DTYPES, request)
     if operation is not None:
         return Handle(operation, None, tensor)
-    target = _target([tensor], op, prescale_factor, postscale_factor, wire)
-    sent = to_engine_tensor(tensor, _NAMES[op], target)
+    device = _choose_device([tensor], op, prescale_factor, postscale_factor, wire)
+    dense = to_engine(tensor, _NAMES[op], device)
     operation = engine.submit_in_place(
-        name or "", sent.data_ptr(), sent.shape, DTYPES[sent.dtype], request, sent, current_stream(target, [sent])
+        name or "", dense.data_ptr(), dense.shape, DTYPES[dense.dtype], request, dense, stream_of(device, [dense])
     )
-    return Handle(operation, _copy_back([sent], [tensor], single=True))
+    return Handle(operation, _copy_back([dense], [tensor], single=True))
 
 
-def _copy_back(sent: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], single: bool) -> Any:
-    """Finishes in-place operations whose tensors were copied to be sent: copies the results back."""
+def _copy_back(dense: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], single: bool) -> Any:
+    """Copies results of in-place operations back to tensors that the engine worked on through a copy."""
 
     def finish(_: _core.Operation) -> Any:
         with torch.no_grad():
-            for tensor, result in zip(tensors, sent, strict=True):
+            for tensor, result in zip(tensors, dense, strict=True):
                 if not shares_memory(result, tensor):
                     tensor.copy_(restore(result, tensor))
         return tensors[0] if single else list(tensors)
@@ -145,7 +145,7 @@ def grouped_allreduce_async(
     *,
     wire: Wire | None = None,
 ) -> Handle:
-    """Several tensors that are reduced together or not at all, into new ones; the handle gives a list."""
+    """Reduces several tensors as one operation, into new tensors; the handle returns a list."""
     return _grouped_allreduce(tensors, choose(op, average), name, prescale_factor, postscale_factor, process_set, wire)
 
 
@@ -160,13 +160,13 @@ def _grouped_allreduce(
     single: bool = False,
 ) -> Handle:
     request = prepare_request(op, "allreduce", prescale, postscale, process_set._need(), wire)
-    target = _target(tensors, op, prescale, postscale, wire)
-    inputs = [to_engine_tensor(tensor, _NAMES[op], target) for tensor in tensors]
-    # A copy that was made on the way is as good as a new tensor.
+    device = _choose_device(tensors, op, prescale, postscale, wire)
+    inputs = [to_engine(tensor, _NAMES[op], device) for tensor in tensors]
+    # A copy made by to_engine() can take the result.
     outputs = [
         torch.empty_like(c, requires_grad=False) if shares_memory(c, t) else c for c, t in zip(inputs, tensors, strict=True)
     ]
-    operation, _ = _start(name, list(zip(inputs, outputs, strict=True)), request, target)
+    operation, _ = _start(name, list(zip(inputs, outputs, strict=True)), request, device)
     likes = [tensor.detach() for tensor in tensors]
 
     def finish(_: _core.Operation) -> Any:
@@ -190,27 +190,27 @@ def grouped_allreduce_async_(
     """:func:`grouped_allreduce_async` in place."""
     op = choose(op, average)
     request = prepare_request(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
-    target = _target(tensors, op, prescale_factor, postscale_factor, wire)
-    sent = [to_engine_tensor(tensor, _NAMES[op], target) for tensor in tensors]
-    operation, _ = _start(name, [(c, c) for c in sent], request, target)
-    return Handle(operation, _copy_back(sent, tensors, single=False))
+    device = _choose_device(tensors, op, prescale_factor, postscale_factor, wire)
+    dense = [to_engine(tensor, _NAMES[op], device) for tensor in tensors]
+    operation, _ = _start(name, [(c, c) for c in dense], request, device)
+    return Handle(operation, _copy_back(dense, tensors, single=False))
 
 
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str | None = None, op: ReduceOp = Average, process_set: ProcessSet = global_process_set
 ) -> Handle:
-    """The sum or average of sparse COO tensors; its handle gives a coalesced sparse tensor. Ranks may have different
+    """The sum or average of sparse COO tensors; the handle returns a coalesced sparse tensor. Ranks may have different
     numbers of entries; only entries are sent.
     """
     if op not in (Average, Sum):
-        raise ValueError(f"sparse tensors have a Sum and an Average, not {op!r}")
+        raise ValueError(f"sparse tensors support Sum and Average, not {op!r}")
     tensor = tensor.detach().coalesce()
     sparse_dims, shape = tensor.sparse_dim(), tensor.shape
-    # The core takes one index per entry: all sparse dimensions are flattened into one.
+    # The engine has one index per entry: indices of all sparse dimensions are flattened.
     flat = torch.zeros(tensor.indices().shape[1], dtype=torch.int64, device=tensor.device)
     for dim in range(sparse_dims):
         flat = flat * shape[dim] + tensor.indices()[dim]
-    indices, values = to_engine_tensor(flat), to_engine_tensor(tensor.values(), "sum")
+    indices, values = to_engine(flat), to_engine(tensor.values(), "sum")
     request = _core.Request(_KINDS["sparse_allreduce"], _core.REDUCTIONS["sum"], process_set=process_set._need())
     operation = _world.current().engine.submit(
         name or "", [describe(indices, None), describe(values, None)], request, keep=(indices, values)
@@ -219,12 +219,12 @@ def sparse_allreduce_async(
 
     def finish(done: _core.Operation) -> torch.Tensor:
         all_indices, all_values = done.outputs()
-        numbers = from_array(all_indices, flat)
+        numbers = of_array(all_indices, flat)
         rows = []
         for size in reversed(shape[:sparse_dims]):
             rows.append(numbers % max(size, 1))
             numbers = torch.div(numbers, max(size, 1), rounding_mode="floor")
-        indices, values = torch.stack(rows[::-1]), from_array(all_values, like)
+        indices, values = torch.stack(rows[::-1]), of_array(all_values, like)
         summed = torch.sparse_coo_tensor(indices, values, shape, check_invariants=False).coalesce()
         return summed / ranks if op is Average else summed
 
@@ -235,34 +235,34 @@ def sparse_allreduce_async(
 
 
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> Handle:
-    """All ranks' tensors one after the other along the first dimension, which may differ between ranks."""
+    """Concatenates all ranks' tensors along the first dimension, which may differ between ranks."""
     return _gather([tensor], name, process_set, single=True)
 
 
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Handle:
-    """Several :func:`allgather_async` that complete together; the handle gives a list."""
+    """Several :func:`allgather_async` that complete together; the handle returns a list."""
     return _gather(tensors, name, process_set)
 
 
 def _gather(tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet, single: bool = False) -> Handle:
     tensors = [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
-    target = choose_target(tensors)
+    device = choose_device(tensors)
     request = _core.Request(_KINDS["allgather"], process_set=process_set._need())
-    operation, results = _start(name, [(to_engine_tensor(tensor, None, target), None) for tensor in tensors], request, target)
+    operation, results = _start(name, [(to_engine(tensor, None, device), None) for tensor in tensors], request, device)
     return Handle(operation, _take_outputs(tensors, results, single))
 
 
 def _take_outputs(tensors: Sequence[torch.Tensor], made: Results | None, single: bool) -> Any:
-    """Finishes operations whose results lie in memory of the engine or of a GPU."""
+    """Returns results in memory that the engine or ``Results`` allocated."""
     likes = [tensor.detach() for tensor in tensors]
 
     def finish(done: _core.Operation) -> Any:
         if made is not None:
             results = [restore(result, like) for result, like in zip(made.take(), likes, strict=True)]
         else:
-            results = [from_array(array, like) for array, like in zip(done.outputs(), likes, strict=True)]
+            results = [of_array(array, like) for array, like in zip(done.outputs(), likes, strict=True)]
         return results[0] if single else results
 
     return finish
@@ -271,7 +271,7 @@ def _take_outputs(tensors: Sequence[torch.Tensor], made: Results | None, single:
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Handle:
-    """The tensor of ``root_rank`` (a rank of the world), as a new one."""
+    """The tensor of ``root_rank`` (a rank of the world), as a new tensor."""
     return broadcast_async_(tensor.detach().clone(), root_rank, name, process_set)
 
 
@@ -280,10 +280,10 @@ def broadcast_async_(
 ) -> Handle:
     """Overwrites the tensor with the one of ``root_rank`` (a rank of the world)."""
     request = _core.Request(_KINDS["broadcast"], root=process_set.root(root_rank), process_set=process_set._need())
-    target = choose_target([tensor])
-    sent = to_engine_tensor(tensor, None, target)
-    operation, _ = _start(name, [(sent, sent)], request, target)
-    return Handle(operation, _copy_back([sent], [tensor], single=True))
+    device = choose_device([tensor])
+    dense = to_engine(tensor, None, device)
+    operation, _ = _start(name, [(dense, dense)], request, device)
+    return Handle(operation, _copy_back([dense], [tensor], single=True))
 
 
 def alltoall_async(
@@ -294,15 +294,15 @@ def alltoall_async(
 ) -> Handle:
     """Sends ``splits[r]`` rows of the first dimension to each rank r of the set; equal parts without ``splits``.
 
-    The handle gives what was received, in the order of ranks; with ``splits`` a pair of it and of the rows received from each
-    rank, as an int32 tensor.
+    The handle returns the received rows, in the order of ranks; with ``splits``, a pair of them and of the number of rows
+    from each rank, as an int32 tensor.
     """
     given = (
         None if splits is None else [int(rows) for rows in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
     )
-    target = choose_target([tensor])
+    device = choose_device([tensor])
     request = _core.Request(_KINDS["alltoall"], process_set=process_set._need())
-    operation, results = _start(name, [(to_engine_tensor(tensor, None, target), None)], request, target, given)
+    operation, results = _start(name, [(to_engine(tensor, None, device), None)], request, device, given)
     take = _take_outputs([tensor], results, single=True)
 
     def finish(done: _core.Operation) -> Any:
@@ -320,7 +320,7 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Handle:
-    """This rank's part of the reduced tensor: the first dimension is cut into equal parts; the first ranks get one row more."""
+    """This rank's part of the reduced tensor. The first dimension is divided evenly; the first ranks get one row more."""
     return _reduce_scatter([tensor], name, op, process_set, prescale_factor, postscale_factor, single=True)
 
 
@@ -332,7 +332,7 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Handle:
-    """Several :func:`reducescatter_async` that complete together; the handle gives a list."""
+    """Several :func:`reducescatter_async` that complete together; the handle returns a list."""
     return _reduce_scatter(tensors, name, op, process_set, prescale_factor, postscale_factor)
 
 
@@ -346,11 +346,10 @@ def _reduce_scatter(
     single: bool = False,
 ) -> Handle:
     if op is Adasum:
-        raise ValueError("reducescatter has no Adasum")
+        raise ValueError("reducescatter does not support Adasum")
     request = prepare_request(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
-    target = _target(tensors, op, prescale, postscale, None)
-    inputs = [(to_engine_tensor(tensor, _NAMES[op], target), None) for tensor in tensors]
-    operation, results = _start(name, inputs, request, target)
+    device = _choose_device(tensors, op, prescale, postscale, None)
+    operation, results = _start(name, [(to_engine(tensor, _NAMES[op], device), None) for tensor in tensors], request, device)
     return Handle(operation, _take_outputs(tensors, results, single))
 
 
@@ -358,8 +357,8 @@ def _reduce_scatter(
 
 
 def join(device: int = -1) -> int:
-    """Says that this rank has no more data. Until all ranks have joined, it takes part in the others' reductions with the
-    neutral element. Blocks; returns the rank that joined last. ``device`` is ignored.
+    """Says that this rank has no more data. Until all ranks have joined it takes part in the others' reductions with the
+    neutral element. Blocks; gives the rank that joined last. ``device`` is not needed.
     """
     del device
     operation = _world.current().engine.submit("", [], _core.Request(_KINDS["join"]))

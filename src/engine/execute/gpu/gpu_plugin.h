@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "backend/backend.h"
 #include "backend/net/net.h"
-#include "backend/shm/shm_backend.h"
 #include "base/env.h"
 #include "xoe/status.h"
 
@@ -20,7 +20,7 @@ class GpuPlugin {
  public:
   using Open = std::function<Result<std::unique_ptr<net::Provider>>()>;
   // timeout: of each collective.
-  explicit GpuPlugin(Open open, std::chrono::nanoseconds timeout = shm::kDefaultTimeout)
+  explicit GpuPlugin(Open open, std::chrono::nanoseconds timeout = kDefaultTimeout)
       : timeout_(timeout), open_(std::move(open)) {}
   // As XOE_GPU (auto or nccl, or host for none) and XOE_TIMEOUT say.
   static std::shared_ptr<GpuPlugin> of_process(const Env& env, int local_rank);
