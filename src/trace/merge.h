@@ -5,10 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "trace/clock_alignment.h"
 #include "trace/reader.h"
 
 namespace xoe::trace {
+
+struct ClockShift {
+  std::int64_t shift_ns = 0;  // add it to a file's times to get times of the reference clock
+  std::int64_t uncertainty_ns = 0;
+  std::string how;  // "told", "same host", "wall clock", "reference", "first event"
+};
 
 struct MergeOptions {
   std::vector<std::string> inputs;
