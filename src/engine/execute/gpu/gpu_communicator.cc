@@ -1,4 +1,4 @@
-#include "engine/execute/gpu/gpu_lane.h"
+#include "engine/execute/gpu/gpu_communicator.h"
 
 #include <unistd.h>
 
@@ -13,16 +13,16 @@
 namespace xoe::engine {
 namespace {
 
-// NCCL knows of a peer's end at once, and not whose it is; the ranks' own watch names it within a second.
+// NCCL notices a lost peer at once, but cannot name it; the ranks' own failure detection does within a second.
 constexpr std::chrono::milliseconds kCausePatience(1500);
 constexpr std::chrono::seconds kJoinPatience(60);
 
 }  // namespace
 
 // A started collective.
-class GpuLane::Work final : public Handle::Work {
+class GpuCommunicator::Work final : public Handle::Work {
  public:
-  explicit Work(GpuJob job) : job_(std::move(job)) {
+  explicit Work(GpuCollective job) : job_(std::move(job)) {
     for (const auto& mark : job_.after) marks_.push_back(mark.get());
     Collective& c = job_.collective;
     c.device = true;
@@ -58,7 +58,7 @@ class GpuLane::Work final : public Handle::Work {
   }
 
  private:
-  GpuJob job_;
+  GpuCollective job_;
   std::vector<const void*> marks_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -66,10 +66,10 @@ class GpuLane::Work final : public Handle::Work {
   std::optional<net::Clock::time_point> finished_;
 };
 
-struct GpuLane::State {
+struct GpuCommunicator::State {
   enum class Phase { kJoining, kAsks, kJoined };
 
-  std::shared_ptr<GpuPort> port;
+  std::shared_ptr<GpuPlugin> plugin;
   net::Members members;
   pid_t owner = ::getpid();
 
@@ -85,7 +85,7 @@ struct GpuLane::State {
   bool stopping = false;
   std::thread thread;
 
-  // With the mutex: stop() takes the call away.
+  // REQUIRES: mutex, since stop() removes `wake`.
   void tell() {
     changed.notify_all();
     if (wake) wake();
@@ -102,7 +102,7 @@ struct GpuLane::State {
   }
 
   Result<std::unique_ptr<net::Net>> connect() {
-    XOE_ASSIGN(net::Provider* const provider, port->provider());
+    XOE_ASSIGN(net::Provider* const provider, plugin->provider());
     provider->take_thread();
     const auto exchange_with_all = [this](std::string mine) { return exchange(std::move(mine)); };
     auto made = provider->connect(members, exchange_with_all, net::Clock::now() + kJoinPatience);
@@ -125,7 +125,7 @@ struct GpuLane::State {
       if (stopping) break;
       const auto next = queue.front();
       lock.unlock();
-      Status status = net->run(next->collective(), net::Clock::now() + port->timeout());
+      Status status = net->run(next->collective(), net::Clock::now() + plugin->timeout());
       next->finish(std::move(status));
       lock.lock();
       queue.pop_front();
@@ -134,8 +134,8 @@ struct GpuLane::State {
   }
 };
 
-// The next exchange, or the end of joining.
-class GpuLane::Step final : public Handle::Work {
+// The next exchange, or the end of connecting.
+class GpuCommunicator::Step final : public Handle::Work {
  public:
   explicit Step(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
@@ -159,14 +159,14 @@ class GpuLane::Step final : public Handle::Work {
   std::shared_ptr<State> state_;
 };
 
-GpuLane::GpuLane(std::shared_ptr<GpuPort> port, net::Members members, std::function<void()> wake)
+GpuCommunicator::GpuCommunicator(std::shared_ptr<GpuPlugin> plugin, net::Members members, std::function<void()> wake)
     : state_(std::make_shared<State>()) {
-  state_->port = std::move(port);
+  state_->plugin = std::move(plugin);
   state_->members = std::move(members);
   state_->wake = std::move(wake);
 }
 
-Result<Handle> GpuLane::next_step() {
+Result<Handle> GpuCommunicator::next_step() {
   const std::lock_guard lock(state_->mutex);
   if (!state_->thread.joinable() && !state_->stopping) {
     try {
@@ -178,24 +178,24 @@ Result<Handle> GpuLane::next_step() {
   return Handle(std::make_shared<Step>(state_));
 }
 
-bool GpuLane::connected() const {
+bool GpuCommunicator::connected() const {
   const std::lock_guard lock(state_->mutex);
   return state_->phase == State::Phase::kJoined;
 }
 
-std::string GpuLane::given() const {
+std::string GpuCommunicator::given() const {
   const std::lock_guard lock(state_->mutex);
   return state_->given;
 }
 
-void GpuLane::answer(std::vector<std::string> all) {
+void GpuCommunicator::answer(std::vector<std::string> all) {
   const std::lock_guard lock(state_->mutex);
   state_->all = std::move(all);
   state_->phase = State::Phase::kJoining;
   state_->changed.notify_all();
 }
 
-Result<Handle> GpuLane::start(GpuJob job) {
+Result<Handle> GpuCommunicator::start(GpuCollective job) {
   auto work = std::make_shared<Work>(std::move(job));
   const std::lock_guard lock(state_->mutex);
   if (state_->stopping) return failure(Code::kUnavailable, "given up");
@@ -204,16 +204,16 @@ Result<Handle> GpuLane::start(GpuJob job) {
   return Handle(std::move(work));
 }
 
-GpuLane::~GpuLane() {
+GpuCommunicator::~GpuCommunicator() {
   stop(/*failed=*/false);
-  if (state_->owner != ::getpid()) return;  // a forked child's it is not
+  if (state_->owner != ::getpid()) return;  // it is not the forked child's
   std::unique_ptr<net::Net> leaving;
   const std::lock_guard lock(state_->mutex);
-  leaving = std::move(state_->net);  // gone after the lock
+  leaving = std::move(state_->net);  // destroyed after the lock is released
 }
 
-void GpuLane::stop(bool failed) noexcept {
-  // A forked child has no such thread, and neither NCCL nor the GPU are its own.
+void GpuCommunicator::stop(bool failed) noexcept {
+  // A forked child has no such thread, and may use neither NCCL nor the GPU.
   if (state_->owner != ::getpid()) return static_cast<void>(new std::shared_ptr<State>(state_));
   bool joins = false;
   {
@@ -225,7 +225,7 @@ void GpuLane::stop(bool failed) noexcept {
     if (state_->net != nullptr && (failed || !state_->queue.empty())) state_->net->abort();
     joins = state_->phase == State::Phase::kJoined;
   }
-  // Whoever is still joining uses no buffers, and gives up at its deadline.
+  // A thread that is still connecting uses no buffers, and gives up at its deadline.
   if (!joins) return state_->thread.detach();
   state_->thread.join();
 }

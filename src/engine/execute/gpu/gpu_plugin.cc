@@ -1,11 +1,11 @@
-#include "engine/execute/gpu/gpu_port.h"
+#include "engine/execute/gpu/gpu_plugin.h"
 
 #include "backend/net/plugin.h"
 #include "base/error.h"
 
 namespace xoe::engine {
 
-std::shared_ptr<GpuPort> GpuPort::of_process(const Env& env, int local_rank) {
+std::shared_ptr<GpuPlugin> GpuPlugin::of_process(const Env& env, int local_rank) {
   const std::string wish = env.text("XOE_GPU").value_or("auto");
   const std::string folder = env.text("XOE_PLUGIN_DIR").value_or("");
   const auto open = [wish, folder, local_rank]() -> Result<std::unique_ptr<net::Provider>> {
@@ -16,13 +16,13 @@ std::shared_ptr<GpuPort> GpuPort::of_process(const Env& env, int local_rank) {
     if (opened) return opened;
     return failure(Code::kUnsupported, "GPU memory is not taken: {}", opened.error().message());
   };
-  const auto seconds = env.seconds("XOE_TIMEOUT").value_or(std::nullopt);  // init() has refused what is none
-  if (!seconds) return std::make_shared<GpuPort>(open);
-  return std::make_shared<GpuPort>(
+  const auto seconds = env.seconds("XOE_TIMEOUT").value_or(std::nullopt);  // init() has refused malformed values
+  if (!seconds) return std::make_shared<GpuPlugin>(open);
+  return std::make_shared<GpuPlugin>(
       open, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*seconds)));
 }
 
-Result<net::Provider*> GpuPort::provider() {
+Result<net::Provider*> GpuPlugin::provider() {
   const std::lock_guard lock(mutex_);
   if (!opened_) opened_.emplace(open_());
   if (!*opened_) return failure(opened_->error());

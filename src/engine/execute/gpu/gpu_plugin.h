@@ -1,4 +1,4 @@
-// This process's way to its GPU.
+// NCCL for this process's GPU.
 #pragma once
 
 #include <chrono>
@@ -15,17 +15,17 @@
 
 namespace xoe::engine {
 
-// NCCL, loaded when somebody asks for it first: a job without GPU tensors has nothing to do with it. Any thread.
-class GpuPort {
+// The plug-in, loaded at the first call: a job without GPU tensors does not load NCCL. Any thread.
+class GpuPlugin {
  public:
   using Open = std::function<Result<std::unique_ptr<net::Provider>>()>;
-  // timeout: of a collective.
-  explicit GpuPort(Open open, std::chrono::nanoseconds timeout = kDefaultTimeout)
+  // timeout: of each collective.
+  explicit GpuPlugin(Open open, std::chrono::nanoseconds timeout = kDefaultTimeout)
       : timeout_(timeout), open_(std::move(open)) {}
-  // As XOE_GPU has it: auto or nccl, and host for none; with XOE_TIMEOUT.
-  static std::shared_ptr<GpuPort> of_process(const Env& env, int local_rank);
+  // As XOE_GPU (auto or nccl, or host for none) and XOE_TIMEOUT say.
+  static std::shared_ptr<GpuPlugin> of_process(const Env& env, int local_rank);
 
-  // The same answer every time.
+  // The same result every time.
   Result<net::Provider*> provider();
   std::chrono::nanoseconds timeout() const noexcept { return timeout_; }
 
