@@ -1,11 +1,11 @@
-#include "tools/data/convert/picture.h"
+#include "tools/data/convert/reencode.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "base/error.h"
-#include "tools/data/convert/shrink.h"
+#include "tools/data/convert/downscale.h"
 
 namespace xoe::data {
 namespace {
@@ -26,40 +26,40 @@ Result<std::string> encode_pixels(const ImageRecord& record) {
 
 }  // namespace
 
-Status PictureMaker::decode(const ImageRecord& record, const ImageFacts& facts) {
+Status Reencoder::decode(const ImageRecord& record, const ImageFacts& facts) {
   return facts.jpeg() ? jpeg_.decode(record.bytes, decoded_) : png_.decode(record.bytes, decoded_);
 }
 
-Result<Picture> PictureMaker::encode(const Image& image, bool jpeg, bool grey) {
+Result<EncodedImage> Reencoder::encode(const Image& image, bool jpeg, bool grey) {
   if (jpeg) {
     XOE_ASSIGN(bytes_, encode_jpeg(image, {.quality = options_.quality, .grey = grey}));
   } else {
     XOE_ASSIGN(bytes_, grey ? encode_grey_png(image) : encode_png(image));
   }
-  return Picture{bytes_,
-                 {.kind = jpeg ? ImageKind::kBaselineJpeg : ImageKind::kPng,
-                  .width = image.width(),
-                  .height = image.height(),
-                  .channels = grey ? 1 : 3}};
+  return EncodedImage{bytes_,
+                      {.kind = jpeg ? ImageKind::kBaselineJpeg : ImageKind::kPng,
+                       .width = image.width(),
+                       .height = image.height(),
+                       .channels = grey ? 1 : 3}};
 }
 
-Result<Picture> PictureMaker::make(const ImageRecord& record) {
+Result<EncodedImage> Reencoder::run(const ImageRecord& record) {
   XOE_ASSIGN(ImageFacts facts, read_image_facts(record));
   const int shorter = std::min(facts.width, facts.height);
   const bool resize = options_.resize_shorter > 0 && shorter > options_.resize_shorter;
-  if (facts.kind != ImageKind::kPixels && !resize) return Picture{record.bytes, facts};
+  if (facts.kind != ImageKind::kPixels && !resize) return EncodedImage{record.bytes, facts};
   ImageRecord file = record;
   if (facts.kind == ImageKind::kPixels) {
     facts.kind = ImageKind::kPng;
     XOE_ASSIGN(bytes_, encode_pixels(record));
-    if (!resize) return Picture{bytes_, facts};
+    if (!resize) return EncodedImage{bytes_, facts};
     file.bytes = bytes_;
   }
   XOE_TRY(decode(file, facts));
   const double scale = static_cast<double>(options_.resize_shorter) / shorter;
   const auto scaled = [scale](int side) { return std::max(1, static_cast<int>(std::lround(side * scale))); };
-  shrink(decoded_, scaled(facts.width), scaled(facts.height), shrunk_);
-  return encode(shrunk_, facts.jpeg(), facts.channels <= 2);
+  downscale(decoded_, scaled(facts.width), scaled(facts.height), downscaled_);
+  return encode(downscaled_, facts.jpeg(), facts.channels <= 2);
 }
 
 }  // namespace xoe::data

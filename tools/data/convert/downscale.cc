@@ -1,4 +1,4 @@
-#include "tools/data/convert/shrink.h"
+#include "tools/data/convert/downscale.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,17 +7,17 @@
 namespace xoe::data {
 namespace {
 
-// The pixels that one result is made of, and their weights, which sum up to 1.
-struct Taps {
+// The source pixels of one result, and their weights, whose sum is 1.
+struct PixelTaps {
   int first = 0;
   std::vector<float> weights;
 };
 
-std::vector<Taps> make_taps(int from, int to) {
+std::vector<PixelTaps> make_taps(int from, int to) {
   const double scale = static_cast<double>(from) / to;
-  std::vector<Taps> all(static_cast<std::size_t>(to));
+  std::vector<PixelTaps> all(static_cast<std::size_t>(to));
   for (int i = 0; i < to; ++i) {
-    Taps& taps = all[static_cast<std::size_t>(i)];
+    PixelTaps& taps = all[static_cast<std::size_t>(i)];
     const double centre = (i + 0.5) * scale;
     taps.first = std::max(0, static_cast<int>(centre - scale + 0.5));
     const int end = std::min(from, static_cast<int>(centre + scale + 0.5));
@@ -29,8 +29,8 @@ std::vector<Taps> make_taps(int from, int to) {
   return all;
 }
 
-void shrink_row(const std::uint8_t* from, const std::vector<Taps>& columns, float* to) {
-  for (const Taps& taps : columns) {
+void downscale_row(const std::uint8_t* from, const std::vector<PixelTaps>& columns, float* to) {
+  for (const PixelTaps& taps : columns) {
     float sum[3] = {};
     const std::uint8_t* pixel = from + 3 * static_cast<std::size_t>(taps.first);
     for (const float weight : taps.weights)
@@ -41,22 +41,22 @@ void shrink_row(const std::uint8_t* from, const std::vector<Taps>& columns, floa
 
 }  // namespace
 
-void shrink(const Image& from, int width, int height, Image& to) {
+void downscale(const Image& from, int width, int height, Image& to) {
   const auto columns = make_taps(from.width(), width);
   const auto rows = make_taps(from.height(), height);
   const std::size_t stride = std::size_t{3} * static_cast<std::size_t>(width);
   to.resize(width, height);
-  // The rows that the longest list of taps reaches; a source row is narrowed once and kept for as long as it is needed.
+  // As many rows as the longest list of taps reaches: a source row is downscaled once and kept while it is needed.
   std::size_t most = 1;
-  for (const Taps& taps : rows) most = std::max(most, taps.weights.size());
+  for (const PixelTaps& taps : rows) most = std::max(most, taps.weights.size());
   std::vector<float> ring(most * stride);
   const auto kept = [&](int row) { return ring.data() + static_cast<std::size_t>(row) % most * stride; };
   std::vector<float> sum(stride);
   int ready = 0;
   for (int y = 0; y < height; ++y) {
-    const Taps& taps = rows[static_cast<std::size_t>(y)];
+    const PixelTaps& taps = rows[static_cast<std::size_t>(y)];
     const int end = taps.first + static_cast<int>(taps.weights.size());
-    for (; ready < end; ++ready) shrink_row(from.row(ready), columns, kept(ready));
+    for (; ready < end; ++ready) downscale_row(from.row(ready), columns, kept(ready));
     std::fill(sum.begin(), sum.end(), 0.5F);
     for (int k = taps.first; k < end; ++k) {
       const float weight = taps.weights[static_cast<std::size_t>(k - taps.first)];
