@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "xoe/data/ordered_thread_pool.h"
+#include "xoe/data/stage.h"
 
 namespace xoe::data {
 
@@ -42,6 +42,23 @@ struct StageReport {
   std::string last_tuning;     // empty when nothing was tuned
 };
 
+// What threads of a pool did since the start, or the last restart. Seconds are wall time; those of threads add up.
+struct ThreadPoolStats {
+  int threads = 0;        // in use now
+  std::size_t depth = 0;  // now
+  int most_threads = 0;
+  std::size_t most_depth = 0;
+  double seconds = 0;            // since the start
+  double working = 0;            // threads' time in tasks; without threads the consumer's
+  double pulling = 0;            // the same in the upstream
+  double idle = 0;               // threads' time without work because the consumer had not taken what was ready
+  double waited = 0;             // the consumer's time in take()
+  std::int64_t taken = 0;        // jobs
+  std::int64_t tasks = 0;        // of those taken
+  double ready = 0;              // complete jobs that take() found, on average
+  std::string last_tuning = {};  // "3 threads -> 4: ...", empty when nothing was tuned
+};
+
 struct PipelineReport {
   std::vector<StageReport> stages;  // what feeds a stage comes before it; the last one feeds the consumer
   std::vector<StepReport> steps;    // what the work of open_images() is made of; else empty
@@ -61,10 +78,7 @@ struct PipelineReport {
 // Of any iterator, at any time, by the thread that calls its next(). `processes` of this host share its CPUs. In
 // `making` are the sums over all stages with threads of their own and what the consumer waited.
 PipelineReport report_of(std::vector<StageReport> stages, int processes);
-template <class T>
-class Iterator;
-template <class T>
-PipelineReport report(const Iterator<T>& iterator, int processes = 1) {
+inline PipelineReport report(const AnyIterator& iterator, int processes = 1) {
   return report_of(iterator.stages(), processes);
 }
 
