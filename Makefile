@@ -1,17 +1,23 @@
 # The front door. Every target prepares what it needs (packages, .venv, build) and is quick when all is there.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench soak lint format setup build asan tsan fuzz clean
+.PHONY: help demo test test-all test-peers bench soak lint format setup build asan tsan fuzz clean
 
 help:  ## show this list
 	@echo "Xoe: distributed data-parallel training. Targets:"
-	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
 demo:  ## train ResNet-18 on rendered images with two workers, to 90 % accuracy
 	@scripts/demo.sh
 
-test:  ## build and run all tests, also under the sanitizers
-	@scripts/test.sh release asan tsan
+test:  ## build all, and run the tests that show that it works: some ten minutes the first time
+	@scripts/test.sh
+
+test-all:  ## all tests: those of `make test`, the long ones, with peers and servers, under the sanitizers
+	@scripts/test.sh all
+
+test-peers:  ## tests with TensorFlow, MPI, ssh, Slurm and Docker
+	@scripts/test.sh peers
 
 bench:  ## compare with Open MPI, MPICH, Gloo, other designs of engines, tf.data, DALI, side by side
 	@scripts/bench.sh

@@ -40,7 +40,8 @@ xoe::Status step(xoe::Engine& engine, std::vector<std::vector<float>>& gradients
     gradients[i].assign(static_cast<std::size_t>(kLayers[i].values), static_cast<float>(engine.topology().rank));
     const std::vector<std::int64_t> shape{kLayers[i].values};
     const xoe::TensorArg tensor{gradients[i].data(), gradients[i].data(), xoe::DType::kFloat32, shape};
-    auto handle = engine.submit({.name = kLayers[i].name, .tensors = {&tensor, 1}, .reduce = xoe::ReduceOp::kAverage});
+    auto handle =
+        engine.submit({.name = kLayers[i].name, .op = {.reduce = xoe::ReduceOp::kAverage}, .tensors = {&tensor, 1}});
     if (!handle) return xoe::failure(handle.error());
     handles.push_back(*handle);
   }

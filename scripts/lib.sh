@@ -37,18 +37,45 @@ cause_of() {
   fi
 }
 
-# On a terminal, the latest line of a long step; else nothing.
+# "m:ss"
+clock_text() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
+
+# show_progress NAME: copies nothing of what a long step says, but shows how far it is. Ninja's lines begin with "[done/all]": on a
+# terminal they move a bar, elsewhere there is a line every quarter of a minute. Steps that do not count show their latest line.
 show_progress() {
+  local name=$1 columns=80 terminal="" line text="" started=$SECONDS next=$((SECONDS + 15)) done=0 all=0 width=24 filled
   if [[ -t 1 ]]; then
-    local columns line
+    terminal=yes
     columns=$(tput cols 2>/dev/null || echo 80)
-    while IFS= read -r line; do
-      printf '\r\033[K%s' "${line:0:columns-1}"
-    done
-    printf '\r\033[K'
-  else
-    cat >/dev/null
   fi
+  while true; do
+    if IFS= read -r -t 1 line; then
+      if [[ $line =~ ^\[([0-9]+)/([0-9]+)\]\ (.*) ]]; then
+        done=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]} line=${BASH_REMATCH[3]##*/}
+      fi
+      [[ -z $line ]] || text=$line
+    elif (($? <= 128)); then
+      break # the step has ended; else it said nothing for a second
+    fi
+    if [[ -n $terminal ]]; then
+      if ((all > 0)); then
+        filled=$((width * done / all))
+        printf -v line '%*s' "$filled" ''
+        printf -v line '[%-*s] %d of %d, %s  %s' "$width" "${line// /#}" "$done" "$all" "$(clock_text $((SECONDS - started)))" "$text"
+      else
+        printf -v line '%s  %s' "$(clock_text $((SECONDS - started)))" "$text"
+      fi
+      printf '\r\033[K%s' "${line:0:columns-1}"
+    elif ((SECONDS >= next)); then
+      next=$((SECONDS + 15))
+      if ((all > 0)); then
+        say "$name: $done of $all steps after $(clock_text $((SECONDS - started)))"
+      else
+        say "$name: $(clock_text $((SECONDS - started)))"
+      fi
+    fi
+  done
+  if [[ -n $terminal ]]; then printf '\r\033[K'; fi
 }
 
 # run_step NAME COMMAND...: runs it with its output in a log; on failure ends with one line.
@@ -57,7 +84,7 @@ run_step() {
   shift
   mkdir -p "$logs" 2>/dev/null || die "cannot write to ${root}/build: no permission, or the disk is full"
   log=$logs/${name// /-}.log
-  if ! "$@" 2>&1 </dev/null | tee "$log" 2>/dev/null | show_progress; then
+  if ! "$@" 2>&1 </dev/null | tee "$log" 2>/dev/null | show_progress "$name"; then
     die "$name failed: $(cause_of "$log") (details: ${log#"$root"/})"
   fi
 }

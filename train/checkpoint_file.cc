@@ -6,9 +6,10 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 
+#include "base/bytes.h"
 #include "base/error.h"
+#include "base/output_file.h"
 #include "base/text.h"
 #include "train/files.h"
 
@@ -20,6 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kMagic = "XOECKPT1";
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kSuffix = ".ckpt";
+constexpr std::string_view kUnfinished = ".step-";  // as OutputFile names what it writes
 
 struct Header {
   std::array<char, 8> magic = {};
@@ -33,43 +35,23 @@ std::uint32_t crc_of(std::string_view bytes) {
   return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-void append_number(std::string& out, std::uint64_t value) {
-  std::array<char, 8> bytes;
-  std::memcpy(bytes.data(), &value, 8);
-  out.append(bytes.data(), 8);
-}
-
-void append_field(std::string& out, std::string_view field) {
-  append_number(out, field.size());
-  out.append(field);
-}
-
-// Takes a length and that many bytes off the front of `rest`; nullopt when it is too short.
-std::optional<std::string_view> take_field(std::string_view& rest) {
-  std::uint64_t length = 0;
-  if (rest.size() < sizeof(length)) return std::nullopt;
-  std::memcpy(&length, rest.data(), sizeof(length));
-  rest.remove_prefix(sizeof(length));
-  if (rest.size() < length) return std::nullopt;
-  const std::string_view field = rest.substr(0, length);
-  rest.remove_prefix(length);
-  return field;
-}
-
 tl::unexpected<Error> damaged(std::string_view name, std::string_view how) {
-  return failure(Code::kDataLoss,
-                 "{} {}; remove it to resume from the checkpoint before it, or leave out --resume to start anew", name,
-                 how);
+  return failure(
+      Code::kDataLoss,
+      "{} {}; remove it to resume from the checkpoint before it, or leave out --resume to start from scratch", name,
+      how);
 }
 
 }  // namespace
 
 std::string pack_sections(const Sections& sections) {
-  std::string bytes(sizeof(Header), '\0');
+  ByteWriter writer;
+  writer.raw(std::string(sizeof(Header), '\0'));
   for (const auto& [name, content] : sections) {
-    append_field(bytes, name);
-    append_field(bytes, content);
+    writer.text<std::uint64_t>(name);
+    writer.text<std::uint64_t>(content);
   }
+  std::string bytes = std::move(writer).take();
   const std::string_view payload = std::string_view(bytes).substr(sizeof(Header));
   Header header;
   std::memcpy(header.magic.data(), kMagic.data(), kMagic.size());
@@ -87,7 +69,7 @@ Result<Sections> unpack_sections(std::string_view bytes, std::string_view name) 
   }
   if (bytes.size() < sizeof(header)) return damaged(name, "is cut short within its header");
   std::memcpy(&header, bytes.data(), sizeof(header));
-  std::string_view rest = bytes.substr(sizeof(header));
+  const std::string_view rest = bytes.substr(sizeof(header));
   if (rest.size() != header.payload_bytes) {
     return damaged(
         name, fmt::format("is {}: it has {} bytes of {}", rest.size() < header.payload_bytes ? "cut short" : "too long",
@@ -95,11 +77,12 @@ Result<Sections> unpack_sections(std::string_view bytes, std::string_view name) 
   }
   if (crc_of(rest) != header.payload_crc) return damaged(name, "is corrupt: its checksum does not match");
   Sections sections;
+  ByteReader reader(rest);
   for (std::uint32_t i = 0; i < header.section_count; ++i) {
-    const auto key = take_field(rest);
-    const auto content = key ? take_field(rest) : std::nullopt;
-    if (!content) return damaged(name, "is corrupt: a section runs past its end");
-    sections.emplace(*key, *content);
+    const std::string_view key = reader.text<std::uint64_t>();
+    const std::string_view content = reader.text<std::uint64_t>();
+    if (!reader.ok()) return damaged(name, "is corrupt: a section runs past its end");
+    sections.emplace(key, content);
   }
   return sections;
 }
@@ -137,7 +120,7 @@ void prune_checkpoints(const std::string& folder, int keep) {
   for (std::size_t i = 0; i < surplus; ++i) fs::remove(stored[i].path, ignored);
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with(kPrefix) && name.find(".tmp.") != std::string::npos) fs::remove(entry.path(), ignored);
+    if (name.starts_with(kUnfinished)) remove_unfinished(entry.path());
   }
 }
 

@@ -15,7 +15,7 @@ namespace xoe::train {
 // Named byte strings: "meta", "model", "optimizer", "rank.0", ...
 using Sections = std::map<std::string, std::string, std::less<>>;
 
-// Whole or not at all, as write_file().
+// The file appears whole or not at all.
 Status write_sections(const std::string& path, const Sections& sections);
 // `data_loss` naming the file when it is no checkpoint, cut short, or changed.
 Result<Sections> read_sections(const std::string& path);

@@ -1,28 +1,23 @@
-// Files that are whole or not there.
+// The files of a run: read whole, written line by line.
 #pragma once
 
-#include <span>
 #include <string>
-#include <string_view>
 
 #include "base/fd.h"
 #include "xoe/status.h"
 
 namespace xoe::train {
 
-// Writes a new file beside `path`, makes it durable and renames it over `path`. On an error nothing is left of the new
-// file, and the old one is untouched. Errors name `path` and, on a full disk, say what to do.
-Status write_file(const std::string& path, std::span<const std::string_view> pieces);
-Status write_file(const std::string& path, std::string_view content);
+// The whole of a regular file.
 Result<std::string> read_file(const std::string& path);
 
-// Makes the folder and those above it; checks that files can be made there.
+// Creates the folder and those above it; checks that files can be created there.
 Status make_folder(const std::string& path);
 
-// A file of lines that grows; each line is written at once.
+// A file of lines that grows; each line is one write.
 class LineFile {
  public:
-  // append == false: begins anew.
+  // append == false: truncates the file.
   static Result<LineFile> open(const std::string& path, bool append);
   Status write(std::string line);
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/output_file.h"
 #include "train/curve.h"
 #include "train/events.h"
 #include "train/files.h"

@@ -135,7 +135,7 @@ class Bench {
   }
 
   xoe::Request request(std::size_t t) const {
-    return {.name = names_[t], .kind = xoe::OpKind::kAllreduce, .tensors = std::span(&args_[t], 1)};
+    return {.name = names_[t], .op = {.kind = xoe::OpKind::kAllreduce}, .tensors = std::span(&args_[t], 1)};
   }
 
   bool step_of_cycles(const int* order) {

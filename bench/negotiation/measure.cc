@@ -42,13 +42,13 @@ class Steps {
   // Microseconds of one step; all ranks begin together.
   double run() {
     std::shuffle(order_.begin(), order_.end(), random_);
-    check(engine_.run({.name = "begin", .kind = xoe::OpKind::kBarrier}));
+    check(engine_.run({.name = "begin", .op = {.kind = xoe::OpKind::kBarrier}}));
     const auto began = Clock::now();
     std::vector<xoe::EngineHandle> handles;
     handles.reserve(order_.size());
     for (const std::size_t i : order_) {
       const xoe::TensorArg tensor{&values_[i], &values_[i], xoe::DType::kFloat32, {}};
-      auto handle = engine_.submit({.name = names_[i], .tensors = {&tensor, 1}, .reduce = xoe::ReduceOp::kMax});
+      auto handle = engine_.submit({.name = names_[i], .op = {.reduce = xoe::ReduceOp::kMax}, .tensors = {&tensor, 1}});
       if (!handle) check(xoe::failure(handle.error()));
       handles.push_back(*handle);
     }

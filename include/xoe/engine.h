@@ -53,6 +53,25 @@ struct CompressionOptions {
   bool error_feedback = false;
   double top_k_ratio = 0.01;  // share of the values that kTopK sends
   int power_sgd_rank = 4;     // columns of kPowerSgd's factors
+
+  bool operator==(const CompressionOptions&) const = default;
+};
+
+// What an operation does. All ranks of the process set must give the same.
+struct OpSpec {
+  OpKind kind = OpKind::kAllreduce;
+  ReduceOp reduce = ReduceOp::kSum;
+  DType dtype = DType::kUint8;  // of the first tensor; submit() sets it
+  // The tensors are memory of this process's GPU, the one of its local rank; see Engine::takes_gpu_memory(). For
+  // kAllreduce, kBroadcast, kAllgather, kAlltoall and kReduceScatter, without compression, and with prescale and
+  // postscale for float32 and float64 only. Results need memory of that GPU, from the caller or from the allocator.
+  bool gpu = false;
+  int root = 0;            // rank within the process set
+  double prescale = 1.0;   // multiplies the input, before the reduction; float types
+  double postscale = 1.0;  // multiplies the result
+  CompressionOptions compression = {};
+
+  bool operator==(const OpSpec&) const = default;
 };
 
 // A dense row-major tensor as an operation sees it. Owns nothing: the memory must stay as it is until the operation has
@@ -80,24 +99,15 @@ struct Request {
   // The same on all ranks, up to 1024 bytes. Empty: this rank's n-th unnamed operation of this kind in its process set
   // meets the other ranks' n-th.
   std::string_view name = {};
-  OpKind kind = OpKind::kAllreduce;
+  OpSpec op = {};
   // One tensor, or several that complete together (a group: kAllreduce, kAllgather, kBroadcast, kReduceScatter); none
   // for kBarrier and kJoin.
   std::span<const TensorArg> tensors = {};
-  ReduceOp reduce = ReduceOp::kSum;
-  double prescale = 1.0;   // multiplies the input, before the reduction; float types
-  double postscale = 1.0;  // multiplies the result
-  int root = 0;            // rank within the process set
   // kAlltoall: rows of the first dimension for each rank of the set; empty: equal parts.
   std::span<const std::int64_t> splits = {};
-  CompressionOptions compression = {};
   ProcessSetId process_set = kWorldSet;
-  // The tensors are memory of this process's GPU, the one of its local rank; see Engine::takes_gpu_memory(). For
-  // kAllreduce, kBroadcast, kAllgather, kAlltoall and kReduceScatter, without compression, with
-  // factors for float32 and float64 only; results need memory of that
-  // GPU, from the caller or the allocator. What stands in `stream` (a cudaStream_t; null: the default stream) at the
-  // submit is done before tensors are read; once completed, results are there for every stream.
-  bool gpu = false;
+  // For GPU memory: a cudaStream_t; null: the default stream. Work that is in it at the submit is done before tensors
+  // are read; once the operation has completed, its results can be used in every stream.
   void* stream = nullptr;
   OutputAllocator allocator = {};
   Callback callback = {};

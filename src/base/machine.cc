@@ -1,8 +1,11 @@
 #include "base/machine.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <fstream>
 
 #include "base/fd.h"
@@ -10,13 +13,29 @@
 
 namespace xoe {
 
+std::optional<std::string> read_start(const std::string& path, std::size_t most) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.valid()) return std::nullopt;
+  std::string bytes;
+  struct stat facts = {};
+  if (::fstat(file.get(), &facts) == 0 && facts.st_size > 0)
+    bytes.reserve(std::min(most, static_cast<std::size_t>(facts.st_size)));
+  char part[65536];
+  while (bytes.size() < most) {
+    const auto count = ::read(file.get(), part, std::min(sizeof part, most - bytes.size()));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return std::nullopt;
+    if (count == 0) break;
+    bytes.append(part, static_cast<std::size_t>(count));
+  }
+  return bytes;
+}
+
 std::optional<std::string> read_line(const std::string& path) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char text[4096];
-  const auto count = file.valid() ? ::read(file.get(), text, sizeof text) : -1;
-  if (count <= 0) return std::nullopt;
-  const std::string_view all(text, static_cast<std::size_t>(count));
-  return std::string(all.substr(0, all.find('\n')));
+  auto text = read_start(path, 4096);
+  if (!text || text->empty()) return std::nullopt;
+  text->resize(std::min(text->find('\n'), text->size()));
+  return text;
 }
 
 std::uint64_t read_kilobytes(const std::string& path, std::string_view key) {
@@ -32,17 +51,5 @@ std::uint64_t read_kilobytes(const std::string& path, std::string_view key) {
 }
 
 std::uint64_t available_memory_bytes() { return read_kilobytes("/proc/meminfo", "MemAvailable:"); }
-
-// The file says "200000 100000" for 2.
-std::optional<double> cpu_quota() {
-  const auto line = read_line("/sys/fs/cgroup/cpu.max");
-  if (!line) return std::nullopt;
-  const auto fields = split_text(*line, ' ');
-  if (fields.size() != 2) return std::nullopt;
-  const auto quota = parse_number(fields[0]);
-  const auto period = parse_number(fields[1]);
-  if (!quota || !period || !(*period > 0)) return std::nullopt;
-  return *quota / *period;
-}
 
 }  // namespace xoe

@@ -1,6 +1,7 @@
-// What the kernel says of the machine.
+// Files of /proc and /sys, and what they say of the machine.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,13 +9,13 @@
 
 namespace xoe {
 
+// At most `most` bytes of a file; nullopt, with errno, when it cannot be read. Never blocks on a FIFO or a device.
+std::optional<std::string> read_start(const std::string& path, std::size_t most);
 // The first line of a file of /proc or /sys; nullopt when it cannot be read or is empty.
 std::optional<std::string> read_line(const std::string& path);
 // The number of the line "KEY  1234 kB" of a file of /proc, in bytes; 0 when there is none.
 std::uint64_t read_kilobytes(const std::string& path, std::string_view key);
-// Memory that programs can have without swapping; 0: the kernel does not say.
+// Memory that programs can allocate without swapping; 0: not known.
 std::uint64_t available_memory_bytes();
-// Processors of time that this process's container may use; nullopt: no limit.
-std::optional<double> cpu_quota();
 
 }  // namespace xoe

@@ -20,14 +20,13 @@ namespace {
 constexpr std::size_t kBuffer = std::size_t{1} << 20;
 constexpr int kMostAttempts = 3;
 
-Status synchronise(const Fd& fd, const std::string& path) {
-  if (::fsync(fd.get()) != 0) return cannot_write(path, errno);
-  return {};
-}
-
-Status publish(const std::string& temporary, const std::string& path) {
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return cannot_write(path, errno);
-  return {};
+// A rename survives a power cut only when its folder was flushed; file systems that cannot do that fail, which is no
+// error.
+void flush_folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  const Fd folder(
+      ::open(slash == std::string::npos ? "." : path.substr(0, slash + 1).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.valid()) ::fsync(folder.get());
 }
 
 // Hidden, so that no pattern for the finished files takes it for one, and drawn at random: numbers of processes and
@@ -42,7 +41,7 @@ Result<std::string> temporary_name(const std::string& path) {
   return fmt::format("{}.{}.unfinished-{:016x}", path.substr(0, slash), path.substr(slash), drawn);
 }
 
-// Locked against remove_unfinished(). False: it was taken for left over before that.
+// Locks the new file against remove_unfinished(). False: that function has removed it already.
 bool keep(const Fd& fd) {
   struct stat facts = {};
   ::flock(fd.get(), LOCK_EX | LOCK_NB);
@@ -74,7 +73,7 @@ Result<OutputFile> OutputFile::create(std::string path) {
     XOE_ASSIGN(std::string temporary, temporary_name(path));
     Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (fd.valid() && keep(fd)) return OutputFile(std::move(path), std::move(temporary), std::move(fd));
-    if ((!fd.valid() && errno != EEXIST) || attempt == kMostAttempts) return cannot_write(temporary, errno);
+    if ((!fd.valid() && errno != EEXIST) || attempt == kMostAttempts) return cannot_write(path, errno);
   }
 }
 
@@ -101,20 +100,22 @@ Status OutputFile::overwrite_start(std::string_view bytes) {
 
 Status OutputFile::complete() {
   XOE_TRY(flush());
-  XOE_TRY(synchronise(fd_, path_));
+  if (::fsync(fd_.get()) != 0) return cannot_write(path_, errno);
   fd_ = Fd();
   return {};
 }
 
 Status OutputFile::finish() {
   if (fd_.valid()) XOE_TRY(complete());
-  return finish_unflushed();
+  XOE_TRY(finish_unflushed());
+  flush_folder_of(path_);
+  return {};
 }
 
 Status OutputFile::finish_unflushed() {
   if (fd_.valid()) XOE_TRY(flush());
   fd_ = Fd();
-  XOE_TRY(publish(temporary_, path_));
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return cannot_write(path_, errno);
   temporary_.clear();
   return {};
 }

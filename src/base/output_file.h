@@ -9,9 +9,9 @@
 
 namespace xoe {
 
-// Writes beside `path` first, under a hidden name that no other process of any host uses; finish() flushes to the
-// device and renames. Without finish() nothing stays. Others may write the same path at the same time: each has a file
-// of its own, and the last to finish is the one that is there.
+// Writes to a file beside `path`, under a hidden name that no other process of any host uses; finish() flushes it to
+// the device and renames it. Without finish() it is removed. Several writers of one path do not disturb each other: the
+// last to finish wins.
 class OutputFile {
  public:
   static Result<OutputFile> create(std::string path);
@@ -21,15 +21,15 @@ class OutputFile {
 
   const std::string& path() const noexcept { return path_; }
 
-  // `resource_exhausted`: the disk is full, or a quota or limit is reached. Gathers small pieces.
+  // Buffered. `resource_exhausted`: the disk is full, or a quota or limit is reached.
   Status write(std::string_view bytes);
-  // Over what was written first, for headers that count what follows them.
+  // Overwrites the first bytes, for headers that count what follows them.
   Status overwrite_start(std::string_view bytes);
-  // Flushes to the device and closes: finish(), which may follow later, can hardly fail then. Nothing else may follow.
+  // Flushes to the device and closes, so that a later finish() can hardly fail. Only finish() may follow.
   Status complete();
   Status finish();
-  // finish() without waiting for the device: after a power cut the file may be there without its content. For many
-  // small files that are flushed together.
+  // finish() without waiting for the device: after a power cut the file may exist without its content. For many small
+  // files that are flushed together.
   Status finish_unflushed();
 
  private:
@@ -42,11 +42,11 @@ class OutputFile {
   std::string buffer_;
 };
 
-// Removes the unfinished file `path` of OutputFile, if nobody writes it any more: what a killed process left. Others
-// are locked for as long as they are written; where the file system has no locks, they stay.
+// Removes the unfinished file `path` that a killed process's OutputFile left. A file that is still being written is
+// locked, and stays; so does every file where the file system has no locks.
 void remove_unfinished(const std::string& path);
 
-// Writes a small file in the same way.
+// Writes a whole file in the same way.
 Status write_file(const std::string& path, std::string_view content);
 
 }  // namespace xoe

@@ -10,8 +10,8 @@ namespace xoe {
 
 tl::unexpected<Error> cannot_write(const std::string& path, int error_number) {
   const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
-  return failure(full ? Code::kResourceExhausted : Code::kUnavailable, "{}: cannot write: {}", path,
-                 errno_text(error_number));
+  return failure(full ? Code::kResourceExhausted : Code::kUnavailable, "cannot write {}: {}{}", path,
+                 errno_text(error_number), full ? "; free some space there or choose another folder" : "");
 }
 
 Status write_all(int fd, const std::string& path, std::string_view bytes) {

@@ -1,4 +1,4 @@
-// Writing to files, and the error where that fails.
+// Writing to files, and the error when that fails.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace xoe {
 
-// "PATH: cannot write: why": `resource_exhausted` where space or a quota is used up, else `unavailable`.
+// "cannot write PATH: why": `resource_exhausted` where space or a quota is used up, else `unavailable`.
 tl::unexpected<Error> cannot_write(const std::string& path, int error_number);
 
 // All bytes, at the descriptor's position; `path` is for the error only.

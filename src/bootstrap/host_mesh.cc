@@ -5,23 +5,18 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "bootstrap/mesh_greeting.h"
+#include "bootstrap/mesh_handshake.h"
 
 namespace xoe::bootstrap {
 namespace {
 
-// A message is its length in 4 bytes, and its bytes; these lengths are none.
+// A message is a frame (base/bytes.h). These lengths are not of messages.
 constexpr std::uint32_t kAlive = 0;
 constexpr std::uint32_t kGoodbye = 0xffffffff;
-
-void append_length(std::string& out, std::uint32_t length) {
-  out.append(reinterpret_cast<const char*>(&length), sizeof length);
-}
 
 }  // namespace
 
@@ -31,7 +26,7 @@ HostMesh::HostMesh(const MeshOptions& options, MeshEvents events)
 Result<std::unique_ptr<HostMesh>> HostMesh::connect(int self, int size, const Exchange& exchange,
                                                     const MeshOptions& options, Clock::time_point deadline,
                                                     MeshEvents events) {
-  XOE_ASSIGN(auto sockets, greet_members(self, size, exchange, options, deadline));
+  XOE_ASSIGN(auto sockets, connect_members(self, size, exchange, options, deadline));
   std::unique_ptr<HostMesh> mesh(new HostMesh(options, std::move(events)));
   mesh->poke_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!mesh->poke_.valid()) return failure(Code::kResourceExhausted, "eventfd: {}", errno_text(errno));
@@ -56,7 +51,7 @@ HostMesh::~HostMesh() {
   const std::lock_guard lock(mutex_);
   for (Peer& peer : peers_) {
     if (peer.gone) continue;
-    append_length(peer.out, kGoodbye);
+    append_little(peer.out, kGoodbye);
     write_to(peer);
     ::shutdown(peer.socket.get(), SHUT_WR);
   }
@@ -67,7 +62,7 @@ void HostMesh::send(int to, std::string_view message) {
   Peer& peer = peers_[static_cast<std::size_t>(to)];
   if (peer.gone || message.empty() || message.size() > kMaxMessage) return;
   const bool queued = !peer.out.empty();
-  append_length(peer.out, static_cast<std::uint32_t>(message.size()));
+  append_little(peer.out, static_cast<std::uint32_t>(message.size()));
   peer.out.append(message);
   if (queued) return;  // the thread is at it
   write_to(peer);
@@ -131,7 +126,7 @@ void HostMesh::read_from(int member, Clock::time_point now) {
       return lose(member, errno == ETIMEDOUT || errno == EHOSTUNREACH, errno_text(errno));
     if (count <= 0) return lose(member, false, "the connection was closed");
     peer.heard = now;
-    peer.in.append(bytes, static_cast<std::size_t>(count));
+    peer.in.append({bytes, static_cast<std::size_t>(count)});
     if (!take_messages(member)) return;
   }
 }
@@ -139,25 +134,17 @@ void HostMesh::read_from(int member, Clock::time_point now) {
 // False: nothing more is to be read from it.
 bool HostMesh::take_messages(int member) {
   Peer& peer = peers_[static_cast<std::size_t>(member)];
-  std::size_t at = 0;
-  while (peer.in.size() - at >= sizeof(std::uint32_t)) {
-    std::uint32_t length = 0;
-    std::memcpy(&length, peer.in.data() + at, sizeof length);
-    if (length == kGoodbye) {
-      const std::lock_guard lock(mutex_);
-      peer.gone = true;
-      return false;
-    }
-    if (length > kMaxMessage) {
-      lose(member, false, "it sent a message that is none");
-      return false;
-    }
-    if (peer.in.size() - at - sizeof length < length) break;
-    if (length != kAlive) events_.message(member, peer.in.substr(at + sizeof length, length));
-    at += sizeof length + length;
+  while (const auto body = peer.in.next(kMaxMessage))
+    if (!body->empty()) events_.message(member, std::string(*body));
+  const std::uint32_t length = peer.in.next_length().value_or(kAlive);
+  if (length == kGoodbye) {
+    const std::lock_guard lock(mutex_);
+    peer.gone = true;
+    return false;
   }
-  peer.in.erase(0, at);
-  return true;
+  if (length <= kMaxMessage) return true;
+  lose(member, false, "it sent a malformed message");
+  return false;
 }
 
 void HostMesh::keep_alive(Clock::time_point now) {
@@ -172,7 +159,7 @@ void HostMesh::keep_alive(Clock::time_point now) {
     }
     const std::lock_guard lock(mutex_);
     if (!peer.out.empty() || now - peer.sent < silence_ / 5) continue;
-    append_length(peer.out, kAlive);
+    append_little(peer.out, kAlive);
     write_to(peer);
   }
 }

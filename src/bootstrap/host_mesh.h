@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/fd.h"
 #include "xoe/status.h"
 
@@ -50,7 +51,7 @@ class HostMesh {
   using Clock = std::chrono::steady_clock;
   struct Peer {
     Fd socket = {};
-    std::string in = {};
+    FrameBuffer in = {};
     std::string out = {};
     Clock::time_point heard = {};
     Clock::time_point sent = {};

@@ -31,8 +31,4 @@ std::string make_proof(std::string_view secret, End end, std::string_view client
   return proof;
 }
 
-bool same_proof(std::string_view a, std::string_view b) noexcept {
-  return a.size() == kProofBytes && b.size() == kProofBytes && ::sodium_memcmp(a.data(), b.data(), kProofBytes) == 0;
-}
-
 }  // namespace xoe::bootstrap

@@ -21,7 +21,4 @@ enum class End : char { kServer = 'S', kClient = 'C' };
 // HMAC-SHA-256 (RFC 2104) under the secret, over which end it is of and both nonces.
 std::string make_proof(std::string_view secret, End end, std::string_view client_nonce, std::string_view server_nonce);
 
-// Takes the same time whatever the bytes are.
-bool same_proof(std::string_view a, std::string_view b) noexcept;
-
 }  // namespace xoe::bootstrap

@@ -10,14 +10,14 @@ namespace xoe::bootstrap {
 
 Result<SocketAddress> SocketAddress::resolve(std::string_view text) {
   if (auto numeric = parse(text)) return numeric;
-  XOE_ASSIGN(const TcpPlace place, parse_tcp(text));
+  XOE_ASSIGN(const TcpEndpoint endpoint, parse_tcp(text));
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(place.host.c_str(), std::to_string(place.port).c_str(), &hints, &found);
+  const int error = ::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
   if (error != 0)
-    return failure(Code::kUnavailable, "the address of host {} is not known here: {}", place.host,
+    return failure(Code::kUnavailable, "the address of host {} is not known here: {}", endpoint.host,
                    ::gai_strerror(error));
   SocketAddress made;
   std::memcpy(&made.address_, found->ai_addr, found->ai_addrlen);

@@ -45,14 +45,14 @@ bool finish_connect(int socket, Clock::time_point deadline) {
 
 }  // namespace
 
-Result<TcpPlace> parse_tcp(std::string_view text) {
+Result<TcpEndpoint> parse_tcp(std::string_view text) {
   const auto colon = text.rfind(':');
   if (!text.starts_with(kTcp) || colon <= kTcp.size()) return unclear(text);
   std::string_view name = text.substr(kTcp.size(), colon - kTcp.size());
   if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
   const auto number = parse_integer(text.substr(colon + 1));
   if (name.empty() || name.find('/') != name.npos || !number || *number < 0 || *number > 65535) return unclear(text);
-  return TcpPlace{.host = std::string(name), .port = static_cast<std::uint16_t>(*number)};
+  return TcpEndpoint{.host = std::string(name), .port = static_cast<std::uint16_t>(*number)};
 }
 
 Result<SocketAddress> SocketAddress::parse(std::string_view text) {
@@ -68,19 +68,24 @@ Result<SocketAddress> SocketAddress::parse(std::string_view text) {
     made.size_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
     return made;
   }
-  XOE_ASSIGN(const TcpPlace place, parse_tcp(text));
+  XOE_ASSIGN(const TcpEndpoint endpoint, parse_tcp(text));
+  return tcp(endpoint.host, endpoint.port);
+}
+
+Result<SocketAddress> SocketAddress::tcp(const std::string& host, std::uint16_t port) {
+  SocketAddress made;
   auto& v4 = reinterpret_cast<sockaddr_in&>(made.address_);
   auto& v6 = reinterpret_cast<sockaddr_in6&>(made.address_);
-  if (::inet_pton(AF_INET, place.host.c_str(), &v4.sin_addr) == 1) {
+  if (::inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
     v4.sin_family = AF_INET;
-    v4.sin_port = htons(place.port);
+    v4.sin_port = htons(port);
     made.size_ = sizeof v4;
-  } else if (::inet_pton(AF_INET6, place.host.c_str(), &v6.sin6_addr) == 1) {
+  } else if (::inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) == 1) {
     v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(place.port);
+    v6.sin6_port = htons(port);
     made.size_ = sizeof v6;
   } else {
-    return failure(Code::kInvalidArgument, "address \"{}\": expected numbers, as in tcp:10.0.0.5:4567", text);
+    return failure(Code::kInvalidArgument, "'{}' is not an address like 10.1.2.3 or fd00::1", host);
   }
   return made;
 }

@@ -20,10 +20,12 @@ class SocketAddress {
   // "unix:@NAME", "tcp:ADDRESS:PORT" or "tcp:[ADDRESS]:PORT" (IPv6), with numbers as ADDRESS. `invalid_argument` for
   // any other text and for names that are too long.
   static Result<SocketAddress> parse(std::string_view text);
-  // Also with a host's name as ADDRESS; `unavailable` for hosts that nobody knows. For ranks: `xoe run` gets numbers
-  // only, and stays free of glibc's resolver, which a static program cannot carry along.
+  // Also accepts a host's name as ADDRESS; `unavailable` when it cannot be resolved. Only ranks call this: `xoe run` is
+  // given numbers, and must not link glibc's resolver, which does not work in a static program.
   static Result<SocketAddress> resolve(std::string_view text);
-  // Of a socket's own end.
+  // `host` as a number, like "10.0.0.5" or "fd00::1".
+  static Result<SocketAddress> tcp(const std::string& host, std::uint16_t port);
+  // The local address of a socket.
   static SocketAddress of(int socket);
 
   // Between hosts: who is at the other end has to prove itself, since the kernel does not vouch for it.
@@ -42,11 +44,11 @@ class SocketAddress {
 };
 
 // "tcp:HOST:PORT" and "tcp:[HOST]:PORT" in parts; `invalid_argument` for anything else.
-struct TcpPlace {
+struct TcpEndpoint {
   std::string host;
   std::uint16_t port = 0;
 };
-Result<TcpPlace> parse_tcp(std::string_view text);
+Result<TcpEndpoint> parse_tcp(std::string_view text);
 
 // A listening socket that does not block. `unavailable` when the address is taken.
 Result<Fd> listen_at(const SocketAddress& address);

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/constant_time.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/text.h"
@@ -63,7 +64,7 @@ class Conversation {
   // The value of the next reply, which is of this kind, or the error that it carries.
   Result<std::string> receive(Clock::time_point deadline, FrameKind kind = FrameKind::kValue) {
     while (true) {
-      XOE_ASSIGN(const auto body, reader_.next());
+      XOE_ASSIGN(const auto body, next_body(reader_));
       if (body) return unpack(*body, kind);
       if (!wait_for(socket_.get(), POLLIN, deadline)) return failure(Code::kTimeout, "store: no answer");
       std::array<char, 8192> chunk;
@@ -86,7 +87,7 @@ class Conversation {
   }
 
   Fd socket_;
-  FrameReader reader_;
+  FrameBuffer reader_;
 };
 
 // Operations of several threads each take a conversation of their own; one that failed is not used again, so a reply
@@ -212,11 +213,11 @@ class SocketStore final : public Store {
   Status prove(Conversation& conversation, Clock::time_point deadline) const {
     const std::string nonce = make_nonce();
     std::string message;
-    append_knock(message, nonce);
+    append_client_hello(message, nonce);
     XOE_TRY(conversation.send(message, deadline));
     XOE_ASSIGN(const std::string challenge, conversation.receive(deadline, FrameKind::kChallenge));
     const std::string theirs = challenge.substr(0, kNonceBytes);
-    if (!same_proof(challenge.substr(kNonceBytes), make_proof(secret_, End::kServer, nonce, theirs)))
+    if (!equal_in_constant_time(challenge.substr(kNonceBytes), make_proof(secret_, End::kServer, nonce, theirs)))
       return failure(Code::kInvalidArgument, "store: who serves at {} does not know this job's secret (XOE_SECRET)",
                      address_.text());
     message.clear();

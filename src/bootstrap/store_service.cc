@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "base/constant_time.h"
 #include "base/error.h"
 #include "bootstrap/store.h"
 
@@ -24,7 +25,7 @@ constexpr std::size_t kMaxGreeting = kStoreMagic.size() + kMaxSecret + 64;
 // Requests are answered in order: while a get waits for its key, nothing more is read from its connection.
 struct StoreService::Connection {
   Fd socket;
-  FrameReader reader = {};
+  FrameBuffer reader = {};
   std::string out = {};
   bool known = false;  // has said hello
   std::string expected_proof = {};
@@ -156,7 +157,7 @@ bool StoreService::answer_all(Connection& connection) {
 // more: there may be another request to answer.
 bool StoreService::answer_some(Connection& connection, bool& more) {
   while (more && may_ask(connection)) {
-    auto body = connection.reader.next();
+    auto body = next_body(connection.reader);
     if (!body) return false;
     more = body->has_value();
     if (!more) break;
@@ -192,13 +193,14 @@ bool StoreService::answer(Connection& connection, const Frame& frame) {
 bool StoreService::greet(Connection& connection, const Frame& frame) {
   if (!remote_)
     return frame.kind == FrameKind::kHello && admit(connection, equal_in_constant_time(frame.value, secret_));
-  if (frame.kind == FrameKind::kKnock && connection.expected_proof.empty()) {
+  if (frame.kind == FrameKind::kClientHello && connection.expected_proof.empty()) {
     const std::string nonce = make_nonce();
     connection.expected_proof = make_proof(secret_, End::kClient, frame.value, nonce);
     append_challenge(connection.out, nonce + make_proof(secret_, End::kServer, frame.value, nonce));
     return true;
   }
-  return frame.kind == FrameKind::kProof && admit(connection, same_proof(frame.value, connection.expected_proof));
+  return frame.kind == FrameKind::kProof &&
+         admit(connection, equal_in_constant_time(frame.value, connection.expected_proof));
 }
 
 bool StoreService::admit(Connection& connection, bool knows_the_secret) {

@@ -174,16 +174,16 @@ Status convert_request(const xoe_request* from, RequestParts& parts) {
     parts.tensors.push_back(tensor);
   }
   parts.request = {.name = request.name == nullptr ? std::string_view() : std::string_view(request.name),
-                   .kind = static_cast<OpKind>(request.kind),
+                   .op = {.kind = static_cast<OpKind>(request.kind),
+                          .reduce = static_cast<ReduceOp>(request.reduce),
+                          .gpu = request.gpu != 0,
+                          .root = request.root,
+                          .prescale = request.prescale,
+                          .postscale = request.postscale,
+                          .compression = convert_compression(request)},
                    .tensors = parts.tensors,
-                   .reduce = static_cast<ReduceOp>(request.reduce),
-                   .prescale = request.prescale,
-                   .postscale = request.postscale,
-                   .root = request.root,
                    .splits = {request.splits, request.split_count},
-                   .compression = convert_compression(request),
                    .process_set = request.process_set,
-                   .gpu = request.gpu != 0,
                    .stream = request.stream,
                    .allocator = convert_allocator(request),
                    .callback = convert_callback(request)};

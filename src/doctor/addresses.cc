@@ -1,15 +1,14 @@
 #include "doctor/addresses.h"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <memory>
 #include <optional>
+
+#include "base/interfaces.h"
 
 namespace xoe::doctor {
 namespace {
@@ -25,28 +24,13 @@ void add(Addresses& all, const std::string& interface, const std::string& addres
   if (!of_link_only(address) && std::find(list.begin(), list.end(), address) == list.end()) list.push_back(address);
 }
 
-using List = std::unique_ptr<ifaddrs, void (*)(ifaddrs*)>;
-
-List list_addresses() {
-  ifaddrs* first = nullptr;
-  return {::getifaddrs(&first) == 0 ? first : nullptr, [](ifaddrs* list) {
-            if (list != nullptr) ::freeifaddrs(list);
-          }};
-}
-
 Addresses live_addresses() {
   Addresses all;
-  const List list = list_addresses();
-  for (const int family : {AF_INET, AF_INET6}) {
-    for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
-      if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != family) continue;
-      char text[INET6_ADDRSTRLEN] = {};
-      const void* const bytes =
-          family == AF_INET ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr)
-                            : &reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
-      if (::inet_ntop(family, bytes, text, sizeof text) != nullptr) add(all, entry->ifa_name, text);
-    }
-  }
+  const auto interfaces = all_interfaces().value_or(std::vector<Interface>());
+  for (const bool ipv6 : {false, true})
+    for (const Interface& interface : interfaces)
+      if (!interface.address.empty() && (interface.address.find(':') != std::string::npos) == ipv6)
+        add(all, interface.name, interface.address);
   return all;
 }
 
@@ -117,10 +101,8 @@ void add_recorded_ipv6(const Tree& tree, Addresses& all) {
 
 std::map<std::string, Link> live_links() {
   std::map<std::string, Link> links;
-  const List list = list_addresses();
-  for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next)
-    links[entry->ifa_name] = {.up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0,
-                              .loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0};
+  for (const Interface& interface : all_interfaces().value_or(std::vector<Interface>()))
+    links[interface.name] = {.up = interface.up && interface.running, .loopback = interface.loopback};
   return links;
 }
 

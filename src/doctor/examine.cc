@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/cgroup.h"
 #include "base/error.h"
 #include "doctor/cpu.h"
 #include "doctor/gpus.h"
@@ -49,12 +50,12 @@ class Examination {
 
   Report run() {
     report_.host = host_name(tree_);
-    const auto limits = read_group_limits(tree_);
+    const auto limits = read_cgroup_limits(tree_.path(""));
     const auto surroundings = read_surroundings(tree_);
     const auto processes = read_processes(tree_);
     const auto rdma = read_rdma(tree_);
     report_.versions = {{"xoe", options_.version}, {"kernel", processes.kernel}};
-    if (wants("cpu")) add(check_cpu(read_cpu(tree_), limits.processors));
+    if (wants("cpu")) add(check_cpu(read_cpu(tree_), limits.cpus));
     if (wants("memory")) add(check_memory(read_memory(tree_), limits));
     if (wants("process")) add(check_processes(processes, limits));
     if (wants("virtual")) add(check_surroundings(surroundings));

@@ -78,7 +78,7 @@ Finding check_size(const MemoryFacts& facts) {
   return finding;
 }
 
-Finding check_group_memory(const MemoryFacts& facts, const GroupLimits& limits) {
+Finding check_group_memory(const MemoryFacts& facts, const CgroupLimits& limits) {
   Finding finding{.id = "memory.cgroup",
                   .what = "no control group limits memory",
                   .why =
@@ -195,7 +195,7 @@ MemoryFacts read_memory(const Tree& tree) {
   return facts;
 }
 
-Findings check_memory(const MemoryFacts& facts, const GroupLimits& limits) {
+Findings check_memory(const MemoryFacts& facts, const CgroupLimits& limits) {
   return {check_size(facts),  check_group_memory(facts, limits),
           check_shm(facts),   check_memlock(facts),
           check_files(facts), check_huge_pages(facts)};

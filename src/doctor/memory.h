@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "doctor/control_groups.h"
+#include "base/cgroup.h"
 #include "doctor/finding.h"
 #include "doctor/tree.h"
 
@@ -27,6 +27,6 @@ struct MemoryFacts {
 };
 
 MemoryFacts read_memory(const Tree& tree);
-Findings check_memory(const MemoryFacts& facts, const GroupLimits& limits);
+Findings check_memory(const MemoryFacts& facts, const CgroupLimits& limits);
 
 }  // namespace xoe::doctor

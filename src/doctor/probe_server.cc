@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/constant_time.h"
 #include "base/error.h"
 #include "doctor/probe.h"
 
@@ -14,14 +15,6 @@ namespace {
 constexpr std::size_t kMostPeers = 16;
 constexpr auto kHelloPatience = std::chrono::seconds(1);
 constexpr auto kPeerPatience = std::chrono::seconds(3);
-
-// Takes the same time wherever they differ.
-bool same_secret(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return difference == 0;
-}
 
 Result<Fd> listening_socket() {
   Fd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -106,7 +99,7 @@ bool ProbeServer::read_hello(Peer& peer) {
   const std::string_view hello = peer.hello;
   const char mode = hello[4 + kTokenBytes];
   peer.deadline = Clock::now() + kPeerPatience;
-  return same_secret(hello.substr(0, 4 + kTokenBytes), "XOE1" + token_) && (mode == 'L' || mode == 'B');
+  return equal_in_constant_time(hello.substr(0, 4 + kTokenBytes), "XOE1" + token_) && (mode == 'L' || mode == 'B');
 }
 
 bool ProbeServer::serve_peer(Peer& peer) {

@@ -58,7 +58,7 @@ Finding check_ptrace(const ProcessFacts& facts) {
   return finding;
 }
 
-Finding check_count(const ProcessFacts& facts, const GroupLimits& limits) {
+Finding check_count(const ProcessFacts& facts, const CgroupLimits& limits) {
   auto most = facts.most_processes;
   if (limits.processes && (!most || *limits.processes < *most)) most = limits.processes;
   Finding finding{.id = "process.count",
@@ -93,7 +93,7 @@ ProcessFacts read_processes(const Tree& tree) {
   return facts;
 }
 
-Findings check_processes(const ProcessFacts& facts, const GroupLimits& limits) {
+Findings check_processes(const ProcessFacts& facts, const CgroupLimits& limits) {
   return {check_kernel(facts), check_ptrace(facts), check_seccomp(facts), check_count(facts, limits)};
 }
 

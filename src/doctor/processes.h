@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "doctor/control_groups.h"
+#include "base/cgroup.h"
 #include "doctor/finding.h"
 #include "doctor/tree.h"
 
@@ -19,6 +19,6 @@ struct ProcessFacts {
 };
 
 ProcessFacts read_processes(const Tree& tree);
-Findings check_processes(const ProcessFacts& facts, const GroupLimits& limits);
+Findings check_processes(const ProcessFacts& facts, const CgroupLimits& limits);
 
 }  // namespace xoe::doctor

@@ -1,12 +1,9 @@
 #include "doctor/tree.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 
-#include "base/fd.h"
+#include "base/machine.h"
 #include "base/text.h"
 
 namespace xoe::doctor {
@@ -34,18 +31,7 @@ bool Tree::has(std::string_view name) const {
 }
 
 std::optional<std::string> Tree::bytes(std::string_view name, std::size_t most) const {
-  // A FIFO or a device in a recorded tree shall not hold us up.
-  const Fd file(::open(path(name).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.valid()) return std::nullopt;
-  std::string bytes;
-  char part[16384];
-  while (bytes.size() < most) {
-    const auto count = ::read(file.get(), part, std::min(sizeof part, most - bytes.size()));
-    if (count < 0) return std::nullopt;
-    if (count == 0) break;
-    bytes.append(part, static_cast<std::size_t>(count));
-  }
-  return bytes;
+  return read_start(path(name), most);
 }
 
 std::optional<std::string> Tree::text(std::string_view name) const {

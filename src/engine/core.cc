@@ -140,10 +140,10 @@ Result<std::shared_ptr<Submission>> Core::submit(const Request& request, Use use
     XOE_TRY(check_member(request, set_use.get(), set_use.exists()));
     ProcessSet& set = *set_use.get();
     XOE_ASSIGN(submission, Submission::make(request, std::string(request.name), set.rank(), set.size()));
-    if (request.gpu) XOE_TRY(admit_gpu_memory(request, *submission));
+    if (request.op.gpu) XOE_TRY(admit_gpu_memory(request, *submission));
     // Counted only now: a request that is refused must not shift this rank's nameless ones against the others'.
     if (submission->name.empty())
-      submission->name = request.kind == OpKind::kJoin ? "join" : set.next_name(request.kind);
+      submission->name = request.op.kind == OpKind::kJoin ? "join" : set.next_name(request.op.kind);
     XOE_TRY(hand_over(set, submission));
   }
   // From a callback: the loop that called it goes on. Who waits drives by himself.
@@ -169,11 +169,12 @@ void Core::drive_for(const Submission& submission) {
 Status Core::check_member(const Request& request, const ProcessSet* set, bool exists) const {
   if (set != nullptr) return {};
   if (!exists)
-    return failure(Code::kInvalidArgument, "{} '{}': there is no process set {}", op_kind_name(request.kind),
+    return failure(Code::kInvalidArgument, "{} '{}': there is no process set {}", op_kind_name(request.op.kind),
                    request.name, request.process_set);
   XOE_ASSIGN(const auto ranks, process_set_ranks(request.process_set));
-  return failure(Code::kInvalidArgument, "{} '{}': rank {} is not in process set {} [{}]", op_kind_name(request.kind),
-                 request.name, topology_.rank, request.process_set, fmt::join(ranks, ", "));
+  return failure(Code::kInvalidArgument, "{} '{}': rank {} is not in process set {} [{}]",
+                 op_kind_name(request.op.kind), request.name, topology_.rank, request.process_set,
+                 fmt::join(ranks, ", "));
 }
 
 Status Core::takes_gpu_memory() {
@@ -197,7 +198,7 @@ Status Core::admit_gpu_memory(const Request& request, Submission& submission) {
 Status Core::hand_over(ProcessSet& set, const std::shared_ptr<Submission>& submission) {
   submission->core = weak_from_this();
   submission->submitted = EngineClock::now();
-  XOE_TRY(submission->traits.kind == OpKind::kJoin ? set.join(submission) : set.submit(submission));
+  XOE_TRY(submission->op.kind == OpKind::kJoin ? set.join(submission) : set.submit(submission));
   set.wake();
   return {};
 }

@@ -59,7 +59,7 @@ Status Core::remove_process_set(ProcessSetId id) {
 }
 
 Status Core::run_internal(Submission& submission) {
-  const auto kind = static_cast<InternalKind>(submission.traits.internal);
+  const auto kind = submission.op.internal;
   if (kind == InternalKind::kAddProcessSet) return make_set(submission);
   if (kind == InternalKind::kMeet) return {};
   return drop_set(static_cast<ProcessSetId>(submission.argument[0]));

@@ -60,7 +60,8 @@ void ProcessSet::take_line(std::uint64_t position) {
   const LogLine line = table_->line(position);
   if (line.kind == LogKind::kAllJoined) {
     Item item{.line = line};
-    item.traits.internal = static_cast<std::uint8_t>(InternalKind::kAllJoined);
+    item.op.kind = OpKind::kBarrier;
+    item.op.internal = InternalKind::kAllJoined;
     taken_.push_back(std::move(item));
     return;
   }
@@ -71,11 +72,11 @@ void ProcessSet::take_line(std::uint64_t position) {
   }
   if (line.kind == LogKind::kRun) {
     const RankSubmission& theirs = table_->agreed(line);
-    Item item{line, theirs.signature, theirs.traits, {}, std::move(submission)};
+    Item item{line, theirs.signature, theirs.op, {}, std::move(submission)};
     if (item.submission != nullptr)
       item.sizes = item.submission->sizes;
     else
-      item.sizes.assign(theirs.sizes, theirs.sizes + theirs.traits.tensors);
+      item.sizes.assign(theirs.sizes, theirs.sizes + theirs.op.tensors);
     taken_.push_back(std::move(item));
     return;
   }
@@ -109,7 +110,7 @@ void ProcessSet::queue_batches(std::vector<Item> items, std::uint16_t knobs, std
     if (const std::size_t item = batch.fused ? batch.pieces[0].item : batch.item;
         (*shared)[item].line.kind != LogKind::kAllJoined)
       running->title = name(item);
-    if (!batch.fused && batch.kind == OpKind::kAllreduce)
+    if (!batch.fused && batch.op.kind == OpKind::kAllreduce)
       running->codec_key = table_->unique_name((*shared)[batch.item].line.entry);
     if (batch.pieces.size() > 1) running->title += fmt::format(" + {} more", batch.pieces.size() - 1);
     const auto count_part = [&](std::size_t item) {
@@ -131,7 +132,7 @@ bool ProcessSet::start_batches() {
   while (!queued_.empty() && static_cast<int>(running_.size()) < in_flight_ &&
          (running_.empty() || running_.back()->may_follow)) {
     const Item& item = (*queued_.front()->items)[queued_.front()->batch.item];
-    const bool internal = !queued_.front()->batch.fused && item.traits.internal != 0;
+    const bool internal = !queued_.front()->batch.fused && item.op.internal != InternalKind::kNone;
     if (internal && !running_.empty()) break;
     auto running = std::move(queued_.front());
     queued_.pop_front();

@@ -53,6 +53,7 @@ bool reduces(OpKind kind) { return kind == OpKind::kAllreduce || kind == OpKind:
 bool free_first_dim(OpKind kind) {
   return kind == OpKind::kAllgather || kind == OpKind::kAlltoall || kind == OpKind::kSparseAllreduce;
 }
+bool has_root(OpKind kind) { return kind == OpKind::kBroadcast || kind == OpKind::kBroadcastBytes; }
 bool gives_output(OpKind kind) {
   return free_first_dim(kind) || kind == OpKind::kReduceScatter || kind == OpKind::kBroadcastBytes;
 }
@@ -94,7 +95,7 @@ std::size_t output_bytes(const TensorCopy& t, OpKind kind, int rank, int ranks) 
 Status check_tensors(const Submission& s, const Request& request, int rank, int ranks) {
   const auto what = s.title();
   const auto count = s.tensors.size();
-  const OpKind kind = request.kind;
+  const OpKind kind = request.op.kind;
   const bool none = kind == OpKind::kBarrier || kind == OpKind::kJoin;
   const std::size_t wanted = kind == OpKind::kSparseAllreduce ? 2 : 1;
   if (none ? count != 0 : (may_be_group(kind) ? count == 0 : count != wanted))
@@ -105,7 +106,7 @@ Status check_tensors(const Submission& s, const Request& request, int rank, int 
                    count);
   for (std::size_t i = 0; i < count; ++i) {
     const TensorCopy& t = s.tensors[i];
-    const bool sends = (kind != OpKind::kBroadcast && kind != OpKind::kBroadcastBytes) || rank == request.root;
+    const bool sends = (kind != OpKind::kBroadcast && kind != OpKind::kBroadcastBytes) || rank == request.op.root;
     if (sends && t.in == nullptr && t.count != 0)
       return failure(Code::kInvalidArgument, "{}: tensor {} has {} elements and no memory", what, i, t.count);
     if (!gives_output(kind) && t.out == nullptr && t.count != 0)
@@ -118,10 +119,10 @@ Status check_tensors(const Submission& s, const Request& request, int rank, int 
         t.in < t.out + output_bytes(t, kind, rank, ranks) && (t.out != t.in || gives_output(kind)))
       return failure(Code::kInvalidArgument, "{}: `in` and `out` of tensor {} overlap{}", what, i,
                      gives_output(kind) ? "; this operation does not work in place" : " without being in place");
-    if (reduces(kind)) XOE_TRY(reduce::supports(t.dtype, request.reduce));
+    if (reduces(kind)) XOE_TRY(reduce::supports(t.dtype, request.op.reduce));
     if (kind == OpKind::kAdasum && !is_float(t.dtype))
       return failure(Code::kInvalidArgument, "{}: adasum takes float tensors, got {}", what, dtype_name(t.dtype));
-    if ((kind == OpKind::kAdasum || request.compression.kind != Compression::kNone) && t.dtype != s.tensors[0].dtype)
+    if ((kind == OpKind::kAdasum || request.op.compression.kind != Compression::kNone) && t.dtype != s.tensors[0].dtype)
       return failure(Code::kInvalidArgument, "{}: the tensors of this group must have one type", what);
   }
   if (kind == OpKind::kSparseAllreduce && (s.tensors[0].dtype != DType::kInt64 || s.tensors[0].shape.size() != 1 ||
@@ -133,12 +134,12 @@ Status check_tensors(const Submission& s, const Request& request, int rank, int 
 }
 
 Status check_scales(const Submission& s, const Request& request) {
-  const bool scaled = request.prescale != 1 || request.postscale != 1;
-  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale))
+  const bool scaled = request.op.prescale != 1 || request.op.postscale != 1;
+  if (!std::isfinite(request.op.prescale) || !std::isfinite(request.op.postscale))
     return failure(Code::kInvalidArgument, "{}: prescale {} and postscale {} must be finite", s.title(),
-                   request.prescale, request.postscale);
+                   request.op.prescale, request.op.postscale);
   if (!scaled) return {};
-  if (!reduces(request.kind) && request.kind != OpKind::kAdasum)
+  if (!reduces(request.op.kind) && request.op.kind != OpKind::kAdasum)
     return failure(Code::kInvalidArgument, "{}: takes no prescale or postscale", s.title());
   for (const TensorCopy& t : s.tensors)
     if (t.dtype == DType::kBool) return failure(Code::kInvalidArgument, "{}: bool tensors cannot be scaled", s.title());
@@ -146,9 +147,10 @@ Status check_scales(const Submission& s, const Request& request) {
 }
 
 Status check_compression(const Submission& s, const Request& request) {
-  const auto& c = request.compression;
+  const auto& c = request.op.compression;
   if (c.kind == Compression::kNone) return {};
-  if (request.kind != OpKind::kAllreduce || (request.reduce != ReduceOp::kSum && request.reduce != ReduceOp::kAverage))
+  if (request.op.kind != OpKind::kAllreduce ||
+      (request.op.reduce != ReduceOp::kSum && request.op.reduce != ReduceOp::kAverage))
     return failure(Code::kInvalidArgument, "{}: compression {} is for allreduce with sum or average", s.title(),
                    compression_name(c.kind));
   if (!is_float(s.tensors[0].dtype))
@@ -163,11 +165,10 @@ Status check_compression(const Submission& s, const Request& request) {
 }
 
 Status check_rest(const Submission& s, const Request& request, int ranks) {
-  const bool rooted = request.kind == OpKind::kBroadcast || request.kind == OpKind::kBroadcastBytes;
-  if (rooted && (request.root < 0 || request.root >= ranks))
+  if (has_root(request.op.kind) && (request.op.root < 0 || request.op.root >= ranks))
     return failure(Code::kInvalidArgument, "{}: root {} is not one of the {} ranks of the process set", s.title(),
-                   request.root, ranks);
-  if (request.kind != OpKind::kAlltoall) {
+                   request.op.root, ranks);
+  if (request.op.kind != OpKind::kAlltoall) {
     if (!request.splits.empty()) return failure(Code::kInvalidArgument, "{}: takes no splits", s.title());
     return {};
   }
@@ -192,14 +193,14 @@ Status check_rest(const Submission& s, const Request& request, int ranks) {
 
 // What NCCL does without kernels of ours.
 Status check_gpu(const Submission& s, const Request& request) {
-  if (!request.gpu) return {};
-  const OpKind kind = request.kind;
+  if (!request.op.gpu) return {};
+  const OpKind kind = request.op.kind;
   const bool moves = kind == OpKind::kBroadcast || kind == OpKind::kAllgather || kind == OpKind::kAlltoall;
-  if ((!moves && !reduces(kind)) || request.compression.kind != Compression::kNone)
+  if ((!moves && !reduces(kind)) || request.op.compression.kind != Compression::kNone)
     return failure(Code::kUnsupported, "{}: {}{} takes no GPU memory; copy the tensors to host memory", s.title(),
                    op_kind_name(kind), moves || reduces(kind) ? " with compression" : "");
-  const bool scaled = request.prescale != 1 || request.postscale != 1;
-  const bool linear = request.reduce == ReduceOp::kSum || request.reduce == ReduceOp::kAverage;
+  const bool scaled = request.op.prescale != 1 || request.op.postscale != 1;
+  const bool linear = request.op.reduce == ReduceOp::kSum || request.op.reduce == ReduceOp::kAverage;
   for (std::size_t i = 0; i < s.tensors.size(); ++i) {
     const TensorCopy& t = s.tensors[i];
     if (gives_output(kind) && t.out == nullptr && t.count != 0 && !request.allocator)
@@ -207,31 +208,45 @@ Status check_gpu(const Submission& s, const Request& request) {
                      "{}: tensor {} has no GPU memory for its result, and no allocator is given", s.title(), i);
     if (!reduces(kind)) continue;
     const bool is_wide = t.dtype == DType::kFloat32 || t.dtype == DType::kFloat64;  // NCCL rounds a factor to the type
-    if (t.dtype == DType::kInt16 || (!is_float(t.dtype) && request.reduce == ReduceOp::kAverage) ||
+    if (t.dtype == DType::kInt16 || (!is_float(t.dtype) && request.op.reduce == ReduceOp::kAverage) ||
         (scaled && !(linear && is_wide)))
       return failure(Code::kUnsupported, "{}: {}{} of {} is not made in GPU memory; copy the tensors to host memory",
-                     s.title(), scaled ? "a scaled " : "", reduce_op_name(request.reduce), dtype_name(t.dtype));
+                     s.title(), scaled ? "a scaled " : "", reduce_op_name(request.op.reduce), dtype_name(t.dtype));
   }
   return {};
 }
 
 void put_hash(std::uint64_t& sum, std::uint64_t value) { sum = mix(sum ^ (value + 0x9e3779b97f4a7c15u)); }
 
+// The operation as the ranks must agree on it: without what this kind of operation ignores.
+OpSpec agreed_spec(const OpSpec& asked) {
+  OpSpec spec = asked;
+  const CompressionOptions& c = asked.compression;
+  spec.compression = {.kind = c.kind};
+  if (c.kind != Compression::kNone) spec.compression.error_feedback = c.error_feedback;
+  if (c.kind == Compression::kTopK) spec.compression.top_k_ratio = c.top_k_ratio;
+  if (c.kind == Compression::kPowerSgd) spec.compression.power_sgd_rank = c.power_sgd_rank;
+  if (!reduces(asked.kind)) spec.reduce = ReduceOp::kSum;
+  if (!has_root(asked.kind)) spec.root = 0;
+  return spec;
+}
+
 std::uint64_t sign(const Submission& s) {
-  const Traits& t = s.traits;
-  std::uint64_t sum = static_cast<std::uint64_t>(t.kind);
+  const OpDescriptor& op = s.op;
+  std::uint64_t sum = static_cast<std::uint64_t>(op.kind);
   for (const std::uint64_t part :
-       {static_cast<std::uint64_t>(t.reduce), static_cast<std::uint64_t>(t.compression),
-        static_cast<std::uint64_t>(t.error_feedback), static_cast<std::uint64_t>(t.internal),
-        static_cast<std::uint64_t>(t.root), static_cast<std::uint64_t>(t.tensors), static_cast<std::uint64_t>(t.gpu),
-        static_cast<std::uint64_t>(t.codec_rank), std::bit_cast<std::uint64_t>(t.codec_ratio),
-        std::bit_cast<std::uint64_t>(s.prescale), std::bit_cast<std::uint64_t>(s.postscale)})
+       {static_cast<std::uint64_t>(op.reduce), static_cast<std::uint64_t>(op.compression.kind),
+        static_cast<std::uint64_t>(op.compression.error_feedback), static_cast<std::uint64_t>(op.internal),
+        static_cast<std::uint64_t>(op.root), static_cast<std::uint64_t>(op.tensors), static_cast<std::uint64_t>(op.gpu),
+        static_cast<std::uint64_t>(op.compression.power_sgd_rank),
+        std::bit_cast<std::uint64_t>(op.compression.top_k_ratio), std::bit_cast<std::uint64_t>(op.prescale),
+        std::bit_cast<std::uint64_t>(op.postscale)})
     put_hash(sum, part);
   for (const TensorCopy& tensor : s.tensors) {
-    if (t.kind == OpKind::kBroadcastBytes) break;  // only the root knows
+    if (op.kind == OpKind::kBroadcastBytes) break;  // only the root knows
     put_hash(sum, static_cast<std::uint64_t>(tensor.dtype));
     put_hash(sum, tensor.shape.size());
-    for (std::size_t d = free_first_dim(t.kind) ? 1 : 0; d < tensor.shape.size(); ++d)
+    for (std::size_t d = free_first_dim(op.kind) ? 1 : 0; d < tensor.shape.size(); ++d)
       put_hash(sum, static_cast<std::uint64_t>(tensor.shape[d]));
   }
   for (const std::int64_t value : s.argument) put_hash(sum, static_cast<std::uint64_t>(value));
@@ -249,7 +264,7 @@ std::size_t TensorCopy::row_elements() const noexcept {
 Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std::string name, int rank, int ranks) {
   auto s = std::make_shared<Submission>();
   s->name = std::move(name);
-  s->traits.kind = request.kind;
+  static_cast<OpSpec&>(s->op) = agreed_spec(request.op);
   if (s->name.size() > kMaxName)
     return failure(Code::kInvalidArgument, "a name has {} bytes; at most {} are allowed", s->name.size(), kMaxName);
   s->tensors.reserve(request.tensors.size());
@@ -262,28 +277,16 @@ Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std
   XOE_TRY(check_compression(*s, request));
   XOE_TRY(check_rest(*s, request, ranks));
   XOE_TRY(check_gpu(*s, request));
-  s->compression = request.compression;
-  const auto& c = request.compression;
-  s->traits.reduce = reduces(request.kind) ? request.reduce : ReduceOp::kSum;
-  s->traits.compression = c.kind;
-  s->traits.error_feedback = c.kind != Compression::kNone && c.error_feedback ? 1 : 0;
-  if (c.kind == Compression::kTopK) s->traits.codec_ratio = c.top_k_ratio;
-  if (c.kind == Compression::kPowerSgd) s->traits.codec_rank = c.power_sgd_rank;
-  s->traits.root = request.kind == OpKind::kBroadcast || request.kind == OpKind::kBroadcastBytes ? request.root : 0;
-  s->traits.gpu = request.gpu ? 1 : 0;
-  if (request.gpu) s->traits.gpu_factor = request.prescale * request.postscale;
-  s->traits.tensors = static_cast<std::uint32_t>(s->tensors.size());
+  s->op.tensors = static_cast<std::uint32_t>(s->tensors.size());
   for (const TensorCopy& t : s->tensors)
     s->sizes.push_back({t.count & kMaxCount, static_cast<std::uint64_t>(t.dtype) & 0xff});
   if (!s->tensors.empty()) {
-    s->traits.dtype = s->tensors[0].dtype;
-    s->traits.first_dim = s->tensors[0].rows();
+    s->op.dtype = s->tensors[0].dtype;
+    s->op.first_dim = s->tensors[0].rows();
   }
   s->splits.assign(request.splits.begin(), request.splits.end());
-  if (request.kind == OpKind::kAlltoall && s->splits.empty())
+  if (request.op.kind == OpKind::kAlltoall && s->splits.empty())
     s->splits.assign(static_cast<std::size_t>(ranks), static_cast<std::int64_t>(s->tensors[0].rows()) / ranks);
-  s->prescale = request.prescale;
-  s->postscale = request.postscale;
   s->process_set = request.process_set;
   s->allocator_ = request.allocator;
   s->callback_ = request.callback;
@@ -296,45 +299,45 @@ std::shared_ptr<Submission> Submission::make_internal(InternalKind kind, std::st
                                                       std::vector<std::int64_t> argument) {
   auto s = std::make_shared<Submission>();
   s->name = std::move(name);
-  s->traits.kind = OpKind::kBarrier;
-  s->traits.internal = static_cast<std::uint8_t>(kind);
+  s->op.kind = OpKind::kBarrier;
+  s->op.internal = kind;
   s->argument = std::move(argument);
   s->signature = sign(*s);
   return s;
 }
 
 ReadinessTable::Arrival Submission::arrival() const {
-  return {signature, submitted.time_since_epoch().count(), traits, sizes, [this] { return describe(); }};
+  return {signature, submitted.time_since_epoch().count(), op, sizes, [this] { return describe(); }};
 }
 
 std::string Submission::describe() const {
   std::string text;
-  if (traits.internal != 0) return fmt::format("{}([{}])", name.substr(0, name.find(' ')), fmt::join(argument, ", "));
-  text = fmt::format("{}(", op_kind_name(traits.kind));
+  if (op.internal != InternalKind::kNone)
+    return fmt::format("{}([{}])", name.substr(0, name.find(' ')), fmt::join(argument, ", "));
+  text = fmt::format("{}(", op_kind_name(op.kind));
   if (tensors.size() > 1) text += fmt::format("{} tensors: ", tensors.size());
   for (std::size_t i = 0; i < tensors.size() && i < 4; ++i) {
     const TensorCopy& t = tensors[i];
     text += fmt::format("{}{} [{}]", i == 0 ? "" : ", ", dtype_name(t.dtype), fmt::join(t.shape, ", "));
   }
   if (tensors.size() > 4) text += ", ...";
-  if (reduces(traits.kind)) text += fmt::format(", {}", reduce_op_name(traits.reduce));
-  if (traits.kind == OpKind::kBroadcast || traits.kind == OpKind::kBroadcastBytes)
-    text += fmt::format("{}root {}", tensors.empty() ? "" : ", ", traits.root);
-  if (prescale != 1) text += fmt::format(", prescale {}", prescale);
-  if (postscale != 1) text += fmt::format(", postscale {}", postscale);
-  if (traits.gpu != 0) text += ", on a GPU";
-  if (traits.compression != Compression::kNone) {
-    text += fmt::format(", {}", compression_name(traits.compression));
-    if (traits.error_feedback != 0) text += " with error feedback";
-    if (traits.compression == Compression::kTopK) text += fmt::format(" ratio {}", traits.codec_ratio);
-    if (traits.compression == Compression::kPowerSgd) text += fmt::format(" rank {}", traits.codec_rank);
+  if (reduces(op.kind)) text += fmt::format(", {}", reduce_op_name(op.reduce));
+  if (has_root(op.kind)) text += fmt::format("{}root {}", tensors.empty() ? "" : ", ", op.root);
+  if (op.prescale != 1) text += fmt::format(", prescale {}", op.prescale);
+  if (op.postscale != 1) text += fmt::format(", postscale {}", op.postscale);
+  if (op.gpu) text += ", on a GPU";
+  if (op.compression.kind != Compression::kNone) {
+    text += fmt::format(", {}", compression_name(op.compression.kind));
+    if (op.compression.error_feedback) text += " with error feedback";
+    if (op.compression.kind == Compression::kTopK) text += fmt::format(" ratio {}", op.compression.top_k_ratio);
+    if (op.compression.kind == Compression::kPowerSgd) text += fmt::format(" rank {}", op.compression.power_sgd_rank);
   }
   return text + ")";
 }
 
 std::string Submission::title() const {
-  if (traits.internal != 0) return name;
-  return fmt::format("{} '{}'", op_kind_name(traits.kind), name);
+  if (op.internal != InternalKind::kNone) return name;
+  return fmt::format("{} '{}'", op_kind_name(op.kind), name);
 }
 
 void Submission::complete(Status status) noexcept {
@@ -362,7 +365,7 @@ std::byte* Submission::make_output(std::size_t index, std::vector<std::int64_t> 
     }
     allocator_refused_ = data == nullptr && bytes != 0;
   }
-  if (data == nullptr && traits.gpu == 0) {
+  if (data == nullptr && !op.gpu) {
     owned_.push_back(std::make_unique_for_overwrite<std::byte[]>(std::max<std::size_t>(bytes, 1)));
     data = owned_.back().get();
   }

@@ -14,9 +14,6 @@
 
 namespace xoe::engine {
 
-// What the engine asks of itself, by name like everything else.
-enum class InternalKind : std::uint8_t { kNone, kAddProcessSet, kRemoveProcessSet, kMeet, kAllJoined };
-
 struct TensorCopy {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
@@ -58,14 +55,11 @@ class Submission {
 
   // Set at submit.
   std::string name;
-  Traits traits;
-  CompressionOptions compression;
+  OpDescriptor op;
   std::vector<TensorCopy> tensors;
   std::vector<TensorSize> sizes;
   std::vector<std::int64_t> splits;
   std::vector<std::int64_t> argument;  // of an internal operation
-  double prescale = 1;
-  double postscale = 1;
   std::uint64_t signature = 0;
   std::shared_ptr<const void> mark;  // of GPU memory: what its stream had to do at the submit
   EngineClock::time_point submitted;

@@ -1,17 +1,10 @@
 #include "launch/addresses.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <memory>
 
 #include "base/error.h"
-#include "bootstrap/interfaces.h"
+#include "base/interfaces.h"
 #include "bootstrap/own_address.h"
 #include "bootstrap/socket_address.h"
 
@@ -23,25 +16,10 @@ constexpr auto kReachPatience = std::chrono::seconds(5);
 }  // namespace
 
 Result<std::vector<std::string>> local_addresses() {
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0)
-    return failure(Code::kUnavailable, "cannot list the network interfaces: {}", errno_text(errno));
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  XOE_ASSIGN(const auto interfaces, local_interfaces());
   std::vector<std::string> found;
-  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK) != 0) continue;
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    if (one->ifa_addr->sa_family == AF_INET) {
-      ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, text.data(), text.size());
-      found.emplace_back(text.data());
-    } else if (one->ifa_addr->sa_family == AF_INET6) {
-      const auto& ip = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr;
-      // Those of a link mean nothing without the name of an interface, which differs from host to host.
-      if (IN6_IS_ADDR_LINKLOCAL(&ip) != 0) continue;
-      ::inet_ntop(AF_INET6, &ip, text.data(), text.size());
-      found.emplace_back(text.data());
-    }
-  }
+  for (const Interface& interface : interfaces)
+    if (!interface.loopback) found.push_back(interface.address);
   return found;
 }
 
@@ -67,9 +45,9 @@ Result<std::string> store_address(std::string_view wanted, std::span<const Agent
 std::string traffic_interface(std::string_view wanted, const std::string& store) {
   const auto at = bootstrap::SocketAddress::parse(store);
   const auto own = bootstrap::own_address(wanted, at && at->remote() ? at->host() : std::string());
-  const auto all = bootstrap::local_interfaces();
+  const auto all = local_interfaces();
   if (!own || !all) return {};
-  const auto found = std::ranges::find(*all, *own, &bootstrap::Interface::address);
+  const auto found = std::ranges::find(*all, *own, &Interface::address);
   // A second address may have a label, eth0:1.
   return found == all->end() || found->loopback ? std::string() : found->name.substr(0, found->name.find(':'));
 }

@@ -172,7 +172,7 @@ TEST(HostMesh, AWrongSecretIsRefusedOnBothSides) {
   EXPECT_EQ(mesh.members[0], nullptr);
   EXPECT_EQ(mesh.members[1], nullptr);
   EXPECT_THAT(mesh.errors[1], HasSubstr("secret"));
-  EXPECT_THAT(mesh.errors[0], HasSubstr("did not call"));
+  EXPECT_THAT(mesh.errors[0], HasSubstr("did not connect"));
 }
 
 TEST(HostMesh, StrangersAreNotInTheWay) {

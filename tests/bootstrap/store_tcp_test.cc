@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/constant_time.h"
 #include "bootstrap/own_address.h"
 #include "bootstrap/socket_address.h"
 #include "bootstrap/store.h"
@@ -87,7 +88,7 @@ TEST_F(StoreTcp, AProofServesOnce) {
   // A stranger who heard one whole conversation says the same again.
   const std::string nonce = make_nonce();
   std::string knock;
-  append_knock(knock, nonce);
+  append_client_hello(knock, nonce);
   const auto challenge = [&](const Fd& socket) {
     send(socket, knock);
     std::string answer(4 + 1 + kNonceBytes + kProofBytes, '\0');
@@ -102,8 +103,8 @@ TEST_F(StoreTcp, AProofServesOnce) {
   };
   const Fd friendly = raw();
   const std::string first = challenge(friendly);
-  EXPECT_TRUE(
-      same_proof(first.substr(kNonceBytes), make_proof("right", End::kServer, nonce, first.substr(0, kNonceBytes))));
+  EXPECT_TRUE(equal_in_constant_time(first.substr(kNonceBytes),
+                                     make_proof("right", End::kServer, nonce, first.substr(0, kNonceBytes))));
   std::string proof;
   append_proof(proof, make_proof("right", End::kClient, nonce, first.substr(0, kNonceBytes)));
   const Fd stranger = raw();
@@ -140,7 +141,7 @@ TEST_F(StoreTcp, StrangersGetLittleMemoryAndLittleTime) {
   const Fd big = raw();
   const std::uint32_t length = kMaxFrame;
   std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
-  bytes += static_cast<char>(FrameKind::kKnock);
+  bytes += static_cast<char>(FrameKind::kClientHello);
   bytes += std::string(8192, 'x');
   send(big, bytes);
   EXPECT_EQ(rest_of(big, 2s), "");  // before its time is up

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/fd.h"
-#include "bootstrap/mesh_greeting.h"
+#include "bootstrap/mesh_handshake.h"
 #include "bootstrap/proof.h"
 #include "bootstrap/socket_address.h"
 #include "bootstrap/store.h"
@@ -47,7 +47,7 @@ class StoreTurns : public testing::Test {
   // Everything that can be answered now.
   std::vector<std::string> answers(const Fd& socket) {
     std::vector<std::string> values;
-    FrameReader reader;
+    FrameBuffer reader;
     for (bool more = true; more;) {
       settle();
       more = false;
@@ -55,7 +55,7 @@ class StoreTurns : public testing::Test {
       for (ssize_t count = 0; (count = ::recv(socket.get(), bytes, sizeof bytes, MSG_DONTWAIT)) > 0; more = true)
         reader.append({bytes, static_cast<std::size_t>(count)});
     }
-    for (auto body = reader.next(); body && *body; body = reader.next())
+    for (auto body = next_body(reader); body && *body; body = next_body(reader))
       values.emplace_back(parse_body(**body).value().value);
     return values;
   }
@@ -217,14 +217,14 @@ TEST(MeshGreeting, AMemberThatWasCutOffCallsAgain) {
       all.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
       return all;
     };
-    const std::string knock = receive(std::string_view("xoe-mesh-1\n").size() + 4 + kNonceBytes);
+    const std::string hello = receive(std::string_view("xoe-mesh-1\n").size() + 4 + kNonceBytes);
     const std::string nonce = make_nonce();
-    const std::string answer = nonce + make_proof("s", End::kServer, knock, nonce);
+    const std::string answer = nonce + make_proof("s", End::kServer, hello, nonce);
     EXPECT_EQ(::send(socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL), static_cast<ssize_t>(answer.size()));
-    EXPECT_EQ(receive(kProofBytes), make_proof("s", End::kClient, knock, nonce));
+    EXPECT_EQ(receive(kProofBytes), make_proof("s", End::kClient, hello, nonce));
     EXPECT_EQ(::send(socket.get(), "+", 1, MSG_NOSIGNAL), 1);
   });
-  const auto sockets = greet_members(1, 2, exchange, {.address = "127.0.0.1", .secret = "s"}, Clock::now() + 60s);
+  const auto sockets = connect_members(1, 2, exchange, {.address = "127.0.0.1", .secret = "s"}, Clock::now() + 60s);
   other.request_stop();
   other.join();
   ASSERT_TRUE(sockets) << sockets.error().message();

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <set>
 
-#include "data/records/little_endian.h"
+#include "base/bytes.h"
 #include "data/records/record_index.h"
 #include "record_files.h"
 #include "scratch.h"

@@ -83,10 +83,10 @@ TEST(Engine, ANameInFlightIsRefused) {
       const auto refused = engine.submit({.name = "x", .tensors = {&second, 1}});
       ASSERT_FALSE(refused);
       EXPECT_THAT(refused.error().message(), HasSubstr("allreduce 'x': this name is in flight already"));
-      ASSERT_TRUE(engine.run({.name = "go", .kind = OpKind::kBarrier}));
+      ASSERT_TRUE(engine.run({.name = "go", .op = {.kind = OpKind::kBarrier}}));
       ASSERT_TRUE(handle.wait());
     } else {
-      ASSERT_TRUE(engine.run({.name = "go", .kind = OpKind::kBarrier}));
+      ASSERT_TRUE(engine.run({.name = "go", .op = {.kind = OpKind::kBarrier}}));
       ASSERT_TRUE(engine.run({.name = "x", .tensors = {&first, 1}}));
     }
   });
@@ -98,7 +98,7 @@ TEST(Engine, GathersRowsThatDifferInNumber) {
     std::vector<std::int32_t> rows(static_cast<std::size_t>(rank) * 2, rank);
     const Shape shape{rank, 2};
     const TensorArg tensor{rows.data(), nullptr, DType::kInt32, shape};
-    auto handle = engine.submit({.name = "rows", .kind = OpKind::kAllgather, .tensors = {&tensor, 1}}).value();
+    auto handle = engine.submit({.name = "rows", .op = {.kind = OpKind::kAllgather}, .tensors = {&tensor, 1}}).value();
     ASSERT_TRUE(handle.wait());
     ASSERT_EQ(handle.outputs().size(), 1u);
     EXPECT_THAT(handle.outputs()[0].shape, ::testing::ElementsAre(3, 2));
@@ -116,7 +116,8 @@ TEST(Engine, SendsRowsToEachRank) {
     const Shape splits = rank == 0 ? Shape{1, 2} : Shape{3, 0};
     const TensorArg tensor{x.data(), nullptr, DType::kFloat32, shape};
     auto handle =
-        engine.submit({.name = "a", .kind = OpKind::kAlltoall, .tensors = {&tensor, 1}, .splits = splits}).value();
+        engine.submit({.name = "a", .op = {.kind = OpKind::kAlltoall}, .tensors = {&tensor, 1}, .splits = splits})
+            .value();
     ASSERT_TRUE(handle.wait());
     const auto* data = static_cast<const float*>(handle.outputs()[0].data);
     if (rank == 0) {
@@ -138,7 +139,8 @@ TEST(Engine, BroadcastsBytesOfUnknownLength) {
     tensor.shape = none;
     if (engine.topology().rank == 2) tensor = {object.data(), nullptr, DType::kUint8, shape};
     auto handle =
-        engine.submit({.name = "o", .kind = OpKind::kBroadcastBytes, .tensors = {&tensor, 1}, .root = 2}).value();
+        engine.submit({.name = "o", .op = {.kind = OpKind::kBroadcastBytes, .root = 2}, .tensors = {&tensor, 1}})
+            .value();
     ASSERT_TRUE(handle.wait());
     const Output& output = handle.outputs()[0];
     EXPECT_EQ(std::string(static_cast<const char*>(output.data), static_cast<std::size_t>(output.shape[0])), object);
@@ -156,7 +158,7 @@ TEST(Engine, JoinedRanksGiveZerosUntilAllHaveJoined) {
       ASSERT_TRUE(engine.run({.name = "g", .tensors = {&tensor, 1}}));
       EXPECT_THAT(x, ::testing::Each(static_cast<float>(3 - step)));
     }
-    auto joined = engine.submit({.kind = OpKind::kJoin}).value();
+    auto joined = engine.submit({.op = {.kind = OpKind::kJoin}}).value();
     ASSERT_TRUE(joined.wait());
     EXPECT_EQ(joined.last_joined(), 2);
     std::fill(x.begin(), x.end(), 1.0F);
@@ -217,12 +219,12 @@ TEST(Engine, AResultMayLieNextToTheInput) {
     std::vector<float> memory(9, 1.0F);
     const std::vector<std::int64_t> shape{6};
     const std::vector<TensorArg> before{{memory.data() + 3, memory.data(), DType::kFloat32, shape}};
-    const Status status = engine.run({.name = "part", .kind = OpKind::kReduceScatter, .tensors = before});
+    const Status status = engine.run({.name = "part", .op = {.kind = OpKind::kReduceScatter}, .tensors = before});
     ASSERT_TRUE(status) << status.error().message();
     EXPECT_EQ(memory[2], 2.0F);
     EXPECT_EQ(memory[3], 1.0F);
     const std::vector<TensorArg> into{{memory.data() + 2, memory.data(), DType::kFloat32, shape}};
-    EXPECT_FALSE(engine.submit({.name = "part", .kind = OpKind::kReduceScatter, .tensors = into}));
+    EXPECT_FALSE(engine.submit({.name = "part", .op = {.kind = OpKind::kReduceScatter}, .tensors = into}));
   });
 }
 

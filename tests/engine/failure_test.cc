@@ -102,10 +102,10 @@ TEST(EngineFailure, AStallIsReportedWithBothListsOfRanks) {
           for (auto lines = warnings.lines(); std::none_of(lines.begin(), lines.end(), about_late);
                lines = warnings.lines())
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
-          ASSERT_TRUE(engine.run({.name = "late", .kind = OpKind::kBarrier}));
+          ASSERT_TRUE(engine.run({.name = "late", .op = {.kind = OpKind::kBarrier}}));
           ASSERT_TRUE(first.wait());
         } else {
-          ASSERT_TRUE(engine.run({.name = "late", .kind = OpKind::kBarrier}));
+          ASSERT_TRUE(engine.run({.name = "late", .op = {.kind = OpKind::kBarrier}}));
           ASSERT_TRUE(engine.run({.name = "first", .tensors = {&tensor, 1}}));
         }
       },
@@ -123,7 +123,7 @@ TEST(EngineFailure, AStallBeyondTheLimitFailsOnAllRanks) {
       2,
       [&](Engine& engine) {
         if (engine.topology().rank == 0) {
-          const Status status = engine.run({.name = "b", .kind = OpKind::kBarrier});
+          const Status status = engine.run({.name = "b", .op = {.kind = OpKind::kBarrier}});
           ASSERT_FALSE(status);
           EXPECT_EQ(status.error().code(), Code::kTimeout);
           EXPECT_THAT(status.error().message(), HasSubstr("missing on rank 1"));
@@ -134,7 +134,7 @@ TEST(EngineFailure, AStallBeyondTheLimitFailsOnAllRanks) {
         done.count_down();
         done.wait();
         Status status;
-        while (status) status = engine.run({.kind = OpKind::kBarrier});
+        while (status) status = engine.run({.op = {.kind = OpKind::kBarrier}});
         EXPECT_EQ(status.error().code(), Code::kTimeout);
         EXPECT_THAT(status.error().message(), HasSubstr("'b'"));
       },
@@ -151,10 +151,12 @@ TEST(EngineFailure, RanksThatWaitForEachOtherInTwoSetsAreNamed) {
         const auto a = engine.add_process_set(both).value(), b = engine.add_process_set(both).value();
         const bool first = engine.topology().rank == 0;
         auto mine =
-            engine.submit({.name = first ? "x" : "y", .kind = OpKind::kBarrier, .process_set = first ? a : b}).value();
+            engine.submit({.name = first ? "x" : "y", .op = {.kind = OpKind::kBarrier}, .process_set = first ? a : b})
+                .value();
         // Its only thread blocks here until it gives up.
         while (warnings.lines().empty()) (void)mine.wait_for(std::chrono::milliseconds(2500));
-        ASSERT_TRUE(engine.run({.name = first ? "y" : "x", .kind = OpKind::kBarrier, .process_set = first ? b : a}));
+        ASSERT_TRUE(
+            engine.run({.name = first ? "y" : "x", .op = {.kind = OpKind::kBarrier}, .process_set = first ? b : a}));
         ASSERT_TRUE(mine.wait());
       },
       options);
@@ -177,14 +179,14 @@ TEST(EngineFailure, ASetCanBeRemovedWhileThreadsUseIt) {
         const Shape shape{10};
         const TensorArg tensor = in_place(x, shape);
         for (Status status; status;) {
-          auto handle =
-              engine.submit({.name = "x", .tensors = {&tensor, 1}, .reduce = ReduceOp::kMax, .process_set = set});
+          auto handle = engine.submit(
+              {.name = "x", .op = {.reduce = ReduceOp::kMax}, .tensors = {&tensor, 1}, .process_set = set});
           status = handle ? handle->wait() : Status(failure(handle.error()));
         }
       });
       ASSERT_TRUE(engine.remove_process_set(set));
       user.join();
-      ASSERT_TRUE(engine.run({.name = "still here", .kind = OpKind::kBarrier}));
+      ASSERT_TRUE(engine.run({.name = "still here", .op = {.kind = OpKind::kBarrier}}));
     });
 }
 
@@ -192,7 +194,7 @@ TEST(EngineFailure, AForkedChildIsToldSo) {
   run_engines(1, [](Engine& engine) {
     const pid_t child = ::fork();
     if (child == 0) {
-      const Status status = engine.run({.name = "b", .kind = OpKind::kBarrier});
+      const Status status = engine.run({.name = "b", .op = {.kind = OpKind::kBarrier}});
       const bool told = !status && status.error().code() == Code::kUnavailable &&
                         status.error().message().find("forked") != std::string::npos;
       ::_exit(told ? 0 : 1);
@@ -200,7 +202,7 @@ TEST(EngineFailure, AForkedChildIsToldSo) {
     int how = 0;
     ::waitpid(child, &how, 0);
     EXPECT_EQ(how, 0);
-    EXPECT_TRUE(engine.run({.name = "b", .kind = OpKind::kBarrier}));
+    EXPECT_TRUE(engine.run({.name = "b", .op = {.kind = OpKind::kBarrier}}));
   });
 }
 
@@ -211,10 +213,10 @@ TEST(EngineFailure, CallbacksMaySubmitButNotWaitAndMayThrow) {
     Status waited;
     auto outer = engine
                      .submit({.name = "a",
-                              .kind = OpKind::kBarrier,
+                              .op = {.kind = OpKind::kBarrier},
                               .callback =
                                   [&](const Status&) {
-                                    inner = engine.submit({.name = "b", .kind = OpKind::kBarrier}).value();
+                                    inner = engine.submit({.name = "b", .op = {.kind = OpKind::kBarrier}}).value();
                                     waited = inner.wait();
                                     state = 1;
                                     throw std::runtime_error("from a callback");
@@ -235,7 +237,7 @@ TEST(EngineFailure, AnAllocatorThatRefusesConcernsItsRankOnly) {
     std::vector<float> x(3, 1);
     const Shape shape{3};
     const TensorArg tensor{x.data(), nullptr, DType::kFloat32, shape};
-    Request request{.name = "g", .kind = OpKind::kAllgather, .tensors = {&tensor, 1}};
+    Request request{.name = "g", .op = {.kind = OpKind::kAllgather}, .tensors = {&tensor, 1}};
     if (engine.topology().rank == 0)
       request.allocator = [](std::size_t, std::span<const std::int64_t>, DType) -> void* { return nullptr; };
     const Status status = engine.run(request);
@@ -243,7 +245,7 @@ TEST(EngineFailure, AnAllocatorThatRefusesConcernsItsRankOnly) {
     if (!status) {
       EXPECT_EQ(status.error().code(), Code::kResourceExhausted);
     }
-    EXPECT_TRUE(engine.run({.name = "b", .kind = OpKind::kBarrier}));
+    EXPECT_TRUE(engine.run({.name = "b", .op = {.kind = OpKind::kBarrier}}));
   });
 }
 
@@ -265,20 +267,23 @@ TEST(EngineFailure, BadArgumentsAreRefusedBeforeAnybodySeesThem) {
     refused({.name = "x", .tensors = {&bad_shape, 1}}, "has shape [-1]");
     refused({.name = "x", .tensors = {&odd, 1}}, "no known element type");
     refused({.name = "x"}, "takes one tensor or more, got 0");
-    refused({.name = "x", .kind = OpKind::kBarrier, .tensors = {&good, 1}}, "takes no tensors");
-    refused({.name = "x", .kind = OpKind::kBroadcast, .tensors = {&good, 1}, .root = 1}, "root 1 is not one of the 1");
-    refused({.name = "x", .kind = OpKind::kAllgather, .tensors = {&single, 1}}, "is a scalar");
+    refused({.name = "x", .op = {.kind = OpKind::kBarrier}, .tensors = {&good, 1}}, "takes no tensors");
+    refused({.name = "x", .op = {.kind = OpKind::kBroadcast, .root = 1}, .tensors = {&good, 1}},
+            "root 1 is not one of the 1");
+    refused({.name = "x", .op = {.kind = OpKind::kAllgather}, .tensors = {&single, 1}}, "is a scalar");
     const Shape splits{1, 2};
     const TensorArg open{x.data(), nullptr, DType::kFloat32, shape},
         overlapping{x.data(), x.data() + 1, DType::kFloat32, shape};
-    refused({.name = "x", .kind = OpKind::kAlltoall, .tensors = {&open, 1}, .splits = splits}, "2 splits");
-    refused({.name = "x", .kind = OpKind::kAlltoall, .tensors = {&good, 1}}, "does not work in place");
+    refused({.name = "x", .op = {.kind = OpKind::kAlltoall}, .tensors = {&open, 1}, .splits = splits}, "2 splits");
+    refused({.name = "x", .op = {.kind = OpKind::kAlltoall}, .tensors = {&good, 1}}, "does not work in place");
     refused({.name = "x", .tensors = {&overlapping, 1}}, "overlap without being in place");
-    refused({.name = "x", .tensors = {&good, 1}, .prescale = 1.0 / 0.0}, "must be finite");
-    refused({.name = "x", .kind = OpKind::kBroadcast, .tensors = {&good, 1}, .prescale = 2}, "takes no prescale");
-    refused(
-        {.name = "x", .tensors = {&good, 1}, .reduce = ReduceOp::kMax, .compression = {.kind = Compression::kFloat8}},
-        "is for allreduce with sum or average");
+    refused({.name = "x", .op = {.prescale = 1.0 / 0.0}, .tensors = {&good, 1}}, "must be finite");
+    refused({.name = "x", .op = {.kind = OpKind::kBroadcast, .prescale = 2}, .tensors = {&good, 1}},
+            "takes no prescale");
+    refused({.name = "x",
+             .op = {.reduce = ReduceOp::kMax, .compression = {.kind = Compression::kFloat8}},
+             .tensors = {&good, 1}},
+            "is for allreduce with sum or average");
     refused({.name = "x", .tensors = {&good, 1}, .process_set = 7}, "there is no process set 7");
     refused({.name = std::string(2000, 'n'), .tensors = {&good, 1}}, "2000 bytes");
     EXPECT_TRUE(engine.run({.name = "x", .tensors = {&good, 1}}));

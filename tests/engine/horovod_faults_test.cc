@@ -47,7 +47,7 @@ TEST(HorovodFaults, AnIdleEngineNeverWakes) {
   {
     std::vector<std::jthread> ranks;
     for (auto& engine : engines)
-      ranks.emplace_back([&] { ASSERT_TRUE(engine->run({.name = "b", .kind = OpKind::kBarrier})); });
+      ranks.emplace_back([&] { ASSERT_TRUE(engine->run({.name = "b", .op = {.kind = OpKind::kBarrier}})); });
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const long before = switches_of_all_threads();
@@ -61,7 +61,7 @@ TEST(HorovodFaults, WhoWaitsSleeps) {
     if (engine.topology().rank == 0) {
       rusage before{}, after{};
       ::getrusage(RUSAGE_THREAD, &before);
-      ASSERT_TRUE(engine.run({.name = "late", .kind = OpKind::kBarrier}));
+      ASSERT_TRUE(engine.run({.name = "late", .op = {.kind = OpKind::kBarrier}}));
       ::getrusage(RUSAGE_THREAD, &after);
       const auto seconds = [](const timeval& t) {
         return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
@@ -71,7 +71,7 @@ TEST(HorovodFaults, WhoWaitsSleeps) {
       EXPECT_LT(used, 0.25) << "seconds of processor time for half a second of waiting";
     } else {
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
-      ASSERT_TRUE(engine.run({.name = "late", .kind = OpKind::kBarrier}));
+      ASSERT_TRUE(engine.run({.name = "late", .op = {.kind = OpKind::kBarrier}}));
     }
   });
 }
@@ -89,7 +89,7 @@ TEST(HorovodFaults, ATensorThatOthersDoNotHaveHoldsUpNobody) {
       for (const OpKind kind : {OpKind::kAllreduce, OpKind::kBroadcast, OpKind::kReduceScatter, OpKind::kAllgather}) {
         TensorArg t = tensor;
         if (kind == OpKind::kReduceScatter || kind == OpKind::kAllgather) t.out = nullptr;
-        ASSERT_TRUE(engine.run({.name = std::string(op_kind_name(kind)), .kind = kind, .tensors = {&t, 1}}));
+        ASSERT_TRUE(engine.run({.name = std::string(op_kind_name(kind)), .op = {.kind = kind}, .tensors = {&t, 1}}));
       }
     if (engine.topology().rank == 1) {
       ASSERT_TRUE(pending.wait_for(std::chrono::seconds(60)));
@@ -107,7 +107,7 @@ TEST(HorovodFaults, UnnamedTensorsTakeNoMoreRoomThanNamedOnes) {
     const TensorArg tensor = in_place(x, shape);
     std::vector<EngineHandle> named;
     for (int step = 0; step < 5000; ++step)
-      ASSERT_TRUE(engine.run({.tensors = {&tensor, 1}, .reduce = ReduceOp::kMax}));
+      ASSERT_TRUE(engine.run({.op = {.reduce = ReduceOp::kMax}, .tensors = {&tensor, 1}}));
     EXPECT_THAT(x, ::testing::Each(1.0F));
   });
 }
@@ -119,8 +119,8 @@ TEST(HorovodFaults, EverNewNamesFindRoom) {
     const Shape shape{3};
     const TensorArg tensor = in_place(x, shape);
     for (int step = 0; step < 5000; ++step)
-      ASSERT_TRUE(
-          engine.run({.name = "metric." + std::to_string(step), .tensors = {&tensor, 1}, .reduce = ReduceOp::kMax}));
+      ASSERT_TRUE(engine.run(
+          {.name = "metric." + std::to_string(step), .op = {.reduce = ReduceOp::kMax}, .tensors = {&tensor, 1}}));
   });
 }
 
@@ -214,11 +214,11 @@ TEST(HorovodFaults, Bfloat16Everywhere) {
     const Shape shape{300};
     const TensorArg tensor{x.data(), x.data(), DType::kBfloat16, shape};
     for (const OpKind kind : {OpKind::kAllreduce, OpKind::kBroadcast, OpKind::kAdasum})
-      ASSERT_TRUE(engine.run({.name = "x", .kind = kind, .tensors = {&tensor, 1}}));
+      ASSERT_TRUE(engine.run({.name = "x", .op = {.kind = kind}, .tensors = {&tensor, 1}}));
     EXPECT_THAT(x, ::testing::Each(std::uint16_t{0x4000}));
     const TensorArg open{x.data(), nullptr, DType::kBfloat16, shape};
     for (const OpKind kind : {OpKind::kAllgather, OpKind::kAlltoall, OpKind::kReduceScatter})
-      ASSERT_TRUE(engine.run({.name = "y", .kind = kind, .tensors = {&open, 1}}));
+      ASSERT_TRUE(engine.run({.name = "y", .op = {.kind = kind}, .tensors = {&open, 1}}));
   });
 }
 

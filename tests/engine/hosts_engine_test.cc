@@ -53,7 +53,7 @@ TEST_P(EngineOverHosts, AgreesAndReduces) {
     if (!engine) return engine.error().to_string();
     const std::string problem = train_steps(**engine, 12);
     // Nobody goes before all are done.
-    const Status met = (*engine)->run({.name = "end", .kind = OpKind::kBarrier});
+    const Status met = (*engine)->run({.name = "end", .op = {.kind = OpKind::kBarrier}});
     return !problem.empty() ? problem : met ? "" : met.error().to_string();
   }).expect_success();
 }
@@ -73,7 +73,7 @@ TEST_P(EngineOverHosts, ProcessSetsOverSomeOfThem) {
       if (!status) return status.error().to_string();
       if (x.back() != static_cast<float>(ranks.size())) return fmt::format("{}", x.back());
     }
-    const Status met = engine->run({.name = "end", .kind = OpKind::kBarrier});
+    const Status met = engine->run({.name = "end", .op = {.kind = OpKind::kBarrier}});
     return met ? "" : met.error().to_string();
   }).expect_success();
 }

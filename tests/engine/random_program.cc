@@ -100,10 +100,10 @@ class Act {
   }
 
   Request request(ProcessSetId set) const {
-    Request r{.name = op_.name, .kind = op_.kind, .tensors = args_, .root = op_.root, .process_set = set};
-    if (op_.kind == OpKind::kAllreduce || op_.kind == OpKind::kReduceScatter) r.reduce = op_.reduce;
-    if (op_.kind == OpKind::kAllreduce) r.prescale = op_.prescale;
-    r.compression.kind = op_.compression;
+    Request r{.name = op_.name, .op = {.kind = op_.kind, .root = op_.root}, .tensors = args_, .process_set = set};
+    if (op_.kind == OpKind::kAllreduce || op_.kind == OpKind::kReduceScatter) r.op.reduce = op_.reduce;
+    if (op_.kind == OpKind::kAllreduce) r.op.prescale = op_.prescale;
+    r.op.compression.kind = op_.compression;
     return r;
   }
 
@@ -293,7 +293,7 @@ class Round {
 };
 
 std::string join_all(Engine& engine) {
-  auto joined = engine.submit({.kind = OpKind::kJoin});
+  auto joined = engine.submit({.op = {.kind = OpKind::kJoin}});
   if (!joined) return "join: " + joined.error().to_string();
   if (const Status status = joined->wait_for(std::chrono::seconds(30)); !status) return status.error().to_string();
   return joined->last_joined() >= 0 ? "" : "join: no last rank";

@@ -39,8 +39,8 @@ std::string train(Communicator& communicator, const std::string& path) {
     for (int i = 0; i < kTensors; ++i) {
       const int t = (i * 5 + rank) % kTensors;
       const TensorArg tensor = in_place(values[static_cast<std::size_t>(t)], shape);
-      auto handle =
-          (*engine)->submit({.name = "layer" + std::to_string(t), .tensors = {&tensor, 1}, .reduce = ReduceOp::kMax});
+      auto handle = (*engine)->submit(
+          {.name = "layer" + std::to_string(t), .op = {.reduce = ReduceOp::kMax}, .tensors = {&tensor, 1}});
       if (!handle) return handle.error().to_string();
       handles.push_back(*handle);
     }
@@ -49,7 +49,7 @@ std::string train(Communicator& communicator, const std::string& path) {
   }
   if (const Status stopped = (*engine)->stop_timeline(); !stopped) return stopped.error().to_string();
   // Nothing more is written once it is stopped.
-  if (const Status after = (*engine)->run({.name = "after", .kind = OpKind::kBarrier}); !after)
+  if (const Status after = (*engine)->run({.name = "after", .op = {.kind = OpKind::kBarrier}}); !after)
     return after.error().to_string();
   return {};
 }

@@ -1,9 +1,9 @@
 // Index files. The first byte chooses whether the CRC is made right. What is read is written as it was.
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "data/records/crc32c.h"
 #include "data/records/file_index.h"
-#include "data/records/little_endian.h"
 #include "memory_file.h"
 
 namespace {

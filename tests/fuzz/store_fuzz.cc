@@ -16,10 +16,10 @@ namespace {
 using namespace xoe::bootstrap;
 
 void parse(std::string_view bytes) {
-  FrameReader reader;
+  xoe::FrameBuffer reader;
   reader.append(bytes);
   while (true) {
-    const auto body = reader.next();
+    const auto body = next_body(reader);
     if (!body || !*body) return;
     (void)parse_body(**body);
   }

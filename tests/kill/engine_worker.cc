@@ -52,8 +52,8 @@ class Tensors {
     xoe::Status first;
     for (const std::size_t i : order_) {
       auto handle = engine.submit({.name = prefix_ + std::to_string(i),
+                                   .op = {.reduce = xoe::ReduceOp::kMax},
                                    .tensors = {&args_[i], 1},
-                                   .reduce = xoe::ReduceOp::kMax,
                                    .process_set = set_,
                                    .callback = callback});
       if (handle)
@@ -82,17 +82,18 @@ xoe::Status step_of_kinds(xoe::Engine& engine) {
   const xoe::TensorArg tensor{x.data(), nullptr, xoe::DType::kFloat32, shape};
   for (const auto kind :
        {xoe::OpKind::kAllgather, xoe::OpKind::kAlltoall, xoe::OpKind::kReduceScatter, xoe::OpKind::kBroadcastBytes})
-    if (const auto status = engine.run({.kind = kind, .tensors = {&tensor, 1}}); !status) return status;
+    if (const auto status = engine.run({.op = {.kind = kind}, .tensors = {&tensor, 1}}); !status) return status;
   const xoe::TensorArg both{x.data(), x.data(), xoe::DType::kFloat32, shape};
-  if (const auto status = engine.run({.name = "a", .kind = xoe::OpKind::kAdasum, .tensors = {&both, 1}}); !status)
+  if (const auto status = engine.run({.name = "a", .op = {.kind = xoe::OpKind::kAdasum}, .tensors = {&both, 1}});
+      !status)
     return status;
   for (const auto codec : {xoe::Compression::kFloat8, xoe::Compression::kTopK, xoe::Compression::kPowerSgd})
     if (const auto status = engine.run({.name = std::string("c") + std::to_string(static_cast<int>(codec)),
-                                        .tensors = {&both, 1},
-                                        .compression = {.kind = codec}});
+                                        .op = {.compression = {.kind = codec}},
+                                        .tensors = {&both, 1}});
         !status)
       return status;
-  return engine.run({.kind = xoe::OpKind::kBarrier});
+  return engine.run({.op = {.kind = xoe::OpKind::kBarrier}});
 }
 
 int run(xoe::Engine& engine, std::string_view mode) {

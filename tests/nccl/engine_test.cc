@@ -26,7 +26,7 @@ class GpuRank {
   const Stream& stream() const { return stream_; }
 
   Result<EngineHandle> submit(Request request) {
-    request.gpu = true;
+    request.op.gpu = true;
     request.stream = stream_.get();
     auto submission = core_->submit(request, engine::Core::Use::kAsync);
     if (!submission) return failure(submission.error());
@@ -69,7 +69,7 @@ void run_gpu_ranks(MockMachine& machine, int size, const std::function<void(GpuR
         body(rank);
       }
       // Nobody leaves before all are done.
-      auto barrier = (*core)->submit({.kind = OpKind::kBarrier}, engine::Core::Use::kAsync);
+      auto barrier = (*core)->submit({.op = {.kind = OpKind::kBarrier}}, engine::Core::Use::kAsync);
       if (barrier) (void)(*core)->wait(**barrier, std::nullopt);
       (*core)->shut_down();
     });
@@ -92,8 +92,9 @@ TEST(GpuEngine, ReducesWhatAStreamIsStillMaking) {
     const std::vector tensors{in_place(data, shape)};
     rank.expect_run({.name = "gradient", .tensors = tensors});
     EXPECT_THAT(values_of(data), Each(6.0F));
-    rank.expect_run(
-        {.name = "gradient", .tensors = tensors, .reduce = ReduceOp::kAverage, .prescale = 0.5, .postscale = 4.0});
+    rank.expect_run({.name = "gradient",
+                     .op = {.reduce = ReduceOp::kAverage, .prescale = 0.5, .postscale = 4.0},
+                     .tensors = tensors});
     EXPECT_THAT(values_of(data), Each(12.0F));
   });
   expect_clean(machine);
@@ -129,8 +130,8 @@ TEST(GpuEngine, FusesWithoutPacking) {
     for (std::size_t i = 0; i < data.size(); ++i) {
       const std::vector tensors{in_place(*data[i], shapes[i])};
       // Half of them in another order, and half with a factor.
-      auto handle =
-          rank.submit({.name = "t" + std::to_string(i), .tensors = tensors, .prescale = i % 2 == 0 ? 1.0 : 2.0});
+      auto handle = rank.submit(
+          {.name = "t" + std::to_string(i), .op = {.prescale = i % 2 == 0 ? 1.0 : 2.0}, .tensors = tensors});
       ASSERT_TRUE(handle) << handle.error().message();
       handles.push_back(*handle);
     }
@@ -156,23 +157,23 @@ TEST(GpuEngine, MovesRows) {
       return results.back()->data();
     };
     std::vector<TensorArg> tensors{{rows.data(), nullptr, DType::kFloat32, shape}};
-    rank.expect_run({.name = "rows", .kind = OpKind::kAllgather, .tensors = tensors, .allocator = allocate});
+    rank.expect_run({.name = "rows", .op = {.kind = OpKind::kAllgather}, .tensors = tensors, .allocator = allocate});
     ASSERT_EQ(results.size(), 1U);
     EXPECT_THAT(values_of(*results[0]), ::testing::ElementsAre(0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2));
 
     const OnGpu<float> six(6, static_cast<float>(rank.rank()));
     const std::vector<std::int64_t> three_rows{3, 2};
     tensors = {{six.data(), nullptr, DType::kFloat32, three_rows}};
-    rank.expect_run({.name = "all", .kind = OpKind::kAlltoall, .tensors = tensors, .allocator = allocate});
+    rank.expect_run({.name = "all", .op = {.kind = OpKind::kAlltoall}, .tensors = tensors, .allocator = allocate});
     EXPECT_THAT(values_of(*results[1]), ::testing::ElementsAre(0, 0, 1, 1, 2, 2));
 
     const OnGpu<float> part(2);
     tensors = {{six.data(), part.data(), DType::kFloat32, three_rows}};
-    rank.expect_run({.name = "part", .kind = OpKind::kReduceScatter, .tensors = tensors, .postscale = 2.0});
+    rank.expect_run({.name = "part", .op = {.kind = OpKind::kReduceScatter, .postscale = 2.0}, .tensors = tensors});
     EXPECT_THAT(values_of(part), Each(6.0F));
 
     tensors = {in_place(six, three_rows)};
-    rank.expect_run({.name = "root", .kind = OpKind::kBroadcast, .tensors = tensors, .root = 2});
+    rank.expect_run({.name = "root", .op = {.kind = OpKind::kBroadcast, .root = 2}, .tensors = tensors});
     EXPECT_THAT(values_of(six), Each(2.0F));
   });
   expect_clean(machine);
@@ -185,13 +186,13 @@ TEST(GpuEngine, AJoinedRankChangesNothing) {
     const OnGpu<float> data(5, 3.0F), least(5, -7.0F);
     if (rank.rank() != 1) {
       std::vector tensors{in_place(data, shape)};
-      rank.expect_run({.name = "sum", .tensors = tensors, .prescale = 2.0});
+      rank.expect_run({.name = "sum", .op = {.prescale = 2.0}, .tensors = tensors});
       EXPECT_THAT(values_of(data), Each(12.0F));
       tensors = {in_place(least, shape)};
-      rank.expect_run({.name = "largest", .tensors = tensors, .reduce = ReduceOp::kMax});
+      rank.expect_run({.name = "largest", .op = {.reduce = ReduceOp::kMax}, .tensors = tensors});
       EXPECT_THAT(values_of(least), Each(-7.0F));
     }
-    auto joined = rank.core().submit({.kind = OpKind::kJoin}, engine::Core::Use::kAsync);
+    auto joined = rank.core().submit({.op = {.kind = OpKind::kJoin}}, engine::Core::Use::kAsync);
     ASSERT_TRUE(joined);
     EXPECT_TRUE(rank.core().wait(**joined, std::nullopt));
   });
@@ -233,16 +234,17 @@ TEST(GpuEngine, SaysWhatItDoesNotTake) {
     const OnGpu<float> data(4);
     std::vector<float> host(4);
     std::vector tensors{in_place(data, shape)};
-    EXPECT_THAT(refusal({.name = "x", .kind = OpKind::kAdasum, .tensors = tensors}),
+    EXPECT_THAT(refusal({.name = "x", .op = {.kind = OpKind::kAdasum}, .tensors = tensors}),
                 HasSubstr("adasum takes no GPU memory"));
-    EXPECT_THAT(refusal({.name = "x", .tensors = tensors, .compression = {.kind = Compression::kBfloat16}}),
+    EXPECT_THAT(refusal({.name = "x", .op = {.compression = {.kind = Compression::kBfloat16}}, .tensors = tensors}),
                 HasSubstr("allreduce with compression takes no GPU memory"));
-    EXPECT_THAT(refusal({.name = "x", .tensors = tensors, .reduce = ReduceOp::kMax, .prescale = 2}),
+    EXPECT_THAT(refusal({.name = "x", .op = {.reduce = ReduceOp::kMax, .prescale = 2}, .tensors = tensors}),
                 HasSubstr("a scaled max of float32 is not made in GPU memory"));
     tensors = {{data.data(), data.data(), DType::kInt16, shape}};
     EXPECT_THAT(refusal({.name = "x", .tensors = tensors}), HasSubstr("sum of int16 is not made in GPU memory"));
     tensors = {{data.data(), nullptr, DType::kFloat32, shape}};
-    EXPECT_THAT(refusal({.name = "x", .kind = OpKind::kAllgather, .tensors = tensors}), HasSubstr("no allocator"));
+    EXPECT_THAT(refusal({.name = "x", .op = {.kind = OpKind::kAllgather}, .tensors = tensors}),
+                HasSubstr("no allocator"));
     tensors = {{host.data(), host.data(), DType::kFloat32, shape}};
     EXPECT_THAT(refusal({.name = "x", .tensors = tensors}),
                 AllOf(HasSubstr("allreduce 'x'"), HasSubstr("is called GPU memory, but is host memory")));
@@ -261,7 +263,7 @@ TEST(GpuEngine, RanksAgreeOnWhereATensorIs) {
     const bool here = rank.rank() == 0;
     const std::vector<TensorArg> tensors{here ? TensorArg{host.data(), host.data(), DType::kFloat32, shape}
                                               : in_place(data, shape)};
-    Request request{.name = "x", .tensors = tensors, .gpu = !here, .stream = rank.stream().get()};
+    Request request{.name = "x", .op = {.gpu = !here}, .tensors = tensors, .stream = rank.stream().get()};
     auto submission = rank.core().submit(request, engine::Core::Use::kAsync);
     ASSERT_TRUE(submission);
     const Status status = rank.core().wait(**submission, std::nullopt);
@@ -328,7 +330,7 @@ TEST(GpuEngine, WithoutAGpuNobodyIsAskedForOne) {
   const std::vector<std::int64_t> shape{4};
   const std::vector<TensorArg> tensors{{data.data(), data.data(), DType::kFloat32, shape}};
   EXPECT_TRUE(core->submit({.name = "host", .tensors = tensors}, engine::Core::Use::kAsync));
-  const auto refused = core->submit({.name = "x", .tensors = tensors, .gpu = true}, engine::Core::Use::kAsync);
+  const auto refused = core->submit({.name = "x", .op = {.gpu = true}, .tensors = tensors}, engine::Core::Use::kAsync);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), Code::kUnsupported);
   EXPECT_THAT(refused.error().message(), AllOf(HasSubstr("allreduce 'x'"), HasSubstr("no GPU here")));

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/output_file.h"
 #include "train/checkpoint_file.h"
 #include "train/curve.h"
 #include "train/files.h"
@@ -212,7 +213,7 @@ TEST_F(FolderTest, EveryCutAndEveryChangedByteIsNoticed) {
 
 TEST_F(FolderTest, KeepsTheNewestCheckpoints) {
   for (const int step : {5, 100, 20}) ASSERT_TRUE(write_sections(checkpoint_path(folder_, step), {}));
-  std::ofstream(folder_ + "/step-00000007.ckpt.tmp.99") << "half";
+  std::ofstream(folder_ + "/.step-00000007.ckpt.unfinished-99") << "half";
   std::ofstream(folder_ + "/notes.txt") << "mine";
   prune_checkpoints(folder_, 2);
   const auto left = list_checkpoints(folder_);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/gloo/farewell.h"
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace xoe::gloo {
@@ -16,27 +17,19 @@ using std::chrono::milliseconds;
 
 constexpr auto kForever = std::chrono::hours(100);  // Gloo adds it to the time of day
 
-// Addresses of one member's ends, by member; nothing for itself.
+// Addresses of one member's ends, by member; an empty one for itself.
 std::string pack(const std::vector<std::vector<char>>& addresses) {
-  std::string packed;
-  for (const auto& address : addresses) {
-    const auto length = static_cast<std::uint32_t>(address.size());
-    packed.append(reinterpret_cast<const char*>(&length), sizeof length).append(address.begin(), address.end());
-  }
-  return packed;
+  ByteWriter packed;
+  for (const auto& address : addresses) packed.text<std::uint32_t>({address.data(), address.size()});
+  return std::move(packed).take();
 }
 
 // The address at `index`, empty if there is none.
 std::vector<char> unpack(std::string_view packed, int index) {
-  for (int i = 0;; ++i) {
-    std::uint32_t length = 0;
-    if (packed.size() < sizeof length) return {};
-    std::memcpy(&length, packed.data(), sizeof length);
-    packed.remove_prefix(sizeof length);
-    if (packed.size() < length) return {};
-    if (i == index) return {packed.begin(), packed.begin() + length};
-    packed.remove_prefix(length);
-  }
+  ByteReader reader(packed);
+  for (int i = 0; i < index; ++i) reader.text<std::uint32_t>();
+  const std::string_view address = reader.text<std::uint32_t>();
+  return {address.begin(), address.end()};
 }
 
 using Context = ::gloo::transport::Context;

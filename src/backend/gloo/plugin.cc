@@ -10,7 +10,7 @@
 #include "backend/gloo/mesh.h"
 #include "backend/gloo/quiet_pipe.h"
 #include "base/error.h"
-#include "bootstrap/interfaces.h"
+#include "bootstrap/own_address.h"
 
 namespace xoe::gloo {
 namespace {
@@ -50,7 +50,7 @@ class GlooProvider final : public net::Provider {
 using Opened = Result<std::unique_ptr<net::Provider>>;
 
 Opened open(const net::NetOptions& options) {
-  XOE_ASSIGN(const auto interfaces, bootstrap::local_interfaces());
+  XOE_ASSIGN(const auto interfaces, local_interfaces());
   std::string address = options.address;
   if (address.empty()) {
     XOE_ASSIGN(address, bootstrap::choose_address(interfaces, options.interfaces));

@@ -11,8 +11,8 @@
 #include <new>
 
 #include "backend/shm/bell.h"
+#include "base/cgroup.h"
 #include "base/error.h"
-#include "base/machine.h"
 #include "base/text.h"
 
 namespace xoe::shm {
@@ -156,7 +156,7 @@ void World::settle() {
     asymmetric_fence_ = asymmetric_fence_ && member.header().membarrier != 0;
   }
   const double cores = CPU_COUNT(&cpus);
-  oversubscribed_ = size() > std::min(cores, cpu_quota().value_or(cores));
+  oversubscribed_ = size() > std::min(cores, read_cgroup_limits().cpus.value_or(cores));
 }
 
 Status World::watch(std::vector<Fd> processes) {

@@ -1,11 +1,10 @@
 // The bytes of an index file.
 #include <optional>
-#include <type_traits>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "data/records/crc32c.h"
 #include "data/records/file_index.h"
-#include "data/records/little_endian.h"
 
 namespace xoe::data {
 namespace {
@@ -19,42 +18,17 @@ std::uint32_t code_of(Compression compression) {
   return compression == Compression::kGzip ? 1 : compression == Compression::kZlib ? 2 : 0;
 }
 
-// Takes numbers off the front; after the first one that is not there everything is 0.
-class Bytes {
- public:
-  explicit Bytes(std::string_view bytes) : bytes_(bytes) {}
-
-  template <class T>
-  T number() {
-    const std::string_view taken = text(sizeof(T));
-    return taken.empty() ? T{0} : static_cast<T>(load_little<std::make_unsigned_t<T>>(taken.data()));
-  }
-  std::string_view text(std::size_t count) {
-    good_ = good_ && count <= bytes_.size();
-    if (!good_) return {};
-    const std::string_view taken = bytes_.substr(0, count);
-    bytes_.remove_prefix(count);
-    return taken;
-  }
-  std::size_t left() const { return bytes_.size(); }
-  bool good() const { return good_; }
-
- private:
-  std::string_view bytes_;
-  bool good_ = true;
-};
-
 struct Counts {
   std::uint64_t records;
   std::uint64_t lost;
   std::uint64_t restarts;
 };
 
-bool read_lost(Bytes& bytes, std::uint64_t count, FileIndex& index) {
+bool read_lost(ByteReader& bytes, std::uint64_t count, FileIndex& index) {
   if (count > bytes.left() / kLostBytes) return false;
   std::uint64_t end = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
-    const LostRange range{bytes.number<std::uint64_t>(), bytes.number<std::uint64_t>()};
+    const LostRange range{bytes.fixed<std::uint64_t>(), bytes.fixed<std::uint64_t>()};
     const bool rest = i + 1 == count && index.compression != Compression::kNone;
     if (range.offset < end || (range.bytes == 0 && !rest) || range.bytes > ~range.offset) return false;
     end = range.offset + range.bytes;
@@ -64,7 +38,7 @@ bool read_lost(Bytes& bytes, std::uint64_t count, FileIndex& index) {
 }
 
 // Records follow each other without gaps, other than the lost ranges. The end of the last one, when all is right.
-std::optional<std::uint64_t> read_places(Bytes& bytes, std::uint64_t count, FileIndex& index) {
+std::optional<std::uint64_t> read_places(ByteReader& bytes, std::uint64_t count, FileIndex& index) {
   if (count > bytes.left() / sizeof(std::uint32_t)) return std::nullopt;
   index.places.reserve(count);
   std::uint64_t at = 0;
@@ -74,7 +48,7 @@ std::optional<std::uint64_t> read_places(Bytes& bytes, std::uint64_t count, File
   };
   for (std::uint64_t i = 0; i < count; ++i) {
     pass();
-    const RecordPlace place{at, bytes.number<std::uint32_t>()};
+    const RecordPlace place{at, bytes.fixed<std::uint32_t>()};
     if (place.length > kMaxRecordBytes || place.end() < at) return std::nullopt;
     index.places.push_back(place);
     at = place.end();
@@ -84,26 +58,26 @@ std::optional<std::uint64_t> read_places(Bytes& bytes, std::uint64_t count, File
   return at;
 }
 
-bool read_restarts(Bytes& bytes, std::uint64_t count, std::uint64_t file_bytes, FileIndex& index) {
+bool read_restarts(ByteReader& bytes, std::uint64_t count, std::uint64_t file_bytes, FileIndex& index) {
   if (count > bytes.left() / kRestartBytes || (count > 0 && index.compression == Compression::kNone)) return false;
   std::uint64_t in = 0;
   std::uint64_t out = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     RestartPoint point;
-    point.in = bytes.number<std::uint64_t>();
-    point.out = bytes.number<std::uint64_t>();
-    const auto bits = bytes.number<std::uint16_t>();
-    const auto window = bytes.number<std::uint16_t>();
+    point.in = bytes.fixed<std::uint64_t>();
+    point.out = bytes.fixed<std::uint64_t>();
+    const auto bits = bytes.fixed<std::uint16_t>();
+    const auto window = bytes.fixed<std::uint16_t>();
     if (bits > 7 || window > kInflateWindow || point.in < in || point.in == 0 || point.in > file_bytes ||
         point.out <= out)
       return false;
     point.bits = static_cast<std::uint8_t>(bits);
-    point.window = bytes.text(window);
+    point.window = bytes.raw(window);
     in = point.in;
     out = point.out;
     index.restarts.push_back(std::move(point));
   }
-  return bytes.good();
+  return bytes.ok();
 }
 
 }  // namespace
@@ -138,16 +112,16 @@ Result<FileIndex> decode_index(std::string_view content, const FileStamp& stamp)
   constexpr std::size_t kCrc = sizeof(std::uint32_t);
   if (content.size() < kMagic.size() + kCrc || !content.starts_with(kMagic))
     return failure(Code::kDataLoss, "not an index file");
-  Bytes bytes(content.substr(0, content.size() - kCrc));
+  ByteReader bytes(content.substr(0, content.size() - kCrc));
   if (load_little<std::uint32_t>(content.data() + content.size() - kCrc) != crc32c(content.substr(0, bytes.left())))
     return failure(Code::kDataLoss, "its CRC is wrong");
-  bytes.text(kMagic.size());
-  if (const auto version = bytes.number<std::uint32_t>(); version != kVersion)
+  bytes.raw(kMagic.size());
+  if (const auto version = bytes.fixed<std::uint32_t>(); version != kVersion)
     return failure(Code::kUnsupported, "version {}; {} is known", version, kVersion);
-  const auto compression = bytes.number<std::uint32_t>();
-  const FileStamp made_of{bytes.number<std::uint64_t>(), bytes.number<std::int64_t>(), bytes.number<std::uint32_t>()};
-  const Counts counts{bytes.number<std::uint64_t>(), bytes.number<std::uint64_t>(), bytes.number<std::uint64_t>()};
-  if (!bytes.good() || compression > 2) return failure(Code::kDataLoss, "its header is damaged");
+  const auto compression = bytes.fixed<std::uint32_t>();
+  const FileStamp made_of{bytes.fixed<std::uint64_t>(), bytes.fixed<std::int64_t>(), bytes.fixed<std::uint32_t>()};
+  const Counts counts{bytes.fixed<std::uint64_t>(), bytes.fixed<std::uint64_t>(), bytes.fixed<std::uint64_t>()};
+  if (!bytes.ok() || compression > 2) return failure(Code::kDataLoss, "its header is damaged");
   if (made_of != stamp) return failure(Code::kInvalidArgument, "stale: the record file has changed since it was made");
 
   FileIndex index;

@@ -2,9 +2,9 @@
 
 #include <array>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "data/records/crc32c.h"
-#include "data/records/little_endian.h"
 
 namespace xoe::data {
 std::string record_name(const std::string& path, std::int64_t number, std::uint64_t offset) {

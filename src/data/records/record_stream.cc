@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "data/records/crc32c.h"
 #include "data/records/inflate.h"
-#include "data/records/little_endian.h"
 
 namespace xoe::data {
 namespace {

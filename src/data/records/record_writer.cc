@@ -3,11 +3,11 @@
 #include <optional>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/output_file.h"
 #include "data/records/crc32c.h"
 #include "data/records/deflate.h"
-#include "data/records/little_endian.h"
 
 namespace xoe::data {
 

@@ -3,23 +3,28 @@
 namespace xoe::engine {
 namespace {
 
-bool runs_fused(const Traits& traits) {
-  if (traits.internal != 0) return false;
-  if (traits.kind == OpKind::kBroadcast) return true;
-  if (traits.kind != OpKind::kAllreduce || traits.error_feedback != 0) return false;
-  return traits.compression == Compression::kNone || traits.compression == Compression::kFloat16 ||
-         traits.compression == Compression::kBfloat16;
+bool runs_fused(const OpDescriptor& op) {
+  if (op.internal != InternalKind::kNone) return false;
+  if (op.kind == OpKind::kBroadcast) return true;
+  if (op.kind != OpKind::kAllreduce || op.compression.error_feedback) return false;
+  return op.compression.kind == Compression::kNone || op.compression.kind == Compression::kFloat16 ||
+         op.compression.kind == Compression::kBfloat16;
 }
 
-DType wire_type(const Traits& traits, DType dtype) {
-  if (traits.compression == Compression::kFloat16) return DType::kFloat16;
-  if (traits.compression == Compression::kBfloat16) return DType::kBfloat16;
+DType wire_type(Compression compression, DType dtype) {
+  if (compression == Compression::kFloat16) return DType::kFloat16;
+  if (compression == Compression::kBfloat16) return DType::kBfloat16;
   return dtype;
 }
 
-bool same_sort(const Batch& a, const Batch& b) {
-  return a.kind == b.kind && a.dtype == b.dtype && a.wire == b.wire && a.reduce == b.reduce && a.root == b.root &&
-         a.gpu == b.gpu && a.gpu_factor == b.gpu_factor;
+// The collective that carries one tensor of an operation. Host memory is scaled when it is packed and unpacked.
+Batch batch_for(const OpSpec& op, DType dtype) {
+  Batch batch{.fused = true, .op = op, .wire = wire_type(op.compression.kind, dtype)};
+  batch.op.dtype = dtype;
+  batch.op.compression = {};
+  batch.op.prescale = op.gpu ? op.prescale * op.postscale : 1;
+  batch.op.postscale = 1;
+  return batch;
 }
 
 class Planner {
@@ -27,24 +32,14 @@ class Planner {
   explicit Planner(const FusionLimits& limits) : limits_(limits) {}
 
   void add(std::size_t index, const Item& item) {
-    if (!runs_fused(item.traits)) {
-      Batch batch{.kind = item.traits.kind, .gpu = item.traits.gpu != 0, .item = index};
+    if (!runs_fused(item.op)) {
+      Batch batch{.op = item.op, .item = index};
       for (const TensorSize& size : item.sizes) batch.bytes += size.count * dtype_size(static_cast<DType>(size.dtype));
       batches_.push_back(std::move(batch));
       return;
     }
-    for (std::size_t t = 0; t < item.sizes.size(); ++t) {
-      const auto dtype = static_cast<DType>(item.sizes[t].dtype);
-      Batch wanted{.fused = true,
-                   .kind = item.traits.kind,
-                   .dtype = dtype,
-                   .wire = wire_type(item.traits, dtype),
-                   .reduce = item.traits.reduce,
-                   .root = item.traits.root,
-                   .gpu = item.traits.gpu != 0,
-                   .gpu_factor = item.traits.gpu_factor};
-      place(std::move(wanted), {index, t, item.sizes[t].count});
-    }
+    for (std::size_t t = 0; t < item.sizes.size(); ++t)
+      place(batch_for(item.op, static_cast<DType>(item.sizes[t].dtype)), {index, t, item.sizes[t].count});
   }
 
   std::vector<Batch> take() { return std::move(batches_); }
@@ -55,7 +50,7 @@ class Planner {
     if (bytes <= limits_.pack_limit) {
       for (const std::size_t b : open_) {
         Batch& batch = batches_[b];
-        if (!same_sort(batch, wanted) || batch.bytes + bytes > limits_.threshold) continue;
+        if (batch.op != wanted.op || batch.wire != wanted.wire || batch.bytes + bytes > limits_.threshold) continue;
         batch.pieces.push_back(piece);
         batch.bytes += bytes;
         return;

@@ -15,7 +15,7 @@ namespace xoe::engine {
 struct Item {
   LogLine line = {};
   std::uint64_t signature = 0;
-  Traits traits = {};
+  OpDescriptor op = {};
   std::vector<TensorSize> sizes = {};
   std::shared_ptr<Submission> submission = {};  // null: this rank has joined, and gives zeros
 };
@@ -31,14 +31,9 @@ struct Piece {
 struct Batch {
   // The pieces are allreduced or broadcast as one; otherwise the item runs as a whole.
   bool fused = false;
-  OpKind kind = OpKind::kBarrier;
-  DType dtype = DType::kUint8;  // of the tensors
-  DType wire = DType::kUint8;   // what travels
-  ReduceOp reduce = ReduceOp::kSum;
-  int root = 0;
-  bool gpu = false;       // of GPU memory
-  double gpu_factor = 1;  // by which it is multiplied
-  std::size_t bytes = 0;  // on the wire
+  OpSpec op = {};              // a fused one: dtype of all its tensors; prescale of GPU memory, else 1; no postscale
+  DType wire = DType::kUint8;  // element type on the wire
+  std::size_t bytes = 0;       // on the wire
   std::vector<Piece> pieces = {};
   std::size_t item = 0;  // where not fused
 };

@@ -48,14 +48,14 @@ const Item& item_of(const Running& running, const Piece& piece) { return (*runni
 // Can the collective work on the caller's own memory?
 bool direct(const Running& running) {
   const Batch& batch = running.batch;
-  if (batch.wire != batch.dtype || (batch.kind == OpKind::kBroadcast && batch.pieces.size() != 1)) return false;
+  if (batch.wire != batch.op.dtype || (batch.op.kind == OpKind::kBroadcast && batch.pieces.size() != 1)) return false;
   return std::all_of(batch.pieces.begin(), batch.pieces.end(), [&](const Piece& piece) {
     const auto& submission = item_of(running, piece).submission;
-    return submission != nullptr && submission->prescale == 1;
+    return submission != nullptr && submission->op.prescale == 1;
   });
 }
 
-bool on_gpu(const Item& item) { return item.traits.gpu != 0; }
+bool on_gpu(const Item& item) { return item.op.gpu; }
 
 OpOptions options_of(const Running& running) { return {.name = running.title}; }
 
@@ -65,14 +65,15 @@ Task run_direct(Workshop& shop, Running& running) {
   const Submission& s = *item_of(running, piece).submission;
   const TensorCopy& t = s.tensors[piece.tensor];
   const Tensor out(t.out, t.count, t.dtype);
-  if (batch.kind == OpKind::kBroadcast && shop.comm.rank() == batch.root) copy_bytes(t.out, t.in, t.bytes());
-  auto started = batch.kind == OpKind::kBroadcast ? shop.comm.start_broadcast(out, batch.root, options_of(running))
-                                                  : shop.comm.start_allreduce(ConstTensor(t.in, t.count, t.dtype), out,
-                                                                              batch.reduce, options_of(running));
+  if (batch.op.kind == OpKind::kBroadcast && shop.comm.rank() == batch.op.root) copy_bytes(t.out, t.in, t.bytes());
+  auto started =
+      batch.op.kind == OpKind::kBroadcast
+          ? shop.comm.start_broadcast(out, batch.op.root, options_of(running))
+          : shop.comm.start_allreduce(ConstTensor(t.in, t.count, t.dtype), out, batch.op.reduce, options_of(running));
   running.may_follow = true;
   XOE_CO_TRY(std::move(started));
   running.reduced = EngineClock::now();
-  if (s.postscale != 1) reduce::scale(t.out, t.count, t.dtype, s.postscale);
+  if (s.op.postscale != 1) reduce::scale(t.out, t.count, t.dtype, s.op.postscale);
   co_return Status();
 }
 
@@ -85,14 +86,14 @@ Task run_segments(Workshop& shop, Running& running) {
     const TensorCopy& t = item_of(running, piece).submission->tensors[piece.tensor];
     segments.push_back({t.in, t.out, t.count});
   }
-  auto started = shop.comm.start_allreduce(segments, batch.dtype, batch.reduce, options_of(running));
+  auto started = shop.comm.start_allreduce(segments, batch.op.dtype, batch.op.reduce, options_of(running));
   running.may_follow = true;
   XOE_CO_TRY(std::move(started));
   running.reduced = EngineClock::now();
   for (const Piece& piece : batch.pieces) {
     const Submission& s = *item_of(running, piece).submission;
     const TensorCopy& t = s.tensors[piece.tensor];
-    if (s.postscale != 1) reduce::scale(t.out, t.count, t.dtype, s.postscale);
+    if (s.op.postscale != 1) reduce::scale(t.out, t.count, t.dtype, s.op.postscale);
   }
   co_return Status();
 }
@@ -102,28 +103,28 @@ Task run_fused(Workshop& shop, Running& running) {
   const std::size_t element = dtype_size(batch.wire);
   auto buffer = shop.buffers.take(shop.comm, batch.bytes);
   if (!buffer) co_return failure(std::move(buffer).error());
-  const bool sends = batch.kind != OpKind::kBroadcast || shop.comm.rank() == batch.root;
+  const bool sends = batch.op.kind != OpKind::kBroadcast || shop.comm.rank() == batch.op.root;
   std::byte* at = buffer->data();
   for (const Piece& piece : batch.pieces) {
     const auto& submission = item_of(running, piece).submission;
     if (submission == nullptr)
-      reduce::fill_neutral(at, piece.count, batch.wire, batch.reduce);
+      reduce::fill_neutral(at, piece.count, batch.wire, batch.op.reduce);
     else if (sends)
-      pack(at, batch.wire, submission->tensors[piece.tensor], submission->prescale);
+      pack(at, batch.wire, submission->tensors[piece.tensor], submission->op.prescale);
     at += piece.count * element;
   }
   running.packed = EngineClock::now();
   const Tensor whole(buffer->data(), batch.bytes / element, batch.wire);
-  auto started = batch.kind == OpKind::kBroadcast
-                     ? shop.comm.start_broadcast(whole, batch.root, options_of(running))
-                     : shop.comm.start_allreduce(whole, whole, batch.reduce, options_of(running));
+  auto started = batch.op.kind == OpKind::kBroadcast
+                     ? shop.comm.start_broadcast(whole, batch.op.root, options_of(running))
+                     : shop.comm.start_allreduce(whole, whole, batch.op.reduce, options_of(running));
   running.may_follow = true;
   XOE_CO_TRY(std::move(started));
   running.reduced = EngineClock::now();
   at = buffer->data();
   for (const Piece& piece : batch.pieces) {
     if (const auto& submission = item_of(running, piece).submission; submission != nullptr)
-      unpack(at, batch.wire, submission->tensors[piece.tensor], submission->postscale);
+      unpack(at, batch.wire, submission->tensors[piece.tensor], submission->op.postscale);
     at += piece.count * element;
   }
   shop.buffers.give_back(std::move(*buffer));
@@ -179,7 +180,7 @@ Task run_allgather(Workshop& shop, Running& running, const Item& item) {
                      : shop.comm.start_allgather(in, all_rows, counts, options_of(running));
     XOE_CO_TRY(std::move(started));
   }
-  if (item.submission && item.traits.kind == OpKind::kSparseAllreduce && item.traits.reduce == ReduceOp::kAverage) {
+  if (item.submission && item.op.kind == OpKind::kSparseAllreduce && item.op.reduce == ReduceOp::kAverage) {
     const Output& values = item.submission->outputs[1];
     std::size_t count = 1;
     for (const std::int64_t dimension : values.shape) count *= as_size(dimension);
@@ -189,9 +190,9 @@ Task run_allgather(Workshop& shop, Running& running, const Item& item) {
 }
 
 Task run_broadcast_bytes(Workshop& shop, Running& running, const Item& item) {
-  const bool is_root = shop.comm.rank() == item.traits.root;
+  const bool is_root = shop.comm.rank() == item.op.root;
   std::int64_t bytes = is_root ? static_cast<std::int64_t>(item.submission->tensors[0].bytes()) : 0;
-  XOE_CO_TRY(shop.comm.start_broadcast(Tensor(&bytes, 1), item.traits.root, options_of(running)));
+  XOE_CO_TRY(shop.comm.start_broadcast(Tensor(&bytes, 1), item.op.root, options_of(running)));
   std::vector<std::byte> unwanted;
   std::byte* out = nullptr;
   if (item.submission) {
@@ -201,8 +202,7 @@ Task run_broadcast_bytes(Workshop& shop, Running& running, const Item& item) {
     out = unwanted.data();
   }
   if (is_root) copy_bytes(out, item.submission->tensors[0].in, as_size(bytes));
-  XOE_CO_TRY(
-      shop.comm.start_broadcast(Tensor(out, as_size(bytes), DType::kUint8), item.traits.root, options_of(running)));
+  XOE_CO_TRY(shop.comm.start_broadcast(Tensor(out, as_size(bytes), DType::kUint8), item.op.root, options_of(running)));
   co_return Status();
 }
 
@@ -236,7 +236,7 @@ Task run_reduce_scatter(Workshop& shop, Running& running, const Item& item) {
     const auto dtype = static_cast<DType>(item.sizes[i].dtype);
     const std::size_t count = item.sizes[i].count;
     Submission* s = item.submission.get();
-    const std::size_t rows = s != nullptr ? s->tensors[i].rows() : item.traits.first_dim;
+    const std::size_t rows = s != nullptr ? s->tensors[i].rows() : item.op.first_dim;
     const std::size_t row = rows == 0 ? 0 : count / rows;
     std::vector<std::size_t> counts;
     for (std::size_t r = 0; r < size_of(shop); ++r)
@@ -244,12 +244,12 @@ Task run_reduce_scatter(Workshop& shop, Running& running, const Item& item) {
     const std::size_t own = counts[rank_of(shop)];
     std::vector<std::byte> scratch, unwanted;
     const std::byte* in = s != nullptr ? s->tensors[i].in : nullptr;
-    if (!on_gpu(item) && (s == nullptr || s->prescale != 1)) {
+    if (!on_gpu(item) && (s == nullptr || s->op.prescale != 1)) {
       scratch.resize(count * dtype_size(dtype));
       if (s != nullptr)
-        pack(scratch.data(), dtype, s->tensors[i], s->prescale);
+        pack(scratch.data(), dtype, s->tensors[i], s->op.prescale);
       else
-        reduce::fill_neutral(scratch.data(), count, dtype, item.traits.reduce);
+        reduce::fill_neutral(scratch.data(), count, dtype, item.op.reduce);
       in = scratch.data();
     }
     std::byte* out = nullptr;
@@ -263,14 +263,14 @@ Task run_reduce_scatter(Workshop& shop, Running& running, const Item& item) {
     }
     const ConstTensor whole(in, count, dtype);
     const Tensor part(out, own, dtype);
-    const ReduceOp op = item.traits.reduce;
+    const ReduceOp op = item.op.reduce;
     if (on_gpu(item)) {
       XOE_CO_TRY(
           start_on_gpu(shop, running, item, describe_reduce_scatter(whole, part, counts, op, options_of(running))));
       continue;
     }
     XOE_CO_TRY(shop.comm.start_reduce_scatter(whole, part, counts, op, options_of(running)));
-    if (s != nullptr && s->postscale != 1) reduce::scale(out, own, dtype, s->postscale);
+    if (s != nullptr && s->op.postscale != 1) reduce::scale(out, own, dtype, s->op.postscale);
   }
   co_return Status();
 }
@@ -283,12 +283,12 @@ Task run_adasum(Workshop& shop, const Item& item) {
     const auto dtype = static_cast<DType>(item.sizes[i].dtype);
     const std::size_t count = item.sizes[i].count;
     if (s == nullptr) zeros.emplace_back(count * dtype_size(dtype));
-    if (s != nullptr) pack(s->tensors[i].out, dtype, s->tensors[i], s->prescale);
+    if (s != nullptr) pack(s->tensors[i].out, dtype, s->tensors[i], s->op.prescale);
     tensors.emplace_back(s != nullptr ? s->tensors[i].out : zeros.back().data(), count, dtype);
   }
   XOE_CO_TRY(adasum(shop.comm, tensors));
-  if (s != nullptr && s->postscale != 1)
-    for (const Tensor& t : tensors) reduce::scale(t.data, t.count, t.dtype, s->postscale);
+  if (s != nullptr && s->op.postscale != 1)
+    for (const Tensor& t : tensors) reduce::scale(t.data, t.count, t.dtype, s->op.postscale);
   co_return Status();
 }
 
@@ -297,17 +297,13 @@ Result<Codecs*> codecs_of(Workshop& shop, const Running& running, const Item& it
   Codecs& codecs = shop.codecs[running.codec_key];
   if (codecs.signature == item.signature) return &codecs;
   codecs = {.signature = item.signature, .of_tensor = {}};
-  const CompressionOptions options{.kind = item.traits.compression,
-                                   .error_feedback = item.traits.error_feedback != 0,
-                                   .top_k_ratio = item.traits.codec_ratio,
-                                   .power_sgd_rank = item.traits.codec_rank};
   for (std::size_t i = 0; i < item.sizes.size(); ++i) {
     // A rank without the tensor knows as much of its shape as matters.
-    const auto rows = static_cast<std::int64_t>(item.traits.first_dim);
+    const auto rows = static_cast<std::int64_t>(item.op.first_dim);
     const auto count = static_cast<std::int64_t>(item.sizes[i].count);
     std::vector<std::int64_t> shape{rows, rows == 0 ? 0 : count / rows};
     if (item.submission != nullptr) shape = item.submission->tensors[i].shape;
-    XOE_ASSIGN(auto codec, make_codec(options, shape));
+    XOE_ASSIGN(auto codec, make_codec(item.op.compression, shape));
     codecs.of_tensor.push_back(std::move(codec));
   }
   return &codecs;
@@ -321,11 +317,11 @@ Task run_codec(Workshop& shop, Running& running, const Item& item) {
     std::vector<float> values(count);
     auto* floats = reinterpret_cast<std::byte*>(values.data());
     if (item.submission != nullptr)
-      pack(floats, DType::kFloat32, item.submission->tensors[i], item.submission->prescale);
+      pack(floats, DType::kFloat32, item.submission->tensors[i], item.submission->op.prescale);
     XOE_CO_TRY((*codecs)->of_tensor[i]->allreduce(shop.comm, values));
     if (item.submission == nullptr) continue;
-    double scale = item.submission->postscale;
-    if (item.traits.reduce == ReduceOp::kAverage) scale /= shop.comm.size();
+    double scale = item.submission->op.postscale;
+    if (item.op.reduce == ReduceOp::kAverage) scale /= shop.comm.size();
     unpack(floats, DType::kFloat32, item.submission->tensors[i], scale);
   }
   co_return Status();
@@ -334,9 +330,9 @@ Task run_codec(Workshop& shop, Running& running, const Item& item) {
 // Within a host the table refuses these before; a host all of whose ranks have joined is found out here.
 bool lacks_data(const Workshop& shop, const Running& running, const Item& item) {
   if (item.submission != nullptr) return false;
-  const bool roots = item.traits.kind == OpKind::kBroadcast || item.traits.kind == OpKind::kBroadcastBytes;
-  return item.traits.kind == OpKind::kAlltoall || (roots && shop.comm.rank() == item.traits.root) ||
-         (running.batch.fused ? false : item.traits.tensors > kListedTensors);
+  const bool roots = item.op.kind == OpKind::kBroadcast || item.op.kind == OpKind::kBroadcastBytes;
+  return item.op.kind == OpKind::kAlltoall || (roots && shop.comm.rank() == item.op.root) ||
+         (running.batch.fused ? false : item.op.tensors > kListedTensors);
 }
 
 Task refuse(const Running& running) {
@@ -344,7 +340,7 @@ Task refuse(const Running& running) {
 }
 
 Task run_item(Workshop& shop, Running& running, const Item& item) {
-  switch (item.traits.kind) {
+  switch (item.op.kind) {
     case OpKind::kAllgather:
     case OpKind::kSparseAllreduce: return run_allgather(shop, running, item);
     case OpKind::kBroadcastBytes: return run_broadcast_bytes(shop, running, item);
@@ -376,7 +372,7 @@ Task run_batch(Workshop& shop, Running& running) {
                                         [&](const Piece& piece) { return lacks(piece.item); })
                           : lacks(running.batch.item))
     return refuse(running);
-  if (running.batch.gpu)
+  if (running.batch.op.gpu)
     return run_with_gpu(shop, running,
                         running.batch.fused ? run_pieces_on_gpu(shop, running)
                                             : run_item(shop, running, (*running.items)[running.batch.item]));

@@ -10,17 +10,18 @@ namespace xoe::engine {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience(5);
-constexpr char kBlobMark = '\x01';  // behind it: traits and sizes, in hexadecimal digits, for hosts that have joined
+constexpr char kBlobMark =
+    '\x01';  // behind it: descriptor and sizes, in hexadecimal digits, for hosts that have joined
 
 struct Blob {
-  Traits traits;
+  OpDescriptor op;
   TensorSize sizes[kListedTensors];
 };
 static_assert(std::is_trivially_copyable_v<Blob>);
 
 std::string to_text(const RankSubmission& submitted) {
   Blob blob{};
-  blob.traits = submitted.traits;
+  blob.op = submitted.op;
   std::copy_n(submitted.sizes, kListedTensors, blob.sizes);
   std::string text(submitted.text, submitted.text_length);
   text += kBlobMark;
@@ -82,7 +83,7 @@ LogLine HostLeader::line_of(const DecidedTensor& tensor) {
     undecided_.erase(mine);
   } else {  // all ranks here have joined
     Blob blob{};
-    if (from_text(tensor.text(), blob)) line = table_.install(tensor.name(), tensor.signature, blob.traits, blob.sizes);
+    if (from_text(tensor.text(), blob)) line = table_.install(tensor.name(), tensor.signature, blob.op, blob.sizes);
   }
   if (!tensor.error.empty()) {
     line.kind = LogKind::kMismatch;

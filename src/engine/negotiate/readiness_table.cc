@@ -24,20 +24,17 @@ int round_capacity(int capacity) {
 }
 
 // A rank without the tensor could not take part.
-bool forbids_join(const Traits& traits) {
-  return traits.kind == OpKind::kAlltoall || traits.internal != 0 || traits.tensors > kListedTensors ||
-         (traits.tensors > 1 &&
-          (traits.compression == Compression::kPowerSgd || traits.kind == OpKind::kReduceScatter));
+bool forbids_join(const OpDescriptor& op) {
+  return op.kind == OpKind::kAlltoall || op.internal != InternalKind::kNone || op.tensors > kListedTensors ||
+         (op.tensors > 1 && (op.compression.kind == Compression::kPowerSgd || op.kind == OpKind::kReduceScatter));
 }
 
 bool same_as_before(const RankSubmission& submitted, const ReadinessTable::Arrival& arrival) {
   return submitted.text_length != 0 && submitted.signature == arrival.signature &&
-         submitted.traits.first_dim == arrival.traits.first_dim;
+         submitted.op.first_dim == arrival.op.first_dim;
 }
 
-bool sends_root(const Traits& traits) {
-  return traits.kind == OpKind::kBroadcast || traits.kind == OpKind::kBroadcastBytes;
-}
+bool sends_root(const OpDescriptor& op) { return op.kind == OpKind::kBroadcast || op.kind == OpKind::kBroadcastBytes; }
 
 }  // namespace
 
@@ -189,7 +186,7 @@ std::string ReadinessTable::unique_name(int index) const {
 
 void ReadinessTable::write_submission(RankSubmission& submitted, const Arrival& arrival) const {
   submitted.signature = arrival.signature;
-  submitted.traits = arrival.traits;
+  submitted.op = arrival.op;
   std::copy_n(arrival.sizes.begin(), std::min(arrival.sizes.size(), kListedTensors), submitted.sizes);
   submitted.text_length = static_cast<std::uint32_t>(arrival.text().copy(submitted.text, sizeof submitted.text));
 }
@@ -253,13 +250,14 @@ LogKind ReadinessTable::verdict(int index, std::uint32_t g) const noexcept {
       return LogKind::kMismatch;
     }
   }
-  if (somebody_joined && sends_root(first->traits)) {
-    const auto root = std::find(set_ranks_.begin(), set_ranks_.end(), first->traits.root);
+  if (somebody_joined && sends_root(first->op)) {
+    const auto root = std::find(set_ranks_.begin(), set_ranks_.end(), first->op.root);
     root_joined = root != set_ranks_.end() &&
                   submission_at(index, g, static_cast<int>(root - set_ranks_.begin())).generation.load() != mark(g);
   }
-  if (root_joined || (somebody_joined && forbids_join(first->traits))) return LogKind::kJoinForbids;
-  return first->traits.kind == OpKind::kBarrier && first->traits.internal == 0 ? LogKind::kBarrier : LogKind::kRun;
+  if (root_joined || (somebody_joined && forbids_join(first->op))) return LogKind::kJoinForbids;
+  return first->op.kind == OpKind::kBarrier && first->op.internal == InternalKind::kNone ? LogKind::kBarrier
+                                                                                         : LogKind::kRun;
 }
 
 void ReadinessTable::publish(int index, std::uint32_t g) noexcept {

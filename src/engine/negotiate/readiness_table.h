@@ -12,33 +12,11 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/op_descriptor.h"
 #include "xoe/engine.h"
 #include "xoe/status.h"
 
 namespace xoe::engine {
-
-// What all ranks must know of an operation, also one that has no tensor for it because it has joined.
-struct Traits {
-  OpKind kind = OpKind::kBarrier;
-  DType dtype = DType::kUint8;
-  ReduceOp reduce = ReduceOp::kSum;
-  Compression compression = Compression::kNone;
-  std::uint8_t error_feedback = 0;
-  std::uint8_t internal = 0;  // an InternalKind
-  std::uint8_t gpu = 0;       // 1: of GPU memory
-  std::int32_t root = 0;
-  std::uint32_t tensors = 0;    // of a group
-  std::int32_t codec_rank = 0;  // CompressionOptions::power_sgd_rank
-  double codec_ratio = 0;       // CompressionOptions::top_k_ratio
-  std::uint64_t first_dim = 0;  // of the first tensor
-  double gpu_factor = 1;        // of GPU memory: what it is multiplied by, before and after
-};
-
-// Dtype and elements of one tensor in one word.
-struct TensorSize {
-  std::uint64_t count : 56;
-  std::uint64_t dtype : 8;
-};
 
 inline constexpr std::size_t kBlockedNameBytes = 64;
 inline constexpr std::size_t kListedTensors = 20;
@@ -51,7 +29,7 @@ struct alignas(64) RankSubmission {
   std::uint32_t text_length;
   std::int64_t arrived_ns;  // of the steady clock
   std::uint64_t signature;  // hash of all that ranks must agree on
-  Traits traits;
+  OpDescriptor op;
   TensorSize sizes[kListedTensors];  // of the first tensors
   char text[kTextBytes];             // for people
 };
@@ -119,7 +97,7 @@ class ReadinessTable {
   struct Arrival {
     std::uint64_t signature = 0;
     std::int64_t now_ns = 0;  // of the steady clock
-    Traits traits;
+    OpDescriptor op;
     std::span<const TensorSize> sizes;
     std::function<std::string()> text;  // called when the signature is not that of the last time
   };
@@ -137,7 +115,7 @@ class ReadinessTable {
   // The words of `rank` on what a line of the log says, null: it had joined. Valid until this rank has run or answered
   // that line.
   const RankSubmission* submission(const LogLine& line, int rank) const noexcept;
-  // Those of the first rank that arrived: what it says of traits and sizes holds for all.
+  // Those of the first rank that arrived: its descriptor and sizes holds for all.
   const RankSubmission& agreed(const LogLine& line) const noexcept;
   // Ranks of this host that have not arrived for what this rank arrived for as `generation`; none once it is complete.
   std::vector<int> missing(int entry, std::uint8_t generation) const;
@@ -158,7 +136,7 @@ class ReadinessTable {
   void append(LogLine line) noexcept;
   void seal_all(std::uint64_t number, std::uint16_t knobs) noexcept;
   // A line for what this host's ranks, which have all joined, have not submitted. name: as from unique_name().
-  LogLine install(std::string_view name, std::uint64_t signature, const Traits& traits,
+  LogLine install(std::string_view name, std::uint64_t signature, const OpDescriptor& op,
                   std::span<const TensorSize> sizes);
   // What the hosts disagree about, for those who take the line; "" once too many others came after it.
   void set_error(const LogLine& line, std::string_view text) noexcept;

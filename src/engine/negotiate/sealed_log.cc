@@ -64,7 +64,7 @@ bool ReadinessTable::try_seal(std::uint64_t number, std::uint64_t begin, std::ui
                                       std::memory_order_acq_rel);
 }
 
-LogLine ReadinessTable::install(std::string_view name, std::uint64_t signature, const Traits& traits,
+LogLine ReadinessTable::install(std::string_view name, std::uint64_t signature, const OpDescriptor& op,
                                 std::span<const TensorSize> sizes) {
   const auto place = find(name, [] { return false; });
   if (!place) return {};
@@ -74,11 +74,11 @@ LogLine ReadinessTable::install(std::string_view name, std::uint64_t signature, 
   const std::uint32_t g = generation(seen);
   RankSubmission& submitted = submission_at(place->entry, g, 0);
   submitted.signature = signature;
-  submitted.traits = traits;
+  submitted.op = op;
   submitted.text_length = 0;  // an arrival writes them anew
   std::copy_n(sizes.begin(), std::min(sizes.size(), kListedTensors), submitted.sizes);
   state.store(make_state(version(seen), g + 1, 0), std::memory_order_seq_cst);
-  const bool barrier = traits.kind == OpKind::kBarrier && traits.internal == 0;
+  const bool barrier = op.kind == OpKind::kBarrier && op.internal == InternalKind::kNone;
   return {barrier ? LogKind::kBarrier : LogKind::kRun, place->entry, static_cast<std::uint8_t>(g)};
 }
 

@@ -1,16 +1,12 @@
 #include "engine/tuning/tuner_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cstdio>
 #include <optional>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/machine.h"
+#include "base/output_file.h"
 
 namespace xoe::engine {
 namespace {
@@ -25,24 +21,6 @@ struct Entry {
   TunedFor place;
   Tuned tuned;
 };
-
-// nullopt with errno ENOENT: there is no file.
-std::optional<std::string> read_file(const std::string& path) {
-  // Not blocking: a pipe in its place must not stop the program.
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return std::nullopt;
-  std::string text(kMaxFileBytes + 1, '\0');
-  std::size_t have = 0;
-  while (have < text.size()) {
-    const ssize_t got = ::read(fd.get(), text.data() + have, text.size() - have);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return std::nullopt;
-    if (got == 0) break;
-    have += static_cast<std::size_t>(got);
-  }
-  text.resize(have);
-  return text;
-}
 
 std::optional<std::int64_t> integer(const Json& object, const char* key, std::int64_t low) {
   const auto found = object.find(key);
@@ -112,31 +90,10 @@ std::string print_file(const std::vector<Entry>& entries) {
   return Json{{"format", "xoe tuning"}, {"version", 1}, {"entries", std::move(list)}}.dump(2) + "\n";
 }
 
-Status write_file(const std::string& path, const std::string& text) {
-  const std::string fresh = fmt::format("{}.{}.tmp", path, ::getpid());
-  const auto failed = [&](const char* what) {
-    const int reason = errno;
-    ::unlink(fresh.c_str());
-    return failure(Code::kUnavailable, "cannot {} the tuning file {}: {}", what, path, errno_text(reason));
-  };
-  Fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd.valid()) return failed("create");
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t wrote = ::write(fd.get(), text.data() + done, text.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return failed("write");
-    done += static_cast<std::size_t>(wrote);
-  }
-  if (::fsync(fd.get()) != 0) return failed("write");
-  if (::rename(fresh.c_str(), path.c_str()) != 0) return failed("replace");
-  return {};
-}
-
 }  // namespace
 
 std::vector<Tuned> load_tuned(const std::string& path, const TunedFor& place, std::string& warning) {
-  const auto text = read_file(path);
+  const auto text = read_start(path, kMaxFileBytes + 1);
   if (!text) {
     if (errno != ENOENT) warning = fmt::format("cannot read the tuning file {}: {}", path, errno_text(errno));
     return {};
@@ -156,14 +113,16 @@ std::vector<Tuned> load_tuned(const std::string& path, const TunedFor& place, st
 Status save_tuned(const std::string& path, const TunedFor& place, const std::vector<Tuned>& tuned) {
   std::vector<Entry> entries;
   std::string why;
-  if (const auto text = read_file(path))
+  if (const auto text = read_start(path, kMaxFileBytes + 1))
     if (auto old = parse_file(*text, why)) entries = std::move(*old);
   std::erase_if(entries, [&](const Entry& entry) { return entry.place == place; });
   for (const Tuned& one : tuned) entries.push_back({place, one});
   // The oldest go first.
   if (entries.size() > kMaxEntries)
     entries.erase(entries.begin(), entries.end() - static_cast<std::ptrdiff_t>(kMaxEntries));
-  return write_file(path, print_file(entries));
+  if (const Status written = write_file(path, print_file(entries)); !written)
+    return failure(written.error().code(), "the tuning file {}", written.error().message());
+  return {};
 }
 
 }  // namespace xoe::engine

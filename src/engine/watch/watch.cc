@@ -75,7 +75,7 @@ void Watch::batch_done(const Running& running, const Status& status) {
 
 void Watch::completing(const Submission& submission, const Status& status) {
   if (status)
-    metrics_.operation(submission.traits.kind, bytes_of(submission));
+    metrics_.operation(submission.op.kind, bytes_of(submission));
   else
     metrics_.error(status.error().code());
 }

@@ -57,7 +57,7 @@ Task run_with_gpu(Workshop& shop, Running& running, Task then) {
 }
 
 Result<Handle> start_on_gpu(Workshop& shop, const Running& running, const Item& item, Collective collective) {
-  collective.prescale = item.traits.gpu_factor;
+  collective.prescale = item.op.prescale * item.op.postscale;
   GpuJob job{.collective = collective,
              .name = running.title,
              .send_counts = {collective.send_counts.begin(), collective.send_counts.end()},
@@ -68,13 +68,13 @@ Result<Handle> start_on_gpu(Workshop& shop, const Running& running, const Item& 
 
 Task run_pieces_on_gpu(Workshop& shop, Running& running) {
   const Batch& batch = running.batch;
-  GpuJob job{
-      .collective = {.kind = batch.kind == OpKind::kBroadcast ? CollectiveKind::kBroadcast : CollectiveKind::kAllreduce,
-                     .dtype = batch.dtype,
-                     .op = batch.reduce,
-                     .root = batch.root,
-                     .prescale = batch.gpu_factor},
-      .name = running.title};
+  GpuJob job{.collective = {.kind = batch.op.kind == OpKind::kBroadcast ? CollectiveKind::kBroadcast
+                                                                        : CollectiveKind::kAllreduce,
+                            .dtype = batch.op.dtype,
+                            .op = batch.op.reduce,
+                            .root = batch.op.root,
+                            .prescale = batch.op.prescale},
+             .name = running.title};
   std::size_t last = running.items->size();
   for (const Piece& piece : batch.pieces) {
     const Submission* const s = (*running.items)[piece.item].submission.get();

@@ -1,5 +1,5 @@
-// Which interface the hosts reach each other by.
-#include "bootstrap/interfaces.h"
+// Which interface the hosts reach each other through.
+#include "bootstrap/own_address.h"
 
 #include <gmock/gmock.h>
 

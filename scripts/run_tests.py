@@ -1,0 +1,328 @@
+#!/usr/bin/env python3
+"""Chooses, runs and counts the tests of build folders. scripts/test.sh prepares what they need and calls it.
+
+  run_tests.py targets PRESET TIER... [--changed COMMIT]   prints the programs to build for the tests that `run` would choose
+  run_tests.py run PRESET TIER... [--changed COMMIT]       runs them with ctest
+  run_tests.py summary TIER...                             prints `N passed, N failed[, N skipped]; ...` and fails if any failed
+
+A test belongs to the tier `core` unless its labels say `full` or `peers`; under a sanitizer to the tier of that name if it is
+labelled `unit` or `multiproc`. build/test-record.json holds, for each test, a digest of all that its last success rested on:
+its programs and libraries, the files it reads, the machine's packages, XOE_* variables. While the digest is the same, the success
+counts and the test does not run again. XOE_TEST_FRESH=1 runs all; XOE_TEST_JOBS says how many at once (2).
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RECORD = ROOT / "build" / "test-record.json"
+TIERS = ("core", "full", "peers", "asan", "tsan")
+CPP = {".h", ".cc", ".c"}
+PRODUCT = re.compile(r"(bin|lib|tests|python/xoe)/[^/]+$")  # programs and libraries in a build folder
+INCLUDE = re.compile(rb'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+# Folders whose tests are not in the folder of the same name below tests/.
+TESTS_OF = {"backend": ("backend", "comm", "nccl"), "drivers": ("nccl", "doctor"), "xoe": ("comm", "engine", "capi")}
+
+
+class Test:
+    def __init__(self, build, entry, declared):
+        properties = {item["name"]: item["value"] for item in entry.get("properties", ())}
+        self.name = entry["name"]
+        self.labels = set(properties.get("LABELS", ()))
+        self.environment = properties.get("ENVIRONMENT", [])
+        self.command = entry.get("command", [str(build.folder / "tests" / self.name)])  # absent before it is built
+        self.declared = declared  # folder of its CMakeLists.txt
+        below = f"{build.folder}/"
+        self.programs = [word.removeprefix(below) for word in self.command if word.startswith(below)]
+        self.programs = [name for name in self.programs if name in build.inputs]
+        self.is_script = not self.command[0].startswith(below)
+
+    def tier(self, preset):
+        if preset in ("asan", "tsan"):
+            return preset if self.labels & {"unit", "multiproc"} else None
+        return next((tier for tier in ("peers", "full") if tier in self.labels), "core")
+
+
+class Build:
+    """A configured build folder: the tests that ctest knows, and what each program is made of as Ninja knows it."""
+
+    def __init__(self, preset):
+        self.preset = preset
+        self.folder = ROOT / "build" / preset
+        self.inputs = {}
+        self.products = []
+        for line in (self.folder / "build.ninja").read_text().splitlines():
+            if line.startswith("build "):
+                outputs, _, rest = line[len("build "):].replace("$ ", "\0").partition(": ")
+                rule, *names = rest.split()
+                names = [word.replace("\0", " ") for word in names if not word.startswith("|")]
+                for output in outputs.replace("\0", " ").split():
+                    self.inputs.setdefault(output, []).extend(names)
+                    if "_LINKER__" in rule and PRODUCT.match(output):
+                        self.products.append(output)
+        shown = subprocess.run(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], capture_output=True, text=True, check=True)
+        listed = json.loads(shown.stdout)
+        graph = listed["backtraceGraph"]
+        self.tests = []
+        for entry in listed["tests"]:
+            node = graph["nodes"][entry["backtrace"]]
+            while "parent" in node:
+                node = graph["nodes"][node["parent"]]
+            file = pathlib.Path(graph["files"][node["file"]])
+            self.tests.append(Test(self, entry, (self.folder / file).resolve().parent.relative_to(ROOT).as_posix()))
+
+    def reach(self, outputs):
+        """All files and targets that these are made of, themselves included."""
+        seen, waiting = set(), list(outputs)
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                waiting += self.inputs.get(name, ())
+        return seen
+
+    def programs_of(self, test):
+        """What a test may start or load: a script anything, a program what the build makes before it."""
+        if test.is_script:
+            return [] if "repository" in test.labels else self.products
+        return sorted(self.reach(test.programs) & set(self.products))
+
+    def sources(self, outputs):
+        """The source files of these, as paths below the root; those in a unity file too."""
+        found = set()
+        for name in self.reach(outputs):
+            path = (self.folder / name).resolve()
+            if path.suffix == ".cxx" and path.exists():
+                found.update(pathlib.Path(os.fsdecode(file)) for file in INCLUDE.findall(path.read_bytes()))
+            elif path.suffix in CPP:
+                found.add(path)
+        return {path.relative_to(ROOT).as_posix() for path in found if path.is_relative_to(ROOT)}
+
+
+def git(*words):
+    done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=False)
+    return done.stdout.splitlines() if done.returncode == 0 else None
+
+
+class Digests:
+    """What each test of a build rests on, as a digest."""
+
+    def __init__(self, build):
+        self.build = build
+        self.of_file = {}
+        self.tree = sorted(set(git("ls-files", "--cached", "--others", "--exclude-standard") or ()))
+        machine = [os.uname().release, os.cpu_count()]
+        machine += sorted((name, value) for name, value in os.environ.items() if name.startswith(("XOE_", "HOROVOD_")))
+        stamps = [ROOT / ".venv" / ".xoe-core", ROOT / ".venv" / ".xoe-test", pathlib.Path("/var/lib/dpkg/status"),
+                  *sorted((ROOT / "build" / "peers").glob("*/installed"))]
+        self.machine = repr([machine, [self.file(stamp) for stamp in stamps]])
+
+    def file(self, path):
+        if path not in self.of_file:
+            try:
+                self.of_file[path] = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+            except OSError:
+                self.of_file[path] = "none"
+        return self.of_file[path]
+
+    def files_read(self, test):
+        """The files of the tree that a test may read."""
+        if "repository" in test.labels:
+            return self.tree
+        if test.is_script:
+            return [file for file in self.tree if pathlib.Path(file).suffix not in CPP | {".md", ".svg"}]
+        return [file for file in self.tree if file.startswith(test.declared + "/") and pathlib.Path(file).suffix not in CPP]
+
+    def digest(self, test):
+        files = [self.build.folder / name for name in self.build.programs_of(test)] + [ROOT / name for name in self.files_read(test)]
+        parts = [test.command, test.environment, self.machine, [(str(file), self.file(file)) for file in files]]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+class Changes:
+    """The files that differ from a commit, and which tests that concerns."""
+
+    def __init__(self, build, commit):
+        self.build = build
+        changed = git("diff", "--name-only", commit) if git("rev-parse", "--verify", "-q", f"{commit}^{{commit}}") else None
+        if changed is None:
+            changed = git("ls-files") or []  # too young a history, or too short a copy of it: all
+        self.files = set(changed) | set(git("ls-files", "--others", "--exclude-standard") or ())
+        self.by_name = {}
+        for path in git("ls-files", "--cached", "--others", "--exclude-standard") or ():
+            if pathlib.Path(path).suffix in CPP:
+                self.by_name.setdefault(path.rsplit("/", 1)[-1], []).append(path)
+        self.included = {}
+
+    def includes(self, path):
+        """The files of ours that a file includes; more than one where a name is not clear."""
+        if path not in self.included:
+            found = []
+            for name in INCLUDE.findall((ROOT / path).read_bytes()) if (ROOT / path).exists() else ():
+                name = os.fsdecode(name)
+                beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
+                same = self.by_name.get(name.rsplit("/", 1)[-1], ())
+                found += [beside] if beside in same else [other for other in same if other.endswith("/" + name)]
+            self.included[path] = found
+        return self.included[path]
+
+    def reached(self, sources):
+        """Whether a changed C++ file is among these or what they include, at any depth."""
+        seen, waiting = set(), list(sources)
+        while waiting:
+            path = waiting.pop()
+            if path not in seen:
+                if path in self.files:
+                    return True
+                seen.add(path)
+                waiting += self.includes(path)
+        return False
+
+    def concerns(self, test):
+        """By what the test is made of: the folders that changed and all that stand on them."""
+        others = [file for file in self.files if pathlib.Path(file).suffix not in CPP | {".md", ".svg"}]
+        if "repository" in test.labels:
+            return bool(self.files)
+        if any("/" not in file or file.startswith(("cmake/", "requirements/", "scripts/")) for file in others):
+            return True  # how everything is built
+        homes = (test.declared, "bindings/python", "examples", "deploy") if test.is_script else (test.declared,)
+        if any(file.startswith(home + "/") for file in others for home in homes):
+            return True
+        sources = self.build.sources(self.build.products if test.is_script else test.programs)
+        folders = {os.path.dirname(source) for source in sources}
+        return any(os.path.dirname(file) in folders for file in others if file.endswith("CMakeLists.txt")) or self.reached(sources)
+
+    def own(self, test):
+        """Whether it tests a folder that changed, dependants not counted: what a sanitizer has time for."""
+        rooms = set()
+        for file in self.files:
+            parts = file.split("/")
+            if parts[0] in ("src", "tests") and len(parts) > 2 and pathlib.Path(file).suffix != ".md":
+                rooms.update(TESTS_OF.get(parts[1], (parts[1],)) if parts[0] == "src" else (parts[1],))
+            elif parts[:2] == ["include", "xoe"]:
+                rooms.update(TESTS_OF["xoe"] if len(parts) == 3 else (parts[2],))
+        room = test.declared.removeprefix("tests/")
+        if room == "fuzz":
+            return any(set(header.split("/")) & rooms for source in self.build.sources(test.programs) if source.startswith("tests/")
+                       for header in self.includes(source))
+        return room in rooms or (room == "python" and "capi" in rooms)
+
+
+def choose(build, tiers, commit):
+    tests = [test for test in build.tests if test.tier(build.preset) in tiers]
+    if commit is None:
+        return tests
+    changes = Changes(build, commit)
+    return [test for test in tests if (changes.own(test) if build.preset in ("asan", "tsan") else changes.concerns(test))]
+
+
+def read_json(path):
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def outcomes(path):
+    """{test: "passed", "failed" or "skipped"} of what ctest wrote with --output-junit."""
+    found = {}
+    try:
+        cases = list(ElementTree.parse(path).getroot().iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        return {}
+    for case in cases:
+        note = case.find("skipped")
+        # A test whose program is missing is `notrun` as well, and is a failure.
+        asked = note is not None and (note.get("message") or "").upper().startswith("SKIP")
+        status = case.get("status")
+        found[case.get("name")] = "passed" if status == "run" else "skipped" if status == "disabled" or asked else "failed"
+    return found
+
+
+def run(preset, tiers, commit):
+    build = Build(preset)
+    tests = choose(build, tiers, commit)
+    digests = Digests(build)
+    record = read_json(RECORD)
+    known = record.setdefault("passed", {})
+    wanted = {test.name: digests.digest(test) for test in tests}
+    fresh = os.environ.get("XOE_TEST_FRESH") == "1"
+    kept = {test.name for test in tests if not fresh and known.get(f"{preset}/{test.name}") == wanted[test.name]}
+    rest = [test for test in tests if test.name not in kept]
+    print(f"xoe: build/{preset}: {len(rest)} tests to run, {len(kept)} as they were when they passed", flush=True)
+    results = build.folder / "test-results.xml"
+    results.unlink(missing_ok=True)
+    if rest:
+        names = "|".join(re.escape(test.name) for test in rest)
+        subprocess.run(["ctest", "--preset", preset, "-j", os.environ.get("XOE_TEST_JOBS", "2"), "-R", f"^({names})$",
+                        "--output-junit", results], cwd=ROOT, check=False)
+    done = outcomes(results)
+    for test in rest:
+        outcome = done.get(test.name, "failed")
+        if outcome == "passed":
+            known[f"{preset}/{test.name}"] = wanted[test.name]
+        else:
+            known.pop(f"{preset}/{test.name}", None)
+    for tier in tiers:
+        names = [test.name for test in tests if test.tier(preset) == tier]
+        record.setdefault("tiers", {})[tier] = {
+            "at": time.strftime("%Y-%m-%d %H:%M:%S"), "commit": (git("rev-parse", "HEAD") or ["unknown"])[0],
+            "chosen": f"changed since {commit}" if commit else "all",
+            "passed": sum(name in kept or done.get(name) == "passed" for name in names),
+            "unchanged": sum(name in kept for name in names),
+            "skipped": sum(done.get(name) == "skipped" for name in names),
+            "failed": [name for name in names if name not in kept and done.get(name, "failed") == "failed"]}
+    RECORD.write_text(json.dumps(record, indent=1, sort_keys=True))
+
+
+def summary(tiers):
+    ran = read_json(RECORD).get("tiers", {})
+    missing = {"passed": 0, "unchanged": 0, "skipped": 0, "failed": ["the build or ctest itself"]}
+    results = [(tier, ran.get(tier, missing)) for tier in tiers]
+    failed = [f"{tier}: {name}" for tier, result in results for name in result["failed"]]
+    for name in failed:
+        print(f"failed: {name}")
+    passed, unchanged, skipped = (sum(result[key] for _, result in results) for key in ("passed", "unchanged", "skipped"))
+    line = f"{passed} passed, {len(failed)} failed" + (f", {skipped} skipped" if skipped else "")
+    notes = [f"tiers: {', '.join(tiers)}"]
+    if unchanged:
+        notes.append(f"{unchanged} of the passed not run again, as nothing of theirs has changed")
+    print(f"{line} ({'; '.join(notes)})")
+    nothing = passed == 0 and not any(result.get("chosen", "all") != "all" for _, result in results)
+    return 1 if failed or nothing else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("verb", choices=("targets", "run", "summary", "forget"))
+    parser.add_argument("words", nargs="+")
+    parser.add_argument("--changed", metavar="COMMIT")
+    options = parser.parse_args()
+    if options.verb == "summary":
+        return summary(options.words)
+    if options.verb == "forget":
+        record = read_json(RECORD)
+        for tier in options.words:
+            record.get("tiers", {}).pop(tier, None)
+        RECORD.write_text(json.dumps(record, indent=1, sort_keys=True))
+        return 0
+    preset, *tiers = options.words
+    if options.verb == "targets":
+        build = Build(preset)
+        for test in choose(build, tiers, options.changed):
+            print("\n".join([test.name] if not test.is_script and not test.programs else test.programs or ["all"]))
+    else:
+        run(preset, tiers, options.changed)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+#include "base/cgroup.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+#include "base/machine.h"
+#include "base/text.h"
+
+namespace xoe {
+namespace {
+
+// Version 1 writes "no limit" as the largest whole number of pages.
+constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+std::optional<std::int64_t> read_integer(const std::string& path) {
+  return parse_integer(read_line(path).value_or(""));
+}
+std::optional<double> read_number(const std::string& path) { return parse_number(read_line(path).value_or("")); }
+
+// The folders of a group, from the innermost to the topmost.
+std::vector<std::string> folders(const std::string& mount, std::string group) {
+  std::vector<std::string> all;
+  // Seen from within a container the path may lead out of what is mounted.
+  if (group.find("..") != std::string::npos || !exists(mount + group)) group = "/";
+  for (int depth = 0; depth < 64; ++depth) {
+    while (group.ends_with('/')) group.pop_back();
+    all.push_back(mount + group);
+    if (group.empty()) break;
+    group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
+  }
+  return all;
+}
+
+template <class T>
+bool tighten(std::optional<T>& limit, std::optional<T> other) {
+  if (!other || (limit && *limit <= *other)) return false;
+  limit = other;
+  return true;
+}
+
+std::optional<double> ratio(std::optional<double> quota, std::optional<double> period) {
+  if (!quota || !period || !(*quota > 0) || !(*period > 0)) return std::nullopt;
+  return *quota / *period;
+}
+
+void add_memory(const std::string& limit, const std::string& used, CgroupLimits& limits) {
+  const auto bytes = read_integer(limit);
+  if (!bytes || *bytes < 0 || *bytes >= kNoLimit) return;
+  if (!tighten(limits.memory, std::optional(static_cast<std::uint64_t>(*bytes)))) return;
+  const auto taken = read_integer(used);
+  limits.memory_used = taken ? std::optional(static_cast<std::uint64_t>(*taken)) : std::nullopt;
+}
+
+void add_version_2(const std::string& mount, const std::string& group, CgroupLimits& limits) {
+  for (const std::string& folder : folders(mount, group)) {
+    // "200000 100000" for 2 CPUs, "max 100000" for no limit.
+    const auto cpu = split_text(read_line(folder + "/cpu.max").value_or(""), ' ');
+    if (cpu.size() == 2) tighten(limits.cpus, ratio(parse_number(cpu[0]), parse_number(cpu[1])));
+    add_memory(folder + "/memory.max", folder + "/memory.current", limits);
+    tighten(limits.processes, read_integer(folder + "/pids.max"));
+  }
+}
+
+void add_version_1(const std::string& mounts, const std::string& controller, const std::string& group,
+                   CgroupLimits& limits) {
+  // Systems mount "cpu" alone or as "cpu,cpuacct".
+  std::string mount = mounts + "/" + controller;
+  if (!exists(mount) && controller == "cpu") mount = mounts + "/cpu,cpuacct";
+  for (const std::string& folder : folders(mount, group)) {
+    if (controller == "memory")
+      add_memory(folder + "/memory.limit_in_bytes", folder + "/memory.usage_in_bytes", limits);
+    if (controller == "cpu")
+      tighten(limits.cpus,
+              ratio(read_number(folder + "/cpu.cfs_quota_us"), read_number(folder + "/cpu.cfs_period_us")));
+    if (controller == "pids") tighten(limits.processes, read_integer(folder + "/pids.max"));
+  }
+}
+
+}  // namespace
+
+CgroupLimits read_cgroup_limits(const std::string& root) {
+  CgroupLimits limits;
+  const std::string mounts = root + "/sys/fs/cgroup";
+  std::ifstream groups(root + "/proc/self/cgroup");
+  // Lines "5:cpu,cpuacct:/group" and, of version 2, "0::/group".
+  for (std::string line; std::getline(groups, line);) {
+    const auto first = line.find(':');
+    const auto second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string group = line.substr(second + 1);
+    if (controllers.empty()) {
+      const bool hybrid = !exists(mounts + "/cgroup.controllers") && exists(mounts + "/unified");
+      add_version_2(hybrid ? mounts + "/unified" : mounts, group, limits);
+    } else {
+      for (const std::string& controller : split_text(controllers, ','))
+        add_version_1(mounts, controller, group, limits);
+    }
+  }
+  return limits;
+}
+
+}  // namespace xoe
