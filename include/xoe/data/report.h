@@ -18,30 +18,6 @@ struct StepReport {
   std::int64_t bytes = 0;  // that came out of it
 };
 
-// One stage, as its iterator saw it. Seconds are wall time, those of threads added up, since the start or the last
-// restore(); a stage whose elements cost little is timed at random calls (0.2 % of the time goes to that), so
-// its seconds are an estimate.
-struct StageReport {
-  std::string name;           // "shuffle", "map", ...
-  int feeds = -1;             // place in the list of the stage that takes from it; -1: the consumer does
-  std::int64_t elements = 0;  // that it gave
-  std::int64_t bytes = 0;     // of those; 0 where elements do not tell (ElementBytes)
-  double seconds = 0;         // at its own work
-  double waited = 0;          // for its input: in what feeds it, whether that worked or waited itself
-  double idle = 0;            // of its threads, because the consumer had not taken what was there
-  double held = 0;            // that its next() took its caller
-  double age = 0;             // since it was first asked
-
-  // Of stages that work ahead; 0 in others, which work in the thread that asks them.
-  int threads = 0;  // now
-  int most_threads = 0;
-  int pullers = 0;             // of those, that may take from its input at the same time
-  double ready = 0;            // elements (of interleave: of the stages open) in the queue when asked, on average
-  std::size_t depth = 0;       // its limit now; of map the limit holds what is in the making, too
-  std::size_t most_depth = 0;  // and the largest
-  std::string last_tuning;     // empty when nothing was tuned
-};
-
 // What threads of a pool did since the start, or the last restart. Seconds are wall time; those of threads add up.
 struct ThreadPoolStats {
   int threads = 0;        // in use now

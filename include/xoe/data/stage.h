@@ -20,8 +20,6 @@
 
 namespace xoe::data {
 
-struct StageReport;  // report.h
-
 // A saved position: a short list of named numbers; each stage pushes its own after those of the stage before it. Holds
 // indices, never elements, so it stays small whatever the buffers hold: a few numbers for each stage; interleave() a
 // few for each of its slots.
@@ -78,6 +76,30 @@ struct ElementBytes<std::pair<T, U>> {
   }
 };
 
+// One stage, as its iterator saw it. Seconds are wall time, those of threads added up, since the start or the last
+// restore(); a stage whose elements cost little is timed at random calls (0.2 % of the time goes to that), so
+// its seconds are an estimate.
+struct StageReport {
+  std::string name;           // "shuffle", "map", ...
+  int feeds = -1;             // place in the list of the stage that takes from it; -1: the consumer does
+  std::int64_t elements = 0;  // that it gave
+  std::int64_t bytes = 0;     // of those; 0 where elements do not tell (ElementBytes)
+  double seconds = 0;         // at its own work
+  double waited = 0;          // for its input: in what feeds it, whether that worked or waited itself
+  double idle = 0;            // of its threads, because the consumer had not taken what was there
+  double held = 0;            // that its next() took its caller
+  double age = 0;             // since it was first asked
+
+  // Of stages that work ahead; 0 in others, which work in the thread that asks them.
+  int threads = 0;  // now
+  int most_threads = 0;
+  int pullers = 0;             // of those, that may take from its input at the same time
+  double ready = 0;            // elements (of interleave: of the stages open) in the queue when asked, on average
+  std::size_t depth = 0;       // its limit now; of map the limit holds what is in the making, too
+  std::size_t most_depth = 0;  // and the largest
+  std::string last_tuning;     // empty when nothing was tuned
+};
+
 // How the core moves elements whose type it does not know.
 struct ElementType {
   std::size_t size;
@@ -110,7 +132,8 @@ inline constexpr ElementType kElementType = ElementType::of<T>();
 // Memory for one element, which is not there yet. REQUIRES: room for the type, suitably aligned.
 struct Slot {
   void* at;
-  std::int64_t bytes = 0;  // of the element, once it is there
+  std::int64_t bytes = 0;           // of the element, once it is there
+  std::optional<Error> error = {};  // in place of one
 
   template <class T>
   void put(T&& element) {
@@ -118,6 +141,8 @@ struct Slot {
     bytes = ElementBytes<Element>::of(*::new (at) Element(std::forward<T>(element)));
   }
 };
+
+enum class Next : std::uint8_t { kElement, kEnd, kError };
 
 // What all iterators have, whatever their elements are. Thread safety: one thread at a time, stages() any thread.
 class AnyIterator {
@@ -127,8 +152,15 @@ class AnyIterator {
   AnyIterator(const AnyIterator&) = delete;
   AnyIterator& operator=(const AnyIterator&) = delete;
 
-  // Constructs the next element in `slot`; false at the end. As Iterator<T>::next(), which is what users call.
-  virtual Result<bool> next_into(Slot& slot) = 0;
+  // As Iterator<T>::next(), which is what users call, with the element or the error in `slot`.
+  virtual Next next_into(Slot& slot) = 0;
+  // The same; false at the end.
+  Result<bool> pull(Slot& slot) {
+    const Next next = next_into(slot);
+    if (next == Next::kError) [[unlikely]]
+      return failure(std::move(*slot.error));
+    return next == Next::kElement;
+  }
 
   // Passes over the next `count` elements, without making them where the stage can do that; false when the epoch ends
   // before.
@@ -160,12 +192,12 @@ class Iterator : public AnyIterator {
     }
     return true;
   }
-  Result<bool> next_into(Slot& slot) override {
+  Next next_into(Slot& slot) override {
     auto element = next();
-    if (!element) return failure(element.error());
-    if (!*element) return false;
+    if (!element) slot.error = std::move(element.error());
+    if (!element || !*element) return element ? Next::kEnd : Next::kError;
     slot.put(std::move(**element));
-    return true;
+    return Next::kElement;
   }
 };
 

@@ -17,10 +17,10 @@ struct Range {
   std::int64_t end = 0;
 };
 
-class GroupWalk final : public PositionedIterator {
+class GroupWalk final : public Produces<GroupWalk, PositionedIterator> {
  public:
   GroupWalk(std::shared_ptr<const ImageSource> source, std::vector<std::size_t> order, Range range, std::int64_t epoch)
-      : PositionedIterator("records", kElementType<RecordRef>),
+      : Produces("records", kElementType<RecordRef>),
         source_(std::move(source)),
         order_(std::move(order)),
         range_(range),
@@ -28,7 +28,6 @@ class GroupWalk final : public PositionedIterator {
     seek(0);
   }
 
- private:
   Result<bool> produce(Slot& slot) override {
     if (position_ == range_.end - range_.first) return false;
     while (within_ == length(group_)) {
@@ -39,6 +38,8 @@ class GroupWalk final : public PositionedIterator {
     slot.put(RecordRef{epoch_, source_->first(order_[group_]) + within_++});
     return true;
   }
+
+ private:
   Result<bool> pass_over(std::int64_t count) override {
     const bool there = jump(count, range_.end - range_.first);
     seek(position_);

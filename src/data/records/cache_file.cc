@@ -60,10 +60,10 @@ class CacheFile {
 };
 
 // Reads the file, or the upstream where there is no file yet; the first walk from the beginning to the end writes it.
-class CacheFileWalk final : public PositionedIterator {
+class CacheFileWalk final : public Produces<CacheFileWalk, PositionedIterator> {
  public:
   explicit CacheFileWalk(std::shared_ptr<CacheFile> cache)
-      : PositionedIterator("cache_file", kElementType<std::string>), cache_(std::move(cache)) {}
+      : Produces("cache_file", kElementType<std::string>), cache_(std::move(cache)) {}
   ~CacheFileWalk() override { drop_writer(); }
 
   Status open() {
@@ -105,7 +105,7 @@ class CacheFileWalk final : public PositionedIterator {
   }
   Result<bool> from_upstream(Slot& slot) {
     detail::Pulled<std::string> element(*source_);
-    if (!element.answer()) return element.answer();
+    if (element.next() == Next::kError) return failure(element.error());
     if (element) {
       ++position_;
       if (writer_) XOE_TRY(writer_->write(element.take()));

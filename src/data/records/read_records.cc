@@ -10,10 +10,10 @@
 namespace xoe::data {
 namespace {
 
-class RecordReader final : public IteratorBase {
+class RecordReader final : public Produces<RecordReader> {
  public:
   RecordReader(std::string path, RecordOptions options)
-      : IteratorBase(kElementType<Record>), path_(std::move(path)), options_(std::move(options)) {}
+      : Produces(kElementType<Record>), path_(std::move(path)), options_(std::move(options)) {}
 
   Status open() {
     auto opened = RecordStream::open(path_, options_.compression, options_.block_bytes);

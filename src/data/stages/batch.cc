@@ -43,7 +43,7 @@ class Filling {
   std::size_t size() const { return type_.info(slot_.at).size; }
   Result<bool> append(AnyIterator& from, std::size_t count) { return type_.append(slot_.at, from, count); }
   bool give() {
-    slot_.bytes = type_.type.bytes != nullptr ? type_.type.bytes(slot_.at) : 0;
+    slot_.bytes = bytes_of_element(type_.type, slot_.at);
     return given_ = true;
   }
 
@@ -59,10 +59,10 @@ struct BatchOptions {
   Remainder remainder;
 };
 
-class BatchIterator final : public UpstreamIterator {
+class BatchIterator final : public Produces<BatchIterator, UpstreamIterator> {
  public:
   BatchIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, BatchOptions options)
-      : UpstreamIterator(std::move(upstream), type, epoch), options_(options) {}
+      : Produces(std::move(upstream), type, epoch), options_(options) {}
 
   static std::optional<std::int64_t> size(const AnyStage& upstream, const BatchOptions& options) {
     const auto elements = upstream.size();
@@ -103,10 +103,10 @@ using Order = std::function<AnyStagePtr(int size)>;
 
 // The position is how far all ranks together are in the common order, so it means the same on every rank, and any
 // number of them can continue from it.
-class ShardBatchesIterator final : public IteratorBase {
+class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
  public:
   ShardBatchesIterator(Order order, const BatchType& type, ShardBatchesOptions options, std::int64_t epoch)
-      : IteratorBase(type.type), order_(std::move(order)), batch_type_(type), options_(options), epoch_(epoch) {}
+      : Produces(type.type), order_(std::move(order)), batch_type_(type), options_(options), epoch_(epoch) {}
 
   Status open(int ranks, std::int64_t consumed, std::int64_t index) {
     stage_ = order_(ranks);

@@ -11,13 +11,21 @@
 
 namespace xoe::data {
 
-inline void move_element(const ElementType& type, void* to, void* from) {
-  if (type.move != nullptr)
-    type.move(to, from);
-  else if (type.size == sizeof(std::int64_t))
+// Copies an element of a type for which that is enough.
+inline void copy_bytes(const ElementType& type, void* to, const void* from) {
+  if (type.size == sizeof(std::int64_t))
     std::memcpy(to, from, sizeof(std::int64_t));  // a size that the compiler knows needs no call
   else
     std::memcpy(to, from, type.size);
+}
+inline void move_element(const ElementType& type, void* to, void* from) {
+  if (type.move == nullptr)
+    copy_bytes(type, to, from);
+  else
+    type.move(to, from);
+}
+inline std::int64_t bytes_of_element(const ElementType& type, const void* element) {
+  return type.bytes == nullptr ? type.fixed_bytes : type.bytes(element);
 }
 inline void destroy_element(const ElementType& type, void* element) {
   if (type.destroy != nullptr) type.destroy(element);
@@ -63,7 +71,7 @@ class ElementBox {
     return made;
   }
   Result<bool> pull(AnyIterator& upstream) {
-    return fill([&](Slot& slot) { return upstream.next_into(slot); });
+    return fill([&](Slot& slot) { return upstream.pull(slot); });
   }
   // Moves the element there. REQUIRES: full.
   void give(Slot& to) {
@@ -115,7 +123,7 @@ class ElementList {
   Result<bool> pull(AnyIterator& upstream, std::int64_t* bytes = nullptr) {
     if (end_ == capacity_) grow();
     Slot slot{at(size())};
-    Result<bool> there = upstream.next_into(slot);
+    Result<bool> there = upstream.pull(slot);
     if (there && *there) ++end_;
     if (bytes != nullptr) *bytes += slot.bytes;
     return there;
@@ -136,7 +144,7 @@ class ElementList {
  private:
   void give(std::size_t index, Slot& to) {
     move_element(*type_, to.at, at(index));
-    to.bytes = type_->bytes != nullptr ? type_->bytes(to.at) : type_->fixed_bytes;
+    to.bytes = bytes_of_element(*type_, to.at);
   }
   void grow();
 

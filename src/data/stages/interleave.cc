@@ -300,10 +300,10 @@ struct InterleaveRecipe {
   InterleaveOptions options;
 };
 
-class InterleaveIterator final : public IteratorBase {
+class InterleaveIterator final : public Produces<InterleaveIterator> {
  public:
   InterleaveIterator(AnyStagePtr stage, const ElementType& type, std::int64_t epoch, const InterleaveRecipe& recipe)
-      : IteratorBase(type),
+      : Produces(type),
         options_(recipe.options),
         budget_(static_cast<std::int64_t>(memory_budget(options_.memory_budget))),
         most_threads_(data::most_threads(options_.threads, options_.processes)),

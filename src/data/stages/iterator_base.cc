@@ -49,6 +49,7 @@ std::vector<StageReport> IteratorBase::stages() const {
   std::vector<StageReport> all = inputs();
   StageReport mine;
   meter_.report(mine);
+  if (type_.bytes == nullptr) mine.bytes = mine.elements * type_.fixed_bytes;
   describe(mine);
   feed_stage(all, std::move(mine));
   return all;

@@ -39,14 +39,6 @@ tl::unexpected<Error> element_failure(std::string_view stage, std::int64_t epoch
 // Keeps two laws whatever the upstream does: nothing throws, and an error stays until a restore succeeds.
 class IteratorBase : public AnyIterator {
  public:
-  Result<bool> next_into(Slot& slot) final {
-    return meter_.call([&]() -> Result<bool> {
-      if (failed_) return failure(*failed_);
-      Result<bool> made = sticky([&] { return produce(slot); });
-      if (made && *made) meter_.count(slot.bytes);
-      return made;
-    });
-  }
   Result<bool> skip(std::int64_t count) final;
   Status restore(State state) final;
   std::vector<StageReport> stages() const final;
@@ -59,10 +51,30 @@ class IteratorBase : public AnyIterator {
   // Gives the stage its name, and what the meter of its next_into() cannot tell: threads, queues.
   virtual void describe(StageReport& mine) const = 0;
 
-  // As next_into(), skip() and restore(), of an iterator without an error.
+  // As pull(), skip() and restore(), of an iterator without an error.
   virtual Result<bool> produce(Slot& slot) = 0;
   virtual Result<bool> pass_over(std::int64_t count);
   virtual Status resume(State state) = 0;
+
+  // next_into() around produce().
+  template <class Produce>
+  Next counted(Slot& slot, const Produce& produce_here) {
+    return meter_.call([&] {
+      if (failed_) [[unlikely]] {
+        slot.error = failed_;
+        return Next::kError;
+      }
+      const Result<bool> made = caught(produce_here);
+      if (!made) [[unlikely]] {
+        slot.error = failed_ = made.error();
+        return Next::kError;
+      }
+      if (!*made) return Next::kEnd;
+      meter_.count();
+      if (type_.bytes != nullptr) meter_.count_bytes(slot.bytes);
+      return Next::kElement;
+    });
+  }
 
   const ElementType& type_;
 
@@ -76,6 +88,18 @@ class IteratorBase : public AnyIterator {
 
   std::optional<Error> failed_;
   Meter meter_;
+};
+
+// An iterator of the class `Made`, which knows its produce(): no call lies between the two, as it costs more than the
+// work of most stages.
+template <class Made, class Base = IteratorBase>
+class Produces : public Base {
+ public:
+  using Base::Base;
+
+  [[gnu::flatten]] Next next_into(Slot& slot) final {
+    return this->counted(slot, [&] { return static_cast<Made*>(this)->Made::produce(slot); });
+  }
 };
 
 // A walk whose position is one number: how many elements were given.

@@ -10,16 +10,17 @@ namespace {
 
 using AnyIteratorPtr = std::unique_ptr<AnyIterator>;
 
-class ZipIterator final : public IteratorBase {
+class ZipIterator final : public Produces<ZipIterator> {
  public:
   ZipIterator(const ElementType& type, AnyIteratorPtr first, AnyIteratorPtr second, Pair pair)
-      : IteratorBase(type), first_(std::move(first)), second_(std::move(second)), pair_next_(pair) {}
+      : Produces(type), first_(std::move(first)), second_(std::move(second)), pair_next_(pair) {}
 
   Result<bool> produce(Slot& slot) override {
     if (ended_) return false;
-    Result<bool> there = pair_next_(*first_, *second_, slot);
-    if (there) ended_ = !*there;
-    return there;
+    const Next next = pair_next_(*first_, *second_, slot);
+    if (next == Next::kError) return failure(std::move(*slot.error));
+    ended_ = next == Next::kEnd;
+    return !ended_;
   }
   State save() const override {
     State state;
@@ -105,13 +106,13 @@ class PartsIterator : public IteratorBase {
   std::vector<AnyIteratorPtr> parts_;
 };
 
-class ConcatIterator final : public PartsIterator {
+class ConcatIterator final : public Produces<ConcatIterator, PartsIterator> {
  public:
-  using PartsIterator::PartsIterator;
+  using Produces::Produces;
 
   Result<bool> produce(Slot& slot) override {
     for (; at_ < parts_.size(); ++at_) {
-      Result<bool> there = parts_[at_]->next_into(slot);
+      Result<bool> there = parts_[at_]->pull(slot);
       if (!there || *there) return there;
     }
     return false;
@@ -133,11 +134,11 @@ class ConcatIterator final : public PartsIterator {
   std::size_t at_ = 0;
 };
 
-class MixIterator final : public PartsIterator {
+class MixIterator final : public Produces<MixIterator, PartsIterator> {
  public:
   MixIterator(const ElementType& type, std::vector<AnyIteratorPtr> parts, std::vector<double> weights,
               std::uint64_t key_of_seed, std::int64_t epoch)
-      : PartsIterator(type, std::move(parts)),
+      : Produces(type, std::move(parts)),
         weights_(std::move(weights)),
         seed_(key_of_seed),
         epoch_(static_cast<std::uint64_t>(epoch)),
@@ -149,7 +150,7 @@ class MixIterator final : public PartsIterator {
       for (const double weight : left_) total += weight;
       if (total <= 0) return false;
       const std::size_t part = draw(total);
-      Result<bool> there = parts_[part]->next_into(slot);
+      Result<bool> there = parts_[part]->pull(slot);
       if (!there || *there) return there;
       left_[part] = 0;
     }
@@ -283,10 +284,10 @@ class CacheStore {
   bool ended_ = false;
 };
 
-class CacheIterator final : public IteratorBase {
+class CacheIterator final : public Produces<CacheIterator> {
  public:
   explicit CacheIterator(std::shared_ptr<CacheStore> store)
-      : IteratorBase(store->stage().element_type()), store_(std::move(store)) {}
+      : Produces(store->stage().element_type()), store_(std::move(store)) {}
 
   Result<bool> produce(Slot& slot) override {
     Result<bool> there = store_->copy_to(position_, slot);

@@ -21,25 +21,11 @@ struct MapRecipe {
   MapOptions options;
 };
 
-// Calls the function in the thread of next().
 class MapIterator : public UpstreamIterator {
  public:
   MapIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, MapRecipe recipe)
-      : UpstreamIterator(std::move(upstream), type, epoch),
-        recipe_(std::move(recipe)),
-        element_(stage_->element_type()) {}
+      : UpstreamIterator(std::move(upstream), type, epoch), recipe_(std::move(recipe)) {}
 
-  Result<bool> produce(Slot& slot) override {
-    for (;;) {
-      XOE_ASSIGN(const bool there, element_.pull(*upstream_));
-      if (!there) return false;
-      const Status made = call(element_.get(), position_++, slot);
-      element_.clear();
-      if (made) return true;
-      XOE_TRY(count_bad(made.error()));
-    }
-  }
-  State save() const override { return numbered(upstream_->save()); }
   Status resume(State state) override {
     XOE_ASSIGN(skipped_, state.pop("map.skipped"));
     XOE_ASSIGN(position_, state.pop("map.position"));
@@ -68,9 +54,30 @@ class MapIterator : public UpstreamIterator {
   }
 
   MapRecipe recipe_;
-  ElementBox element_;
   std::int64_t position_ = 0;  // in the upstream
   std::int64_t skipped_ = 0;
+};
+
+// Calls the function in the thread of next().
+class InlineMapIterator final : public Produces<InlineMapIterator, MapIterator> {
+ public:
+  InlineMapIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, MapRecipe recipe)
+      : Produces(std::move(upstream), type, epoch, std::move(recipe)), element_(stage_->element_type()) {}
+
+  Result<bool> produce(Slot& slot) override {
+    for (;;) {
+      XOE_ASSIGN(const bool there, element_.pull(*upstream_));
+      if (!there) return false;
+      const Status made = call(element_.get(), position_++, slot);
+      element_.clear();
+      if (made) return true;
+      XOE_TRY(count_bad(made.error()));
+    }
+  }
+  State save() const override { return numbered(upstream_->save()); }
+
+ private:
+  ElementBox element_;
 };
 
 // One element on its way through the function; an error or the end of the upstream is the last job.
@@ -86,9 +93,9 @@ struct MapJob final : Job {
 };
 
 // Calls the function in threads.
-class ThreadedMapIterator final : public MapIterator {
+class ThreadedMapIterator final : public Produces<ThreadedMapIterator, MapIterator> {
  public:
-  using MapIterator::MapIterator;
+  using Produces::Produces;
 
   Status open() override {
     XOE_TRY(MapIterator::open());
@@ -174,7 +181,7 @@ class MapStage final : public AnyStage {
     if (threads < kAutoThreads) return failure(Code::kInvalidArgument, "map: threads is {}", threads);
     std::unique_ptr<MapIterator> iterator;
     if (threads == 0)
-      iterator = std::make_unique<MapIterator>(upstream_, type_, epoch, recipe_);
+      iterator = std::make_unique<InlineMapIterator>(upstream_, type_, epoch, recipe_);
     else
       iterator = std::make_unique<ThreadedMapIterator>(upstream_, type_, epoch, recipe_);
     XOE_TRY(iterator->open());

@@ -63,11 +63,11 @@ class BatchJob final : public Job {
   std::vector<std::optional<Error>> errors;  // by place
 };
 
-class BatchMaker final : public IteratorBase {
+class BatchMaker final : public Produces<BatchMaker> {
  public:
   BatchMaker(std::unique_ptr<AnyIterator> upstream, const BatchType& type, int batch,
              const std::vector<TensorSpec>& specs, MakeInto make, MapAndBatchOptions options)
-      : IteratorBase(kElementType<TensorBatch>),
+      : Produces(kElementType<TensorBatch>),
         upstream_(std::move(upstream)),
         batch_type_(type),
         make_(std::move(make)),
@@ -99,6 +99,17 @@ class BatchMaker final : public IteratorBase {
     return bytes * (options_.threads == 0 ? 1 : options_.depth + 1);
   }
 
+  Result<bool> produce(Slot& slot) override {
+    const std::unique_ptr<Job> taken = pool_->take();
+    if (taken == nullptr) return false;
+    auto& job = static_cast<BatchJob&>(*taken);
+    if (job.upstream_error) return failure(*job.upstream_error);
+    XOE_TRY(count_bad(job));
+    XOE_ASSIGN(TensorBatch batch, finish(job));
+    delivered_ = std::move(job.after);
+    slot.put(std::move(batch));
+    return true;
+  }
   State save() const override {
     State state = delivered_;
     state.push("batches.epoch", epoch_);
@@ -116,17 +127,6 @@ class BatchMaker final : public IteratorBase {
     pool_->report(mine);
   }
 
-  Result<bool> produce(Slot& slot) override {
-    const std::unique_ptr<Job> taken = pool_->take();
-    if (taken == nullptr) return false;
-    auto& job = static_cast<BatchJob&>(*taken);
-    if (job.upstream_error) return failure(*job.upstream_error);
-    XOE_TRY(count_bad(job));
-    XOE_ASSIGN(TensorBatch batch, finish(job));
-    delivered_ = std::move(job.after);
-    slot.put(std::move(batch));
-    return true;
-  }
   Status resume(State state) override {
     XOE_ASSIGN(const auto skipped, state.pop("batches.skipped"));
     XOE_ASSIGN(const auto skipped_in_epoch, state.pop("batches.skipped_in_epoch"));

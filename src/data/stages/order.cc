@@ -13,10 +13,10 @@ struct ShuffleOptions {
   std::uint64_t seed;
 };
 
-class ShuffleIterator final : public UpstreamIterator {
+class ShuffleIterator final : public Produces<ShuffleIterator, UpstreamIterator> {
  public:
   ShuffleIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, ShuffleOptions options)
-      : UpstreamIterator(std::move(upstream), type, epoch), options_(options), buffer_(type) {}
+      : Produces(std::move(upstream), type, epoch), options_(options), buffer_(type) {}
 
   static std::optional<std::int64_t> size(const AnyStage& upstream, const ShuffleOptions&) { return upstream.size(); }
 
@@ -60,10 +60,10 @@ struct ShardOptions {
   int size;
 };
 
-class ShardIterator final : public UpstreamIterator {
+class ShardIterator final : public Produces<ShardIterator, UpstreamIterator> {
  public:
   ShardIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, ShardOptions options)
-      : UpstreamIterator(std::move(upstream), type, epoch), options_(options) {}
+      : Produces(std::move(upstream), type, epoch), options_(options) {}
 
   static std::optional<std::int64_t> size(const AnyStage& upstream, const ShardOptions& options) {
     const auto total = upstream.size();
@@ -78,7 +78,7 @@ class ShardIterator final : public UpstreamIterator {
       XOE_ASSIGN(const bool there, upstream_->skip(others));
       if (!there) return false;
     }
-    return upstream_->next_into(slot);
+    return upstream_->pull(slot);
   }
   State save() const override {
     State state = upstream_->save();
@@ -103,10 +103,10 @@ struct SliceOptions {
   std::int64_t take;  // then; negative: all
 };
 
-class SliceIterator final : public UpstreamIterator {
+class SliceIterator final : public Produces<SliceIterator, UpstreamIterator> {
  public:
   SliceIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, SliceOptions options)
-      : UpstreamIterator(std::move(upstream), type, epoch), options_(options) {}
+      : Produces(std::move(upstream), type, epoch), options_(options) {}
 
   static std::optional<std::int64_t> size(const AnyStage& upstream, const SliceOptions& options) {
     const auto total = upstream.size();
@@ -121,7 +121,7 @@ class SliceIterator final : public UpstreamIterator {
       XOE_TRY(upstream_->skip(options_.skip));
       skipped_ = true;
     }
-    Result<bool> there = upstream_->next_into(slot);
+    Result<bool> there = upstream_->pull(slot);
     if (there && *there) ++taken_;
     return there;
   }
@@ -148,16 +148,16 @@ class SliceIterator final : public UpstreamIterator {
 
 using Predicate = std::function<Result<bool>(const void* element)>;
 
-class FilterIterator final : public UpstreamIterator {
+class FilterIterator final : public Produces<FilterIterator, UpstreamIterator> {
  public:
   FilterIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, Predicate wanted)
-      : UpstreamIterator(std::move(upstream), type, epoch), wanted_(std::move(wanted)) {}
+      : Produces(std::move(upstream), type, epoch), wanted_(std::move(wanted)) {}
 
   static std::optional<std::int64_t> size(const AnyStage&, const Predicate&) { return std::nullopt; }
 
   Result<bool> produce(Slot& slot) override {
     for (;;) {
-      Result<bool> there = upstream_->next_into(slot);
+      Result<bool> there = upstream_->pull(slot);
       if (!there || !*there) return there;
       Result<bool> wanted = caught([&] { return wanted_(slot.at); });
       ++position_;
@@ -183,17 +183,19 @@ class FilterIterator final : public UpstreamIterator {
   std::int64_t position_ = 0;  // in the upstream, for messages
 };
 
-class NumberedIterator final : public UpstreamIterator {
+class NumberedIterator final : public Produces<NumberedIterator, UpstreamIterator> {
  public:
   NumberedIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, Number number)
-      : UpstreamIterator(std::move(upstream), type, epoch), number_next_(number) {}
+      : Produces(std::move(upstream), type, epoch), number_next_(number) {}
 
   static std::optional<std::int64_t> size(const AnyStage& upstream, Number) { return upstream.size(); }
 
   Result<bool> produce(Slot& slot) override {
-    Result<bool> there = number_next_(*upstream_, epoch_, number_, slot);
-    if (there && *there) ++number_;
-    return there;
+    const Next next = number_next_(*upstream_, epoch_, number_, slot);
+    if (next == Next::kError) return failure(std::move(*slot.error));
+    if (next == Next::kEnd) return false;
+    ++number_;
+    return true;
   }
   Result<bool> pass_over(std::int64_t count) override {
     number_ += count;
@@ -216,10 +218,10 @@ class NumberedIterator final : public UpstreamIterator {
   std::int64_t number_ = 0;
 };
 
-class RepeatIterator final : public UpstreamIterator {
+class RepeatIterator final : public Produces<RepeatIterator, UpstreamIterator> {
  public:
   RepeatIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, std::int64_t epochs)
-      : UpstreamIterator(std::move(upstream), type, epoch), epochs_(epochs) {}
+      : Produces(std::move(upstream), type, epoch), epochs_(epochs) {}
 
   static std::optional<std::int64_t> size(const AnyStage& upstream, std::int64_t epochs) {
     const auto elements = upstream.size();
@@ -231,7 +233,7 @@ class RepeatIterator final : public UpstreamIterator {
 
   Result<bool> produce(Slot& slot) override {
     while (!past_end()) {
-      Result<bool> there = upstream_->next_into(slot);
+      Result<bool> there = upstream_->pull(slot);
       if (!there || *there) {
         started_ = true;
         return there;

@@ -22,10 +22,10 @@ struct PrefetchOptions {
 
 // A thread pulls the upstream and queues each answer with the position after it. save() is the position of the answer
 // that was delivered last, so queued elements are made again after a restore.
-class PrefetchIterator final : public UpstreamIterator {
+class PrefetchIterator final : public Produces<PrefetchIterator, UpstreamIterator> {
  public:
   PrefetchIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, PrefetchOptions options)
-      : UpstreamIterator(std::move(upstream), type, epoch),
+      : Produces(std::move(upstream), type, epoch),
         budget_(data::memory_budget(options.memory_budget)),
         depth_(options.depth) {
     if (options.depth != kAutoDepth) return;

@@ -56,22 +56,22 @@ class Permutation {
 };
 
 // A source of `count` elements, each known by its index.
-class ListIterator : public PositionedIterator {
+template <class Made>
+class ListIterator : public Produces<Made, PositionedIterator> {
  public:
   ListIterator(std::string name, const ElementType& type, std::int64_t count)
-      : PositionedIterator(std::move(name), type), count_(count) {}
+      : Produces<Made, PositionedIterator>(std::move(name), type), count_(count) {}
 
  protected:
-  Result<bool> pass_over(std::int64_t count) override { return jump(count, count_); }
+  Result<bool> pass_over(std::int64_t count) override { return this->jump(count, count_); }
 
   std::int64_t count_;
 };
 
-class IndexIterator final : public ListIterator {
+class IndexIterator final : public ListIterator<IndexIterator> {
  public:
   explicit IndexIterator(std::int64_t count) : ListIterator("indices", kElementType<std::int64_t>, count) {}
 
- private:
   Result<bool> produce(Slot& slot) override {
     if (position_ == count_) return false;
     slot.put(position_++);
@@ -79,35 +79,32 @@ class IndexIterator final : public ListIterator {
   }
 };
 
-class ShuffledIndexIterator final : public ListIterator {
+class ShuffledIndexIterator final : public ListIterator<ShuffledIndexIterator> {
  public:
   ShuffledIndexIterator(std::int64_t count, std::uint64_t key)
       : ListIterator("shuffled_indices", kElementType<std::int64_t>, count), order_(count, key) {}
 
- private:
   Result<bool> produce(Slot& slot) override {
     if (position_ == count_) return false;
     slot.put(order_(position_++));
     return true;
   }
 
+ private:
   Permutation order_;
 };
 
-class IndexStage final : public Stage<std::int64_t> {
+class IndexStage final : public AnyStage {
  public:
   IndexStage(std::int64_t count, std::optional<std::uint64_t> seed)
       : count_(std::max<std::int64_t>(count, 0)), seed_(seed) {}
 
-  Result<std::unique_ptr<Iterator<std::int64_t>>> iterate(std::int64_t epoch) const override {
-    XOE_ASSIGN(auto core, iterate_any(epoch));
-    return std::make_unique<detail::TypedIterator<std::int64_t>>(std::move(core));
-  }
   Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
     if (!seed_) return std::make_unique<IndexIterator>(count_);
     return std::make_unique<ShuffledIndexIterator>(count_, mix(*seed_, static_cast<std::uint64_t>(epoch)));
   }
   std::optional<std::int64_t> size() const override { return count_; }
+  const ElementType& element_type() const override { return kElementType<std::int64_t>; }
 
  private:
   std::int64_t count_;
@@ -120,19 +117,24 @@ struct List {
   detail::CopyAt copy;
 };
 
-class VectorIterator final : public ListIterator {
+class VectorIterator final : public ListIterator<VectorIterator> {
  public:
   VectorIterator(const ElementType& type, List list)
       : ListIterator("vector", type, list.count), list_(std::move(list)) {}
 
- private:
   Result<bool> produce(Slot& slot) override {
     if (position_ == count_) return false;
-    list_.copy(list_.elements.get(), static_cast<std::size_t>(position_), slot);
-    ++position_;
+    const auto index = static_cast<std::size_t>(position_++);
+    if (list_.copy != nullptr) {
+      list_.copy(list_.elements.get(), index, slot);
+    } else {
+      copy_bytes(type_, slot.at, static_cast<const std::byte*>(list_.elements.get()) + index * type_.size);
+      slot.bytes = bytes_of_element(type_, slot.at);
+    }
     return true;
   }
 
+ private:
   List list_;
 };
 
@@ -157,10 +159,11 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c) noexcept {
   return scramble(scramble(scramble(a) ^ b) ^ c);
 }
 
-StagePtr<std::int64_t> indices(std::int64_t count) { return std::make_shared<IndexStage>(count, std::nullopt); }
-
+StagePtr<std::int64_t> indices(std::int64_t count) {
+  return detail::typed<std::int64_t>(std::make_shared<IndexStage>(count, std::nullopt));
+}
 StagePtr<std::int64_t> shuffled_indices(std::int64_t count, std::uint64_t seed) {
-  return std::make_shared<IndexStage>(count, seed);
+  return detail::typed<std::int64_t>(std::make_shared<IndexStage>(count, seed));
 }
 
 namespace detail {

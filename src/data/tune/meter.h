@@ -33,10 +33,8 @@ class Meter {
     return timed(f);
   }
   // Another element was given.
-  void count(std::int64_t bytes) noexcept {
-    add(elements_, 1);
-    add(bytes_, bytes);
-  }
+  void count() noexcept { add(elements_, 1); }
+  void count_bytes(std::int64_t bytes) noexcept { add(bytes_, bytes); }
 
   enum class Part : std::uint8_t {
     kAll,    // elements and times; `held` is the time of whole calls

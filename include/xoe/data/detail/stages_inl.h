@@ -13,26 +13,29 @@ namespace detail {
 template <class T>
 class Pulled {
  public:
-  explicit Pulled(AnyIterator& from) {
-    Slot slot{&element_};
-    answer_ = from.next_into(slot);
-  }
+  explicit Pulled(AnyIterator& from) : slot_{&element_}, next_(from.next_into(slot_)) {}
   ~Pulled() {
-    if (answer_ && *answer_) element_.~T();
+    if (next_ == Next::kElement) element_.~T();
   }
   Pulled(const Pulled&) = delete;
   Pulled& operator=(const Pulled&) = delete;
 
-  // False at the end.
-  const Result<bool>& answer() const noexcept { return answer_; }
-  explicit operator bool() const noexcept { return answer_ && *answer_; }
+  explicit operator bool() const noexcept { return next_ == Next::kElement; }
   T&& take() noexcept { return std::move(element_); }
+  Next next() const noexcept { return next_; }
+  Error&& error() noexcept { return std::move(*slot_.error); }
+  // In place of an element that was to be made of this one.
+  Next pass_on(Slot& to) noexcept {
+    if (next_ == Next::kError) to.error = error();
+    return next_;
+  }
 
  private:
   union {
     T element_;
   };
-  Result<bool> answer_ = false;
+  Slot slot_;
+  Next next_;
 };
 
 // An iterator of the core as users see it (`Base`). Between stages of the core there is none.
@@ -44,10 +47,10 @@ class TypedIterator : public Base {
   Result<std::optional<T>> next() override {
     Pulled<T> pulled(*core_);
     if (pulled) return std::optional<T>(pulled.take());
-    if (!pulled.answer()) return failure(pulled.answer().error());
+    if (pulled.next() == Next::kError) return failure(pulled.error());
     return std::nullopt;
   }
-  Result<bool> next_into(Slot& slot) override { return core_->next_into(slot); }
+  Next next_into(Slot& slot) override { return core_->next_into(slot); }
   Result<bool> skip(std::int64_t count) override { return core_->skip(count); }
   State save() const override { return core_->save(); }
   Status restore(State state) override { return core_->restore(std::move(state)); }
@@ -94,15 +97,16 @@ AnyStagePtr mix(const ElementType& type, std::vector<AnyStagePtr> parts, std::ve
                 std::uint64_t seed);
 AnyStagePtr prefetch(AnyStagePtr upstream, std::size_t depth, std::size_t memory_budget);
 
+// `elements` is what `copy` reads; with null an array whose elements are copied byte by byte.
 using CopyAt = void (*)(const void* elements, std::size_t index, Slot& to);
 AnyStagePtr list(const ElementType& type, std::shared_ptr<const void> elements, std::size_t count, CopyAt copy);
 using Copy = void (*)(const void* element, Slot& to);
 AnyStagePtr cache(AnyStagePtr upstream, Copy copy);
 
-// These make an element of the upstreams' next ones; false at the end of any.
-using Number = Result<bool> (*)(AnyIterator& upstream, std::int64_t epoch, std::int64_t number, Slot& to);
+// These make an element of the upstreams' next ones, and end with any of them.
+using Number = Next (*)(AnyIterator& upstream, std::int64_t epoch, std::int64_t number, Slot& to);
 AnyStagePtr numbered(AnyStagePtr upstream, const ElementType& type, Number number);
-using Pair = Result<bool> (*)(AnyIterator& first, AnyIterator& second, Slot& to);
+using Pair = Next (*)(AnyIterator& first, AnyIterator& second, Slot& to);
 AnyStagePtr zip(AnyStagePtr first, AnyStagePtr second, const ElementType& type, Pair pair);
 
 using OpenFunction = std::function<Result<AnyStagePtr>(const void* element)>;
@@ -140,19 +144,21 @@ void copy_element(const void* element, Slot& to) {
 }
 
 template <class T>
-Result<bool> number_next(AnyIterator& upstream, std::int64_t epoch, std::int64_t number, Slot& to) {
+Next number_next(AnyIterator& upstream, std::int64_t epoch, std::int64_t number, Slot& to) {
   Pulled<T> pulled(upstream);
-  if (pulled) to.put(Numbered<T>{epoch, number, pulled.take()});
-  return pulled.answer();
+  if (!pulled) return pulled.pass_on(to);
+  to.put(Numbered<T>{epoch, number, pulled.take()});
+  return Next::kElement;
 }
 
 template <class T, class U>
-Result<bool> pair_next(AnyIterator& first, AnyIterator& second, Slot& to) {
+Next pair_next(AnyIterator& first, AnyIterator& second, Slot& to) {
   Pulled<T> a(first);
-  if (!a) return a.answer();
+  if (!a) return a.pass_on(to);
   Pulled<U> b(second);
-  if (b) to.put(std::pair<T, U>(a.take(), b.take()));
-  return b.answer();
+  if (!b) return b.pass_on(to);
+  to.put(std::pair<T, U>(a.take(), b.take()));
+  return Next::kElement;
 }
 
 template <class T>
@@ -165,7 +171,8 @@ Result<bool> append_to_batch(void* batch, AnyIterator& upstream, std::size_t cou
   auto& elements = static_cast<Batch<T>*>(batch)->elements;
   for (; count > 0; --count) {
     Pulled<T> pulled(upstream);
-    if (!pulled) return pulled.answer();
+    if (pulled.next() == Next::kError) return failure(pulled.error());
+    if (!pulled) return false;
     elements.push_back(pulled.take());
   }
   return true;
@@ -184,7 +191,10 @@ template <class T>
 StagePtr<T> from_vector(std::vector<T> elements) {
   const std::size_t count = elements.size();
   auto kept = std::make_shared<const std::vector<T>>(std::move(elements));
-  return detail::typed<T>(detail::list(kElementType<T>, std::move(kept), count, detail::copy_at<T>));
+  if constexpr (std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>)
+    return detail::typed<T>(detail::list(kElementType<T>, {kept, kept->data()}, count, nullptr));
+  else
+    return detail::typed<T>(detail::list(kElementType<T>, std::move(kept), count, detail::copy_at<T>));
 }
 
 template <class T>
