@@ -4,13 +4,11 @@
 #include <atomic>
 #include <cstdint>
 
+#include "xoe/data/report.h"
+
 namespace xoe::data {
 
-struct StageReport;
-
-namespace detail {
-
-// What a thread is within: a call that is timed, with all that it calls, or one that is not.
+// The call that a thread is in: one that is timed, with all that it calls, or one that is not.
 struct Trace {
   enum class Within : std::uint8_t { kNothing, kUntimed, kTimed };
   Within within = Within::kNothing;
@@ -21,10 +19,10 @@ struct Trace {
 };
 inline constinit thread_local Trace trace;
 
-// Times calls of a stage, and what those spend in calls of the stages before it. Of the outermost stage on each thread
-// calls are drawn, so rarely that looking at the clock takes 0.2 % of the time, and each stands for those since the one
-// before it; those whose calls take long are timed each. What is called within a timed call is timed as well, so the
-// parts add up to the whole. Thread safety: call(), count...() and reset() by one thread at a time; report() by any.
+// Times calls of a stage, and the share that those spend in calls of the stages before it. Of the outermost stage on
+// each thread calls are drawn, so rarely that looking at the clock takes 0.2 % of the time, and each stands for those
+// since the one before it; calls that take long are timed each. All calls within a timed call are timed as well, so the
+// parts add up to the whole. Thread safety: call(), count() and reset() by one thread at a time; report() by any.
 class Meter {
  public:
   // f(), which does not throw.
@@ -39,7 +37,7 @@ class Meter {
   void count_bytes(std::int64_t bytes) noexcept { add(bytes_, bytes); }
 
   enum class Part : std::uint8_t {
-    kAll,    // elements and times; `held` is what calls took as a whole
+    kAll,    // elements and times; `held` is the time of whole calls
     kTimes,  // `seconds` and `waited` alone: of a thread that works ahead
   };
   void report(StageReport& stage, Part part = Part::kAll) const;
@@ -52,7 +50,7 @@ class Meter {
     std::int64_t at;
   };
 
-  // One return in each, so that what f() gives is made in its place.
+  // One return in each, so that f() makes its answer in place.
   template <class F>
   auto untimed(F& f) -> decltype(f()) {
     trace.within = Trace::Within::kUntimed;
@@ -71,7 +69,7 @@ class Meter {
   void end(const Start& start) noexcept;
   void plan() noexcept;
 
-  // There is one writer at a time; those that read may come at any time.
+  // One thread writes at a time; others may read at any time.
   static void add(std::atomic<std::int64_t>& sum, std::int64_t value) noexcept {
     sum.store(sum.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
   }
@@ -88,5 +86,4 @@ class Meter {
   std::atomic<std::int64_t> started_ = 0;  // nanoseconds of the clock at the first call; 0: none yet
 };
 
-}  // namespace detail
 }  // namespace xoe::data
