@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares Xoe with the other engines of this machine: `make bench`, or bench/run.py --help.
 
-What is measured, and how, stands in bench/README.md, bench/collectives/harness.h and bench/compare/placement.py.
+bench/README.md, bench/collectives/harness.h and bench/compare/placement.py describe the figures and the method.
 """
 
 import argparse

@@ -94,7 +94,7 @@ setup_python() {
     "$venv/bin/python" -c '' 2>/dev/null; then
     return
   fi
-  # What an interrupted run left is not repaired but made anew: the downloads are in uv's cache.
+  # An environment that an interrupted run left is removed and made again: the downloads are in uv's cache.
   if [[ -f $venv/.xoe-unfinished ]] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     rm -rf "$venv"
     python=$(choose_python) || exit 1

@@ -1,4 +1,4 @@
-// What is summed in a step: how many float32 values each tensor has.
+// The tensors of a step: how many float32 values each of them has.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares Xoe's engine of named tensors with other designs: `make bench`, `scripts/bench.sh engine`, or --help.
 
-What is measured, and how, stands in bench/README.md and bench/engine/steps.h.
+bench/README.md and bench/engine/steps.h describe the figures and the method.
 """
 
 import argparse

@@ -131,7 +131,7 @@ class Steps {
   bool idle() {
     for (int k = 0; k < kStepsBeforeIdle; ++k)
       if (!sync_.barrier() || !step()) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // whoever was awake goes to sleep
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until every thread sleeps
     const Use before = others_use();
     std::this_thread::sleep_for(std::chrono::duration<double>(plan_.seconds));
     const Use after = others_use();
@@ -160,8 +160,8 @@ class Steps {
     double untimed = 0;
     for (std::size_t k = first; k < first + count; ++k) {
       const double from = own_cpu();
-      // So that steps do not keep in step with the cycles of an engine that has them. The same on all ranks: whoever
-      // waited for others at the barrier would keep his core from the engine's threads.
+      // Steps must not synchronise with the cycles of an engine that has them. The pause is the same on all ranks: a
+      // rank that waited at the barrier would keep its core from the engine's threads.
       std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(pause_(common_dice_)));
       if (plan_.random != 0) std::shuffle(order_.begin(), order_.end(), dice_);
       rewrite(static_cast<float>(1 + (k & 1)));

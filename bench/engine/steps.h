@@ -1,12 +1,12 @@
-// Measures steps of training: many tensors that are handed over one by one, and waited for together. Rank 0 reads
-// commands from its standard input, one a line:
+// Measures training steps: many tensors that are submitted one by one and waited for together. Rank 0 reads
+// commands from its standard input, one per line:
 //   steps NETWORK ORDER SECONDS     e.g.  steps 160x16K random 0.5; ORDER is random or backward
-//   idle NETWORK SECONDS            what the process uses while nobody asks for anything, after 20 steps
+//   idle NETWORK SECONDS            what the process uses while no operation is in flight, after 20 steps
 //   record NETWORK SECONDS          steps with the timeline on and off, in turns
 // and answers each with one line of JSON on its standard output; all ranks take part in each figure.
 //
-// One sample is, on each rank, the time from a flag barrier (not timed) before the first tensor is handed over to the
-// moment when the last is done; the slowest rank counts. Before the barrier each rank sleeps for up to 2 ms and
+// One sample is, on each rank, the time from a flag barrier (not timed) before the first tensor is submitted to the
+// completion of the last; the slowest rank counts. Before the barrier each rank sleeps for up to 2 ms and
 // stores fresh values to all its tensors, not timed. ORDER `random`: each rank draws an order of its own for each step.
 // Processor time is that of the whole process, without what this program spends outside of samples.
 #pragma once

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What training with PyTorch on two ranks costs: Xoe's DistributedOptimizer and DDP on Xoe, against DDP on Gloo.
+"""Measures what training with PyTorch on two ranks costs: Xoe's DistributedOptimizer and DDP on Xoe, against DDP on Gloo.
 
-The limit is as many processes that train alone at the same time: they share the machine and nothing else. Each process makes such a step
-and one together with the others in turn. Rounds are interleaved and the order within a round is drawn anew; figures are medians over
-rounds. Exposed communication is what a step takes longer than the one alone before it; processor time is counted likewise.
+The limit is the speed of as many processes that train independently at the same time: they share only the machine. Each process alternates
+such a step with one together with the others. Rounds are interleaved in random order; figures are medians over
+rounds. Exposed communication is the time by which a step is longer than the independent step before it; CPU time is counted likewise.
 
     bench/python/run.py --rounds 5
 """
@@ -142,7 +142,7 @@ def main():
         figures[model] = summary(model, rounds)
     figures["overhead"] = {}
     print("\na tensor of 256 bytes, submitted and waited for among 160, in us")
-    # One rank has nobody to wait for: there the difference is Python's alone.
+    # A single rank waits for no other: there the difference is Python's alone.
     for ranks in (1, options.ranks):
         found = [bench.on_ranks(ranks, "overhead.py") for _ in range(options.rounds)]
         median = {key: statistics.median(one[key] for one in found) for key in found[0]}

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What does training together cost?
+"""Measures the cost of data-parallel training.
 
-Two workers that train one ResNet-50 together, against two that train alone at the same time (the ceiling: they share the
-machine's memory and cores, but nothing else). Xoe, Xoe with the sharded optimizer, and PyTorch DDP over Gloo, each
-against the two lone workers of its own framework. Rounds are interleaved and the order within a round is drawn anew, so
-that the machine's moods meet all of them; the figures are medians of ratios within a round.
+Two workers train one ResNet-50 together, and two train independently at the same time (the ceiling: they share only the
+machine's memory and cores). The contestants are Xoe, Xoe with the sharded optimizer, and PyTorch DDP over Gloo, each
+compared with two independent workers of its own framework. Rounds are interleaved in random order, so
+that all contestants see the same states of the machine; figures are medians of ratios within a round.
 
     python bench/training/ddp_compare.py --bin build/release/bin --rounds 5
 """
