@@ -29,7 +29,7 @@ constexpr std::array<PhaseStyle, 7> kStyles = {{{"forward", kComputeLane},
 
 const PhaseStyle& style_of(Phase phase) { return kStyles[static_cast<std::size_t>(phase)]; }
 
-double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+double seconds_of(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 
@@ -83,8 +83,8 @@ void StepTrace::wait_stop() {
 }
 
 void StepTrace::finish(Phase phase, Clock::time_point start, Clock::time_point stop) {
-  const double inside = seconds(std::exchange(waited_in_span_, {}));
-  const double own = seconds(stop - start) - inside;
+  const double inside = seconds_of(std::exchange(waited_in_span_, {}));
+  const double own = seconds_of(stop - start) - inside;
   times_.peers += inside;
   switch (phase) {
     case Phase::kForward:

@@ -106,9 +106,9 @@ class FileBytes {
 };
 
 // Takes the events as they are parsed and lets nothing else stay in memory.
-class Collector {
+class ForeignCollector {
  public:
-  Collector(TraceInfo& info, const TraceSink& sink, const TraceLimits& limits, const FileBytes::State& place)
+  ForeignCollector(TraceInfo& info, const TraceSink& sink, const TraceLimits& limits, const FileBytes::State& place)
       : events_(info, sink, limits), limits_(limits), place_(place) {}
 
   bool on_parse(int depth, json::parse_event_t what, json& value) {
@@ -157,7 +157,7 @@ Status TraceEventSource::take(json& event, std::uint64_t offset) {
 
 Status read_foreign_trace(int fd, TraceInfo& info, const TraceSink& sink, const TraceLimits& limits) {
   FileBytes::State place = {.fd = fd, .block = {}};
-  Collector collector(info, sink, limits, place);
+  ForeignCollector collector(info, sink, limits, place);
   try {
     [[maybe_unused]] const json rest = json::parse(
         FileBytes(&place), FileBytes(nullptr),

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kHeaderEnd = R"("traceEvents":[)";
+constexpr std::string_view kForeignHeaderEnd = R"("traceEvents":[)";
 constexpr std::string_view kClosing = "]}";
 constexpr std::int64_t kWallLimit = 2'500'000'000'000'000'000;
 
@@ -67,7 +67,7 @@ std::string text_of(const json& object, const char* key) {
 
 // The header line of a file of Xoe, or false.
 bool read_header(std::string_view line, TraceInfo& info) {
-  if (!line.ends_with(kHeaderEnd) || depth_of(line) > 8) return false;
+  if (!line.ends_with(kForeignHeaderEnd) || depth_of(line) > 8) return false;
   const json header = json::parse(std::string(line).append(kClosing), nullptr, /*allow_exceptions=*/false);
   if (!header.is_object() || !header.contains("otherData")) return false;
   const json& data = header["otherData"];

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr Compression kAll[] = {Compression::kNone, Compression::kGzip, Compression::kZlib};
+constexpr Compression kCompressions[] = {Compression::kNone, Compression::kGzip, Compression::kZlib};
 
 std::shared_ptr<const OpenFile> open(const std::string& path) {
   return std::make_shared<const OpenFile>(OpenFile::open(path).value());
@@ -34,7 +34,7 @@ std::vector<std::string> write_text_records(const std::string& path, int count, 
 
 TEST(FileIndex, WrittenIndexIsReadAgain) {
   const Scratch scratch;
-  for (const Compression compression : kAll) {
+  for (const Compression compression : kCompressions) {
     write_text_records(scratch.file("a"), 200, compression);
     const FileIndex made = write_index(scratch.file("a"), {}).value();
     const FileIndex read = load_index(*open(scratch.file("a"))).value();
@@ -103,7 +103,7 @@ TEST(FileIndex, SavesTheScanOfTheRecords) {
 
 TEST(RecordIndex, ReadsCompressedRecordsByNumberWithAndWithoutIndexFile) {
   const Scratch scratch;
-  for (const Compression compression : kAll)
+  for (const Compression compression : kCompressions)
     for (const bool indexed : {false, true}) {
       const auto records = write_text_records(scratch.file("a"), 150, compression);
       if (indexed) write_index(scratch.file("a"), {}).value();

@@ -12,7 +12,8 @@ class IntegerReduce : public testing::Test {};
 using Integers = testing::Types<std::uint8_t, std::int8_t, std::int16_t, std::int32_t, std::int64_t>;
 TYPED_TEST_SUITE(IntegerReduce, Integers);
 
-constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
+constexpr ReduceOp kIntegerOps[] = {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax,
+                                    ReduceOp::kProduct};
 
 // In 128 bits nothing overflows but products, which wrap there as they do anywhere below.
 template <class T>
@@ -66,7 +67,7 @@ void check(std::size_t n_ins, std::size_t n_outs, std::size_t count, ReduceOp op
 TYPED_TEST(IntegerReduce, EqualsTheReference) {
   reference::for_each_target([](const char* target) {
     SCOPED_TRACE(target);
-    for (const ReduceOp op : kOps) {
+    for (const ReduceOp op : kIntegerOps) {
       for (const std::size_t n : {1, 2, 3, 4, 7, 8, 64}) {
         for (const std::size_t count : {0, 1, 2, 3, 7, 16, 33, 100, 1000}) {
           check<TypeParam>(n, 1, count, op, false, count % 3);

@@ -19,15 +19,15 @@ namespace {
 constexpr std::uint64_t kAtOnce = 256 * kTarBlock;
 constexpr std::uint64_t kMostExtra = std::uint64_t{1} << 20;  // of a long name or of pax records
 
-using Block = std::array<char, kTarBlock>;
+using TarBlock = std::array<char, kTarBlock>;
 
-std::string_view field(const Block& block, std::size_t at, std::size_t bytes) {
+std::string_view field(const TarBlock& block, std::size_t at, std::size_t bytes) {
   const std::string_view whole(block.data() + at, bytes);
   return whole.substr(0, std::min(whole.find('\0'), bytes));
 }
 
 // Octal digits, or, where the first bit is set, a big-endian number (GNU).
-std::optional<std::uint64_t> number(const Block& block, std::size_t at, std::size_t bytes) {
+std::optional<std::uint64_t> number(const TarBlock& block, std::size_t at, std::size_t bytes) {
   std::uint64_t value = 0;
   if ((block[at] & '\x80') != 0) {
     for (std::size_t i = 1; i < bytes; ++i) {
@@ -44,7 +44,7 @@ std::optional<std::uint64_t> number(const Block& block, std::size_t at, std::siz
   return value;
 }
 
-bool checksum_fits(const Block& block) {
+bool checksum_fits(const TarBlock& block) {
   constexpr std::size_t kAt = 148;
   constexpr std::size_t kBytes = 8;
   std::uint64_t sum = kBytes * ' ';
@@ -53,7 +53,7 @@ bool checksum_fits(const Block& block) {
   return number(block, kAt, kBytes) == sum;
 }
 
-bool is_zero(const Block& block) {
+bool is_zero(const TarBlock& block) {
   return std::all_of(block.begin(), block.end(), [](char byte) { return byte == 0; });
 }
 
@@ -69,7 +69,7 @@ Result<std::optional<TarReader::Header>> TarReader::read_header() {
   if (file_->bytes - offset_ < kTarBlock)
     return failure(Code::kDataLoss, "truncated: {} of a header's {} bytes are there", file_->bytes - offset_,
                    kTarBlock);
-  Block block;
+  TarBlock block;
   XOE_TRY(file_->read_at(offset_, block.data(), block.size()));
   if (is_zero(block)) {
     XOE_TRY(check_end());
@@ -176,7 +176,7 @@ Status TarReader::resynchronise() {
     blocks.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kAtOnce, file_->bytes - offset_)));
     XOE_TRY(file_->read_at(offset_, blocks.data(), blocks.size()));
     for (std::size_t at = 0; at + kTarBlock <= blocks.size(); at += kTarBlock) {
-      Block block;
+      TarBlock block;
       std::copy_n(blocks.data() + at, kTarBlock, block.data());
       if (!is_zero(block) && checksum_fits(block)) {
         offset_ += at;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kMinRatio = 3.0 / 4;
 constexpr double kMaxRatio = 4.0 / 3;
-constexpr int kAttempts = 10;
+constexpr int kCropAttempts = 10;
 
 // From the first pixel that some tap may want up to behind the last one, within [low, high).
 std::pair<int, int> span(double start, double extent, int low, int high) noexcept {
@@ -22,7 +22,7 @@ std::pair<int, int> span(double start, double extent, int low, int high) noexcep
 
 Region random_crop(int width, int height, Random& random, double min_area) noexcept {
   const double area = static_cast<double>(width) * height;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kCropAttempts; ++attempt) {
     const double wanted = area * random.uniform(min_area, 1);
     const double ratio = std::exp(random.uniform(std::log(kMinRatio), std::log(kMaxRatio)));
     const int w = static_cast<int>(std::lround(std::sqrt(wanted * ratio)));

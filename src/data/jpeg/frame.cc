@@ -19,7 +19,7 @@ enum Marker : int {
   kCom = 0xfe,
 };
 
-constexpr int kMaxSide = 65500;  // libjpeg's
+constexpr int kMaxJpegSide = 65500;  // libjpeg's
 
 int byte_at(std::string_view bytes, std::size_t i) { return static_cast<unsigned char>(bytes[i]); }
 int two_bytes_at(std::string_view bytes, std::size_t i) { return 256 * byte_at(bytes, i) + byte_at(bytes, i + 1); }
@@ -71,7 +71,8 @@ class FrameReader {
     frame_.height = two_bytes_at(body, 1);
     frame_.width = two_bytes_at(body, 3);
     frame_.components = byte_at(body, 5);
-    if (frame_.width < 1 || frame_.width > kMaxSide || frame_.height < 1 || frame_.height > kMaxSide) return false;
+    if (frame_.width < 1 || frame_.width > kMaxJpegSide || frame_.height < 1 || frame_.height > kMaxJpegSide)
+      return false;
     if (frame_.components != 1 && frame_.components != 3) return false;
     if (body.size() != 6 + 3 * static_cast<std::size_t>(frame_.components)) return false;
     for (std::size_t c = 0; c < static_cast<std::size_t>(frame_.components); ++c) {

@@ -27,7 +27,7 @@ struct Failure {
 
 Failure& failure_of(j_common_ptr info) { return *static_cast<Failure*>(info->client_data); }
 
-[[noreturn]] void on_error(j_common_ptr info) {
+[[noreturn]] void on_decode_error(j_common_ptr info) {
   Failure& failed = failure_of(info);
   info->err->format_message(info, failed.message.data());
   std::longjmp(failed.jump, 1);
@@ -40,7 +40,7 @@ bool harmless(int warning) {
 }
 
 void on_message(j_common_ptr info, int level) {
-  if (level < 0 && !harmless(info->err->msg_code)) on_error(info);
+  if (level < 0 && !harmless(info->err->msg_code)) on_decode_error(info);
 }
 
 void on_progress(j_common_ptr info) {
@@ -127,7 +127,7 @@ struct JpegDecoder::Session {
 
   Session() {
     info.err = jpeg_std_error(&errors);
-    errors.error_exit = on_error;
+    errors.error_exit = on_decode_error;
     errors.emit_message = on_message;
     info.client_data = &failed;
     progress.progress_monitor = on_progress;

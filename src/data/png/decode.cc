@@ -25,13 +25,13 @@ struct Source {
   std::array<char, 160> message = {};
 };
 
-[[noreturn]] void on_error(png_structp png, png_const_charp words) {
+[[noreturn]] void on_read_error(png_structp png, png_const_charp words) {
   auto& source = *static_cast<Source*>(png_get_error_ptr(png));
   std::strncpy(source.message.data(), words, source.message.size() - 1);
   std::longjmp(source.jump, 1);
 }
 
-void on_warning(png_structp, png_const_charp) {}
+void on_read_warning(png_structp, png_const_charp) {}
 
 void read_bytes(png_structp png, png_bytep to, std::size_t count) {
   auto& source = *static_cast<Source*>(png_get_io_ptr(png));
@@ -144,7 +144,7 @@ Result<PngHeader> PngDecoder::open(std::string_view png, std::int64_t max_pixels
   session.close();
   session.source.rest = png;
   session.source.message = {};
-  session.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &session.source, on_error, on_warning);
+  session.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &session.source, on_read_error, on_read_warning);
   if (session.png != nullptr) session.info = png_create_info_struct(session.png);
   if (session.info == nullptr) return failure(Code::kResourceExhausted, "PNG: no memory for libpng");
   if (!read_info(session.png, session.info, session.source)) return session.error();

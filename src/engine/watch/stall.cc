@@ -15,18 +15,18 @@
 namespace xoe::engine {
 namespace {
 
-constexpr std::size_t kMaxName = 120;   // bytes of a name, of what a rank did last
-constexpr std::size_t kMaxGroups = 6;   // of missing ranks
-constexpr std::size_t kMaxInCycle = 8;  // waits of a circle that are told
+constexpr std::size_t kShownName = 120;  // bytes of a name, of what a rank did last
+constexpr std::size_t kMaxGroups = 6;    // of missing ranks
+constexpr std::size_t kMaxInCycle = 8;   // waits of a circle that are told
 
 // What the user called it, on one line, cut to a length that keeps lines readable.
 std::string shortened(std::string_view text) {
   std::string out;
   for (const char c : text) {
     // Never in the middle of a character of UTF-8.
-    if (out.size() >= kMaxName && (static_cast<unsigned char>(c) & 0xC0) != 0x80) return out + "...";
+    if (out.size() >= kShownName && (static_cast<unsigned char>(c) & 0xC0) != 0x80) return out + "...";
     out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
-    if (out.size() > kMaxName + 8) return out + "...";  // that is no UTF-8
+    if (out.size() > kShownName + 8) return out + "...";  // that is no UTF-8
   }
   return out;
 }

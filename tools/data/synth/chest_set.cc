@@ -22,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kPerFolder = 5000;
-constexpr std::int64_t kAtOnce = 256;  // images in memory
 constexpr int kPerPatient = 2;
 
 Status check(const ChestSetOptions& options) {
@@ -46,8 +45,8 @@ class ChestSet {
         "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,View Position,"
         "OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y],\n";
     const std::int64_t all = options_.images + options_.test;
-    for (std::int64_t first = 0; first < all; first += kAtOnce) {
-      const std::int64_t count = std::min(kAtOnce, all - first);
+    for (std::int64_t first = 0; first < all; first += kImagesInMemory) {
+      const std::int64_t count = std::min(kImagesInMemory, all - first);
       XOE_TRY(write(first, count));
       if (!progress_(first + count, all))
         return failure(Code::kUnavailable, "stopped after {} images; nothing was kept", first + count);

@@ -22,8 +22,6 @@
 namespace xoe::data::synth {
 namespace {
 
-constexpr std::int64_t kAtOnce = 256;  // images in memory
-
 struct Part {
   std::string_view name;
   std::int64_t images;
@@ -167,8 +165,8 @@ class Maker {
       paths_.push_back(path);
       XOE_ASSIGN(RecordWriter writer, RecordWriter::create(std::move(path)));
       const std::int64_t end = part.images * (shard + 1) / part.shards;
-      for (; written < end; written += kAtOnce) {
-        const std::int64_t count = std::min(kAtOnce, end - written);
+      for (; written < end; written += kImagesInMemory) {
+        const std::int64_t count = std::min(kImagesInMemory, end - written);
         for (auto& record : make_records(options_, part, written, count)) {
           if (!*record) return failure(record->error());
           XOE_TRY(writer.write(**record));

@@ -10,6 +10,8 @@
 
 namespace xoe::data::synth {
 
+inline float draw(Random& random, double low, double high) { return static_cast<float>(random.uniform(low, high)); }
+
 // Value noise: random numbers on a grid, smoothly joined; repeats every 64 cells.
 class Noise {
  public:

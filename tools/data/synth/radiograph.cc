@@ -9,10 +9,6 @@
 namespace xoe::data::synth {
 namespace {
 
-constexpr float kTurn = 2 * std::numbers::pi_v<float>;
-
-float draw(Random& random, double low, double high) { return static_cast<float>(random.uniform(low, high)); }
-
 // Coordinates reach from 0 to 1, from the upper left corner.
 struct Ellipse {
   Point centre;

@@ -12,10 +12,6 @@
 namespace xoe::data::synth {
 namespace {
 
-constexpr double kTurn = 2 * std::numbers::pi;
-
-float draw(Random& random, double low, double high) { return static_cast<float>(random.uniform(low, high)); }
-
 // Full turns around the colour circle, from red over green and blue.
 Colour colour_of_hue(float hue, float strength, float light) {
   const auto part = [=](float shift) {
@@ -50,7 +46,7 @@ Placement place(Random& random, const Canvas& canvas, double low, double high, d
   placement.radius = draw(random, low, high) * static_cast<float>(side);
   placement.centre = {draw(random, 0.5 - spread, 0.5 + spread) * static_cast<float>(canvas.width()),
                       draw(random, 0.5 - spread, 0.5 + spread) * static_cast<float>(canvas.height())};
-  placement.angle = draw(random, 0, kTurn);
+  placement.angle = draw(random, 0, 2 * std::numbers::pi);
   return placement;
 }
 
@@ -58,7 +54,7 @@ void paint_background(Canvas& canvas, Random& random, const Noise& noise) {
   const Colour from = muted_colour(random);
   const Colour to = muted_colour(random);
   const Colour tint = muted_colour(random);
-  const float angle = draw(random, 0, kTurn);
+  const float angle = draw(random, 0, 2 * std::numbers::pi);
   const float across = std::cos(angle) / static_cast<float>(canvas.shorter());
   const float along = std::sin(angle) / static_cast<float>(canvas.shorter());
   const float scale = draw(random, 1.5, 6) / static_cast<float>(canvas.shorter());

@@ -6,8 +6,6 @@
 namespace xoe::data::synth {
 namespace {
 
-constexpr float kTurn = 2 * std::numbers::pi_v<float>;
-
 float fraction(float x) { return x - std::floor(x); }
 // Distance to the nearest whole number, 0 to 0.5.
 float to_whole(float x) { return std::abs(x - std::round(x)); }
@@ -44,12 +42,12 @@ float cells(Point p, const Noise& noise) {
   return line(second - nearest, 0.12F);
 }
 
-constexpr std::array<std::string_view, kTextures> kNames = {"plain", "stripes", "checks", "dots",    "waves",
-                                                            "rings", "bricks",  "marble", "lattice", "cells"};
+constexpr std::array<std::string_view, kTextures> kTextureNames = {"plain", "stripes", "checks", "dots",    "waves",
+                                                                   "rings", "bricks",  "marble", "lattice", "cells"};
 
 }  // namespace
 
-std::string_view texture_name(int texture) noexcept { return kNames[static_cast<std::size_t>(texture)]; }
+std::string_view texture_name(int texture) noexcept { return kTextureNames[static_cast<std::size_t>(texture)]; }
 
 float texture_value(int texture, Point p, const Noise& noise) noexcept {
   switch (texture) {

@@ -1,12 +1,17 @@
 // Changes 8-bit RGB images as torchvision does with Pillow's images, to the same levels.
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 #include "data/image/augment/plan.h"
 #include "data/image/image.h"
 
 namespace xoe::data {
+
+inline constexpr std::size_t kLevels = 256;  // of an 8-bit channel
+
+inline std::size_t bytes_of(const Image& image) { return image.stride() * static_cast<std::size_t>(image.height()); }
 
 // One after the other. `scratch` is memory that may be used; it holds anything afterwards, and memory of the two may be
 // exchanged.

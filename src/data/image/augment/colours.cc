@@ -6,10 +6,6 @@
 namespace xoe::data {
 namespace {
 
-constexpr std::size_t kLevels = 256;
-
-std::size_t bytes_of(const Image& image) { return image.stride() * static_cast<std::size_t>(image.height()); }
-
 // From `dull` (factor 0) over `level` (factor 1) and on; truncated.
 std::uint8_t blend(std::uint8_t dull, std::uint8_t level, float factor) {
   const float mixed = static_cast<float>(dull) + factor * static_cast<float>(level - dull);

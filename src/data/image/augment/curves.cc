@@ -7,14 +7,11 @@
 namespace xoe::data {
 namespace {
 
-constexpr std::size_t kLevels = 256;
 using Curve = std::array<std::uint8_t, kLevels>;
-using Counts = std::array<std::int64_t, kLevels>;
+using Histogram = std::array<std::int64_t, kLevels>;
 
-std::size_t bytes_of(const Image& image) { return image.stride() * static_cast<std::size_t>(image.height()); }
-
-std::array<Counts, 3> count_levels(const Image& image) {
-  std::array<Counts, 3> counts = {};
+std::array<Histogram, 3> count_levels(const Image& image) {
+  std::array<Histogram, 3> counts = {};
   const std::uint8_t* pixels = image.row(0);
   for (std::size_t i = 0; i < bytes_of(image); i += 3)
     for (std::size_t c = 0; c < 3; ++c) ++counts[c][pixels[i + c]];
@@ -44,7 +41,7 @@ Curve straight() {
   return make_curve([](int level) { return level; });
 }
 
-Curve stretched(const Counts& counts) {
+Curve stretched(const Histogram& counts) {
   const auto used = [](std::int64_t count) { return count != 0; };
   const auto lowest = std::find_if(counts.begin(), counts.end(), used) - counts.begin();
   const auto highest =
@@ -57,7 +54,7 @@ Curve stretched(const Counts& counts) {
   return make_curve([&](int level) { return std::clamp(static_cast<int>(level * scale + offset), 0, 255); });
 }
 
-Curve equalized(const Counts& counts) {
+Curve equalized(const Histogram& counts) {
   std::int64_t sum = 0;
   std::int64_t last = 0;
   for (const std::int64_t count : counts) {
