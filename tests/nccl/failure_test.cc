@@ -8,7 +8,6 @@
 namespace xoe::testing {
 namespace {
 
-using nccl::NcclResult;
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
@@ -106,7 +105,7 @@ TEST(NcclAbort, BetweenCalls) {
 
 // Before 2.14 a call may block within NCCL.
 TEST(NcclAbort, BringsBackWhoIsWithinNccl) {
-  MockMachine machine(1, nccl::nccl_version(2, 12, 12));
+  MockMachine machine(1, nccl_version(2, 12, 12));
   machine.faults[0].blocks = true;
   run_members(machine, 1, [](net::Net& net, int) {
     std::jthread other([&] {
@@ -205,7 +204,7 @@ TEST(NcclErrors, OfALaunchEndTheNetButNotTheThread) {
 TEST(NcclErrors, OfTheGpuHaveCudasWords) {
   MockMachine machine(1);
   run_members(machine, 1, [&](net::Net& net, int) {
-    machine.faults[0].querying = static_cast<nccl::CudaError>(700);
+    machine.faults[0].querying = static_cast<CudaError>(700);
     const Status status = barrier(net);
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code(), Code::kUnavailable);
@@ -216,7 +215,7 @@ TEST(NcclErrors, OfTheGpuHaveCudasWords) {
 
 TEST(NcclErrors, OfOneMembersPreparationReachAll) {
   MockMachine machine(2);
-  machine.faults[1].allocating = nccl::CudaError::kMemoryAllocation;
+  machine.faults[1].allocating = CudaError::kMemoryAllocation;
   Board board(2);
   std::vector<std::jthread> threads;
   for (int m = 0; m < 2; ++m)
@@ -250,15 +249,15 @@ void expect_join_ends(int version) {
     });
   threads.clear();
   for (const std::string& misuse : machine.misuses()) ADD_FAILURE() << misuse;
-  EXPECT_EQ(machine.leaks() == "", version >= nccl::nccl_version(2, 14, 0));  // else it waits in NCCL
+  EXPECT_EQ(machine.leaks() == "", version >= nccl_version(2, 14, 0));  // else it waits in NCCL
 }
 
-TEST(NcclJoin, EndsAtTheDeadline) { expect_join_ends(nccl::nccl_version(2, 30, 7)); }
-TEST(NcclJoin, EndsAtTheDeadlineWhereItBlocks) { expect_join_ends(nccl::nccl_version(2, 10, 3)); }
+TEST(NcclJoin, EndsAtTheDeadline) { expect_join_ends(nccl_version(2, 30, 7)); }
+TEST(NcclJoin, EndsAtTheDeadlineWhereItBlocks) { expect_join_ends(nccl_version(2, 10, 3)); }
 
 // Who comes too late finds nobody, and what it joined is given back.
 TEST(NcclJoin, LateWhereItBlocksIsReleased) {
-  MockMachine machine(1, nccl::nccl_version(2, 10, 3));
+  MockMachine machine(1, nccl_version(2, 10, 3));
   machine.faults[0].joins_never = true;
   Board board(1);
   const auto provider = open_nccl(machine, {});

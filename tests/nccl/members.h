@@ -13,13 +13,17 @@
 #include <gtest/gtest.h>
 
 #include "backend/nccl/provider.h"
-#include "nccl/mock_machine.h"
+#include "drivers/mock_machine.h"
 #include "net/net_group.h"
 
 namespace xoe::testing {
 
+inline nccl::Libraries libraries_of(const MockMachine& machine) {
+  return nccl::make_libraries(machine.nccl_api(), mock_cuda_api(), mock_nvml_api()).value();
+}
+
 inline std::unique_ptr<net::Provider> open_nccl(const MockMachine& machine, nccl::ProviderOptions options) {
-  auto provider = nccl::make_provider(machine.libraries(), std::move(options));
+  auto provider = nccl::make_provider(libraries_of(machine), std::move(options));
   if (!provider) throw std::runtime_error(provider.error().to_string());
   return std::move(*provider);
 }
@@ -75,21 +79,21 @@ class Stream {
   Stream(const Stream&) = delete;
   ~Stream() { (void)mock_cuda_api().stream_destroy(stream_); }
 
-  nccl::CudaStream get() const { return stream_; }
+  CudaStream get() const { return stream_; }
   void copy(void* to, const void* from, std::size_t bytes) const {
-    (void)mock_cuda_api().memcpy_async(to, from, bytes, nccl::CudaCopy::kDefault, stream_);
+    (void)mock_cuda_api().memcpy_async(to, from, bytes, CudaCopy::kDefault, stream_);
   }
   void wait() const {
-    nccl::CudaEvent event = nullptr;
-    const nccl::CudaApi cuda = mock_cuda_api();
+    CudaEvent event = nullptr;
+    const CudaApi cuda = mock_cuda_api();
     (void)cuda.event_create_with_flags(&event, 2);
     (void)cuda.event_record(event, stream_);
-    while (cuda.event_query(event) == nccl::CudaError::kNotReady) std::this_thread::yield();
+    while (cuda.event_query(event) == CudaError::kNotReady) std::this_thread::yield();
     (void)cuda.event_destroy(event);
   }
 
  private:
-  nccl::CudaStream stream_ = nullptr;
+  CudaStream stream_ = nullptr;
 };
 
 inline Collective gpu_allreduce(float* data, std::size_t count, ReduceOp op = ReduceOp::kSum) {

@@ -1,4 +1,4 @@
-// Finds entries by name: open addressing, so that a look-up touches few cache lines.
+// A hash table of entries by name, with open addressing, so that a look-up touches few cache lines.
 #pragma once
 
 #include <cstddef>
@@ -11,31 +11,31 @@
 
 namespace xoe::engine {
 
-// Owns entries, which have a name() that does not change.
+// Owns its entries. An entry's name() must not change.
 template <class Entry>
 class NameIndex {
  public:
   Entry* find(std::string_view name) const {
-    const std::size_t place = place_of(name, hash_of(name));
-    return slots_.empty() ? nullptr : slots_[place].entry.get();
+    const std::size_t slot = slot_of(name, hash_of(name));
+    return slots_.empty() ? nullptr : slots_[slot].entry.get();
   }
 
-  // REQUIRES: there is none of this name.
+  // REQUIRES: no entry has this name.
   Entry& add(std::unique_ptr<Entry> entry) {
     if ((size_ + 1) * 4 > slots_.size() * 3) grow();
     const std::size_t hash = hash_of(entry->name());
-    Slot& slot = slots_[place_of(entry->name(), hash)];
+    Slot& slot = slots_[slot_of(entry->name(), hash)];
     slot = {hash, std::move(entry)};
     ++size_;
     return *slot.entry;
   }
 
-  // REQUIRES: there is one.
+  // REQUIRES: an entry has this name.
   void remove(std::string_view name) {
-    std::size_t hole = place_of(name, hash_of(name));
+    std::size_t hole = slot_of(name, hash_of(name));
     slots_[hole].entry.reset();
     --size_;
-    // What was put behind because its own place was taken moves up.
+    // Entries that were displaced by a collision move towards their own slots.
     for (std::size_t at = next(hole); slots_[at].entry; at = next(at)) {
       const std::size_t home = slots_[at].hash & mask();
       if (((at - home) & mask()) < ((at - hole) & mask())) continue;
@@ -54,8 +54,8 @@ class NameIndex {
   std::size_t mask() const { return slots_.size() - 1; }
   std::size_t next(std::size_t at) const { return (at + 1) & mask(); }
 
-  // Where it is, or would be.
-  std::size_t place_of(std::string_view name, std::size_t hash) const {
+  // The slot of the name, or the free slot where it would go.
+  std::size_t slot_of(std::string_view name, std::size_t hash) const {
     if (slots_.empty()) return 0;
     std::size_t at = hash & mask();
     while (slots_[at].entry && (slots_[at].hash != hash || slots_[at].entry->name() != name)) at = next(at);
@@ -65,7 +65,7 @@ class NameIndex {
   void grow() {
     std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots_.empty() ? 16 : slots_.size() * 2));
     for (Slot& slot : old)
-      if (slot.entry) slots_[place_of(slot.entry->name(), slot.hash)] = std::move(slot);
+      if (slot.entry) slots_[slot_of(slot.entry->name(), slot.hash)] = std::move(slot);
   }
 
   std::vector<Slot> slots_;  // a power of two of them

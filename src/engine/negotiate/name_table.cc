@@ -28,7 +28,7 @@ void NameTable::assign(NameEntry& entry) {
 }
 
 void NameTable::evict(NameEntry& entry) {
-  // Whoever has it ready tells it by its name next, with the text that went without saying until now.
+  // A host that has it ready reports it by name next, and then needs the text, which the id stood for until now.
   if (entry.local && entry.as_agreed() && entry.own_text.empty()) entry.own_text = entry.text();
   ids_[entry.id] = nullptr;
   free_.push(entry.id);
@@ -58,8 +58,8 @@ void NameTable::activate(NameEntry& entry) {
   active_.push_back(&entry);
 }
 
-void NameTable::settle(NameEntry& entry) {
-  entry.local = entry.failed = entry.counted = false;
+void NameTable::reset(NameEntry& entry) {
+  entry.local = entry.failed = false;
   entry.stage = NameEntry::Stage::kGathering;
   entry.arrived = entry.differing = 0;
   entry.own_text.clear();

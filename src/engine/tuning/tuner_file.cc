@@ -17,7 +17,7 @@ constexpr std::size_t kMaxFileBytes = 64 << 10;
 constexpr std::size_t kMaxEntries = 128;
 constexpr std::int64_t kMaxValue = std::int64_t{1} << 62;
 
-struct Record {
+struct TunerRecord {
   TunedFor place;
   Tuned tuned;
 };
@@ -30,7 +30,7 @@ std::optional<std::int64_t> integer(const Json& object, const char* key, std::in
   return value >= low && value <= kMaxValue ? std::optional(value) : std::nullopt;
 }
 
-std::optional<Record> parse_entry(const Json& object) {
+std::optional<TunerRecord> parse_entry(const Json& object) {
   if (!object.is_object()) return std::nullopt;
   const auto ranks = integer(object, "ranks", 1);
   const auto hosts = integer(object, "hosts", 1);
@@ -43,12 +43,12 @@ std::optional<Record> parse_entry(const Json& object) {
   if (*ranks > INT32_MAX || *hosts > *ranks || *in_flight > 8) return std::nullopt;
   const Knobs knobs{static_cast<std::size_t>(*fusion), static_cast<std::size_t>(*pack), static_cast<int>(*in_flight)};
   if (!knobs.on_grid()) return std::nullopt;
-  return Record{{static_cast<int>(*ranks), static_cast<int>(*hosts)},
-               {{static_cast<double>(*bytes), static_cast<double>(*tensors)}, knobs}};
+  return TunerRecord{{static_cast<int>(*ranks), static_cast<int>(*hosts)},
+                     {{static_cast<double>(*bytes), static_cast<double>(*tensors)}, knobs}};
 }
 
 // All entries, or none and why.
-std::optional<std::vector<Record>> parse_file(const std::string& text, std::string& why) {
+std::optional<std::vector<TunerRecord>> parse_file(const std::string& text, std::string& why) {
   if (text.size() > kMaxFileBytes) {
     why = "it is larger than 64 KiB";
     return std::nullopt;
@@ -64,7 +64,7 @@ std::optional<std::vector<Record>> parse_file(const std::string& text, std::stri
     why = "it is not a tuning file of version 1";
     return std::nullopt;
   }
-  std::vector<Record> entries;
+  std::vector<TunerRecord> entries;
   for (const Json& object : root["entries"]) {
     const auto entry = parse_entry(object);
     if (!entry) {
@@ -76,9 +76,9 @@ std::optional<std::vector<Record>> parse_file(const std::string& text, std::stri
   return entries;
 }
 
-std::string print_file(const std::vector<Record>& entries) {
+std::string print_file(const std::vector<TunerRecord>& entries) {
   Json list = Json::array();
-  for (const Record& entry : entries) {
+  for (const TunerRecord& entry : entries) {
     list.push_back({{"ranks", entry.place.ranks},
                     {"hosts", entry.place.hosts},
                     {"bytes_per_step", static_cast<std::int64_t>(entry.tuned.workload.bytes)},
@@ -105,17 +105,17 @@ std::vector<Tuned> load_tuned(const std::string& path, const TunedFor& place, st
     return {};
   }
   std::vector<Tuned> tuned;
-  for (const Record& entry : *entries)
+  for (const TunerRecord& entry : *entries)
     if (entry.place == place) tuned.push_back(entry.tuned);
   return tuned;
 }
 
 Status save_tuned(const std::string& path, const TunedFor& place, const std::vector<Tuned>& tuned) {
-  std::vector<Record> entries;
+  std::vector<TunerRecord> entries;
   std::string why;
   if (const auto text = read_start(path, kMaxFileBytes + 1))
     if (auto old = parse_file(*text, why)) entries = std::move(*old);
-  std::erase_if(entries, [&](const Record& entry) { return entry.place == place; });
+  std::erase_if(entries, [&](const TunerRecord& entry) { return entry.place == place; });
   for (const Tuned& one : tuned) entries.push_back({place, one});
   // The oldest go first.
   if (entries.size() > kMaxEntries)
