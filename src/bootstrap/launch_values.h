@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/env.h"
-#include "xoe/communicator.h"
+#include "xoe/collective.h"
 #include "xoe/status.h"
 
 namespace xoe::bootstrap {

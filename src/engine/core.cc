@@ -70,7 +70,7 @@ Result<std::shared_ptr<Core>> Core::create(Communicator world, EngineOptions opt
     };
   std::shared_ptr<Core> core(new Core(std::move(options), world.topology()));
   core->gpu_ = gpu ? std::move(gpu) : GpuPort::of_process(Env::process(), world.topology().local_rank);
-  core->oversubscribed_ = world.backend().oversubscribed();
+  core->oversubscribed_ = world.backend().host_group().oversubscribed();
   XOE_ASSIGN(core->watch_, Watch::create(core->options_, world));
   std::vector<int> ranks;
   for (int r = 0; r < world.size(); ++r) ranks.push_back(r);
@@ -250,7 +250,7 @@ void Core::sleep_until_done(Submission& submission, std::optional<EngineClock::t
   };
   look_around();
   const auto wake_up = EngineClock::now() + watch_->stalls().period();
-  world_->comm().backend().sleep(ready, until ? std::min(*until, wake_up) : wake_up);
+  world_->host_group().sleep(ready, until ? std::min(*until, wake_up) : wake_up);
 }
 
 Result<SharedBuffer> Core::shared_buffer(std::size_t bytes) {
@@ -328,7 +328,7 @@ void Core::progress(const std::stop_token& stop) {
       }
       return !needed() || pending().load() == 0;
     };
-    world_->comm().backend().sleep(ready, wake_up);
+    world_->host_group().sleep(ready, wake_up);
   }
 }
 

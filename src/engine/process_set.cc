@@ -36,6 +36,7 @@ ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> rank
       lane_(std::make_unique<GpuLane>(std::move(gpu), net::Members{.ranks = ranks_, .self = comm.rank()},
                                       [this] { wake(); })),
       comm_(std::move(comm)),
+      host_group_(comm_.backend().host_group()),
       rank_(comm_.rank()),
       observer_(observer),
       shop_{.comm = comm_, .lane = lane_.get()} {}
@@ -183,13 +184,13 @@ void ProcessSet::look_for_failures() {
   if (failed()) return;
   if (const Status status = comm_.progress(); !status) return fail(status.error());
   // Ranks that have left may have taken part in an agreement before: advance() looks at that first.
-  if (pending() != 0) departed_ = !comm_.backend().departed().empty();
+  if (pending() != 0) departed_ = !host_group_.departed().empty();
 }
 
 // What all ranks have agreed on may still complete; all else needs the rank that has left.
 void ProcessSet::check_departed() {
   const Error cause(Code::kPeerLost, fmt::format("rank {} has shut its engine down",
-                                                 ranks_[static_cast<std::size_t>(comm_.backend().departed().front())]));
+                                                 ranks_[static_cast<std::size_t>(host_group_.departed().front())]));
   for (const Waiting& w : waiting())
     if (!w.missing.empty()) return agreement_->speaks_for_host() ? abort(cause) : fail(cause);
 }

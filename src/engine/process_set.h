@@ -42,7 +42,8 @@ class ProcessSet {
   // Hands the submission over. An error: it was not taken, and nobody has seen it.
   Status submit(std::shared_ptr<Submission> submission);
   Status join(std::shared_ptr<Submission> submission);
-  void wake() const noexcept { comm_.backend().wake(); }
+  void wake() const noexcept { host_group_.wake(); }
+  HostGroup& host_group() const noexcept { return host_group_; }
   int pending() const noexcept { return pending_.load(std::memory_order_acquire); }
 
   // --- the thread that drives ---
@@ -101,6 +102,7 @@ class ProcessSet {
   std::vector<int> ranks_;
   std::unique_ptr<GpuLane> lane_;  // before comm_: peers learn first that this rank leaves
   Communicator comm_;
+  HostGroup& host_group_;
   int rank_;
   SetObserver& observer_;
   std::unique_ptr<Agreement> agreement_;

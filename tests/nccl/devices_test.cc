@@ -52,14 +52,14 @@ TEST(NcclDevice, NoDriver) {
 // What every member's connect() says.
 std::vector<std::string> connect_all(MockMachine& machine, const std::vector<nccl::ProviderOptions>& options) {
   const auto size = static_cast<int>(options.size());
-  Board board(size);
+  ExchangeTable table(size);
   std::vector<std::string> problems(options.size());
   std::vector<std::jthread> threads;
   for (int m = 0; m < size; ++m)
     threads.emplace_back([&, m] {
       const auto index = static_cast<std::size_t>(m);
       const auto provider = open_nccl(machine, options[index]);
-      const auto made = provider->connect(members_of(size, m), board.exchange(m), in(seconds(30)));
+      const auto made = provider->connect(members_of(size, m), table.exchange(m), in(seconds(30)));
       if (!made) problems[index] = made.error().to_string();
     });
   threads.clear();
@@ -105,14 +105,14 @@ TEST(NcclDevice, HeldByAnotherProcessOnPurpose) {
 
 TEST(NcclVersions, MustBeTheSame) {
   MockMachine machine(2);
-  Board board(2);
+  ExchangeTable table(2);
   std::vector<std::jthread> threads;
   for (int m = 0; m < 2; ++m)
     threads.emplace_back([&, m] {
       nccl::Libraries libraries = libraries_of(machine);
       if (m == 1) libraries.nccl_version = nccl_version(2, 18, 5);
       const auto provider = nccl::make_provider(libraries, {.local_rank = m}).value();
-      const auto made = provider->connect(members_of(2, m), board.exchange(m), in(seconds(30)));
+      const auto made = provider->connect(members_of(2, m), table.exchange(m), in(seconds(30)));
       ASSERT_FALSE(made);
       EXPECT_EQ(made.error().code(), Code::kUnsupported);
       EXPECT_THAT(made.error().message(), AllOf(HasSubstr("has NCCL 2.30.7, rank 11"), HasSubstr("has 2.18.5")));

@@ -194,9 +194,9 @@ TEST(NcclErrors, OfALaunchEndTheNetButNotTheThread) {
     machine.faults[0].launch = NcclResult::kSuccess;
     expect_same_again(net, status);
     // The group that failed was ended.
-    Board board(1);
+    ExchangeTable table(1);
     const auto provider = open_nccl(machine, {});
-    EXPECT_TRUE(barrier(*connect(*provider, board, 1, 0)));
+    EXPECT_TRUE(barrier(*connect(*provider, table, 1, 0)));
   });
   expect_clean(machine);
 }
@@ -216,12 +216,12 @@ TEST(NcclErrors, OfTheGpuHaveCudasWords) {
 TEST(NcclErrors, OfOneMembersPreparationReachAll) {
   MockMachine machine(2);
   machine.faults[1].allocating = CudaError::kMemoryAllocation;
-  Board board(2);
+  ExchangeTable table(2);
   std::vector<std::jthread> threads;
   for (int m = 0; m < 2; ++m)
     threads.emplace_back([&, m] {
       const auto provider = open_nccl(machine, {.local_rank = m});
-      const auto made = provider->connect(members_of(2, m), board.exchange(m), in(seconds(30)));
+      const auto made = provider->connect(members_of(2, m), table.exchange(m), in(seconds(30)));
       ASSERT_FALSE(made);
       EXPECT_EQ(made.error().code(), Code::kResourceExhausted);
       EXPECT_THAT(made.error().message(), HasSubstr("out of memory"));
@@ -235,13 +235,13 @@ void expect_join_ends(int version) {
   MockMachine machine(2, version);
   machine.faults[1].joins_never = true;
   machine.tells_peers = false;
-  Board board(2);
+  ExchangeTable table(2);
   std::vector<std::jthread> threads;
   for (int m = 0; m < 2; ++m)
     threads.emplace_back([&, m] {
       const auto provider = open_nccl(machine, {.local_rank = m});
       const auto begin = Clock::now();
-      const auto made = provider->connect(members_of(2, m), board.exchange(m), in(milliseconds(300)));
+      const auto made = provider->connect(members_of(2, m), table.exchange(m), in(milliseconds(300)));
       ASSERT_FALSE(made);
       EXPECT_EQ(made.error().code(), Code::kTimeout) << made.error().message();
       EXPECT_THAT(made.error().message(), StartsWith("nccl: connecting 2 ranks: "));
@@ -259,9 +259,9 @@ TEST(NcclJoin, EndsAtTheDeadlineWhereItBlocks) { expect_join_ends(nccl_version(2
 TEST(NcclJoin, LateWhereItBlocksIsReleased) {
   MockMachine machine(1, nccl_version(2, 10, 3));
   machine.faults[0].joins_never = true;
-  Board board(1);
+  ExchangeTable table(1);
   const auto provider = open_nccl(machine, {});
-  EXPECT_FALSE(provider->connect(members_of(1, 0), board.exchange(0), in(milliseconds(50))));
+  EXPECT_FALSE(provider->connect(members_of(1, 0), table.exchange(0), in(milliseconds(50))));
   {
     const std::lock_guard lock(machine.mutex);
     for (const auto& clique : machine.cliques) clique.second->joined = clique.second->size;
@@ -275,7 +275,7 @@ TEST(NcclJoin, LateWhereItBlocksIsReleased) {
 // The way on after a failure: a new net of the same providers.
 TEST(NcclReform, ANewNetAfterAnAbort) {
   MockMachine machine(2);
-  Board first(2), second(2);
+  ExchangeTable first(2), second(2);
   std::latch met(2), mended(2);
   std::vector<std::jthread> threads;
   for (int m = 0; m < 2; ++m)
@@ -301,15 +301,15 @@ TEST(NcclReform, ANewNetAfterAnAbort) {
 TEST(NcclLeaving, WaitsForNobodyForLong) {
   MockMachine machine(2);
   std::latch left(1);
-  Board board(2);
+  ExchangeTable table(2);
   std::jthread stays([&] {
     const auto provider = open_nccl(machine, {.local_rank = 1});
-    const auto net = connect(*provider, board, 2, 1);
+    const auto net = connect(*provider, table, 2, 1);
     left.wait();
   });
   {
     const auto provider = open_nccl(machine, {});
-    auto net = connect(*provider, board, 2, 0);
+    auto net = connect(*provider, table, 2, 0);
     const auto begin = Clock::now();
     net.reset();
     EXPECT_LT(Clock::now() - begin, seconds(2) + kSoon);

@@ -31,7 +31,7 @@ inline std::unique_ptr<net::Provider> open_nccl(const MockMachine& machine, nccl
 // Runs body(net, member) on a thread for each member, whose GPU has the same number.
 inline void run_members(MockMachine& machine, int size, const std::function<void(net::Net&, int)>& body,
                         const nccl::ProviderOptions& options = {}) {
-  Board board(size);
+  ExchangeTable table(size);
   std::vector<std::jthread> threads;
   for (int m = 0; m < size; ++m)
     threads.emplace_back([&, m] {
@@ -39,7 +39,7 @@ inline void run_members(MockMachine& machine, int size, const std::function<void
       own.local_rank = m;
       (void)mock_cuda_api().set_device(m);
       const auto provider = open_nccl(machine, own);
-      const auto net = connect(*provider, board, size, m);
+      const auto net = connect(*provider, table, size, m);
       body(*net, m);
     });
 }

@@ -23,19 +23,19 @@ int AgreementMembers::host_rank() const {
 }
 
 Result<std::unique_ptr<Agreement>> Agreement::create(Communicator& comm, std::vector<int> world_ranks, int capacity) {
-  Backend& backend = comm.backend();
-  const AgreementMembers members{std::move(world_ranks), backend.hosts(), comm.rank()};
+  HostGroup& host_group = comm.backend().host_group();
+  const AgreementMembers members{std::move(world_ranks), host_group.hosts(), comm.rank()};
   const bool one_host = std::all_of(members.hosts.begin(), members.hosts.end(), [](int host) { return host == 0; });
-  std::unique_ptr<HostLink> channel;
+  std::unique_ptr<LeaderChannel> channel;
   const auto make = [&](SharedLayout& memory) -> std::unique_ptr<Agreement> {
     if (one_host) return std::make_unique<HostAgreement>(memory, members, capacity);
     return std::make_unique<CrossHostAgreement>(memory, members, capacity, std::move(channel));
   };
   SharedLayout needed(nullptr);
   make(needed);
-  XOE_ASSIGN(std::byte* const memory, backend.host_memory(needed.bytes()));
+  XOE_ASSIGN(std::byte* const memory, host_group.host_memory(needed.bytes()));
   if (!one_host) {
-    XOE_ASSIGN(channel, backend.host_link());
+    XOE_ASSIGN(channel, host_group.leader_channel());
   }
   SharedLayout layout(memory);
   return make(layout);

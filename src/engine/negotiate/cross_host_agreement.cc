@@ -61,7 +61,7 @@ std::string without_terms(std::string_view text) {
 }  // namespace
 
 CrossHostAgreement::CrossHostAgreement(SharedLayout& memory, AgreementMembers members, int capacity,
-                                       std::unique_ptr<HostLink> channel)
+                                       std::unique_ptr<LeaderChannel> channel)
     : Agreement(memory, std::move(members), capacity, LogRing(memory, ReadinessTable::rounded(capacity))),
       errors_(memory.take<ErrorText>(kErrorTexts)),
       channel_(std::move(channel)),
@@ -120,7 +120,7 @@ Result<bool> CrossHostAgreement::progress(bool may_seal) {
     moved = true;
   }
   for (Outgoing& message : coordinator_.take_messages()) channel_->send(message.to_host, std::move(message.bytes));
-  return channel_->pump() || moved;
+  return channel_->progress() || moved;
 }
 
 void CrossHostAgreement::set_error(const LogLine& line, std::string_view text) noexcept {

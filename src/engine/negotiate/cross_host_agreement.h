@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/host_link.h"
+#include "backend/leader_channel.h"
 #include "engine/negotiate/agreement.h"
 #include "engine/negotiate/coordinator.h"
 
@@ -18,7 +18,8 @@ namespace xoe::engine {
 class CrossHostAgreement final : public Agreement {
  public:
   // channel: null on ranks that do not lead their host.
-  CrossHostAgreement(SharedLayout& memory, AgreementMembers members, int capacity, std::unique_ptr<HostLink> channel);
+  CrossHostAgreement(SharedLayout& memory, AgreementMembers members, int capacity,
+                     std::unique_ptr<LeaderChannel> channel);
 
   Result<bool> progress(bool may_seal) override;
   std::string error(const LogLine& line, std::string_view name) const override;
@@ -36,7 +37,7 @@ class CrossHostAgreement final : public Agreement {
   ErrorText* errors_;  // the latest, shared with this host's ranks
 
   // Of the leader.
-  std::unique_ptr<HostLink> channel_;
+  std::unique_ptr<LeaderChannel> channel_;
   Coordinator coordinator_;
   std::uint64_t complete_position_ = 0;
   std::uint64_t seal_number_ = 0;
