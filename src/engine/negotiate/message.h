@@ -37,14 +37,14 @@ struct NameKey {
 
 // From a host to its parent: tensors that have become ready in the whole subtree of the sender.
 struct Report {
-  struct Item {
+  struct Other {
     NameKey key;
     std::vector<HostValue> values;
   };
   std::uint64_t epoch = 0;
   std::uint64_t applied = 0;         // decisions that the sender had applied
   std::vector<std::uint32_t> known;  // ready with the signature agreed upon; ascending
-  std::vector<Item> items;           // ready with other values
+  std::vector<Other> others;         // ready with other values
   std::optional<int> joined;         // set: the whole subtree has joined, this rank last
 };
 

@@ -7,10 +7,10 @@
 #include <queue>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/negotiate/message.h"
-#include "engine/negotiate/name_index.h"
 
 namespace xoe::engine {
 
@@ -52,7 +52,8 @@ struct NameEntry {
 
 class NameTable {
  public:
-  NameEntry* find(std::string_view name) { return entries_.find(name); }
+  // Null for a name without an entry.
+  NameEntry* find(std::string_view name);
   NameEntry& obtain(std::string_view name);
   // Null for an id that no name has.
   NameEntry* by_id(std::uint32_t id) { return id < ids_.size() ? ids_[id] : nullptr; }
@@ -78,7 +79,12 @@ class NameTable {
  private:
   void drop_if_idle(NameEntry& entry);
 
-  NameIndex<NameEntry> entries_;
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+  };
+
+  std::unordered_map<std::string, NameEntry, Hash, std::equal_to<>> entries_;
   std::vector<NameEntry*> ids_;
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> free_;
   std::vector<NameEntry*> active_;
