@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "trace/timeline.h"
 #include "trace/names.h"
+#include "trace/timeline.h"
 
 namespace {
 

@@ -8,10 +8,9 @@
 
 namespace xoe {
 
-// Memory from Communicator::shared_buffer(). Collectives on it are reduced in place by the peers:
-// nothing is copied. It is zero at first, aligned to 4096 bytes, and freed by the destructor; that is
-// safe at any time except while a collective that uses it is pending. Movable, not copyable.
-// It may outlive its communicator. Any thread may use or destroy it.
+// Memory from Communicator::shared_buffer(). The peers reduce it in place, without a copy. It is zero at first and
+// aligned to 4096 bytes. The destructor frees it, which is safe at any time except while a collective that uses it is
+// pending. Movable, not copyable. It may outlive its communicator. Any thread may use or destroy it.
 class SharedBuffer {
  public:
   SharedBuffer() = default;
@@ -37,7 +36,7 @@ class SharedBuffer {
     std::swap(bytes_, other.bytes_);
   }
 
-  std::shared_ptr<void> owner_;  // returns the block to its arena when the last reference goes
+  std::shared_ptr<void> owner_;  // its deleter returns the block to the arena
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
 };

@@ -20,18 +20,18 @@ Status check(std::string_view variable, const std::string& value, const Names& n
 
 }  // namespace
 
-Result<BackendChoice> choose_backend(const BackendWish& wish, bool several_hosts, bool by_mpi) {
-  XOE_TRY(check("XOE_BACKEND", wish.backend, kBackends));
-  XOE_TRY(check("XOE_NET", wish.net, kNets));
+Result<BackendChoice> choose_backend(const BackendRequest& request, bool several_hosts, bool by_mpi) {
+  XOE_TRY(check("XOE_BACKEND", request.backend, kBackends));
+  XOE_TRY(check("XOE_NET", request.net, kNets));
   BackendChoice choice;
-  if (wish.backend == "hierarchical" && wish.net == "nccl")
+  if (request.backend == "hierarchical" && request.net == "nccl")
     return failure(
         Code::kInvalidArgument,
         "XOE_BACKEND=hierarchical with XOE_NET=nccl: nccl moves GPU memory, and hierarchical reduces in host "
         "memory first; set XOE_BACKEND=nccl alone, or choose gloo or mpi for XOE_NET");
-  if (wish.backend == "gloo" || wish.backend == "mpi" || wish.backend == "nccl") {
+  if (request.backend == "gloo" || request.backend == "mpi" || request.backend == "nccl") {
     choice.flat = true;
-    choice.nets = {wish.backend};
+    choice.nets = {request.backend};
     choice.why = "chosen with XOE_BACKEND";
     return choice;
   }
@@ -40,13 +40,13 @@ Result<BackendChoice> choose_backend(const BackendWish& wish, bool several_hosts
     choice.why = "all ranks are on one host";
     return choice;
   }
-  if (wish.backend == "shm")
+  if (request.backend == "shm")
     return failure(Code::kInvalidArgument,
                    "XOE_BACKEND=shm: the ranks are on several hosts, which share no memory; unset it, or choose "
                    "hierarchical, gloo, mpi or nccl");
-  if (wish.net != "auto") {
-    choice.flat = wish.net == "nccl";
-    choice.nets = {wish.net};
+  if (request.net != "auto") {
+    choice.flat = request.net == "nccl";
+    choice.nets = {request.net};
     choice.why = "several hosts; chosen with XOE_NET";
   } else if (by_mpi) {
     choice.nets = {"mpi", "gloo"};

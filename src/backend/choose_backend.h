@@ -1,4 +1,4 @@
-// Which backend a job runs on: a pure function of where its ranks are and of what the user wants.
+// The choice of a job's backend: a pure function of its ranks' hosts and the user's settings.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@
 
 namespace xoe {
 
-struct BackendWish {
+struct BackendRequest {
   std::string backend = "auto";  // XOE_BACKEND: auto, shm, hierarchical, gloo, mpi, nccl
-  std::string net = "auto";      // XOE_NET: auto, gloo, mpi, nccl: what goes between hosts
+  std::string net = "auto";      // XOE_NET: auto, gloo, mpi, nccl: the net between hosts
 };
 
 struct BackendChoice {
-  bool shm = false;   // shared memory alone
-  bool flat = false;  // the net alone
+  bool shm = false;   // shared memory only
+  bool flat = false;  // the net only
   // Nets in the order in which to try them; the first that loads is taken.
   std::vector<std::string> nets = {};
-  std::string why = {};  // for people
+  std::string why = {};  // for messages
 };
 
-// by_mpi: an MPI's own launcher started the job. `invalid_argument` for names that are none, for shared memory between
-// several hosts, and for nccl below hierarchical: it moves GPU memory, so it is always the net alone.
-Result<BackendChoice> choose_backend(const BackendWish& wish, bool several_hosts, bool by_mpi);
+// by_mpi: an MPI's own launcher started the job. `invalid_argument` for unknown names, for shared memory between
+// several hosts, and for nccl below hierarchical: nccl moves GPU memory, so it is always the only net.
+Result<BackendChoice> choose_backend(const BackendRequest& request, bool several_hosts, bool by_mpi);
 
 }  // namespace xoe

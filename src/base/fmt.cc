@@ -1,4 +1,5 @@
-// The compiled part of {fmt}, in an archive of ours: Debian has it as a shared library only, which `xoe` must do without.
+// The compiled part of {fmt}, in an archive of ours: Debian has it as a shared library only, which `xoe` must do
+// without.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

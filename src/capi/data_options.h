@@ -105,9 +105,7 @@ struct Form<data::RandomErasing> {
 };
 
 // The names of an enumeration's values, which count from 0; empty from its end on.
-inline std::string_view name_of(data::SourceFormat value) {
-  return value <= data::SourceFormat::kTar ? data::source_format_name(value) : "";
-}
+inline std::string_view name_of(data::SourceFormat value) { return data::source_format_name(value); }
 inline std::string_view name_of(data::Compression value) {
   return value <= data::Compression::kZlib ? data::compression_name(value) : "";
 }

@@ -8,16 +8,6 @@
 namespace xoe {
 namespace {
 
-Collective describe(CollectiveKind kind, const ConstTensor& in, const Tensor& out, const OpOptions& options) {
-  return {.kind = kind,
-          .dtype = in.dtype,
-          .in = in.data,
-          .out = out.data,
-          .in_count = in.count,
-          .out_count = out.count,
-          .options = options};
-}
-
 Status check_table(const Collective& c, const Topology& topology, std::string_view table_name,
                    std::span<const std::size_t> counts, std::size_t expected, std::string_view buffer) {
   const auto what = collective_name(c.kind);
@@ -39,7 +29,7 @@ Status check_own_count(const Collective& c, const Topology& topology, std::size_
   return {};
 }
 
-// Where in-place use must put the smaller of the two buffers within the larger one; nullopt: nowhere.
+// The offset of the smaller buffer within the larger one when the collective is in place; nullopt: it cannot be.
 std::optional<std::size_t> in_place_offset(const Collective& c, const Topology& topology) {
   if (c.kind == CollectiveKind::kAlltoall) return std::nullopt;
   if (c.kind == CollectiveKind::kAllreduce || c.kind == CollectiveKind::kBroadcast) return 0;
@@ -71,14 +61,8 @@ Result<std::size_t> sum_counts(std::string_view what, std::span<const std::size_
   return total;
 }
 
-Collective describe_allreduce(ConstTensor in, Tensor out, ReduceOp op, const OpOptions& options) {
-  Collective c = describe(CollectiveKind::kAllreduce, in, out, options);
-  c.op = op;
-  return c;
-}
-
-Result<Collective> describe_segments(std::span<const Segment> segments, DType dtype, ReduceOp op,
-                                     const OpOptions& options) {
+Result<Collective> make_checked_segments(std::span<const Segment> segments, DType dtype, ReduceOp op,
+                                         const OpOptions& options) {
   std::vector<std::size_t> counts;
   for (const Segment& s : segments) {
     if (s.count != 0 && (s.in == nullptr || s.out == nullptr))
@@ -88,39 +72,8 @@ Result<Collective> describe_segments(std::span<const Segment> segments, DType dt
   XOE_ASSIGN(const std::size_t total, sum_counts("allreduce", counts));
   if (total > std::numeric_limits<std::ptrdiff_t>::max() / std::max<std::size_t>(1, dtype_size(dtype)))
     return failure(Code::kInvalidArgument, "allreduce: {} elements are more than memory can hold", total);
-  Collective c =
-      describe(CollectiveKind::kAllreduce, ConstTensor(nullptr, total, dtype), Tensor(nullptr, total, dtype), options);
-  c.op = op;
+  Collective c = make_allreduce(ConstTensor(nullptr, total, dtype), Tensor(nullptr, total, dtype), op, options);
   c.segments = segments;
-  return c;
-}
-
-Collective describe_broadcast(Tensor data, int root, const OpOptions& options) {
-  Collective c = describe(CollectiveKind::kBroadcast, data, data, options);
-  c.root = root;
-  return c;
-}
-
-Collective describe_allgather(ConstTensor in, Tensor out, std::span<const std::size_t> counts,
-                              const OpOptions& options) {
-  Collective c = describe(CollectiveKind::kAllgather, in, out, options);
-  c.send_counts = counts;
-  return c;
-}
-
-Collective describe_reduce_scatter(ConstTensor in, Tensor out, std::span<const std::size_t> counts, ReduceOp op,
-                                   const OpOptions& options) {
-  Collective c = describe(CollectiveKind::kReduceScatter, in, out, options);
-  c.op = op;
-  c.send_counts = counts;
-  return c;
-}
-
-Collective describe_alltoall(ConstTensor in, std::span<const std::size_t> send_counts, Tensor out,
-                             std::span<const std::size_t> recv_counts, const OpOptions& options) {
-  Collective c = describe(CollectiveKind::kAlltoall, in, out, options);
-  c.send_counts = send_counts;
-  c.recv_counts = recv_counts;
   return c;
 }
 

@@ -24,12 +24,6 @@ Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
-int Communicator::rank() const noexcept { return topology().rank; }
-int Communicator::size() const noexcept { return topology().size; }
-int Communicator::local_rank() const noexcept { return topology().local_rank; }
-int Communicator::local_size() const noexcept { return topology().local_size; }
-int Communicator::cross_rank() const noexcept { return topology().cross_rank; }
-int Communicator::cross_size() const noexcept { return topology().cross_size; }
 const Topology& Communicator::topology() const noexcept { return backend_->topology(); }
 std::string_view Communicator::backend_name() const noexcept { return backend_->name(); }
 
@@ -48,37 +42,37 @@ Result<Handle> Communicator::start(const Collective& collective) {
 
 Status Communicator::allreduce(ConstTensor in, Tensor out, ReduceOp op, OpOptions options) {
   XOE_TRY(check_pair("allreduce", in, out));
-  return run(describe_allreduce(in, out, op, options));
+  return run(make_allreduce(in, out, op, options));
 }
 
 Status Communicator::allreduce(Tensor inout, ReduceOp op, OpOptions options) {
-  return run(describe_allreduce(inout, inout, op, options));
+  return run(make_allreduce(inout, inout, op, options));
 }
 
 Result<Handle> Communicator::start_allreduce(ConstTensor in, Tensor out, ReduceOp op, OpOptions options) {
   XOE_TRY(check_pair("allreduce", in, out));
-  return start(describe_allreduce(in, out, op, options));
+  return start(make_allreduce(in, out, op, options));
 }
 
 Result<Handle> Communicator::start_allreduce(std::span<const Segment> segments, DType dtype, ReduceOp op,
                                              OpOptions options) {
-  XOE_ASSIGN(const Collective collective, describe_segments(segments, dtype, op, options));
+  XOE_ASSIGN(const Collective collective, make_checked_segments(segments, dtype, op, options));
   XOE_TRY(backend_->supports(collective));
   XOE_ASSIGN(auto work, backend_->start(collective));
   return Handle(std::move(work));
 }
 
 Status Communicator::broadcast(Tensor data, int root, OpOptions options) {
-  return run(describe_broadcast(data, root, options));
+  return run(make_broadcast(data, root, options));
 }
 
 Result<Handle> Communicator::start_broadcast(Tensor data, int root, OpOptions options) {
-  return start(describe_broadcast(data, root, options));
+  return start(make_broadcast(data, root, options));
 }
 
 Status Communicator::allgather(ConstTensor in, Tensor out, std::span<const std::size_t> counts, OpOptions options) {
   XOE_TRY(check_pair("allgather", in, out));
-  return run(describe_allgather(in, out, counts, options));
+  return run(make_allgather(in, out, counts, options));
 }
 
 Status Communicator::allgather(ConstTensor in, Tensor out, OpOptions options) {
@@ -89,11 +83,11 @@ Status Communicator::allgather(ConstTensor in, Tensor out, OpOptions options) {
 Result<Handle> Communicator::start_allgather(ConstTensor in, Tensor out, std::span<const std::size_t> counts,
                                              OpOptions options) {
   XOE_TRY(check_pair("allgather", in, out));
-  return start(describe_allgather(in, out, counts, options));
+  return start(make_allgather(in, out, counts, options));
 }
 
 Result<Gathered> Communicator::allgather(ConstTensor in, OpOptions options) {
-  // What only this rank can see must be refused before the peers take part.
+  // Errors that only this rank can see are reported before the peers take part.
   const std::size_t element = dtype_size(in.dtype);
   if (in.data == nullptr && in.count != 0)
     return failure(Code::kInvalidArgument, "allgather: `in` has {} elements and no memory", in.count);
@@ -107,7 +101,7 @@ Result<Gathered> Communicator::allgather(ConstTensor in, OpOptions options) {
   XOE_TRY(allgather(ConstTensor(&mine, 1, DType::kInt64), as_int64(counts.data(), counts.size()), options));
   std::copy(counts.begin(), counts.end(), gathered.counts.begin());
   XOE_ASSIGN(const std::size_t total, sum_counts("allgather", gathered.counts));
-  // The same on all ranks, which all give up here.
+  // The total is the same on all ranks, so that all of them fail here.
   if (total > std::numeric_limits<std::ptrdiff_t>::max() / element)
     return failure(Code::kInvalidArgument, "allgather: all ranks' {} elements are more than memory can hold", total);
   try {
@@ -122,25 +116,25 @@ Result<Gathered> Communicator::allgather(ConstTensor in, OpOptions options) {
 Status Communicator::reduce_scatter(ConstTensor in, Tensor out, std::span<const std::size_t> counts, ReduceOp op,
                                     OpOptions options) {
   XOE_TRY(check_pair("reduce_scatter", in, out));
-  return run(describe_reduce_scatter(in, out, counts, op, options));
+  return run(make_reduce_scatter(in, out, counts, op, options));
 }
 
 Result<Handle> Communicator::start_reduce_scatter(ConstTensor in, Tensor out, std::span<const std::size_t> counts,
                                                   ReduceOp op, OpOptions options) {
   XOE_TRY(check_pair("reduce_scatter", in, out));
-  return start(describe_reduce_scatter(in, out, counts, op, options));
+  return start(make_reduce_scatter(in, out, counts, op, options));
 }
 
 Status Communicator::alltoall(ConstTensor in, std::span<const std::size_t> send_counts, Tensor out,
                               std::span<const std::size_t> recv_counts, OpOptions options) {
   XOE_TRY(check_pair("alltoall", in, out));
-  return run(describe_alltoall(in, send_counts, out, recv_counts, options));
+  return run(make_alltoall(in, send_counts, out, recv_counts, options));
 }
 
 Result<Handle> Communicator::start_alltoall(ConstTensor in, std::span<const std::size_t> send_counts, Tensor out,
                                             std::span<const std::size_t> recv_counts, OpOptions options) {
   XOE_TRY(check_pair("alltoall", in, out));
-  return start(describe_alltoall(in, send_counts, out, recv_counts, options));
+  return start(make_alltoall(in, send_counts, out, recv_counts, options));
 }
 
 Result<std::vector<std::size_t>> Communicator::alltoall_counts(std::span<const std::size_t> send_counts,

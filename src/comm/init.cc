@@ -1,4 +1,4 @@
-// The edge where a program's environment becomes a Communicator.
+// Makes a Communicator from the environment of a program.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "backend/choose_backend.h"
-#include "backend/shm/shm_backend.h"
+#include "backend/shm/backend.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "bootstrap/launch_env.h"
 #include "bootstrap/store.h"
 #include "comm/init.h"
-#include "comm/many_hosts.h"
+#include "comm/join_hosts.h"
 #include "xoe/communicator.h"
 
 namespace xoe {
@@ -24,48 +24,48 @@ std::chrono::nanoseconds to_duration(double seconds) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
 }
 
-// A name for the group that all ranks form now. They call init() equally often in a generation, so each may count for
-// itself. Ranks can be threads of one process.
-std::string next_group(const bootstrap::LaunchInfo& info, int generation) {
+// A name for the group that all ranks form now. All ranks call init() equally often in a world version, so each counts
+// for itself. Ranks can be threads of one process.
+std::string next_group(const bootstrap::LaunchInfo& info, int version) {
   static std::mutex mutex;
   static std::map<std::tuple<std::string, std::string, int, int>, int> formed;
   const std::lock_guard lock(mutex);
-  const int number = formed[{info.store, info.job, info.topology.rank, generation}]++;
-  return generation == 0 ? std::to_string(number) : fmt::format("{}.{}", generation, number);
+  const int number = formed[{info.store, info.job, info.topology.rank, version}]++;
+  return version == 0 ? std::to_string(number) : fmt::format("{}.{}", version, number);
 }
 
-// Which ranks of the job there are: failed ones that were started anew make another generation. The launcher's store
-// tells; see bootstrap/store.h.
-class Generation {
+// The version of the world of ranks: each restart of failed ranks makes another one. It is in the launcher's store; see
+// bootstrap/store.h.
+class WorldVersion {
  public:
-  Generation(const bootstrap::LaunchInfo& info, const Env& env)
+  WorldVersion(const bootstrap::LaunchInfo& info, const Env& env)
       : info_(info), changes_(env.has("XOE_RESTARTS") && !info.store.empty() && info.topology.size > 1) {}
 
-  Result<int> current(std::chrono::nanoseconds patience) {
+  Result<int> current(std::chrono::nanoseconds timeout) {
     if (!changes_) return 0;
     if (!store_) {
-      XOE_ASSIGN(store_, bootstrap::open_store(info_, patience));
+      XOE_ASSIGN(store_, bootstrap::open_store(info_, timeout));
     }
-    XOE_ASSIGN(const std::string text, store_->get(bootstrap::kGenerationKey, patience));
+    XOE_ASSIGN(const std::string text, store_->get(bootstrap::kWorldVersionKey, timeout));
     const auto number = parse_integer(text);
-    if (!number) return failure(Code::kInternal, "store: '{}' is no generation", text);
+    if (!number) return failure(Code::kInternal, "store: '{}' is not a world version", text);
     known_ = static_cast<int>(*number);
     return known_;
   }
 
-  // Whether joining failed because another generation has begun. A rank that died is known to its peers a moment
-  // earlier than to the launcher, which starts it anew, or ends the job.
-  bool over(const Error& cause) {
+  // Whether joining failed because another version has begun. The peers of a rank that died know it a moment earlier
+  // than the launcher, which restarts the rank or ends the job.
+  bool superseded(const Error& cause) {
     if (!changes_ || !store_) return false;
     const bool lost = cause.code() == Code::kPeerLost;
     return store_
-        ->get(fmt::format("{}/{}", bootstrap::kGenerationKey, known_ + 1), lost ? kLauncherPatience : kAnswerPatience)
+        ->get(fmt::format("{}/{}", bootstrap::kWorldVersionKey, known_ + 1), lost ? kLauncherTimeout : kAnswerTimeout)
         .has_value();
   }
 
  private:
-  static constexpr std::chrono::nanoseconds kLauncherPatience = std::chrono::seconds(5);
-  static constexpr std::chrono::nanoseconds kAnswerPatience = std::chrono::seconds(1);
+  static constexpr std::chrono::nanoseconds kLauncherTimeout = std::chrono::seconds(5);
+  static constexpr std::chrono::nanoseconds kAnswerTimeout = std::chrono::seconds(1);
 
   const bootstrap::LaunchInfo& info_;
   bool changes_;
@@ -73,11 +73,11 @@ class Generation {
   std::unique_ptr<bootstrap::Store> store_;
 };
 
-// A rank that is started anew loads its program while the others wait, which have perhaps a long step to finish first.
-constexpr std::chrono::nanoseconds kReturnPatience = std::chrono::minutes(10);
+// A restarted rank loads its program, and the others may have a long step to finish first.
+constexpr std::chrono::nanoseconds kRestartTimeout = std::chrono::minutes(10);
 
-// The host of each rank when the ranks of this machine play `count` hosts, each with its share of neighbours.
-std::vector<int> pretended_hosts(int size, int count) {
+// The host of each rank when the ranks of this machine simulate `count` hosts, each with an equal share of them.
+std::vector<int> simulated_hosts(int size, int count) {
   std::vector<int> hosts;
   hosts.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) hosts.push_back(rank * count / size);
@@ -89,10 +89,10 @@ Result<JoinSettings> read_settings(const Env& env, const InitOptions& options, i
   XOE_ASSIGN(const auto start_timeout, env.seconds("XOE_START_TIMEOUT"));
   XOE_ASSIGN(const auto arena, env.integer("XOE_ARENA_BYTES", 16 << 20, std::int64_t{1} << 45));
   XOE_ASSIGN(const auto hosts, env.integer("XOE_PRETEND_HOSTS", 1, size));
-  return JoinSettings{.timeout = timeout ? to_duration(*timeout) : shm::kDefaultTimeout,
-                      .patience = start_timeout ? to_duration(*start_timeout) : options.start_timeout,
+  return JoinSettings{.timeout = timeout ? to_duration(*timeout) : kDefaultTimeout,
+                      .start_timeout = start_timeout ? to_duration(*start_timeout) : options.start_timeout,
                       .arena_bytes = arena ? static_cast<std::size_t>(*arena) : shm::Arena::default_bytes(),
-                      .pretended_hosts = static_cast<int>(hosts.value_or(1))};
+                      .simulated_hosts = static_cast<int>(hosts.value_or(1))};
 }
 
 Result<std::unique_ptr<Backend>> join_one_host(const bootstrap::LaunchInfo& info, const JoinSettings& settings) {
@@ -102,16 +102,17 @@ Result<std::unique_ptr<Backend>> join_one_host(const bootstrap::LaunchInfo& info
                    topology.rank, topology.size, topology.local_rank);
   std::unique_ptr<bootstrap::Store> store;
   if (topology.size > 1) {
-    XOE_ASSIGN(store, bootstrap::open_store(info, settings.patience));
+    XOE_ASSIGN(store, bootstrap::open_store(info, settings.start_timeout));
   } else {
     store = bootstrap::make_memory_store();
   }
-  XOE_ASSIGN(auto world, shm::World::join(topology, *store, fmt::format("shm/{}/", info.group), settings.patience,
-                                          settings.arena_bytes));
+  XOE_ASSIGN(auto context, shm::Context::join(topology, *store, fmt::format("shm/{}/", info.group),
+                                              settings.start_timeout, settings.arena_bytes));
   std::unique_ptr<Backend> backend = std::make_unique<shm::ShmBackend>(
-      std::move(world), settings.timeout, pretended_hosts(topology.size, settings.pretended_hosts));
-  // When all are here nobody needs the store any more, and each may leave without the others missing it.
-  XOE_TRY(backend->run({.kind = CollectiveKind::kBarrier, .options = {.name = "init", .timeout = settings.patience}}));
+      std::move(context), settings.timeout, simulated_hosts(topology.size, settings.simulated_hosts));
+  // Once all ranks have joined, no rank needs the store, and each may leave without being missed.
+  XOE_TRY(
+      backend->run({.kind = CollectiveKind::kBarrier, .options = {.name = "init", .timeout = settings.start_timeout}}));
   return backend;
 }
 
@@ -121,20 +122,20 @@ Result<Communicator> init_from(const Env& env, const InitOptions& options) {
   XOE_ASSIGN(bootstrap::LaunchInfo info, bootstrap::read_launch_info(env));
   const Topology& topology = info.topology;
   XOE_ASSIGN(const JoinSettings settings, read_settings(env, options, topology.size));
-  const BackendWish wish{.backend = env.text("XOE_BACKEND").value_or("auto"),
-                         .net = env.text("XOE_NET").value_or("auto")};
+  const BackendRequest request{.backend = env.text("XOE_BACKEND").value_or("auto"),
+                               .net = env.text("XOE_NET").value_or("auto")};
   const bool by_mpi = info.launcher == "openmpi" || info.launcher == "mpich";
-  XOE_ASSIGN(const BackendChoice choice, choose_backend(wish, topology.local_size != topology.size, by_mpi));
-  Generation generation(info, env);
+  XOE_ASSIGN(const BackendChoice choice, choose_backend(request, topology.local_size != topology.size, by_mpi));
+  WorldVersion version(info, env);
   while (true) {
-    XOE_ASSIGN(const int number, generation.current(settings.patience));
+    XOE_ASSIGN(const int number, version.current(settings.start_timeout));
     info.group = next_group(info, number);
-    JoinSettings patient = settings;
-    if (number > 0 && !env.has("XOE_START_TIMEOUT")) patient.patience = std::max(patient.patience, kReturnPatience);
+    JoinSettings now = settings;
+    if (number > 0 && !env.has("XOE_START_TIMEOUT")) now.start_timeout = std::max(now.start_timeout, kRestartTimeout);
     auto backend =
-        choice.shm || topology.size == 1 ? join_one_host(info, patient) : join_many_hosts(info, env, patient, choice);
+        choice.shm || topology.size == 1 ? join_one_host(info, now) : join_many_hosts(info, env, now, choice);
     if (backend) return Communicator(std::move(*backend));
-    if (!generation.over(backend.error())) return failure(backend.error());
+    if (!version.superseded(backend.error())) return failure(backend.error());
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using Group = std::vector<std::int32_t>;
 
-// By the rank that named it.
+// The group that each rank names.
 Result<std::vector<Group>> exchange(Communicator& world, std::span<const int> mine) {
   const Group given(mine.begin(), mine.end());
   XOE_ASSIGN(const Gathered gathered, world.allgather(ConstTensor(given.data(), given.size()), {.name = "init"}));
@@ -58,7 +58,7 @@ Result<Communicator> subgroup(Communicator world, std::span<const int> ranks) {
   const Group& mine = groups[static_cast<std::size_t>(world.rank())];
   const auto place = std::ranges::find(mine, world.rank()) - mine.begin();
   XOE_ASSIGN(auto group, world.split(*std::ranges::min_element(mine), static_cast<int>(place)));
-  // Nobody leaves the world before all have their groups.
+  // No rank leaves the world before all have their groups.
   XOE_TRY(world.barrier({.name = "init"}));
   return std::move(*group);
 }

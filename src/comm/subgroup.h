@@ -1,4 +1,4 @@
-// Groups that ranks name themselves, in place of all ranks of the job.
+// A group of ranks that its members name, in place of all ranks of the job.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 namespace xoe {
 
 // The group that this rank names, in that order; empty: all ranks. Collective over `world`: every rank is in the group
-// that it names, and all its members name the same. `invalid_argument`, the same on all ranks, tells the first that
-// does not fit.
+// that it names, and all its members name the same. `invalid_argument`, the same on all ranks, describes the first
+// mismatch.
 Result<Communicator> subgroup(Communicator world, std::span<const int> ranks);
 
 }  // namespace xoe

@@ -1,7 +1,5 @@
 // Asks NCCL and the CUDA runtimes for their versions.
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <link.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -12,6 +10,8 @@
 #include "base/fd.h"
 #include "doctor/apart.h"
 #include "doctor/gpus.h"
+#include "drivers/cuda/cuda.h"
+#include "drivers/nccl/nccl.h"
 
 namespace xoe::doctor {
 
@@ -47,32 +47,31 @@ std::string cuda_of(const std::string& path) {
   return cuda;
 }
 
-void ask_nccl(const std::string& library, CudaLibraries& facts) {
-  void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    facts.nccl_error = ::dlerror();
+void ask_nccl(const std::string& name, CudaLibraries& facts) {
+  const auto library = Library::open({name});
+  if (!library) {
+    facts.nccl_error = library.error().message();
     return;
   }
-  const auto version = reinterpret_cast<int (*)(int*)>(::dlsym(handle, "ncclGetVersion"));
+  const NcclApi api = find_nccl_functions(*library);
   int number = 0;
-  if (version == nullptr || version(&number) != 0) {
-    facts.nccl_error = library + " does not tell its version (ncclGetVersion)";
+  if (api.get_version == nullptr || api.get_version(&number) != NcclResult::kSuccess) {
+    facts.nccl_error = name + " does not report its version (ncclGetVersion)";
     return;
   }
   // Up to 2.8 it was 1000 x major + 100 x minor + patch.
   facts.nccl = number >= 10000 ? number : number / 1000 * 10000 + number % 1000 / 100 * 100 + number % 100;
-  link_map* entry = nullptr;
-  if (::dlinfo(handle, RTLD_DI_LINKMAP, &entry) == 0 && entry != nullptr) facts.nccl_path = entry->l_name;
+  facts.nccl_path = library->path();
   facts.nccl_cuda = cuda_of(facts.nccl_path);
 }
 
 void ask_runtimes(CudaLibraries& facts) {
   for (const char* const name : kRuntimes) {
-    void* const handle = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-    if (handle == nullptr) continue;
-    const auto version = reinterpret_cast<int (*)(int*)>(::dlsym(handle, "cudaRuntimeGetVersion"));
+    const auto library = Library::open({name});
+    const CudaApi api = library ? find_cuda_functions(*library) : CudaApi();
     int number = 0;
-    if (version != nullptr && version(&number) == 0) facts.runtimes.push_back(number);
+    if (api.runtime_get_version != nullptr && api.runtime_get_version(&number) == CudaError::kSuccess)
+      facts.runtimes.push_back(number);
   }
 }
 

@@ -93,7 +93,7 @@ class Examination {
       report_.versions["driver"] = gpus_.driver;
       report_.versions["cuda"] = cuda_text(gpus_.cuda);
     }
-    if (libraries_.nccl > 0) report_.versions["nccl"] = nccl_text(libraries_.nccl);
+    if (libraries_.nccl > 0) report_.versions["nccl"] = nccl_version_text(libraries_.nccl);
   }
 
   void add_installation(const RdmaFacts& rdma) {

@@ -29,25 +29,25 @@ std::string text_of(const char (&text)[size]) {
   return {text, ::strnlen(text, size)};
 }
 
-std::string mig_text(const Nvml& nvml, NvmlDevice* device) {
+std::string mig_text(const NvmlApi& nvml, NvmlDevice device) {
   unsigned now = 0;
   unsigned later = 0;
-  if (nvml.mig_mode == nullptr || nvml.mig_mode(device, &now, &later) != Nvml::kSuccess) return {};
+  if (nvml.mig_mode == nullptr || nvml.mig_mode(device, &now, &later) != NvmlResult::kSuccess) return {};
   const std::string text = now != 0 ? "on" : "off";
   return now == later ? text : text + " until the next reset";
 }
 
-std::vector<GpuProcess> processes_of(const Nvml& nvml, NvmlDevice* device) {
+std::vector<GpuProcess> processes_of(const NvmlApi& nvml, NvmlDevice device) {
   std::vector<NvmlProcess> list(64);
-  if (nvml.processes == nullptr) return {};
+  if (nvml.compute_processes == nullptr) return {};
   for (int attempt = 0; attempt < 4; ++attempt) {
     auto count = static_cast<unsigned>(list.size());
-    const int error = nvml.processes(device, &count, list.data());
-    if (error == Nvml::kInsufficientSize && count <= 65536) {
+    const NvmlResult error = nvml.compute_processes(device, &count, list.data());
+    if (error == NvmlResult::kInsufficientSize && count <= 65536) {
       list.resize(count + 16);
       continue;
     }
-    if (error != Nvml::kSuccess) return {};
+    if (error != NvmlResult::kSuccess) return {};
     std::vector<GpuProcess> processes;
     for (unsigned i = 0; i < std::min<std::size_t>(count, list.size()); ++i)
       processes.push_back({list[i].pid, list[i].memory == ~0ULL ? 0 : list[i].memory});
@@ -56,15 +56,15 @@ std::vector<GpuProcess> processes_of(const Nvml& nvml, NvmlDevice* device) {
   return {};
 }
 
-Gpu read_gpu(const Nvml& nvml, NvmlDevice* device) {
+Gpu read_gpu(const NvmlApi& nvml, NvmlDevice device) {
   Gpu gpu;
   char text[96] = {};
-  if (nvml.name(device, text, sizeof text) == Nvml::kSuccess) gpu.name = text_of(text);
-  if (nvml.uuid(device, text, sizeof text) == Nvml::kSuccess) gpu.uuid = text_of(text);
+  if (nvml.name(device, text, sizeof text) == NvmlResult::kSuccess) gpu.name = text_of(text);
+  if (nvml.uuid(device, text, sizeof text) == NvmlResult::kSuccess) gpu.uuid = text_of(text);
   NvmlPciInfo pci = {};
-  if (nvml.pci(device, &pci) == Nvml::kSuccess) gpu.pci = text_of(pci.bus_id);
+  if (nvml.pci_info(device, &pci) == NvmlResult::kSuccess) gpu.pci = text_of(pci.bus_id);
   NvmlMemory memory = {};
-  if (nvml.memory(device, &memory) == Nvml::kSuccess) {
+  if (nvml.memory_info(device, &memory) == NvmlResult::kSuccess) {
     gpu.memory = memory.total;
     gpu.memory_used = memory.used;
   }
@@ -84,20 +84,20 @@ struct Links {
   std::vector<int> direct;
 };
 
-Links links_of(const Nvml& nvml, NvmlDevice* device, const std::vector<Gpu>& gpus) {
+Links links_of(const NvmlApi& nvml, NvmlDevice device, const std::vector<Gpu>& gpus) {
   Links links{.direct = std::vector<int>(gpus.size())};
   if (nvml.nvlink_state == nullptr) return links;
   for (unsigned link = 0; link < kMostLinks; ++link) {
     unsigned active = 0;
-    if (nvml.nvlink_state(device, link, &active) != Nvml::kSuccess || active == 0) continue;
+    if (nvml.nvlink_state(device, link, &active) != NvmlResult::kSuccess || active == 0) continue;
     unsigned type = 0;
-    if (nvml.nvlink_remote_type != nullptr && nvml.nvlink_remote_type(device, link, &type) == Nvml::kSuccess &&
+    if (nvml.nvlink_remote_type != nullptr && nvml.nvlink_remote_type(device, link, &type) == NvmlResult::kSuccess &&
         type == kSwitch) {
       ++links.to_switch;
       continue;
     }
     NvmlPciInfo remote = {};
-    if (nvml.nvlink_remote == nullptr || nvml.nvlink_remote(device, link, &remote) != Nvml::kSuccess) continue;
+    if (nvml.nvlink_remote == nullptr || nvml.nvlink_remote(device, link, &remote) != NvmlResult::kSuccess) continue;
     for (std::size_t i = 0; i < gpus.size(); ++i)
       if (same_bus_id(text_of(remote.bus_id), gpus[i].pci)) ++links.direct[i];
   }
@@ -105,9 +105,9 @@ Links links_of(const Nvml& nvml, NvmlDevice* device, const std::vector<Gpu>& gpu
 }
 
 // The names of `nvidia-smi topo -m`.
-std::string ancestor_text(const Nvml& nvml, NvmlDevice* a, NvmlDevice* b) {
+std::string ancestor_text(const NvmlApi& nvml, NvmlDevice a, NvmlDevice b) {
   unsigned level = 0;
-  if (nvml.common_ancestor == nullptr || nvml.common_ancestor(a, b, &level) != Nvml::kSuccess) return "?";
+  if (nvml.common_ancestor == nullptr || nvml.common_ancestor(a, b, &level) != NvmlResult::kSuccess) return "?";
   switch (level) {
     case 0:  // two GPUs of one board
     case 10: return "PIX";
@@ -119,7 +119,7 @@ std::string ancestor_text(const Nvml& nvml, NvmlDevice* a, NvmlDevice* b) {
   }
 }
 
-std::string p2p_obstacle(const Nvml& nvml, NvmlDevice* a, NvmlDevice* b) {
+std::string p2p_obstacle(const NvmlApi& nvml, NvmlDevice a, NvmlDevice b) {
   static constexpr const char* kReasons[] = {"",
                                              "the chipset does not support it",
                                              "the GPU does not support it",
@@ -127,13 +127,13 @@ std::string p2p_obstacle(const Nvml& nvml, NvmlDevice* a, NvmlDevice* b) {
                                              "it is turned off by the registry key",
                                              "it is not supported"};
   unsigned status = 0;
-  if (nvml.p2p_status == nullptr || nvml.p2p_status(a, b, kReadAccess, &status) != Nvml::kSuccess) return {};
+  if (nvml.p2p_status == nullptr || nvml.p2p_status(a, b, kReadAccess, &status) != NvmlResult::kSuccess) return {};
   return status < std::size(kReasons) ? kReasons[status] : "unknown reason";
 }
 
-void read_ways(const Nvml& nvml, const std::vector<NvmlDevice*>& devices, std::vector<Gpu>& gpus) {
+void read_ways(const NvmlApi& nvml, const std::vector<NvmlDevice>& devices, std::vector<Gpu>& gpus) {
   std::vector<Links> links;
-  for (NvmlDevice* const device : devices) links.push_back(links_of(nvml, device, gpus));
+  for (const NvmlDevice device : devices) links.push_back(links_of(nvml, device, gpus));
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     for (std::size_t j = 0; j < gpus.size(); ++j) {
       const int count = i == j ? 0 : links[i].direct[j] + std::min(links[i].to_switch, links[j].to_switch);
@@ -148,13 +148,13 @@ void read_ways(const Nvml& nvml, const std::vector<NvmlDevice*>& devices, std::v
 
 }  // namespace
 
-GpuFacts read_gpus(const Nvml& nvml) {
+GpuFacts read_gpus(const NvmlApi& nvml) {
   GpuFacts facts;
-  const auto failed = [&](int error) {
-    if (error == Nvml::kSuccess) return false;
-    const char* const text = nvml.error_text(error);
-    facts.error = text != nullptr ? text : fmt::format("error {}", error);
-    facts.error_number = error;
+  const auto failed = [&](NvmlResult error) {
+    if (error == NvmlResult::kSuccess) return false;
+    const char* const text = nvml.error_string(error);
+    facts.error_number = static_cast<int>(error);
+    facts.error = text != nullptr ? text : fmt::format("error {}", facts.error_number);
     return true;
   };
   if (failed(nvml.init())) return facts;
@@ -164,10 +164,10 @@ GpuFacts read_gpus(const Nvml& nvml) {
       failed(nvml.device_count(&count)))
     return facts;
   facts.driver = text_of(driver);
-  std::vector<NvmlDevice*> devices;
+  std::vector<NvmlDevice> devices;
   for (unsigned i = 0; i < std::min(count, kMostGpus); ++i) {
-    NvmlDevice* device = nullptr;
-    if (failed(nvml.device(i, &device))) return facts;
+    NvmlDevice device = nullptr;
+    if (failed(nvml.device_by_index(i, &device))) return facts;
     devices.push_back(device);
     facts.gpus.push_back(read_gpu(nvml, device));
   }

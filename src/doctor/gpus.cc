@@ -9,7 +9,7 @@
 namespace xoe::doctor {
 namespace {
 
-constexpr int kMismatch = Nvml::kMismatch;
+constexpr int kMismatch = static_cast<int>(NvmlResult::kVersionMismatch);
 
 int major_of(int cuda) { return cuda / 1000; }
 
@@ -131,10 +131,10 @@ Finding check_cuda(const GpuFacts& facts, const CudaLibraries& libraries) {
 Finding check_nccl(const GpuFacts& facts, const CudaLibraries& libraries) {
   constexpr int kOldest = 21000;  // ncclAvg, premultiplied sums from 2.11; asynchronous errors and abort before that
   Finding finding{.id = "gpu.nccl",
-                  .what = fmt::format("NCCL {}{}", nccl_text(libraries.nccl),
+                  .what = fmt::format("NCCL {}{}", nccl_version_text(libraries.nccl),
                                       libraries.nccl_cuda.empty() ? "" : " for CUDA " + libraries.nccl_cuda),
                   .why = "GPUs exchange gradients through NCCL"};
-  finding.details = {{"version", libraries.nccl == 0 ? "" : nccl_text(libraries.nccl)},
+  finding.details = {{"version", libraries.nccl == 0 ? "" : nccl_version_text(libraries.nccl)},
                      {"cuda", libraries.nccl_cuda},
                      {"path", libraries.nccl_path},
                      {"error", libraries.nccl_error}};
@@ -190,10 +190,6 @@ Finding check_topology(const GpuFacts& facts) {
 }  // namespace
 
 std::string cuda_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
-
-std::string nccl_text(int version) {
-  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
-}
 
 // CUDA Toolkit release notes, table of minor version compatibility.
 int oldest_driver(int cuda_major) {

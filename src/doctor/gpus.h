@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "doctor/finding.h"
-#include "doctor/nvml.h"
 #include "doctor/tree.h"
+#include "drivers/nccl/nccl.h"
+#include "drivers/nvml/nvml.h"
 
 namespace xoe::doctor {
 
@@ -57,7 +58,7 @@ struct GpuTraces {
   std::vector<std::string> names = {};  // of the processes that hold GPUs: "PID NAME"
 };
 
-GpuFacts read_gpus(const Nvml& nvml);
+GpuFacts read_gpus(const NvmlApi& nvml);
 // Loads the library and asks it in a process of its own: drivers hang and crash.
 GpuFacts ask_nvml(const std::string& library, std::chrono::milliseconds patience);
 CudaLibraries ask_cuda_libraries(const std::string& nccl, std::chrono::milliseconds patience);
@@ -66,7 +67,6 @@ GpuTraces read_gpu_traces(const Tree& tree, const GpuFacts& facts);
 Findings check_gpus(const GpuFacts& facts, const CudaLibraries& libraries, const GpuTraces& traces);
 
 std::string cuda_text(int version);  // "12.4"
-std::string nccl_text(int version);  // "2.27.5"
 // The oldest driver for a CUDA of this major version, by its first number; 0: not known.
 int oldest_driver(int cuda_major);
 

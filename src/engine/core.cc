@@ -14,7 +14,6 @@ namespace {
 
 // How long to stay awake before sleeping, and how often to look at the clock meanwhile, in turns.
 constexpr std::chrono::microseconds kAwake(100);
-constexpr std::chrono::nanoseconds kMoment = std::chrono::milliseconds(2);
 constexpr unsigned kTurnsPerLook = 128;
 constexpr std::chrono::nanoseconds kBurst = std::chrono::microseconds(30);
 constexpr std::chrono::microseconds kNap(1000);
@@ -71,7 +70,7 @@ Result<std::shared_ptr<Core>> Core::create(Communicator world, EngineOptions opt
     };
   std::shared_ptr<Core> core(new Core(std::move(options), world.topology()));
   core->gpu_ = gpu ? std::move(gpu) : GpuPort::of_process(Env::process(), world.topology().local_rank);
-  core->oversubscribed_ = world.backend().oversubscribed();
+  core->oversubscribed_ = world.backend().host_group().oversubscribed();
   XOE_ASSIGN(core->watch_, Watch::create(core->options_, world));
   std::vector<int> ranks;
   for (int r = 0; r < world.size(); ++r) ranks.push_back(r);
@@ -249,10 +248,9 @@ void Core::sleep_until_done(Submission& submission, std::optional<EngineClock::t
     }
     return submission.done();
   };
-  const auto wake_up = EngineClock::now() + (look_around() ? kMoment : watch_->stalls().period());
-  count_sleeper(submission.process_set, 1);
-  world_->comm().backend().sleep(ready, until ? std::min(*until, wake_up) : wake_up);
-  count_sleeper(submission.process_set, -1);
+  look_around();
+  const auto wake_up = EngineClock::now() + watch_->stalls().period();
+  world_->host_group().sleep(ready, until ? std::min(*until, wake_up) : wake_up);
 }
 
 Result<SharedBuffer> Core::shared_buffer(std::size_t bytes) {
@@ -288,12 +286,12 @@ bool Core::drive() {
   return drive_locked();
 }
 
-bool Core::look_around() {
+void Core::look_around() {
   const std::lock_guard lock(drive_mutex_);
-  return look_around_locked();
+  look_around_locked();
 }
 
-bool Core::look_around_locked() {
+void Core::look_around_locked() {
   const Driving driving(*this);
   std::vector<ProcessSet*> sets;
   each_set([&](ProcessSet& set) {
@@ -301,15 +299,6 @@ bool Core::look_around_locked() {
     sets.push_back(&set);
   });
   watch_->look(sets);
-  return std::any_of(sets.begin(), sets.end(), [](ProcessSet* set) { return !set->failed() && set->wants_look(); });
-}
-
-// Not kept for the time of the sleep: the set may be removed meanwhile.
-void Core::count_sleeper(ProcessSetId id, int change) {
-  const SetUse use(*this, id);
-  if (use.get() == nullptr) return;
-  ReadinessTable& table = use.get()->table();
-  table.note(table.rank()).sleeping.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
 }
 
 void Core::rouse() noexcept {
@@ -331,14 +320,15 @@ void Core::progress(const std::stop_token& stop) {
       continue;
     }
     if (drive() && ++busy % kTurnsPerLook != 0) continue;
-    const auto wake_up = EngineClock::now() + (look_around() ? kMoment : watch_->stalls().period());
+    look_around();
+    const auto wake_up = EngineClock::now() + watch_->stalls().period();
     watch_->trace().flush_if_full();
     const auto ready = [&] {
       while (needed() && drive()) {
       }
       return !needed() || pending().load() == 0;
     };
-    world_->comm().backend().sleep(ready, wake_up);
+    world_->host_group().sleep(ready, wake_up);
   }
 }
 

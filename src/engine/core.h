@@ -90,9 +90,8 @@ class Core final : public SetObserver, public std::enable_shared_from_this<Core>
     for (std::size_t i = 0; i < count; ++i)
       if (ProcessSet* set = sets_[i].set.load(std::memory_order_acquire); set != nullptr) act(*set);
   }
-  bool look_around();         // lost ranks, stalls; waits for its turn. True: look again in a moment
-  bool look_around_locked();  // REQUIRES: drive_mutex_
-  void count_sleeper(ProcessSetId set, int change);
+  void look_around();         // lost ranks, stalls; waits for its turn
+  void look_around_locked();  // REQUIRES: drive_mutex_
   void progress(const std::stop_token& stop);
   void drive_for(const Submission& submission);
   void rouse() noexcept;  // the progress thread

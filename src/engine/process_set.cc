@@ -36,6 +36,7 @@ ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> rank
       lane_(std::make_unique<GpuLane>(std::move(gpu), net::Members{.ranks = ranks_, .self = comm.rank()},
                                       [this] { wake(); })),
       comm_(std::move(comm)),
+      host_group_(comm_.backend().host_group()),
       rank_(comm_.rank()),
       observer_(observer),
       shop_{.comm = comm_, .lane = lane_.get()} {}
@@ -46,34 +47,13 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
                                                        const EngineOptions& options, std::shared_ptr<GpuPort> gpu,
                                                        SetObserver& observer) {
   std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), std::move(gpu), observer));
-  Backend& backend = set->comm_.backend();
   // All ranks must lay out the table alike.
-  std::int64_t capacity = std::clamp(options.cache_capacity, 1, ReadinessTable::kMaxCapacity);
+  std::int64_t capacity = std::clamp(options.cache_capacity, 1, kMaxLogEntries);
   XOE_TRY(set->comm_.broadcast(Tensor(&capacity, 1), 0, {.name = "cache_capacity"}));
-  const int places = static_cast<int>(capacity);
-  const std::vector<int>& hosts = backend.hosts();
-  std::vector<int> local;
-  for (int r = 0; r < set->size(); ++r)
-    if (hosts[static_cast<std::size_t>(r)] == hosts[static_cast<std::size_t>(set->rank_)]) local.push_back(r);
-  const auto own = std::find(local.begin(), local.end(), set->rank_) - local.begin();
-  XOE_ASSIGN(std::byte* const memory,
-             backend.host_memory(ReadinessTable::bytes(places, static_cast<int>(local.size()))));
-  set->many_hosts_ = *std::max_element(hosts.begin(), hosts.end()) > 0;
-  set->table_ =
-      std::make_unique<ReadinessTable>(memory, places, static_cast<int>(own), std::move(local), set->many_hosts_);
-  if (set->many_hosts_) XOE_TRY(set->connect_hosts(hosts));
-  set->slots_ = std::vector<Slot>(static_cast<std::size_t>(set->table_->capacity()));
+  XOE_ASSIGN(set->agreement_, Agreement::create(set->comm_, set->ranks_, static_cast<int>(capacity)));
+  set->slots_ = std::vector<Slot>(static_cast<std::size_t>(set->agreement_->capacity()));
   set->set_knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
   return set;
-}
-
-Status ProcessSet::connect_hosts(const std::vector<int>& hosts) {
-  XOE_ASSIGN(auto link, comm_.backend().host_link());
-  if (link == nullptr) return {};
-  leader_ = std::make_unique<HostLeader>(*table_, hosts[static_cast<std::size_t>(rank_)],
-                                         *std::max_element(hosts.begin(), hosts.end()) + 1, std::move(link),
-                                         [this](const LogLine& line) { return describe_mismatch(line); });
-  return {};
 }
 
 // --- submitting ---
@@ -116,11 +96,10 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
     return failed() || EngineClock::now() - began > kTablePatience;
   };
   while (true) {
-    const auto found = table_->find(submission->name, gave_up);
+    const auto found = agreement_->find(submission->name, gave_up);
     if (!found) return failed() ? refuse() : Status(failure(found.error()));
-    const ReadinessTable::Place place = *found;
-    Slot& slot = slots_[static_cast<std::size_t>(place.entry)];
-    submission->entry = place.entry;
+    Slot& slot = slots_[static_cast<std::size_t>(found->entry)];
+    submission->entry = found->entry;
     submission->self = submission;
     std::uint64_t occupant = 0;
     if (!slot.compare_exchange_strong(occupant, mine, std::memory_order_seq_cst)) {
@@ -133,10 +112,9 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
       continue;
     }
     count_pending(1);
-    table_->note(table_->rank()).last_entry.store(place.entry + 1, std::memory_order_relaxed);
     // Either this sees that the set has failed, or fail() sees the slot.
     if (!failed_.load(std::memory_order_seq_cst) &&
-        table_->arrive(place, submission->arrival(), submission->generation)) [[likely]]
+        agreement_->arrive(*found, submission->arrival(), submission->generation)) [[likely]]
       return {};
     // Whoever empties the slot answers: this thread, or fail().
     const std::lock_guard lock(retract_mutex_);
@@ -161,7 +139,7 @@ Status ProcessSet::join(std::shared_ptr<Submission> submission) {
     joining_ = std::move(submission);
     count_pending(1);
   }
-  table_->join();
+  agreement_->join();
   return {};
 }
 
@@ -182,10 +160,10 @@ void ProcessSet::finish_join(const LogLine& line) {
 
 // --- handing out and completing ---
 
-std::shared_ptr<Submission> ProcessSet::take_submission(const LogLine& line) {
-  Submission* submission = untag(slots_[static_cast<std::size_t>(line.entry)].load(std::memory_order_acquire));
-  if (submission == nullptr || submission->generation.load(std::memory_order_relaxed) != line.generation ||
-      table_->submission(line, table_->rank()) == nullptr)
+std::shared_ptr<Submission> ProcessSet::take_submission(const AgreedLine& agreed) {
+  Submission* submission = untag(slots_[static_cast<std::size_t>(agreed.line.entry)].load(std::memory_order_acquire));
+  if (submission == nullptr || submission->generation.load(std::memory_order_relaxed) != agreed.line.generation ||
+      !agreed.submitted_here)
     return nullptr;
   return std::move(submission->self);
 }
@@ -205,21 +183,16 @@ void ProcessSet::complete(Submission& submission, Status status) {
 void ProcessSet::look_for_failures() {
   if (failed()) return;
   if (const Status status = comm_.progress(); !status) return fail(status.error());
-  if (pending() != 0) look_for_departed(/*drained=*/false);
+  // Ranks that have left may have taken part in an agreement before: advance() looks at that first.
+  if (pending() != 0) departed_ = !host_group_.departed().empty();
 }
 
-void ProcessSet::look_for_departed(bool drained) {
-  const std::vector<int> departed = comm_.backend().departed();
-  if (departed.empty()) return;
-  // What all ranks have agreed upon may still complete; all else needs the one that has gone.
-  if (leader_ != nullptr && !drained) {
-    departed_ = true;  // it may have said something before it went: advance() looks at that first
-    return;
-  }
+// What all ranks have agreed on may still complete; all else needs the rank that has left.
+void ProcessSet::check_departed() {
   const Error cause(Code::kPeerLost, fmt::format("rank {} has shut its engine down",
-                                                 ranks_[static_cast<std::size_t>(departed.front())]));
+                                                 ranks_[static_cast<std::size_t>(host_group_.departed().front())]));
   for (const Waiting& w : waiting())
-    if (!w.missing.empty()) return leader_ != nullptr ? abort(cause) : fail(cause);
+    if (!w.missing.empty()) return agreement_->speaks_for_host() ? abort(cause) : fail(cause);
 }
 
 void ProcessSet::fail(const Error& cause) {
@@ -269,36 +242,14 @@ void ProcessSet::abort(Error cause) {
   fail(cause);
 }
 
-// Complete on this host: the leader knows which hosts below it in the tree it waits for.
-void ProcessSet::add_missing_hosts(Waiting& waiting) const {
-  const std::vector<int>& hosts = comm_.backend().hosts();
-  for (const int host : leader_->missing_hosts(table_->unique_name(waiting.submission->entry)))
-    for (std::size_t r = 0; r < hosts.size(); ++r)
-      if (hosts[r] == host) {
-        waiting.missing.push_back(ranks_[r]);
-        waiting.last.push_back("on a host that has not got it complete");
-      }
-}
-
 std::vector<ProcessSet::Waiting> ProcessSet::waiting() const {
   const std::lock_guard lock(retract_mutex_);
   std::vector<Waiting> all;
   for (const Slot& slot : slots_) {
     Submission* submission = untag(slot.load(std::memory_order_acquire));
     if (submission == nullptr || submission->self == nullptr) continue;
-    Waiting waiting{submission->self, {}, {}};
-    for (const int r : table_->missing(submission->entry, submission->generation.load())) {
-      waiting.missing.push_back(world_rank(r));
-      const int last = table_->note(r).last_entry.load(std::memory_order_relaxed);
-      waiting.last.push_back(last == 0 ? "has submitted nothing there yet"
-                                       : fmt::format("last submitted '{}' there", table_->name(last - 1)));
-    }
-    if (waiting.missing.empty() && many_hosts_) {
-      if (leader_ != nullptr) add_missing_hosts(waiting);
-      all.push_back(std::move(waiting));
-    } else if (!waiting.missing.empty()) {
-      all.push_back(std::move(waiting));
-    }
+    if (auto missing = agreement_->missing(submission->entry, submission->generation.load()))
+      all.push_back({submission->self, std::move(*missing)});
   }
   return all;
 }

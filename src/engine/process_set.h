@@ -1,4 +1,4 @@
-// One process set on this rank: its communicator, its table, and what is under way between them.
+// One process set on this rank: its communicator, the agreement of its ranks, and what is under way.
 #pragma once
 
 #include <array>
@@ -13,8 +13,7 @@
 
 #include "backend/backend.h"
 #include "engine/execute/operations.h"
-#include "engine/negotiate/host_leader.h"
-#include "engine/negotiate/readiness_table.h"
+#include "engine/negotiate/agreement.h"
 #include "engine/submission.h"
 #include "xoe/engine.h"
 
@@ -43,7 +42,8 @@ class ProcessSet {
   // Hands the submission over. An error: it was not taken, and nobody has seen it.
   Status submit(std::shared_ptr<Submission> submission);
   Status join(std::shared_ptr<Submission> submission);
-  void wake() const noexcept { comm_.backend().wake(); }
+  void wake() const noexcept { host_group_.wake(); }
+  HostGroup& host_group() const noexcept { return host_group_; }
   int pending() const noexcept { return pending_.load(std::memory_order_acquire); }
 
   // --- the thread that drives ---
@@ -63,13 +63,10 @@ class ProcessSet {
   // What has been submitted here, and not by all ranks.
   struct Waiting {
     std::shared_ptr<Submission> submission;
-    std::vector<int> missing;       // world ranks
-    std::vector<std::string> last;  // what each of them did last in this set
+    std::vector<MissingRank> missing;  // empty: not known to this rank
   };
   std::vector<Waiting> waiting() const;
-  ReadinessTable& table() noexcept { return *table_; }
-  // When to look again even if nobody calls: a leader may have to give up a plan.
-  bool wants_look() { return leader_ != nullptr && leader_->held_back(); }
+  Agreement& agreement() noexcept { return *agreement_; }
   // What batches are made by from the next seal on. Heard from set rank 0 only.
   void set_knobs(const Knobs& knobs) noexcept;
 
@@ -80,24 +77,18 @@ class ProcessSet {
   ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPort> gpu,
              SetObserver& observer);
 
-  // Claims the name and says on the table that this rank is ready.
+  // Claims the name and marks it as ready on this rank.
   Status arrive(const std::shared_ptr<Submission>& submission);
   Status refuse() const;
   void count_pending(int change) noexcept;
-  int world_rank(int host_rank) const { return ranks_[static_cast<std::size_t>(table_->set_rank(host_rank))]; }
   // True if anything moved.
-  bool seal_more();
+  bool decide_more();
 
   bool advance_as_far_as_possible();
-  // drained: all that ranks have sent has been looked at.
-  void look_for_departed(bool drained);
+  void check_departed();
   bool take_seals();
-  void tell_agreed(const LogLine& line, Submission& submission);
   void take_line(std::uint64_t position);
-  std::shared_ptr<Submission> take_submission(const LogLine& line);
-  std::string describe_mismatch(const LogLine& line) const;
-  void answer_mismatch(const LogLine& line, Submission& submission) const;
-  Status connect_hosts(const std::vector<int>& hosts);
+  std::shared_ptr<Submission> take_submission(const AgreedLine& agreed);
   void finish_join(const LogLine& line);
   void queue_batches(std::vector<Item> items, std::uint16_t knobs, std::uint64_t position);
   bool start_batches();
@@ -106,17 +97,15 @@ class ProcessSet {
   void finish_part(const std::shared_ptr<Submission>& submission, const Status& status);
   void complete(Submission& submission, Status status);
   void note_completed();
-  void add_missing_hosts(Waiting& waiting) const;
 
   ProcessSetId id_;
   std::vector<int> ranks_;
   std::unique_ptr<GpuLane> lane_;  // before comm_: peers learn first that this rank leaves
   Communicator comm_;
+  HostGroup& host_group_;
   int rank_;
   SetObserver& observer_;
-  std::unique_ptr<ReadinessTable> table_;
-  std::unique_ptr<HostLeader> leader_;  // on the first rank of a host, of several
-  bool many_hosts_ = false;
+  std::unique_ptr<Agreement> agreement_;
   std::vector<Slot> slots_;           // by entry: what this rank has in flight
   mutable std::mutex retract_mutex_;  // keeps what is in a slot alive while it is looked at
   std::array<std::atomic<std::uint32_t>, 16> unnamed_{};
@@ -130,13 +119,11 @@ class ProcessSet {
 
   // Of the thread that drives.
   Workshop shop_;
-  std::uint64_t seal_number_ = 0;
-  std::uint64_t sealed_end_ = 0;
   std::deque<std::unique_ptr<Running>> queued_;
   std::deque<std::unique_ptr<Running>> running_;
   std::uint64_t noted_completed_ = 0;
   std::vector<Item> taken_;  // from the log, not in batches yet
-  bool departed_ = false;    // a rank has gone; to be looked at
+  bool departed_ = false;    // a rank has left; advance() sees to it once it has taken all that was agreed before
   int in_flight_ = 2;
 };
 

@@ -11,53 +11,9 @@ namespace xoe::engine {
 
 // --- what has been agreed ---
 
-// Every rank of a host builds the same text.
-std::string ProcessSet::describe_mismatch(const LogLine& line) const {
-  if (line.kind == LogKind::kJoinForbids) return "a rank has joined, and this operation needs data from it";
-  std::vector<std::pair<std::string, std::vector<int>>> said;
-  for (int r = 0; r < table_->ranks(); ++r) {
-    const RankSubmission* theirs = table_->submission(line, r);
-    if (theirs == nullptr) continue;
-    const std::string text(theirs->text, theirs->text_length);
-    const auto same = std::find_if(said.begin(), said.end(), [&](const auto& s) { return s.first == text; });
-    if (same == said.end())
-      said.push_back({text, {world_rank(r)}});
-    else
-      same->second.push_back(world_rank(r));
-  }
-  std::string message;
-  for (const auto& [text, ranks] : said)
-    message += fmt::format("{}rank{} {} submitted {}", message.empty() ? "" : "; ", ranks.size() == 1 ? "" : "s",
-                           fmt::join(ranks, ", "), text);
-  return message;
-}
-
-void ProcessSet::answer_mismatch(const LogLine& line, Submission& submission) const {
-  std::string message;
-  if (many_hosts_)
-    message = table_->error(line);
-  else
-    message = fmt::format("'{}': {}{}", submission.name, line.kind == LogKind::kMismatch ? "ranks disagree: " : "",
-                          describe_mismatch(line));
-  if (message.empty()) message = fmt::format("'{}': ranks disagree", submission.name);
-  submission.part_status = failure(Code::kInvalidArgument, std::move(message));
-}
-
-void ProcessSet::tell_agreed(const LogLine& line, Submission& submission) {
-  int last = -1;
-  std::int64_t latest = 0;
-  for (int r = 0; r < table_->ranks(); ++r)
-    if (const RankSubmission* theirs = table_->submission(line, r);
-        theirs != nullptr && (last < 0 || theirs->arrived_ns > latest)) {
-      last = r;
-      latest = theirs->arrived_ns;
-    }
-  const std::int64_t waited = latest - submission.submitted.time_since_epoch().count();
-  observer_.agreed(*this, submission, world_rank(last), std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
-}
-
 void ProcessSet::take_line(std::uint64_t position) {
-  const LogLine line = table_->line(position);
+  const AgreedLine agreed = agreement_->line(position);
+  const LogLine& line = agreed.line;
   if (line.kind == LogKind::kAllJoined) {
     Item item{.line = line};
     item.op.kind = OpKind::kBarrier;
@@ -65,13 +21,14 @@ void ProcessSet::take_line(std::uint64_t position) {
     taken_.push_back(std::move(item));
     return;
   }
-  auto submission = take_submission(line);
+  auto submission = take_submission(agreed);
   if (submission != nullptr) {
     submission->agreed = EngineClock::now();
-    tell_agreed(line, *submission);
+    const std::int64_t waited = agreed.last_ns - submission->submitted.time_since_epoch().count();
+    observer_.agreed(*this, *submission, agreed.last_rank, std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
   }
   if (line.kind == LogKind::kRun) {
-    const RankSubmission& theirs = table_->agreed(line);
+    const RankSubmission& theirs = *agreed.agreed;
     Item item{line, theirs.signature, theirs.op, {}, std::move(submission)};
     if (item.submission != nullptr)
       item.sizes = item.submission->sizes;
@@ -81,19 +38,16 @@ void ProcessSet::take_line(std::uint64_t position) {
     return;
   }
   if (submission == nullptr) return;
-  if (line.kind == LogKind::kMismatch || line.kind == LogKind::kJoinForbids) answer_mismatch(line, *submission);
+  if (line.kind == LogKind::kMismatch || line.kind == LogKind::kJoinForbids)
+    submission->part_status = failure(Code::kInvalidArgument, agreement_->error(line, submission->name));
   complete(*submission, std::move(submission->part_status));
 }
 
 bool ProcessSet::take_seals() {
   bool moved = false;
-  for (ReadinessTable::Seal seal = table_->seal(seal_number_, sealed_end_); seal.end != ReadinessTable::kUnsealed;
-       seal = table_->seal(seal_number_, sealed_end_)) {
-    const std::uint64_t begin = sealed_end_;
-    for (std::uint64_t position = begin; position < seal.end; ++position) take_line(position);
-    ++seal_number_;
-    sealed_end_ = seal.end;
-    if (!taken_.empty()) queue_batches(std::exchange(taken_, {}), seal.knobs, begin);
+  for (auto seal = agreement_->next_sealed(); seal; seal = agreement_->next_sealed()) {
+    for (std::uint64_t position = seal->begin; position < seal->end; ++position) take_line(position);
+    if (!taken_.empty()) queue_batches(std::exchange(taken_, {}), seal->knobs, seal->begin);
     moved = true;
   }
   return moved;
@@ -101,7 +55,7 @@ bool ProcessSet::take_seals() {
 
 void ProcessSet::queue_batches(std::vector<Item> items, std::uint16_t knobs, std::uint64_t position) {
   const auto shared = std::make_shared<std::vector<Item>>(std::move(items));
-  const auto name = [&](std::size_t item) { return table_->name((*shared)[item].line.entry); };
+  const auto name = [&](std::size_t item) { return agreement_->name((*shared)[item].line.entry); };
   const Knobs chosen = Knobs::decode(knobs).value_or(Knobs());
   const FusionLimits limits{chosen.fusion_threshold, chosen.pack_limit};
   in_flight_ = chosen.in_flight;
@@ -111,7 +65,7 @@ void ProcessSet::queue_batches(std::vector<Item> items, std::uint16_t knobs, std
         (*shared)[item].line.kind != LogKind::kAllJoined)
       running->title = name(item);
     if (!batch.fused && batch.op.kind == OpKind::kAllreduce)
-      running->codec_key = table_->unique_name((*shared)[batch.item].line.entry);
+      running->codec_key = agreement_->unique_name((*shared)[batch.item].line.entry);
     if (batch.pieces.size() > 1) running->title += fmt::format(" + {} more", batch.pieces.size() - 1);
     const auto count_part = [&](std::size_t item) {
       if ((*shared)[item].submission != nullptr) ++(*shared)[item].submission->parts_left;
@@ -198,28 +152,18 @@ void ProcessSet::finish_part(const std::shared_ptr<Submission>& submission, cons
 }
 
 void ProcessSet::note_completed() {
-  std::uint64_t position = sealed_end_;
+  std::uint64_t position = agreement_->sealed_end();
   if (!queued_.empty()) position = queued_.front()->position;
   if (!running_.empty()) position = std::min(position, running_.front()->position);
   if (position == noted_completed_) return;
   noted_completed_ = position;
-  table_->completed(position);
+  agreement_->completed(position);
 }
 
-void ProcessSet::set_knobs(const Knobs& knobs) noexcept {
-  if (rank_ == 0) table_->knobs().store(knobs.encode(), std::memory_order_relaxed);
-}
+void ProcessSet::set_knobs(const Knobs& knobs) noexcept { agreement_->set_knobs(knobs.encode()); }
 
-bool ProcessSet::seal_more() {
-  const auto knobs = static_cast<std::uint16_t>(table_->knobs().load(std::memory_order_relaxed));
-  const bool idle = queued_.empty() && static_cast<int>(running_.size()) < in_flight_;
-  if (!many_hosts_) {
-    const bool sealed = idle && table_->try_seal(seal_number_, sealed_end_, knobs);
-    if (sealed) wake();
-    return sealed;
-  }
-  if (leader_ == nullptr) return false;
-  const auto moved = leader_->advance(idle, knobs);
+bool ProcessSet::decide_more() {
+  const auto moved = agreement_->progress(queued_.empty() && static_cast<int>(running_.size()) < in_flight_);
   if (!moved) {
     abort(moved.error());
     return false;
@@ -246,13 +190,13 @@ bool ProcessSet::advance_as_far_as_possible() {
     again |= run_batches();
     again |= start_batches();
     if (failed()) return true;
-    again |= seal_more();
+    again |= decide_more();
     if (failed()) return true;
-    if (!again && table_->seal(seal_number_, sealed_end_).end == ReadinessTable::kUnsealed) break;
+    if (!again && !agreement_->has_sealed()) break;
     moved = true;
   }
   note_completed();
-  if (std::exchange(departed_, false)) look_for_departed(/*drained=*/true);
+  if (std::exchange(departed_, false)) check_departed();
   return moved;
 }
 

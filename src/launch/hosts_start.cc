@@ -22,7 +22,7 @@ std::int64_t clock_now() {
 bootstrap::StoreLimits limits_for(int ranks) {
   bootstrap::StoreLimits limits;
   limits.connections = std::max(limits.connections, static_cast<std::size_t>(ranks) * 8);
-  limits.strangers = std::max(limits.strangers, static_cast<std::size_t>(ranks) * 2);
+  limits.unauthenticated = std::max(limits.unauthenticated, static_cast<std::size_t>(ranks) * 2);
   return limits;
 }
 

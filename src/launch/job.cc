@@ -33,7 +33,7 @@ class Job {
         crew_(std::move(crew)),
         ending_(started_, options.timeout, options.grace),
         settled_(options.restarts == 0) {
-    if (!settled_) store_->begin_generation(0);
+    if (!settled_) store_->begin_world(0);
   }
 
   JobOutcome run() {
@@ -57,7 +57,7 @@ class Job {
     crew_->add_to(polled_);
     for (const Sink* sink : {&output_->out(), &output_->err()})
       if (!sink->empty()) polled_.push_back({.fd = sink->fd(), .events = POLLOUT, .revents = 0});
-    int patience = store_->patience_ms();
+    int patience = store_->poll_timeout_ms();
     auto next = crew_->next_turn(Clock::now());
     if (const auto step = gone_ ? std::nullopt : ending_.next())
       next = std::min(next.value_or(Clock::time_point::max()), *step);
@@ -169,14 +169,14 @@ class Job {
   }
 
   // Where a rank has ended well the others cannot form a group any more.
-  bool may_restart() const { return !settled_ && generation_ < options_.restarts; }
+  bool may_restart() const { return !settled_ && world_version_ < options_.restarts; }
 
-  // The store comes first: ranks look there for the generation that they belong to.
+  // The store comes first: ranks look there for the version of the world.
   void restart(const RankEnd& end) {
-    store_->begin_generation(++generation_);
+    store_->begin_world(++world_version_);
     crew_->send({.kind = GuardianCommand::Kind::kRestart, .rank = end.rank});
     output_->err().write(fmt::format("xoe run: {}; started anew, {} of {} restarts left\n",
-                                     describe_end(end, crew_->host_of(end.rank)), options_.restarts - generation_,
+                                     describe_end(end, crew_->host_of(end.rank)), options_.restarts - world_version_,
                                      options_.restarts));
   }
 
@@ -211,7 +211,7 @@ class Job {
   JobOutcome outcome_;
   std::vector<pollfd> polled_;
   int ended_ = 0;
-  int generation_ = 0;  // how often a rank was started anew
+  int world_version_ = 0;  // how often ranks have been restarted
   bool settled_;        // no rank will be
   bool asked_to_end_ = false;
   bool gone_ = false;  // all processes of the job

@@ -1,4 +1,4 @@
-// The backend of a job, by where its ranks are and what its user wants.
+// The choice of a job's backend by the hosts of its ranks and the user's settings.
 #include "backend/choose_backend.h"
 
 #include <gmock/gmock.h>

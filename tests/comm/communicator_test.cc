@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include "backend/shm/plan.h"
+#include "backend/shm/partition.h"
 #include "bootstrap/store.h"
 #include "comm/process_group.h"
 #include "comm/thread_group.h"
@@ -148,7 +148,7 @@ TEST(Init, WithoutALauncherIsAGroupOfOne) {
   EXPECT_EQ(x, 3);
 }
 
-// The launcher's store serves all groups that a job forms; without one, each is met at a store of its own.
+// The launcher's store serves all groups that a job forms; without one, rank 0 serves a store for each group.
 TEST(Init, FormsAGroupAgainAfterTheLast) {
   const auto server = bootstrap::serve_store({}, {}).value();
   for (const std::string& store : {std::string(), server->address()}) {
@@ -201,7 +201,7 @@ TEST(Init, RanksThatDoNotComeAreATimeout) {
   EXPECT_EQ(world.error().code(), Code::kTimeout);
 }
 
-// Several arrays as one: private, shared, of each rank its own mixture, cut differently, and against one array.
+// Several arrays as one: private, shared, mixed differently on each rank, divided differently, and against one array.
 TEST(Segments, AreReducedAsIfTheyLayOneAfterTheOther) {
   enum class Memory { kPrivate, kShared, kMixed, kCutDifferently, kOneArray };
   for (const int size : {1, 2, 3, 4})
@@ -251,7 +251,7 @@ TEST(Segments, WithoutMemoryAreRefused) {
   });
 }
 
-// Slices cover everything once, in order, cut at cache lines.
+// Slices cover every element once, in order, and end at cache lines.
 TEST(Plan, SlicesPartitionEveryCount) {
   for (const std::size_t width : {1u, 2u, 4u, 8u})
     for (int parts = 1; parts <= 9; ++parts)

@@ -1,4 +1,4 @@
-// What a rank is told when others fail, disagree, are late or leave.
+// The errors that a rank returns when others fail, disagree, are late or leave.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -18,10 +18,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Within a second, says the contract; the kernel takes longer to end an instrumented process with its shadow memory.
+// The contract is a second; the kernel takes longer to end an instrumented process with its shadow memory.
 constexpr double kToldWithin = XOE_SANITIZED != 0 ? 15 : 1;
 
-// Every survivor of a group in which rank 1 dies by `die` must be told so by what it does meanwhile.
+// Rank 1 of a group dies by `die`; the operations that the survivors run meanwhile must fail and name it.
 void expect_peer_lost(const std::function<void()>& die, const std::function<Status(Communicator&)>& meanwhile) {
   constexpr int kSize = 3;
   SharedTime death;
@@ -125,7 +125,7 @@ TEST(PeerLost, MessageNamesTheOperationAndItsTensor) {
   EXPECT_EQ(group.wait(0), 0);
 }
 
-// Both ranks call differently; both must be told what each of them called.
+// The ranks make different calls; the errors of both must name both calls.
 void expect_mismatch(const std::function<Status(Communicator&)>& first,
                      const std::function<Status(Communicator&)>& second, const std::string& text_of_first,
                      const std::string& text_of_second) {
@@ -210,7 +210,7 @@ TEST(Mismatch, SplitsOfAlltoall) {
     float data[4] = {};
     const Status status = c.rank() == 0 ? c.alltoall(ConstTensor(data, 3), send, Tensor(data, 0), nothing)
                                         : c.alltoall(ConstTensor(data, 0), nothing, Tensor(data, 4), recv);
-    // Rank 0's own view is consistent: it may have finished before rank 1 found out.
+    // Rank 0's own view is consistent: it may have finished before rank 1 fails.
     const Status seen = status ? c.barrier() : status;
     ASSERT_FALSE(seen);
     EXPECT_EQ(seen.error().code(), Code::kInvalidArgument);
@@ -240,7 +240,7 @@ TEST(Timeout, NamesWhoIsMissing) {
   });
 }
 
-// Whoever was told of a failure may use its buffers again: no peer that comes later writes to them.
+// A rank whose operation failed may use its buffers again: no late peer writes to them.
 TEST(Timeout, LeavesNobodyInTheBuffers) {
   std::latch posted(1), gave_up(1), came_late(1);
   run_ranks(2, [&](Communicator& communicator) {

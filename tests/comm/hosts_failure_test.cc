@@ -1,4 +1,4 @@
-// What ranks are told when others fail on other hosts, which are processes of this machine.
+// The errors of ranks when ranks of other hosts fail. The hosts are processes of this machine.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@
 namespace xoe::testing {
 namespace {
 
-// A break is told at once; a host that is silent, after XOE_HOST_TIMEOUT.
+// A broken connection is reported at once, a silent host after XOE_HOST_TIMEOUT.
 constexpr double kToldWithin = XOE_SANITIZED != 0 ? 20 : 3;
 const std::vector<int> kTwoByTwo{0, 0, 1, 1};
 
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Death{"GlooAlone", kTwoByTwo, 2, small_allreduce, "gloo"}),
     [](const auto& test) { return test.param.name; });
 
-// All processes of a host stop: nothing closes its connections, it only says nothing any more.
+// All processes of a host stop: its connections stay open, but it sends nothing.
 TEST(SilentHost, IsMissedAfterTheHostTimeout) {
   SharedTime stopped;
   ProcessGroup group(kTwoByTwo,
@@ -186,7 +186,7 @@ TEST(LateRank, TimesOutOnAllHosts) {
 }
 
 TEST(LeavingHosts, ARankThatLeftIsNamed) {
-  // A failure reaches whoever is in the collective before it, too: rank 2 leaves when all have left init().
+  // A failure also reaches ranks that are still in the previous collective: rank 2 leaves after all have left init().
   void* const page =
       ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(page, MAP_FAILED);
@@ -210,7 +210,7 @@ TEST(LeavingHosts, ARankThatLeftIsNamed) {
   ::munmap(page, sizeof(std::atomic<int>));
 }
 
-// Nothing fails when each leaves as soon as it has what it needs.
+// No rank fails when each leaves as soon as its own collectives are done.
 TEST(LeavingHosts, AfterTheLastCollectiveIsNoFailure) {
   for (int round = 0; round < 10; ++round)
     ProcessGroup(kTwoByTwo, [&](Communicator& communicator) -> std::string {
@@ -225,7 +225,7 @@ TEST(LeavingHosts, AfterTheLastCollectiveIsNoFailure) {
 
 TEST(SplitOverHosts, PartsAreIndependent) {
   ProcessGroup({0, 0, 1, 1, 1}, [&](Communicator& communicator) -> std::string {
-    // By host: shared memory; across: one of each, and one alone.
+    // By host: shared memory. Across hosts: groups of one rank of each host, and a group of one.
     const bool second = communicator.rank() >= 2;
     auto host = communicator.split(second ? 1 : 0);
     auto across = communicator.split(communicator.local_rank());

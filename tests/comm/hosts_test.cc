@@ -1,4 +1,4 @@
-// Groups over several hosts, which are processes of this machine that share memory only where a host's do.
+// Groups over several hosts: processes of this machine, of which only those of one host share memory.
 
 #include "comm/conformance.h"
 #include "comm/process_group.h"

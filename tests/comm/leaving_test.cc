@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What test() says in the end.
+// The final result of test().
 Status poll_until_failure(Handle& handle) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (std::chrono::steady_clock::now() < give_up) {

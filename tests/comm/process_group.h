@@ -23,7 +23,7 @@
 
 namespace xoe::testing {
 
-// What a launcher tells a rank; `store` empty: rank 0 serves it.
+// The environment that a launcher gives to a rank. store: empty, and rank 0 serves one.
 inline Env rank_env(int rank, int size, const std::string& job, const std::string& store = {},
                     const std::map<std::string, std::string>& more = {}) {
   std::map<std::string, std::string, std::less<>> values{{"XOE_RANK", std::to_string(rank)},
@@ -41,12 +41,12 @@ inline Env rank_env(int rank, int size, const std::string& job, const std::strin
 }
 
 // Forks `size` ranks that call body(communicator); an empty string is success, any other text is printed. Children that
-// the test kills are reported by their wait status.
+// the test kills have the signal as their wait status.
 class ProcessGroup {
  public:
   using Body = std::function<std::string(Communicator&)>;
 
-  // more: variables that the ranks find in their environment besides.
+  // more: further variables of the ranks' environment.
   ProcessGroup(int size, const Body& body, const std::map<std::string, std::string>& more = {}) {
     static int groups = 0;
     const std::string job = "test-" + std::to_string(::getpid()) + "-" + std::to_string(groups++);
@@ -57,7 +57,7 @@ class ProcessGroup {
       pids_.push_back(pid);
     }
   }
-  // hosts: by rank; each has a name and shared memory of its own, as far as the ranks know. They meet over TCP.
+  // hosts: by rank; each has its own name and shared memory. The ranks connect over TCP.
   ProcessGroup(const std::vector<int>& hosts, const Body& body, std::map<std::string, std::string> more = {}) {
     std::fflush(nullptr);
     more["XOE_STORE"] = serve_store();
@@ -82,7 +82,7 @@ class ProcessGroup {
     }
   }
 
-  // A process of its own: ranks are forked from one that has no threads.
+  // In a separate process, because ranks must be forked from a process without threads.
   std::string serve_store() {
     int ends[2];
     EXPECT_EQ(::pipe(ends), 0);

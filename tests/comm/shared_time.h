@@ -1,4 +1,4 @@
-// A point in time that one process notes and others read.
+// A point in time that one process records and others read.
 #pragma once
 
 #include <sys/mman.h>
@@ -13,7 +13,7 @@ inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// To be made before the processes are forked.
+// Make it before the processes are forked.
 class SharedTime {
  public:
   SharedTime()

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/shm/shm_backend.h"
+#include "backend/shm/backend.h"
 #include "xoe/communicator.h"
 
 namespace xoe::testing {
@@ -17,9 +17,10 @@ namespace xoe::testing {
 // hosts: by rank; empty: one.
 inline std::vector<Communicator> make_group(int size, std::chrono::nanoseconds timeout = std::chrono::seconds(60),
                                             const std::vector<int>& hosts = {}) {
-  auto worlds = shm::World::threads(size, std::size_t{256} << 20).value();
+  auto contexts = shm::Context::threads(size, std::size_t{256} << 20).value();
   std::vector<Communicator> group;
-  for (auto& world : worlds) group.emplace_back(std::make_unique<shm::ShmBackend>(std::move(world), timeout, hosts));
+  for (auto& context : contexts)
+    group.emplace_back(std::make_unique<shm::ShmBackend>(std::move(context), timeout, hosts));
   return group;
 }
 

@@ -75,10 +75,10 @@ TEST(Gpus, NewerCudaThanTheDriverIsAProblem) {
 
 TEST(Gpus, NcclTellsItsVersionAndItsCuda) {
   const CudaLibraries libraries = ask_cuda_libraries(XOE_MOCK_NCCL_LIBRARY, kPatience);
-  EXPECT_EQ(nccl_text(libraries.nccl), "2.27.5");
+  EXPECT_EQ(nccl_version_text(libraries.nccl), "2.27.5");
   EXPECT_EQ(libraries.nccl_cuda, "13.0");
   const Setting old("XOE_MOCK_NCCL", "2708");
-  EXPECT_EQ(nccl_text(ask_cuda_libraries(XOE_MOCK_NCCL_LIBRARY, kPatience).nccl), "2.7.8");
+  EXPECT_EQ(nccl_version_text(ask_cuda_libraries(XOE_MOCK_NCCL_LIBRARY, kPatience).nccl), "2.7.8");
   const CudaLibraries none = ask_cuda_libraries("libxoe-no-such.so", kPatience);
   expect_states(check({}, none), {{"gpu.nccl", State::kWarning}});
   EXPECT_THAT(find(check({}, none), "gpu.nccl").what, HasSubstr("libxoe-no-such.so"));

@@ -1,4 +1,4 @@
-// Hosts that agree over links of a program's own making.
+// Coordinators that exchange messages over simulated links.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ struct CoordinatorNet {
   Coordinator& at(int host) { return coordinators[static_cast<std::size_t>(host)]; }
   std::vector<Decision>& decided(int host) { return decisions[static_cast<std::size_t>(host)]; }
 
-  // Everything that `host` has to say leaves it.
+  // Sends all messages that `host` has ready.
   void post(int host) {
     for (Outgoing& message : at(host).take_messages()) {
       ++messages;
@@ -52,7 +52,7 @@ struct CoordinatorNet {
     for (Decision& decision : at(host).take_decisions()) decided(host).push_back(std::move(decision));
   }
 
-  // One hop: what is under way arrives, and is answered.
+  // One hop: messages under way arrive, and the receivers send their answers.
   void hop() {
     std::vector<std::pair<int, int>> all;
     for (const auto& [link, queue] : links) all.insert(all.end(), queue.size(), link);
@@ -60,8 +60,8 @@ struct CoordinatorNet {
     post_all();
   }
 
-  // Lets messages pass, deciding whatever can be, until there is none; the number of hops.
-  int settle(std::uint64_t knobs = 0) {
+  // Delivers messages and decides until nothing moves any more. Returns the number of hops.
+  int run(std::uint64_t knobs = 0) {
     int hops = 0;
     post_all();
     while (true) {
@@ -94,8 +94,7 @@ inline bool operator==(const DecidedTensor& a, const DecidedTensor& b) {
 }
 
 inline bool operator==(const Decision& a, const Decision& b) {
-  return a.sequence == b.sequence && a.knobs == b.knobs && a.tensors == b.tensors && a.joined == b.joined &&
-         a.replayed == b.replayed;
+  return a.sequence == b.sequence && a.knobs == b.knobs && a.tensors == b.tensors && a.joined == b.joined;
 }
 
 }  // namespace xoe::engine

@@ -20,7 +20,7 @@ struct Submission {
   }
 };
 
-// What one host does, one after the other.
+// A step in the program of one host.
 struct Action {
   enum Kind { kSubmit, kWait, kJoin } kind = kSubmit;
   Submission submission;
@@ -43,9 +43,7 @@ class RandomProgram {
   explicit RandomProgram(std::uint32_t seed) : random_(seed) {
     shape_.hosts = pick(1, 9);
     shape_.options = {.fanout = pick(1, 4),
-                      .cache_capacity = chance(30) ? static_cast<std::size_t>(pick(1, 12)) : 8192,
-                      .unit_tensors = static_cast<std::size_t>(pick(1, 6)),
-                      .replay = chance(85)};
+                      .cache_capacity = chance(30) ? static_cast<std::size_t>(pick(1, 12)) : 8192};
     shape_.steps = pick(1, 14);
     shape_.tensors = pick(1, 12);
     shape_.barriers = chance(70);
@@ -66,21 +64,7 @@ class RandomProgram {
       play();
     }
     if (testing::Test::HasFailure()) return;
-    // What repeats itself in every respect never stalls.
-    const bool is_static = shape_.odd_steps == 0 && shape_.mismatches == 0 && !shape_.joins && !shape_.jitter;
-    if (is_static && shape_.barriers) {
-      ASSERT_EQ(left_, 0);
-      const bool long_enough = shape_.options.replay && shape_.hosts > 1 && shape_.steps > 2;
-      if (long_enough && shape_.options.cache_capacity > 12) {
-        ASSERT_GT(replayed(), 0);
-      }
-    }
     for (int host = 1; host < shape_.hosts; ++host) ASSERT_EQ(net_->decided(host), net_->decided(0));
-  }
-
-  int replayed() const {
-    return static_cast<int>(std::count_if(net_->decisions[0].begin(), net_->decisions[0].end(),
-                                          [](const Decision& decision) { return decision.replayed; }));
   }
 
  private:
@@ -146,7 +130,7 @@ class RandomProgram {
     return true;
   }
 
-  // The root has just decided: everybody must have it, and it fails where values differ.
+  // The root has just decided: all hosts must have submitted the tensor, and it is an error where values differ.
   void check_at_root(const Decision& decision) {
     for (const DecidedTensor& tensor : decision.tensors) {
       std::set<std::string> values;
@@ -154,7 +138,7 @@ class RandomProgram {
       for (int host = 0; host < shape_.hosts; ++host) {
         const auto& outstanding = outstanding_[static_cast<std::size_t>(host)];
         const auto found = outstanding.find(tensor.name());
-        // What a host that has joined submitted before may be decided already, unknown to it.
+        // The submission of a host that has joined may be decided already, unknown to that host.
         if (found == outstanding.end() || times_decided(host, tensor.name()) != times_decided(0, tensor.name())) {
           ASSERT_TRUE(joined_[static_cast<std::size_t>(host)]) << tensor.name() << " decided without host " << host;
           continue;
@@ -219,7 +203,7 @@ class RandomProgram {
     return true;
   }
 
-  // Nothing moves by itself any more: true if somebody who waits can do something about it.
+  // Lets every host act once, after nothing has moved for a while. False: the program is stuck.
   bool push() {
     bool acted = false;
     for (int host = 0; host < shape_.hosts; ++host) acted = act(host) || acted;
@@ -227,15 +211,6 @@ class RandomProgram {
     flush();
     net_->post_all();
     if (acted || !net_->links.empty() || net_->at(0).has_ready() || done()) return true;
-    const int first = pick(0, shape_.hosts - 1);
-    for (int i = 0; i < shape_.hosts; ++i) {
-      const int host = (first + i) % shape_.hosts;
-      if (!net_->at(host).replaying() || outstanding_[static_cast<std::size_t>(host)].empty()) continue;
-      ++left_;
-      net_->at(host).leave_replay();
-      net_->post_all();
-      return true;
-    }
     for (int host = 0; host < shape_.hosts; ++host)
       if (act(host)) return true;
     return false;
@@ -272,7 +247,6 @@ class RandomProgram {
   std::vector<std::map<std::string, Submission>> outstanding_;
   std::vector<std::size_t> seen_;
   std::vector<bool> joined_;
-  int left_ = 0;  // times that somebody had to leave a plan
   std::map<std::pair<int, std::string>, int> times_;
 };
 
@@ -280,14 +254,11 @@ class RandomProgram {
 TEST(CoordinatorRandom, AllHostsTakeTheSameDecisions) {
   const char* soak = std::getenv("XOE_SOAK");
   const int programs = soak != nullptr ? std::atoi(soak) : 3000;
-  int replayed = 0;
   for (int seed = 0; seed < programs && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomProgram program(static_cast<std::uint32_t>(seed));
     program.run();
-    replayed += program.replayed();
   }
-  EXPECT_GT(replayed, programs);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ std::string tensor(int i) { return "layer" + std::to_string(i) + ".weight"; }
 
 void step(CoordinatorNet& net, int tensors) {
   for (int i = 0; i < tensors; ++i) net.ready_everywhere(tensor(i));
-  net.settle();
+  net.run();
 }
 
 TEST(Coordinator, DecidesWhatAllHostsHave) {
@@ -33,17 +33,17 @@ TEST(Coordinator, DecidesWhatAllHostsHave) {
   net.at(1).ready("b", 1, "b");
   net.at(2).ready("b", 1, "b");
   net.at(2).ready("a", 1, "a");
-  net.settle();
+  net.run();
   EXPECT_THAT(net.decided(0), IsEmpty());
   net.at(0).ready("b", 1, "b");
-  net.settle(77);
+  net.run(77);
   for (int host = 0; host < 3; ++host) {
     EXPECT_THAT(names_of(net.decided(host)), ElementsAre("b"));
     EXPECT_EQ(net.decided(host)[0].knobs, 77U);
     EXPECT_EQ(net.decided(host)[0].tensors[0].text(), "b");
   }
   net.at(1).ready("a", 1, "a");
-  net.settle();
+  net.run();
   EXPECT_THAT(names_of(net.decided(2)), ElementsAre("b", "a"));
 }
 
@@ -51,9 +51,9 @@ TEST(Coordinator, OneHostDecidesAlone) {
   CoordinatorNet net(1, {});
   net.at(0).ready("a", 1, "a");
   EXPECT_TRUE(net.at(0).has_ready());
-  net.settle();
+  net.run();
   net.at(0).joined(3);
-  net.settle();
+  net.run();
   ASSERT_EQ(net.decided(0).size(), 2U);
   EXPECT_EQ(net.decided(0)[1].joined, 3);
 }
@@ -67,7 +67,7 @@ TEST(Coordinator, GathersUntilFlushed) {
   net.post_all();
   net.hop();
   EXPECT_TRUE(net.at(0).has_ready());
-  net.settle();
+  net.run();
   ASSERT_EQ(net.decided(1).size(), 1U);
   EXPECT_THAT(names_of(net.decided(1)), ElementsAre("a", "b"));
 }
@@ -82,7 +82,7 @@ TEST(Coordinator, DifferingArgumentsFailThatTensorAlone) {
     else
       net.at(host).ready("z", 1, "sum of [1]");
   }
-  net.settle();
+  net.run();
   for (int host = 0; host < 7; ++host) {
     std::map<std::string, std::string> errors;
     for (const auto& one : net.decided(host)[0].tensors) errors[one.name()] = one.error;
@@ -93,18 +93,18 @@ TEST(Coordinator, DifferingArgumentsFailThatTensorAlone) {
   // Corrected, they work.
   net.ready_everywhere("x");
   net.ready_everywhere("z");
-  net.settle();
+  net.run();
   EXPECT_EQ(net.decided(6).back().tensors.size(), 2U);
   for (const auto& one : net.decided(6).back().tensors) EXPECT_EQ(one.error, "");
 }
 
 TEST(Coordinator, KnownNamesCostBits) {
-  CoordinatorNet net(3, {.fanout = 2, .replay = false});
+  CoordinatorNet net(3, {.fanout = 2});
   step(net, 1000);
   EXPECT_GT(net.largest, 20000U);
   net.forget_counts();
   for (int i = 0; i < 1000; i += 2) net.ready_everywhere(tensor(i));
-  net.settle();
+  net.run();
   EXPECT_LE(net.largest, 140U);  // a bitmap
   net.forget_counts();
   step(net, 1000);
@@ -113,40 +113,19 @@ TEST(Coordinator, KnownNamesCostBits) {
 }
 
 TEST(Coordinator, ANewSignatureIsAgreedUponAlone) {
-  CoordinatorNet net(3, {.fanout = 2, .replay = false});
+  CoordinatorNet net(3, {.fanout = 2});
   step(net, 100);
   net.forget_counts();
   for (int i = 0; i < 100; ++i) net.ready_everywhere(tensor(i), i == 42 ? 9 : 1);
-  net.settle();
+  net.run();
   EXPECT_LE(net.largest, 60U);
   const Decision& last = net.decided(1).back();
   EXPECT_EQ(last.tensors.back().name(), tensor(42));
   EXPECT_EQ(last.tensors.back().signature, 9U);
   net.forget_counts();
   for (int i = 0; i < 100; ++i) net.ready_everywhere(tensor(i), i == 42 ? 9 : 1);
-  net.settle();
+  net.run();
   EXPECT_LE(net.largest, 20U);
-}
-
-TEST(Coordinator, ReplayCostsTheSameForAnyNumberOfTensors) {
-  std::size_t one_tensor = 0;
-  for (const int tensors : {1, 10, 1000}) {
-    CoordinatorNet net(9, {.fanout = 2, .unit_tensors = 4096});
-    step(net, tensors);
-    step(net, tensors);
-    for (int host = 0; host < 9; ++host) ASSERT_TRUE(net.at(host).replaying());
-    net.forget_counts();
-    step(net, tensors);
-    for (int host = 0; host < 9; ++host) {
-      ASSERT_TRUE(net.at(host).replaying());
-      ASSERT_TRUE(net.decided(host).back().replayed);
-      ASSERT_EQ(net.decided(host).back().tensors.size(), static_cast<std::size_t>(tensors));
-    }
-    EXPECT_EQ(net.messages, 16U);  // one up and one down for each host but the root
-    EXPECT_LE(net.largest, 12U);
-    if (one_tensor == 0) one_tensor = net.bytes;
-    EXPECT_EQ(net.bytes, one_tensor);
-  }
 }
 
 TEST(Coordinator, DepthIsLogarithmic) {
@@ -154,67 +133,9 @@ TEST(Coordinator, DepthIsLogarithmic) {
     CoordinatorNet net(hosts, {.fanout = fanout});
     for (int round = 0; round < 4; ++round) {
       net.ready_everywhere("a");
-      EXPECT_EQ(net.settle(), 2 * depth);
+      EXPECT_EQ(net.run(), 2 * depth);
     }
   }
-}
-
-TEST(Coordinator, ADeviationEndsReplayAndNothingIsLost) {
-  for (int deviant = 0; deviant < 5; ++deviant) {
-    CoordinatorNet net(5, {.fanout = 2, .unit_tensors = 1});
-    step(net, 4);
-    step(net, 4);
-    step(net, 4);
-    ASSERT_TRUE(net.at(deviant).replaying());
-    for (int host = 0; host < 5; ++host) {
-      for (int i = 0; i < 4; ++i)
-        if (i != 1 || host != deviant) net.at(host).ready(tensor(i), 1, "t");
-      if (host == deviant) net.at(host).ready("new", 1, "n");
-    }
-    net.settle();
-    EXPECT_FALSE(net.at(0).replaying());
-    for (int host = 0; host < 5; ++host)
-      if (host != deviant) net.at(host).ready("new", 1, "n");
-    net.at(deviant).ready(tensor(1), 1, "t");
-    net.settle();
-    std::vector<std::string> last = names_of(net.decided(4));
-    last.erase(last.begin(), last.begin() + 12);
-    EXPECT_THAT(last, testing::UnorderedElementsAre(tensor(0), tensor(1), tensor(2), tensor(3), "new"));
-    for (int round = 0; round < 30; ++round) step(net, 4);
-    EXPECT_TRUE(net.at(deviant).replaying());
-  }
-}
-
-TEST(Coordinator, AStalledWaiterLeavesReplay) {
-  CoordinatorNet net(4, {.fanout = 2, .unit_tensors = 1});
-  for (int i = 0; i < 3; ++i) step(net, 3);
-  const std::size_t before = names_of(net.decided(0)).size();
-  // The first one does not come any more.
-  net.ready_everywhere(tensor(1));
-  net.ready_everywhere(tensor(2));
-  net.settle();
-  EXPECT_EQ(names_of(net.decided(0)).size(), before);
-  net.at(3).leave_replay();
-  net.settle();
-  EXPECT_EQ(names_of(net.decided(3)).size(), before + 2);
-  EXPECT_FALSE(net.at(2).replaying());
-}
-
-TEST(Coordinator, AnotherSignatureOrAnErrorEndsReplay) {
-  CoordinatorNet net(2, {});
-  for (int i = 0; i < 3; ++i) step(net, 3);
-  ASSERT_TRUE(net.at(1).replaying());
-  net.at(0).ready(tensor(0), 1, "one");
-  net.at(1).ready(tensor(0), 2, "two");
-  net.settle();
-  EXPECT_FALSE(net.at(1).replaying());
-  EXPECT_THAT(net.decided(0).back().tensors[0].error, HasSubstr("host 1: two"));
-  for (int i = 0; i < 80; ++i) step(net, 3);
-  ASSERT_TRUE(net.at(1).replaying());
-  net.at(0).ready(tensor(0), 1, "one");
-  net.at(1).fail_local(tensor(0), "bad");
-  net.settle();
-  EXPECT_THAT(net.decided(1).back().tensors[0].error, HasSubstr("host 1: bad"));
 }
 
 TEST(Coordinator, JoinedHostsHaveEverything) {
@@ -222,30 +143,30 @@ TEST(Coordinator, JoinedHostsHaveEverything) {
   step(net, 2);
   net.at(1).joined(10);
   net.at(3).joined(30);  // the whole subtree of host 1
-  net.settle();
+  net.run();
   net.at(0).ready("a", 1, "a");
   net.at(2).ready("a", 1, "a");
   net.at(2).ready(tensor(0), 1, "t");
   net.at(0).ready(tensor(0), 1, "t");
-  net.settle();
+  net.run();
   EXPECT_EQ(names_of(net.decided(3)).size(), 4U);
   EXPECT_EQ(net.decided(3).back().tensors.back().text(), "a");
   net.at(0).joined(0);
-  net.settle();
+  net.run();
   net.at(2).joined(22);
-  net.settle();
+  net.run();
   for (int host = 0; host < 4; ++host) EXPECT_EQ(net.decided(host).back().joined, 22);
   step(net, 2);
   EXPECT_EQ(net.decided(3).back().tensors.size(), 2U);
 }
 
-TEST(Coordinator, WhatAJoinedHostCallsReadyTooLateIsSettledByADecisionWithoutIt) {
+TEST(Coordinator, ADecisionWithoutAJoinedHostCoversWhatThatHostReportsTooLate) {
   for (const bool told : {false, true}) {
     for (const bool is_known : {false, true}) {
       CoordinatorNet net(2, {});
       if (is_known) step(net, 1);
       net.at(1).joined(5);
-      net.settle();
+      net.run();
       net.at(0).ready(tensor(0), 1, "t");
       net.at(0).flush(0);
       net.post(0);
@@ -254,38 +175,21 @@ TEST(Coordinator, WhatAJoinedHostCallsReadyTooLateIsSettledByADecisionWithoutIt)
         net.post(1);
       else
         net.deliver({0, 1});
-      net.settle();
+      net.run();
       EXPECT_EQ(names_of(net.decided(1)).size(), is_known ? 2U : 1U);
       net.at(0).joined(0);
-      net.settle();
+      net.run();
       EXPECT_EQ(net.decided(1).back().joined, 0);
       EXPECT_THAT(net.decided(1).back().tensors, IsEmpty());
-      // Neither host has it ready on account of the other's.
+      // One host's submission does not count for the other.
       net.at(0).ready(tensor(0), 1, "t");
-      net.settle();
+      net.run();
       EXPECT_TRUE(net.decided(0).back().joined);
       net.at(1).ready(tensor(0), 1, "t");
-      net.settle();
+      net.run();
       EXPECT_THAT(names_of({net.decided(1).back()}), ElementsAre(tensor(0)));
     }
   }
-}
-
-TEST(Coordinator, APlanThatMeetsAJoinedHostEnds) {
-  CoordinatorNet net(2, {});
-  step(net, 2);
-  net.ready_everywhere(tensor(0));
-  net.ready_everywhere(tensor(1));
-  net.post_all();
-  net.hop();
-  net.at(0).flush(0);
-  EXPECT_TRUE(net.at(0).replaying());
-  net.at(1).joined(3);
-  net.settle();
-  EXPECT_FALSE(net.at(0).replaying());
-  net.at(0).joined(1);
-  net.settle();
-  EXPECT_TRUE(net.decided(1).back().joined);
 }
 
 TEST(Coordinator, ForgetsTheOldestNames) {
@@ -296,26 +200,26 @@ TEST(Coordinator, ForgetsTheOldestNames) {
     // Waits while names are evicted.
     if (i == 100) net.at(2).ready("late", 1, "late");
     if (i == 150) net.at(1).ready("late", 1, "late");
-    net.settle();
+    net.run();
     ASSERT_LE(net.at(2).cached(), 16U);
     ASSERT_EQ(net.at(2).cached(), net.at(0).cached());
   }
   net.at(0).ready("late", 1, "late");
-  net.settle();
+  net.run();
   EXPECT_THAT(net.decided(1).back().tensors[0].name(), "late");
 }
 
 TEST(Coordinator, NamesTheHostsThatAreMissing) {
   CoordinatorNet net(7, {.fanout = 2});
   for (const int host : {0, 1, 3, 4, 6}) net.at(host).ready("a", 1, "a");
-  net.settle();
+  net.run();
   EXPECT_THAT(net.at(0).missing_hosts("a"), ElementsAre(2));
   EXPECT_THAT(net.at(2).missing_hosts("a"), ElementsAre(2, 5));
   EXPECT_THAT(net.at(1).missing_hosts("a"), IsEmpty());
   EXPECT_THAT(net.at(1).missing_hosts("never"), IsEmpty());
 }
 
-TEST(Coordinator, RejectsWhatNobodyWouldSend) {
+TEST(Coordinator, RejectsInvalidMessages) {
   CoordinatorNet net(3, {.fanout = 2});
   step(net, 3);
   EXPECT_FALSE(net.at(1).receive(2, {}));
@@ -328,7 +232,7 @@ TEST(Coordinator, RejectsWhatNobodyWouldSend) {
 TEST(Coordinator, BrokenMessagesAreErrorsOrHarmless) {
   std::mt19937 random(5);
   for (int round = 0; round < 3000; ++round) {
-    CoordinatorNet net(3, {.fanout = 2, .unit_tensors = 2});
+    CoordinatorNet net(3, {.fanout = 2});
     for (int i = 0; i < round % 4; ++i) step(net, 5);
     for (int i = 0; i < 6; ++i) net.at(1).ready(tensor(i), static_cast<std::uint64_t>(i), "t");
     std::vector<std::byte> message = net.at(1).take_messages()[0].bytes;
@@ -340,33 +244,6 @@ TEST(Coordinator, BrokenMessagesAreErrorsOrHarmless) {
     net.at(0).flush(0);
     (void)net.at(0).take_messages();
   }
-}
-
-TEST(DecisionHistory, FindsPeriodsInAnyOrderWithinThem) {
-  DecisionHistory history;
-  const std::vector<std::uint32_t> a{1, 2}, b{3}, c{3, 1}, d{2};
-  history.add_group(a);
-  history.add_group(b);
-  EXPECT_FALSE(history.period());
-  history.add_group(c);
-  EXPECT_FALSE(history.period());
-  history.add_group(d);
-  ASSERT_TRUE(history.period());
-  EXPECT_THAT(*history.period(), ElementsAre(c, d));
-}
-
-TEST(DecisionHistory, APlanThatFailsAtOnceIsFollowedByALongerOne) {
-  DecisionHistory history;
-  const std::vector<std::uint32_t> a{1}, b{2};
-  history.add_group(a);
-  history.add_group(a);
-  ASSERT_TRUE(history.period());
-  history.broke(1, 1);
-  for (const auto& group : {a, b, a, a, a}) history.add_group(group);
-  EXPECT_FALSE(history.period());
-  for (const auto& group : {b, a, a}) history.add_group(group);
-  EXPECT_TRUE(history.period());
-  EXPECT_EQ(history.period()->size(), 4U);
 }
 
 }  // namespace

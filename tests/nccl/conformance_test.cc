@@ -34,7 +34,7 @@ TEST_P(NcclConformance, ThroughGpuMemory) {
   MockMachine machine(size, version);
   run_members(machine, size, [&](net::Net& net, int member) {
     ThroughGpu through(net);
-    for (const NetGrid& grid : grids(size, version >= nccl::nccl_version(2, 10, 0)))
+    for (const NetGrid& grid : grids(size, version >= nccl_version(2, 10, 0)))
       EXPECT_EQ(check_net(through, size, member, grid), "");
   });
   expect_clean(machine);

@@ -18,7 +18,7 @@ TEST(NcclDevice, IsTheOneOfTheLocalRank) {
   const auto device = nccl::choose_device(mock_cuda_api(), 2, "");
   ASSERT_TRUE(device) << device.error().message();
   EXPECT_EQ(device->index, 2);
-  EXPECT_EQ(device->text(), "GPU 2 (Mock GPU, GPU-8f1c0000-0000-0000-0000-000000000002, 0000:03:00.0)");
+  EXPECT_EQ(device->text(), "GPU 2 (Mock GPU, GPU-00000000-1111-2222-3333-444444444442, 0000:03:00.0)");
 }
 
 TEST(NcclDevice, IsTheOnlyOneThatIsShown) {
@@ -44,22 +44,22 @@ TEST(NcclDevice, NoGpu) {
 
 TEST(NcclDevice, NoDriver) {
   const MockMachine machine(1);
-  nccl::CudaApi cuda = mock_cuda_api();
-  cuda.get_device_count = [](int*) { return nccl::CudaError::kInsufficientDriver; };
+  CudaApi cuda = mock_cuda_api();
+  cuda.get_device_count = [](int*) { return CudaError::kInsufficientDriver; };
   EXPECT_THAT(problem(nccl::choose_device(cuda, 0, "")), HasSubstr("driver is missing, or older"));
 }
 
 // What every member's connect() says.
 std::vector<std::string> connect_all(MockMachine& machine, const std::vector<nccl::ProviderOptions>& options) {
   const auto size = static_cast<int>(options.size());
-  Board board(size);
+  ExchangeTable table(size);
   std::vector<std::string> problems(options.size());
   std::vector<std::jthread> threads;
   for (int m = 0; m < size; ++m)
     threads.emplace_back([&, m] {
       const auto index = static_cast<std::size_t>(m);
       const auto provider = open_nccl(machine, options[index]);
-      const auto made = provider->connect(members_of(size, m), board.exchange(m), in(seconds(30)));
+      const auto made = provider->connect(members_of(size, m), table.exchange(m), in(seconds(30)));
       if (!made) problems[index] = made.error().to_string();
     });
   threads.clear();
@@ -79,7 +79,7 @@ TEST(NcclDevice, HeldByAnotherProcess) {
   machine.processes[1] = {::getpid(), 4410};
   const auto said = connect_all(machine, {{.local_rank = 0}, {.local_rank = 1}});
   EXPECT_THAT(said[1], AllOf(HasSubstr("resource_exhausted: nccl: GPU 1 ("),
-                             HasSubstr("is held by another process, pid 4410; ")));
+                             HasSubstr("is used by another process, pid 4410; ")));
   EXPECT_THAT(said[0], AllOf(HasSubstr("rank 11 ("), HasSubstr("pid 4410")));
 }
 
@@ -105,14 +105,14 @@ TEST(NcclDevice, HeldByAnotherProcessOnPurpose) {
 
 TEST(NcclVersions, MustBeTheSame) {
   MockMachine machine(2);
-  Board board(2);
+  ExchangeTable table(2);
   std::vector<std::jthread> threads;
   for (int m = 0; m < 2; ++m)
     threads.emplace_back([&, m] {
-      nccl::Libraries libraries = machine.libraries();
-      if (m == 1) libraries.nccl_version = nccl::nccl_version(2, 18, 5);
+      nccl::Libraries libraries = libraries_of(machine);
+      if (m == 1) libraries.nccl_version = nccl_version(2, 18, 5);
       const auto provider = nccl::make_provider(libraries, {.local_rank = m}).value();
-      const auto made = provider->connect(members_of(2, m), board.exchange(m), in(seconds(30)));
+      const auto made = provider->connect(members_of(2, m), table.exchange(m), in(seconds(30)));
       ASSERT_FALSE(made);
       EXPECT_EQ(made.error().code(), Code::kUnsupported);
       EXPECT_THAT(made.error().message(), AllOf(HasSubstr("has NCCL 2.30.7, rank 11"), HasSubstr("has 2.18.5")));

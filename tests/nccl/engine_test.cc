@@ -60,7 +60,7 @@ void run_gpu_ranks(MockMachine& machine, int size, const std::function<void(GpuR
       options.warn = [](std::string_view) {};
       const auto gpu =
           std::make_shared<engine::GpuPort>([&machine, device]() -> Result<std::unique_ptr<net::Provider>> {
-            return nccl::make_provider(machine.libraries(), {.local_rank = device});
+            return nccl::make_provider(libraries_of(machine), {.local_rank = device});
           });
       auto core = engine::Core::create(std::move(comm), options, gpu);
       ASSERT_TRUE(core) << core.error().message();
@@ -68,7 +68,7 @@ void run_gpu_ranks(MockMachine& machine, int size, const std::function<void(GpuR
         GpuRank rank(*core, r);
         body(rank);
       }
-      // Nobody leaves before all are done.
+      // No rank leaves before all are done.
       auto barrier = (*core)->submit({.op = {.kind = OpKind::kBarrier}}, engine::Core::Use::kAsync);
       if (barrier) (void)(*core)->wait(**barrier, std::nullopt);
       (*core)->shut_down();
@@ -199,7 +199,7 @@ TEST(GpuEngine, AJoinedRankChangesNothing) {
   expect_clean(machine);
 }
 
-// Sets that ranks enter in different orders: each lane has a thread of its own, and joining them blocks nobody.
+// Sets that ranks enter in different orders: each lane has a thread of its own, and joining them blocks no rank.
 TEST(GpuEngine, SetsConnectInAnyOrder) {
   MockMachine machine(2);
   run_gpu_ranks(machine, 2, [](GpuRank& rank) {
@@ -247,7 +247,7 @@ TEST(GpuEngine, SaysWhatItDoesNotTake) {
                 HasSubstr("no allocator"));
     tensors = {{host.data(), host.data(), DType::kFloat32, shape}};
     EXPECT_THAT(refusal({.name = "x", .tensors = tensors}),
-                AllOf(HasSubstr("allreduce 'x'"), HasSubstr("is called GPU memory, but is host memory")));
+                AllOf(HasSubstr("allreduce 'x'"), HasSubstr("was passed as GPU memory, but is host memory")));
     tensors = {in_place(data, shape)};
     EXPECT_EQ(refusal({.name = "x", .tensors = tensors}), "taken");
   });
@@ -276,7 +276,7 @@ TEST(GpuEngine, RanksAgreeOnWhereATensorIs) {
 
 TEST(GpuEngine, AFailureOfNcclEndsTheSetEverywhere) {
   MockMachine machine(3);
-  machine.faults[1].launch = nccl::NcclResult::kInternalError;
+  machine.faults[1].launch = NcclResult::kInternalError;
   run_gpu_ranks(machine, 3, [](GpuRank& rank) {
     const std::vector<std::int64_t> shape{4};
     const OnGpu<float> data(4);
@@ -321,7 +321,7 @@ TEST(GpuEngine, ARankThatLeavesEndsWhatOthersWaitFor) {
   expect_clean(machine);
 }
 
-TEST(GpuEngine, WithoutAGpuNobodyIsAskedForOne) {
+TEST(GpuEngine, WithoutAGpuNoneIsRequired) {
   auto group = make_group(1);
   const auto gpu = std::make_shared<engine::GpuPort>(
       []() -> Result<std::unique_ptr<net::Provider>> { return failure(Code::kUnsupported, "no GPU here"); });

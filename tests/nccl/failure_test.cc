@@ -8,7 +8,6 @@
 namespace xoe::testing {
 namespace {
 
-using nccl::NcclResult;
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
@@ -106,7 +105,7 @@ TEST(NcclAbort, BetweenCalls) {
 
 // Before 2.14 a call may block within NCCL.
 TEST(NcclAbort, BringsBackWhoIsWithinNccl) {
-  MockMachine machine(1, nccl::nccl_version(2, 12, 12));
+  MockMachine machine(1, nccl_version(2, 12, 12));
   machine.faults[0].blocks = true;
   run_members(machine, 1, [](net::Net& net, int) {
     std::jthread other([&] {
@@ -195,9 +194,9 @@ TEST(NcclErrors, OfALaunchEndTheNetButNotTheThread) {
     machine.faults[0].launch = NcclResult::kSuccess;
     expect_same_again(net, status);
     // The group that failed was ended.
-    Board board(1);
+    ExchangeTable table(1);
     const auto provider = open_nccl(machine, {});
-    EXPECT_TRUE(barrier(*connect(*provider, board, 1, 0)));
+    EXPECT_TRUE(barrier(*connect(*provider, table, 1, 0)));
   });
   expect_clean(machine);
 }
@@ -205,7 +204,7 @@ TEST(NcclErrors, OfALaunchEndTheNetButNotTheThread) {
 TEST(NcclErrors, OfTheGpuHaveCudasWords) {
   MockMachine machine(1);
   run_members(machine, 1, [&](net::Net& net, int) {
-    machine.faults[0].querying = static_cast<nccl::CudaError>(700);
+    machine.faults[0].querying = static_cast<CudaError>(700);
     const Status status = barrier(net);
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code(), Code::kUnavailable);
@@ -216,13 +215,13 @@ TEST(NcclErrors, OfTheGpuHaveCudasWords) {
 
 TEST(NcclErrors, OfOneMembersPreparationReachAll) {
   MockMachine machine(2);
-  machine.faults[1].allocating = nccl::CudaError::kMemoryAllocation;
-  Board board(2);
+  machine.faults[1].allocating = CudaError::kMemoryAllocation;
+  ExchangeTable table(2);
   std::vector<std::jthread> threads;
   for (int m = 0; m < 2; ++m)
     threads.emplace_back([&, m] {
       const auto provider = open_nccl(machine, {.local_rank = m});
-      const auto made = provider->connect(members_of(2, m), board.exchange(m), in(seconds(30)));
+      const auto made = provider->connect(members_of(2, m), table.exchange(m), in(seconds(30)));
       ASSERT_FALSE(made);
       EXPECT_EQ(made.error().code(), Code::kResourceExhausted);
       EXPECT_THAT(made.error().message(), HasSubstr("out of memory"));
@@ -236,13 +235,13 @@ void expect_join_ends(int version) {
   MockMachine machine(2, version);
   machine.faults[1].joins_never = true;
   machine.tells_peers = false;
-  Board board(2);
+  ExchangeTable table(2);
   std::vector<std::jthread> threads;
   for (int m = 0; m < 2; ++m)
     threads.emplace_back([&, m] {
       const auto provider = open_nccl(machine, {.local_rank = m});
       const auto begin = Clock::now();
-      const auto made = provider->connect(members_of(2, m), board.exchange(m), in(milliseconds(300)));
+      const auto made = provider->connect(members_of(2, m), table.exchange(m), in(milliseconds(300)));
       ASSERT_FALSE(made);
       EXPECT_EQ(made.error().code(), Code::kTimeout) << made.error().message();
       EXPECT_THAT(made.error().message(), StartsWith("nccl: connecting 2 ranks: "));
@@ -250,19 +249,19 @@ void expect_join_ends(int version) {
     });
   threads.clear();
   for (const std::string& misuse : machine.misuses()) ADD_FAILURE() << misuse;
-  EXPECT_EQ(machine.leaks() == "", version >= nccl::nccl_version(2, 14, 0));  // else it waits in NCCL
+  EXPECT_EQ(machine.leaks() == "", version >= nccl_version(2, 14, 0));  // else it waits in NCCL
 }
 
-TEST(NcclJoin, EndsAtTheDeadline) { expect_join_ends(nccl::nccl_version(2, 30, 7)); }
-TEST(NcclJoin, EndsAtTheDeadlineWhereItBlocks) { expect_join_ends(nccl::nccl_version(2, 10, 3)); }
+TEST(NcclJoin, EndsAtTheDeadline) { expect_join_ends(nccl_version(2, 30, 7)); }
+TEST(NcclJoin, EndsAtTheDeadlineWhereItBlocks) { expect_join_ends(nccl_version(2, 10, 3)); }
 
-// Who comes too late finds nobody, and what it joined is given back.
+// A member that joins too late times out, and its communicator is released.
 TEST(NcclJoin, LateWhereItBlocksIsReleased) {
-  MockMachine machine(1, nccl::nccl_version(2, 10, 3));
+  MockMachine machine(1, nccl_version(2, 10, 3));
   machine.faults[0].joins_never = true;
-  Board board(1);
+  ExchangeTable table(1);
   const auto provider = open_nccl(machine, {});
-  EXPECT_FALSE(provider->connect(members_of(1, 0), board.exchange(0), in(milliseconds(50))));
+  EXPECT_FALSE(provider->connect(members_of(1, 0), table.exchange(0), in(milliseconds(50))));
   {
     const std::lock_guard lock(machine.mutex);
     for (const auto& clique : machine.cliques) clique.second->joined = clique.second->size;
@@ -276,7 +275,7 @@ TEST(NcclJoin, LateWhereItBlocksIsReleased) {
 // The way on after a failure: a new net of the same providers.
 TEST(NcclReform, ANewNetAfterAnAbort) {
   MockMachine machine(2);
-  Board first(2), second(2);
+  ExchangeTable first(2), second(2);
   std::latch met(2), mended(2);
   std::vector<std::jthread> threads;
   for (int m = 0; m < 2; ++m)
@@ -299,18 +298,18 @@ TEST(NcclReform, ANewNetAfterAnAbort) {
   expect_clean(machine);
 }
 
-TEST(NcclLeaving, WaitsForNobodyForLong) {
+TEST(NcclLeaving, DoesNotWaitLongForPeers) {
   MockMachine machine(2);
   std::latch left(1);
-  Board board(2);
+  ExchangeTable table(2);
   std::jthread stays([&] {
     const auto provider = open_nccl(machine, {.local_rank = 1});
-    const auto net = connect(*provider, board, 2, 1);
+    const auto net = connect(*provider, table, 2, 1);
     left.wait();
   });
   {
     const auto provider = open_nccl(machine, {});
-    auto net = connect(*provider, board, 2, 0);
+    auto net = connect(*provider, table, 2, 0);
     const auto begin = Clock::now();
     net.reset();
     EXPECT_LT(Clock::now() - begin, seconds(2) + kSoon);

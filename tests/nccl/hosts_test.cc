@@ -1,7 +1,7 @@
 // Groups of a job on nccl alone: what ranks agree on in host memory, collectives of GPU memory, groups of groups.
 #include <gmock/gmock.h>
 
-#include "backend/hierarchical/hierarchical_backend.h"
+#include "backend/hierarchical/backend.h"
 #include "bootstrap/store.h"
 #include "nccl/members.h"
 #include "xoe/communicator.h"
@@ -15,27 +15,27 @@ using ::testing::HasSubstr;
 // Runs body(communicator) for each rank on a thread, each on a host of its own with one GPU.
 void run_job(MockMachine& machine, int size, const std::function<void(Communicator&)>& body) {
   const std::shared_ptr<bootstrap::Store> store = bootstrap::make_memory_store();
-  std::vector<hierarchical::RankFacts> facts;
+  std::vector<hierarchical::RankInfo> facts;
   for (int r = 0; r < size; ++r)
     facts.push_back({.host = "node" + std::to_string(r), .address = "127.0.0.1", .pid = ::getpid()});
   std::vector<std::jthread> ranks;
   for (int r = 0; r < size; ++r)
     ranks.emplace_back([&, r] {
       (void)mock_cuda_api().set_device(r);
-      auto world = hierarchical::HostWorld::join(facts, r, store, open_nccl(machine, {.local_rank = r}),
-                                                 {.keys = "test/",
-                                                  .secret = "0123456789abcdef0123456789abcdef",
-                                                  .address = "127.0.0.1",
-                                                  .start_timeout = seconds(60),
-                                                  .timeout = seconds(60),
-                                                  .arena_bytes = std::size_t{64} << 20,
-                                                  .flat = true});
+      auto world = hierarchical::Context::join(facts, r, store, open_nccl(machine, {.local_rank = r}),
+                                               {.keys = "test/",
+                                                .secret = "0123456789abcdef0123456789abcdef",
+                                                .address = "127.0.0.1",
+                                                .start_timeout = seconds(60),
+                                                .timeout = seconds(60),
+                                                .arena_bytes = std::size_t{64} << 20,
+                                                .flat = true});
       ASSERT_TRUE(world) << world.error().message();
       auto backend = hierarchical::HierarchicalBackend::make(std::move(*world));
       ASSERT_TRUE(backend) << backend.error().message();
       Communicator communicator(std::move(*backend));
       body(communicator);
-      // Nobody leaves before all are done.
+      // No rank leaves before all are done.
       (void)communicator.barrier();
     });
 }

@@ -13,13 +13,17 @@
 #include <gtest/gtest.h>
 
 #include "backend/nccl/provider.h"
-#include "nccl/mock_machine.h"
+#include "drivers/mock_machine.h"
 #include "net/net_group.h"
 
 namespace xoe::testing {
 
+inline nccl::Libraries libraries_of(const MockMachine& machine) {
+  return nccl::make_libraries(machine.nccl_api(), mock_cuda_api(), mock_nvml_api()).value();
+}
+
 inline std::unique_ptr<net::Provider> open_nccl(const MockMachine& machine, nccl::ProviderOptions options) {
-  auto provider = nccl::make_provider(machine.libraries(), std::move(options));
+  auto provider = nccl::make_provider(libraries_of(machine), std::move(options));
   if (!provider) throw std::runtime_error(provider.error().to_string());
   return std::move(*provider);
 }
@@ -27,7 +31,7 @@ inline std::unique_ptr<net::Provider> open_nccl(const MockMachine& machine, nccl
 // Runs body(net, member) on a thread for each member, whose GPU has the same number.
 inline void run_members(MockMachine& machine, int size, const std::function<void(net::Net&, int)>& body,
                         const nccl::ProviderOptions& options = {}) {
-  Board board(size);
+  ExchangeTable table(size);
   std::vector<std::jthread> threads;
   for (int m = 0; m < size; ++m)
     threads.emplace_back([&, m] {
@@ -35,7 +39,7 @@ inline void run_members(MockMachine& machine, int size, const std::function<void
       own.local_rank = m;
       (void)mock_cuda_api().set_device(m);
       const auto provider = open_nccl(machine, own);
-      const auto net = connect(*provider, board, size, m);
+      const auto net = connect(*provider, table, size, m);
       body(*net, m);
     });
 }
@@ -75,21 +79,21 @@ class Stream {
   Stream(const Stream&) = delete;
   ~Stream() { (void)mock_cuda_api().stream_destroy(stream_); }
 
-  nccl::CudaStream get() const { return stream_; }
+  CudaStream get() const { return stream_; }
   void copy(void* to, const void* from, std::size_t bytes) const {
-    (void)mock_cuda_api().memcpy_async(to, from, bytes, nccl::CudaCopy::kDefault, stream_);
+    (void)mock_cuda_api().memcpy_async(to, from, bytes, CudaCopy::kDefault, stream_);
   }
   void wait() const {
-    nccl::CudaEvent event = nullptr;
-    const nccl::CudaApi cuda = mock_cuda_api();
+    CudaEvent event = nullptr;
+    const CudaApi cuda = mock_cuda_api();
     (void)cuda.event_create_with_flags(&event, 2);
     (void)cuda.event_record(event, stream_);
-    while (cuda.event_query(event) == nccl::CudaError::kNotReady) std::this_thread::yield();
+    while (cuda.event_query(event) == CudaError::kNotReady) std::this_thread::yield();
     (void)cuda.event_destroy(event);
   }
 
  private:
-  nccl::CudaStream stream_ = nullptr;
+  CudaStream stream_ = nullptr;
 };
 
 inline Collective gpu_allreduce(float* data, std::size_t count, ReduceOp op = ReduceOp::kSum) {
@@ -105,7 +109,7 @@ inline Collective gpu_allreduce(float* data, std::size_t count, ReduceOp op = Re
 }
 
 // Takes collectives of host memory, as the conformance suite has them, through GPU memory and a stream of its own. The
-// stream is still at work when the net is called, and nobody waits for it but the net.
+// stream still runs when the net is called, and only the net waits for it.
 class ThroughGpu final : public net::Net {
  public:
   explicit ThroughGpu(net::Net& net) : net_(net) {}

@@ -7,7 +7,6 @@
 namespace xoe::testing {
 namespace {
 
-using nccl::NcclResult;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -125,7 +124,7 @@ TEST(NcclCalls, AveragesAreNcclsOwn) {
 TEST(NcclCalls, LeaveTheThreadsDevice) {
   MockMachine machine(2);
   run_members(machine, 2, [](net::Net& net, int member) {
-    const nccl::CudaApi cuda = mock_cuda_api();
+    const CudaApi cuda = mock_cuda_api();
     (void)cuda.set_device(1 - member);
     ASSERT_TRUE(net.run({}, in(seconds(30))));
     EXPECT_EQ(mock_device(), 1 - member);
@@ -170,38 +169,38 @@ void with_net(int version, const std::function<void(net::Net&)>& body) {
 }
 
 TEST(NcclSupports, WhatNcclHas) {
-  with_net(nccl::nccl_version(2, 30, 7), [](net::Net& net) {
+  with_net(nccl_version(2, 30, 7), [](net::Net& net) {
     Collective host = reduction(DType::kFloat32, ReduceOp::kSum);
     host.device = false;
-    EXPECT_THAT(refusal(net, host), HasSubstr("host memory; give GPU memory"));
+    EXPECT_THAT(refusal(net, host), HasSubstr("host memory; pass GPU memory"));
     Collective much{.kind = CollectiveKind::kBroadcast, .in_count = 1 << 20, .out_count = 1 << 20};
     EXPECT_THAT(refusal(net, much), HasSubstr("1048576 bytes of host memory"));
     much.device = true;
     EXPECT_EQ(refusal(net, much), "");
-    EXPECT_THAT(refusal(net, reduction(DType::kInt16, ReduceOp::kSum)), HasSubstr("no int16; convert it to int32"));
+    EXPECT_THAT(refusal(net, reduction(DType::kInt16, ReduceOp::kSum)), HasSubstr("does not reduce int16; convert it to int32"));
     EXPECT_THAT(refusal(net, reduction(DType::kInt32, ReduceOp::kAverage)), HasSubstr("use sum and divide"));
     EXPECT_THAT(refusal(net, reduction(DType::kBool, ReduceOp::kAverage)), HasSubstr("bool"));
     EXPECT_EQ(refusal(net, reduction(DType::kBool, ReduceOp::kSum)), "");
     EXPECT_EQ(refusal(net, reduction(DType::kBfloat16, ReduceOp::kAverage)), "");
     EXPECT_EQ(refusal(net, reduction(DType::kFloat32, ReduceOp::kAverage, 0.5)), "");
-    EXPECT_THAT(refusal(net, reduction(DType::kFloat32, ReduceOp::kMax, 0.5)), HasSubstr("not with max of float32"));
-    EXPECT_THAT(refusal(net, reduction(DType::kInt32, ReduceOp::kSum, 0.5)), HasSubstr("not with sum of int32"));
+    EXPECT_THAT(refusal(net, reduction(DType::kFloat32, ReduceOp::kMax, 0.5)), HasSubstr("not max of float32"));
+    EXPECT_THAT(refusal(net, reduction(DType::kInt32, ReduceOp::kSum, 0.5)), HasSubstr("not sum of int32"));
     const Segment segment;
     Collective list = reduction(DType::kFloat32, ReduceOp::kSum);
     list.segments = {&segment, 1};
     EXPECT_EQ(refusal(net, list), "");
     list.device = false;
-    EXPECT_THAT(refusal(net, list), HasSubstr("allreduce takes no lists of arrays of host memory"));
+    EXPECT_THAT(refusal(net, list), HasSubstr("allreduce does not accept a list of arrays of host memory"));
   });
 }
 
 TEST(NcclSupports, WhatOldVersionsLack) {
-  with_net(nccl::nccl_version(2, 8, 3), [](net::Net& net) {
-    EXPECT_THAT(refusal(net, reduction(DType::kBfloat16, ReduceOp::kSum)), HasSubstr("NCCL 2.8.3 reduces no bfloat16"));
+  with_net(nccl_version(2, 8, 3), [](net::Net& net) {
+    EXPECT_THAT(refusal(net, reduction(DType::kBfloat16, ReduceOp::kSum)), HasSubstr("NCCL 2.8.3 does not reduce bfloat16"));
     EXPECT_THAT(refusal(net, reduction(DType::kFloat32, ReduceOp::kAverage)), HasSubstr("divide by 1"));
     EXPECT_EQ(refusal(net, reduction(DType::kFloat32, ReduceOp::kSum)), "");
   });
-  with_net(nccl::nccl_version(2, 10, 3), [](net::Net& net) {
+  with_net(nccl_version(2, 10, 3), [](net::Net& net) {
     EXPECT_EQ(refusal(net, reduction(DType::kBfloat16, ReduceOp::kAverage)), "");
     EXPECT_THAT(refusal(net, reduction(DType::kFloat32, ReduceOp::kSum, 2)), HasSubstr("install 2.11 or later"));
   });
@@ -293,7 +292,7 @@ TEST(NcclRegistrations, AreNotNeeded) {
 }
 
 TEST(NcclRegistrations, WhereTheVersionHasThemAndTheUserWantsThem) {
-  MockMachine old(1, nccl::nccl_version(2, 18, 5));
+  MockMachine old(1, nccl_version(2, 18, 5));
   run_members(
       old, 1,
       [&](net::Net& net, int) {

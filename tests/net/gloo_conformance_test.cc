@@ -29,7 +29,7 @@ TEST_P(GlooConformance, MembersAsProcesses) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, GlooConformance, ::testing::Values(1, 2, 3, 4, 7));
 
-// Values whose sum depends on the order, in several rounds of messages: the result is that of the ranks' order.
+// Values whose sum depends on the order, in several rounds of messages: the result is the sum in rank order.
 void expect_rank_order(DType dtype, std::size_t count) {
   constexpr int kSize = 4;
   std::vector<std::vector<std::byte>> inputs(kSize);
@@ -75,7 +75,7 @@ TEST(GlooReduction, IsInTheOrderOfRanks) {
 
 TEST(GlooNets, TwoAtTheSameTimeFromTwoThreads) {
   constexpr int kSize = 3;
-  Board first(kSize), second(kSize);
+  ExchangeTable first(kSize), second(kSize);
   std::vector<std::jthread> members;
   for (int m = 0; m < kSize; ++m)
     members.emplace_back([&, m] {
@@ -98,9 +98,9 @@ TEST(GlooNets, AThousandLeaveNothingBehind) {
   const auto first = open_gloo(), second = open_gloo();
   std::size_t at_first = 0;
   for (int i = 0; i < kTimes; ++i) {
-    Board board(2);
-    std::jthread peer([&] { EXPECT_TRUE(connect(*second, board, 2, 1)->run({}, in(seconds(30)))); });
-    EXPECT_TRUE(connect(*first, board, 2, 0)->run({}, in(seconds(30))));
+    ExchangeTable table(2);
+    std::jthread peer([&] { EXPECT_TRUE(connect(*second, table, 2, 1)->run({}, in(seconds(30)))); });
+    EXPECT_TRUE(connect(*first, table, 2, 0)->run({}, in(seconds(30))));
     peer.join();
     if (i == 0) at_first = open_files();
   }

@@ -1,4 +1,4 @@
-// What a member is told when another one dies, stays away, stops, leaves or calls something else.
+// The errors of a member when another one dies, is late, stops, leaves or makes a different call.
 #include <atomic>
 #include <csignal>
 #include <latch>
@@ -30,8 +30,8 @@ Status allreduce(net::Net& net, std::vector<float>& data, Clock::duration timeou
 
 Status barrier(net::Net& net, Clock::duration timeout = seconds(60)) { return net.run({}, in(timeout)); }
 
-// Member 1 of 3 kills itself while the others allreduce: both must be told who it was, in time, and on every later
-// call.
+// Member 1 of 3 kills itself while the others allreduce: this and every later call of both must fail in time and name
+// it.
 void expect_lost(std::size_t count) {
   auto* const died_at = static_cast<std::atomic<double>*>(
       ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -81,7 +81,7 @@ TEST(GlooPeerLost, KilledWhileItIsWaitedFor) {
   EXPECT_EQ(group.wait(1), 0);
 }
 
-// A program that did nothing about SIGPIPE lives on: the member that died is written to.
+// Writing to a member that died does not end a program that leaves SIGPIPE at its default.
 TEST(GlooPeerLost, WritingToTheDeadRaisesNoSignal) {
   std::signal(SIGPIPE, SIG_DFL);
   expect_lost(300'000);
@@ -105,7 +105,7 @@ TEST(GlooTimeout, NamesWhoIsMissingToAllWhoWait) {
       return;
     }
     const double begin = now_seconds();
-    // The other one would wait for much longer.
+    // The other member would wait much longer.
     const Status status = allreduce(net, data, member == 0 ? milliseconds(200) : milliseconds(30'000));
     gave_up.count_down();
     ASSERT_FALSE(status);
@@ -131,7 +131,7 @@ TEST(GlooTimeout, AShorterDeadlineAfterALongOne) {
   });
 }
 
-// Nobody writes to the memory of a collective that failed.
+// No member writes to the memory of a collective that failed.
 TEST(GlooTimeout, LeavesNobodyInTheBuffers) {
   std::latch gave_up(1), came_late(1);
   run_threads(2, [&](net::Net& net, int member) {
@@ -196,7 +196,7 @@ TEST(GlooAbort, BetweenCallsAndAlone) {
   });
 }
 
-// Who leaves after its part is done disturbs nobody who still has to finish his.
+// A member that leaves after its part does not disturb members that still have to finish theirs.
 TEST(GlooLeaving, RightAfterTheLastCollective) {
   constexpr int kSize = 4;
   for (int turn = 0; turn < (XOE_SANITIZED != 0 ? 3 : 20); ++turn)
@@ -210,10 +210,10 @@ TEST(GlooLeaving, RightAfterTheLastCollective) {
 }
 
 TEST(GlooLeaving, IsToldToWhoeverStillNeedsIt) {
-  Board board(2);
+  ExchangeTable table(2);
   const auto first = open_gloo(), second = open_gloo();
-  std::jthread other([&] { connect(*second, board, 2, 1); });
-  const auto net = connect(*first, board, 2, 0);
+  std::jthread other([&] { connect(*second, table, 2, 1); });
+  const auto net = connect(*first, table, 2, 0);
   other.join();
   const Status status = barrier(*net);
   ASSERT_FALSE(status);
@@ -231,12 +231,12 @@ TEST(GlooMismatch, EndsInATimeOut) {
 }
 
 TEST(GlooConnect, WithoutAMemberEndsAtTheDeadline) {
-  Board board(2);
+  ExchangeTable table(2);
   const auto provider = open_gloo();
-  // The other one tells an address where nobody listens; which of the two connects depends on the ports.
+  // The other member publishes an address on which it does not listen; the ports decide which of the two connects.
   std::jthread absent([&] {
     const auto other = open_gloo();
-    const auto hangs_up = [exchange = board.exchange(1)](std::string mine) mutable -> Result<std::vector<std::string>> {
+    const auto hangs_up = [exchange = table.exchange(1)](std::string mine) mutable -> Result<std::vector<std::string>> {
       if (const auto all = exchange(std::move(mine)); !all) return failure(all.error());
       return failure(Code::kUnavailable, "this member never connects");
     };
@@ -245,7 +245,7 @@ TEST(GlooConnect, WithoutAMemberEndsAtTheDeadline) {
     EXPECT_EQ(made.error().code(), Code::kUnavailable);
   });
   const double begin = now_seconds();
-  const auto made = provider->connect(members_of(2, 0), board.exchange(0), in(milliseconds(1500)));
+  const auto made = provider->connect(members_of(2, 0), table.exchange(0), in(milliseconds(1500)));
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().code(), AnyOf(Code::kTimeout, Code::kPeerLost)) << made.error().message();
   EXPECT_THAT(made.error().message(), HasSubstr("rank 11"));

@@ -1,6 +1,6 @@
 // One process of an MPI job, for mpi_test.cc:
 //   mpi_program SCENE
-// Prints "rank N: ok" or what went wrong.
+// Prints "rank N: ok" or the error.
 #include <signal.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ Job join() {
   Job job;
   job.provider = net::open_plugin(net::choose_mpi(Env::process()).value(), {}).value();
   job.exchange = job.provider->bootstrap().value();
-  // Ranks have to be known from somewhere: here from the launcher's variables, by hand.
+  // The ranks come from the launcher's variables.
   const Env env = Env::process();
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"})
     if (const auto rank = env.text(name)) job.rank = std::stoi(*rank);
@@ -47,7 +47,7 @@ Job join() {
   job.size = static_cast<int>(all.size());
   for (int r = 0; r < job.size; ++r)
     if (all[static_cast<std::size_t>(r)] != std::to_string(r) + std::string(static_cast<std::size_t>(r), '.'))
-      throw std::runtime_error("the exchange mixed up the words");
+      throw std::runtime_error("the exchange mixed up the messages");
   return job;
 }
 
@@ -80,7 +80,7 @@ std::string conformance(Job& job) {
   return testing::check_net(*net, job.size, job.rank, testing::net_grid(job.size));
 }
 
-// The ranks of a parity, the last one first.
+// The even or the odd ranks, in descending order.
 std::string parts(Job& job) {
   net::Members members;
   for (int r = job.size - 1; r >= 0; --r) {
@@ -100,7 +100,7 @@ std::string parts(Job& job) {
   return testing::check_net(*net, static_cast<int>(members.ranks.size()), members.self, grid);
 }
 
-// Several rounds in each direction, and a count beyond what a stage holds.
+// Several rounds in each direction, and a count beyond the staging buffers.
 std::string large(Job& job) {
   const auto net = connect_all(job);
   const testing::NetGrid grid{{5'000'011}, {DType::kFloat32}, {ReduceOp::kSum}};
@@ -123,7 +123,7 @@ std::size_t open_files() {
   return count;
 }
 
-// More than MPICH has numbers for communicators at a time.
+// More communicators than MPICH can have at a time.
 std::string many(Job& job) {
   std::size_t at_first = 0;
   for (int i = 0; i < 3000; ++i) {
@@ -134,7 +134,7 @@ std::string many(Job& job) {
   return open_files() == at_first ? "" : "files stay open";
 }
 
-// The last rank stays away for a while; nobody touches the memory of who gave up.
+// The last rank is late; no rank touches the memory of ranks that have timed out.
 std::string late(Job& job) {
   const auto net = connect_all(job);
   std::vector<float> data(3'000'000, 1.0f);
@@ -151,7 +151,7 @@ std::string late(Job& job) {
   std::fill(data.begin(), data.end(), 7.0f);
   ::usleep(1'500'000);
   for (const float x : data)
-    if (x != 7.0f) return "somebody wrote to a buffer that was given back";
+    if (x != 7.0f) return "a rank wrote to a buffer of a failed collective";
   return "";
 }
 
@@ -209,7 +209,7 @@ int main(int argc, char** argv) {
   }
   std::printf("%s", fmt::format("rank {}: {}\n", rank, problem.empty() ? "ok" : problem).c_str());
   std::fflush(stdout);
-  // Launchers end a job as soon as one process leaves without finalising: after a failure, when all have spoken.
+  // Launchers end a job as soon as one process exits without finalising; after a failure, wait until all have printed.
   if (scene->first == "late" || scene->first == "aborted") ::usleep(3'000'000);
   return problem.empty() ? 0 : 1;
 }

@@ -45,7 +45,7 @@ Outcome mpirun(const std::string& flavour, int size, const std::string& scene) {
 
 class Mpi : public ::testing::TestWithParam<const char*> {
  protected:
-  // leaves_clean: nothing failed, so that the launcher has nothing to complain about.
+  // leaves_clean: no rank fails, so that the launcher reports no error.
   void expect_ok(int size, const std::string& scene, bool leaves_clean = true) {
     const Outcome outcome = mpirun(GetParam(), size, scene);
     for (int r = 0; r < size; ++r) EXPECT_THAT(outcome.output, HasSubstr(fmt::format("rank {}: ok\n", r))) << scene;
@@ -66,7 +66,7 @@ TEST_P(Mpi, ThousandsOfNetsLeaveNothingBehind) { expect_ok(2, "many"); }
 TEST_P(Mpi, AMemberThatStaysAwayEndsInATimeOut) { expect_ok(3, "late", false); }
 TEST_P(Mpi, AbortEndsACallOfAnotherThread) { expect_ok(2, "aborted", false); }
 
-// MPI's launchers end a job in which a process died: nobody is left waiting.
+// MPI's launchers end a job in which a process died: no rank is left waiting.
 TEST_P(Mpi, AKilledMemberEndsTheJob) {
   const Outcome outcome = mpirun(GetParam(), 3, "killed");
   EXPECT_NE(outcome.code, 0);

@@ -138,7 +138,7 @@ class Checker {
     return in;
   }
 
-  // Elements [first, first + count) of what all members' inputs give.
+  // Elements [first, first + count) of the reduction of all members' inputs.
   Bytes reduced(std::size_t of, ReduceOp op, std::size_t first, std::size_t count) const {
     std::vector<Bytes> inputs(index(size_));
     std::vector<const void*> ins;

@@ -1,4 +1,4 @@
-// What every net must do, as a function that each member runs: an empty string is success.
+// The conformance suite of nets, as a function that each member runs; it returns "" on success.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct NetGrid {
   std::vector<ReduceOp> ops;
 };
 
-// {0, 1, size-1, size, 1000, 100003} elements; all types and all reductions for up to three members. With more of them,
-// and in sanitizer builds, few: how bytes move does not depend on them.
+// {0, 1, size-1, size, 1000, 100003} elements; all types and all reductions for up to three members. Few
+// of them for more members and in sanitizer builds, because they do not change how bytes move.
 NetGrid net_grid(int size);
 
 std::string check_net(net::Net& net, int size, int self, const NetGrid& grid);

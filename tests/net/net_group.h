@@ -1,4 +1,4 @@
-// Members of nets as threads or forked processes of a test, which exchange addresses over shared memory.
+// Runs the members of nets as threads or forked processes of a test; they exchange addresses through shared memory.
 #pragma once
 
 #include <signal.h>
@@ -28,48 +28,48 @@ using std::chrono::seconds;
 
 inline Clock::time_point in(Clock::duration duration) { return Clock::now() + duration; }
 
-// Where members put what they exchange: a few times, 64 KiB at most.
-class Board {
+// Shared memory through which members exchange up to 64 KiB each, for a few rounds.
+class ExchangeTable {
  public:
-  explicit Board(int size, int rounds = 4)
+  explicit ExchangeTable(int size, int rounds = 4)
       : size_(size),
-        bytes_(sizeof(Place) * static_cast<std::size_t>(size * rounds)),
-        places_(static_cast<Place*>(
+        bytes_(sizeof(Entry) * static_cast<std::size_t>(size * rounds)),
+        entries_(static_cast<Entry*>(
             ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {}
-  Board(const Board&) = delete;
-  ~Board() { ::munmap(places_, bytes_); }
+  ExchangeTable(const ExchangeTable&) = delete;
+  ~ExchangeTable() { ::munmap(entries_, bytes_); }
 
-  // Of one member; its n-th call meets the n-th calls of the others.
+  // The exchange of one member; its n-th call takes part in round n.
   net::Exchange exchange(int member) {
     return [this, member, round = 0](std::string mine) mutable -> Result<std::vector<std::string>> {
       const Clock::time_point deadline = in(seconds(30));
-      Place* const places = places_ + size_ * round++;
-      std::memcpy(places[member].data, mine.data(), mine.size());
-      places[member].length.store(static_cast<int>(mine.size()) + 1);
+      Entry* const entries = entries_ + size_ * round++;
+      std::memcpy(entries[member].data, mine.data(), mine.size());
+      entries[member].length.store(static_cast<int>(mine.size()) + 1);
       std::vector<std::string> all;
       for (int m = 0; m < size_; ++m) {
-        while (places[m].length.load() == 0) {
-          if (Clock::now() > deadline) return failure(Code::kTimeout, "no word from member " + std::to_string(m));
+        while (entries[m].length.load() == 0) {
+          if (Clock::now() > deadline) return failure(Code::kTimeout, "no message from member " + std::to_string(m));
           ::usleep(200);
         }
-        all.emplace_back(places[m].data, static_cast<std::size_t>(places[m].length.load() - 1));
+        all.emplace_back(entries[m].data, static_cast<std::size_t>(entries[m].length.load() - 1));
       }
       return all;
     };
   }
 
  private:
-  struct Place {
+  struct Entry {
     std::atomic<int> length;  // + 1
     char data[65536];
   };
 
   const int size_;
   const std::size_t bytes_;
-  Place* const places_;
+  Entry* const entries_;
 };
 
-// Members are called by ranks that differ from their numbers: 10, 11, ...
+// The members' ranks in the job differ from their numbers: 10, 11, ...
 inline net::Members members_of(int size, int self) {
   net::Members members{std::vector<int>(static_cast<std::size_t>(size)), self};
   std::iota(members.ranks.begin(), members.ranks.end(), 10);
@@ -82,20 +82,20 @@ inline std::unique_ptr<net::Provider> open_gloo() {
   return std::move(*provider);
 }
 
-inline std::unique_ptr<net::Net> connect(net::Provider& provider, Board& board, int size, int self) {
-  auto made = provider.connect(members_of(size, self), board.exchange(self), in(seconds(60)));
+inline std::unique_ptr<net::Net> connect(net::Provider& provider, ExchangeTable& table, int size, int self) {
+  auto made = provider.connect(members_of(size, self), table.exchange(self), in(seconds(60)));
   if (!made) throw std::runtime_error(made.error().to_string());
   return std::move(*made);
 }
 
 // Runs body(net, member) on a thread for each member.
 inline void run_threads(int size, const std::function<void(net::Net&, int)>& body) {
-  Board board(size);
+  ExchangeTable table(size);
   std::vector<std::jthread> threads;
   for (int m = 0; m < size; ++m)
     threads.emplace_back([&, m] {
       const auto provider = open_gloo();
-      const auto net = connect(*provider, board, size, m);
+      const auto net = connect(*provider, table, size, m);
       body(*net, m);
     });
 }
@@ -105,7 +105,7 @@ class NetProcesses {
  public:
   using Body = std::function<std::string(net::Net&, int)>;
 
-  NetProcesses(int size, const Body& body) : board_(size) {
+  NetProcesses(int size, const Body& body) : table_(size) {
     std::fflush(nullptr);
     for (int m = 0; m < size; ++m) {
       const pid_t pid = ::fork();
@@ -138,7 +138,7 @@ class NetProcesses {
     std::string problem;
     try {
       const auto provider = open_gloo();
-      const auto net = connect(*provider, board_, size, member);
+      const auto net = connect(*provider, table_, size, member);
       problem = body(*net, member);
     } catch (const std::exception& e) {
       problem = e.what();
@@ -147,7 +147,7 @@ class NetProcesses {
     return problem.empty() ? 0 : 1;
   }
 
-  Board board_;
+  ExchangeTable table_;
   std::vector<pid_t> pids_;
 };
 

@@ -23,7 +23,7 @@ def full(shape, value, dtype=torch.float32):
 
 def test_they_stay_on_the_gpu():
     assert world.current().takes_gpu(), world.current().engine.gpu_refusal()
-    assert gpu.place_of([full((1,), 0)], "average") == "cuda"
+    assert gpu.choose_device([full((1,), 0)], "average") == "cuda"
 
 
 def test_reductions():

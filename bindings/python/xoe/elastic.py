@@ -1,6 +1,6 @@
-"""Training that goes on after a failure: state that is committed, restored, and made equal again.
+"""Elastic training: after a failure the ranks form a new version of the world, and continue from the last commit.
 
-What knows no framework; ``xoe.torch.elastic`` has the states of PyTorch.
+This module does not depend on a framework; ``xoe.torch.elastic`` has the states for PyTorch.
 """
 
 from __future__ import annotations
@@ -16,59 +16,59 @@ from xoe.objects import allgather_object, broadcast_object
 
 Result = TypeVar("Result")
 
-# Times in a row that a group breaks while it is formed.
+# Consecutive failures to form the world before giving up.
 _ATTEMPTS = 3
 
 
 class State:
-    """What a training must not lose. Subclasses say how it is saved, restored and made equal on all ranks."""
+    """The state of a training run. Subclasses define how it is saved, restored and synchronized between ranks."""
 
     def __init__(self) -> None:
         self._reset_callbacks: list[Callable[[], None]] = []
-        self._shared = False  # whether it has been that of all ranks
+        self._shared = False  # whether it has been synchronized with the other ranks
 
     def register_reset_callbacks(self, callbacks: Iterable[Callable[[], None]]) -> None:
-        """Functions to call after the group was formed anew: to adapt a learning rate, for example."""
+        """Adds functions to call when a new version of the world has been formed: to adapt a learning rate, for example."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Called after the group was formed anew, before state is made equal."""
+        """Called when a new version of the world has been formed, before the state is synchronized."""
         self.reset()
         for callback in self._reset_callbacks:
             callback()
 
     def commit(self) -> None:
-        """Saves the state as the one to go back to. It is a copy: not after every batch of a large model."""
+        """Saves the state to restore after a failure. This copies it: too expensive after every batch of a large model."""
         self.save()
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raises HostsUpdatedInterrupt where hosts have come or gone. So far hosts stay the same while a job runs."""
+        """Raises HostsUpdatedInterrupt when hosts were added or removed. At present the hosts of a job never change."""
 
     def save(self) -> None:
-        """Keeps a copy in memory."""
+        """Saves a copy in memory."""
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Goes back to the last copy."""
+        """Restores the last copy."""
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Takes over the state of rank 0, or where ranks were started anew that of the first rank that was not; collective."""
+        """Copies the state of rank 0 to all ranks, or after a restart that of the first rank that survived. Collective."""
         raise NotImplementedError
 
     def _source(self) -> int:
-        """The rank whose state all take over. Collective."""
+        """The rank whose state all ranks copy. Collective."""
         shared = allgather_object(self._shared, name="xoe.elastic.shared")
         self._shared = True
         return shared.index(True) if True in shared else 0
 
     def reset(self) -> None:
-        """Adapts to another group of ranks."""
+        """Adapts to a new version of the world."""
 
 
 class ObjectState(State):
-    """Plain objects, each an attribute by the name of its keyword; they are copied deeply."""
+    """Plain objects, one attribute per keyword. Copies are deep."""
 
     def __init__(self, **values: Any) -> None:
         super().__init__()
@@ -82,9 +82,9 @@ class ObjectState(State):
         self._assign()
 
     def sync(self) -> None:
-        self._take_over(self._source())
+        self._copy_from(self._source())
 
-    def _take_over(self, source: int) -> None:
+    def _copy_from(self, source: int) -> None:
         if self._saved:
             current = {name: getattr(self, name) for name in self._saved}
             self._saved = broadcast_object(current, source)
@@ -98,10 +98,9 @@ class ObjectState(State):
 def run(function: Callable[..., Result]) -> Callable[..., Result]:
     """Decorates a training function whose first argument is a :class:`State`.
 
-    Before it starts, the state becomes that of rank 0. When the group of ranks breaks (HorovodInternalError: a rank that died,
-    a time limit, a connection that was cut), every rank goes back to its last commit, the group is formed again, and the
-    function is called again. A rank that died is started anew by ``xoe run --restarts N``; without that the launcher ends
-    the job.
+    First, all ranks copy the state of rank 0. When the world breaks (HorovodInternalError: a rank died, an operation timed
+    out, a connection was lost), every rank restores its last commit, the ranks form a new version of the world, and the
+    function is called again. ``xoe run --restarts N`` restarts a rank that died; without that the launcher ends the job.
     """
 
     @functools.wraps(function)
@@ -110,7 +109,7 @@ def run(function: Callable[..., Result]) -> Callable[..., Result]:
         while True:
             try:
                 if broken:
-                    _world.form_again()
+                    _world.re_form()
                     state.on_reset()
                     broken, attempts = False, 0
                 if synchronize:
@@ -120,7 +119,7 @@ def run(function: Callable[..., Result]) -> Callable[..., Result]:
                 attempts += 1
                 if broken and attempts > _ATTEMPTS:
                     raise
-                _world.say(f"forming the group again: {error}")
+                _world.log(f"re-forming the world: {error}")
                 state.restore()
                 synchronize = True
             except HostsUpdatedInterrupt as interrupt:

@@ -1,6 +1,6 @@
-"""What goes wrong, by what to do next. Messages name the ranks and the tensors.
+"""Exceptions, classified by what the caller should do next. Messages name the ranks and the tensors.
 
-Every class is an :class:`XoeError`; those after which a group of ranks cannot go on, but may be formed anew, are also
+Every class is an :class:`XoeError`. Those after which the world is broken, but can be re-formed, are also
 :class:`HorovodInternalError`, which ``elastic.run`` catches.
 """
 
@@ -24,17 +24,17 @@ class XoeError(RuntimeError):
 
 
 class InvalidArgumentError(XoeError, ValueError):
-    """The call is wrong: fix it. Nothing has happened."""
+    """The call is wrong: fix it. It had no effect."""
 
     code = "invalid_argument"
 
 
 class MismatchError(InvalidArgumentError):
-    """Ranks submitted one name with different shapes, types or operations. All of them get the same message."""
+    """Ranks submitted one name with different shapes, types or operations. All ranks get the same message."""
 
 
 class UnsupportedError(XoeError, NotImplementedError):
-    """Choose another way."""
+    """The operation is not supported here: choose another one."""
 
     code = "unsupported"
 
@@ -56,7 +56,7 @@ class InternalError(XoeError):
 
 
 class HorovodInternalError(XoeError):
-    """The group of ranks is broken: shut down and form it again. Carries Horovod's name, so that its programs catch it."""
+    """The world is broken: shut down and re-form it. Has Horovod's name, so that programs written for it catch it."""
 
 
 class PeerLostError(HorovodInternalError):
@@ -66,23 +66,23 @@ class PeerLostError(HorovodInternalError):
 
 
 class OperationTimeoutError(HorovodInternalError, TimeoutError):
-    """Peers did not come in time."""
+    """Peers did not take part within the time limit."""
 
     code = "timeout"
 
 
 class UnavailableError(HorovodInternalError):
-    """A file, host or program is not there, or the engine was shut down."""
+    """A file, host or program is not available, or the engine was shut down."""
 
     code = "unavailable"
 
 
 class NotInitializedError(UnavailableError, ValueError):
-    """A call that needs ``init()`` before it. Horovod raises ValueError there."""
+    """The call requires ``init()`` first. Also a ValueError, as in Horovod."""
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """Hosts were added or removed while training. ``skip_sync``: state need not be broadcast again."""
+    """Hosts were added or removed while training. ``skip_sync``: the state need not be synchronized again."""
 
     def __init__(self, skip_sync: bool = False) -> None:
         super().__init__("the set of hosts has changed")

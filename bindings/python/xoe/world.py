@@ -1,6 +1,6 @@
-"""The group of ranks that this process belongs to: one engine for the process, whatever framework uses it.
+"""The world that this process belongs to: one engine per process, shared by all frameworks.
 
-All functions may be called by any thread; ``init`` and ``shutdown`` by one at a time.
+All functions may be called from any thread; ``init`` and ``shutdown`` from one thread at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class World:
-    """An engine, and where this process stands in it."""
+    """An engine and this process's topology in it."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -31,9 +31,9 @@ class World:
         self._takes_gpu: bool | None = None
 
     def takes_gpu(self) -> bool:
-        """Whether tensors of this process's GPU are reduced where they are, by NCCL. Else they go through host memory.
+        """Whether NCCL works on this process's GPU tensors directly. Otherwise they pass through host memory.
 
-        Raises UnsupportedError where they cannot and XOE_GPU=nccl wants it.
+        Raises UnsupportedError where it does not but XOE_GPU=nccl demands it.
         """
         if self._takes_gpu is None:
             refusal = self.engine.gpu_refusal()
@@ -43,7 +43,7 @@ class World:
         return self._takes_gpu
 
 
-_CAUSE_PATIENCE = 0.3  # seconds
+_CAUSE_DELAY = 0.3  # seconds
 
 _lock = threading.Lock()
 _world: World | None = None
@@ -53,24 +53,24 @@ _sets_of_init: Sequence[ProcessSet] = ()
 def init(
     comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None, *, start_timeout: float | None = None
 ) -> None:
-    """Joins the group that the launcher described in the environment; without one, a group of this process alone.
+    """Joins the world that the launcher describes in the environment; without a launcher, a world of this process alone.
 
     Collective; a second call does nothing until :func:`shutdown`.
 
-    comm: None for all ranks, or this rank's group: a list of ranks of the job, or an mpi4py communicator. Then ``rank()`` and
-        ``size()`` are those of the group, whose members name the same one; all ranks of the job call init.
-    process_sets: sets to make at once, the same on all ranks; or ``"dynamic"``, which Horovod wants before sets may be
-        added later, and which is not needed here.
+    comm: None for all ranks, or this rank's group: a list of ranks of the job, or an mpi4py communicator. ``rank()`` and
+        ``size()`` then refer to the group; its members pass the same one, and all ranks of the job call init.
+    process_sets: sets to create at once, the same on all ranks; or ``"dynamic"``, which Horovod requires for adding sets
+        later, and which has no effect here.
     start_timeout: seconds to wait for the other ranks (default: XOE_START_TIMEOUT, or 60).
 
-    Raises OperationTimeoutError when not all ranks appear, InvalidArgumentError for a malformed environment.
+    Raises OperationTimeoutError when not all ranks call init in time, InvalidArgumentError for a malformed environment.
     """
     global _world, _sets_of_init
     from xoe import process_sets as sets
 
     if isinstance(process_sets, str):
         if process_sets.lower() != "dynamic":
-            raise InvalidArgumentError(f"process_sets is {process_sets!r}; give a list of ProcessSet, or 'dynamic'")
+            raise InvalidArgumentError(f"process_sets is {process_sets!r}; pass a list of ProcessSet, or 'dynamic'")
         process_sets = None
     with _lock:
         if _world is not None:
@@ -90,19 +90,19 @@ def init(
 
 
 def _ranks_of(comm: Any) -> list[int]:
-    """The ranks of the job that ``init(comm=...)`` names; none: all of them."""
+    """The ranks of the job in ``init(comm=...)``; empty: all of them."""
     if comm is None:
         return []
     if not hasattr(comm, "Get_group"):
         return [int(rank) for rank in comm]
     from mpi4py import MPI
 
-    group, everybody = comm.Get_group(), MPI.COMM_WORLD.Get_group()
-    return list(MPI.Group.Translate_ranks(group, range(group.Get_size()), everybody))
+    group, world = comm.Get_group(), MPI.COMM_WORLD.Get_group()
+    return list(MPI.Group.Translate_ranks(group, range(group.Get_size()), world))
 
 
 def shutdown() -> None:
-    """Leaves the group. What is pending fails here and at the peers. :func:`init` may be called again."""
+    """Leaves the world. Pending operations fail here and at the peers. :func:`init` may be called again."""
     global _world
     from xoe import process_sets as sets
 
@@ -117,14 +117,14 @@ def shutdown() -> None:
 
 @atexit.register
 def _leave() -> None:
-    """When Python ends: a rank that fails must be seen to end before its peers, which cannot go on without it."""
+    """At exit: a rank that fails must end before its peers notice and fail too, so that the launcher reports the cause."""
     if _world is not None:
         _world.engine.leave_at_exit()
 
 
 def _show_cause_first() -> None:
-    """A rank that fails only because another did waits a moment before it says so: the other's traceback comes first, and the
-    launcher has mostly ended this one by then."""
+    """Delays the traceback of a rank that failed because of another rank: the cause is printed first, and usually the
+    launcher has ended this rank by then."""
     show = sys.excepthook
     if getattr(show, "_xoe", False):
         return
@@ -132,7 +132,7 @@ def _show_cause_first() -> None:
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if isinstance(error, PeerLostError):
             sys.stdout.flush()
-            time.sleep(_CAUSE_PATIENCE)
+            time.sleep(_CAUSE_DELAY)
         show(kind, error, trace)
 
     hook._xoe = True  # type: ignore[attr-defined]
@@ -140,12 +140,12 @@ def _show_cause_first() -> None:
 
 
 def is_initialized() -> bool:
-    """Whether :func:`init` was called, and not :func:`shutdown` since."""
+    """Whether :func:`init` has been called, without a :func:`shutdown` since."""
     return _world is not None
 
 
 def is_current(world: World | None) -> bool:
-    """Whether this process is in ``world``, and not in another one since."""
+    """Whether ``world`` is the current world of this process."""
     return world is not None and world is _world
 
 
@@ -157,37 +157,37 @@ def current() -> World:
 
 
 def rank() -> int:
-    """This process among all, from 0."""
+    """This process's number in the world, from 0."""
     return current().rank
 
 
 def size() -> int:
-    """The number of processes."""
+    """The number of ranks in the world."""
     return current().size
 
 
 def local_rank() -> int:
-    """This process among those of its host, from 0."""
+    """This rank's number on its host, from 0."""
     return current().local_rank
 
 
 def local_size() -> int:
-    """The number of processes on this host."""
+    """The number of ranks on this host."""
     return current().local_size
 
 
 def cross_rank() -> int:
-    """This host among those that have a rank with this local rank."""
+    """This rank's number among the ranks with its local rank, one per host."""
     return current().cross_rank
 
 
 def cross_size() -> int:
-    """The number of hosts that have a rank with this local rank."""
+    """The number of ranks with this local rank, one per host."""
     return current().cross_size
 
 
 def is_homogeneous() -> bool:
-    """Whether every host has the same number of ranks. Collective the first time."""
+    """Whether every host has the same number of ranks. The first call is collective."""
     world = current()
     known = getattr(world, "_homogeneous", None)
     if known is None:
@@ -199,7 +199,7 @@ def is_homogeneous() -> bool:
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Writes a Chrome trace to ``file_path`` from here on; collective. There are no cycles: ``mark_cycles`` is ignored."""
+    """Starts writing a Chrome trace to ``file_path``; collective. Xoe has no cycles, so ``mark_cycles`` is ignored."""
     del mark_cycles
     current().engine.start_timeline(file_path)
 
@@ -210,20 +210,20 @@ def stop_timeline() -> None:
 
 
 def metrics() -> str:
-    """Counters of the engine, in Prometheus's text format."""
+    """The engine's counters, in Prometheus's text format."""
     return current().engine.metrics()
 
 
 # ---- After a failure
 
 
-def form_again() -> None:
-    """Leaves the broken group and joins the next one, with the process sets that :func:`init` was given."""
+def re_form() -> None:
+    """Leaves the broken world and joins its next version, with the process sets that were passed to :func:`init`."""
     sets = _sets_of_init
     shutdown()
     init(process_sets=sets)
 
 
-def say(line: str) -> None:
-    """One line on standard error."""
+def log(line: str) -> None:
+    """Prints a line to standard error."""
     print(f"xoe: {line}", file=sys.stderr, flush=True)

@@ -6,7 +6,8 @@
 #include <limits>
 #include <utility>
 
-#include "backend/gloo/farewell.h"
+#include "backend/gloo/close_reason.h"
+#include "backend/gloo/sigpipe_guard.h"
 #include "base/bytes.h"
 #include "base/error.h"
 
@@ -16,15 +17,20 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kForever = std::chrono::hours(100);  // Gloo adds it to the time of day
+// A member that failed keeps its connections for so long: the others see by themselves which rank went first.
+constexpr milliseconds kGrace{50};
 
-// Addresses of one member's ends, by member; an empty one for itself.
+// The mesh's own slots; the slots of collectives have the highest bit set.
+constexpr std::uint64_t kLivenessSlot = 1, kCloseSlot = 2, kMeetSlot = 3;
+
+// The addresses of one member's ends, by peer; empty for itself.
 std::string pack(const std::vector<std::vector<char>>& addresses) {
   ByteWriter packed;
   for (const auto& address : addresses) packed.text<std::uint32_t>({address.data(), address.size()});
   return std::move(packed).take();
 }
 
-// The address at `index`, empty if there is none.
+// The address at `index`; empty if there is none.
 std::vector<char> unpack(std::string_view packed, int index) {
   ByteReader reader(packed);
   for (int i = 0; i < index; ++i) reader.text<std::uint32_t>();
@@ -34,7 +40,7 @@ std::vector<char> unpack(std::string_view packed, int index) {
 
 using Context = ::gloo::transport::Context;
 
-// A context whose pairs listen, and their addresses by member.
+// A context whose pairs listen; adds their addresses, by member.
 std::shared_ptr<Context> listen(::gloo::transport::Device& device, int size, int self, Clock::time_point deadline,
                                 std::vector<std::vector<char>>& addresses) {
   auto context = device.createContext(self, size);
@@ -98,56 +104,56 @@ Mesh::Mesh(net::Members members, std::shared_ptr<Context> data, std::shared_ptr<
       data_(std::move(data)),
       control_(std::move(control)),
       peers_(members_.ranks.size()),
-      farewells_(members_.ranks.size()),
-      farewell_room_(control_->createUnboundBuffer(farewells_.data(), farewells_.size() * sizeof farewells_[0])) {
+      close_notices_(members_.ranks.size()),
+      notice_buffer_(
+          control_->createUnboundBuffer(close_notices_.data(), close_notices_.size() * sizeof close_notices_[0])) {
   for (int m = 0; m < size(); ++m)
     if (m != self())
-      farewell_room_->recv(m, kFarewellSlot, static_cast<std::size_t>(m) * sizeof(std::uint64_t),
-                           sizeof(std::uint64_t));
-  open_lanes(*control_);
+      notice_buffer_->recv(m, kCloseSlot, static_cast<std::size_t>(m) * sizeof(std::uint64_t), sizeof(std::uint64_t));
+  open_channels(*control_);
   const auto lock = locked();
-  look();
+  post_liveness();
   watcher_ = std::jthread([this] { watch(); });
   timekeeper_ = std::jthread([this] { keep_deadline(); });
 }
 
-void Mesh::open_lanes(Context& context) {
+void Mesh::open_channels(Context& context) {
   for (int m = 0; m < size(); ++m) {
     if (m == self()) continue;
-    // Spans all addresses: nothing has to be made for a message, and nothing lasts beyond it but this.
-    for (auto& lane : peer_at(m).lanes)
-      lane = context.createUnboundBuffer(nullptr, std::numeric_limits<std::size_t>::max() - 1);
+    // It spans all addresses, so that no buffer has to be made for each message.
+    for (auto& channel : peer_at(m).channels)
+      channel = context.createUnboundBuffer(nullptr, std::numeric_limits<std::size_t>::max() - 1);
   }
 }
 
 Mesh::~Mesh() {
   {
     const auto lock = locked();
-    fail({Code::kUnavailable, "gloo: this rank left"}, make_farewell(Farewell::kLeft, 0));
+    fail({Code::kUnavailable, "gloo: this rank left"}, make_close_notice(CloseReason::kLeft, 0));
   }
   timekeeper_.join();
   watcher_.join();
 }
 
-// All have connected with all when this returns, and each knows that the others are ready to hear its farewell: their
-// word of that came before, over the same connections.
+// When this returns, all members have connected with all, and each knows that the others receive its close notice: they
+// posted that receive before their message over the same connections.
 Status Mesh::meet(Clock::time_point deadline) {
   const auto together = [&]() -> Status {
     XOE_TRY(enter(deadline));
     for (int m = 0; m < size(); ++m)
-      if (m != self()) XOE_TRY(receive(m, kFirstLane, kMeetSlot, nullptr, 0));
+      if (m != self()) XOE_TRY(receive(m, kFirstChannel, kMeetSlot, nullptr, 0));
     for (int m = 0; m < size(); ++m)
-      if (m != self()) XOE_TRY(send(m, kFirstLane, kMeetSlot, nullptr, 0));
+      if (m != self()) XOE_TRY(send(m, kFirstChannel, kMeetSlot, nullptr, 0));
     for (int m = 0; m < size(); ++m) {
       if (m == self()) continue;
-      XOE_TRY(wait_received(m, kFirstLane));
-      XOE_TRY(wait_sent(m, kFirstLane));
+      XOE_TRY(wait_received(m, kFirstChannel));
+      XOE_TRY(wait_sent(m, kFirstChannel));
     }
     return {};
   };
-  XOE_TRY(leave(together(), "gloo: connecting", {}));
+  XOE_TRY(leave(together(), "gloo: connecting"));
   const auto lock = locked();
-  if (!cause_) open_lanes(*data_);
+  if (!cause_) open_channels(*data_);
   return {};
 }
 
@@ -157,23 +163,20 @@ Status Mesh::enter(Clock::time_point deadline) {
   running_ = true;
   deadline_ = deadline;
   started_ = Clock::now();
-  if (deadline < looked_at_) earlier_.notify_one();
+  if (deadline < next_check_) deadline_is_earlier_.notify_one();
   return {};
 }
 
-Status Mesh::leave(Status outcome, std::string_view collective, std::string_view name) {
+Status Mesh::leave(Status outcome, std::string_view title) {
   auto lock = locked();
-  // A turn that got all it needed is good, also when somebody went meanwhile: the next one fails.
+  // A turn that completed is good, also when a member went meanwhile: the next turn fails.
   if (!outcome) {
-    if (!cause_) fail(outcome.error(), make_farewell(Farewell::kAborted, 0));
-    if (!std::exchange(named_, true)) {
-      const std::string title = name.empty() ? std::string(collective) : fmt::format("{} ({})", collective, name);
-      cause_ = Error(cause_->code(), fmt::format("{}: {}", title, cause_->message()));
-    }
+    if (!cause_) fail(outcome.error(), make_close_notice(CloseReason::kAborted, 0));
+    if (!std::exchange(titled_, true)) cause_ = Error(cause_->code(), fmt::format("{}: {}", title, cause_->message()));
     outcome = failure(*cause_);
-    if (running_) {  // else nothing was posted, and the watcher may be closing the connections
+    if (running_) {  // otherwise nothing was posted, and the watcher may be closing the connections
       lock.unlock();
-      give_back();
+      release_buffers();
       lock.lock();
     }
   }
@@ -182,38 +185,38 @@ Status Mesh::leave(Status outcome, std::string_view collective, std::string_view
   return outcome;
 }
 
-// Ends what the device's thread does with the caller's memory. Nobody else takes a lane once there is a cause.
-void Mesh::give_back() {
+// Stops the device's thread from using the caller's memory. No other thread uses a channel once there is a cause.
+void Mesh::release_buffers() {
   for (int m = 0; m < size(); ++m) {
     if (m == self()) continue;
     data_->getPair(m)->close();
-    for (auto& lane : peer_at(m).lanes) lane.reset();
+    for (auto& channel : peer_at(m).channels) channel.reset();
   }
 }
 
-Status Mesh::send(int peer, Lane lane, std::uint64_t slot, const void* data, std::size_t bytes) {
+Status Mesh::send(int peer, Channel channel, std::uint64_t slot, const void* data, std::size_t bytes) {
   try {
-    peer_at(peer).lanes[lane]->send(peer, slot, reinterpret_cast<std::uintptr_t>(data), bytes);
+    peer_at(peer).channels[channel]->send(peer, slot, reinterpret_cast<std::uintptr_t>(data), bytes);
     return {};
   } catch (const std::exception& e) {
     return broken(peer, e.what());
   }
 }
 
-Status Mesh::receive(int peer, Lane lane, std::uint64_t slot, void* data, std::size_t bytes) {
+Status Mesh::receive(int peer, Channel channel, std::uint64_t slot, void* data, std::size_t bytes) {
   try {
-    peer_at(peer).lanes[lane]->recv(peer, slot, reinterpret_cast<std::uintptr_t>(data), bytes);
+    peer_at(peer).channels[channel]->recv(peer, slot, reinterpret_cast<std::uintptr_t>(data), bytes);
     return {};
   } catch (const std::exception& e) {
     return broken(peer, e.what());
   }
 }
 
-Status Mesh::wait_sent(int peer, Lane lane) { return wait(peer, lane, false); }
-Status Mesh::wait_received(int peer, Lane lane) { return wait(peer, lane, true); }
+Status Mesh::wait_sent(int peer, Channel channel) { return wait(peer, channel, false); }
+Status Mesh::wait_received(int peer, Channel channel) { return wait(peer, channel, true); }
 
-Status Mesh::wait(int peer, Lane lane, bool received) {
-  Buffer& buffer = *peer_at(peer).lanes[lane];
+Status Mesh::wait(int peer, Channel channel, bool received) {
+  Buffer& buffer = *peer_at(peer).channels[channel];
   awaited_.store(peer, std::memory_order_relaxed);
   try {
     if (received ? buffer.waitRecv(nullptr, kForever) : buffer.waitSend(nullptr, kForever)) return {};
@@ -224,23 +227,132 @@ Status Mesh::wait(int peer, Lane lane, bool received) {
   return failure(*cause_);  // nothing else ends a wait
 }
 
-// Gloo gave up with this peer: why?
+// Finds out why Gloo gave up on this peer.
 Status Mesh::broken(int peer, const char* what) {
   auto lock = locked();
-  // The watcher is about to find out.
+  // The watcher is about to learn the cause.
   changed_.wait_for(lock, std::chrono::seconds(3), [&] { return cause_ || peer_at(peer).gone; });
   if (!cause_ && peer_at(peer).gone)
-    fail({Code::kPeerLost, fmt::format("rank {} left the group", rank_of(peer))},
-         make_farewell(Farewell::kLost, rank_of(peer)));
+    fail({Code::kPeerLost, fmt::format("rank {} left the group", job_rank(peer))},
+         make_close_notice(CloseReason::kLost, job_rank(peer)));
   if (!cause_)
-    fail({Code::kPeerLost, fmt::format("the connection to rank {} broke: {}", rank_of(peer), what)},
-         make_farewell(Farewell::kLost, rank_of(peer)));
+    fail({Code::kPeerLost, fmt::format("the connection to rank {} broke: {}", job_rank(peer), what)},
+         make_close_notice(CloseReason::kLost, job_rank(peer)));
   return failure(*cause_);
 }
 
 void Mesh::abort() noexcept {
   const auto lock = locked();
-  fail({Code::kUnavailable, "aborted"}, make_farewell(Farewell::kAborted, 0));
+  fail({Code::kUnavailable, "aborted"}, make_close_notice(CloseReason::kAborted, 0));
+}
+
+// --- the threads: they notice broken connections and deadlines, wake waiting threads, and close the connections ---
+
+// Posts the receives of liveness_ again, which fails where a connection is broken.
+void Mesh::post_liveness() {
+  auto fresh = control_->createUnboundBuffer(nullptr, 0);
+  std::vector<int> gone;
+  for (int m = 0; m < size(); ++m) {
+    if (m == self() || peer_at(m).gone) continue;
+    try {
+      fresh->recv(m, kLivenessSlot, 0, 0);
+    } catch (const std::exception&) {
+      peer_at(m).gone = true;
+      gone.push_back(m);
+    }
+  }
+  liveness_ = std::move(fresh);
+  // Members that sent a reason first: the others may be silent because of them.
+  std::stable_partition(gone.begin(), gone.end(),
+                        [&](int m) { return close_notices_[static_cast<std::size_t>(m)] != 0; });
+  for (const int m : gone) read_close_notice(m);
+  changed_.notify_all();
+}
+
+void Mesh::read_close_notice(int member) {
+  const std::uint64_t notice = close_notices_[static_cast<std::size_t>(member)];
+  const int rank = job_rank(member), other = rank_of(notice);
+  if (notice == 0) {
+    fail({Code::kPeerLost, fmt::format("rank {} ended, or its connection broke", rank)},
+         make_close_notice(CloseReason::kLost, rank));
+    return;
+  }
+  switch (reason_of(notice)) {
+    case CloseReason::kLeft: return;  // only members that still need it fail, and Gloo wakes them
+    case CloseReason::kLost:
+      fail({Code::kPeerLost, fmt::format("rank {} was lost (rank {} noticed)", other, rank)}, notice);
+      return;
+    case CloseReason::kTimeout:
+      fail({Code::kTimeout, fmt::format("rank {} gave up: rank {} did not take its part in time", rank, other)},
+           notice);
+      return;
+    case CloseReason::kAborted: break;
+  }
+  fail({Code::kPeerLost, fmt::format("rank {} gave up", rank)}, make_close_notice(CloseReason::kLost, rank));
+}
+
+void Mesh::fail(Error cause, std::uint64_t notice) {
+  if (cause_) return;
+  cause_ = std::move(cause);
+  own_notice_ = notice;
+  for (Peer& peer : peers_) {
+    for (const auto& channel : peer.channels) {
+      if (!channel) continue;
+      channel->abortWaitRecv();
+      channel->abortWaitSend();
+    }
+  }
+  if (liveness_) liveness_->abortWaitRecv();
+  changed_.notify_all();
+  deadline_is_earlier_.notify_all();
+}
+
+void Mesh::watch() {
+  const SigpipeGuard guard;
+  for (auto lock = locked(); !cause_;) {
+    lock.unlock();
+    try {
+      liveness_->waitRecv(nullptr, kForever);
+    } catch (const std::exception&) {  // a connection broke: post_liveness() tells whose
+    }
+    lock.lock();
+    if (!cause_) post_liveness();
+  }
+  auto lock = locked();
+  if (reason_of(own_notice_) != CloseReason::kLeft) changed_.wait_for(lock, kGrace, [] { return false; });
+  changed_.wait(lock, [&] { return !running_; });
+  lock.unlock();
+  send_notice_and_close();
+}
+
+void Mesh::keep_deadline() {
+  for (auto lock = locked(); !cause_;) {
+    const auto now = Clock::now();
+    if (running_ && now >= deadline_) {
+      const int rank = job_rank(awaited_.load(std::memory_order_relaxed));
+      const double waited = std::chrono::duration<double>(now - started_).count();
+      fail({Code::kTimeout, fmt::format("rank {} did not take its part within {:.3g} s", rank, waited)},
+           make_close_notice(CloseReason::kTimeout, rank));
+      return;
+    }
+    // Most deadlines are later than the one before, and then this thread need not be woken for them.
+    next_check_ = std::min(running_ ? deadline_ : Clock::time_point::max(), now + kForever);
+    deadline_is_earlier_.wait_until(lock, next_check_);
+  }
+}
+
+void Mesh::send_notice_and_close() {
+  const auto buffer = control_->createUnboundBuffer(&own_notice_, sizeof own_notice_);
+  for (int m = 0; m < size(); ++m) {
+    if (m == self() || peer_at(m).gone) continue;
+    try {
+      buffer->send(m, kCloseSlot);
+    } catch (const std::exception&) {  // it has gone, too
+    }
+  }
+  for (const auto& context : {control_, data_})
+    for (int m = 0; m < size(); ++m)
+      if (m != self()) context->getPair(m).reset();
 }
 
 }  // namespace xoe::gloo

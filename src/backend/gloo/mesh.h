@@ -1,4 +1,4 @@
-// Members that are connected each with each other through Gloo, and who tells whom when one of them goes.
+// All-to-all connections among the members of a net, through Gloo, and how members learn that one of them has gone.
 #pragma once
 
 #include <atomic>
@@ -22,14 +22,14 @@ namespace xoe::gloo {
 
 using net::Clock;
 
-// Messages of one lane with one peer complete in the order in which they were posted.
-enum Lane : int { kFirstLane, kSecondLane, kLanes };
+// Messages of one channel with one peer complete in the order in which they were posted.
+enum Channel : int { kFirstChannel, kSecondChannel, kChannels };
 
-// Gloo moves the bytes: what cannot be moved at once is moved by its device's thread. When a connection breaks it wakes
-// only some of those who wait for the peer, and its time-outs break all connections without a word. So one thread of
-// the mesh waits for broken connections and another for the deadline; they wake whoever waits, and the last thing that
-// a member sends is why it goes. That has connections of its own: those for data are stuck once a collective was given
-// up.
+// Gloo moves the bytes; its device's thread moves those that a call cannot move at once. When a connection breaks, Gloo
+// wakes only some of the threads that wait for the peer, and its timeouts break all connections without a reason. So
+// one thread of the mesh waits for broken connections and another for the deadline; they wake the threads that wait,
+// and the last message of a member is the reason why it closes. It has connections of its own, because the connections
+// for data are stuck after a collective was given up.
 class Mesh {
  public:
   // Collective, within the deadline.
@@ -41,18 +41,18 @@ class Mesh {
   int self() const noexcept { return members_.self; }
   int size() const noexcept { return static_cast<int>(members_.ranks.size()); }
 
-  // One thread may call the four below between enter() and leave(), which follows also where enter() fails, as it
-  // does after the first failure. When leave() fails, nothing of what was posted is in use any more.
+  // One thread may call send() to wait_received() between enter() and leave(). leave() must follow also where enter()
+  // fails, as it does after the first failure. When leave() fails, no posted buffer is in use any more.
   Status enter(Clock::time_point deadline);
-  // The failure begins with the collective's and the operation's name that were first told it: "allreduce (loss): ".
-  Status leave(Status outcome, std::string_view collective, std::string_view name);
+  // The error begins with the title of the operation that first failed: "allreduce (loss): ".
+  Status leave(Status outcome, std::string_view title);
 
-  // Both sides name the same slot, and as many bytes. What is to be received is best posted first.
-  Status send(int peer, Lane lane, std::uint64_t slot, const void* data, std::size_t bytes);
-  Status receive(int peer, Lane lane, std::uint64_t slot, void* data, std::size_t bytes);
-  // For the next message of this lane.
-  Status wait_sent(int peer, Lane lane);
-  Status wait_received(int peer, Lane lane);
+  // Both sides pass the same slot and number of bytes. Receives are best posted first.
+  Status send(int peer, Channel channel, std::uint64_t slot, const void* data, std::size_t bytes);
+  Status receive(int peer, Channel channel, std::uint64_t slot, void* data, std::size_t bytes);
+  // Wait for the next message of this channel.
+  Status wait_sent(int peer, Channel channel);
+  Status wait_received(int peer, Channel channel);
 
   // Any thread.
   void abort() noexcept;
@@ -62,47 +62,47 @@ class Mesh {
   using Buffer = ::gloo::transport::UnboundBuffer;
 
   struct Peer {
-    std::unique_ptr<Buffer> lanes[kLanes];
+    std::unique_ptr<Buffer> channels[kChannels];
     bool gone = false;
   };
 
   Mesh(net::Members members, std::shared_ptr<Context> data, std::shared_ptr<Context> control);
 
-  void open_lanes(Context& context);
+  void open_channels(Context& context);
   Status meet(Clock::time_point deadline);
-  Status wait(int peer, Lane lane, bool received);
+  Status wait(int peer, Channel channel, bool received);
   Status broken(int peer, const char* what);
-  void give_back();
+  void release_buffers();
   std::unique_lock<std::mutex> locked() const { return std::unique_lock(mutex_); }
-  int rank_of(int member) const { return members_.ranks[static_cast<std::size_t>(member)]; }
+  int job_rank(int member) const { return members_.ranks[static_cast<std::size_t>(member)]; }
   Peer& peer_at(int member) { return peers_[static_cast<std::size_t>(member)]; }
 
-  // watch.cc. With the mutex held:
-  void look();
-  void read_farewell(int member);
-  void fail(Error cause, std::uint64_t farewell);
+  // With the mutex held:
+  void post_liveness();
+  void read_close_notice(int member);
+  void fail(Error cause, std::uint64_t notice);
   // The threads.
   void watch();
   void keep_deadline();
-  void say_farewell_and_close();
+  void send_notice_and_close();
 
   const net::Members members_;
   const std::shared_ptr<Context> data_, control_;
-  std::vector<Peer> peers_;                // by member; the lanes are replaced with the mutex held
-  std::vector<std::uint64_t> farewells_;   // by member: what it said at last, 0 for nothing
-  std::unique_ptr<Buffer> farewell_room_;  // spans farewells_
-  std::atomic<int> awaited_{0};            // whom this turn waits for
+  std::vector<Peer> peers_;                   // by member; the channels are replaced with the mutex held
+  std::vector<std::uint64_t> close_notices_;  // by member; 0 for none yet
+  std::unique_ptr<Buffer> notice_buffer_;     // spans close_notices_
+  std::atomic<int> awaited_{0};               // the member that this turn waits for
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::unique_ptr<Buffer> alarm_;         // a receive from each peer that nobody sends: it ends with the connection
+  std::unique_ptr<Buffer> liveness_;      // a receive from each peer that no peer sends: it ends with the connection
   std::optional<Error> cause_;            // the first; set once
-  bool named_ = false;                    // it says which operation was told first
-  std::uint64_t farewell_ = 0;            // what the others are to be told
+  bool titled_ = false;                   // it begins with the title of an operation
+  std::uint64_t own_notice_ = 0;          // the notice for the peers
   bool running_ = false;                  // between enter() and leave()
   Clock::time_point deadline_, started_;  // of this turn
-  Clock::time_point looked_at_;           // when the deadline is looked at next
-  std::condition_variable earlier_;       // than that
+  Clock::time_point next_check_;          // when the deadline is checked next
+  std::condition_variable deadline_is_earlier_;  // than next_check_
 
   std::jthread watcher_, timekeeper_;
 };

@@ -5,14 +5,14 @@
 #include <thread>
 #include <utility>
 
+#include "backend/nccl/backoff.h"
 #include "backend/nccl/device.h"
-#include "backend/nccl/pause.h"
 
 namespace xoe::nccl {
 namespace {
 
-// Peers that leave too are given so long.
-constexpr std::chrono::seconds kFarewell(2);
+// How long peers have to finalize too.
+constexpr std::chrono::seconds kFinalizeTimeout(2);
 
 Code code_of(NcclResult result) noexcept {
   switch (result) {
@@ -26,25 +26,25 @@ Code code_of(NcclResult result) noexcept {
 
 tl::unexpected<Error> stopped_failure() { return failure(Code::kUnavailable, "aborted"); }
 
-// A call that blocks, in its own thread.
-struct Joining {
+// A blocking initialisation in its own thread.
+struct PendingInit {
   std::mutex mutex;
   std::condition_variable ended;
-  bool done = false, given_up = false;
+  bool done = false, abandoned = false;
   NcclResult result = NcclResult::kInProgress;
   NcclComm comm = nullptr;
 };
 
-void join_and_tell(const Libraries& libraries, const Seat& seat, Joining& joining) {
+void init_blocking(const Libraries& libraries, const Membership& membership, PendingInit& pending) {
   NcclComm comm = nullptr;
-  const OnDevice scope(libraries.cuda, seat.device);
-  const NcclResult result = libraries.nccl.comm_init_rank(&comm, seat.size, seat.id, seat.self);
-  const std::lock_guard lock(joining.mutex);
-  joining.done = true;
-  joining.result = result;
-  joining.comm = comm;
-  if (joining.given_up && result == NcclResult::kSuccess) (void)libraries.nccl.comm_abort(comm);
-  joining.ended.notify_all();
+  const DeviceScope scope(libraries.cuda, membership.device);
+  const NcclResult result = libraries.nccl.comm_init_rank(&comm, membership.size, membership.id, membership.self);
+  const std::lock_guard lock(pending.mutex);
+  pending.done = true;
+  pending.result = result;
+  pending.comm = comm;
+  if (pending.abandoned && result == NcclResult::kSuccess) (void)libraries.nccl.comm_abort(comm);
+  pending.ended.notify_all();
 }
 
 }  // namespace
@@ -52,47 +52,50 @@ void join_and_tell(const Libraries& libraries, const Seat& seat, Joining& joinin
 Comm::Comm(std::shared_ptr<const Libraries> libraries, int device)
     : libraries_(std::move(libraries)), device_(device) {}
 
-Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<const Libraries> libraries, const Seat& seat,
+Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<const Libraries> libraries, const Membership& membership,
                                          Clock::time_point deadline) {
-  std::unique_ptr<Comm> comm(new Comm(std::move(libraries), seat.device));
-  const Status joined = comm->libraries_->features.non_blocking ? comm->join_at_once(seat, deadline)
-                                                                : comm->join_in_thread(seat, deadline);
+  std::unique_ptr<Comm> comm(new Comm(std::move(libraries), membership.device));
+  const Status joined = comm->libraries_->features.non_blocking ? comm->init_non_blocking(membership, deadline)
+                                                                : comm->init_in_thread(membership, deadline);
   if (joined) return comm;
   comm->abort();
   return failure(joined.error());
 }
 
-Status Comm::join_at_once(const Seat& seat, Clock::time_point deadline) {
+Status Comm::init_non_blocking(const Membership& membership, Clock::time_point deadline) {
   NcclConfig config;
   config.blocking = 0;
-  const NcclResult result = libraries_->nccl.comm_init_rank_config(&comm_, seat.size, seat.id, seat.self, &config);
-  return settle(result, deadline);
+  const NcclResult result =
+      libraries_->nccl.comm_init_rank_config(&comm_, membership.size, membership.id, membership.self, &config);
+  return wait_ready(result, deadline);
 }
 
-Status Comm::join_in_thread(const Seat& seat, Clock::time_point deadline) {
-  const auto joining = std::make_shared<Joining>();
+Status Comm::init_in_thread(const Membership& membership, Clock::time_point deadline) {
+  const auto pending = std::make_shared<PendingInit>();
   try {
-    std::thread([libraries = libraries_, seat, joining] { join_and_tell(*libraries, seat, *joining); }).detach();
+    std::thread([libraries = libraries_, membership, pending] {
+      init_blocking(*libraries, membership, *pending);
+    }).detach();
   } catch (const std::system_error&) {
     return failure(Code::kResourceExhausted, "cannot start a thread (limit of processes?)");
   }
-  std::unique_lock lock(joining->mutex);
-  joining->given_up = !joining->ended.wait_until(lock, deadline, [&] { return joining->done; });
-  if (joining->given_up) return failure(Code::kTimeout, "not all members joined within the deadline");
-  if (joining->result == NcclResult::kSuccess) comm_ = joining->comm;
-  return status(joining->result);
+  std::unique_lock lock(pending->mutex);
+  pending->abandoned = !pending->ended.wait_until(lock, deadline, [&] { return pending->done; });
+  if (pending->abandoned) return failure(Code::kTimeout, "not all members joined within the deadline");
+  if (pending->result == NcclResult::kSuccess) comm_ = pending->comm;
+  return status(pending->result);
 }
 
 Comm::~Comm() {
   const NcclComm comm = take();
   if (comm == nullptr) return;
   const NcclApi& nccl = libraries_->nccl;
-  const OnDevice scope(libraries_->cuda, device_);
+  const DeviceScope scope(libraries_->cuda, device_);
   NcclResult result = NcclResult::kSuccess;
   if (libraries_->features.non_blocking && !stopped()) {
-    const Clock::time_point deadline = Clock::now() + kFarewell;
+    const Clock::time_point deadline = Clock::now() + kFinalizeTimeout;
     result = nccl.comm_finalize(comm);
-    for (Pause pause; result == NcclResult::kInProgress && Clock::now() < deadline; pause())
+    for (Backoff backoff; result == NcclResult::kInProgress && Clock::now() < deadline; backoff())
       if (const NcclResult asked = nccl.comm_get_async_error(comm, &result); asked != NcclResult::kSuccess)
         result = asked;
   }
@@ -102,16 +105,16 @@ Comm::~Comm() {
     (void)nccl.comm_abort(comm);
 }
 
-Result<NcclComm> Comm::enter() {
+Result<NcclComm> Comm::begin_call() {
   const std::lock_guard lock(mutex_);
   if (stopped() || comm_ == nullptr) return stopped_failure();
-  inside_ = true;
+  in_call_ = true;
   return comm_;
 }
 
-void Comm::leave() noexcept {
+void Comm::end_call() noexcept {
   const std::lock_guard lock(mutex_);
-  inside_ = false;
+  in_call_ = false;
 }
 
 NcclComm Comm::take() noexcept {
@@ -119,9 +122,9 @@ NcclComm Comm::take() noexcept {
   return std::exchange(comm_, nullptr);
 }
 
-// A call that does not block is on its way until the communicator says otherwise; it takes no other one meanwhile.
-Status Comm::settle(NcclResult result, Clock::time_point deadline) const {
-  for (Pause pause; result == NcclResult::kInProgress; pause()) {
+// A non-blocking call is in progress until the communicator reports otherwise, and allows no other call until then.
+Status Comm::wait_ready(NcclResult result, Clock::time_point deadline) const {
+  for (Backoff backoff; result == NcclResult::kInProgress; backoff()) {
     if (stopped()) return stopped_failure();
     if (Clock::now() >= deadline) return failure(Code::kTimeout, "NCCL was not ready at the deadline");
     if (const NcclResult asked = libraries_->nccl.comm_get_async_error(comm_, &result); asked != NcclResult::kSuccess)
@@ -139,13 +142,13 @@ Status Comm::status(NcclResult result) const {
                  has_more ? more : "", has_more ? ")" : "");
 }
 
-Status Comm::health() const {
+Status Comm::async_error() const {
   if (stopped()) return stopped_failure();
   NcclResult result = NcclResult::kSuccess;
   if (const NcclResult asked = libraries_->nccl.comm_get_async_error(comm_, &result); asked != NcclResult::kSuccess)
     result = asked;
   Status found = status(result);
-  // A connection that breaks, before 2.13.
+  // Before 2.13: a broken connection.
   if (!found && result == NcclResult::kSystemError) return failure(Code::kPeerLost, found.error().message());
   return found;
 }
@@ -155,13 +158,13 @@ void Comm::abort() noexcept {
   if (const NcclComm comm = take(); comm != nullptr) (void)libraries_->nccl.comm_abort(comm);
 }
 
-// Calls that do not block see `stopped_` by themselves.
+// Non-blocking calls poll `stopped_` themselves.
 void Comm::stop() noexcept {
   NcclComm blocked = nullptr;
   {
     const std::lock_guard lock(mutex_);
     stopped_.store(true, std::memory_order_release);
-    if (inside_ && !libraries_->features.non_blocking) blocked = std::exchange(comm_, nullptr);
+    if (in_call_ && !libraries_->features.non_blocking) blocked = std::exchange(comm_, nullptr);
   }
   if (blocked != nullptr) (void)libraries_->nccl.comm_abort(blocked);
 }

@@ -1,4 +1,4 @@
-// One communicator of NCCL: nobody waits in it for good, and whoever gives up releases it.
+// An NCCL communicator whose calls end at their deadline, and that can be aborted.
 #pragma once
 
 #include <atomic>
@@ -15,25 +15,25 @@ namespace xoe::nccl {
 
 using Clock = std::chrono::steady_clock;
 
-struct Seat {
+struct Membership {
   NcclUniqueId id = {};
   int size = 1;
   int self = 0;
   int device = 0;
 };
 
-// One thread at a time, except for stop() and stopped(). Codes: `peer_lost` when NCCL saw a peer go, `timeout` past the
-// deadline, `unavailable` after stop() and where CUDA or the system fail. After any of them only abort() is left.
+// One thread at a time, except for stop() and stopped(). Codes: `peer_lost` when NCCL lost a peer, `timeout` past the
+// deadline, `unavailable` after stop() and where CUDA or the system fail. After an error only abort() may follow.
 class Comm {
  public:
-  // Returns when all members have joined. Where NCCL's own joining blocks (before 2.14) it stays behind in a thread
-  // that gives up whatever comes of it. REQUIRES: the thread's device is the seat's.
-  static Result<std::unique_ptr<Comm>> join(std::shared_ptr<const Libraries> libraries, const Seat& seat,
+  // Returns when all members have joined. Where NCCL's initialisation blocks (before 2.14) and the deadline passes, a
+  // thread stays behind that aborts the communicator once it exists. REQUIRES: the thread's device is the membership's.
+  static Result<std::unique_ptr<Comm>> join(std::shared_ptr<const Libraries> libraries, const Membership& membership,
                                             Clock::time_point deadline);
-  // With its peers while they are there, for a little while; else by itself.
+  // Finalizes together with the peers, or aborts when they do not take part within a short time.
   ~Comm();
 
-  // Runs body(NcclComm) -> NcclResult as a group of calls; ok: they are in their streams.
+  // Runs body(NcclComm) -> NcclResult as a group of calls; ok: they are enqueued in their streams.
   template <class Body>
   Status launch(Clock::time_point deadline, Body&& body) {
     const NcclApi& nccl = libraries_->nccl;
@@ -47,37 +47,37 @@ class Comm {
   // Runs body(NcclComm) -> NcclResult.
   template <class Body>
   Status call(Clock::time_point deadline, Body&& body) {
-    XOE_ASSIGN(const NcclComm comm, enter());
+    XOE_ASSIGN(const NcclComm comm, begin_call());
     const NcclResult result = body(comm);
-    leave();
-    return settle(result, deadline);
+    end_call();
+    return wait_ready(result, deadline);
   }
 
-  // What went wrong meanwhile, as far as NCCL knows.
-  Status health() const;
-  // Releases the communicator; what is under way on the GPU ends.
+  // The asynchronous error that NCCL reports, if any.
+  Status async_error() const;
+  // Releases the communicator; its kernels on the GPU end.
   void abort() noexcept;
 
-  // Any thread: calls fail from now on, and one that blocks within NCCL comes back.
+  // Any thread: calls fail from now on, and a call that blocks in NCCL returns.
   void stop() noexcept;
   bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 
  private:
   explicit Comm(std::shared_ptr<const Libraries> libraries, int device);
-  Status join_at_once(const Seat& seat, Clock::time_point deadline);
-  Status join_in_thread(const Seat& seat, Clock::time_point deadline);
-  Result<NcclComm> enter();
-  void leave() noexcept;
-  Status settle(NcclResult result, Clock::time_point deadline) const;
+  Status init_non_blocking(const Membership& membership, Clock::time_point deadline);
+  Status init_in_thread(const Membership& membership, Clock::time_point deadline);
+  Result<NcclComm> begin_call();
+  void end_call() noexcept;
+  Status wait_ready(NcclResult result, Clock::time_point deadline) const;
   Status status(NcclResult result) const;
   NcclComm take() noexcept;
 
   const std::shared_ptr<const Libraries> libraries_;
   const int device_;
   std::atomic<bool> stopped_{false};
-  std::mutex mutex_;  // of comm_ and inside_, where stop() needs them
+  std::mutex mutex_;  // guards comm_ and in_call_ against stop()
   NcclComm comm_ = nullptr;
-  bool inside_ = false;  // a call is in NCCL
+  bool in_call_ = false;  // a call into NCCL is in progress
 };
 
 }  // namespace xoe::nccl

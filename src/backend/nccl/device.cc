@@ -56,13 +56,13 @@ Result<Device> choose_device(const CudaApi& cuda, int local_rank, const std::str
 }
 
 std::vector<int> compute_processes(const NvmlApi& nvml, const Device& device) {
-  if (nvml.init() != NvmlResult::kSuccess) return {};
+  if (nvml.compute_processes == nullptr || nvml.init() != NvmlResult::kSuccess) return {};
   std::vector<NvmlProcess> processes(32);
   unsigned count = 0;
   NvmlDevice handle = nullptr;
   NvmlResult result = nvml.device_by_uuid(device.uuid.c_str(), &handle);
   if (result == NvmlResult::kSuccess) {
-    // There may be more the next time.
+    // Processes may start between two calls.
     for (int turn = 0; turn < 4; ++turn) {
       count = static_cast<unsigned>(processes.size());
       result = nvml.compute_processes(handle, &count, processes.data());
@@ -82,27 +82,27 @@ bool sees_all_processes() {
   return ::readlink("/proc/self/ns/pid", name, sizeof name - 1) > 0 && std::strcmp(name, kFirstPidNamespace) == 0;
 }
 
-Status check_place(const CudaApi& cuda, const Device& device, const void* address, std::string_view what) {
+Status check_memory_of(const CudaApi& cuda, const Device& device, const void* address, std::string_view what) {
   CudaPointer place{};
   XOE_CUDA(cuda, pointer_get_attributes, &place, address);
   if (place.memory == CudaMemory::kManaged) return {};
   if (place.memory != CudaMemory::kDevice)
-    return failure(Code::kInvalidArgument, "nccl: {} is called GPU memory, but is host memory", what);
+    return failure(Code::kInvalidArgument, "nccl: {} was passed as GPU memory, but is host memory", what);
   if (place.device != device.index)
     return failure(Code::kInvalidArgument,
-                   "nccl: {} is on GPU {}, but this rank's is {}; make tensors there, or see XOE_GPU=host", what,
+                   "nccl: {} is on GPU {}, but this rank's is {}; create tensors there, or see XOE_GPU=host", what,
                    place.device, device.text());
   return {};
 }
 
-OnDevice::OnDevice(const CudaApi& cuda, int device) noexcept : cuda_(cuda) {
+DeviceScope::DeviceScope(const CudaApi& cuda, int device) noexcept : cuda_(cuda) {
   int now = -1;
   if (cuda_.get_device(&now) == CudaError::kSuccess && now == device) return;
   before_ = now;
   (void)cuda_.set_device(device);
 }
 
-OnDevice::~OnDevice() {
+DeviceScope::~DeviceScope() {
   if (before_ >= 0) (void)cuda_.set_device(before_);
 }
 

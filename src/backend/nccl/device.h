@@ -22,34 +22,34 @@ struct Device {
 // "GPU-" and the groups of hexadecimal digits that nvidia-smi shows.
 std::string uuid_text(const unsigned char (&uuid)[16]);
 
-// The n-th GPU for local rank n, or the only one that is there: where a scheduler or CUDA_VISIBLE_DEVICES gives each
-// rank its own. visible: CUDA_VISIBLE_DEVICES, for the message. `unavailable` without a GPU or a driver,
+// The n-th GPU for local rank n, or the only one that is visible, as when a scheduler or CUDA_VISIBLE_DEVICES gives
+// each rank its own. visible: CUDA_VISIBLE_DEVICES, for the message. `unavailable` without a GPU or a driver,
 // `resource_exhausted` when there are more ranks than GPUs.
 Result<Device> choose_device(const CudaApi& cuda, int local_rank, const std::string& visible);
 
-// The processes that compute on it; none where NVML does not tell.
+// The processes that compute on it; empty where NVML does not report them.
 std::vector<int> compute_processes(const NvmlApi& nvml, const Device& device);
 
-// Every process has one process id for NVML and for itself.
+// Whether this process is in the first PID namespace, so that NVML reports the process ids that it sees itself.
 bool sees_all_processes();
 
-// The thread's device, until the end of the scope.
-class OnDevice {
+// Sets the thread's current device until the end of the scope.
+class DeviceScope {
  public:
-  OnDevice(const CudaApi& cuda, int device) noexcept;
-  OnDevice(const OnDevice&) = delete;
-  ~OnDevice();
+  DeviceScope(const CudaApi& cuda, int device) noexcept;
+  DeviceScope(const DeviceScope&) = delete;
+  ~DeviceScope();
 
  private:
   const CudaApi& cuda_;
   int before_ = -1;
 };
 
-// CUDA would fault on the GPU, and all that the process has there with it, on memory that is not the device's: of the
-// host, or of another GPU. `what` names it in the error.
-Status check_place(const CudaApi& cuda, const Device& device, const void* address, std::string_view what);
+// `invalid_argument` for memory of the host or of another GPU, which would make kernels fault, and with them everything
+// that the process has on the GPU. `what` names it in the error.
+Status check_memory_of(const CudaApi& cuda, const Device& device, const void* address, std::string_view what);
 
-// `what` failed with `error`: `unavailable` with CUDA's words, or `resource_exhausted` when memory is short.
+// The status of a call `what`: `resource_exhausted` when memory is short, else `unavailable` with CUDA's message.
 Status cuda_status(const CudaApi& cuda, CudaError error, const char* what);
 
 }  // namespace xoe::nccl

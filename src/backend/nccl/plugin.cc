@@ -1,4 +1,4 @@
-// libxoe-nccl.so: needs nothing of NVIDIA's to load, and says what is missing when it is opened.
+// libxoe-nccl.so: loads without any of NVIDIA's libraries; opening it reports which are missing.
 #include "backend/net/plugin.h"
 
 #include "backend/nccl/libraries.h"
@@ -15,7 +15,8 @@ Opened open(const net::NetOptions& options) {
   XOE_ASSIGN(const ProviderOptions own, read_provider_options(env, options.local_rank));
   XOE_ASSIGN(const CudaApi cuda, load_cuda(env));
   XOE_ASSIGN(const NcclApi nccl, load_nccl(env));
-  XOE_ASSIGN(Libraries libraries, make_libraries(nccl, cuda, load_nvml()));
+  const auto nvml = load_nvml();
+  XOE_ASSIGN(Libraries libraries, make_libraries(nccl, cuda, nvml ? std::optional(*nvml) : std::nullopt));
   return make_provider(libraries, own);
 }
 

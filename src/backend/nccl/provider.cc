@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "backend/nccl/nccl_net.h"
+#include "backend/nccl/net.h"
 #include "base/error.h"
 #include "base/text.h"
 
 namespace xoe::nccl {
 namespace {
 
-// A member as the others know it.
+// What the members tell each other.
 struct Facts {
   int version = 0;
   int pid = 0;
@@ -48,7 +48,7 @@ std::vector<std::string> names_of(const std::vector<Facts>& facts, const net::Me
   return names;
 }
 
-// The same answer for all members.
+// Deterministic: all members get the same result.
 Status check_members(const std::vector<Facts>& facts, const std::vector<std::string>& names) {
   for (std::size_t a = 0; a < facts.size(); ++a) {
     if (facts[a].version != facts[0].version)
@@ -64,7 +64,7 @@ Status check_members(const std::vector<Facts>& facts, const std::vector<std::str
   return {};
 }
 
-// "ok" or what stands in the way; member 0 adds the communicator's number.
+// Each member sends "ok" or its error; member 0 adds the communicator's id.
 Result<NcclUniqueId> exchange_readiness(const net::Exchange& exchange, const Status& mine, const NcclUniqueId& id,
                                         const std::vector<std::string>& names, std::size_t self) {
   std::string text =
@@ -85,7 +85,7 @@ Result<NcclUniqueId> exchange_readiness(const net::Exchange& exchange, const Sta
   const auto first = split_text(all.front(), '\t');
   NcclUniqueId common{};
   if (first.size() != 2 || first[1].size() != 2 * sizeof common.bytes)
-    return failure(Code::kInternal, "nccl: {} gave no communicator's number", names.front());
+    return failure(Code::kInternal, "nccl: {} sent no communicator id", names.front());
   for (std::size_t i = 0; i < sizeof common.bytes; ++i)
     common.bytes[i] = static_cast<char>(std::stoi(first[1].substr(2 * i, 2), nullptr, 16));
   return common;
@@ -108,9 +108,9 @@ class NcclProvider final : public net::Provider {
 
   Result<std::shared_ptr<const void>> admit(std::span<const void* const> addresses, void* stream) override {
     const CudaApi& cuda = libraries_->cuda;
-    const OnDevice scope(cuda, device_.index);
+    const DeviceScope scope(cuda, device_.index);
     for (std::size_t i = 0; i < addresses.size(); ++i)
-      XOE_TRY(check_place(cuda, device_, addresses[i], fmt::format("buffer {}", i)));
+      XOE_TRY(check_memory_of(cuda, device_, addresses[i], fmt::format("buffer {}", i)));
     CudaEvent event = nullptr;
     XOE_CUDA(cuda, event_create_with_flags, &event, kCudaEventDisableTiming);
     std::shared_ptr<const void> mark(event, [libraries = libraries_](const void* held) {
@@ -120,30 +120,31 @@ class NcclProvider final : public net::Provider {
     return mark;
   }
 
-  // Else each call would put it back to GPU 0, and give the process a context there.
+  // Otherwise each call would reset the device to GPU 0, and create a context there.
   void take_thread() noexcept override { (void)libraries_->cuda.set_device(device_.index); }
 
   Result<std::unique_ptr<net::Net>> connect(const net::Members& members, const net::Exchange& exchange,
                                             Clock::time_point deadline) override {
-    const OnDevice scope(libraries_->cuda, device_.index);
+    const DeviceScope scope(libraries_->cuda, device_.index);
     const Facts mine{libraries_->nccl_version, ::getpid(), device_.uuid, own_host()};
     XOE_ASSIGN(const auto facts, exchange_facts(exchange, mine));
     const auto names = names_of(facts, members);
     XOE_TRY(check_members(facts, names));
     const auto self = static_cast<std::size_t>(members.self);
     NcclUniqueId id{};
-    auto queue = prepare(facts, self, id);
-    const Status ready = queue ? Status() : Status(failure(queue.error()));
+    auto stream = prepare(facts, self, id);
+    const Status ready = stream ? Status() : Status(failure(stream.error()));
     XOE_ASSIGN(id, exchange_readiness(exchange, ready, id, names, self));
-    const Seat seat{.id = id, .size = static_cast<int>(facts.size()), .self = members.self, .device = device_.index};
-    auto comm = Comm::join(libraries_, seat, deadline);
+    const Membership membership{
+        .id = id, .size = static_cast<int>(facts.size()), .self = members.self, .device = device_.index};
+    auto comm = Comm::join(libraries_, membership, deadline);
     if (!comm)
       return failure(comm.error().code(), "nccl: connecting {} ranks: {}", facts.size(), comm.error().message());
     return std::make_unique<NcclNet>(NetParts{.libraries = libraries_,
                                               .device = device_,
                                               .members = members,
                                               .names = names,
-                                              .queue = std::move(*queue),
+                                              .stream = std::move(*stream),
                                               .comm = std::move(*comm),
                                               .registers = can_register()});
   }
@@ -153,26 +154,26 @@ class NcclProvider final : public net::Provider {
   }
 
  private:
-  // What may fail on this rank alone.
-  Result<std::unique_ptr<Queue>> prepare(const std::vector<Facts>& facts, std::size_t self, NcclUniqueId& id) {
-    XOE_TRY(check_alone(facts, self));
-    XOE_ASSIGN(auto queue, Queue::make(libraries_, device_.index, word_bytes(facts.size())));
-    if (self != 0) return queue;
+  // The steps that may fail on this rank alone.
+  Result<std::unique_ptr<GpuStream>> prepare(const std::vector<Facts>& facts, std::size_t self, NcclUniqueId& id) {
+    XOE_TRY(check_exclusive(facts, self));
+    XOE_ASSIGN(auto stream, GpuStream::make(libraries_, device_.index, staging_bytes(facts.size())));
+    if (self != 0) return stream;
     if (const NcclResult result = libraries_->nccl.get_unique_id(&id); result != NcclResult::kSuccess)
-      return failure(Code::kUnavailable, "nccl: no number for a communicator: {}",
+      return failure(Code::kUnavailable, "nccl: cannot create a communicator id: {}",
                      libraries_->nccl.get_error_string(result));
-    return queue;
+    return stream;
   }
 
-  // Once: with the first group, which is of all ranks.
-  Status check_alone(const std::vector<Facts>& facts, std::size_t self) {
+  // Checked once, with the first group, which has all ranks.
+  Status check_exclusive(const std::vector<Facts>& facts, std::size_t self) {
     if (checked_.exchange(true) || options_.shares_gpu || !options_.sees_processes || !libraries_->nvml) return {};
     for (const int pid : compute_processes(*libraries_->nvml, device_)) {
       const auto is_rank = [&](const Facts& f) { return f.pid == pid && f.host == facts[self].host; };
       if (std::ranges::any_of(facts, is_rank)) continue;
       return failure(
           Code::kResourceExhausted,
-          "nccl: {} is held by another process, pid {}; end it, choose another GPU with CUDA_VISIBLE_DEVICES, "
+          "nccl: {} is used by another process, pid {}; end it, choose another GPU with CUDA_VISIBLE_DEVICES, "
           "or share it with XOE_NCCL_SHARE_GPU=1",
           device_.text(), pid);
     }

@@ -13,9 +13,9 @@ namespace xoe::nccl {
 struct ProviderOptions {
   int local_rank = 0;
   std::string visible = {};        // CUDA_VISIBLE_DEVICES
-  bool shares_gpu = false;         // with processes that are no ranks of this job
+  bool shares_gpu = false;         // with processes that are not ranks of this job
   bool sees_processes = true;      // NVML's process ids are those of this process
-  bool registers_buffers = false;  // tells NCCL of the callers' buffers
+  bool registers_buffers = false;  // registers the callers' buffers with NCCL
 };
 
 // XOE_NCCL_SHARE_GPU and XOE_NCCL_REGISTER, 0 or 1; CUDA_VISIBLE_DEVICES.

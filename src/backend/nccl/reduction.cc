@@ -43,13 +43,14 @@ NcclOp op_of(DType dtype, ReduceOp op) noexcept {
 Result<Reduction> plan_reduction(const Collective& c, int size, const NcclFeatures& features, int version) {
   XOE_TRY(reduce::supports(c.dtype, c.op));
   const auto type = type_of(c.dtype);
-  if (!type) return failure(Code::kUnsupported, "nccl: NCCL reduces no {}; convert it to int32", dtype_name(c.dtype));
+  if (!type)
+    return failure(Code::kUnsupported, "nccl: NCCL does not reduce {}; convert it to int32", dtype_name(c.dtype));
   if (c.dtype == DType::kBfloat16 && !features.bfloat16)
     return failure(Code::kUnsupported,
-                   "nccl: NCCL {} reduces no bfloat16; install 2.10 or later, or convert it to float32",
+                   "nccl: NCCL {} does not reduce bfloat16; install 2.10 or later, or convert it to float32",
                    nccl_version_text(version));
   const bool average = c.op == ReduceOp::kAverage;
-  // Wider sums are promised than NCCL makes.
+  // ReduceOp promises a wider sum than NCCL computes.
   if (average && !is_float(c.dtype))
     return failure(
         Code::kUnsupported,
@@ -65,10 +66,11 @@ Result<Reduction> plan_reduction(const Collective& c, int size, const NcclFeatur
     return plan;
   }
   if ((c.op != ReduceOp::kSum && !average) || !is_float(c.dtype))
-    return failure(Code::kUnsupported, "nccl: a factor goes with sum and average of floats, not with {} of {}",
+    return failure(Code::kUnsupported, "nccl: only sum and average of floats accept a factor, not {} of {}",
                    reduce_op_name(c.op), dtype_name(c.dtype));
   if (!features.pre_mul_sum)
-    return failure(Code::kUnsupported, "nccl: NCCL {} takes no factor; install 2.11 or later, or scale before the call",
+    return failure(Code::kUnsupported,
+                   "nccl: NCCL {} does not accept a factor; install 2.11 or later, or scale before the call",
                    nccl_version_text(version));
   plan.op = NcclOp::kSum;
   plan.scaled = true;

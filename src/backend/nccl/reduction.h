@@ -1,20 +1,20 @@
-// How NCCL is asked for one of our reductions.
+// Which of NCCL's types and operators carry out a reduction.
 #pragma once
 
 #include "backend/backend.h"
-#include "backend/nccl/nccl_api.h"
+#include "drivers/nccl/nccl.h"
 
 namespace xoe::nccl {
 
 struct Reduction {
   NcclType type = NcclType::kFloat32;
   NcclOp op = NcclOp::kSum;
-  bool scaled = false;  // a sum of `in` times `factor`, instead of `op`
+  bool scaled = false;  // a sum of the input times `factor`, instead of `op`
   double factor = 1;
 };
 
-// A pure function. `unsupported` with the reason and what to do instead, where NCCL, or this version of it, does not
-// give what ReduceOp promises.
+// A pure function. `unsupported`, with the reason and an alternative, where NCCL or this version of it does not provide
+// what ReduceOp promises.
 Result<Reduction> plan_reduction(const Collective& collective, int size, const NcclFeatures& features, int version);
 
 }  // namespace xoe::nccl

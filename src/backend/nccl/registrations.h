@@ -1,4 +1,4 @@
-// Allocations of the user that NCCL was told of, so that it moves them without copies of its own.
+// The user's allocations that are registered with NCCL, which then moves them without copies of its own.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace xoe::nccl {
 
-// Whole allocations, told apart by CUDA's number for each: memory that was freed and allocated anew is another one. The
-// ones that were used last are kept. What cannot be registered travels without.
+// Registers whole allocations, identified by CUDA's id of each: memory that was freed and allocated again is another
+// allocation. Keeps the most recently used ones. Memory that cannot be registered is used without.
 class Registrations {
  public:
   static constexpr std::size_t kKept = 16;
@@ -19,23 +19,23 @@ class Registrations {
   Registrations(std::shared_ptr<const Libraries> libraries, Comm& comm);
   ~Registrations();
 
-  // Before a collective that uses this memory, while none is under way.
-  void use(const void* address, Clock::time_point deadline);
+  // To be called before a collective that uses this memory, while none is in progress.
+  void ensure_registered(const void* address, Clock::time_point deadline);
 
  private:
   struct Entry {
     std::uint64_t allocation;
     std::uint64_t begin, end;
-    void* handle;  // nullptr: NCCL did not take it
-    std::uint64_t turn;
+    void* handle;  // nullptr: NCCL did not accept it
+    std::uint64_t last_use;
   };
 
-  void forget(std::size_t index);
+  void deregister(std::size_t index);
 
   const std::shared_ptr<const Libraries> libraries_;
   Comm& comm_;
   std::vector<Entry> entries_;
-  std::uint64_t turn_ = 0;
+  std::uint64_t uses_ = 0;
 };
 
 }  // namespace xoe::nccl

@@ -1,4 +1,4 @@
-// Which MPI this process belongs to.
+// The MPI implementation that this process belongs to.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace xoe::net {
 
-// The plug-in for open_plugin(): "mpi-openmpi" or "mpi-mpich", by what the launcher left in the environment, or as
-// XOE_MPI=openmpi|mpich says. `unsupported` when no MPI launcher started this process: alone it would be a group of
+// The name for open_plugin(), "mpi-openmpi" or "mpi-mpich": by the launcher's environment variables, or as
+// XOE_MPI=openmpi|mpich says. `unsupported` when no MPI launcher started this process, which would make it a group of
 // one.
 Result<std::string> choose_mpi(const Env& env);
 

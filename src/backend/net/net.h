@@ -1,4 +1,4 @@
-// Collectives between hosts, on an engine that is not ours: Gloo, MPI, NCCL.
+// Collectives between hosts, by a library: Gloo, MPI, NCCL.
 #pragma once
 
 #include <chrono>
@@ -16,30 +16,30 @@ namespace xoe::net {
 
 using Clock = std::chrono::steady_clock;
 
-// A group of ranks on one engine, in order. One thread at a time, except for abort(); different nets of a process are
-// independent of each other.
+// A group of ranks, its members. One thread at a time, except for abort(); different nets of a process are independent
+// of each other.
 class Net {
  public:
-  // Takes no part in anything any more; peers in the middle of a collective with this rank may fail.
+  // Leaves the net; peers in the middle of a collective with this rank may fail.
   virtual ~Net() = default;
 
   virtual std::string_view name() const noexcept = 0;
-  // Ok, or `unsupported` with the reason and what to do instead.
+  // Ok, or `unsupported` with the reason and an alternative.
   virtual Status supports(const Collective& collective) const = 0;
 
-  // Blocks until done. Counts and roots refer to members; `segments` is only used with GPU memory. `in` and `out` as
-  // Communicator has them: the same memory, in place, or apart. All members get the same bits. Errors: `timeout` past
-  // the deadline, `peer_lost` when the engine saw a peer go (naming it by its rank in the job where it can),
-  // `unavailable` after abort(). Any of them ends the net: later calls fail with the same, and the collective's buffers
-  // are used no more.
+  // Blocks until done. Counts and roots refer to members; `segments` is only used with GPU memory. `in` and `out` are
+  // as in Communicator: the same memory, in place, or apart. All members get the same bits. Errors: `timeout` past the
+  // deadline, `peer_lost` when the library saw a peer go (with its rank in the job where known), `unavailable` after
+  // abort(). Each of them ends the net: later calls fail with the same error, and the collective's buffers are no
+  // longer in use.
   virtual Status run(const Collective& collective, Clock::time_point deadline) = 0;
 
-  // Any thread: whoever is in run() comes back soon.
+  // Any thread. A thread in run() returns soon.
   virtual void abort() noexcept = 0;
 };
 
-// Every member gives some bytes and gets everybody's, by member. It is how the members of a new group learn each
-// other's addresses.
+// Every member passes some bytes and receives those of all, by member. The members of a new net exchange their
+// addresses with it.
 using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
 
 struct Members {
@@ -47,32 +47,33 @@ struct Members {
   int self = 0;            // a member
 };
 
-// What the user chose; empty: the engine chooses.
+// The user's choices; empty: the library chooses.
 struct NetOptions {
-  std::string address = {};     // of this host's interface that the others reach, as a number
+  std::string address = {};     // numeric, of this host's interface that the other hosts reach
   std::string interfaces = {};  // names or networks (10.0.0.0/8), separated by commas
-  int local_rank = 0;           // among this host's ranks: chooses the GPU
+  int local_rank = 0;           // chooses the GPU
 };
 
-// One engine in this process.
+// One library in this process.
 class Provider {
  public:
   virtual ~Provider() = default;
   virtual std::string_view name() const noexcept = 0;
-  // In words, for `xoe doctor` and the log: "Open MPI 4.1.4, thread multiple".
+  // For `xoe doctor` and the log: "Open MPI 4.1.4, thread multiple".
   virtual std::string describe() const = 0;
-  // False: its nets take GPU memory, and of host memory only a few KiB: what ranks tell each other.
+  // False: its nets move GPU memory, and only a few KiB of host memory, for the headers that ranks exchange.
   virtual bool moves_host_memory() const noexcept { return true; }
-  // Any thread: what stands in `stream` (a cudaStream_t) now, to be waited for by a collective that gets its address as
-  // one of Collective::after. All addresses must be memory of this rank's GPU. Kept until the collective is done.
+  // Marks the work that is in `stream` (a cudaStream_t) now; a collective that gets the mark's address in
+  // Collective::after waits for that work. All addresses must be memory of this rank's GPU. The caller keeps the mark
+  // until the collective is done. Any thread.
   virtual Result<std::shared_ptr<const void>> admit(std::span<const void* const> addresses, void* stream);
-  // The calling thread is going to work for nets of this provider alone.
+  // The calling thread will work for nets of this provider only.
   virtual void take_thread() noexcept {}
   // Collective over the members, within the deadline.
   virtual Result<std::unique_ptr<Net>> connect(const Members& members, const Exchange& exchange,
                                                Clock::time_point deadline) = 0;
-  // An exchange among all processes that the engine's own launcher started, by their rank there: for jobs without a
-  // store. `unsupported` where the engine has none.
+  // An exchange among all processes that the library's own launcher started, by their rank there: for jobs without a
+  // store. `unsupported` where the library has no launcher.
   virtual Result<Exchange> bootstrap() = 0;
 };
 

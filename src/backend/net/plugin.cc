@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <vector>
 
-#include "backend/net/deep_bind.h"
 #include "base/error.h"
 
 namespace xoe::net {
@@ -41,7 +40,7 @@ Result<std::unique_ptr<Provider>> open_plugin(std::string_view name, const NetOp
   const auto candidates = places(name, folder);
   for (const fs::path& path : candidates) {
     if (::access(path.c_str(), F_OK) != 0) continue;
-    void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | kDeepBind);
+    void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | XOE_DEEP_BIND);
     if (library == nullptr) return failure(Code::kUnsupported, "the backend {} does not load: {}", name, ::dlerror());
     const auto build = reinterpret_cast<const char* (*)()>(::dlsym(library, kBuildSymbol));
     const auto open = reinterpret_cast<OpenFunction>(::dlsym(library, kOpenSymbol));

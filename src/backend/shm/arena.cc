@@ -24,7 +24,8 @@ Result<std::shared_ptr<Mapping>> Mapping::map(int fd, std::size_t bytes) {
                    "cannot map {} of shared memory: {}. Lower XOE_ARENA_BYTES or raise the address space limit "
                    "(ulimit -v)",
                    human_bytes(bytes), errno_text(errno));
-  // Both are hints: a core dump should not carry the peers' gradients, and huge pages help where shmem allows them.
+  // Both are hints: a operations dump should not carry the peers' gradients, and huge pages help where shmem allows
+  // them.
   ::madvise(base, bytes, MADV_DONTDUMP);
   ::madvise(base, bytes, MADV_HUGEPAGE);
   return std::shared_ptr<Mapping>(new Mapping(static_cast<std::byte*>(base), bytes));

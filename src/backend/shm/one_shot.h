@@ -1,12 +1,12 @@
-// A small blocking allreduce with nothing else in flight: post, wait for the peers' lines, reduce. It is an Operation
-// without the state machine, in the same slots and with the same flags, so that it can become one when a peer is late.
+// A small blocking allreduce with no other operation in flight: post, wait for the peers, reduce. It is an Operation
+// without the state machine, in the same slots and with the same flags, and becomes an Operation when a peer is late.
 #pragma once
 
 #include <cstring>
 
-#include "backend/shm/describe.h"
+#include "backend/fingerprint.h"
 #include "backend/shm/group.h"
-#include "backend/shm/plan.h"
+#include "backend/shm/partition.h"
 #include "backend/shm/slots.h"
 #include "reduce/reduce.h"
 
@@ -29,12 +29,12 @@ class OneShot {
   std::uint64_t flag() const noexcept { return flag_; }
 
   void post() noexcept {
-    Description& mine = slots_.description(group_.rank());
-    describe(mine, collective_);
-    flag_ = static_cast<std::uint64_t>(number_) << 32 | signature(mine);
+    Fingerprint& mine = slots_.fingerprint(group_.rank());
+    fill(mine, collective_);
+    flag_ = static_cast<std::uint64_t>(number_) << 32 | digest(mine);
     if (bytes_ != 0) std::memcpy(payload(group_.rank()), collective_.in, bytes_);
     header(group_.rank()).flag.store(flag_, std::memory_order_release);
-    group_.bells().publish();
+    group_.wakeups().publish();
   }
 
   bool all_there() noexcept {
@@ -43,7 +43,7 @@ class OneShot {
     return true;
   }
 
-  // The rank that is waited for has posted this number with other arguments.
+  // The rank that this one waits for has posted this number with other arguments.
   bool disagrees() const noexcept {
     const std::uint64_t flag = header(seen_).flag.load(std::memory_order_acquire);
     return flag != flag_ && static_cast<std::uint32_t>(flag >> 32) == number_;

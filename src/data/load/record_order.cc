@@ -67,14 +67,14 @@ class GroupWalk final : public Produces<GroupWalk, PositionedIterator> {
 
 class GroupStage final : public AnyStage {
  public:
-  GroupStage(std::shared_ptr<const ImageSource> source, OrderOptions options, Range range)
-      : source_(std::move(source)), options_(options), range_(range) {}
+  GroupStage(std::shared_ptr<const ImageSource> source, const ImagePipelineOptions& options, Range range)
+      : source_(std::move(source)), shuffled_(options.training), seed_(options.seed), range_(range) {}
 
   Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
     std::vector<std::size_t> order(source_->groups());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    Random random(options_.seed, static_cast<std::uint64_t>(epoch), order.size());
-    for (std::size_t left = order.size(); options_.shuffle && left > 1; --left)
+    Random random(seed_, static_cast<std::uint64_t>(epoch), order.size());
+    for (std::size_t left = order.size(); shuffled_ && left > 1; --left)
       std::swap(order[left - 1], order[static_cast<std::size_t>(random.integer(0, static_cast<int>(left) - 1))]);
     return std::make_unique<GroupWalk>(source_, std::move(order), range_, epoch);
   }
@@ -83,7 +83,8 @@ class GroupStage final : public AnyStage {
 
  private:
   std::shared_ptr<const ImageSource> source_;
-  OrderOptions options_;
+  bool shuffled_;
+  std::uint64_t seed_;
   Range range_;
 };
 
@@ -140,30 +141,28 @@ class LaneStage final : public Stage<RecordRef> {
   std::int64_t records_;
 };
 
-StagePtr<RecordRef> shuffled_groups(const std::shared_ptr<const ImageSource>& source, const OrderOptions& options,
-                                    Range range) {
+StagePtr<RecordRef> shuffled_groups(const std::shared_ptr<const ImageSource>& source,
+                                    const ImagePipelineOptions& options, Range range) {
   auto list = detail::typed<RecordRef>(std::make_shared<GroupStage>(source, options, range));
-  return options.shuffle ? shuffle(list, options.buffer, options.seed) : list;
+  return options.training ? shuffle(list, static_cast<std::size_t>(options.shuffle_buffer), options.seed) : list;
 }
 
 }  // namespace
 
-std::uint64_t order_fingerprint(const ImageSource& source, const OrderOptions& options) {
-  const std::int64_t records = source.records();
-  const bool all = static_cast<std::int64_t>(options.buffer) >= records;  // any larger buffer is the same
-  const std::uint64_t kind = !options.shuffle ? 0 : all ? 1 : 2 + static_cast<std::uint64_t>(options.buffer);
-  std::uint64_t print = mix(kind, options.by_file ? 1 : 0, options.shuffle ? options.seed : 0);
+std::uint64_t order_fingerprint(const ImageSource& source, const ImagePipelineOptions& options) {
+  const bool all = options.shuffle_buffer >= source.records();  // any larger buffer is the same
+  const std::uint64_t kind = !options.training ? 0 : all ? 1 : 2 + static_cast<std::uint64_t>(options.shuffle_buffer);
+  std::uint64_t print = mix(kind, options.shard_by_file ? 1 : 0, options.training ? options.seed : 0);
   for (std::size_t group = 0; group < source.groups(); ++group)
     print = mix(print, static_cast<std::uint64_t>(source.first(group + 1)));
   return print;
 }
 
-CommonOrder<RecordRef> record_order(std::shared_ptr<const ImageSource> source, OrderOptions options) {
+CommonOrder<RecordRef> record_order(std::shared_ptr<const ImageSource> source, const ImagePipelineOptions& options) {
   const std::int64_t records = source->records();
-  if (!options.by_file) {
-    const bool global = options.shuffle && static_cast<std::int64_t>(options.buffer) >= records;
+  if (!options.shard_by_file) {
     StagePtr<RecordRef> order;
-    if (global)
+    if (options.training && options.shuffle_buffer >= records)
       order = std::make_shared<RefStage>(shuffled_indices(records, options.seed));
     else
       order = shuffled_groups(source, options, {0, records});

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "backend/collective.h"
 #include "base/error.h"
-#include "comm/check.h"
 #include "engine/execute/adasum.h"
 #include "engine/execute/compress/make_codec.h"
 #include "engine/execute/gpu/gpu_operations.h"
@@ -176,7 +176,7 @@ Task run_allgather(Workshop& shop, Running& running, const Item& item) {
     }
     const Tensor all_rows(out, whole, dtype);
     auto started =
-        on_gpu(item) ? start_on_gpu(shop, running, item, describe_allgather(in, all_rows, counts, options_of(running)))
+        on_gpu(item) ? start_on_gpu(shop, running, item, make_allgather(in, all_rows, counts, options_of(running)))
                      : shop.comm.start_allgather(in, all_rows, counts, options_of(running));
     XOE_CO_TRY(std::move(started));
   }
@@ -225,7 +225,7 @@ Task run_alltoall(Workshop& shop, Running& running, const Item& item) {
   const ConstTensor given(t.in, t.count, t.dtype);
   const Tensor taken(out, total, t.dtype);
   auto started = on_gpu(item) ? start_on_gpu(shop, running, item,
-                                             describe_alltoall(given, sends, taken, receives, options_of(running)))
+                                             make_alltoall(given, sends, taken, receives, options_of(running)))
                               : shop.comm.start_alltoall(given, sends, taken, receives, options_of(running));
   XOE_CO_TRY(std::move(started));
   co_return Status();
@@ -266,7 +266,7 @@ Task run_reduce_scatter(Workshop& shop, Running& running, const Item& item) {
     const ReduceOp op = item.op.reduce;
     if (on_gpu(item)) {
       XOE_CO_TRY(
-          start_on_gpu(shop, running, item, describe_reduce_scatter(whole, part, counts, op, options_of(running))));
+          start_on_gpu(shop, running, item, make_reduce_scatter(whole, part, counts, op, options_of(running))));
       continue;
     }
     XOE_CO_TRY(shop.comm.start_reduce_scatter(whole, part, counts, op, options_of(running)));

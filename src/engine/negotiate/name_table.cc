@@ -7,11 +7,16 @@
 
 namespace xoe::engine {
 
+NameEntry* NameTable::find(std::string_view name) {
+  const auto found = entries_.find(name);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
 NameEntry& NameTable::obtain(std::string_view name) {
   if (NameEntry* found = find(name)) return *found;
-  auto made = std::make_unique<NameEntry>();
-  made->label = std::make_shared<const TensorLabel>(TensorLabel{std::string(name), {}});
-  return entries_.add(std::move(made));
+  NameEntry& made = entries_[std::string(name)];
+  made.label = std::make_shared<const TensorLabel>(TensorLabel{std::string(name), {}});
+  return made;
 }
 
 NameEntry* NameTable::resolve(const NameKey& key) { return key.id ? by_id(*key.id) : &obtain(key.name); }
@@ -28,7 +33,7 @@ void NameTable::assign(NameEntry& entry) {
 }
 
 void NameTable::evict(NameEntry& entry) {
-  // Whoever has it ready tells it by its name next, with the text that went without saying until now.
+  // A host that has it ready reports it by name next, and then needs the text, which the id stood for until now.
   if (entry.local && entry.as_agreed() && entry.own_text.empty()) entry.own_text = entry.text();
   ids_[entry.id] = nullptr;
   free_.push(entry.id);
@@ -58,8 +63,8 @@ void NameTable::activate(NameEntry& entry) {
   active_.push_back(&entry);
 }
 
-void NameTable::settle(NameEntry& entry) {
-  entry.local = entry.failed = entry.counted = false;
+void NameTable::reset(NameEntry& entry) {
+  entry.local = entry.failed = false;
   entry.stage = NameEntry::Stage::kGathering;
   entry.arrived = entry.differing = 0;
   entry.own_text.clear();
@@ -76,8 +81,7 @@ void NameTable::settle(NameEntry& entry) {
 
 void NameTable::drop_if_idle(NameEntry& entry) {
   if (entry.known() || entry.active != NameEntry::kNone) return;
-  const auto label = entry.label;
-  entries_.remove(label->name);
+  entries_.erase(entries_.find(entry.name()));
 }
 
 HostValue own_value(const NameEntry& entry, int host) {

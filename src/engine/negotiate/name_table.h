@@ -1,4 +1,4 @@
-// The names that hosts agree about, with what one host knows of each.
+// The names that hosts agree on, and what one host knows about each.
 #pragma once
 
 #include <cstdint>
@@ -7,29 +7,30 @@
 #include <queue>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/negotiate/message.h"
-#include "engine/negotiate/name_index.h"
 
 namespace xoe::engine {
 
-// A name and what the signature agreed upon means, for as long as anybody looks at it.
+// A name and the description that belongs to the signature agreed upon. Shared with decisions, which may outlive the
+// entry.
 struct TensorLabel {
   std::string name;
   std::string text;
 };
 
-// One name. What follows an empty line in here lasts for one submission.
+// One name. The members after the empty line last for one submission.
 struct NameEntry {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   enum class Stage : std::uint8_t { kGathering, kComplete, kReported };
 
   std::shared_ptr<const TensorLabel> label;
   std::uint64_t signature = 0;
-  std::uint64_t decided_at = 0;  // count of decisions with the last one of this name; 0: none
+  std::uint64_t decided_at = 0;  // 1 + the sequence number of the last decision about this name; 0: none
   std::uint32_t id = kNone;
-  bool agreed = false;  // there is a signature; REQUIRES: an id
+  bool agreed = false;  // `signature` is agreed upon; only with an id
 
   bool local = false;    // this host has it ready
   bool failed = false;   // this host's ranks disagree
@@ -51,24 +52,25 @@ struct NameEntry {
 
 class NameTable {
  public:
-  NameEntry* find(std::string_view name) { return entries_.find(name); }
+  // Null for a name without an entry.
+  NameEntry* find(std::string_view name);
   NameEntry& obtain(std::string_view name);
   // Null for an id that no name has.
   NameEntry* by_id(std::uint32_t id) { return id < ids_.size() ? ids_[id] : nullptr; }
-  // By id or name; with a name that is new makes an entry.
+  // By id or by name; makes an entry for a new name. Null for an unknown id.
   NameEntry* resolve(const NameKey& key);
 
-  // Gives the lowest free id, the same one on every host.
+  // Assigns the lowest free id, the same one on every host.
   void assign(NameEntry& entry);
-  // Takes the id away; an entry that nothing is undecided of goes.
+  // Takes the id away; removes the entry unless a submission of it is undecided.
   void evict(NameEntry& entry);
   // The `count` names that were decided longest ago; ascending ids.
   std::vector<std::uint32_t> oldest(std::size_t count) const;
 
   void activate(NameEntry& entry);
-  // Forgets what lasts for one submission. `entry` may be gone afterwards.
-  void settle(NameEntry& entry);
-  // What something is undecided of.
+  // Clears what lasts for one submission. `entry` may be gone afterwards.
+  void reset(NameEntry& entry);
+  // Entries with an undecided submission.
   const std::vector<NameEntry*>& active() const noexcept { return active_; }
 
   std::size_t known() const noexcept { return ids_.size() - free_.size(); }
@@ -77,17 +79,22 @@ class NameTable {
  private:
   void drop_if_idle(NameEntry& entry);
 
-  NameIndex<NameEntry> entries_;
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+  };
+
+  std::unordered_map<std::string, NameEntry, Hash, std::equal_to<>> entries_;
   std::vector<NameEntry*> ids_;
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> free_;
   std::vector<NameEntry*> active_;
 };
 
-// What this host gave for the entry. REQUIRES: entry.local
+// The value that this host submitted. REQUIRES: entry.local
 HostValue own_value(const NameEntry& entry, int host);
-// Adds one that is not there yet; of equal ones the lowest host stays.
+// Adds a value unless an equal one is there; of equal values the one of the lowest host stays.
 void add_value(std::vector<HostValue>& values, HostValue value);
-// "host 0: allreduce(float32, sum, [3]); host 2: ...", by host
+// "host 0: allreduce(float32, sum, [3]); host 2: ...", in the order of hosts
 std::string describe(std::vector<HostValue> values);
 
 }  // namespace xoe::engine

@@ -1,6 +1,5 @@
-// Where the ranks of a host agree, without messages: a table of tensors in the memory that they share. A rank that has
-// a tensor ready says so there; the one whose word completes the tensor writes it into a log. Whoever is idle then
-// seals what the log holds, and all ranks run what lies between two seals, in that order.
+// Where the ranks of a host agree without messages: a table of tensors in memory that they share. A rank marks a tensor
+// as ready there; the rank whose mark completes the tensor adds it to a log.
 #pragma once
 
 #include <atomic>
@@ -12,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/negotiate/sealed_log.h"
+#include "engine/negotiate/shared_layout.h"
 #include "engine/op_descriptor.h"
 #include "xoe/engine.h"
 #include "xoe/status.h"
@@ -20,79 +21,88 @@ namespace xoe::engine {
 
 inline constexpr std::size_t kBlockedNameBytes = 64;
 inline constexpr std::size_t kListedTensors = 20;
-inline constexpr std::size_t kNameBytes = 192;  // of a name that the table shows; longer ones are cut there
-inline constexpr std::size_t kTextBytes = 192;  // of a description
+inline constexpr std::size_t kShownNameBytes = 192;  // names are cut to this length where they are shown
+inline constexpr std::size_t kShownTextBytes = 192;  // and descriptions
 
-// One rank's words on one tensor. Written by that rank before it arrives; others read it once the tensor is complete.
+// One rank's submission of one tensor. The rank writes it before it arrives; others read it once the tensor is
+// complete.
 struct alignas(64) RankSubmission {
-  std::atomic<std::uint32_t> generation;  // 1 + the one for which the rank has arrived
+  std::atomic<std::uint32_t> generation;  // 1 + the generation of the entry for which the rank has arrived
   std::uint32_t text_length;
   std::int64_t arrived_ns;  // of the steady clock
   std::uint64_t signature;  // hash of all that ranks must agree on
   OpDescriptor op;
   TensorSize sizes[kListedTensors];  // of the first tensors
-  char text[kTextBytes];             // for people
+  char text[kShownTextBytes];        // a description for people
+
+  std::string_view description() const noexcept { return {text, text_length}; }
 };
 static_assert(sizeof(RankSubmission) == 512 - 64);
 
-struct alignas(64) Entry {
-  std::atomic<std::uint64_t> state;  // version:24 (odd: being rewritten), generation:24, arrived:16
+struct alignas(64) TableEntry {
+  std::atomic<std::uint64_t> state;  // version:24 (odd: being rewritten), generation:24, arrivals:16
   std::atomic<std::uint64_t> hashes[2];
-  std::atomic<std::uint64_t> last_end;  // the log's end after the last time that it was written there
+  std::atomic<std::uint64_t> last_end;  // the log's end after this entry's last line
   std::atomic<std::uint32_t> name_length;
-  std::atomic<std::uint32_t> is_cut;  // the name is longer
-  std::atomic<char> name[kNameBytes];
+  std::atomic<std::uint32_t> is_cut;  // the name is longer than what is shown
+  std::atomic<char> name[kShownNameBytes];
 };
 
-// What a rank tells of itself.
-struct alignas(64) RankNote {
-  std::atomic<std::uint64_t> completed;  // it holds nothing of the log before this any more
+// What a rank publishes about itself.
+struct alignas(64) RankStatus {
+  std::atomic<std::uint64_t> completed;  // the rank needs no line of the log before this position any more
   std::atomic<std::uint32_t> joined;
-  std::atomic<std::uint32_t> sleeping;  // threads of it that wait for operations of this set
-  // On the world's table: what a thread of this rank waits for. sequence: odd while it is written.
+  // In the table of the world: what a thread of this rank waits for. sequence: odd while it is written.
   std::atomic<std::uint32_t> sequence;
   std::atomic<std::int32_t> blocked_set;
-  std::atomic<std::uint64_t> blocked_mask;  // world ranks without which the wait cannot end; 0: it does not wait
-  std::atomic<std::int32_t> last_entry;     // 1 + that of its last submission
+  std::atomic<std::uint64_t> blocked_mask;  // world ranks without which the wait cannot end; 0: no wait
+  std::atomic<std::int32_t> last_entry;     // 1 + the entry of the rank's last submission; 0: none
   std::atomic<char> blocked_name[kBlockedNameBytes];
 };
 
-enum class LogKind : std::uint8_t { kRun, kBarrier, kMismatch, kJoinForbids, kAllJoined };
-
-// A line of the log. For kAllJoined `entry` is the rank of the set that joined last.
-struct LogLine {
-  LogKind kind = LogKind::kRun;
-  int entry = 0;
-  std::uint8_t generation = 0;  // of the entry, its low bits
-};
-
 struct TableHeader;
-struct ErrorText;
 
+// INVARIANTS
+//
+// 1. All of an entry that decides who does what is one word, its state, which changes by compare-exchange only.
+// 2. A rank writes its submission for the entry's generation, marks it with that generation (release), and then counts
+//    itself in the state. One rank moves the state on to the next generation, with no arrivals, and that rank adds the
+//    line to the log: the last one to arrive or, where ranks have joined, any rank that finds the mark of every rank
+//    that has not. So each generation is logged once.
+// 3. Submissions lie twice, by the parity of the generation: a rank cannot be two generations ahead of another, since
+//    each generation needs the other's arrival. A submission stays as it is until its rank has completed the line.
+// 4. An entry passes to another name only while it has no arrivals and all ranks have completed its last line. The rank
+//    that takes it holds the table's lock and makes the version odd until the name is written; a late arrival for the
+//    old name finds another version and looks the name up again. A new name gets a generation of its own, so that marks
+//    for the old name count for nothing.
+// 5. last_end is beyond any position from the first arrival on until the line's position is known, and is stored before
+//    the line can be read: a later generation's mark cannot be overwritten by that of an earlier one.
+// 6. Only making entries takes the lock. A rank that dies with it is found out by those that wait (find's `gave_up`).
+//
+// Thread safety: any thread, except that one rank calls join() once until all have joined.
 class ReadinessTable {
  public:
-  static constexpr int kMaxCapacity = 1 << 19;  // a line of the log has 20 bits for an entry
-  static constexpr std::uint64_t kUnsealed = ~std::uint64_t{0};
-  static std::size_t bytes(int capacity, int ranks);
-
-  // memory: zero at first, the same on all ranks of the host. rank: among them. set_ranks: what each is in the process
-  // set. many_hosts: what is complete here goes to take_ready() instead of the log, and only the host's first rank
-  // writes the log.
-  ReadinessTable(std::byte* memory, int capacity, int rank, std::vector<int> set_ranks, bool many_hosts);
+  // memory: zero at first, the same on all ranks of the host. rank: among them. set_ranks: of the process set, by rank
+  // of the host. complete: gets a line for each tensor that is complete on this host; is_log: it is the log that ranks
+  // run, and log_line() is not called.
+  ReadinessTable(SharedLayout& memory, int capacity, int rank, std::vector<int> set_ranks, LogRing complete,
+                 bool is_log);
+  // The number of entries that a table of this capacity has.
+  static int rounded(int capacity);
 
   int capacity() const noexcept { return capacity_; }
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return ranks_; }
   int set_rank(int rank) const noexcept { return set_ranks_[static_cast<std::size_t>(rank)]; }
 
-  // A place in the table, good until somebody else gets it: arrive() notices.
-  struct Place {
+  // An entry, valid until it passes to another name, which arrive() notices.
+  struct EntryRef {
     int entry = -1;
     std::uint32_t version = 0;
   };
-  // Finds or makes the entry of a name. `gave_up` is asked while another rank is making entries.
-  // `resource_exhausted`: all places are in use by operations under way.
-  Result<Place> find(std::string_view name, const std::function<bool()>& gave_up);
+  // Finds or makes the entry of a name. Asks `gave_up` now and then while another rank is making entries, and ends with
+  // `peer_lost` if it says so. `resource_exhausted`: all entries are in use by operations under way.
+  Result<EntryRef> find(std::string_view name, const std::function<bool()>& gave_up);
 
   struct Arrival {
     std::uint64_t signature = 0;
@@ -101,89 +111,60 @@ class ReadinessTable {
     std::span<const TensorSize> sizes;
     std::function<std::string()> text;  // called when the signature is not that of the last time
   };
-  // Says that this rank is ready, after setting `generation` to what the log will call it. False: the place is not the
-  // name's any more.
-  bool arrive(Place place, const Arrival& arrival, std::atomic<std::uint8_t>& generation);
+  // Marks the tensor as ready on this rank, after setting `generation` to the one that its line will have. False: the
+  // entry has passed to another name.
+  bool arrive(EntryRef ref, const Arrival& arrival, std::atomic<std::uint8_t>& generation);
 
   // This rank is out of data: it counts as ready for everything until all have joined.
   void join();
 
-  // Of an entry that is not in use here it may be a mixture of two names, if it is just passing on.
+  // For an entry that this rank has not in flight it may be a mixture of two names, while the entry passes on.
   std::string name(int entry) const;
-  // The same for one whose name is cut, but no other has it.
+  // The same for a short name; a long one is cut and gets a hash, so that no other name equals it.
   std::string unique_name(int entry) const;
-  // The words of `rank` on what a line of the log says, null: it had joined. Valid until this rank has run or answered
-  // that line.
+  // The submission of `rank` that a line stands for; null: it had joined. Valid until this rank has completed the line.
   const RankSubmission* submission(const LogLine& line, int rank) const noexcept;
-  // Those of the first rank that arrived: its descriptor and sizes holds for all.
+  // That of the first rank that arrived; its descriptor and sizes hold for all.
   const RankSubmission& agreed(const LogLine& line) const noexcept;
-  // Ranks of this host that have not arrived for what this rank arrived for as `generation`; none once it is complete.
+  // Ranks of this host that have not arrived for this rank's submission `generation`; none once it is complete.
   std::vector<int> missing(int entry, std::uint8_t generation) const;
 
-  // The log.
-  LogLine line(std::uint64_t position) const noexcept;
-  struct Seal {
-    std::uint64_t end = kUnsealed;
-    std::uint16_t knobs = 0;
-  };
-  // begin: the end of the seal before. end == kUnsealed: not there yet.
-  Seal seal(std::uint64_t number, std::uint64_t begin) const noexcept;
-  // Seals what the log holds from `begin` on, unless somebody has or there is nothing. By the thread that drives.
-  bool try_seal(std::uint64_t number, std::uint64_t begin, std::uint16_t knobs) noexcept;
+  RankStatus& status(int rank) const noexcept { return status_[rank]; }
+  const LogRing& complete() const noexcept { return complete_; }
+  // The position of the log up to which all ranks of the host have completed it.
+  std::uint64_t completed_by_all() const noexcept;
 
-  // Several hosts: the leader takes what is complete on this host, and writes what all hosts have decided.
-  bool take_ready(std::uint64_t& position, LogLine& line) const noexcept;
-  void append(LogLine line) noexcept;
-  void seal_all(std::uint64_t number, std::uint16_t knobs) noexcept;
-  // A line for what this host's ranks, which have all joined, have not submitted. name: as from unique_name().
-  LogLine install(std::string_view name, std::uint64_t signature, const OpDescriptor& op,
-                  std::span<const TensorSize> sizes);
-  // What the hosts disagree about, for those who take the line; "" once too many others came after it.
-  void set_error(const LogLine& line, std::string_view text) noexcept;
-  std::string error(const LogLine& line) const;
-  // Is a rank of this host asleep because an operation of this set does not complete?
-  bool somebody_sleeps() const noexcept;
-
-  RankNote& note(int rank) const noexcept;
-  void completed(std::uint64_t position) noexcept;
-  std::atomic<std::uint32_t>& knobs() const noexcept;
+  // Adds a line to the log that ranks run. By the leader of a host, of several.
+  void log_line(LogRing& log, LogLine line) noexcept;
+  // Makes the line of a tensor that no rank of this host has submitted, since all have joined. name: as unique_name().
+  LogLine add_agreed(std::string_view name, std::uint64_t signature, const OpDescriptor& op,
+                     std::span<const TensorSize> sizes);
 
  private:
-  struct Ring {
-    std::atomic<std::uint64_t>* tail;
-    std::atomic<std::uint64_t>* slots;
-  };
-
-  Entry& entry(int index) const noexcept { return entries_[index]; }
+  TableEntry& entry(int index) const noexcept { return entries_[index]; }
   RankSubmission& submission_at(int entry, std::uint32_t generation, int rank) const noexcept;
+  bool has_arrived(int entry, std::uint32_t generation, int rank) const noexcept;
   int look_up(const std::uint64_t (&hashes)[2], std::uint32_t& version) const noexcept;
-  std::uint64_t everywhere_completed() const noexcept;
-  int choose_victim(const std::uint64_t (&hashes)[2], std::uint64_t& state) const noexcept;
-  void write_submission(RankSubmission& submitted, const Arrival& arrival) const;
-  // Completes the entry if all of its ranks have arrived or joined; `state` is what was read of it.
+  int bucket(std::uint64_t hash) const noexcept;
+  Result<EntryRef> make_entry(std::string_view name, const std::uint64_t (&hashes)[2]);
+  int choose_entry(const std::uint64_t (&hashes)[2], std::uint64_t& state) const noexcept;
+  // Completes the entry if all of its ranks have arrived or joined; `state` was read of it before.
   void complete_with_joined(int index, std::uint64_t state) noexcept;
-  // Writes the entry into the log; its state says already that it is complete.
+  // Adds the line of an entry whose state says already that it is complete.
   void publish(int index, std::uint32_t generation) noexcept;
-  LogKind verdict(int index, std::uint32_t generation) const noexcept;
-  void push(const Ring& ring, LogLine line) noexcept;
-  bool filled(const Ring& ring, std::uint64_t position, LogLine& line) const noexcept;
+  LogKind kind_of(int index, std::uint32_t generation) const noexcept;
 
   int capacity_;
   int rank_;
   int ranks_;
   std::vector<int> set_ranks_;
-  std::size_t ring_mask_;
   TableHeader* header_;
-  RankNote* notes_;
-  std::atomic<std::uint32_t>* tags_;
-  Entry* entries_;
+  RankStatus* status_;
+  std::atomic<std::uint32_t>* tags_;  // by entry: part of the name's hash, 0: never used
+  TableEntry* entries_;
   RankSubmission* submissions_;
-  Ring log_;
-  Ring ready_;  // the log itself where there is one host
-  std::atomic<std::uint64_t>* seals_;
-  ErrorText* errors_;
-  std::size_t next_error_ = 0;
-  std::uint64_t all_completed_ = 0;  // lower bound of everywhere_completed()
+  LogRing complete_;
+  bool is_log_;
 };
 
 }  // namespace xoe::engine

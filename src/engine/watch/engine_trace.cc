@@ -55,9 +55,9 @@ std::string EngineTrace::path_of_host(const std::string& path) const {
 Status EngineTrace::start(const std::string& path, bool create) {
   if (on()) return failure(Code::kInvalidArgument, "start_timeline: one is being written already; stop it first");
   const trace::TimelineOptions options{.rank = topology_.rank,
-                                .local_rank = topology_.local_rank,
-                                .host = hosts_ == 1 ? host_name() : fmt::format("{}-{}", host_name(), host_),
-                                .create = create};
+                                       .local_rank = topology_.local_rank,
+                                       .host = hosts_ == 1 ? host_name() : fmt::format("{}-{}", host_name(), host_),
+                                       .create = create};
   XOE_ASSIGN(auto opened, trace::Timeline::open(path_of_host(path), options));
   trace::Timeline& t = *opened;
   if (create) XOE_TRY(t.set_clock(clock_.offset, host_ == 0 ? std::chrono::nanoseconds(0) : clock_.uncertainty));
@@ -108,8 +108,8 @@ void EngineTrace::batch_done(const Running& running) {
   const Batch& batch = running.batch;
   const auto tensors = static_cast<std::int64_t>(batch.fused ? batch.pieces.size() : 1);
   const trace::TimelineArgs args{.first = {open->batch, ++batches_},
-                          .second = {open->tensors, tensors},
-                          .third = {open->bytes, static_cast<std::int64_t>(batch.bytes)}};
+                                 .second = {open->tensors, tensors},
+                                 .third = {open->bytes, static_cast<std::int64_t>(batch.bytes)}};
   const std::uint32_t name = t->intern(running.title);
   const auto queued = [&](std::size_t item) {
     const auto& s = (*running.items)[item].submission;

@@ -1,4 +1,4 @@
-// RankSubmission for operations that do not come about, and the search for ranks that wait for each other in a circle.
+// Messages about operations that wait for ranks, and the search for ranks that wait for each other in a circle.
 #pragma once
 
 #include <chrono>

@@ -12,33 +12,32 @@ constexpr int kMaskBits = 64;
 PendingTensor describe(const ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now) {
   PendingTensor tensor{.name = waiting.submission->name, .set = set.id(), .submitted = {}, .missing = {}, .age = {}};
   tensor.age = now - waiting.submission->submitted;
-  for (std::size_t i = 0; i < waiting.missing.size(); ++i)
-    tensor.missing.push_back({waiting.missing[i], waiting.last[i]});
+  for (const MissingRank& missing : waiting.missing) tensor.missing.push_back({missing.rank, missing.last});
   for (const int rank : set.ranks())
-    if (std::find(waiting.missing.begin(), waiting.missing.end(), rank) == waiting.missing.end())
+    if (std::none_of(waiting.missing.begin(), waiting.missing.end(), [&](const auto& m) { return m.rank == rank; }))
       tensor.submitted.push_back(rank);
   return tensor;
 }
 
-std::uint64_t to_mask(const std::vector<int>& ranks) {
+std::uint64_t to_mask(const std::vector<MissingRank>& missing) {
   std::uint64_t mask = 0;
-  for (const int rank : ranks)
-    if (rank < kMaskBits) mask |= std::uint64_t{1} << rank;
+  for (const MissingRank& one : missing)
+    if (one.rank < kMaskBits) mask |= std::uint64_t{1} << one.rank;
   return mask;
 }
 
 // What a rank says it waits for; no ranks: it does not, or is just writing.
-BlockedWait read_note(const RankNote& note, int rank) {
+BlockedWait read_status(const RankStatus& status, int rank) {
   BlockedWait wait{.rank = rank, .name = {}, .set = kWorldSet, .missing = {}};
-  const auto before = note.sequence.load(std::memory_order_acquire);
-  const std::uint64_t mask = note.blocked_mask.load(std::memory_order_acquire);
-  wait.set = note.blocked_set.load(std::memory_order_acquire);
-  for (const auto& c : note.blocked_name)
+  const auto before = status.sequence.load(std::memory_order_acquire);
+  const std::uint64_t mask = status.blocked_mask.load(std::memory_order_acquire);
+  wait.set = status.blocked_set.load(std::memory_order_acquire);
+  for (const auto& c : status.blocked_name)
     if (const char letter = c.load(std::memory_order_acquire); letter != '\0')
       wait.name += letter;
     else
       break;
-  if (before % 2 != 0 || note.sequence.load(std::memory_order_acquire) != before) return wait;
+  if (before % 2 != 0 || status.sequence.load(std::memory_order_acquire) != before) return wait;
   for (int r = 0; r < kMaskBits; ++r)
     if ((mask >> r & 1) != 0) wait.missing.push_back(r);
   return wait;
@@ -54,7 +53,7 @@ void StallWatch::block(const Submission& submission) {
 void StallWatch::unblock(const Submission& submission) {
   const std::lock_guard lock(mutex_);
   blocked_.erase(std::find(blocked_.begin(), blocked_.end(), &submission));
-  if (blocked_.empty() && note_ != nullptr) note_->blocked_mask.store(0, std::memory_order_release);
+  if (blocked_.empty() && status_ != nullptr) status_->blocked_mask.store(0, std::memory_order_release);
 }
 
 std::chrono::nanoseconds StallWatch::period() const {
@@ -99,26 +98,25 @@ void StallWatch::publish(ProcessSet& world, const std::vector<ProcessSet::Waitin
   const ProcessSet::Waiting* chosen = nullptr;
   for (const auto& w : waiting)
     if (std::find(blocked_.begin(), blocked_.end(), w.submission.get()) != blocked_.end()) chosen = &w;
-  note_ = &world.table().note(world.table().rank());
-  RankNote& note = *note_;
-  note.sequence.fetch_add(1, std::memory_order_acq_rel);
-  note.blocked_mask.store(chosen == nullptr ? 0 : to_mask(chosen->missing), std::memory_order_release);
+  status_ = &world.agreement().own_status();
+  RankStatus& status = *status_;
+  status.sequence.fetch_add(1, std::memory_order_acq_rel);
+  status.blocked_mask.store(chosen == nullptr ? 0 : to_mask(chosen->missing), std::memory_order_release);
   if (chosen != nullptr) {
-    note.blocked_set.store(chosen->submission->process_set, std::memory_order_release);
+    status.blocked_set.store(chosen->submission->process_set, std::memory_order_release);
     const std::string& name = chosen->submission->name;
     for (std::size_t i = 0; i < kBlockedNameBytes; ++i)
-      note.blocked_name[i].store(i < name.size() && i + 1 < kBlockedNameBytes ? name[i] : '\0',
-                                 std::memory_order_release);
+      status.blocked_name[i].store(i < name.size() && i + 1 < kBlockedNameBytes ? name[i] : '\0',
+                                   std::memory_order_release);
   }
-  note.sequence.fetch_add(1, std::memory_order_acq_rel);
+  status.sequence.fetch_add(1, std::memory_order_acq_rel);
 }
 
 void StallWatch::look_for_deadlocks(ProcessSet& world) {
-  ReadinessTable& table = world.table();
+  const Agreement& agreement = world.agreement();
   std::vector<BlockedWait> waits;
-  for (int r = 0; r < table.ranks(); ++r)
-    if (auto wait = read_note(table.note(r), world.ranks()[static_cast<std::size_t>(table.set_rank(r))]);
-        !wait.missing.empty())
+  for (int r = 0; r < agreement.host_ranks(); ++r)
+    if (auto wait = read_status(agreement.status(r), agreement.world_rank(r)); !wait.missing.empty())
       waits.push_back(std::move(wait));
   std::string found;
   for (const WaitCycle& cycle : find_wait_cycles(waits)) {

@@ -35,8 +35,8 @@ class StallWatch {
   int rank_;
   std::mutex mutex_;
   std::vector<const Submission*> blocked_;
-  RankNote* note_ = nullptr;  // where others read what this rank waits for
-  std::string last_cycle_;    // seen at the last look; reported once it is seen again
+  RankStatus* status_ = nullptr;  // where others read what this rank waits for
+  std::string last_cycle_;        // seen at the last look; reported once it is seen again
   std::string reported_cycle_;
 };
 

@@ -28,7 +28,7 @@ Watch::~Watch() = default;
 
 Result<std::unique_ptr<Watch>> Watch::create(const EngineOptions& options, Communicator& world) {
   const Topology& topology = world.topology();
-  const std::vector<int>& by_rank = world.backend().hosts();
+  const std::vector<int>& by_rank = world.backend().host_group().hosts();
   const int hosts = *std::max_element(by_rank.begin(), by_rank.end()) + 1;
   ClockOffset clock;
   if (hosts > 1) {

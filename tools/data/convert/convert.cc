@@ -28,7 +28,7 @@ constexpr int kMostShards = 99999;
 constexpr std::int64_t kFolderPart = 1000;                      // images that are flushed together
 constexpr auto kProgressEvery = std::chrono::milliseconds(20);  // a stop is noticed within this
 
-std::string_view split_name(Split split) { return split == Split::kTrain ? "train" : "validation"; }
+std::string_view split_name(const ImagePipelineOptions& from) { return from.training ? "train" : "validation"; }
 
 Status check(const ConvertOptions& options) {
   const auto require = [](bool good, std::string_view what, std::int64_t value) -> Status {
@@ -97,36 +97,29 @@ class Conversion {
     report_.skipped = sum.skipped + source_->lost();
     report_.bytes = sum.bytes;
     report_.shards = layout_.shards;
-    report_.bad = bad_->messages();
+    report_.bad = bad_.messages();
     return {};
   }
 
   Status open() {
-    SourceOptions from = options_.from;
+    ImagePipelineOptions from = options_.from;
     from.on_error = options_.skip_bad > 0 ? OnError::kSkip : OnError::kFail;
-    from.max_lost = options_.skip_bad;
-    from.bad = bad_;
-    if (from.format == SourceFormat::kAuto && from.pattern.empty()) {
-      XOE_ASSIGN(from.format, detect_source_format(from.directory));
-    }
-    XOE_ASSIGN(source_, open_image_source(from));
-    keep_names_ = from.format == SourceFormat::kFolder || from.format == SourceFormat::kNihChest;
+    from.max_bad = options_.skip_bad;
+    XOE_ASSIGN(source_, open_image_source(from, &bad_));
     if (source_->multi_label() && options_.to != ConvertTo::kTfRecord)
       return failure(Code::kInvalidArgument,
                      "{}: its images can be of several classes, which a {} cannot say; tfrecord can", from.directory,
                      convert_to_name(options_.to));
-    // As a folder, files keep their names only where these are the names in folders of classes already.
-    if (options_.to != ConvertTo::kTfRecord)
-      keep_names_ = from.format == SourceFormat::kFolder && options_.to == ConvertTo::kFolder;
-    plan(from);
+    keep_names_ = source_->own_files() && options_.to != ConvertTo::kTar;
+    plan();
     return plan_names();
   }
 
-  void plan(const SourceOptions& from) {
+  void plan() {
     const std::int64_t records = source_->records();
     layout_.to = options_.to;
     layout_.directory = options_.directory;
-    layout_.split = split_name(from.split);
+    layout_.split = split_name(options_.from);
     layout_.compression = options_.compression;
     const int wanted = options_.shards > 0                 ? options_.shards
                        : options_.to == ConvertTo::kFolder ? static_cast<int>(records / kFolderPart + 1)
@@ -322,14 +315,14 @@ class Conversion {
 
   Result<bool> leave_out(const Error& error) {
     if (options_.skip_bad == 0) return failure(error);
-    bad_->add(error.message());
+    bad_.add(error.message());
     if (++skipped_ <= options_.skip_bad) return false;
     return failure(Code::kDataLoss, "more than {} bad images; the last one: {}", options_.skip_bad, error.message());
   }
 
   const ConvertOptions& options_;
   const ConvertProgress& progress_;
-  std::shared_ptr<BadRecords> bad_ = std::make_shared<BadRecords>();
+  BadRecords bad_;
   SourcePtr source_;
   ShardLayout layout_;
   std::unique_ptr<Manifest> manifest_;

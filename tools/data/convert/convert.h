@@ -14,8 +14,8 @@
 namespace xoe::data {
 
 struct ConvertOptions {
-  SourceOptions from = {};
-  std::string directory = {};  // made when missing
+  ImagePipelineOptions from = {};  // as open_image_source() takes them; on_error and max_bad are skip_bad's
+  std::string directory = {};      // made when missing
   ConvertTo to = ConvertTo::kTfRecord;
   int shards = 0;  // files; 0: suggest_shards(). Of a folder: the parts that are done or not
   Compression compression = Compression::kNone;  // of TFRecord

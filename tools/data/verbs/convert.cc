@@ -62,16 +62,12 @@ void add_options(CLI::App& verb, ConvertRequest& request) {
   ConvertOptions& options = request.options;
   const std::map<std::string, data::ConvertTo> formats = {
       {"tfrecord", data::ConvertTo::kTfRecord}, {"tar", data::ConvertTo::kTar}, {"folder", data::ConvertTo::kFolder}};
-  const std::map<std::string, data::Split> splits = {{"train", data::Split::kTrain},
-                                                     {"validation", data::Split::kValidation}};
   const std::map<std::string, data::Compression> compressions = {
       {"none", data::Compression::kNone}, {"gzip", data::Compression::kGzip}, {"zlib", data::Compression::kZlib}};
   verb.add_option("--to", options.to, "tfrecord, tar or folder (default: tfrecord)")
       ->transform(CLI::Transformer(formats))
       ->option_text("FORMAT");
-  verb.add_option("--split", options.from.split, "train or validation (default: train)")
-      ->transform(CLI::Transformer(splits))
-      ->option_text("SPLIT");
+  add_split_option(verb, options.from.training);
   verb.add_option("--shards", options.shards, "files; 0: of about 128 MiB each")->capture_default_str();
   verb.add_option("--compression", options.compression, "of TFRecord files: none, gzip or zlib (default: none)")
       ->transform(CLI::Transformer(compressions))

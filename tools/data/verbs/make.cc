@@ -40,12 +40,11 @@ Result<DataSetReport> make_converted(const MakeRequest& request, const data::syn
   XOE_ASSIGN(DataSetReport report, data::synth::make_data_set(records, progress));
   report.files = 0;
   report.bytes = 0;
-  for (const data::Split split : {data::Split::kTrain, data::Split::kValidation}) {
-    const bool training = split == data::Split::kTrain;
+  for (const bool training : {true, false}) {
     if (!training && records.validation == 0) break;
     data::ConvertOptions options;
     options.from.directory = records.directory;
-    options.from.split = split;
+    options.from.training = training;
     options.directory = directory.path();
     options.to = request.format == Format::kTar ? data::ConvertTo::kTar : data::ConvertTo::kFolder;
     options.shards = training ? records.shards : std::max(1, records.shards / 4);

@@ -24,7 +24,7 @@ using data::ImageRecord;
 using Json = nlohmann::ordered_json;
 
 struct StatsRequest {
-  data::SourceOptions from;
+  data::ImagePipelineOptions from;
   std::int64_t sample = 1000;
   int threads = 0;
   bool json = false;
@@ -200,12 +200,10 @@ void print_text(const StatsRequest& request, const data::ImageSource& source, co
 int stats(StatsRequest& request) {
   catch_signals();
   request.from.on_error = data::OnError::kSkip;
-  request.from.max_lost = INT64_MAX;
-  if (request.from.format == data::SourceFormat::kAuto && request.from.pattern.empty()) {
-    const auto format = data::detect_source_format(request.from.directory);
-    if (!format) return fail("stats", format.error(), request.json);
-    request.from.format = *format;
-  }
+  request.from.max_bad = INT64_MAX;
+  const auto format = data::detect_source_format(request.from);
+  if (!format) return fail("stats", format.error(), request.json);
+  request.from.format = *format;
   const auto source = data::open_image_source(request.from);
   if (!source) return fail("stats", source.error(), request.json);
   const auto figures = count(**source, request);
@@ -220,11 +218,7 @@ void add_stats(CLI::App& app, int& code) {
   CLI::App* verb = app.add_subcommand("stats", "count classes, sizes and kinds of images, and measure their levels");
   const auto request = std::make_shared<StatsRequest>();
   verb->add_option("PATH", request->from.directory, "a data set of any format")->required();
-  const std::map<std::string, data::Split> splits = {{"train", data::Split::kTrain},
-                                                     {"validation", data::Split::kValidation}};
-  verb->add_option("--split", request->from.split, "train or validation (default: train)")
-      ->transform(CLI::Transformer(splits))
-      ->option_text("SPLIT");
+  add_split_option(*verb, request->from.training);
   verb->add_option("--sample", request->sample, "images that are decoded for the levels")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
+#include <string>
 
 namespace xoe::tools {
 
@@ -13,5 +15,12 @@ void add_inspect(CLI::App& app, int& code);
 void add_verify(CLI::App& app, int& code);
 void add_stats(CLI::App& app, int& code);
 void add_index(CLI::App& app, int& code);
+
+// "--split train" or "--split validation".
+inline void add_split_option(CLI::App& verb, bool& training) {
+  verb.add_option("--split", training, "train or validation (default: train)")
+      ->transform(CLI::Transformer(std::map<std::string, bool>{{"train", true}, {"validation", false}}))
+      ->option_text("SPLIT");
+}
 
 }  // namespace xoe::tools

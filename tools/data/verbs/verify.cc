@@ -83,7 +83,7 @@ class Verification {
   }
 
   Status plan(const std::string& path) {
-    XOE_ASSIGN(const SourceFormat format, data::detect_source_format(path));
+    XOE_ASSIGN(const SourceFormat format, data::detect_source_format({.directory = path}));
     if (format == SourceFormat::kTfRecord) {
       XOE_ASSIGN(const auto files, record_files(path));
       files_ += files.size();
@@ -92,37 +92,38 @@ class Verification {
       return {};
     }
     const bool whole = format == SourceFormat::kTar || !data::is_directory(path);
-    const auto train = open(path, format, data::Split::kTrain, !whole);
+    const auto train = open(path, format, true, !whole);
     if (whole) return {};
-    const auto validation = open(path, format, data::Split::kValidation, train);
+    const auto validation = open(path, format, false, train);
     if (!train && !validation) return failure(Code::kUnavailable, "{}: neither split can be opened", path);
     return {};
   }
 
   // False when there is no such split, which is no fault.
-  bool open(const std::string& path, SourceFormat format, data::Split split, bool may_lack) {
-    data::SourceOptions options{.directory = path, .format = format, .split = split};
+  bool open(const std::string& path, SourceFormat format, bool training, bool may_lack) {
+    data::ImagePipelineOptions options{.directory = path,
+                                       .format = format,
+                                       .training = training,
+                                       .on_error = data::OnError::kSkip,
+                                       .max_bad = INT64_MAX};
     if (format == SourceFormat::kTar) options.pattern = data::is_directory(path) ? "*.tar" : "";
-    options.on_error = data::OnError::kSkip;
-    options.max_lost = INT64_MAX;
-    options.bad = std::make_shared<data::BadRecords>();
-    auto opened = data::open_image_source(options);
-    for (std::string& message : options.bad->messages()) findings_.add({path, {}, {}, std::move(message)});
-    findings_.add_unnamed(options.bad->count() - static_cast<std::int64_t>(options.bad->messages().size()));
+    data::BadRecords bad;
+    auto opened = data::open_image_source(options, &bad);
+    for (std::string& message : bad.messages()) findings_.add({path, {}, {}, std::move(message)});
+    findings_.add_unnamed(bad.count() - std::ssize(bad.messages()));
     if (!opened) {
-      const bool lacks = opened.error().code() == Code::kUnavailable && may_lack && options.bad->count() == 0;
+      const bool lacks = opened.error().code() == Code::kUnavailable && may_lack && bad.count() == 0;
       if (!lacks) findings_.add({path, {}, {}, opened.error().message()});
       return !lacks;
     }
     sources_.push_back(std::move(*opened));
-    plan_records(*sources_.back(), format);
+    plan_records(*sources_.back());
     return true;
   }
 
-  void plan_records(const data::ImageSource& source, SourceFormat format) {
+  void plan_records(const data::ImageSource& source) {
     constexpr std::int64_t kAtOnce = 64;
-    const bool own_files = format == SourceFormat::kFolder || format == SourceFormat::kNihChest;
-    files_ += own_files ? static_cast<std::size_t>(source.records()) : source.groups();
+    files_ += source.own_files() ? static_cast<std::size_t>(source.records()) : source.groups();
     for (std::int64_t first = 0; first < source.records(); first += kAtOnce)
       tasks_.emplace_back([this, &source, first](Checker& checker) {
         const std::int64_t end = std::min(first + kAtOnce, source.records());

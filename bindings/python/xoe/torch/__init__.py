@@ -35,7 +35,7 @@ from xoe.torch.blocking import (
     reducescatter,
 )
 from xoe.torch.broadcasting import broadcast_optimizer_state, broadcast_parameters
-from xoe.torch.built import (
+from xoe.torch.build_info import (
     ccl_built,
     cuda_built,
     ddl_built,

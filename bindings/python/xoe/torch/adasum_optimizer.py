@@ -1,4 +1,4 @@
-"""An optimizer that combines what the ranks' own steps changed."""
+"""An optimizer that combines the parameter updates of the ranks by Adasum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xoe.torch.names import parameter_names
 
 
 class AdasumMixin:
-    """Each rank steps with its own gradients; the changes are combined by Adasum and applied to where all started.
+    """Each rank steps with its own gradients; Adasum combines the updates, which are applied to the common start.
 
     Maleki et al., "Scaling Distributed Training with Adaptive Summation", 2020, section 4.
     """
@@ -38,21 +38,21 @@ class AdasumMixin:
         self._process_set = process_set
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """How many of its own steps a rank makes before changes are combined."""
+        """Sets how many steps a rank makes before updates are combined."""
         self._passes = passes
 
     def synchronize(self) -> None:
-        """Does nothing: there is nothing under way between steps."""
+        """Does nothing: no operation is in flight between steps."""
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Raises: without combining, ranks would drift apart."""
-        raise RuntimeError("skip_synchronize() is not there with op=Adasum")
+        """Raises RuntimeError: without combining, the ranks would diverge."""
+        raise RuntimeError("skip_synchronize() is not supported with op=Adasum")
         yield
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Steps on this rank, then, every backward_passes_per_step calls, combines the changes of all ranks."""
+        """Steps on this rank, then, every backward_passes_per_step calls, combines the updates of all ranks."""
         params = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
         if not self._starts:
             self._starts = {p: p.detach().clone() for p in params}

@@ -1,7 +1,7 @@
-"""Collectives that block, and through which gradients flow.
+"""Blocking, differentiable collectives.
 
-Gradients are Horovod's: those of an allgather, a broadcast or a reducescatter are the *average* over ranks of what would
-otherwise be a sum, so that a loss that each rank computes on its own stays one loss.
+Gradients follow Horovod: for allgather, broadcast and reducescatter they are the *average* over ranks of what would
+otherwise be a sum, as if all ranks computed a single loss.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Alltoall(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, splits: Any, name: str | None, process_set: ProcessSet) -> Tensors:
         if splits is None:
             each, rest = divmod(tensor.shape[0], process_set.size())
-            # Uneven: the engine's message is the better one.
+            # Uneven: the engine reports the error.
             splits = None if rest else [each] * process_set.size()
         received = start.alltoall_async(tensor, splits, name, process_set).wait()
         output, ctx.received = received if isinstance(received, tuple) else (received, torch.zeros(0, dtype=torch.int32))
@@ -102,7 +102,7 @@ class _ReduceScatter(torch.autograd.Function):
         return (None, *start.grouped_allgather_async(scaled, None, process_set).wait())
 
 
-# ---- What programs call
+# ---- Public functions
 
 
 def allreduce(
@@ -115,7 +115,7 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """The tensor reduced over all ranks (Average unless ``op`` says otherwise), as a new one of the same shape and type."""
+    """The tensor reduced over all ranks (default Average), as a new tensor of the same shape and type."""
     return grouped_allreduce([tensor], average, name, compression, op, prescale_factor, postscale_factor, process_set)[0]
 
 
@@ -129,7 +129,7 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> list[torch.Tensor]:
-    """Several tensors reduced together, as new ones."""
+    """Several tensors reduced together, as new tensors."""
     packed = [compression.compress(tensor) for tensor in tensors]
     options: dict[str, Any] = {
         "name": name,
@@ -180,7 +180,7 @@ def grouped_allreduce_(
 
 
 def allgather(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """All ranks' tensors one after the other along the first dimension, which may differ between ranks."""
+    """Concatenates all ranks' tensors along the first dimension, which may differ between ranks."""
     return grouped_allgather([tensor], name, process_set)[0]
 
 
@@ -197,7 +197,7 @@ def grouped_allgather(
 def broadcast(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """The tensor of ``root_rank`` (a rank of the world), as a new one."""
+    """The tensor of ``root_rank`` (a rank of the world), as a new tensor."""
     if _differentiable([tensor]):
         result: torch.Tensor = _Broadcast.apply(tensor, root_rank, name, process_set)
     else:
@@ -208,7 +208,7 @@ def broadcast(
 def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """Overwrites the tensor with that of ``root_rank``, without gradients."""
+    """Overwrites the tensor with the one of ``root_rank``, without gradients."""
     result: torch.Tensor = start.broadcast_async_(tensor, root_rank, name, process_set).wait()
     return result
 
@@ -219,7 +219,7 @@ def alltoall(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Sends ``splits[r]`` rows to each rank r; gives what was received and, with ``splits``, the rows from each rank."""
+    """Sends ``splits[r]`` rows to each rank r; returns the received rows and, with ``splits``, their number from each rank."""
     if not _differentiable([tensor]):
         result: Any = start.alltoall_async(tensor, splits, name, process_set).wait()
         return result  # type: ignore[no-any-return]
@@ -236,7 +236,7 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
-    """This rank's part of the reduced tensor, cut along the first dimension; the first ranks' parts are one row longer."""
+    """This rank's part of the reduced tensor. The first dimension is divided evenly; the first ranks get one row more."""
     return grouped_reducescatter([tensor], name, compression, op, process_set, prescale_factor, postscale_factor)[0]
 
 

@@ -1,4 +1,4 @@
-"""Models and optimizers made equal on all ranks."""
+"""Broadcasting the state of models and optimizers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def broadcast_parameters(
 ) -> None:
     """Overwrites parameters with those of ``root_rank``: ``model.state_dict()``, ``named_parameters()`` or ``parameters()``.
 
-    What is no tensor in a state_dict is left alone. Collective: the same names, or the same order, on all ranks.
+    Entries of a state_dict that are not tensors do not change. Collective: the same names, or the same order, on all ranks.
     """
     if isinstance(params, Mapping):
         named: list[tuple[str | None, Any]] = sorted(params.items())
     elif isinstance(params, torch.Tensor) or not isinstance(params, Iterable):
-        raise ValueError(f"params is a {type(params).__name__}; give model.state_dict() or model.named_parameters()")
+        raise ValueError(f"params is a {type(params).__name__}; pass model.state_dict() or model.named_parameters()")
     else:
         named = [param if isinstance(param, tuple) else (None, param) for param in params]
     tensors = [(name, param) for name, param in named if isinstance(param, torch.Tensor)]
@@ -42,9 +42,9 @@ def broadcast_optimizer_state(
     model: torch.nn.Module | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> None:
-    """Gives the optimizer the state of ``root_rank``'s: moments, steps, learning rates, all that its state_dict holds.
+    """Copies the optimizer's state on ``root_rank`` to all ranks: moments, steps, learning rates, all of its state_dict.
 
-    Any optimizer, also one that has not stepped yet, on the root or elsewhere. ``model`` is not needed.
+    Any optimizer, also one that has not stepped yet, on the root or elsewhere. ``model`` is ignored.
     """
     del model
     state = optimizer.state_dict()
@@ -61,8 +61,8 @@ def broadcast_optimizer_state(
         optimizer.load_state_dict(filled)
 
 
-class _Place:
-    """Where a tensor stood in a state_dict."""
+class _TensorSpec:
+    """Shape and type of a tensor that was taken out of a state_dict."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.shape, self.dtype = tuple(tensor.shape), tensor.dtype
@@ -70,8 +70,8 @@ class _Place:
 
 def _without_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
-        tensors.append(value.detach().cpu())  # where those who have no state yet receive it
-        return _Place(value)
+        tensors.append(value.detach().cpu())  # ranks without state receive it on the CPU
+        return _TensorSpec(value)
     if isinstance(value, dict):
         return {key: _without_tensors(item, tensors) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -80,7 +80,7 @@ def _without_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
 
 
 def _with_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
-    if isinstance(value, _Place):
+    if isinstance(value, _TensorSpec):
         tensors.append(torch.empty(value.shape, dtype=value.dtype))
         return tensors[-1]
     if isinstance(value, dict):

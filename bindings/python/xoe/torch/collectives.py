@@ -1,7 +1,7 @@
-"""Collectives that start at once and complete later. Their inputs must not change until then.
+"""Asynchronous collectives. Inputs must not change until they complete.
 
-All take ``name`` (the same on all ranks; None: the n-th nameless operation of a kind meets the other ranks' n-th) and
-``process_set``. Errors of the call itself are raised here, those of the operation by :func:`synchronize`.
+All take ``name`` (the same on all ranks; None: the n-th unnamed operation of a kind matches the other ranks' n-th) and
+``process_set``. Errors of the call itself are raised here, errors of the operation by :func:`synchronize`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from xoe import world as _world
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp, Sum, choose
 from xoe.torch.compression import Wire
-from xoe.torch.gpu import Results, place_of, stream_of
+from xoe.torch.gpu import Results, choose_device, stream_of
 from xoe.torch.handle import Handle
-from xoe.torch.tensors import DTYPES, carrier, describe, of_array, restore, shares_memory
+from xoe.torch.tensors import DTYPES, describe, of_array, restore, shares_memory, to_engine
 
 _KINDS = _core.KINDS
 _NAMES = {op: op.name.lower() for op in ReduceOp}
@@ -49,22 +49,22 @@ def terms_of(op: ReduceOp, kind: str, prescale: float, postscale: float, set_id:
     return terms
 
 
-def _place(tensors: Sequence[torch.Tensor], op: ReduceOp, prescale: float, postscale: float, wire: Wire | None) -> str:
-    return "cpu" if wire is not None else place_of(tensors, _NAMES[op], prescale != 1.0 or postscale != 1.0)
+def _choose_device(tensors: Sequence[torch.Tensor], op: ReduceOp, prescale: float, postscale: float, wire: Wire | None) -> str:
+    return "cpu" if wire is not None else choose_device(tensors, _NAMES[op], prescale != 1.0 or postscale != 1.0)
 
 
 def _start(
     name: str | None,
     tensors: Sequence[tuple[torch.Tensor, torch.Tensor | None]],
     terms: _core.Terms,
-    place: str,
+    device: str,
     splits: Sequence[int] | None = None,
 ) -> tuple[_core.Operation, Results | None]:
-    """Starts an operation on carriers, each with its result's memory. The results of a GPU that have none come apart."""
+    """Starts an operation on engine tensors, each with memory for its result; None: the engine or ``Results`` allocates it."""
     inputs = [tensor for tensor, _ in tensors]
-    results = Results(inputs[0].device) if place != "cpu" and any(out is None for _, out in tensors) else None
+    results = Results(inputs[0].device) if device != "cpu" and any(out is None for _, out in tensors) else None
     described = [describe(tensor, out) for tensor, out in tensors]
-    engine, stream = _world.current().engine, stream_of(place, inputs)
+    engine, stream = _world.current().engine, stream_of(device, inputs)
     return engine.submit(name or "", described, terms, splits, list(tensors), stream, results), results
 
 
@@ -82,9 +82,9 @@ def allreduce_async_(
     *,
     wire: Wire | None = None,
 ) -> Handle:
-    """Reduces ``tensor`` over all ranks in place; its handle gives the tensor.
+    """Reduces ``tensor`` over all ranks in place; the handle returns the tensor.
 
-    op: Average unless given. prescale_factor multiplies the input, postscale_factor the result; float types only.
+    op: default Average. prescale_factor multiplies the input, postscale_factor the result; float types only.
     wire: a compression of the engine, ``Compression.bf16.wire`` for example.
     """
     op = choose(op, average)
@@ -96,20 +96,20 @@ def allreduce_async_(
     operation = engine.submit_tensor(name or "", tensor, DTYPES, terms)
     if operation is not None:
         return Handle(operation, None, tensor)
-    place = _place([tensor], op, prescale_factor, postscale_factor, wire)
-    carried = carrier(tensor, _NAMES[op], place)
+    device = _choose_device([tensor], op, prescale_factor, postscale_factor, wire)
+    dense = to_engine(tensor, _NAMES[op], device)
     operation = engine.submit_in_place(
-        name or "", carried.data_ptr(), carried.shape, DTYPES[carried.dtype], terms, carried, stream_of(place, [carried])
+        name or "", dense.data_ptr(), dense.shape, DTYPES[dense.dtype], terms, dense, stream_of(device, [dense])
     )
-    return Handle(operation, _copy_back([carried], [tensor], single=True))
+    return Handle(operation, _copy_back([dense], [tensor], single=True))
 
 
-def _copy_back(carried: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], single: bool) -> Any:
-    """Finishes operations in place on tensors that were not worked on themselves."""
+def _copy_back(dense: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], single: bool) -> Any:
+    """Copies results of in-place operations back to tensors that the engine worked on through a copy."""
 
     def finish(_: _core.Operation) -> Any:
         with torch.no_grad():
-            for tensor, result in zip(tensors, carried, strict=True):
+            for tensor, result in zip(tensors, dense, strict=True):
                 if not shares_memory(result, tensor):
                     tensor.copy_(restore(result, tensor))
         return tensors[0] if single else list(tensors)
@@ -145,7 +145,7 @@ def grouped_allreduce_async(
     *,
     wire: Wire | None = None,
 ) -> Handle:
-    """Several tensors that are reduced together or not at all, into new ones; the handle gives a list."""
+    """Reduces several tensors as one operation, into new tensors; the handle returns a list."""
     return _grouped_allreduce(tensors, choose(op, average), name, prescale_factor, postscale_factor, process_set, wire)
 
 
@@ -160,13 +160,13 @@ def _grouped_allreduce(
     single: bool = False,
 ) -> Handle:
     terms = terms_of(op, "allreduce", prescale, postscale, process_set._need(), wire)
-    place = _place(tensors, op, prescale, postscale, wire)
-    inputs = [carrier(tensor, _NAMES[op], place) for tensor in tensors]
-    # A copy that was made on the way is as good as a new tensor.
+    device = _choose_device(tensors, op, prescale, postscale, wire)
+    inputs = [to_engine(tensor, _NAMES[op], device) for tensor in tensors]
+    # A copy made by to_engine() can take the result.
     outputs = [
         torch.empty_like(c, requires_grad=False) if shares_memory(c, t) else c for c, t in zip(inputs, tensors, strict=True)
     ]
-    operation, _ = _start(name, list(zip(inputs, outputs, strict=True)), terms, place)
+    operation, _ = _start(name, list(zip(inputs, outputs, strict=True)), terms, device)
     likes = [tensor.detach() for tensor in tensors]
 
     def finish(_: _core.Operation) -> Any:
@@ -190,27 +190,27 @@ def grouped_allreduce_async_(
     """:func:`grouped_allreduce_async` in place."""
     op = choose(op, average)
     terms = terms_of(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
-    place = _place(tensors, op, prescale_factor, postscale_factor, wire)
-    carried = [carrier(tensor, _NAMES[op], place) for tensor in tensors]
-    operation, _ = _start(name, [(c, c) for c in carried], terms, place)
-    return Handle(operation, _copy_back(carried, tensors, single=False))
+    device = _choose_device(tensors, op, prescale_factor, postscale_factor, wire)
+    dense = [to_engine(tensor, _NAMES[op], device) for tensor in tensors]
+    operation, _ = _start(name, [(c, c) for c in dense], terms, device)
+    return Handle(operation, _copy_back(dense, tensors, single=False))
 
 
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str | None = None, op: ReduceOp = Average, process_set: ProcessSet = global_process_set
 ) -> Handle:
-    """The sum or average of sparse COO tensors; its handle gives a coalesced sparse tensor. Ranks may have different
-    numbers of entries. Only what is there is sent.
+    """The sum or average of sparse COO tensors; the handle returns a coalesced sparse tensor. Ranks may have different
+    numbers of entries; only entries are sent.
     """
     if op not in (Average, Sum):
-        raise ValueError(f"sparse tensors have a Sum and an Average, not {op!r}")
+        raise ValueError(f"sparse tensors support Sum and Average, not {op!r}")
     tensor = tensor.detach().coalesce()
     sparse_dims, shape = tensor.sparse_dim(), tensor.shape
-    # The core has one index an entry: rows of all sparse dimensions are numbered through.
+    # The engine has one index per entry: indices of all sparse dimensions are flattened.
     flat = torch.zeros(tensor.indices().shape[1], dtype=torch.int64, device=tensor.device)
     for dim in range(sparse_dims):
         flat = flat * shape[dim] + tensor.indices()[dim]
-    indices, values = carrier(flat), carrier(tensor.values(), "sum")
+    indices, values = to_engine(flat), to_engine(tensor.values(), "sum")
     terms = _core.Terms(_KINDS["sparse_allreduce"], _core.REDUCTIONS["sum"], process_set=process_set._need())
     operation = _world.current().engine.submit(
         name or "", [describe(indices, None), describe(values, None)], terms, keep=(indices, values)
@@ -235,27 +235,27 @@ def sparse_allreduce_async(
 
 
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> Handle:
-    """All ranks' tensors one after the other along the first dimension, which may differ between ranks."""
+    """Concatenates all ranks' tensors along the first dimension, which may differ between ranks."""
     return _gather([tensor], name, process_set, single=True)
 
 
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Handle:
-    """Several :func:`allgather_async` that complete together; the handle gives a list."""
+    """Several :func:`allgather_async` that complete together; the handle returns a list."""
     return _gather(tensors, name, process_set)
 
 
 def _gather(tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet, single: bool = False) -> Handle:
     tensors = [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
-    place = place_of(tensors)
+    device = choose_device(tensors)
     terms = _core.Terms(_KINDS["allgather"], process_set=process_set._need())
-    operation, results = _start(name, [(carrier(tensor, None, place), None) for tensor in tensors], terms, place)
+    operation, results = _start(name, [(to_engine(tensor, None, device), None) for tensor in tensors], terms, device)
     return Handle(operation, _take_outputs(tensors, results, single))
 
 
 def _take_outputs(tensors: Sequence[torch.Tensor], made: Results | None, single: bool) -> Any:
-    """Finishes operations whose results lie in memory of the engine's, or of a GPU."""
+    """Returns results in memory that the engine or ``Results`` allocated."""
     likes = [tensor.detach() for tensor in tensors]
 
     def finish(done: _core.Operation) -> Any:
@@ -271,19 +271,19 @@ def _take_outputs(tensors: Sequence[torch.Tensor], made: Results | None, single:
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Handle:
-    """The tensor of ``root_rank`` (a rank of the world), as a new one."""
+    """The tensor of ``root_rank`` (a rank of the world), as a new tensor."""
     return broadcast_async_(tensor.detach().clone(), root_rank, name, process_set)
 
 
 def broadcast_async_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Handle:
-    """Overwrites the tensor with that of ``root_rank`` (a rank of the world)."""
+    """Overwrites the tensor with the one of ``root_rank`` (a rank of the world)."""
     terms = _core.Terms(_KINDS["broadcast"], root=process_set.root(root_rank), process_set=process_set._need())
-    place = place_of([tensor])
-    carried = carrier(tensor, None, place)
-    operation, _ = _start(name, [(carried, carried)], terms, place)
-    return Handle(operation, _copy_back([carried], [tensor], single=True))
+    device = choose_device([tensor])
+    dense = to_engine(tensor, None, device)
+    operation, _ = _start(name, [(dense, dense)], terms, device)
+    return Handle(operation, _copy_back([dense], [tensor], single=True))
 
 
 def alltoall_async(
@@ -294,15 +294,15 @@ def alltoall_async(
 ) -> Handle:
     """Sends ``splits[r]`` rows of the first dimension to each rank r of the set; equal parts without ``splits``.
 
-    The handle gives what was received, in the order of ranks; with ``splits`` a pair of it and of the rows received from each
-    rank, as an int32 tensor.
+    The handle returns the received rows, in the order of ranks; with ``splits``, a pair of them and of the number of rows
+    from each rank, as an int32 tensor.
     """
     given = (
         None if splits is None else [int(rows) for rows in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
     )
-    place = place_of([tensor])
+    device = choose_device([tensor])
     terms = _core.Terms(_KINDS["alltoall"], process_set=process_set._need())
-    operation, results = _start(name, [(carrier(tensor, None, place), None)], terms, place, given)
+    operation, results = _start(name, [(to_engine(tensor, None, device), None)], terms, device, given)
     take = _take_outputs([tensor], results, single=True)
 
     def finish(done: _core.Operation) -> Any:
@@ -320,7 +320,7 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Handle:
-    """This rank's part of the reduced tensor: the first dimension is cut into equal parts, the first ranks' one longer."""
+    """This rank's part of the reduced tensor. The first dimension is divided evenly; the first ranks get one row more."""
     return _reduce_scatter([tensor], name, op, process_set, prescale_factor, postscale_factor, single=True)
 
 
@@ -332,7 +332,7 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Handle:
-    """Several :func:`reducescatter_async` that complete together; the handle gives a list."""
+    """Several :func:`reducescatter_async` that complete together; the handle returns a list."""
     return _reduce_scatter(tensors, name, op, process_set, prescale_factor, postscale_factor)
 
 
@@ -346,10 +346,10 @@ def _reduce_scatter(
     single: bool = False,
 ) -> Handle:
     if op is Adasum:
-        raise ValueError("reducescatter has no Adasum")
+        raise ValueError("reducescatter does not support Adasum")
     terms = terms_of(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
-    place = _place(tensors, op, prescale, postscale, None)
-    operation, results = _start(name, [(carrier(tensor, _NAMES[op], place), None) for tensor in tensors], terms, place)
+    device = _choose_device(tensors, op, prescale, postscale, None)
+    operation, results = _start(name, [(to_engine(tensor, _NAMES[op], device), None) for tensor in tensors], terms, device)
     return Handle(operation, _take_outputs(tensors, results, single))
 
 

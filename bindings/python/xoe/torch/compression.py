@@ -1,7 +1,7 @@
-"""Gradients made smaller on their way.
+"""Gradient compression.
 
-A compressor of your own has ``compress`` and ``decompress``, as in Horovod; those with a ``wire`` form leave the tensor as it
-is and are applied by the engine while it packs tensors, on the way between ranks only.
+A custom compressor has ``compress`` and ``decompress``, as in Horovod. A compressor with a ``wire`` form leaves tensors
+unchanged: the engine compresses them while it packs them, for the transfer between ranks only.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class Wire:
 
 
 class Compressor:
-    """Leaves tensors as they are. Subclass it, or give ``DistributedOptimizer`` anything with these two methods."""
+    """Leaves tensors unchanged. Subclass it, or pass ``DistributedOptimizer`` any object with these two methods."""
 
     wire: Wire | None = None
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """The tensor to send, and what ``decompress`` needs to know."""
+        """Returns the tensor to send, and a context for ``decompress``."""
         return tensor, None
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """The tensor that was received, as it was before."""
+        """Returns the received tensor in its original type."""
         return tensor
 
 
@@ -49,7 +49,7 @@ class NoneCompressor(Compressor):
 
 
 class FP16Compressor(Compressor):
-    """Floating-point tensors travel as float16; Horovod's, which casts before and after."""
+    """Sends floating-point tensors as float16: casts before and after, as Horovod does."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -73,7 +73,7 @@ class WireCompressor(Compressor):
 
 
 class Compression:
-    """What ``compression=`` may be."""
+    """Values for ``compression=``."""
 
     none = NoneCompressor
     fp16 = FP16Compressor
@@ -82,7 +82,7 @@ class Compression:
 
     @staticmethod
     def top_k(ratio: float = 0.01) -> WireCompressor:
-        """The largest values only; what is left out is added to the next step's."""
+        """Sends the largest values only; the others are added to the next step's gradient."""
         return WireCompressor(Wire("top_k", error_feedback=True, top_k_ratio=ratio))
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Tensors of a GPU: whether the core takes them where they are, and where its results go."""
+"""GPU tensors: whether the engine works on them in GPU memory, and the memory for its results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from xoe import world as _world
-from xoe.torch.tensors import DTYPES, carried_type
+from xoe.torch.tensors import DTYPES, engine_type
 
 _streams: dict[torch.device, Any] = {}
 _make_stream: Any = torch.cuda.Stream
@@ -17,46 +17,46 @@ _NCCL = frozenset(("sum", "average", "min", "max", "product"))
 _DTYPE_OF = {number: dtype for dtype, number in DTYPES.items()}
 
 
-def place_of(tensors: Sequence[torch.Tensor], reduction: str | None = None, scaled: bool = False) -> str:
-    """Where an operation works on these tensors, as :func:`carrier` wants it: "cuda", where they are, if NCCL does what is
-    asked for; else "cpu", and they are copied there and back. The same on all ranks, for the same types and devices.
+def choose_device(tensors: Sequence[torch.Tensor], reduction: str | None = None, scaled: bool = False) -> str:
+    """The kind of device on which an operation works: "cuda", on the tensors in place, where NCCL supports the operation;
+    else "cpu", and the tensors are copied there and back. The same on all ranks for the same types and devices.
 
-    reduction: "sum", ...; None where elements only move. scaled: with a factor before or after.
+    reduction: "sum", ...; None for data movement. scaled: with a factor before or after the reduction.
     """
     if not tensors or not tensors[0].is_cuda or not _world.current().takes_gpu():
         return "cpu"
-    return "cuda" if all(_stays(tensor, reduction, scaled) for tensor in tensors) else "cpu"
+    return "cuda" if all(_nccl_supports(tensor, reduction, scaled) for tensor in tensors) else "cpu"
 
 
-def _stays(tensor: torch.Tensor, reduction: str | None, scaled: bool) -> bool:
+def _nccl_supports(tensor: torch.Tensor, reduction: str | None, scaled: bool) -> bool:
     if not tensor.is_cuda or tensor.layout is not torch.strided:
         return False
-    dtype = carried_type(tensor.dtype)
-    if reduction is None or dtype is None:  # carrier() refuses what it does not know
+    dtype = engine_type(tensor.dtype)
+    if reduction is None or dtype is None:  # to_engine() reports unknown types
         return True
     if dtype is torch.int16 or reduction not in _NCCL:
         return False
-    if scaled:  # NCCL has factors in the tensor's own type
+    if scaled:  # NCCL applies factors in the tensor's own type
         return dtype in (torch.float32, torch.float64) and reduction in ("sum", "average")
     return dtype.is_floating_point or reduction != "average"
 
 
-def stream_of(place: str, tensors: Sequence[torch.Tensor]) -> int | None:
-    """For ``Engine.submit``: the stream in which tensors of a GPU are made."""
-    return torch.cuda.current_stream(tensors[0].device).cuda_stream if place == "cuda" else None
+def stream_of(device: str, tensors: Sequence[torch.Tensor]) -> int | None:
+    """For ``Engine.submit``: the stream that produces the tensors; None on the CPU."""
+    return torch.cuda.current_stream(tensors[0].device).cuda_stream if device == "cuda" else None
 
 
 class Results:
-    """Memory of a GPU for results whose size is known late; ``Engine.submit`` calls it, from any thread."""
+    """Allocates GPU memory for results whose size is known late. The engine calls it, from any thread."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._tensors: dict[int, torch.Tensor] = {}
 
     def __call__(self, index: int, shape: tuple[int, ...], dtype: int) -> int:
-        if isinstance(threading.current_thread(), threading._DummyThread):  # one of the engine's, which is on no GPU yet
+        if isinstance(threading.current_thread(), threading._DummyThread):  # a thread of the engine's, with no current GPU yet
             torch.cuda.set_device(self._device)
-        # In a stream of its own, so that hardly anything has to be waited for: NCCL writes there at once.
+        # In a stream of its own, so that there is hardly anything to wait for: NCCL writes to the memory at once.
         stream = _streams.get(self._device)
         if stream is None:
             stream = _streams.setdefault(self._device, _make_stream(self._device))
@@ -67,7 +67,7 @@ class Results:
         return tensor.data_ptr()
 
     def take(self) -> list[torch.Tensor]:
-        """The results, in order; for the stream that is the caller's now."""
+        """The results, in order, for use in the caller's current stream."""
         tensors = [self._tensors[index] for index in sorted(self._tensors)]
         for tensor in tensors:
             tensor.record_stream(torch.cuda.current_stream(self._device))

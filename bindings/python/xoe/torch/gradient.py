@@ -1,4 +1,4 @@
-"""A parameter, and its gradient on its way."""
+"""The gradient of a parameter, and its reduction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xoe import _core
 from xoe.torch.handle import Handle
 from xoe.torch.tensors import DTYPES
 
-# The usual order of elements and the other one that is dense too: channels last.
+# Channels last: the dense memory format besides the contiguous one, and its order of dimensions.
 _CHANNELS_LAST = {
     4: (torch.channels_last, (0, 2, 3, 1)),
     5: (torch.channels_last_3d, (0, 2, 3, 4, 1)),
@@ -19,8 +19,8 @@ _CHANNELS_LAST = {
 
 
 def dense_alias(grad: torch.Tensor) -> torch.Tensor:
-    """The gradient's memory as a contiguous tensor, where it is dense. One dimension more marks another order of elements: a
-    rank that has the usual one is told so."""
+    """The gradient's memory as a contiguous tensor, where it is dense. An additional dimension marks another memory format:
+    ranks whose formats differ then get an error."""
     if grad.layout is not torch.strided or grad.is_contiguous() or grad.dim() not in _CHANNELS_LAST:
         return grad
     memory_format, order = _CHANNELS_LAST[grad.dim()]
@@ -28,7 +28,7 @@ def dense_alias(grad: torch.Tensor) -> torch.Tensor:
 
 
 class Work:
-    """Gradients on their way as tensors that were made from them: a group, compressed ones, sparse ones, those of a GPU."""
+    """An operation on tensors derived from gradients: a group, or compressed, sparse or GPU gradients."""
 
     __slots__ = ("contexts", "gradients", "handle", "sent", "waited")
 
@@ -41,10 +41,10 @@ class Work:
 
 
 class Gradient:
-    """That of one parameter.
+    """The gradient of one parameter.
 
-    Backward calls :meth:`start` between two kernels of its own, when nothing of the interpreter is in the processor's caches:
-    what it costs then grows with the number of Python's instructions, so there are few.
+    Backward calls :meth:`start` between two of its kernels, when the interpreter is not in the CPU's caches. Its cost grows
+    with the number of Python instructions, so there are few.
     """
 
     __slots__ = (
@@ -66,7 +66,7 @@ class Gradient:
         self.name = name
         self.group: tuple[Gradient, ...] | None = None
         self.hook: Any = None
-        self.left = passes  # backward passes until it is sent
+        self.left = passes  # backward passes until it is submitted
         self.work: Work | None = None
         self._grad: torch.Tensor | None = None
         self._operation: _core.Operation | None = None
@@ -76,11 +76,11 @@ class Gradient:
         self._permuted = torch.Size((1, *(param.shape[dim] for dim in order)))
 
     @property
-    def under_way(self) -> bool:
+    def in_flight(self) -> bool:
         return self._grad is not None
 
     def hold(self) -> torch.Tensor:
-        """The gradient as it is sent. One that nothing depended on here counts as zeros, since others wait for it."""
+        """The gradient to submit. A missing one counts as zeros, since other ranks may wait for it."""
         if self.param.grad is None:
             self.param.grad = torch.zeros_like(self.param)
         grad = self.param.grad
@@ -89,13 +89,13 @@ class Gradient:
         return grad
 
     def start(self, engine: _core.Engine, terms: _core.Terms) -> bool:
-        """Sends it from where it lies, if it lies so that the core can read it; False where it does not."""
+        """Submits the gradient in place; False where the engine does not support its memory layout."""
         grad = self.hold()
         self._operation = engine.submit_tensor(self.name, grad, DTYPES, terms)
         return self._operation is not None or self._start_channels_last(grad, engine, terms)
 
     def _start_channels_last(self, grad: torch.Tensor, engine: _core.Engine, terms: _core.Terms) -> bool:
-        """:meth:`start` where only the order of elements is another."""
+        """:meth:`start` for gradients in channels-last format."""
         if (
             self._format is None
             or grad.layout is not torch.strided
@@ -114,18 +114,18 @@ class Gradient:
         if self._operation is not None:
             self._operation.wait()
         elif self.work is not None:
-            self.work.handle.settle()  # what is copied back would count as a change
+            self.work.handle.wait_completed()  # copying the result back would count as a change
 
     def check(self) -> None:
-        """Raises RuntimeError where it was changed on its way."""
+        """Raises RuntimeError if the gradient was modified while in flight."""
         grad = self.param.grad
         if grad is None or grad is not self._grad or grad._version != self._version:
             raise RuntimeError(
-                f"{self.name.removeprefix('gradient.')} was changed while it was being reduced; call optimizer.synchronize()"
+                f"{self.name.removeprefix('gradient.')} was modified while it was being reduced; call optimizer.synchronize()"
                 " first, as before clip_grad_norm_() or GradScaler.unscale_()"
             )
 
-    def forget(self, passes: int) -> None:
-        """Nothing is on its way any more."""
+    def reset(self, passes: int) -> None:
+        """Drops the operation, if any."""
         self._grad = self._operation = self.work = None
         self.left = passes

@@ -1,4 +1,4 @@
-"""Operations under way."""
+"""Handles of asynchronous operations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from xoe import _core
 
 
 class Handle:
-    """An operation under way; :func:`synchronize` gives its result. Calling it does the same.
+    """An operation in flight; :func:`synchronize`, or calling the handle, returns its result.
 
-    For one thread at a time. Dropping it is allowed: the operation goes on, its tensors are kept until it has completed, and
-    its result is lost, except for what is done in place.
+    One thread at a time. A handle may be dropped: the operation continues, its tensors are kept until it has completed, and
+    its result is lost, unless it is in place.
     """
 
     __slots__ = ("_finish", "_operation", "_result")
@@ -23,16 +23,16 @@ class Handle:
         self._result = result
 
     def poll(self) -> bool:
-        """Whether it has completed, well or not. Does not block."""
+        """Whether it has completed or failed. Does not block."""
         return self._operation is None or self._operation.poll()
 
-    def settle(self) -> None:
-        """Blocks until it has completed, and leaves what is left to do to :meth:`wait`; raises its error."""
+    def wait_completed(self) -> None:
+        """Blocks until the operation has completed, without finishing the result as :meth:`wait` does; raises its error."""
         if self._operation is not None:
             self._operation.wait()
 
     def wait(self) -> Any:
-        """Blocks until it has completed; gives its result, or raises its error."""
+        """Blocks until it has completed; returns its result, or raises its error."""
         operation = self._operation
         if operation is not None:
             operation.wait()
@@ -45,12 +45,12 @@ class Handle:
 
 
 def poll(handle: Handle) -> bool:
-    """Whether the operation has completed, well or not: :func:`synchronize` will not block."""
+    """Whether the operation has completed or failed: :func:`synchronize` will not block."""
     return handle.poll()
 
 
 def synchronize(handle: Handle) -> Any:
-    """Waits for the operation, without spinning and without Python's lock; gives its result.
+    """Waits for the operation, without spinning and without the GIL; returns its result.
 
     Raises PeerLostError when a rank died, MismatchError when ranks gave different shapes, types or operations.
     """

@@ -1,4 +1,4 @@
-"""An optimizer whose gradients are those of all ranks."""
+"""DistributedOptimizer: reduces gradients over all ranks before each step."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from xoe.torch.gradient import Gradient, Work, dense_alias
 from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
 
-# Optimizers that exist: two at once must not use one name for two tensors.
+# Live optimizers by number: two at a time must not use the same name for different tensors.
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 class DistributedMixin:
-    """What :func:`DistributedOptimizer` puts before the optimizer's own class."""
+    """The mixin that :func:`DistributedOptimizer` adds to the optimizer's class."""
 
     param_groups: list[dict[str, Any]]
     _set_id: int | None = None
-    _together: bool = False
+    _distributed: bool = False
 
     def _distribute(
         self,
@@ -54,8 +54,8 @@ class DistributedMixin:
         _alive[number] = self
         self._prefix = f"gradient.{number}." if number else "gradient."
         self._compression = compression
-        # The tensor itself is sent: compressed by the engine, or not at all.
-        self._as_it_is = getattr(compression, "compress", None) is Compressor.compress
+        # The gradient itself is submitted: compressed by the engine, or uncompressed.
+        self._uncopied = getattr(compression, "compress", None) is Compressor.compress
         self._op = ReduceOp(op)
         predivides = op is Average and gradient_predivide_factor != 1.0
         self._scales = (1.0 / gradient_predivide_factor, gradient_predivide_factor) if predivides else (1.0, 1.0)
@@ -63,12 +63,12 @@ class DistributedMixin:
         self._process_set = process_set
         self._passes = backward_passes_per_step
         self._gradients = [Gradient(p, self._prefix + names[p], backward_passes_per_step) for p in self._parameters()]
-        self._under_way: list[Gradient] = []
+        self._in_flight: list[Gradient] = []
         self._skip = False
         self._synchronized = False
         self._arrived: dict[tuple[Gradient, ...], int] = {}
         self._world: Any = None
-        self._look_around()
+        self._update_world()
         for group in self._groups(groups):
             for gradient in group:
                 gradient.group = group
@@ -81,7 +81,7 @@ class DistributedMixin:
             yield from group["params"]
 
     def _hook(self) -> None:
-        """Follows the gradients of those that have come to require them."""
+        """Registers hooks for parameters that require gradients and have none yet."""
         me = weakref.ref(self)
 
         def follow(gradient: Gradient) -> Any:
@@ -98,7 +98,7 @@ class DistributedMixin:
                 self._hooks.append(gradient.hook)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As the optimizer's own; the gradients of the new parameters are reduced too. Call it on all ranks."""
+        """As in the base class; gradients of the new parameters are reduced too. Call it on all ranks."""
         super().add_param_group(param_group)  # type: ignore[misc]
         known = {id(gradient.param) for gradient in self._gradients}
         for p in self._parameters():
@@ -115,15 +115,15 @@ class DistributedMixin:
             if any(not isinstance(p, torch.Tensor) for p in members):
                 raise ValueError("groups must be a number, or a list of lists of parameters")
             if len({id(p) for p in members}) != len(members):
-                raise ValueError("a parameter stands in groups twice")
+                raise ValueError("a parameter occurs twice in groups")
             by_param = {id(gradient.param): gradient for gradient in trained}
             if any(p.requires_grad and id(p) not in by_param for p in members):
                 raise ValueError("groups has a parameter that the optimizer does not have")
             return [tuple(by_param[id(p)] for p in group if p.requires_grad) for group in groups if len(group) > 0]
         if groups < 0:
-            raise ValueError(f"groups is {groups}; give a number from 0 on, or a list of lists of parameters")
+            raise ValueError(f"groups is {groups}; pass 0 or more, or a list of lists of parameters")
         by_name = {gradient.name: gradient for gradient in trained}
-        # Parameters may stand in another order on another rank.
+        # The order of parameters may differ between ranks.
         order = broadcast_object(list(by_name), self._first_rank(), None, self._process_set)
         each, longer = divmod(len(order), groups)
         found, begin = [], 0
@@ -138,26 +138,26 @@ class DistributedMixin:
         ranks = self._process_set.ranks
         return ranks[0] if ranks else 0
 
-    def _look_around(self) -> bool:
-        """Whether there is anyone to reduce with. Another group is noticed, such as formed after a failure."""
+    def _update_world(self) -> bool:
+        """Whether there are other ranks to reduce with. Picks up a new world, formed after a failure for example."""
         process_set = self._process_set
         if _world.is_current(self._world) and process_set.process_set_id == self._set_id:
-            return self._together
+            return self._distributed
         self._world = _world.current()
         self._set_id = process_set._need()
         self._engine = self._world.engine
-        self._together = process_set.included() and process_set.size() > 1
+        self._distributed = process_set.included() and process_set.size() > 1
         wire = getattr(self._compression, "wire", None)
         self._terms = terms_of(self._op, "allreduce", *self._scales, self._set_id, wire)
-        return self._together
+        return self._distributed
 
     # ---- During backward
 
     def _on_gradient(self, gradient: Gradient) -> None:
-        if not self._look_around():
+        if not self._update_world():
             return
         left = gradient.left - 1
-        if left < 0 or gradient.under_way:
+        if left < 0 or gradient.in_flight:
             raise RuntimeError(
                 f"the gradient of {gradient.name.removeprefix('gradient.')} was computed more than"
                 f" backward_passes_per_step={self._passes} times before step(); increase it to accumulate gradients"
@@ -168,47 +168,49 @@ class DistributedMixin:
             return
         group = gradient.group
         if group is None:
-            self._send(gradient)
+            self._submit(gradient)
         else:
             self._arrived[group] = self._arrived.get(group, 0) + 1
             if self._arrived[group] == len(group):
-                self._send_group(group)
+                self._submit_group(group)
 
-    def _send(self, gradient: Gradient) -> None:
+    def _submit(self, gradient: Gradient) -> None:
         try:
-            if not (self._as_it_is and gradient.start(self._engine, self._terms)):
-                gradient.work = self._send_made(gradient)
+            if not (self._uncopied and gradient.start(self._engine, self._terms)):
+                gradient.work = self._submit_derived(gradient)
         except BaseException:
-            gradient.forget(self._passes)
+            gradient.reset(self._passes)
             raise
-        self._under_way.append(gradient)
+        self._in_flight.append(gradient)
 
-    def _send_made(self, gradient: Gradient) -> Work:
+    def _submit_derived(self, gradient: Gradient) -> Work:
         grad = gradient.hold()
         if grad.is_sparse:
-            return Work((gradient,), (), self._send_sparse(grad, gradient.name), ())
+            return Work((gradient,), (), self._submit_sparse(grad, gradient.name), ())
         sent, context = self._compression.compress(dense_alias(grad))
         return Work((gradient,), (sent,), allreduce_async_(sent, None, gradient.name, **self._options()), (context,))
 
-    def _send_group(self, group: tuple[Gradient, ...]) -> None:
+    def _submit_group(self, group: tuple[Gradient, ...]) -> None:
         sent, contexts = [], []
         try:
             for gradient in group:
                 grad = gradient.hold()
                 if grad.is_sparse:
-                    raise ValueError(f"{gradient.name} has a sparse gradient and stands in a group; leave it out of groups")
+                    raise ValueError(
+                        f"{gradient.name} has a sparse gradient, which groups do not support; leave it out of groups"
+                    )
                 tensor, context = self._compression.compress(dense_alias(grad))
                 sent.append(tensor)
                 contexts.append(context)
             handle = grouped_allreduce_async_(sent, None, group[0].name + ".group", **self._options())
         except BaseException:
             for gradient in group:
-                gradient.forget(self._passes)
+                gradient.reset(self._passes)
             raise
         work = Work(group, sent, handle, contexts)
         for gradient in group:
             gradient.work = work
-        self._under_way.extend(group)
+        self._in_flight.extend(group)
 
     def _options(self) -> dict[str, Any]:
         pre, post = self._scales
@@ -220,7 +222,7 @@ class DistributedMixin:
             "wire": getattr(self._compression, "wire", None),
         }
 
-    def _send_sparse(self, grad: torch.Tensor, name: str) -> Handle:
+    def _submit_sparse(self, grad: torch.Tensor, name: str) -> Handle:
         if self._sparse_as_dense:
             return allreduce_async(grad.to_dense(), None, name, self._op, *self._scales, process_set=self._process_set)
         return sparse_allreduce_async(grad, name, self._op, self._process_set)
@@ -228,38 +230,38 @@ class DistributedMixin:
     # ---- Before the step
 
     def synchronize(self) -> None:
-        """Waits until all gradients are those of all ranks. :meth:`step` does it; call it yourself to change gradients before,
-        to clip them for example. Gradients that were not computed on this rank count as zeros.
+        """Waits until all gradients have been reduced. :meth:`step` calls it; call it yourself to modify gradients before the
+        step, to clip them for example. Gradients that were not computed on this rank count as zeros.
         """
-        if self._synchronized or not self._look_around():
+        if self._synchronized or not self._update_world():
             self._forget()
             return
         self._hook()
         try:
             for gradient in self._gradients:
-                if not gradient.under_way and gradient.param.requires_grad:
+                if not gradient.in_flight and gradient.param.requires_grad:
                     if gradient.group is None:
-                        self._send(gradient)
+                        self._submit(gradient)
                     else:
-                        self._send_group(gradient.group)
-            for gradient in self._under_way:
+                        self._submit_group(gradient.group)
+            for gradient in self._in_flight:
                 gradient.wait()
-            for gradient in self._under_way:
+            for gradient in self._in_flight:
                 gradient.check()
                 if gradient.work is not None and not gradient.work.waited:
-                    self._take_over(gradient.work)
+                    self._copy_results(gradient.work)
         finally:
             self._forget()
         self._synchronized = True
 
     def _forget(self) -> None:
         for gradient in self._gradients:
-            gradient.forget(self._passes)
-        self._under_way.clear()
+            gradient.reset(self._passes)
+        self._in_flight.clear()
         self._arrived.clear()
 
-    def _take_over(self, work: Work) -> None:
-        """Puts the result where the gradients are, unless it is there."""
+    def _copy_results(self, work: Work) -> None:
+        """Copies results to the gradients, unless they were reduced in place."""
         work.waited = True
         result = work.handle.wait()
         if not work.sent:
@@ -275,7 +277,7 @@ class DistributedMixin:
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Within it :meth:`step` does not synchronize::
+        """A context in which :meth:`step` does not synchronize::
 
         optimizer.synchronize()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -291,7 +293,7 @@ class DistributedMixin:
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Synchronizes, unless :meth:`synchronize` has been called since the last backward, and steps.
 
-        A closure's gradients are those of all ranks too, and so is the loss that it gives: the average.
+        With a closure, its gradients are reduced too, and its loss is averaged over all ranks.
         """
         own = super().step  # type: ignore[misc]
         if closure is None:
@@ -301,26 +303,26 @@ class DistributedMixin:
             return own()
         evaluate = closure
 
-        def evaluate_together() -> Any:
+        def evaluate_distributed() -> Any:
             loss = evaluate()
             self.synchronize()
             self._synchronized = False
-            if isinstance(loss, torch.Tensor) and self._look_around():
+            if isinstance(loss, torch.Tensor) and self._update_world():
                 loss = allreduce_async(loss.detach(), op=Average, process_set=self._process_set).wait()
             return loss
 
-        return own(evaluate_together)
+        return own(evaluate_distributed)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """As the optimizer's own. Raises RuntimeError between backward and step: gradients are on their way."""
-        if self._under_way:
+        """As in the base class. Raises RuntimeError while gradients are in flight, between backward and step."""
+        if self._in_flight:
             raise RuntimeError(
                 "zero_grad() was called after backward() and before step() or synchronize(), while gradients are being reduced"
             )
         super().zero_grad(set_to_none)  # type: ignore[misc]
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """How many times gradients are accumulated before they are reduced."""
+        """Sets how many backward passes accumulate gradients before they are reduced."""
         if passes < 1:
             raise ValueError(f"backward_passes_per_step is {passes}; it must be at least 1")
         self._passes = passes
@@ -328,7 +330,7 @@ class DistributedMixin:
             gradient.left = passes
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As the optimizer's own; gradients on their way are given up."""
+        """As in the base class; abandons gradients in flight."""
         self._forget()
         self._synchronized = False
         super().load_state_dict(state_dict)  # type: ignore[misc]

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "backend/backend.h"
 #include "backend/net/net.h"
-#include "backend/shm/shm_backend.h"
 #include "base/env.h"
 #include "xoe/status.h"
 
@@ -20,7 +20,7 @@ class GpuPort {
  public:
   using Open = std::function<Result<std::unique_ptr<net::Provider>>()>;
   // timeout: of a collective.
-  explicit GpuPort(Open open, std::chrono::nanoseconds timeout = shm::kDefaultTimeout)
+  explicit GpuPort(Open open, std::chrono::nanoseconds timeout = kDefaultTimeout)
       : timeout_(timeout), open_(std::move(open)) {}
   // As XOE_GPU has it: auto or nccl, and host for none; with XOE_TIMEOUT.
   static std::shared_ptr<GpuPort> of_process(const Env& env, int local_rank);

@@ -7,7 +7,7 @@ from typing import Any
 from xoe.process_sets import global_process_set
 from xoe.torch.distributed import subgroups
 from xoe.torch.distributed.group import Group
-from xoe.torch.distributed.joining import join
+from xoe.torch.distributed.initialize import initialize_engine
 
 
 def create(options: Any, backend_options: Any = None) -> Group:
@@ -16,5 +16,5 @@ def create(options: Any, backend_options: Any = None) -> Group:
     ranks = list(options.global_ranks_in_group)
     if ranks:
         return Group(options, subgroups.take(str(options.group_id), ranks), owns_world=False)
-    started = join(options.store, options.group_rank, options.group_size, options.timeout)
+    started = initialize_engine(options.store, options.group_rank, options.group_size, options.timeout)
     return Group(options, global_process_set, owns_world=started)

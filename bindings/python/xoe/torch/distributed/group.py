@@ -19,7 +19,7 @@ from xoe.torch import collectives
 from xoe.torch.distributed import operations as start
 from xoe.torch.distributed.point_to_point import PointToPoint
 from xoe.torch.distributed.work import Completer, Waitable, Work, forget
-from xoe.torch.tensors import carrier, restore, shares_memory
+from xoe.torch.tensors import restore, shares_memory, to_engine
 
 _ProcessGroup: Any = _distributed_c10d.ProcessGroup
 _Op = dist.ReduceOp
@@ -235,18 +235,18 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     def send(self, tensors: Any, dst_rank: int, tag: int = 0) -> Work:
         """Over Gloo."""
         tensor = _one(_list(tensors), "send")
-        return self._work([self._messages.send(carrier(tensor), dst_rank, tag)], None, [tensor])
+        return self._work([self._messages.send(to_engine(tensor), dst_rank, tag)], None, [tensor])
 
     def recv(self, tensors: Any, src_rank: int, tag: int = 0) -> Work:
         """Over Gloo."""
         tensor = _one(_list(tensors), "recv")
-        carried = carrier(tensor)
+        dense = to_engine(tensor)
 
         def finish() -> None:
-            if not shares_memory(carried, tensor):
-                tensor.copy_(restore(carried, tensor))
+            if not shares_memory(dense, tensor):
+                tensor.copy_(restore(dense, tensor))
 
-        return self._work([self._messages.receive(carried, src_rank, tag)], finish, [tensor], src_rank)
+        return self._work([self._messages.receive(dense, src_rank, tag)], finish, [tensor], src_rank)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
         """Not there."""

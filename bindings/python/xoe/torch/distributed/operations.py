@@ -1,7 +1,7 @@
 """Collectives of torch.distributed as operations of the engine.
 
-Each function starts what it is named after and gives the operation, and what is left to do once that has completed (None:
-nothing). Tensors are those of this rank; ``lane`` is the group that they belong to.
+Each function starts the collective of its name. It returns the operation, and a function to call once that has completed
+(None: there is nothing left to do). Tensors are this rank's; ``lane`` issues the operations of their group.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from torch.utils.dlpack import from_dlpack
 
 from xoe import _core
 from xoe.errors import InvalidArgumentError, MismatchError, UnavailableError
-from xoe.torch.gpu import place_of, stream_of
-from xoe.torch.tensors import DTYPES, carrier, restore, shares_memory
+from xoe.torch.gpu import choose_device, stream_of
+from xoe.torch.tensors import DTYPES, restore, shares_memory, to_engine
 
 Finish = Callable[[], None] | None
 Started = tuple[_core.Operation, Finish]
 
-_NAMES = 1024  # used in turns: the engine knows names, and forgets those that are new each time
+_NAMES = 1024  # reused in turn: the engine caches names, and new ones each time would miss its cache
 
 
 class Lane:
-    """The operations of one group. Its n-th meets the other ranks' n-th; if that is another one, all ranks get an error."""
+    """Issues the operations of one group. The n-th matches the other ranks' n-th; if they differ, all ranks get an error."""
 
     def __init__(self, engine: _core.Engine, process_set: int, rank: int, size: int, label: str) -> None:
         self.rank = rank
@@ -45,9 +45,9 @@ class Lane:
         root: int = 0,
         splits: Sequence[int] | None = None,
         shapes: Sequence[Sequence[int]] | None = None,
-        place: str = "cpu",
+        device: str = "cpu",
     ) -> _core.Operation:
-        """Starts an operation on dense tensors; ``shapes``: as what it sees them."""
+        """Starts an operation on dense tensors, which it treats as being of the given ``shapes``."""
         if self._engine is None:
             raise UnavailableError(f"{kind}: the process group was destroyed")
         key = (kind, reduction, prescale, root)
@@ -63,45 +63,46 @@ class Lane:
             (source.data_ptr(), 0 if result is None else result.data_ptr(), shape, DTYPES[source.dtype])
             for source, result, shape in zip(sources, results, shapes or [source.shape for source in sources], strict=True)
         ]
-        stream = stream_of(place, sources)
+        stream = stream_of(device, sources)
         return self._engine.submit(name, tensors, terms, splits, (list(sources), list(results)), stream)
 
     def close(self) -> None:
-        """Lets go of the engine."""
+        """Releases the engine."""
         self._engine = None
         self._terms.clear()
 
 
-class Landing:
-    """Where the results for a tensor go: its own memory where the core can write there, else other memory first."""
+class Output:
+    """The memory for a tensor's result: the tensor's own where the engine can write to it, else a dense tensor to copy from."""
 
-    def __init__(self, tensor: torch.Tensor, place: str = "cpu") -> None:
+    def __init__(self, tensor: torch.Tensor, device: str = "cpu") -> None:
         self.tensor = tensor
-        usable = tensor.device.type == place and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
-        device = tensor.device if tensor.device.type == place else place
-        self.dense = carrier(tensor if usable else torch.empty(tensor.shape, dtype=tensor.dtype, device=device), None, place)
+        usable = tensor.device.type == device and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
+        memory_device = tensor.device if tensor.device.type == device else device
+        memory = tensor if usable else torch.empty(tensor.shape, dtype=tensor.dtype, device=memory_device)
+        self.dense = to_engine(memory, None, device)
         self.in_place = usable and shares_memory(self.dense, tensor)
 
     def finish(self) -> None:
-        """Brings the results to the tensor."""
+        """Copies the result to the tensor, if it is not there already."""
         if not self.in_place:
             self.tensor.copy_(restore(self.dense, torch.empty(0, dtype=self.tensor.dtype, device=self.dense.device)))
 
 
-def _finish(landings: Sequence[Landing]) -> Finish:
-    left = [landing for landing in landings if not landing.in_place]
+def _finish(targets: Sequence[Output]) -> Finish:
+    left = [target for target in targets if not target.in_place]
     if not left:
         return None
 
     def finish() -> None:
-        for landing in left:
-            landing.finish()
+        for target in left:
+            target.finish()
 
     return finish
 
 
-def _copy_back(carried: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> Finish:
-    pairs = [(c, t) for c, t in zip(carried, tensors, strict=True) if not shares_memory(c, t)]
+def _copy_back(dense: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> Finish:
+    pairs = [(c, t) for c, t in zip(dense, tensors, strict=True) if not shares_memory(c, t)]
     if not pairs:
         return None
 
@@ -121,19 +122,19 @@ def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _distinct(source: torch.Tensor, results: Sequence[torch.Tensor]) -> torch.Tensor:
-    """A source that no result is written over: FSDP gathers from its own part of the output."""
+    """A source that no result overwrites: FSDP gathers from its own part of the output."""
     return source.clone() if any(_overlap(source, result) for result in results) else source
 
 
-def _write_parts(operation: _core.Operation, landings: Sequence[Landing], what: str) -> None:
-    """Copies what came from each rank, one after the other in the engine's memory, to its own tensor."""
+def _write_parts(operation: _core.Operation, targets: Sequence[Output], what: str) -> None:
+    """Copies each rank's part of the result, which the engine holds one after the other, to its own tensor."""
     received = operation.received_splits()
-    expected = [landing.dense.numel() for landing in landings]
+    expected = [target.dense.numel() for target in targets]
     if received != expected:
         raise MismatchError(f"{what}: ranks sent {received} elements, this rank has room for {expected}")
-    for landing, part in zip(landings, from_dlpack(operation.outputs()[0]).split_with_sizes(received), strict=True):
-        landing.dense.copy_(part.view(landing.dense.shape))
-        landing.finish()
+    for target, part in zip(targets, from_dlpack(operation.outputs()[0]).split_with_sizes(received), strict=True):
+        target.dense.copy_(part.view(target.dense.shape))
+        target.finish()
 
 
 # ---- reductions
@@ -141,52 +142,52 @@ def _write_parts(operation: _core.Operation, landings: Sequence[Landing], what: 
 
 def allreduce(lane: Lane, tensors: Sequence[torch.Tensor], reduction: str, prescale: float) -> Started:
     """In place."""
-    place = place_of(tensors, reduction, prescale != 1.0)
-    carried = [carrier(tensor, reduction, place) for tensor in tensors]
-    operation = lane.start("allreduce", carried, carried, reduction=reduction, prescale=prescale, place=place)
-    return operation, _copy_back(carried, tensors)
+    device = choose_device(tensors, reduction, prescale != 1.0)
+    dense = [to_engine(tensor, reduction, device) for tensor in tensors]
+    operation = lane.start("allreduce", dense, dense, reduction=reduction, prescale=prescale, device=device)
+    return operation, _copy_back(dense, tensors)
 
 
 def reduce(lane: Lane, tensors: Sequence[torch.Tensor], reduction: str, prescale: float, root: int) -> Started:
-    """In place at the root; the other ranks' tensors stay as they are."""
+    """In place at the root; the other ranks' tensors do not change."""
     if lane.rank == root:
         return allreduce(lane, tensors, reduction, prescale)
-    place = place_of(tensors, reduction, prescale != 1.0)
-    carried = [carrier(tensor, reduction, place) for tensor in tensors]
-    unused = [torch.empty_like(c, requires_grad=False) for c in carried]
-    return lane.start("allreduce", carried, unused, reduction=reduction, prescale=prescale, place=place), None
+    device = choose_device(tensors, reduction, prescale != 1.0)
+    dense = [to_engine(tensor, reduction, device) for tensor in tensors]
+    unused = [torch.empty_like(c, requires_grad=False) for c in dense]
+    return lane.start("allreduce", dense, unused, reduction=reduction, prescale=prescale, device=device), None
 
 
 def reduce_scatter(
     lane: Lane, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], reduction: str, prescale: float
 ) -> Started:
-    """Each input is cut into as many equal parts as there are ranks; this rank's goes to the output."""
-    place = place_of([*inputs, *outputs], reduction, prescale != 1.0)
-    carried = [carrier(tensor, reduction, place) for tensor in inputs]
-    landings = [Landing(output, place) for output in outputs]
-    if place != "cpu":  # where results need memory of their own
-        carried = [_distinct(source, [landing.dense]) for source, landing in zip(carried, landings, strict=True)]
-    for source, landing in zip(carried, landings, strict=True):
-        if source.numel() != lane.size * landing.dense.numel() or source.dtype != landing.dense.dtype:
+    """Each input is divided into one equal part per rank; this rank's reduced part goes to the output."""
+    device = choose_device([*inputs, *outputs], reduction, prescale != 1.0)
+    dense = [to_engine(tensor, reduction, device) for tensor in inputs]
+    targets = [Output(output, device) for output in outputs]
+    if device != "cpu":  # results on a GPU need memory of their own
+        dense = [_distinct(source, [target.dense]) for source, target in zip(dense, targets, strict=True)]
+    for source, target in zip(dense, targets, strict=True):
+        if source.numel() != lane.size * target.dense.numel() or source.dtype != target.dense.dtype:
             raise InvalidArgumentError(
-                f"reduce_scatter: an input of {list(source.shape)} {source.dtype} has not {lane.size} parts of"
-                f" {list(landing.tensor.shape)} {landing.tensor.dtype}"
+                f"reduce_scatter: an input of {list(source.shape)} {source.dtype} does not have {lane.size} parts of"
+                f" {list(target.tensor.shape)} {target.tensor.dtype}"
             )
-    shapes = [(lane.size, landing.dense.numel()) for landing in landings]
-    # A part of the input itself is written last.
-    direct = [not _overlap(source, landing.dense) for source, landing in zip(carried, landings, strict=True)]
-    results = [landing.dense if apart else None for landing, apart in zip(landings, direct, strict=True)]
+    shapes = [(lane.size, target.dense.numel()) for target in targets]
+    # An output that is a part of its input is copied at the end.
+    direct = [not _overlap(source, target.dense) for source, target in zip(dense, targets, strict=True)]
+    results = [target.dense if apart else None for target, apart in zip(targets, direct, strict=True)]
     operation = lane.start(
-        "reduce_scatter", carried, results, reduction=reduction, prescale=prescale, shapes=shapes, place=place
+        "reduce_scatter", dense, results, reduction=reduction, prescale=prescale, shapes=shapes, device=device
     )
     if all(direct):
-        return operation, _finish(landings)
+        return operation, _finish(targets)
 
     def finish() -> None:
-        for output, landing, written in zip(operation.outputs(), landings, direct, strict=True):
-            if not written:
-                landing.dense.copy_(from_dlpack(output).view(landing.dense.shape))
-            landing.finish()
+        for output, target, is_direct in zip(operation.outputs(), targets, direct, strict=True):
+            if not is_direct:
+                target.dense.copy_(from_dlpack(output).view(target.dense.shape))
+            target.finish()
 
     return operation, finish
 
@@ -194,113 +195,111 @@ def reduce_scatter(
 def reduce_scatter_uneven(
     lane: Lane, output: torch.Tensor, inputs: Sequence[torch.Tensor], reduction: str, prescale: float
 ) -> Started:
-    """Parts of different sizes, one for each rank: all of them are reduced everywhere."""
-    whole = torch.cat([carrier(tensor, reduction).reshape(-1) for tensor in inputs])
-    landing = Landing(output)
-    part = carrier(inputs[lane.rank], reduction).numel()
-    if part != landing.dense.numel():
+    """Parts of different sizes, one for each rank: every rank reduces all of them."""
+    whole = torch.cat([to_engine(tensor, reduction).reshape(-1) for tensor in inputs])
+    target = Output(output)
+    part = to_engine(inputs[lane.rank], reduction).numel()
+    if part != target.dense.numel():
         raise InvalidArgumentError(
             f"reduce_scatter: the part for this rank has {list(inputs[lane.rank].shape)}, the output {list(output.shape)}"
         )
-    first = sum(carrier(tensor).numel() for tensor in inputs[: lane.rank])
+    first = sum(to_engine(tensor).numel() for tensor in inputs[: lane.rank])
     operation = lane.start("allreduce", [whole], [whole], reduction=reduction, prescale=prescale)
 
     def finish() -> None:
-        landing.dense.copy_(whole[first : first + part].view(landing.dense.shape))
-        landing.finish()
+        target.dense.copy_(whole[first : first + part].view(target.dense.shape))
+        target.finish()
 
     return operation, finish
 
 
-# ---- moves
+# ---- data movement
 
 
 def broadcast(lane: Lane, tensors: Sequence[torch.Tensor], root: int) -> Started:
-    """The root's tensors arrive in those of all ranks."""
-    place = place_of(tensors)
-    carried = [carrier(tensor, None, place) for tensor in tensors]
-    return lane.start("broadcast", carried, carried, root=root, place=place), _copy_back(carried, tensors)
+    """Copies the root's tensors to those of all ranks."""
+    device = choose_device(tensors)
+    dense = [to_engine(tensor, None, device) for tensor in tensors]
+    return lane.start("broadcast", dense, dense, root=root, device=device), _copy_back(dense, tensors)
 
 
 def allgather(lane: Lane, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Started:
-    """All ranks' inputs one after the other in each output."""
-    place = place_of([*inputs, *outputs])
-    landings = [Landing(output, place) for output in outputs]
-    carried = [
-        _distinct(carrier(tensor, None, place), [landing.dense]) for tensor, landing in zip(inputs, landings, strict=True)
-    ]
-    for source, landing in zip(carried, landings, strict=True):
-        if landing.dense.numel() != lane.size * source.numel() or source.dtype != landing.dense.dtype:
+    """Concatenates all ranks' inputs in each output."""
+    device = choose_device([*inputs, *outputs])
+    targets = [Output(output, device) for output in outputs]
+    dense = [_distinct(to_engine(tensor, None, device), [target.dense]) for tensor, target in zip(inputs, targets, strict=True)]
+    for source, target in zip(dense, targets, strict=True):
+        if target.dense.numel() != lane.size * source.numel() or source.dtype != target.dense.dtype:
             raise InvalidArgumentError(
                 f"allgather: {lane.size} inputs of {list(source.shape)} {source.dtype} do not fill an output of"
-                f" {list(landing.tensor.shape)} {landing.tensor.dtype}"
+                f" {list(target.tensor.shape)} {target.tensor.dtype}"
             )
-    # One row each: that ranks give as much is agreed upon, and no result is longer than its memory.
-    shapes = [(1, source.numel()) for source in carried]
-    operation = lane.start("allgather", carried, [landing.dense for landing in landings], shapes=shapes, place=place)
-    return operation, _finish(landings)
+    # One row each: the engine then checks that all ranks give equally much, so no result exceeds its memory.
+    shapes = [(1, source.numel()) for source in dense]
+    operation = lane.start("allgather", dense, [target.dense for target in targets], shapes=shapes, device=device)
+    return operation, _finish(targets)
 
 
 def allgather_parts(lane: Lane, outputs: Sequence[torch.Tensor], tensor: torch.Tensor) -> Started:
-    """Each rank's input in an output of its own; they may have different sizes."""
-    landings = [Landing(output) for output in outputs]
-    source = carrier(tensor)
+    """Collects each rank's input in an output of its own; sizes may differ."""
+    targets = [Output(output) for output in outputs]
+    source = to_engine(tensor)
     operation = lane.start("allgather", [source], [None], shapes=[(source.numel(),)])
-    return operation, lambda: _write_parts(operation, landings, "allgather")
+    return operation, lambda: _write_parts(operation, targets, "allgather")
 
 
 def gather(lane: Lane, outputs: Sequence[torch.Tensor], tensor: torch.Tensor, root: int) -> Started:
-    """All ranks' inputs in the root's outputs."""
-    landings = [Landing(output) for output in outputs]
-    source = carrier(tensor)
+    """Collects all ranks' inputs in the root's outputs."""
+    targets = [Output(output) for output in outputs]
+    source = to_engine(tensor)
     splits = [source.numel() if rank == root else 0 for rank in range(lane.size)]
     operation = lane.start("alltoall", [source], [None], splits=splits, shapes=[(source.numel(),)])
-    return operation, (lambda: _write_parts(operation, landings, "gather")) if lane.rank == root else None
+    return operation, (lambda: _write_parts(operation, targets, "gather")) if lane.rank == root else None
 
 
 def scatter(lane: Lane, output: torch.Tensor, inputs: Sequence[torch.Tensor], root: int) -> Started:
-    """The root's n-th input in the output of rank n."""
-    landing = Landing(output)
-    parts = [carrier(tensor).reshape(-1) for tensor in inputs]
-    source = torch.cat(parts) if parts else landing.dense.new_empty(0)
+    """Sends the root's n-th input to the output of rank n."""
+    target = Output(output)
+    parts = [to_engine(tensor).reshape(-1) for tensor in inputs]
+    source = torch.cat(parts) if parts else target.dense.new_empty(0)
     splits = [part.numel() for part in parts] or [0] * lane.size
     operation = lane.start("alltoall", [source], [None], splits=splits, shapes=[(source.numel(),)])
 
     def finish() -> None:
         received = operation.received_splits()[root]
-        if received != landing.dense.numel():
-            raise MismatchError(f"scatter: rank {root} sent {received} elements, the output has {landing.dense.numel()}")
-        landing.dense.copy_(from_dlpack(operation.outputs()[0]).view(landing.dense.shape))
-        landing.finish()
+        if received != target.dense.numel():
+            raise MismatchError(f"scatter: rank {root} sent {received} elements, the output has {target.dense.numel()}")
+        target.dense.copy_(from_dlpack(operation.outputs()[0]).view(target.dense.shape))
+        target.finish()
 
     return operation, finish
 
 
 def alltoall(lane: Lane, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Started:
-    """The n-th input goes to rank n, the n-th output comes from there; any sizes."""
-    landings = [Landing(output) for output in outputs]
-    parts = [carrier(tensor).reshape(-1) for tensor in inputs]
+    """Sends the n-th input to rank n, and receives the n-th output from there; any sizes."""
+    targets = [Output(output) for output in outputs]
+    parts = [to_engine(tensor).reshape(-1) for tensor in inputs]
     source = torch.cat(parts)
     operation = lane.start("alltoall", [source], [None], splits=[part.numel() for part in parts], shapes=[(source.numel(),)])
-    return operation, lambda: _write_parts(operation, landings, "alltoall")
+    return operation, lambda: _write_parts(operation, targets, "alltoall")
 
 
 def alltoall_rows(
     lane: Lane, output: torch.Tensor, tensor: torch.Tensor, to_receive: Sequence[int], to_send: Sequence[int]
 ) -> Started:
-    """Rows of the first dimension; no splits: equal parts."""
-    landing = Landing(output)
-    source = _distinct(carrier(tensor), [landing.dense])
+    """Exchanges rows of the first dimension; without splits, in equal parts."""
+    target = Output(output)
+    source = _distinct(to_engine(tensor), [target.dense])
     sent = _elements(lane, "input", tensor, source, to_send)
-    expected = _elements(lane, "output", output, landing.dense, to_receive)
+    expected = _elements(lane, "output", output, target.dense, to_receive)
     operation = lane.start("alltoall", [source], [None], splits=sent, shapes=[(source.numel(),)])
 
     def finish() -> None:
         received = operation.received_splits()
         if received != expected:
             raise MismatchError(f"all_to_all_single: ranks sent {received} elements, this rank has room for {expected}")
-        landing.dense.copy_(from_dlpack(operation.outputs()[0]).view(landing.dense.shape))
-        landing.finish()
+        target.dense.copy_(from_dlpack(operation.outputs()[0]).view(target.dense.shape))
+        target.finish()
 
     return operation, finish
 
@@ -310,7 +309,7 @@ def _elements(lane: Lane, what: str, tensor: torch.Tensor, dense: torch.Tensor, 
     if not splits:
         if rows % lane.size:
             raise InvalidArgumentError(
-                f"all_to_all_single: {rows} rows of the {what} cannot be cut into {lane.size} parts; give splits"
+                f"all_to_all_single: {rows} rows of the {what} cannot be divided into {lane.size} equal parts; pass splits"
             )
         splits = [rows // lane.size] * lane.size
     if len(splits) != lane.size or sum(splits) != rows:

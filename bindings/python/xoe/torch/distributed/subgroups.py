@@ -16,7 +16,7 @@ import torch.distributed.distributed_c10d as _c10d
 from xoe import world as _world
 from xoe.errors import UnsupportedError
 from xoe.process_sets import ProcessSet, add_process_set
-from xoe.torch.distributed.joining import join
+from xoe.torch.distributed.initialize import initialize_engine
 
 _added: dict[str, ProcessSet] = {}  # by the group's name, until its creator takes it
 
@@ -63,5 +63,5 @@ def _add(given: dict[str, Any]) -> None:
         )
     if not _world.is_initialized():
         default = _c10d._get_default_group()
-        join(given["store"], default.rank(), default.size(), given["timeout"])
+        initialize_engine(given["store"], default.rank(), default.size(), given["timeout"])
     _added[name] = add_process_set(list(given["global_ranks_in_group"]))

@@ -1,4 +1,4 @@
-"""Training with PyTorch that goes on after a failure::
+"""Elastic training with PyTorch::
 
 @hvd.elastic.run
 def train(state):

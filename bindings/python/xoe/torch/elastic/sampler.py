@@ -1,4 +1,4 @@
-"""A sampler that deals what is left of an epoch again."""
+"""A sampler that redistributes the rest of an epoch when the world changes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from xoe import world as _world
 
 
 class ElasticSampler(torch.utils.data.Sampler[int]):
-    """Deals the indices of a data set to all ranks, and, after the group has changed, those that are left.
+    """Distributes the indices of a data set over all ranks, and the remaining ones again after the world has changed.
 
-    Every index is dealt once an epoch; a few come twice at its end, so that all ranks have equally many. Put it into the
-    ``TorchState``, call :meth:`record_batch` after each batch and :meth:`set_epoch` at the end of each epoch.
+    Every index occurs once in an epoch, except that a few are repeated at its end so that all ranks have equally many. Put
+    the sampler into the ``TorchState``, call :meth:`record_batch` after each batch and :meth:`set_epoch` after each epoch.
 
-    dataset: of constant length. shuffle: in an order that ``seed`` and the epoch give, the same on all ranks.
+    dataset: of constant length. shuffle: in an order determined by ``seed`` and the epoch, the same on all ranks.
     """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
@@ -28,18 +28,18 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Begins an epoch with nothing processed; to be called at the end of the one before."""
+        """Starts an epoch; to be called at the end of the previous one."""
         self.epoch = epoch
         self.processed_num = 0
         self.reset()
 
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
-        """A batch of ``batch_size`` has been processed, on every rank."""
+        """Records that every rank has processed a batch of ``batch_size``."""
         del batch_idx
         self.processed_num += batch_size * self.num_replicas
 
     def reset(self) -> None:
-        """Deals what is not yet processed to the ranks that there are now."""
+        """Distributes the indices that are not processed yet over the current ranks."""
         self.num_replicas = _world.size()
         self.rank = _world.rank()
         length = len(self.dataset)
@@ -52,22 +52,22 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         self.num_samples = -(-len(self.remaining_indices) // self.num_replicas)
 
     def __iter__(self) -> Iterator[int]:
-        dealt = self.remaining_indices
-        missing = self.num_samples * self.num_replicas - len(dealt)
+        indices = self.remaining_indices
+        missing = self.num_samples * self.num_replicas - len(indices)
         if missing > 0:
-            repeats = -(-missing // len(dealt))
-            dealt = dealt + (dealt * repeats)[:missing]
-        return iter(dealt[self.rank :: self.num_replicas])
+            repeats = -(-missing // len(indices))
+            indices = indices + (indices * repeats)[:missing]
+        return iter(indices[self.rank :: self.num_replicas])
 
     def __len__(self) -> int:
         return self.num_samples
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch, and how many indices of it have been processed."""
+        """The epoch, and the number of its indices that have been processed."""
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of :meth:`state_dict`."""
+        """Restores what :meth:`state_dict` returned."""
         self.epoch = state["epoch"]
         self.processed_num = state["processed_num"]
         self.reset()

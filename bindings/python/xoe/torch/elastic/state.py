@@ -1,4 +1,4 @@
-"""Models, optimizers and samplers that a training must not lose."""
+"""Models, optimizers and samplers as elastic state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Kept = (torch.nn.Module, torch.optim.Optimizer, ElasticSampler)
 
 
 class TorchState(ObjectState):
-    """Models, optimizers and samplers, in any number and by any name, and plain objects beside them::
+    """Any number of models, optimizers and samplers, under any names, and plain objects::
 
     state = TorchState(model=model, optimizer=optimizer, epoch=0, batch=0)
     """
@@ -46,7 +46,7 @@ class TorchState(ObjectState):
             value.load_state_dict(copy.deepcopy(self._copies[name]))
         super().restore()
 
-    def _take_over(self, source: int) -> None:
+    def _copy_from(self, source: int) -> None:
         for value in self._kept.values():
             if isinstance(value, torch.nn.Module):
                 broadcast_parameters(value.state_dict(), root_rank=source)
@@ -54,7 +54,7 @@ class TorchState(ObjectState):
                 broadcast_optimizer_state(value, root_rank=source)
             else:
                 value.load_state_dict(broadcast_object(value.state_dict(), source))
-        super()._take_over(source)
+        super()._copy_from(source)
         self._copy()
 
     def reset(self) -> None:

@@ -1,0 +1,30 @@
+"""The rendezvous of torch.distributed under ``xoe run``: at a TCPStore of rank 0, whose address the engine broadcasts."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from torch._C._distributed_c10d import TCPStore
+
+from xoe import world as _world
+from xoe.objects import broadcast_object
+from xoe.torch.distributed.initialize import initialize_engine
+
+
+def rendezvous(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
+    """A rendezvous handler of ``torch.distributed``: yields a store, this rank and the number of ranks. Collective."""
+    rank, size = int(os.environ["XOE_RANK"]), int(os.environ["XOE_SIZE"])
+    initialize_engine(None, rank, size, timeout)
+    host = "127.0.0.1" if _world.local_size() == size else os.environ.get("XOE_HOSTNAME") or socket.gethostname()
+    store = None
+    if rank == 0:
+        store = TCPStore(host, 0, size, True, timeout, wait_for_workers=False)
+    host, port = broadcast_object((host, store.port if store else 0), 0, name="xoe.torch.distributed.rendezvous")
+    if store is None:
+        store = TCPStore(host, port, size, False, timeout, wait_for_workers=False)
+    yield store, rank, size
+    raise RuntimeError("xoe run: this rendezvous has been used; torch.distributed cannot repeat it")

@@ -1,0 +1,68 @@
+#include "backend/gloo/provider.h"
+
+#include <exception>
+
+#include <gloo/config.h>
+#include <gloo/transport/tcp/device.h>
+
+#include "backend/gloo/mesh.h"
+#include "backend/gloo/net.h"
+#include "backend/gloo/sigpipe_guard.h"
+#include "base/error.h"
+#include "bootstrap/own_address.h"
+
+namespace xoe::gloo {
+namespace {
+
+// One device, whose thread moves bytes for all nets.
+class GlooProvider final : public net::Provider {
+ public:
+  GlooProvider(std::string address, std::shared_ptr<::gloo::transport::Device> device)
+      : address_(std::move(address)), device_(std::move(device)) {}
+
+  std::string_view name() const noexcept override { return "gloo"; }
+
+  std::string describe() const override {
+    return fmt::format("Gloo {}.{}.{}, TCP from {}", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH,
+                       address_);
+  }
+
+  Result<std::unique_ptr<net::Net>> connect(const net::Members& members, const net::Exchange& exchange,
+                                            Clock::time_point deadline) override {
+    std::unique_ptr<Mesh> mesh;
+    if (members.ranks.size() > 1) {
+      SigpipeGuard guard;
+      guard.may_be_pending();
+      XOE_ASSIGN(mesh, Mesh::connect(device_, members, exchange, deadline));
+    }
+    return std::make_unique<GlooNet>(members, std::move(mesh));
+  }
+
+  Result<net::Exchange> bootstrap() override {
+    return failure(Code::kUnsupported, "gloo starts no processes: let `xoe run` or mpirun start them");
+  }
+
+ private:
+  const std::string address_;
+  const std::shared_ptr<::gloo::transport::Device> device_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<net::Provider>> open_provider(const net::NetOptions& options) {
+  XOE_ASSIGN(const auto interfaces, local_interfaces());
+  std::string address = options.address;
+  if (address.empty()) {
+    XOE_ASSIGN(address, bootstrap::choose_address(interfaces, options.interfaces));
+  }
+  XOE_TRY(bootstrap::check_address(address, interfaces));
+  const SigpipeGuard guard;  // the device's thread writes
+  try {
+    auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr(address.c_str()));
+    return std::make_unique<GlooProvider>(std::move(address), std::move(device));
+  } catch (const std::exception& e) {
+    return failure(Code::kUnavailable, "gloo: cannot use the address {} of this host: {}", address, e.what());
+  }
+}
+
+}  // namespace xoe::gloo

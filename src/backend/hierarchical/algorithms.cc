@@ -1,0 +1,79 @@
+#include "backend/hierarchical/algorithms.h"
+
+#include <cstring>
+
+#include "base/error.h"
+
+namespace xoe::hierarchical {
+namespace {
+
+// Ranks check their tables against each other's first: sends between two ranks must match.
+Status alltoall(Rails& rails, const Operation& op) {
+  const Collective& c = op.collective;
+  XOE_ASSIGN(net::Net* const net, rails.all_ranks());
+  XOE_TRY(rails.agree_all(*net, op));
+  const auto size = static_cast<std::size_t>(rails.size());
+  const std::vector<std::size_t> ones(size, 1);
+  std::vector<std::size_t> sent(size);
+  XOE_TRY(rails.on(*net, op,
+                   make_alltoall(ConstTensor(c.send_counts.data(), size, DType::kInt64), ones,
+                                 Tensor(sent.data(), size, DType::kInt64), ones)));
+  for (std::size_t r = 0; r < size; ++r)
+    if (sent[r] != c.recv_counts[r])
+      return failure(Code::kInvalidArgument, "{}: rank {} sends {} elements to rank {}, which expects {}", op.title(),
+                     r, sent[r], rails.placement().rank, c.recv_counts[r]);
+  return rails.on(*net, op, c);
+}
+
+Status barrier(Rails& rails, const Operation& op) {
+  const bool alone = rails.placement().local_size() == 1;
+  if (!alone) XOE_TRY(rails.on_host(op, {}));
+  if (rails.leads()) XOE_TRY(rails.agree(op));
+  return alone ? Status() : rails.on_host(op, {});
+}
+
+Status run_flat(Rails& rails, const Operation& op) {
+  XOE_ASSIGN(net::Net* const net, rails.all_ranks());
+  XOE_TRY(rails.agree_all(*net, op));
+  if (op.collective.kind == CollectiveKind::kBarrier) return {};  // all ranks have come
+  return rails.on(*net, op, op.collective);
+}
+
+// Copies the segments into one array, and its result back.
+Status run_packed(Rails& rails, const Operation& op) {
+  const Collective& c = op.collective;
+  const std::size_t element = dtype_size(c.dtype);
+  std::vector<std::byte> memory(c.in_count * element);
+  std::byte* at = memory.data();
+  for (const Segment& segment : c.segments) {
+    if (segment.count != 0) std::memcpy(at, segment.in, segment.count * element);
+    at += segment.count * element;
+  }
+  Collective whole = c;
+  whole.segments = {};
+  whole.in = whole.out = memory.data();
+  XOE_TRY(run(rails, op.with(whole)));
+  at = memory.data();
+  for (const Segment& segment : c.segments) {
+    if (segment.count != 0) std::memcpy(segment.out, at, segment.count * element);
+    at += segment.count * element;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status run(Rails& rails, const Operation& op) {
+  if (!op.collective.segments.empty()) return run_packed(rails, op);
+  if (op.collective.kind == CollectiveKind::kAlltoall) return alltoall(rails, op);
+  if (rails.flat()) return run_flat(rails, op);
+  switch (op.collective.kind) {
+    case CollectiveKind::kAllreduce: return allreduce(rails, op);
+    case CollectiveKind::kBroadcast: return broadcast(rails, op);
+    case CollectiveKind::kAllgather: return allgather(rails, op);
+    case CollectiveKind::kReduceScatter: return reduce_scatter(rails, op);
+    default: return barrier(rails, op);
+  }
+}
+
+}  // namespace xoe::hierarchical

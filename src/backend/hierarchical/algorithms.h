@@ -1,0 +1,57 @@
+// Collectives over several hosts, in the caller's thread.
+//
+// Nomenclature of the algorithms:
+//   host      the ranks that share memory; hosts are numbered by the first rank on each
+//   leader    the first rank of a host
+//   rail k    the net of the k-th ranks of all hosts (rails.h)
+//   share     the part of an array that one rail carries
+//   block     the part of an array that belongs to the ranks of one host (allgather, reduce-scatter)
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <span>
+
+#include "backend/hierarchical/operation.h"
+#include "backend/hierarchical/rails.h"
+
+namespace xoe::hierarchical {
+
+// Any collective, by one of the algorithms below.
+Status run(Rails& rails, const Operation& op);
+
+Status allreduce(Rails& rails, const Operation& op);
+Status broadcast(Rails& rails, const Operation& op);
+Status allgather(Rails& rails, const Operation& op);
+Status reduce_scatter(Rails& rails, const Operation& op);
+
+// Divides the sums in the output of `c`, float32 or float64, by the number of ranks.
+void average_floats(const Rails& rails, const Collective& c);
+// An average of this type whose sum needs a wider type: integers, and short floats where hosts differ in ranks.
+bool averages_in_wider_type(const Rails& rails, DType dtype);
+constexpr bool is_integer(DType dtype) noexcept { return dtype <= DType::kInt64; }
+constexpr bool is_short_float(DType dtype) noexcept { return dtype == DType::kFloat16 || dtype == DType::kBfloat16; }
+
+// A block of more than this for each host is divided among all rails, which takes additional steps.
+inline constexpr std::size_t kWorthRails = std::size_t{64} << 10;
+
+// The elements of each host's block. REQUIRES: an allgather or a reduce-scatter.
+std::vector<std::size_t> block_counts(const Placement& placement, const Collective& c);
+
+// What each rail carries of each host's block.
+struct BlockShares {
+  std::vector<std::size_t> blocks;                // by host: the elements of its block
+  std::vector<std::vector<std::size_t>> by_rail;  // by host: the shares of its block, by rail
+  std::vector<std::size_t> own;                   // by host: the share of this rank's rail
+};
+BlockShares block_shares(const Rails& rails, const Collective& c);
+
+inline std::size_t sum(std::span<const std::size_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+}
+inline std::size_t sum_before(std::span<const std::size_t> counts, int end) {
+  return sum(counts.first(static_cast<std::size_t>(end)));
+}
+
+}  // namespace xoe::hierarchical

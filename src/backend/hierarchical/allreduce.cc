@@ -1,0 +1,134 @@
+#include <algorithm>
+#include <cstring>
+
+#include "backend/hierarchical/algorithms.h"
+#include "base/error.h"
+#include "reduce/reduce.h"
+
+namespace xoe::hierarchical {
+namespace {
+
+// Shares of up to this many bytes are exchanged whole, and each host reduces them itself.
+constexpr std::size_t kSmall = std::size_t{8} << 10;
+
+// Integers toward zero.
+template <class Out, class In>
+void divide(const In* in, void* out, std::size_t count, In by) {
+  for (std::size_t i = 0; i < count; ++i) static_cast<Out*>(out)[i] = static_cast<Out>(in[i] / by);
+}
+
+template <class Body>
+void with_integer(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::kUint8: return body(std::uint8_t{});
+    case DType::kInt8: return body(std::int8_t{});
+    case DType::kInt16: return body(std::int16_t{});
+    case DType::kInt32: return body(std::int32_t{});
+    default: return body(std::int64_t{});
+  }
+}
+
+// A small share: every member of the rail receives all shares and reduces them in the order of the hosts. Up to
+// OperationHeader::kInline bytes travel with the headers.
+Status reduce_small(Rails& rails, const Operation& op, Tensor share, ReduceOp reduction) {
+  const std::size_t bytes = share.count * dtype_size(share.dtype);
+  const auto hosts = static_cast<std::size_t>(rails.placement().host_count());
+  const std::span mine(static_cast<const std::byte*>(share.data), bytes);
+  const bool fits = bytes <= OperationHeader::kInline;
+  XOE_ASSIGN(const auto headers, rails.agree(op, fits ? mine : std::span<const std::byte>()));
+  if (bytes == 0) return {};
+  std::vector<std::byte> gathered;
+  std::vector<const void*> ins;
+  if (fits) {
+    for (const OperationHeader& header : headers) ins.push_back(header.data);
+  } else {
+    gathered.resize(hosts * bytes);
+    const std::vector<std::size_t> counts(hosts, bytes);
+    XOE_TRY(rails.on_rail(op, make_allgather(ConstTensor(share.data, bytes, DType::kUint8),
+                                             Tensor(gathered.data(), gathered.size(), DType::kUint8), counts)));
+    for (std::size_t host = 0; host < hosts; ++host) ins.push_back(gathered.data() + host * bytes);
+  }
+  ins[static_cast<std::size_t>(rails.placement().host())] = share.data;  // the output, which holds the same
+  void* const out[] = {share.data};
+  reduce::reduce_into(out, ins, share.count, share.dtype, reduction);
+  return {};
+}
+
+// Reduces this rail's share, in place, over all hosts.
+Status reduce_share(Rails& rails, const Operation& op, Tensor share, ReduceOp reduction) {
+  if (share.count * dtype_size(share.dtype) <= kSmall) return reduce_small(rails, op, share, reduction);
+  XOE_TRY(rails.agree(op));
+  return rails.on_rail(op, make_allreduce(share, share, reduction));
+}
+
+// Reduce-scatter within each host, so that rail k has its share of the host's result; allreduce on each rail; allgather
+// within each host.
+Status reduce_over_rails(Rails& rails, const Operation& op, ConstTensor in, void* out, ReduceOp reduction) {
+  const Placement& placement = rails.placement();
+  const DType dtype = in.dtype;
+  if (placement.local_size() == 1) {
+    if (in.data != out && in.count != 0) std::memcpy(out, in.data, in.count * dtype_size(dtype));
+    return reduce_share(rails, op, Tensor(out, in.count, dtype), reduction);
+  }
+  const auto shares = rails.shares(in.count, dtype);
+  const std::size_t count = shares[static_cast<std::size_t>(placement.local_rank())];
+  XOE_ASSIGN(std::byte* const memory, rails.scratch(count * dtype_size(dtype)));
+  const Tensor share(memory, count, dtype);
+  XOE_TRY(rails.on_host(op, make_reduce_scatter(in, share, shares, reduction)));
+  if (rails.leads() || count > 0) XOE_TRY(reduce_share(rails, op, share, reduction));
+  return rails.on_host(op, make_allgather(share, Tensor(out, in.count, dtype), shares));
+}
+
+// Sums in 64 bits, which hold the sum of every smaller type.
+Status average_integers(Rails& rails, const Operation& op) {
+  const Collective& c = op.collective;
+  std::vector<std::int64_t> wide(c.in_count);
+  with_integer(c.dtype,
+               [&](auto type) { std::copy_n(static_cast<const decltype(type)*>(c.in), wide.size(), wide.data()); });
+  XOE_TRY(reduce_over_rails(rails, op, ConstTensor(wide.data(), wide.size()), wide.data(), ReduceOp::kSum));
+  const auto size = static_cast<std::int64_t>(rails.size());
+  with_integer(c.dtype, [&](auto type) { divide<decltype(type)>(wide.data(), c.out, wide.size(), size); });
+  return {};
+}
+
+// Float16 and bfloat16, whose sum may lie beyond the type's range: each host averages, and then the hosts do. Where the
+// hosts differ in ranks, as float32.
+Status average_short_floats(Rails& rails, const Operation& op) {
+  const Collective& c = op.collective;
+  if (!averages_in_wider_type(rails, c.dtype))
+    return reduce_over_rails(rails, op, ConstTensor(c.in, c.in_count, c.dtype), c.out, ReduceOp::kAverage);
+  std::vector<float> wide(c.in_count);
+  reduce::cast(c.in, c.dtype, wide.data(), DType::kFloat32, wide.size());
+  XOE_TRY(reduce_over_rails(rails, op, ConstTensor(wide.data(), wide.size()), wide.data(), ReduceOp::kSum));
+  divide<float>(wide.data(), wide.data(), wide.size(), static_cast<float>(rails.size()));
+  reduce::cast(wide.data(), DType::kFloat32, c.out, c.dtype, wide.size());
+  return {};
+}
+
+}  // namespace
+
+void average_floats(const Rails& rails, const Collective& c) {
+  if (c.dtype == DType::kFloat32)
+    divide<float>(static_cast<const float*>(c.out), c.out, c.out_count, static_cast<float>(rails.size()));
+  else
+    divide<double>(static_cast<const double*>(c.out), c.out, c.out_count, static_cast<double>(rails.size()));
+}
+
+bool averages_in_wider_type(const Rails& rails, DType dtype) {
+  const auto& hosts = rails.placement().ranks_of;
+  const bool even = std::ranges::all_of(hosts, [&](const auto& ranks) { return ranks.size() == hosts.front().size(); });
+  return is_integer(dtype) || (is_short_float(dtype) && !even);
+}
+
+Status allreduce(Rails& rails, const Operation& op) {
+  const Collective& c = op.collective;
+  const ConstTensor in(c.in, c.in_count, c.dtype);
+  if (c.op != ReduceOp::kAverage) return reduce_over_rails(rails, op, in, c.out, c.op);
+  if (is_integer(c.dtype)) return average_integers(rails, op);
+  if (is_short_float(c.dtype)) return average_short_floats(rails, op);
+  XOE_TRY(reduce_over_rails(rails, op, in, c.out, ReduceOp::kSum));
+  average_floats(rails, c);
+  return {};
+}
+
+}  // namespace xoe::hierarchical

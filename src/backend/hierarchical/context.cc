@@ -1,0 +1,151 @@
+#include "backend/hierarchical/context.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/shm/wakeup_channel.h"
+#include "base/error.h"
+
+namespace xoe::hierarchical {
+namespace {
+
+FailureEvent lost(FailureEvent::Kind kind, int rank, std::string_view text) {
+  FailureEvent event{.kind = kind, .rank = rank};
+  event.set_cause(Code::kPeerLost, text);
+  return event;
+}
+
+// The log is followed by the bits of the ranks that have left.
+std::size_t log_bytes() { return (FailureLog::bytes() + 63) / 64 * 64; }
+
+}  // namespace
+
+Result<std::shared_ptr<Context>> Context::join(std::vector<RankInfo> ranks, int rank,
+                                               std::shared_ptr<bootstrap::Store> store,
+                                               std::unique_ptr<net::Provider> provider, ContextOptions options) {
+  std::shared_ptr<Context> context(new Context());
+  context->owner_ = ::getpid();
+  context->options_ = std::move(options);
+  context->ranks_ = std::move(ranks);
+  context->store_ = std::move(store);
+  context->provider_ = std::move(provider);
+  std::vector<int> hosts;
+  for (const RankInfo& info : context->ranks_) {
+    const auto first = std::ranges::find(context->ranks_, info.host, &RankInfo::host);
+    hosts.push_back(static_cast<int>(first - context->ranks_.begin()));
+  }
+  context->placement_ = make_placement(hosts, rank);
+  const auto& at = context->options_;
+  XOE_ASSIGN(context->memory_, shm::Context::join(context->placement_.topology(), *context->store_,
+                                                  fmt::format("{}shm/{}/", at.keys, context->placement_.host()),
+                                                  at.start_timeout, at.arena_bytes, context->placement_.local_ranks()));
+  context->host_backend_ = std::make_unique<shm::ShmBackend>(context->memory_, at.timeout);
+  XOE_TRY(context->connect());
+  return context;
+}
+
+Status Context::connect() {
+  XOE_ASSIGN(std::byte* const memory, host_backend_->host_memory(log_bytes() + sizeof(std::uint64_t)));
+  left_ = reinterpret_cast<std::atomic<std::uint64_t>*>(memory + log_bytes());
+  log_.emplace(memory);
+  FailureListener::Callback to_hosts;
+  if (placement_.local_rank() == 0) {
+    XOE_TRY(connect_hosts());
+    to_hosts = [this](const FailureEvent& event) { forward(event); };
+  }
+  listener_ = std::make_unique<FailureListener>(*log_, std::move(to_hosts));
+  memory_->on_ended([this](int local_rank) { on_rank_ended(local_rank); });
+  for (int local_rank = 0; local_rank < memory_->size(); ++local_rank)
+    if (memory_->ended(local_rank) != 0) on_rank_ended(local_rank);
+  return {};
+}
+
+Result<std::unique_ptr<bootstrap::HostMesh>> Context::connect_mesh(const std::string& key,
+                                                                   const std::vector<int>& leaders, int host,
+                                                                   bootstrap::MeshEvents events) {
+  const auto exchanged = [&](std::string mine) { return exchange(key, leaders, std::move(mine)); };
+  return bootstrap::HostMesh::connect(
+      host, static_cast<int>(leaders.size()), exchanged,
+      {.address = options_.address, .secret = options_.secret, .silence = options_.silence},
+      std::chrono::steady_clock::now() + options_.start_timeout, std::move(events));
+}
+
+Status Context::connect_hosts() {
+  bootstrap::MeshEvents events;
+  events.message = [this](int, const std::string& message) {
+    FailureEvent event;
+    if (message.size() != sizeof event) return;
+    std::memcpy(&event, message.data(), sizeof event);
+    event.foreign = 1;
+    log_->append(event);
+  };
+  events.lost = [this](int host, bool silent, const std::string& why) { on_host_lost(host, silent, why); };
+  XOE_ASSIGN(mesh_, connect_mesh(options_.keys + "mesh", placement_.leaders(), placement_.host(), std::move(events)));
+  return {};
+}
+
+bool Context::in_its_process() const noexcept { return ::getpid() == owner_; }
+
+void Context::wake() const noexcept { shm::wake(memory_->member(memory_->rank()).header().wakeup); }
+
+Context::~Context() {
+  if (!in_its_process()) {  // their threads are the parent's
+    [[maybe_unused]] auto* const listener = listener_.release();
+    [[maybe_unused]] auto* const mesh = mesh_.release();
+    [[maybe_unused]] auto* const provider = provider_.release();
+    return;
+  }
+  if (memory_ != nullptr) memory_->on_ended(nullptr);
+  if (left_ != nullptr) left_->fetch_or(std::uint64_t{1} << placement_.local_rank(), std::memory_order_acq_rel);
+  listener_.reset();  // it forwards to the mesh
+  mesh_.reset();
+}
+
+std::string Context::who(int rank) const {
+  const RankInfo& info = ranks_[static_cast<std::size_t>(rank)];
+  return fmt::format("rank {} (host {}, pid {})", rank, info.host, info.pid);
+}
+
+Result<std::vector<std::string>> Context::exchange(const std::string& key, const std::vector<int>& members,
+                                                   std::string mine) {
+  XOE_TRY(store_->set(fmt::format("{}/{}", key, rank()), mine));
+  std::vector<std::string> keys;
+  for (const int member : members) keys.push_back(fmt::format("{}/{}", key, member));
+  return store_->get_all(keys, options_.start_timeout);
+}
+
+// Every rank of the host sees this itself. One of them reports it: the host's leader, because it alone reaches the
+// other hosts, or the next rank if the leader has ended.
+void Context::on_rank_ended(int local_rank) {
+  if ((left_->load(std::memory_order_acquire) >> local_rank & 1) != 0) return;
+  const int reporter = local_rank == 0 ? 1 : 0;
+  if (placement_.local_rank() != reporter) return;
+  const int rank = placement_.local_ranks()[static_cast<std::size_t>(local_rank)];
+  log_->append(lost(FailureEvent::Kind::kRankLost, rank,
+                    who(rank) + " ended without leaving the group (killed, crashed or exited early)"));
+}
+
+// Every leader sees this itself. A connection that was closed was the other leader's.
+void Context::on_host_lost(int host, bool silent, const std::string& why) {
+  const auto& ranks = placement_.ranks_of[static_cast<std::size_t>(host)];
+  const int leader = ranks.front();
+  FailureEvent event =
+      silent ? lost(FailureEvent::Kind::kHostLost, host,
+                    fmt::format("host {} ({} {}) is gone: {}", ranks_[static_cast<std::size_t>(leader)].host,
+                                ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "), why))
+             : lost(FailureEvent::Kind::kRankLost, leader,
+                    fmt::format("{} ended without leaving the group, or its host is gone: {}", who(leader), why));
+  event.foreign = 1;
+  log_->append(event);
+}
+
+void Context::forward(const FailureEvent& event) {
+  if (mesh_ == nullptr) return;
+  const std::string_view bytes(reinterpret_cast<const char*>(&event), sizeof event);
+  for (int host = 0; host < placement_.host_count(); ++host)
+    if (host != placement_.host()) mesh_->send(host, bytes);
+}
+
+}  // namespace xoe::hierarchical

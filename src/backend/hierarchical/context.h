@@ -1,0 +1,92 @@
+// The context of a rank in a job over several hosts: its host's shared memory, the provider of nets between hosts, and
+// the failures that it has learned of. All groups of the rank share one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/hierarchical/failure_log.h"
+#include "backend/net/net.h"
+#include "backend/placement.h"
+#include "backend/shm/backend.h"
+#include "bootstrap/host_mesh.h"
+#include "bootstrap/store.h"
+
+namespace xoe::hierarchical {
+
+// A rank as its peers know it.
+struct RankInfo {
+  std::string host;     // a name that the ranks of one host share, and only they
+  std::string address;  // of the host, numeric
+  int pid = 0;
+};
+
+struct ContextOptions {
+  std::string keys;  // the prefix of all keys in the store
+  std::string secret;
+  std::string address;  // of this host, numeric
+  std::chrono::nanoseconds start_timeout = std::chrono::seconds(60);
+  std::chrono::nanoseconds timeout = kDefaultTimeout;
+  std::chrono::nanoseconds silence = std::chrono::seconds(10);  // after which a host counts as lost
+  std::size_t arena_bytes = 0;
+  bool flat = false;  // collectives use one net of all ranks, and no shared memory within hosts
+};
+
+class Context {
+ public:
+  // Collective over all ranks. Keeps the store, at which groups that are made later exchange addresses.
+  static Result<std::shared_ptr<Context>> join(std::vector<RankInfo> ranks, int rank,
+                                               std::shared_ptr<bootstrap::Store> store,
+                                               std::unique_ptr<net::Provider> provider, ContextOptions options);
+  ~Context();
+
+  int rank() const noexcept { return placement_.rank; }
+  const Placement& placement() const noexcept { return placement_; }
+  const ContextOptions& options() const noexcept { return options_; }
+  net::Provider& provider() noexcept { return *provider_; }
+  FailureListener& failures() noexcept { return *listener_; }
+  // False in a forked child, which is not a rank.
+  bool in_its_process() const noexcept;
+  // The group of this host's ranks. Call it once.
+  std::unique_ptr<shm::ShmBackend> take_host_backend() { return std::move(host_backend_); }
+  // Wakes this rank if it sleeps.
+  void wake() const noexcept;
+  // "rank 3 (host nodeB, pid 4410)"
+  std::string who(int rank) const;
+
+  // Exchanges text among `members`, ranks of the job, under a key that no other exchange has.
+  Result<std::vector<std::string>> exchange(const std::string& key, const std::vector<int>& members, std::string mine);
+  // Connects the leaders of hosts, ranks of the job. host: this one's index among them.
+  Result<std::unique_ptr<bootstrap::HostMesh>> connect_mesh(const std::string& key, const std::vector<int>& leaders,
+                                                            int host, bootstrap::MeshEvents events);
+
+ private:
+  Context() = default;
+  Status connect();
+  Status connect_hosts();
+  void on_rank_ended(int local_rank);
+  void on_host_lost(int host, bool silent, const std::string& why);
+  void forward(const FailureEvent& event);
+
+  pid_t owner_ = 0;
+  ContextOptions options_;
+  Placement placement_;
+  std::vector<RankInfo> ranks_;
+  std::shared_ptr<bootstrap::Store> store_;
+  std::unique_ptr<net::Provider> provider_;
+  std::shared_ptr<shm::Context> memory_;
+  std::unique_ptr<shm::ShmBackend> host_backend_;  // allocates the log, then becomes the first group's
+  std::optional<FailureLog> log_;
+  std::atomic<std::uint64_t>* left_ = nullptr;  // a bit for each of this host's ranks that has left the job
+  std::unique_ptr<bootstrap::HostMesh> mesh_;   // on the host's leader
+  std::unique_ptr<FailureListener> listener_;
+};
+
+}  // namespace xoe::hierarchical

@@ -1,0 +1,40 @@
+// The hosts of a backend's group: what the engine needs besides collectives.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "backend/leader_channel.h"
+#include "xoe/status.h"
+
+namespace xoe {
+
+// Lives as long as its Backend. Collective functions follow the backend's thread rule.
+class HostGroup {
+ public:
+  // The host of each rank. Hosts are numbered from 0 by the first rank on each.
+  virtual const std::vector<int>& hosts() const noexcept = 0;
+  // Memory that the group's ranks of a host share, zero at first. It lasts as long as the backend of any of them.
+  // Collective.
+  virtual Result<std::byte*> host_memory(std::size_t bytes) = 0;
+  // Connects the hosts' leaders, the first rank on each host. Collective; nullptr on the other ranks.
+  virtual Result<std::unique_ptr<LeaderChannel>> leader_channel() = 0;
+  // Wakes the ranks of this host that sleep, and this rank's other threads. Call it after publishing in host_memory().
+  // Any thread.
+  virtual void wake() const noexcept = 0;
+  // Sleeps until woken, until a collective of any group of this rank may proceed, or until `until`. Calls `ready` once
+  // after this rank has been counted as asleep, and returns at once if it says true. Any thread.
+  virtual void sleep(const std::function<bool()>& ready, std::chrono::steady_clock::time_point until) const = 0;
+  // The ranks that have left the group: they take part in no later operation.
+  virtual std::vector<int> departed() const = 0;
+  // More ranks than processors: a waiting thread should yield instead of spin.
+  virtual bool oversubscribed() const noexcept = 0;
+
+ protected:
+  ~HostGroup() = default;
+};
+
+}  // namespace xoe

@@ -1,0 +1,27 @@
+// Messages between the leaders of a group's hosts.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace xoe {
+
+// One leader's end of the channel. Messages between two hosts arrive complete and in the order in which they were sent.
+// One thread at a time.
+class LeaderChannel {
+ public:
+  struct Incoming {
+    int from_host = 0;
+    std::vector<std::byte> message;
+  };
+
+  virtual ~LeaderChannel() = default;
+  // Queues the message; progress() sends it.
+  virtual void send(int to_host, std::vector<std::byte> message) = 0;
+  // Sends queued bytes without blocking; true if any went out.
+  virtual bool progress() = 0;
+  virtual std::optional<Incoming> receive() = 0;
+};
+
+}  // namespace xoe

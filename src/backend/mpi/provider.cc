@@ -1,0 +1,152 @@
+#include "backend/mpi/provider.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "backend/mpi/context.h"
+#include "backend/mpi/net.h"
+#include "backend/net/buffers.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace xoe::mpi {
+namespace {
+
+constexpr auto kBootstrapLimit = std::chrono::minutes(5);
+
+// The members of a new net exchange it before they make a communicator.
+struct Hello {
+  int rank, size, tag;  // in MPI_COMM_WORLD; of the sender's next group
+};
+
+Status wait(Context& context, MPI_Request& request, Clock::time_point deadline) {
+  for (;;) {
+    int done = 0;
+    const int error = context.call([&] { return MPI_Test(&request, &done, MPI_STATUS_IGNORE); });
+    if (error != MPI_SUCCESS) return failure(Code::kPeerLost, "mpi: bootstrap: {}", mpi_text(error));
+    if (done != 0) return {};
+    if (Clock::now() >= deadline)
+      return failure(Code::kTimeout, "mpi: not all {} processes that the launcher started came together",
+                     context.size());
+    const timespec nap{0, 100'000};
+    ::nanosleep(&nap, nullptr);
+  }
+}
+
+// The memory of an allgather of strings.
+struct Gather {
+  std::vector<int> lengths, offsets;
+  std::string text;
+};
+
+Result<std::vector<std::string>> gather_strings(Context& context, MPI_Comm comm, const std::string& mine) {
+  const auto deadline = Clock::now() + kBootstrapLimit;
+  const auto size = net::index(context.size()), me = net::index(context.rank());
+  auto gather = std::make_unique<Gather>();
+  auto& [lengths, offsets, text] = *gather;
+  MPI_Request request = MPI_REQUEST_NULL;
+  const auto finish = [&] {
+    Status status = wait(context, request, deadline);
+    if (status) return status;
+    [[maybe_unused]] auto* const left_to_mpi = gather.release();  // the request still uses it
+    context.note_failure();
+    return status;
+  };
+  lengths.resize(size);
+  lengths[me] = static_cast<int>(mine.size());
+  context.call([&] { return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_INT, lengths.data(), 1, MPI_INT, comm, &request); });
+  XOE_TRY(finish());
+  offsets.resize(size);
+  std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
+  text.resize(net::index(offsets.back() + lengths.back()));
+  mine.copy(text.data() + offsets[me], mine.size());
+  context.call([&] {
+    return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, text.data(), lengths.data(), offsets.data(), MPI_BYTE, comm,
+                           &request);
+  });
+  XOE_TRY(finish());
+  std::vector<std::string> all;
+  for (std::size_t r = 0; r < size; ++r) all.push_back(text.substr(net::index(offsets[r]), net::index(lengths[r])));
+  return all;
+}
+
+class MpiProvider final : public net::Provider {
+ public:
+  explicit MpiProvider(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+
+  std::string_view name() const noexcept override { return "mpi"; }
+  std::string describe() const override { return context_->describe(); }
+
+  Result<std::unique_ptr<net::Net>> connect(const net::Members& members, const net::Exchange& exchange,
+                                            Clock::time_point deadline) override {
+    XOE_TRY(context_->usable());
+    const Hello mine{context_->rank(), context_->size(), context_->next_tag()};
+    // MPI_Comm_create_group knows no deadline: it is called once all members are there.
+    XOE_ASSIGN(const auto all, exchange(std::string(reinterpret_cast<const char*>(&mine), sizeof mine)));
+    if (Clock::now() >= deadline)
+      return failure(Code::kTimeout, "mpi: the {} members took too long to come together", members.ranks.size());
+    XOE_ASSIGN(const auto ranks, world_ranks(members, all));
+    Hello first{};
+    std::memcpy(&first, all[0].data(), sizeof first);
+    const auto tag =
+        static_cast<int>(mix(static_cast<std::uint64_t>(first.tag) << 20 ^ static_cast<unsigned>(first.rank)) & 0x7fff);
+    MPI_Comm comm = MPI_COMM_NULL;
+    const int error = context_->call([&] { return make(ranks, tag, comm); });
+    if (error != MPI_SUCCESS) return failure(Code::kPeerLost, "mpi: no communicator: {}", mpi_text(error));
+    return std::make_unique<MpiNet>(context_, members, comm);
+  }
+
+  Result<net::Exchange> bootstrap() override {
+    XOE_TRY(context_->usable());
+    MPI_Comm comm = MPI_COMM_NULL;
+    const int error = context_->call([&] { return MPI_Comm_dup(MPI_COMM_WORLD, &comm); });
+    if (error != MPI_SUCCESS) return failure(Code::kPeerLost, "mpi: no communicator: {}", mpi_text(error));
+    return net::Exchange([context = context_, comm](std::string mine) { return gather_strings(*context, comm, mine); });
+  }
+
+ private:
+  // Ranks in MPI_COMM_WORLD by member.
+  Result<std::vector<int>> world_ranks(const net::Members& members, const std::vector<std::string>& all) const {
+    std::vector<int> ranks;
+    for (std::size_t m = 0; m < all.size(); ++m) {
+      Hello hello{};
+      if (all.size() != members.ranks.size() || all[m].size() != sizeof hello)
+        return failure(Code::kInternal, "mpi: {} members exchanged {} words; are all ranks of one build?",
+                       members.ranks.size(), all.size());
+      std::memcpy(&hello, all[m].data(), sizeof hello);
+      if (hello.size != context_->size() || hello.rank < 0 || hello.rank >= hello.size ||
+          std::find(ranks.begin(), ranks.end(), hello.rank) != ranks.end())
+        return failure(Code::kUnsupported,
+                       "mpi: rank {} is number {} of an MPI job of {} processes, this one number {} of {}: one mpirun "
+                       "must start all ranks; or choose another backend",
+                       members.ranks[m], hello.rank, hello.size, context_->rank(), context_->size());
+      ranks.push_back(hello.rank);
+    }
+    return ranks;
+  }
+
+  static int make(const std::vector<int>& ranks, int tag, MPI_Comm& comm) {
+    MPI_Group world = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    int error = MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &group);
+    if (error == MPI_SUCCESS) error = MPI_Comm_create_group(MPI_COMM_WORLD, group, tag, &comm);
+    if (error == MPI_SUCCESS) error = MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    if (group != MPI_GROUP_NULL) MPI_Group_free(&group);
+    MPI_Group_free(&world);
+    return error;
+  }
+
+  const std::shared_ptr<Context> context_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<net::Provider>> open_provider(const net::NetOptions&) {
+  XOE_ASSIGN(auto context, Context::start());
+  return std::make_unique<MpiProvider>(std::move(context));
+}
+
+}  // namespace xoe::mpi

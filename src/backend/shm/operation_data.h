@@ -1,0 +1,95 @@
+// The data of one collective: where it lies on each rank, and how it moves from there, round by round.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/collective.h"
+#include "backend/shm/group.h"
+#include "backend/shm/partition.h"
+#include "backend/shm/segment_list.h"
+#include "backend/shm/slots.h"
+
+namespace xoe::shm {
+
+// Small inputs are eager: each rank posts its input, inline beside the header's flag or in its eager slot, and every
+// rank computes its result from the posted inputs. Larger operations take rounds. In a round a rank packs (stages the
+// input that peers cannot reach in its arena), processes (reduces or copies its share) and copies out (fetches what
+// peers wrote to its staged chunk). Operation decides when each of these steps may run.
+class OperationData {
+ public:
+  explicit OperationData(const Group& group);
+
+  // Copies the arguments of operation `number`; the object may be reused.
+  void assign(const Collective& collective, std::uint32_t number);
+  const Collective& call() const noexcept { return *call_; }
+  const Slots& slots() const noexcept { return slots_; }
+  bool eager() const noexcept { return eager_; }
+  bool uses_eager_slot() const noexcept {
+    return call_->kind == CollectiveKind::kAlltoall || !segments_.empty() || (eager_ && !inline_);
+  }
+
+  // Puts this rank's data, or the offsets where it lies, into its slots. REQUIRES: the slots of this number are free.
+  void post();
+  // Eager: computes the result. REQUIRES: all headers are there; so do the functions below.
+  void finish_eager();
+
+  // Plans the rounds; next_round is the group's first unused round, which it advances. An error: the ranks' tables of
+  // an alltoall differ.
+  Status plan(std::uint64_t& next_round);
+  std::uint64_t first_round() const noexcept { return first_round_; }  // among all rounds of the group
+  std::uint64_t rounds() const noexcept { return rounds_; }
+  bool staged() const noexcept { return staged_; }  // some data goes through the rings
+  bool uses_peers() const noexcept { return uses_peers_; }
+  bool peers_use_mine() const noexcept { return peers_use_mine_; }
+
+  void pack(std::uint64_t round);
+  void process(std::uint64_t round);
+  void copy_out(std::uint64_t round);
+
+ private:
+  const std::byte* in() const noexcept { return static_cast<const std::byte*>(call_->in); }
+  std::byte* out() const noexcept { return static_cast<std::byte*>(call_->out); }
+  HeaderSlot& header(int rank) const noexcept { return slots_.header(rank); }
+  const std::byte* payload(int rank) const noexcept { return inline_ ? header(rank).payload : slots_.eager(rank); }
+  std::byte* chunk(int rank, std::uint64_t round) const noexcept {
+    return slots_.chunk(rank, first_round_ + round, call_->kind != CollectiveKind::kAllreduce);
+  }
+  bool has_source(int rank) const noexcept { return call_->kind != CollectiveKind::kBroadcast || rank == call_->root; }
+  std::size_t offset_of(std::span<const std::size_t> counts, int rank) const noexcept;  // bytes
+
+  void copy_own_block();
+  void post_offsets(Posted& posted) const;
+  void post_segments(Posted& posted) const;
+  void post_alltoall(Posted& posted) const;
+  Status check_alltoall() const;
+  void plan_copies();
+  void read_in(std::byte* to, std::size_t begin, std::size_t end) const;
+  void write_out(const std::byte* from, std::size_t begin, std::size_t end) const;
+  void reduce_slice(std::uint64_t round);
+  void reduce_segments(std::uint64_t round);
+  void reduce_block(std::uint64_t round);
+  void copy_blocks(std::uint64_t round);
+  void reduce(std::size_t count);
+
+  const Group& group_;
+  OwnedCollective call_;
+  std::size_t element_ = 1;  // bytes
+  SegmentList segments_;     // of an allreduce, instead of in() and out()
+  Slots slots_;
+  bool eager_ = false;
+  bool inline_ = false;
+  bool segments_direct_ = false;  // all segments of all ranks lie in arenas and have the same counts
+  bool staged_ = false;
+  bool uses_peers_ = false;
+  bool peers_use_mine_ = false;
+  std::vector<const std::byte*> inputs_;  // by rank; null: through its ring
+  std::vector<std::byte*> outputs_;       // by rank; null: through its ring
+  std::size_t per_round_ = 0;             // elements of a round, or of one block in a round
+  std::uint64_t first_round_ = 0;
+  std::uint64_t rounds_ = 0;
+  std::vector<const void*> reduce_ins_;
+  std::vector<void*> reduce_outs_;
+};
+
+}  // namespace xoe::shm

@@ -1,0 +1,297 @@
+#include "backend/shm/operation_queue.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "backend/shm/one_shot.h"
+#include "base/error.h"
+#include "base/relax.h"
+#include "base/text.h"
+
+namespace xoe::shm {
+namespace {
+
+// Waiting loops check for failures and read the clock once in this many turns.
+constexpr unsigned kTurnsPerCheck = 128;
+
+void write_record(FailureRecord& record, const Error& error) {
+  record.code = static_cast<std::uint32_t>(error.code());
+  const std::size_t length = std::min(error.message().size(), sizeof record.message - 1);
+  std::memcpy(record.message, error.message().data(), length);
+  record.message[length] = '\0';
+}
+
+// How long to stay awake before sleeping: a wakeup costs some 20 us, so wait a few times that.
+constexpr std::chrono::microseconds kAwake(100);
+
+}  // namespace
+
+OperationQueue::OperationQueue(Group group, std::chrono::nanoseconds default_timeout)
+    : group_(std::move(group)), default_timeout_(default_timeout) {}
+
+OperationQueue::~OperationQueue() { leave(); }
+
+OperationQueue::Pending& OperationQueue::take_idle(const Collective& collective) {
+  if (idle_.empty()) {
+    pool_.push_back(std::make_unique<Pending>(group_));
+    idle_.push_back(pool_.back().get());
+  }
+  Pending& pending = *idle_.back();
+  idle_.pop_back();
+  pending.timeout = collective.options.timeout.value_or(default_timeout_);
+  pending.began.reset();
+  pending.error.reset();
+  pending.finished = pending.released = false;
+  return pending;
+}
+
+OperationQueue::Pending& OperationQueue::start(const Collective& collective) {
+  Pending& pending = take_idle(collective);
+  pending.operation.begin(collective, ++last_number_);
+  if (group_.context().any_ended() || group_.failed_by() != 0) [[unlikely]]
+    check_peers(nullptr);
+  if (failure_) [[unlikely]] {
+    pending.error = error_for(pending.operation);
+    pending.finished = true;
+    return pending;
+  }
+  queue_.push_back(&pending);
+  advance();
+  return pending;
+}
+
+Status OperationQueue::run(const Collective& collective) {
+  Status quick;
+  if (run_one_shot(collective, quick)) return quick;
+  Pending& pending = start(collective);
+  Status status = wait(pending);
+  release(pending);
+  return status;
+}
+
+Status OperationQueue::wait(Pending& pending) {
+  const bool yields = group_.context().oversubscribed();
+  std::optional<Clock::time_point> awake_since;
+  for (unsigned turn = 1; !pending.finished; ++turn) {
+    advance();
+    if (pending.finished) break;
+    relax(yields);
+    if (turn % (yields ? 16 : kTurnsPerCheck) != 0) continue;
+    const auto now = Clock::now();
+    if (!awake_since) awake_since = now;
+    check_peers(&pending);
+    check_deadline(pending, now);
+    if (pending.finished || now - *awake_since < kAwake) continue;
+    group_.wakeups().sleep(
+        [&] {
+          check_peers(&pending);
+          return pending.finished;
+        },
+        *pending.began + pending.timeout);
+    awake_since.reset();
+  }
+  if (pending.error) return failure(*pending.error);
+  return {};
+}
+
+Status OperationQueue::progress() {
+  check_peers(nullptr);
+  if (++progress_calls_ % kTurnsPerCheck == 0 && !queue_.empty()) check_deadline(*queue_.front(), Clock::now());
+  if (failure_) return failure(*failure_);
+  return {};
+}
+
+void OperationQueue::release(Pending& pending) {
+  pending.released = true;
+  if (pending.finished) idle_.push_back(&pending);
+}
+
+// The slots of operation n may be written once all ranks have completed the operation that had them before.
+bool OperationQueue::slots_free(std::uint32_t number, int slots) {
+  const auto in_flight = [&] { return static_cast<std::int32_t>(number - all_done_); };
+  if (in_flight() <= slots) return true;
+  std::uint32_t lowest = number;
+  for (int r = 0; r < group_.size(); ++r) {
+    const std::uint32_t done = group_.block(r).done.load(std::memory_order_acquire);
+    if (static_cast<std::int32_t>(done - lowest) < 0) lowest = done;
+  }
+  all_done_ = lowest;
+  return in_flight() <= slots;
+}
+
+bool OperationQueue::run_one_shot(const Collective& collective, Status& status) {
+  if (!fits_one_shot(collective, group_.size()) || !queue_.empty() || failure_ || group_.context().any_ended() ||
+      group_.failed_by() != 0 || !slots_free(last_number_ + 1, kEagerSlots))
+    return false;
+  OneShot shot(group_, collective, ++last_number_);
+  shot.post();
+  const bool yields = group_.context().oversubscribed();
+  for (unsigned turn = 0; !shot.all_there(); ++turn) {
+    if (turn == kTurnsPerCheck || shot.disagrees()) {
+      // A rank is late or called something else: the call becomes an operation like any other.
+      Pending& pending = take_idle(collective);
+      pending.operation.begin_posted(collective, last_number_, shot.flag());
+      queue_.push_back(&pending);
+      ++posted_;
+      status = wait(pending);
+      release(pending);
+      return true;
+    }
+    relax(yields);
+  }
+  shot.finish();
+  group_.own().done.store(last_number_, std::memory_order_release);
+  group_.wakeups().publish();
+  return true;
+}
+
+void OperationQueue::advance() {
+  if (failure_) return;
+  if (const auto failed_by = group_.failed_by(); failed_by != 0) [[unlikely]]
+    return fail(recorded_failure(failed_by), false);
+  while (posted_ < queue_.size() && can_post(queue_[posted_]->operation)) queue_[posted_++]->operation.post();
+  for (std::size_t i = 0; i < posted_; ++i) {
+    Operation& operation = queue_[i]->operation;
+    if (Status status = operation.advance(next_round_); !status) [[unlikely]] {
+      fail(std::move(status).error(), true);
+      return;
+    }
+    if (!operation.drained()) break;
+  }
+  while (!queue_.empty() && queue_.front()->operation.done()) finish_front();
+}
+
+void OperationQueue::finish_front() {
+  Pending& pending = *queue_.front();
+  queue_.pop_front();
+  --posted_;
+  group_.own().done.store(pending.operation.number(), std::memory_order_release);
+  group_.wakeups().publish();
+  pending.finished = true;
+  if (pending.released) idle_.push_back(&pending);
+}
+
+// The first rank that ended without leaving the group, or -1. A rank sets `leaving` before it ends.
+int OperationQueue::first_lost() const {
+  int first = -1;
+  for (int r = 0; r < group_.size(); ++r) {
+    const int order = group_.ended(r);
+    if (order == 0 || (first >= 0 && group_.ended(first) < order)) continue;
+    if ((group_.own().leaving.load(std::memory_order_acquire) >> r & 1) == 0) first = r;
+  }
+  return first;
+}
+
+void OperationQueue::check_peers(const Pending* waiting) {
+  const int lost = group_.context().any_ended() ? first_lost() : -1;
+  const std::uint64_t leaving = group_.own().leaving.load(std::memory_order_acquire);
+  advance();  // data that they published before they ended or left still counts
+  if (failure_ || (waiting != nullptr && waiting->finished)) return;
+  if (lost >= 0)
+    return fail(
+        Error(Code::kPeerLost, group_.who(lost) + " ended without leaving the group (killed, crashed or exited early)"),
+        true);
+  if (leaving == 0 || queue_.empty()) return;
+  for (const int r : queue_.front()->operation.waiting_for())
+    if ((leaving >> r & 1) != 0)
+      return fail(Error(Code::kPeerLost, group_.who(r) + " has left the group (its communicator was destroyed)"), true);
+}
+
+void OperationQueue::check_deadline(Pending& pending, Clock::time_point now) {
+  if (!pending.began) pending.began = now;
+  const auto waited = now - *pending.began;
+  if (failure_ || pending.finished || waited < pending.timeout) return;
+  const Operation& stuck = queue_.front()->operation;
+  std::string missing;
+  for (const int r : stuck.waiting_for()) {
+    const auto done = group_.block(r).done.load(std::memory_order_acquire);
+    missing += fmt::format("{}{} (completed {} operations)", missing.empty() ? "" : ", ", group_.who(r), done);
+  }
+  fail(Error(Code::kTimeout, fmt::format("{}: {} waited {} for {}", stuck.title(), group_.who(group_.rank()),
+                                         human_seconds(std::chrono::duration<double>(waited).count()), missing)),
+       true);
+}
+
+void OperationQueue::fail(Error cause, bool tell_peers) {
+  if (failure_) return;
+  failure_ = std::move(cause);
+  if (tell_peers) {
+    write_record(group_.own().failure, *failure_);
+    std::uint32_t first = 0;
+    if (!group_.block(0).failed_by.compare_exchange_strong(first, static_cast<std::uint32_t>(group_.rank()) + 1,
+                                                           std::memory_order_acq_rel))
+      failure_ = recorded_failure(first);
+    group_.wakeups().wake_all();
+  }
+  wait_for_peers_in_buffers();
+  posted_ = 0;
+  for (Pending* pending : std::exchange(queue_, {})) {
+    pending->error = error_for(pending->operation);
+    pending->finished = true;
+    if (pending->released) idle_.push_back(pending);
+  }
+}
+
+void OperationQueue::abort(const Error& cause) {
+  std::uint32_t idle = 0;
+  if (!group_.own().aborting.compare_exchange_strong(idle, 1, std::memory_order_acq_rel)) return;
+  write_record(group_.own().aborted, cause);
+  std::uint32_t first = 0;
+  group_.block(0).failed_by.compare_exchange_strong(first, kAborted + static_cast<std::uint32_t>(group_.rank()) + 1,
+                                                    std::memory_order_acq_rel);
+  group_.wakeups().wake_all();
+}
+
+// Called when failed_by is set: from now on no peer enters a buffer, and a peer that is in one stays for as long as a
+// round takes. A peer that was stopped there must not hold up the others for ever.
+void OperationQueue::wait_for_peers_in_buffers() const {
+  constexpr std::chrono::milliseconds kPatience(500);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const auto until = Clock::now() + kPatience;
+  for (int r = 0; r < group_.size(); ++r)
+    while (r != group_.rank() && group_.block(r).busy.load(std::memory_order_acquire) != 0 && group_.ended(r) == 0 &&
+           Clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
+std::vector<int> OperationQueue::departed() const {
+  const std::uint64_t leaving = group_.own().leaving.load(std::memory_order_acquire);
+  std::vector<int> ranks;
+  for (int r = 0; r < group_.size(); ++r)
+    if ((leaving >> r & 1) != 0) ranks.push_back(r);
+  return ranks;
+}
+
+Error OperationQueue::recorded_failure(std::uint32_t failed_by) const {
+  const RankBlock& block = group_.block(static_cast<int>(failed_by % kAborted) - 1);
+  const FailureRecord& record = failed_by > kAborted ? block.aborted : block.failure;
+  const char* end = std::find(record.message, std::end(record.message), '\0');
+  return Error(static_cast<Code>(record.code), std::string(record.message, end));
+}
+
+Error OperationQueue::error_for(const Operation& operation) const {
+  const bool names_operation = failure_->code() != Code::kPeerLost;
+  return names_operation ? *failure_ : Error(failure_->code(), operation.title() + ": " + failure_->message());
+}
+
+void OperationQueue::leave() {
+  if (std::exchange(left_, true)) return;
+  if (group_.member(group_.rank()).pid != ::getpid()) return;  // a forked child is not the rank
+  // The peers may still use the buffers of pending operations, which their owner now takes back.
+  if (!failure_ && !queue_.empty())
+    fail(
+        Error(Code::kPeerLost, group_.who(group_.rank()) + " destroyed its communicator while operations were pending"),
+        true);
+  if (!failure_) failure_ = Error(Code::kInvalidArgument, "the communicator was destroyed");
+  const std::uint64_t mine = std::uint64_t{1} << group_.rank();
+  for (int r = 0; r < group_.size(); ++r) group_.block(r).leaving.fetch_or(mine, std::memory_order_acq_rel);
+  group_.wakeups().wake_all();
+  // From here on the peers may free their blocks.
+  for (int r = 0; r < group_.size(); ++r) group_.block(r).left.fetch_or(mine, std::memory_order_acq_rel);
+  group_.context().retire(group_.own_offset(), group_.size(), std::move(extents_));
+}
+
+}  // namespace xoe::shm

@@ -1,0 +1,88 @@
+// A group's operations in order: posts them, advances them from every thread that waits, and ends them all at the first
+// failure.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/shm/group.h"
+#include "backend/shm/operation.h"
+
+namespace xoe::shm {
+
+class OperationQueue {
+ public:
+  OperationQueue(Group group, std::chrono::nanoseconds default_timeout);
+  ~OperationQueue();  // leaves, unless leave() was called
+
+  const Group& group() const noexcept { return group_; }
+  std::chrono::nanoseconds default_timeout() const noexcept { return default_timeout_; }
+
+  Status run(const Collective& collective);
+  // Advances all pending operations without blocking; the error is the first cause, once there is one.
+  Status progress();
+
+  // An operation in the queue. Its owner returns it with release().
+  struct Pending {
+    explicit Pending(const Group& group) : operation(group) {}
+    Operation operation;
+    std::chrono::nanoseconds timeout{};
+    std::optional<Clock::time_point> began;  // when the clock was first read for it
+    std::optional<Error> error;
+    bool finished = false;
+    bool released = false;
+  };
+  Pending& start(const Collective& collective);
+  Status wait(Pending& pending);
+  void release(Pending& pending);
+
+  // Tells the peers, and fails the pending operations.
+  void leave();
+  // Fails the group on all ranks. Any thread.
+  void abort(const Error& cause);
+  // The ranks that have left.
+  std::vector<int> departed() const;
+  // An extent of this rank's arena that is freed with the group.
+  void own(Context::Extent extent) { extents_.push_back(extent); }
+
+ private:
+  bool slots_free(std::uint32_t number, int slots);
+  bool can_post(const Operation& operation) {
+    return slots_free(operation.number(), operation.uses_eager_slot() ? kEagerSlots : kHeaderSlots);
+  }
+  // The fast path of the most frequent call: false when the call needs the general one.
+  bool run_one_shot(const Collective& collective, Status& status);
+  Pending& take_idle(const Collective& collective);
+  void advance();
+  void finish_front();
+
+  int first_lost() const;
+  // Advances; then fails everything if a peer that is needed has ended or left.
+  void check_peers(const Pending* waiting);
+  void check_deadline(Pending& pending, Clock::time_point now);
+  void fail(Error cause, bool tell_peers);
+  void wait_for_peers_in_buffers() const;
+  Error recorded_failure(std::uint32_t failed_by) const;
+  Error error_for(const Operation& operation) const;
+
+  Group group_;
+  std::chrono::nanoseconds default_timeout_;
+  std::uint32_t last_number_ = 0;
+  std::uint32_t all_done_ = 0;    // lower bound of the peers' `done`
+  std::uint64_t next_round_ = 0;  // the first round of the next operation that has any
+  std::vector<std::unique_ptr<Pending>> pool_;
+  std::vector<Pending*> idle_;
+  std::deque<Pending*> queue_;
+  std::size_t posted_ = 0;  // the first so many of the queue
+  unsigned progress_calls_ = 0;
+  std::optional<Error> failure_;
+  std::vector<Context::Extent> extents_;
+  bool left_ = false;
+};
+
+}  // namespace xoe::shm

@@ -1,0 +1,165 @@
+#include "comm/join_hosts.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "backend/hierarchical/backend.h"
+#include "backend/net/choose_mpi.h"
+#include "backend/net/plugin.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "bootstrap/own_address.h"
+#include "bootstrap/socket_address.h"
+#include "bootstrap/store.h"
+#include "bootstrap/store_client.h"
+#include "bootstrap/user_key.h"
+
+namespace xoe {
+namespace {
+
+// Opens the first of the nets that loads. The error has the messages of all.
+Result<std::unique_ptr<net::Provider>> open_net(const std::vector<std::string>& names, const net::NetOptions& options,
+                                                const Env& env) {
+  std::string problems;
+  for (const std::string& name : names) {
+    std::string plugin = name;
+    if (name == "mpi") {
+      auto chosen = net::choose_mpi(env);
+      if (!chosen) {
+        problems += (problems.empty() ? "" : "; ") + chosen.error().message();
+        continue;
+      }
+      plugin = *chosen;
+    }
+    auto opened = net::open_plugin(plugin, options, env.text("XOE_PLUGIN_DIR").value_or(""));
+    if (opened) return opened;
+    problems += (problems.empty() ? "" : "; ") + opened.error().message();
+  }
+  return failure(Code::kUnsupported, "no backend between hosts: {}", problems);
+}
+
+// A store for a launcher without one: rank 0 serves it, and all ranks learn its address through the library's launcher.
+Result<std::unique_ptr<bootstrap::Store>> connect_through(net::Provider& provider, const bootstrap::LaunchInfo& info,
+                                                          const std::string& address, std::chrono::nanoseconds timeout,
+                                                          std::unique_ptr<bootstrap::StoreServer>& server) {
+  XOE_ASSIGN(const net::Exchange exchange, provider.bootstrap());
+  std::string mine, secret;
+  if (info.topology.rank == 0) {
+    XOE_ASSIGN(secret, bootstrap::random_token());
+    const bool v6 = address.find(':') != std::string::npos;
+    XOE_ASSIGN(server, bootstrap::serve_store(
+                           v6 ? fmt::format("tcp:[{}]:0", address) : fmt::format("tcp:{}:0", address), secret));
+    mine = server->address() + " " + secret;
+  }
+  XOE_ASSIGN(const auto all, exchange(mine));
+  const auto parts = split_text(all.front(), ' ');
+  if (parts.size() != 2) return failure(Code::kInternal, "rank 0 announced its store as '{}'", all.front());
+  XOE_ASSIGN(const auto at, bootstrap::SocketAddress::parse(parts[0]));
+  return bootstrap::connect_store(at, parts[1], /*wait=*/true, timeout);
+}
+
+// Exchanges the ranks' "host address pid", which rank 0 gathers for all.
+Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& store, const std::string& keys,
+                                                           const Topology& topology, const hierarchical::RankInfo& mine,
+                                                           std::chrono::nanoseconds timeout) {
+  const auto key = [&](int rank) { return fmt::format("{}rank/{}", keys, rank); };
+  XOE_TRY(store.set(key(topology.rank), fmt::format("{}\t{}\t{}", mine.host, mine.address, mine.pid)));
+  if (topology.rank == 0) {
+    std::vector<std::string> all_keys;
+    for (int rank = 0; rank < topology.size; ++rank) all_keys.push_back(key(rank));
+    auto all = store.get_all(all_keys, timeout);
+    if (!all) return failure(all.error().code(), "not all {} ranks appeared: {}", topology.size, all.error().message());
+    XOE_TRY(store.set(keys + "ranks", fmt::format("{}", fmt::join(*all, "\n"))));
+  }
+  XOE_ASSIGN(const std::string table, store.get(keys + "ranks", timeout));
+  std::vector<hierarchical::RankInfo> ranks;
+  for (const std::string& line : split_text(table, '\n')) {
+    const auto fields = split_text(line, '\t');
+    const auto pid = fields.size() == 3 ? parse_integer(fields[2]) : std::nullopt;
+    if (!pid) return failure(Code::kInternal, "a rank announced itself as '{}'", line);
+    ranks.push_back({.host = fields[0], .address = fields[1], .pid = static_cast<int>(*pid)});
+  }
+  if (ranks.size() != static_cast<std::size_t>(topology.size))
+    return failure(Code::kInternal, "{} announcements of {} ranks", ranks.size(), topology.size);
+  return ranks;
+}
+
+// The launcher's numbers must match the hosts that the ranks report.
+Status check_hosts(const std::vector<hierarchical::RankInfo>& ranks, const Topology& topology) {
+  const auto& own = ranks[static_cast<std::size_t>(topology.rank)];
+  const auto here = std::ranges::count(ranks, own.host, &hierarchical::RankInfo::host);
+  if (here == topology.local_size) return {};
+  return failure(
+      Code::kInvalidArgument,
+      "rank {}: its launcher says that {} ranks run on this host, but {} ranks report that they run on {}; give hosts "
+      "different names (XOE_HOSTNAME)",
+      topology.rank, topology.local_size, here, own.host);
+}
+
+// The secret for connections between hosts: the launcher's, or one that rank 0 chooses.
+Result<std::string> common_secret(bootstrap::Store& store, const hierarchical::ContextOptions& options, int rank) {
+  if (!options.secret.empty()) return options.secret;
+  if (rank == 0) {
+    XOE_ASSIGN(const std::string token, bootstrap::random_token());
+    XOE_TRY(store.set(options.keys + "secret", token));
+  }
+  return store.get(options.keys + "secret", options.start_timeout);
+}
+
+std::string store_host(const std::string& store) {
+  const auto at = bootstrap::SocketAddress::resolve(store);
+  return at && at->remote() ? at->host() : "";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> join_many_hosts(bootstrap::LaunchInfo info, const Env& env,
+                                                 const JoinSettings& settings, const BackendChoice& choice) {
+  const Topology& topology = info.topology;
+  const std::string interfaces = env.text("XOE_INTERFACE").value_or("");
+  XOE_ASSIGN(const std::string address, bootstrap::own_address(interfaces, store_host(info.store)));
+  XOE_ASSIGN(
+      auto provider,
+      open_net(choice.nets, {.address = address, .interfaces = interfaces, .local_rank = topology.local_rank}, env));
+  std::unique_ptr<bootstrap::StoreServer> server;
+  std::unique_ptr<bootstrap::Store> store;
+  const bool several_hosts = topology.size != topology.local_size;
+  if (several_hosts && info.secret.empty() && !info.meeting.empty()) {
+    XOE_ASSIGN(info.secret, bootstrap::job_secret(env, info.job));
+  }
+  if (several_hosts && info.store.empty() && info.meeting.empty()) {
+    XOE_ASSIGN(store, connect_through(*provider, info, address, settings.start_timeout, server));
+  } else {
+    XOE_ASSIGN(store, bootstrap::open_store(info, settings.start_timeout));
+  }
+  hierarchical::ContextOptions options{.keys = fmt::format("{}/", info.group),
+                                       .secret = info.secret,
+                                       .address = address,
+                                       .start_timeout = settings.start_timeout,
+                                       .timeout = settings.timeout,
+                                       .arena_bytes = settings.arena_bytes,
+                                       .flat = choice.flat};
+  XOE_ASSIGN(const auto silence, env.seconds("XOE_HOST_TIMEOUT"));
+  if (silence)
+    options.silence = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*silence));
+  const hierarchical::RankInfo mine{.host = info.host, .address = address, .pid = ::getpid()};
+  XOE_ASSIGN(auto ranks, exchange_ranks(*store, options.keys, topology, mine, settings.start_timeout));
+  XOE_TRY(check_hosts(ranks, topology));
+  XOE_ASSIGN(options.secret, common_secret(*store, options, topology.rank));
+  // Keeps rank 0's server for as long as the store is used.
+  std::shared_ptr<bootstrap::Store> shared_store(
+      store.release(),
+      [served = std::shared_ptr<bootstrap::StoreServer>(std::move(server))](bootstrap::Store* last) { delete last; });
+  XOE_ASSIGN(auto context, hierarchical::Context::join(std::move(ranks), topology.rank, std::move(shared_store),
+                                                       std::move(provider), std::move(options)));
+  XOE_ASSIGN(auto backend, hierarchical::HierarchicalBackend::make(std::move(context)));
+  // No rank leaves the store before all have joined.
+  XOE_TRY(
+      backend->run({.kind = CollectiveKind::kBarrier, .options = {.name = "init", .timeout = settings.start_timeout}}));
+  return backend;
+}
+
+}  // namespace xoe

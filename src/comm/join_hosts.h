@@ -1,0 +1,27 @@
+// Joins ranks that are on several hosts.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "backend/backend.h"
+#include "backend/choose_backend.h"
+#include "base/env.h"
+#include "bootstrap/launch_env.h"
+#include "xoe/status.h"
+
+namespace xoe {
+
+// The user's settings for a job.
+struct JoinSettings {
+  std::chrono::nanoseconds timeout{};        // of operations
+  std::chrono::nanoseconds start_timeout{};  // until all ranks must have appeared
+  std::size_t arena_bytes = 0;
+  int simulated_hosts = 1;
+};
+
+// Collective over the job's ranks.
+Result<std::unique_ptr<Backend>> join_many_hosts(bootstrap::LaunchInfo info, const Env& env,
+                                                 const JoinSettings& settings, const BackendChoice& choice);
+
+}  // namespace xoe

@@ -1,0 +1,116 @@
+#include "engine/negotiate/agreement.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/backend.h"
+#include "base/error.h"
+#include "engine/negotiate/cross_host_agreement.h"
+#include "engine/negotiate/host_agreement.h"
+
+namespace xoe::engine {
+
+std::vector<int> AgreementMembers::local() const {
+  std::vector<int> ranks;
+  for (std::size_t r = 0; r < hosts.size(); ++r)
+    if (hosts[r] == host()) ranks.push_back(static_cast<int>(r));
+  return ranks;
+}
+
+int AgreementMembers::host_rank() const {
+  const std::vector<int> ranks = local();
+  return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+Result<std::unique_ptr<Agreement>> Agreement::create(Communicator& comm, std::vector<int> world_ranks, int capacity) {
+  HostGroup& host_group = comm.backend().host_group();
+  const AgreementMembers members{std::move(world_ranks), host_group.hosts(), comm.rank()};
+  const bool one_host = std::all_of(members.hosts.begin(), members.hosts.end(), [](int host) { return host == 0; });
+  std::unique_ptr<LeaderChannel> channel;
+  const auto make = [&](SharedLayout& memory) -> std::unique_ptr<Agreement> {
+    if (one_host) return std::make_unique<HostAgreement>(memory, members, capacity);
+    return std::make_unique<CrossHostAgreement>(memory, members, capacity, std::move(channel));
+  };
+  SharedLayout needed(nullptr);
+  make(needed);
+  XOE_ASSIGN(std::byte* const memory, host_group.host_memory(needed.bytes()));
+  if (!one_host) {
+    XOE_ASSIGN(channel, host_group.leader_channel());
+  }
+  SharedLayout layout(memory);
+  return make(layout);
+}
+
+Agreement::Agreement(SharedLayout& memory, AgreementMembers members, int capacity, std::optional<LogRing> complete)
+    : members_(std::move(members)),
+      log_(memory, ReadinessTable::rounded(capacity)),
+      table_(memory, capacity, members_.host_rank(), members_.local(), complete.value_or(log_.ring()),
+             /*is_log=*/!complete),
+      knobs_(memory.take<std::atomic<std::uint32_t>>()) {}
+
+std::uint16_t Agreement::knobs() const noexcept {
+  return static_cast<std::uint16_t>(knobs_->load(std::memory_order_relaxed));
+}
+
+void Agreement::set_knobs(std::uint16_t knobs) noexcept {
+  if (members_.rank == 0) knobs_->store(knobs, std::memory_order_relaxed);
+}
+
+std::optional<SealedLog::Seal> Agreement::next_sealed() noexcept {
+  if (!log_.has_next()) return std::nullopt;
+  return log_.next();
+}
+
+AgreedLine Agreement::line(std::uint64_t position) const {
+  AgreedLine result;
+  log_.ring().read(position, result.line);
+  if (result.line.kind == LogKind::kAllJoined) {
+    result.last_rank = members_.world_ranks[static_cast<std::size_t>(result.line.entry)];
+    return result;
+  }
+  result.agreed = &table_.agreed(result.line);
+  result.submitted_here = table_.submission(result.line, table_.rank()) != nullptr;
+  for (int r = 0; r < table_.ranks(); ++r) {
+    const RankSubmission* theirs = table_.submission(result.line, r);
+    if (theirs == nullptr || (result.last_rank >= 0 && theirs->arrived_ns <= result.last_ns)) continue;
+    result.last_rank = world_rank(r);
+    result.last_ns = theirs->arrived_ns;
+  }
+  return result;
+}
+
+void Agreement::completed(std::uint64_t position) noexcept {
+  own_status().completed.store(position, std::memory_order_release);
+}
+
+std::vector<MissingRank> Agreement::missing_on_host(int entry, std::uint8_t generation) const {
+  std::vector<MissingRank> missing;
+  for (const int r : table_.missing(entry, generation)) {
+    const int last = status(r).last_entry.load(std::memory_order_relaxed);
+    missing.push_back({world_rank(r), last == 0 ? "has submitted nothing there yet"
+                                                : fmt::format("last submitted '{}' there", table_.name(last - 1))});
+  }
+  return missing;
+}
+
+std::string Agreement::describe_mismatch(const LogLine& line) const {
+  if (line.kind == LogKind::kJoinForbids) return "a rank has joined, and this operation needs data from it";
+  std::vector<std::pair<std::string_view, std::vector<int>>> values;
+  for (int r = 0; r < table_.ranks(); ++r) {
+    const RankSubmission* theirs = table_.submission(line, r);
+    if (theirs == nullptr) continue;
+    const auto same =
+        std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == theirs->description(); });
+    if (same == values.end())
+      values.push_back({theirs->description(), {world_rank(r)}});
+    else
+      same->second.push_back(world_rank(r));
+  }
+  std::string text;
+  for (const auto& [value, ranks] : values)
+    text += fmt::format("{}rank{} {} submitted {}", text.empty() ? "" : "; ", ranks.size() == 1 ? "" : "s",
+                        fmt::join(ranks, ", "), value);
+  return text;
+}
+
+}  // namespace xoe::engine

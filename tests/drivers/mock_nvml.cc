@@ -1,0 +1,182 @@
+// A mock of libnvidia-ml.so.1. In the process of a test MockNvml sets its GPUs; as a library of its own (mock_nvml.so)
+// it takes them from environment variables:
+//   XOE_MOCK_GPUS=pair (default) | switch (four behind an NVSwitch) | none
+//   XOE_MOCK_TROUBLE=mismatch | hang | crash | held | mig | p2p
+//   XOE_MOCK_DRIVER, XOE_MOCK_CUDA: "550.54.14", "12040"
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "drivers/mock_nvml.h"
+
+using xoe::NvmlDevice;
+using xoe::NvmlMemory;
+using xoe::NvmlPciInfo;
+using xoe::NvmlProcess;
+using xoe::NvmlResult;
+using xoe::testing::mock_nvml;
+
+struct xoe::NvmlDeviceObject {
+  unsigned index;
+};
+
+namespace {
+
+constexpr NvmlResult kSuccess = NvmlResult::kSuccess;
+constexpr NvmlResult kNotFound{6};
+
+xoe::NvmlDeviceObject devices[16] = {{0}, {1}, {2},  {3},  {4},  {5},  {6},  {7},
+                                     {8}, {9}, {10}, {11}, {12}, {13}, {14}, {15}};
+
+std::string setting(const char* name, const char* otherwise) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : otherwise;
+}
+
+bool trouble(const char* kind) { return setting("XOE_MOCK_TROUBLE", "") == kind; }
+bool switched() { return setting("XOE_MOCK_GPUS", "pair") == "switch"; }
+unsigned count() {
+  if (!mock_nvml().processes.empty()) return static_cast<unsigned>(mock_nvml().processes.size());
+  const std::string gpus = setting("XOE_MOCK_GPUS", "pair");
+  return gpus == "none" ? 0 : gpus == "switch" ? 4 : 2;
+}
+
+NvmlResult put(char* out, unsigned size, const std::string& text) {
+  if (text.size() >= size) return NvmlResult::kInsufficientSize;
+  std::memcpy(out, text.c_str(), text.size() + 1);
+  return kSuccess;
+}
+
+// Where the GPUs of the recorded machine are.
+void put_pci(NvmlPciInfo* pci, unsigned index) {
+  static constexpr unsigned kBuses[] = {0x03, 0x0b, 0x41, 0x42};
+  static constexpr const char* kIds[] = {"00000000:03:00.0", "00000000:0B:00.0", "00000000:41:00.0",
+                                         "00000000:42:00.0"};
+  *pci = {};
+  index %= 4;
+  pci->bus = kBuses[index];
+  pci->device_id = 0x20b010de;
+  put(pci->bus_id, sizeof pci->bus_id, kIds[index]);
+}
+
+}  // namespace
+
+extern "C" {
+
+NvmlResult nvmlInit_v2() {
+  if (trouble("hang")) ::pause();
+  if (trouble("crash")) std::raise(SIGSEGV);
+  if (trouble("mismatch")) return NvmlResult::kVersionMismatch;
+  ++mock_nvml().sessions;
+  return kSuccess;
+}
+NvmlResult nvmlShutdown() {
+  --mock_nvml().sessions;
+  return kSuccess;
+}
+const char* nvmlErrorString(NvmlResult error) {
+  return error == NvmlResult::kVersionMismatch ? "Driver/library version mismatch" : "another error";
+}
+NvmlResult nvmlSystemGetDriverVersion(char* out, unsigned size) {
+  return put(out, size, setting("XOE_MOCK_DRIVER", "550.54.14"));
+}
+NvmlResult nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  *version = std::atoi(setting("XOE_MOCK_CUDA", "12040").c_str());
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetCount_v2(unsigned* out) {
+  *out = count();
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetHandleByIndex_v2(unsigned index, NvmlDevice* found) {
+  if (index >= count()) return NvmlResult::kInvalidArgument;
+  *found = &devices[index];
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetHandleByUUID(const char* uuid, NvmlDevice* found) {
+  for (unsigned index = 0; index < count(); ++index) {
+    if (xoe::testing::mock_gpu_uuid(index) != uuid) continue;
+    *found = &devices[index];
+    return kSuccess;
+  }
+  return kNotFound;
+}
+NvmlResult nvmlDeviceGetName(NvmlDevice, char* out, unsigned size) { return put(out, size, "NVIDIA A100-SXM4-40GB"); }
+NvmlResult nvmlDeviceGetUUID(NvmlDevice device, char* out, unsigned size) {
+  return put(out, size, xoe::testing::mock_gpu_uuid(device->index));
+}
+NvmlResult nvmlDeviceGetPciInfo_v3(NvmlDevice device, NvmlPciInfo* pci) {
+  put_pci(pci, device->index);
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetMemoryInfo(NvmlDevice, NvmlMemory* memory) {
+  *memory = {.total = 40ULL << 30, .free = 39ULL << 30, .used = 1ULL << 30};
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetMigMode(NvmlDevice device, unsigned* now, unsigned* later) {
+  *now = *later = trouble("mig") && device->index == 1 ? 1 : 0;
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetComputeRunningProcesses_v3(NvmlDevice device, unsigned* number, NvmlProcess* list) {
+  std::vector<int> pids;
+  if (!mock_nvml().processes.empty()) pids = mock_nvml().processes[device->index];
+  // More than fit at first.
+  if (trouble("held") && device->index == 0)
+    for (int i = 0; i < 70; ++i) pids.push_back(4000 + i);
+  const unsigned room = *number;
+  *number = static_cast<unsigned>(pids.size());
+  if (room < *number) return NvmlResult::kInsufficientSize;
+  for (std::size_t i = 0; i < pids.size(); ++i)
+    list[i] = {.pid = static_cast<unsigned>(pids[i]), .memory = 1ULL << 30, .gpu_instance = 0, .compute_instance = 0};
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetNvLinkState(NvmlDevice, unsigned link, unsigned* active) {
+  if (link >= 12) return NvmlResult::kInvalidArgument;
+  *active = switched() || link < 4 ? 1 : 0;
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetNvLinkRemoteDeviceType(NvmlDevice, unsigned, unsigned* type) {
+  *type = switched() ? 2 : 0;
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetNvLinkRemotePciInfo_v2(NvmlDevice device, unsigned, NvmlPciInfo* pci) {
+  if (switched()) return NvmlResult::kNotSupported;
+  put_pci(pci, 1 - device->index);
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetTopologyCommonAncestor(NvmlDevice, NvmlDevice, unsigned* level) {
+  *level = 50;
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetP2PStatus(NvmlDevice, NvmlDevice, unsigned, unsigned* status) {
+  *status = trouble("p2p") ? 1 : 0;
+  return kSuccess;
+}
+}
+
+namespace xoe::testing {
+
+MockNvml& mock_nvml() {
+  static MockNvml state;
+  return state;
+}
+
+std::string mock_gpu_uuid(unsigned index) {
+  static constexpr const char* kDigits = "0123456789abcdef";
+  return std::string("GPU-00000000-1111-2222-3333-44444444444") + kDigits[index % 16];
+}
+
+NvmlApi mock_nvml_api() {
+  return {.init = nvmlInit_v2,
+          .shutdown = nvmlShutdown,
+          .error_string = nvmlErrorString,
+          .device_count = nvmlDeviceGetCount_v2,
+          .device_by_index = nvmlDeviceGetHandleByIndex_v2,
+          .device_by_uuid = nvmlDeviceGetHandleByUUID,
+          .compute_processes = nvmlDeviceGetComputeRunningProcesses_v3};
+}
+
+}  // namespace xoe::testing
