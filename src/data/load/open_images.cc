@@ -64,7 +64,7 @@ Result<int> find_classes(const ImagePipelineOptions& options, const ImageSource&
   return source.classes() > 0 ? source.classes() : count_classes(source, options);
 }
 
-// Threads and batches ahead, as far as the CPUs and the memory that were given go.
+// Threads and batches in flight, within the CPUs and the memory of this process.
 MapAndBatchOptions plan_batching(const ImagePipelineOptions& options, bool keep_full) {
   MapAndBatchOptions batching{.threads = options.threads,
                               .depth = static_cast<std::size_t>(std::max(options.prefetch, 1)),

@@ -123,7 +123,8 @@ class RefStage final : public Stage<RecordRef> {
   StagePtr<std::int64_t> numbers_;
 };
 
-// Lanes of nearly equal length, one element from each in turn; the first lanes have one more where it does not divide.
+// Takes one element of each lane in turn. The lanes have nearly equal lengths; the first ones may have one element
+// more.
 class LaneStage final : public Stage<RecordRef> {
  public:
   LaneStage(std::vector<StagePtr<RecordRef>> lanes, std::int64_t records) : records_(records) {

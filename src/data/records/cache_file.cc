@@ -1,4 +1,4 @@
-// cache_file(): elements kept in a record file.
+// cache_file(): keeps elements in a record file.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -22,14 +22,14 @@ bool is_there(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0;
 }
 
-// Shared by all iterators: the file, once it is there, or the one walk that writes it.
+// Shared by all iterators: the file once it exists, and the claim of the one iterator that writes it.
 class CacheFile {
  public:
   CacheFile(AnyStagePtr upstream, std::string path) : upstream_(std::move(upstream)), path_(std::move(path)) {}
 
   const AnyStage& upstream() const { return *upstream_; }
 
-  // Opens the file if it is there now; null: not yet.
+  // Opens the file if it exists by now; null: not yet.
   Result<std::shared_ptr<const RecordIndex>> file() {
     const std::lock_guard lock(mutex_);
     if (index_ == nullptr && is_there(path_)) {
@@ -38,7 +38,7 @@ class CacheFile {
     return index_;
   }
 
-  // True for the first who asks while nobody writes: that walk writes the file.
+  // True for the first caller while no iterator writes the file: the caller writes it.
   bool claim() {
     const std::lock_guard lock(mutex_);
     return !std::exchange(claimed_, true);
@@ -59,7 +59,7 @@ class CacheFile {
   bool claimed_ = false;
 };
 
-// Reads the file, or the upstream where there is no file yet; the first walk from the beginning to the end writes it.
+// Reads the file, or the upstream while there is no file; the first iterator that runs from beginning to end writes it.
 class CacheFileWalk final : public Produces<CacheFileWalk, PositionedIterator> {
  public:
   explicit CacheFileWalk(std::shared_ptr<CacheFile> cache)

@@ -53,7 +53,7 @@ class RecordReader final : public Produces<RecordReader> {
     XOE_ASSIGN(number_, state.pop("records.number"));
     XOE_ASSIGN(const std::int64_t offset, state.pop("records.offset"));
     ended_ = !stream_ || offset == kEnded;
-    // A file that went away since it was saved is one more; open() told of it already.
+    // A file that vanished since the position was saved counts once more; open() has reported it already.
     if (!stream_ && offset != kEnded) XOE_TRY(count_bad(unopened_));
     if (ended_) return {};
     if (offset < 0) return failure(Code::kInvalidArgument, "{}: saved position: byte {}", path_, offset);
@@ -61,24 +61,24 @@ class RecordReader final : public Produces<RecordReader> {
   }
 
  private:
-  static constexpr std::int64_t kEnded = -1;  // in place of an offset
+  static constexpr std::int64_t kEnded = -1;  // in extent of an offset
 
   void describe(StageReport& mine) const override { mine.name = "read_records"; }
 
   Result<std::optional<Record>> read() {
-    XOE_ASSIGN(const auto place, stream_->locate());
-    if (!place) return std::nullopt;
-    XOE_ASSIGN(const std::string_view data, stream_->take(*place));
-    return Record{data, 0, place->offset, stream_->memory()};
+    XOE_ASSIGN(const auto extent, stream_->locate());
+    if (!extent) return std::nullopt;
+    XOE_ASSIGN(const std::string_view data, stream_->take(*extent));
+    return Record{data, 0, extent->offset, stream_->memory()};
   }
 
-  // Goes behind what could not be read, where that is wanted.
+  // Moves behind damage where OnError::kSkip asks for it.
   Status pass(const Error& error, std::uint64_t offset) {
     std::string message = fmt::format("{}: {}", record_name(path_, number_, offset), error.message());
     if (options_.on_error == OnError::kFail) return failure(error.code(), std::move(message));
     ++number_;
     if (!stream_->broken() && stream_->offset() == offset) {
-      // What breaks the stream while a whole record is sought belongs to this damage.
+      // A failure of the stream during the search belongs to this damage.
       const Status found = stream_->resynchronise();
       message += fmt::format("; left out up to byte {}", stream_->offset());
       if (!found) message += ": " + found.error().message();
