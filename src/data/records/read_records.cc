@@ -3,15 +3,17 @@
 
 #include "base/error.h"
 #include "data/records/record_stream.h"
-#include "xoe/data/detail/iterator_base_inl.h"
+#include "data/stages/iterator_base.h"
 #include "xoe/data/records.h"
+#include "xoe/data/stages.h"
 
 namespace xoe::data {
 namespace {
 
-class RecordReader final : public detail::IteratorBase<Record> {
+class RecordReader final : public Produces<RecordReader> {
  public:
-  RecordReader(std::string path, RecordOptions options) : path_(std::move(path)), options_(std::move(options)) {}
+  RecordReader(std::string path, RecordOptions options)
+      : Produces(kElementType<Record>), path_(std::move(path)), options_(std::move(options)) {}
 
   Status open() {
     auto opened = RecordStream::open(path_, options_.compression, options_.block_bytes);
@@ -24,18 +26,19 @@ class RecordReader final : public detail::IteratorBase<Record> {
     return {};
   }
 
-  Result<std::optional<Record>> produce() override {
+  Result<bool> produce(Slot& slot) override {
     while (!ended_) {
       const std::uint64_t offset = stream_->offset();
       auto record = read();
-      if (record && !*record) return std::nullopt;
+      if (record && !*record) return false;
       if (record) {
         (*record)->number = number_++;
-        return record;
+        slot.put(std::move(**record));
+        return true;
       }
       XOE_TRY(pass(record.error(), offset));
     }
-    return std::nullopt;
+    return false;
   }
 
   State save() const override {
@@ -105,16 +108,17 @@ class RecordReader final : public detail::IteratorBase<Record> {
   std::int64_t bad_ = 0;
 };
 
-class RecordStage final : public Stage<Record> {
+class RecordStage final : public AnyStage {
  public:
   RecordStage(std::string path, RecordOptions options) : path_(std::move(path)), options_(std::move(options)) {}
 
-  Result<std::unique_ptr<Iterator<Record>>> iterate(std::int64_t) const override {
+  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t) const override {
     auto reader = std::make_unique<RecordReader>(path_, options_);
     XOE_TRY(reader->open());
     return reader;
   }
   std::optional<std::int64_t> size() const override { return std::nullopt; }
+  const ElementType& element_type() const override { return kElementType<Record>; }
 
  private:
   std::string path_;
@@ -152,7 +156,7 @@ std::vector<std::string> BadRecords::messages() const {
 }
 
 StagePtr<Record> read_records(std::string path, RecordOptions options) {
-  return std::make_shared<RecordStage>(std::move(path), std::move(options));
+  return detail::typed<Record>(std::make_shared<RecordStage>(std::move(path), std::move(options)));
 }
 
 }  // namespace xoe::data

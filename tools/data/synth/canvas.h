@@ -20,6 +20,8 @@ struct Colour {
   friend Colour operator*(Colour a, float by) { return {a.r * by, a.g * by, a.b * by}; }
 };
 
+inline constexpr float kTurn = 2 * std::numbers::pi_v<float>;
+
 inline Colour blend(Colour a, Colour b, float share_of_b) { return a * (1 - share_of_b) + b * share_of_b; }
 inline float brightness(Colour c) { return 0.3F * c.r + 0.59F * c.g + 0.11F * c.b; }
 

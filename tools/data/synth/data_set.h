@@ -28,6 +28,8 @@ struct DataSetOptions {
   bool overwrite = false;  // replaces existing train-*, validation-* and labels.txt
 };
 
+inline constexpr std::int64_t kImagesInMemory = 256;
+
 struct DataSetReport {
   std::int64_t images = 0;
   std::int64_t validation = 0;
