@@ -12,7 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr Compression kCompressions[] = {Compression::kNone, Compression::kGzip, Compression::kZlib};
 
 std::shared_ptr<const OpenFile> open_file(const std::string& path) {
   return std::make_shared<const OpenFile>(OpenFile::open(path).value());
@@ -39,10 +38,10 @@ TEST(FileIndex, WrittenIndexIsReadAgain) {
     const FileIndex made = write_index(scratch.file("a"), {}).value();
     const FileIndex read = load_index(*open_file(scratch.file("a"))).value();
     EXPECT_EQ(read.compression, compression);
-    ASSERT_EQ(read.places.size(), 200U);
-    for (std::size_t i = 0; i < read.places.size(); ++i) {
-      EXPECT_EQ(read.places[i].offset, made.places[i].offset);
-      EXPECT_EQ(read.places[i].length, made.places[i].length);
+    ASSERT_EQ(read.records.size(), 200U);
+    for (std::size_t i = 0; i < read.records.size(); ++i) {
+      EXPECT_EQ(read.records[i].offset, made.records[i].offset);
+      EXPECT_EQ(read.records[i].length, made.records[i].length);
     }
     EXPECT_EQ(read.restarts.size(), made.restarts.size());
     EXPECT_EQ(read.restarts.empty(), compression == Compression::kNone);

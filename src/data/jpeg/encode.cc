@@ -37,8 +37,8 @@ struct JpegEncodeSession {
   std::longjmp(session.jump, 1);
 }
 
-// Holds nothing that has a destructor, because libjpeg leaves it by a jump.
-bool encode(JpegEncodeSession& session, const Image& image, JpegEncoding encoding, std::uint8_t* grey_row) {
+// Owns no object with a destructor, because libjpeg leaves it by a jump.
+bool write_jpeg(JpegEncodeSession& session, const Image& image, JpegEncoding encoding, std::uint8_t* grey_row) {
   if (setjmp(session.jump) != 0) return false;
   jpeg_compress_struct& info = session.info;
   jpeg_create_compress(&info);
@@ -72,7 +72,7 @@ Result<std::string> encode_jpeg(const Image& image, JpegEncoding encoding) {
   session.errors.error_exit = on_encode_error;
   session.info.client_data = &session;
   std::vector<std::uint8_t> grey_row(encoding.grey ? static_cast<std::size_t>(image.width()) : 0);
-  if (!encode(session, image, encoding, grey_row.data()))
+  if (!write_jpeg(session, image, encoding, grey_row.data()))
     return failure(Code::kInvalidArgument, "JPEG: {}", session.message.data());
   return std::string(reinterpret_cast<const char*>(session.bytes), session.size);
 }

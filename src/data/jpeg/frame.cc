@@ -102,7 +102,7 @@ class FrameReader {
   bool read_quantisers(std::string_view body) {
     while (!body.empty()) {
       const int index = byte_at(body, 0);
-      if (index > 3 || body.size() < 65) return false;  // 16-bit steps have 16 added
+      if (index > 3 || body.size() < 65) return false;  // an index above 15 means 16-bit steps
       auto& table = frame_.quantiser[static_cast<std::size_t>(index)];
       for (std::size_t k = 0; k < 64; ++k) table[kNaturalOrder[k]] = static_cast<std::uint16_t>(byte_at(body, 1 + k));
       quantised_[static_cast<std::size_t>(index)] = true;
@@ -137,7 +137,7 @@ class FrameReader {
     }
     FrameComponent& first = frame_.component[0];
     if (components == 1) {
-      // An only component is stored block by block, whatever its factors say.
+      // A single component is stored block by block, whatever its factors are.
       const bool plain = first.across == first.down && first.across >= 1 && first.across <= 4;
       first.across = first.down = 1;
       return plain;
@@ -148,7 +148,7 @@ class FrameReader {
     return luma_and_chroma();
   }
 
-  // As libjpeg guesses; where it would warn it shall do so itself.
+  // As libjpeg guesses. Where it would warn, it gets the file.
   bool luma_and_chroma() const {
     if (jfif_) return true;
     if (adobe_transform_ >= 0) return adobe_transform_ == 1;

@@ -29,7 +29,7 @@ struct PngEncodeSession {
   std::longjmp(session.jump, 1);
 }
 
-void on_write_warning(png_structp, png_const_charp) {}
+void ignore_write_warning(png_structp, png_const_charp) {}
 
 void write_bytes(png_structp png, png_bytep from, std::size_t count) {
   static_cast<PngEncodeSession*>(png_get_io_ptr(png))->bytes.append(reinterpret_cast<const char*>(from), count);
@@ -59,8 +59,8 @@ std::size_t samples_of(PngColour colour) {
   return 1;
 }
 
-// Holds nothing that has a destructor, because libpng leaves it by a jump.
-bool encode(PngEncodeSession& session, const PngPicture& picture, std::size_t row_bytes, png_const_colorp palette) {
+// Owns no object with a destructor, because libpng leaves it by a jump.
+bool write_png(PngEncodeSession& session, const PngPicture& picture, std::size_t row_bytes, png_const_colorp palette) {
   if (setjmp(session.jump) != 0) return false;
   png_structp png = session.png;
   png_set_write_fn(png, &session, write_bytes, flush);
@@ -96,17 +96,16 @@ Result<std::string> encode_png(const PngPicture& picture) {
   for (std::size_t i = 0; i < picture.palette.size(); ++i)
     palette[i] = {picture.palette[i][0], picture.palette[i][1], picture.palette[i][2]};
   PngEncodeSession session;
-  session.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &session, on_write_error, on_write_warning);
+  session.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &session, on_write_error, ignore_write_warning);
   if (session.png != nullptr) session.info = png_create_info_struct(session.png);
   if (session.info == nullptr) return failure(Code::kResourceExhausted, "PNG: no memory for libpng");
-  if (!encode(session, picture, row_bytes, palette.data()))
+  if (!write_png(session, picture, row_bytes, palette.data()))
     return failure(Code::kInvalidArgument, "PNG: {}", session.message.data());
   return std::move(session.bytes);
 }
 
 Result<std::string> encode_png(const Image& image) {
-  const std::size_t bytes = image.stride() * static_cast<std::size_t>(image.height());
-  return encode_png({.width = image.width(), .height = image.height(), .samples = {image.row(0), bytes}});
+  return encode_png({.width = image.width(), .height = image.height(), .samples = {image.row(0), image.bytes()}});
 }
 
 }  // namespace xoe::data

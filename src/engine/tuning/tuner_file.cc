@@ -17,7 +17,7 @@ constexpr std::size_t kMaxFileBytes = 64 << 10;
 constexpr std::size_t kMaxEntries = 128;
 constexpr std::int64_t kMaxValue = std::int64_t{1} << 62;
 
-struct TunerRecord {
+struct Entry {
   TunedFor place;
   Tuned tuned;
 };
@@ -25,12 +25,12 @@ struct TunerRecord {
 std::optional<std::int64_t> integer(const Json& object, const char* key, std::int64_t low) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer()) return std::nullopt;
-  // An unsigned value beyond int64 comes out negative.
+  // An unsigned value beyond int64 is read as a negative one.
   const auto value = found->get<std::int64_t>();
   return value >= low && value <= kMaxValue ? std::optional(value) : std::nullopt;
 }
 
-std::optional<TunerRecord> parse_entry(const Json& object) {
+std::optional<Entry> parse_entry(const Json& object) {
   if (!object.is_object()) return std::nullopt;
   const auto ranks = integer(object, "ranks", 1);
   const auto hosts = integer(object, "hosts", 1);
@@ -43,12 +43,12 @@ std::optional<TunerRecord> parse_entry(const Json& object) {
   if (*ranks > INT32_MAX || *hosts > *ranks || *in_flight > 8) return std::nullopt;
   const Knobs knobs{static_cast<std::size_t>(*fusion), static_cast<std::size_t>(*pack), static_cast<int>(*in_flight)};
   if (!knobs.on_grid()) return std::nullopt;
-  return TunerRecord{{static_cast<int>(*ranks), static_cast<int>(*hosts)},
-                     {{static_cast<double>(*bytes), static_cast<double>(*tensors)}, knobs}};
+  return Entry{{static_cast<int>(*ranks), static_cast<int>(*hosts)},
+               {{static_cast<double>(*bytes), static_cast<double>(*tensors)}, knobs}};
 }
 
-// All entries, or none and why.
-std::optional<std::vector<TunerRecord>> parse_file(const std::string& text, std::string& why) {
+// All entries, or none and the reason.
+std::optional<std::vector<Entry>> parse_file(const std::string& text, std::string& why) {
   if (text.size() > kMaxFileBytes) {
     why = "it is larger than 64 KiB";
     return std::nullopt;
@@ -64,7 +64,7 @@ std::optional<std::vector<TunerRecord>> parse_file(const std::string& text, std:
     why = "it is not a tuning file of version 1";
     return std::nullopt;
   }
-  std::vector<TunerRecord> entries;
+  std::vector<Entry> entries;
   for (const Json& object : root["entries"]) {
     const auto entry = parse_entry(object);
     if (!entry) {
@@ -76,9 +76,9 @@ std::optional<std::vector<TunerRecord>> parse_file(const std::string& text, std:
   return entries;
 }
 
-std::string print_file(const std::vector<TunerRecord>& entries) {
+std::string print_file(const std::vector<Entry>& entries) {
   Json list = Json::array();
-  for (const TunerRecord& entry : entries) {
+  for (const Entry& entry : entries) {
     list.push_back({{"ranks", entry.place.ranks},
                     {"hosts", entry.place.hosts},
                     {"bytes_per_step", static_cast<std::int64_t>(entry.tuned.workload.bytes)},
@@ -105,19 +105,19 @@ std::vector<Tuned> load_tuned(const std::string& path, const TunedFor& place, st
     return {};
   }
   std::vector<Tuned> tuned;
-  for (const TunerRecord& entry : *entries)
+  for (const Entry& entry : *entries)
     if (entry.place == place) tuned.push_back(entry.tuned);
   return tuned;
 }
 
 Status save_tuned(const std::string& path, const TunedFor& place, const std::vector<Tuned>& tuned) {
-  std::vector<TunerRecord> entries;
+  std::vector<Entry> entries;
   std::string why;
   if (const auto text = read_start(path, kMaxFileBytes + 1))
     if (auto old = parse_file(*text, why)) entries = std::move(*old);
-  std::erase_if(entries, [&](const TunerRecord& entry) { return entry.place == place; });
+  std::erase_if(entries, [&](const Entry& entry) { return entry.place == place; });
   for (const Tuned& one : tuned) entries.push_back({place, one});
-  // The oldest go first.
+  // Drops the oldest first.
   if (entries.size() > kMaxEntries)
     entries.erase(entries.begin(), entries.end() - static_cast<std::ptrdiff_t>(kMaxEntries));
   if (const Status written = write_file(path, print_file(entries)); !written)
