@@ -48,13 +48,8 @@ TEST(Crc32c, HardwareAndTablesAgreeOnEveryLengthAndAlignment) {
     }
 }
 
-<<<<<<< HEAD
-// What reading everything gives: the records before the first error, and that error's message.
-struct ReadOutcome {
-=======
 // The records in front of the first error, and the message of that error.
-struct Outcome {
->>>>>>> main
+struct ReadOutcome {
   std::size_t good = 0;
   std::string error;
   Code code = Code::kInternal;
