@@ -14,8 +14,8 @@ namespace xoe::data::detail {
 namespace {
 
 constexpr std::size_t kMostCycle = 64;
-constexpr std::size_t kChunk = 16;       // elements that a thread reads at once
-constexpr std::size_t kFuture = 2;       // stages opened before their turn
+constexpr std::size_t kChunk = 16;        // elements that a thread reads at once
+constexpr std::size_t kFuture = 2;        // stages opened before their turn
 constexpr std::int64_t kMeterEvery = 16;  // elements between looks at the clock
 
 bool auto_cycle(const InterleaveOptions& options) { return options.cycle_length == kAutoCycle; }
