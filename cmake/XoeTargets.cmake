@@ -47,11 +47,15 @@ function(xoe_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 400)
   endif()
+  set(optimise -O1)  # compiles a quarter faster than -O3, and runs once
+  if(XOE_SANITIZE MATCHES "address")
+    set(optimise -O0)  # a third faster still
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE xoe_flags ${ARG_LINK} GTest::gtest_main GTest::gmock)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)  # compiles a quarter faster, and runs once
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests UNITY_BUILD OFF)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:${optimise}>)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "XOE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;XOE_TEST_DIR=${PROJECT_BINARY_DIR}/tests")

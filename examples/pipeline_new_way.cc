@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "input_pipelines.h"
-#include "xoe/data/image_maker.h"
+#include "xoe/data/image_transform.h"
 #include "xoe/data/map_and_batch.h"
 #include "xoe/data/records.h"
 
@@ -29,10 +29,10 @@ Status decode(const WayOptions& options, const data::Numbered<Raw>& record, std:
   auto parsed = parse(record.element.bytes);
   if (!parsed) return failure(parsed.error());
   *static_cast<std::int64_t*>(places[1]) = parsed->label;
-  thread_local data::ImageMaker maker;
+  thread_local data::ImageTransformer transformer;
   const std::uint64_t key =
       data::mix(record.element.key, static_cast<std::uint64_t>(record.epoch));  // another crop each epoch
-  return maker.make({.size = options.image_size}, parsed->jpeg, key, places[0]);
+  return transformer.run({.size = options.image_size}, parsed->jpeg, key, places[0]);
 }
 
 Images images_of(const data::TensorBatch& batch) {

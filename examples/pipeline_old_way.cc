@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "input_pipelines.h"
-#include "xoe/data/image_maker.h"
+#include "xoe/data/image_transform.h"
 #include "xoe/data/records.h"
 
 namespace xoe::examples {
@@ -28,11 +28,11 @@ std::shared_ptr<float> floats(std::size_t count) { return {new float[count], std
 Result<Decoded> decode(const WayOptions& options, const data::Record& record) {
   auto parsed = parse(record.data);
   if (!parsed) return failure(parsed.error());
-  thread_local data::ImageMaker maker;
+  thread_local data::ImageTransformer transformer;
   Decoded image{floats(image_floats(options)), parsed->label};
   // The same crop in every epoch: a map knows its element alone.
   const std::uint64_t key = data::mix(options.seed, record.offset, static_cast<std::uint64_t>(record.number));
-  auto made = maker.make({.size = options.image_size}, parsed->jpeg, key, image.pixels.get());
+  auto made = transformer.run({.size = options.image_size}, parsed->jpeg, key, image.pixels.get());
   if (!made) return failure(made.error());
   return image;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Explores every state of the models with Spin: no assertion fails, and nobody waits for ever. Then plants a bug in them at
-# a time, each of which must be found.
+# Explores every state of the models with Spin: no assertion fails, and no process waits for ever. Then plants one bug after
+# the other in them, and Spin must find each.
 #   docs/models/check.sh [--quick]      --quick: without the two largest runs
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,7 +15,7 @@ die() {
 command -v spin >/dev/null || die "spin is not installed (packages.txt names it)"
 cc=${CC:-cc}
 
-# explore MODEL DEFINITION...: leaves pan's words in $work/out
+# explore MODEL DEFINITION...: leaves the output of pan in $work/out
 explore() {
   local model=$1
   shift
@@ -42,7 +42,7 @@ verify agreement.pml -DRANKS=3 -DTENSORS=3 -DSTEPS=1
 verify agreement.pml -DRANKS=3 -DTENSORS=2 -DSTEPS=2
 verify agreement.pml -DRANKS=2 -DTENSORS=3 -DSTEPS=2
 verify coordinator.pml -DTENSORS=3 -DSTEPS=1
-verify coordinator.pml -DTENSORS=2 -DSTEPS=2 -DPLANS=2
+verify coordinator.pml -DTENSORS=2 -DSTEPS=2 -DEVICTIONS=2
 if [[ ${1:-} != --quick ]]; then
   verify agreement.pml -DRANKS=3 -DTENSORS=3 -DSTEPS=2 -DDEATHS=0
   verify coordinator.pml -DTENSORS=3 -DSTEPS=2
@@ -52,4 +52,4 @@ refute agreement.pml -DTENSORS=2 -DBUG_SEAL_TWICE
 refute agreement.pml -DTENSORS=2 -DBUG_NO_WATCH
 refute coordinator.pml -DTENSORS=2 -DBUG_EARLY
 refute coordinator.pml -DTENSORS=2 -DBUG_EPOCH
-refute coordinator.pml -DTENSORS=2 -DBUG_STAY
+refute coordinator.pml -DTENSORS=2 -DBUG_SILENT

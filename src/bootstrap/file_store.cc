@@ -1,4 +1,4 @@
-// A store of files: each key is one, which appears whole or not at all.
+// A store of files, one per key. Each appears whole or not at all.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// Any key as the name of a file.
+// The file name of a key.
 std::string file_name(std::string_view key) {
   std::string name;
   for (const char c : key) name += fmt::format("{:02x}", static_cast<unsigned char>(c));
@@ -48,7 +48,7 @@ class FileStore final : public Store {
       if (written != static_cast<ssize_t>(value.size()) || ::fsync(file.get()) != 0)
         return failure(Code::kUnavailable, "store: cannot write {}: {}", unfinished.string(), errno_text(errno));
     }
-    // A link, unlike a renaming, never replaces what is there.
+    // Unlike a rename, a link never replaces an existing file.
     const bool first = ::link(unfinished.c_str(), (folder_ / file_name(key)).c_str()) == 0;
     const int error = errno;
     ::unlink(unfinished.c_str());
@@ -65,7 +65,7 @@ class FileStore final : public Store {
     while (true) {
       if (auto value = read(key)) return std::move(*value);
       if (Clock::now() - began >= timeout)
-        return failure(Code::kTimeout, "store: nobody set {} in {} within {}", key, folder_.string(),
+        return failure(Code::kTimeout, "store: no rank set {} in {} within {}", key, folder_.string(),
                        human_seconds(std::chrono::duration<double>(timeout).count()));
       std::this_thread::sleep_for(pause);
       pause = std::min(2 * pause, std::chrono::milliseconds(50));
@@ -108,7 +108,7 @@ Result<std::unique_ptr<Store>> open_file_store(const std::string& folder, const 
     return failure(Code::kUnavailable, "XOE_STORE=file:{}: {}", folder, errno_text(errno));
   if (::lstat(own.c_str(), &seen) != 0 || !S_ISDIR(seen.st_mode) || seen.st_uid != ::geteuid() ||
       (seen.st_mode & 077) != 0)
-    return failure(Code::kUnavailable, "XOE_STORE: {} is not a folder of this user alone", own.string());
+    return failure(Code::kUnavailable, "XOE_STORE: {} must be a folder that only this user can access", own.string());
   return std::make_unique<FileStore>(own, rank == 0);
 }
 

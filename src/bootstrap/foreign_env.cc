@@ -11,7 +11,7 @@
 namespace xoe::bootstrap {
 namespace {
 
-// Slurm numbers the steps that are only a shell (batch, interactive, extern) from here on.
+// Slurm's step ids of shells (batch, interactive, extern) start here.
 constexpr std::int64_t kFirstSpecialStep = 0xfffffff0;
 
 LaunchInfo info_of(std::string launcher) {
@@ -35,7 +35,7 @@ Result<std::vector<int>> tasks_per_node(const std::string& text) {
   return tasks;
 }
 
-// Of "n[1-2,7],x": n1.
+// The first name of a list: n1 of "n[1-2,7],x".
 std::string first_of_node_list(std::string_view text) {
   std::string name;
   for (std::size_t i = 0; i < text.size() && text[i] != ','; ++i) {
@@ -70,7 +70,7 @@ Status place_on_slurm_nodes(const Env& env, Topology& at) {
     if (i == static_cast<std::size_t>(node)) at.cross_rank = at.cross_size;
     ++at.cross_size;
   }
-  // Only contradictory variables give 0; the check of the local rank names them.
+  // 0 only for contradictory variables, which the check of the local rank reports.
   at.cross_size = std::max(at.cross_size, 1);
   return {};
 }
@@ -99,16 +99,16 @@ Result<LaunchInfo> read_openmpi(const Env& env) {
   if (info.job.empty())
     return failure(Code::kInvalidArgument, "environment variable {} is missing: it names the job of Open MPI",
                    "PMIX_NAMESPACE");
-  // The name space is unique among the jobs of one mpirun; its server's address tells the mpiruns apart.
+  // The namespace is unique among the jobs of one mpirun; the server's address distinguishes mpiruns.
   for (const char* name : {"PMIX_SERVER_URI2", "OMPI_MCA_orte_hnp_uri"})
     if (const auto address = env.text(name)) info.job.append("@").append(*address);
-  // A random key of the job, in the environment of its processes only.
+  // A random key of the job, which is in the environment of its processes only.
   info.secret = env.text("OMPI_MCA_orte_precondition_transports").value_or("");
   return info;
 }
 
 bool started_by_mpich(const Env& env) {
-  // Slurm's own PMI sets these too, without the local ones; its variables then say more.
+  // Slurm's own PMI sets these too, but not the local ones; then Slurm's variables are better.
   return env.has("PMI_RANK") && env.has("PMI_SIZE") && (env.has("MPI_LOCALRANKID") || !started_by_slurm(env));
 }
 
@@ -159,7 +159,7 @@ Result<LaunchInfo> read_slurm(const Env& env) {
   info.job = fmt::format("{}.{}", *job, env.text("SLURM_STEP_ID").value_or(""));
   for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_NODELIST"})
     if (const auto nodes = env.text(name); nodes && info.meeting.empty()) info.meeting = first_of_node_list(*nodes);
-  // Names the node also where several play on one machine.
+  // The node's name, also where several nodes are simulated on one machine.
   if (const auto node = env.text("SLURMD_NODENAME")) info.host = *node;
   return info;
 }

@@ -1,4 +1,4 @@
-// What other launchers tell the processes that they start.
+// Launch information from the environment variables of other launchers.
 #pragma once
 
 #include "base/env.h"

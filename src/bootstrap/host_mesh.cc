@@ -28,8 +28,8 @@ Result<std::unique_ptr<HostMesh>> HostMesh::connect(int self, int size, const Ex
                                                     MeshEvents events) {
   XOE_ASSIGN(auto sockets, connect_members(self, size, exchange, options, deadline));
   std::unique_ptr<HostMesh> mesh(new HostMesh(options, std::move(events)));
-  mesh->poke_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!mesh->poke_.valid()) return failure(Code::kResourceExhausted, "eventfd: {}", errno_text(errno));
+  mesh->wakeup_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!mesh->wakeup_.valid()) return failure(Code::kResourceExhausted, "eventfd: {}", errno_text(errno));
   const auto now = Clock::now();
   for (Fd& socket : sockets) {
     const bool gone = !socket.valid();  // this one
@@ -46,7 +46,7 @@ Result<std::unique_ptr<HostMesh>> HostMesh::connect(int self, int size, const Ex
 HostMesh::~HostMesh() {
   if (!thread_.joinable()) return;
   thread_.request_stop();
-  ::eventfd_write(poke_.get(), 1);
+  ::eventfd_write(wakeup_.get(), 1);
   thread_.join();
   const std::lock_guard lock(mutex_);
   for (Peer& peer : peers_) {
@@ -64,12 +64,12 @@ void HostMesh::send(int to, std::string_view message) {
   const bool queued = !peer.out.empty();
   append_little(peer.out, static_cast<std::uint32_t>(message.size()));
   peer.out.append(message);
-  if (queued) return;  // the thread is at it
+  if (queued) return;  // the thread is sending
   write_to(peer);
-  if (!peer.out.empty()) ::eventfd_write(poke_.get(), 1);
+  if (!peer.out.empty()) ::eventfd_write(wakeup_.get(), 1);
 }
 
-// Under the mutex. A connection that broke is noticed by who reads.
+// REQUIRES: mutex_ is held. A broken connection is noticed when reading.
 void HostMesh::write_to(Peer& peer) {
   while (!peer.out.empty()) {
     const auto count = ::send(peer.socket.get(), peer.out.data(), peer.out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -85,7 +85,7 @@ void HostMesh::write_to(Peer& peer) {
 
 void HostMesh::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    std::vector<pollfd> entries{{.fd = poke_.get(), .events = POLLIN, .revents = 0}};
+    std::vector<pollfd> entries{{.fd = wakeup_.get(), .events = POLLIN, .revents = 0}};
     std::vector<int> members;
     {
       const std::lock_guard lock(mutex_);
@@ -101,7 +101,7 @@ void HostMesh::run(const std::stop_token& stop) {
     const bool watches = silence_.count() > 0 && !members.empty();
     ::poll(entries.data(), entries.size(), watches ? static_cast<int>(std::clamp<std::int64_t>(beat, 10, 10000)) : -1);
     eventfd_t ignored = 0;
-    ::eventfd_read(poke_.get(), &ignored);
+    ::eventfd_read(wakeup_.get(), &ignored);
     const auto now = Clock::now();
     for (std::size_t i = 0; i < members.size(); ++i) {
       const short happened = entries[i + 1].revents;
@@ -131,7 +131,7 @@ void HostMesh::read_from(int member, Clock::time_point now) {
   }
 }
 
-// False: nothing more is to be read from it.
+// False: the peer has closed, or is lost.
 bool HostMesh::take_messages(int member) {
   Peer& peer = peers_[static_cast<std::size_t>(member)];
   while (const auto body = peer.in.next(kMaxMessage))

@@ -1,4 +1,4 @@
-// Messages between one process of each host, and word of hosts that are gone.
+// Messages between one process of each host, and detection of lost hosts.
 #pragma once
 
 #include <chrono>
@@ -17,23 +17,24 @@
 
 namespace xoe::bootstrap {
 
-// What happened on the other hosts, told from the mesh's thread.
+// Called from the mesh's thread.
 struct MeshEvents {
   std::function<void(int from, std::string message)> message;
-  // Once for each. silent: its host or the network is gone; else the process is. Not for members that said goodbye.
+  // At most once per member, and not for members that closed the mesh. silent: its host or the network is down;
+  // otherwise the process is gone.
   std::function<void(int member, bool silent, const std::string& why)> lost;
 };
 
 struct MeshOptions {
-  std::string address = {};                                     // of this host, as a number, that the others reach
-  std::string secret = {};                                      // both ends of each connection prove that they know it
-  std::chrono::nanoseconds silence = std::chrono::seconds(10);  // until a host that says nothing counts as gone
+  std::string address = {};                                     // of this host, as a number, reachable from the others
+  std::string secret = {};                                      // known to both ends of each connection, which prove it
+  std::chrono::nanoseconds silence = std::chrono::seconds(10);  // after which a host counts as lost
 };
 
-// A connection for each two members, over TCP. Messages arrive in order and once.
+// One TCP connection between each two members. Messages arrive exactly once and in order.
 class HostMesh {
  public:
-  // Everybody gives some bytes and gets everybody's, by member.
+  // An allgather of strings over the members.
   using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
   static constexpr std::size_t kMaxMessage = std::size_t{64} << 20;
 
@@ -41,10 +42,10 @@ class HostMesh {
   static Result<std::unique_ptr<HostMesh>> connect(int self, int size, const Exchange& exchange,
                                                    const MeshOptions& options,
                                                    std::chrono::steady_clock::time_point deadline, MeshEvents events);
-  // Says goodbye; no event comes after that.
+  // Tells the peers that it closes; no event follows.
   ~HostMesh();
 
-  // Queues the message; dropped when that member is gone. Any thread.
+  // Enqueues the message; drops it when that member is gone. Any thread.
   void send(int to, std::string_view message);
 
  private:
@@ -68,9 +69,9 @@ class HostMesh {
 
   std::chrono::nanoseconds silence_;
   MeshEvents events_;
-  std::mutex mutex_;  // of the peers' `out`, `sent` and `gone`
+  std::mutex mutex_;  // guards the peers' `out`, `sent` and `gone`
   std::vector<Peer> peers_;
-  Fd poke_;  // eventfd: something to send, or the end
+  Fd wakeup_;  // eventfd: there is something to send, or the thread shall stop
   std::jthread thread_;
 };
 

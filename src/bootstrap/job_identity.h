@@ -1,4 +1,4 @@
-// A name for a job whose launcher gives none.
+// An identity for jobs whose launcher does not name them.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace xoe::bootstrap {
 
-// "PID-START" of the launcher above this process: its nearest ancestor that was started without the variable `marker`,
-// which the launcher sets, or whose program's name begins with `program`. Shells between the two are passed over,
-// so that all ranks find the same one; the start time tells a reused pid apart.
+// "PID-START" of the launcher: the nearest ancestor that was started without the variable `marker`, which the launcher
+// sets, or whose program's name begins with `program`. Shells in between are skipped, so that all ranks find the same
+// process; the start time distinguishes reused pids.
 Result<std::string> launcher_above(std::string_view marker, std::string_view program);
 
 }  // namespace xoe::bootstrap

@@ -16,7 +16,7 @@ std::string host_name() {
   return name;
 }
 
-// Below the ports that the kernel gives away by itself, and the same on all hosts.
+// Below the ephemeral ports, and the same on all hosts.
 int meeting_port(std::string_view job) { return 10000 + static_cast<int>(hash_text(job) % 20000); }
 
 Result<LaunchInfo> read_xoe(const Env& env) {
@@ -48,7 +48,7 @@ Result<LaunchInfo> read_xoe(const Env& env) {
 
 }  // namespace
 
-// What other launchers leave open.
+// Completes what other launchers do not set.
 Result<LaunchInfo> complete(Result<LaunchInfo> read, const Env& env) {
   if (!read) return read;
   LaunchInfo& info = *read;
@@ -63,7 +63,7 @@ Result<LaunchInfo> complete(Result<LaunchInfo> read, const Env& env) {
 Result<LaunchInfo> read_launch_info(const Env& env) {
   for (const char* name : {"XOE_RANK", "XOE_SIZE", "XOE_LOCAL_RANK", "XOE_LOCAL_SIZE"})
     if (env.has(name)) return read_xoe(env);
-  // torchrun inside a Slurm step or an MPI job is what started this process, so it comes first where it says its name.
+  // torchrun may run inside a Slurm step or an MPI job; then it has started this process, so it is tried first.
   if (started_by_torchrun(env)) return complete(read_torchrun(env), env);
   if (started_by_openmpi(env)) return complete(read_openmpi(env), env);
   if (started_by_mpich(env)) return complete(read_mpich(env), env);

@@ -1,4 +1,4 @@
-// Numbers from a launcher's variables, and whether they fit together.
+// Numbers from a launcher's variables, and their consistency.
 #pragma once
 
 #include <string_view>
@@ -19,7 +19,7 @@ class LaunchValues {
   const Env& env_;
 };
 
-// The variables that the numbers came from, for the message.
+// The variables of the numbers, for error messages.
 struct TopologyNames {
   std::string_view rank;
   std::string_view size;
@@ -29,11 +29,11 @@ struct TopologyNames {
   std::string_view cross_size;
 };
 
-// Each rank lies below its size, and no local or cross size beyond the size.
+// Each rank is below its size, and no local or cross size exceeds the size.
 Status check_topology(const Topology& topology, const TopologyNames& names);
 
-// Fills the cross rank and size for a launcher that does not tell them, as ranks are placed by default: each
-// host is filled before the next.
+// Derives cross rank and size for a launcher that does not set them, from the default placement: each host is filled
+// before the next.
 void fill_cross(Topology& topology);
 
 }  // namespace xoe::bootstrap

@@ -43,7 +43,7 @@ class MemoryStore final : public Store {
     auto found = values_.end();
     const auto is_set = [&] { return (found = values_.find(key)) != values_.end(); };
     if (!changed_.wait_until(lock, deadline, is_set))
-      return failure(Code::kTimeout, "store: nobody set {} within {}", key,
+      return failure(Code::kTimeout, "store: no rank set {} within {}", key,
                      human_seconds(std::chrono::duration<double>(timeout).count()));
     return found->second;
   }

@@ -27,7 +27,7 @@ Result<std::unique_ptr<PeerWatch>> PeerWatch::start(std::vector<Fd> processes, s
   watch->stop_ = Fd(::eventfd(0, EFD_CLOEXEC));
   if (!watch->stop_.valid())
     return failure(Code::kResourceExhausted, "cannot watch the peers (eventfd): {}", errno_text(errno));
-  // The program's signals are for its own threads: this one inherits a full mask.
+  // Signals are for the program's own threads: this one inherits a full mask.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -47,7 +47,7 @@ Result<std::unique_ptr<PeerWatch>> PeerWatch::start(std::vector<Fd> processes, s
 PeerWatch::~PeerWatch() {
   if (!thread_.joinable()) return;
   if (owner_ != ::getpid()) {
-    thread_.detach();  // a forked child has neither the thread nor a say in it
+    thread_.detach();  // a forked child does not have the thread
     return;
   }
   const std::uint64_t one = 1;

@@ -1,4 +1,4 @@
-// Notices at once when one of a set of processes on this host ends.
+// Notices immediately when a process on this host ends.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,7 @@ namespace xoe::bootstrap {
 // Waits on pidfds in a thread that sleeps until a process ends: no polling, no wake-ups.
 class PeerWatch {
  public:
-  // A process as a pidfd: it stays that process, also when its number is used again.
+  // A pidfd, which refers to the same process even when its pid is reused.
   // `unavailable` when there is no such process.
   static Result<Fd> open(pid_t pid);
 
@@ -25,7 +25,7 @@ class PeerWatch {
   // watched.
   static Result<std::unique_ptr<PeerWatch>> start(std::vector<Fd> processes, std::function<void(int)> ended);
 
-  // Joins the thread; no call comes after that.
+  // Joins the thread; ended() is not called afterwards.
   ~PeerWatch();
 
  private:

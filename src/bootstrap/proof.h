@@ -1,4 +1,4 @@
-// How two ends of a connection show each other that they know the job's secret, without sending it.
+// Mutual authentication of the two ends of a connection, without sending the job's secret.
 #pragma once
 
 #include <array>
@@ -13,12 +13,12 @@ namespace xoe::bootstrap {
 inline constexpr std::size_t kNonceBytes = 32;
 inline constexpr std::size_t kProofBytes = 32;
 
-// Fresh random bytes: no proof fits twice.
+// Random bytes, so that no proof is valid twice.
 std::string make_nonce();
 
 enum class End : char { kServer = 'S', kClient = 'C' };
 
-// HMAC-SHA-256 (RFC 2104) under the secret, over which end it is of and both nonces.
+// HMAC-SHA-256 (RFC 2104), keyed with the secret, of the end and both nonces.
 std::string make_proof(std::string_view secret, End end, std::string_view client_nonce, std::string_view server_nonce);
 
 }  // namespace xoe::bootstrap

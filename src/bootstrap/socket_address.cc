@@ -140,11 +140,11 @@ Result<Fd> connect_to(const SocketAddress& address, bool wait, Clock::time_point
     if (::connect(socket.get(), address.address(), address.size()) == 0) return socket;
     if (errno == EINPROGRESS && finish_connect(socket.get(), deadline)) return socket;
     const int error = errno;
-    // EAGAIN: a unix socket's queue of newcomers is full.
+    // EAGAIN: the backlog of the unix socket is full.
     if (error != EAGAIN && error != EINTR && error != ETIMEDOUT && !(wait && error == ECONNREFUSED))
-      return failure(Code::kPeerLost, "nobody answers at {}: {}", address.text(), errno_text(error));
+      return failure(Code::kPeerLost, "no answer at {}: {}", address.text(), errno_text(error));
     if (Clock::now() >= deadline)
-      return failure(Code::kTimeout, "nobody answers at {}: {}", address.text(), errno_text(error));
+      return failure(Code::kTimeout, "no answer at {}: {}", address.text(), errno_text(error));
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(5000));
   }

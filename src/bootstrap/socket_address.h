@@ -1,4 +1,4 @@
-// Where the store and the links between hosts listen: unix sockets in the abstract name space, and TCP.
+// Addresses of the store and of connections between hosts: unix sockets in the abstract namespace, and TCP.
 #pragma once
 
 #include <netinet/in.h>
@@ -28,9 +28,9 @@ class SocketAddress {
   // The local address of a socket.
   static SocketAddress of(int socket);
 
-  // Between hosts: who is at the other end has to prove itself, since the kernel does not vouch for it.
+  // TCP: the other end has to authenticate, since the kernel does not tell its user.
   bool remote() const noexcept { return address_.ss_family != AF_UNIX; }
-  // In the form that parse() takes.
+  // In the form that parse() accepts.
   std::string text() const;
   // TCP: the address alone, without the port.
   std::string host() const;
@@ -43,7 +43,7 @@ class SocketAddress {
   socklen_t size_ = 0;
 };
 
-// "tcp:HOST:PORT" and "tcp:[HOST]:PORT" in parts; `invalid_argument` for anything else.
+// The parts of "tcp:HOST:PORT" or "tcp:[HOST]:PORT"; `invalid_argument` for anything else.
 struct TcpEndpoint {
   std::string host;
   std::uint16_t port = 0;
@@ -53,14 +53,14 @@ Result<TcpEndpoint> parse_tcp(std::string_view text);
 // A listening socket that does not block. `unavailable` when the address is taken.
 Result<Fd> listen_at(const SocketAddress& address);
 
-// A connected socket that does not block, within the deadline. While nobody listens there: tries again when `wait` is
-// set, else `peer_lost` at once. `timeout` and `unavailable` name the address.
+// A connected, non-blocking socket, within the deadline. While no process listens at the address: retries if `wait` is
+// set, else fails with `peer_lost` at once. `timeout` and `unavailable` name the address.
 Result<Fd> connect_to(const SocketAddress& address, bool wait, std::chrono::steady_clock::time_point deadline);
 
-// The process at the other end of a unix socket runs as this user.
+// Whether the process at the other end of a unix socket runs as this user.
 bool peer_is_same_user(int socket) noexcept;
 
-// Small messages leave at once, and a host that vanished is noticed.
+// Sends small messages without delay, and detects hosts that vanish.
 void set_tcp_options(int socket) noexcept;
 
 }  // namespace xoe::bootstrap

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Requests that may be on their way together: small enough to fit into the socket's buffer.
+// Requests in flight at a time: few enough to fit into the socket's buffer.
 constexpr std::size_t kPipelined = 64;
 
 tl::unexpected<Error> lost(int error_number) {
@@ -42,10 +42,10 @@ bool wait_for(int socket, short events, Clock::time_point deadline) {
   }
 }
 
-// One conversation: a request, its reply.
-class Conversation {
+// A connection that carries requests and their replies in turn.
+class Connection {
  public:
-  explicit Conversation(Fd socket) : socket_(std::move(socket)) {}
+  explicit Connection(Fd socket) : socket_(std::move(socket)) {}
 
   Status send(std::string_view bytes, Clock::time_point deadline) {
     while (!bytes.empty()) {
@@ -53,7 +53,8 @@ class Conversation {
       if (count >= 0) {
         bytes.remove_prefix(static_cast<std::size_t>(count));
       } else if (errno == EAGAIN) {
-        if (!wait_for(socket_.get(), POLLOUT, deadline)) return failure(Code::kTimeout, "store: it does not read");
+        if (!wait_for(socket_.get(), POLLOUT, deadline))
+          return failure(Code::kTimeout, "store: the server does not read");
       } else if (errno != EINTR) {
         return lost(errno);
       }
@@ -61,7 +62,7 @@ class Conversation {
     return {};
   }
 
-  // The value of the next reply, which is of this kind, or the error that it carries.
+  // The value of the next reply, which must be of this kind, or the error in it.
   Result<std::string> receive(Clock::time_point deadline, FrameKind kind = FrameKind::kValue) {
     while (true) {
       XOE_ASSIGN(const auto body, next_body(reader_));
@@ -82,7 +83,7 @@ class Conversation {
   static Result<std::string> unpack(std::string_view body, FrameKind kind) {
     XOE_ASSIGN(const Frame frame, parse_body(body));
     if (frame.kind == FrameKind::kFail) return failure(frame.code, std::string(frame.value));
-    if (frame.kind != kind) return failure(Code::kInternal, "store: it answered something else");
+    if (frame.kind != kind) return failure(Code::kInternal, "store: unexpected kind of reply");
     return std::string(frame.value);
   }
 
@@ -90,15 +91,15 @@ class Conversation {
   FrameBuffer reader_;
 };
 
-// Operations of several threads each take a conversation of their own; one that failed is not used again, so a reply
-// that comes after its request's timeout reaches nobody.
+// Each concurrent operation uses a connection of its own. One that failed is not used again, so a reply that arrives
+// after its request's timeout is never mistaken for another's.
 class SocketStore final : public Store {
  public:
   SocketStore(const SocketAddress& address, std::string secret) : address_(address), secret_(std::move(secret)) {}
 
-  Status greet(bool wait, std::chrono::nanoseconds timeout) {
-    XOE_ASSIGN(auto conversation, open(wait, deadline_after(timeout)));
-    give_back(std::move(conversation));
+  Status probe(bool wait, std::chrono::nanoseconds timeout) {
+    XOE_ASSIGN(auto connection, open(wait, deadline_after(timeout)));
+    release(std::move(connection));
     return {};
   }
 
@@ -108,12 +109,12 @@ class SocketStore final : public Store {
       return failure(Code::kInvalidArgument, "store: the value of {} has {} bytes; at most {}", key, value.size(),
                      kMaxValue);
     const auto deadline = deadline_after(kSetPatience);
-    XOE_ASSIGN(auto conversation, take(deadline));
+    XOE_ASSIGN(auto connection, take(deadline));
     std::string request;
     append_set(request, key, value);
-    XOE_TRY(conversation->send(request, deadline));
-    XOE_TRY(conversation->receive(deadline));
-    give_back(std::move(conversation));
+    XOE_TRY(connection->send(request, deadline));
+    XOE_TRY(connection->receive(deadline));
+    release(std::move(connection));
     return {};
   }
 
@@ -127,24 +128,24 @@ class SocketStore final : public Store {
                                            std::chrono::nanoseconds timeout) override {
     for (const auto& key : keys) XOE_TRY(check_key(key));
     const auto deadline = deadline_after(timeout);
-    XOE_ASSIGN(auto conversation, take(deadline));
+    XOE_ASSIGN(auto connection, take(deadline));
     std::vector<std::string> values;
     values.reserve(keys.size());
     for (std::size_t begin = 0; begin < keys.size(); begin += kPipelined) {
       const auto batch = keys.subspan(begin, std::min(kPipelined, keys.size() - begin));
       std::string requests;
       for (const auto& key : batch) append_get(requests, key);
-      XOE_TRY(conversation->send(requests, deadline));
+      XOE_TRY(connection->send(requests, deadline));
       for (const auto& key : batch) {
-        auto value = conversation->receive(deadline);
+        auto value = connection->receive(deadline);
         if (!value && value.error().code() == Code::kTimeout)
-          return failure(Code::kTimeout, "store: nobody set {} within {}", key,
+          return failure(Code::kTimeout, "store: no rank set {} within {}", key,
                          human_seconds(std::chrono::duration<double>(timeout).count()));
         if (!value) return failure(value.error());
         values.push_back(std::move(*value));
       }
     }
-    give_back(std::move(conversation));
+    release(std::move(connection));
     return values;
   }
 
@@ -158,7 +159,7 @@ class SocketStore final : public Store {
     return {};
   }
 
-  Result<std::unique_ptr<Conversation>> take(Clock::time_point deadline) {
+  Result<std::unique_ptr<Connection>> take(Clock::time_point deadline) {
     {
       const std::scoped_lock lock(mutex_);
       if (!idle_.empty()) {
@@ -170,60 +171,60 @@ class SocketStore final : public Store {
     return open(/*wait=*/false, deadline);
   }
 
-  void give_back(std::unique_ptr<Conversation> conversation) {
+  void release(std::unique_ptr<Connection> connection) {
     const std::scoped_lock lock(mutex_);
-    idle_.push_back(std::move(conversation));
+    idle_.push_back(std::move(connection));
   }
 
-  // A server drops strangers that are slow, or too many at once. Honest ones are so on a busy host: to be cut off
-  // before the greeting is over means to try again. A server that is gone does not let itself be called again.
-  Result<std::unique_ptr<Conversation>> open(bool wait, Clock::time_point deadline) {
+  // A server drops unauthenticated clients that are slow, or too many, which happens to ranks on a busy host: retry.
+  // Once the server is gone, connecting fails.
+  Result<std::unique_ptr<Connection>> open(bool wait, Clock::time_point deadline) {
     for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(200))) {
-      XOE_ASSIGN(auto conversation, call(wait, deadline));
-      const Status greeted = address_.remote() ? prove(*conversation, deadline) : say_hello(*conversation, deadline);
-      if (greeted) return conversation;
-      if (greeted.error().code() != Code::kPeerLost) return failure(greeted.error());
+      XOE_ASSIGN(auto connection, connect(wait, deadline));
+      const Status done = address_.remote() ? authenticate(*connection, deadline) : send_hello(*connection, deadline);
+      if (done) return connection;
+      if (done.error().code() != Code::kPeerLost) return failure(done.error());
       if (Clock::now() + pause >= deadline)
-        return failure(Code::kPeerLost, "store: who serves at {} hangs up before the greeting is over",
+        return failure(Code::kPeerLost, "store: the server at {} closes the connection during authentication",
                        address_.text());
       std::this_thread::sleep_for(pause);
     }
   }
 
-  Result<std::unique_ptr<Conversation>> call(bool wait, Clock::time_point deadline) {
+  Result<std::unique_ptr<Connection>> connect(bool wait, Clock::time_point deadline) {
     auto socket = connect_to(address_, wait, deadline);
     if (!socket)
       return failure(socket.error().code(), "store: {}{}", socket.error().message(), wait ? "; did rank 0 start?" : "");
     if (!address_.remote() && !peer_is_same_user(socket->get()))
       return failure(Code::kUnavailable, "store: {} is served by another user; nothing was sent to it",
                      address_.text());
-    return std::make_unique<Conversation>(std::move(*socket));
+    return std::make_unique<Connection>(std::move(*socket));
   }
 
-  Status say_hello(Conversation& conversation, Clock::time_point deadline) const {
+  Status send_hello(Connection& connection, Clock::time_point deadline) const {
     std::string hello;
     append_hello(hello, secret_);
-    const Status sent = conversation.send(hello, deadline);
-    // A server that refuses may close before it has read the greeting; its reason is there all the same.
-    const auto answer = conversation.receive(deadline);
+    const Status sent = connection.send(hello, deadline);
+    // A server that refuses may close before it has read the hello; its reason has arrived all the same.
+    const auto answer = connection.receive(deadline);
     if (!answer) return failure(answer.error());
     return sent;
   }
 
-  Status prove(Conversation& conversation, Clock::time_point deadline) const {
+  Status authenticate(Connection& connection, Clock::time_point deadline) const {
     const std::string nonce = make_nonce();
     std::string message;
     append_client_hello(message, nonce);
-    XOE_TRY(conversation.send(message, deadline));
-    XOE_ASSIGN(const std::string challenge, conversation.receive(deadline, FrameKind::kChallenge));
+    XOE_TRY(connection.send(message, deadline));
+    XOE_ASSIGN(const std::string challenge, connection.receive(deadline, FrameKind::kChallenge));
     const std::string theirs = challenge.substr(0, kNonceBytes);
     if (!equal_in_constant_time(challenge.substr(kNonceBytes), make_proof(secret_, End::kServer, nonce, theirs)))
-      return failure(Code::kInvalidArgument, "store: who serves at {} does not know this job's secret (XOE_SECRET)",
+      return failure(Code::kInvalidArgument, "store: the server at {} does not know this job's secret (XOE_SECRET)",
                      address_.text());
     message.clear();
     append_proof(message, make_proof(secret_, End::kClient, nonce, theirs));
-    const Status sent = conversation.send(message, deadline);
-    const auto answer = conversation.receive(deadline);
+    const Status sent = connection.send(message, deadline);
+    const auto answer = connection.receive(deadline);
     if (!answer) return failure(answer.error());
     return sent;
   }
@@ -231,7 +232,7 @@ class SocketStore final : public Store {
   const SocketAddress address_;
   const std::string secret_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Conversation>> idle_;
+  std::vector<std::unique_ptr<Connection>> idle_;
 };
 
 }  // namespace
@@ -241,7 +242,7 @@ Result<std::unique_ptr<Store>> connect_store(const SocketAddress& address, std::
   if (secret.size() > kMaxSecret)
     return failure(Code::kInvalidArgument, "store: the secret has {} bytes; at most {}", secret.size(), kMaxSecret);
   auto store = std::make_unique<SocketStore>(address, std::move(secret));
-  XOE_TRY(store->greet(wait, timeout));
+  XOE_TRY(store->probe(wait, timeout));
   return store;
 }
 

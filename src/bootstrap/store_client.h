@@ -1,4 +1,4 @@
-// The asking half of the store.
+// The client of the store.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@
 
 namespace xoe::bootstrap {
 
-// Connects and says hello. While nobody listens there: tries again until `timeout` when `wait` is set, else
-// `peer_lost` at once.
+// Connects and authenticates. While no server listens at the address: retries until `timeout` if `wait` is set, else
+// fails with `peer_lost` at once.
 Result<std::unique_ptr<Store>> connect_store(const SocketAddress& address, std::string secret, bool wait,
                                              std::chrono::nanoseconds timeout);
 

@@ -1,4 +1,4 @@
-// Serving from a thread, and choosing between the launcher's store and rank 0's.
+// A store server with a thread of its own, and the choice between the launcher's store and rank 0's.
 #include <poll.h>
 #include <sys/eventfd.h>
 
@@ -14,7 +14,7 @@ namespace xoe::bootstrap {
 namespace {
 
 constexpr std::string_view kFile = "file:";
-// All addresses of this host: which one the others reach is not known.
+// All addresses of this host, since it is unknown which one the others can reach.
 constexpr std::array<std::string_view, 2> kAnywhere{"tcp:[::]:", "tcp:0.0.0.0:"};
 
 class ThreadServer final : public StoreServer {
@@ -42,7 +42,7 @@ class ThreadServer final : public StoreServer {
     std::array<pollfd, 2> entries{pollfd{.fd = service_->fd(), .events = POLLIN, .revents = 0},
                                   pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0}};
     while (true) {
-      ::poll(entries.data(), entries.size(), service_->patience_ms());
+      ::poll(entries.data(), entries.size(), service_->poll_timeout_ms());
       if (entries[1].revents != 0) return;
       service_->serve();
     }
@@ -53,7 +53,7 @@ class ThreadServer final : public StoreServer {
   std::jthread thread_;
 };
 
-// Rank 0's store together with the server behind it.
+// Rank 0's client together with the server.
 class ServingStore final : public Store {
  public:
   ServingStore(std::unique_ptr<StoreServer> server, std::unique_ptr<Store> client)
@@ -73,7 +73,7 @@ class ServingStore final : public Store {
   std::unique_ptr<Store> client_;
 };
 
-// Two 64-bit FNV-1a sums: enough to tell one user's jobs apart. Who may speak there is checked on both ends.
+// Two 64-bit FNV-1a sums: enough to distinguish one user's jobs. Both ends authenticate each other.
 std::string job_digest(std::string_view job) {
   std::array<std::uint64_t, 2> sums{0xcbf29ce484222325u, 0x84222325cbf29ce4u};
   for (const char c : job)
@@ -84,7 +84,7 @@ std::string job_digest(std::string_view job) {
 Result<std::unique_ptr<StoreServer>> serve_anywhere(std::string_view port, std::string_view secret) {
   auto server = serve_store(fmt::format("{}{}", kAnywhere[0], port), secret);
   if (server || server.error().code() == Code::kUnavailable) return server;
-  return serve_store(fmt::format("{}{}", kAnywhere[1], port), secret);  // no IPv6 here
+  return serve_store(fmt::format("{}{}", kAnywhere[1], port), secret);  // this host has no IPv6
 }
 
 // `address`: a unix socket, or "tcp:host:port" of this host.
@@ -108,8 +108,8 @@ Result<std::unique_ptr<Store>> serve_as_rank_0(const std::string& address, const
   return std::make_unique<ServingStore>(std::move(*server), std::move(client));
 }
 
-// Where rank 0 serves when nobody else does.
-Result<std::string> own_meeting(const LaunchInfo& info) {
+// Where rank 0 serves the store if the launcher does not.
+Result<std::string> rank_0_address(const LaunchInfo& info) {
   if (info.topology.size == info.topology.local_size)
     return fmt::format("unix:@xoe-{}-{}-{}-{}", ::geteuid(), info.launcher, job_digest(info.job), info.group);
   if (info.meeting.empty())
@@ -146,7 +146,7 @@ Result<std::unique_ptr<Store>> open_store(const LaunchInfo& info, std::chrono::n
     return connect_store(*at, info.secret, /*wait=*/false, timeout);
   }
   if (info.topology.size == 1) return make_memory_store();
-  XOE_ASSIGN(const std::string address, own_meeting(info));
+  XOE_ASSIGN(const std::string address, rank_0_address(info));
   if (info.topology.rank == 0) return serve_as_rank_0(address, info, timeout);
   XOE_ASSIGN(const auto at, SocketAddress::resolve(address));
   return connect_store(at, info.secret, /*wait=*/true, timeout);

@@ -17,21 +17,21 @@ namespace xoe::bootstrap {
 namespace {
 
 constexpr std::size_t kReadChunk = 16384;
-// Strangers get no more memory than their greeting takes.
-constexpr std::size_t kMaxGreeting = kStoreMagic.size() + kMaxSecret + 64;
+// An unauthenticated client gets no more memory than its hello takes.
+constexpr std::size_t kMaxHello = kStoreMagic.size() + kMaxSecret + 64;
 
 }  // namespace
 
-// Requests are answered in order: while a get waits for its key, nothing more is read from its connection.
+// Requests are answered in order: while a get waits for its key, no further request of its connection is answered.
 struct StoreService::Connection {
   Fd socket;
   FrameBuffer reader = {};
   std::string out = {};
-  bool known = false;  // has said hello
+  bool authenticated = false;
   std::string expected_proof = {};
   std::string waits_for = {};
   std::uint32_t watched = 0;
-  Clock::time_point deadline = Clock::time_point::max();  // of the hello, or for more of a message
+  Clock::time_point deadline = Clock::time_point::max();  // for authentication, or for the rest of a message
 };
 
 Result<std::unique_ptr<StoreService>> StoreService::listen(const SocketAddress& address, std::string_view secret,
@@ -39,7 +39,7 @@ Result<std::unique_ptr<StoreService>> StoreService::listen(const SocketAddress& 
   if (secret.size() > kMaxSecret)
     return failure(Code::kInvalidArgument, "store: the secret is {} bytes long; at most {}", secret.size(), kMaxSecret);
   if (address.remote() && secret.empty())
-    return failure(Code::kInvalidArgument, "store: without a secret nothing is served to other hosts");
+    return failure(Code::kInvalidArgument, "store: serving other hosts requires a secret");
   XOE_ASSIGN(Fd listener, listen_at(address));
   Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return failure(Code::kResourceExhausted, "store: epoll: {}", errno_text(errno));
@@ -59,7 +59,7 @@ StoreService::StoreService(Fd listener, Fd epoll, std::string_view secret, Store
 
 StoreService::~StoreService() = default;
 
-int StoreService::patience_ms() const {
+int StoreService::poll_timeout_ms() const {
   auto first = Clock::time_point::max();
   for (const auto& [fd, connection] : connections_) first = std::min(first, connection->deadline);
   if (first == Clock::time_point::max()) return -1;
@@ -70,15 +70,15 @@ int StoreService::patience_ms() const {
 void StoreService::serve() {
   std::array<epoll_event, 64> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
-  bool newcomers = false;
+  bool accepts = false;
   for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0)))) {
     if (event.data.fd == listener_.get())
-      newcomers = true;
+      accepts = true;
     else if (const auto found = connections_.find(event.data.fd); found != connections_.end())
       keep_or_drop(*found->second, on_ready(*found->second, event.events));
   }
-  // After the loop, because a new socket may get the number of one that an event of this round still names.
-  if (newcomers) accept_all();
+  // After the loop, because a new socket may reuse a descriptor that an event of this round refers to.
+  if (accepts) accept_all();
   drop_expired();
   while (!resumed_.empty()) {
     const int fd = resumed_.back();
@@ -89,40 +89,40 @@ void StoreService::serve() {
 }
 
 void StoreService::accept_all() {
-  // A bounded number at a time: a flood of connections must not keep the known ones waiting.
+  // A bounded number at a time: a flood of connections must not delay the authenticated ones.
   for (int i = 0; i < 64; ++i) {
     Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
     if (remote_) set_tcp_options(socket.get());
-    if (remote_ || peer_is_same_user(socket.get())) welcome(std::move(socket));
+    if (remote_ || peer_is_same_user(socket.get())) add_connection(std::move(socket));
   }
 }
 
-void StoreService::welcome(Fd socket) {
+void StoreService::add_connection(Fd socket) {
   if (connections_.size() >= limits_.connections) {
     std::string refusal;
     append_fail(refusal, Code::kResourceExhausted, "store: too many connections");
     ::send(socket.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     return;
   }
-  if (strangers_ >= limits_.strangers) drop_oldest_stranger();
+  if (unauthenticated_ >= limits_.unauthenticated) drop_oldest_unauthenticated();
   const int fd = socket.get();
   auto connection = std::make_unique<Connection>();
   connection->socket = std::move(socket);
-  connection->deadline = Clock::now() + limits_.hello_patience;
+  connection->deadline = Clock::now() + limits_.hello_timeout;
   connection->watched = EPOLLIN | EPOLLRDHUP;
   epoll_event event{.events = connection->watched, .data = {.fd = fd}};
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return;
   Connection& added = *connections_.emplace(fd, std::move(connection)).first->second;
-  ++strangers_;
-  keep_or_drop(added, on_ready(added, EPOLLIN));  // the greeting usually came with the connection
+  ++unauthenticated_;
+  keep_or_drop(added, on_ready(added, EPOLLIN));  // the hello has usually arrived with the connection
 }
 
 bool StoreService::on_ready(Connection& connection, std::uint32_t events) {
   if ((events & EPOLLERR) != 0) return false;
   if ((events & EPOLLOUT) != 0 && !answer_all(connection)) return false;
   if ((events & EPOLLIN) != 0) return read_from(connection);
-  // The peer left, and what it sent before has been read, or it waits for a reply that it will not read.
+  // The peer has left, and its data was read, or it waits for a reply that it will not read.
   return (events & (EPOLLHUP | EPOLLRDHUP)) == 0;
 }
 
@@ -132,12 +132,12 @@ bool StoreService::read_from(Connection& connection) {
   if (count == 0) return false;
   if (count < 0) return errno == EAGAIN || errno == EINTR;
   connection.reader.append({chunk.data(), static_cast<std::size_t>(count)});
-  if (connection.known) connection.deadline = Clock::time_point::max();  // it goes on
-  return answer_all(connection) && (connection.known || connection.reader.partial() <= kMaxGreeting);
+  if (connection.authenticated) connection.deadline = Clock::time_point::max();  // more has arrived
+  return answer_all(connection) && (connection.authenticated || connection.reader.partial() <= kMaxHello);
 }
 
-// Else it is the server's turn, or that of another client, and this one owes nothing.
-bool StoreService::may_ask(const Connection& connection) const {
+// False while a get waits for its key, or the client does not read its replies.
+bool StoreService::may_answer(const Connection& connection) const {
   return connection.waits_for.empty() && connection.out.size() < limits_.unread;
 }
 
@@ -145,18 +145,18 @@ bool StoreService::answer_all(Connection& connection) {
   bool more = true;
   do {
     if (!answer_some(connection, more) || !flush(connection)) return false;
-  } while (more && may_ask(connection));  // replies that were taken at once made room for further ones
-  if (!connection.known) return true;     // the deadline of the hello stays
-  if (!may_ask(connection) || connection.reader.partial() == 0)
+  } while (more && may_answer(connection));    // sent replies make room for further ones
+  if (!connection.authenticated) return true;  // the deadline for authentication stays
+  if (!may_answer(connection) || connection.reader.partial() == 0)
     connection.deadline = Clock::time_point::max();
   else if (connection.deadline == Clock::time_point::max())
-    connection.deadline = Clock::now() + limits_.message_patience;
+    connection.deadline = Clock::now() + limits_.message_timeout;
   return true;
 }
 
-// more: there may be another request to answer.
+// more: whether there may be another request.
 bool StoreService::answer_some(Connection& connection, bool& more) {
-  while (more && may_ask(connection)) {
+  while (more && may_answer(connection)) {
     auto body = next_body(connection.reader);
     if (!body) return false;
     more = body->has_value();
@@ -168,7 +168,7 @@ bool StoreService::answer_some(Connection& connection, bool& more) {
 }
 
 bool StoreService::answer(Connection& connection, const Frame& frame) {
-  if (!connection.known) return greet(connection, frame);
+  if (!connection.authenticated) return authenticate(connection, frame);
   switch (frame.kind) {
     case FrameKind::kSet: {
       const Status done = set(frame.key, frame.value);
@@ -190,7 +190,7 @@ bool StoreService::answer(Connection& connection, const Frame& frame) {
   }
 }
 
-bool StoreService::greet(Connection& connection, const Frame& frame) {
+bool StoreService::authenticate(Connection& connection, const Frame& frame) {
   if (!remote_)
     return frame.kind == FrameKind::kHello && admit(connection, equal_in_constant_time(frame.value, secret_));
   if (frame.kind == FrameKind::kClientHello && connection.expected_proof.empty()) {
@@ -203,30 +203,30 @@ bool StoreService::greet(Connection& connection, const Frame& frame) {
          admit(connection, equal_in_constant_time(frame.value, connection.expected_proof));
 }
 
-bool StoreService::admit(Connection& connection, bool knows_the_secret) {
-  if (!knows_the_secret) {
+bool StoreService::admit(Connection& connection, bool knows_secret) {
+  if (!knows_secret) {
     append_fail(connection.out, Code::kInvalidArgument, "store: wrong secret (XOE_SECRET)");
     flush(connection);
     return false;
   }
-  connection.known = true;
-  --strangers_;
+  connection.authenticated = true;
+  --unauthenticated_;
   connection.deadline = Clock::time_point::max();
   append_value(connection.out, {});
   return true;
 }
 
-void StoreService::begin_generation(int n) {
+void StoreService::begin_world(int version) {
   values_.clear();
   bytes_ = 0;
-  // An empty store takes them.
-  static_cast<void>(set(kGenerationKey, std::to_string(n)));
-  for (int past = 1; past <= n; ++past) static_cast<void>(set(fmt::format("{}/{}", kGenerationKey, past), ""));
+  // An empty store has room for these keys.
+  static_cast<void>(set(kWorldVersionKey, std::to_string(version)));
+  for (int past = 1; past <= version; ++past) static_cast<void>(set(fmt::format("{}/{}", kWorldVersionKey, past), ""));
   for (const auto& [key, waiting] : std::exchange(waiters_, {}))
     for (const int fd : waiting) {
       Connection& connection = *connections_.at(fd);
       connection.waits_for.clear();
-      append_fail(connection.out, Code::kUnavailable, "store: a rank that failed was started anew");
+      append_fail(connection.out, Code::kUnavailable, "store: a rank failed and was restarted");
       resumed_.push_back(fd);
     }
 }
@@ -267,7 +267,7 @@ bool StoreService::flush(Connection& connection) {
 void StoreService::keep_or_drop(Connection& connection, bool keep) {
   if (!keep) return drop(connection.socket.get());
   std::uint32_t wanted = EPOLLRDHUP;
-  if (may_ask(connection)) wanted |= EPOLLIN;
+  if (may_answer(connection)) wanted |= EPOLLIN;
   if (!connection.out.empty()) wanted |= EPOLLOUT;
   if (wanted == connection.watched) return;
   connection.watched = wanted;
@@ -282,14 +282,14 @@ void StoreService::drop(int fd) {
     std::erase(waiting->second, fd);
     if (waiting->second.empty()) waiters_.erase(waiting);
   }
-  if (!connection.known) --strangers_;
+  if (!connection.authenticated) --unauthenticated_;
   connections_.erase(found);
 }
 
-void StoreService::drop_oldest_stranger() {
+void StoreService::drop_oldest_unauthenticated() {
   auto oldest = connections_.end();
   for (auto at = connections_.begin(); at != connections_.end(); ++at)
-    if (!at->second->known && (oldest == connections_.end() || at->second->deadline < oldest->second->deadline))
+    if (!at->second->authenticated && (oldest == connections_.end() || at->second->deadline < oldest->second->deadline))
       oldest = at;
   if (oldest != connections_.end()) drop(oldest->first);
 }
@@ -300,7 +300,7 @@ void StoreService::drop_expired() {
   for (const auto& [fd, connection] : connections_)
     if (connection->deadline <= now) expired.push_back(fd);
   for (const int fd : expired) {
-    // What came while nobody served was not late.
+    // Data that arrived while the service was not called is not late.
     Connection& connection = *connections_.at(fd);
     keep_or_drop(connection, on_ready(connection, EPOLLIN) && connection.deadline > now);
   }

@@ -1,4 +1,4 @@
-// The serving half of the store, without a thread: for an event loop that somebody else runs.
+// The server of the store, without a thread of its own: for the caller's event loop.
 #pragma once
 
 #include <chrono>
@@ -16,22 +16,22 @@
 
 namespace xoe::bootstrap {
 
-// Limits and patience; the defaults suit some thousand ranks.
+// Limits and timeouts; the defaults suit some thousand ranks.
 struct StoreLimits {
   std::size_t connections = 8192;
-  std::size_t strangers = 128;  // connections that have not said hello
+  std::size_t unauthenticated = 128;  // connections that have not authenticated yet
   std::size_t keys = 65536;
   std::size_t bytes = std::size_t{64} << 20;  // of all keys and values
-  std::size_t unread = std::size_t{1} << 20;  // of replies that a client did not take yet: its next requests wait then
-  std::chrono::milliseconds hello_patience{5000};     // for a stranger to say hello
-  std::chrono::milliseconds message_patience{10000};  // for more of a message that has begun
+  std::size_t unread = std::size_t{1} << 20;  // replies that a client has not read; beyond this its next requests wait
+  std::chrono::milliseconds hello_timeout{5000};     // for a client to authenticate
+  std::chrono::milliseconds message_timeout{10000};  // for the rest of a message that has begun
 };
 
 // One thread at a time.
 class StoreService {
  public:
-  // Clients of a unix socket are of this user and give the secret; over TCP both ends prove that they know it, which
-  // must not be empty then. Port 0: a free one.
+  // Clients of a unix socket must run as this user and send the secret. Over TCP both ends prove that they know it, and
+  // it must not be empty. Port 0: any free one.
   static Result<std::unique_ptr<StoreService>> listen(const SocketAddress& address, std::string_view secret,
                                                       StoreLimits limits = {});
   ~StoreService();
@@ -39,12 +39,12 @@ class StoreService {
   const std::string& address() const noexcept { return text_; }  // "unix:@name", "tcp:10.0.0.1:4567"
   // Readable when serve() has something to do.
   int fd() const noexcept { return epoll_.get(); }
-  // Ranks were started anew, for the n-th time (0: none yet, but some may be): what was set is forgotten, whoever waits
-  // for another key is told so, and kGenerationKey says n.
-  void begin_generation(int n);
-  // How long poll() on fd() may sleep, in milliseconds; -1: until it is readable.
-  int patience_ms() const;
-  // Does everything that is possible without blocking.
+  // Starts a version of the world after a restart of ranks; 0 announces that restarts are possible. Removes all keys,
+  // fails pending gets, and sets kWorldVersionKey.
+  void begin_world(int version);
+  // The timeout for poll() on fd(), in milliseconds; -1: none.
+  int poll_timeout_ms() const;
+  // Serves all clients as far as possible without blocking.
   void serve();
 
  private:
@@ -53,22 +53,22 @@ class StoreService {
 
   StoreService(Fd listener, Fd epoll, std::string_view secret, StoreLimits limits);
   void accept_all();
-  void welcome(Fd socket);
-  // These return false when the connection is of no more use.
+  void add_connection(Fd socket);
+  // These return false when the connection is to be dropped.
   bool on_ready(Connection& connection, std::uint32_t events);
   bool read_from(Connection& connection);
   bool answer_all(Connection& connection);
   bool answer_some(Connection& connection, bool& more);
   bool answer(Connection& connection, const Frame& frame);
-  bool greet(Connection& connection, const Frame& frame);
+  bool authenticate(Connection& connection, const Frame& frame);
   bool admit(Connection& connection, bool knows_the_secret);
   bool flush(Connection& connection);
 
-  bool may_ask(const Connection& connection) const;
+  bool may_answer(const Connection& connection) const;
   Status set(std::string_view key, std::string_view value);
   void keep_or_drop(Connection& connection, bool keep);
   void drop(int fd);
-  void drop_oldest_stranger();
+  void drop_oldest_unauthenticated();
   void drop_expired();
   void wake(const std::vector<int>& waiting, std::string_view value);
 
@@ -80,10 +80,10 @@ class StoreService {
   StoreLimits limits_;
   std::map<std::string, std::string, std::less<>> values_;
   std::size_t bytes_ = 0;
-  std::size_t strangers_ = 0;
-  std::map<std::string, std::vector<int>, std::less<>> waiters_;  // by key: connections whose get waits
+  std::size_t unauthenticated_ = 0;
+  std::map<std::string, std::vector<int>, std::less<>> waiters_;  // by key: connections with a pending get
   std::unordered_map<int, std::unique_ptr<Connection>> connections_;
-  std::vector<int> resumed_;  // connections whose get was answered and whose next requests were not looked at yet
+  std::vector<int> resumed_;  // connections whose get was answered, with requests that may be waiting
 };
 
 }  // namespace xoe::bootstrap

@@ -1,4 +1,4 @@
-// A secret that the user's processes on all hosts know where no launcher gives them one.
+// A secret of the user's processes on all hosts, for launchers that do not provide one.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace xoe::bootstrap {
 
-// The job's secret: XOE_SECRET, or else made from the user's key, a file of random bytes in the home directory
-// (XOE_KEY_FILE, ~/.config/xoe/key) that is made when it is missing and that hosts with one home directory share.
-// `unavailable` when the file can be read by others, or not by us.
+// The job's secret: XOE_SECRET, or derived from the user's key. The key is a file of random bytes (XOE_KEY_FILE, by
+// default ~/.config/xoe/key), which is created when it is missing, and which hosts with a common home directory share.
+// `unavailable` when others can read the file, or this process cannot.
 Result<std::string> job_secret(const Env& env, std::string_view job);
 
 }  // namespace xoe::bootstrap

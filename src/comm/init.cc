@@ -46,7 +46,7 @@ class WorldVersion {
     if (!store_) {
       XOE_ASSIGN(store_, bootstrap::open_store(info_, timeout));
     }
-    XOE_ASSIGN(const std::string text, store_->get(bootstrap::kGenerationKey, timeout));
+    XOE_ASSIGN(const std::string text, store_->get(bootstrap::kWorldVersionKey, timeout));
     const auto number = parse_integer(text);
     if (!number) return failure(Code::kInternal, "store: '{}' is not a world version", text);
     known_ = static_cast<int>(*number);
@@ -59,7 +59,7 @@ class WorldVersion {
     if (!changes_ || !store_) return false;
     const bool lost = cause.code() == Code::kPeerLost;
     return store_
-        ->get(fmt::format("{}/{}", bootstrap::kGenerationKey, known_ + 1), lost ? kLauncherTimeout : kAnswerTimeout)
+        ->get(fmt::format("{}/{}", bootstrap::kWorldVersionKey, known_ + 1), lost ? kLauncherTimeout : kAnswerTimeout)
         .has_value();
   }
 
@@ -79,7 +79,7 @@ constexpr std::chrono::nanoseconds kRestartTimeout = std::chrono::minutes(10);
 // The host of each rank when the ranks of this machine simulate `count` hosts, each with an equal share of them.
 std::vector<int> simulated_hosts(int size, int count) {
   std::vector<int> hosts;
-  hosts.reserve(static_cast<std::size_t>(size));
+  hosts.reserve(index(size));
   for (int rank = 0; rank < size; ++rank) hosts.push_back(rank * count / size);
   return hosts;
 }

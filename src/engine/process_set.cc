@@ -40,7 +40,7 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
                                                        Runtime& runtime) {
   std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), std::move(gpu), runtime));
   // All ranks must lay out the table alike.
-  std::int64_t capacity = std::clamp(options.cache_capacity, 1, kMaxLogEntries);
+  std::int64_t capacity = options.cache_capacity;
   XOE_TRY(set->comm_.broadcast(Tensor(&capacity, 1), 0, {.name = "cache_capacity"}));
   XOE_ASSIGN(set->agreement_, Agreement::create(set->comm_, set->ranks_, static_cast<int>(capacity)));
   set->in_flight_.resize(set->agreement_->capacity());

@@ -175,9 +175,9 @@ TEST(HostMesh, AWrongSecretIsRefusedOnBothSides) {
   EXPECT_THAT(mesh.errors[0], HasSubstr("did not connect"));
 }
 
-TEST(HostMesh, StrangersAreNotInTheWay) {
+TEST(HostMesh, UnauthenticatedClientsAreNotInTheWay) {
   Table table(2);
-  std::vector<Fd> strangers;
+  std::vector<Fd> unauthenticated;
   std::jthread other;
   Ears ears[2];
   const MeshOptions options{.address = "127.0.0.1", .secret = "s"};
@@ -185,8 +185,8 @@ TEST(HostMesh, StrangersAreNotInTheWay) {
     return [&, exchange](std::string mine) {
       const auto at = SocketAddress::parse(mine).value();
       for (int i = 0; i < 100; ++i) {
-        strangers.push_back(connect_to(at, false, Clock::now() + 5s).value());
-        if (i % 2 == 0) (void)::send(strangers.back().get(), std::string(500, 'x').data(), 500, MSG_NOSIGNAL);
+        unauthenticated.push_back(connect_to(at, false, Clock::now() + 5s).value());
+        if (i % 2 == 0) (void)::send(unauthenticated.back().get(), std::string(500, 'x').data(), 500, MSG_NOSIGNAL);
       }
       return exchange(std::move(mine));
     };

@@ -74,7 +74,7 @@ TEST_P(Understood, Gives) {
 INSTANTIATE_TEST_SUITE_P(
     Launchers, Understood,
     testing::Values(
-        Case{"Nobody", {}, "none", {0, 1, 0, 1, 0, 1}}, Case{"Xoe", kXoe, "xoe", {1, 2, 1, 2, 0, 1}},
+        Case{"NoLauncher", {}, "none", {0, 1, 0, 1, 0, 1}}, Case{"Xoe", kXoe, "xoe", {1, 2, 1, 2, 0, 1}},
         Case{"XoeShort", {{"XOE_RANK", "2"}, {"XOE_SIZE", "3"}, {"XOE_JOB", "j"}}, "xoe", {2, 3, 2, 3, 0, 1}},
         Case{"OpenMpi", kOpenMpi, "openmpi", {1, 2, 1, 2, 0, 1}},
         Case{"OpenMpiTwoHosts",

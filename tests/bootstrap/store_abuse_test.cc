@@ -27,7 +27,7 @@ class Abuse : public testing::Test {
     thread_ = std::jthread([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         pollfd entry{.fd = service_->fd(), .events = POLLIN, .revents = 0};
-        const int patience = service_->patience_ms();
+        const int patience = service_->poll_timeout_ms();
         ::poll(&entry, 1, patience < 0 ? 10 : std::min(patience, 10));
         service_->serve();
       }
@@ -97,7 +97,7 @@ TEST_F(Abuse, GarbageEndsItsConnectionOnly) {
 }
 
 TEST_F(Abuse, ASilentClientIsDropped) {
-  serve({.hello_patience = 50ms, .message_patience = 50ms});
+  serve({.hello_timeout = 50ms, .message_timeout = 50ms});
   const Fd silent = raw();
   EXPECT_TRUE(closed(silent));
   const Fd unfinished = raw();
@@ -109,15 +109,15 @@ TEST_F(Abuse, ASilentClientIsDropped) {
 }
 
 TEST_F(Abuse, AnIdleRankIsNotDropped) {
-  serve({.hello_patience = 30ms, .message_patience = 30ms});
+  serve({.hello_timeout = 30ms, .message_timeout = 30ms});
   const auto store = client().value();
   std::this_thread::sleep_for(150ms);
   EXPECT_TRUE(store->set("k", "v"));
   EXPECT_EQ(client().value()->get("k", 1s).value(), "v");
 }
 
-TEST_F(Abuse, AFloodOfStrangersKeepsNobodyOut) {
-  serve({.strangers = 4});
+TEST_F(Abuse, AFloodOfUnauthenticatedClientsKeepsNoRankOut) {
+  serve({.unauthenticated = 4});
   std::vector<Fd> flood;
   for (int i = 0; i < 40; ++i) flood.push_back(raw());
   const auto store = client();
@@ -164,7 +164,7 @@ TEST_F(Abuse, OversizedArgumentsAreRefusedAtOnce) {
 }
 
 // It asks for a megabyte a thousand times and reads nothing.
-TEST_F(Abuse, AClientThatDoesNotReadStallsNobody) {
+TEST_F(Abuse, AClientThatDoesNotReadStallsNoOther) {
   serve({});
   const auto store = client().value();
   ASSERT_TRUE(store->set("big", std::string(kMaxValue, 'v')));

@@ -77,20 +77,20 @@ TEST_F(StoreTcp, TakesNoSecretInTheClearAndNoRequestBeforeTheProof) {
   append_set(set, "key", "hostile");
   append_get(get, "key");
   for (const std::string& bytes : {hello, set, get}) {
-    const Fd stranger = raw();
-    send(stranger, bytes);
-    EXPECT_EQ(rest_of(stranger), "");
+    const Fd foreign = raw();
+    send(foreign, bytes);
+    EXPECT_EQ(rest_of(foreign), "");
   }
   ASSERT_TRUE(client().value()->set("key", "ours"));
 }
 
 TEST_F(StoreTcp, AProofServesOnce) {
-  // A stranger who heard one whole conversation says the same again.
+  // A replay of all messages of another connection.
   const std::string nonce = make_nonce();
-  std::string knock;
-  append_client_hello(knock, nonce);
+  std::string client_hello;
+  append_client_hello(client_hello, nonce);
   const auto challenge = [&](const Fd& socket) {
-    send(socket, knock);
+    send(socket, client_hello);
     std::string answer(4 + 1 + kNonceBytes + kProofBytes, '\0');
     for (std::size_t got = 0; got < answer.size();) {
       pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
@@ -107,14 +107,14 @@ TEST_F(StoreTcp, AProofServesOnce) {
                                      make_proof("right", End::kServer, nonce, first.substr(0, kNonceBytes))));
   std::string proof;
   append_proof(proof, make_proof("right", End::kClient, nonce, first.substr(0, kNonceBytes)));
-  const Fd stranger = raw();
-  EXPECT_NE(challenge(stranger), first);
-  send(stranger, proof);
-  EXPECT_THAT(rest_of(stranger), HasSubstr("wrong secret"));
+  const Fd foreign = raw();
+  EXPECT_NE(challenge(foreign), first);
+  send(foreign, proof);
+  EXPECT_THAT(rest_of(foreign), HasSubstr("wrong secret"));
 }
 
 TEST_F(StoreTcp, AnImpostorLearnsNothingThatServes) {
-  // The client is answered by somebody who does not know the secret: it says so and sends no proof.
+  // The server does not know the secret: the client says so and sends no proof.
   const Fd listener = listen_at(SocketAddress::parse("tcp:127.0.0.1:0").value()).value();
   std::string heard;
   std::jthread impostor([&] {
@@ -137,7 +137,7 @@ TEST_F(StoreTcp, AnImpostorLearnsNothingThatServes) {
   EXPECT_EQ(heard.size(), 4 + 1 + kStoreMagic.size() + kNonceBytes);
 }
 
-TEST_F(StoreTcp, StrangersGetLittleMemoryAndLittleTime) {
+TEST_F(StoreTcp, UnauthenticatedClientsGetLittleMemoryAndLittleTime) {
   const Fd big = raw();
   const std::uint32_t length = kMaxFrame;
   std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
@@ -149,9 +149,9 @@ TEST_F(StoreTcp, StrangersGetLittleMemoryAndLittleTime) {
   EXPECT_EQ(rest_of(silent), "");
 }
 
-TEST_F(StoreTcp, CrowdsOfStrangersStallNobody) {
-  std::vector<Fd> strangers;
-  for (int i = 0; i < 300; ++i) strangers.push_back(raw());
+TEST_F(StoreTcp, ManyUnauthenticatedClientsStallNoRank) {
+  std::vector<Fd> unauthenticated;
+  for (int i = 0; i < 300; ++i) unauthenticated.push_back(raw());
   const auto store = client();
   ASSERT_TRUE(store) << store.error().message();
   EXPECT_TRUE((*store)->set("key", "value"));
@@ -160,7 +160,7 @@ TEST_F(StoreTcp, CrowdsOfStrangersStallNobody) {
 TEST(StoreAddress, WithoutASecretNothingIsServedToOtherHosts) {
   const auto server = serve_store("tcp:127.0.0.1:0", "");
   ASSERT_FALSE(server);
-  EXPECT_THAT(server.error().message(), HasSubstr("without a secret"));
+  EXPECT_THAT(server.error().message(), HasSubstr("requires a secret"));
 }
 
 TEST(StoreAddress, TextAndBack) {

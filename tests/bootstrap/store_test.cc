@@ -76,7 +76,7 @@ TEST_P(Stores, ATimeoutNamesTheKey) {
   EXPECT_EQ(value.error().code(), Code::kTimeout);
   EXPECT_THAT(value.error().message(), HasSubstr("never"));
   EXPECT_THAT(value.error().message(), HasSubstr("30 ms"));
-  // The store stays usable, and the late answer reaches nobody.
+  // The store stays usable, and the late answer is dropped.
   ASSERT_TRUE(store_->set("never", "late"));
   ASSERT_TRUE(store_->set("next", "n"));
   EXPECT_EQ(store_->get("next", 1s).value(), "n");
@@ -202,9 +202,9 @@ TEST(Store, AnUnusableAddressIsRefused) {
   EXPECT_EQ(store.error().code(), Code::kInvalidArgument);
   EXPECT_THAT(store.error().message(), HasSubstr("XOE_STORE"));
   info.store = "unix:@" + unique_job();
-  const auto nobody = open_store(info, 1s);
-  ASSERT_FALSE(nobody);
-  EXPECT_EQ(nobody.error().code(), Code::kPeerLost);
+  const auto unserved = open_store(info, 1s);
+  ASSERT_FALSE(unserved);
+  EXPECT_EQ(unserved.error().code(), Code::kPeerLost);
 }
 
 TEST(Store, ANameIsServedOnce) {

@@ -1,5 +1,5 @@
-// Whose turn it is: a client is cut off for being slow only while the store waits for it, and comes back where it was a
-// stranger still.
+// Timeouts of the store: it drops a client for being slow only while it waits for that client's message, and a client
+// that was dropped before it had authenticated retries.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -87,7 +87,7 @@ TEST_F(StoreTurns, RequestsThatWaitedForRoomAreAllAnswered) {
   const Fd socket = client();
   send(socket, gets(9));
   EXPECT_THAT(answers(socket), testing::ElementsAreArray(std::vector<std::string>(9, std::string(60, 'v'))));
-  EXPECT_EQ(service_->patience_ms(), -1) << "the client owes nothing";
+  EXPECT_EQ(service_->poll_timeout_ms(), -1) << "the client owes nothing";
 }
 
 TEST_F(StoreTurns, RepliesThatWaitAreNotTheClientsDelay) {
@@ -103,39 +103,39 @@ TEST_F(StoreTurns, RepliesThatWaitAreNotTheClientsDelay) {
   for (int i = 0; i < 3; ++i) append_get(requests, "larger");
   send(socket, requests);
   settle();
-  EXPECT_EQ(service_->patience_ms(), -1) << "it is slow to read, and nobody waits for it to write";
+  EXPECT_EQ(service_->poll_timeout_ms(), -1) << "it is slow to read, and owes no message";
   EXPECT_EQ(answers(socket).size(), 4u);
-  EXPECT_EQ(service_->patience_ms(), -1);
+  EXPECT_EQ(service_->poll_timeout_ms(), -1);
 }
 
-TEST_F(StoreTurns, AnotherGenerationForgetsTheOneBefore) {
+TEST_F(StoreTurns, ANewWorldVersionRemovesTheKeysOfTheLast) {
   serve({});
-  service_->begin_generation(0);
+  service_->begin_world(0);
   const Fd waiting = connect();
   const Fd other = connect();
   std::string bytes;
   append_hello(bytes, "right");
-  append_get(bytes, kGenerationKey);
+  append_get(bytes, kWorldVersionKey);
   append_get(bytes, "rank/1");  // never set
-  append_get(bytes, kGenerationKey);
+  append_get(bytes, kWorldVersionKey);
   send(waiting, bytes);
   bytes.clear();
   append_hello(bytes, "right");
   append_set(bytes, "rank/0", "here");
-  append_get(bytes, "generation/1");
-  append_get(bytes, "generation/2");
+  append_get(bytes, "world_version/1");
+  append_get(bytes, "world_version/2");
   send(other, bytes);
   EXPECT_THAT(answers(waiting), testing::ElementsAre("", "0"));
   EXPECT_THAT(answers(other), testing::ElementsAre("", ""));
-  service_->begin_generation(1);
-  EXPECT_THAT(answers(waiting), testing::ElementsAre(testing::HasSubstr("was started anew"), "1"));
+  service_->begin_world(1);
+  EXPECT_THAT(answers(waiting), testing::ElementsAre(testing::HasSubstr("was restarted"), "1"));
   EXPECT_THAT(answers(other), testing::ElementsAre(""));
-  service_->begin_generation(2);
+  service_->begin_world(2);
   EXPECT_THAT(answers(other), testing::ElementsAre(""));
   bytes.clear();
-  append_get(bytes, "generation/1");
-  append_get(bytes, kGenerationKey);
-  append_set(bytes, "rank/0", "somebody else");
+  append_get(bytes, "world_version/1");
+  append_get(bytes, kWorldVersionKey);
+  append_set(bytes, "rank/0", "another value");
   send(waiting, bytes);
   EXPECT_THAT(answers(waiting), testing::ElementsAre("", "2", ""));
 }
@@ -145,23 +145,23 @@ TEST_F(StoreTurns, TheRestOfAMessageIsOwed) {
   const Fd socket = client();
   send(socket, gets(3) + std::string("\x20\0\0", 3));
   EXPECT_EQ(answers(socket).size(), 3u);
-  EXPECT_GE(service_->patience_ms(), 0);
+  EXPECT_GE(service_->poll_timeout_ms(), 0);
 }
 
-TEST_F(StoreTurns, WhatCameWhileNobodyServedWasNotLate) {
-  serve({.strangers = 200, .hello_patience = 1000ms});
+TEST_F(StoreTurns, DataThatArrivedWhileNotServedIsNotLate) {
+  serve({.unauthenticated = 200, .hello_timeout = 1000ms});
   std::vector<Fd> crowd;  // more than are looked at in one turn
   for (int i = 0; i < 150; ++i) crowd.push_back(connect());
   std::string hello;
   append_hello(hello, "right");
   settle();
   for (const Fd& socket : crowd) send(socket, hello);
-  while (service_->patience_ms() > 0) std::this_thread::sleep_for(5ms);
+  while (service_->poll_timeout_ms() > 0) std::this_thread::sleep_for(5ms);
   settle();
   for (const Fd& socket : crowd) ASSERT_EQ(answers(socket).size(), 1u);
 }
 
-// The next one that calls; nobody once the test is over.
+// The next connection; invalid once the test is over.
 Fd accept_one(const Fd& listener, const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     pollfd entry{.fd = listener.get(), .events = POLLIN, .revents = 0};
@@ -171,7 +171,7 @@ Fd accept_one(const Fd& listener, const std::stop_token& stop) {
   return Fd();
 }
 
-// Closes at once, so often, as a store does with a stranger whose time is up.
+// Closes so many connections at once, as a store does with unauthenticated clients that are slow.
 void hang_up(const Fd& listener, int times, const std::stop_token& stop) {
   for (int i = 0; i < times; ++i) accept_one(listener, stop);
 }
@@ -200,10 +200,10 @@ TEST(StoreGreeting, OneThatIsAlwaysCutOffGivesUpInTime) {
   const auto store = connect_store(SocketAddress::of(listener.get()), "right", false, 300ms);
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().code(), Code::kPeerLost);
-  EXPECT_THAT(store.error().message(), testing::HasSubstr("hangs up before the greeting is over"));
+  EXPECT_THAT(store.error().message(), testing::HasSubstr("closes the connection during authentication"));
 }
 
-TEST(MeshGreeting, AMemberThatWasCutOffCallsAgain) {
+TEST(MeshHandshake, AMemberThatWasCutOffCallsAgain) {
   const Fd listener = listen_at(SocketAddress::parse("tcp:127.0.0.1:0").value()).value();
   const auto exchange = [&](std::string mine) -> Result<std::vector<std::string>> {
     return std::vector<std::string>{SocketAddress::of(listener.get()).text(), std::move(mine)};

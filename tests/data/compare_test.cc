@@ -75,7 +75,7 @@ TEST_P(Ways, AMissingDirectoryIsAnError) {
 INSTANTIATE_TEST_SUITE_P(Both, Ways, ::testing::Values(&old_way, &new_way),
                          [](const auto& way) { return way.index == 0 ? "Old" : "New"; });
 
-// What `xoe-data ARGUMENTS --json` prints; null when it fails.
+// The JSON that `xoe-data ARGUMENTS --json` prints; null when it fails.
 nlohmann::json run(const Scratch& scratch, const std::string& arguments) {
   const char* folder = std::getenv("XOE_BIN_DIR");
   const std::string out = scratch.file("out.json");

@@ -24,7 +24,7 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-// What a directory holds, below it too.
+// All files below a directory.
 std::map<std::string, std::string> contents(const std::string& directory) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
@@ -34,7 +34,7 @@ std::map<std::string, std::string> contents(const std::string& directory) {
 }
 
 // Images by their bytes, each with its class's name, or its classes' names.
-std::multimap<std::string, std::string> images(SourceOptions options) {
+std::multimap<std::string, std::string> images(ImagePipelineOptions options) {
   const auto source = open_image_source(options).value();
   const auto names = source->class_names();
   std::multimap<std::string, std::string> all;
@@ -66,11 +66,11 @@ class Convert : public ::testing::Test {
 TEST_F(Convert, RoundsThroughFoldersAndTarKeepImagesAndClasses) {
   make();
   const auto before = images({.directory = set_});
-  const auto before_held_out = images({.directory = set_, .split = Split::kValidation});
+  const auto before_held_out = images({.directory = set_, .training = false});
   ASSERT_EQ(run({"convert", set_, file("folder"), "--to", "folder"}).code, 0);
   ASSERT_EQ(run({"convert", set_, file("folder"), "--to", "folder", "--split", "validation"}).code, 0);
   EXPECT_EQ(images({.directory = file("folder")}), before);
-  EXPECT_EQ(images({.directory = file("folder"), .split = Split::kValidation}), before_held_out);
+  EXPECT_EQ(images({.directory = file("folder"), .training = false}), before_held_out);
   for (const char* compression : {"none", "gzip", "zlib"}) {
     const std::string records = file(compression);
     const Ended ended =

@@ -12,8 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr Compression kAll[] = {Compression::kNone, Compression::kGzip, Compression::kZlib};
-
 std::shared_ptr<const OpenFile> open(const std::string& path) {
   return std::make_shared<const OpenFile>(OpenFile::open(path).value());
 }
@@ -34,15 +32,15 @@ std::vector<std::string> write_text_records(const std::string& path, int count, 
 
 TEST(FileIndex, WrittenIndexIsReadAgain) {
   const Scratch scratch;
-  for (const Compression compression : kAll) {
+  for (const Compression compression : kCompressions) {
     write_text_records(scratch.file("a"), 200, compression);
     const FileIndex made = write_index(scratch.file("a"), {}).value();
     const FileIndex read = load_index(*open(scratch.file("a"))).value();
     EXPECT_EQ(read.compression, compression);
-    ASSERT_EQ(read.places.size(), 200U);
-    for (std::size_t i = 0; i < read.places.size(); ++i) {
-      EXPECT_EQ(read.places[i].offset, made.places[i].offset);
-      EXPECT_EQ(read.places[i].length, made.places[i].length);
+    ASSERT_EQ(read.records.size(), 200U);
+    for (std::size_t i = 0; i < read.records.size(); ++i) {
+      EXPECT_EQ(read.records[i].offset, made.records[i].offset);
+      EXPECT_EQ(read.records[i].length, made.records[i].length);
     }
     EXPECT_EQ(read.restarts.size(), made.restarts.size());
     EXPECT_EQ(read.restarts.empty(), compression == Compression::kNone);
@@ -103,7 +101,7 @@ TEST(FileIndex, SavesTheScanOfTheRecords) {
 
 TEST(RecordIndex, ReadsCompressedRecordsByNumberWithAndWithoutIndexFile) {
   const Scratch scratch;
-  for (const Compression compression : kAll)
+  for (const Compression compression : kCompressions)
     for (const bool indexed : {false, true}) {
       const auto records = write_text_records(scratch.file("a"), 150, compression);
       if (indexed) write_index(scratch.file("a"), {}).value();

@@ -43,12 +43,12 @@ std::vector<std::string> read_all(const ImageSource& source) {
   }
   return records;
 }
-std::unique_ptr<ImageSource> open(const SourceOptions& options) {
+std::unique_ptr<ImageSource> open(const ImagePipelineOptions& options) {
   auto source = open_image_source(options);
   EXPECT_TRUE(source) << source.error().message();
   return std::move(source).value();
 }
-Error error_of(const SourceOptions& options) {
+Error error_of(const ImagePipelineOptions& options) {
   const auto source = open_image_source(options);
   EXPECT_FALSE(source);
   return source.error();
@@ -68,14 +68,14 @@ TEST(TfRecordImages, SplitsGroupsAndClasses) {
   write_images(scratch.file("validation-00000-of-00001"), 1);
   put_file(scratch.file("labels.txt"), "cat\r\ndog\n\nbird\n");
   write_index(scratch.file("train-00000-of-00002"), {}).value();  // is no record file
-  EXPECT_EQ(detect_source_format(scratch.path()).value(), SourceFormat::kTfRecord);
+  EXPECT_EQ(detect_source_format({.directory = scratch.path()}).value(), SourceFormat::kTfRecord);
   const auto train = open({.directory = scratch.path()});
   EXPECT_THAT(read_all(*train), ElementsAre("jpeg0 1", "jpeg1 2", "jpeg0 1"));
   EXPECT_EQ(train->classes(), 3);
   EXPECT_EQ(train->label_offset(), 1);
   EXPECT_EQ(train->groups(), 2U);
   EXPECT_EQ(train->first(1), 2);
-  EXPECT_EQ(open({.directory = scratch.path(), .split = Split::kValidation})->records(), 1);
+  EXPECT_EQ(open({.directory = scratch.path(), .training = false})->records(), 1);
   EXPECT_EQ(open({.directory = scratch.file("train-00001-of-00002")})->records(), 1);
   EXPECT_EQ(open({.directory = scratch.path(), .pattern = "*-00000-*"})->records(), 3);
 }
@@ -89,8 +89,8 @@ TEST(TfRecordImages, SeveralLabelsAndOtherKeys) {
     ASSERT_TRUE(writer.write(features.add_bytes("png", "pixels").add_integers("findings", each).to_example()));
   }
   ASSERT_TRUE(writer.finish());
-  SourceOptions options{
-      .directory = scratch.path(), .image_key = "png", .label_key = "findings", .label_offset = 0, .multi_label = true};
+  ImagePipelineOptions options{
+      .directory = scratch.path(), .image_key = "png", .label_key = "findings", .multi_label = true, .label_offset = 0};
   EXPECT_EQ(error_of(options).code(), Code::kInvalidArgument);
   options.classes = 3;
   EXPECT_THAT(read_all(*open(options)), ElementsAre("pixels 1 0 1", "pixels 0 0 0", "data_loss"));
@@ -127,7 +127,7 @@ TEST(ImageFolder, ClassesAreFoldersInTheirOrder) {
   put_deep(scratch, "cat/x.jpeg", "cat x");
   put_deep(scratch, "cat/readme.txt", "no image");
   put_deep(scratch, "cat/.hidden.jpg", "no image");
-  EXPECT_EQ(detect_source_format(scratch.path()).value(), SourceFormat::kFolder);
+  EXPECT_EQ(detect_source_format({.directory = scratch.path()}).value(), SourceFormat::kFolder);
   const auto source = open({.directory = scratch.path()});
   EXPECT_THAT(read_all(*source), ElementsAre("cat x 0", "dog a 1", "dog b 1"));
   EXPECT_EQ(source->classes(), 2);
@@ -135,7 +135,7 @@ TEST(ImageFolder, ClassesAreFoldersInTheirOrder) {
   EXPECT_EQ(source->name(2), scratch.file("dog/b.JPG"));
   std::filesystem::remove(scratch.file("dog/a.png"));
   EXPECT_THAT(read_all(*source), ElementsAre("cat x 0", "unavailable", "dog b 1"));
-  EXPECT_EQ(error_of({.directory = scratch.path(), .split = Split::kValidation}).code(), Code::kUnavailable);
+  EXPECT_EQ(error_of({.directory = scratch.path(), .training = false}).code(), Code::kUnavailable);
 }
 
 TEST(ImageFolder, ClassesOfBothSplitsHaveTheSameNumbers) {
@@ -143,9 +143,9 @@ TEST(ImageFolder, ClassesOfBothSplitsHaveTheSameNumbers) {
   put_deep(scratch, "train/cat/1.jpg", "1");
   put_deep(scratch, "train/dog/1.jpg", "2");
   put_deep(scratch, "val/dog/1.jpg", "3");
-  EXPECT_EQ(detect_source_format(scratch.path()).value(), SourceFormat::kFolder);
+  EXPECT_EQ(detect_source_format({.directory = scratch.path()}).value(), SourceFormat::kFolder);
   EXPECT_THAT(read_all(*open({.directory = scratch.path()})), ElementsAre("1 0", "2 1"));
-  const SourceOptions validation{.directory = scratch.path(), .split = Split::kValidation};
+  const ImagePipelineOptions validation{.directory = scratch.path(), .training = false};
   EXPECT_THAT(read_all(*open(validation)), ElementsAre("3 1"));
   put_deep(scratch, "val/emu/1.jpg", "4");
   EXPECT_THAT(error_of(validation).message(), HasSubstr("val/emu: no class of that name"));
@@ -163,17 +163,17 @@ TEST(NihChest, FindingsBecomeTargets) {
   put_deep(scratch, "images_001/images/a.png", "A");
   put_deep(scratch, "images_002/images/b.png", "B");
   put_deep(scratch, "images/c.png", "C");
-  EXPECT_EQ(detect_source_format(scratch.path()).value(), SourceFormat::kNihChest);
+  EXPECT_EQ(detect_source_format({.directory = scratch.path()}).value(), SourceFormat::kNihChest);
   const auto source = open({.directory = scratch.path()});
   EXPECT_EQ(source->classes(), 14);
   EXPECT_TRUE(source->multi_label());
   EXPECT_THAT(read_all(*source), ElementsAre("A 0 1 0 0 0 0 0 0 0 0 0 0 0 1", "B 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
                                              "C 1 0 0 0 0 0 0 0 0 0 0 0 0 0"));
-  EXPECT_EQ(error_of({.directory = scratch.path(), .split = Split::kValidation}).code(), Code::kUnavailable);
+  EXPECT_EQ(error_of({.directory = scratch.path(), .training = false}).code(), Code::kUnavailable);
   put_file(scratch.file("train_val_list.txt"), "c.png\r\n");
   put_file(scratch.file("test_list.txt"), "a.png\nb.png");
   EXPECT_EQ(open({.directory = scratch.path()})->records(), 1);
-  EXPECT_EQ(open({.directory = scratch.path(), .split = Split::kValidation})->records(), 2);
+  EXPECT_EQ(open({.directory = scratch.path(), .training = false})->records(), 2);
 }
 
 TEST(NihChest, WhatIsWrongIsSaidOrLeftOut) {
@@ -187,7 +187,7 @@ TEST(NihChest, WhatIsWrongIsSaidOrLeftOut) {
   const auto source = open({.directory = scratch.path(), .on_error = OnError::kSkip});
   EXPECT_EQ(source->records(), 1);
   EXPECT_EQ(source->lost(), 3);
-  EXPECT_THAT(error_of({.directory = scratch.path(), .on_error = OnError::kSkip, .max_lost = 1}).message(),
+  EXPECT_THAT(error_of({.directory = scratch.path(), .on_error = OnError::kSkip, .max_bad = 1}).message(),
               HasSubstr("unknown finding \"Hiccup\""));
   put_file(table, "Image,Labels\n");
   EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("no columns"));
@@ -209,9 +209,9 @@ TEST(IdxImages, PlainAndGzip) {
   write_digits(scratch, "train");
   write_digits(scratch, "t10k");
   ASSERT_EQ(std::system(("gzip " + scratch.file("t10k-images-idx3-ubyte")).c_str()), 0);
-  EXPECT_EQ(detect_source_format(scratch.path()).value(), SourceFormat::kIdx);
-  for (const Split split : {Split::kTrain, Split::kValidation}) {
-    const auto source = open({.directory = scratch.path(), .split = split});
+  EXPECT_EQ(detect_source_format({.directory = scratch.path()}).value(), SourceFormat::kIdx);
+  for (const bool training : {true, false}) {
+    const auto source = open({.directory = scratch.path(), .training = training});
     EXPECT_THAT(read_all(*source), ElementsAre("abcdef 5", "ghijkl 2"));
     EXPECT_EQ(source->classes(), 6);
     std::string buffer;
@@ -275,13 +275,13 @@ TEST(TarImages, SamplesAreMembersWithOneKey) {
     ASSERT_TRUE(writer.write("a.b/2.cls", "0"));
     ASSERT_TRUE(writer.finish());
   }
-  EXPECT_EQ(detect_source_format(scratch.path()).value(), SourceFormat::kTar);
+  EXPECT_EQ(detect_source_format({.directory = scratch.path()}).value(), SourceFormat::kTar);
   const auto source = open({.directory = scratch.path()});
   EXPECT_EQ(source->groups(), 2U);
   EXPECT_THAT(read_all(*source),
               ElementsAre("train-0.tar one 7", "train-0.tar two 0", "train-1.tar one 7", "train-1.tar two 0"));
   EXPECT_EQ(source->name(1), scratch.file("train-0.tar") + ": a.b/2.png at byte 5632");
-  EXPECT_EQ(open({.directory = scratch.path(), .split = Split::kValidation})->records(), 2);
+  EXPECT_EQ(open({.directory = scratch.path(), .training = false})->records(), 2);
   EXPECT_EQ(open({.directory = scratch.file("val-0.tar")})->records(), 2);
 }
 
@@ -294,7 +294,7 @@ TEST(TarImages, IncompleteSamplesAndDamageAreSaidOrLeftOut) {
   for (const auto& [name, data] : members) ASSERT_TRUE(writer.write(name, data));
   ASSERT_TRUE(writer.finish());
   EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("sample 1 has no label (.cls)"));
-  const SourceOptions skip{.directory = scratch.path(), .on_error = OnError::kSkip};
+  const ImagePipelineOptions skip{.directory = scratch.path(), .on_error = OnError::kSkip};
   const auto source = open(skip);
   EXPECT_THAT(read_all(*source), ElementsAre("two 2", "five 5"));
   EXPECT_EQ(source->lost(), 3);  // 1, 3 and 4

@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "data/files/listing.h"
 #include "data/records/crc32c.h"
 #include "data/records/record_file.h"
 #include "data/records/record_index.h"
@@ -47,7 +48,7 @@ TEST(Crc32c, HardwareAndTablesAgreeOnEveryLengthAndAlignment) {
     }
 }
 
-// What reading everything gives: the records before the first error, and that error's message.
+// The records in front of the first error, and the message of that error.
 struct Outcome {
   std::size_t good = 0;
   std::string error;
@@ -64,7 +65,7 @@ Outcome read_all(const std::string& path) {
   if (!file) return fail(file.error());
   std::string buffer;
   for (std::uint64_t offset = 0; offset < file->bytes();) {
-    const auto place = file->place_at(offset, static_cast<std::int64_t>(outcome.good));
+    const auto place = file->extent_at(offset, static_cast<std::int64_t>(outcome.good));
     if (!place) return fail(place.error());
     const auto data = file->read(*place, static_cast<std::int64_t>(outcome.good), buffer);
     if (!data) return fail(data.error());
@@ -151,7 +152,7 @@ TEST(RecordFile, EveryDamagedByteIsFoundAndPlaced) {
     }
 }
 
-// A header whose CRC is right and whose length is absurd must not be allocated.
+// A header with a right CRC and a huge length must not lead to an allocation.
 TEST(RecordFile, AbsurdLengthsAreBounded) {
   const Scratch scratch;
   for (const std::uint64_t length : {std::uint64_t{1} << 30, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {

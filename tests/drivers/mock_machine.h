@@ -102,7 +102,7 @@ struct MockClique {
   std::map<std::pair<int, int>, std::deque<std::shared_ptr<MockMessage>>> mail = {};
 };
 
-// One at a time: the functions of the tables find it. What is set below is set before threads use it.
+// One instance at a time, which the tables' functions find. Tests set its public members before threads use it.
 class MockMachine {
  public:
   explicit MockMachine(int devices, int version = nccl_version(2, 30, 7));

@@ -41,7 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     require((*member)->offset >= end && (*member)->offset + (*member)->bytes <= content.size());
     end = (*member)->offset + (*member)->bytes;
   }
-  const auto images = open_tar_images({.directory = file.path(), .on_error = OnError::kSkip, .max_lost = 1 << 30});
+  const auto images = open_image_source(
+      {.directory = file.path(), .format = SourceFormat::kTar, .on_error = OnError::kSkip, .max_bad = 1 << 30});
   if (!images) return 0;
   std::string buffer;
   for (std::int64_t i = 0; i < (*images)->records(); ++i) require((*images)->read(i, buffer).has_value());

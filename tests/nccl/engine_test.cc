@@ -68,7 +68,7 @@ void run_gpu_ranks(MockMachine& machine, int size, const std::function<void(GpuR
         GpuRank rank(*runtime, r);
         body(rank);
       }
-      // Nobody leaves before all are done.
+      // No rank leaves before all are done.
       auto barrier = (*runtime)->submit({.op = {.kind = OpKind::kBarrier}}, engine::Runtime::Use::kAsync);
       if (barrier) (void)(*runtime)->wait(**barrier, std::nullopt);
       (*runtime)->shut_down();
@@ -199,7 +199,7 @@ TEST(GpuEngine, AJoinedRankChangesNothing) {
   expect_clean(machine);
 }
 
-// Sets that ranks enter in different orders: each lane has a thread of its own, and joining them blocks nobody.
+// Sets that ranks enter in different orders: each lane has a thread of its own, and joining them blocks no rank.
 TEST(GpuEngine, SetsConnectInAnyOrder) {
   MockMachine machine(2);
   run_gpu_ranks(machine, 2, [](GpuRank& rank) {
@@ -321,7 +321,7 @@ TEST(GpuEngine, ARankThatLeavesEndsWhatOthersWaitFor) {
   expect_clean(machine);
 }
 
-TEST(GpuEngine, WithoutAGpuNobodyIsAskedForOne) {
+TEST(GpuEngine, WithoutAGpuNoneIsRequired) {
   auto group = make_group(1);
   const auto gpu = std::make_shared<engine::GpuPlugin>(
       []() -> Result<std::unique_ptr<net::Provider>> { return failure(Code::kUnsupported, "no GPU here"); });

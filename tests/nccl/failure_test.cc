@@ -255,7 +255,7 @@ void expect_join_ends(int version) {
 TEST(NcclJoin, EndsAtTheDeadline) { expect_join_ends(nccl_version(2, 30, 7)); }
 TEST(NcclJoin, EndsAtTheDeadlineWhereItBlocks) { expect_join_ends(nccl_version(2, 10, 3)); }
 
-// Who comes too late finds nobody, and what it joined is given back.
+// A member that joins too late times out, and its communicator is released.
 TEST(NcclJoin, LateWhereItBlocksIsReleased) {
   MockMachine machine(1, nccl_version(2, 10, 3));
   machine.faults[0].joins_never = true;
@@ -298,7 +298,7 @@ TEST(NcclReform, ANewNetAfterAnAbort) {
   expect_clean(machine);
 }
 
-TEST(NcclLeaving, WaitsForNobodyForLong) {
+TEST(NcclLeaving, DoesNotWaitLongForPeers) {
   MockMachine machine(2);
   std::latch left(1);
   ExchangeTable table(2);

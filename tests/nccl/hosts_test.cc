@@ -35,7 +35,7 @@ void run_job(MockMachine& machine, int size, const std::function<void(Communicat
       ASSERT_TRUE(backend) << backend.error().message();
       Communicator communicator(std::move(*backend));
       body(communicator);
-      // Nobody leaves before all are done.
+      // No rank leaves before all are done.
       (void)communicator.barrier();
     });
 }

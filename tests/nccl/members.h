@@ -109,7 +109,7 @@ inline Collective gpu_allreduce(float* data, std::size_t count, ReduceOp op = Re
 }
 
 // Takes collectives of host memory, as the conformance suite has them, through GPU memory and a stream of its own. The
-// stream is still at work when the net is called, and nobody waits for it but the net.
+// stream still runs when the net is called, and only the net waits for it.
 class ThroughGpu final : public net::Net {
  public:
   explicit ThroughGpu(net::Net& net) : net_(net) {}

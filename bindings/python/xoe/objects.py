@@ -26,7 +26,7 @@ def _loads(data: memoryview) -> Any:
 def broadcast_object(
     obj: Any = None, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Any:
-    """The object of ``root_rank`` (a rank of the world), on every rank of the set; on the root itself, as it was given.
+    """The object of ``root_rank`` (a rank of the world), on every rank of the set; the root gets its own object back.
 
     What the others pass is not looked at. Only the root pickles, the others load: use it among ranks of one user.
     """

@@ -28,7 +28,7 @@ enum class SourceFormat : std::uint8_t {
   kIdx,       // MNIST
   kTar,       // WebDataset
 };
-std::string_view source_format_name(SourceFormat format) noexcept;  // "tfrecord"
+std::string_view source_format_name(SourceFormat format) noexcept;  // "tfrecord"; empty: there is no such format
 
 // Images, and their classes counted from 0. The memory is the batch's own for as long as a copy of `pixels` lives (it
 // goes back to the iterator for reuse then), also after the iterator is gone. May be written to.

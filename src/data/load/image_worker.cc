@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/error.h"
+#include "data/failure_in.h"
 
 namespace xoe::data {
 namespace {
@@ -12,40 +12,40 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-tl::unexpected<Error> named(const ImageSource& source, std::int64_t record, const Error& error) {
-  return failure(error.code(), "{}: {}", source.name(record), error.message());
-}
-
 }  // namespace
 
-Status ImageWorker::label(const ImageRecord& record, const Places& places) const {
-  if (places.label == nullptr) {
-    if (record.targets.size() != static_cast<std::size_t>(recipe_.classes))
-      return failure(Code::kDataLoss, "{} targets where there are {} classes", record.targets.size(), recipe_.classes);
-    std::copy(record.targets.begin(), record.targets.end(), places.targets);
+Status ImageWorker::write_label(const ImageRecord& record, const Output& output) const {
+  const int classes = plan_.options.classes;
+  if (output.label == nullptr) {
+    if (record.targets.size() != static_cast<std::size_t>(classes))
+      return failure(Code::kDataLoss, "{} targets for {} classes", record.targets.size(), classes);
+    std::copy(record.targets.begin(), record.targets.end(), output.targets);
     return {};
   }
-  const std::int64_t most = std::int64_t{recipe_.classes} - 1 + recipe_.label_offset;
-  if (record.label < recipe_.label_offset || record.label > most)
-    return failure(Code::kDataLoss, "label {}; the {} classes have labels {} to {}", record.label, recipe_.classes,
-                   recipe_.label_offset, most);
-  *places.label = record.label - recipe_.label_offset;
+  const int lowest = plan_.options.label_offset;
+  const std::int64_t highest = std::int64_t{classes} - 1 + lowest;
+  if (record.label < lowest || record.label > highest)
+    return failure(Code::kDataLoss, "label {}; the {} classes have labels {} to {}", record.label, classes, lowest,
+                   highest);
+  *output.label = record.label - lowest;
   return {};
 }
 
-Status ImageWorker::make(const RecordRef& ref, const Places& places) {
+Status ImageWorker::run(const RecordRef& ref, const Output& output) {
   const auto start = Clock::now();
   XOE_ASSIGN(const ImageRecord record, source_->read(ref.record, buffer_));
   read_.add(seconds_since(start), record.bytes.size());
-  if (const Status labelled = label(record, places); !labelled) return named(*source_, ref.record, labelled.error());
+  if (const Status labelled = write_label(record, output); !labelled)
+    return failure_in(source_->name(ref.record), labelled.error());
   const auto decoding = Clock::now();
-  // Keyed by the record, so that its pixels do not depend on who makes it.
+  // Keyed by the record, so that its pixels do not depend on the thread or rank.
   const std::uint64_t key =
-      mix(recipe_.seed, static_cast<std::uint64_t>(ref.epoch), static_cast<std::uint64_t>(ref.record));
-  if (const Status made = make_image(tools_, recipe_.making, record, key, places.pixels); !made)
-    return named(*source_, ref.record, made.error());
-  const auto side = static_cast<std::size_t>(recipe_.making.size);
-  decode_.add(seconds_since(decoding), 3 * side * side * dtype_size(recipe_.making.dtype));
+      mix(plan_.options.seed, static_cast<std::uint64_t>(ref.epoch), static_cast<std::uint64_t>(ref.record));
+  const ImageTransform& transform = plan_.transform;
+  if (const Status done = transformer_.run(transform, record, key, output.pixels); !done)
+    return failure_in(source_->name(ref.record), done.error());
+  const auto side = static_cast<std::size_t>(transform.size);
+  decode_.add(seconds_since(decoding), 3 * side * side * dtype_size(transform.dtype));
   return {};
 }
 

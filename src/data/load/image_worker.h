@@ -6,22 +6,24 @@
 #include <string>
 #include <vector>
 
-#include "data/load/make_image.h"
 #include "data/load/record_order.h"
+#include "data/load/transform_image.h"
 #include "data/source/image_source.h"
 #include "xoe/data/images.h"
+#include "xoe/data/map_and_batch.h"
 
 namespace xoe::data {
 
-struct ImageRecipe {
-  ImageMaking making;
-  std::uint64_t seed = 0;
-  int classes = 0;
-  int label_offset = 1;
-  int rank = 0;
+// The options of a pipeline, and what open_images() derives from them and the data set.
+struct ImagePlan {
+  ImagePipelineOptions options;  // `classes` and `label_offset` are the data set's
+  ImageTransform transform;      // as the options say
+  MapAndBatchOptions batching;
+  std::int64_t batches_per_epoch = 0;
+  std::uint64_t order_fingerprint = 0;
 };
 
-// One step's work, written by one thread and read by any.
+// Time and volume of one step, written by one thread and read by any.
 class StepClock {
  public:
   void add(double seconds, std::size_t bytes) noexcept {
@@ -41,31 +43,33 @@ class StepClock {
   std::atomic<std::int64_t> bytes_ = 0;
 };
 
-// What a thread needs to make images: keeps its buffers from image to image. One thread at a time; steps() by any.
+// Reads and transforms records on one thread, whose buffers it keeps. One thread at a time; add_steps() by any.
 class ImageWorker {
  public:
-  ImageWorker(std::shared_ptr<const ImageSource> source, ImageRecipe recipe)
-      : source_(std::move(source)), recipe_(recipe) {}
+  // `plan` must outlive the worker.
+  ImageWorker(std::shared_ptr<const ImageSource> source, const ImagePlan& plan)
+      : source_(std::move(source)), plan_(plan) {}
 
-  struct Places {
-    void* pixels = nullptr;         // of one image
+  // Where one image of a batch is written.
+  struct Output {
+    void* pixels = nullptr;
     std::int64_t* label = nullptr;  // null: there are targets
     float* targets = nullptr;       // [classes]
   };
   // Errors name the record.
-  Status make(const RecordRef& ref, const Places& places);
+  Status run(const RecordRef& ref, const Output& output);
 
-  // Adds what this worker did so far to reports of "read" and "decode, resize".
+  // Adds the work of this worker so far to reports of "read" and "decode, resize".
   void add_steps(std::vector<StepReport>& steps) const;
   static std::vector<StepReport> no_steps();
 
  private:
-  Status label(const ImageRecord& record, const Places& places) const;
+  Status write_label(const ImageRecord& record, const Output& output) const;
 
   std::shared_ptr<const ImageSource> source_;
-  ImageRecipe recipe_;
+  const ImagePlan& plan_;
   std::string buffer_;
-  ImageTools tools_;
+  RecordTransformer transformer_;
   StepClock read_;
   StepClock decode_;
 };

@@ -1,16 +1,13 @@
-// Finds out how many classes there are where the layout does not tell.
+// Counts the classes of a data set whose layout does not give their number.
 #pragma once
 
 #include "data/source/image_source.h"
+#include "xoe/data/images.h"
 
 namespace xoe::data {
 
-struct ClassCount {
-  int label_offset = 1;
-  bool skip_bad = false;  // leaves out what may_skip()
-  int threads = 1;        // besides the caller's when above 1
-};
-// One more than the highest label of all records. Reads them all. The error is that of the first bad record.
-Result<int> count_classes(const ImageSource& source, const ClassCount& count);
+// One more than the highest label of all records, counted from the source's label_offset(). Reads them all, with
+// options.threads threads; leaves bad ones out with OnError::kSkip, else returns the error of the first bad record.
+Result<int> count_classes(const ImageSource& source, const ImagePipelineOptions& options);
 
 }  // namespace xoe::data

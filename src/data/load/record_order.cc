@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/stages/iterator_base.h"
 #include "data/stages/random.h"
 
 namespace xoe::data {
@@ -16,23 +17,29 @@ struct Range {
   std::int64_t end = 0;
 };
 
-class GroupWalk final : public detail::Positioned<RecordRef> {
+class GroupWalk final : public Produces<GroupWalk, PositionedIterator> {
  public:
   GroupWalk(std::shared_ptr<const ImageSource> source, std::vector<std::size_t> order, Range range, std::int64_t epoch)
-      : Positioned("records"), source_(std::move(source)), order_(std::move(order)), range_(range), epoch_(epoch) {
+      : Produces("records", kElementType<RecordRef>),
+        source_(std::move(source)),
+        order_(std::move(order)),
+        range_(range),
+        epoch_(epoch) {
     seek(0);
   }
 
- private:
-  Result<std::optional<RecordRef>> produce() override {
-    if (position_ == range_.end - range_.first) return std::nullopt;
+  Result<bool> produce(Slot& slot) override {
+    if (position_ == range_.end - range_.first) return false;
     while (within_ == length(group_)) {
       ++group_;
       within_ = 0;
     }
     ++position_;
-    return RecordRef{epoch_, source_->first(order_[group_]) + within_++};
+    slot.put(RecordRef{epoch_, source_->first(order_[group_]) + within_++});
+    return true;
   }
+
+ private:
   Result<bool> pass_over(std::int64_t count) override {
     const bool there = jump(count, range_.end - range_.first);
     seek(position_);
@@ -58,24 +65,26 @@ class GroupWalk final : public detail::Positioned<RecordRef> {
   std::int64_t within_ = 0;  // of that group
 };
 
-class GroupStage final : public Stage<RecordRef> {
+class GroupStage final : public AnyStage {
  public:
-  GroupStage(std::shared_ptr<const ImageSource> source, OrderOptions options, Range range)
-      : source_(std::move(source)), options_(options), range_(range) {}
+  GroupStage(std::shared_ptr<const ImageSource> source, const ImagePipelineOptions& options, Range range)
+      : source_(std::move(source)), shuffled_(options.training), seed_(options.seed), range_(range) {}
 
-  Result<std::unique_ptr<Iterator<RecordRef>>> iterate(std::int64_t epoch) const override {
+  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
     std::vector<std::size_t> order(source_->groups());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    Random random(options_.seed, static_cast<std::uint64_t>(epoch), order.size());
-    for (std::size_t left = order.size(); options_.shuffle && left > 1; --left)
+    Random random(seed_, static_cast<std::uint64_t>(epoch), order.size());
+    for (std::size_t left = order.size(); shuffled_ && left > 1; --left)
       std::swap(order[left - 1], order[static_cast<std::size_t>(random.integer(0, static_cast<int>(left) - 1))]);
     return std::make_unique<GroupWalk>(source_, std::move(order), range_, epoch);
   }
   std::optional<std::int64_t> size() const override { return range_.end - range_.first; }
+  const ElementType& element_type() const override { return kElementType<RecordRef>; }
 
  private:
   std::shared_ptr<const ImageSource> source_;
-  OrderOptions options_;
+  bool shuffled_;
+  std::uint64_t seed_;
   Range range_;
 };
 
@@ -114,7 +123,8 @@ class RefStage final : public Stage<RecordRef> {
   StagePtr<std::int64_t> numbers_;
 };
 
-// Lanes of nearly equal length, one element from each in turn; the first lanes have one more where it does not divide.
+// Takes one element of each lane in turn. The lanes have nearly equal lengths; the first ones may have one element
+// more.
 class LaneStage final : public Stage<RecordRef> {
  public:
   LaneStage(std::vector<StagePtr<RecordRef>> lanes, std::int64_t records) : records_(records) {
@@ -132,30 +142,28 @@ class LaneStage final : public Stage<RecordRef> {
   std::int64_t records_;
 };
 
-StagePtr<RecordRef> shuffled_groups(const std::shared_ptr<const ImageSource>& source, const OrderOptions& options,
-                                    Range range) {
-  StagePtr<RecordRef> list = std::make_shared<GroupStage>(source, options, range);
-  return options.shuffle ? shuffle(list, options.buffer, options.seed) : list;
+StagePtr<RecordRef> shuffled_groups(const std::shared_ptr<const ImageSource>& source,
+                                    const ImagePipelineOptions& options, Range range) {
+  auto list = detail::typed<RecordRef>(std::make_shared<GroupStage>(source, options, range));
+  return options.training ? shuffle(list, static_cast<std::size_t>(options.shuffle_buffer), options.seed) : list;
 }
 
 }  // namespace
 
-std::uint64_t order_fingerprint(const ImageSource& source, const OrderOptions& options) {
-  const std::int64_t records = source.records();
-  const bool all = static_cast<std::int64_t>(options.buffer) >= records;  // any larger buffer is the same
-  const std::uint64_t kind = !options.shuffle ? 0 : all ? 1 : 2 + static_cast<std::uint64_t>(options.buffer);
-  std::uint64_t print = mix(kind, options.by_file ? 1 : 0, options.shuffle ? options.seed : 0);
+std::uint64_t order_fingerprint(const ImageSource& source, const ImagePipelineOptions& options) {
+  const bool all = options.shuffle_buffer >= source.records();  // any larger buffer is the same
+  const std::uint64_t kind = !options.training ? 0 : all ? 1 : 2 + static_cast<std::uint64_t>(options.shuffle_buffer);
+  std::uint64_t print = mix(kind, options.shard_by_file ? 1 : 0, options.training ? options.seed : 0);
   for (std::size_t group = 0; group < source.groups(); ++group)
     print = mix(print, static_cast<std::uint64_t>(source.first(group + 1)));
   return print;
 }
 
-CommonOrder<RecordRef> record_order(std::shared_ptr<const ImageSource> source, OrderOptions options) {
+CommonOrder<RecordRef> record_order(std::shared_ptr<const ImageSource> source, const ImagePipelineOptions& options) {
   const std::int64_t records = source->records();
-  if (!options.by_file) {
-    const bool global = options.shuffle && static_cast<std::int64_t>(options.buffer) >= records;
+  if (!options.shard_by_file) {
     StagePtr<RecordRef> order;
-    if (global)
+    if (options.training && options.shuffle_buffer >= records)
       order = std::make_shared<RefStage>(shuffled_indices(records, options.seed));
     else
       order = shuffled_groups(source, options, {0, records});

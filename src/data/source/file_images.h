@@ -1,4 +1,4 @@
-// Images that are files of their own.
+// Images that are files of their own: what folder.cc and nih_chest.cc read.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace xoe::data {
 
-// One group. Either a label or targets for each file.
+// One group, with either a label or targets for each file.
 class FileImages final : public ImageSource {
  public:
   struct Content {
@@ -22,8 +22,7 @@ class FileImages final : public ImageSource {
   explicit FileImages(Content content) : content_(std::move(content)) {}
 
   std::int64_t records() const noexcept override { return static_cast<std::int64_t>(content_.paths.size()); }
-  std::size_t groups() const noexcept override { return 1; }
-  std::int64_t first(std::size_t group) const noexcept override { return group == 0 ? 0 : records(); }
+  bool own_files() const noexcept override { return true; }
   Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override;
   std::string name(std::int64_t record) const override { return content_.paths[static_cast<std::size_t>(record)]; }
   int classes() const noexcept override { return content_.classes; }

@@ -9,28 +9,42 @@
 namespace xoe::data {
 namespace {
 
-// The folder of a split, or an empty text where there is none.
-std::string split_folder(const std::string& directory, Split split) {
+// The folder of the split; empty: there is none.
+std::string split_folder(const std::string& directory, bool training) {
   static constexpr std::array kTrain = {"train", "training", "", ""};
   static constexpr std::array kValidation = {"val", "validation", "valid", "test"};
-  for (const std::string_view name : split == Split::kTrain ? kTrain : kValidation)
+  for (const std::string_view name : training ? kTrain : kValidation)
     if (!name.empty() && is_directory(fmt::format("{}/{}", directory, name)))
       return fmt::format("{}/{}", directory, name);
   return {};
 }
 
-}  // namespace
+// Whether one of the folders holds an image; of data sets of many classes the first few are looked into.
+bool has_image_folder(const std::string& directory, const std::vector<std::string>& folders, int depth) {
+  constexpr std::size_t kMaxFolders = 8;
+  for (std::size_t i = 0; i < std::min(folders.size(), kMaxFolders); ++i) {
+    const std::string folder = directory + "/" + folders[i];
+    const auto inside = list_directory(folder);
+    if (!inside) continue;
+    if (std::any_of(inside->files.begin(), inside->files.end(), is_image_name)) return true;
+    if (depth > 0 && has_image_folder(folder, inside->folders, depth - 1)) return true;
+  }
+  return false;
+}
 
-Result<SourcePtr> open_image_folder(const SourceOptions& options) {
-  std::string root = split_folder(options.directory, options.split);
-  const std::string train = split_folder(options.directory, Split::kTrain);
-  if (root.empty() &&
-      (options.split == Split::kValidation || !split_folder(options.directory, Split::kValidation).empty()))
+bool is_image_folder(const std::string& path, bool, const Listing& contents) {
+  return has_image_folder(path, contents.folders, 1);
+}
+
+Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, BadRecords*) {
+  std::string root = split_folder(options.directory, options.training);
+  const std::string train = split_folder(options.directory, true);
+  if (root.empty() && (!options.training || !split_folder(options.directory, false).empty()))
     return failure(Code::kUnavailable, "{}: no folder named {}", options.directory,
-                   options.split == Split::kTrain ? "train" : "val, validation, valid or test");
+                   options.training ? "train" : "val, validation, valid or test");
   if (root.empty()) root = options.directory;
   XOE_ASSIGN(const Listing here, list_directory(root));
-  // The same class has the same number in both splits, also where one lacks it.
+  // A class has the same number in both splits, also where one of them lacks it.
   XOE_ASSIGN(const Listing classes, list_directory(train.empty() ? root : train));
 
   FileImages::Content content;
@@ -51,5 +65,9 @@ Result<SourcePtr> open_image_folder(const SourceOptions& options) {
     return failure(Code::kUnavailable, "{}: no .jpg, .jpeg or .png file in its {} folders", root, here.folders.size());
   return std::make_unique<FileImages>(std::move(content));
 }
+
+}  // namespace
+
+constinit const ImageFormat kFolderFormat = {SourceFormat::kFolder, "folder", is_image_folder, open_image_folder};
 
 }  // namespace xoe::data

@@ -1,12 +1,12 @@
-// Data sets of images as they lie on disks. docs/formats describes each.
+// The formats that data sets of images come in; docs/formats describes each. A format is a file in this folder that
+// defines an ImageFormat, declared below and listed in the table of formats.cc, and a value of SourceFormat in
+// xoe/data/images.h; nothing else knows one format from another.
 #pragma once
 
-#include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "data/files/listing.h"
 #include "data/source/image_source.h"
 #include "xoe/data/images.h"
 #include "xoe/data/records.h"
@@ -14,43 +14,32 @@
 
 namespace xoe::data {
 
-enum class Split : std::uint8_t { kTrain, kValidation };
-
-struct SourceOptions {
-  std::string directory = {};  // or one file, for TFRecord, idx images and tar
-  SourceFormat format = SourceFormat::kAuto;
-  Split split = Split::kTrain;
-  std::string pattern = {};  // of file names in the directory, for TFRecord and tar; empty: by the split
-  int threads = 1;           // that open files
-  // kSkip: what is damaged or missing is left out and counted (ImageSource::lost()); more than `max_lost` fail.
-  OnError on_error = OnError::kFail;
-  std::int64_t max_lost = 100;
-  std::shared_ptr<BadRecords> bad = {};  // told of each by ChestX-ray14 and tar; may be null
-  // TFRecord alone:
-  std::string image_key = "image/encoded";
-  std::string label_key = "image/class/label";
-  int label_offset = 1;
-  bool multi_label = false;  // the label feature lists several; needs `classes` or labels.txt
-  int classes = 0;           // 0: the lines of labels.txt in the directory, or beside the file
+struct ImageFormat {
+  SourceFormat format;
+  std::string_view name;  // "tfrecord"
+  // Whether a directory, or a single file (its name alone is listed, and it need not exist), is of this format.
+  bool (*recognises)(const std::string& path, bool is_directory, const Listing& contents);
+  // `bad`, which may be null, gets a message for each place that is left out (OnError::kSkip).
+  Result<SourcePtr> (*open)(const ImagePipelineOptions& options, BadRecords* bad);
 };
 
-using SourcePtr = std::unique_ptr<ImageSource>;
+extern const ImageFormat kTfRecordFormat;
+extern const ImageFormat kFolderFormat;
+extern const ImageFormat kNihChestFormat;
+extern const ImageFormat kIdxFormat;
+extern const ImageFormat kTarFormat;
 
-// `unavailable`: no such directory, or nothing in it that fits; `data_loss`: damaged files; `invalid_argument`: options
-// that do not fit the format. Each of the others is what this one chooses by options.format.
-Result<SourcePtr> open_image_source(const SourceOptions& options);
+// Opens the data set that the options name: directory, format, pattern, training (which split), threads (that open
+// files), on_error and max_bad (damaged or missing places), and for TFRecord the keys and classes. The other options
+// are ignored. `unavailable`: no such directory, or nothing in it that fits; `data_loss`: damaged files;
+// `invalid_argument`: options that do not fit the format.
+Result<SourcePtr> open_image_source(const ImagePipelineOptions& options, BadRecords* bad = nullptr);
 
-Result<SourcePtr> open_tfrecord_images(const SourceOptions& options);
-Result<SourcePtr> open_image_folder(const SourceOptions& options);
-Result<SourcePtr> open_nih_chest(const SourceOptions& options);
-Result<SourcePtr> open_idx_images(const SourceOptions& options);
-Result<SourcePtr> open_tar_images(const SourceOptions& options);
+// The format that open_image_source() chooses. `unavailable`: the directory holds none of them.
+Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options);
 
-// Whether one of the first TFRecords lists no class or several: they are meant to be opened with multi_label.
-Result<bool> lists_labels(const SourceOptions& options);
-inline constexpr int kMostClasses = 1 << 20;  // of several labels
-
-// Which format a directory or file holds. `unavailable`: none that is known.
-Result<SourceFormat> detect_source_format(const std::string& directory);
+// Whether one of the first TFRecords lists no class or several, so that they must be opened with multi_label.
+Result<bool> lists_labels(const ImagePipelineOptions& options);
+inline constexpr int kMaxMultiLabelClasses = 1 << 20;
 
 }  // namespace xoe::data

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/error.h"
+#include "data/failure_in.h"
 #include "data/files/idx.h"
 #include "data/files/listing.h"
 #include "data/source/formats.h"
@@ -9,7 +9,7 @@
 namespace xoe::data {
 namespace {
 
-constexpr std::uint32_t kMostSide = 1 << 15;
+constexpr std::uint32_t kMaxImageSide = 1 << 15;
 
 class IdxImages final : public ImageSource {
  public:
@@ -17,14 +17,12 @@ class IdxImages final : public ImageSource {
       : images_(std::move(images)), labels_(std::move(labels)), classes_(count_classes()) {}
 
   std::int64_t records() const noexcept override { return images_.items(); }
-  std::size_t groups() const noexcept override { return 1; }
-  std::int64_t first(std::size_t group) const noexcept override { return group == 0 ? 0 : records(); }
   std::string name(std::int64_t record) const override { return fmt::format("{}: image {}", images_.path(), record); }
   int classes() const noexcept override { return classes_; }
 
   Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
     const auto pixels = images_.read(record, buffer);
-    if (!pixels) return failure(pixels.error().code(), "{}: {}", name(record), pixels.error().message());
+    if (!pixels) return failure_in(name(record), pixels.error());
     const auto& sizes = images_.sizes();
     return ImageRecord{.bytes = *pixels,
                        .width = static_cast<int>(sizes[2]),
@@ -36,9 +34,9 @@ class IdxImages final : public ImageSource {
 
  private:
   int count_classes() const {
-    int most = -1;
-    for (const char label : labels_) most = std::max<int>(most, static_cast<std::uint8_t>(label));
-    return most + 1;
+    int highest = -1;
+    for (const char label : labels_) highest = std::max<int>(highest, static_cast<std::uint8_t>(label));
+    return highest + 1;
   }
 
   IdxArray images_;
@@ -47,42 +45,48 @@ class IdxImages final : public ImageSource {
 };
 
 bool have_image_sizes(const std::vector<std::uint32_t>& sizes) {
-  if (sizes.size() < 3 || sizes[1] == 0 || sizes[1] > kMostSide || sizes[2] == 0 || sizes[2] > kMostSide) return false;
+  if (sizes.size() < 3 || sizes[1] == 0 || sizes[1] > kMaxImageSide || sizes[2] == 0 || sizes[2] > kMaxImageSide)
+    return false;
   return sizes.size() == 3 || sizes[3] == 1 || sizes[3] == 3;
 }
 
 // MNIST's files have a "-" or a "." before "idx", and may end in ".gz".
-Result<std::string> find_images(const std::string& directory, Split split) {
+bool is_idx_name(const std::string& name) {
+  return name.find("images") != std::string::npos && name.find("idx3") != std::string::npos;
+}
+
+bool is_idx(const std::string&, bool, const Listing& contents) {
+  return std::any_of(contents.files.begin(), contents.files.end(), is_idx_name);
+}
+
+Result<std::string> find_images_file(const std::string& directory, bool training) {
   XOE_ASSIGN(const Listing listing, list_directory(directory));
-  const std::string_view begin = split == Split::kTrain ? "train-" : "t10k-";
+  const std::string_view begin = training ? "train-" : "t10k-";
   for (const std::string& name : listing.files)
-    if (name.starts_with(begin) && name.find("images") != std::string::npos && name.find("idx3") != std::string::npos)
-      return directory + "/" + name;
+    if (name.starts_with(begin) && is_idx_name(name)) return directory + "/" + name;
   return failure(Code::kUnavailable, "{}: no {}images-idx3-ubyte", directory, begin);
 }
 
-// The labels' name is the images' with other words.
-Result<std::string> find_labels(const std::string& images) {
+// The labels' file has the images' name with these two parts exchanged.
+Result<std::string> find_labels_file(const std::string& images) {
   std::string path = images;
   for (const auto& [from, to] : {std::pair{"images", "labels"}, std::pair{"idx3", "idx1"}}) {
     const std::size_t at = path.rfind(from);
     if (at == std::string::npos)
-      return failure(Code::kInvalidArgument, "{}: the labels' name cannot be told from it", images);
+      return failure(Code::kInvalidArgument, "{}: the name of the labels' file cannot be derived from it", images);
     path.replace(at, std::string_view(from).size(), to);
   }
   for (std::string candidate : {path, path + ".gz", path.ends_with(".gz") ? path.substr(0, path.size() - 3) : path})
     if (std::error_code ignored; std::filesystem::exists(candidate, ignored)) return candidate;
-  return failure(Code::kUnavailable, "{}: not there", path);
+  return failure(Code::kUnavailable, "{}: no such file", path);
 }
 
-}  // namespace
-
-Result<SourcePtr> open_idx_images(const SourceOptions& options) {
+Result<SourcePtr> open_idx(const ImagePipelineOptions& options, BadRecords*) {
   std::string path = options.directory;
   if (is_directory(path)) {
-    XOE_ASSIGN(path, find_images(options.directory, options.split));
+    XOE_ASSIGN(path, find_images_file(options.directory, options.training));
   }
-  XOE_ASSIGN(const std::string labels_path, find_labels(path));
+  XOE_ASSIGN(const std::string labels_path, find_labels_file(path));
   XOE_ASSIGN(IdxArray images, IdxArray::open(path));
   XOE_ASSIGN(const IdxArray labels, IdxArray::open(labels_path));
   if (!have_image_sizes(images.sizes()))
@@ -93,5 +97,9 @@ Result<SourcePtr> open_idx_images(const SourceOptions& options) {
   XOE_ASSIGN(const std::string_view bytes, labels.read_all(buffer));
   return std::make_unique<IdxImages>(std::move(images), std::string(bytes));
 }
+
+}  // namespace
+
+constinit const ImageFormat kIdxFormat = {SourceFormat::kIdx, "idx", is_idx, open_idx};
 
 }  // namespace xoe::data

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,7 +13,7 @@
 
 namespace xoe::data {
 
-// What a record holds. The views are into the buffer that read() was given, or into the source.
+// One image as stored. The views are into the buffer that read() was given, or into the source.
 struct ImageRecord {
   std::string_view bytes;  // a JPEG or PNG file; raw pixels where `width` is not 0
   int width = 0;           // of raw pixels, interleaved, 8 bits each, without gaps; 0: `bytes` is a file
@@ -33,9 +34,11 @@ class ImageSource {
   virtual std::int64_t records() const noexcept = 0;
 
   // Records that lie together are a group: those of one file, where files hold many. Group g has the records first(g)
-  // to first(g + 1) - 1; groups are shuffled first, and what a rank keeps to when it shards by file.
-  virtual std::size_t groups() const noexcept = 0;
-  virtual std::int64_t first(std::size_t group) const noexcept = 0;
+  // to first(g + 1) - 1. Shuffling starts with the order of the groups, and sharding by file deals whole groups.
+  virtual std::size_t groups() const noexcept { return 1; }
+  virtual std::int64_t first(std::size_t group) const noexcept { return group == 0 ? 0 : records(); }
+  // Whether each record is a file of its own.
+  virtual bool own_files() const noexcept { return false; }
 
   // REQUIRES: 0 <= record < records(). `buffer` keeps its memory from call to call. Errors name the record (name()).
   // `data_loss`: the record is broken, others may be whole; `unavailable`: its file is gone or cannot be read.
@@ -44,16 +47,19 @@ class ImageSource {
   // "data/train-00000-of-00004: record 17 at byte 90112", "photos/cat/0017.jpg": for messages.
   virtual std::string name(std::int64_t record) const = 0;
 
-  // Classes that the layout itself tells (labels.txt, folders, a CSV's columns); 0: unknown, the labels must be read.
+  // The number of classes, where the layout gives it (labels.txt, folders, a CSV's columns); 0: the labels must be
+  // read.
   virtual int classes() const noexcept = 0;
-  // Their names, where the layout tells them: classes() of them, else none.
+  // The names of the classes() classes, where the layout gives them; else none.
   virtual std::vector<std::string> class_names() const { return {}; }
   // Whether records have targets instead of a label.
   virtual bool multi_label() const noexcept { return false; }
   // The label stored for class 0.
   virtual int label_offset() const noexcept { return 0; }
-  // Places where records were left out when the source was opened because the framing itself is damaged there.
+  // Places where opening the source left out records, because the framing itself is damaged there.
   virtual std::int64_t lost() const noexcept { return 0; }
 };
+
+using SourcePtr = std::unique_ptr<ImageSource>;
 
 }  // namespace xoe::data

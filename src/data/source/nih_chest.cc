@@ -14,20 +14,20 @@
 namespace xoe::data {
 namespace {
 
-constexpr std::size_t kMostTableBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxTableBytes = std::size_t{256} << 20;
 
-using Names = std::unordered_map<std::string, std::string>;  // of images, and their paths
+using ImagePaths = std::unordered_map<std::string, std::string>;  // by file name
 
-Status add_images(const std::string& folder, Names& paths) {
+Status add_images(const std::string& folder, ImagePaths& paths) {
   XOE_ASSIGN(const Listing listing, list_directory(folder));
   for (const std::string& name : listing.files)
     if (is_image_name(name)) paths.emplace(name, folder + "/" + name);
   return {};
 }
 
-// In images_001/images and so on as the archives unpack, in images, or beside the table.
-Result<Names> find_images(const std::string& directory) {
-  Names paths;
+// The images lie in images_001/images and so on, as the archives unpack, in images, or beside the table.
+Result<ImagePaths> find_image_paths(const std::string& directory) {
+  ImagePaths paths;
   XOE_TRY(add_images(directory, paths));
   XOE_ASSIGN(const Listing listing, list_directory(directory));
   for (const std::string& folder : listing.folders) {
@@ -38,20 +38,28 @@ Result<Names> find_images(const std::string& directory) {
   return paths;
 }
 
+bool is_table_name(const std::string& name) {
+  return name.starts_with("Data_Entry_2017") && has_extension(name, ".csv");
+}
+
+bool is_nih_chest(const std::string&, bool is_directory, const Listing& contents) {
+  return is_directory && std::any_of(contents.files.begin(), contents.files.end(), is_table_name);
+}
+
 Result<std::string> find_table(const std::string& directory) {
   XOE_ASSIGN(const Listing listing, list_directory(directory));
   for (const std::string& name : listing.files)
-    if (name.starts_with("Data_Entry_2017") && has_extension(name, ".csv")) return directory + "/" + name;
+    if (is_table_name(name)) return directory + "/" + name;
   return failure(Code::kUnavailable, "{}: no Data_Entry_2017*.csv", directory);
 }
 
-// The names of a split; empty when the directory has no lists, which is all images for training.
-Result<std::unordered_set<std::string>> read_split(const std::string& directory, Split split) {
+// The image names of a split; empty when the directory has no lists: then all images are for training.
+Result<std::unordered_set<std::string>> read_split(const std::string& directory, bool training) {
   XOE_ASSIGN(const Listing listing, list_directory(directory));
-  const std::string name = split == Split::kTrain ? "train_val_list.txt" : "test_list.txt";
+  const std::string name = training ? "train_val_list.txt" : "test_list.txt";
   std::unordered_set<std::string> names;
   if (std::find(listing.files.begin(), listing.files.end(), name) == listing.files.end()) {
-    if (split == Split::kTrain) return names;
+    if (training) return names;
     return failure(Code::kUnavailable, "{}: no {}", directory, name);
   }
   XOE_ASSIGN(const auto lines, read_lines(directory + "/" + name));
@@ -88,14 +96,15 @@ Status append_targets(std::string_view findings, std::vector<float>& targets) {
   return {};
 }
 
-class Table {
+class TableReader {
  public:
-  Table(const SourceOptions& options, std::string path) : options_(options), path_(std::move(path)) {}
+  TableReader(const ImagePipelineOptions& options, BadRecords* bad, std::string path)
+      : options_(options), bad_(bad), path_(std::move(path)) {}
 
   Result<FileImages::Content> read() {
-    XOE_ASSIGN(images_, find_images(options_.directory));
-    XOE_ASSIGN(split_, read_split(options_.directory, options_.split));
-    XOE_ASSIGN(const std::string text, read_whole(path_, kMostTableBytes));
+    XOE_ASSIGN(images_, find_image_paths(options_.directory));
+    XOE_ASSIGN(split_, read_split(options_.directory, options_.training));
+    XOE_ASSIGN(const std::string text, read_whole(path_, kMaxTableBytes));
     CsvReader reader(text);
     content_.classes = static_cast<int>(kChestFindings.size());
     content_.class_names.assign(kChestFindings.begin(), kChestFindings.end());
@@ -114,15 +123,14 @@ class Table {
       XOE_ASSIGN(more, reader.next(row));
       if (!more) return {};
       if (row.size() == 1 && row[0].empty()) continue;
-      if (auto taken = take(row, columns); !taken) {
+      if (auto added = add_row(row, columns); !added) {
         ++content_.lost;
-        if (options_.bad)
-          options_.bad->add(fmt::format("{}: line {}: {}", path_, reader.line(), taken.error().message()));
-        if (options_.on_error == OnError::kFail || content_.lost > options_.max_lost) return taken;
+        if (bad_ != nullptr) bad_->add(fmt::format("{}: line {}: {}", path_, reader.line(), added.error().message()));
+        if (options_.on_error == OnError::kFail || content_.lost > options_.max_bad) return added;
       }
     }
   }
-  Status take(const std::vector<std::string>& row, const Columns& columns) {
+  Status add_row(const std::vector<std::string>& row, const Columns& columns) {
     if (row.size() <= std::max(columns.image, columns.findings))
       return failure(Code::kDataLoss, "{} columns are too few", row.size());
     const std::string& name = row[columns.image];
@@ -136,19 +144,22 @@ class Table {
     return {};
   }
 
-  const SourceOptions& options_;
+  const ImagePipelineOptions& options_;
+  BadRecords* bad_;
   std::string path_;
-  Names images_;
+  ImagePaths images_;
   std::unordered_set<std::string> split_;
   FileImages::Content content_;
 };
 
-}  // namespace
-
-Result<SourcePtr> open_nih_chest(const SourceOptions& options) {
+Result<SourcePtr> open_nih_chest(const ImagePipelineOptions& options, BadRecords* bad) {
   XOE_ASSIGN(std::string path, find_table(options.directory));
-  XOE_ASSIGN(auto content, Table(options, std::move(path)).read());
+  XOE_ASSIGN(auto content, TableReader(options, bad, std::move(path)).read());
   return std::make_unique<FileImages>(std::move(content));
 }
+
+}  // namespace
+
+constinit const ImageFormat kNihChestFormat = {SourceFormat::kNihChest, "nih-chest", is_nih_chest, open_nih_chest};
 
 }  // namespace xoe::data

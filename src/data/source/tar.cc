@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/error.h"
+#include "data/failure_in.h"
 #include "data/files/listing.h"
 #include "data/files/tar.h"
 #include "data/records/record_file.h"
@@ -16,7 +16,7 @@
 namespace xoe::data {
 namespace {
 
-constexpr std::uint64_t kMostLabelBytes = 32;
+constexpr std::uint64_t kMaxLabelBytes = 32;
 
 struct Sample {
   std::string key;
@@ -44,8 +44,8 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
 // Makes samples of the members of one archive: those that follow each other with the same key.
 class ArchiveIndex {
  public:
-  ArchiveIndex(std::shared_ptr<const OpenFile> file, const SourceOptions& options)
-      : options_(options), reader_(file), archive_{file->path, file, {}} {}
+  ArchiveIndex(std::shared_ptr<const OpenFile> file, const ImagePipelineOptions& options, BadRecords* bad)
+      : options_(options), bad_(bad), reader_(file), archive_{file->path, file, {}} {}
 
   Result<Archive> make() {
     for (bool more = true; more;) {
@@ -54,8 +54,7 @@ class ArchiveIndex {
         const Error error(member.error().code(),
                           fmt::format("{}: header at byte {}: {}", path(), reader_.offset(), member.error().message()));
         XOE_TRY(lose(error));
-        if (auto found = reader_.resynchronise(); !found)
-          return failure(found.error().code(), "{}: {}", path(), found.error().message());
+        if (auto found = reader_.resynchronise(); !found) return failure_in(path(), found.error());
         continue;
       }
       more = member->has_value();
@@ -71,8 +70,8 @@ class ArchiveIndex {
 
   Status lose(const Error& error) {
     if (options_.on_error == OnError::kFail || error.code() == Code::kUnavailable) return failure(error);
-    if (options_.bad) options_.bad->add(error.message());
-    return ++lost_ <= options_.max_lost ? Status{} : failure(error);
+    if (bad_ != nullptr) bad_->add(error.message());
+    return ++lost_ <= options_.max_bad ? Status{} : failure(error);
   }
 
   Status take(const TarMember& member) {
@@ -119,7 +118,7 @@ class ArchiveIndex {
                  fmt::format("{}: sample {} has no {}", path(), sample.key, has_image ? "label (.cls)" : "image")});
   }
   Result<std::int64_t> read_label(const TarMember& member) const {
-    std::array<char, kMostLabelBytes> text;
+    std::array<char, kMaxLabelBytes> text;
     if (member.bytes > text.size())
       return failure(Code::kDataLoss, "{}: {}: a label of {} bytes", path(), member.name, member.bytes);
     if (auto got = archive_.file->read_at(member.offset, text.data(), member.bytes); !got)
@@ -133,7 +132,8 @@ class ArchiveIndex {
     return label;
   }
 
-  const SourceOptions& options_;
+  const ImagePipelineOptions& options_;
+  BadRecords* bad_;
   TarReader reader_;
   Archive archive_;
   Sample sample_;
@@ -158,7 +158,7 @@ class TarImages final : public ImageSource {
   Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
     const auto [archive, sample] = where(record);
     auto got = read_image(archive, sample.image, buffer);
-    if (!got) return failure(got.error().code(), "{}: {}", name(record), got.error().message());
+    if (!got) return failure_in(name(record), got.error());
     return ImageRecord{.bytes = buffer, .label = sample.label, .targets = {}};
   }
   std::string name(std::int64_t record) const override {
@@ -184,32 +184,35 @@ class TarImages final : public ImageSource {
   std::int64_t lost_;
 };
 
-Result<std::vector<std::string>> find_archives(const SourceOptions& options) {
+Result<std::vector<std::string>> find_archives(const ImagePipelineOptions& options) {
   if (!is_directory(options.directory)) return std::vector<std::string>{options.directory};
   if (!options.pattern.empty()) return match_files(options.directory, options.pattern);
-  const bool training = options.split == Split::kTrain;
-  if (auto found = match_files(options.directory, training ? "*train*.tar" : "*val*.tar"); found || !training)
+  if (auto found = match_files(options.directory, options.training ? "*train*.tar" : "*val*.tar");
+      found || !options.training)
     return found;
   return match_files(options.directory, "*.tar");
 }
 
 // An archive and how much of it is lost.
-Result<std::pair<Archive, std::int64_t>> open_archive(const std::string& path, const SourceOptions& options,
-                                                      bool keep_open) {
+Result<std::pair<Archive, std::int64_t>> open_archive(const std::string& path, const ImagePipelineOptions& options,
+                                                      BadRecords* bad, bool keep_open) {
   XOE_ASSIGN(OpenFile opened, OpenFile::open(path));
-  ArchiveIndex index(std::make_shared<const OpenFile>(std::move(opened)), options);
+  ArchiveIndex index(std::make_shared<const OpenFile>(std::move(opened)), options, bad);
   XOE_ASSIGN(Archive archive, index.make());
   if (!keep_open) archive.file.reset();
   return std::pair(std::move(archive), index.lost());
 }
 
-}  // namespace
+bool is_tar(const std::string&, bool, const Listing& contents) {
+  return std::any_of(contents.files.begin(), contents.files.end(),
+                     [](const std::string& name) { return has_extension(name, ".tar"); });
+}
 
-Result<SourcePtr> open_tar_images(const SourceOptions& options) {
+Result<SourcePtr> open_tar(const ImagePipelineOptions& options, BadRecords* bad) {
   XOE_ASSIGN(const auto paths, find_archives(options));
   std::vector<std::optional<Result<std::pair<Archive, std::int64_t>>>> opened(paths.size());
   for_each_in_threads(paths.size(), options.threads, [&](std::size_t i) {
-    opened[i].emplace(open_archive(paths[i], options, paths.size() <= kMostOpenFiles));
+    opened[i].emplace(open_archive(paths[i], options, bad, paths.size() <= kMaxOpenFiles));
   });
   std::vector<Archive> archives;
   std::int64_t lost = 0;
@@ -224,5 +227,9 @@ Result<SourcePtr> open_tar_images(const SourceOptions& options) {
                    paths.size());
   return std::make_unique<TarImages>(std::move(archives), lost);
 }
+
+}  // namespace
+
+constinit const ImageFormat kTarFormat = {SourceFormat::kTar, "tar", is_tar, open_tar};
 
 }  // namespace xoe::data

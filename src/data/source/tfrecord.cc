@@ -2,7 +2,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/error.h"
+#include "data/failure_in.h"
 #include "data/files/listing.h"
 #include "data/records/example.h"
 #include "data/records/record_index.h"
@@ -11,11 +11,11 @@
 namespace xoe::data {
 namespace {
 
-constexpr std::int64_t kLooksAt = 100;  // records, to find lists of labels
+constexpr std::int64_t kLabelSample = 100;  // records that lists_labels() reads
 
 class TfRecordImages final : public ImageSource {
  public:
-  TfRecordImages(std::shared_ptr<const RecordIndex> index, SourceOptions options, std::vector<std::string> names)
+  TfRecordImages(std::shared_ptr<const RecordIndex> index, ImagePipelineOptions options, std::vector<std::string> names)
       : index_(std::move(index)), options_(std::move(options)), names_(std::move(names)) {}
 
   std::int64_t records() const noexcept override { return index_->records(); }
@@ -31,7 +31,7 @@ class TfRecordImages final : public ImageSource {
   Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
     XOE_ASSIGN(const std::string_view example, index_->read(record, buffer));
     auto image = options_.multi_label ? read_targets(example, buffer) : read_label(example);
-    if (!image) return failure(image.error().code(), "{}: {}", name(record), image.error().message());
+    if (!image) return failure_in(name(record), image.error());
     return image;
   }
 
@@ -66,60 +66,70 @@ class TfRecordImages final : public ImageSource {
   }
 
   std::shared_ptr<const RecordIndex> index_;
-  SourceOptions options_;
+  ImagePipelineOptions options_;
   std::vector<std::string> names_;
 };
 
-// In the directory, or beside the file.
-std::string labels_path(const SourceOptions& options) {
-  const std::filesystem::path place(options.directory);
-  return ((is_directory(options.directory) ? place : place.parent_path()) / "labels.txt").string();
+// labels.txt in the directory, or beside the file.
+std::string labels_path(const ImagePipelineOptions& options) {
+  const std::filesystem::path path(options.directory);
+  return ((is_directory(options.directory) ? path : path.parent_path()) / "labels.txt").string();
 }
 
-std::vector<std::string> read_names(const SourceOptions& options) {
+std::vector<std::string> read_names(const ImagePipelineOptions& options) {
   return read_lines(labels_path(options)).value_or(std::vector<std::string>());
 }
 
-Result<int> find_classes(const SourceOptions& options, const std::vector<std::string>& names) {
+Result<int> count_classes_of(const ImagePipelineOptions& options, const std::vector<std::string>& names) {
   int classes = options.classes;
-  if (classes == 0) classes = static_cast<int>(std::min<std::size_t>(names.size(), kMostClasses + 1));
-  if (classes < 0 || classes > kMostClasses)
-    return failure(Code::kInvalidArgument, "{} classes; at most {} are possible", classes, kMostClasses);
+  if (classes == 0) classes = static_cast<int>(std::min<std::size_t>(names.size(), kMaxMultiLabelClasses + 1));
+  if (classes < 0 || classes > kMaxMultiLabelClasses)
+    return failure(Code::kInvalidArgument, "{} classes; at most {} are possible", classes, kMaxMultiLabelClasses);
   if (classes == 0 && options.multi_label)
     return failure(Code::kInvalidArgument, "{}: images with several labels need the number of classes, or {}",
                    options.directory, labels_path(options));
   return classes;
 }
 
-Result<std::vector<std::string>> find_files(const SourceOptions& options) {
+Result<std::vector<std::string>> find_files(const ImagePipelineOptions& options) {
   if (!is_directory(options.directory)) return std::vector<std::string>{options.directory};
   if (!options.pattern.empty()) return match_files(options.directory, options.pattern);
-  auto found = match_files(options.directory, options.split == Split::kTrain ? "train-*" : "validation-*");
-  if (!found && options.split == Split::kValidation)
+  auto found = match_files(options.directory, options.training ? "train-*" : "validation-*");
+  if (!found && !options.training)
     if (auto others = match_files(options.directory, "val-*")) return others;
   return found;
 }
 
-}  // namespace
+// Any single file may be one of records.
+bool is_tfrecord(const std::string&, bool is_directory, const Listing& contents) {
+  return !is_directory || std::any_of(contents.files.begin(), contents.files.end(), [](const std::string& name) {
+    return name.starts_with("train-") || name.starts_with("validation-") || name.starts_with("val-") ||
+           name.find(".tfrecord") != std::string::npos;
+  });
+}
 
-Result<SourcePtr> open_tfrecord_images(const SourceOptions& options) {
-  SourceOptions known = options;
+Result<SourcePtr> open_tfrecord(const ImagePipelineOptions& options, BadRecords*) {
+  ImagePipelineOptions known = options;
   auto names = read_names(options);
-  XOE_ASSIGN(known.classes, find_classes(options, names));
+  XOE_ASSIGN(known.classes, count_classes_of(options, names));
   if (names.size() != static_cast<std::size_t>(known.classes)) names.clear();
   XOE_ASSIGN(const auto paths, find_files(options));
   XOE_ASSIGN(auto index, RecordIndex::open(paths, RecordIndexOptions{.threads = options.threads,
                                                                      .on_error = options.on_error,
-                                                                     .max_lost = options.max_lost}));
+                                                                     .max_lost = options.max_bad}));
   return std::make_unique<TfRecordImages>(std::move(index), std::move(known), std::move(names));
 }
 
-Result<bool> lists_labels(const SourceOptions& options) {
+}  // namespace
+
+constinit const ImageFormat kTfRecordFormat = {SourceFormat::kTfRecord, "tfrecord", is_tfrecord, open_tfrecord};
+
+Result<bool> lists_labels(const ImagePipelineOptions& options) {
   XOE_ASSIGN(auto paths, find_files(options));
   paths.resize(1);
   XOE_ASSIGN(const auto index, RecordIndex::open(paths, {.on_error = OnError::kSkip, .max_lost = INT64_MAX}));
   std::string buffer;
-  for (std::int64_t record = 0; record < std::min(kLooksAt, index->records()); ++record) {
+  for (std::int64_t record = 0; record < std::min(kLabelSample, index->records()); ++record) {
     const auto example = index->read(record, buffer);
     const auto image = example ? parse_image_labels(*example, {options.image_key, options.label_key})
                                : Result<ImageExample>(failure(example.error()));

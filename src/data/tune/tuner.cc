@@ -11,7 +11,7 @@ namespace xoe::data {
 namespace {
 
 constexpr double kStarved = 0.02;     // share of its time that a consumer waits before something is done
-constexpr double kFed = 0.005;        // and below which it counts as fed
+constexpr double kFedBelow = 0.005;   // and below which it counts as fed
 constexpr double kThreadsBusy = 0.1;  // share of their time that threads may be idle and still be what is short
 constexpr double kSpare = 1.3;        // threads' worth of idling from which one can go
 constexpr double kWorthIt = 1.02;     // what a step must bring
@@ -55,7 +55,7 @@ TunerSetting Tuner::step(const TunerWindow& window) {
   if (starved > kStarved) {
     calm_ = 0;
     grow(window, rate);
-  } else if (starved < kFed) {
+  } else if (starved < kFedBelow) {
     shrink(window);
   } else {
     calm_ = 0;

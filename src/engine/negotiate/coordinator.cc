@@ -74,10 +74,10 @@ void Coordinator::submitted(NameEntry& entry) {
 Status Coordinator::receive(int from_host, std::span<const std::byte> message) {
   if (!state_) return state_;
   if (!is_root() && from_host == parent()) {
-    auto reader = DownReader::open(message);
-    if (!reader) return state_ = failure(reader.error());
-    while (reader->more()) {
-      const auto record = reader->next(table_.id_limit());
+    auto records = decode_down(message);
+    if (!records) return state_ = failure(records.error());
+    while (records->more()) {
+      const auto record = next_record(*records, table_.id_limit());
       if (!record) return state_ = failure(record.error());
       XOE_TRY(std::visit([this](const auto& one) { return apply(one); }, *record));
     }
@@ -143,15 +143,15 @@ void Coordinator::add_to(Report& report, NameEntry& entry) {
   // A host that has joined reports values, so that the sender of an id has always submitted the value that it stands
   // for.
   if (entry.local && entry.as_agreed() && entry.differing == 0) return report.known.push_back(entry.id);
-  report.items.push_back({key_of(entry), values_of(entry)});
+  report.others.push_back({key_of(entry), values_of(entry)});
 }
 
 std::optional<std::vector<std::byte>> Coordinator::take_report() {
-  Report report{.epoch = epoch_, .applied = applied_, .known = {}, .items = {}, .joined = {}};
+  Report report{.epoch = epoch_, .applied = applied_, .known = {}, .others = {}, .joined = {}};
   for (NameEntry* entry : std::exchange(complete_, {})) add_to(report, *entry);
   std::sort(report.known.begin(), report.known.end());
   if (subtree_joined() && !std::exchange(join_reported_, true)) report.joined = last_rank_;
-  if (report.known.empty() && report.items.empty() && !report.joined) return std::nullopt;
+  if (report.known.empty() && report.others.empty() && !report.joined) return std::nullopt;
   return encode(report);
 }
 
@@ -168,11 +168,11 @@ Status Coordinator::accept(int child_index, const Report& report) {
     if (entry->decided_at > report.applied) continue;
     XOE_TRY(arrive(*entry, bit));
   }
-  for (const Report::Item& item : report.items) {
-    NameEntry* entry = table_.resolve(item.key);
+  for (const Report::Other& other : report.others) {
+    NameEntry* entry = table_.resolve(other.key);
     if (entry == nullptr) return fail("a report about an unknown id");
     if (entry->decided_at > report.applied) continue;
-    for (const HostValue& value : item.values) add_value(entry->values, value);
+    for (const HostValue& value : other.values) add_value(entry->values, value);
     entry->differing |= bit;
     XOE_TRY(arrive(*entry, bit));
   }

@@ -33,18 +33,18 @@ NameKey read_key(ByteReader& in, std::uint32_t ids) {
   return key;
 }
 
-void write_item(ByteWriter& out, const Report::Item& item) {
-  write_key(out, item.key);
-  out.varint(item.values.size());
-  for (const HostValue& value : item.values) {
+void write_other(ByteWriter& out, const Report::Other& other) {
+  write_key(out, other.key);
+  out.varint(other.values.size());
+  for (const HostValue& value : other.values) {
     out.varint(std::uint64_t{value.host} * 2 + (value.failed ? 1 : 0));
     out.fixed(value.signature);
     out.varint_text(value.text);
   }
 }
 
-Report::Item read_item(ByteReader& in, std::uint32_t ids) {
-  Report::Item item{.key = read_key(in, ids), .values = {}};
+Report::Other read_other(ByteReader& in, std::uint32_t ids) {
+  Report::Other other{.key = read_key(in, ids), .values = {}};
   const std::uint64_t count = in.varint(kMaxValues);
   for (std::uint64_t i = 0; i < count && in.ok(); ++i) {
     HostValue value;
@@ -53,10 +53,10 @@ Report::Item read_item(ByteReader& in, std::uint32_t ids) {
     value.failed = head % 2 != 0;
     value.signature = in.fixed<std::uint64_t>();
     value.text = in.varint_text(kMaxTextBytes);
-    item.values.push_back(std::move(value));
+    other.values.push_back(std::move(value));
   }
-  if (item.values.empty()) in.fail();
-  return item;
+  if (other.values.empty()) in.fail();
+  return other;
 }
 
 std::uint8_t sections(bool known, bool named, bool errors, bool joined) {
@@ -115,10 +115,9 @@ DecisionRecord read_decision(ByteReader& in, std::uint32_t ids) {
   return record;
 }
 
-DownRecord read_record(ByteReader& in, std::uint32_t ids) {
-  if (in.fixed<std::uint8_t>(kDecision, kEviction) == kDecision) return read_decision(in, ids);
+EvictionRecord read_eviction(ByteReader& in, std::uint32_t ids) {
   const std::uint64_t epoch = in.varint();
-  return EvictionRecord{.epoch = epoch, .ids = read_ids(in, ids)};
+  return {.epoch = epoch, .ids = read_ids(in, ids)};
 }
 
 tl::unexpected<Error> malformed_message(std::string_view kind) {
@@ -132,11 +131,11 @@ std::vector<std::byte> encode(const Report& report) {
   out.fixed<std::uint8_t>(kReport);
   out.varint(report.epoch);
   out.varint(report.applied);
-  out.fixed(sections(!report.known.empty(), !report.items.empty(), false, report.joined.has_value()));
+  out.fixed(sections(!report.known.empty(), !report.others.empty(), false, report.joined.has_value()));
   if (!report.known.empty()) write_ids(out, report.known);
-  if (!report.items.empty()) {
-    out.varint(report.items.size());
-    for (const Report::Item& item : report.items) write_item(out, item);
+  if (!report.others.empty()) {
+    out.varint(report.others.size());
+    for (const Report::Other& other : report.others) write_other(out, other);
   }
   if (report.joined) out.varint(static_cast<std::uint64_t>(*report.joined));
   return to_bytes(out.bytes());
@@ -153,7 +152,7 @@ Result<Report> decode_report(std::span<const std::byte> bytes, std::uint32_t ids
   if (present & kKnown) report.known = read_ids(in, ids);
   if (present & kNamed) {
     const std::size_t count = in.varint_count(11);
-    for (std::size_t i = 0; i < count && in.ok(); ++i) report.items.push_back(read_item(in, ids));
+    for (std::size_t i = 0; i < count && in.ok(); ++i) report.others.push_back(read_other(in, ids));
   }
   if (present & kJoined) report.joined = static_cast<int>(in.varint(0x7FFFFFFF));
   if (!in.at_end()) return malformed_message("report");
@@ -171,16 +170,20 @@ std::vector<std::byte> encode_down(std::string_view records) {
   return to_bytes(out.bytes());
 }
 
-Result<DownReader> DownReader::open(std::span<const std::byte> bytes) {
+Result<ByteReader> decode_down(std::span<const std::byte> bytes) {
   ByteReader in(bytes);
   in.fixed<std::uint8_t>(kDecisions, kDecisions);
   if (!in.more()) return malformed_message("decision");
-  return DownReader(in);
+  return in;
 }
 
-Result<DownRecord> DownReader::next(std::uint32_t ids) {
-  DownRecord record = read_record(in_, ids);
-  if (!in_.ok()) return malformed_message("decision");
+Result<DownRecord> next_record(ByteReader& records, std::uint32_t ids) {
+  DownRecord record;
+  if (records.fixed<std::uint8_t>(kDecision, kEviction) == kDecision)
+    record = read_decision(records, ids);
+  else
+    record = read_eviction(records, ids);
+  if (!records.ok()) return malformed_message("decision");
   return record;
 }
 

@@ -7,11 +7,16 @@
 
 namespace xoe::engine {
 
+NameEntry* NameTable::find(std::string_view name) {
+  const auto found = entries_.find(name);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
 NameEntry& NameTable::obtain(std::string_view name) {
   if (NameEntry* found = find(name)) return *found;
-  auto made = std::make_unique<NameEntry>();
-  made->label = std::make_shared<const TensorLabel>(TensorLabel{std::string(name), {}});
-  return entries_.add(std::move(made));
+  NameEntry& made = entries_[std::string(name)];
+  made.label = std::make_shared<const TensorLabel>(TensorLabel{std::string(name), {}});
+  return made;
 }
 
 NameEntry* NameTable::resolve(const NameKey& key) { return key.id ? by_id(*key.id) : &obtain(key.name); }
@@ -76,8 +81,7 @@ void NameTable::reset(NameEntry& entry) {
 
 void NameTable::drop_if_idle(NameEntry& entry) {
   if (entry.known() || entry.active != NameEntry::kNone) return;
-  const auto label = entry.label;
-  entries_.remove(label->name);
+  entries_.erase(entries_.find(entry.name()));
 }
 
 HostValue own_value(const NameEntry& entry, int host) {

@@ -7,10 +7,10 @@
 #include <queue>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/negotiate/message.h"
-#include "engine/negotiate/name_index.h"
 
 namespace xoe::engine {
 
@@ -32,16 +32,15 @@ struct NameEntry {
   std::uint32_t id = kNone;
   bool agreed = false;  // `signature` is agreed upon; only with an id
 
-  bool local = false;    // this host has it ready
-  bool failed = false;   // this host's ranks disagree
-  bool counted = false;  // in this host's progress through a plan
+  bool local = false;   // ready on this host
+  bool failed = false;  // this host's ranks disagree
   Stage stage = Stage::kGathering;
-  std::uint32_t active = kNone;  // where in NameTable::active()
-  std::uint32_t arrived = 0;     // children whose whole subtree has it, a bit each
-  std::uint32_t differing = 0;   // of these, who told values
+  std::uint32_t active = kNone;  // index in NameTable::active()
+  std::uint32_t arrived = 0;     // children in whose whole subtree it is ready, a bit for each
+  std::uint32_t differing = 0;   // those of them that reported values
   std::uint64_t own_signature = 0;
   std::string own_text;           // empty: as agreed upon
-  std::vector<HostValue> values;  // told by children
+  std::vector<HostValue> values;  // reported by children
 
   const std::string& name() const noexcept { return label->name; }
   const std::string& text() const noexcept { return label->text; }
@@ -52,7 +51,8 @@ struct NameEntry {
 
 class NameTable {
  public:
-  NameEntry* find(std::string_view name) { return entries_.find(name); }
+  // Null for a name without an entry.
+  NameEntry* find(std::string_view name);
   NameEntry& obtain(std::string_view name);
   // Null for an id that no name has.
   NameEntry* by_id(std::uint32_t id) { return id < ids_.size() ? ids_[id] : nullptr; }
@@ -78,7 +78,12 @@ class NameTable {
  private:
   void drop_if_idle(NameEntry& entry);
 
-  NameIndex<NameEntry> entries_;
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+  };
+
+  std::unordered_map<std::string, NameEntry, Hash, std::equal_to<>> entries_;
   std::vector<NameEntry*> ids_;
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> free_;
   std::vector<NameEntry*> active_;

@@ -1,9 +1,9 @@
-// xoe data inspect: what is in a file or a data set.
+// xoe data inspect: shows the content of a file or a data set.
 #include <algorithm>
-#include <map>
 #include <memory>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/files/listing.h"
 #include "data/source/formats.h"
 #include "tools/data/verbs/inspect_json.h"
@@ -40,20 +40,20 @@ Json show(const data::ImageSource& source, std::int64_t record, std::string& buf
   return out;
 }
 
-// TFRecords do not say whether their images have several classes, or how many there are: looks.
-Result<data::SourcePtr> open_source(data::SourceOptions options) {
+// TFRecords state neither the number of classes nor whether an image can have several: reads some.
+Result<data::SourcePtr> open_source(data::ImagePipelineOptions options) {
   if (options.format == SourceFormat::kTfRecord && !options.multi_label) {
     XOE_ASSIGN(options.multi_label, data::lists_labels(options));
   }
   auto source = data::open_image_source(options);
   if (source || !options.multi_label || source.error().code() != Code::kInvalidArgument) return source;
-  options.classes = data::kMostClasses;  // labels have numbers alone
+  options.classes = data::kMaxMultiLabelClasses;  // labels have only numbers
   return data::open_image_source(options);
 }
 
-Status inspect_source(const InspectRequest& request, const data::SourceOptions& options) {
+Status inspect_source(const InspectRequest& request, const data::ImagePipelineOptions& options) {
   XOE_ASSIGN(const auto source, open_source(options));
-  const int classes = source->classes() == data::kMostClasses ? 0 : source->classes();
+  const int classes = source->classes() == data::kMaxMultiLabelClasses ? 0 : source->classes();
   std::string buffer;
   if (request.record && (*request.record < 0 || *request.record >= source->records()))
     return failure(Code::kInvalidArgument, "{}: no image {}; it has {}", request.path, *request.record,
@@ -78,9 +78,9 @@ Status inspect_source(const InspectRequest& request, const data::SourceOptions& 
     fmt::print("{}\n", to_text(out, 2));
     return {};
   }
-  fmt::print("{}: {}, {} images{}{}\n", request.path, format, source->records(),
+  fmt::print("{}: {}, {}{}{}\n", request.path, format, counted(source->records(), "image"),
              classes > 0 ? fmt::format(" of {} classes", classes) : "",
-             source->multi_label() ? ", several an image" : "");
+             source->multi_label() ? ", several per image" : "");
   for (const Json& one : first) {
     fmt::print("{}\n", one["name"].get<std::string>());
     for (const auto& [name, value] : one.items())
@@ -89,17 +89,17 @@ Status inspect_source(const InspectRequest& request, const data::SourceOptions& 
   return {};
 }
 
-int inspect(const InspectRequest& request, data::SourceOptions options) {
+int inspect(const InspectRequest& request, data::ImagePipelineOptions options) {
   catch_signals();
   options.directory = request.path;
-  const auto format = data::detect_source_format(request.path);
-  if (!format) return fail("inspect", format.error(), request.json);
+  const auto format = data::detect_source_format(options);
+  if (!format) return report_failure("inspect", format.error(), request.json);
   options.format = *format;
   const bool record_file = *format == SourceFormat::kTfRecord && !data::is_directory(request.path);
   const Status done = !record_file     ? inspect_source(request, options)
                       : request.record ? inspect_one_record(request)
                                        : inspect_records(request);
-  return done ? end(0) : fail("inspect", done.error(), request.json);
+  return done ? exit_code(0) : report_failure("inspect", done.error(), request.json);
 }
 
 }  // namespace
@@ -107,16 +107,12 @@ int inspect(const InspectRequest& request, data::SourceOptions options) {
 void add_inspect(CLI::App& app, int& code) {
   CLI::App* verb = app.add_subcommand("inspect", "say what is in a record file or a data set, and check the file");
   const auto request = std::make_shared<InspectRequest>();
-  const auto options = std::make_shared<data::SourceOptions>();
+  const auto options = std::make_shared<data::ImagePipelineOptions>();
   verb->add_option("PATH", request->path, "a record file, or a file or directory of any format")->required();
   verb->add_option("--records", request->records, "how many to show one by one")->capture_default_str();
   verb->add_option("--record", request->record, "show this one in full, counted from 0")->check(CLI::NonNegativeNumber);
   verb->add_flag("--sequence", request->sequence, "the records are tf.SequenceExamples");
-  const std::map<std::string, data::Split> splits = {{"train", data::Split::kTrain},
-                                                     {"validation", data::Split::kValidation}};
-  verb->add_option("--split", options->split, "of a directory: train or validation (default: train)")
-      ->transform(CLI::Transformer(splits))
-      ->option_text("SPLIT");
+  add_split_option(*verb, options->training);
   verb->add_flag("--multi-label", options->multi_label,
                  "a directory's TFRecords can be of several classes (default: if one of the first 100 is)");
   verb->add_flag("--json", request->json, "print JSON");
