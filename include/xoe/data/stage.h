@@ -177,6 +177,8 @@ class AnyIterator {
   virtual std::vector<StageReport> stages() const;
 };
 
+using AnyIteratorPtr = std::unique_ptr<AnyIterator>;
+
 // One walk through the elements of a stage. To write one, implement next(), save() and restore().
 template <class T>
 class Iterator : public AnyIterator {
@@ -213,7 +215,7 @@ class AnyStage {
   virtual std::optional<std::int64_t> size() const = 0;
 
   // As Stage<T>::iterate(), which is what users call.
-  virtual Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const = 0;
+  virtual Result<AnyIteratorPtr> iterate_any(std::int64_t epoch) const = 0;
   virtual const ElementType& element_type() const = 0;
 };
 using AnyStagePtr = std::shared_ptr<const AnyStage>;
@@ -228,10 +230,10 @@ class Stage : public AnyStage {
   // A walk through one epoch (or from that epoch on, below repeat()). It keeps what it needs of the stage alive.
   virtual Result<std::unique_ptr<Iterator<T>>> iterate(std::int64_t epoch) const = 0;
 
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
+  Result<AnyIteratorPtr> iterate_any(std::int64_t epoch) const override {
     auto iterator = iterate(epoch);
     if (!iterator) return failure(iterator.error());
-    return std::unique_ptr<AnyIterator>(std::move(*iterator));
+    return AnyIteratorPtr(std::move(*iterator));
   }
   const ElementType& element_type() const final { return kElementType<T>; }
 };

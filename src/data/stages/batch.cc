@@ -108,6 +108,7 @@ class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
   ShardBatchesIterator(Order order, const BatchType& type, ShardBatchesOptions options, std::int64_t epoch)
       : Produces(type.type), order_(std::move(order)), batch_type_(type), options_(options), epoch_(epoch) {}
 
+  Status open() { return open(options_.size, 0, 0); }
   Status open(int ranks, std::int64_t consumed, std::int64_t index) {
     stage_ = order_(ranks);
     const auto total = stage_->size();
@@ -196,32 +197,6 @@ class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
   std::int64_t pulled_ = 0;  // position of the upstream
 };
 
-class ShardBatchesStage final : public AnyStage {
- public:
-  ShardBatchesStage(Order order, const BatchType& type, ShardBatchesOptions options)
-      : order_(std::move(order)), type_(type), options_(options) {}
-
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
-    if (options_.size < 1 || options_.rank < 0 || options_.rank >= options_.size || options_.batch < 1)
-      return failure(Code::kInvalidArgument, "shard_batches: rank {} of {}, batches of {}", options_.rank,
-                     options_.size, options_.batch);
-    auto iterator = std::make_unique<ShardBatchesIterator>(order_, type_, options_, epoch);
-    XOE_TRY(iterator->open(options_.size, 0, 0));
-    return iterator;
-  }
-  std::optional<std::int64_t> size() const override {
-    const auto total = order_(options_.size)->size();
-    if (!total) return std::nullopt;
-    return plan_shard(*total, options_.rank, options_.size, options_.batch, options_.remainder).batches;
-  }
-  const ElementType& element_type() const override { return type_.type; }
-
- private:
-  Order order_;
-  const BatchType& type_;
-  ShardBatchesOptions options_;
-};
-
 }  // namespace
 
 AnyStagePtr batch(AnyStagePtr upstream, const BatchType& type, int batch, Remainder remainder) {
@@ -229,7 +204,19 @@ AnyStagePtr batch(AnyStagePtr upstream, const BatchType& type, int batch, Remain
                                    BatchOptions{&type, static_cast<std::size_t>(std::max(batch, 1)), remainder});
 }
 AnyStagePtr shard_batches(Order order, const BatchType& type, ShardBatchesOptions options) {
-  return std::make_shared<ShardBatchesStage>(std::move(order), type, options);
+  return make_stage(
+      type.type,
+      [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
+        if (options.size < 1 || options.rank < 0 || options.rank >= options.size || options.batch < 1)
+          return failure(Code::kInvalidArgument, "shard_batches: rank {} of {}, batches of {}", options.rank,
+                         options.size, options.batch);
+        return opened<ShardBatchesIterator>(order, type, options, epoch);
+      },
+      [=]() -> std::optional<std::int64_t> {
+        const auto total = order(options.size)->size();
+        if (!total) return std::nullopt;
+        return plan_shard(*total, options.rank, options.size, options.batch, options.remainder).batches;
+      });
 }
 
 }  // namespace detail

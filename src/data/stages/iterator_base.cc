@@ -13,8 +13,8 @@ tl::unexpected<Error> element_failure(std::string_view stage, std::int64_t epoch
 
 ElementBox::ElementBox(const ElementType& type) : type_(type) {
   if (type.size <= kInside && type.align <= alignof(std::max_align_t)) return;
-  outside_ = ElementMemory(type, 1);
-  at_ = outside_.data();
+  outside_ = allocate_elements(type, 1);
+  at_ = outside_.get();
 }
 
 void ElementList::clear() {
@@ -24,9 +24,9 @@ void ElementList::clear() {
 
 void ElementList::grow() {
   const std::size_t capacity = std::max<std::size_t>(2 * size(), 16);
-  ElementMemory larger(*type_, capacity);
+  ElementMemory larger = allocate_elements(*type_, capacity);
   for (std::size_t i = 0; i < size(); ++i)
-    move_element(*type_, static_cast<std::byte*>(larger.data()) + i * type_->size, at(i));
+    move_element(*type_, static_cast<std::byte*>(larger.get()) + i * type_->size, at(i));
   memory_ = std::move(larger);
   capacity_ = capacity;
   end_ -= std::exchange(first_, 0);

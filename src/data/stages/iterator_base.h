@@ -130,6 +130,10 @@ class UpstreamIterator : public IteratorBase {
       : IteratorBase(type), stage_(std::move(upstream)), epoch_(epoch) {}
 
   virtual Status open();
+  template <class Options>
+  static std::optional<std::int64_t> size(const AnyStage& upstream, const Options&) {
+    return upstream.size();
+  }
 
  protected:
   std::vector<StageReport> inputs() const override { return upstream_.stages(); }
@@ -139,36 +143,41 @@ class UpstreamIterator : public IteratorBase {
   Upstream upstream_;
 };
 
-// The stage of an UpstreamIterator. Made(upstream, epoch, options) is its iterator, which knows the size() too.
-template <class Made, class Options>
+// A stage of two functions: open(epoch) and size().
+template <class Open, class Size>
 class StageOf final : public AnyStage {
  public:
-  StageOf(AnyStagePtr upstream, const ElementType& type, Options options)
-      : upstream_(std::move(upstream)), type_(type), options_(std::move(options)) {}
+  StageOf(const ElementType& type, Open open, Size size)
+      : type_(type), open_(std::move(open)), size_(std::move(size)) {}
 
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
-    auto iterator = std::make_unique<Made>(upstream_, type_, epoch, options_);
-    XOE_TRY(iterator->open());
-    return iterator;
-  }
-  std::optional<std::int64_t> size() const override { return Made::size(*upstream_, options_); }
+  Result<AnyIteratorPtr> iterate_any(std::int64_t epoch) const override { return open_(epoch); }
+  std::optional<std::int64_t> size() const override { return size_(); }
   const ElementType& element_type() const override { return type_; }
 
  private:
-  AnyStagePtr upstream_;
   const ElementType& type_;
-  Options options_;
+  Open open_;
+  Size size_;
 };
+template <class Open, class Size>
+AnyStagePtr make_stage(const ElementType& type, Open open, Size size) {
+  return std::make_shared<StageOf<Open, Size>>(type, std::move(open), std::move(size));
+}
 
+// The iterator Made(arguments), opened.
+template <class Made, class... Arguments>
+Result<AnyIteratorPtr> opened(const Arguments&... arguments) {
+  auto iterator = std::make_unique<Made>(arguments...);
+  XOE_TRY(iterator->open());
+  return iterator;
+}
+
+// The stage of an UpstreamIterator, which knows the size() too.
 template <class Made, class Options>
 AnyStagePtr make_stage(AnyStagePtr upstream, const ElementType& type, Options options) {
-  return std::make_shared<StageOf<Made, Options>>(std::move(upstream), type, std::move(options));
-}
-// Of a stage whose elements are its upstream's.
-template <class Made, class Options>
-AnyStagePtr make_stage(AnyStagePtr upstream, Options options) {
-  const ElementType& type = upstream->element_type();
-  return make_stage<Made>(std::move(upstream), type, std::move(options));
+  return make_stage(
+      type, [=, &type](std::int64_t epoch) { return opened<Made>(upstream, type, epoch, options); },
+      [=] { return Made::size(*upstream, options); });
 }
 
 }  // namespace xoe::data

@@ -171,37 +171,19 @@ class ThreadedMapIterator final : public Produces<ThreadedMapIterator, MapIterat
   std::unique_ptr<OrderedThreadPool> pool_;  // last: its threads end before what they use goes
 };
 
-class MapStage final : public AnyStage {
- public:
-  MapStage(AnyStagePtr upstream, const ElementType& type, MapRecipe recipe)
-      : upstream_(std::move(upstream)), type_(type), recipe_(std::move(recipe)) {}
-
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
-    const int threads = recipe_.options.threads;
-    if (threads < kAutoThreads) return failure(Code::kInvalidArgument, "map: threads is {}", threads);
-    std::unique_ptr<MapIterator> iterator;
-    if (threads == 0)
-      iterator = std::make_unique<InlineMapIterator>(upstream_, type_, epoch, recipe_);
-    else
-      iterator = std::make_unique<ThreadedMapIterator>(upstream_, type_, epoch, recipe_);
-    XOE_TRY(iterator->open());
-    return iterator;
-  }
-  std::optional<std::int64_t> size() const override {
-    return recipe_.options.on_error == OnError::kSkip ? std::nullopt : upstream_->size();
-  }
-  const ElementType& element_type() const override { return type_; }
-
- private:
-  AnyStagePtr upstream_;
-  const ElementType& type_;
-  MapRecipe recipe_;
-};
-
 }  // namespace
 
 AnyStagePtr map(AnyStagePtr upstream, const ElementType& type, MapFunction f, MapOptions options) {
-  return std::make_shared<MapStage>(std::move(upstream), type, MapRecipe{std::move(f), std::move(options)});
+  const MapRecipe recipe{std::move(f), std::move(options)};
+  return make_stage(
+      type,
+      [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
+        const int threads = recipe.options.threads;
+        if (threads < kAutoThreads) return failure(Code::kInvalidArgument, "map: threads is {}", threads);
+        if (threads == 0) return opened<InlineMapIterator>(upstream, type, epoch, recipe);
+        return opened<ThreadedMapIterator>(upstream, type, epoch, recipe);
+      },
+      [=] { return recipe.options.on_error == OnError::kSkip ? std::nullopt : upstream->size(); });
 }
 
 }  // namespace detail

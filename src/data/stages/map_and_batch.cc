@@ -65,8 +65,8 @@ class BatchJob final : public Job {
 
 class BatchMaker final : public Produces<BatchMaker> {
  public:
-  BatchMaker(std::unique_ptr<AnyIterator> upstream, const BatchType& type, int batch,
-             const std::vector<TensorSpec>& specs, MakeInto make, MapAndBatchOptions options)
+  BatchMaker(AnyIteratorPtr upstream, const BatchType& type, int batch, const std::vector<TensorSpec>& specs,
+             MakeInto make, MapAndBatchOptions options)
       : Produces(kElementType<TensorBatch>),
         upstream_(std::move(upstream)),
         batch_type_(type),
@@ -216,8 +216,8 @@ class BatchMaker final : public Produces<BatchMaker> {
                        .tensors = std::move(job.tensors)};
   }
 
-  std::unique_ptr<AnyIterator> upstream_;  // of the thread that pulls
-  bool ended_ = false;                     // the same
+  AnyIteratorPtr upstream_;  // of the thread that pulls
+  bool ended_ = false;       // the same
   const BatchType& batch_type_;
   const MakeInto make_;
   MapAndBatchOptions options_;

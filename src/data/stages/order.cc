@@ -18,8 +18,6 @@ class ShuffleIterator final : public Produces<ShuffleIterator, UpstreamIterator>
   ShuffleIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, ShuffleOptions options)
       : Produces(std::move(upstream), type, epoch), options_(options), buffer_(type) {}
 
-  static std::optional<std::int64_t> size(const AnyStage& upstream, const ShuffleOptions&) { return upstream.size(); }
-
   Result<bool> produce(Slot& slot) override {
     while (!ended_ && buffer_.size() < options_.buffer) {
       XOE_ASSIGN(const bool there, buffer_.pull(*upstream_));
@@ -188,8 +186,6 @@ class NumberedIterator final : public Produces<NumberedIterator, UpstreamIterato
   NumberedIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, Number number)
       : Produces(std::move(upstream), type, epoch), number_next_(number) {}
 
-  static std::optional<std::int64_t> size(const AnyStage& upstream, Number) { return upstream.size(); }
-
   Result<bool> produce(Slot& slot) override {
     const Next next = number_next_(*upstream_, epoch_, number_, slot);
     if (next == Next::kError) return failure(std::move(*slot.error));
@@ -272,19 +268,19 @@ class RepeatIterator final : public Produces<RepeatIterator, UpstreamIterator> {
 }  // namespace
 
 AnyStagePtr shuffle(AnyStagePtr upstream, std::size_t buffer, std::uint64_t seed) {
-  return make_stage<ShuffleIterator>(std::move(upstream), ShuffleOptions{buffer, seed});
+  return make_stage<ShuffleIterator>(upstream, upstream->element_type(), ShuffleOptions{buffer, seed});
 }
 AnyStagePtr shard(AnyStagePtr upstream, int rank, int size) {
-  return make_stage<ShardIterator>(std::move(upstream), ShardOptions{rank, std::max(size, 1)});
+  return make_stage<ShardIterator>(upstream, upstream->element_type(), ShardOptions{rank, std::max(size, 1)});
 }
 AnyStagePtr slice(AnyStagePtr upstream, std::int64_t skip, std::int64_t take) {
-  return make_stage<SliceIterator>(std::move(upstream), SliceOptions{skip, take});
+  return make_stage<SliceIterator>(upstream, upstream->element_type(), SliceOptions{skip, take});
 }
 AnyStagePtr filter(AnyStagePtr upstream, Predicate wanted) {
-  return make_stage<FilterIterator>(std::move(upstream), std::move(wanted));
+  return make_stage<FilterIterator>(upstream, upstream->element_type(), std::move(wanted));
 }
 AnyStagePtr repeat(AnyStagePtr upstream, std::int64_t epochs) {
-  return make_stage<RepeatIterator>(std::move(upstream), epochs);
+  return make_stage<RepeatIterator>(upstream, upstream->element_type(), epochs);
 }
 AnyStagePtr numbered(AnyStagePtr upstream, const ElementType& type, Number number) {
   return make_stage<NumberedIterator>(std::move(upstream), type, number);
