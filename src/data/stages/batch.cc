@@ -62,7 +62,8 @@ struct BatchOptions {
 class BatchIterator final : public Produces<BatchIterator, UpstreamIterator> {
  public:
   BatchIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, BatchOptions options)
-      : Produces(std::move(upstream), type, epoch), options_(options) {}
+      : Produces("batch", std::move(upstream), type, epoch, std::vector<Field>{{"batch.made", &made_}}),
+        options_(options) {}
 
   static std::optional<std::int64_t> size(const AnyStage& upstream, const BatchOptions& options) {
     const auto elements = upstream.size();
@@ -82,19 +83,8 @@ class BatchIterator final : public Produces<BatchIterator, UpstreamIterator> {
     ++made_;
     return batch.give();
   }
-  State save() const override {
-    State state = upstream_->save();
-    state.push("batch.made", made_);
-    return state;
-  }
-  Status resume(State state) override {
-    XOE_ASSIGN(made_, state.pop("batch.made"));
-    return upstream_->restore(std::move(state));
-  }
 
  private:
-  void describe(StageReport& mine) const override { mine.name = "batch"; }
-
   BatchOptions options_;
   std::int64_t made_ = 0;
 };
@@ -106,7 +96,11 @@ using Order = std::function<AnyStagePtr(int size)>;
 class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
  public:
   ShardBatchesIterator(Order order, const BatchType& type, ShardBatchesOptions options, std::int64_t epoch)
-      : Produces(type.type), order_(std::move(order)), batch_type_(type), options_(options), epoch_(epoch) {}
+      : Produces("shard_batches", type.type),
+        order_(std::move(order)),
+        batch_type_(type),
+        options_(options),
+        epoch_(epoch) {}
 
   Status open() { return open(options_.size, 0, 0); }
   Status open(int ranks, std::int64_t consumed, std::int64_t index) {
@@ -155,8 +149,6 @@ class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
 
  private:
   std::vector<StageReport> inputs() const override { return upstream_.stages(); }
-  void describe(StageReport& mine) const override { mine.name = "shard_batches"; }
-
   static tl::unexpected<Error> too_few() {
     return failure(Code::kInternal, "shard_batches: the upstream has fewer elements than its size()");
   }

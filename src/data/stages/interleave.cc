@@ -298,7 +298,7 @@ class InterleaveIterator final : public Produces<InterleaveIterator> {
  public:
   InterleaveIterator(AnyStagePtr stage, const ElementType& type, std::int64_t epoch, OpenFunction open,
                      const InterleaveOptions& options)
-      : Produces(type),
+      : Produces("interleave", type),
         options_(options),
         budget_(static_cast<std::int64_t>(memory_budget(options_.memory_budget))),
         most_threads_(data::most_threads(options_.threads, options_.processes)),
@@ -360,7 +360,6 @@ class InterleaveIterator final : public Produces<InterleaveIterator> {
     return all;
   }
   void describe(StageReport& mine) const override {
-    mine.name = "interleave";
     if (most_threads_ == 0) return;
     const std::lock_guard lock(mutex_);
     mine.seconds = figures_.opening;

@@ -50,6 +50,7 @@ std::vector<StageReport> IteratorBase::stages() const {
   StageReport mine;
   meter_.report(mine);
   if (type_.bytes == nullptr) mine.bytes = mine.elements * type_.fixed_bytes;
+  mine.name = name_;
   describe(mine);
   feed_stage(all, std::move(mine));
   return all;
@@ -89,6 +90,23 @@ bool PositionedIterator::jump(std::int64_t count, std::int64_t total) {
 Status UpstreamIterator::open() {
   XOE_ASSIGN(upstream_, stage_->iterate_any(epoch_));
   return {};
+}
+
+State UpstreamIterator::with_fields(State state) const {
+  for (const Field& field : fields_) state.push(field.name, *field.value);
+  return state;
+}
+
+Status UpstreamIterator::take_fields(State& state) {
+  for (auto field = fields_.rbegin(); field != fields_.rend(); ++field) {
+    XOE_ASSIGN(*field->value, state.pop(field->name));
+  }
+  return {};
+}
+
+Status UpstreamIterator::resume(State state) {
+  XOE_TRY(take_fields(state));
+  return upstream_->restore(std::move(state));
 }
 
 }  // namespace xoe::data

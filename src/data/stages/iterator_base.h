@@ -44,12 +44,12 @@ class IteratorBase : public AnyIterator {
   std::vector<StageReport> stages() const final;
 
  protected:
-  explicit IteratorBase(const ElementType& type) : type_(type) {}
+  IteratorBase(std::string name, const ElementType& type) : type_(type), name_(std::move(name)) {}
 
   // The stages that feed this one.
   virtual std::vector<StageReport> inputs() const { return {}; }
-  // Gives the stage its name, and what the meter of its next_into() cannot tell: threads, queues.
-  virtual void describe(StageReport& mine) const = 0;
+  // Adds what the meter of next_into() cannot tell: threads, queues.
+  virtual void describe(StageReport& mine) const { static_cast<void>(mine); }
 
   // As pull(), skip() and restore(), of an iterator without an error.
   virtual Result<bool> produce(Slot& slot) = 0;
@@ -77,6 +77,7 @@ class IteratorBase : public AnyIterator {
   }
 
   const ElementType& type_;
+  const std::string name_;  // in reports
 
  private:
   template <class F>
@@ -108,28 +109,31 @@ class PositionedIterator : public IteratorBase {
   State save() const final;
 
  protected:
-  PositionedIterator(std::string name, const ElementType& type) : IteratorBase(type), name_(std::move(name)) {}
+  using IteratorBase::IteratorBase;
 
   // Back to the beginning.
   virtual Status rewind() { return {}; }
-  void describe(StageReport& mine) const override { mine.name = name_; }
   Status resume(State state) final;
   // pass_over() where `total` is known.
   bool jump(std::int64_t count, std::int64_t total);
 
   std::int64_t position_ = 0;
-
- private:
-  std::string name_;
 };
 
-// An iterator of one upstream.
+// An iterator of one upstream. Its position is the upstream's and `fields`, numbers of its own.
 class UpstreamIterator : public IteratorBase {
  public:
-  UpstreamIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch)
-      : IteratorBase(type), stage_(std::move(upstream)), epoch_(epoch) {}
+  struct Field {
+    const char* name;
+    std::int64_t* value;
+  };
+  UpstreamIterator(std::string name, AnyStagePtr upstream, const ElementType& type, std::int64_t epoch,
+                   std::vector<Field> fields)
+      : IteratorBase(std::move(name), type), stage_(std::move(upstream)), epoch_(epoch), fields_(std::move(fields)) {}
 
   virtual Status open();
+  State save() const override { return with_fields(upstream_->save()); }
+  Status resume(State state) override;
   template <class Options>
   static std::optional<std::int64_t> size(const AnyStage& upstream, const Options&) {
     return upstream.size();
@@ -137,10 +141,16 @@ class UpstreamIterator : public IteratorBase {
 
  protected:
   std::vector<StageReport> inputs() const override { return upstream_.stages(); }
+  // `state` with the fields, and the fields from it.
+  State with_fields(State state) const;
+  Status take_fields(State& state);
 
   AnyStagePtr stage_;
   std::int64_t epoch_;
   Upstream upstream_;
+
+ private:
+  std::vector<Field> fields_;
 };
 
 // A stage of two functions: open(epoch) and size().

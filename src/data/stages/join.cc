@@ -11,7 +11,7 @@ namespace {
 class ZipIterator final : public Produces<ZipIterator> {
  public:
   ZipIterator(const ElementType& type, AnyIteratorPtr first, AnyIteratorPtr second, Pair pair)
-      : Produces(type), first_(std::move(first)), second_(std::move(second)), pair_next_(pair) {}
+      : Produces("zip", type), first_(std::move(first)), second_(std::move(second)), pair_next_(pair) {}
 
   Result<bool> produce(Slot& slot) override {
     if (ended_) return false;
@@ -42,8 +42,6 @@ class ZipIterator final : public Produces<ZipIterator> {
     append_stages(all, second_->stages());
     return all;
   }
-  void describe(StageReport& mine) const override { mine.name = "zip"; }
-
   AnyIteratorPtr first_;
   AnyIteratorPtr second_;
   Pair pair_next_;
@@ -53,8 +51,8 @@ class ZipIterator final : public Produces<ZipIterator> {
 // Each element comes from one of several iterators: the base of concat and mix.
 class PartsIterator : public IteratorBase {
  public:
-  PartsIterator(const ElementType& type, std::vector<AnyIteratorPtr> parts)
-      : IteratorBase(type), parts_(std::move(parts)) {}
+  PartsIterator(std::string name, const ElementType& type, std::vector<AnyIteratorPtr> parts)
+      : IteratorBase(std::move(name), type), parts_(std::move(parts)) {}
 
   State save() const override {
     State state;
@@ -102,8 +100,6 @@ class ConcatIterator final : public Produces<ConcatIterator, PartsIterator> {
   }
 
  private:
-  void describe(StageReport& mine) const override { mine.name = "concat"; }
-
   std::size_t at_ = 0;
 };
 
@@ -111,7 +107,7 @@ class MixIterator final : public Produces<MixIterator, PartsIterator> {
  public:
   MixIterator(const ElementType& type, std::vector<AnyIteratorPtr> parts, std::vector<double> weights,
               std::uint64_t key_of_seed, std::int64_t epoch)
-      : Produces(type, std::move(parts)),
+      : Produces("mix", type, std::move(parts)),
         weights_(std::move(weights)),
         seed_(key_of_seed),
         epoch_(static_cast<std::uint64_t>(epoch)),
@@ -145,8 +141,6 @@ class MixIterator final : public Produces<MixIterator, PartsIterator> {
   }
 
  private:
-  void describe(StageReport& mine) const override { mine.name = "mix"; }
-
   std::size_t draw(double total) {
     double at = static_cast<double>(data::mix(seed_, epoch_, drawn_++) >> 11) * 0x1p-53 * total;
     std::size_t last = 0;
@@ -269,7 +263,7 @@ AnyStagePtr concat(const ElementType& type, Parts parts) {
       type,
       [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
         XOE_ASSIGN(auto all, open_all(parts, epoch));
-        return std::make_unique<ConcatIterator>(type, std::move(all));
+        return std::make_unique<ConcatIterator>("concat", type, std::move(all));
       },
       [=] { return total_size(parts); });
 }

@@ -67,7 +67,7 @@ class BatchMaker final : public Produces<BatchMaker> {
  public:
   BatchMaker(AnyIteratorPtr upstream, const BatchType& type, int batch, const std::vector<TensorSpec>& specs,
              MakeInto make, MapAndBatchOptions options)
-      : Produces(kElementType<TensorBatch>),
+      : Produces("map_and_batch", kElementType<TensorBatch>),
         upstream_(std::move(upstream)),
         batch_type_(type),
         make_(std::move(make)),
@@ -121,7 +121,6 @@ class BatchMaker final : public Produces<BatchMaker> {
  private:
   std::vector<StageReport> inputs() const override { return upstream_->stages(); }
   void describe(StageReport& mine) const override {
-    mine.name = "map_and_batch";
     const std::int64_t elements = pool_->stats().tasks;
     for (const std::size_t bytes : bytes_) mine.bytes += elements * static_cast<std::int64_t>(bytes);
     pool_->report(mine);

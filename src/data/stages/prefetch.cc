@@ -24,7 +24,7 @@ struct PrefetchOptions {
 class PrefetchIterator final : public Produces<PrefetchIterator, UpstreamIterator> {
  public:
   PrefetchIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, PrefetchOptions options)
-      : Produces(std::move(upstream), type, epoch),
+      : Produces("prefetch", std::move(upstream), type, epoch, std::vector<Field>{}),
         budget_(data::memory_budget(options.memory_budget)),
         depth_(options.depth) {
     if (options.depth != kAutoDepth) return;
@@ -85,7 +85,6 @@ class PrefetchIterator final : public Produces<PrefetchIterator, UpstreamIterato
 
   void describe(StageReport& mine) const override {
     pulled_.report(mine, Meter::Part::kTimes);
-    mine.name = "prefetch";
     const std::lock_guard lock(mutex_);
     mine.idle = idle_;
     mine.threads = mine.most_threads = mine.pullers = 1;
