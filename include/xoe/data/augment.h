@@ -1,5 +1,5 @@
-// Recipes of random changes to training images, named and defined as in torchvision. What is drawn for an image is a
-// pure function of (seed, epoch, record), for a batch of (seed, rank, epoch, batch).
+// Random changes to training images, named and defined as in torchvision. All draws for an image are a pure function of
+// (seed, epoch, record), all draws for a batch of (seed, rank, epoch, batch).
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ struct BatchMixing {
   double cutmix_probability = 0.5;
 };
 
-// What happens after random crop and flip, in this order.
+// The changes after random crop and flip, in this order.
 struct Augmentation {
   std::optional<ColourJitter> colour_jitter = {};
   std::optional<RandAugment> rand_augment = {};

@@ -45,8 +45,8 @@ class State {
   std::vector<std::pair<std::string, std::int64_t>> values_;
 };
 
-// Bytes that an element holds, for reports and memory budgets. Known for numbers, strings, records and what is made of
-// them; specialise it for others.
+// Bytes that an element holds, for reports and memory budgets. Known for numbers, strings, records, and pairs, vectors
+// and batches of those; specialise it for other types.
 template <class T>
 struct ElementBytes {
   static constexpr bool kKnown = std::is_arithmetic_v<T>;
@@ -83,7 +83,7 @@ struct StageReport {
   std::string name;           // "shuffle", "map", ...
   int feeds = -1;             // place in the list of the stage that takes from it; -1: the consumer does
   std::int64_t elements = 0;  // that it gave
-  std::int64_t bytes = 0;     // of those; 0 where elements do not tell (ElementBytes)
+  std::int64_t bytes = 0;     // of those; 0 where their size is not known (ElementBytes)
   double seconds = 0;         // at its own work
   double waited = 0;          // for its input: in what feeds it, whether that worked or waited itself
   double idle = 0;            // of its threads, because the consumer had not taken what was there
@@ -95,7 +95,7 @@ struct StageReport {
   int most_threads = 0;
   int pullers = 0;             // of those, that may take from its input at the same time
   double ready = 0;            // elements (of interleave: of the stages open) in the queue when asked, on average
-  std::size_t depth = 0;       // its limit now; of map the limit holds what is in the making, too
+  std::size_t depth = 0;       // its limit now; of map it includes elements in work
   std::size_t most_depth = 0;  // and the largest
   std::string last_tuning;     // empty when nothing was tuned
 };

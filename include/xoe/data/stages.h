@@ -74,7 +74,7 @@ StagePtr<std::int64_t> indices(std::int64_t count);
 // and skip in constant time: a keyed permutation (a Feistel network with cycle walking; Black and Rogaway 2002).
 StagePtr<std::int64_t> shuffled_indices(std::int64_t count, std::uint64_t seed);
 
-// ---- Which elements, in which order
+// ---- Selection and order of elements
 
 // Draws from a buffer of `buffer` elements at random, by (seed, epoch). A buffer of at least size() shuffles perfectly;
 // 0 and 1 keep the order. restore() repeats the draws, so shuffle what is cheap to make, such as positions, and read
@@ -184,14 +184,14 @@ StagePtr<T> mix(std::vector<StagePtr<T>> parts, std::vector<double> weights, std
 // In place of a cycle_length: as many as the consumer turns out to need, up to 64.
 inline constexpr int kAutoCycle = -1;
 struct InterleaveOptions {
-  int cycle_length = 10;  // so many at a time; kAutoCycle, where threads read ahead and the order does not matter,
-  int block_length = 1;   // so many elements from each before the next one's turn
-  int threads = 0;        // that read ahead; 0: none, the caller reads; kAutoThreads: as many as the consumer needs
+  int cycle_length = 10;  // stages that are open at a time; kAutoCycle needs threads and deterministic = false
+  int block_length = 1;   // elements from each before the next one's turn
+  int threads = 0;        // that read ahead; 0: next() reads; kAutoThreads: as many as the consumer needs
   int ahead = 64;         // elements read ahead from each, with threads
-  // false: whichever has an element comes first. Each still comes once, in any order, so behind it nothing may count on
-  // the order: a shuffle, or a shard of its elements, would not find it again after a restore or on another rank.
+  // false: the stage gives the first element that is ready. Each still comes once, but no later stage may depend on the
+  // order: a shuffle or a shard would give other elements after a restore or on another rank.
   bool deterministic = true;
-  std::size_t memory_budget = 0;  // bytes read ahead at most, where elements tell theirs (ElementBytes); 0: 1 GiB
+  std::size_t memory_budget = 0;  // most bytes read ahead, where their size is known (ElementBytes); 0: 1 GiB
   int processes = 1;              // ranks on this host: what kAutoThreads shares the CPUs with
 };
 // Opens a stage for each element (a file, say) and takes turns among `cycle_length` of them. One that has ended is
@@ -225,14 +225,14 @@ StagePtr<std::string> cache_file(StagePtr<std::string> upstream, std::string pat
 struct MapOptions {
   int threads = 0;        // that call the function at the same time; 0: the caller of next() does; kAutoThreads: as
                           // many as the consumer needs, up to the CPUs that this process was given
-  std::size_t ahead = 0;  // elements in the making; 0: 4 per thread
+  std::size_t ahead = 0;  // elements in flight; 0: 4 per thread
   bool tune = false;      // adjust both to the consumer, up to these; kAutoThreads does so anyway
   OnError on_error = OnError::kFail;
   std::int64_t max_bad = 100;  // per iterator, with kSkip
   int processes = 1;           // ranks on this host: what kAutoThreads shares the CPUs with
   std::string name = "map";    // in reports
 };
-// f(element), where f: const T& -> Result<U> is pure. The order is kept whatever the threads. An error names the
+// f(element), where f: const T& -> Result<U> is pure. Any number of threads keeps the order. An error names the
 // element and ends the iterator, or leaves that element out.
 template <class U, class T>
 StagePtr<U> map(StagePtr<T> upstream, std::function<Result<U>(const T&)> f, MapOptions options = {}) {
@@ -255,7 +255,7 @@ StagePtr<Batch<T>> batch(StagePtr<T> upstream, int batch, Remainder remainder = 
 
 // Runs the upstream in a thread of its own, up to `depth` elements ahead; 0: no thread; kAutoDepth: 2 at first, and
 // more where the consumer takes in bursts, up to 64. With kAutoDepth the queue holds at most `memory_budget` bytes (and
-// always one element) where elements tell theirs (ElementBytes); 0: 1 GiB.
+// always one element) where their size is known (ElementBytes); 0: 1 GiB.
 inline constexpr std::size_t kAutoDepth = static_cast<std::size_t>(-1);
 template <class T>
 StagePtr<T> prefetch(StagePtr<T> upstream, std::size_t depth, std::size_t memory_budget = 0) {
