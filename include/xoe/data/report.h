@@ -58,7 +58,7 @@ inline PipelineReport report(const AnyIterator& iterator, int processes = 1) {
   return report_of(iterator.stages(), processes);
 }
 
-// A line or two for people: the bottleneck, and a change that would help.
+// Names the bottleneck, and what would help, in a line or two for people.
 std::string explain(const PipelineReport& report);
 
 // The report as a table for people, with explain() at its end.

@@ -21,7 +21,7 @@ constexpr auto kForever = std::chrono::hours(100);  // Gloo adds it to the time 
 constexpr milliseconds kGrace{50};
 
 // The mesh's own slots; the slots of collectives have the highest bit set.
-constexpr std::uint64_t kLivenessSlot = 1, kCloseSlot = 2, kMeetSlot = 3;
+constexpr std::uint64_t kLivenessSlot = 1, kCloseSlot = 2, kHandshakeSlot = 3;
 
 // The addresses of one member's ends, by peer; empty for itself.
 std::string pack(const std::vector<std::vector<char>>& addresses) {
@@ -95,7 +95,7 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(std::shared_ptr<::gloo::transport::D
   } catch (const std::exception& e) {
     return failure(Code::kPeerLost, "gloo: a connection broke at once: {}", e.what());
   }
-  XOE_TRY(mesh->meet(deadline));
+  XOE_TRY(mesh->handshake(deadline));
   return mesh;
 }
 
@@ -136,13 +136,13 @@ Mesh::~Mesh() {
 
 // When this returns, all members have connected with all, and each knows that the others receive its close notice: they
 // posted that receive before their message over the same connections.
-Status Mesh::meet(Clock::time_point deadline) {
-  const auto together = [&]() -> Status {
+Status Mesh::handshake(Clock::time_point deadline) {
+  const auto exchange = [&]() -> Status {
     XOE_TRY(enter(deadline));
     for (int m = 0; m < size(); ++m)
-      if (m != self()) XOE_TRY(receive(m, kFirstChannel, kMeetSlot, nullptr, 0));
+      if (m != self()) XOE_TRY(receive(m, kFirstChannel, kHandshakeSlot, nullptr, 0));
     for (int m = 0; m < size(); ++m)
-      if (m != self()) XOE_TRY(send(m, kFirstChannel, kMeetSlot, nullptr, 0));
+      if (m != self()) XOE_TRY(send(m, kFirstChannel, kHandshakeSlot, nullptr, 0));
     for (int m = 0; m < size(); ++m) {
       if (m == self()) continue;
       XOE_TRY(wait_received(m, kFirstChannel));
@@ -150,7 +150,7 @@ Status Mesh::meet(Clock::time_point deadline) {
     }
     return {};
   };
-  XOE_TRY(leave(together(), "gloo: connecting"));
+  XOE_TRY(leave(exchange(), "gloo: connecting"));
   const auto lock = locked();
   if (!cause_) open_channels(*data_);
   return {};

@@ -69,7 +69,7 @@ class Mesh {
   Mesh(net::Members members, std::shared_ptr<Context> data, std::shared_ptr<Context> control);
 
   void open_channels(Context& context);
-  Status meet(Clock::time_point deadline);
+  Status handshake(Clock::time_point deadline);
   Status wait(int peer, Channel channel, bool received);
   Status broken(int peer, const char* what);
   void release_buffers();

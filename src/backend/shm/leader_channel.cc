@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "backend/collective.h"
 #include "base/bytes.h"
 
 namespace xoe::shm {

@@ -115,7 +115,7 @@ void Tuner::grow(const TunerWindow& window, double rate) {
   const double idle = window.idle / (window.seconds * now_.threads);
   const int most_threads = affordable(window);
   if (idle < kThreadsBusy && now_.threads < most_threads) {
-    // An estimate of the threads that are missing; their number at most doubles.
+    // The estimated number of missing threads; at most as many as there are.
     const double lacking = now_.threads * window.waited / std::max(window.seconds - window.waited, 1e-9);
     larger.threads = std::min({now_.threads + std::max(1, static_cast<int>(lacking)), 2 * now_.threads, most_threads});
     why += " and every thread was busy";

@@ -196,15 +196,15 @@ class Comparison {
 
  private:
   RankWork work_of(bool old, int ranks) {
-    Work work{.old = old,
-              .way = {.directory = options_.directory,
-                      .batch = options_.batch,
-                      .image_size = options_.image_size,
-                      .threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / ranks),
-                      .shuffle = options_.shuffle},
-              .step = step_,
-              .warmup = options_.warmup,
-              .seconds = options_.seconds};
+    RankWork work{.old = old,
+                  .way = {.directory = options_.directory,
+                          .batch = options_.batch,
+                          .image_size = options_.image_size,
+                          .threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / ranks),
+                          .shuffle = options_.shuffle},
+                  .step = step_,
+                  .warmup = options_.warmup,
+                  .seconds = options_.seconds};
     if (old) fit_into_memory(work.way, ranks);
     return work;
   }

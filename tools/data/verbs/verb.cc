@@ -37,8 +37,9 @@ void catch_signals() {
 bool stopped() noexcept { return stop_signal != 0; }
 
 int report_failure(std::string_view verb, const Error& error, bool json) {
-  using Json = nlohmann::json;
-  if (json) fmt::print("{}\n", Json{{"error", error.to_string()}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (json)
+    fmt::print("{}\n", nlohmann::json{{"error", error.to_string()}}.dump(-1, ' ', false,
+                                                                         nlohmann::json::error_handler_t::replace));
   fmt::print(stderr, "xoe data {}: {}\n", verb, error.message());
   return exit_code(error.code() == Code::kInvalidArgument ? kUsageError : kFailed);
 }

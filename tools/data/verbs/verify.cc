@@ -142,8 +142,8 @@ class Verification {
   }
 
   void check_records(const std::string& path, Checker& checker) {
-    constexpr std::size_t kReadBytes = std::size_t{1} << 20;
-    auto stream = data::RecordStream::open(path, data::Compression::kAuto, kReadBytes);
+    constexpr std::size_t kStreamBlock = std::size_t{1} << 20;
+    auto stream = data::RecordStream::open(path, data::Compression::kAuto, kStreamBlock);
     const auto file = data::OpenFile::open(path);
     if (!stream || !file) {
       findings_.add({path, {}, {}, (stream ? file.error() : stream.error()).message()});
