@@ -1,4 +1,4 @@
-// The networks that Xoe trains, measures and shows: image classifiers as libtorch modules.
+// The networks of trainer, benchmarks and examples: image classifiers as libtorch modules.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -16,7 +16,7 @@ namespace xoe::models {
 class ImageModel : public ::torch::nn::Module {
  public:
   virtual at::Tensor forward(const at::Tensor& images) = 0;
-  // The order of memory in which 4-dimensional parameters and images are fastest on the CPU. (One thread, 64x64:
+  // The memory format in which 4-dimensional parameters and images are fastest on the CPU. (One thread, 64x64:
   // channels last gives resnet50 6 % at batch 16 and 20 % at batch 4, resnet18 and vit_tiny nothing.)
   virtual at::MemoryFormat memory_format() const { return at::MemoryFormat::Contiguous; }
 };
@@ -27,7 +27,7 @@ using ModelHandle = std::shared_ptr<ImageModel>;
 std::span<const std::string_view> model_names() noexcept;
 
 // A freshly initialised model; draws from torch's default generator. `invalid_argument` for an unknown name (lists
-// the known ones and the closest), for classes or image_size below 1 and for a size that the model cannot take.
+// the known ones and the closest), for classes or image_size below 1 and for a size that the model does not support.
 //   resnet18, resnet50: K. He et al., Deep Residual Learning for Image Recognition, 2015; the variant "v1.5" with the
 //     stride in the 3x3 convolution; the last batch norm of each block starts at zero (P. Goyal et al., 2017). Names of
 //     parameters as in torchvision.

@@ -1,4 +1,4 @@
-// The makers of each network, behind make_model().
+// The factories of the networks; see make_model().
 #pragma once
 
 #include "models/models.h"

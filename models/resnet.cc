@@ -108,7 +108,7 @@ class ResNet : public ImageModel {
       if (const auto* convolution = module->as<nn::Conv2d>()) {
         nn::init::kaiming_normal_(convolution->weight, 0.0, ::torch::kFanOut, ::torch::kReLU);
       }
-      // Each block starts as the identity, which makes the first steps of a large learning rate safe.
+      // Each block starts as the identity, which makes the first steps at a large learning rate safe.
       if (const auto* block = module->as<Block>()) nn::init::zeros_(block->last_gamma());
     }
   }

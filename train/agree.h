@@ -1,4 +1,4 @@
-// One fate for all ranks.
+// Agreement of all ranks on one error.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace xoe::train {
 
-// Collective. Ok when `mine` is ok on all ranks; else the error of the lowest rank that has one, on every rank; of
-// another rank than 0 it begins with "rank 3: ".
+// Collective. Ok when `mine` is ok on all ranks; otherwise every rank returns the error of the lowest rank that has
+// one. The error of a rank other than 0 begins with "rank 3: ".
 Status agree(Communicator& comm, const Status& mine);
 
-// Collective. The bytes of `root` arrive on all ranks; other ranks' `bytes` are replaced.
+// Collective. Replaces `bytes` by those of `root` on all ranks.
 Status broadcast_bytes(Communicator& comm, std::string& bytes, int root = 0);
 
 }  // namespace xoe::train

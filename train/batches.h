@@ -1,4 +1,4 @@
-// Where training images come from.
+// The sources of training images.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,13 +32,13 @@ class BatchSource {
  public:
   virtual ~BatchSource() = default;
   virtual const DataInfo& info() const noexcept = 0;
-  // The next batch of training images, without end.
+  // The next batch of training images; repeats for ever.
   virtual Result<Batch> next() = 0;
-  // Where next() stands, for restore() on the same rank of a group of the same size.
+  // The position of next(), for restore() on the same rank of a group of the same size.
   virtual std::string save() const = 0;
   virtual Status restore(std::string_view position) = 0;
   virtual std::int64_t skipped_images() const noexcept { return 0; }
-  // Where the time of making training images went, and what would help; empty: nowhere.
+  // A report of where the time of producing training images went, and what would help; may be empty.
   virtual std::string explain() const { return {}; }
   // Starts a pass over this rank's held-out images.
   virtual Status start_held_out() = 0;
@@ -46,7 +46,7 @@ class BatchSource {
   virtual Result<std::optional<Batch>> next_held_out() = 0;
 };
 
-// One random batch, made once, different on each rank.
+// A random batch, generated once, different on each rank.
 std::unique_ptr<BatchSource> synthetic_batches(const TrainOptions& options, int rank);
 // Images of any layout that data::open_images() reads; for evaluation its validation part, where there is one.
 // `local_size`: ranks on this host, which share its CPUs.

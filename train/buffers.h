@@ -1,4 +1,4 @@
-// The running statistics of batch norm, which each rank gathers for itself.
+// The running statistics of batch norm, which every rank computes on its own.
 #pragma once
 
 #include <ATen/core/Tensor.h>

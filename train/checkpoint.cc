@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What must be the same when a run goes on; the order is that of messages.
+// The properties that must not change when a run is resumed, in the order of messages.
 Json identity(const TrainOptions& options, const DataInfo& data, int size) {
   return {{"model", options.model},
           {"classes", data.classes},
@@ -39,8 +39,7 @@ std::string archive_bytes(::torch::serialize::OutputArchive& archive) {
   return bytes;
 }
 
-// Its tensors come to `device`, wherever they were when it was written: that device may not be there, or be another
-// rank's.
+// Loads tensors to `device`, wherever they were when they were written: that device may be missing, or another rank's.
 ::torch::serialize::InputArchive open_archive(const std::string& bytes, c10::Device device = c10::kCPU) {
   ::torch::serialize::InputArchive archive;
   archive.load_from(bytes.data(), bytes.size(), device);
@@ -57,8 +56,8 @@ std::string rank_bytes(const Progress& progress, const models::ImageModel& model
   return archive_bytes(archive);
 }
 
-// As Module::save(), but of copies: an archive holds a tensor's whole storage, and that of a sharded parameter is its
-// bucket.
+// Like Module::save(), but of copies: an archive holds a tensor's whole storage, and a sharded parameter's storage is
+// its bucket.
 void archive_module(const ::torch::nn::Module& module, ::torch::serialize::OutputArchive& archive) {
   const auto copy = [](const at::Tensor& tensor) { return tensor.detach().clone(at::MemoryFormat::Contiguous); };
   for (const auto& parameter : module.named_parameters(/*recurse=*/false)) {
@@ -75,7 +74,7 @@ void archive_module(const ::torch::nn::Module& module, ::torch::serialize::Outpu
   }
 }
 
-// The model as a plain libtorch program would save it, with `buffers` in place of this rank's.
+// The model in the format of a plain libtorch program, with `buffers` instead of this rank's.
 std::string model_bytes(const models::ImageModel& model, const std::vector<at::Tensor>& buffers) {
   const auto own = copy_buffers(model);
   set_buffers(model, buffers);
@@ -173,7 +172,7 @@ Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, con
 Status restore_model(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
                      models::ImageModel& model) {
   const at::NoGradGuard no_grad;
-  // Into a model of its own and copied: loading would replace the storage, and with it device and memory format.
+  // Loads into another model and copies: loading replaces the storage, and with it device and memory format.
   XOE_ASSIGN(const auto stored, models::make_model(options.model, data.classes, options.image_size));
   auto archive = open_archive(sections.at("model"));
   stored->load(archive);
@@ -191,7 +190,7 @@ Status restore_model(const Sections& sections, const TrainOptions& options, cons
 Result<Progress> restore_rest(const Sections& sections, int rank, c10::Device device,
                               xoe::torch::DistributedOptimizer& optimizer) {
   auto archive = open_archive(sections.at("optimizer"), device);
-  // libtorch would put the saved options in place of those of the command line.
+  // libtorch would replace the command line's options by the saved ones.
   auto& groups = optimizer.wrapped().param_groups();
   std::vector<std::unique_ptr<::torch::optim::OptimizerOptions>> wanted;
   for (auto& group : groups) wanted.push_back(group.options().clone());

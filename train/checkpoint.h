@@ -16,7 +16,7 @@
 
 namespace xoe::train {
 
-// Where a run stands.
+// The progress of a run.
 struct Progress {
   std::int64_t step = 0;         // finished ones
   std::int64_t total_steps = 0;  // that it was to have; 0: not known
@@ -24,7 +24,7 @@ struct Progress {
 };
 
 // Collective. One file for all ranks: parameters, optimizer state, the averaged buffers, and of each rank its own
-// buffers, random generator and data position. Written by rank 0; errors reach all ranks. Gives its path.
+// buffers, random generator and data position. Written by rank 0; all ranks get its errors. Returns the path.
 Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo& data, const Progress& progress,
                                     const models::ImageModel& model, xoe::torch::DistributedOptimizer& optimizer,
                                     Communicator& comm);
@@ -33,11 +33,11 @@ Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo&
 // none. `invalid_argument` when it was written by another kind of run, `data_loss` when it is damaged.
 Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, const DataInfo& data, Communicator& comm);
 
-// Before the DistributedOptimizer is made: gives the model its parameters and this rank's buffers.
+// To be called before the DistributedOptimizer is created: restores the parameters and this rank's buffers.
 Status restore_model(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
                      models::ImageModel& model);
-// After it was made: optimizer state, on the model's `device`, and random generator. Momentum, weight decay and other
-// options stay as they are: the checkpoint's do not count.
+// To be called after it was created: restores the optimizer state, on the model's `device`, and the random generator,
+// but not options such as momentum and weight decay.
 Result<Progress> restore_rest(const Sections& sections, int rank, c10::Device device,
                               xoe::torch::DistributedOptimizer& optimizer);
 

@@ -1,4 +1,4 @@
-// The container of a checkpoint, and the folder of them. Format: docs/formats/checkpoint.md.
+// The file format of checkpoints (docs/formats/checkpoint.md), and their folder.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ using Sections = std::map<std::string, std::string, std::less<>>;
 
 // The file appears whole or not at all.
 Status write_sections(const std::string& path, const Sections& sections);
-// `data_loss` naming the file when it is no checkpoint, cut short, or changed.
+// `data_loss`, naming the file, when it is not a checkpoint, truncated or corrupt.
 Result<Sections> read_sections(const std::string& path);
-// The same on bytes that came from elsewhere; `name` appears in errors.
+// The same in memory; `name` appears in errors.
 std::string pack_sections(const Sections& sections);
 Result<Sections> unpack_sections(std::string_view bytes, std::string_view name);
 
@@ -29,9 +29,9 @@ struct StoredCheckpoint {
 };
 
 std::string checkpoint_path(const std::string& folder, std::int64_t step);  // <folder>/step-00000120.ckpt
-// By step; empty when there is none or no such folder.
+// Ordered by step; empty when there is none or no such folder.
 std::vector<StoredCheckpoint> list_checkpoints(const std::string& folder);
-// Leaves the newest `keep`. Removes what an interrupted write left, too.
+// Removes all but the newest `keep`, and the remains of interrupted writes.
 void prune_checkpoints(const std::string& folder, int keep);
 
 }  // namespace xoe::train

@@ -103,7 +103,7 @@ void add_axes(std::string& svg, Panel& panel, std::string_view title, std::strin
   add_text(svg, panel.left, panel.top - 12, "start", color, 14, title);
 }
 
-// Exponential mean whose memory is a twentieth of the run, corrected for its start.
+// Exponential moving average over a twentieth of the run, with bias correction.
 std::vector<CurvePoint> smooth(Points points) {
   const double keep = 1.0 - 1.0 / std::max(1.0, static_cast<double>(points.size()) / 20);
   std::vector<CurvePoint> out;

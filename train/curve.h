@@ -1,4 +1,4 @@
-// The picture of a training run.
+// The plot of a training run.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Curve {
   std::vector<CurvePoint> accuracy;  // on held-out images, 0 to 1; may be empty
 };
 
-// An SVG of loss (each point, and smoothed) beside held-out accuracy, over steps.
+// An SVG with loss (points and smoothed) and held-out accuracy over steps.
 std::string curve_svg(const Curve& curve);
 
 // Round numbers that cover [low, high] in about `wanted` equal intervals: 0, 0.5, 1, 1.5.

@@ -16,7 +16,7 @@
 namespace xoe::train {
 
 void load_cuda() {
-  // Without the driver's device the library would take a second to load, for nothing.
+  // Without an NVIDIA device, loading the library would cost a second in vain.
   if (::access("/dev/nvidiactl", F_OK) == 0) ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
 }
 

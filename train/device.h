@@ -1,4 +1,4 @@
-// Where the numbers are computed.
+// The device that computes.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,19 +10,19 @@
 
 namespace xoe::train {
 
-// Loads libtorch's CUDA half when this machine has a GPU and the library is complete; quiet otherwise. Before anything
-// else asks libtorch about CUDA.
+// Loads libtorch's CUDA libraries when this machine has a GPU and they are complete; otherwise does nothing. To be
+// called before any other query of libtorch about CUDA.
 void load_cuda();
 
-// kAuto takes CUDA when libtorch sees a device. Ranks of a host take its devices in turn. `unavailable` when CUDA was
-// asked for and there is none.
+// kAuto chooses CUDA when libtorch sees a device. The ranks of a host use its devices in turn. `unavailable` when CUDA
+// was requested and there is none.
 Result<c10::Device> choose_device(DeviceKind kind, int local_rank);
 
 // libtorch's threads in this process; 0: OMP_NUM_THREADS, else an equal part of the cores that this process may use.
-// Gives the number.
+// Returns the number.
 int set_threads(int threads, int local_size);
 
-// While it lives, matrix products and convolutions run in bfloat16 where that is safe.
+// In its scope matrix products and convolutions run in bfloat16 where that is safe.
 class Autocast {
  public:
   Autocast(c10::Device device, Precision precision);

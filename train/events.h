@@ -1,4 +1,4 @@
-// What a training run tells while it goes on. On the training thread.
+// The events of a training run, reported on the training thread.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +29,16 @@ struct RunStart {
   std::int64_t steps_per_epoch = 0;  // 0: no epochs
 };
 
-// Over the steps since the report before, except for speed: over all measured steps.
+// Covers the steps since the previous report; speed covers all measured steps.
 struct Report {
   std::int64_t step = 0;  // finished so far
   double epoch = 0;
   double loss = 0;      // mean over ranks and steps
   double accuracy = 0;  // of training images
-  double rate = 0;      // of learning
+  double rate = 0;      // learning rate
   SpeedStats speed;     // images/s of all ranks together
   int ranks = 1;
-  std::int64_t skipped_images = 0;  // broken ones, so far
+  std::int64_t skipped_images = 0;  // damaged images so far
   StepTimes share;                  // mean of all ranks
   std::vector<StepTimes> rank_shares;
 };
@@ -55,14 +55,14 @@ struct Outcome {
   bool interrupted = false;
   std::int64_t step = 0;
   double loss = 0;       // of the last report
-  double accuracy = -1;  // of the last evaluation; -1: there was none
+  double accuracy = -1;  // of the last evaluation; -1: none
   SpeedStats speed;
   int ranks = 1;
   StepTimes share;    // of the whole run, mean of all ranks
-  std::string input;  // of rank 0: where the time of making images went; empty: nowhere
+  std::string input;  // rank 0's report of its input pipeline; may be empty
   double seconds = 0;
   std::string checkpoint;  // the last one written; empty: none
-  std::string curve;       // path of the picture; empty: none
+  std::string curve;       // path of the plot; empty: none
   std::string timeline;
 };
 

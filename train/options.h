@@ -1,4 +1,4 @@
-// What to train and how.
+// The options of a training run.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ struct TrainOptions {
   Precision precision = Precision::kFp32;
 };
 
-// Fills in what is left open (rates, steps for synthetic data) and checks the rest: `invalid_argument` names the
-// option. Knows nothing of the data.
+// Sets defaults (rates, steps for synthetic data) and checks the options: `invalid_argument` names the option. Does not
+// look at the data.
 Result<TrainOptions> complete_options(TrainOptions options);
 
 }  // namespace xoe::train

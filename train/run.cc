@@ -1,11 +1,15 @@
 #include "train/run.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/error.h"
 #include "train/agree.h"
+#include "train/buffers.h"
 #include "xoe/torch/broadcast.h"
 
 namespace xoe::train {
@@ -13,18 +17,7 @@ namespace {
 
 constexpr auto kFlushEvery = std::chrono::seconds(2);
 
-double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 }  // namespace
-
-Run::StepSums& Run::StepSums::operator+=(const StepSums& other) noexcept {
-  stop += other.stop;
-  failed += other.failed;
-  loss += other.loss;
-  correct += other.correct;
-  images += other.images;
-  return *this;
-}
 
 Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop)
     : options_(options), comm_(comm), listener_(listener), stop_(stop), start_(Clock::now()), last_flush_(start_) {}
@@ -34,6 +27,148 @@ Result<Outcome> Run::run() {
   if (first()) listener_.started(start_event());
   XOE_TRY(loop());
   return finish();
+}
+
+// Ranks with different files would have different numbers of batches, and wait for each other for ever.
+Status Run::check_same_data() {
+  const DataInfo& mine = setup_.data->info();
+  const std::array<std::int64_t, 3> facts = {static_cast<std::int64_t>(mine.fingerprint), mine.batches_per_epoch,
+                                             mine.held_out};
+  std::vector<std::int64_t> all(facts.size() * static_cast<std::size_t>(comm_.size()));
+  XOE_TRY(comm_.allgather(ConstTensor(facts.data(), facts.size()), Tensor(all.data(), all.size())));
+  std::string others;
+  for (auto theirs = all.begin(); theirs != all.end(); theirs += facts.size()) {
+    if (std::equal(all.begin(), all.begin() + facts.size(), theirs)) continue;
+    others += fmt::format("{}rank {} ({} batches an epoch and {} images for evaluation)", others.empty() ? "" : ", ",
+                          (theirs - all.begin()) / static_cast<std::ptrdiff_t>(facts.size()), theirs[1], theirs[2]);
+  }
+  if (others.empty()) return {};
+  return failure(
+      Code::kInvalidArgument,
+      "{}: not all ranks have the same records: rank 0 has {} batches an epoch and {} images for evaluation, "
+      "but others have {}; give each rank the same files",
+      options_.data_dir, all[1], all[2], others);
+}
+
+Status Run::prepare() {
+  auto local = set_up(options_, comm_);
+  XOE_TRY(on_all_ranks(agree(comm_, local ? Status() : failure(local.error()))));
+  setup_ = std::move(*local);
+  XOE_TRY(on_all_ranks(check_same_data()));
+  if (!options_.timeline.empty() && !first()) {
+    // Rank 0 has created the file by now.
+    if (auto joined = trace::Timeline::open(options_.timeline, comm_.rank(), /*create=*/false)) {
+      setup_.timeline = std::move(*joined);
+    } else {
+      hold(failure(joined.error()));
+    }
+  }
+  trace_.emplace(setup_.timeline.get());
+  hold(trace_->name_lanes());
+  plan_ = make_plan(options_, setup_.data->info(), comm_.size());
+
+  std::optional<Sections> sections;
+  if (options_.resume) {
+    auto loaded = load_checkpoint(options_, setup_.data->info(), comm_);
+    if (!loaded) return on_all_ranks(failure(loaded.error()));
+    sections = std::move(*loaded);
+    if (!sections && first()) {
+      listener_.noted(fmt::format("no checkpoint in {}: starting from the beginning", options_.checkpoint_dir));
+    }
+  }
+  place_model(setup_, options_);
+  if (sections) {
+    XOE_TRY(restore_model(*sections, options_, setup_.data->info(), comm_.rank(), *setup_.model));
+  } else {
+    XOE_TRY(xoe::torch::broadcast_parameters(*setup_.model, comm_));
+  }
+  XOE_ASSIGN(optimizer_, xoe::torch::DistributedOptimizer::create(
+                             *setup_.optimizer, *setup_.model, comm_,
+                             {.bucket_bytes = static_cast<std::size_t>(options_.bucket_mib * 1024 * 1024),
+                              .backward_passes_per_step = options_.accumulate,
+                              .average_passes = true,
+                              .find_unused = false,  // every parameter of these models is used in each step
+                              .sharded = options_.sharded,
+                              .observer = &*trace_}));
+  hold(trace_->name_buckets(*optimizer_));
+  if (sections) XOE_TRY(resume(*sections));
+  if (first() && !options_.run_dir.empty()) {
+    if (auto folder = RunFolder::open(options_.run_dir, first_step_)) {
+      folder_ = std::move(*folder);
+      hold(folder_->started(start_event()));
+    } else {
+      hold(failure(folder.error()));
+    }
+  }
+  if (step_ < plan_.total_steps) hold(fetch());
+  return on_all_ranks(agree(comm_, held_));
+}
+
+Status Run::resume(const Sections& sections) {
+  XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), setup_.device, *optimizer_));
+  step_ = first_step_ = checkpoint_step_ = progress.step;
+  position_ = std::move(progress.position);
+  hold(setup_.data->restore(position_));
+  if (!first()) return {};
+  listener_.noted(fmt::format("resumed from step {} in {}", step_, options_.checkpoint_dir));
+  if (progress.total_steps != 0 && progress.total_steps != plan_.total_steps) {
+    listener_.noted(fmt::format("the number of steps was {} and is now {}, which changes the learning rates",
+                                progress.total_steps, plan_.total_steps));
+  }
+  return {};
+}
+
+Status Run::evaluate() {
+  const auto span = trace_->span(Phase::kEvaluation);
+  const at::NoGradGuard no_grad;
+  const auto own = copy_buffers(*setup_.model);
+  XOE_ASSIGN(const auto averaged, average_buffers(*setup_.model, comm_));
+  set_buffers(*setup_.model, averaged);
+  setup_.model->eval();
+
+  StepSums sums;
+  Status local = setup_.data->start_held_out();
+  while (local) {
+    auto batch = setup_.data->next_held_out();
+    if (!batch) local = failure(batch.error());
+    if (!batch || !*batch) break;
+    if ((*batch)->count() == 0) continue;
+    const at::Tensor labels = (*batch)->labels.to(setup_.device);
+    const Autocast autocast(setup_.device, options_.precision);
+    const at::Tensor logits = setup_.model->forward(place_images(setup_, (*batch)->images));
+    sums.loss += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
+    sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
+    sums.images += static_cast<double>((*batch)->count());
+  }
+  setup_.model->train();
+  set_buffers(*setup_.model, own);
+  XOE_TRY(on_all_ranks(agree(comm_, local)));
+
+  std::array values = {sums.loss, sums.correct, sums.images};
+  XOE_TRY(comm_.allreduce(Tensor(values.data(), values.size()), ReduceOp::kSum, {.name = "evaluation sums"}));
+  const Evaluation evaluation = {.step = step_,
+                                 .epoch = epoch(),
+                                 .loss = values[0] / values[2],
+                                 .accuracy = values[1] / values[2],
+                                 .images = static_cast<std::int64_t>(values[2])};
+  outcome_.accuracy = evaluation.accuracy;
+  if (first()) {
+    listener_.evaluated(evaluation);
+    if (folder_) hold(folder_->evaluated(evaluation));
+  }
+  return {};
+}
+
+Status Run::checkpoint() {
+  const auto span = trace_->span(Phase::kCheckpoint);
+  auto path = save_checkpoint(options_, setup_.data->info(),
+                              {.step = step_, .total_steps = plan_.total_steps, .position = position_}, *setup_.model,
+                              *optimizer_, comm_);
+  if (!path) return on_all_ranks(failure(path.error()));
+  checkpoint_step_ = step_;
+  outcome_.checkpoint = *path;
+  if (first()) listener_.noted(fmt::format("checkpoint {}", *path));
+  return {};
 }
 
 Status Run::loop() {
@@ -56,7 +191,7 @@ Status Run::step() {
     const auto span = trace_->span(Phase::kPeers);
     XOE_TRY(optimizer_->synchronize());
   }
-  // Before the ranks compare notes, so that they learn of bad input together.
+  // Before exchange(), so that all ranks learn of bad input in the same step.
   if (step_ + 1 < plan_.total_steps) {
     hold(fetch());
   } else {
@@ -68,10 +203,9 @@ Status Run::step() {
     XOE_TRY(optimizer_->step());
   }
   ++step_;
-  sums_ += sums;
-  times_ += trace_->take();
+  meter_.add(sums, trace_->take());
   const std::int64_t unmeasured = std::min<std::int64_t>(options_.warmup_steps, (plan_.total_steps - first_step_) / 2);
-  if (step_ - first_step_ > unmeasured) speed_.add(sums.images, seconds(Clock::now() - begin));
+  if (step_ - first_step_ > unmeasured) meter_.add_speed(sums.images, seconds_of(Clock::now() - begin));
   return {};
 }
 
@@ -110,16 +244,16 @@ void Run::keep_position() {
   if (!options_.checkpoint_dir.empty()) position_ = setup_.data->save();
 }
 
-// The gradients are complete on all ranks here, so that this small reduction finds them side by side.
+// The gradients are complete on all ranks here, so that this small reduction hardly waits.
 Status Run::exchange(StepSums& sums) {
   const auto span = trace_->span(Phase::kPeers);
   std::array values = {stop_.load(std::memory_order_relaxed) ? 1.0 : 0.0, held_ ? 0.0 : 1.0, sums.loss, sums.correct,
                        sums.images};
   XOE_TRY(comm_.allreduce(Tensor(values.data(), values.size()), ReduceOp::kSum, {.name = "step sums"}));
   sums = {.stop = values[0], .failed = values[1], .loss = values[2], .correct = values[3], .images = values[4]};
-  if (sums.failed > 0) return everywhere(agree(comm_, held_));
+  if (sums.failed > 0) return on_all_ranks(agree(comm_, held_));
   if (!std::isfinite(sums.loss)) {
-    return everywhere(
+    return on_all_ranks(
         failure(Code::kInvalidArgument,
                 "the loss is {} at step {}; try a smaller --lr (it was {:.4g} here), a longer --lr-warmup "
                 "or --precision fp32",
@@ -141,30 +275,11 @@ Status Run::after_step() {
 }
 
 Status Run::report() {
-  const std::array<double, 4> mine = {times_.data, times_.compute, times_.peers, times_.optimizer};
-  std::vector<double> all(mine.size() * static_cast<std::size_t>(comm_.size()));
-  XOE_TRY(comm_.allgather(ConstTensor(mine.data(), mine.size()), Tensor(all.data(), all.size())));
-
-  Report report = {.step = step_,
-                   .epoch = epoch(),
-                   .loss = sums_.loss / sums_.images,
-                   .accuracy = sums_.correct / sums_.images,
-                   .rate = learning_rate(plan_.schedule, step_ - 1),
-                   .speed = speed_.stats(),
-                   .ranks = comm_.size(),
-                   .skipped_images = setup_.data->skipped_images(),
-                   .share = {},
-                   .rank_shares = {}};
-  StepTimes mean;
-  for (std::size_t i = 0; i < all.size(); i += mine.size()) {
-    const StepTimes times = {.data = all[i], .compute = all[i + 1], .peers = all[i + 2], .optimizer = all[i + 3]};
-    report.rank_shares.push_back(shares(times));
-    mean += times;
-  }
-  report.share = shares(mean);
-  all_times_ += mean;
-  times_ = {};
-  sums_ = {};
+  XOE_ASSIGN(Report report, meter_.report(comm_));
+  report.step = step_;
+  report.epoch = epoch();
+  report.rate = learning_rate(plan_.schedule, step_ - 1);
+  report.skipped_images = setup_.data->skipped_images();
   outcome_.loss = report.loss;
   if (first()) {
     listener_.reported(report);
@@ -177,23 +292,23 @@ Status Run::report() {
   return {};
 }
 
-// Also of an interrupted run: who resumes it begins after this step.
+// Also after an interruption, since a resumed run starts after this step.
 bool Run::evaluation_due() const noexcept {
   if (setup_.data->info().held_out == 0) return false;
   return step_ == plan_.total_steps || (plan_.eval_interval > 0 && step_ % plan_.eval_interval == 0);
 }
 
 Result<Outcome> Run::finish() {
-  const bool again = step_ == first_step_;  // a finished run was resumed: only its last words are repeated
-  // First, because who interrupts may have little patience.
+  const bool again = step_ == first_step_;  // a finished run was resumed: only its summary is repeated
+  // First, because whatever interrupted the run may soon kill it.
   if (!options_.checkpoint_dir.empty() && checkpoint_step_ != step_ && !again) XOE_TRY(checkpoint());
   if (evaluation_due()) XOE_TRY(evaluate());
   outcome_.interrupted = stopping_ && step_ < plan_.total_steps;
   outcome_.step = step_;
-  outcome_.speed = speed_.stats();
+  outcome_.speed = meter_.speed();
   outcome_.ranks = comm_.size();
-  outcome_.share = shares(all_times_);
-  outcome_.seconds = seconds(Clock::now() - start_);
+  outcome_.share = meter_.share();
+  outcome_.seconds = seconds_of(Clock::now() - start_);
   outcome_.timeline = options_.timeline;
   outcome_.input = setup_.data->explain();
   XOE_TRY(optimizer_->close());
@@ -203,7 +318,7 @@ Result<Outcome> Run::finish() {
     outcome_.curve = folder_->curve_path();
     hold(folder_->finished(outcome_));
   }
-  XOE_TRY(everywhere(agree(comm_, held_)));
+  XOE_TRY(on_all_ranks(agree(comm_, held_)));
   return outcome_;
 }
 
@@ -228,7 +343,7 @@ RunStart Run::start_event() const {
   return start;
 }
 
-Status Run::everywhere(Status status) {
+Status Run::on_all_ranks(Status status) {
   if (!status) listener_.failed_everywhere();
   return status;
 }

@@ -7,6 +7,7 @@
 
 #include "train/checkpoint.h"
 #include "train/events.h"
+#include "train/run_meter.h"
 #include "train/setup.h"
 #include "train/trace.h"
 
@@ -18,16 +19,6 @@ class Run {
   Result<Outcome> run();
 
  private:
-  // Sums over ranks of what a step found.
-  struct StepSums {
-    double stop = 0;
-    double failed = 0;
-    double loss = 0;  // times images
-    double correct = 0;
-    double images = 0;
-    StepSums& operator+=(const StepSums& other) noexcept;
-  };
-
   Status prepare();
   Status check_same_data();
   Status resume(const Sections& sections);
@@ -45,8 +36,8 @@ class Run {
   Result<Outcome> finish();
   RunStart start_event() const;
 
-  // An error that all ranks return.
-  Status everywhere(Status status);
+  // For errors that all ranks return.
+  Status on_all_ranks(Status status);
   // Keeps the first error of this rank's files until the ranks stop together.
   void hold(Status status);
   bool first() const noexcept { return comm_.rank() == 0; }
@@ -63,20 +54,17 @@ class Run {
   std::optional<StepTrace> trace_;
   std::optional<xoe::torch::DistributedOptimizer> optimizer_;
 
-  std::int64_t step_ = 0;  // finished ones
+  std::int64_t step_ = 0;  // steps that are finished
   std::int64_t first_step_ = 0;
   std::vector<Batch> batches_;  // of the next step
-  std::string position_;        // of the data after the batches of all finished steps; kept for checkpoints only
+  std::string position_;        // in the data, after the batches of all finished steps; for checkpoints only
   bool stopping_ = false;
   Status held_;
   std::int64_t checkpoint_step_ = -1;
 
   Clock::time_point start_;
   Clock::time_point last_flush_;
-  StepSums sums_;  // since the last report
-  SpeedMeter speed_;
-  StepTimes times_;      // of this rank, since the last report
-  StepTimes all_times_;  // means over ranks, of the whole run
+  RunMeter meter_;
   Outcome outcome_;
 };
 

@@ -14,7 +14,7 @@ struct Kept {
   Curve curve;
 };
 
-// What an earlier run reported up to `step`. Lines that are no JSON, as of a crash, are left out.
+// The lines of an earlier run up to `step`. Malformed lines, as after a crash, are dropped.
 Kept keep_until(const std::string& metrics, std::int64_t step) {
   Kept kept;
   for (const std::string& line : split_text(metrics, '\n')) {

@@ -1,4 +1,4 @@
-// The folder that a run leaves: metrics.jsonl, a line for each event, and curve.svg.
+// The output folder of a run: metrics.jsonl, one line per event, and curve.svg.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace xoe::train {
 
 class RunFolder {
  public:
-  // Begins anew when first_step is 0. A resumed run keeps the lines up to that step and goes on behind them.
+  // Truncates the files when first_step is 0. A resumed run keeps the lines up to that step and appends.
   static Result<RunFolder> open(const std::string& path, std::int64_t first_step);
 
   Status started(const RunStart& start);
   Status reported(const Report& report);
   Status evaluated(const Evaluation& evaluation);
-  // Draws the picture as it stands; also after each evaluation.
+  // Draws the current plot; also called after each evaluation.
   Status finished(const Outcome& outcome);
 
   std::string curve_path() const { return path_ + "/curve.svg"; }

@@ -12,7 +12,7 @@ struct Schedule {
 };
 
 // Rises linearly to `peak` over the warm-up, then falls to 0 along a half cosine (I. Loshchilov and F. Hutter, SGDR,
-// 2016). A pure function of the step, counted from 0, so that a resumed run goes on where it was.
+// 2016). A pure function of the step, counted from 0, so that a resumed run continues exactly.
 double learning_rate(const Schedule& schedule, std::int64_t step) noexcept;
 
 // `rate` is meant for `reference_batch` images in a step; linear scaling (P. Goyal et al., 2017). 0: no scaling.

@@ -79,7 +79,7 @@ Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks) {
   if (data.held_out > 0 && options.eval_every > 0) {
     plan.eval_interval = std::max<std::int64_t>(1, std::llround(options.eval_every * plan.steps_per_epoch));
   }
-  // Without epochs a twentieth of the run; never more than half of it.
+  // Without epochs, a twentieth of the run; at most half of it.
   const double warmup = plan.steps_per_epoch > 0 ? options.lr_warmup_epochs * plan.steps_per_epoch
                                                  : static_cast<double>(plan.total_steps) / 20;
   const std::int64_t images = std::int64_t{options.batch} * options.accumulate * ranks;

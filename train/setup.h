@@ -1,4 +1,4 @@
-// What a run needs before its first step.
+// The setup of a run before its first step.
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "trace/timeline.h"
 #include "models/models.h"
+#include "trace/timeline.h"
 #include "train/batches.h"
 #include "train/device.h"
 #include "train/run_folder.h"
@@ -25,12 +25,12 @@ struct Setup {
   std::unique_ptr<::torch::optim::Optimizer> optimizer;
 };
 
-// This rank's part; touches no peer. Rank 0 also makes the timeline's file.
+// The local part, without communication. Rank 0 also creates the timeline's file.
 Result<Setup> set_up(const TrainOptions& options, const Communicator& comm);
-// The model on its device and in its order of memory, and an optimizer for it.
+// Moves the model to its device and memory format, and creates an optimizer for it.
 // REQUIRES: nothing else refers to the model's parameters yet.
 void place_model(Setup& setup, const TrainOptions& options);
-// Images as the placed model takes them.
+// Moves images to the model's device and memory format.
 at::Tensor place_images(const Setup& setup, const at::Tensor& images);
 
 struct Plan {

@@ -1,4 +1,4 @@
-// How fast training goes, and where its time goes.
+// The speed of training, and the shares of its time.
 #pragma once
 
 #include <cstddef>
@@ -25,18 +25,18 @@ class SpeedMeter {
   std::vector<double> speeds_;
 };
 
-// Seconds of one or more steps by what they were spent on.
+// Seconds of one or more steps, by activity.
 struct StepTimes {
   double data = 0;       // waiting for input
   double compute = 0;    // forward and backward
-  double peers = 0;      // waiting for the other ranks, and reducing with them, with nothing else left to do
+  double peers = 0;      // waiting for other ranks and reducing, with no other work to do
   double optimizer = 0;  // updating parameters
 
   double total() const noexcept { return data + compute + peers + optimizer; }
   StepTimes& operator+=(const StepTimes& other) noexcept;
 };
 
-// The same as parts of the total; all zero when there was none.
+// Fractions of the total; all zero if the total is.
 StepTimes shares(const StepTimes& times) noexcept;
 
 }  // namespace xoe::train

@@ -1,4 +1,4 @@
-// The lines and JSON objects that a run prints and keeps.
+// The lines and JSON objects that a run prints and writes.
 #pragma once
 
 #include <string>

@@ -29,8 +29,6 @@ constexpr std::array<PhaseStyle, 7> kStyles = {{{"forward", kComputeLane},
 
 const PhaseStyle& style_of(Phase phase) { return kStyles[static_cast<std::size_t>(phase)]; }
 
-double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 }  // namespace
 
 StepTrace::StepTrace(trace::Timeline* timeline) : timeline_(timeline) {
@@ -83,8 +81,8 @@ void StepTrace::wait_stop() {
 }
 
 void StepTrace::finish(Phase phase, Clock::time_point start, Clock::time_point stop) {
-  const double inside = seconds(std::exchange(waited_in_span_, {}));
-  const double own = seconds(stop - start) - inside;
+  const double inside = seconds_of(std::exchange(waited_in_span_, {}));
+  const double own = seconds_of(stop - start) - inside;
   times_.peers += inside;
   switch (phase) {
     case Phase::kForward:
@@ -95,7 +93,7 @@ void StepTrace::finish(Phase phase, Clock::time_point start, Clock::time_point s
     case Phase::kCheckpoint:
     case Phase::kEvaluation: break;  // no part of a step
   }
-  // The peers' lane has its bars from wait_stop() where the optimizer waited.
+  // Where the optimizer waited, wait_stop() has drawn the bars of the peers' lane.
   if (timeline_ != nullptr && !(phase == Phase::kPeers && inside > 0)) {
     timeline_->record(style_of(phase).lane, phase_names_[static_cast<std::size_t>(phase)], start, stop);
   }

@@ -1,6 +1,7 @@
-// Where the time of a step goes: measured for the report, drawn on the timeline.
+// Measures where the time of a step goes, for reports and the timeline.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,6 +15,8 @@ namespace xoe::train {
 
 using Clock = trace::TimelineClock;
 
+inline double seconds_of(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
 enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kInput, kPeers, kCheckpoint, kEvaluation };
 
 // Follows the optimizer as its observer, and the training loop through span(). One thread at a time.
@@ -22,10 +25,10 @@ class StepTrace : public xoe::torch::StepObserver {
   // `timeline` may be null; not owned.
   explicit StepTrace(trace::Timeline* timeline);
   Status name_lanes();
-  // After the optimizer was made.
+  // REQUIRES: the optimizer exists, before its first step.
   Status name_buckets(const xoe::torch::DistributedOptimizer& optimizer);
 
-  // Measures `phase` from its making to its end.
+  // Measures `phase` from construction to destruction.
   class Span {
    public:
     Span(StepTrace& trace, Phase phase) : trace_(trace), phase_(phase), start_(Clock::now()) {
@@ -42,7 +45,7 @@ class StepTrace : public xoe::torch::StepObserver {
   };
   Span span(Phase phase) { return {*this, phase}; }
 
-  // Of the steps since the last take().
+  // The times of the steps since the last take().
   StepTimes take();
 
   void bucket_start(const xoe::torch::BucketInfo& bucket) override;

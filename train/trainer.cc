@@ -11,7 +11,7 @@ namespace xoe::train {
 namespace {
 
 Error from_torch(std::string message) {
-  // One line: what libtorch adds below is of use only to who debugs it.
+  // One line: libtorch adds a stack trace below it.
   message = message.substr(0, message.find('\n'));
   const bool memory =
       message.find("allocate memory") != std::string::npos || message.find("out of memory") != std::string::npos;
@@ -25,7 +25,7 @@ Error from_torch(std::string message) {
 
 Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
                       const std::atomic<bool>& stop) {
-  // libtorch reports by exceptions; they end here.
+  // libtorch reports errors by exceptions, which are converted here.
   try {
     load_cuda();
     Run run(options, comm, listener, stop);

@@ -10,12 +10,12 @@
 namespace xoe::train {
 
 // Collective: all ranks pass the same options. `options` come from complete_options(). Once `stop` is set on any rank,
-// all finish the same step, write a checkpoint (when they have a folder for it) and return with outcome.interrupted.
+// all ranks finish the same step, write a checkpoint (if a folder is set) and return with outcome.interrupted.
 //
 // Batch norm uses each rank's own statistics in training; evaluation and the checkpoint's model use their means over
-// ranks. A resumed run gives the same numbers, to the bit, as one that was not interrupted.
+// ranks. A resumed run gives bit-identical results to one that was not interrupted.
 //
-// Sets libtorch's threads and its default generator in this process. The listener is called on rank 0, but for
+// Sets libtorch's threads and its default generator in this process. The listener is called on rank 0, except for
 // failed_everywhere().
 //
 // Errors: of input, of files, of peers; a loss that is not finite is `invalid_argument` and says at which step.

@@ -18,9 +18,9 @@
 namespace xoe::torch {
 namespace {
 
-constexpr std::size_t kPackBytes = std::size_t{8} << 20;  // tensors up to a quarter of it travel together
+constexpr std::size_t kPackBytes = std::size_t{8} << 20;  // tensors up to a quarter of this are packed
 
-// Broadcasts `tensors` packed back to back, in one go.
+// Broadcasts `tensors`, packed back to back, in one collective.
 Status broadcast_packed(std::span<const at::Tensor> tensors, std::size_t bytes, Communicator& comm, int root) {
   const at::Tensor pack = at::empty({static_cast<std::int64_t>(bytes)}, at::kByte);
   std::uint8_t* const start = pack.data_ptr<std::uint8_t>();

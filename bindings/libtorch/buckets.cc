@@ -15,7 +15,7 @@
 namespace xoe::torch {
 namespace {
 
-// How autograd lays out the gradient of a parameter: with its strides where it is dense, else row-major.
+// Autograd lays out a gradient with the parameter's strides where that is dense, else row-major.
 std::vector<std::int64_t> gradient_strides(const at::Tensor& parameter) {
   if (parameter.is_non_overlapping_and_dense()) return parameter.strides().vec();
   std::vector<std::int64_t> strides(static_cast<std::size_t>(parameter.dim()));
@@ -47,7 +47,7 @@ double squared_norm_of(const at::Tensor& gradient) {
   return norm * norm;
 }
 
-// Called by autograd after it has added to a parameter's gradient.
+// Autograd calls this after it has accumulated a parameter's gradient.
 class GradientBuckets::Hook : public ::torch::autograd::FunctionPostHook {
  public:
   Hook(GradientBuckets& buckets, std::size_t parameter) : buckets_(buckets), parameter_(parameter) {}
@@ -81,7 +81,7 @@ GradientBuckets::GradientBuckets(std::vector<NamedParameter> parameters, Communi
     : comm_(comm), options_(options), parameters_(std::move(parameters)), slots_(parameters_.size()) {}
 
 GradientBuckets::~GradientBuckets() {
-  // Peers may be at work on these buckets. Errors end the reductions, too, and nobody is left to be told.
+  // Peers may be using these buckets, so reductions must end; errors end them too, and cannot be returned from here.
   for (; stopped_ < started_; ++stopped_) static_cast<void>(buckets_[stopped_].reduction.wait());
   for (Slot& slot : slots_) {
     if (slot.accumulator) slot.accumulator->del_post_hook(slot.hook);
@@ -135,19 +135,19 @@ bool GradientBuckets::failed() const {
   return error_.has_value();
 }
 
-// Within backward an exception would end up in the caller's loss.backward(): the error waits for step() instead.
+// An exception would surface in the caller's loss.backward(), so the error is kept for step().
 void GradientBuckets::on_gradient(std::size_t parameter) noexcept {
   const std::lock_guard lock(mutex_);
   if (error_) return;
   try {
-    const Status status = take_gradient(parameter);
+    const Status status = collect_gradient(parameter);
     if (!status) error_ = status.error();
   } catch (const std::exception& error) {
     error_ = Error(Code::kInternal, fmt::format("gradient of {}: libtorch: {}", specs_[parameter].name, error.what()));
   }
 }
 
-Status GradientBuckets::take_gradient(std::size_t parameter) {
+Status GradientBuckets::collect_gradient(std::size_t parameter) {
   Slot& slot = slots_[parameter];
   if (slot.ready) {
     return failure(
@@ -157,15 +157,15 @@ Status GradientBuckets::take_gradient(std::size_t parameter) {
         specs_[parameter].name, options_.backward_passes_per_step);
   }
   const at::Tensor& gradient = parameters_[parameter].tensor.grad();
-  if (!gradient.defined()) return {};  // a function gave none: as if it was not used
+  if (!gradient.defined()) return {};  // a function returned none: treated as unused
   const bool last = ++slot.passes == options_.backward_passes_per_step;
   if (!slot.staged || last) XOE_TRY(move_into_view(parameter, gradient));
   if (last) mark_ready(parameter);
   return advance();
 }
 
-// After zero_grad() autograd makes a new tensor for the gradient, which costs less than zeroing the bucket and adding
-// to it; here it is copied to its place while it is still in the cache.
+// After zero_grad() autograd allocates a new tensor for the gradient, which is cheaper than zeroing the bucket and
+// adding to it. It is copied to the bucket while it is still in the cache.
 Status GradientBuckets::move_into_view(std::size_t parameter, const at::Tensor& gradient) {
   Slot& slot = slots_[parameter];
   if (gradient.is_same(slot.view)) return {};
@@ -186,8 +186,8 @@ void GradientBuckets::mark_ready(std::size_t parameter) {
   if (--buckets_[slot.bucket].pending == 0 && options_.observer) options_.observer->bucket_ready(info(slot.bucket));
 }
 
-// Starts reductions in bucket order, never in the order of readiness, which may differ between ranks; then moves those
-// on that were started before.
+// Starts reductions in bucket order, not in the order of readiness, which may differ between ranks; then progresses the
+// earlier ones.
 Status GradientBuckets::advance() {
   while (started_ < buckets_.size() && buckets_[started_].pending == 0) {
     XOE_TRY(start(started_));
@@ -224,7 +224,7 @@ Status GradientBuckets::start(std::size_t index) {
   return {};
 }
 
-// At the end of a step: the gradient that there is, or zeros.
+// Called at the end of a step: uses the gradient of earlier passes, or zeros.
 Status GradientBuckets::settle(std::size_t parameter, bool discarding) {
   Slot& slot = slots_[parameter];
   const at::Tensor& gradient = parameters_[parameter].tensor.grad();
@@ -270,13 +270,13 @@ Status GradientBuckets::finish_reductions(bool discarding) {
   const Status status = wait_for_all(discarding);
   if (options_.observer) options_.observer->wait_stop();
   XOE_TRY(status);
-  for (std::size_t parameter = 0; parameter < slots_.size(); ++parameter) hand_out(parameter);
+  for (std::size_t parameter = 0; parameter < slots_.size(); ++parameter) restore_views(parameter);
   return {};
 }
 
-// The agreement is the last collective of a step: whether somebody keeps its gradients, somebody drops them, and which
-// parameters were used. A rank that drops a step while another is already in the next one is found here, before an
-// optimizer has seen what they reduced together.
+// The last collective of a step exchanges whether any rank keeps its gradients, whether any rank drops them, and which
+// parameters were used. So a rank that drops a step while another is already in the next one is detected before an
+// optimizer uses what they reduced together.
 Status GradientBuckets::wait_for_all(bool discarding) {
   XOE_TRY(advance());
   const auto flags = used_.as<std::uint8_t>().first(slots_.size() + 2);
@@ -305,7 +305,7 @@ Status GradientBuckets::wait_for_all(bool discarding) {
   return {};
 }
 
-void GradientBuckets::hand_out(std::size_t parameter) {
+void GradientBuckets::restore_views(std::size_t parameter) {
   Slot& slot = slots_[parameter];
   at::Tensor& gradient = parameters_[parameter].tensor.mutable_grad();
   if (!slot.used) {
@@ -338,8 +338,8 @@ void GradientBuckets::reset() {
   synchronized_ = false;
 }
 
-// Once a rank has had the step's last backward pass, reductions may be under way on any rank: they are completed on
-// all, so that all stay in step with each other.
+// Once a rank has run the step's last backward pass, reductions may be in flight on any rank. All ranks complete them,
+// so that they stay in step.
 Status GradientBuckets::discard(bool set_to_none) {
   if (std::ranges::any_of(slots_, &Slot::ready)) XOE_TRY(complete(/*discarding=*/true));
   const std::lock_guard lock(mutex_);

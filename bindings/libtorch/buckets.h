@@ -1,4 +1,4 @@
-// Gradients in shared memory: filled by autograd, reduced bucket by bucket while backward runs.
+// Gradients in shared memory, which autograd fills, and which are reduced bucket by bucket while backward runs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,15 +27,15 @@ struct NamedParameter {
   at::Tensor tensor;
 };
 
-// A tensor of `parameter`'s shape and (where dense) strides over `count` elements at `data`, which `owner` keeps.
+// A tensor of `parameter`'s shape and (where dense) strides over the elements at `data`, which `owner` keeps alive.
 at::Tensor tensor_over(void* data, const at::Tensor& parameter, std::shared_ptr<void> owner);
 // A flat tensor over `count` elements at `data`.
 at::Tensor flat_over(void* data, std::size_t count, at::ScalarType type, std::shared_ptr<void> owner);
 // Summed in float64.
 double squared_norm_of(const at::Tensor& gradient);
 
-// All buckets of one optimizer. Hooks hold a pointer to it: it does not move. One step goes: backward passes call
-// on_gradient() for each parameter; synchronize(); the optimizer; begin_step().
+// All buckets of one optimizer. Not movable, because hooks hold a pointer to it. The order of one step: backward passes
+// call on_gradient() for each parameter; synchronize(); the optimizer runs; begin_step().
 class GradientBuckets {
  public:
   static Result<std::unique_ptr<GradientBuckets>> create(std::vector<NamedParameter> parameters, Communicator& comm,
@@ -44,14 +44,14 @@ class GradientBuckets {
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  // Reduces what is not reduced yet, and waits for all. Unsharded: gradients then hold the result, and are undefined
-  // for unused parameters. Sharded: the buckets hold this rank's part of it, see used().
+  // Reduces the remaining buckets and waits for all. Unsharded: gradients then hold the result, and are undefined for
+  // unused parameters. Sharded: the buckets hold this rank's part of the result; see used().
   Status synchronize();
   // After the optimizer ran: the next backward belongs to a new step.
   void begin_step();
   // Ends a step without using its gradients; see DistributedOptimizer::zero_grad.
   Status discard(bool set_to_none);
-  // Later calls, too, return this error.
+  // Later calls return this error too.
   Status fail(Error error);
   bool failed() const;
 
@@ -71,11 +71,11 @@ class GradientBuckets {
  private:
   struct Slot {
     std::size_t bucket = 0;
-    at::Tensor view;      // its place in the bucket
-    bool staged = false;  // the gradient itself lies elsewhere, and is copied
+    at::Tensor view;      // into the bucket
+    bool staged = false;  // the gradient has memory of its own, and is copied
     c10::intrusive_ptr<::torch::autograd::Node> accumulator;
     std::uintptr_t hook = 0;
-    int passes = 0;      // backward passes that reached it in this step
+    int passes = 0;      // backward passes of this step so far
     bool ready = false;  // this step's gradient is complete in the bucket
     bool used = false;
   };
@@ -94,7 +94,7 @@ class GradientBuckets {
   void attach_hooks();
 
   void on_gradient(std::size_t parameter) noexcept;
-  Status take_gradient(std::size_t parameter);
+  Status collect_gradient(std::size_t parameter);
   Status move_into_view(std::size_t parameter, const at::Tensor& gradient);
   Status settle(std::size_t parameter, bool discarding);
   void mark_ready(std::size_t parameter);
@@ -103,7 +103,7 @@ class GradientBuckets {
   Status complete(bool discarding);
   Status finish_reductions(bool discarding);
   Status wait_for_all(bool discarding);
-  void hand_out(std::size_t parameter);
+  void restore_views(std::size_t parameter);
   void reset();
 
   Communicator& comm_;
@@ -114,11 +114,11 @@ class GradientBuckets {
   std::vector<Bucket> buckets_;
   SharedBuffer used_;  // one byte per parameter, then two of the agreement
 
-  // With parameters on several devices autograd calls hooks from several threads.
+  // Autograd calls hooks from several threads when parameters are on several devices.
   mutable std::mutex mutex_;
   std::optional<Error> error_;
-  std::size_t started_ = 0;  // buckets whose reduction was started: always the first ones
-  std::size_t stopped_ = 0;  // ... and seen to be done
+  std::size_t started_ = 0;  // buckets whose reduction has started: always the first ones
+  std::size_t stopped_ = 0;  // buckets whose reduction has completed
   bool synchronized_ = false;
 };
 

@@ -6,7 +6,7 @@
 namespace xoe::torch {
 namespace {
 
-// Empty parameters take space, too: no bucket is empty.
+// Empty parameters take space too, so that no bucket is empty.
 std::size_t align_up(std::size_t count) {
   return (std::max<std::size_t>(count, 1) + kAlignElements - 1) / kAlignElements * kAlignElements;
 }
@@ -55,17 +55,17 @@ std::vector<std::size_t> shard_counts(std::size_t count, int size) {
   return counts;
 }
 
-std::vector<Piece> pieces_within(const BucketPlan& plan, std::span<const ParameterSpec> parameters, std::size_t begin,
-                                 std::size_t end) {
-  std::vector<Piece> pieces;
+std::vector<ParameterSlice> slices_within(const BucketPlan& plan, std::span<const ParameterSpec> parameters,
+                                          std::size_t begin, std::size_t end) {
+  std::vector<ParameterSlice> slices;
   for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
     const std::size_t start = plan.offsets[i];
     const std::size_t first = std::max(begin, start);
     const std::size_t last = std::min(end, start + parameters[plan.parameters[i]].count);
     if (first >= last) continue;
-    pieces.push_back({plan.parameters[i], first, first - start, last - first});
+    slices.push_back({plan.parameters[i], first, first - start, last - first});
   }
-  return pieces;
+  return slices;
 }
 
 }  // namespace xoe::torch

@@ -56,7 +56,7 @@ std::vector<NamedParameter> trainable_parameters(const Optimizer& optimizer, con
   return result;
 }
 
-// Strides count, too: elements meet by their place in memory.
+// Strides must agree too: elements are matched by their position in memory.
 std::vector<Described> describe_all(const std::vector<NamedParameter>& parameters, const DistributedOptions& options) {
   std::vector<Described> things;
   things.push_back(
@@ -138,7 +138,7 @@ class DistributedOptimizer::Core {
   std::unique_ptr<Shards> shards_;
 };
 
-// Runs `action`; its error, or what libtorch threw, is this optimizer's last word.
+// Runs `action`. Its error, or libtorch's exception, is returned by all later calls too.
 template <class Action>
 Status DistributedOptimizer::Core::guarded(Code code, std::string_view what, Action&& action) {
   Status status;
@@ -178,7 +178,7 @@ Status DistributedOptimizer::Core::check_parameters() const {
   return failure(
       Code::kInvalidArgument,
       "DistributedOptimizer: the optimizer got new parameters, or frozen ones now require gradients: they are "
-      "not reduced; make a new DistributedOptimizer");
+      "not reduced; create a new DistributedOptimizer");
 }
 
 Status DistributedOptimizer::Core::prepare_update() {
@@ -208,7 +208,7 @@ Status DistributedOptimizer::Core::step() {
   });
 }
 
-// The loss over all ranks, with gradients ready for the wrapped optimizer.
+// Evaluates the closure: the loss averaged over ranks, and reduced gradients for the wrapped optimizer.
 Result<at::Tensor> DistributedOptimizer::Core::evaluate(const std::function<at::Tensor()>& closure) {
   buckets_->begin_step();
   at::Tensor loss = closure();

@@ -1,4 +1,4 @@
-// What libtorch's element-wise optimizers remember about a parameter, as lists of tensors and numbers.
+// The state of libtorch's element-wise optimizers for a parameter, as lists of tensors and numbers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace xoe::torch {
 
-// Pointers into a state: the same fields in the same order for every state of one kind of optimizer. Tensors may be
+// Pointers into a state, with the same fields in the same order for all states of a class of optimizer. Tensors may be
 // undefined.
 struct StateFields {
   std::vector<at::Tensor*> tensors;
@@ -18,7 +18,7 @@ struct StateFields {
 };
 StateFields fields_of(::torch::optim::OptimizerParamState& state);
 
-// An empty state of the kind that `optimizer` keeps. nullptr when it does not work element by element, or is not known.
+// An empty state of the optimizer's class; nullptr when the class is not element-wise, or unknown.
 std::unique_ptr<::torch::optim::OptimizerParamState> make_state(const ::torch::optim::Optimizer& optimizer);
 
 }  // namespace xoe::torch

@@ -11,7 +11,7 @@
 namespace xoe::torch {
 namespace {
 
-// One line each, name and description parted by a tab.
+// One line each: name, tab, description.
 std::string to_text(const std::vector<Described>& things) {
   std::string text;
   for (const Described& thing : things) text += thing.name + '\t' + thing.description + '\n';
@@ -38,7 +38,7 @@ std::string side(const std::vector<Described>& things, std::size_t index, int ra
   return fmt::format("{} is {} on rank {}", things[index].name, things[index].description, rank);
 }
 
-// The first difference between rank 0 and another, in words; empty: none.
+// A description of the first difference between rank 0 and another rank; empty: none.
 std::string first_difference(std::span<const std::vector<Described>> ranks) {
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
     const std::size_t longest = std::max(ranks[0].size(), ranks[rank].size());

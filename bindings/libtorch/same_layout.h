@@ -1,4 +1,4 @@
-// Checks that all ranks describe the same things, before data moves.
+// Checks that all ranks have the same parameters and options, before data moves.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace xoe::torch {
 
-// A thing that all ranks must have alike: a name, and what must agree about it ("float32 [64, 3, 7, 7]").
+// A property that must be the same on all ranks: a name and a description ("float32 [64, 3, 7, 7]").
 struct Described {
   std::string name;
   std::string description;
@@ -19,8 +19,8 @@ struct Described {
 
 std::string describe(const at::Tensor& tensor);
 
-// Collective. Compares hashes, and only when they differ the lists themselves: then `invalid_argument` with the same
-// message on every rank, which names the first thing that differs, with both sides.
+// Collective. Compares hashes, and the lists themselves only when the hashes differ: then `invalid_argument` with the
+// same message on every rank, which names the first difference and both sides.
 Status check_same(const std::vector<Described>& mine, Communicator& comm, std::string_view what);
 
 }  // namespace xoe::torch

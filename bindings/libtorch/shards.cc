@@ -14,7 +14,7 @@
 namespace xoe::torch {
 namespace {
 
-// The elements of `tensor`, in the order in which those of `parameter` lie in its bucket.
+// The elements of `tensor`, in the order of the parameter's elements in its bucket.
 at::Tensor flat_like(const at::Tensor& tensor, const at::Tensor& parameter) {
   at::Tensor ordered = tensor;
   if (tensor.strides() != parameter.strides()) {
@@ -57,9 +57,9 @@ Shards::Shards(::torch::optim::Optimizer& optimizer, GradientBuckets& buckets, C
   for (const auto& group : optimizer.param_groups()) whole_groups_.push_back(group.params());
 }
 
-// Peers may still read the shared copy: it ends when all ranks are here. After a failure they cannot be waited for, and
-// it stays for as long as this process, so that they can still save the parameters. State would have to be gathered:
-// close() does.
+// Peers may still read the shared copy, so it is released only after a barrier. After a failure there can be no
+// barrier: then the copy stays until the process ends, so that peers can still save the parameters. The optimizer's
+// state is lost; close() gathers it.
 Shards::~Shards() {
   if (!sharded_) return;
   make_private();
@@ -79,7 +79,7 @@ Status Shards::move_parameters() {
   XOE_ASSIGN(SharedBuffer memory, comm_.shared_buffer(std::max<std::size_t>(bytes, 1)));
   memory_ = std::make_shared<SharedBuffer>(std::move(memory));
   XOE_ASSIGN(const std::vector<std::byte*> peers, comm_.map_peers(*memory_, {.name = "sharded parameters"}));
-  // The buffers of other ranks were only needed to ask for rank 0's: no page of them was touched.
+  // The buffers of other ranks are only a means to map rank 0's: none of their pages is touched.
   if (comm_.rank() != 0) memory_.reset();
 
   for (std::size_t b = 0; b < offsets.size(); ++b) {
@@ -104,16 +104,16 @@ void Shards::make_parts() {
     std::size_t begin = 0;
     for (int r = 0; r < comm_.rank(); ++r) begin += counts[static_cast<std::size_t>(r)];
     const std::size_t end = begin + counts[static_cast<std::size_t>(comm_.rank())];
-    for (const Piece& piece : pieces_within(plan, buckets_.specs(), begin, end)) {
-      const at::ScalarType type = buckets_.parameters()[piece.parameter].tensor.scalar_type();
-      const std::size_t offset = piece.in_bucket * dtype_size(plan.dtype);
-      parts_.push_back({piece, b, flat_over(bucket_starts_[b] + offset, piece.count, type, memory_),
-                        flat_over(buckets_.data(b) + offset, piece.count, type, buckets_.owner(b))});
+    for (const ParameterSlice& slice : slices_within(plan, buckets_.specs(), begin, end)) {
+      const at::ScalarType type = buckets_.parameters()[slice.parameter].tensor.scalar_type();
+      const std::size_t offset = slice.in_bucket * dtype_size(plan.dtype);
+      parts_.push_back({slice, b, flat_over(bucket_starts_[b] + offset, slice.count, type, memory_),
+                        flat_over(buckets_.data(b) + offset, slice.count, type, buckets_.owner(b))});
     }
   }
   std::map<const void*, std::vector<at::Tensor>> by_parameter;
   for (const Part& part : parts_) {
-    by_parameter[buckets_.parameters()[part.piece.parameter].tensor.unsafeGetTensorImpl()].push_back(part.tensor);
+    by_parameter[buckets_.parameters()[part.slice.parameter].tensor.unsafeGetTensorImpl()].push_back(part.tensor);
   }
   for (const auto& group : whole_groups_) {
     auto& parts = part_groups_.emplace_back();
@@ -124,19 +124,19 @@ void Shards::make_parts() {
   }
 }
 
-// Replaces the state of whole parameters by that of this rank's parts.
+// Replaces the state of whole parameters by the state of this rank's parts.
 void Shards::slice_state() {
   auto& states = optimizer_.state();
   std::vector<std::pair<void*, State>> sliced;
   for (const Part& part : parts_) {
-    const at::Tensor& parameter = buckets_.parameters()[part.piece.parameter].tensor;
+    const at::Tensor& parameter = buckets_.parameters()[part.slice.parameter].tensor;
     const auto found = states.find(parameter.unsafeGetTensorImpl());
     if (found == states.end()) continue;
     State state = found->second->clone();
-    const std::int64_t first = static_cast<std::int64_t>(part.piece.in_parameter);
+    const std::int64_t first = static_cast<std::int64_t>(part.slice.in_parameter);
     for (at::Tensor* field : fields_of(*state).tensors) {
       if (!field->defined()) continue;
-      *field = flat_like(*field, parameter).narrow(0, first, static_cast<std::int64_t>(part.piece.count)).clone();
+      *field = flat_like(*field, parameter).narrow(0, first, static_cast<std::int64_t>(part.slice.count)).clone();
     }
     sliced.emplace_back(part.tensor.unsafeGetTensorImpl(), std::move(state));
   }
@@ -148,14 +148,14 @@ void Shards::slice_state() {
 Status Shards::open_update() {
   XOE_TRY(comm_.barrier({.name = "sharded update"}));
   for (Part& part : parts_) {
-    if (buckets_.used(part.piece.parameter)) part.tensor.mutable_grad() = part.gradient;
+    if (buckets_.used(part.slice.parameter)) part.tensor.mutable_grad() = part.gradient;
   }
   return {};
 }
 
 Status Shards::close_update() {
   for (Part& part : parts_) part.tensor.mutable_grad().reset();
-  // Only parts of the gradients are reduced: nobody shall add to them, or take them for the result.
+  // Only parts of the gradients are reduced: they must not be added to, or taken for the result.
   for (const NamedParameter& parameter : buckets_.parameters()) parameter.tensor.mutable_grad().reset();
   const Status status = comm_.barrier({.name = "sharded update"});
   if (!status) {
@@ -168,7 +168,7 @@ Status Shards::close_update() {
 double Shards::squared_norm() const {
   double sum = 0;
   for (const Part& part : parts_) {
-    if (buckets_.used(part.piece.parameter)) sum += squared_norm_of(part.gradient);
+    if (buckets_.used(part.slice.parameter)) sum += squared_norm_of(part.gradient);
   }
   return sum;
 }
@@ -202,7 +202,7 @@ void Shards::make_private() {
   }
 }
 
-// A row for each parameter: whether each field of its state is there, then its numbers. -1: not there.
+// A row for each parameter: whether each field of its state exists, then its numbers; -1: missing.
 std::size_t Shards::columns() const {
   const StateFields fields = fields_of(*prototype_);
   return fields.tensors.size() + fields.numbers.size();
@@ -214,7 +214,7 @@ Result<std::vector<std::int64_t>> Shards::gather_numbers() {
     const auto found = optimizer_.state().find(part.tensor.unsafeGetTensorImpl());
     if (found == optimizer_.state().end()) continue;
     const StateFields fields = fields_of(*found->second);
-    std::int64_t* cell = &rows[part.piece.parameter * columns()];
+    std::int64_t* cell = &rows[part.slice.parameter * columns()];
     for (const at::Tensor* field : fields.tensors) *cell++ = field->defined() ? 1 : -1;
     for (const std::int64_t* number : fields.numbers) *cell++ = *number;
   }
@@ -232,9 +232,9 @@ Status Shards::gather_field(std::size_t bucket, std::size_t field, const std::ve
   const auto counts = shard_counts(plan.count, comm_.size());
   const at::Tensor all = at::zeros({static_cast<std::int64_t>(plan.count)}, options);
   for (const Part& part : parts_) {
-    if (part.bucket != bucket || !present(part.piece.parameter)) continue;
+    if (part.bucket != bucket || !present(part.slice.parameter)) continue;
     const at::Tensor& mine = *fields_of(*optimizer_.state()[part.tensor.unsafeGetTensorImpl()]).tensors[field];
-    all.narrow(0, static_cast<std::int64_t>(part.piece.in_bucket), static_cast<std::int64_t>(part.piece.count))
+    all.narrow(0, static_cast<std::int64_t>(part.slice.in_bucket), static_cast<std::int64_t>(part.slice.count))
         .copy_(mine);
   }
   std::size_t begin = 0;
@@ -298,7 +298,7 @@ Status Shards::unshard() {
   const at::NoGradGuard no_grad;
   XOE_ASSIGN(std::vector<State> whole, gather_state());
   make_private();
-  // Past the barrier nobody reads the shared copy any more.
+  // After the barrier no rank reads the shared copy.
   XOE_TRY(comm_.barrier({.name = "close"}));
   install_whole(std::move(whole));
   parts_.clear();

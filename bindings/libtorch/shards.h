@@ -1,4 +1,4 @@
-// One copy of the parameters for all ranks of a host, each rank updating its part of it.
+// A copy of the parameters that all ranks of a host share; each rank updates its part.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,12 +12,12 @@
 
 namespace xoe::torch {
 
-// When parameters may be read: always, except within the update. Who updates when:
-// - A rank writes parameters only between the first and the last meeting of a step.
-// - It passes the first meeting (the used-parameters reduction or the barrier in open_update) only when all ranks have
-// called step(). So all
-//   have left forward and backward, and read no parameter before they leave step() themselves.
-// - It leaves step() only past the last meeting (close_update), when all ranks have written all their parts.
+// Parameters may be read at any time except during the update. Invariants:
+// - A rank writes parameters only between the first and the last synchronization of a step.
+// - It passes the first one (the used-parameters reduction, or the barrier in open_update) only when all ranks have
+// called
+//   step(), so that all have left forward and backward, and read no parameter until they leave step() themselves.
+// - It leaves step() only after the last one (close_update), when all ranks have written all their parts.
 class Shards {
  public:
   // Collective. Moves the parameters into shared memory and hands their parts to `optimizer`, with its state.
@@ -28,7 +28,7 @@ class Shards {
   Shards& operator=(const Shards&) = delete;
 
   Status open_update();   // gradients of used parameters appear on the optimizer's parts
-  Status close_update();  // ... and go; waits for all ranks
+  Status close_update();  // removes the gradients again; waits for all ranks
 
   // The sum of squares of this rank's part of the gradients, and its scaling.
   double squared_norm() const;
@@ -41,9 +41,9 @@ class Shards {
  private:
   using State = std::unique_ptr<::torch::optim::OptimizerParamState>;
   struct Part {
-    Piece piece;
+    ParameterSlice slice;
     std::size_t bucket = 0;
-    at::Tensor tensor;    // what the optimizer works on: this part of the parameter, flat
+    at::Tensor tensor;    // this part of the parameter, flat: what the optimizer updates
     at::Tensor gradient;  // the same part of the gradient
   };
 
@@ -64,11 +64,11 @@ class Shards {
   GradientBuckets& buckets_;
   Communicator& comm_;
   State prototype_;                                    // an empty state of this optimizer
-  std::vector<std::vector<at::Tensor>> whole_groups_;  // the optimizer's parameters, by group, as they were
-  std::vector<std::vector<at::Tensor>> part_groups_;   // ... and this rank's parts of them
+  std::vector<std::vector<at::Tensor>> whole_groups_;  // the optimizer's original parameters, by group
+  std::vector<std::vector<at::Tensor>> part_groups_;   // this rank's parts of them
   std::vector<Part> parts_;
-  std::shared_ptr<SharedBuffer> memory_;   // rank 0's holds the parameters
-  std::vector<std::byte*> bucket_starts_;  // where the parameters of each bucket lie
+  std::shared_ptr<SharedBuffer> memory_;   // rank 0's memory holds the parameters
+  std::vector<std::byte*> bucket_starts_;  // the first parameter of each bucket
   bool sharded_ = false;
 };
 

@@ -8,8 +8,8 @@
 namespace xoe::torch {
 namespace {
 
-// `tensor` itself when a collective can work on its memory, else a copy of it on the host. In row-major order, since
-// strides may differ between ranks.
+// `tensor` itself when a collective can work on its memory, else a row-major copy on the host, since strides may differ
+// between ranks.
 at::Tensor host_form(const at::Tensor& tensor) {
   if (tensor.device().is_cpu() && tensor.is_contiguous()) return tensor;
   return tensor.detach().to(at::kCPU).contiguous();
@@ -79,7 +79,7 @@ Result<at::Tensor> allreduce_metric(const at::Tensor& values, Communicator& comm
   XOE_TRY(check_strided(values, "allreduce_metric"));
   const at::NoGradGuard no_grad;
   try {
-    // A copy always: the caller's tensor stays as it is.
+    // Always a copy: the caller's tensor must not change.
     at::Tensor sum = values.detach().to(at::kCPU, at::kDouble, /*non_blocking=*/false, /*copy=*/true).contiguous();
     XOE_TRY(
         comm.allreduce(Tensor(sum.data_ptr<double>(), static_cast<std::size_t>(sum.numel())), op, {.name = "metric"}));

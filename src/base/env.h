@@ -1,4 +1,4 @@
-// A snapshot of environment variables, so that code reads them once and tests can replace them.
+// A snapshot of environment variables: read once, and replaceable in tests.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Env {
   // The variables of this process.
   static Env process();
 
-  // Unset and empty are the same: nullopt.
+  // nullopt for unset and for empty variables.
   std::optional<std::string> text(std::string_view name) const;
   // A whole number within [low, high], nullopt when unset, an error naming the variable when malformed.
   Result<std::optional<std::int64_t>> integer(std::string_view name, std::int64_t low, std::int64_t high) const;

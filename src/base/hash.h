@@ -1,4 +1,4 @@
-// Hashes of small things.
+// Hashes of small keys.
 #pragma once
 
 #include <algorithm>

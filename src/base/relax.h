@@ -1,11 +1,11 @@
-// A turn of a loop that waits for another thread or process.
+// Pauses in a loop that waits for another thread or process.
 #pragma once
 
 #include <sched.h>
 
 namespace xoe {
 
-// yields: there are more of them than processors, so let another one run; otherwise the processor only takes breath.
+// yields: lets another thread run, for when there are more threads than CPUs; otherwise executes a pause instruction.
 inline void relax(bool yields) noexcept {
   if (yields) {
     ::sched_yield();

@@ -9,7 +9,7 @@
 
 namespace xoe {
 
-// Whole text or nothing: "12" is 12, "12x" and "" are nullopt.
+// Parse the whole text: "12" is 12, "12x" and "" are nullopt.
 std::optional<std::int64_t> parse_integer(std::string_view text);
 std::optional<double> parse_number(std::string_view text);
 // "64K", "1.5MiB", "512" to bytes; suffixes are powers of 1024.

@@ -16,8 +16,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace xoe::reduce::HWY_NAMESPACE {
 
-// float64 by way of float32 vectors. kToHalf: what float32 cannot hold is kept as a sticky last bit ("round to odd"),
-// so that the later rounding to 16 bits is the only one.
+// float64 via float32 vectors. kToHalf: digits beyond float32 are kept as a sticky last bit ("round to odd"), so that
+// the result is rounded only once, to 16 bits.
 template <class D, bool kToHalf>
 class DoublePack {
  public:

@@ -1,4 +1,4 @@
-// The floating-point state that results must not depend on.
+// Makes results independent of the program's floating-point state.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace xoe::reduce {
 
-// While it lives this thread rounds to nearest even and keeps subnormals, whatever the program has set (such as
-// torch.set_flush_denormal, or -ffast-math at link time): ranks must get the same bits from whichever thread.
+// In its scope this thread rounds to nearest even and keeps subnormals, whatever the program has set (with
+// torch.set_flush_denormal, or -ffast-math at link time): ranks must get the same bits on every thread.
 class DefaultFloatState {
  public:
   DefaultFloatState() noexcept : before_(read()) {

@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 struct Bfloat16 {
   static constexpr bool kOneNan = true;  // narrow() gives every NaN the same bits
-  // The float32 whose upper half is the answer; the lower half is noise.
+  // The float32 whose upper half is the result; the lower half is undefined.
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> rounded_bits(D d, V v) {
     const hn::RebindToUnsigned<D> du;
@@ -74,7 +74,7 @@ struct Float16 {
     const auto payload = hn::And(magnitude, hn::Set(du, 0x007FFFFF));
     const auto quiet = hn::IfThenZeroElse(hn::Eq(payload, hn::Zero(du)), hn::Set(du, 0x00400000));
     const auto special = hn::Or(hn::Or(hn::Set(du, 0x7F800000), payload), quiet);
-    // Subnormals: put the digits below a one of known size and take that away; exact.
+    // Subnormals: add a power of two above the digits and subtract it again; exact.
     const auto one = hn::Set(du, 0x38800000);  // 2^-14
     const auto subnormal = hn::BitCast(du, hn::Sub(hn::BitCast(d, hn::Add(magnitude, one)), hn::BitCast(d, one)));
     auto result = hn::IfThenElse(hn::Eq(exponent, hn::Set(du, 0x0F800000)), special, normal);

@@ -29,7 +29,7 @@ HWY_INLINE void store(void* data, std::size_t i, T value) {
   std::memcpy(static_cast<char*>(data) + i * sizeof(T), &value, sizeof(T));
 }
 
-// Wraps modulo 2^64, which holds each narrower wrap; unsigned, for signed overflow is undefined.
+// Wraps modulo 2^64, which implies every narrower wrap; unsigned, since signed overflow is undefined.
 template <class T>
 using Wrapping = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
@@ -75,7 +75,7 @@ struct AllTrue {
   }
 };
 
-// out may be a or b: GCC's ivdep only says that iterations do not depend on each other.
+// out may be a or b: GCC's ivdep only states that iterations are independent.
 template <class T, class Op>
 void combine_two(const void* a, const void* b, void* out, std::size_t n) {
 #if !defined(__clang__)

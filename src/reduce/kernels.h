@@ -1,4 +1,4 @@
-// The kernels behind reduce.h, one entry per family of types; each picks the best instruction set at its call.
+// The kernels of reduce.h, one entry per family of types; each call dispatches to the best instruction set.
 #pragma once
 
 #include <cstddef>

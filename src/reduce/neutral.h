@@ -1,4 +1,4 @@
-// What changes nothing in a reduction.
+// Neutral elements of reductions.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace xoe::reduce {
 
-// What a rank without data gives, so that it changes nothing. Sums and averages count it as zeros. `data` is aligned
-// for the type.
+// Fills `data` with the neutral element of `op`, the input of a rank without data; zeros for sums and averages. `data`
+// is aligned for the type.
 void fill_neutral(void* data, std::size_t count, DType dtype, ReduceOp op) noexcept;
 
 }  // namespace xoe::reduce

@@ -1,5 +1,6 @@
-// How elements become vectors of their accumulator type and come back: one struct per element type and width, all with
-//   Elem, Acc       what memory holds, and what is computed with
+// Conversion of elements to vectors of their accumulator type and back: one struct per element type and width, each
+// with
+//   Elem, Acc       the type in memory, and the type of the arithmetic
 //   Pack            the accumulators of lanes() consecutive elements
 //   load, store     between elements and a Pack;  load_acc, store_acc: between accumulators in memory and a Pack
 //   combine, finish apply an operation lane by lane
@@ -23,7 +24,7 @@ HWY_BEFORE_NAMESPACE();
 namespace xoe::reduce::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Elements may lie at any address. Highway's loads of whole vectors allow that, those of one lane do not.
+// Elements may be unaligned. Highway's loads of whole vectors allow that, loads of one lane do not.
 template <class D>
 HWY_INLINE hn::Vec<D> load_anywhere(D d, const hn::TFromD<D>* p) {
   if constexpr (hn::MaxLanes(D()) == 1) {
@@ -45,8 +46,8 @@ HWY_INLINE void store_anywhere(hn::Vec<D> v, D d, hn::TFromD<D>* p) {
   }
 }
 
-// Which payload survives when two NaN are added depends on the order of operands that the compiler picks for each loop.
-// So arithmetic gives one NaN: positive, quiet, no payload.
+// The payload of the sum of two NaNs depends on the order of operands, which the compiler chooses for each loop. So
+// arithmetic always returns one NaN: positive, quiet, no payload.
 template <class Op, class D, class V>
 HWY_INLINE V one_nan(D d, V v) {
   if constexpr (!Op::kArithmetic) return v;

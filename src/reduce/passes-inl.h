@@ -1,8 +1,8 @@
 // The loops over memory that all floating-point types share. Included once per instruction set by foreach_target.
 //
-// Two inputs, and up to four of a sum, are combined in registers on one way through memory. More go block by block: two
-// at a time into accumulators that stay in the L1 cache, then out. Either way each input is read once and each output
-// written once, and an element sees the same operations in the same order wherever it lies.
+// Two inputs, and up to four of a sum, are combined in registers in one pass over memory. More inputs are combined
+// block by block, two at a time, into accumulators that stay in the L1 cache, and then written out. Either way each
+// input is read once and each output written once, and every element sees the same operations in the same order.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -87,7 +87,7 @@ struct ProductOp : SumOp {
   }
 };
 
-// What one way through memory reads and writes.
+// What one pass over memory reads and writes.
 template <class Elem, class Acc>
 struct Streams {
   const Elem* in[4] = {};

@@ -1,4 +1,5 @@
-// Element-wise reductions over several inputs at the speed of memory. SIMD through Google Highway, chosen at run time.
+// Element-wise reductions over several inputs, at the speed of memory. SIMD through Google Highway, dispatched at run
+// time.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@ Status supports(DType dtype, ReduceOp op);
 // divides by ins.size() with one rounding (integers: the sum in 64 bits, truncated toward zero). float16 and bfloat16
 // are combined in float32 and rounded once, to nearest even. NaN wins every operation; arithmetic of two or more inputs
 // makes it the positive quiet one without payload. A bool is true for any byte but 0, and becomes 0 or 1.
-// The bits at an index depend only on the inputs at that index: not on count, alignment or the place within a block.
-// Nothing needs alignment.
+// The bits at an index depend only on the inputs at that index, not on count, alignment or position in a block. Buffers
+// need no alignment.
 //
 // REQUIRES: 1 <= ins.size(); 1 <= outs.size(); each out is identical to one of the ins or overlaps none;
 // supports(dtype, op).
@@ -29,7 +30,7 @@ void reduce_into(std::span<void* const> outs, std::span<const void* const> ins, 
 void cast(const void* in, DType in_type, void* out, DType out_type, std::size_t count) noexcept;
 
 // x[i] *= factor, in place; computed in float32 for 16-bit floats and float32, in float64 for the rest. Integers are
-// truncated toward zero, and stay at the end of their range where the product lies beyond it. Not for bool.
+// truncated toward zero and saturate. Not for bool.
 void scale(void* x, std::size_t count, DType dtype, double factor) noexcept;
 
 }  // namespace xoe::reduce

@@ -266,8 +266,9 @@ NcclResult MockMachine::join(NcclComm* handle, int size, const NcclUniqueId& id,
   return NcclResult::kSuccess;
 }
 
-NcclApi mock_nccl_api() {
-  NcclApi api;
+namespace {
+
+void add_communicator_functions(NcclApi& api) {
   api.get_version = [](int* version) {
     *version = mock_machine().version;
     return NcclResult::kSuccess;
@@ -292,6 +293,9 @@ NcclApi mock_nccl_api() {
   api.get_last_error = [](NcclComm comm) {
     return reinterpret_cast<MockComm*>(comm)->error == NcclResult::kSuccess ? "" : "socket closed by peer";
   };
+}
+
+void add_collectives(NcclApi& api) {
   api.all_reduce = [](const void* in, void* out, std::size_t count, NcclType type, NcclOp op, NcclComm comm,
                       CudaStream s) {
     return launch({Kind::kAllReduce, in, out, count, type, op, 0, {}, s}, comm);
@@ -317,6 +321,14 @@ NcclApi mock_nccl_api() {
   api.recv = [](void* out, std::size_t count, NcclType type, int peer, NcclComm comm, CudaStream s) {
     return launch({Kind::kRecv, nullptr, out, count, type, {}, peer, {}, s}, comm);
   };
+}
+
+}  // namespace
+
+NcclApi mock_nccl_api() {
+  NcclApi api;
+  add_communicator_functions(api);
+  add_collectives(api);
   api.group_start = [] {
     ++group.depth;
     return NcclResult::kSuccess;

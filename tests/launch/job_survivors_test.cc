@@ -23,8 +23,6 @@ std::string name_of(pid_t pid) {
   return name;
 }
 
-bool both_ready(const Launched& job) { return job.wait_for_out("[0] ready") && job.wait_for_out("[1] ready"); }
-
 TEST(JobSurvivors, NoneWhenTheLauncherIsKilled) {
   for (int round = 0; round < 5; ++round) {
     Launched job(script_arguments(2, kFamily));

@@ -56,10 +56,10 @@ TEST(Shards, CoverEachParameterOnce) {
       std::size_t begin = 0;
       for (const std::size_t count : counts) {
         EXPECT_EQ(count % kAlignElements, 0u);
-        for (const Piece& piece : pieces_within(plan, specs, begin, begin + count)) {
-          EXPECT_EQ(piece.in_parameter % kAlignElements, 0u);
-          EXPECT_GE(piece.in_bucket, begin);
-          for (std::size_t i = 0; i < piece.count; ++i) ++hits[piece.parameter][piece.in_parameter + i];
+        for (const ParameterSlice& slice : slices_within(plan, specs, begin, begin + count)) {
+          EXPECT_EQ(slice.in_parameter % kAlignElements, 0u);
+          EXPECT_GE(slice.in_bucket, begin);
+          for (std::size_t i = 0; i < slice.count; ++i) ++hits[slice.parameter][slice.in_parameter + i];
         }
         begin += count;
       }

@@ -66,7 +66,7 @@ def run(size, script, *arguments, options=(), timeout=300, **variables):
 
 
 def free_port():
-    """A port of this host that nobody uses at the moment."""
+    """A port of this host that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -1,5 +1,5 @@
-"""Ranks that die and are started anew: `xoe run --restarts N`. Elastic training goes on from its last commit, and ends with the
-parameters of one that nothing happened to; a training without elastic state begins again, with all ranks."""
+"""Ranks that die and are restarted by `xoe run --restarts N`. Elastic training continues from its last commit, and ends with
+the parameters of an undisturbed run; training without elastic state starts again, with all ranks."""
 
 import re
 import textwrap

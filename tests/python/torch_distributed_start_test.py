@@ -179,7 +179,7 @@ def call(words, role, count, word, **variables):
 
 
 def by_hand(size, role, expected):
-    """Processes without a launcher: nobody ends them when one is lost."""
+    """Processes without a launcher, which would end them when one is lost."""
     port = str(free_port())
     processes = [
         subprocess.Popen(

@@ -12,11 +12,12 @@ class IntegerReduce : public testing::Test {};
 using Integers = testing::Types<std::uint8_t, std::int8_t, std::int16_t, std::int32_t, std::int64_t>;
 TYPED_TEST_SUITE(IntegerReduce, Integers);
 
-constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
+constexpr ReduceOp kIntegerOps[] = {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax,
+                                    ReduceOp::kProduct};
 
 // In 128 bits nothing overflows but products, which wrap there as they do anywhere below.
 template <class T>
-T expected_at(const std::vector<std::vector<T>>& ins, std::size_t i, ReduceOp op) {
+T expected_integer(const std::vector<std::vector<T>>& ins, std::size_t i, ReduceOp op) {
   __extension__ using Wide = __int128;
   __extension__ using Bits = unsigned __int128;
   Wide acc = ins[0][i];
@@ -35,7 +36,8 @@ T expected_at(const std::vector<std::vector<T>>& ins, std::size_t i, ReduceOp op
 }
 
 template <class T>
-void check(std::size_t n_ins, std::size_t n_outs, std::size_t count, ReduceOp op, bool in_place, std::size_t offset) {
+void check_integers(std::size_t n_ins, std::size_t n_outs, std::size_t count, ReduceOp op, bool in_place,
+                    std::size_t offset) {
   std::mt19937_64 random(n_ins * 31 + count);
   std::vector<std::vector<T>> values(n_ins, std::vector<T>(count));
   for (auto& in : values) {
@@ -57,7 +59,7 @@ void check(std::size_t n_ins, std::size_t n_outs, std::size_t count, ReduceOp op
   reduce::reduce_into(outs, ins, count, dtype_of<T>(), op);
   for (std::size_t k = 0; k < n_outs; ++k) {
     for (std::size_t i = 0; i < count; ++i) {
-      ASSERT_EQ(expected_at(values, i, op), (in_place ? in_memory[n_ins - 1 - k] : out_memory[k])[i])
+      ASSERT_EQ(expected_integer(values, i, op), (in_place ? in_memory[n_ins - 1 - k] : out_memory[k])[i])
           << n_ins << " ins, " << reduce_op_name(op) << ", count " << count << ", element " << i << ", out " << k;
     }
   }
@@ -66,15 +68,15 @@ void check(std::size_t n_ins, std::size_t n_outs, std::size_t count, ReduceOp op
 TYPED_TEST(IntegerReduce, EqualsTheReference) {
   reference::for_each_target([](const char* target) {
     SCOPED_TRACE(target);
-    for (const ReduceOp op : kOps) {
+    for (const ReduceOp op : kIntegerOps) {
       for (const std::size_t n : {1, 2, 3, 4, 7, 8, 64}) {
         for (const std::size_t count : {0, 1, 2, 3, 7, 16, 33, 100, 1000}) {
-          check<TypeParam>(n, 1, count, op, false, count % 3);
-          check<TypeParam>(n, std::min<std::size_t>(n, 2), count, op, true, 1);
+          check_integers<TypeParam>(n, 1, count, op, false, count % 3);
+          check_integers<TypeParam>(n, std::min<std::size_t>(n, 2), count, op, true, 1);
         }
-        check<TypeParam>(n, n, 5003, op, true, 0);
+        check_integers<TypeParam>(n, n, 5003, op, true, 0);
       }
-      check<TypeParam>(2, 2, 100003, op, true, 0);
+      check_integers<TypeParam>(2, 2, 100003, op, true, 0);
     }
   });
 }

@@ -17,7 +17,7 @@ class ImagesTest : public TrainProgramTest {
   }
 
   // 7 steps an epoch with 2 ranks.
-  Words on_images(const Words& more) const {
+  Arguments on_images(const Arguments& more) const {
     return quick({"--data", at("data"), "--model", "resnet18", "--image-size", "16"}, more);
   }
 
@@ -31,7 +31,7 @@ class ImagesTest : public TrainProgramTest {
 
 // The data's position, the random distortions and each rank's batch norm come back too; the data threads play no part.
 TEST_F(ImagesTest, AResumedRunGivesTheSameBits) {
-  const auto words = [&](const std::string& name, Words more) {
+  const auto words = [&](const std::string& name, Arguments more) {
     more.insert(more.end(), {"--epochs", "1.7", "--run-dir", at(name), "--checkpoint", at(name) + "/checkpoints"});
     return on_images(more);
   };
@@ -55,7 +55,7 @@ TEST_F(ImagesTest, AResumedRunGivesTheSameBits) {
 // With a learning rate of nothing the loss of a step tells its images: a finished run is taken further without a batch
 // twice or left out.
 TEST_F(ImagesTest, AFinishedRunGoesOnWithTheNextBatch) {
-  const auto words = [&](const std::string& name, Words more) {
+  const auto words = [&](const std::string& name, Arguments more) {
     more.insert(more.end(), {"--lr", "1e-30", "--eval-every", "0", "--run-dir", at(name), "--checkpoint",
                              at(name) + "/checkpoints"});
     return on_images(more);
@@ -104,15 +104,15 @@ TEST_F(ImagesTest, ACorruptRecordIsNamedOnceByAllRanks) {
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << errors;
 }
 
-// They would make other numbers of batches, or mix up positions: nobody makes a step.
+// They would have different numbers of batches, or confuse positions: no rank makes a step.
 TEST_F(ImagesTest, RanksThatReadOtherRecordsAreRefusedByName) {
   for (const auto& [name, images, validation] :
        {std::tuple("fewer", "52", "13"), std::tuple("other-validation", "60", "9")}) {
     const Ended made = run({xoe::testing::bin("xoe-data"), "make", "--images", images, "--validation", validation,
                             "--classes", "3", "--shards", "2", "--size-min", "32", "--size-max", "48", at(name)});
     ASSERT_EQ(made.code, 0) << made.err;
-    const Words same = on_images({"--epochs", "1", "--run-dir", at("refused")});
-    Words other = same;
+    const Arguments same = on_images({"--epochs", "1", "--run-dir", at("refused")});
+    Arguments other = same;
     std::replace(other.begin(), other.end(), at("data"), at(name));
     std::string errors;
     for (auto& rank : start({same, other, same})) {

@@ -63,7 +63,7 @@ class ResumeTest : public TrainProgramTest, public ::testing::WithParamInterface
 TEST_P(ResumeTest, GivesTheSameBits) {
   const ResumeCase& one = GetParam();
   const int steps = 2 * one.half;
-  const auto words = [&](const std::string& name, Words more) {
+  const auto words = [&](const std::string& name, Arguments more) {
     more.insert(more.end(), {"--steps", std::to_string(steps), "--optimizer", one.optimizer, "--run-dir", at(name),
                              "--checkpoint", at(name) + "/checkpoints"});
     if (one.sharded) more.push_back("--sharded");
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(ChannelsLast, ResumeTest,
 
 // The command line's momentum and weight decay count, not those of the run before; a new length is said.
 TEST_F(TrainProgramTest, AResumedRunTakesItsOptionsFromTheCommandLine) {
-  const auto words = [&](const std::string& name, Words more) {
+  const auto words = [&](const std::string& name, Arguments more) {
     more.insert(more.end(), {"--run-dir", at(name), "--checkpoint", at(name) + "/checkpoints"});
     return small(more);
   };
@@ -129,7 +129,7 @@ TEST_F(TrainProgramTest, ASignalToOneRankStopsAllCleanly) {
 // `timeout` sends its signal to the process and to the group.
 TEST_F(TrainProgramTest, ADoubledSignalIsOneASecondSignalEndsAtOnce) {
   // A step that takes a while.
-  const Words slow =
+  const Arguments slow =
       small({"--steps", "1000000", "--accumulate", "60", "--checkpoint", at("checkpoints")}, "resnet18", 32);
   Program doubled(at("doubled"), slow);
   ASSERT_TRUE(doubled.wait_for("steps 1 to")) << doubled.err();
@@ -139,7 +139,7 @@ TEST_F(TrainProgramTest, ADoubledSignalIsOneASecondSignalEndsAtOnce) {
   EXPECT_EQ(doubled.wait(), 130);
   EXPECT_EQ(list_checkpoints(at("checkpoints")).size(), 1U);
 
-  Words again = slow;
+  Arguments again = slow;
   again.push_back("--resume");
   Program ended(at("ended"), again);
   ASSERT_TRUE(ended.wait_for("steps 2 to")) << ended.err();
@@ -225,7 +225,7 @@ TEST_F(TrainProgramTest, CheckpointsThatCannotBeUsedAreNamed) {
 TEST_F(TrainProgramTest, BadInputIsOneLine) {
   const std::string train = xoe::testing::bin("xoe-train");
   struct Case {
-    Words words;
+    Arguments words;
     int code;
     std::string says;
   };

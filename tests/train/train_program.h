@@ -1,4 +1,4 @@
-// Runs xoe-train, alone or as a group, and reads what it left.
+// Runs xoe-train, alone or as a group, and reads its output.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace xoe::train {
 
-using Words = std::vector<std::string>;
+using Arguments = std::vector<std::string>;
 using xoe::testing::file_text;
 using xoe::testing::Program;
 
@@ -22,32 +22,32 @@ struct Ended {
 
 class TrainProgramTest : public xoe::testing::ProgramTest {
  protected:
-  // What to train on what, quickly; `more` may not repeat what is here.
-  static Words quick(const Words& what, const Words& more) {
-    Words words = {
+  // Arguments for a quick run; `more` must not repeat these.
+  static Arguments quick(const Arguments& what, const Arguments& more) {
+    Arguments words = {
         xoe::testing::bin("xoe-train"), "--batch", "4", "--threads", "1", "--report-every", "1", "--device", "cpu"};
     words.insert(words.end(), what.begin(), what.end());
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
 
-  static Words small(const Words& more, const std::string& model = "mlp", int image_size = 8) {
+  static Arguments small(const Arguments& more, const std::string& model = "mlp", int image_size = 8) {
     return quick({"--synthetic", "--model", model, "--classes", "10", "--image-size", std::to_string(image_size)},
                  more);
   }
 
-  Ended run(const Words& words) {
+  Ended run(const Arguments& words) {
     Program program(at("one"), words);
     const int code = program.wait();
     return {code, program.out(), program.err()};
   }
 
-  // All ranks of a group, started side by side.
-  std::vector<std::unique_ptr<Program>> start(int size, const Words& words) {
-    return start(std::vector<Words>(static_cast<std::size_t>(size), words));
+  // Starts all ranks of a group.
+  std::vector<std::unique_ptr<Program>> start(int size, const Arguments& words) {
+    return start(std::vector<Arguments>(static_cast<std::size_t>(size), words));
   }
-  // The same, each with words of its own.
-  std::vector<std::unique_ptr<Program>> start(const std::vector<Words>& words) {
+  // The same, each with arguments of its own.
+  std::vector<std::unique_ptr<Program>> start(const std::vector<Arguments>& words) {
     const auto size = static_cast<int>(words.size());
     const std::string job = "train-test-" + std::to_string(::getpid()) + "-" + std::to_string(groups_++);
     std::vector<std::unique_ptr<Program>> ranks;
@@ -56,13 +56,13 @@ class TrainProgramTest : public xoe::testing::ProgramTest {
       const std::string n = std::to_string(size);
       ranks.push_back(std::make_unique<Program>(
           at("rank" + r), words[static_cast<std::size_t>(rank)],
-          Words{"XOE_RANK=" + r, "XOE_SIZE=" + n, "XOE_LOCAL_RANK=" + r, "XOE_LOCAL_SIZE=" + n, "XOE_CROSS_RANK=0",
-                "XOE_CROSS_SIZE=1", "XOE_JOB=" + job}));
+          Arguments{"XOE_RANK=" + r, "XOE_SIZE=" + n, "XOE_LOCAL_RANK=" + r, "XOE_LOCAL_SIZE=" + n, "XOE_CROSS_RANK=0",
+                    "XOE_CROSS_SIZE=1", "XOE_JOB=" + job}));
     }
     return ranks;
   }
 
-  void run_group(int size, const Words& words, int expected = 0) {
+  void run_group(int size, const Arguments& words, int expected = 0) {
     for (auto& rank : start(size, words)) {
       const int code = rank->wait();
       EXPECT_EQ(code, expected) << rank->out() << rank->err();

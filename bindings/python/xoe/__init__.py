@@ -1,6 +1,6 @@
 """Xoe: distributed data-parallel training, fast and hard to break.
 
-``import xoe.torch as hvd`` is what most programs need; this module holds what knows no framework::
+Most programs need ``import xoe.torch as hvd``; this module has the functions that do not depend on a framework::
 
     import xoe
     xoe.init()
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each public name is; loaded when it is first used, so that `import xoe` costs nothing.
+# The module of each public name, imported on first use, so that `import xoe` is fast.
 _HOMES = {
     "xoe.errors": (
         "DataLossError",

@@ -1,4 +1,4 @@
-"""The commands `xoe` and `horovodrun`: the programs of this package."""
+"""The commands `xoe` and `horovodrun`, which run the programs of this package."""
 
 from __future__ import annotations
 

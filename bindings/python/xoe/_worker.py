@@ -1,4 +1,4 @@
-"""A rank of :func:`xoe.run`: takes the function from rank 0's standard input, calls it, and sends what it gives back."""
+"""A rank of :func:`xoe.run`: reads the function from rank 0's standard input, calls it, and sends its result."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def main() -> None:
     try:
         function, arguments, options = pickle.loads(job["call"])
         result = function(*arguments, **options)
-        world.init()  # where the function has shut down
+        world.init()  # in case the function has called shutdown()
         results = allgather_object(result)
     except BaseException as error:
         if not isinstance(error, SystemExit):

@@ -1,10 +1,9 @@
 """The input pipeline: batches of decoded images, and plain records, from files.
 
-Nothing here needs a framework: arrays come through DLPack or the buffer protocol without a copy
-(``numpy.asarray(memoryview(...))``, ``torch.from_dlpack(...)``). ``xoe.torch.data`` has data sets for PyTorch. Each rank
-opens what its rank and size say.
+No framework is needed: arrays support DLPack and the buffer protocol without a copy (``numpy.asarray(memoryview(...))``,
+``torch.from_dlpack(...)``). ``xoe.torch.data`` has data sets for PyTorch. Each rank reads its shard of the data.
 
-Options are those of the C interface (xoe/c_data.h), by their names; an unknown one is answered with the list of all.
+Options have the names of the C interface (xoe/c_data.h); the error for an unknown one lists all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from xoe import world as _world
 
 @dataclass(frozen=True)
 class Batch:
-    """Images and their classes; memory of the library's, kept by each array.
+    """Images and their classes, in memory of the library that each array keeps alive.
 
     pixels: [count, channels, height, width], or [count, height, width, channels] with layout="nhwc".
     labels: int64 [count]; None where images have several classes. targets: float32 [count, classes], the share of each class;
@@ -36,7 +35,7 @@ class Batch:
 
 
 def _place(options: dict[str, Any]) -> dict[str, Any]:
-    """The options, with this process's rank and size where the caller gave none."""
+    """The options, with this process's rank and size as defaults."""
     if "rank" not in options and "size" not in options and _world.is_initialized():
         options = {"rank": _world.rank(), "size": _world.size(), **options}
     return options
@@ -64,11 +63,11 @@ class Images:
         return Batch(*batch)
 
     def save(self) -> str:
-        """The position behind the last batch: a short line, the same on every rank."""
+        """The position after the last batch: a short string, the same on every rank."""
         return self._images.save()
 
     def restore(self, position: str) -> None:
-        """Goes on from there, to the bit, also with another number of ranks."""
+        """Continues from a position, bit-identically, also with another number of ranks."""
         self._images.restore(position)
 
     @property
@@ -77,12 +76,12 @@ class Images:
         return self._images.facts()
 
     def report(self) -> dict[str, Any]:
-        """Where the time went, and what would help."""
+        """A report of where the time went, and what would help."""
         report: dict[str, Any] = json.loads(self._images.report())
         return report
 
     def close(self) -> None:
-        """Ends its threads; batches stay good."""
+        """Ends the pipeline's threads; batches stay valid."""
         self._images.close()
 
     def __enter__(self) -> Images:
@@ -113,18 +112,18 @@ class Records:
         return record[0]
 
     def save(self) -> str:
-        """The position of this rank behind the last record."""
+        """This rank's position after the last record."""
         return self._records.save()
 
     def restore(self, position: str) -> None:
-        """Goes on from there: with the same files, options, rank and size."""
+        """Continues from a position, with the same files, options, rank and size."""
         self._records.restore(position)
 
     def report(self) -> dict[str, Any]:
-        """How many records were delivered and skipped, and why."""
+        """Numbers of delivered and skipped records, and why they were skipped."""
         report: dict[str, Any] = json.loads(self._records.report())
         return report
 
     def close(self) -> None:
-        """Ends its threads."""
+        """Ends the pipeline's threads."""
         self._records.close()

@@ -1,4 +1,4 @@
-"""Groups of some of the ranks, which run operations of their own side by side."""
+"""Process sets: groups of ranks that run collectives of their own."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class ProcessSet:
-    """Some of the ranks, to be given to :func:`add_process_set` or ``init(process_sets=[...])``, then to operations.
+    """A group of ranks, for :func:`add_process_set` or ``init(process_sets=[...])``, and then for operations.
 
-    Its ranks are those of the world; within the set they count from 0, in the order given.
+    Members are ranks of the world; their ranks in the set count from 0, in the order given.
     """
 
     def __init__(self, ranks_or_comm: Sequence[int] | Any) -> None:
         if hasattr(ranks_or_comm, "Get_size"):
-            raise InvalidArgumentError("give the ranks of the process set as a list; communicators of MPI are not taken")
+            raise InvalidArgumentError("pass the ranks of the process set as a list; MPI communicators are not supported")
         self._given = tuple(int(rank) for rank in ranks_or_comm)
         self.process_set_id: int | None = None
         self._ranks: tuple[int, ...] = ()
@@ -43,7 +43,7 @@ class ProcessSet:
 
     def _need(self) -> int:
         if self.process_set_id is None:
-            _world.current()  # the better message where that is the reason
+            _world.current()  # raises the better message before init()
             raise InvalidArgumentError(f"{self!r} has not been added; call add_process_set() on all ranks")
         return self.process_set_id
 
@@ -53,7 +53,7 @@ class ProcessSet:
         return self._rank >= 0
 
     def rank(self) -> int:
-        """This process's rank in the set. Raises InvalidArgumentError where it is not in it."""
+        """This process's rank in the set. Raises InvalidArgumentError if it is not a member."""
         self._need()
         if self._rank < 0:
             raise InvalidArgumentError(f"rank {_world.rank()} is not in {self!r}")
@@ -103,8 +103,8 @@ def _end() -> None:
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """Makes a set of ranks known to all ranks, and gives it back. Collective over the world: all ranks call it, also
-    those that are not in it, in the same order.
+    """Adds a process set, and returns it. Collective over the world: all ranks call it, also those that are not members, in
+    the same order.
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
@@ -119,7 +119,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Forgets a set on all ranks; collective over the world. False: it is the set of all ranks, or not there."""
+    """Removes a set; collective over the world. False: it is the set of all ranks, or has not been added."""
     if process_set is global_process_set or process_set.process_set_id is None:
         return False
     _world.current().engine.remove_process_set(process_set.process_set_id)

@@ -1,4 +1,4 @@
-"""How tensors of several ranks become one."""
+"""Reduction operations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ReduceOp(IntEnum):
-    """The numbers are Horovod's. Integers wrap, and their average truncates toward zero; float16 and bfloat16 add up in
+    """The numbers are Horovod's. Integers wrap, and their average truncates toward zero; float16 and bfloat16 are summed in
     float32; sum and max of bools are "or", product and min are "and".
     """
 
@@ -30,10 +30,10 @@ Product = ReduceOp.Product
 
 
 def choose(op: ReduceOp | int | None, average: bool | None) -> ReduceOp:
-    """``op``, or what Horovod's older argument ``average`` says in its place; neither: the average."""
+    """``op``, or its equivalent for Horovod's older argument ``average``; default Average."""
     if average is None:
         return Average if op is None else op if type(op) is ReduceOp else ReduceOp(op)
     if op is not None:
-        raise ValueError("give either op or average, not both; average is deprecated")
-    warnings.warn("average is deprecated; give op=Average or op=Sum", DeprecationWarning, stacklevel=3)
+        raise ValueError("pass either op or average, not both; average is deprecated")
+    warnings.warn("average is deprecated; pass op=Average or op=Sum", DeprecationWarning, stacklevel=3)
     return Average if average else Sum

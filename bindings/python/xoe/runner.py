@@ -1,4 +1,4 @@
-"""A function on several ranks, from Python or a notebook."""
+"""Runs a function on several ranks, from Python or a notebook."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from typing import IO, Any
 from xoe._command import program
 from xoe.errors import HorovodInternalError, XoeError
 
-_END_PATIENCE = 30.0  # seconds for a job that was interrupted
+_END_TIMEOUT = 30.0  # seconds for an interrupted job to end
 
 
 class RankError(XoeError):
-    """The function failed on a rank whose exception could not be brought here; the message has its traceback."""
+    """The function failed on a rank, and its exception could not be pickled; the message has its traceback."""
 
 
 class _RemoteTraceback(Exception):
-    """What stands behind an exception that came from a rank."""
+    """The cause of an exception that was raised on a rank."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -52,16 +52,15 @@ def run(
     use_mpi: bool | None = None,
     disable_cache: bool | None = None,
 ) -> list[Any]:
-    """Calls ``func(*args, **kwargs)`` on ``num_proc`` ranks; gives their results by rank.
+    """Calls ``func(*args, **kwargs)`` on ``num_proc`` ranks; returns their results by rank.
 
-    Each rank is a fresh process (``executable``, this Python unless given); the function and its results are pickled with
-    cloudpickle, and what it prints appears here. ``init()`` has been called when it starts. ``hosts`` ("a:4,b:4"),
-    ``hostfile``, ``start_timeout`` (s), ``ssh_port``, ``ssh_identity_file``, ``network_interfaces``, ``output_filename`` and
-    ``options`` are `xoe run`'s; ``np`` is another name for ``num_proc``; verbose, use_gloo, use_mpi and disable_cache are not
-    needed.
+    Each rank is a new process (``executable``, default this Python). The function and its results are pickled with
+    cloudpickle, and its output appears here. ``init()`` is called before the function. ``hosts`` ("a:4,b:4"), ``hostfile``,
+    ``start_timeout`` (s), ``ssh_port``, ``ssh_identity_file``, ``network_interfaces``, ``output_filename`` and ``options``
+    are those of `xoe run`; ``np`` is another name for ``num_proc``; verbose, use_gloo, use_mpi and disable_cache are ignored.
 
-    An exception on a rank is raised here, with its traceback as cause; where several fail, the one that was first, but not for
-    having lost another.
+    An exception on a rank is raised here, with its traceback as cause. When several ranks fail, it is the first one that did
+    not fail because of another rank.
     """
     del verbose, use_gloo, use_mpi, disable_cache
     import cloudpickle
@@ -90,13 +89,13 @@ def run(
 
 
 class _Job:
-    """A running `xoe run`, whose output is passed on line by line."""
+    """A running `xoe run`, whose output is forwarded line by line."""
 
     def __init__(self, command: list[str], payload: bytes, token: str) -> None:
         self._mark = f"xoe-{token}:"
         self._found: list[Any] | None = None
         self._failures: list[tuple[int, BaseException | None, str]] = []
-        self._last_words: list[str] = []
+        self._stderr_tail: list[str] = []
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._threads = [
@@ -113,7 +112,7 @@ class _Job:
             with stdin:
                 stdin.write(payload)
         except BrokenPipeError:
-            pass  # the job ended before: its exit code says why
+            pass  # the job has ended already: its exit code tells why
 
     def _pass_on(self, stream: IO[bytes], to: Any) -> None:
         for raw in stream:
@@ -121,13 +120,13 @@ class _Job:
             before, mark, rest = line.partition(self._mark)
             if mark:
                 self._take(rest.strip())
-                # What was printed before on that line, behind the rank's tag.
+                # Output before the mark on the same line, after the rank's tag.
                 line = f"{before}\n" if re.sub(r"^\[\d+\] ", "", before) else ""
             if line:
                 to.write(line)
                 to.flush()
                 if to is sys.stderr:
-                    self._last_words = [*self._last_words, line][-10:]
+                    self._stderr_tail = [*self._stderr_tail, line][-10:]
 
     def _take(self, text: str) -> None:
         kind, _, data = text.partition(":")
@@ -148,7 +147,7 @@ class _Job:
         except BaseException:
             self._process.send_signal(signal.SIGINT)
             try:
-                self._process.wait(_END_PATIENCE)
+                self._process.wait(_END_TIMEOUT)
             except subprocess.TimeoutExpired:
                 self._process.kill()
             raise
@@ -157,7 +156,7 @@ class _Job:
         if code == 0 and self._found is not None:
             return self._found
         self._raise_failure()
-        raise RankError(f"the job ended with exit code {code}: {''.join(self._last_words).strip() or 'it said nothing'}")
+        raise RankError(f"the job ended with exit code {code}: {''.join(self._stderr_tail).strip() or 'no output'}")
 
     def _raise_failure(self) -> None:
         own = [failure for failure in self._failures if not isinstance(failure[1], HorovodInternalError)]

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "backend/nccl/backoff.h"
+#include "backend/net/buffers.h"
 #include "base/error.h"
 #include "reduce/reduce.h"
 
@@ -15,15 +15,7 @@ namespace {
 // An aborted collective may use its buffers for so long.
 constexpr std::chrono::seconds kDrainTimeout(2);
 
-bool reduces(CollectiveKind kind) noexcept {
-  return kind == CollectiveKind::kAllreduce || kind == CollectiveKind::kReduceScatter;
-}
-
 std::size_t bytes(const Collective& c, std::size_t count) noexcept { return count * dtype_size(c.dtype); }
-
-std::size_t sum_before(std::span<const std::size_t> counts, std::size_t end) {
-  return std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(end), std::size_t{0});
-}
 
 bool is_ok(NcclResult result) noexcept { return result == NcclResult::kSuccess || result == NcclResult::kInProgress; }
 
@@ -75,7 +67,7 @@ Status NcclNet::supports(const Collective& c) const {
   if (!c.segments.empty() && !(lists && c.device))
     return failure(Code::kUnsupported, "nccl: {} does not accept a list of arrays{}; call it for each",
                    collective_name(c.kind), c.device ? "" : " of host memory");
-  if (reduces(c.kind)) {
+  if (is_reduction(c.kind)) {
     if (!c.device)
       return failure(Code::kUnsupported, "nccl: {} of host memory; pass GPU memory, or choose gloo or mpi",
                      collective_name(c.kind));
@@ -162,11 +154,12 @@ Status NcclNet::barrier(Clock::time_point deadline) {
 }
 
 Status NcclNet::launch(const Collective& c, const Buffers& b, Clock::time_point deadline) {
-  if (reduces(c.kind)) return launch_reduction(c, b, deadline);
+  if (is_reduction(c.kind)) return launch_reduction(c, b, deadline);
   if (c.kind == CollectiveKind::kAlltoall) {
     const std::size_t own = bytes(c, std::min(c.send_counts[self()], c.recv_counts[self()]));
-    const auto* const from = static_cast<const std::byte*>(b.in) + bytes(c, sum_before(c.send_counts, self()));
-    auto* const to = static_cast<std::byte*>(b.out) + bytes(c, sum_before(c.recv_counts, self()));
+    const auto* const from =
+        static_cast<const std::byte*>(b.in) + bytes(c, net::sum_before(c.send_counts, parts_.members.self));
+    auto* const to = static_cast<std::byte*>(b.out) + bytes(c, net::sum_before(c.recv_counts, parts_.members.self));
     if (own != 0)
       XOE_CUDA(parts_.libraries->cuda, memcpy_async, to, from, own, CudaCopy::kDefault, parts_.stream->handle());
   }

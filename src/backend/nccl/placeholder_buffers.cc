@@ -15,10 +15,6 @@ constexpr std::size_t kAlignment = 256;
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-bool reduces(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllreduce || kind == CollectiveKind::kReduceScatter;
-}
-
 }  // namespace
 
 PlaceholderBuffers::PlaceholderBuffers(std::shared_ptr<const Libraries> libraries, int device)
@@ -58,7 +54,7 @@ Result<Collective> PlaceholderBuffers::substitute(const Collective& collective, 
   if (in + out == 0) return whole;
   XOE_ASSIGN(std::byte * in_at, allocate(in + out));
   std::byte* out_at = in_at + in;
-  if (in != 0 && reduces(whole.kind)) {
+  if (in != 0 && is_reduction(whole.kind)) {
     neutral_.resize(in / sizeof(double));
     reduce::fill_neutral(neutral_.data(), in / width, whole.dtype, whole.op);
     XOE_CUDA(libraries_->cuda, memcpy_async, in_at, neutral_.data(), in, CudaCopy::kDefault, stream);

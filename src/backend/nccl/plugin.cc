@@ -8,9 +8,7 @@
 namespace xoe::nccl {
 namespace {
 
-using Opened = Result<std::unique_ptr<net::Provider>>;
-
-Opened open(const net::NetOptions& options) {
+Result<std::unique_ptr<net::Provider>> open_provider(const net::NetOptions& options) {
   const Env env = Env::process();
   XOE_ASSIGN(const ProviderOptions own, read_provider_options(env, options.local_rank));
   XOE_ASSIGN(const CudaApi cuda, load_cuda(env));
@@ -23,12 +21,4 @@ Opened open(const net::NetOptions& options) {
 }  // namespace
 }  // namespace xoe::nccl
 
-extern "C" {
-
-__attribute__((visibility("default"))) const char* xoe_net_build() { return xoe::net::build_name().data(); }
-
-__attribute__((visibility("default"))) xoe::nccl::Opened* xoe_net_open(const xoe::net::NetOptions& options) {
-  return new xoe::nccl::Opened(xoe::nccl::open(options));
-}
-
-}  // extern "C"
+XOE_NET_PLUGIN(xoe::nccl::open_provider)

@@ -1,4 +1,4 @@
-"""The input pipeline as a data set of PyTorch."""
+"""The input pipeline as a PyTorch data set."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class ImageDataset(torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Te
             for images, labels in dataset:
                 ...
 
-    Tensors are the pipeline's memory, without a copy; it has threads of its own, so give it to a ``DataLoader``, if at all,
-    with ``batch_size=None, num_workers=0``. Options are those of :class:`xoe.data.Images`. ``state_dict`` holds the position
-    within the epoch; restored, also on another number of ranks, it goes on to the bit.
+    Tensors use the pipeline's memory without a copy. The pipeline has threads of its own: a ``DataLoader`` is not needed, and
+    must have ``batch_size=None, num_workers=0``. Options are those of :class:`xoe.data.Images`. ``state_dict`` holds the
+    position within the epoch; restored, also on another number of ranks, it continues bit-identically.
     """
 
     def __init__(self, directory: str | PathLike[str], batch: int = 32, **options: Any) -> None:
@@ -46,15 +46,15 @@ class ImageDataset(torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Te
 
     @property
     def images(self) -> Images:
-        """The pipeline itself: its facts, and the report of where time went."""
+        """The pipeline itself, with its facts and its report of where time went."""
         return self._images
 
     def state_dict(self) -> dict[str, Any]:
-        """The position behind the last batch."""
+        """The position after the last batch."""
         return {"position": self._images.save()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from there."""
+        """Continues from a position."""
         self._images.restore(state["position"])
 
 

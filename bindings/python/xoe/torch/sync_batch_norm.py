@@ -18,7 +18,7 @@ def _sum_over_ranks(values: torch.Tensor, process_set: ProcessSet) -> torch.Tens
 
 
 class _Normalize(torch.autograd.Function):
-    """Normalises over all ranks; gives the mean, the biased variance and the number of values of each channel besides.
+    """Normalises over all ranks; also returns the mean, the biased variance and the number of values of each channel.
 
     Ioffe and Szegedy, "Batch Normalization", 2015: the gradient of their section 3, with sums over ranks.
     """
@@ -32,7 +32,7 @@ class _Normalize(torch.autograd.Function):
         total = _sum_over_ranks(torch.cat([values.sum(dims), count]), process_set)
         count = total[-1].clamp(min=1)
         mean = total[:-1] / count
-        # In two passes: a difference of large sums loses digits.
+        # In two passes, since a difference of large sums loses digits.
         centered = values - mean.reshape(shape)
         variance = _sum_over_ranks(centered.square().sum(dims), process_set) / count
         invstd = torch.rsqrt(variance + eps)
@@ -56,7 +56,7 @@ class _Normalize(torch.autograd.Function):
 class SyncBatchNorm(_BatchNorm):
     """:class:`torch.nn.BatchNorm2d` (1d, 3d) with mean and variance over the batches of all ranks, which may differ in size.
 
-    Arguments as there; input [N, C, ...] of a floating-point type. In evaluation nothing is communicated.
+    Arguments as in BatchNorm; input [N, C, ...] of a floating-point type. No communication in evaluation mode.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: torch.nn.Module, process_set: ProcessSet = global_process_set) -> torch.nn.Module:
-        """The module with every batch norm in it made one of all ranks; parameters and statistics are kept."""
+        """Replaces every batch norm in the module by a synchronized one, with its parameters and statistics."""
         converted = module
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             converted = cls(

@@ -1,4 +1,4 @@
-// Data-parallel training: wraps an optimizer of libtorch so that every step uses the gradients of all ranks.
+// Data-parallel training: wraps a libtorch optimizer so that every step uses the gradients of all ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,15 +31,15 @@ struct BucketInfo {
   std::size_t bytes = 0;
 };
 
-// Told what a DistributedOptimizer does, on the thread that does it, for timelines. Calls must be short and must not
-// use the optimizer or its communicator.
+// Observes a DistributedOptimizer, for timelines. Called on the thread that does the work; calls must be short and must
+// not use the optimizer or its communicator.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
   virtual void bucket_ready(const BucketInfo&) {}  // this rank's gradients are complete
-  virtual void bucket_start(const BucketInfo&) {}  // its reduction was started
-  virtual void bucket_stop(const BucketInfo&) {}   // ... and was seen to be done
-  // Around each time that the optimizer has nothing to do but to reduce and to wait for peers.
+  virtual void bucket_start(const BucketInfo&) {}  // its reduction has started
+  virtual void bucket_stop(const BucketInfo&) {}   // its reduction has completed
+  // Called around each period in which the optimizer only reduces and waits for peers.
   virtual void wait_start() {}
   virtual void wait_stop() {}
 };
@@ -56,16 +56,16 @@ struct DistributedOptions {
   int backward_passes_per_step = 1;
   // Divide that sum by backward_passes_per_step.
   bool average_passes = false;
-  // What happens to a parameter that got no gradient on this rank. It always contributes zeros when another rank has a
-  // gradient for it. When no rank has one: true: its gradient stays undefined, so that the optimizer leaves the
-  // parameter and its state alone, as without Xoe; ranks exchange one byte for each parameter in a step. false: its
-  // gradient is zero, and momentum and weight decay act on it; ranks exchange two bytes.
+  // A parameter without a gradient on this rank contributes zeros when another rank has a gradient for it. When no rank
+  // has one: true: its gradient stays undefined, so that the optimizer does not change the parameter and its state, as
+  // without Xoe; ranks exchange one byte per parameter and step. false: its gradient is zero, and momentum and weight
+  // decay act on it; ranks exchange two bytes per step.
   bool find_unused = true;
-  // false: gradients keep memory of their own, and are copied to and from the buckets. Always so for parameters on
-  // another device than the host.
+  // false: gradients have memory of their own, and are copied to and from the buckets. Parameters that are not in host
+  // memory are always copied.
   bool gradient_views = true;
-  // All ranks share one copy of the parameters, and each rank runs the optimizer on its part of each bucket only, for
-  // all. See DistributedOptimizer.
+  // All ranks share one copy of the parameters, and each rank runs the optimizer on its part of each bucket only. See
+  // DistributedOptimizer.
   bool sharded = false;
   // Not owned; may be null.
   StepObserver* observer = nullptr;
@@ -76,8 +76,8 @@ struct DistributedOptions {
 // write the same with this one. The learning rate and other options stay in the wrapped optimizer's param_groups().
 //
 // Gradients are views into memory that all ranks of the host map. While backward runs, hooks on the parameters start
-// the reduction of each bucket that is complete, in the same order on all ranks, and move it on. step() waits for all
-// reductions, then runs the wrapped optimizer. Each rank runs as many backward passes and steps as the others.
+// the reduction of each complete bucket, in the same order on all ranks, and progress it. step() waits for all
+// reductions, then runs the wrapped optimizer. All ranks run equally many backward passes and steps.
 // Gradients are reset by zero_grad(), by the module's or by the wrapped optimizer's; each leaves them undefined, and
 // the next backward brings the views back. To look at or change reduced gradients (in place), call synchronize() before
 // step().
@@ -102,45 +102,45 @@ struct DistributedOptions {
 class DistributedOptimizer {
  public:
   // Collective. `module` gives names to the parameters that `optimizer` holds; parameters with requires_grad == false
-  // are left alone. `invalid_argument` on every rank, naming the parameter, when ranks differ in names, shapes, types
+  // are ignored. `invalid_argument` on every rank, naming the parameter, when ranks differ in names, shapes, types
   // or options.
   static Result<DistributedOptimizer> create(::torch::optim::Optimizer& optimizer, const ::torch::nn::Module& module,
                                              Communicator& comm, DistributedOptions options = {});
   DistributedOptimizer(DistributedOptimizer&&) noexcept;
   DistributedOptimizer& operator=(DistributedOptimizer&&) noexcept;
-  // Takes its hooks off. Waits for reductions that are under way; sharded, for all ranks, and the wrapped optimizer's
-  // state is lost.
+  // Removes its hooks. Waits for reductions in flight; sharded: waits for all ranks, and the wrapped optimizer's state
+  // is lost.
   ~DistributedOptimizer();
 
   // Completes the reductions and runs the wrapped optimizer. Collective.
   Status step();
-  // With a function that computes the loss anew (zero_grad, forward, backward) and returns it. Gives the loss averaged
-  // over ranks, which is also what the wrapped optimizer sees: so LBFGS takes the same way on all ranks.
+  // With a closure that recomputes the loss (zero_grad, forward, backward) and returns it. Returns the loss averaged
+  // over ranks, which the wrapped optimizer sees too, so that LBFGS takes the same decisions on all ranks.
   Result<at::Tensor> step(const std::function<at::Tensor()>& closure);
 
   // Completes the reductions of this step: gradients hold the result, and the following step() reduces no more.
   // Collective.
   Status synchronize();
 
-  // Forgets the gradients. In the middle of a step (after backward, before step()) it completes the reductions first,
-  // and all ranks must call it, after a backward pass of their own: a rank that had none cannot know that there is
-  // something to complete. To skip a step in which some rank had no backward pass, all call synchronize() first. Ranks
-  // that get this wrong are told by `invalid_argument`, before the wrapped optimizer sees any gradient. set_to_none ==
+  // Drops the gradients. In the middle of a step (after backward, before step()) it completes the reductions first,
+  // and all ranks must call it, after a backward pass of their own: a rank without one cannot know that there are
+  // reductions to complete. To skip a step in which some rank had no backward pass, all call synchronize() first.
+  // Violations are reported by `invalid_argument`, before the wrapped optimizer sees any gradient. set_to_none ==
   // false: gradients become zero instead of undefined.
   Status zero_grad(bool set_to_none = true);
 
-  // Scales all gradients so that their joint 2-norm is at most `max_norm`; gives the norm before. Calls synchronize()
+  // Scales all gradients so that their joint 2-norm is at most `max_norm`; returns the norm before. Calls synchronize()
   // first. Collective.
   Result<double> clip_grad_norm(double max_norm);
 
   // Collective. Writes on rank 0 what the wrapped optimizer's own save() would write without Xoe; other ranks' archives
-  // are left alone. The result does not depend on size or sharding, and a plain libtorch program can load it too.
+  // do not change. The result does not depend on size or sharding, and a plain libtorch program can load it too.
   Status save_state(::torch::serialize::OutputArchive& archive);
   // Not collective, but all ranks must load the same.
   Status load_state(::torch::serialize::InputArchive& archive);
 
   // Sharded: gives each rank its own copy of the parameters and the wrapped optimizer its whole parameters and state
-  // back. Collective. Otherwise ends the use of hooks only. Afterwards this object may only be destroyed.
+  // back. Collective. Unsharded: only removes the hooks. Afterwards this object may only be destroyed.
   Status close();
 
   ::torch::optim::Optimizer& wrapped() noexcept;

@@ -7,7 +7,7 @@
 
 namespace xoe::torch {
 
-// The element type that collectives know `type` by; `unsupported` for complex, quantized and 8-bit float types.
+// The collectives' element type for `type`; `unsupported` for complex, quantized and 8-bit float types.
 Result<DType> dtype_of(at::ScalarType type);
 
 // tensor = op over ranks of tensor, in place; same shape and type on all ranks. Strided tensors of any layout, on
@@ -15,7 +15,7 @@ Result<DType> dtype_of(at::ScalarType type);
 Status allreduce(const at::Tensor& tensor, Communicator& comm, ReduceOp op = ReduceOp::kAverage,
                  OpOptions options = {});
 
-// `tensor` of `root` arrives in `tensor` of all ranks; same shape and type on all ranks; any type.
+// Copies `tensor` of `root` to `tensor` of all ranks; same shape and type on all ranks; any type.
 Status broadcast(const at::Tensor& tensor, Communicator& comm, int root = 0, OpOptions options = {});
 
 // A number that each rank measured (loss, accuracy, images/s), averaged or summed over ranks in float64.

@@ -1,11 +1,11 @@
-"""The backend "xoe" of torch.distributed: DDP, FSDP2, DTensor and whatever else calls PyTorch's collectives run on the engine.
+"""The backend "xoe" of torch.distributed: DDP, FSDP2, DTensor and other users of PyTorch's collectives run on the engine.
 
 ::
 
     import xoe.torch.distributed  # not needed where the package was installed: PyTorch finds the backend
     torch.distributed.init_process_group("xoe")
 
-docs/guide/torch-distributed.md tells what it does, and what it does not.
+docs/guide/torch-distributed.md describes what it supports.
 """
 
 from xoe._torch_autoload import register

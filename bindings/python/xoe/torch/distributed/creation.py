@@ -1,4 +1,4 @@
-"""What torch.distributed calls for a new group."""
+"""The backend's factory, which torch.distributed calls for a new group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xoe.torch.distributed.initialize import initialize_engine
 
 
 def create(options: Any, backend_options: Any = None) -> Group:
-    """A group; ``options`` are PyTorch's ``_DistributedBackendOptions``."""
+    """Creates a group; ``options`` are PyTorch's ``_DistributedBackendOptions``."""
     del backend_options
     ranks = list(options.global_ranks_in_group)
     if ranks:

@@ -35,7 +35,7 @@ _REDUCTIONS = (
 
 
 def reduction_of(options: Any) -> tuple[str, float]:
-    """The engine's reduction, and what multiplies the input: of options, a ReduceOp, or None (the sum)."""
+    """The engine's reduction and the factor of the input, for options, a ReduceOp, or None (the sum)."""
     op = getattr(options, "reduceOp", options)
     if op is None:
         return "sum", 1.0
@@ -48,9 +48,9 @@ def reduction_of(options: Any) -> tuple[str, float]:
             factor = factor.item()
         if isinstance(factor, (int, float)):
             return "sum", float(factor)
-        raise UnsupportedError("PREMUL_SUM has a factor that this PyTorch does not tell; multiply the tensor before a SUM")
+        raise UnsupportedError("this PyTorch does not reveal the factor of PREMUL_SUM; multiply the tensor before a SUM")
     raise UnsupportedError(
-        f"{op} is not there for the backend xoe, which has SUM, AVG, MIN, MAX, PRODUCT and PREMUL_SUM; for bits use a group"
+        f"the backend xoe does not support {op}, only SUM, AVG, MIN, MAX, PRODUCT and PREMUL_SUM; for bits use a group"
         " of Gloo: new_group(backend='gloo')"
     )
 
@@ -64,17 +64,18 @@ def _list(tensors: Any) -> Tensors:
 
 
 def _one(tensors: Any, what: str) -> Any:
-    """PyTorch wraps what belongs to one device into lists; there is one device for each process."""
+    """The only element: PyTorch passes a list with one element per device, and a process has one device."""
     if len(tensors) != 1:
-        raise InvalidArgumentError(f"{what}: takes the tensors of one device, got {len(tensors)}")
+        raise InvalidArgumentError(f"{what}: expected the tensors of one device, got {len(tensors)}")
     return tensors[0]
 
 
 class Group(_ProcessGroup):  # type: ignore[misc]
-    """Made by ``torch.distributed``; a process set of the world's engine. Methods give works and do not block.
+    """A process group on a process set of the world's engine, created by ``torch.distributed``. Methods return works, and do
+    not block.
 
-    Tensors of other devices, and those that are not dense, are copied on the way. Any thread may call; the order of calls is
-    what ranks must agree on.
+    Tensors on other devices, and tensors that are not dense, are copied. Any thread may call; all ranks must make the same
+    calls in the same order.
     """
 
     def __init__(self, options: Any, process_set: ProcessSet, owns_world: bool) -> None:
@@ -108,8 +109,8 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         others = {pair.split(":")[-1] for pair in config.split(",") if pair} - {"xoe"}
         if others:
             raise UnsupportedError(
-                f"a group of the backend xoe serves all devices, and shares none with {', '.join(sorted(others))}; make a group"
-                " for each: new_group(backend=...)"
+                f"a group of the backend xoe serves all devices, and cannot be combined with {', '.join(sorted(others))};"
+                " create a group for each: new_group(backend=...)"
             )
         self._alone = self in _c10d._world.pg_map
 
@@ -123,11 +124,11 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         return self._run(start.allreduce, given, given, *reduction_of(opts))
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Work:
-        """Several that complete together."""
+        """Several tensors that complete together."""
         return self.allreduce(tensors, opts)
 
     def average(self, tensor: torch.Tensor) -> Work:
-        """An allreduce in place to the average."""
+        """Averages the tensor in place."""
         return self._run(start.allreduce, [tensor], [tensor], "average", 1.0)
 
     def _allreduce_sparse(self, tensors: Tensors, opts: Any) -> Work:
@@ -162,10 +163,10 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         return self._run(start.reduce_scatter, [output], [output], [input], *reduction_of(opts))
 
     def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
-        """Several that complete together."""
+        """Several tensors that complete together."""
         return self._run(start.reduce_scatter, list(outputs), list(outputs), list(inputs), *reduction_of(opts))
 
-    # ---- moves
+    # ---- data movement
 
     def broadcast(self, tensors: Any, opts: Any = None) -> Work:
         """From the root to all."""
@@ -193,11 +194,11 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         return self._run(start.allgather, [output], [output], [input])
 
     def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
-        """Several that complete together."""
+        """Several tensors that complete together."""
         return self._run(start.allgather, list(outputs), list(outputs), list(inputs))
 
     def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
-        """To the root; other ranks give no outputs."""
+        """To the root; other ranks pass no outputs."""
         root = _root(opts)
         outputs = _list(_one(output_tensors, "gather")) if self.rank() == root else []
         if self.rank() == root and len(outputs) != self.size():
@@ -205,7 +206,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         return self._run(start.gather, outputs, outputs, _one(_list(input_tensors), "gather"), root)
 
     def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
-        """From the root; other ranks give no inputs."""
+        """From the root; other ranks pass no inputs."""
         root = _root(opts)
         inputs = _list(_one(input_tensors, "scatter")) if self.rank() == root else []
         if self.rank() == root and len(inputs) != self.size():
@@ -223,7 +224,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     def alltoall_base(
         self, output: torch.Tensor, input: torch.Tensor, output_splits: Any, input_splits: Any, opts: Any = None
     ) -> Work:
-        """Rows of the first dimension, in parts of given or equal length."""
+        """Exchanges rows of the first dimension, in parts of given or equal length."""
         return self._run(start.alltoall_rows, [output], output, input, list(output_splits), list(input_splits))
 
     def barrier(self, opts: Any = None) -> Work:
@@ -249,13 +250,13 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         return self._work([self._messages.receive(dense, src_rank, tag)], finish, [tensor], src_rank)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
-        """Not there."""
+        """Not supported."""
         raise UnsupportedError(
-            "recv from any rank is not there for the backend xoe: name the source, or use a group of Gloo:"
+            "the backend xoe does not support recv from any rank: name the source, or use a group of Gloo:"
             " new_group(backend='gloo')"
         )
 
-    # ---- batches: operations start at once, and one work waits for all of them
+    # ---- batches: operations start at once, and a common work waits for all of them
 
     def _start_coalescing(self, device: Any = None) -> None:
         self._batch = []
@@ -264,7 +265,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         batch, self._batch = self._batch or [], None
         return self._work(batch, None, [one for work in batch for one in work._result])
 
-    # ---- what it is
+    # ---- properties
 
     def getBackendName(self) -> str:  # noqa: N802
         """Its name in ``init_process_group``."""
@@ -275,7 +276,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         return self._name
 
     def getGroupDesc(self) -> str:  # noqa: N802
-        """What the program said that it is for."""
+        """The program's description of this group."""
         return self._description
 
     def _set_group_name(self, name: str) -> None:
@@ -293,22 +294,22 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
     @property
     def _device_types(self) -> list[torch.device]:
-        # None before PyTorch has registered the group: hooks that it attaches meanwhile want a backend in C++.
+        # Empty until PyTorch has registered the group: hooks that it attaches before require a backend in C++.
         return [torch.device("cpu"), torch.device("cuda")] if self in _c10d._world.pg_map else []
 
     def _get_backend(self, device: Any) -> Group:
         return self
 
     def get_group_store(self) -> Any:
-        """The store that it was made with."""
+        """The store that the group was created with."""
         return self._store
 
     def abort(self) -> None:
-        """Fails what is pending in the job's engine, here and at the peers."""
+        """Fails all pending operations of the job's engine, here and at the peers."""
         _world.shutdown()
 
     def shutdown(self) -> None:
-        """Ends it; the default group's ends the engine too, if it has started it."""
+        """Closes the group; the default group shuts down the engine too, if it has started it."""
         if self._owns_world:
             self._owns_world = False
             _world.shutdown()
@@ -329,9 +330,9 @@ _groups: weakref.WeakSet[Group] = weakref.WeakSet()
 
 
 def _leave() -> None:
-    """At the program's end: no thread may be inside the engine when the interpreter goes, and PyTorch keeps groups for ever."""
+    """At exit no thread may be in the engine when the interpreter ends, and PyTorch never releases groups."""
     if _groups:
-        _world.shutdown()  # fails what is pending
+        _world.shutdown()  # fails pending operations
         for group in list(_groups):
             group.shutdown()
         forget()
@@ -344,5 +345,5 @@ def _sparse_reduction(name: str) -> Any:
     from xoe.reduction import Average, Sum
 
     if name not in ("sum", "average"):
-        raise UnsupportedError(f"sparse tensors have a SUM and an AVG, not {name}")
+        raise UnsupportedError(f"sparse tensors support SUM and AVG, not {name}")
     return Average if name == "average" else Sum

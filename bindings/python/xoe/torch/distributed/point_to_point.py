@@ -1,7 +1,7 @@
-"""Send and receive, which the engine has not got: over Gloo, in a group of its own for each pair of ranks.
+"""Send and receive over Gloo, since the engine does not have them; each pair of ranks has a group of its own.
 
-A pair's group is made when they first talk to each other, in a thread: a rank that sends to its neighbour does not wait for
-that neighbour, which may be about to send to another one.
+A pair's group is created on first use, in a thread, so that a rank that sends to its neighbour does not wait for it: the
+neighbour may be about to send to another one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xoe.errors import PeerLostError, UnsupportedError
 
 
 class Transfer:
-    """A message under way."""
+    """A message in flight."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -27,7 +27,7 @@ class Transfer:
         self._error: Exception | None = None
 
     def start(self, group: Any, begin: Callable[[Any], Any]) -> None:
-        """Hands it to a pair's group, or to the error that there is none."""
+        """Starts the transfer in a pair's group; fails if ``group`` is an error."""
         try:
             if isinstance(group, Exception):
                 raise group
@@ -47,12 +47,12 @@ class Transfer:
             raise PeerLostError(f"{self._what}: {error}") from error
 
     def poll(self) -> bool:
-        """Whether it has completed, well or not."""
+        """Whether it has completed or failed."""
         return self._started.is_set() and (self._error is not None or bool(self._work.is_completed()))
 
 
 class Pair:
-    """This rank and another one."""
+    """The connection of this rank to another one."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._lock = threading.Lock()
@@ -61,7 +61,7 @@ class Pair:
         threading.Thread(target=self._connect, args=(make,), name="xoe pair", daemon=True).start()
 
     def submit(self, transfer: Transfer, begin: Callable[[Any], Any]) -> None:
-        """Starts a message, in the order of calls."""
+        """Starts a transfer, in the order of calls."""
         with self._lock:
             if self._group is None:
                 self._queued.append((transfer, begin))
@@ -81,7 +81,7 @@ class Pair:
 
 
 class PointToPoint:
-    """The pairs of one group."""
+    """Point-to-point messages within one group."""
 
     def __init__(self, store: Any, rank: int, timeout: timedelta) -> None:
         self._store = store
@@ -91,24 +91,24 @@ class PointToPoint:
         self._pairs: dict[int, Pair] = {}
 
     def send(self, tensor: Any, to: int, tag: int) -> Transfer:
-        """Starts a message; the tensor is a dense one of the host."""
+        """Starts sending a dense tensor in host memory."""
         transfer = Transfer(f"send to rank {to}")
-        self._pair(to).submit(transfer, lambda group: group.send([tensor], self._seat(to), tag))
+        self._pair(to).submit(transfer, lambda group: group.send([tensor], self._pair_rank(to), tag))
         return transfer
 
     def receive(self, tensor: Any, source: int, tag: int) -> Transfer:
-        """Receives into a dense tensor of the host."""
+        """Starts receiving into a dense tensor in host memory."""
         transfer = Transfer(f"receive from rank {source}")
-        self._pair(source).submit(transfer, lambda group: group.recv([tensor], self._seat(source), tag))
+        self._pair(source).submit(transfer, lambda group: group.recv([tensor], self._pair_rank(source), tag))
         return transfer
 
-    def _seat(self, other: int) -> int:
+    def _pair_rank(self, other: int) -> int:
         """The other's rank in the pair."""
         return 0 if other < self._rank else 1
 
     def _pair(self, other: int) -> Pair:
         if not dist.is_gloo_available():
-            raise UnsupportedError("send and recv go over Gloo, and this PyTorch is built without it")
+            raise UnsupportedError("send and recv need Gloo, and this PyTorch is built without it")
         with self._lock:
             if other not in self._pairs:
                 self._pairs[other] = Pair(lambda: self._make(other))
@@ -116,8 +116,8 @@ class PointToPoint:
 
     def _make(self, other: int) -> Any:
         low, high = sorted((self._rank, other))
-        # A connection of its own where PyTorch can make one: waiting there must not keep others from the store.
+        # A separate connection where PyTorch supports it: waiting there must not block other users of the store.
         store = self._store.clone() if hasattr(self._store, "clone") else self._store
         store = PrefixStore(f"pair/{low}-{high}", store)
         gloo: Any = dist.ProcessGroupGloo
-        return gloo(store, 1 - self._seat(other), 2, self._timeout)
+        return gloo(store, 1 - self._pair_rank(other), 2, self._timeout)

@@ -1,8 +1,8 @@
 """Process sets for torch.distributed.new_group.
 
-All ranks of the job call new_group, and all ranks must agree to a process set, but PyTorch calls a backend's creator on the
-members alone. So the function of PyTorch's that all ranks pass through is wrapped: for a group of this backend it adds the
-process set before it goes on, with members and others alike.
+All ranks of the job call new_group, and adding a process set is collective over all ranks, but PyTorch calls a backend's
+creator on the members only. So a function of PyTorch's that all ranks call is wrapped: for a group of this backend, the
+wrapper first adds the process set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _added: dict[str, ProcessSet] = {}  # by the group's name, until its creator tak
 
 
 def watch() -> None:
-    """Wraps PyTorch's function, once."""
+    """Wraps PyTorch's function; does nothing when called again."""
     original: Any = getattr(_c10d, "_new_process_group_helper", None)
     if original is None or hasattr(original, "_xoe"):
         return
@@ -56,10 +56,10 @@ def _is_ours(backend: Any) -> bool:
 
 def _add(given: dict[str, Any]) -> None:
     name = str(given["group_name"])
-    if not name.isdecimal():  # PyTorch numbers groups that all ranks make, and names the others by a hash
+    if not name.isdecimal():  # PyTorch numbers groups that all ranks create, and names the others by a hash
         raise UnsupportedError(
-            "new_group(use_local_synchronization=True) is not there for the backend xoe: all ranks must agree to a group;"
-            " call new_group on all of them without it"
+            "the backend xoe does not support new_group(use_local_synchronization=True): all ranks must agree on a group;"
+            " call new_group on all ranks without it"
         )
     if not _world.is_initialized():
         default = _c10d._get_default_group()

@@ -1,4 +1,4 @@
-"""Operations under way, as torch.distributed sees them."""
+"""Operations in flight, as torch.distributed sees them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from xoe.errors import OperationTimeoutError
 
 _Work: Any = _distributed_c10d.Work
 
-# Before, C++ held only its own half of a work that Python made; without the other half it would wait for ever.
+# Before 2.7, C++ kept only its own half of a work created in Python; without the other half it would wait for ever.
 _CPP_KEEPS_WORKS = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 7)
-_MOST_KEPT = 4096  # works for such a PyTorch; all but the last few without their tensors
+_MOST_KEPT = 4096  # works to keep for such a PyTorch; all but the last few without their tensors
 _LAST_FEW = 16
 _kept: collections.deque[Work] = collections.deque()
 _with_tensors: collections.deque[Work] = collections.deque()
@@ -26,7 +26,7 @@ _keeping = threading.Lock()
 
 
 class Waitable(Protocol):
-    """An operation of the engine, or what behaves like one."""
+    """An operation of the engine, or an object that behaves like one."""
 
     def wait(self) -> Any: ...
 
@@ -34,7 +34,7 @@ class Waitable(Protocol):
 
 
 class Work(_Work):  # type: ignore[misc]
-    """Operations that complete together, and what is done then. Any thread may wait; none spins or holds Python's lock."""
+    """Operations that complete together, and a function to call then. Any thread may wait, without spinning or the GIL."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Work(_Work):  # type: ignore[misc]
         self._error: Exception | None = None
         self._done = False
         self._lock = threading.Lock()
-        self._settled = threading.Event()
+        self._finished = threading.Event()
         self._promise: Any = None
         self._future: Any = None
         if not _CPP_KEEPS_WORKS:
@@ -62,20 +62,20 @@ class Work(_Work):  # type: ignore[misc]
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Blocks until it has completed. Raises the operation's own error: PeerLostError where a rank died.
 
-        timeout: 0 or none is the group's.
+        timeout: 0 or None: the group's.
         """
         seconds = 0.0 if timeout is None else timeout.total_seconds()
         if seconds > 0 and not self._done:
             self._completer.put(self)
-            if not self._settled.wait(seconds):
-                raise OperationTimeoutError(f"not completed after {seconds:g} s; the operation goes on")
+            if not self._finished.wait(seconds):
+                raise OperationTimeoutError(f"not completed after {seconds:g} s; the operation continues")
         self._complete()
         if self._error is not None:
             raise self._error
         return True
 
     def is_completed(self) -> bool:
-        """Whether it has completed, well or not."""
+        """Whether it has completed or failed."""
         if not self._done and all(operation.poll() for operation in list(self._operations)):
             self._complete()
         return self._done
@@ -83,35 +83,35 @@ class Work(_Work):  # type: ignore[misc]
     poll = is_completed
 
     def is_success(self) -> bool:
-        """Whether it has completed well."""
+        """Whether it has completed without an error."""
         return self.is_completed() and self._error is None
 
     def exception(self) -> Exception | None:
-        """Why it failed."""
+        """The error, if it failed."""
         return self._error
 
     def result(self) -> list[torch.Tensor]:
-        """The tensors that it has written."""
+        """The output tensors."""
         self.wait()
         return self._result
 
     def synchronize(self) -> None:
-        """Waits: the tensors are in the host's memory, or copied from there by the current stream."""
+        """Waits: the tensors are in host memory, or the current stream copies them from there."""
         self.wait()
 
     def source_rank(self) -> int:
-        """The rank of the group that a receive was from."""
+        """The source rank of a receive, within the group."""
         return self._source
 
     _source_rank = source_rank
 
     def get_future(self) -> Any:
-        """A future of the tensors. Its errors are RuntimeError, with the text of what :meth:`wait` raises."""
+        """A future of the tensors. Its errors are RuntimeError, with the message that :meth:`wait` raises."""
         with self._lock:
             if self._future is None:
                 devices: Any = sorted({tensor.device for tensor in self._result if tensor.device.type == "cuda"}, key=str)
                 self._promise = torch.futures.Future(devices=devices or None)
-                # An error of a callback is one for C++ too, which DDP's reducer is; one that is set from Python is not.
+                # C++ (DDP's reducer) sees errors that a callback raises, but not errors that are set from Python.
                 self._future = self._promise.then(self._deliver)
                 self._completer.put(self)
             return self._future
@@ -121,10 +121,10 @@ class Work(_Work):  # type: ignore[misc]
             raise self._error
         return self._result
 
-    def _settle(self) -> None:
-        """In the completer's thread."""
+    def _finish_work(self) -> None:
+        """Completes the work, in the completer's thread."""
         self._complete()
-        self._settled.set()
+        self._finished.set()
         with self._lock:
             promise, self._promise = self._promise, None
         if promise is not None:
@@ -132,7 +132,7 @@ class Work(_Work):  # type: ignore[misc]
 
     def _complete(self) -> None:
         error: Exception | None = None
-        # All of them: nothing may use the tensors any more, also after a failure.
+        # Wait for all operations, also after a failure: none may use the tensors any more.
         for operation in list(self._operations):
             try:
                 operation.wait()
@@ -155,7 +155,7 @@ class Work(_Work):  # type: ignore[misc]
 
 
 def _wait_for_copies(tensors: list[torch.Tensor]) -> None:
-    """Which this thread's stream makes, and the caller's, which may be another one, knows nothing of."""
+    """Waits for copies in this thread's stream, which the caller's stream is not ordered with."""
     for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
         torch.cuda.current_stream(device).synchronize()
 
@@ -171,14 +171,14 @@ def _keep(work: Work) -> None:
 
 
 def forget() -> None:
-    """Lets go of what is kept for C++."""
+    """Releases the works that are kept for C++."""
     with _keeping:
         _with_tensors.clear()
         _kept.clear()
 
 
 class Completer:
-    """Completes works for which somebody holds a future, in the order of asking; its thread sleeps while there are none."""
+    """Completes works that have a future, in the order of put(). Its thread sleeps while there are none."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -187,7 +187,7 @@ class Completer:
         self._lock = threading.Lock()
 
     def put(self, work: Work) -> None:
-        """Takes one more."""
+        """Adds a work."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -195,7 +195,7 @@ class Completer:
         self._works.put(work)
 
     def stop(self) -> None:
-        """Ends the thread once all that was put has completed; waits for it."""
+        """Ends the thread when all works have completed, and waits for it."""
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None:
@@ -205,5 +205,5 @@ class Completer:
 
     def _run(self) -> None:
         while (work := self._works.get()) is not None:
-            work._settle()
+            work._finish_work()
             del work
