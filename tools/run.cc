@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/random_token.h"
 #include "bootstrap/store.h"
 #include "launch/arguments.h"
 #include "launch/cores.h"
@@ -29,8 +30,8 @@ int code_for(const Error& error) { return error.code() == Code::kInvalidArgument
 
 Result<launch::JobPlan> make_plan(const launch::RunOptions& options, const Env& env, const std::string& program) {
   XOE_ASSIGN(const auto host, launch::read_host_facts());
-  XOE_ASSIGN(const auto token, bootstrap::random_token());
-  XOE_ASSIGN(const auto secret, bootstrap::random_token());
+  XOE_ASSIGN(const auto token, random_token());
+  XOE_ASSIGN(const auto secret, random_token());
   return launch::plan_job(options, env, host, program, token, secret);
 }
 

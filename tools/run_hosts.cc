@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/random_token.h"
 #include "base/text.h"
 #include "bootstrap/store.h"
 #include "launch/hosts_crew.h"
@@ -28,8 +29,8 @@ int fail(const Error& error) {
 }
 
 Result<launch::HostsPlan> make_plan(launch::RunOptions& options, const launch::HostList& list, const Env& env) {
-  XOE_ASSIGN(const auto token, bootstrap::random_token());
-  XOE_ASSIGN(const auto secret, bootstrap::random_token());
+  XOE_ASSIGN(const auto token, random_token());
+  XOE_ASSIGN(const auto secret, random_token());
   return launch::plan_hosts(options, list, env, XOE_VERSION, token, secret);
 }
 
