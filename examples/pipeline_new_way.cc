@@ -1,5 +1,5 @@
-// The right way, step by step: a rank touches only its own files, what is shuffled is small, and images are decoded
-// straight into the batch. What is still not right here is right in open_images(): ranks whose files hold fewer records
+// The right way, step by step: a rank touches only its own files, shuffled elements are small, and images are decoded
+// straight into the batch. One fault is left, which open_images() does not have: ranks whose files hold fewer records
 // get fewer batches (shard_batches() makes them equal, also with more ranks than files).
 #include <utility>
 

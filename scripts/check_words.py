@@ -29,7 +29,7 @@ def type_name(word):
 
 # (what is forbidden, what the field says); the second stands in docs/glossary.md.
 WORDS = [
-    (r"(?<!Tensor)" + part("board"), "ReadinessTable"),
+    (r"(?<!Tensor)Board(?![a-z])|\bboard_\b|\bboard\.(?:h|cc)\b", "ReadinessTable"),
     (part("council"), "coordinator"),
     (type_name("Words"), "RankSubmission"),
     (r"\bTraits\b", "OpSpec"),

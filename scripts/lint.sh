@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Formatting, shell scripts, the rules of the tree, then clang-tidy over everything that does not include libtorch (whose
-# headers take clang-tidy a minute a file; XOE_LINT_TORCH=1 includes it).
+# Formatting, shell scripts, the rules of the tree, clang-tidy over everything but tests and what includes libtorch (whose headers take
+# clang-tidy a minute a file; XOE_LINT_TORCH=1 includes it), and for those two a compiler, file by file.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -25,19 +25,25 @@ say "Python: ruff and mypy"
 "$tools/bin/mypy" --python-executable .venv/bin/python || failed+=(mypy)
 
 say "rules of the tree"
-scripts/check_includes.py || failed+=(check_includes)
+for check in includes words classes; do
+  "scripts/check_$check.py" || failed+=("check_$check")
+done
 
-# The database of compile commands; what is generated is nothing, so no build is needed.
-preset=asan
-if [[ ${XOE_LINT_TORCH:-} == 1 ]]; then
-  preset=release
+# Databases of compile commands, file by file; what is generated is nothing, so no build is needed.
+run_step "configure lint" cmake --preset release -B build/lint -DXOE_UNITY=OFF
+without_torch=build/lint
+if [[ ${XOE_LINT_TORCH:-} != 1 ]]; then
+  without_torch=build/lint-without-torch
+  run_step "configure lint without torch" cmake --preset asan -B "$without_torch" -DXOE_UNITY=OFF
 fi
-run_step "configure $preset" cmake --preset "$preset"
-mapfile -t units < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "build/$preset/compile_commands.json" | grep -v '/tests/' | sort -u)
+mapfile -t units < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$without_torch/compile_commands.json" | grep -v '/tests/' | sort -u)
 say "clang-tidy: ${#units[@]} files"
 printf '%s\0' "${units[@]}" |
-  xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p "build/$preset" 2> >(grep -vE '^[0-9]+ warnings? generated' >&2 || true) ||
+  xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p "$without_torch" 2> >(grep -vE '^[0-9]+ warnings? generated' >&2 || true) ||
   failed+=(clang-tidy)
+
+say "the other files, each compiled alone"
+scripts/compile_alone.py build/lint --but "${units[@]}" || failed+=("compiling alone")
 
 if ((${#failed[@]} > 0)); then
   printf -v list '%s, ' "${failed[@]}"

@@ -2,31 +2,39 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "base/error.h"
-#include "doctor/host_list.h"
-#include "doctor/tree.h"
+#include "remote/host_list.h"
 
 namespace xoe::tools {
 
 using doctor::ClusterResult;
 using doctor::HostResult;
 using doctor::Json;
-using doctor::State;
+using doctor::Severity;
 
 Result<std::vector<std::string>> named_hosts(const DoctorHostsOptions& options) {
-  if (!options.hosts.empty()) return doctor::parse_hosts(options.hosts);
-  if (options.hostfile.empty()) return std::vector<std::string>();
-  const auto text =
-      doctor::Tree().text(options.hostfile.starts_with('/') ? options.hostfile : "/proc/self/cwd/" + options.hostfile);
-  if (!text) return failure(Code::kInvalidArgument, "cannot read the hostfile {}", options.hostfile);
-  return doctor::parse_hostfile(*text, options.hostfile);
+  std::vector<remote::Host> hosts;
+  if (!options.hosts.empty()) {
+    XOE_ASSIGN(hosts, remote::parse_hosts(options.hosts));
+  } else if (!options.hostfile.empty()) {
+    XOE_ASSIGN(hosts, remote::read_hostfile(options.hostfile));
+  }
+  std::vector<std::string> names;
+  for (remote::Host& host : hosts) names.push_back(std::move(host.name));
+  return names;
 }
 
-doctor::ClusterOptions cluster_options(const DoctorHostsOptions& options, std::vector<std::string> hosts) {
-  doctor::ClusterOptions cluster{.hosts = std::move(hosts), .ssh = options.ssh};
-  if (const auto words = doctor::words_of(options.ssh_command); !words.empty()) cluster.ssh.command = words;
+doctor::ClusterOptions cluster_options(const DoctorHostsOptions& options, std::vector<std::string> hosts,
+                                       const std::string& program) {
+  doctor::ClusterOptions cluster{.hosts = std::move(hosts), .connect = options.connect};
+  if (cluster.connect.xoe_path.empty()) {
+    cluster.connect.xoe_path = std::filesystem::path(program).parent_path() / "xoe";
+    cluster.connect.search_path = true;
+  }
   if (::isatty(STDERR_FILENO) != 0)
-    cluster.progress = [](const std::string& what) { fmt::print(stderr, "xoe doctor: {} ...\n", what); };
+    cluster.progress = [](const std::string& step) { fmt::print(stderr, "xoe doctor: {} ...\n", step); };
   return cluster;
 }
 
@@ -36,10 +44,10 @@ std::string cluster_text(const ClusterResult& result, const doctor::TextOptions&
     if (!host.report) continue;
     doctor::Findings findings;
     for (const doctor::Finding& finding : host.report->findings)
-      if (options.verbose || finding.state == State::kWarning || finding.state == State::kProblem)
+      if (options.verbose || finding.severity == Severity::kWarning || finding.severity == Severity::kProblem)
         findings.push_back(finding);
-    const std::string name = doctor::shown(host.name, 255);
-    const std::string count = doctor::count_text(count_states(host.report->findings));
+    const std::string name = doctor::printable(host.name, 255);
+    const std::string count = doctor::count_text(count_severities(host.report->findings));
     out += fmt::format("\n{}: {}\n", options.colours ? fmt::format("\033[1m{}\033[0m", name) : name, count);
     if (!findings.empty()) out += "\n" + findings_text(findings, options);
   }
@@ -62,7 +70,7 @@ doctor::Count count_all(const doctor::Report& here, const ClusterResult& result)
   append(all, result.findings);
   for (const HostResult& host : result.hosts)
     if (host.report) append(all, host.report->findings);
-  return count_states(all);
+  return count_severities(all);
 }
 
 }  // namespace xoe::tools

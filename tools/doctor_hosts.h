@@ -4,27 +4,29 @@
 #include <string>
 #include <vector>
 
-#include "doctor/cluster.h"
-#include "doctor/report.h"
+#include "doctor/cluster/cluster.h"
+#include "doctor/report/report.h"
 
 namespace xoe::tools {
 
 struct DoctorHostsOptions {
   std::string hosts = {};  // "a,b:4"
   std::string hostfile = {};
-  std::string ssh_command = {};  // with its options, parted at blanks; empty: ssh
-  doctor::SshOptions ssh = {};
+  remote::ConnectOptions connect = {.start_timeout = std::chrono::seconds(5)};
 };
 
-// In the order named, each once. Empty where none is named.
+// In the order of the list, each once; empty without a list.
 Result<std::vector<std::string>> named_hosts(const DoctorHostsOptions& options);
-doctor::ClusterOptions cluster_options(const DoctorHostsOptions& options, std::vector<std::string> hosts);
+// `program`: the whole path of this one; without --xoe-path, the other hosts have xoe in the same folder or in their
+// PATH.
+doctor::ClusterOptions cluster_options(const DoctorHostsOptions& options, std::vector<std::string> hosts,
+                                       const std::string& program);
 
-// What the network and each host have to say; of hosts only what is not fine, unless verbose.
+// The findings about the network and about each host; of the hosts only warnings and problems, unless verbose.
 std::string cluster_text(const doctor::ClusterResult& result, const doctor::TextOptions& options);
-// The report of this machine with those of the others in it.
+// The report of this machine, with the other hosts' reports in it.
 doctor::Json cluster_json(const doctor::Report& here, const doctor::ClusterResult& result);
-// Of all findings, here and there.
+// Counts the findings of all hosts.
 doctor::Count count_all(const doctor::Report& here, const doctor::ClusterResult& result);
 
 }  // namespace xoe::tools

@@ -2,40 +2,114 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "base/error.h"
 #include "base/random_token.h"
+#include "base/text.h"
 #include "bootstrap/store.h"
-#include "launch/arguments.h"
-#include "launch/cores.h"
-#include "launch/job.h"
-#include "launch/program.h"
-#include "run_hosts.h"
+#include "launch/agents/agent_startup.h"
+#include "launch/agents/remote_processes.h"
+#include "launch/options/arguments.h"
+#include "launch/output/job_streams.h"
+#include "launch/plan/cores.h"
+#include "launch/supervise/job.h"
+#include "remote/program.h"
 
 namespace xoe::tools {
 namespace {
 
-constexpr int kUsageError = 2;
 constexpr int kLauncherFailed = 125;
+
+void say(std::string_view line) { std::fprintf(stderr, "xoe run: %.*s\n", static_cast<int>(line.size()), line.data()); }
 
 int fail(const Error& error, int code) {
   say(error.message());
   return code;
 }
 
-// Bad requests are for the user to mend; anything else is the host's trouble.
-int code_for(const Error& error) { return error.code() == Code::kInvalidArgument ? kUsageError : kLauncherFailed; }
+// The user can mend a bad request; anything else is a failure of the host.
+int fail(const Error& error) {
+  return fail(error, error.code() == Code::kInvalidArgument ? kUsageError : kLauncherFailed);
+}
 
-Result<launch::JobPlan> make_plan(const launch::RunOptions& options, const Env& env, const std::string& program) {
+int report(const launch::JobOutcome& outcome, const launch::RunOptions& options) {
+  for (const std::string& line : launch::report_lines(outcome, options)) say(line);
+  return launch::exit_code(outcome);
+}
+
+std::string milliseconds(std::chrono::nanoseconds time) {
+  return fmt::format("{:.1f} ms", std::chrono::duration<double, std::milli>(time).count());
+}
+
+// By which clocks may differ beyond the time that the request took.
+constexpr auto kClockTolerance = std::chrono::seconds(1);
+
+void print_check(const launch::HostCheck& check) {
+  const bool off = std::chrono::abs(check.clock) - check.clock_err > kClockTolerance;
+  fmt::print("host {}: ready in {}; {} on {} of {}{}{}; program {}; clock {}{} (+/- {}){}\n", check.name,
+             milliseconds(check.answered), counted(check.ranks, "rank"), counted(check.cores, "core"), check.hostname,
+             check.locality.empty() ? "" : ", ", check.locality, check.program, check.clock.count() < 0 ? "" : "+",
+             milliseconds(check.clock), milliseconds(check.clock_err), off ? ": set it, for example with chrony" : "");
+}
+
+int report(const remote::HostFailure& failure, int interrupted_by) {
+  for (const std::string& line : failure.lines) say(line);
+  if (interrupted_by != 0)
+    say(fmt::format("ended by SIG{} before all hosts were ready", ::sigabbrev_np(interrupted_by)));
+  else
+    say("nothing was started");
+  return failure.exit_code;
+}
+
+// A job on several hosts: starts it, or only checks the hosts or prints what would be started. Returns the exit code.
+int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, const Env& env) {
+  const auto token = random_token();
+  const auto secret = random_token();
+  if (!token || !secret) return fail(token ? secret.error() : token.error());
+  const auto plan = launch::plan_hosts(options, list, env, XOE_VERSION, *token, *secret);
+  if (!plan) return fail(plan.error());
+  if (options.where.dry_run) {
+    for (const std::string& line : launch::describe(*plan, options)) fmt::print("{}\n", line);
+    return 0;
+  }
+  launch::reset_child_signal();
+  const auto inherited = remote::Inherited::current();
+  const auto open_files = remote::allow_open_files(options.size);
+  if (!open_files) return fail(open_files.error());
+  auto output = std::make_unique<launch::Output>(STDOUT_FILENO, STDERR_FILENO);
+  auto streams = launch::open_remote_streams(options, *output);
+  if (!streams) return fail(streams.error());
+  auto signals = launch::SignalSource::open();
+  if (!signals) return fail(signals.error());
+  launch::AgentStartup start(options, *plan, inherited, *signals);
+  auto started = start.run(!options.where.check);
+  if (options.where.check)
+    for (const launch::HostCheck& check : start.checks()) print_check(check);
+  if (!started) return report(started.error(), start.interrupted_by());
+  if (options.where.check) {
+    remote::disconnect_all(started->agents);
+    return 0;
+  }
+  auto processes = std::make_unique<launch::RemoteProcesses>(options, plan->shares, std::move(started->agents),
+                                                             std::move(*streams), *output);
+  return report(launch::supervise_job(options, std::move(*signals), std::move(started->store), std::move(output),
+                                      std::move(processes)),
+                options);
+}
+
+Result<launch::JobPlan> plan_here(const launch::RunOptions& options, const Env& env, const std::string& program) {
   XOE_ASSIGN(const auto host, launch::read_host_facts());
   XOE_ASSIGN(const auto token, random_token());
   XOE_ASSIGN(const auto secret, random_token());
   return launch::plan_job(options, env, host, program, token, secret);
 }
 
-// Of a job on this host alone.
+// For a job on this host alone.
 Status choose_size(launch::RunOptions& options, const launch::HostList& list) {
   const int slots = launch::all_slots(list);
   if (options.size == 0) options.size = slots;
@@ -49,8 +123,8 @@ Status choose_size(launch::RunOptions& options, const launch::HostList& list) {
 }
 
 int describe_here(const launch::RunOptions& options, const launch::JobPlan& plan) {
-  fmt::print("this host: {} rank{}, no agent\nprogram: {}\n", options.size, options.size == 1 ? "" : "s", plan.program);
-  if (!plan.near.empty()) fmt::print("bound {}\n", plan.near);
+  fmt::print("this host: {}, no agent\nprogram: {}\n", counted(options.size, "rank"), plan.program);
+  if (!plan.locality.empty()) fmt::print("bound {}\n", plan.locality);
   for (std::size_t rank = 0; options.binding != launch::Binding::kNone && rank < plan.ranks.size(); ++rank)
     fmt::print("rank {}: cpus {}\n", rank, launch::cpu_list_text(plan.ranks[rank].cpus));
   return 0;
@@ -71,18 +145,17 @@ int run(std::span<const std::string_view> arguments) {
   options.color = !env.has("NO_COLOR");
   for (const std::string& note : options.notes) say(note);
   const auto hosts = launch::find_hosts(options, env);
-  if (!hosts) return fail(hosts.error(), code_for(hosts.error()));
+  if (!hosts) return fail(hosts.error());
   if (!hosts->hosts.empty() && !launch::all_here(*hosts)) return run_on_hosts(options, *hosts, env);
   if (const auto sized = choose_size(options, *hosts); !sized) return fail(sized.error(), kUsageError);
-  const auto program = launch::find_program(options.command.front(), env);
+  const auto program = remote::find_program(options.command.front(), env);
   if (!program) return fail(program.error(), program.error().code() == Code::kUnavailable ? 127 : 126);
-  const auto plan = make_plan(options, env, *program);
-  if (!plan) return fail(plan.error(), code_for(plan.error()));
+  const auto plan = plan_here(options, env, *program);
+  if (!plan) return fail(plan.error());
   if (options.where.dry_run || options.where.check) return describe_here(options, *plan);
   const auto outcome = launch::run_job(options, *plan, STDOUT_FILENO, STDERR_FILENO);
-  if (!outcome) return fail(outcome.error(), code_for(outcome.error()));
-  for (const std::string& line : launch::report_lines(*outcome, options)) say(line);
-  return launch::exit_code(*outcome);
+  if (!outcome) return fail(outcome.error());
+  return report(*outcome, options);
 }
 
 }  // namespace xoe::tools

@@ -11,13 +11,13 @@
 #include <string_view>
 #include <vector>
 
-#include "launch/agent.h"
-#include "launch/arguments.h"
+#include "launch/agents/agent.h"
+#include "launch/options/arguments.h"
 #include "run.h"
 
 namespace {
 
-constexpr int kUsageError = 2;
+using xoe::tools::kUsageError;
 
 struct Verb {
   std::string_view name;

@@ -1,7 +1,5 @@
 # xoe starts for every job: linked so that it needs no shared library. Sanitizers need the dynamic loader.
-xoe_program(xoe SOURCES ${CMAKE_CURRENT_LIST_DIR}/xoe.cc ${CMAKE_CURRENT_LIST_DIR}/run.cc ${CMAKE_CURRENT_LIST_DIR}/run_hosts.cc
-  LINK xoe::launch)
-set_target_properties(xoe PROPERTIES UNITY_BUILD OFF)  # run.cc and run_hosts.cc have constants of the same name
+xoe_program(xoe SOURCES ${CMAKE_CURRENT_LIST_DIR}/xoe.cc ${CMAKE_CURRENT_LIST_DIR}/run.cc LINK xoe::launch)
 if(NOT XOE_SANITIZE)
   target_link_options(xoe PRIVATE -static -no-pie)
 endif()

@@ -1,4 +1,4 @@
-// xoe doctor: is this machine, are these hosts ready for training, and what is to be fixed?
+// xoe doctor: are this machine and other hosts ready for training, and what must be fixed?
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -10,15 +10,15 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "doctor/agent.h"
+#include "doctor/cluster/probe_agent.h"
 #include "doctor/examine.h"
-#include "doctor/report.h"
+#include "doctor/report/report.h"
 #include "doctor_hosts.h"
 
 namespace {
 
 using xoe::doctor::ExamineOptions;
-using xoe::doctor::State;
+using xoe::doctor::Severity;
 
 constexpr int kProblems = 1;
 constexpr int kUsageError = 2;
@@ -61,7 +61,7 @@ int print(const std::string& text) {
 }
 
 int code_for(const xoe::doctor::Count& count, bool strict) {
-  return count[State::kProblem] > 0 || (strict && count[State::kWarning] > 0) ? kProblems : 0;
+  return count[Severity::kProblem] > 0 || (strict && count[Severity::kWarning] > 0) ? kProblems : 0;
 }
 
 int fail(const xoe::Error& error, int code) {
@@ -71,17 +71,17 @@ int fail(const xoe::Error& error, int code) {
 
 int examine_here(const DoctorOptions& options, const xoe::doctor::Report& report) {
   const int printed =
-      print(options.json ? xoe::doctor::dumped(json_of(report)) + "\n" : report_text(report, text_options(options)));
-  return printed != 0 ? printed : code_for(count_states(report.findings), options.strict);
+      print(options.json ? xoe::doctor::to_line(json_of(report)) + "\n" : report_text(report, text_options(options)));
+  return printed != 0 ? printed : code_for(count_severities(report.findings), options.strict);
 }
 
 int examine_hosts(const DoctorOptions& options, const xoe::doctor::Report& here, std::vector<std::string> hosts) {
-  const auto cluster = xoe::tools::cluster_options(options.hosts, std::move(hosts));
+  const auto cluster = xoe::tools::cluster_options(options.hosts, std::move(hosts), options.examine.program);
   const auto result = xoe::doctor::examine_hosts(cluster, here);
   if (!result) return fail(result.error(), kProblems);
   const auto count = xoe::tools::count_all(here, *result);
   const int printed =
-      print(options.json ? xoe::doctor::dumped(xoe::tools::cluster_json(here, *result)) + "\n"
+      print(options.json ? xoe::doctor::to_line(xoe::tools::cluster_json(here, *result)) + "\n"
                          : fmt::format("{}\n{}\nall hosts: {}\n", report_text(here, text_options(options)),
                                        xoe::tools::cluster_text(*result, text_options(options)),
                                        xoe::doctor::count_text(count)));
@@ -97,7 +97,7 @@ int examine(const DoctorOptions& options) {
 }
 
 int answer_requests(const DoctorOptions& options) {
-  const auto answered = xoe::doctor::run_agent(STDIN_FILENO, STDOUT_FILENO, options.examine);
+  const auto answered = xoe::doctor::answer_requests(xoe::Fd(STDIN_FILENO), xoe::Fd(STDOUT_FILENO), options.examine);
   return answered ? 0 : fail(answered.error(), kProblems);
 }
 
@@ -116,33 +116,36 @@ void add_host_options(CLI::App& app, DoctorOptions& options) {
   auto* const list =
       app.add_option("-H,--hosts", hosts.hosts, "other hosts, reached over ssh")->type_name("A,B:SLOTS,...");
   app.add_option("--hostfile", hosts.hostfile, "the same from a file: a line each")->type_name("FILE")->excludes(list);
-  app.add_option("--ssh-port", hosts.ssh.port, "port of their ssh servers")->check(CLI::Range(1, 65535));
-  app.add_option("--ssh-identity-file", hosts.ssh.identity_file, "private key")->type_name("FILE");
-  app.add_option("--ssh-command", hosts.ssh_command, "in place of ssh; may have options")->type_name("COMMAND");
-  app.add_option("--connect-timeout", hosts.ssh.connect_timeout, "seconds")
+  app.add_option("--ssh-port", hosts.connect.ssh_port, "port of their ssh servers")->check(CLI::Range(1, 65535));
+  app.add_option("--ssh-identity-file", hosts.connect.ssh_identity_file, "private key")->type_name("FILE");
+  app.add_option("--ssh-command", hosts.connect.ssh_command, "in place of ssh; may have options")->type_name("COMMAND");
+  app.add_option_function<int>(
+         "--connect-timeout", [&hosts](int seconds) { hosts.connect.start_timeout = std::chrono::seconds(seconds); },
+         "seconds")
       ->check(CLI::Range(1, 600))
-      ->capture_default_str();
-  app.add_option("--remote-xoe", hosts.ssh.xoe, "xoe on the other hosts, if it is elsewhere there")->type_name("PATH");
+      ->default_str("5");
+  app.add_option("--xoe-path,--remote-xoe", hosts.connect.xoe_path,
+                 "of xoe on the other hosts, if it is elsewhere there")
+      ->type_name("PATH");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A full disk, a limit or a closed pipe is an error instead of an end.
+  // A full disk, a limit or a closed pipe becomes an error instead of ending the program.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  CLI::App app("Is this machine ready for training, and what is to be fixed?", "xoe doctor");
+  CLI::App app("Is this machine ready for training, and what must be fixed?", "xoe doctor");
   app.footer(kExamples);
   DoctorOptions options;
   options.examine.version = XOE_VERSION;
   std::error_code ignored;
   options.examine.program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   if (const char* const folder = std::getenv("XOE_PLUGIN_DIR")) options.examine.plugins = folder;
-  options.hosts.ssh.program = options.examine.program;
   add_options(app, options);
   add_host_options(app, options);
   const CLI::App* const probe =
-      app.add_subcommand("probe", "answer the requests of another xoe doctor, which starts this over ssh");
+      app.add_subcommand("probe", "answer the requests of another xoe doctor; an agent starts this");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -240,8 +240,8 @@ int run(const train::TrainOptions& options, const ConsoleOptions& console_option
   return outcome->interrupted ? kInterrupted : 0;
 }
 
-// Each step frees and asks again for the same large tensors. By default glibc hands them to the kernel and back, which
-// clears every page anew: a fifth of a step of resnet50 at batch 4.
+// Each step frees and allocates the same large tensors. By default glibc returns them to the kernel, which then clears
+// every page again: a fifth of a step of resnet50 at batch 4.
 void keep_freed_memory() {
   ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that glibc takes
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());

@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kSampleSeconds = 20e-6;  // a hot sample holds as many calls as fill this
 constexpr std::size_t kMinSamples = 5;
 
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Two elements of 16 bits or one of 32, all of the small integer `value`.
 std::uint32_t pattern(int dtype, float value) {
@@ -56,14 +56,14 @@ class Figure {
     if (!call() || !sync_.barrier()) return false;
     auto start = Clock::now();
     if (!call()) return false;
-    double seconds = since(start);
+    double seconds = seconds_since(start);
     const std::uint64_t more = sync_.share(seconds < 1e-3 ? 50 : 1);
     if (!sync_.barrier()) return false;
     start = Clock::now();
     for (std::uint64_t k = 0; k < more; ++k) {
       if (!call()) return false;
     }
-    seconds = std::max(since(start) / static_cast<double>(more), 1e-8);
+    seconds = std::max(seconds_since(start) / static_cast<double>(more), 1e-8);
     const double calls = plan_.rewritten != 0 ? 1 : std::max(1.0, kSampleSeconds / seconds);
     const double rewriting = plan_.rewritten != 0 ? static_cast<double>(plan_.bytes) / 10e9 : 0;
     const double samples = plan_.seconds / (seconds * calls + rewriting);
@@ -82,7 +82,7 @@ class Figure {
       for (std::uint64_t k = 0; k < plan_.calls_per_sample; ++k) {
         if (!call()) return false;
       }
-      samples[i] = since(start) / static_cast<double>(plan_.calls_per_sample);
+      samples[i] = seconds_since(start) / static_cast<double>(plan_.calls_per_sample);
     }
     return sync_.barrier();
   }

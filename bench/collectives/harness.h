@@ -31,8 +31,8 @@ int xoe_bench_serve(const char* path, int rank, int size, const XoeBenchEngine* 
 std::size_t xoe_bench_sync_bytes(void);
 
 // The canary: one-way time of a flag between two cores in nanoseconds, measured for about `milliseconds`: the median of
-// many short runs. `spread` receives their p90 / p10, which is far above 1 when other programs use the cores. Negative on
-// failure.
+// many short runs. `spread` receives their p90 / p10, which is far above 1 when other programs use the cores. Negative
+// on failure.
 double xoe_bench_canary(int core_a, int core_b, double milliseconds, double* spread);
 
 }  // extern "C"

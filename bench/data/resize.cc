@@ -74,7 +74,7 @@ void resize(benchmark::State& state, Kind kind) {
   Random random(7);
   std::vector<Crop> crops;
   crops.reserve(kCrops);
-  for (int i = 0; i < kCrops; ++i) crops.push_back(cut(random_crop(kind.width, kind.height, random)));
+  for (int i = 0; i < kCrops; ++i) crops.push_back(crop_then_resize(random_crop(kind.width, kind.height, random)));
   const std::size_t bytes = kElements * dtype_size(kind.dtype);
   AlignedArray<std::uint8_t> batch;
   batch.resize(bytes * static_cast<std::size_t>(kind.slots));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares Xoe's input pipeline with others: `scripts/bench.sh data`, or bench/data/run.py --help.
 
-What is measured, and how, stands in bench/data/README.md.
+bench/data/README.md describes the figures and the method.
 """
 
 import argparse

@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using What = StepPlan::What;
 
-constexpr std::size_t kMinSamples = 3;
+constexpr std::size_t kMinSteps = 3;
 constexpr int kStepsBeforeIdle = 20;
 constexpr double kMostPauseMs = 2;
 constexpr int kPairs = 5;  // of blocks with and without the timeline
@@ -148,7 +148,7 @@ class Steps {
       if (!step()) return false;
       if (last) count = static_cast<std::size_t>(seconds / (since(start) + kMostPauseMs / 2 * 1e-3));
     }
-    count = std::clamp<std::size_t>(sync_.share(count), kMinSamples, most);
+    count = std::clamp<std::size_t>(sync_.share(count), kMinSteps, most);
     own_use(0) = own_use(1) = {};
     return true;
   }

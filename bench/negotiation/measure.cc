@@ -1,4 +1,4 @@
-// What a step of 1,000 named tensors of 4 bytes costs, nearly all of it agreement:
+// The time of a step of 1,000 named tensors of 4 bytes, nearly all of which is agreement:
 //   xoe run -np N xoe_measure_negotiation [TENSORS [STEPS]]        XOE_PRETEND_HOSTS=H: between H hosts
 // Rank 0 prints a row of a Markdown table. Each rank submits in an order of its own.
 #include <sys/resource.h>

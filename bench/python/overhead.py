@@ -42,9 +42,9 @@ def main():
         for handle in handles:
             hvd.synchronize(handle)
 
-    engine, terms = world.current().engine, _core.Terms(_core.KINDS["allreduce"])
+    engine, request = world.current().engine, _core.Request(_core.KINDS["allreduce"])
     ready = [
-        (name, tensor.data_ptr(), tensor.shape, _core.DTYPES["float32"], terms, tensor) for tensor, name in zip(tensors, names)
+        (name, tensor.data_ptr(), tensor.shape, _core.DTYPES["float32"], request, tensor) for tensor, name in zip(tensors, names)
     ]
 
     def through_the_module():

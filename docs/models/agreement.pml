@@ -1,9 +1,9 @@
 /* How the ranks of one host agree, for Spin: docs/models/README.md.
 
    A tensor has one shared word (generation, count). The rank whose arrival completes the count starts the next generation
-   and appends the tensor to a log: it takes a place, and fills it in a second step. Seals cut the log into batches:
-   whoever is idle seals from the last end to the first place that is not filled. All ranks execute seals in order; a batch
-   is a collective, complete at a rank once all have started it. One rank may die anywhere. */
+   and appends the tensor to a log: it reserves a position, and fills it in a second step. Seals cut the log into batches:
+   an idle rank seals from the last end to the first position that is not filled. All ranks execute the batches in order; a
+   batch is a collective, which is complete at a rank once all ranks have started it. One rank may die anywhere. */
 
 #ifndef RANKS
 #define RANKS 3
@@ -28,7 +28,7 @@ byte seals[LOG]; /* end of the batch; 0: open */
 byte started[LOG];
 byte deaths;
 
-#define FAILED (deaths > 0) /* seen by everybody who waits */
+#define FAILED (deaths > 0) /* all ranks that wait see it */
 #define MAY_DIE \
   if \
   :: true \
@@ -58,7 +58,7 @@ byte deaths;
 proctype rank(byte me) {
   byte submitted[TENSORS];
   byte finished[TENSORS];
-  byte batch, from, end, t, place;
+  byte batch, from, end, t, position;
   bool running, last;
 again:
   do
@@ -110,14 +110,14 @@ submit: /* the description is written; the word is changed by one CAS */
     if
     :: last ->
       MAY_DIE;
-      d_step { last = false; place = tail; tail++; assert(place < LOG && entries[place] == 0) }
+      d_step { last = false; position = tail; tail++; assert(position < LOG && entries[position] == 0) }
       MAY_DIE;
-      d_step { entries[place] = t + 1; t = 0; place = 0 }
+      d_step { entries[position] = t + 1; t = 0; position = 0 }
     :: else
     fi;
     goto again;
 seal:
-    do /* what it saw filled may be less than what is filled when it seals */
+    do /* it may see fewer filled positions than there are when it seals */
     :: d_step { end < LOG && MAY_SEAL(end) -> end++ }
     :: break
     od;

@@ -258,9 +258,9 @@ XOE_API void xoe_request_init(xoe_request* request, size_t struct_size);
 /* A submitted operation. */
 typedef struct xoe_handle xoe_handle;
 
-/* Starts an operation. Errors that concern this call alone come from here; all else completes the handle. `handle` may
- * be null where nobody waits; memory that the engine provides for results is then gone with the callback. Give the
- * handle back with xoe_release(). */
+/* Starts an operation. Returns errors of this call alone; all others complete the handle. `handle` may be null; memory
+ * that the engine provides for results then lasts only until the callback has returned. Free the handle with
+ * xoe_release(). */
 XOE_API xoe_status xoe_submit(xoe_engine* engine, const xoe_request* request, xoe_handle** handle);
 /* Submits and waits: the operation's own error if it failed. */
 XOE_API xoe_status xoe_run(xoe_engine* engine, const xoe_request* request);

@@ -118,10 +118,10 @@ class Communicator {
 
   // For Xoe's own layers above this one.
   Backend& backend() const noexcept { return *backend_; }
+  Result<Handle> start(const Collective& collective);
 
  private:
   Status run(const Collective& collective);
-  Result<Handle> start(const Collective& collective);
 
   std::unique_ptr<Backend> backend_;
 };

@@ -1,4 +1,4 @@
-// Named tensors from any thread, in any order: agreed upon between ranks, fused, reduced, and handed back.
+// Takes named tensors from any thread, in any order; agrees on an order with all ranks, fuses and reduces them.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace xoe {
 
-// What is asked for. What ranks must agree on is said with each; the name and the process set always.
+// The kinds of operations, each with the arguments that must be the same on all ranks, besides name and process set.
 enum class OpKind : std::uint8_t {
   kAllreduce,        // shape, dtype, reduction, scales, compression
   kAdasum,           // shape, dtype (float types). Maleki et al., "Scaling Distributed Training with Adaptive
@@ -26,16 +26,16 @@ enum class OpKind : std::uint8_t {
   kSparseAllreduce,  // two tensors: indices [n] (int64) and values [n, ...]; n may differ
   kAllgather,        // dtype and all dimensions but the first
   kBroadcast,        // shape, dtype, root
-  kBroadcastBytes,   // root. Its bytes arrive everywhere; only the root knows how many there are
+  kBroadcastBytes,   // root. All ranks receive its bytes; only the root knows their number
   kAlltoall,         // dtype and all dimensions but the first; each rank gives its own splits
-  kReduceScatter,    // shape, dtype, reduction, scales. Cut along the first dimension; the first ranks get one more
+  kReduceScatter,    // shape, dtype, reduction, scales. Cut along the first dimension; the first ranks get one row more
   kBarrier,
   kJoin,
 };
 
 std::string_view op_kind_name(OpKind kind) noexcept;  // "allreduce"
 
-// Smaller on the wire: float tensors of kAllreduce with kSum or kAverage.
+// Compression on the wire, for float tensors of kAllreduce with kSum or kAverage.
 enum class Compression : std::uint8_t {
   kNone,
   kFloat16,
@@ -49,7 +49,7 @@ std::string_view compression_name(Compression compression) noexcept;  // "bfloat
 
 struct CompressionOptions {
   Compression kind = Compression::kNone;
-  // What compression dropped is added to the next values of the same name. Always on for kTopK and kPowerSgd.
+  // Adds the values that compression dropped to the next ones of the same name. Always on for kTopK and kPowerSgd.
   bool error_feedback = false;
   double top_k_ratio = 0.01;  // share of the values that kTopK sends
   int power_sgd_rank = 4;     // columns of kPowerSgd's factors
@@ -74,8 +74,8 @@ struct OpSpec {
   bool operator==(const OpSpec&) const = default;
 };
 
-// A dense row-major tensor as an operation sees it. Owns nothing: the memory must stay as it is until the operation has
-// completed, and `in` must not be written.
+// A dense row-major tensor. Owns nothing: the memory must stay in place until the operation has completed, and `in`
+// must not be written meanwhile.
 struct TensorArg {
   const void* in = nullptr;
   void* out = nullptr;  // == in: in place (kAllreduce, kAdasum, kBroadcast). Null where the engine or the allocator
@@ -84,20 +84,20 @@ struct TensorArg {
   std::span<const std::int64_t> shape = {};  // copied at submit; empty: a scalar
 };
 
-// Where results of unknown size go: called once for each output, by whichever thread drives the engine, when the shape
-// is known. Null fails the operation on this rank with `resource_exhausted`; the peers complete.
+// Provides memory for results of unknown size: called once for each output when its shape is known, by any thread that
+// makes progress. Null fails the operation on this rank with `resource_exhausted`; the peers complete.
 using OutputAllocator = std::function<void*(std::size_t index, std::span<const std::int64_t> shape, DType dtype)>;
 
-// Called once, by whichever thread completes the operation, right before its handle turns ready. It may submit, and
-// must not wait.
+// Called once, right before the handle turns ready, by the thread that completes the operation. It may submit, but must
+// not wait.
 using Callback = std::function<void(const Status&)>;
 
 using ProcessSetId = std::int32_t;
 inline constexpr ProcessSetId kWorldSet = 0;
 
 struct Request {
-  // The same on all ranks, up to 1024 bytes. Empty: this rank's n-th unnamed operation of this kind in its process set
-  // meets the other ranks' n-th.
+  // The same on all ranks, up to 1024 bytes. Empty: this rank's n-th unnamed operation of this kind in the process set
+  // is matched with the other ranks' n-th.
   std::string_view name = {};
   OpSpec op = {};
   // One tensor, or several that complete together (a group: kAllreduce, kAllgather, kBroadcast, kReduceScatter); none
@@ -113,7 +113,7 @@ struct Request {
   Callback callback = {};
 };
 
-// A result whose memory came from the engine or the allocator.
+// A result in memory of the engine or the allocator.
 struct Output {
   void* data = nullptr;
   DType dtype = DType::kFloat32;
@@ -122,26 +122,27 @@ struct Output {
 
 namespace engine {
 class Submission;
-class Core;
+class Runtime;
 }  // namespace engine
 
-// A submitted operation. Copies mean the same operation; any thread may use them, also after the engine is gone.
+// A submitted operation. Copies refer to the same operation. Any thread may use it, also after the engine was
+// destroyed.
 class EngineHandle {
  public:
   EngineHandle() = default;
   explicit EngineHandle(std::shared_ptr<engine::Submission> submission) : submission_(std::move(submission)) {}
 
   bool valid() const noexcept { return submission_ != nullptr; }
-  // Advances the engine; blocks only while a process set is made or removed. True when completed, well or not.
+  // Makes progress on the engine; blocks only while a process set is made or removed. True: completed or failed.
   bool poll();
-  // Blocks until completed; the operation's own error if it failed.
+  // Blocks until completed; returns the operation's error if it failed.
   Status wait();
-  // `timeout` if it is not completed by then; the operation goes on.
+  // `timeout`: not completed within `patience`; the operation goes on.
   Status wait_for(std::chrono::nanoseconds patience);
 
-  // After completion.
-  // Results whose memory the caller did not give, in the order of the tensors; memory from the engine lives as long as
-  // any copy of this handle.
+  // After completion:
+  // Results for which the caller gave no memory, in the order of the tensors. Memory of the engine lives as long as any
+  // copy of this handle.
   const std::vector<Output>& outputs() const noexcept;
   // kAlltoall: rows received from each rank of the set. kSparseAllreduce, kAllgather: rows of each rank (of the first
   // tensor).
@@ -153,77 +154,77 @@ class EngineHandle {
   std::shared_ptr<engine::Submission> submission_;
 };
 
-// What may be chosen. read_engine_options() fills it from the environment.
+// read_engine_options() fills it from the environment.
 struct EngineOptions {
-  std::size_t fusion_threshold = std::size_t{8} << 20;  // bytes that one fused collective carries at most
-  std::size_t pack_limit = std::size_t{1} << 20;        // larger tensors travel on their own, without a copy
+  std::size_t fusion_threshold = std::size_t{8} << 20;  // most bytes of a fused collective
+  std::size_t pack_limit = std::size_t{1} << 20;        // larger tensors are not fused, and not copied
   int in_flight = 2;                                    // collectives of a process set under way at once, 1 to 8
   int cache_capacity = 8192;                            // names known at once, per process set
-  bool tune = true;                                     // refine the three above from what is measured
-  std::string tune_file;                                // where tuned values are read from and saved to; empty: nowhere
-  // Completes operations for which nobody waits, from a thread that sleeps while there are none.
+  bool tune = true;                                     // tune the three above while the engine runs
+  std::string tune_file;                                // tuned values are read from and saved to it; empty: none
+  // Completes operations that no thread waits for, in a thread that sleeps while there are none.
   bool progress_thread = true;
   std::chrono::nanoseconds stall_warning = std::chrono::seconds(60);  // 0: never
-  std::chrono::nanoseconds stall_limit{0};                            // fails the operation; 0: never
+  std::chrono::nanoseconds stall_limit{0};                            // after it the operation fails; 0: never
   std::string timeline;                                               // path of a trace to write; empty: none
   int metrics_port = -1;  // serves /metrics on this loopback port + local rank; -1: nowhere
   // Receives warnings, one line each; any thread. Unset: standard error.
   std::function<void(std::string_view)> warn;
 };
 
-// Reads XOE_* and, where they have a meaning here, HOROVOD_* variables (docs/reference/environment.md). `warnings`
-// receives a line for each that is set and has none. `invalid_argument` names a malformed one.
+// Reads XOE_* variables, and those HOROVOD_* variables that have a meaning here (docs/reference/environment.md).
+// `warnings` receives a line for each of the others that is set. `invalid_argument`: names a malformed one.
 Result<EngineOptions> read_engine_options(std::vector<std::string>& warnings);
 
-// Takes named operations from any thread and runs them on all ranks in an order that the ranks agree on.
+// Runs named operations, submitted by any thread, on all ranks in an order that the ranks agree on.
 //
 // Agreement: an operation starts once every rank of its process set has submitted its name. Ranks may submit in any
 // order. Differing arguments fail that operation, on every rank with the same message (`invalid_argument`, with every
 // rank's values), and nothing else. Names repeat from step to step; one name cannot be submitted again before it has
 // completed (`invalid_argument`).
 //
-// Progress: whoever submits, polls or waits drives the engine; the progress thread does when nobody else is there.
+// Progress: threads that submit, poll or wait make progress; the progress thread does while no thread waits.
 //
-// Failures: a lost rank fails every pending and later operation of its process sets with `peer_lost`. A destroyed
-// engine fails what is pending with `unavailable`, and what its peers still wait for with `peer_lost`. In a process
-// forked after create() every call gives `unavailable`.
+// Failures: a lost rank fails every pending and later operation of its process sets with `peer_lost`. Destroying an
+// engine fails its pending operations with `unavailable`, and operations that its peers still wait for with
+// `peer_lost`. In a process forked after create() every call returns `unavailable`.
 //
-// Thread safety: all members may be called by any thread at any time, create and the destructor apart.
+// Thread safety: any thread may call all members but create() and the destructor at any time.
 class Engine {
  public:
   // Collective. Takes over the communicator, which becomes the world process set.
   static Result<std::unique_ptr<Engine>> create(Communicator world, EngineOptions options = {});
   ~Engine();
 
-  // Lock-free. Errors that concern this call alone come from here; all else completes the handle.
+  // Lock-free. Returns errors of this call alone; all others complete the handle.
   Result<EngineHandle> submit(const Request& request);
   // submit() and wait(), without waking the progress thread.
   Status run(const Request& request);
 
-  // Ok: this process has a GPU and NCCL, and may submit GPU memory. Else `unsupported`, with the reason. All ranks must
-  // submit it for the same names.
+  // Ok: this process has a GPU and NCCL, and may submit GPU memory. Else `unsupported`, with the reason. For one name
+  // all ranks must submit GPU memory, or none.
   Status takes_gpu_memory() const;
 
   const Topology& topology() const noexcept;
 
-  // `bytes` of memory that all local ranks map; not collective. Tensors in it are reduced where they stand.
+  // `bytes` of memory that all local ranks map; not collective. Tensors in it are reduced without a copy.
   Result<SharedBuffer> shared_buffer(std::size_t bytes);
 
-  // Process sets. add and remove are collective over the world and ordered like any operation; ranks are those of the
-  // world, in any order, and get their set ranks by it. Adding the same ranks again gives another set.
+  // Process sets. add and remove are collective over the world, and ordered like any operation. ranks: of the world, in
+  // the order of their ranks in the set. Adding the same ranks again makes another set.
   Result<ProcessSetId> add_process_set(std::span<const int> ranks);
   Status remove_process_set(ProcessSetId set);
-  // `invalid_argument` for a set that is not there.
+  // `invalid_argument`: there is no such set.
   Result<std::vector<int>> process_set_ranks(ProcessSetId set) const;  // world ranks by set rank
-  Result<int> process_set_rank(ProcessSetId set) const;                // this rank's; `invalid_argument`: not in it
+  Result<int> process_set_rank(ProcessSetId set) const;  // this rank's; `invalid_argument`: it is not in the set
   std::vector<ProcessSetId> process_sets() const;
 
-  // Writes events into a trace from here on, in place of an older file. Collective over the world, with one path; each
-  // of several hosts writes a file of its own, with the host's name for "{host}" in the path, or before its ending.
-  // stop_timeline() is for each rank to call when it likes.
+  // Starts to write events into a trace, in place of an older file. Collective over the world, with the same path. Each
+  // of several hosts writes its own file: the host's name replaces "{host}" in the path, or is inserted before the
+  // ending. stop_timeline() is not collective.
   Status start_timeline(const std::string& path);
   Status stop_timeline();
-  // Marks of the caller in the trace, such as "forward": a bar on the lane "compute" or "input".
+  // Adds a bar of the caller to the trace, such as "forward", on the lane "compute" or "input".
   void mark(std::string_view lane, std::string_view name, std::chrono::steady_clock::time_point start,
             std::chrono::steady_clock::time_point stop);
 
@@ -231,8 +232,8 @@ class Engine {
   std::string metrics() const;
 
  private:
-  explicit Engine(std::shared_ptr<engine::Core> core);
-  std::shared_ptr<engine::Core> core_;
+  explicit Engine(std::shared_ptr<engine::Runtime> runtime);
+  std::shared_ptr<engine::Runtime> runtime_;
 };
 
 }  // namespace xoe

@@ -6,13 +6,20 @@
 namespace xoe {
 namespace {
 
-Collective make(CollectiveKind kind, const ConstTensor& in, const Tensor& out, const OpOptions& options) {
+using Counts = std::span<const std::size_t>;
+
+Collective make(CollectiveKind kind, const ConstTensor& in, const Tensor& out, const OpOptions& options, ReduceOp op,
+                int root, Counts send_counts, Counts recv_counts) {
   return {.kind = kind,
           .dtype = in.dtype,
+          .op = op,
+          .root = root,
           .in = in.data,
           .out = out.data,
           .in_count = in.count,
           .out_count = out.count,
+          .send_counts = send_counts,
+          .recv_counts = recv_counts,
           .options = options};
 }
 
@@ -31,37 +38,19 @@ std::string_view collective_name(CollectiveKind kind) noexcept {
 }
 
 Collective make_allreduce(ConstTensor in, Tensor out, ReduceOp op, const OpOptions& options) {
-  Collective c = make(CollectiveKind::kAllreduce, in, out, options);
-  c.op = op;
-  return c;
+  return make(CollectiveKind::kAllreduce, in, out, options, op, 0, {}, {});
 }
-
 Collective make_broadcast(Tensor data, int root, const OpOptions& options) {
-  Collective c = make(CollectiveKind::kBroadcast, data, data, options);
-  c.root = root;
-  return c;
+  return make(CollectiveKind::kBroadcast, data, data, options, ReduceOp::kSum, root, {}, {});
 }
-
-Collective make_allgather(ConstTensor in, Tensor out, std::span<const std::size_t> counts, const OpOptions& options) {
-  Collective c = make(CollectiveKind::kAllgather, in, out, options);
-  c.send_counts = counts;
-  return c;
+Collective make_allgather(ConstTensor in, Tensor out, Counts counts, const OpOptions& options) {
+  return make(CollectiveKind::kAllgather, in, out, options, ReduceOp::kSum, 0, counts, {});
 }
-
-Collective make_reduce_scatter(ConstTensor in, Tensor out, std::span<const std::size_t> counts, ReduceOp op,
-                               const OpOptions& options) {
-  Collective c = make(CollectiveKind::kReduceScatter, in, out, options);
-  c.op = op;
-  c.send_counts = counts;
-  return c;
+Collective make_reduce_scatter(ConstTensor in, Tensor out, Counts counts, ReduceOp op, const OpOptions& options) {
+  return make(CollectiveKind::kReduceScatter, in, out, options, op, 0, counts, {});
 }
-
-Collective make_alltoall(ConstTensor in, std::span<const std::size_t> send_counts, Tensor out,
-                         std::span<const std::size_t> recv_counts, const OpOptions& options) {
-  Collective c = make(CollectiveKind::kAlltoall, in, out, options);
-  c.send_counts = send_counts;
-  c.recv_counts = recv_counts;
-  return c;
+Collective make_alltoall(ConstTensor in, Counts send_counts, Tensor out, Counts recv_counts, const OpOptions& options) {
+  return make(CollectiveKind::kAlltoall, in, out, options, ReduceOp::kSum, 0, send_counts, recv_counts);
 }
 
 std::string title_of(const Collective& collective, std::uint64_t number) {

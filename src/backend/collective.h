@@ -14,6 +14,9 @@
 
 namespace xoe {
 
+// Ranks and hosts as indices of tables.
+constexpr std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
+
 enum class CollectiveKind : std::uint8_t { kAllreduce, kBroadcast, kAllgather, kReduceScatter, kAlltoall, kBarrier };
 
 std::string_view collective_name(CollectiveKind kind) noexcept;  // "allreduce"

@@ -27,7 +27,7 @@ std::vector<int> split_members(const std::vector<Request>& requests, std::int64_
   std::vector<int> members;
   for (std::size_t r = 0; r < requests.size(); ++r)
     if (requests[r].color == color) members.push_back(static_cast<int>(r));
-  std::ranges::stable_sort(members, {}, [&](int r) { return requests[static_cast<std::size_t>(r)].key; });
+  std::ranges::stable_sort(members, {}, [&](int r) { return requests[index(r)].key; });
   return members;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 
 namespace xoe {
 namespace {
@@ -56,7 +57,7 @@ std::string to_string(const Fingerprint& d) {
   if (d.kind == CollectiveKind::kAllreduce || d.kind == CollectiveKind::kReduceScatter)
     text += fmt::format(", {}", reduce_op_name(d.op));
   if (d.kind == CollectiveKind::kBroadcast) text += fmt::format(", root {}", d.root);
-  text += fmt::format(", {} element{}", d.count, d.count == 1 ? "" : "s");
+  text += ", " + counted(d.count, "element");
   if (d.counts_hash != 0)
     text += fmt::format(", counts {}...", fmt::join(std::begin(d.first_counts), std::end(d.first_counts), " "));
   return text + ")" + name;

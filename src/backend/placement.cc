@@ -22,7 +22,7 @@ Topology Placement::topology() const {
              .local_size = local_size(),
              .cross_size = 0};
   for (int h = 0; h < host_count(); ++h) {
-    if (static_cast<int>(ranks_of[static_cast<std::size_t>(h)].size()) <= t.local_rank) continue;
+    if (static_cast<int>(ranks_of[index(h)].size()) <= t.local_rank) continue;
     if (h == host()) t.cross_rank = t.cross_size;
     ++t.cross_size;
   }

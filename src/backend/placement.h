@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "xoe/collective.h"
+#include "backend/collective.h"
 
 namespace xoe {
 
@@ -13,9 +13,9 @@ struct Placement {
   std::vector<std::vector<int>> ranks_of;  // by host, ascending
   int rank = 0;                            // this process
 
-  int host() const { return hosts[static_cast<std::size_t>(rank)]; }
+  int host() const { return hosts[index(rank)]; }
   int host_count() const { return static_cast<int>(ranks_of.size()); }
-  const std::vector<int>& local_ranks() const { return ranks_of[static_cast<std::size_t>(host())]; }
+  const std::vector<int>& local_ranks() const { return ranks_of[index(host())]; }
   int local_size() const { return static_cast<int>(local_ranks().size()); }
   int local_rank() const;
   // The first rank of each host.

@@ -11,7 +11,7 @@ namespace xoe {
 
 Result<std::string> random_token() {
   std::array<std::uint64_t, 2> words{};
-  // So few bytes come whole, and signals do not interrupt the call.
+  // Requests of up to 256 bytes are neither cut short nor interrupted by signals.
   if (::getrandom(words.data(), sizeof words, 0) != static_cast<ssize_t>(sizeof words))
     return failure(Code::kInternal, "getrandom: {}", errno_text(errno));
   return fmt::format("{:016x}{:016x}", words[0], words[1]);

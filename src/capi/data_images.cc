@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "capi/data_objects.h"
+#include "capi/data_options.h"
 #include "capi/structs.h"
 
 namespace xoe::capi {
@@ -17,7 +17,7 @@ static_assert(sizeof(xoe_image_batch) == 104);
 constexpr std::size_t kFirstFactsSize = 56;
 static_assert(sizeof(xoe_images_facts) >= kFirstFactsSize);
 
-// The C struct, and what its pointers point into.
+// The C struct, with the objects that its pointers point to.
 struct OwnedBatch : xoe_image_batch {
   OwnedBatch(data::ImageBatch from, int classes, bool multi_label)
       : xoe_image_batch{}, batch(std::move(from)), rows{batch.count, classes} {
@@ -89,7 +89,7 @@ Status facts_of(xoe_images* images, xoe_images_facts* facts) {
   return {};
 }
 
-// With the words of `xoe data bench --explain --json`.
+// With the keys of `xoe data bench --explain --json`.
 std::string json_of(const data::PipelineReport& report) {
   using Json = nlohmann::ordered_json;
   Json steps = Json::array();

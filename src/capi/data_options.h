@@ -6,6 +6,8 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "xoe/c_data.h"
 #include "xoe/data/images.h"
 #include "xoe/data/records.h"
 #include "xoe/data/stages.h"
@@ -34,7 +37,7 @@ struct RecordsOptions {
   data::RecordOptions reading = {};
 };
 
-// ---- How a type reads, writes, and tells what it may be
+// ---- Text forms: how values of a type are parsed and printed, and what they may be
 
 template <class T>
 struct Form;
@@ -78,7 +81,7 @@ struct Form<double> {
   static std::string choices() { return "a number"; }
 };
 
-// Values of several numbers, with commas between them.
+// Values of several numbers, separated by commas.
 template <>
 struct Form<std::array<float, 3>> {
   static std::optional<std::array<float, 3>> read(std::string_view text);
@@ -104,7 +107,7 @@ struct Form<data::RandomErasing> {
   static std::string choices();
 };
 
-// The names of an enumeration's values, which count from 0; empty from its end on.
+// The names of an enumeration's values, which count from 0; empty: there is no such value.
 inline std::string_view name_of(data::SourceFormat value) { return data::source_format_name(value); }
 inline std::string_view name_of(data::Compression value) {
   return value <= data::Compression::kZlib ? data::compression_name(value) : "";
@@ -131,7 +134,7 @@ struct Form<T> {
   }
 };
 
-// Left open ("auto") or left out ("off").
+// An option may be left open ("auto") or turned off ("off").
 template <class T>
 struct Form<std::optional<T>> {
   static constexpr std::string_view kUnset = std::is_enum_v<T> ? "auto" : "off";
@@ -156,7 +159,7 @@ struct ThreadsForm {
   static std::string choices() { return "auto, or " + Form<int>::choices(); }
 };
 
-// Bytes, also with a unit.
+// Bytes, with an optional unit.
 struct BytesForm {
   static std::optional<std::size_t> read(std::string_view text) { return parse_bytes(text); }
   static std::string write(std::size_t value) { return std::to_string(value); }
@@ -168,7 +171,7 @@ struct BytesForm {
 template <class Options>
 struct Field {
   std::string_view key;
-  bool (*set)(Options& options, std::string_view value);  // false: it is none of the choices
+  bool (*set)(Options& options, std::string_view value);  // false: not one of the choices
   std::string (*text)(const Options& options);
   std::string (*choices)();
 };
@@ -185,7 +188,7 @@ constexpr auto& member_of(auto& object) {
 template <class Options, class T>
 Options owner_of(T Options::*);
 
-// A line of a table, for a value whose type has not its own Form.
+// A line of a table, for a value that is not written in the Form of its type.
 template <class F, auto kFirst, auto... kRest>
 constexpr auto option_as(std::string_view key) {
   using Options = decltype(owner_of(kFirst));
@@ -233,3 +236,20 @@ std::string options_text(Table<Options> fields, const Options& options) {
 }
 
 }  // namespace xoe::capi
+
+// ---- The objects behind the opaque pointers of c_data.h
+
+struct xoe_images_options {
+  mutable std::mutex mutex;
+  xoe::data::ImagePipelineOptions options;
+};
+
+struct xoe_records_options {
+  mutable std::mutex mutex;
+  xoe::capi::RecordsOptions options;
+};
+
+struct xoe_images {
+  std::mutex mutex;  // an iterator is for one thread at a time
+  std::unique_ptr<xoe::data::ImageIterator> iterator;
+};

@@ -1,7 +1,7 @@
 // Streams of records.
 #include <nlohmann/json.hpp>
 
-#include "capi/data_objects.h"
+#include "capi/data_options.h"
 #include "capi/structs.h"
 #include "xoe/data/files.h"
 #include "xoe/data/records.h"
@@ -10,14 +10,14 @@
 namespace xoe::capi {
 namespace {
 
-// A record that knows its file.
+// A record with the name of its file.
 struct FileRecord {
   data::Record record;
   std::shared_ptr<const std::string> file;
 };
 using FileRecordIterator = data::Iterator<FileRecord>;
 
-// Takes the record out of its block: a shuffle buffer of records would keep a block each.
+// Copies the record out of its block, because each record in a shuffle buffer would keep a whole block.
 data::Record copy_out(const data::Record& from) {
   auto own = std::make_shared<const std::string>(from.data);
   const std::string_view bytes = *own;
@@ -196,7 +196,7 @@ Status report_of(xoe_records* records, char** json) {
                     {"records", records->delivered},
                     {"bad", records->bad->count()},
                     {"messages", records->bad->messages()}};
-  // A file's name may be no UTF-8.
+  // A file name need not be UTF-8.
   return copy_text(out.dump(-1, ' ', false, Json::error_handler_t::replace), json);
 }
 

@@ -1,6 +1,8 @@
-// The life of an engine, and what may be asked of it.
+// Engines: creation from options and environment, process sets, shared buffers.
 #include <cstdio>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "capi/error.h"
 #include "capi/objects.h"
@@ -9,6 +11,88 @@
 
 namespace xoe::capi {
 namespace {
+
+constexpr std::size_t kFirstOptionsSize = 104;
+static_assert(sizeof(xoe_options) >= kFirstOptionsSize);
+
+struct StartOptions {
+  InitOptions init;
+  std::vector<int> ranks;  // of this rank's group; empty: all
+  EngineOptions engine;
+};
+
+// -1: not chosen. False: chosen.
+template <class T, class To>
+Status choose(T value, std::int64_t low, std::int64_t high, std::string_view what, To& to, bool& chosen) {
+  if (value == -1) return {};
+  XOE_TRY(check_number(value, low, high, what));
+  to = static_cast<To>(value);
+  chosen = true;
+  return {};
+}
+
+template <class T, class To>
+Status choose(T value, std::int64_t low, std::int64_t high, std::string_view what, To& to) {
+  bool chosen = false;
+  return choose(value, low, high, what, to, chosen);
+}
+
+Status apply_sizes(const xoe_options& from, EngineOptions& to) {
+  bool chosen = false;
+  XOE_TRY(choose(from.fusion_threshold, 0, INT64_MAX, "options: fusion_threshold", to.fusion_threshold, chosen));
+  XOE_TRY(choose(from.pack_limit, 0, INT64_MAX, "options: pack_limit", to.pack_limit, chosen));
+  XOE_TRY(choose(from.in_flight, 1, 8, "options: in_flight", to.in_flight, chosen));
+  if (chosen) to.tune = false;
+  XOE_TRY(choose(from.tune, 0, 1, "options: tune", to.tune));
+  return choose(from.cache_capacity, 1, 1 << 20, "options: cache_capacity", to.cache_capacity);
+}
+
+Status apply_options(const xoe_options& from, StartOptions& to) {
+  XOE_TRY(apply_sizes(from, to.engine));
+  XOE_TRY(choose(from.start_timeout, 1, INT64_MAX, "options: start_timeout", to.init.start_timeout));
+  XOE_TRY(choose(from.progress_thread, 0, 1, "options: progress_thread", to.engine.progress_thread));
+  XOE_TRY(choose(from.stall_warning, 0, INT64_MAX, "options: stall_warning", to.engine.stall_warning));
+  XOE_TRY(choose(from.stall_limit, 0, INT64_MAX, "options: stall_limit", to.engine.stall_limit));
+  XOE_TRY(choose(from.metrics_port, 0, 65535, "options: metrics_port", to.engine.metrics_port));
+  XOE_TRY(check_number(from.reserved, 0, 0, "options: reserved"));
+  if (from.rank_count > 0) XOE_TRY(need(from.ranks, "options: ranks"));
+  to.ranks.assign(from.ranks, from.ranks + from.rank_count);
+  if (to.engine.metrics_port == 0) to.engine.metrics_port = -1;
+  if (from.tune_file != nullptr) to.engine.tune_file = from.tune_file;
+  if (from.timeline != nullptr) to.engine.timeline = from.timeline;
+  if (from.warn != nullptr) {
+    to.engine.warn = [call = from.warn, user = from.warn_user](std::string_view line) {
+      call(user, std::string(line).c_str());
+    };
+  }
+  return {};
+}
+
+constexpr xoe_options default_options() {
+  xoe_options options{};
+  options.struct_size = sizeof(xoe_options);
+  options.start_timeout = -1;
+  options.fusion_threshold = -1;
+  options.pack_limit = -1;
+  options.in_flight = -1;
+  options.cache_capacity = -1;
+  options.tune = -1;
+  options.progress_thread = -1;
+  options.stall_warning = -1;
+  options.stall_limit = -1;
+  options.metrics_port = -1;
+  return options;
+}
+
+// Options that `from` (may be null) leaves open come from the environment.
+Result<StartOptions> convert_options(const xoe_options* from, std::vector<std::string>& warnings) {
+  StartOptions to;
+  XOE_ASSIGN(to.engine, read_engine_options(warnings));
+  if (from == nullptr) return to;
+  XOE_ASSIGN(const xoe_options options, copy_struct(from, default_options(), kFirstOptionsSize, "options"));
+  XOE_TRY(apply_options(options, to));
+  return to;
+}
 
 void warn_of(const EngineOptions& options, const std::string& line) {
   if (options.warn) {
@@ -27,7 +111,7 @@ Status init(const xoe_options* options, xoe_engine** engine) {
   if (options != nullptr && !start.ranks.empty()) {
     XOE_ASSIGN(world, subgroup(std::move(world), start.ranks));
   }
-  // Once a host is enough.
+  // Once per host.
   if (world.local_rank() == 0)
     for (const std::string& line : warnings) warn_of(start.engine, line);
   XOE_ASSIGN(made->engine, Engine::create(std::move(world), std::move(start.engine)));
@@ -63,6 +147,10 @@ extern "C" {
 
 int32_t xoe_abi_version(void) { return XOE_ABI_VERSION; }
 const char* xoe_version_string(void) { return XOE_VERSION_STRING; }
+
+void xoe_options_init(xoe_options* options, size_t struct_size) {
+  xoe::capi::init_struct(options, xoe::capi::default_options(), struct_size);
+}
 
 xoe_status xoe_init(const xoe_options* options, xoe_engine** engine) {
   return guard([&] { return xoe::capi::init(options, engine); });

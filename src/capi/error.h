@@ -1,4 +1,4 @@
-// From errors as values to codes and a line per thread; and the place where exceptions end.
+// Turns errors and exceptions into codes and one message per thread.
 #pragma once
 
 #include <exception>
@@ -16,7 +16,7 @@ namespace xoe::capi {
 
 constexpr xoe_status code_of(Code code) { return static_cast<xoe_status>(code) + 1; }
 
-// Sets this thread's line; gives the code back.
+// Sets this thread's message; returns the code.
 xoe_status report(Code code, std::string_view message) noexcept;
 const char* last_error() noexcept;
 
@@ -24,7 +24,7 @@ inline xoe_status report(const Status& status) noexcept {
   return status ? XOE_OK : report(status.error().code(), status.error().message());
 }
 
-// Runs body(), which gives a Status.
+// Runs body(), which returns a Status.
 template <class Body>
 xoe_status guard(Body&& body) noexcept {
   try {

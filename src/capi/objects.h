@@ -1,4 +1,4 @@
-// What C's opaque pointers point at.
+// The objects behind C's opaque pointers.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ struct xoe_engine {
 struct xoe_handle {
   xoe::EngineHandle handle;
   std::mutex mutex;
-  std::string message;  // set once, after completion, so that its address may be handed out
+  std::string message;  // set once, after completion, so that its address stays valid
 };
 
 struct xoe_buffer {

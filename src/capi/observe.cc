@@ -1,10 +1,25 @@
-// Timeline and metrics.
+// Timeline, metrics, and texts for callers.
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 
 #include "capi/error.h"
 #include "capi/objects.h"
 #include "capi/structs.h"
+
+namespace xoe::capi {
+
+Status copy_text(std::string_view from, char** text) {
+  XOE_TRY(need(text, "text"));
+  auto* const copy = static_cast<char*>(std::malloc(from.size() + 1));
+  if (copy == nullptr) return failure(Code::kResourceExhausted, "no memory left for {} bytes", from.size() + 1);
+  std::memcpy(copy, from.data(), from.size());
+  copy[from.size()] = '\0';
+  *text = copy;
+  return {};
+}
+
+}  // namespace xoe::capi
 
 using xoe::Code;
 using xoe::failure;

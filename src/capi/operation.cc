@@ -1,7 +1,10 @@
-// Submitted operations.
+// Submitted operations: from the caller's request to the engine's, and handles.
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "capi/error.h"
 #include "capi/objects.h"
@@ -10,11 +13,118 @@
 namespace xoe::capi {
 namespace {
 
+static_assert(XOE_BOOL == static_cast<int>(DType::kBool) && XOE_BOOL == kDTypeCount - 1);
+static_assert(XOE_FLOAT32 == static_cast<int>(DType::kFloat32));
+static_assert(XOE_BFLOAT16 == static_cast<int>(DType::kBfloat16));
+static_assert(XOE_PRODUCT == static_cast<int>(ReduceOp::kProduct) && XOE_PRODUCT == kReduceOpCount - 1);
+static_assert(XOE_JOIN == static_cast<int>(OpKind::kJoin));
+static_assert(XOE_ALLTOALL == static_cast<int>(OpKind::kAlltoall));
+static_assert(XOE_COMPRESSION_POWER_SGD == static_cast<int>(Compression::kPowerSgd));
+static_assert(XOE_WORLD_SET == kWorldSet);
+static_assert(sizeof(xoe_tensor) == 64 && sizeof(xoe_output) == 24);
+
+constexpr std::size_t kFirstRequestSize = 136;
+constexpr std::int32_t kMaxDimensions = 64;
+static_assert(sizeof(xoe_request) >= kFirstRequestSize);
+
+// The engine's request, with the list that it points at.
+struct RequestParts {
+  std::vector<TensorArg> tensors;
+  Request request;
+};
+
+Result<TensorArg> convert_tensor(const xoe_tensor& from, std::size_t index) {
+  const std::string what = fmt::format("tensor {}", index);
+  XOE_TRY(check_number(from.dtype, 0, kDTypeCount - 1, what + ": dtype"));
+  XOE_TRY(check_number(from.ndim, 0, kMaxDimensions, what + ": ndim"));
+  if (from.ndim > 0) XOE_TRY(need(from.shape, what + ": shape"));
+  if (std::ranges::any_of(from.reserved, [](std::uint64_t word) { return word != 0; }))
+    return failure(Code::kUnsupported, "{}: its reserved fields are not 0", what);
+  return TensorArg{.in = from.in,
+                   .out = from.out,
+                   .dtype = static_cast<DType>(from.dtype),
+                   .shape = {from.shape, static_cast<std::size_t>(from.ndim)}};
+}
+
+CompressionOptions convert_compression(const xoe_request& from) {
+  return {.kind = static_cast<Compression>(from.compression),
+          .error_feedback = from.error_feedback != 0,
+          .top_k_ratio = from.top_k_ratio,
+          .power_sgd_rank = from.power_sgd_rank};
+}
+
+Status check_request(const xoe_request& from) {
+  XOE_TRY(check_number(from.kind, 0, XOE_JOIN, "request: kind"));
+  XOE_TRY(check_number(from.reduce, 0, kReduceOpCount - 1, "request: reduce"));
+  XOE_TRY(check_number(from.compression, 0, XOE_COMPRESSION_POWER_SGD, "request: compression"));
+  XOE_TRY(check_number(from.error_feedback, 0, 1, "request: error_feedback"));
+  XOE_TRY(check_number(from.reserved, 0, 0, "request: reserved"));
+  XOE_TRY(check_number(from.gpu, 0, 1, "request: gpu"));
+  XOE_TRY(check_number(from.reserved_more, 0, 0, "request: reserved_more"));
+  if (from.tensor_count > 0) XOE_TRY(need(from.tensors, "request: tensors"));
+  if (from.split_count > 0) XOE_TRY(need(from.splits, "request: splits"));
+  return {};
+}
+
+OutputAllocator convert_allocator(const xoe_request& from) {
+  if (from.allocator == nullptr) return {};
+  return [call = from.allocator, user = from.allocator_user](std::size_t index, std::span<const std::int64_t> shape,
+                                                             DType dtype) {
+    return call(user, index, shape.data(), static_cast<std::int32_t>(shape.size()), static_cast<std::int32_t>(dtype));
+  };
+}
+
+Callback convert_callback(const xoe_request& from) {
+  if (from.callback == nullptr) return {};
+  return [call = from.callback, user = from.callback_user](const Status& status) {
+    if (status) return call(user, XOE_OK, "");
+    call(user, code_of(status.error().code()), status.error().message().c_str());
+  };
+}
+
+constexpr xoe_request default_request() {
+  const CompressionOptions compression;
+  xoe_request request{};
+  request.struct_size = sizeof(xoe_request);
+  request.prescale = 1;
+  request.postscale = 1;
+  request.top_k_ratio = compression.top_k_ratio;
+  request.power_sgd_rank = compression.power_sgd_rank;
+  return request;
+}
+
+// `parts` points into `from` and into itself, and must not move afterwards.
+Status convert_request(const xoe_request* from, RequestParts& parts) {
+  XOE_TRY(need(from, "request"));
+  XOE_ASSIGN(const xoe_request request, copy_struct(from, default_request(), kFirstRequestSize, "request"));
+  XOE_TRY(check_request(request));
+  parts.tensors.reserve(request.tensor_count);
+  for (std::size_t i = 0; i < request.tensor_count; ++i) {
+    XOE_ASSIGN(const TensorArg tensor, convert_tensor(request.tensors[i], i));
+    parts.tensors.push_back(tensor);
+  }
+  parts.request = {.name = request.name == nullptr ? std::string_view() : std::string_view(request.name),
+                   .op = {.kind = static_cast<OpKind>(request.kind),
+                          .reduce = static_cast<ReduceOp>(request.reduce),
+                          .gpu = request.gpu != 0,
+                          .root = request.root,
+                          .prescale = request.prescale,
+                          .postscale = request.postscale,
+                          .compression = convert_compression(request)},
+                   .tensors = parts.tensors,
+                   .splits = {request.splits, request.split_count},
+                   .process_set = request.process_set,
+                   .stream = request.stream,
+                   .allocator = convert_allocator(request),
+                   .callback = convert_callback(request)};
+  return {};
+}
+
 Status submit(xoe_engine* engine, const xoe_request* request, xoe_handle** handle) {
   XOE_TRY(need(engine, "engine"));
   RequestParts parts;
   XOE_TRY(convert_request(request, parts));
-  // Made first: after the submit nothing may fail.
+  // Allocated first: after the submit nothing may fail.
   auto made = handle == nullptr ? nullptr : std::make_unique<xoe_handle>();
   XOE_ASSIGN(EngineHandle submitted, engine->engine->submit(parts.request));
   if (handle != nullptr) {
@@ -39,7 +149,7 @@ Status need_completed(xoe_handle* handle) {
 
 const char* error_of(xoe_handle* handle) {
   if (!handle->handle.poll()) return "";
-  const Status status = handle->handle.wait();  // at once: it has completed
+  const Status status = handle->handle.wait();  // returns at once: it has completed
   if (status) return "";
   const std::lock_guard lock(handle->mutex);
   if (handle->message.empty()) handle->message = status.error().message();
@@ -70,6 +180,10 @@ using xoe::capi::need;
 using xoe::capi::need_completed;
 
 extern "C" {
+
+void xoe_request_init(xoe_request* request, size_t struct_size) {
+  xoe::capi::init_struct(request, xoe::capi::default_request(), struct_size);
+}
 
 xoe_status xoe_submit(xoe_engine* engine, const xoe_request* request, xoe_handle** handle) {
   return guard([&] { return xoe::capi::submit(engine, request, handle); });

@@ -1,22 +1,19 @@
-// From C structs to the engine's.
+// Structs of the C interface, in all their versions.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <string_view>
-#include <vector>
 
 #include "base/error.h"
 #include "capi/error.h"
 #include "xoe/c.h"
-#include "xoe/communicator.h"
-#include "xoe/engine.h"
 
 namespace xoe::capi {
 
-// `from`, as far as the caller's header knew the struct; what it did not know is as `defaults` say. What this library
-// does not know must be 0. `first_size`: of the struct's first version.
+// The fields of `from` that the caller's header had, and the others from `defaults`. Fields that this library does not
+// know must be 0. first_size: the size of the struct's first version.
 template <class Struct>
 Result<Struct> copy_struct(const Struct* from, Struct defaults, std::size_t first_size, std::string_view what) {
   const std::size_t size = from->struct_size;
@@ -34,7 +31,7 @@ Result<Struct> copy_struct(const Struct* from, Struct defaults, std::size_t firs
   return defaults;
 }
 
-// As much of the defaults as the caller's struct has room for, zeros behind them.
+// Copies as much of the defaults as the caller's struct has room for, and zeros after them.
 template <class Struct>
 void init_struct(Struct* to, Struct defaults, std::size_t size) {
   if (to == nullptr || size < sizeof(std::size_t)) return;
@@ -43,25 +40,12 @@ void init_struct(Struct* to, Struct defaults, std::size_t size) {
   std::memcpy(to, &defaults, std::min(size, sizeof(Struct)));
 }
 
-// The engine's copies of what a request points at.
-struct RequestParts {
-  std::vector<TensorArg> tensors;
-  Request request;
-};
+inline Status check_number(std::int64_t value, std::int64_t low, std::int64_t high, std::string_view what) {
+  if (value >= low && value <= high) return {};
+  return failure(Code::kInvalidArgument, "{} is {}, must be {} to {}", what, value, low, high);
+}
 
-// The parts point into `from` and into `parts`, which must not move afterwards.
-Status convert_request(const xoe_request* from, RequestParts& parts);
-
-struct StartOptions {
-  InitOptions init;
-  std::vector<int> ranks;  // of this rank's group; empty: all
-  EngineOptions engine;
-};
-
-// What `from` (may be null) leaves open comes from the environment.
-Result<StartOptions> convert_options(const xoe_options* from, std::vector<std::string>& warnings);
-
-// Fills a caller's array as far as it goes.
+// Fills a caller's array up to its capacity; `count` receives the number of all values.
 template <class From, class To>
 Status fill(const From& values, To* to, std::size_t capacity, std::size_t* count) {
   XOE_TRY(need(count, "count"));
@@ -72,7 +56,7 @@ Status fill(const From& values, To* to, std::size_t capacity, std::size_t* count
   return {};
 }
 
-// A text for the caller, who gives it back with xoe_text_free().
+// A copy of a text for the caller, who frees it with xoe_text_free().
 Status copy_text(std::string_view from, char** text);
 
 }  // namespace xoe::capi

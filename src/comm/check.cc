@@ -11,7 +11,7 @@ namespace {
 Status check_table(const Collective& c, const Topology& topology, std::string_view table_name,
                    std::span<const std::size_t> counts, std::size_t expected, std::string_view buffer) {
   const auto what = collective_name(c.kind);
-  if (counts.size() != static_cast<std::size_t>(topology.size))
+  if (counts.size() != index(topology.size))
     return failure(Code::kInvalidArgument, "{}: {} has {} entries for {} ranks", what, table_name, counts.size(),
                    topology.size);
   XOE_ASSIGN(const std::size_t total, sum_counts(what, counts));
@@ -22,7 +22,7 @@ Status check_table(const Collective& c, const Topology& topology, std::string_vi
 }
 
 Status check_own_count(const Collective& c, const Topology& topology, std::size_t count, std::string_view buffer) {
-  const std::size_t own = c.send_counts[static_cast<std::size_t>(topology.rank)];
+  const std::size_t own = c.send_counts[index(topology.rank)];
   if (own != count)
     return failure(Code::kInvalidArgument, "{}: counts[{}] is {}, but `{}` of this rank has {} elements",
                    collective_name(c.kind), topology.rank, own, buffer, count);
@@ -34,7 +34,7 @@ std::optional<std::size_t> in_place_offset(const Collective& c, const Topology& 
   if (c.kind == CollectiveKind::kAlltoall) return std::nullopt;
   if (c.kind == CollectiveKind::kAllreduce || c.kind == CollectiveKind::kBroadcast) return 0;
   std::size_t offset = 0;
-  for (int r = 0; r < topology.rank; ++r) offset += c.send_counts[static_cast<std::size_t>(r)];
+  for (int r = 0; r < topology.rank; ++r) offset += c.send_counts[index(r)];
   return offset * dtype_size(c.dtype);
 }
 

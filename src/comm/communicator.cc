@@ -14,7 +14,7 @@ namespace xoe {
 namespace {
 
 std::vector<std::size_t> equal_counts(std::size_t count, int size) {
-  return std::vector<std::size_t>(static_cast<std::size_t>(size), count);
+  return std::vector<std::size_t>(index(size), count);
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ Result<Gathered> Communicator::allgather(ConstTensor in, OpOptions options) {
   if (in.count > std::numeric_limits<std::ptrdiff_t>::max() / element)
     return failure(Code::kInvalidArgument, "allgather: `in` has {} elements, more than memory can hold", in.count);
   Gathered gathered;
-  gathered.counts.resize(static_cast<std::size_t>(size()));
+  gathered.counts.resize(index(size()));
   const std::uint64_t mine = in.count;
   std::vector<std::uint64_t> counts(gathered.counts.size());
   const auto as_int64 = [](std::uint64_t* data, std::size_t n) { return Tensor(data, n, DType::kInt64); };
@@ -139,7 +139,7 @@ Result<Handle> Communicator::start_alltoall(ConstTensor in, std::span<const std:
 
 Result<std::vector<std::size_t>> Communicator::alltoall_counts(std::span<const std::size_t> send_counts,
                                                                OpOptions options) {
-  std::vector<std::size_t> received(static_cast<std::size_t>(size()));
+  std::vector<std::size_t> received(index(size()));
   const auto ones = equal_counts(1, size());
   XOE_TRY(alltoall(ConstTensor(send_counts.data(), send_counts.size(), DType::kInt64), ones,
                    Tensor(received.data(), received.size(), DType::kInt64), ones, options));

@@ -79,7 +79,7 @@ constexpr std::chrono::nanoseconds kRestartTimeout = std::chrono::minutes(10);
 // The host of each rank when the ranks of this machine simulate `count` hosts, each with an equal share of them.
 std::vector<int> simulated_hosts(int size, int count) {
   std::vector<int> hosts;
-  hosts.reserve(static_cast<std::size_t>(size));
+  hosts.reserve(index(size));
   for (int rank = 0; rank < size; ++rank) hosts.push_back(rank * count / size);
   return hosts;
 }

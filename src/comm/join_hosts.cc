@@ -83,14 +83,14 @@ Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& sto
     if (!pid) return failure(Code::kInternal, "a rank announced itself as '{}'", line);
     ranks.push_back({.host = fields[0], .address = fields[1], .pid = static_cast<int>(*pid)});
   }
-  if (ranks.size() != static_cast<std::size_t>(topology.size))
+  if (ranks.size() != index(topology.size))
     return failure(Code::kInternal, "{} announcements of {} ranks", ranks.size(), topology.size);
   return ranks;
 }
 
 // The launcher's numbers must match the hosts that the ranks report.
 Status check_hosts(const std::vector<hierarchical::RankInfo>& ranks, const Topology& topology) {
-  const auto& own = ranks[static_cast<std::size_t>(topology.rank)];
+  const auto& own = ranks[index(topology.rank)];
   const auto here = std::ranges::count(ranks, own.host, &hierarchical::RankInfo::host);
   if (here == topology.local_size) return {};
   return failure(

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "backend/collective.h"
 #include "base/error.h"
 
 namespace xoe {
@@ -24,7 +25,7 @@ Result<std::vector<Group>> exchange(Communicator& world, std::span<const int> mi
     if (count != 0) std::memcpy(group.data(), at, count * sizeof(std::int32_t));
     at += count * sizeof(std::int32_t);
     if (!group.empty()) continue;
-    group.resize(static_cast<std::size_t>(world.size()));
+    group.resize(index(world.size()));
     std::iota(group.begin(), group.end(), 0);
   }
   return groups;
@@ -33,7 +34,7 @@ Result<std::vector<Group>> exchange(Communicator& world, std::span<const int> mi
 Status check(const std::vector<Group>& groups) {
   const auto size = static_cast<std::int32_t>(groups.size());
   for (std::int32_t rank = 0; rank < size; ++rank) {
-    const Group& group = groups[static_cast<std::size_t>(rank)];
+    const Group& group = groups[index(rank)];
     Group sorted = group;
     std::ranges::sort(sorted);
     if (sorted.front() < 0 || sorted.back() >= size || std::ranges::adjacent_find(sorted) != sorted.end())
@@ -43,7 +44,7 @@ Status check(const std::vector<Group>& groups) {
       return failure(Code::kInvalidArgument, "rank {} wants a group of ranks [{}], and is not one of them", rank,
                      fmt::join(group, ", "));
     for (const std::int32_t other : group)
-      if (const Group& theirs = groups[static_cast<std::size_t>(other)]; theirs != group)
+      if (const Group& theirs = groups[index(other)]; theirs != group)
         return failure(Code::kInvalidArgument, "rank {} wants a group of ranks [{}], rank {} one of [{}]", rank,
                        fmt::join(group, ", "), other, fmt::join(theirs, ", "));
   }
@@ -55,7 +56,7 @@ Status check(const std::vector<Group>& groups) {
 Result<Communicator> subgroup(Communicator world, std::span<const int> ranks) {
   XOE_ASSIGN(const auto groups, exchange(world, ranks));
   XOE_TRY(check(groups));
-  const Group& mine = groups[static_cast<std::size_t>(world.rank())];
+  const Group& mine = groups[index(world.rank())];
   const auto place = std::ranges::find(mine, world.rank()) - mine.begin();
   XOE_ASSIGN(auto group, world.split(*std::ranges::min_element(mine), static_cast<int>(place)));
   // No rank leaves the world before all have their groups.

@@ -7,15 +7,15 @@
 
 #include "base/cgroup.h"
 #include "base/error.h"
-#include "doctor/cpu.h"
-#include "doctor/gpus.h"
-#include "doctor/installation.h"
-#include "doctor/memory.h"
-#include "doctor/network.h"
-#include "doctor/pcie.h"
-#include "doctor/processes.h"
-#include "doctor/rdma.h"
-#include "doctor/surroundings.h"
+#include "doctor/checks/cpu.h"
+#include "doctor/checks/gpus.h"
+#include "doctor/checks/installation.h"
+#include "doctor/checks/memory.h"
+#include "doctor/checks/network.h"
+#include "doctor/checks/pcie.h"
+#include "doctor/checks/processes.h"
+#include "doctor/checks/rdma.h"
+#include "doctor/checks/virtualization.h"
 
 namespace xoe::doctor {
 namespace {
@@ -51,17 +51,17 @@ class Examination {
   Report run() {
     report_.host = host_name(tree_);
     const auto limits = read_cgroup_limits(tree_.path(""));
-    const auto surroundings = read_surroundings(tree_);
+    const auto virtualization = read_virtualization(tree_);
     const auto processes = read_processes(tree_);
     const auto rdma = read_rdma(tree_);
     report_.versions = {{"xoe", options_.version}, {"kernel", processes.kernel}};
     if (wants("cpu")) add(check_cpu(read_cpu(tree_), limits.cpus));
     if (wants("memory")) add(check_memory(read_memory(tree_), limits));
     if (wants("process")) add(check_processes(processes, limits));
-    if (wants("virtual")) add(check_surroundings(surroundings));
+    if (wants("virtual")) add(check_virtualization(virtualization));
     if (wants("network")) add_network();
     if (wants("rdma")) add(check_rdma(rdma));
-    if (wants("pcie")) add(check_pcie(read_pcie(tree_, surroundings.virtual_machine)));
+    if (wants("pcie")) add(check_pcie(read_pcie(tree_, virtualization.virtual_machine)));
     if (wants("gpu") || wants("xoe")) read_gpus();
     if (wants("gpu")) add(check_gpus(gpus_, libraries_, read_gpu_traces(tree_, gpus_)));
     if (wants("xoe")) add_installation(rdma);
@@ -77,9 +77,9 @@ class Examination {
   void add_network() {
     const auto interfaces = read_interfaces(tree_);
     add(check_network(interfaces));
-    const Interface* const chosen = chosen_interface(interfaces);
+    const NetworkInterface* const chosen = chosen_interface(interfaces);
     for (const bool first : {true, false})
-      for (const Interface& card : interfaces)
+      for (const NetworkInterface& card : interfaces)
         if ((&card == chosen) == first && card.up && !card.inner && card.kind != "loopback")
           for (const std::string& address : card.addresses) report_.addresses.push_back({card.name, address});
   }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "doctor/finding.h"
+#include "doctor/report/finding.h"
 #include "xoe/status.h"
 
 namespace xoe::doctor {

@@ -1,57 +1,49 @@
 #include "engine/process_set.h"
 
 #include <algorithm>
+#include <new>
 #include <thread>
 
 #include "base/error.h"
-#include "base/hash.h"
-#include "engine/set_observer.h"
+#include "engine/runtime.h"
 #include "engine/tuning/knobs.h"
 
 namespace xoe::engine {
 namespace {
 
-constexpr int kAddressBits = 48;
-constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << kAddressBits) - 1;
-constexpr std::uint64_t kJoined = std::uint64_t{1} << 63;
-constexpr std::uint32_t kUnnamed = 1024;  // names for nameless operations of a kind, used in turns
+constexpr std::uint32_t kUnnamed = 1024;  // names for unnamed operations of a kind, used in turns
 constexpr std::chrono::seconds kTablePatience(10);
-
-std::uint64_t tag(Submission& submission) {
-  return reinterpret_cast<std::uint64_t>(&submission) | hash_text(submission.name) << kAddressBits;
-}
-
-Submission* untag(std::uint64_t slot) { return reinterpret_cast<Submission*>(slot & kAddressMask); }
-
-Status error_for(const Submission& submission, const Error& cause) {
-  return failure(cause.code(), submission.title() + ": " + cause.message());
-}
 
 }  // namespace
 
-ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPort> gpu,
-                       SetObserver& observer)
+bool JoinGate::close() {
+  if ((state_.fetch_or(kJoined, std::memory_order_seq_cst) & kJoined) != 0) return false;
+  while ((state_.load(std::memory_order_seq_cst) & ~kJoined) != 0) std::this_thread::yield();
+  return true;
+}
+
+ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPlugin> gpu,
+                       Runtime& runtime)
     : id_(id),
       ranks_(std::move(ranks)),
-      lane_(std::make_unique<GpuLane>(std::move(gpu), net::Members{.ranks = ranks_, .self = comm.rank()},
-                                      [this] { wake(); })),
+      gpu_comm_(std::make_unique<GpuCommunicator>(std::move(gpu), net::Members{.ranks = ranks_, .self = comm.rank()},
+                                                  [this] { wake(); })),
       comm_(std::move(comm)),
       host_group_(comm_.backend().host_group()),
-      rank_(comm_.rank()),
-      observer_(observer),
-      shop_{.comm = comm_, .lane = lane_.get()} {}
+      runtime_(runtime),
+      runner_(comm_, *gpu_comm_) {}
 
-ProcessSet::~ProcessSet() { lane_->stop(/*failed=*/false); }
+ProcessSet::~ProcessSet() { gpu_comm_->stop(/*failed=*/false); }
 
 Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
-                                                       const EngineOptions& options, std::shared_ptr<GpuPort> gpu,
-                                                       SetObserver& observer) {
-  std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), std::move(gpu), observer));
+                                                       const EngineOptions& options, std::shared_ptr<GpuPlugin> gpu,
+                                                       Runtime& runtime) {
+  std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), std::move(gpu), runtime));
   // All ranks must lay out the table alike.
-  std::int64_t capacity = std::clamp(options.cache_capacity, 1, kMaxLogEntries);
+  std::int64_t capacity = options.cache_capacity;
   XOE_TRY(set->comm_.broadcast(Tensor(&capacity, 1), 0, {.name = "cache_capacity"}));
   XOE_ASSIGN(set->agreement_, Agreement::create(set->comm_, set->ranks_, static_cast<int>(capacity)));
-  set->slots_ = std::vector<Slot>(static_cast<std::size_t>(set->agreement_->capacity()));
+  set->in_flight_.resize(set->agreement_->capacity());
   set->set_knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
   return set;
 }
@@ -64,50 +56,45 @@ std::string ProcessSet::next_name(OpKind kind) {
 }
 
 Status ProcessSet::refuse() const {
-  const std::lock_guard lock(cause_mutex_);
+  const std::lock_guard lock(mutex_);
   return failure(*cause_);
 }
 
 void ProcessSet::count_pending(int change) noexcept {
   pending_.fetch_add(change, std::memory_order_seq_cst);
-  observer_.pending().fetch_add(change, std::memory_order_seq_cst);
+  runtime_.progress().pending().fetch_add(change, std::memory_order_seq_cst);
 }
 
-Status ProcessSet::submit(std::shared_ptr<Submission> submission) {
-  const auto gate = join_gate_.fetch_add(1, std::memory_order_seq_cst);
+Status ProcessSet::submit(const std::shared_ptr<Submission>& submission) {
+  const bool open = join_gate_.enter();
   Status status;
   if (failed())
     status = refuse();
-  else if ((gate & kJoined) != 0)
+  else if (!open)
     status = failure(Code::kInvalidArgument, "{}: this rank has joined, and submits nothing until all ranks have",
                      submission->title());
   else
     status = arrive(submission);
-  join_gate_.fetch_sub(1, std::memory_order_seq_cst);
+  join_gate_.leave();
   return status;
 }
 
 Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
-  const std::uint64_t mine = tag(*submission);
   const auto began = EngineClock::now();
-  // The rank that is making entries may have died over it, and then nobody but us finds out.
+  // The rank that is making an entry may have died: then only this thread can find out.
   const auto gave_up = [&] {
-    observer_.look_for_failures();
+    runtime_.progress().try_check_failures();
     return failed() || EngineClock::now() - began > kTablePatience;
   };
   while (true) {
     const auto found = agreement_->find(submission->name, gave_up);
     if (!found) return failed() ? refuse() : Status(failure(found.error()));
-    Slot& slot = slots_[static_cast<std::size_t>(found->entry)];
-    submission->entry = found->entry;
-    submission->self = submission;
-    std::uint64_t occupant = 0;
-    if (!slot.compare_exchange_strong(occupant, mine, std::memory_order_seq_cst)) {
-      submission->self.reset();
-      if ((occupant >> kAddressBits) == (mine >> kAddressBits))
-        return failure(Code::kInvalidArgument,
-                       "{}: this name is in flight already: wait for the handle of its first submission",
-                       submission->title());
+    const auto claim = in_flight_.claim(submission, found->entry);
+    if (claim == InFlightTable::Claim::kSameName)
+      return failure(Code::kInvalidArgument,
+                     "{}: this name is in flight already: wait for the handle of its first submission",
+                     submission->title());
+    if (claim == InFlightTable::Claim::kOtherName) {
       std::this_thread::yield();  // the entry has just passed to another name
       continue;
     }
@@ -116,25 +103,19 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
     if (!failed_.load(std::memory_order_seq_cst) &&
         agreement_->arrive(*found, submission->arrival(), submission->generation)) [[likely]]
       return {};
-    // Whoever empties the slot answers: this thread, or fail().
-    const std::lock_guard lock(retract_mutex_);
-    std::uint64_t expected = mine;
-    if (!slot.compare_exchange_strong(expected, 0, std::memory_order_seq_cst)) return {};
-    submission->self.reset();
+    if (!in_flight_.retract(*submission)) return {};
     count_pending(-1);
     if (failed()) return refuse();
   }
 }
 
 Status ProcessSet::join(std::shared_ptr<Submission> submission) {
-  if ((join_gate_.fetch_or(kJoined, std::memory_order_seq_cst) & kJoined) != 0)
-    return failure(Code::kInvalidArgument, "join: this rank has joined already");
-  while ((join_gate_.load(std::memory_order_seq_cst) & ~kJoined) != 0) std::this_thread::yield();
+  if (!join_gate_.close()) return failure(Code::kInvalidArgument, "join: this rank has joined already");
   {
-    const std::lock_guard lock(join_mutex_);
+    const std::lock_guard lock(mutex_);
     if (failed()) {
-      join_gate_.fetch_and(~kJoined, std::memory_order_seq_cst);
-      return refuse();
+      join_gate_.open();
+      return failure(*cause_);
     }
     joining_ = std::move(submission);
     count_pending(1);
@@ -143,51 +124,194 @@ Status ProcessSet::join(std::shared_ptr<Submission> submission) {
   return {};
 }
 
-void ProcessSet::finish_join(const LogLine& line) {
+void ProcessSet::finish_join(int last_joined) {
   std::shared_ptr<Submission> submission;
   {
-    const std::lock_guard lock(join_mutex_);
+    const std::lock_guard lock(mutex_);
     submission = std::move(joining_);
   }
-  // Ranks that had less data have used fewer of the names that count up.
+  // Ranks with less data have used fewer unnamed operations.
   for (auto& count : unnamed_) count.store(0, std::memory_order_relaxed);
-  observer_.all_joined(*this);
-  join_gate_.fetch_and(~kJoined, std::memory_order_seq_cst);
+  runtime_.all_joined(*this);
+  join_gate_.open();
   if (submission == nullptr) return;
-  submission->last_joined = ranks_[static_cast<std::size_t>(line.entry)];
+  submission->last_joined = ranks_[static_cast<std::size_t>(last_joined)];
   complete(*submission, {});
 }
 
-// --- handing out and completing ---
+// --- from agreed operations to completed ones ---
 
-std::shared_ptr<Submission> ProcessSet::take_submission(const AgreedLine& agreed) {
-  Submission* submission = untag(slots_[static_cast<std::size_t>(agreed.line.entry)].load(std::memory_order_acquire));
-  if (submission == nullptr || submission->generation.load(std::memory_order_relaxed) != agreed.line.generation ||
-      !agreed.submitted_here)
-    return nullptr;
-  return std::move(submission->self);
+void ProcessSet::take_line(std::uint64_t position) {
+  const AgreedLine agreed = agreement_->line(position);
+  const LogLine& line = agreed.line;
+  if (line.kind == LogKind::kAllJoined) {
+    OpDescriptor op;
+    op.kind = OpKind::kBarrier;
+    op.internal = InternalKind::kAllJoined;
+    taken_.push_back(Submission::make_placeholder(op, 0, {}, line.entry));
+    return;
+  }
+  std::shared_ptr<Submission> submission;
+  if (agreed.submitted_here) submission = in_flight_.take(line.entry, line.generation);
+  if (submission != nullptr) {
+    submission->agreed = EngineClock::now();
+    const std::int64_t waited = agreed.last_ns - submission->submitted.time_since_epoch().count();
+    runtime_.watch().agreed(*submission, agreed.last_rank, std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
+  }
+  if (line.kind == LogKind::kRun) {
+    if (submission == nullptr) {
+      const RankSubmission& theirs = *agreed.agreed;
+      submission =
+          Submission::make_placeholder(theirs.op, theirs.signature, {theirs.sizes, theirs.op.tensors}, line.entry);
+    }
+    taken_.push_back(std::move(submission));
+    return;
+  }
+  if (submission == nullptr) return;
+  if (line.kind == LogKind::kMismatch || line.kind == LogKind::kJoinForbids)
+    submission->part_status = failure(Code::kInvalidArgument, agreement_->error(line, submission->name));
+  complete(*submission, std::move(submission->part_status));
+}
+
+bool ProcessSet::take_sealed() {
+  bool moved = false;
+  for (auto seal = agreement_->next_sealed(); seal; seal = agreement_->next_sealed()) {
+    for (std::uint64_t position = seal->begin; position < seal->end; ++position) take_line(position);
+    if (!taken_.empty()) queue_batches(std::exchange(taken_, {}), seal->knobs, seal->begin);
+    moved = true;
+  }
+  return moved;
+}
+
+void ProcessSet::queue_batches(ReadyOps ready, std::uint16_t knobs, std::uint64_t position) {
+  const Knobs chosen = Knobs::decode(knobs).value_or(Knobs());
+  auto batches =
+      plan_batches(std::make_shared<const ReadyOps>(std::move(ready)), {chosen.fusion_threshold, chosen.pack_limit});
+  for (auto& batch : batches) {
+    const Submission& first = batch->first();
+    if (first.op.internal != InternalKind::kAllJoined) batch->title = agreement_->name(first.entry);
+    if (batch->slices.size() > 1) batch->title += fmt::format(" + {} more", batch->slices.size() - 1);
+    if (!batch->fused && batch->op.kind == OpKind::kAllreduce) batch->codec_key = agreement_->unique_name(first.entry);
+    batch->position = position;
+    batch->each_submission([](Submission& submission) { ++submission.parts_left; });
+  }
+  runner_.add(std::move(batches), chosen.in_flight);
+}
+
+bool ProcessSet::start_batches() {
+  bool moved = false;
+  while (const Batch* const next = runner_.startable()) {
+    moved = true;
+    if (next->internal())
+      run_internal(*runner_.take_next());
+    else
+      runner_.start();
+    if (failed()) return true;
+  }
+  return moved;
+}
+
+void ProcessSet::run_internal(const Batch& batch) {
+  Submission& submission = batch.first();
+  if (submission.op.internal == InternalKind::kAllJoined) return finish_join(submission.entry);
+  const Status status = runtime_.run_internal(submission);
+  if (!submission.done()) finish_part(submission, status);  // the set may have failed meanwhile
+}
+
+bool ProcessSet::finish_batches() {
+  bool moved = false;
+  while (runner_.advance_first(moved)) {
+    Batch& batch = runner_.first();
+    const Status status = batch.task.result();
+    runtime_.watch().batch_done(batch, status);
+    if (!status) {
+      const Status group = comm_.progress();
+      if (!group)
+        fail(group.error());
+      else
+        abort(Error(status.error().code(),
+                    fmt::format("rank {}: {}: {}", own_world_rank(), batch.title, status.error().message())));
+      return true;
+    }
+    const auto owned = runner_.take_first();
+    owned->each_submission([&](Submission& submission) { finish_part(submission, {}); });
+  }
+  return moved;
+}
+
+void ProcessSet::finish_part(Submission& submission, const Status& status) {
+  if (submission.placeholder) return;
+  if (!status && submission.part_status) submission.part_status = status;
+  if (--submission.parts_left != 0) return;
+  if (submission.part_status && submission.allocator_refused())
+    submission.part_status =
+        failure(Code::kResourceExhausted, "{}: the allocator gave no memory for the result", submission.title());
+  complete(submission, std::move(submission.part_status));
 }
 
 void ProcessSet::complete(Submission& submission, Status status) {
-  if (submission.entry >= 0) {
-    std::uint64_t expected = tag(submission);
-    slots_[static_cast<std::size_t>(submission.entry)].compare_exchange_strong(expected, 0, std::memory_order_acq_rel);
-  }
-  observer_.completing(*this, submission, status);
+  in_flight_.release(submission);
+  runtime_.watch().completing(submission, status);
   submission.complete(std::move(status));
   count_pending(-1);
 }
 
-// --- failing ---
+void ProcessSet::note_completed() {
+  const std::uint64_t position = runner_.completed_position(agreement_->sealed_end());
+  if (position == noted_completed_) return;
+  noted_completed_ = position;
+  agreement_->completed(position);
+}
 
-void ProcessSet::look_for_failures() {
+void ProcessSet::set_knobs(const Knobs& knobs) noexcept { agreement_->set_knobs(knobs.encode()); }
+
+bool ProcessSet::decide_more() {
+  const auto moved = agreement_->progress(runner_.wants_more());
+  if (!moved) {
+    abort(moved.error());
+    return false;
+  }
+  if (*moved) wake();
+  return *moved;
+}
+
+bool ProcessSet::progress() {
+  if (failed()) return false;
+  try {
+    return progress_until_blocked();
+  } catch (const std::bad_alloc&) {
+    abort(Error(Code::kResourceExhausted, fmt::format("rank {} has no memory left", own_world_rank())));
+    return true;
+  }
+}
+
+bool ProcessSet::progress_until_blocked() {
+  bool moved = false;
+  while (true) {
+    bool again = take_sealed();
+    again |= finish_batches();
+    if (!failed()) again |= start_batches();
+    if (failed()) return true;
+    again |= decide_more();
+    if (failed()) return true;
+    if (!again && !agreement_->has_sealed()) break;
+    moved = true;
+  }
+  note_completed();
+  if (std::exchange(departed_, false)) check_departed();
+  return moved;
+}
+
+// --- failures ---
+
+void ProcessSet::check_failures() {
   if (failed()) return;
   if (const Status status = comm_.progress(); !status) return fail(status.error());
-  // Ranks that have left may have taken part in an agreement before: advance() looks at that first.
+  // Ranks that have left may have taken part in an agreement before: progress() looks at that first.
   if (pending() != 0) departed_ = !host_group_.departed().empty();
 }
 
-// What all ranks have agreed on may still complete; all else needs the rank that has left.
+// Operations that all ranks have agreed on may still complete; all others need the rank that has left.
 void ProcessSet::check_departed() {
   const Error cause(Code::kPeerLost, fmt::format("rank {} has shut its engine down",
                                                  ranks_[static_cast<std::size_t>(host_group_.departed().front())]));
@@ -200,41 +324,28 @@ void ProcessSet::fail(const Error& cause) {
   Error told = cause;
   if (id_ != kWorldSet && cause.code() != Code::kPeerLost)
     told = Error(cause.code(), fmt::format("process set {} [{}]: {}", id_, fmt::join(ranks_, ", "), cause.message()));
+  ReadyOps lost = runner_.unfinished();
+  for (auto& submission : std::exchange(taken_, {}))
+    if (!submission->placeholder) lost.push_back(std::move(submission));
   {
-    const std::lock_guard lock(cause_mutex_);
+    const std::lock_guard lock(mutex_);
     cause_ = told;
-  }
-  std::vector<std::shared_ptr<Submission>> lost;
-  for (Item& item : taken_)
-    if (item.submission != nullptr) lost.push_back(std::move(item.submission));
-  taken_.clear();
-  for (const auto* batches : {&running_, &queued_})
-    for (const auto& running : *batches)
-      for (const Item& item : *running->items)
-        if (item.submission != nullptr && !item.submission->done() &&
-            std::find(lost.begin(), lost.end(), item.submission) == lost.end())
-          lost.push_back(item.submission);
-  {
-    const std::lock_guard lock(join_mutex_);
     failed_.store(true, std::memory_order_seq_cst);
     if (joining_ != nullptr) lost.push_back(std::move(joining_));
   }
-  // Peers must not go on with buffers that are given back here.
-  if (!running_.empty() && comm_.progress()) {
-    comm_.backend().abort(
-        Error(cause.code() == Code::kUnavailable ? Code::kPeerLost : cause.code(),
-              fmt::format("rank {} gave up while {} was under way: {}", ranks_[static_cast<std::size_t>(rank_)],
-                          running_.front()->title, cause.message())));
-    [[maybe_unused]] const Status ended = comm_.progress();  // after this they do not
+  // Peers must not continue with buffers that their owners get back here.
+  if (runner_.running() && comm_.progress()) {
+    comm_.backend().abort(Error(cause.code() == Code::kUnavailable ? Code::kPeerLost : cause.code(),
+                                fmt::format("rank {} gave up while {} was under way: {}", own_world_rank(),
+                                            runner_.first().title, cause.message())));
+    [[maybe_unused]] const Status ended = comm_.progress();  // after it no peer uses them
   }
-  lane_->stop(/*failed=*/cause.code() != Code::kUnavailable);
-  running_.clear();
-  queued_.clear();
-  for (Slot& slot : slots_)
-    if (Submission* submission = untag(slot.exchange(0, std::memory_order_seq_cst)); submission != nullptr)
-      if (auto held = std::move(submission->self); held != nullptr) lost.push_back(std::move(held));
-  observer_.failing(*this, told);
-  for (const auto& submission : lost) complete(*submission, error_for(*submission, told));
+  gpu_comm_->stop(/*failed=*/cause.code() != Code::kUnavailable);
+  runner_.clear();
+  for (auto& submission : in_flight_.take_all()) lost.push_back(std::move(submission));
+  runtime_.failing(*this, told);
+  for (const auto& submission : lost)
+    complete(*submission, failure(told.code(), submission->title() + ": " + told.message()));
 }
 
 void ProcessSet::abort(Error cause) {
@@ -243,14 +354,11 @@ void ProcessSet::abort(Error cause) {
 }
 
 std::vector<ProcessSet::Waiting> ProcessSet::waiting() const {
-  const std::lock_guard lock(retract_mutex_);
   std::vector<Waiting> all;
-  for (const Slot& slot : slots_) {
-    Submission* submission = untag(slot.load(std::memory_order_acquire));
-    if (submission == nullptr || submission->self == nullptr) continue;
+  in_flight_.each_waiting([&](const std::shared_ptr<Submission>& submission) {
     if (auto missing = agreement_->missing(submission->entry, submission->generation.load()))
-      all.push_back({submission->self, std::move(*missing)});
-  }
+      all.push_back({submission, std::move(*missing)});
+  });
   return all;
 }
 

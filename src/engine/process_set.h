@@ -1,10 +1,8 @@
-// One process set on this rank: its communicator, the agreement of its ranks, and what is under way.
+// One process set on this rank: its communicator, its agreement with the other ranks, and the operations in flight.
 #pragma once
 
 #include <array>
 #include <atomic>
-#include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,119 +10,126 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "engine/execute/operations.h"
+#include "engine/execute/batch_runner.h"
 #include "engine/negotiate/agreement.h"
 #include "engine/submission.h"
 #include "xoe/engine.h"
 
 namespace xoe::engine {
 
-class SetObserver;  // set_observer.h
-struct Knobs;       // knobs.h
+class Runtime;  // runtime.h
+struct Knobs;   // knobs.h
+
+// Keeps submissions out while this rank has joined and the others have not. Any thread.
+class JoinGate {
+ public:
+  // Every enter() is followed by leave(). False: this rank has joined.
+  bool enter() { return (state_.fetch_add(1, std::memory_order_seq_cst) & kJoined) == 0; }
+  void leave() { state_.fetch_sub(1, std::memory_order_seq_cst); }
+  // Closes the gate and waits until all others have left. False: it is closed already.
+  bool close();
+  void open() { state_.fetch_and(~kJoined, std::memory_order_seq_cst); }
+
+ private:
+  static constexpr std::uint64_t kJoined = std::uint64_t{1} << 63;
+  std::atomic<std::uint64_t> state_{0};  // threads inside, and kJoined
+};
 
 class ProcessSet {
  public:
   // Collective over `comm`. ranks: world ranks by set rank.
   static Result<std::unique_ptr<ProcessSet>> create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
-                                                    const EngineOptions& options, std::shared_ptr<GpuPort> gpu,
-                                                    SetObserver& observer);
+                                                    const EngineOptions& options, std::shared_ptr<GpuPlugin> gpu,
+                                                    Runtime& runtime);
   ~ProcessSet();
 
   ProcessSetId id() const noexcept { return id_; }
   const std::vector<int>& ranks() const noexcept { return ranks_; }
-  int rank() const noexcept { return rank_; }
+  int rank() const noexcept { return comm_.rank(); }
   int size() const noexcept { return static_cast<int>(ranks_.size()); }
 
   // --- any thread ---
 
-  // The name for a nameless operation.
+  // The name for an unnamed operation.
   std::string next_name(OpKind kind);
-  // Hands the submission over. An error: it was not taken, and nobody has seen it.
-  Status submit(std::shared_ptr<Submission> submission);
+  // An error refuses the submission; it has no effect then.
+  Status submit(const std::shared_ptr<Submission>& submission);
   Status join(std::shared_ptr<Submission> submission);
   void wake() const noexcept { host_group_.wake(); }
   HostGroup& host_group() const noexcept { return host_group_; }
   int pending() const noexcept { return pending_.load(std::memory_order_acquire); }
 
-  // --- the thread that drives ---
+  // --- the thread that makes progress ---
 
-  // Goes on as far as possible without blocking. True if anything moved.
-  bool advance();
-  // Looks for lost and departed ranks.
-  void look_for_failures();
-  // Ends the set on this rank: everything pending and later gets this cause.
+  // Continues as far as possible without blocking. True if anything moved.
+  bool progress();
+  // Looks for ranks that were lost or have left.
+  void check_failures();
+  // Ends the set on this rank: everything pending and later fails with this cause.
   void fail(const Error& cause);
-  // Ends it on all ranks.
+  // Ends the set on all ranks.
   void abort(Error cause);
   bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
-  bool busy() const noexcept { return !running_.empty() || !queued_.empty(); }
+  bool busy() const noexcept { return !runner_.empty(); }
   Communicator& comm() noexcept { return comm_; }
 
-  // What has been submitted here, and not by all ranks.
+  // A submission of this rank that other ranks have not submitted.
   struct Waiting {
     std::shared_ptr<Submission> submission;
     std::vector<MissingRank> missing;  // empty: not known to this rank
   };
   std::vector<Waiting> waiting() const;
   Agreement& agreement() noexcept { return *agreement_; }
-  // What batches are made by from the next seal on. Heard from set rank 0 only.
+  // Limits of batches from the next seal on. Only those of set rank 0 count.
   void set_knobs(const Knobs& knobs) noexcept;
 
  private:
-  // A submission's address with 16 bits of its name's hash above it, so that two names cannot be mistaken.
-  using Slot = std::atomic<std::uint64_t>;
+  ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPlugin> gpu,
+             Runtime& runtime);
 
-  ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPort> gpu,
-             SetObserver& observer);
-
-  // Claims the name and marks it as ready on this rank.
+  // Claims the name and marks the submission as ready on this rank.
   Status arrive(const std::shared_ptr<Submission>& submission);
   Status refuse() const;
   void count_pending(int change) noexcept;
-  // True if anything moved.
+
+  // These return true if anything moved.
+  bool progress_until_blocked();
+  bool take_sealed();
+  bool finish_batches();
+  bool start_batches();
   bool decide_more();
 
-  bool advance_as_far_as_possible();
-  void check_departed();
-  bool take_seals();
   void take_line(std::uint64_t position);
-  std::shared_ptr<Submission> take_submission(const AgreedLine& agreed);
-  void finish_join(const LogLine& line);
-  void queue_batches(std::vector<Item> items, std::uint16_t knobs, std::uint64_t position);
-  bool start_batches();
-  bool run_batches();
-  void finish(Running& running);
-  void finish_part(const std::shared_ptr<Submission>& submission, const Status& status);
+  void queue_batches(ReadyOps ready, std::uint16_t knobs, std::uint64_t position);
+  void run_internal(const Batch& batch);
+  void finish_join(int last_joined);
+  void finish_part(Submission& submission, const Status& status);
   void complete(Submission& submission, Status status);
   void note_completed();
+  void check_departed();
+  int own_world_rank() const { return ranks_[static_cast<std::size_t>(rank())]; }
 
-  ProcessSetId id_;
-  std::vector<int> ranks_;
-  std::unique_ptr<GpuLane> lane_;  // before comm_: peers learn first that this rank leaves
+  const ProcessSetId id_;
+  const std::vector<int> ranks_;
+  std::unique_ptr<GpuCommunicator> gpu_comm_;  // before comm_: peers learn first that this rank leaves
   Communicator comm_;
   HostGroup& host_group_;
-  int rank_;
-  SetObserver& observer_;
+  Runtime& runtime_;
   std::unique_ptr<Agreement> agreement_;
-  std::vector<Slot> slots_;           // by entry: what this rank has in flight
-  mutable std::mutex retract_mutex_;  // keeps what is in a slot alive while it is looked at
+  InFlightTable in_flight_;
   std::array<std::atomic<std::uint32_t>, 16> unnamed_{};
   std::atomic<int> pending_{0};
+  JoinGate join_gate_;
+  mutable std::mutex mutex_;
   std::atomic<bool> failed_{false};
-  mutable std::mutex cause_mutex_;
-  std::optional<Error> cause_;
-  std::atomic<std::uint64_t> join_gate_{0};  // submissions on their way, and kJoined
-  std::mutex join_mutex_;
-  std::shared_ptr<Submission> joining_;
+  std::optional<Error> cause_;           // guarded by mutex_
+  std::shared_ptr<Submission> joining_;  // guarded by mutex_
 
-  // Of the thread that drives.
-  Workshop shop_;
-  std::deque<std::unique_ptr<Running>> queued_;
-  std::deque<std::unique_ptr<Running>> running_;
+  // Only of the thread that makes progress:
+  BatchRunner runner_;
+  ReadyOps taken_;  // from the sealed log, not in batches yet
   std::uint64_t noted_completed_ = 0;
-  std::vector<Item> taken_;  // from the log, not in batches yet
-  bool departed_ = false;    // a rank has left; advance() sees to it once it has taken all that was agreed before
-  int in_flight_ = 2;
+  bool departed_ = false;  // a rank has left; progress() checks it after taking all lines that were agreed before
 };
 
 }  // namespace xoe::engine

@@ -41,8 +41,8 @@ std::string_view compression_name(Compression compression) noexcept {
 namespace engine {
 namespace {
 
-constexpr std::size_t kMaxName = 1024;
-constexpr std::size_t kMaxCount = (std::size_t{1} << 56) - 1;  // memory holds fewer
+constexpr std::size_t kMaxSubmittedName = 1024;
+constexpr std::size_t kMaxCount = (std::size_t{1} << 56) - 1;  // more than memory can hold
 
 bool is_float(DType dtype) {
   return dtype == DType::kFloat16 || dtype == DType::kBfloat16 || dtype == DType::kFloat32 || dtype == DType::kFloat64;
@@ -53,7 +53,6 @@ bool reduces(OpKind kind) { return kind == OpKind::kAllreduce || kind == OpKind:
 bool free_first_dim(OpKind kind) {
   return kind == OpKind::kAllgather || kind == OpKind::kAlltoall || kind == OpKind::kSparseAllreduce;
 }
-bool has_root(OpKind kind) { return kind == OpKind::kBroadcast || kind == OpKind::kBroadcastBytes; }
 bool gives_output(OpKind kind) {
   return free_first_dim(kind) || kind == OpKind::kReduceScatter || kind == OpKind::kBroadcastBytes;
 }
@@ -62,7 +61,7 @@ bool may_be_group(OpKind kind) {
          kind == OpKind::kReduceScatter || kind == OpKind::kAdasum;
 }
 
-// `what` names the operation in errors.
+// what: names the operation in errors.
 Result<TensorCopy> copy_tensor(const TensorArg& tensor, std::string_view what, std::size_t index) {
   TensorCopy copy{static_cast<const std::byte*>(tensor.in),
                   static_cast<std::byte*>(tensor.out),
@@ -85,7 +84,7 @@ Result<TensorCopy> copy_tensor(const TensorArg& tensor, std::string_view what, s
   return copy;
 }
 
-// Of what is written to a tensor's `out`, as far as it is known.
+// Bytes written to a tensor's `out`, as far as they are known.
 std::size_t output_bytes(const TensorCopy& t, OpKind kind, int rank, int ranks) {
   if (kind != OpKind::kReduceScatter || t.rows() == 0) return t.bytes();
   const std::size_t size = static_cast<std::size_t>(ranks), own = static_cast<std::size_t>(rank);
@@ -191,7 +190,7 @@ Status check_rest(const Submission& s, const Request& request, int ranks) {
   return {};
 }
 
-// What NCCL does without kernels of ours.
+// Refuses operations on GPU memory that NCCL lacks.
 Status check_gpu(const Submission& s, const Request& request) {
   if (!request.op.gpu) return {};
   const OpKind kind = request.op.kind;
@@ -265,8 +264,9 @@ Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std
   auto s = std::make_shared<Submission>();
   s->name = std::move(name);
   static_cast<OpSpec&>(s->op) = agreed_spec(request.op);
-  if (s->name.size() > kMaxName)
-    return failure(Code::kInvalidArgument, "a name has {} bytes; at most {} are allowed", s->name.size(), kMaxName);
+  if (s->name.size() > kMaxSubmittedName)
+    return failure(Code::kInvalidArgument, "a name has {} bytes; at most {} are allowed", s->name.size(),
+                   kMaxSubmittedName);
   s->tensors.reserve(request.tensors.size());
   for (std::size_t i = 0; i < request.tensors.size(); ++i) {
     XOE_ASSIGN(auto copy, copy_tensor(request.tensors[i], s->title(), i));
@@ -303,6 +303,17 @@ std::shared_ptr<Submission> Submission::make_internal(InternalKind kind, std::st
   s->op.internal = kind;
   s->argument = std::move(argument);
   s->signature = sign(*s);
+  return s;
+}
+
+std::shared_ptr<Submission> Submission::make_placeholder(const OpDescriptor& op, std::uint64_t signature,
+                                                         std::span<const TensorSize> sizes, int entry) {
+  auto s = std::make_shared<Submission>();
+  s->op = op;
+  s->signature = signature;
+  s->sizes.assign(sizes.begin(), sizes.end());
+  s->entry = entry;
+  s->placeholder = true;
   return s;
 }
 
@@ -348,7 +359,7 @@ void Submission::complete(Status status) noexcept {
     } catch (...) {
       if (status_) status_ = failure(Code::kInternal, title() + ": its callback threw an exception");
     }
-    callback_ = {};  // what it holds goes before waiters do
+    callback_ = {};  // destroys its captures before waiters return
   }
   done_.store(true, std::memory_order_release);
 }
@@ -372,6 +383,62 @@ std::byte* Submission::make_output(std::size_t index, std::vector<std::int64_t> 
   if (outputs.size() <= index) outputs.resize(index + 1);
   outputs[index] = {data, dtype, std::move(shape)};
   return data;
+}
+
+// --- submissions in flight ---
+
+namespace {
+
+constexpr int kAddressBits = 48;
+constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << kAddressBits) - 1;
+
+std::uint64_t slot_value(const Submission& submission) {
+  return reinterpret_cast<std::uint64_t>(&submission) | hash_text(submission.name) << kAddressBits;
+}
+
+}  // namespace
+
+Submission* InFlightTable::submission_in(std::uint64_t slot) {
+  return reinterpret_cast<Submission*>(slot & kAddressMask);
+}
+
+InFlightTable::Claim InFlightTable::claim(const std::shared_ptr<Submission>& submission, int entry) {
+  submission->entry = entry;
+  submission->self = submission;
+  const std::uint64_t mine = slot_value(*submission);
+  std::uint64_t occupant = 0;
+  if (slot(entry).compare_exchange_strong(occupant, mine, std::memory_order_seq_cst)) return Claim::kDone;
+  submission->self.reset();
+  return occupant >> kAddressBits == mine >> kAddressBits ? Claim::kSameName : Claim::kOtherName;
+}
+
+bool InFlightTable::retract(Submission& submission) {
+  const std::lock_guard lock(retract_mutex_);
+  std::uint64_t mine = slot_value(submission);
+  if (!slot(submission.entry).compare_exchange_strong(mine, 0, std::memory_order_seq_cst)) return false;
+  submission.self.reset();
+  return true;
+}
+
+std::shared_ptr<Submission> InFlightTable::take(int entry, std::uint8_t generation) {
+  Submission* const submission = submission_in(slot(entry).load(std::memory_order_acquire));
+  if (submission == nullptr || submission->generation.load(std::memory_order_relaxed) != generation) return nullptr;
+  return std::move(submission->self);
+}
+
+void InFlightTable::release(Submission& submission) {
+  if (submission.entry < 0) return;
+  std::uint64_t mine = slot_value(submission);
+  slot(submission.entry).compare_exchange_strong(mine, 0, std::memory_order_acq_rel);
+}
+
+std::vector<std::shared_ptr<Submission>> InFlightTable::take_all() {
+  std::vector<std::shared_ptr<Submission>> all;
+  for (Slot& slot : slots_)
+    if (Submission* const submission = submission_in(slot.exchange(0, std::memory_order_seq_cst));
+        submission != nullptr)
+      if (auto owned = std::move(submission->self); owned != nullptr) all.push_back(std::move(owned));
+  return all;
 }
 
 }  // namespace engine

@@ -1,9 +1,11 @@
-// One operation that this rank has submitted, until it is done.
+// One operation that this rank has submitted, until it has completed.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,28 +29,35 @@ struct TensorCopy {
 };
 
 using EngineClock = std::chrono::steady_clock;
+using TimePoint = EngineClock::time_point;
+
+// Does the operation have a root?
+constexpr bool has_root(OpKind kind) { return kind == OpKind::kBroadcast || kind == OpKind::kBroadcastBytes; }
 
 class Submission {
  public:
-  // Checks all that this rank can check alone. `ranks`: size of the process set, `rank`: this one in it.
+  // Checks everything that one rank can check alone. rank, ranks: of the process set.
   static Result<std::shared_ptr<Submission>> make(const Request& request, std::string name, int rank, int ranks);
-  // add and remove of process sets: all ranks agree on `argument`.
+  // An operation of the engine itself. All ranks must give the same argument.
   static std::shared_ptr<Submission> make_internal(InternalKind kind, std::string name,
                                                    std::vector<std::int64_t> argument);
+  // For an operation that this rank takes part in without data, because it has joined.
+  static std::shared_ptr<Submission> make_placeholder(const OpDescriptor& op, std::uint64_t signature,
+                                                      std::span<const TensorSize> sizes, int entry);
 
-  // What the ranks compare, and show if it differs.
+  // The parts that ranks compare, and show if they differ.
   ReadinessTable::Arrival arrival() const;
   std::string describe() const;
   // "allreduce 'conv1.weight'"
   std::string title() const;
 
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
-  // Runs the callback, then lets waiters go. Called once.
+  // Runs the callback, then releases waiters. Called once.
   void complete(Status status) noexcept;
   const Status& status() const noexcept { return status_; }  // once done()
 
-  // Memory for an output: the caller's, the allocator's or the engine's. Sets allocator_refused()
-  // if the allocator gives none, and then gives memory of its own so that the peers can go on; null on a GPU.
+  // Memory for an output, from the caller, the allocator or the engine. If the allocator gives none, sets
+  // allocator_refused() and takes memory of the engine so that the peers can complete; null for GPU memory.
   std::byte* make_output(std::size_t index, std::vector<std::int64_t> shape, DType dtype);
   bool has_callback() const noexcept { return has_callback_; }
   bool allocator_refused() const noexcept { return allocator_refused_; }
@@ -61,13 +70,14 @@ class Submission {
   std::vector<std::int64_t> splits;
   std::vector<std::int64_t> argument;  // of an internal operation
   std::uint64_t signature = 0;
-  std::shared_ptr<const void> mark;  // of GPU memory: what its stream had to do at the submit
+  bool placeholder = false;
+  std::shared_ptr<const void> mark;  // of GPU memory: the work in its stream at the submit
   EngineClock::time_point submitted;
-  std::weak_ptr<Core> core;
+  std::weak_ptr<Runtime> runtime;
 
-  // Set on the way, by the thread that drives.
-  std::atomic<std::uint8_t> generation{0};  // as the log calls it
-  std::shared_ptr<Submission> self;         // while nobody else in the engine holds it
+  // Set by the thread that makes progress.
+  std::atomic<std::uint8_t> generation{0};  // its number in the sealed log
+  std::shared_ptr<Submission> self;         // while no other part of the engine owns it
   int entry = -1;
   EngineClock::time_point agreed;
   std::size_t parts_left = 0;  // collectives that carry a part of it
@@ -88,7 +98,54 @@ class Submission {
   Callback callback_;
   std::vector<std::unique_ptr<std::byte[]>> owned_;
   bool allocator_refused_ = false;
-  bool has_callback_ = false;  // also once it was called
+  bool has_callback_ = false;  // also after it was called
+};
+
+// This rank's submissions, by their entry in the readiness table, from submit to completion.
+//
+// INVARIANTS
+// 1. A slot holds one submission's address with 16 bits of its name's hash above it, so that it tells two names apart.
+// 2. The thread that empties a slot answers its submission: with an error if submit() retracts it or the set fails,
+// else
+//    when it has completed.
+// 3. A slot's submission owns itself (Submission::self) until take() hands it to the progress engine.
+class InFlightTable {
+ public:
+  void resize(int entries) { slots_ = std::vector<Slot>(static_cast<std::size_t>(entries)); }
+
+  // --- any thread ---
+
+  enum class Claim : std::uint8_t { kDone, kSameName, kOtherName };
+  // Puts the submission into the slot of an entry, if that is empty.
+  Claim claim(const std::shared_ptr<Submission>& submission, int entry);
+  // Takes a submission back whose arrival was refused. False: another thread has taken it, and answers.
+  bool retract(Submission& submission);
+  // act(submission), for each one that is still in its slot and owned by it.
+  template <class Act>
+  void each_waiting(Act&& act) const {
+    const std::lock_guard lock(retract_mutex_);
+    for (const Slot& slot : slots_)
+      if (const Submission* const s = submission_in(slot.load(std::memory_order_acquire)); s != nullptr && s->self)
+        act(s->self);
+  }
+
+  // --- the thread that makes progress ---
+
+  // Takes the ownership of the submission that arrived as `generation`; null: there is none.
+  std::shared_ptr<Submission> take(int entry, std::uint8_t generation);
+  // The submission completes: frees its slot.
+  void release(Submission& submission);
+  // Empties all slots; returns submissions that they owned.
+  std::vector<std::shared_ptr<Submission>> take_all();
+
+ private:
+  using Slot = std::atomic<std::uint64_t>;
+  static Submission* submission_in(std::uint64_t slot);
+
+  Slot& slot(int entry) { return slots_[static_cast<std::size_t>(entry)]; }
+
+  std::vector<Slot> slots_;
+  mutable std::mutex retract_mutex_;  // keeps submissions in slots alive while they are read
 };
 
 }  // namespace xoe::engine

@@ -1,4 +1,4 @@
-// What one thread has recorded and nobody has written yet.
+// Events that one thread has recorded and that are not written yet.
 #pragma once
 
 #include <array>
@@ -25,11 +25,12 @@ struct TimelineEvent {
 };
 static_assert(sizeof(TimelineEvent) == 64);
 
-// A queue of fixed size with one thread at each end, which wait for nothing.
+// A wait-free queue of fixed size, with one recording and one writing thread.
 class EventRing {
  public:
   explicit EventRing(std::size_t capacity)
-      : mask_(std::bit_ceil(capacity) - 1), events_(new TimelineEvent[mask_ + 1]) {}  // memory comes as it is touched
+      : mask_(std::bit_ceil(capacity) - 1),
+        events_(new TimelineEvent[mask_ + 1]) {}  // the system maps memory when it is touched
 
   // The recording thread. False: full.
   bool push(const TimelineEvent& event) noexcept {
@@ -43,7 +44,7 @@ class EventRing {
     return true;
   }
 
-  // The writing thread: gives each event away, in order.
+  // The writing thread: consumes all events, in order.
   template <class Take>
   void drain(Take&& take) {
     std::uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -58,10 +59,10 @@ class EventRing {
     return static_cast<std::size_t>(head_.load(std::memory_order_acquire) - tail);
   }
 
-  // A ring outlives its thread and serves the next one.
+  // A ring outlives its thread and is used by the next one.
   bool try_own() noexcept { return !owned_.exchange(true, std::memory_order_acquire); }
   void disown() noexcept { owned_.store(false, std::memory_order_release); }
-  // The timeline is gone.
+  // The timeline has been destroyed.
   void close() noexcept { closed_.store(true, std::memory_order_relaxed); }
   bool closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
 

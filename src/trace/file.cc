@@ -18,7 +18,7 @@
 namespace xoe::trace {
 namespace {
 
-// The last event of the file has no comma after it: it is this one, which says nothing, and closes the file.
+// The last event of a file has no comma after it. This empty one closes the file.
 constexpr std::string_view kTail = "{\"ph\":\"M\",\"name\":\"end\",\"pid\":0,\"args\":{}}\n]}\n";
 constexpr std::string_view kHeaderStart = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"xoe\",";
 constexpr std::string_view kHeaderEnd = "\"},\"traceEvents\":[\n";
@@ -39,7 +39,7 @@ class FileLock {
   int fd_;
 };
 
-// False with errno when not all could be written.
+// False, with errno, if not everything could be written.
 bool write_all(int fd, std::string_view data, off_t offset) {
   while (!data.empty()) {
     const ssize_t done = ::pwrite(fd, data.data(), data.size(), offset);
@@ -58,8 +58,8 @@ std::string read_at(int fd, off_t offset, std::size_t bytes) {
   return data;
 }
 
-// Where the next event belongs: the start of the closing line, or, when a killed rank left half an event, the end of
-// the last whole line.
+// The offset of the next event: the start of the closing line, or, if a killed rank left half an event, the end of the
+// last whole line.
 off_t append_offset(int fd, off_t size) {
   const auto tail = static_cast<off_t>(kTail.size());
   if (size >= tail && read_at(fd, size - tail, kTail.size()) == kTail) return size - tail;
@@ -73,7 +73,7 @@ off_t append_offset(int fd, off_t size) {
   return header == std::string::npos ? size : start + static_cast<off_t>(header + kHeaderEnd.size());
 }
 
-// The text of `key`, which stands in quotes. Quotes within values are escaped, so this finds no key inside of one.
+// The quoted value of `key`. Quotes within values are escaped, so this finds no key inside a value.
 std::optional<std::string_view> header_value(std::string_view header, std::string_view key) {
   const std::string start = fmt::format("\"{}\":\"", key);
   const auto at = header.find(start);
@@ -117,7 +117,7 @@ std::string trace_header_line(const TraceHeader& header, std::string_view more) 
 std::string_view trace_closing_lines() { return kTail; }
 
 Result<TraceFile> TraceFile::create(const std::string& path, const TraceHeader& header) {
-  // A new inode: a viewer or a late rank of an earlier run keeps the old file.
+  // A new inode: a viewer, or a late rank of an earlier run, keeps the old file.
   ::unlink(path.c_str());
   Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd.valid()) return failure(Code::kUnavailable, "cannot create the timeline {}: {}", path, errno_text(errno));
@@ -160,13 +160,13 @@ Status TraceFile::append(std::string_view lines) {
   const bool written = write_all(fd_.get(), std::string(lines).append(kTail), offset);
   const int reason = errno;
   if (written) {
-    // Only after a repair can more than this be left behind the new end.
+    // Only after a repair can there be more bytes after the new end.
     if (end < info.st_size && ::ftruncate(fd_.get(), end) != 0) {
       return failure(Code::kUnavailable, "cannot write the timeline {}: {}", path_, errno_text(errno));
     }
     return {};
   }
-  // The old end stood on these very blocks, so that writing it again needs no new space.
+  // The old end occupied these blocks, so writing it again needs no new space.
   const bool restored =
       write_all(fd_.get(), kTail, offset) && ::ftruncate(fd_.get(), offset + static_cast<off_t>(kTail.size())) == 0;
   return failure(Code::kResourceExhausted, "cannot write the timeline {}: {}; free some space or put it elsewhere{}",

@@ -10,30 +10,30 @@
 
 namespace xoe::trace {
 
-// What aligns the file with those of other hosts.
+// Aligns the file with files of other hosts.
 struct TraceHeader {
   std::string host;
-  std::string boot_id;            // hosts with the same one have the same clock; empty: unknown
-  std::int64_t base_ns = 0;       // of CLOCK_MONOTONIC: the moment that the trace calls 0
-  std::int64_t wall_base_ns = 0;  // the same moment since 1970
+  std::string boot_id;            // traces with the same one share a clock; empty: unknown
+  std::int64_t base_ns = 0;       // of CLOCK_MONOTONIC: time 0 of the trace
+  std::int64_t wall_base_ns = 0;  // the same time, since 1970
 };
 
-// Of this machine, now.
+// The header of a trace that starts now on this machine.
 TraceHeader this_moment(std::string host);
 
-// The first and the last line of a file; `more` goes into the header's otherData: R"("key":"value",)".
+// The first and the last lines of a file. more: goes into the header's otherData, as R"("key":"value",)".
 std::string trace_header_line(const TraceHeader& header, std::string_view more = {});
 std::string_view trace_closing_lines();
 
-// Layout: one header line, one record a line, one closing event and line. Appending replaces the closing.
+// Layout: a header line, one line per record, a closing event and line. Appending overwrites the closing.
 class TraceFile {
  public:
   static Result<TraceFile> create(const std::string& path, const TraceHeader& header);
-  // `invalid_argument`: the file is of another boot, or another host.
+  // `invalid_argument`: the file was written after another boot, or on another host.
   static Result<TraceFile> join(const std::string& path);
 
   std::int64_t base_ns() const noexcept { return base_ns_; }
-  // `lines`: JSON objects, each ended by ",\n". All or nothing, also when the disk is full.
+  // lines: JSON objects, each followed by ",\n". All or none are written, also when the disk is full.
   Status append(std::string_view lines);
 
  private:

@@ -10,7 +10,7 @@ std::uint32_t TimelineNames::intern(std::string_view name) {
   if (!cut.empty()) name = cut;
   if (const auto known = ids_.find(name); known != ids_.end()) return known->second;
   const std::uint32_t id = last_ + 1;
-  if (id == kLimit - 1) name = kOverflow;  // the last number is for all that comes too late
+  if (id == kLimit - 1) name = kOverflow;  // the last id is shared by all further names
   if (id == kLimit) return last_;
   last_ = id;
   auto& block = blocks_[id / kBlock];

@@ -1,4 +1,4 @@
-// Text that events refer to by a number.
+// Texts that events refer to by number.
 #pragma once
 
 #include <array>
@@ -11,10 +11,10 @@
 
 namespace xoe::trace {
 
-// Any thread may call intern(). text() is for whoever got the id in an event: the block was there before the event was.
+// Any thread may call intern(), and text() with the id from an event: the block exists before the event does.
 class TimelineNames {
  public:
-  static constexpr std::size_t kLimit = 1 << 16;  // later names are all one
+  static constexpr std::size_t kLimit = 1 << 16;  // later names share the last id
   static constexpr std::size_t kLongest = 1024;   // bytes; cut beyond
   static constexpr std::string_view kOverflow = "(more names)";
 

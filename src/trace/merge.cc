@@ -1,30 +1,179 @@
 #include "trace/merge.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/output_file.h"
+#include "base/write_all.h"
 #include "trace/file.h"
-#include "trace/spool.h"
 #include "trace/stats.h"
 #include "trace/text.h"
+#include "xoe/status.h"
 
 namespace xoe::trace {
 namespace {
+
+// --- clocks of several hosts
+
+struct ClockInput {
+  TraceInfo info;
+  std::int64_t first_ns = 0;  // the earliest event, relative to the file's time 0
+};
+
+using Files = std::vector<ClockInput>;
+
+bool same_host(const TraceInfo& a, const TraceInfo& b) { return !a.boot_id.empty() && a.boot_id == b.boot_id; }
+
+// How far the wall clock is ahead of the monotonic one. Nothing overflows: the reader has checked all numbers.
+std::int64_t wall_offset(const TraceInfo& info) { return *info.wall_base_ns - info.base_ns; }
+
+// The file that all files without an offset are aligned with.
+const TraceInfo* reference_of(const Files& files) {
+  const TraceInfo* reference = nullptr;
+  for (const ClockInput& file : files) {
+    if (!file.info.ours) continue;
+    if (reference == nullptr || (!reference->clock && file.info.clock)) reference = &file.info;
+  }
+  return reference;
+}
+
+ClockShift shift_of(const TraceInfo& info, const TraceInfo& reference, const Files& files,
+                    std::vector<std::string>& warnings) {
+  if (info.clock) return {info.base_ns + info.clock->offset_ns, info.clock->uncertainty_ns, "told"};
+  for (const ClockInput& other : files) {
+    if (same_host(info, other.info) && other.info.clock) {
+      return {info.base_ns + other.info.clock->offset_ns, other.info.clock->uncertainty_ns, "same host"};
+    }
+  }
+  const std::int64_t offset = reference.clock ? reference.clock->offset_ns : 0;
+  if (&info == &reference || same_host(info, reference)) return {info.base_ns + offset, 0, "reference"};
+  const std::int64_t by_wall =
+      info.wall_base_ns && reference.wall_base_ns ? wall_offset(info) - wall_offset(reference) : kClockLimitNs;
+  if (std::abs(by_wall) < kClockLimitNs) {
+    warnings.push_back(fmt::format(
+        "{}: no clock offset was recorded; placed by the wall clocks of {} and {}, which may differ by milliseconds",
+        info.path, info.host, reference.host));
+    return {info.base_ns + offset + by_wall, 0, "wall clock"};
+  }
+  warnings.push_back(fmt::format("{}: no clock offset was recorded, nor the wall clock; taken as that of {}", info.path,
+                                 reference.path));
+  return {info.base_ns + offset, 0, "reference"};
+}
+
+// One shift for each input. A file without an offset takes the one of another file of the same host, else the wall
+// clock decides, with a warning. A file of another program is shifted so that its first event is the first of all.
+std::vector<ClockShift> align_clocks(const Files& files, std::vector<std::string>& warnings) {
+  std::vector<ClockShift> shifts(files.size());
+  const TraceInfo* reference = reference_of(files);
+  std::int64_t start = 0;
+  bool any = false;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!files[i].info.ours) continue;
+    shifts[i] = shift_of(files[i].info, *reference, files, warnings);
+    const std::int64_t first = files[i].first_ns + shifts[i].shift_ns;
+    start = any ? std::min(start, first) : first;
+    any = true;
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (files[i].info.ours) continue;
+    shifts[i] = {start - files[i].first_ns, 0, "first event"};
+    warnings.push_back(
+        fmt::format("{} was not written by Xoe: its first event is put at the start", files[i].info.path));
+  }
+  return shifts;
+}
+
+// --- text on disk
+
+// Text in an unnamed file in the folder of `path`, instead of in memory.
+class Spool {
+ public:
+  static Result<Spool> create(const std::string& path);
+
+  // Returns the offset of the text.
+  Result<std::uint64_t> append(std::string_view text);
+  Status finish();
+  // REQUIRES: finish().
+  Status read(std::uint64_t offset, std::size_t bytes, std::string& text) const;
+
+ private:
+  Spool(Fd fd, std::string folder) : fd_(std::move(fd)), folder_(std::move(folder)) {}
+
+  Fd fd_;
+  std::string folder_;
+  std::string buffer_;
+  std::uint64_t size_ = 0;
+};
+
+constexpr std::size_t kBuffer = std::size_t{1} << 20;
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+Result<Spool> Spool::create(const std::string& path) {
+  std::string folder = folder_of(path);
+  Fd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!fd.valid()) {  // not supported by every file system
+    std::string name = folder + "/.xoe-merge-XXXXXX";
+    fd = Fd(::mkostemp(name.data(), O_CLOEXEC));
+    if (!fd.valid()) return cannot_write(folder, errno);
+    ::unlink(name.c_str());
+  }
+  return Spool(std::move(fd), std::move(folder));
+}
+
+Result<std::uint64_t> Spool::append(std::string_view text) {
+  const std::uint64_t offset = size_;
+  size_ += text.size();
+  buffer_.append(text);
+  if (buffer_.size() >= kBuffer) XOE_TRY(finish());
+  return offset;
+}
+
+Status Spool::finish() {
+  Status written = write_all(fd_.get(), folder_, buffer_);
+  buffer_.clear();
+  return written;
+}
+
+Status Spool::read(std::uint64_t offset, std::size_t bytes, std::string& text) const {
+  text.resize(bytes);
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t got = ::pread(fd_.get(), text.data() + done, bytes - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      return failure(Code::kUnavailable, "cannot read back from {}: {}", folder_, errno_text(got < 0 ? errno : EIO));
+    }
+    done += static_cast<std::size_t>(got);
+  }
+  return {};
+}
 
 using nlohmann::json;
 
 constexpr std::int64_t kRenumberStep = 1'000'000;
 constexpr const char* kSortIndex = "sort_index";
 
-// An event whose text, without its time, waits in the spool.
+// An event; its text, without the time, is in the spool.
 struct Place {
   std::int64_t start_ns;
   std::int64_t length_ns;
@@ -61,7 +210,7 @@ class Merge {
     const auto shifts = align_clocks(clocks_, report_.warnings);
     for (std::size_t i = 0; i < shifts.size(); ++i) report_.files[i].clock = shifts[i];
     for (Place& place : places_) place.start_ns += shifts[place.file].shift_ns;
-    // A bar before those inside of it; the rest as it was recorded.
+    // A bar before the bars inside it; otherwise in the order of recording.
     std::stable_sort(places_.begin(), places_.end(), [](const Place& a, const Place& b) {
       return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.length_ns > b.length_ns;
     });
@@ -98,7 +247,7 @@ class Merge {
       ranks_.emplace(event.pid, rank);
     }
     fields["pid"] = rank;
-    // Ids mean the same in all processes of a trace.
+    // Ids are global to all processes of a trace.
     if (rank != event.pid && fields.contains("id")) fields["id"] = fmt::format("{}:{}", rank, fields["id"].dump());
     if (rank != event.pid && event.phase == 'M' && fields.contains("args") && fields["args"].is_object() &&
         fields["name"] == "process_sort_index") {
@@ -119,7 +268,7 @@ class Merge {
     return {};
   }
 
-  // The rank under which the output shows rank `pid` of the current file.
+  // The number in the output of rank `pid` of the current file.
   Result<std::int64_t> number_for(std::int64_t pid) {
     std::int64_t rank = pid;
     while (!owners_.try_emplace(rank, file_).second) {

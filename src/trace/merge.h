@@ -1,20 +1,25 @@
-// One trace out of the traces of several hosts.
+// Merges the traces of several hosts into one.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "trace/clock_alignment.h"
 #include "trace/reader.h"
 
 namespace xoe::trace {
 
+struct ClockShift {
+  std::int64_t shift_ns = 0;  // add it to a file's times to get times of the reference clock
+  std::int64_t uncertainty_ns = 0;
+  std::string how;  // "told", "same host", "wall clock", "reference", "first event"
+};
+
 struct MergeOptions {
   std::vector<std::string> inputs;
   std::string output;
-  bool replace = false;   // what is at `output`
-  bool renumber = false;  // ranks that are in several files, instead of an error
+  bool replace = false;   // an existing output
+  bool renumber = false;  // ranks that are in several files; else they are an error
   TraceLimits limits;     // of events: over all files
 };
 
@@ -31,9 +36,9 @@ struct MergeReport {
   std::vector<std::string> warnings;
 };
 
-// Events in the order of time, of the reference host's clock; 40 bytes of memory an event. The output appears whole, or
-// not at all. `invalid_argument`: a rank is in two files, or the output is there or is an input. Else read_trace's
-// errors.
+// Sorts events by the time of the reference host's clock, with 40 bytes of memory per event. The output appears as a
+// whole or not at all. `invalid_argument`: a rank is in two files, or the output exists or is an input. Else the errors
+// of read_trace().
 Result<MergeReport> merge_traces(const MergeOptions& options);
 
 }  // namespace xoe::trace

@@ -1,4 +1,4 @@
-// What the timeline's lanes, spans and arguments are called: written by the engine, understood by `xoe timeline`.
+// Names of the timeline's lanes, spans and arguments: the engine writes them, `xoe timeline` understands them.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace xoe::trace {
 
-// Lanes hold bars, which nest or do not overlap.
+// Rows of bars, which nest or do not overlap.
 inline constexpr std::string_view kComputeLane = "compute";
 inline constexpr std::string_view kInputLane = "input";
 inline constexpr std::string_view kPackLane = "engine: pack";
@@ -25,17 +25,17 @@ inline constexpr std::string_view kTensors = "tensors";  // in the batch
 inline constexpr std::string_view kBytes = "bytes";
 inline constexpr std::string_view kNote = "note";  // the one argument that is text
 
-// Names of events that tell about the file.
+// Names of events that describe the file.
 inline constexpr std::string_view kClockEvent = "xoe_clock";
 inline constexpr std::string_view kDroppedEvent = "dropped events";
 
-// Where viewers show a lane, from 1; 0: not one of the above.
+// The position of a lane in viewers, from 1; 0: not one of the above.
 int lane_order(std::string_view lane) noexcept;
 // "engine: reduce", and the trainer's "allreduce ...".
 bool is_communication(std::string_view lane) noexcept;
 bool is_input(std::string_view lane) noexcept;
 
-// "waited for ranks 1, 3"; "" for none. The reverse ignores any other text.
+// "waited for ranks 1, 3"; "" for none. The inverse ignores any other text.
 std::string waited_for_text(std::span<const int> ranks);
 std::vector<int> ranks_waited_for(std::string_view text);
 

@@ -4,25 +4,305 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
 #include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/text.h"
-#include "trace/foreign.h"
-#include "trace/line_reader.h"
 #include "trace/names.h"
+#include "xoe/status.h"
 
 namespace xoe::trace {
 namespace {
 
+// --- lines
+
+class LineReader {
+ public:
+  LineReader(int fd, std::string path, std::uint64_t line_limit)
+      : fd_(fd), path_(std::move(path)), limit_(line_limit) {}
+
+  struct Line {
+    std::string_view text;     // without the newline; valid until the next call
+    std::uint64_t offset = 0;  // of its first byte
+    bool too_long = false;     // the text is only its start
+    bool whole = true;         // ended by a newline
+  };
+  // False: the end.
+  Result<bool> next(Line& line);
+  std::uint64_t offset() const noexcept { return offset_; }
+
+ private:
+  // Appends to buffer_; false: the end.
+  Result<bool> fill();
+  // Skips everything up to and including the next newline.
+  Status skip_line();
+
+  int fd_;
+  std::string path_;
+  std::uint64_t limit_;
+  std::string buffer_;
+  std::size_t at_ = 0;        // of the next line in buffer_
+  std::uint64_t offset_ = 0;  // of the next line in the file
+};
+
+constexpr std::size_t kBlock = std::size_t{1} << 18;
+
+Result<bool> LineReader::fill() {
+  buffer_.erase(0, at_);
+  at_ = 0;
+  const std::size_t had = buffer_.size();
+  buffer_.resize(had + kBlock);
+  ssize_t got = -1;
+  do {
+    got = ::read(fd_, buffer_.data() + had, kBlock);
+  } while (got < 0 && errno == EINTR);
+  const int reason = errno;
+  buffer_.resize(had + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  if (got < 0) return failure(Code::kUnavailable, "{}: cannot read: {}", path_, errno_text(reason));
+  return got > 0;
+}
+
+Status LineReader::skip_line() {
+  while (true) {
+    const auto newline = buffer_.find('\n', at_);
+    const std::size_t stop = newline == std::string::npos ? buffer_.size() : newline + 1;
+    offset_ += stop - at_;
+    at_ = stop;
+    if (newline != std::string::npos) return {};
+    XOE_ASSIGN(const bool more, fill());
+    if (!more) return {};
+  }
+}
+
+Result<bool> LineReader::next(Line& line) {
+  line = {.text = {}, .offset = offset_};
+  std::size_t seen = at_;
+  std::size_t newline = std::string::npos;
+  while ((newline = buffer_.find('\n', seen)) == std::string::npos) {
+    if (buffer_.size() - at_ > limit_) break;
+    const std::size_t length = buffer_.size() - at_;
+    XOE_ASSIGN(const bool more, fill());
+    seen = at_ + length;
+    if (more) continue;
+    if (length == 0) return false;
+    line.text = buffer_;
+    line.whole = false;
+    at_ = buffer_.size();
+    offset_ += length;
+    return true;
+  }
+  if (newline == std::string::npos || newline - at_ > limit_) {
+    line.too_long = true;
+    XOE_TRY(skip_line());
+    return true;
+  }
+  line.text = std::string_view(buffer_).substr(at_, newline - at_);
+  offset_ += newline + 1 - at_;
+  at_ = newline + 1;
+  return true;
+}
+
+// --- traces of other programs
+
+// Checks events and passes them to the sink.
+class TraceEventSource {
+ public:
+  TraceEventSource(TraceInfo& info, const TraceSink& sink, const TraceLimits& limits)
+      : info_(info), sink_(sink), limits_(limits) {}
+
+  // offset: position in the file, for messages.
+  Status take(nlohmann::json& event, std::uint64_t offset);
+  std::uint64_t count() const noexcept { return count_; }
+
+ private:
+  TraceInfo& info_;
+  const TraceSink& sink_;
+  const TraceLimits& limits_;
+  std::uint64_t count_ = 0;
+};
+
 using nlohmann::json;
 
-constexpr std::string_view kHeaderEnd = R"("traceEvents":[)";
+constexpr double kEarliestUs = -1e14;  // as TraceSink says
+constexpr double kLatestUs = 2e15;
+
+// Microseconds to nanoseconds.
+std::optional<std::int64_t> time_of(const json& event, const char* key) {
+  const auto found = event.find(key);
+  if (found == event.end() || !found->is_number()) return std::nullopt;
+  const auto us = found->get<double>();
+  if (!(us >= kEarliestUs && us <= kLatestUs)) return std::nullopt;
+  // In two parts: nanoseconds since 1970 exceed the precision of a double.
+  const double whole = std::trunc(us);
+  return static_cast<std::int64_t>(whole) * 1000 + std::llround((us - whole) * 1e3);
+}
+
+// 0 where it is absent.
+std::optional<std::int64_t> number_of(const json& event, const char* key) {
+  const auto found = event.find(key);
+  if (found == event.end()) return 0;
+  if (!found->is_number_integer()) return std::nullopt;
+  const auto value = found->get<std::int64_t>();
+  if (value < 0 || value > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
+  return value;
+}
+
+std::optional<TraceEvent> understood(json& event) {
+  if (!event.is_object()) return std::nullopt;
+  const auto phase = event.find("ph");
+  if (phase == event.end() || !phase->is_string()) return std::nullopt;
+  const auto& letter = phase->get_ref<const std::string&>();
+  const auto pid = number_of(event, "pid");
+  const auto tid = number_of(event, "tid");
+  if (letter.size() != 1 || !pid || !tid) return std::nullopt;
+  TraceEvent result = {.phase = letter[0], .pid = *pid, .tid = *tid, .fields = &event};
+  if (result.phase == 'M') return result;
+  const auto start = time_of(event, "ts");
+  const auto length = result.phase == 'X' ? time_of(event, "dur") : 0;
+  if (!start || !length || *length < 0) return std::nullopt;
+  result.start_ns = *start;
+  result.length_ns = *length;
+  return result;
+}
+
+// Feeds the parser and counts the bytes that it has read.
+class FileBytes {
+ public:
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+  using iterator_category = std::input_iterator_tag;
+
+  struct State {
+    int fd;
+    std::string block;
+    std::size_t at = 0;
+    std::uint64_t offset = 0;
+    int error = 0;
+    bool ended = false;
+
+    void need() {
+      if (at < block.size() || ended) return;
+      block.resize(std::size_t{1} << 18);
+      const ssize_t got = ::pread(fd, block.data(), block.size(), static_cast<off_t>(offset));
+      error = got < 0 ? errno : 0;
+      ended = got <= 0;
+      block.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+      at = 0;
+    }
+  };
+
+  explicit FileBytes(State* state) : state_(state) {}
+  reference operator*() const {
+    state_->need();
+    return state_->block[state_->at];
+  }
+  FileBytes& operator++() {
+    ++state_->at;
+    ++state_->offset;
+    return *this;
+  }
+  // Only compared with the end.
+  bool operator==(const FileBytes& other) const {
+    State* state = state_ != nullptr ? state_ : other.state_;
+    if (state == nullptr) return true;
+    state->need();
+    return state->ended && (state_ == nullptr || other.state_ == nullptr);
+  }
+
+ private:
+  State* state_;
+};
+
+// Consumes events as they are parsed, so that none stay in memory.
+class ForeignParser {
+ public:
+  ForeignParser(TraceInfo& info, const TraceSink& sink, const TraceLimits& limits, const FileBytes::State& place)
+      : events_(info, sink, limits), limits_(limits), place_(place) {}
+
+  bool on_parse(int depth, json::parse_event_t what, json& value) {
+    using Event = json::parse_event_t;
+    if (!status_ || depth > limits_.depth) return false;
+    if (depth == 0 && (what == Event::object_start || what == Event::array_start)) {
+      list_depth_ = what == Event::array_start ? 0 : 1;
+      in_list_ = what == Event::array_start;
+      return true;
+    }
+    if (depth == 1 && list_depth_ == 1 && what == Event::key) {
+      in_list_ = value == "traceEvents";
+      return in_list_;
+    }
+    if (what == Event::object_end && in_list_ && depth == list_depth_ + 1) {
+      status_ = events_.take(value, place_.offset);
+      return false;
+    }
+    // Bare numbers, strings and literals in the list.
+    return !(what == Event::value && depth == list_depth_ + 1);
+  }
+
+  const Status& status() const { return status_; }
+  std::uint64_t count() const { return events_.count(); }
+  bool found_list() const { return list_depth_ == 0 || in_list_ || count() > 0; }
+
+ private:
+  TraceEventSource events_;
+  const TraceLimits& limits_;
+  const FileBytes::State& place_;
+  Status status_;
+  int list_depth_ = -1;
+  bool in_list_ = false;
+};
+
+Status TraceEventSource::take(json& event, std::uint64_t offset) {
+  if (++count_ > limits_.events) {
+    return failure(Code::kResourceExhausted, "{}: byte {}: more than {} events", info_.path, offset, limits_.events);
+  }
+  if (const auto known = understood(event)) return sink_(*known);
+  if (info_.ignored++ == 0) info_.first_ignored_at = offset;
+  return {};
+}
+
+// {"traceEvents": [...]} or [...], event by event. Like Chrome's viewers, it accepts a list without its end.
+Status read_foreign_trace(int fd, TraceInfo& info, const TraceSink& sink, const TraceLimits& limits) {
+  FileBytes::State place = {.fd = fd, .block = {}};
+  ForeignParser parser(info, sink, limits, place);
+  try {
+    [[maybe_unused]] const json rest = json::parse(
+        FileBytes(&place), FileBytes(nullptr),
+        [&](int depth, json::parse_event_t what, json& value) { return parser.on_parse(depth, what, value); });
+  } catch (const json::exception&) {
+    XOE_TRY(parser.status());
+    if (place.error != 0) {
+      return failure(Code::kUnavailable, "{}: cannot read: {}", info.path, errno_text(place.error));
+    }
+    if (!place.ended || parser.count() == 0) {
+      return failure(Code::kDataLoss, "{}: byte {}: no trace in JSON", info.path, place.offset);
+    }
+    info.cut_at = place.offset;
+    return {};
+  }
+  XOE_TRY(parser.status());
+  if (parser.count() == 0) return failure(Code::kDataLoss, "{} has no events: it is no trace", info.path);
+  return {};
+}
+
+using nlohmann::json;
+
+constexpr std::string_view kHeaderLineEnd = R"("traceEvents":[)";
 constexpr std::string_view kClosing = "]}";
 constexpr std::int64_t kWallLimit = 2'500'000'000'000'000'000;
 
-// How deep brackets go, without building anything.
+// The depth of nested brackets, without building a document.
 int depth_of(std::string_view text) {
   int depth = 0;
   int deepest = 0;
@@ -65,9 +345,9 @@ std::string text_of(const json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// The header line of a file of Xoe, or false.
-bool read_header(std::string_view line, TraceInfo& info) {
-  if (!line.ends_with(kHeaderEnd) || depth_of(line) > 8) return false;
+// Parses the header line of a file of Xoe; false if it is none.
+bool parse_header(std::string_view line, TraceInfo& info) {
+  if (!line.ends_with(kHeaderLineEnd) || depth_of(line) > 8) return false;
   const json header = json::parse(std::string(line).append(kClosing), nullptr, /*allow_exceptions=*/false);
   if (!header.is_object() || !header.contains("otherData")) return false;
   const json& data = header["otherData"];
@@ -90,10 +370,10 @@ class OurReader {
   OurReader(LineReader& lines, TraceInfo& info, const TraceSink& sink, const TraceLimits& limits)
       : lines_(lines), info_(info), events_(info, sink, limits), limits_(limits) {}
 
-  // From behind the header.
+  // Starts after the header.
   Status read() {
     LineReader::Line line;
-    std::string trouble;  // with the line before, which only the end may have
+    std::string trouble;  // of the previous line; only the last line may have any
     while (true) {
       XOE_ASSIGN(const bool more, lines_.next(line));
       std::string_view text = line.text;
@@ -117,7 +397,7 @@ class OurReader {
   }
 
  private:
-  // Into parsed_; what is wrong, or "".
+  // Parses into parsed_; returns the problem, or "".
   std::string parse(std::string_view text) {
     if (depth_of(text) > limits_.depth) return fmt::format("more than {} brackets deep", limits_.depth);
     parsed_ = json::parse("[" + std::string(text) + "]", nullptr, /*allow_exceptions=*/false);
@@ -158,7 +438,7 @@ Result<TraceInfo> read_trace(const std::string& path, const TraceSink& sink, con
   LineReader::Line first;
   XOE_ASSIGN(const bool any, lines.next(first));
   if (!any) return failure(Code::kDataLoss, "{} is empty", path);
-  if (!first.too_long && first.whole && read_header(first.text, info)) {
+  if (!first.too_long && first.whole && parse_header(first.text, info)) {
     XOE_TRY(OurReader(lines, info, sink, limits).read());
     return info;
   }

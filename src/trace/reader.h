@@ -1,4 +1,5 @@
-// Reads traces: Xoe's line by line, also with an end that a killed rank left, and any Chrome trace as a whole.
+// Reads traces: Xoe's line by line, also if a killed rank left half an event at the end; other Chrome traces as a
+// whole.
 #pragma once
 
 #include <cstdint>
@@ -11,33 +12,33 @@
 
 namespace xoe::trace {
 
-// What a clock and an offset may be: 9 years.
+// The limit of clocks and offsets: 9 years.
 inline constexpr std::int64_t kClockLimitNs = 300'000'000'000'000'000;
 
 struct TraceClock {
-  std::int64_t offset_ns = 0;  // what to add to the host's clock to get the reference host's
+  std::int64_t offset_ns = 0;  // add it to the host's clock to get the reference host's
   std::int64_t uncertainty_ns = 0;
 };
 
-// What a file says of itself, and how well it could be read.
+// The header of a file, and how much of it could be read.
 struct TraceInfo {
   std::string path;
-  bool ours = false;    // written by Xoe: what stands below is from its header
+  bool ours = false;    // written by Xoe: the following fields come from its header
   bool merged = false;  // by `xoe timeline merge`
   std::string host;
   std::string boot_id;
   std::int64_t base_ns = 0;
   std::optional<std::int64_t> wall_base_ns;
-  std::optional<TraceClock> clock;  // the last one told
+  std::optional<TraceClock> clock;  // the last one in the file
 
-  std::optional<std::uint64_t> cut_at;  // the byte where an unfinished end starts
-  std::uint64_t ignored = 0;            // events that say nothing understood
+  std::optional<std::uint64_t> cut_at;  // the byte at which an unfinished event starts
+  std::uint64_t ignored = 0;            // events that were not understood
   std::uint64_t first_ignored_at = 0;   // byte
 };
 
 struct TraceEvent {
   char phase = 0;              // "ph" of Chrome's format
-  std::int64_t start_ns = 0;   // after the file's moment 0; 0 for metadata
+  std::int64_t start_ns = 0;   // relative to the file's time 0; 0 for metadata
   std::int64_t length_ns = 0;  // of an 'X'
   std::int64_t pid = 0;
   std::int64_t tid = 0;
@@ -55,8 +56,8 @@ struct TraceLimits {
   int depth = 64;  // of brackets within an event
 };
 
-// `unavailable`: it cannot be opened. `data_loss`: it is no trace, or damaged elsewhere than at its end; with the byte.
-// `resource_exhausted`: it is larger than `limits`. Else the sink's error.
+// `unavailable`: the file cannot be opened. `data_loss`: it is no trace, or damaged before its end; names the byte.
+// `resource_exhausted`: it exceeds `limits`. Else the sink's error.
 Result<TraceInfo> read_trace(const std::string& path, const TraceSink& sink, const TraceLimits& limits = {});
 
 }  // namespace xoe::trace

@@ -6,7 +6,7 @@
 namespace xoe::trace {
 namespace {
 
-// The smallest length that at least `share` of all do not exceed.
+// The smallest length that at least `share` of all lengths do not exceed.
 std::int64_t quantile(std::vector<std::int64_t>& lengths, std::size_t percent) {
   const std::size_t index = (lengths.size() * percent + 99) / 100;
   const auto place = lengths.begin() + static_cast<std::ptrdiff_t>(index == 0 ? 0 : index - 1);
@@ -32,7 +32,7 @@ LengthStats length_stats(std::span<const Stretch> stretches) {
     total += static_cast<double>(lengths.back());
   }
   stats.count = lengths.size();
-  // A sum of lengths that are sane fits; one of a hostile file stops at a value that does.
+  // A sum of plausible lengths fits; the sum of a hostile file saturates.
   stats.total_ns = static_cast<std::int64_t>(std::min(total, 9.0e18));
   stats.mean_ns = static_cast<std::int64_t>(total / static_cast<double>(lengths.size()));
   stats.p50_ns = quantile(lengths, 50);

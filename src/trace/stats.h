@@ -1,4 +1,4 @@
-// Stretches of time, and what is said about many of them.
+// Intervals of time and their statistics.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct LengthStats {
   std::int64_t max_ns = 0;
 };
 
-// Stops at the largest number, which only a hostile file reaches.
+// A sum that saturates; only a hostile file reaches the limit.
 std::int64_t sum_ns(std::int64_t a, std::int64_t b);
 
 LengthStats length_stats(std::span<const Stretch> stretches);
-// In order, without overlaps: nested and overlapping ones become one.
+// Sorted and without overlaps: nested and overlapping ones are merged.
 std::vector<Stretch> joined(std::vector<Stretch> stretches);
-// Of joined ones.
+// The total length of joined ones.
 std::int64_t total_ns(std::span<const Stretch> stretches);
 std::int64_t common_ns(std::span<const Stretch> a, std::span<const Stretch> b);
 

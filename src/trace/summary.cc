@@ -54,7 +54,7 @@ struct OpenSpan {
   std::string note;
 };
 
-class Collector {
+class EventCollector {
  public:
   Status take(const TraceEvent& event) {
     const json& fields = *event.fields;
@@ -239,7 +239,7 @@ class Collector {
 }  // namespace
 
 Result<TraceSummary> summarize_trace(const std::string& path, std::size_t tensors, const TraceLimits& limits) {
-  Collector collector;
+  EventCollector collector;
   XOE_ASSIGN(TraceInfo info,
              read_trace(
                  path, [&collector](const TraceEvent& event) { return collector.take(event); }, limits));

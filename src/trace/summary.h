@@ -1,4 +1,4 @@
-// Where the time went, by a trace.
+// Sums up a trace: where the time went.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct TraceRow {
   std::string name;
   bool spans = false;
   LengthStats lengths;
-  std::int64_t busy_ns = 0;  // time in which there was at least one
+  std::int64_t busy_ns = 0;  // time during which there was at least one
 };
 
 struct Overlap {
@@ -27,7 +27,7 @@ struct Overlap {
 struct RankSummary {
   std::int64_t rank = 0;
   std::string name;           // "rank 3 (host b, pid 4410)"
-  std::string host;           // "" when the file does not tell
+  std::string host;           // "" if the file does not name it
   std::int64_t wall_ns = 0;   // from its first event to the end of its last
   std::int64_t input_ns = 0;  // waiting for data
   Overlap overlap;
@@ -51,7 +51,7 @@ struct Straggler {
 struct TraceSummary {
   TraceInfo info;
   std::uint64_t events = 0;
-  std::uint64_t dropped = 0;     // that the ranks could not write
+  std::uint64_t dropped = 0;     // events that the ranks could not write
   std::uint64_t unfinished = 0;  // spans without an end
   std::int64_t wall_ns = 0;      // from the first event of any rank to the end of the last
   std::vector<RankSummary> ranks;
@@ -61,8 +61,8 @@ struct TraceSummary {
   std::vector<Straggler> stragglers;
 };
 
-// Times of ranks are compared only in `stragglers`, which are each rank's own; so a file of one host and a merged one
-// serve alike. read_trace's errors.
+// Compares no times of different ranks: `stragglers` are summed up from each rank's own times. So the file of one host
+// and a merged one are treated alike. The errors of read_trace().
 Result<TraceSummary> summarize_trace(const std::string& path, std::size_t tensors = 10, const TraceLimits& limits = {});
 
 }  // namespace xoe::trace

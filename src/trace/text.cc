@@ -12,7 +12,7 @@ namespace {
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80; }
 
-// Bytes of the UTF-8 character that `text` starts with; 0: it is none.
+// The length of the UTF-8 character at the start of `text`; 0: there is none.
 std::size_t utf8_length(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return 1;

@@ -1,4 +1,4 @@
-// How numbers and names are written into a trace.
+// Writes numbers and names into a trace.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace xoe::trace {
 
-// Much faster than a format string, which shows where every event of a step is written.
+// Much faster than a format string, which matters where every event of a step is written.
 void append_number(std::string& out, std::uint64_t number, int base = 10);
-// As the inside of a JSON string. Bytes that are no UTF-8 become '?', for no viewer reads a file with them.
+// As the inside of a JSON string. Bytes that are no UTF-8 become '?': viewers refuse files with such bytes.
 void append_json_text(std::string& out, std::string_view text);
 // Nanoseconds as microseconds, exactly: "1234.567".
 void append_us(std::string& out, std::int64_t ns);
-// At most `limit` bytes, cut between two characters and marked by "...".
+// At most `limit` bytes, cut between two characters, with "..." at the cut.
 std::string shortened_text(std::string_view text, std::size_t limit);
 
 }  // namespace xoe::trace

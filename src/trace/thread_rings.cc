@@ -12,7 +12,7 @@ std::uint64_t next_id() {
 
 }  // namespace
 
-// Keeps this thread's rings of all timelines alive, and passes them on when the thread ends.
+// Keeps this thread's rings of all timelines alive, and releases them when the thread ends.
 struct ThreadRings::OfThread {
   struct Entry {
     std::uint64_t owner;

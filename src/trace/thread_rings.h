@@ -1,4 +1,4 @@
-// Which ring a thread records into.
+// Assigns a ring to each recording thread.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace xoe::trace {
 
-// The rings of one timeline: one for each recording thread, used again when a thread has ended.
+// The rings of one timeline: one per recording thread, reused when a thread has ended.
 class ThreadRings {
  public:
   explicit ThreadRings(std::size_t capacity);
@@ -18,7 +18,7 @@ class ThreadRings {
   ThreadRings(const ThreadRings&) = delete;
   ThreadRings& operator=(const ThreadRings&) = delete;
 
-  // This thread's.
+  // The ring of this thread.
   EventRing& own() {
     const Last& last = last_used();
     return last.owner == id_ ? *last.ring : find_own();

@@ -1,22 +1,155 @@
 #include "trace/timeline.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
-#include "trace/event_text.h"
-#include "trace/interned_names.h"
-#include "trace/thread_rings.h"
+#include "trace/event_ring.h"
 #include "trace/file.h"
+#include "trace/interned_names.h"
 #include "trace/names.h"
+#include "trace/text.h"
+#include "trace/thread_rings.h"
 
 namespace xoe::trace {
 namespace {
+
+// --- events as text
+
+// The lane under which viewers without rows for spans list them.
+inline constexpr int kSpanLane = 0;
+
+class TimelineText {
+ public:
+  TimelineText(int rank, std::int64_t base_ns) : rank_(rank), base_ns_(base_ns) {}
+
+  void add_event(std::string& lines, const TimelineEvent& event, const TimelineNames& names) const;
+  void add_lane(std::string& lines, int lane, std::string_view name, int order) const;
+  void add_process(std::string& lines, const TimelineOptions& options) const;
+  void add_clock(std::string& lines, std::int64_t offset_ns, std::int64_t uncertainty_ns) const;
+  void add_dropped(std::string& lines, std::uint64_t count, std::int64_t now_ns) const;
+
+ private:
+  void add_start(std::string& lines, std::string_view phase, int lane, std::int64_t at_ns) const;
+
+  int rank_;
+  std::int64_t base_ns_;
+};
+
+template <class... Args>
+void add(std::string& lines, fmt::format_string<Args...> format, Args&&... args) {
+  fmt::format_to(std::back_inserter(lines), format, std::forward<Args>(args)...);
+}
+
+void add_args(std::string& lines, const TimelineEvent& event, const TimelineNames& names) {
+  char separator = '{';
+  const auto next = [&](std::string_view key) {
+    if (separator == '{') lines += R"(,"args":)";
+    lines += std::exchange(separator, ',');
+    lines.append("\"").append(key).append("\":");
+  };
+  for (std::size_t i = 0; i < event.keys.size(); ++i) {
+    if (event.keys[i] == 0) continue;
+    next(names.text(event.keys[i]));
+    if (event.values[i] < 0) lines += '-';
+    const auto value = static_cast<std::uint64_t>(event.values[i]);
+    append_number(lines, event.values[i] < 0 ? -value : value);
+  }
+  if (event.note != 0) {
+    next(trace::kNote);
+    lines.append("\"").append(names.text(event.note)).append("\"");
+  }
+  if (separator == ',') lines += '}';
+}
+
+void TimelineText::add_start(std::string& lines, std::string_view phase, int lane, std::int64_t at_ns) const {
+  lines.append(R"({"ph":")").append(phase).append(R"(","pid":)");
+  append_number(lines, static_cast<std::uint64_t>(rank_));
+  lines += R"(,"tid":)";
+  append_number(lines, static_cast<std::uint64_t>(lane));
+  lines += R"(,"ts":)";
+  append_us(lines, at_ns - base_ns_);
+}
+
+void TimelineText::add_event(std::string& lines, const TimelineEvent& event, const TimelineNames& names) const {
+  const std::string& name = names.text(event.name);
+  switch (event.kind) {
+    case TimelineEvent::Kind::kBar:
+      add_start(lines, "X", event.lane, event.start_ns);
+      lines += R"(,"dur":)";
+      append_us(lines, event.stop_ns - event.start_ns);
+      lines.append(R"(,"name":")").append(name).append("\"");
+      break;
+    case TimelineEvent::Kind::kMark:
+      add_start(lines, "i", event.lane, event.start_ns);
+      add(lines, R"(,"s":"t","name":"{}")", name);
+      break;
+    case TimelineEvent::Kind::kSpan: {
+      // The rank is part of the id: ids are global to all processes of a trace.
+      add_start(lines, "b", kSpanLane, event.start_ns);
+      const std::size_t begin = lines.size();
+      lines.append(R"(,"cat":")").append(names.text(static_cast<std::uint32_t>(event.lane))).append(R"(","id":"0x)");
+      append_number(lines, (static_cast<std::uint64_t>(rank_) + 1) << 48 | (event.id & 0xffff'ffff'ffffU), 16);
+      lines.append(R"(","name":")").append(name).append("\"");
+      const std::size_t length = lines.size() - begin;
+      add_args(lines, event, names);
+      lines += "},";
+      // On one line, so that a cut cannot separate them.
+      add_start(lines, "e", kSpanLane, event.stop_ns);
+      lines.append(lines, begin, length).append("},\n");
+      return;
+    }
+  }
+  add_args(lines, event, names);
+  lines += "},\n";
+}
+
+void TimelineText::add_lane(std::string& lines, int lane, std::string_view name, int order) const {
+  add(lines, R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":")", rank_, lane);
+  append_json_text(lines, name);
+  lines += "\"}},\n";
+  add(lines, R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}},)", rank_, lane,
+      order);
+  lines += '\n';
+}
+
+void TimelineText::add_process(std::string& lines, const TimelineOptions& options) const {
+  std::string host;
+  append_json_text(host, options.host);
+  add(lines,
+      R"--({{"ph":"M","name":"process_name","pid":{0},"tid":0,"args":{{"name":"rank {0} (host {1}, pid {2})"}}}},)--",
+      rank_, host, ::getpid());
+  lines += '\n';
+  const std::string local = options.local_rank < 0 ? "" : fmt::format(R"(,"local_rank":{})", options.local_rank);
+  const std::string shown = options.local_rank < 0 ? "" : fmt::format(", local rank {}", options.local_rank);
+  add(lines, R"({{"ph":"M","name":"process_labels","pid":{0},"args":{{"labels":"host {1}{2}","host":"{1}"{3},)", rank_,
+      host, shown, local);
+  add(lines, R"("os_pid":{}}}}},)", ::getpid());
+  lines += '\n';
+  add(lines, R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}},)", rank_);
+  lines += '\n';
+}
+
+void TimelineText::add_clock(std::string& lines, std::int64_t offset_ns, std::int64_t uncertainty_ns) const {
+  add(lines, R"({{"ph":"M","name":"{}","pid":{},"args":{{"clock_offset_ns":{},"clock_uncertainty_ns":{}}}}},)",
+      trace::kClockEvent, rank_, offset_ns, uncertainty_ns);
+  lines += '\n';
+}
+
+void TimelineText::add_dropped(std::string& lines, std::uint64_t count, std::int64_t now_ns) const {
+  add_start(lines, "i", kSpanLane, now_ns);
+  add(lines, R"(,"s":"p","name":"{}","args":{{"count":{}}}}},)", trace::kDroppedEvent, count);
+  lines += '\n';
+}
 
 constexpr std::size_t kMaxLanes = 1000;
 constexpr std::string_view kOtherLanes = "(other lanes)";
@@ -73,7 +206,7 @@ class Timeline::Core {
     if (fresh) {
       ++last_lane_;
       const int order = trace::lane_order(name);
-      // Behind those of the engine.
+      // After the engine's lanes.
       text_.add_lane(pending_lines_, last_lane_, name, order > 0 ? order : 100 + last_lane_);
     }
     return place->second;
@@ -106,7 +239,7 @@ class Timeline::Core {
   }
 
  private:
-  // Asked before a lock is taken, which a thread that is not here may hold.
+  // Checked before a lock is taken: in a forked child, a thread that does not exist there may hold it.
   bool forked() const { return ::getpid() != process_; }
   static Status forked_error() { return failure(Code::kUnavailable, "a forked child writes no timeline"); }
 
@@ -114,11 +247,11 @@ class Timeline::Core {
     if (forked()) return;
     const std::lock_guard lock(file_mutex_);
     if (ring.push(event)) return;  // another thread wrote meanwhile
-    (void)write_out();             // drains, also when it cannot write
+    (void)write_out();             // drains the rings, also if it cannot write
     if (!ring.push(event)) ++dropped_;
   }
 
-  // One ring after the other, to hold little text at once. file_mutex_ is held.
+  // Ring by ring, to hold little text at once. REQUIRES: file_mutex_.
   Status write_out() {
     Status first = write_names();
     for (const auto& ring : rings_.all()) {
@@ -164,17 +297,17 @@ class Timeline::Core {
 
   Status append(std::string_view lines) {
     if (forked()) return forked_error();
-    const std::lock_guard lock(file_mutex_);  // flock() does not tell threads apart
+    const std::lock_guard lock(file_mutex_);  // flock() does not exclude threads of one process
     return file_.append(lines);
   }
 
   const pid_t process_ = ::getpid();
   std::mutex file_mutex_;  // taken before mutex_
   TraceFile file_;
-  std::uint64_t dropped_ = 0;  // and not yet told; under file_mutex_
+  std::uint64_t dropped_ = 0;  // and not yet written as an event; guarded by file_mutex_
   const TimelineText text_;
   TimelineNames names_;
-  mutable std::mutex mutex_;  // what stands below
+  mutable std::mutex mutex_;  // guards the members below
   std::map<std::string, int, std::less<>> lanes_;
   int last_lane_ = 0;
   bool spans_named_ = false;

@@ -74,7 +74,7 @@ static void test_init(struct rank_context* here) {
   CHECK(warnings == (here->rank == 0 ? 1 : 0));
 }
 
-/* What is pending fails, and handles and buffers outlive the engine. */
+/* Pending operations fail; handles and buffers outlive the engine. */
 static void test_shutdown(struct rank_context* here) {
   const int64_t shape[] = {4};
   float values[4] = {1, 2, 3, 4};

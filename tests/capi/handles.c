@@ -68,7 +68,7 @@ static void test_callbacks(struct rank_context* here) {
   CHECK(atomic_load(&calls.count) == 1 && atomic_load(&calls.status) == XOE_OK && calls.message[0] == '\0');
   xoe_release(handle);
 
-  request.name = "nobody waits";
+  request.name = "no waiter";
   request.callback_user = &unwatched;
   CHECK_OK(xoe_submit(here->engine, &request, NULL));
   for (int i = 0; i < 60000 && atomic_load(&unwatched.count) == 0; ++i) {

@@ -136,7 +136,7 @@ TEST(Changes, FitBetweenCropAndNormalisation) {
   Image cropped;
   Image scratch;
   Resizer resizer;
-  const Crop crop = cut({3, 2, 16, 14});
+  const Crop crop = crop_then_resize({3, 2, 16, 14});
   cropped.resize(12, 10);
   resizer.prepare(crop,
                   {.to = cropped.row(0), .dtype = DType::kUint8, .layout = Layout::kNhwc, .width = 12, .height = 10});
@@ -145,7 +145,7 @@ TEST(Changes, FitBetweenCropAndNormalisation) {
   const PixelChange darker{PixelOp::kBrightness, 0.5};
   apply(std::span(&darker, 1), cropped, scratch);
   std::vector<float> network(3 * 10 * 12);
-  const Crop whole = cut({0, 0, 12, 10});
+  const Crop whole = crop_then_resize({0, 0, 12, 10});
   resizer.prepare(whole, {.to = network.data(), .width = 12, .height = 10});
   push_image(cropped, needed_pixels(whole), resizer);
   ASSERT_TRUE(resizer.complete());

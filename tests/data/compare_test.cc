@@ -47,11 +47,11 @@ std::vector<std::int64_t> read(Result<NextImages> next, const WayOptions& option
   return labels;
 }
 
-using Way = Result<NextImages> (*)(const WayOptions&);
+using Pipeline = Result<NextImages> (*)(const WayOptions&);
 
-class Ways : public ::testing::TestWithParam<Way> {};
+class Pipelines : public ::testing::TestWithParam<Pipeline> {};
 
-TEST_P(Ways, RanksTogetherSeeEachImageOnce) {
+TEST_P(Pipelines, RanksTogetherSeeEachImageOnce) {
   const Scratch scratch;
   const std::string directory = make_set(scratch);
   for (const int size : {1, 2, 4}) {
@@ -66,16 +66,16 @@ TEST_P(Ways, RanksTogetherSeeEachImageOnce) {
   }
 }
 
-TEST_P(Ways, AMissingDirectoryIsAnError) {
+TEST_P(Pipelines, AMissingDirectoryIsAnError) {
   const auto next = GetParam()({.directory = "/nowhere"});
   ASSERT_FALSE(next);
   EXPECT_THAT(next.error().message(), HasSubstr("/nowhere"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, Ways, ::testing::Values(&old_way, &new_way),
+INSTANTIATE_TEST_SUITE_P(Both, Pipelines, ::testing::Values(&old_way, &new_way),
                          [](const auto& way) { return way.index == 0 ? "Old" : "New"; });
 
-// What `xoe-data ARGUMENTS --json` prints; null when it fails.
+// The JSON that `xoe-data ARGUMENTS --json` prints; null when it fails.
 nlohmann::json run(const Scratch& scratch, const std::string& arguments) {
   const char* folder = std::getenv("XOE_BIN_DIR");
   const std::string out = scratch.file("out.json");

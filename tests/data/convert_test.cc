@@ -24,7 +24,7 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-// What a directory holds, below it too.
+// All files below a directory.
 std::map<std::string, std::string> contents(const std::string& directory) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))

@@ -20,7 +20,7 @@ constexpr int kFiles = 8;
 constexpr std::int64_t kPerFile = kRecords / kFiles;
 constexpr std::int64_t kAllBad = std::int64_t{1} << 40;
 
-// What was done to one file.
+// The damage to one file.
 struct Damaged {
   std::string path;
   std::vector<std::uint64_t> offsets;  // of the records, and of the end

@@ -47,7 +47,7 @@ TEST(RandomCrop, IsWholePixels) {
     const int width = random.integer(1, 300);
     const int height = random.integer(1, 30);
     const Region region = random_crop(width, height, random);
-    const PixelRect limits = cut(region).limits;
+    const PixelRect limits = crop_then_resize(region).limits;
     EXPECT_EQ(limits.x, region.x);
     EXPECT_EQ(limits.y, region.y);
     EXPECT_EQ(limits.width, region.width);

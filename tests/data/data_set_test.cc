@@ -52,7 +52,7 @@ TEST(DataSet, PicturesOfOneSizePlain) {
   std::string buffer;
   std::int64_t number = 0;
   const auto places = file.scan().value();
-  for (const RecordPlace& place : places) {
+  for (const RecordExtent& place : places) {
     const auto record = parse_image_example(file.read(place, number++, buffer).value()).value();
     // Baseline: its frame begins with FF C0.
     EXPECT_NE(record.encoded.find("\xff\xc0"), std::string_view::npos);

@@ -144,7 +144,7 @@ TEST(Images, ResumeRefusesOtherData) {
   options.shuffle_buffer = kImages;
   EXPECT_FALSE(refused(options)) << "as good as any larger one";
   options = small();
-  options.size = 3;  // the rest is dealt anew
+  options.size = 3;  // the rest is sharded again
   options.batch = 5;
   EXPECT_FALSE(refused(options));
 }

@@ -166,7 +166,7 @@ TEST(JpegReader, UnusualKindsGoThroughTurbo) {
   EXPECT_GT(comparison.compared, 40);
 }
 
-// What libjpeg-turbo takes with a harmless warning, or with none.
+// Files that libjpeg-turbo accepts with a harmless warning, or with none.
 TEST(JpegReader, ToleratesWhatTurboTolerates) {
   Comparison comparison;
   const std::string jpeg = write_jpeg(wavy_image(60, 60, 20, 1), {.restart = 2});

@@ -60,7 +60,7 @@ TEST_P(Laws, ResumesToTheBit) {
   }
 }
 
-// What `command` prints, as numbers.
+// The numbers that `command` prints.
 Numbers numbers_of(const std::string& command) {
   std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
   Numbers numbers;

@@ -32,7 +32,7 @@ TEST(OutputFile, SeveralOfOneNameDoNotMix) {
   EXPECT_THAT(names_in(scratch.path()), ElementsAre("a"));
 }
 
-// What is being written is left alone, whoever asks; what a killed process left goes.
+// A directory that is being written stays; one that a killed process left is removed.
 TEST(OutputFile, OnlyWhatNobodyWritesIsRemoved) {
   const Scratch scratch;
   put_file(scratch.file(".a.unfinished-0123456789abcdef"), "old");

@@ -11,6 +11,8 @@
 
 namespace xoe::data {
 
+inline constexpr Compression kCompressions[] = {Compression::kNone, Compression::kGzip, Compression::kZlib};
+
 inline std::string some_bytes(std::size_t count, std::uint64_t key) {
   Random random(key);
   std::string bytes(count, '\0');
@@ -18,7 +20,7 @@ inline std::string some_bytes(std::size_t count, std::uint64_t key) {
   return bytes;
 }
 
-// Writes records of these sizes; what they hold.
+// Writes records of these sizes, and returns their contents.
 inline std::vector<std::string> write_records(const std::string& path, const std::vector<std::size_t>& sizes,
                                               Compression compression = Compression::kNone) {
   std::vector<std::string> records;

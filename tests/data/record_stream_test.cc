@@ -13,7 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr Compression kAll[] = {Compression::kNone, Compression::kGzip, Compression::kZlib};
 
 struct Outcome {
   std::vector<std::string> records;
@@ -49,7 +48,7 @@ void flip(std::string& bytes, std::size_t at) { bytes[at] = static_cast<char>(by
 
 TEST(ReadRecords, GivesWhatWasWrittenWhateverTheCompressionAndTheBlocks) {
   const Scratch scratch;
-  for (const Compression compression : kAll) {
+  for (const Compression compression : kCompressions) {
     const auto records = write_records(scratch.file("a"), {0, 1, 7, 5000, 100000, 3000000, 5, 4070, 4096}, compression);
     for (const std::size_t block : {1UL, 4096UL, 100000UL, 262144UL}) {
       const Outcome outcome = read_all(scratch.file("a"), {.bad = nullptr, .block_bytes = block});
@@ -74,7 +73,7 @@ TEST(ReadRecords, EmptyFilesHaveNoRecords) {
   const Scratch scratch;
   put_file(scratch.file("a"), "");
   EXPECT_FALSE(read_all(scratch.file("a")).error);
-  for (const Compression compression : kAll) {
+  for (const Compression compression : kCompressions) {
     write_records(scratch.file("a"), {}, compression);
     EXPECT_FALSE(read_all(scratch.file("a")).error) << compression_name(compression);
   }
@@ -102,7 +101,7 @@ TEST(ReadRecords, RecordsOutliveTheIterator) {
 
 TEST(ReadRecords, ContinuesWhereItWasSavedAlsoBehindDamage) {
   const Scratch scratch;
-  for (const Compression compression : kAll) {
+  for (const Compression compression : kCompressions) {
     write_records(scratch.file("a"), std::vector<std::size_t>(40, 300), compression);
     if (compression == Compression::kNone) {
       std::string bytes = read_file(scratch.file("a"));
@@ -300,7 +299,7 @@ TEST(ReadRecords, FilesThatWentAwayBeforeARestoreCount) {
   ASSERT_TRUE(gone->restore(saved));
   EXPECT_FALSE(gone->next().value());
   EXPECT_EQ(gone->save().pop("records.bad").value(), 1);
-  // What was saved behind that has it counted already.
+  // A position saved behind it has counted it already.
   auto again = stage->iterate(0).value();
   ASSERT_TRUE(again->restore(gone->save()));
   EXPECT_EQ(again->save().pop("records.bad").value(), 1);

@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "data/files/listing.h"
 #include "data/records/crc32c.h"
 #include "data/records/record_file.h"
 #include "data/records/record_index.h"
@@ -47,14 +48,14 @@ TEST(Crc32c, HardwareAndTablesAgreeOnEveryLengthAndAlignment) {
     }
 }
 
-// What reading everything gives: the records before the first error, and that error's message.
-struct Outcome {
+// The records in front of the first error, and the message of that error.
+struct ReadOutcome {
   std::size_t good = 0;
   std::string error;
   Code code = Code::kInternal;
 };
-Outcome read_all(const std::string& path) {
-  Outcome outcome;
+ReadOutcome read_all(const std::string& path) {
+  ReadOutcome outcome;
   const auto fail = [&outcome](const Error& error) {
     outcome.error = error.message();
     outcome.code = error.code();
@@ -64,7 +65,7 @@ Outcome read_all(const std::string& path) {
   if (!file) return fail(file.error());
   std::string buffer;
   for (std::uint64_t offset = 0; offset < file->bytes();) {
-    const auto place = file->place_at(offset, static_cast<std::int64_t>(outcome.good));
+    const auto place = file->extent_at(offset, static_cast<std::int64_t>(outcome.good));
     if (!place) return fail(place.error());
     const auto data = file->read(*place, static_cast<std::int64_t>(outcome.good), buffer);
     if (!data) return fail(data.error());
@@ -115,7 +116,7 @@ TEST(RecordFile, EveryTruncationIsFoundAndPlaced) {
   ASSERT_EQ(whole.size(), ends.back());
   for (std::size_t size = 0; size < whole.size(); ++size) {
     put_file(scratch.file("cut"), whole.substr(0, size));
-    const Outcome outcome = read_all(scratch.file("cut"));
+    const ReadOutcome outcome = read_all(scratch.file("cut"));
     std::size_t complete = 0;
     while (ends[complete + 1] <= size) ++complete;
     EXPECT_EQ(outcome.good, complete) << size;
@@ -139,7 +140,7 @@ TEST(RecordFile, EveryDamagedByteIsFoundAndPlaced) {
       std::string damaged = whole;
       damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
       put_file(scratch.file("bad"), damaged);
-      const Outcome outcome = read_all(scratch.file("bad"));
+      const ReadOutcome outcome = read_all(scratch.file("bad"));
       std::size_t record = 0;
       while (ends[record + 1] <= at) ++record;
       EXPECT_EQ(outcome.good, record) << at;
@@ -151,7 +152,7 @@ TEST(RecordFile, EveryDamagedByteIsFoundAndPlaced) {
     }
 }
 
-// A header whose CRC is right and whose length is absurd must not be allocated.
+// A header with a right CRC and a huge length must not lead to an allocation.
 TEST(RecordFile, AbsurdLengthsAreBounded) {
   const Scratch scratch;
   for (const std::uint64_t length : {std::uint64_t{1} << 30, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
@@ -160,7 +161,7 @@ TEST(RecordFile, AbsurdLengthsAreBounded) {
     const std::uint32_t crc = mask_crc(crc32c(header));
     for (int i = 0; i < 4; ++i) header.push_back(static_cast<char>((crc >> (8 * i)) & 0xff));
     put_file(scratch.file("bad"), header + "abc");
-    const Outcome outcome = read_all(scratch.file("bad"));
+    const ReadOutcome outcome = read_all(scratch.file("bad"));
     EXPECT_EQ(outcome.code, Code::kDataLoss);
     EXPECT_THAT(outcome.error, HasSubstr("record 0 at byte 0"));
   }

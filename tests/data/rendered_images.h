@@ -1,4 +1,4 @@
-// What tests of open_images() share: rendered files, whole and damaged, and batches by value.
+// Shared by tests of open_images(): rendered files, whole and damaged, and batches by value.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -105,7 +105,7 @@ class Damaged {
 
  private:
   Scratch scratch_;
-  std::vector<RecordPlace> places_;
+  std::vector<RecordExtent> places_;
 };
 
 }  // namespace xoe::data::test

@@ -180,10 +180,10 @@ void compare(const Picture& picture, const Crop& crop, Target target, Order orde
 }
 
 Crop any_crop(int width, int height, Random& random) {
-  if (random.chance(0.3)) return part_of(centre_crop(width, height), width, height);
+  if (random.chance(0.3)) return resize_then_crop(centre_crop(width, height), width, height);
   const int w = random.integer(1, width);
   const int h = random.integer(1, height);
-  return cut({1.0 * random.integer(0, width - w), 1.0 * random.integer(0, height - h), 1.0 * w, 1.0 * h});
+  return crop_then_resize({1.0 * random.integer(0, width - w), 1.0 * random.integer(0, height - h), 1.0 * w, 1.0 * h});
 }
 
 void compare_many(Colour colour, int rounds, int largest_input, int largest_output) {
@@ -234,7 +234,7 @@ TEST(Resizer, LargeReductionsAreAsDefined) {
       target.width = 33;
       target.height = 4;
       target.flip = factor % 2 == 0;
-      compare(picture, cut({0, 0, 1.0 * width, 9}), target, Order::kBlocks, random, resizer);
+      compare(picture, crop_then_resize({0, 0, 1.0 * width, 9}), target, Order::kBlocks, random, resizer);
     }
   });
 }
@@ -273,7 +273,7 @@ TEST(Resizer, EveryInstructionSetMakesTheSamePixels) {
   on_every_target([&] {
     results.emplace_back(3 * 50 * 60);
     Resizer resizer;
-    const Crop crop = cut({7, 5, 90, 61});
+    const Crop crop = crop_then_resize({7, 5, 90, 61});
     resizer.prepare(crop, {.to = results.back().data(), .width = 50, .height = 60});
     push(picture, needed_pixels(crop), Order::kBlocks, random, resizer);
   });
@@ -285,7 +285,7 @@ TEST(Resizer, MissingRowsAreNoticed) {
   const Picture picture = make_picture(20, 20, Colour::kRgb, random);
   std::vector<float> to(3 * 10 * 10);
   Resizer resizer;
-  resizer.prepare(cut({0, 0, 20, 20}), {.to = to.data(), .width = 10, .height = 10});
+  resizer.prepare(crop_then_resize({0, 0, 20, 20}), {.to = to.data(), .width = 10, .height = 10});
   EXPECT_FALSE(resizer.complete());
   const std::vector<std::uint8_t> row(20 + kRowSlack);
   resizer.start(picture.layout, {PixelRect{0, 0, 20, 20}, {0, 0, 20, 20}, {0, 0, 20, 20}});
@@ -304,7 +304,7 @@ TEST(Resizer, SameSizeIsTheImageItself) {
     for (int x = 0; x < 3 * 37; ++x) image.row(y)[x] = static_cast<std::uint8_t>(random.bits());
   std::vector<std::uint8_t> to(3 * 30 * 20);
   Resizer resizer;
-  const Crop crop = cut({4, 6, 30, 20});
+  const Crop crop = crop_then_resize({4, 6, 30, 20});
   resizer.prepare(crop, {.to = to.data(), .dtype = DType::kUint8, .layout = Layout::kNhwc, .width = 30, .height = 20});
   push_image(image, needed_pixels(crop), resizer);
   ASSERT_TRUE(resizer.complete());
@@ -312,10 +312,10 @@ TEST(Resizer, SameSizeIsTheImageItself) {
 }
 
 TEST(NeededPixels, AreThoseThatTapsReach) {
-  EXPECT_EQ(needed_pixels(cut({3, 4, 10, 20})), (PixelRect{3, 4, 10, 20}));
-  EXPECT_EQ(needed_pixels(part_of({3, 4, 10, 20}, 100, 100)), (PixelRect{2, 3, 12, 22}));
-  EXPECT_EQ(needed_pixels(part_of({0, 0, 100, 99.5}, 100, 100)), (PixelRect{0, 0, 100, 100}));
-  EXPECT_EQ(needed_pixels(part_of({10.75, 0, 4.5, 1}, 100, 1)), (PixelRect{10, 0, 6, 1}));
+  EXPECT_EQ(needed_pixels(crop_then_resize({3, 4, 10, 20})), (PixelRect{3, 4, 10, 20}));
+  EXPECT_EQ(needed_pixels(resize_then_crop({3, 4, 10, 20}, 100, 100)), (PixelRect{2, 3, 12, 22}));
+  EXPECT_EQ(needed_pixels(resize_then_crop({0, 0, 100, 99.5}, 100, 100)), (PixelRect{0, 0, 100, 100}));
+  EXPECT_EQ(needed_pixels(resize_then_crop({10.75, 0, 4.5, 1}, 100, 1)), (PixelRect{10, 0, 6, 1}));
 }
 
 }  // namespace

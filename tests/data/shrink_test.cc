@@ -6,7 +6,7 @@
 
 #include "data/jpeg_kinds.h"
 #include "data/png/png.h"
-#include "tools/data/convert/shrink.h"
+#include "tools/data/convert/downscale.h"
 #include "tools/data/image_facts.h"
 
 namespace xoe::data {
@@ -42,7 +42,7 @@ TEST(Shrink, IsTheTriangleFilter) {
   const Image from = noise(37, 29);
   for (const auto& [width, height] : {std::pair{37, 29}, {36, 28}, {19, 15}, {7, 5}, {1, 1}, {37, 2}}) {
     Image to;
-    shrink(from, width, height, to);
+    downscale(from, width, height, to);
     ASSERT_EQ(to.width(), width);
     ASSERT_EQ(to.height(), height);
     for (int y = 0; y < height; ++y)

@@ -1,4 +1,4 @@
-// What a Tuner makes of what it sees.
+// The decisions of a Tuner.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

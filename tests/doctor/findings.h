@@ -14,12 +14,12 @@
 
 namespace xoe::doctor {
 
-inline std::ostream& operator<<(std::ostream& out, State state) { return out << state_name(state); }
+inline std::ostream& operator<<(std::ostream& out, Severity state) { return out << severity_name(state); }
 
 inline std::string tree_path(const std::string& name) { return std::string(XOE_TEST_TREES) + "/" + name; }
 
 inline const Finding& find(const Findings& findings, std::string_view id) {
-  static const Finding kNone{.id = "none.none", .state = State::kSkipped, .what = "no such finding"};
+  static const Finding kNone{.id = "none.none", .severity = Severity::kSkipped, .what = "no such finding"};
   for (const Finding& finding : findings)
     if (finding.id == id) return finding;
   ADD_FAILURE() << "no finding " << id;
@@ -27,11 +27,11 @@ inline const Finding& find(const Findings& findings, std::string_view id) {
 }
 
 // The states of some findings.
-inline void expect_states(const Findings& findings, std::initializer_list<std::pair<const char*, State>> wanted) {
+inline void expect_states(const Findings& findings, std::initializer_list<std::pair<const char*, Severity>> wanted) {
   for (const auto& [id, state] : wanted) {
     const Finding& finding = find(findings, id);
-    EXPECT_EQ(finding.state, state) << id << ": " << finding.what;
-    EXPECT_FALSE((state == State::kWarning || state == State::kProblem) && finding.fix.empty()) << id;
+    EXPECT_EQ(finding.severity, state) << id << ": " << finding.what;
+    EXPECT_FALSE((state == Severity::kWarning || state == Severity::kProblem) && finding.fix.empty()) << id;
   }
 }
 

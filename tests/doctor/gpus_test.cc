@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "doctor/gpus.h"
+#include "doctor/checks/gpus.h"
 #include "findings.h"
 
 namespace xoe::doctor {
@@ -40,7 +40,7 @@ TEST(Gpus, SwitchJoinsAll) {
 TEST(Gpus, HeldGpuNamesWhoHoldsIt) {
   const Setting held("XOE_MOCK_TROUBLE", "held");
   const Findings all = check({.names = {"4000 python3"}});
-  expect_states(all, {{"gpu.0", State::kWarning}, {"gpu.1", State::kOk}});
+  expect_states(all, {{"gpu.0", Severity::kWarning}, {"gpu.1", Severity::kOk}});
   EXPECT_THAT(find(all, "gpu.0").what, HasSubstr("4000 python3 with 1 GiB"));
   EXPECT_EQ(find(all, "gpu.0").details["processes"].size(), 70U);
 }
@@ -49,12 +49,12 @@ TEST(Gpus, PartedGpuAndBlockedTransfers) {
   {
     const Setting mig("XOE_MOCK_TROUBLE", "mig");
     const Findings all = check();
-    expect_states(all, {{"gpu.0", State::kOk}, {"gpu.1", State::kWarning}});
+    expect_states(all, {{"gpu.0", Severity::kOk}, {"gpu.1", Severity::kWarning}});
     EXPECT_THAT(find(all, "gpu.1").fix, HasSubstr("nvidia-smi -i 1 -mig 0"));
   }
   const Setting blocked("XOE_MOCK_TROUBLE", "p2p");
   const Findings all = check();
-  expect_states(all, {{"gpu.topology", State::kWarning}});
+  expect_states(all, {{"gpu.topology", Severity::kWarning}});
   EXPECT_THAT(find(all, "gpu.topology").what, HasSubstr("the chipset does not support it"));
 }
 
@@ -62,13 +62,13 @@ TEST(Gpus, NewerCudaThanTheDriverIsAProblem) {
   const CudaLibraries thirteen{.nccl = 22705, .nccl_cuda = "13.0", .runtimes = {13000}};
   {
     const Findings all = check({}, thirteen);
-    expect_states(all, {{"gpu.cuda", State::kProblem}});
+    expect_states(all, {{"gpu.cuda", Severity::kProblem}});
     EXPECT_THAT(find(all, "gpu.cuda").fix, HasSubstr("driver 580"));
   }
   const Setting driver("XOE_MOCK_DRIVER", "580.65.06");
   const Setting cuda("XOE_MOCK_CUDA", "13000");
-  expect_states(check({}, thirteen), {{"gpu.cuda", State::kOk}});
-  expect_states(check({}, {.nccl = 22705, .runtimes = {12040}}), {{"gpu.cuda", State::kOk}});
+  expect_states(check({}, thirteen), {{"gpu.cuda", Severity::kOk}});
+  expect_states(check({}, {.nccl = 22705, .runtimes = {12040}}), {{"gpu.cuda", Severity::kOk}});
   EXPECT_EQ(oldest_driver(12), 525);
   EXPECT_EQ(oldest_driver(11), 450);
 }
@@ -80,7 +80,7 @@ TEST(Gpus, NcclTellsItsVersionAndItsCuda) {
   const Setting old("XOE_MOCK_NCCL", "2708");
   EXPECT_EQ(nccl_version_text(ask_cuda_libraries(XOE_MOCK_NCCL_LIBRARY, kPatience).nccl), "2.7.8");
   const CudaLibraries none = ask_cuda_libraries("libxoe-no-such.so", kPatience);
-  expect_states(check({}, none), {{"gpu.nccl", State::kWarning}});
+  expect_states(check({}, none), {{"gpu.nccl", Severity::kWarning}});
   EXPECT_THAT(find(check({}, none), "gpu.nccl").what, HasSubstr("libxoe-no-such.so"));
 }
 
@@ -88,13 +88,13 @@ TEST(Gpus, MismatchCrashAndHangAreProblemsNotOurs) {
   {
     const Setting mismatch("XOE_MOCK_TROUBLE", "mismatch");
     const Findings all = check();
-    expect_states(all, {{"gpu.driver", State::kProblem}});
+    expect_states(all, {{"gpu.driver", Severity::kProblem}});
     EXPECT_THAT(find(all, "gpu.driver").fix, HasSubstr("reboot"));
   }
   {
     const Setting crash("XOE_MOCK_TROUBLE", "crash");
     const Findings all = check();
-    expect_states(all, {{"gpu.driver", State::kProblem}});
+    expect_states(all, {{"gpu.driver", Severity::kProblem}});
     EXPECT_THAT(find(all, "gpu.driver").what, HasSubstr("it "));
   }
   const Setting hang("XOE_MOCK_TROUBLE", "hang");
@@ -105,16 +105,16 @@ TEST(Gpus, MismatchCrashAndHangAreProblemsNotOurs) {
 TEST(Gpus, WithoutADriverItDependsOnWhatIsOnPci) {
   const GpuFacts none = ask_nvml("libxoe-no-such.so", kPatience);
   EXPECT_THAT(none.absent, HasSubstr("libxoe-no-such.so"));
-  expect_states(check_gpus(none, {}, {}), {{"gpu.driver", State::kOk}});
+  expect_states(check_gpus(none, {}, {}), {{"gpu.driver", Severity::kOk}});
   const Findings bare = check_gpus(none, {}, {.on_pci = 2});
-  expect_states(bare, {{"gpu.driver", State::kProblem}});
+  expect_states(bare, {{"gpu.driver", Severity::kProblem}});
   EXPECT_THAT(find(bare, "gpu.driver").what, HasSubstr("2 NVIDIA GPUs on PCI, but no driver"));
   EXPECT_THAT(find(check_gpus(none, {}, {.on_pci = 1, .nouveau = true}), "gpu.driver").fix,
               HasSubstr("blacklist nouveau"));
   EXPECT_THAT(find(check_gpus(none, {}, {.on_pci = 1, .kernel_module = true}), "gpu.driver").fix,
               HasSubstr("docker run --gpus all"));
   const Setting no_gpus("XOE_MOCK_GPUS", "none");
-  expect_states(check(), {{"gpu.count", State::kWarning}});
+  expect_states(check(), {{"gpu.count", Severity::kWarning}});
 }
 
 TEST(Gpus, TracesOfTheRecordedMachine) {

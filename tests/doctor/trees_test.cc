@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "doctor/report.h"
+#include "doctor/report/report.h"
 #include "findings.h"
 #include "scratch.h"
 
@@ -26,22 +26,22 @@ TEST(Trees, VirtualMachineWithTwoGpusAndTwoPorts) {
   const Report report = examine_tree("vm");
   EXPECT_EQ(report.host, "gpuvm");
   const Findings& all = report.findings;
-  expect_states(all, {{"virtual.machine", State::kNote},
-                      {"virtual.container", State::kOk},
-                      {"rdma.mlx5_0.1", State::kOk},
-                      {"rdma.mlx5_1.1", State::kOk},
-                      {"rdma.mlx5_1.2", State::kWarning},
-                      {"rdma.access", State::kOk},
-                      {"rdma.gpu_memory", State::kNote},
-                      {"memory.memlock", State::kWarning},
-                      {"pcie.acs", State::kWarning},
-                      {"pcie.ats", State::kOk},
-                      {"pcie.links", State::kWarning},
-                      {"network.tcp", State::kNote},
-                      {"gpu.driver", State::kOk},
-                      {"gpu.0", State::kOk},
-                      {"gpu.1", State::kOk},
-                      {"gpu.topology", State::kOk}});
+  expect_states(all, {{"virtual.machine", Severity::kNote},
+                      {"virtual.container", Severity::kOk},
+                      {"rdma.mlx5_0.1", Severity::kOk},
+                      {"rdma.mlx5_1.1", Severity::kOk},
+                      {"rdma.mlx5_1.2", Severity::kWarning},
+                      {"rdma.access", Severity::kOk},
+                      {"rdma.gpu_memory", Severity::kNote},
+                      {"memory.memlock", Severity::kWarning},
+                      {"pcie.acs", Severity::kWarning},
+                      {"pcie.ats", Severity::kOk},
+                      {"pcie.links", Severity::kWarning},
+                      {"network.tcp", Severity::kNote},
+                      {"gpu.driver", Severity::kOk},
+                      {"gpu.0", Severity::kOk},
+                      {"gpu.1", Severity::kOk},
+                      {"gpu.topology", Severity::kOk}});
   EXPECT_EQ(find(all, "virtual.machine").details["hypervisor"], "VMware");
   EXPECT_THAT(find(all, "virtual.machine").fix, HasSubstr("pciPassthru.allowP2P"));
 }
@@ -86,14 +86,14 @@ TEST(Trees, DefaultRouteIsTakenAndTheFasterOneNamed) {
 
 TEST(Trees, ContainerWithDefaultSharedMemoryAndLimits) {
   const Findings all = examine_tree("container", {"cpu", "memory", "process", "virtual"}).findings;
-  expect_states(all, {{"memory.shm", State::kWarning},
-                      {"memory.cgroup", State::kNote},
-                      {"cpu.quota", State::kWarning},
-                      {"process.count", State::kWarning},
-                      {"process.seccomp", State::kNote},
-                      {"memory.memlock", State::kNote},
-                      {"virtual.container", State::kNote},
-                      {"virtual.machine", State::kNote}});
+  expect_states(all, {{"memory.shm", Severity::kWarning},
+                      {"memory.cgroup", Severity::kNote},
+                      {"cpu.quota", Severity::kWarning},
+                      {"process.count", Severity::kWarning},
+                      {"process.seccomp", Severity::kNote},
+                      {"memory.memlock", Severity::kNote},
+                      {"virtual.container", Severity::kNote},
+                      {"virtual.machine", Severity::kNote}});
   EXPECT_EQ(find(all, "memory.shm").details["size"], 64 << 20);
   EXPECT_THAT(find(all, "memory.shm").fix, HasSubstr("--shm-size"));
   EXPECT_EQ(find(all, "memory.cgroup").details["limit"], std::uint64_t{8} << 30);
@@ -106,9 +106,9 @@ TEST(Trees, ContainerWithDefaultSharedMemoryAndLimits) {
 
 TEST(Trees, HealthyMachineHasNeitherWarningNorProblem) {
   const Report report = examine_tree("bare", {"cpu", "memory", "process", "virtual", "network", "rdma", "pcie"});
-  const Count count = count_states(report.findings);
-  EXPECT_EQ(count[State::kWarning], 0) << report_text(report, {});
-  EXPECT_EQ(count[State::kProblem], 0);
+  const Count count = count_severities(report.findings);
+  EXPECT_EQ(count[Severity::kWarning], 0) << report_text(report, {});
+  EXPECT_EQ(count[Severity::kProblem], 0);
   EXPECT_EQ(find(report.findings, "virtual.machine").details["virtual"], false);
   EXPECT_EQ(find(report.findings, "cpu.cores").details["cores"], 8);
   EXPECT_EQ(find(report.findings, "cpu.cores").details["sockets"], 2);
@@ -122,15 +122,15 @@ TEST(Trees, HealthyMachineHasNeitherWarningNorProblem) {
 TEST(Trees, EmptyTreeIsAllSkippedAndNoCrash) {
   const Scratch scratch;
   const Report report = examine({.root = scratch.path()}).value();
-  EXPECT_EQ(count_states(report.findings)[State::kProblem], 0);
-  expect_states(report.findings, {{"cpu.features", State::kSkipped},
-                                  {"cpu.cores", State::kSkipped},
-                                  {"memory.size", State::kSkipped},
-                                  {"memory.nofile", State::kSkipped},
-                                  {"process.kernel", State::kSkipped},
-                                  {"network.tcp", State::kWarning},
-                                  {"gpu.driver", State::kSkipped},
-                                  {"xoe.shm", State::kSkipped}});
+  EXPECT_EQ(count_severities(report.findings)[Severity::kProblem], 0);
+  expect_states(report.findings, {{"cpu.features", Severity::kSkipped},
+                                  {"cpu.cores", Severity::kSkipped},
+                                  {"memory.size", Severity::kSkipped},
+                                  {"memory.nofile", Severity::kSkipped},
+                                  {"process.kernel", Severity::kSkipped},
+                                  {"network.tcp", Severity::kWarning},
+                                  {"gpu.driver", Severity::kSkipped},
+                                  {"xoe.shm", Severity::kSkipped}});
 }
 
 TEST(Trees, UnknownGroupsAndRootsAreRefused) {
@@ -143,7 +143,7 @@ TEST(Trees, UnknownGroupsAndRootsAreRefused) {
 
 TEST(Trees, ReportsSurviveTheWayThroughJson) {
   const Report report = examine_tree("vm");
-  const Report back = parse_report(dumped(json_of(report))).value();
+  const Report back = parse_report(to_line(json_of(report))).value();
   EXPECT_EQ(json_of(back), json_of(report));
   EXPECT_FALSE(parse_report("{}"));
   EXPECT_FALSE(parse_report("[1,2"));

@@ -52,7 +52,7 @@ TEST_P(EngineOverHosts, AgreesAndReduces) {
     auto engine = Engine::create(std::move(communicator), quiet_options());
     if (!engine) return engine.error().to_string();
     const std::string problem = train_steps(**engine, 12);
-    // Nobody goes before all are done.
+    // No rank leaves before all are done.
     const Status met = (*engine)->run({.name = "end", .op = {.kind = OpKind::kBarrier}});
     return !problem.empty() ? problem : met ? "" : met.error().to_string();
   }).expect_success();

@@ -50,7 +50,7 @@ struct ProgramOp {
 
 struct ProgramRound {
   std::vector<ProgramOp> ops;
-  // How many of the ops each rank has data for before it joins; empty: nobody joins.
+  // The number of ops that each rank has data for before it joins; empty: no rank joins.
   std::vector<int> has_data;
 };
 

@@ -135,7 +135,7 @@ TEST(EngineTrace, FourRanksOnTwoHostsMergeIntoOneFile) {
   }
   ASSERT_EQ(compute.size(), 4u);
   ASSERT_EQ(reduce.size(), 4u);
-  // One clock: nobody's reduction ends before the last rank's computation that it needs, give or take 100 us.
+  // One clock: no rank's reduction ends before the last rank's computation that it needs, give or take 100 us.
   for (int rank = 0; rank < kRanks; ++rank) {
     EXPECT_EQ(compute[rank].size(), static_cast<std::size_t>(kSteps));
     EXPECT_GE(reduce[rank].front().stop, compute[3].front().stop - 100) << "rank " << rank;

@@ -105,7 +105,7 @@ class Noise {
   explicit Noise(unsigned seed, double sigma = 0.1) : random_(seed), normal_(0, sigma) {}
   double operator()() {
     const double jitter = std::exp(normal_(random_));
-    return random_() % 50 == 0 ? jitter * 6 : jitter;  // now and then somebody else had the core
+    return random_() % 50 == 0 ? jitter * 6 : jitter;  // now and then another process had the core
   }
 
  private:

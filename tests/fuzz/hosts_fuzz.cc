@@ -2,17 +2,18 @@
 #include <cstdint>
 #include <string_view>
 
-#include "launch/config_file.h"
-#include "launch/hostlist.h"
-#include "launch/hosts.h"
+#include "launch/options/config_file.h"
+#include "remote/host_list.h"
+#include "remote/slurm_list.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace xoe::launch;
+  namespace remote = xoe::remote;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  (void)parse_hosts(text);
-  (void)parse_hostfile(text, "f");
-  (void)expand_hostlist(text);
-  (void)expand_counts(text);
+  (void)remote::parse_hosts(text);
+  (void)remote::parse_hostfile(text, "f");
+  (void)remote::expand_hostlist(text);
+  (void)remote::expand_counts(text);
   RunArguments toml;
   (void)read_toml_config(text, "f", toml);
   RunArguments yaml;

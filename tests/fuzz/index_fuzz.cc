@@ -1,4 +1,4 @@
-// Index files. The first byte chooses whether the CRC is made right. What is read is written as it was.
+// Index files. The first byte chooses whether the CRC is made right. An index that can be read is written as it was.
 #include <algorithm>
 
 #include "base/bytes.h"
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   if (!index) return 0;
   xoe::require(encode_index(*index, stamp) == content);
   std::uint64_t end = 0;
-  for (const RecordPlace& place : index->places) {
+  for (const RecordExtent& place : index->records) {
     xoe::require(place.offset >= end);
     end = place.end();
   }

@@ -1,5 +1,5 @@
 // Configuration spaces of PCI functions: any bytes.
-#include "doctor/pci_config.h"
+#include "doctor/facts/pci_config.h"
 #include "memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {

@@ -30,13 +30,13 @@ std::int64_t read_stream(const std::string& path, std::size_t bytes, OnError on_
   }
 }
 
-std::int64_t read_places(const std::string& path, std::size_t bytes) {
+std::int64_t read_extents(const std::string& path, std::size_t bytes) {
   const auto file = RecordFile::open(path).value();
   const auto places = file.scan();
   if (!places) return -1;
   std::string buffer;
   std::int64_t good = 0;
-  for (const RecordPlace& place : *places)
+  for (const RecordExtent& place : *places)
     if (const auto data = file.read(place, good, buffer)) {
       require(data->size() == place.length);
       ++good;
@@ -51,7 +51,7 @@ std::uint64_t index_bytes(const std::string& path) {
   const auto index = make_index(
       file, {.compression = Compression::kNone, .on_error = OnError::kSkip, .max_lost = std::int64_t{1} << 40});
   std::uint64_t bytes = 0;
-  for (const RecordPlace& place : index.value().places) bytes += place.end() - place.offset;
+  for (const RecordExtent& place : index.value().records) bytes += place.end() - place.offset;
   for (const LostRange& range : index.value().lost) bytes += range.bytes;
   return bytes;
 }
@@ -63,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   std::string content(reinterpret_cast<const char*>(bytes) + 1, size - 1);
   if (bytes[0] % 4 != 0) repair(content, bytes[0] % 4 == 1);
   const xoe::MemoryFile file(content);
-  const std::int64_t placed = read_places(file.path(), content.size());
+  const std::int64_t placed = read_extents(file.path(), content.size());
   const std::int64_t strict = read_stream(file.path(), content.size(), OnError::kFail);
   const std::int64_t lenient = read_stream(file.path(), content.size(), OnError::kSkip);
   require(lenient >= strict);

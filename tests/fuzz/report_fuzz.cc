@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <string>
 
-#include "doctor/report.h"
+#include "doctor/report/report.h"
 #include "memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace xoe::doctor;
   const auto report = parse_report({reinterpret_cast<const char*>(bytes), size});
   if (!report) return 0;
-  const std::string text = dumped(json_of(*report));
+  const std::string text = to_line(json_of(*report));
   const auto again = parse_report(text);
-  xoe::require(again && dumped(json_of(*again)) == text);
+  xoe::require(again && to_line(json_of(*again)) == text);
   const std::string shown = report_text(*report, {.verbose = true});
   xoe::require(std::none_of(shown.begin(), shown.end(), [](char c) { return c != '\n' && c >= 0 && c < 0x20; }));
   return 0;

@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const xoe::Fd friendly = connect_to(*service);
   std::string hello;
   append_hello(hello, "s");
-  // The first byte chooses whether the bytes come from a stranger or from a known client.
+  // The first byte chooses whether the bytes come from an unauthenticated client or from a known client.
   if (!bytes.empty() && bytes[0] % 2 == 0) send(hostile, hello);
   send(hostile, bytes);
   service->serve();

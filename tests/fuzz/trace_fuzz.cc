@@ -1,5 +1,6 @@
-// Traces: any bytes as a file. The first byte chooses whether Xoe's header stands before them, so that the reading by
-// line is reached, too. What is read is merged and summed up; the merged file must read again, whole.
+// Traces: any bytes as a file. The first byte chooses whether Xoe's header is put in front of them, so that reading by
+// line is reached, too. Traces that can be read are merged and summed up, and the merged file must be readable as a
+// whole.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Random ranks, and the launcher itself, are killed at random moments of a tight loop: nobody hangs, every
-// survivor names the right rank within a second, nothing is left behind.
+// Random ranks, and the launcher itself, are killed at random moments of a tight loop: no rank hangs, every
+// survivor names the right rank within a second, no process is left behind.
 #include <signal.h>
 
 #include <cstdio>

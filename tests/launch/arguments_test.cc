@@ -1,4 +1,4 @@
-#include "launch/arguments.h"
+#include "launch/options/arguments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -83,15 +83,15 @@ TEST(Arguments, OptionsForHosts) {
                           "p"});
   ASSERT_TRUE(run) << run.error().message();
   const HostOptions& where = run->options.where;
-  EXPECT_THAT(where.hosts, ElementsAre(Host{.name = "a", .slots = 4}, Host{.name = "b", .slots = 1}));
+  EXPECT_THAT(where.hosts, ElementsAre(remote::Host{.name = "a", .slots = 4}, remote::Host{.name = "b", .slots = 1}));
   EXPECT_EQ(where.map_by, MapBy::kNode);
   EXPECT_TRUE(where.oversubscribe && where.dry_run && where.check && !where.bind_gpus);
   EXPECT_EQ(where.network_interface, "ib0");
-  EXPECT_EQ(where.ssh_port, 23);
+  EXPECT_EQ(where.connect.ssh_port, 23);
   EXPECT_EQ(where.fan_out, 9);
-  EXPECT_EQ(where.ssh_identity_file + where.ssh_command + where.launch_agent + where.xoe_path, "kcl/x");
-  EXPECT_EQ(where.start_timeout, 3s);
-  EXPECT_EQ(where.host_timeout, 4s);
+  EXPECT_EQ(where.connect.ssh_identity_file + where.connect.ssh_command + where.connect.launch_agent + where.connect.xoe_path, "kcl/x");
+  EXPECT_EQ(where.connect.start_timeout, 3s);
+  EXPECT_EQ(where.connect.host_timeout, 4s);
   EXPECT_EQ(run->options.backend, "mpi");
   EXPECT_THAT(run->options.pass_env, ElementsAre("A"));
 }
@@ -99,8 +99,8 @@ TEST(Arguments, OptionsForHosts) {
 TEST(Arguments, HorovodsNames) {
   const auto run = parse({"-p", "23", "-i", "k", "--network-interfaces", "ib0", "--output-filename", "logs", "p"});
   ASSERT_TRUE(run) << run.error().message();
-  EXPECT_EQ(run->options.where.ssh_port, 23);
-  EXPECT_EQ(run->options.where.ssh_identity_file, "k");
+  EXPECT_EQ(run->options.where.connect.ssh_port, 23);
+  EXPECT_EQ(run->options.where.connect.ssh_identity_file, "k");
   EXPECT_EQ(run->options.where.network_interface, "ib0");
   EXPECT_EQ(run->options.output_dir, "logs");
 }

@@ -1,5 +1,5 @@
 // Ranks near their GPU or their host's network interface, on recorded machines.
-#include "launch/binding.h"
+#include "launch/plan/binding.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <map>
 #include <numeric>
 
-#include "launch/agent_plan.h"
-#include "launch/nic_places.h"
+#include "launch/plan/host_plan.h"
+#include "launch/plan/nic_locality.h"
 #include "scratch.h"
 
 namespace xoe::launch {
@@ -74,7 +74,7 @@ TEST_F(FourMemories, TheFirstRankIsNearTheInterface) {
   EXPECT_EQ(shares(2), (Shares{{4, 5}, {0, 1}}));
   EXPECT_EQ(shares(4), (Shares{{4, 5}, {6, 7}, {0, 1}, {2, 3}}));
   EXPECT_EQ(shares(4, true), (Shares{{4, 5}, {6, 7}, {0, 1}, {2, 3}}));
-  EXPECT_EQ(bind_ranks(Binding::kNuma, false, 1, Env(), facts_).value().near,
+  EXPECT_EQ(bind_ranks(Binding::kNuma, false, 1, Env(), facts_).value().locality,
             "from NUMA node 2 on, which eth0 is near");
 }
 
@@ -85,7 +85,7 @@ TEST_F(FourMemories, WhereItIsNotKnownTheFirstMemoryIsFirst) {
   for (const char* name : {"", "eth0", "eth1", "veth0", "none", "../net/eth0"}) {
     facts_.interface = name;
     EXPECT_EQ(shares(2), (Shares{{0, 1}, {4, 5}})) << name;
-    EXPECT_THAT(bind_ranks(Binding::kNuma, false, 2, Env(), facts_).value().near, IsEmpty()) << name;
+    EXPECT_THAT(bind_ranks(Binding::kNuma, false, 2, Env(), facts_).value().locality, IsEmpty()) << name;
   }
 }
 
@@ -110,7 +110,7 @@ TEST_F(FourMemories, AGpuComesFirst) {
   std::filesystem::create_directories(facts_.gpus.gpus + "/0000:3b:00.0");
   write(facts_.gpus.pci + "/0000:3b:00.0/numa_node", "1");
   EXPECT_EQ(shares(1), (Shares{{2, 3}}));
-  EXPECT_EQ(bind_ranks(Binding::kNuma, false, 1, Env(), facts_).value().near, "each near its GPU");
+  EXPECT_EQ(bind_ranks(Binding::kNuma, false, 1, Env(), facts_).value().locality, "each near its GPU");
   EXPECT_EQ(shares(2), (Shares{{4, 5}, {0, 1}})) << "fewer GPUs than ranks";
 }
 
@@ -144,7 +144,7 @@ TEST_F(FourMemories, OfAHostInAJob) {
   const JobPlan plan = plan_host(job, Env(), facts_, "/bin/prog").value();
   EXPECT_THAT(plan.ranks[0].cpus, ElementsAre(2, 3));
   EXPECT_THAT(plan.ranks[1].cpus, ElementsAre(6, 7));
-  EXPECT_THAT(plan.near, HasSubstr("ib0"));
+  EXPECT_THAT(plan.locality, HasSubstr("ib0"));
 }
 
 TEST_F(FourMemories, AHostTellsWhatTorchrunTells) {

@@ -1,4 +1,4 @@
-#include "launch/config_file.h"
+#include "launch/options/config_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(ConfigFile, TomlHasTheOptionsNames) {
   EXPECT_EQ(run.options.size, 4);
   EXPECT_EQ(run.options.where.hosts.size(), 2U);
   EXPECT_EQ(run.options.binding, Binding::kCore);
-  EXPECT_EQ(run.options.where.start_timeout, std::chrono::milliseconds(2500));
+  EXPECT_EQ(run.options.where.connect.start_timeout, std::chrono::milliseconds(2500));
   EXPECT_TRUE(run.options.where.oversubscribe);
   EXPECT_FALSE(run.options.where.check);
   EXPECT_FALSE(run.options.tag_output);

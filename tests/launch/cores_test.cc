@@ -1,4 +1,4 @@
-#include "launch/cores.h"
+#include "launch/plan/cores.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,9 +85,9 @@ TEST(Cores, ThisHostHasSome) {
   EXPECT_GE(usable_cores(cpus.size()), 1);
 }
 
-std::vector<Core> two_sockets() {
+std::vector<CpuCore> two_sockets() {
   // Socket 0 is near memories 0 and 1, socket 1 near 2 and 3; two cores each.
-  std::vector<Core> cores;
+  std::vector<CpuCore> cores;
   for (int i = 0; i < 8; ++i) cores.push_back({.cpus = {i}, .socket = i / 4, .numa = i / 2});
   return cores;
 }

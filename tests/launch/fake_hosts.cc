@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "launch/agent_frames.h"
+#include "launch/agents/agent_job.h"
 
 namespace xoe::launch {
 namespace {
@@ -39,8 +39,8 @@ FakeHosts::FakeHosts() {
   folder_ = ::mkdtemp(pattern.data());
   std::ofstream(folder_ + "/ssh") << kScript;
   std::filesystem::permissions(folder_ + "/ssh", std::filesystem::perms::owner_all);
-  std::string old(kAgentGreeting);
-  append_frame(old, {.kind = AgentFrame::Kind::kHello, .text = encode(AgentHello{.version = "0.0.7"})});
+  std::string old(remote::kAgentGreeting);
+  remote::append_frame(old, {.kind = remote::Frame::Kind::kHello, .text = encode(remote::Hello{.version = "0.0.7"})});
   std::ofstream(folder_ + "/old", std::ios::binary) << old;
 }
 

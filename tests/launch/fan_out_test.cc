@@ -1,4 +1,4 @@
-#include "launch/fan_out.h"
+#include "launch/plan/fan_out.h"
 
 #include <gtest/gtest.h>
 

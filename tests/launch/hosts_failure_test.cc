@@ -42,7 +42,7 @@ class HostsFailure : public testing::Test {
     EXPECT_THAT(ran.err, message);
     EXPECT_THAT(ran.err, HasSubstr("nothing was started"));
   }
-  // Ranks that stay, and print the pid of their agent: the parent of their guardian.
+  // Ranks that stay, and print the pid of their agent: the parent of their supervisor.
   Launched stay(const std::vector<std::string>& options = {}) const {
     return Launched(hosts_.arguments(
         "one,two", "read -r _ _ _ agent _ < /proc/$PPID/stat; echo agent$XOE_RANK=$agent; exec sleep 100", options));

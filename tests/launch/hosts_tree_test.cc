@@ -38,7 +38,7 @@ class HostsTree : public testing::Test {
     options.insert(options.begin(), {"--fan-out", "1"});
     return Launched(hosts_.arguments("one,two,three", script, options), input);
   }
-  // That of each rank, once all of them run.
+  // The agent of each rank, once all ranks run.
   static std::vector<pid_t> agents_of(const Launched& job, int ranks) {
     std::vector<pid_t> agents;
     for (int rank = 0; rank < ranks; ++rank) {

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-std::string this_host() {
+std::string remote::this_hostname() {
   char name[256] = {};
   ::gethostname(name, sizeof name - 1);
   return name;
@@ -34,7 +34,7 @@ TEST(JobEnd, GoodJobsAreQuiet) {
 TEST(JobEnd, ReturnsTheFailingCode) {
   const auto ran = run_script(3, "[ $XOE_RANK = 1 ] || sleep 100; echo working; echo broken pipework >&2; exit 7");
   EXPECT_EQ(ran.code, 7);
-  EXPECT_THAT(ran.err, HasSubstr("rank 1 (host " + this_host() + ", pid "));
+  EXPECT_THAT(ran.err, HasSubstr("rank 1 (host " + remote::this_hostname() + ", pid "));
   EXPECT_THAT(ran.err, HasSubstr("exited with code 7 after "));
   EXPECT_THAT(ran.err, HasSubstr("last lines of its stderr:\nxoe run:   | broken pipework\n"));
   EXPECT_THAT(ran.err, HasSubstr("2 other ranks were ended by SIGTERM"));

@@ -1,4 +1,4 @@
-// Ranks that fail and are started anew: --restarts.
+// Ranks that fail and are restarted: --restarts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -17,7 +17,7 @@ using testing::Not;
 // True in the first process of a rank, and not in those after it.
 std::string first_life(const Scratch& scratch) { return "mkdir " + scratch.file("lived-") + "$XOE_RANK 2>/dev/null"; }
 
-// What the other ranks do, until the one that failed has been started anew.
+// What the other ranks do, until the one that failed was restarted.
 std::string wait_for(const Scratch& scratch, int rank) {
   const std::string again = scratch.file("again-" + std::to_string(rank));
   return "while [ ! -e " + again + " ]; do sleep 0.02; done";
@@ -33,7 +33,7 @@ TEST(JobRestart, AFailedRankIsStartedAnewAndTheOthersGoOn) {
   EXPECT_THAT(ran.out, AllOf(HasSubstr("[1] first"), HasSubstr("[0] "), HasSubstr("[2] ")));
   EXPECT_EQ(lines_of(ran.out).size(), 4U) << ran.out;
   EXPECT_THAT(ran.err, HasSubstr("exited with code 3 after"));
-  EXPECT_THAT(ran.err, HasSubstr("; started anew, 1 of 2 restarts left\n"));
+  EXPECT_THAT(ran.err, HasSubstr("; restarted, 1 of 2 restarts left\n"));
 }
 
 TEST(JobRestart, AKilledRankLeavesNothingInTheWayOfTheNextOne) {
@@ -62,7 +62,7 @@ TEST(JobRestart, WhereARankIsDoneTheOthersAreNot) {
                              wait_for(scratch, 0) + "; sleep 0.5; exit 4";
   const auto ran = run_script(2, script, {"--restarts", "5"});
   EXPECT_EQ(ran.code, 4);
-  EXPECT_THAT(ran.err, Not(HasSubstr("started anew")));
+  EXPECT_THAT(ran.err, Not(HasSubstr("restarted")));
 }
 
 TEST(JobRestart, WhoeverAsksForTheEndGetsIt) {
@@ -72,7 +72,7 @@ TEST(JobRestart, WhoeverAsksForTheEndGetsIt) {
     job.signal(signal);
     const auto ran = job.wait();
     EXPECT_EQ(ran.code, 128 + signal);
-    EXPECT_THAT(ran.err, Not(HasSubstr("started anew")));
+    EXPECT_THAT(ran.err, Not(HasSubstr("restarted")));
     EXPECT_TRUE(job.all_gone());
   }
 }
@@ -87,7 +87,7 @@ TEST(JobRestart, NothingIsLeftWhenTheLauncherIsKilled) {
 TEST(JobRestart, TheTimeLimitEndsAJobThatWouldGoOn) {
   const auto ran = run_script(2, "sleep 100", {"--restarts", "5", "--timeout", "0.5"});
   EXPECT_EQ(ran.code, 124);
-  EXPECT_THAT(ran.err, Not(HasSubstr("started anew")));
+  EXPECT_THAT(ran.err, Not(HasSubstr("restarted")));
 }
 
 TEST(JobRestart, OnSeveralHosts) {

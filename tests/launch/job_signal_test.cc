@@ -19,8 +19,6 @@ const char* const kReports =
     "for s in INT TERM QUIT HUP USR1 USR2; do trap \"echo got $s; [ $s = USR1 -o $s = USR2 ] || exit 0\" $s; done; "
     "echo ready; while true; do sleep 0.02; done";
 
-bool both_ready(const Launched& job) { return job.wait_for_out("[0] ready") && job.wait_for_out("[1] ready"); }
-
 class Passed : public testing::TestWithParam<std::pair<const char*, int>> {};
 
 TEST_P(Passed, ToEveryRank) {

@@ -23,8 +23,6 @@ std::string name_of(pid_t pid) {
   return name;
 }
 
-bool both_ready(const Launched& job) { return job.wait_for_out("[0] ready") && job.wait_for_out("[1] ready"); }
-
 TEST(JobSurvivors, NoneWhenTheLauncherIsKilled) {
   for (int round = 0; round < 5; ++round) {
     Launched job(script_arguments(2, kFamily));
@@ -45,16 +43,16 @@ TEST(JobSurvivors, NoneWhenTheLauncherIsKilledWhileItStarts) {
   }
 }
 
-TEST(JobSurvivors, NoneWhenTheGuardianIsKilled) {
+TEST(JobSurvivors, NoneWhenTheSupervisorIsKilled) {
   Launched job(script_arguments(2, kFamily));
   ASSERT_TRUE(both_ready(job));
   const auto processes = job.processes();
-  const auto guardian = std::ranges::find(processes, "xoe-guardian", &name_of);
-  ASSERT_NE(guardian, processes.end());
-  ::kill(*guardian, SIGKILL);
+  const auto supervisor = std::ranges::find(processes, "xoe-supervisor", &name_of);
+  ASSERT_NE(supervisor, processes.end());
+  ::kill(*supervisor, SIGKILL);
   const auto ran = job.wait();
   EXPECT_EQ(ran.code, 125);
-  EXPECT_THAT(ran.err, testing::HasSubstr("guardian process was killed"));
+  EXPECT_THAT(ran.err, testing::HasSubstr("supervisor process was killed"));
   EXPECT_TRUE(job.all_gone());
 }
 

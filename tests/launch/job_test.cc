@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "launch/cores.h"
 #include "launch/launched.h"
+#include "launch/plan/cores.h"
 
 namespace xoe::launch {
 namespace {
@@ -152,7 +152,7 @@ TEST_F(Job, BindsToCores) {
     ++lists;
     for (const int cpu : cpus) EXPECT_TRUE(seen.insert(cpu).second) << "cpu " << cpu << " is given twice: " << ran.out;
     if (cores.size() > 64) continue;
-    EXPECT_TRUE(std::ranges::any_of(cores, [&](const Core& core) { return core.cpus == cpus; })) << text;
+    EXPECT_TRUE(std::ranges::any_of(cores, [&](const CpuCore& core) { return core.cpus == cpus; })) << text;
   }
   EXPECT_EQ(lists, ranks);
   const auto crowded = run_script(64, "true", {"--bind-to", "core"});

@@ -58,6 +58,8 @@ Finished run_script(int size, const std::string& script, const std::vector<std::
 std::vector<std::string> script_arguments(int size, const std::string& script,
                                           const std::vector<std::string>& options = {});
 
+inline bool both_ready(const Launched& job) { return job.wait_for_out("[0] ready") && job.wait_for_out("[1] ready"); }
+
 std::vector<std::string> lines_of(const std::string& text);
 std::string file_text(const std::string& path);
 

@@ -1,4 +1,4 @@
-#include "launch/output.h"
+#include "launch/output/output.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "launch/stream.h"
+#include "launch/output/stream.h"
 
 namespace xoe::launch {
 namespace {
@@ -58,7 +58,7 @@ TEST(Sink, NeverBlocksAndLosesNothing) {
   const std::string line(999, 'x');
   for (int i = 0; i < 1200; ++i) sink.write(line + "\n");
   EXPECT_TRUE(sink.full());
-  sink.flush();  // the pipe takes 64 KiB, nobody reads
+  sink.flush();  // the pipe takes 64 KiB, and no process reads it
   EXPECT_FALSE(sink.empty());
   std::string seen;
   while (!sink.empty()) {

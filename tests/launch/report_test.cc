@@ -1,4 +1,5 @@
-#include "launch/report.h"
+#include "launch/output/report.h"
+#include "remote/spawn.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,10 +24,10 @@ JobOutcome failed_with(int status) {
 }
 
 TEST(Report, StatusesInWords) {
-  EXPECT_EQ(describe_status(exited(3)), "exited with code 3");
-  EXPECT_EQ(describe_status(SIGSEGV), "was killed by SIGSEGV (segmentation fault)");
-  EXPECT_EQ(describe_status(SIGABRT | 0x80), "was killed by SIGABRT (aborted), core dumped");
-  EXPECT_EQ(describe_status(SIGFPE), "was killed by SIGFPE (floating point exception)");
+  EXPECT_EQ(remote::describe_status(exited(3)), "exited with code 3");
+  EXPECT_EQ(remote::describe_status(SIGSEGV), "was killed by SIGSEGV (segmentation fault)");
+  EXPECT_EQ(remote::describe_status(SIGABRT | 0x80), "was killed by SIGABRT (aborted), core dumped");
+  EXPECT_EQ(remote::describe_status(SIGFPE), "was killed by SIGFPE (floating point exception)");
 }
 
 TEST(Report, GoodJobsHaveNone) {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "comm/thread_group.h"
-#include "engine/core.h"
+#include "engine/runtime.h"
 #include "nccl/members.h"
 
 namespace xoe::testing {
@@ -19,16 +19,16 @@ using ::testing::HasSubstr;
 class GpuRank {
  public:
   // REQUIRES: the thread's device is the rank's.
-  GpuRank(std::shared_ptr<engine::Core> core, int rank) : core_(std::move(core)), rank_(rank) {}
+  GpuRank(std::shared_ptr<engine::Runtime> runtime, int rank) : runtime_(std::move(runtime)), rank_(rank) {}
 
   int rank() const { return rank_; }
-  engine::Core& core() { return *core_; }
+  engine::Runtime& runtime() { return *runtime_; }
   const Stream& stream() const { return stream_; }
 
   Result<EngineHandle> submit(Request request) {
     request.op.gpu = true;
     request.stream = stream_.get();
-    auto submission = core_->submit(request, engine::Core::Use::kAsync);
+    auto submission = runtime_->submit(request, engine::Runtime::Use::kAsync);
     if (!submission) return failure(submission.error());
     return EngineHandle(std::move(*submission));
   }
@@ -42,7 +42,7 @@ class GpuRank {
   }
 
  private:
-  std::shared_ptr<engine::Core> core_;
+  std::shared_ptr<engine::Runtime> runtime_;
   int rank_;
   Stream stream_;
 };
@@ -59,19 +59,19 @@ void run_gpu_ranks(MockMachine& machine, int size, const std::function<void(GpuR
       options.tune = false;
       options.warn = [](std::string_view) {};
       const auto gpu =
-          std::make_shared<engine::GpuPort>([&machine, device]() -> Result<std::unique_ptr<net::Provider>> {
+          std::make_shared<engine::GpuPlugin>([&machine, device]() -> Result<std::unique_ptr<net::Provider>> {
             return nccl::make_provider(libraries_of(machine), {.local_rank = device});
           });
-      auto core = engine::Core::create(std::move(comm), options, gpu);
-      ASSERT_TRUE(core) << core.error().message();
+      auto runtime = engine::Runtime::create(std::move(comm), options, gpu);
+      ASSERT_TRUE(runtime) << runtime.error().message();
       {
-        GpuRank rank(*core, r);
+        GpuRank rank(*runtime, r);
         body(rank);
       }
       // No rank leaves before all are done.
-      auto barrier = (*core)->submit({.op = {.kind = OpKind::kBarrier}}, engine::Core::Use::kAsync);
-      if (barrier) (void)(*core)->wait(**barrier, std::nullopt);
-      (*core)->shut_down();
+      auto barrier = (*runtime)->submit({.op = {.kind = OpKind::kBarrier}}, engine::Runtime::Use::kAsync);
+      if (barrier) (void)(*runtime)->wait(**barrier, std::nullopt);
+      (*runtime)->shut_down();
     });
 }
 
@@ -192,9 +192,9 @@ TEST(GpuEngine, AJoinedRankChangesNothing) {
       rank.expect_run({.name = "largest", .op = {.reduce = ReduceOp::kMax}, .tensors = tensors});
       EXPECT_THAT(values_of(least), Each(-7.0F));
     }
-    auto joined = rank.core().submit({.op = {.kind = OpKind::kJoin}}, engine::Core::Use::kAsync);
+    auto joined = rank.runtime().submit({.op = {.kind = OpKind::kJoin}}, engine::Runtime::Use::kAsync);
     ASSERT_TRUE(joined);
-    EXPECT_TRUE(rank.core().wait(**joined, std::nullopt));
+    EXPECT_TRUE(rank.runtime().wait(**joined, std::nullopt));
   });
   expect_clean(machine);
 }
@@ -204,7 +204,7 @@ TEST(GpuEngine, SetsConnectInAnyOrder) {
   MockMachine machine(2);
   run_gpu_ranks(machine, 2, [](GpuRank& rank) {
     const std::vector<int> both{0, 1};
-    const auto set = rank.core().add_process_set(both);
+    const auto set = rank.runtime().add_process_set(both);
     ASSERT_TRUE(set) << set.error().message();
     const std::vector<std::int64_t> shape{4};
     const OnGpu<float> a(4, 1.0F), b(4, 5.0F);
@@ -264,9 +264,9 @@ TEST(GpuEngine, RanksAgreeOnWhereATensorIs) {
     const std::vector<TensorArg> tensors{here ? TensorArg{host.data(), host.data(), DType::kFloat32, shape}
                                               : in_place(data, shape)};
     Request request{.name = "x", .op = {.gpu = !here}, .tensors = tensors, .stream = rank.stream().get()};
-    auto submission = rank.core().submit(request, engine::Core::Use::kAsync);
+    auto submission = rank.runtime().submit(request, engine::Runtime::Use::kAsync);
     ASSERT_TRUE(submission);
-    const Status status = rank.core().wait(**submission, std::nullopt);
+    const Status status = rank.runtime().wait(**submission, std::nullopt);
     ASSERT_FALSE(status);
     EXPECT_THAT(status.error().message(), AllOf(HasSubstr("rank 0 submitted allreduce(float32 [4], sum)"),
                                                 HasSubstr("rank 1 submitted allreduce(float32 [4], sum, on a GPU)")));
@@ -311,7 +311,7 @@ TEST(GpuEngine, ARankThatLeavesEndsWhatOthersWaitFor) {
     const OnGpu<float> data(4, 1.0F);
     const std::vector tensors{in_place(data, shape)};
     rank.expect_run({.name = "x", .tensors = tensors});
-    if (rank.rank() == 2) return rank.core().shut_down();
+    if (rank.rank() == 2) return rank.runtime().shut_down();
     const Status status = rank.run({.name = "y", .tensors = tensors});
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code(), Code::kPeerLost);
@@ -323,19 +323,20 @@ TEST(GpuEngine, ARankThatLeavesEndsWhatOthersWaitFor) {
 
 TEST(GpuEngine, WithoutAGpuNoneIsRequired) {
   auto group = make_group(1);
-  const auto gpu = std::make_shared<engine::GpuPort>(
+  const auto gpu = std::make_shared<engine::GpuPlugin>(
       []() -> Result<std::unique_ptr<net::Provider>> { return failure(Code::kUnsupported, "no GPU here"); });
-  auto core = engine::Core::create(std::move(group[0]), {}, gpu).value();
+  auto runtime = engine::Runtime::create(std::move(group[0]), {}, gpu).value();
   std::vector<float> data(4, 1.0F);
   const std::vector<std::int64_t> shape{4};
   const std::vector<TensorArg> tensors{{data.data(), data.data(), DType::kFloat32, shape}};
-  EXPECT_TRUE(core->submit({.name = "host", .tensors = tensors}, engine::Core::Use::kAsync));
-  const auto refused = core->submit({.name = "x", .op = {.gpu = true}, .tensors = tensors}, engine::Core::Use::kAsync);
+  EXPECT_TRUE(runtime->submit({.name = "host", .tensors = tensors}, engine::Runtime::Use::kAsync));
+  const auto refused =
+      runtime->submit({.name = "x", .op = {.gpu = true}, .tensors = tensors}, engine::Runtime::Use::kAsync);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), Code::kUnsupported);
   EXPECT_THAT(refused.error().message(), AllOf(HasSubstr("allreduce 'x'"), HasSubstr("no GPU here")));
-  EXPECT_FALSE(core->takes_gpu_memory());
-  core->shut_down();
+  EXPECT_FALSE(runtime->takes_gpu_memory());
+  runtime->shut_down();
 }
 
 }  // namespace

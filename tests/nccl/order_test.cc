@@ -177,7 +177,8 @@ TEST(NcclSupports, WhatNcclHas) {
     EXPECT_THAT(refusal(net, much), HasSubstr("1048576 bytes of host memory"));
     much.device = true;
     EXPECT_EQ(refusal(net, much), "");
-    EXPECT_THAT(refusal(net, reduction(DType::kInt16, ReduceOp::kSum)), HasSubstr("does not reduce int16; convert it to int32"));
+    EXPECT_THAT(refusal(net, reduction(DType::kInt16, ReduceOp::kSum)),
+                HasSubstr("does not reduce int16; convert it to int32"));
     EXPECT_THAT(refusal(net, reduction(DType::kInt32, ReduceOp::kAverage)), HasSubstr("use sum and divide"));
     EXPECT_THAT(refusal(net, reduction(DType::kBool, ReduceOp::kAverage)), HasSubstr("bool"));
     EXPECT_EQ(refusal(net, reduction(DType::kBool, ReduceOp::kSum)), "");
@@ -196,7 +197,8 @@ TEST(NcclSupports, WhatNcclHas) {
 
 TEST(NcclSupports, WhatOldVersionsLack) {
   with_net(nccl_version(2, 8, 3), [](net::Net& net) {
-    EXPECT_THAT(refusal(net, reduction(DType::kBfloat16, ReduceOp::kSum)), HasSubstr("NCCL 2.8.3 does not reduce bfloat16"));
+    EXPECT_THAT(refusal(net, reduction(DType::kBfloat16, ReduceOp::kSum)),
+                HasSubstr("NCCL 2.8.3 does not reduce bfloat16"));
     EXPECT_THAT(refusal(net, reduction(DType::kFloat32, ReduceOp::kAverage)), HasSubstr("divide by 1"));
     EXPECT_EQ(refusal(net, reduction(DType::kFloat32, ReduceOp::kSum)), "");
   });

@@ -18,7 +18,7 @@ from launch_over_ssh import HostsTests, main_of
 
 ROUNDS = int(os.environ.get("XOE_NET_ROUNDS", "1"))
 HOSTS = ["-H", "nodeA:2,nodeB:2"]
-# Who a rank is: its pid, and that of its agent, the parent of its guardian. Then it trains without end.
+# Each rank prints its pid and that of its agent, the parent of its supervisor. Then it trains without end.
 TRAIN = ('read -r _ _ _ agent _ < /proc/$PPID/stat; echo "at $XOE_RANK $$ $agent"; exec {folder}/xoe-train --synthetic '
          "--classes 10 --model mlp --image-size 16 --batch 4 --steps 100000000 --report-every 20 --json")
 

@@ -19,7 +19,7 @@ import time
 from netns_hosts import SKIPPED, Hosts, why_not
 
 ROUNDS = int(os.environ.get("XOE_NET_ROUNDS", "1"))
-# Ranks that stay, and say who they are: their pid, and that of their agent, the parent of their guardian.
+# Ranks that stay: they print their pid and that of their agent, the parent of their supervisor.
 STAY = 'read -r _ _ _ agent _ < /proc/$PPID/stat; echo "at $XOE_RANK $$ $agent"; exec sleep 1000'
 
 

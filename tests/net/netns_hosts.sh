@@ -10,7 +10,7 @@
 #   netns_hosts.sh FOLDER pids NODE          processes there, its sshd's listener not counted
 #   netns_hosts.sh FOLDER down               ends every process there and removes everything
 #
-# /etc/hosts also knows "nowhere", an address in the network that nobody has.
+# /etc/hosts also knows "nowhere", an address in the network that no host has.
 set -euo pipefail
 
 folder=$(realpath -m "$1")
@@ -21,7 +21,7 @@ net=10.${XOE_NETNS_NET:-77}.0
 
 nodes() { cat "$folder/nodes"; }
 
-# Not `ip netns exec`, which mounts another /sys. The folder is entered anew: nsenter begins in /.
+# Not `ip netns exec`, which mounts another /sys. The folder must be entered again: nsenter begins in /.
 in_node() {
   local node=$1
   shift

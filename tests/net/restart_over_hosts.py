@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Elastic training over two hosts, whose ranks are killed and started anew: it ends with the parameters of one that nothing happened to.
+"""Elastic training over two hosts, whose ranks are killed and restarted: it ends with the parameters of an undisturbed run.
 
   restart_over_hosts.py BUILD [TEST...]      BUILD: the folder of bin/ and python/
 

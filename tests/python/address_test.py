@@ -44,7 +44,7 @@ def test_the_sanitizer_is_there(folder):
     script = folder / "overrun.py"
     script.write_text(
         "import torch, xoe.torch as hvd\nfrom xoe import _core, world\nhvd.init()\nx = torch.ones(1000)\n"
-        "world.current().engine.submit_in_place('x', x.data_ptr(), (10_000_000,), 7, _core.Terms(0), x).wait()\n"
+        "world.current().engine.submit_in_place('x', x.data_ptr(), (10_000_000,), 7, _core.Request(0), x).wait()\n"
     )
     try:
         passes(folder, script, 2)

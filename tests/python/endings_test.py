@@ -149,12 +149,12 @@ def test_an_import_that_fails_on_one_rank(folder):
 def test_mismatched_code(folder):
     last = """
     from xoe import _core, world
-    terms = _core.Terms(_core.KINDS["allgather"])
+    request = _core.Request(_core.KINDS["allgather"])
     import array
     data = array.array("f", [1.0] * 8)
     shape = (4, 2) if rank == 0 else (2, 4)
     tensor = (data.buffer_info()[0], 0, shape, _core.DTYPES["float32"])
-    world.current().engine.submit("features", [tensor], terms, keep=data).wait()
+    world.current().engine.submit("features", [tensor], request, keep=data).wait()
     """
     done = ranks.run(2, script(folder, "mismatch", last, wait=False))
     ended(done, 1, r"MismatchError: .*features.*ranks disagree.*rank 0 .*\[4, 2\].*rank 1 .*\[2, 4\]")

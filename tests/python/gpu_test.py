@@ -86,9 +86,9 @@ def test_the_wish_is_obeyed():
 
 def gather(allocate):
     rows = torch.full((RANK + 1, 2), float(RANK))
-    terms = _core.Terms(_core.KINDS["allgather"])
+    request = _core.Request(_core.KINDS["allgather"])
     tensors = [(rows.data_ptr(), 0, rows.shape, _core.DTYPES["float32"])]
-    return world.current().engine.submit("rows", tensors, terms, None, rows, None, allocate)
+    return world.current().engine.submit("rows", tensors, request, None, rows, None, allocate)
 
 
 def test_results_in_memory_of_the_callers():

@@ -16,13 +16,13 @@ def found(line, path="src/a.cc"):
 
 class Words(unittest.TestCase):
     def test_old_names_are_found(self):
-        for line in ["Board board(memory);", "class HostsCrew {", "local_crew_.start();", "const Words& words = w;", "guardian_link",
+        for line in ["Board table(memory);", "board_->join();", "class HostsCrew {", "local_crew_.start();", "const Words& words = w;", "guardian_link",
                      "rouse();", "backend.deal(3)", "if (nobody_waits) {} // Nobody waits", "// That of one parameter.",
                      "x; // What is left over.", "# Whoever asks gets it."]:
             self.assertTrue(found(line), line)
 
     def test_plain_words_pass(self):
-        for line in ["TensorBoard opens it", "keyboard", "the words of a glossary", "an item of the list", "Running a job",
+        for line in ["TensorBoard opens it", "keyboard", "board_id of a card", "the words of a glossary", "an item of the list", "Running a job",
                      "What is Xoe? A library.", "hn::Lanes(d)", "ideal(x)"]:
             self.assertEqual(found(line), [], line)
 

@@ -8,7 +8,7 @@ namespace xoe::data {
 namespace {
 
 constexpr std::string_view kPngStart("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
-constexpr std::uint32_t kMostSide = 1U << 20;
+constexpr std::uint32_t kMaxHeaderSide = 1U << 20;
 
 std::uint32_t big(std::string_view bytes, std::size_t at, std::size_t count) {
   std::uint32_t value = 0;
@@ -17,7 +17,7 @@ std::uint32_t big(std::string_view bytes, std::size_t at, std::size_t count) {
 }
 
 Result<ImageFacts> sized(ImageFacts facts, std::uint32_t width, std::uint32_t height) {
-  if (width == 0 || height == 0 || width > kMostSide || height > kMostSide)
+  if (width == 0 || height == 0 || width > kMaxHeaderSide || height > kMaxHeaderSide)
     return failure(Code::kDataLoss, "an image of {} x {} pixels", width, height);
   facts.width = static_cast<int>(width);
   facts.height = static_cast<int>(height);
@@ -43,10 +43,10 @@ Result<ImageFacts> read_png(std::string_view png) {
 bool is_frame(std::uint8_t marker) {
   return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
-// Start and end of image, restarts: markers without a length.
-bool stands_alone(std::uint8_t marker) { return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd9); }
+// Markers without a length: start and end of the image, restarts.
+bool has_no_length(std::uint8_t marker) { return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd9); }
 
-// Goes from marker to marker up to the frame's.
+// Reads from marker to marker up to the frame header.
 Result<ImageFacts> read_jpeg(std::string_view jpeg) {
   constexpr std::uint8_t kScan = 0xda;
   for (std::size_t at = 2; at < jpeg.size();) {
@@ -54,7 +54,7 @@ Result<ImageFacts> read_jpeg(std::string_view jpeg) {
     at = std::min(jpeg.find_first_not_of('\xff', at), jpeg.size());
     if (at == jpeg.size()) break;
     const auto marker = static_cast<std::uint8_t>(jpeg[at++]);
-    if (marker == 0 || stands_alone(marker)) continue;
+    if (marker == 0 || has_no_length(marker)) continue;
     if (marker == kScan) return failure(Code::kDataLoss, "a JPEG without a frame header");
     if (jpeg.size() - at < 2) break;
     const std::size_t length = big(jpeg, at, 2);

@@ -8,12 +8,12 @@
 
 namespace xoe::data {
 
-// Files are written into path(), beside the place where finish() puts them. Without finish() nothing stays; what a
-// killed process left goes when the next one makes the same.
+// Files are written into path(), a hidden directory that finish() moves to its target. Without finish() it is removed;
+// one that a killed process left is removed by the next process with the same target.
 class OutputDirectory {
  public:
-  // Also makes the directories above. `invalid_argument`: the place is taken, by more than an empty directory.
-  static Result<OutputDirectory> create(const std::string& place);
+  // Also creates the parent directories. `invalid_argument`: the target exists and is not an empty directory.
+  static Result<OutputDirectory> create(const std::string& target);
   OutputDirectory(OutputDirectory&& other) noexcept;
   OutputDirectory& operator=(OutputDirectory&&) = delete;
   ~OutputDirectory();
@@ -23,12 +23,12 @@ class OutputDirectory {
   Status finish();
 
  private:
-  OutputDirectory(std::string place, std::string around, Fd lock);
+  OutputDirectory(std::string target, std::string parent, Fd lock);
 
-  std::string place_;
-  std::string around_;  // holds path_; empty once there is nothing to remove
+  std::string target_;
+  std::string parent_;  // of path_; empty once there is nothing to remove
   std::string path_;
-  Fd lock_;  // of around_: it is being written; invalid where there are no locks
+  Fd lock_;  // of parent_, while it is being written; invalid where the file system has no locks
 };
 
 }  // namespace xoe::data

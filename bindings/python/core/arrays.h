@@ -1,4 +1,4 @@
-// Memory of the library's as arrays that any framework takes over without a copy (DLPack, the buffer protocol).
+// Shows the library's memory as arrays that frameworks use without a copy (DLPack, buffer protocol).
 #pragma once
 
 #include <nanobind/nanobind.h>

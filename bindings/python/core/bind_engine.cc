@@ -91,27 +91,36 @@ nb::str metrics(const Engine& engine) {
   return take_text(text);
 }
 
-void bind_terms(nb::module_& module) {
-  nb::class_<Terms>(module, "Terms")
+void bind_request(nb::module_& module) {
+  nb::class_<xoe_request>(module, "Request")
       .def(
           "__init__",
-          [](Terms* terms, std::int32_t kind, std::int32_t reduce, double prescale, double postscale, std::int32_t root,
-             std::int32_t process_set, std::int32_t compression, bool error_feedback, double top_k_ratio,
-             std::int32_t power_sgd_rank) {
-            new (terms) Terms{kind,        reduce,      prescale,       postscale,   root,
-                              process_set, compression, error_feedback, top_k_ratio, power_sgd_rank};
+          [](xoe_request* request, std::int32_t kind, std::int32_t reduce, double prescale, double postscale,
+             std::int32_t root, std::int32_t process_set, std::int32_t compression, bool error_feedback,
+             double top_k_ratio, std::int32_t power_sgd_rank) {
+            xoe_request_init(new (request) xoe_request, sizeof(xoe_request));
+            request->kind = kind;
+            request->reduce = reduce;
+            request->prescale = prescale;
+            request->postscale = postscale;
+            request->root = root;
+            request->process_set = process_set;
+            request->compression = compression;
+            request->error_feedback = error_feedback ? 1 : 0;
+            request->top_k_ratio = top_k_ratio;
+            request->power_sgd_rank = power_sgd_rank;
           },
           nb::arg("kind"), nb::arg("reduce") = int{XOE_SUM}, nb::arg("prescale") = 1.0, nb::arg("postscale") = 1.0,
           nb::arg("root") = 0, nb::arg("process_set") = int{XOE_WORLD_SET},
           nb::arg("compression") = int{XOE_COMPRESSION_NONE}, nb::arg("error_feedback") = false,
           nb::arg("top_k_ratio") = 0.01, nb::arg("power_sgd_rank") = 4,
-          "What an operation is asked for besides its tensors; xoe/c.h has the numbers.");
+          "An operation without its name and tensors, for any number of submits; xoe/c.h has the numbers.");
 }
 
 }  // namespace
 
 void bind_engine(nb::module_& module) {
-  bind_terms(module);
+  bind_request(module);
   nb::class_<Engine>(module, "Engine")
       .def(nb::init<std::optional<double>, std::vector<std::int32_t>>(), nb::arg("start_timeout") = nb::none(),
            nb::arg("ranks") = nb::list(),
@@ -121,7 +130,7 @@ void bind_engine(nb::module_& module) {
       .def("leave_at_exit", &Engine::leave_at_exit, "Shuts it down when the process has ended well, not when it fails.")
       .def("gpu_refusal", &gpu_refusal, "Why it does not take memory of this process's GPU; empty: it does.")
       .def("topology", &topology, "rank, size, local rank and size, cross rank and size")
-      .def("submit", &Engine::submit, nb::arg("name"), nb::arg("tensors"), nb::arg("terms"),
+      .def("submit", &Engine::submit, nb::arg("name"), nb::arg("tensors"), nb::arg("request"),
            nb::arg("splits") = nb::none(), nb::arg("keep") = nb::none(), nb::arg("stream") = nb::none(),
            nb::arg("allocate") = nb::none(),
            "Starts an operation; without a name (\"\") it meets the nameless ones of its kind by order. Takes dense "
@@ -131,11 +140,11 @@ void bind_engine(nb::module_& module) {
            "done before they are read.\nallocate(index, shape, dtype): gives the address for a result whose size was "
            "not known; any thread calls it.")
       .def("submit_in_place", &Engine::submit_in_place, nb::arg("name"), nb::arg("data"), nb::arg("shape"),
-           nb::arg("dtype"), nb::arg("terms"), nb::arg("keep") = nb::none(), nb::arg("stream") = nb::none(),
+           nb::arg("dtype"), nb::arg("request"), nb::arg("keep") = nb::none(), nb::arg("stream") = nb::none(),
            "submit() of one tensor in place.")
       .def(
           "submit_tensor", &Engine::submit_tensor, nb::arg("name"), nb::arg("tensor"), nb::arg("dtypes"),
-          nb::arg("terms"),
+          nb::arg("request"),
           "submit_in_place() of a tensor of PyTorch; None, and nothing is submitted, where it is not contiguous memory "
           "of\nthe host and of a type in dtypes.")
       .def("shared_bytes", &shared_bytes, nb::arg("bytes"),

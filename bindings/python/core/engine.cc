@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kMostDimensions = 64;
 
-// What a start in another thread leaves: the thread may outlive the caller, who was interrupted.
+// The result of a start in another thread, which may outlive a caller that was interrupted.
 struct Start {
   std::mutex mutex;
   std::condition_variable changed;
@@ -31,7 +31,7 @@ struct Start {
   std::string message;
 };
 
-// Waits for a start, and for Ctrl-C.
+// Waits for the start, or for Ctrl-C.
 void await(Start& start) {
   for (;;) {
     {
@@ -56,19 +56,19 @@ void run(Start& start, const xoe_options& options) {
 
 using EnginePtr = std::unique_ptr<xoe_engine, ShutDown>;
 
-// Never destroyed by itself: only finish() knows how the process ends.
+// Never destroyed: only finish() knows how the process ends.
 std::vector<EnginePtr>& leaving() {
   static auto* const engines = new std::vector<EnginePtr>();
   return *engines;
 }
 
-// Python has addresses as numbers.
+// Python passes addresses as numbers.
 void* pointer(std::uintptr_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
 void finish(int status, void* process) {
-  // Not in a process forked from the engines' own.
+  // Not in a forked child.
   if (status == 0 && reinterpret_cast<std::intptr_t>(process) == ::getpid()) leaving().clear();
 }
 
@@ -79,30 +79,13 @@ std::size_t read_shape(nb::handle shape, std::span<std::int64_t> into) {
   return ndim;
 }
 
-xoe_request request_of(const char* name, const Terms& terms) {
-  xoe_request request;
-  xoe_request_init(&request, sizeof(request));
-  request.name = name;
-  request.kind = terms.kind;
-  request.reduce = terms.reduce;
-  request.prescale = terms.prescale;
-  request.postscale = terms.postscale;
-  request.root = terms.root;
-  request.process_set = terms.process_set;
-  request.compression = terms.compression;
-  request.error_feedback = terms.error_feedback ? 1 : 0;
-  request.top_k_ratio = terms.top_k_ratio;
-  request.power_sgd_rank = terms.power_sgd_rank;
-  return request;
-}
-
 void set_stream(xoe_request& request, std::optional<std::uintptr_t> stream) {
   if (!stream) return;
   request.gpu = 1;
   request.stream = pointer(*stream);
 }
 
-// Calls into Python from whichever thread drives the engine. None begins once Python is about to end.
+// Calls into Python by the thread that makes progress. None starts once Python is about to end.
 class Calls {
  public:
   class Guard {
@@ -137,11 +120,11 @@ void* call_allocator(void* allocate, std::size_t index, const std::int64_t* shap
       const nb::object given = nb::borrow(static_cast<PyObject*>(allocate))(index, nb::tuple(sizes), dtype);
       address = pointer(nb::cast<std::uintptr_t>(given));
     } catch (nb::python_error& error) {
-      // Ctrl-C is for the program, which gets it afterwards: the result needs its memory.
+      // The result needs its memory, so the program sees Ctrl-C afterwards.
       again = error.matches(PyExc_KeyboardInterrupt) && !std::exchange(interrupted, true);
       if (!again) error.discard_as_unraisable("xoe: an allocator of results");
     } catch (const std::exception&) {
-      address = nullptr;  // what it gave is no address
+      address = nullptr;  // it returned no address
     }
   }
   if (interrupted) PyErr_SetInterrupt();
@@ -216,7 +199,7 @@ Operation Engine::start(const xoe_request& request, nb::object keep) {
   xoe_handle* handle = nullptr;
   xoe_status status = XOE_OK;
   {
-    // Whoever submits may find work to do.
+    // A submit may make progress on other operations.
     const nb::gil_scoped_release release;
     status = xoe_submit(engine, &request, &handle);
   }
@@ -226,7 +209,7 @@ Operation Engine::start(const xoe_request& request, nb::object keep) {
   return operation;
 }
 
-Operation Engine::submit(const char* name, const nb::sequence& tensors, const Terms& terms,
+Operation Engine::submit(const char* name, const nb::sequence& tensors, const xoe_request& prepared,
                          std::optional<std::vector<std::int64_t>> splits, nb::object keep,
                          std::optional<std::uintptr_t> stream, nb::object allocate) {
   const auto count = static_cast<std::size_t>(nb::len(tensors));
@@ -238,7 +221,8 @@ Operation Engine::submit(const char* name, const nb::sequence& tensors, const Te
     const std::size_t ndim = read_shape(shape, shapes[i]);
     list[i] = {pointer(in), pointer(out), shapes[i].data(), static_cast<std::int32_t>(ndim), dtype, {}};
   }
-  xoe_request request = request_of(name, terms);
+  xoe_request request = prepared;
+  request.name = name;
   request.tensors = list.data();
   request.tensor_count = count;
   if (splits) {
@@ -255,12 +239,13 @@ Operation Engine::submit(const char* name, const nb::sequence& tensors, const Te
 }
 
 Operation Engine::submit_in_place(const char* name, std::uintptr_t data, const nb::tuple& shape, std::int32_t dtype,
-                                  const Terms& terms, nb::object keep, std::optional<std::uintptr_t> stream) {
+                                  const xoe_request& prepared, nb::object keep, std::optional<std::uintptr_t> stream) {
   std::array<std::int64_t, kMostDimensions> sizes;
   const std::size_t ndim = read_shape(shape, sizes);
   void* const address = pointer(data);
   const xoe_tensor tensor{address, address, sizes.data(), static_cast<std::int32_t>(ndim), dtype, {}};
-  xoe_request request = request_of(name, terms);
+  xoe_request request = prepared;
+  request.name = name;
   request.tensors = &tensor;
   request.tensor_count = 1;
   set_stream(request, stream);
@@ -268,7 +253,7 @@ Operation Engine::submit_in_place(const char* name, std::uintptr_t data, const n
 }
 
 std::optional<Operation> Engine::submit_tensor(const char* name, nb::object tensor, const nb::dict& dtypes,
-                                               const Terms& terms) {
+                                               const xoe_request& prepared) {
   static const Names names;
   if (!is_true(attribute(tensor, names.is_cpu))) return std::nullopt;
   const nb::object dtype = attribute(tensor, names.dtype);
@@ -277,7 +262,7 @@ std::optional<Operation> Engine::submit_tensor(const char* name, nb::object tens
     return std::nullopt;
   const auto data = nb::cast<std::uintptr_t>(call(tensor, names.data_ptr));
   const nb::tuple shape(attribute(tensor, names.shape));
-  return submit_in_place(name, data, shape, nb::cast<std::int32_t>(nb::handle(number)), terms, std::move(tensor),
+  return submit_in_place(name, data, shape, nb::cast<std::int32_t>(nb::handle(number)), prepared, std::move(tensor),
                          std::nullopt);
 }
 

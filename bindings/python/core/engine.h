@@ -18,20 +18,6 @@ struct ShutDown {
   void operator()(xoe_engine* engine) const noexcept { xoe_shutdown(engine); }
 };
 
-// What an operation is asked for besides its tensors; the fields of xoe_request.
-struct Terms {
-  std::int32_t kind = XOE_ALLREDUCE;
-  std::int32_t reduce = XOE_SUM;
-  double prescale = 1.0;
-  double postscale = 1.0;
-  std::int32_t root = 0;
-  std::int32_t process_set = XOE_WORLD_SET;
-  std::int32_t compression = XOE_COMPRESSION_NONE;
-  bool error_feedback = false;
-  double top_k_ratio = 0.01;
-  std::int32_t power_sgd_rank = 4;
-};
-
 class Engine {
  public:
   // Joins the group that the environment describes. Seconds.
@@ -41,22 +27,24 @@ class Engine {
   ~Engine() { shutdown(); }
 
   void shutdown();
-  // For the end of Python: the engine is shut down when the process ends well, and left alone when it fails. Peers, and
-  // the launcher, then learn of the failure from its own end, not from what the engine's end makes of the peers.
+  // For the end of Python: shuts the engine down when the process ends well, and leaves it alone when the process
+  // fails. Peers and the launcher then see the failed process first, and not peers that fail because an engine was shut
+  // down.
   void leave_at_exit();
   xoe_engine* get() const;  // throws once it is shut down
 
+  // prepared: the request but for its name, tensors and splits.
   // tensors: tuples (address to read, address to write, shape, dtype).
-  Operation submit(const char* name, const nb::sequence& tensors, const Terms& terms,
+  Operation submit(const char* name, const nb::sequence& tensors, const xoe_request& prepared,
                    std::optional<std::vector<std::int64_t>> splits, nb::object keep,
                    std::optional<std::uintptr_t> stream, nb::object allocate);
   // One tensor in place, with the least effort.
   Operation submit_in_place(const char* name, std::uintptr_t data, const nb::tuple& shape, std::int32_t dtype,
-                            const Terms& terms, nb::object keep, std::optional<std::uintptr_t> stream);
-  // The same for a tensor of PyTorch, with as few steps of the interpreter as can be. Nothing is submitted, and nothing
-  // returned, where it does not lie in this process as the core takes it. dtypes: numbers of PyTorch's types.
+                            const xoe_request& prepared, nb::object keep, std::optional<std::uintptr_t> stream);
+  // The same for a tensor of PyTorch, with as few steps of the interpreter as possible. Submits and returns nothing if
+  // the tensor is not contiguous host memory of a type in dtypes (PyTorch's type -> number of the type).
   std::optional<Operation> submit_tensor(const char* name, nb::object tensor, const nb::dict& dtypes,
-                                         const Terms& terms);
+                                         const xoe_request& prepared);
 
  private:
   Operation start(const xoe_request& request, nb::object keep);

@@ -1,4 +1,4 @@
-// Failures of the C interface as Python exceptions: xoe.errors chooses the class by the code.
+// Turns failures of the C interface into Python exceptions: xoe.errors chooses the class by the code.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,7 +11,7 @@ namespace xoe::python {
 
 namespace nb = nanobind;
 
-// Throws. `completed`: the operation failed for all ranks, not this call alone. Holds the interpreter's lock.
+// Throws. completed: the operation failed on all ranks, not only this call. REQUIRES: the interpreter's lock.
 [[noreturn]] void raise(xoe_status status, const std::string& message, bool completed = false);
 
 // For calls that this thread has just made.
@@ -19,7 +19,7 @@ inline void check(xoe_status status) {
   if (status != XOE_OK) raise(status, xoe_last_error());
 }
 
-// The text is given back to the library.
+// Frees the text.
 nb::str take_text(char* text);
 
 }  // namespace xoe::python

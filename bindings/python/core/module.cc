@@ -1,4 +1,4 @@
-// xoe._core: the C interface (xoe/c.h, xoe/c_data.h) for Python, and nothing more; what it means is said in Python.
+// xoe._core: the C interface (xoe/c.h, xoe/c_data.h) in Python, without any logic of its own.
 #include <nanobind/nanobind.h>
 
 #include "data.h"
@@ -32,7 +32,7 @@ nanobind::tuple tensor_of(const nanobind::bytes& data) {
 }  // namespace
 
 NB_MODULE(_core, module) {
-  // A program may end with operations under way; that is no leak.
+  // A program may end while operations are under way; they are no leaks.
   nanobind::set_leak_warnings(false);
   module.doc() = "Xoe's C interface.";
   module.attr("__version__") = xoe_version_string();

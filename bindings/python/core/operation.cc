@@ -39,7 +39,7 @@ Operation::~Operation() {
 void Operation::sweep() {
   auto& operations = abandoned();
   if (operations.empty()) return;
-  // Taken out first: letting go may run Python code that submits.
+  // Removed from the list first: releasing objects may run Python code that submits.
   std::vector<Abandoned> done;
   const auto first = std::stable_partition(operations.begin(), operations.end(),
                                            [](const Abandoned& one) { return !completed(one.handle.get()); });
@@ -67,7 +67,7 @@ void Operation::wait() {
       const nb::gil_scoped_release release;
       status = xoe_wait_for(handle_.get(), kSignalPatience);
     }
-    // It may have completed just after the turn was over; a time-out may also be its own error.
+    // It may have completed just after the turn; a timeout may also be its own error.
     const bool over = status != XOE_TIMEOUT || completed(handle_.get());
     if (over && status == XOE_TIMEOUT) status = xoe_wait(handle_.get());
     if (status == XOE_OK) return;
@@ -111,7 +111,7 @@ void bind_operation(nb::module_& module) {
            "Blocks until it has completed, without the interpreter's lock. Raises the operation's own error.")
       .def(
           "outputs", [](nb::handle self) { return nb::cast<Operation&>(self).outputs(self); },
-          "Results whose memory the engine gave, as arrays for DLPack. They keep the operation alive.")
+          "Results in memory of the engine, as arrays for DLPack. They keep the operation alive.")
       .def("received_splits", &Operation::received_splits, "Rows of the first dimension received from each rank.")
       .def("last_joined", &Operation::last_joined, "The rank of the world that joined last.");
 }

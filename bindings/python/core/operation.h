@@ -1,4 +1,4 @@
-// A submitted operation, and what must stay alive until it has completed.
+// A submitted operation, and the objects that must live until it has completed.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -22,7 +22,7 @@ class Operation {
   // `keep`: the objects that own the tensors' memory.
   Operation(HandlePtr handle, nb::object keep) : handle_(std::move(handle)), keep_(std::move(keep)) {}
   Operation(Operation&&) = default;
-  // An operation that nobody waited for goes on, and what it works on is kept until then.
+  // An operation that has not completed goes on; the objects that it uses are kept until it has.
   ~Operation();
 
   bool poll();
@@ -31,7 +31,7 @@ class Operation {
   nb::list received_splits();
   int last_joined();
 
-  // Lets go of what operations kept that have completed since. Cheap when there are none.
+  // Releases the objects of abandoned operations that have completed. Cheap when there are none.
   static void sweep();
 
  private:

@@ -1,4 +1,4 @@
-// Waiting without the interpreter's lock, in turns short enough for Ctrl-C.
+// Waits without the interpreter's lock, in turns short enough for Ctrl-C.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -9,9 +9,9 @@
 
 namespace xoe::python {
 
-inline constexpr std::int64_t kSignalPatience = 100'000'000;  // ns until a signal is looked at
+inline constexpr std::int64_t kSignalPatience = 100'000'000;  // ns between two checks for signals
 
-// Python's handlers of signals that have arrived; what they raise is thrown.
+// Runs Python's handlers of signals that have arrived; throws what they raise.
 inline void look_at_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }

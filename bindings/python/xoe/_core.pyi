@@ -14,7 +14,7 @@ class Array:
     def __dlpack__(self, **arguments: Any) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
-class Terms:
+class Request:
     def __init__(
         self,
         kind: int,
@@ -46,7 +46,7 @@ class Engine:
         self,
         name: str,
         tensors: Sequence[tuple[int, int, Sequence[int], int]],
-        terms: Terms,
+        request: Request,
         splits: Sequence[int] | None = None,
         keep: object = None,
         stream: int | None = None,
@@ -58,11 +58,11 @@ class Engine:
         data: int,
         shape: Sequence[int],
         dtype: int,
-        terms: Terms,
+        request: Request,
         keep: object = None,
         stream: int | None = None,
     ) -> Operation: ...
-    def submit_tensor(self, name: str, tensor: object, dtypes: dict[Any, int], terms: Terms) -> Operation | None: ...
+    def submit_tensor(self, name: str, tensor: object, dtypes: dict[Any, int], request: Request) -> Operation | None: ...
     def shared_bytes(self, bytes: int) -> Array: ...
     def add_process_set(self, ranks: Sequence[int]) -> int: ...
     def remove_process_set(self, process_set: int) -> None: ...

@@ -32,10 +32,10 @@ def broadcast_object(
     """
     world = _world.current()
     root = process_set.root(root_rank)
-    terms = _core.Terms(_core.KINDS["broadcast_bytes"], root=root, process_set=process_set._need())
+    request = _core.Request(_core.KINDS["broadcast_bytes"], root=root, process_set=process_set._need())
     sends = world.rank == root_rank
     data = _dumps(obj) if sends else b""
-    operation = world.engine.submit(name or "", [_core.tensor_of(data)], terms, keep=data)
+    operation = world.engine.submit(name or "", [_core.tensor_of(data)], request, keep=data)
     operation.wait()
     return obj if sends else _loads(memoryview(operation.outputs()[0]))
 
@@ -43,9 +43,9 @@ def broadcast_object(
 def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Any]:
     """Every rank's object, by set rank, on every rank of the set."""
     world = _world.current()
-    terms = _core.Terms(_core.KINDS["allgather"], process_set=process_set._need())
+    request = _core.Request(_core.KINDS["allgather"], process_set=process_set._need())
     data = _dumps(obj)
-    operation = world.engine.submit(name or "", [_core.tensor_of(data)], terms, keep=data)
+    operation = world.engine.submit(name or "", [_core.tensor_of(data)], request, keep=data)
     operation.wait()
     everything = memoryview(operation.outputs()[0])
     objects = []

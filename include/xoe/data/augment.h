@@ -1,5 +1,5 @@
-// Recipes of random changes to training images, named and defined as in torchvision. What is drawn for an image is a
-// pure function of (seed, epoch, record), for a batch of (seed, rank, epoch, batch).
+// Recipes of random changes to training images, named and defined as in torchvision. The changes of an image are a
+// pure function of (seed, epoch, record), those of a batch of (seed, rank, epoch, batch).
 #pragma once
 
 #include <array>

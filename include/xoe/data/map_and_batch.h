@@ -1,4 +1,4 @@
-// Mapping and batching in one: threads write each element where it belongs in the batch's memory.
+// map() and batch() in one: threads write each element where it belongs in the batch's memory.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "xoe/data/memory_pool.h"
-#include "xoe/data/ordered_thread_pool.h"
+#include "xoe/data/report.h"
 #include "xoe/data/stages.h"
 #include "xoe/tensor.h"
 
@@ -60,7 +59,7 @@ struct MapAndBatchOptions {
 template <class T>
 using MapInto = std::function<Status(const T& element, std::span<void* const> places, int worker)>;
 
-// What an iterator of map_and_batch() tells besides its elements.
+// An iterator of map_and_batch(): counts beside the batches.
 class TensorIterator : public Iterator<TensorBatch> {
  public:
   virtual std::int64_t skipped() const = 0;  // bad elements left out so far; kept by save() and restore()
@@ -75,6 +74,26 @@ Result<std::unique_ptr<TensorIterator>> map_and_batch(const StagePtr<Batch<T>>& 
                                                       std::vector<TensorSpec> specs, MapInto<T> f,
                                                       MapAndBatchOptions options = {}, std::int64_t epoch = 0);
 
-}  // namespace xoe::data
+namespace detail {
 
-#include "xoe/data/detail/map_and_batch_inl.h"
+// Element `index` of `batch` into its places.
+using MakeInto = std::function<Status(const void* batch, std::size_t index, std::span<void* const> places, int worker)>;
+Result<std::unique_ptr<TensorIterator>> map_and_batch(const AnyStage& upstream, const BatchType& type, int batch,
+                                                      std::vector<TensorSpec> specs, MakeInto make,
+                                                      MapAndBatchOptions options, std::int64_t epoch);
+
+}  // namespace detail
+
+template <class T>
+Result<std::unique_ptr<TensorIterator>> map_and_batch(const StagePtr<Batch<T>>& upstream, int batch,
+                                                      std::vector<TensorSpec> specs, MapInto<T> f,
+                                                      MapAndBatchOptions options, std::int64_t epoch) {
+  return detail::map_and_batch(
+      *upstream, detail::kBatchType<T>, batch, std::move(specs),
+      [f = std::move(f)](const void* made, std::size_t index, std::span<void* const> places, int worker) {
+        return f(static_cast<const Batch<T>*>(made)->elements[index], places, worker);
+      },
+      options, epoch);
+}
+
+}  // namespace xoe::data

@@ -13,17 +13,12 @@
 #include <thread>
 #include <vector>
 
+#include "xoe/data/report.h"
+
 namespace xoe::data {
 
-// In place of a number of threads: as many as the consumer turns out to need, up to the CPUs that this process was
-// given.
-inline constexpr int kAutoThreads = -1;
-
-struct StageReport;
-namespace detail {
 class CpuAccount;
 class Tuning;
-}  // namespace detail
 
 // A unit of ordered output. Several threads may run its tasks at the same time.
 class Job {
@@ -34,6 +29,10 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   std::size_t tasks() const noexcept { return tasks_; }
+
+ protected:
+  // Before the pool gets it.
+  void set_tasks(std::size_t tasks) noexcept { tasks_ = tasks; }
 
  private:
   friend class OrderedThreadPool;
@@ -49,23 +48,6 @@ struct ThreadPoolOptions {
   std::size_t least_depth = 2;  // with tune
   int cpus = 0;                 // with tune: that all such stages of the process may use together; 0: any number
   std::string name = "work";    // of its threads, as the operating system shows it
-};
-
-// Since the start, or the last restart(). Seconds are wall time; those of threads add up.
-struct ThreadPoolStats {
-  int threads = 0;        // in use now
-  std::size_t depth = 0;  // now
-  int most_threads = 0;
-  std::size_t most_depth = 0;
-  double seconds = 0;            // since the start
-  double working = 0;            // threads' time in tasks; without threads the consumer's
-  double pulling = 0;            // the same in the upstream
-  double idle = 0;               // threads' time without work because the consumer had not taken what was ready
-  double waited = 0;             // the consumer's time in take()
-  std::int64_t taken = 0;        // jobs
-  std::int64_t tasks = 0;        // of those taken
-  double ready = 0;              // complete jobs that take() found, on average
-  std::string last_tuning = {};  // "3 threads -> 4: ...", empty when nothing was tuned
 };
 
 // Jobs come out in the order in which they were pulled. Threads take the tasks of the oldest job first, so a slow
@@ -109,8 +91,8 @@ class OrderedThreadPool {
   ThreadPoolOptions options_;
   Pull pull_;
   Work work_;
-  std::unique_ptr<detail::CpuAccount> account_;
-  std::unique_ptr<detail::Tuning> tuning_;  // of the consumer; null: fixed
+  std::unique_ptr<CpuAccount> account_;
+  std::unique_ptr<Tuning> tuning_;  // of the consumer; null: fixed
 
   mutable std::mutex mutex_;
   std::condition_variable_any more_work_;  // of threads in use

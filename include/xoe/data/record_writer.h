@@ -33,10 +33,10 @@ class RecordWriter {
   std::uint64_t bytes() const noexcept;  // before compression
 
  private:
-  struct Parts;
-  explicit RecordWriter(std::unique_ptr<Parts> parts) noexcept;
+  struct Impl;
+  explicit RecordWriter(std::unique_ptr<Impl> impl) noexcept;
 
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace xoe::data

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "xoe/data/ordered_thread_pool.h"
+#include "xoe/data/stage.h"
 
 namespace xoe::data {
 
@@ -18,28 +18,21 @@ struct StepReport {
   std::int64_t bytes = 0;  // that came out of it
 };
 
-// One stage, as its iterator saw it. Seconds are wall time, those of threads added up, since the start or the last
-// restore(); a stage whose elements cost little is timed at random calls (0.2 % of the time goes to that), so
-// its seconds are an estimate.
-struct StageReport {
-  std::string name;           // "shuffle", "map", ...
-  int feeds = -1;             // place in the list of the stage that takes from it; -1: the consumer does
-  std::int64_t elements = 0;  // that it gave
-  std::int64_t bytes = 0;     // of those; 0 where elements do not tell (ElementBytes)
-  double seconds = 0;         // at its own work
-  double waited = 0;          // for its input: in what feeds it, whether that worked or waited itself
-  double idle = 0;            // of its threads, because the consumer had not taken what was there
-  double held = 0;            // that its next() took its caller
-  double age = 0;             // since it was first asked
-
-  // Of stages that work ahead; 0 in others, which work in the thread that asks them.
-  int threads = 0;  // now
+// What threads of a pool did since the start, or the last restart. Seconds are wall time; those of threads add up.
+struct ThreadPoolStats {
+  int threads = 0;        // in use now
+  std::size_t depth = 0;  // now
   int most_threads = 0;
-  int pullers = 0;             // of those, that may take from its input at the same time
-  double ready = 0;            // elements (of interleave: of the stages open) in the queue when asked, on average
-  std::size_t depth = 0;       // its limit now; of map the limit holds what is in the making, too
-  std::size_t most_depth = 0;  // and the largest
-  std::string last_tuning;     // empty when nothing was tuned
+  std::size_t most_depth = 0;
+  double seconds = 0;            // since the start
+  double working = 0;            // threads' time in tasks; without threads the consumer's
+  double pulling = 0;            // the same in the upstream
+  double idle = 0;               // threads' time without work because the consumer had not taken what was ready
+  double waited = 0;             // the consumer's time in take()
+  std::int64_t taken = 0;        // jobs
+  std::int64_t tasks = 0;        // of those taken
+  double ready = 0;              // complete jobs that take() found, on average
+  std::string last_tuning = {};  // "3 threads -> 4: ...", empty when nothing was tuned
 };
 
 struct PipelineReport {
@@ -61,14 +54,11 @@ struct PipelineReport {
 // Of any iterator, at any time, by the thread that calls its next(). `processes` of this host share its CPUs. In
 // `making` are the sums over all stages with threads of their own and what the consumer waited.
 PipelineReport report_of(std::vector<StageReport> stages, int processes);
-template <class T>
-class Iterator;
-template <class T>
-PipelineReport report(const Iterator<T>& iterator, int processes = 1) {
+inline PipelineReport report(const AnyIterator& iterator, int processes = 1) {
   return report_of(iterator.stages(), processes);
 }
 
-// What is the bottleneck, and what would help: a line or two for people.
+// Names the bottleneck, and what would help, in a line or two for people.
 std::string explain(const PipelineReport& report);
 
 // The report as a table for people, with explain() at its end.

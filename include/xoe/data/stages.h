@@ -14,6 +14,10 @@
 
 namespace xoe::data {
 
+// In place of a number of threads: as many as the consumer turns out to need, up to the CPUs that this process was
+// given.
+inline constexpr int kAutoThreads = -1;
+
 // How a stage treats the last elements, when they do not fill a batch (shard_batches: a batch on every rank).
 enum class Remainder : std::uint8_t {
   kDrop,  // left out in this epoch
@@ -200,11 +204,4 @@ StagePtr<U> to_device(StagePtr<T> upstream, std::function<Result<U>(const T&)> c
 
 }  // namespace xoe::data
 
-#include "xoe/data/detail/basic_inl.h"
-
-#include "xoe/data/detail/interleave_inl.h"
-#include "xoe/data/detail/join_inl.h"
-#include "xoe/data/detail/map_inl.h"
-#include "xoe/data/detail/order_inl.h"
-#include "xoe/data/detail/prefetch_inl.h"
-#include "xoe/data/detail/shard_batches_inl.h"
+#include "xoe/data/detail/stages_inl.h"

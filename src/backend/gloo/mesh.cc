@@ -21,7 +21,7 @@ constexpr auto kForever = std::chrono::hours(100);  // Gloo adds it to the time 
 constexpr milliseconds kGrace{50};
 
 // The mesh's own slots; the slots of collectives have the highest bit set.
-constexpr std::uint64_t kLivenessSlot = 1, kCloseSlot = 2, kMeetSlot = 3;
+constexpr std::uint64_t kLivenessSlot = 1, kCloseSlot = 2, kHandshakeSlot = 3;
 
 // The addresses of one member's ends, by peer; empty for itself.
 std::string pack(const std::vector<std::vector<char>>& addresses) {
@@ -84,8 +84,8 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(std::shared_ptr<::gloo::transport::D
     return failure(Code::kInternal, "gloo: {} members exchanged {} addresses", size, all.size());
   for (int m = 0; m < size; ++m) {
     if (m == members.self) continue;
-    const std::string& theirs = all[static_cast<std::size_t>(m)];
-    const int rank = members.ranks[static_cast<std::size_t>(m)];
+    const std::string& theirs = all[index(m)];
+    const int rank = members.ranks[index(m)];
     XOE_TRY(connect_pair(*data->getPair(m), unpack(theirs, members.self), rank, deadline));
     XOE_TRY(connect_pair(*control->getPair(m), unpack(theirs, size + members.self), rank, deadline));
   }
@@ -95,7 +95,7 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(std::shared_ptr<::gloo::transport::D
   } catch (const std::exception& e) {
     return failure(Code::kPeerLost, "gloo: a connection broke at once: {}", e.what());
   }
-  XOE_TRY(mesh->meet(deadline));
+  XOE_TRY(mesh->handshake(deadline));
   return mesh;
 }
 
@@ -108,8 +108,7 @@ Mesh::Mesh(net::Members members, std::shared_ptr<Context> data, std::shared_ptr<
       notice_buffer_(
           control_->createUnboundBuffer(close_notices_.data(), close_notices_.size() * sizeof close_notices_[0])) {
   for (int m = 0; m < size(); ++m)
-    if (m != self())
-      notice_buffer_->recv(m, kCloseSlot, static_cast<std::size_t>(m) * sizeof(std::uint64_t), sizeof(std::uint64_t));
+    if (m != self()) notice_buffer_->recv(m, kCloseSlot, index(m) * sizeof(std::uint64_t), sizeof(std::uint64_t));
   open_channels(*control_);
   const auto lock = locked();
   post_liveness();
@@ -137,13 +136,13 @@ Mesh::~Mesh() {
 
 // When this returns, all members have connected with all, and each knows that the others receive its close notice: they
 // posted that receive before their message over the same connections.
-Status Mesh::meet(Clock::time_point deadline) {
-  const auto together = [&]() -> Status {
+Status Mesh::handshake(Clock::time_point deadline) {
+  const auto exchange = [&]() -> Status {
     XOE_TRY(enter(deadline));
     for (int m = 0; m < size(); ++m)
-      if (m != self()) XOE_TRY(receive(m, kFirstChannel, kMeetSlot, nullptr, 0));
+      if (m != self()) XOE_TRY(receive(m, kFirstChannel, kHandshakeSlot, nullptr, 0));
     for (int m = 0; m < size(); ++m)
-      if (m != self()) XOE_TRY(send(m, kFirstChannel, kMeetSlot, nullptr, 0));
+      if (m != self()) XOE_TRY(send(m, kFirstChannel, kHandshakeSlot, nullptr, 0));
     for (int m = 0; m < size(); ++m) {
       if (m == self()) continue;
       XOE_TRY(wait_received(m, kFirstChannel));
@@ -151,7 +150,7 @@ Status Mesh::meet(Clock::time_point deadline) {
     }
     return {};
   };
-  XOE_TRY(leave(together(), "gloo: connecting"));
+  XOE_TRY(leave(exchange(), "gloo: connecting"));
   const auto lock = locked();
   if (!cause_) open_channels(*data_);
   return {};
@@ -212,9 +211,6 @@ Status Mesh::receive(int peer, Channel channel, std::uint64_t slot, void* data, 
   }
 }
 
-Status Mesh::wait_sent(int peer, Channel channel) { return wait(peer, channel, false); }
-Status Mesh::wait_received(int peer, Channel channel) { return wait(peer, channel, true); }
-
 Status Mesh::wait(int peer, Channel channel, bool received) {
   Buffer& buffer = *peer_at(peer).channels[channel];
   awaited_.store(peer, std::memory_order_relaxed);
@@ -263,14 +259,13 @@ void Mesh::post_liveness() {
   }
   liveness_ = std::move(fresh);
   // Members that sent a reason first: the others may be silent because of them.
-  std::stable_partition(gone.begin(), gone.end(),
-                        [&](int m) { return close_notices_[static_cast<std::size_t>(m)] != 0; });
+  std::stable_partition(gone.begin(), gone.end(), [&](int m) { return close_notices_[index(m)] != 0; });
   for (const int m : gone) read_close_notice(m);
   changed_.notify_all();
 }
 
 void Mesh::read_close_notice(int member) {
-  const std::uint64_t notice = close_notices_[static_cast<std::size_t>(member)];
+  const std::uint64_t notice = close_notices_[index(member)];
   const int rank = job_rank(member), other = rank_of(notice);
   if (notice == 0) {
     fail({Code::kPeerLost, fmt::format("rank {} ended, or its connection broke", rank)},

@@ -51,8 +51,8 @@ class Mesh {
   Status send(int peer, Channel channel, std::uint64_t slot, const void* data, std::size_t bytes);
   Status receive(int peer, Channel channel, std::uint64_t slot, void* data, std::size_t bytes);
   // Wait for the next message of this channel.
-  Status wait_sent(int peer, Channel channel);
-  Status wait_received(int peer, Channel channel);
+  Status wait_sent(int peer, Channel channel) { return wait(peer, channel, false); }
+  Status wait_received(int peer, Channel channel) { return wait(peer, channel, true); }
 
   // Any thread.
   void abort() noexcept;
@@ -69,13 +69,13 @@ class Mesh {
   Mesh(net::Members members, std::shared_ptr<Context> data, std::shared_ptr<Context> control);
 
   void open_channels(Context& context);
-  Status meet(Clock::time_point deadline);
+  Status handshake(Clock::time_point deadline);
   Status wait(int peer, Channel channel, bool received);
   Status broken(int peer, const char* what);
   void release_buffers();
   std::unique_lock<std::mutex> locked() const { return std::unique_lock(mutex_); }
-  int job_rank(int member) const { return members_.ranks[static_cast<std::size_t>(member)]; }
-  Peer& peer_at(int member) { return peers_[static_cast<std::size_t>(member)]; }
+  int job_rank(int member) const { return members_.ranks[index(member)]; }
+  Peer& peer_at(int member) { return peers_[index(member)]; }
 
   // With the mutex held:
   void post_liveness();

@@ -39,7 +39,6 @@ constexpr std::uint64_t kReduceStep = 0, kGatherStep = 1;
 
 using net::at;
 using net::copy_bytes;
-using net::index;
 using net::sum_before;
 
 }  // namespace

@@ -58,7 +58,7 @@ class GlooNet final : public net::Net {
   std::uint64_t turn_ = 0;  // collectives so far
   std::uint64_t slot_ = 0;  // of this collective; the low bits are free for its steps
 
-  // Of this collective; kept so that nothing is allocated for the next one.
+  // State of the current collective, kept so that the next one allocates nothing.
   std::size_t width_ = 1;  // bytes of an element
   net::Shards shards_;
   std::vector<const void*> ins_;

@@ -1,4 +1,5 @@
-#include "backend/gloo/provider.h"
+// libxoe-gloo.so: Gloo in this process.
+#include "backend/net/plugin.h"
 
 #include <exception>
 
@@ -47,8 +48,6 @@ class GlooProvider final : public net::Provider {
   const std::shared_ptr<::gloo::transport::Device> device_;
 };
 
-}  // namespace
-
 Result<std::unique_ptr<net::Provider>> open_provider(const net::NetOptions& options) {
   XOE_ASSIGN(const auto interfaces, local_interfaces());
   std::string address = options.address;
@@ -65,4 +64,7 @@ Result<std::unique_ptr<net::Provider>> open_provider(const net::NetOptions& opti
   }
 }
 
+}  // namespace
 }  // namespace xoe::gloo
+
+XOE_NET_PLUGIN(xoe::gloo::open_provider)

@@ -12,7 +12,7 @@ Status alltoall(Rails& rails, const Operation& op) {
   const Collective& c = op.collective;
   XOE_ASSIGN(net::Net* const net, rails.all_ranks());
   XOE_TRY(rails.agree_all(*net, op));
-  const auto size = static_cast<std::size_t>(rails.size());
+  const auto size = index(rails.size());
   const std::vector<std::size_t> ones(size, 1);
   std::vector<std::size_t> sent(size);
   XOE_TRY(rails.on(*net, op,
@@ -42,22 +42,21 @@ Status run_flat(Rails& rails, const Operation& op) {
 // Copies the segments into one array, and its result back.
 Status run_packed(Rails& rails, const Operation& op) {
   const Collective& c = op.collective;
-  const std::size_t element = dtype_size(c.dtype);
-  std::vector<std::byte> memory(c.in_count * element);
-  std::byte* at = memory.data();
-  for (const Segment& segment : c.segments) {
-    if (segment.count != 0) std::memcpy(at, segment.in, segment.count * element);
-    at += segment.count * element;
-  }
+  std::vector<std::byte> memory(c.in_count * dtype_size(c.dtype));
+  const auto each = [&](auto&& copy) {
+    std::byte* at = memory.data();
+    for (const Segment& segment : c.segments) {
+      const std::size_t bytes = segment.count * dtype_size(c.dtype);
+      if (bytes != 0) copy(segment, at, bytes);
+      at += bytes;
+    }
+  };
+  each([](const Segment& s, std::byte* at, std::size_t bytes) { std::memcpy(at, s.in, bytes); });
   Collective whole = c;
   whole.segments = {};
   whole.in = whole.out = memory.data();
   XOE_TRY(run(rails, op.with(whole)));
-  at = memory.data();
-  for (const Segment& segment : c.segments) {
-    if (segment.count != 0) std::memcpy(segment.out, at, segment.count * element);
-    at += segment.count * element;
-  }
+  each([](const Segment& s, const std::byte* at, std::size_t bytes) { std::memcpy(s.out, at, bytes); });
   return {};
 }
 

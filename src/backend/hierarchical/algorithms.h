@@ -39,7 +39,7 @@ inline constexpr std::size_t kWorthRails = std::size_t{64} << 10;
 // The elements of each host's block. REQUIRES: an allgather or a reduce-scatter.
 std::vector<std::size_t> block_counts(const Placement& placement, const Collective& c);
 
-// What each rail carries of each host's block.
+// The shares of the rails in each host's block.
 struct BlockShares {
   std::vector<std::size_t> blocks;                // by host: the elements of its block
   std::vector<std::vector<std::size_t>> by_rail;  // by host: the shares of its block, by rail

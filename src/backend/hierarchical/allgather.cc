@@ -11,8 +11,7 @@ namespace {
 Status gather_block(Rails& rails, const Operation& op, std::byte* block) {
   const Collective& c = op.collective;
   std::vector<std::size_t> counts;
-  for (const int rank : rails.placement().local_ranks())
-    counts.push_back(c.send_counts[static_cast<std::size_t>(rank)]);
+  for (const int rank : rails.placement().local_ranks()) counts.push_back(c.send_counts[index(rank)]);
   if (counts.size() > 1)
     return rails.on_host(
         op, make_allgather(ConstTensor(c.in, c.in_count, c.dtype), Tensor(block, sum(counts), c.dtype), counts));
@@ -27,7 +26,7 @@ Status allgather_shares(Rails& rails, const Operation& op) {
   const Placement& placement = rails.placement();
   const std::size_t element = dtype_size(c.dtype);
   const BlockShares shares = block_shares(rails, c);
-  const auto host = static_cast<std::size_t>(placement.host());
+  const auto host = index(placement.host());
   auto* const out = static_cast<std::byte*>(c.out);
   std::byte* const block = out + sum_before(shares.blocks, placement.host()) * element;
   XOE_TRY(gather_block(rails, op, block));
@@ -67,14 +66,14 @@ Status allgather_by_leaders(Rails& rails, const Operation& op) {
   XOE_TRY(gather_block(rails, op, block));
   if (rails.leads()) {
     XOE_TRY(rails.agree(op));
-    const ConstTensor own(block, blocks[static_cast<std::size_t>(placement.host())], c.dtype);
+    const ConstTensor own(block, blocks[index(placement.host())], c.dtype);
     XOE_TRY(rails.on_rail(op, make_allgather(own, whole, blocks)));
   }
   if (placement.local_size() > 1) XOE_TRY(rails.on_host(op, make_broadcast(whole, 0)));
   if (all == c.out) return {};
   for (const auto& ranks : placement.ranks_of)
     for (const int rank : ranks) {
-      const std::size_t count = c.send_counts[static_cast<std::size_t>(rank)];
+      const std::size_t count = c.send_counts[index(rank)];
       if (count != 0)
         std::memcpy(static_cast<std::byte*>(c.out) + sum_before(c.send_counts, rank) * element, all, count * element);
       all += count * element;
@@ -87,7 +86,7 @@ Status allgather_by_leaders(Rails& rails, const Operation& op) {
 std::vector<std::size_t> block_counts(const Placement& placement, const Collective& c) {
   std::vector<std::size_t> counts(placement.ranks_of.size());
   for (std::size_t rank = 0; rank < placement.hosts.size(); ++rank)
-    counts[static_cast<std::size_t>(placement.hosts[rank])] += c.send_counts[rank];
+    counts[index(placement.hosts[rank])] += c.send_counts[rank];
   return counts;
 }
 
@@ -95,7 +94,7 @@ BlockShares block_shares(const Rails& rails, const Collective& c) {
   BlockShares shares{.blocks = block_counts(rails.placement(), c), .by_rail = {}, .own = {}};
   for (const std::size_t count : shares.blocks) {
     shares.by_rail.push_back(rails.shares(count, c.dtype));
-    shares.own.push_back(shares.by_rail.back()[static_cast<std::size_t>(rails.placement().local_rank())]);
+    shares.own.push_back(shares.by_rail.back()[index(rails.placement().local_rank())]);
   }
   return shares;
 }

@@ -32,7 +32,7 @@ void with_integer(DType dtype, Body&& body) {
 // OperationHeader::kInline bytes travel with the headers.
 Status reduce_small(Rails& rails, const Operation& op, Tensor share, ReduceOp reduction) {
   const std::size_t bytes = share.count * dtype_size(share.dtype);
-  const auto hosts = static_cast<std::size_t>(rails.placement().host_count());
+  const auto hosts = index(rails.placement().host_count());
   const std::span mine(static_cast<const std::byte*>(share.data), bytes);
   const bool fits = bytes <= OperationHeader::kInline;
   XOE_ASSIGN(const auto headers, rails.agree(op, fits ? mine : std::span<const std::byte>()));
@@ -48,7 +48,7 @@ Status reduce_small(Rails& rails, const Operation& op, Tensor share, ReduceOp re
                                              Tensor(gathered.data(), gathered.size(), DType::kUint8), counts)));
     for (std::size_t host = 0; host < hosts; ++host) ins.push_back(gathered.data() + host * bytes);
   }
-  ins[static_cast<std::size_t>(rails.placement().host())] = share.data;  // the output, which holds the same
+  ins[index(rails.placement().host())] = share.data;  // the output, which holds the same
   void* const out[] = {share.data};
   reduce::reduce_into(out, ins, share.count, share.dtype, reduction);
   return {};
@@ -71,7 +71,7 @@ Status reduce_over_rails(Rails& rails, const Operation& op, ConstTensor in, void
     return reduce_share(rails, op, Tensor(out, in.count, dtype), reduction);
   }
   const auto shares = rails.shares(in.count, dtype);
-  const std::size_t count = shares[static_cast<std::size_t>(placement.local_rank())];
+  const std::size_t count = shares[index(placement.local_rank())];
   XOE_ASSIGN(std::byte* const memory, rails.scratch(count * dtype_size(dtype)));
   const Tensor share(memory, count, dtype);
   XOE_TRY(rails.on_host(op, make_reduce_scatter(in, share, shares, reduction)));

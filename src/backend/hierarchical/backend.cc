@@ -30,7 +30,7 @@ HierarchicalBackend::HierarchicalBackend(std::shared_ptr<Context> context, std::
       local_(std::move(local)),
       operations_([this](const Collective& collective) { return execute(collective); }, [this] { wake(); }) {
   std::vector<int> hosts;
-  for (const int rank : ranks_) hosts.push_back(context_->placement().hosts[static_cast<std::size_t>(rank)]);
+  for (const int rank : ranks_) hosts.push_back(context_->placement().hosts[index(rank)]);
   const auto own = std::ranges::find(ranks_, context_->rank()) - ranks_.begin();
   placement_ = make_placement(hosts, static_cast<int>(own));
   topology_ = placement_.topology();
@@ -52,7 +52,7 @@ Status HierarchicalBackend::connect() {
     net::Members members;
     for (const int rank : ranks) {
       if (rank == placement_.rank) members.self = static_cast<int>(members.ranks.size());
-      members.ranks.push_back(ranks_[static_cast<std::size_t>(rank)]);
+      members.ranks.push_back(ranks_[index(rank)]);
     }
     int round = 0;
     const auto exchange = [&](std::string mine) {
@@ -159,8 +159,7 @@ void HierarchicalBackend::on_failure(const FailureEvent& event) {
       if (takes_part(event.rank)) fail(event.cause());
       return;
     case FailureEvent::Kind::kHostLost:
-      if (std::ranges::any_of(context_->placement().ranks_of[static_cast<std::size_t>(event.rank)], takes_part))
-        fail(event.cause());
+      if (std::ranges::any_of(context_->placement().ranks_of[index(event.rank)], takes_part)) fail(event.cause());
       return;
     case FailureEvent::Kind::kGroupFailed:
       if (event.group == number_) fail(event.cause());
@@ -208,8 +207,8 @@ Result<std::unique_ptr<Backend>> HierarchicalBackend::split(int color, int key) 
   std::vector<int> ranks;
   bool one_host = true;
   for (const int r : split_members(requests, color)) {
-    ranks.push_back(ranks_[static_cast<std::size_t>(r)]);
-    one_host = one_host && placement_.hosts[static_cast<std::size_t>(r)] == placement_.host();
+    ranks.push_back(ranks_[index(r)]);
+    one_host = one_host && placement_.hosts[index(r)] == placement_.host();
   }
   if (one_host && context_->provider().moves_host_memory()) return local;  // shared memory is all it needs
   std::unique_ptr<shm::ShmBackend> own(static_cast<shm::ShmBackend*>(local.release()));
@@ -229,7 +228,7 @@ Result<std::unique_ptr<LeaderChannel>> HierarchicalBackend::leader_channel() {
   const int channel = ++channels_;
   if (placement_.local_rank() != 0) return std::unique_ptr<LeaderChannel>();
   std::vector<int> leaders;
-  for (const int leader : placement_.leaders()) leaders.push_back(ranks_[static_cast<std::size_t>(leader)]);
+  for (const int leader : placement_.leaders()) leaders.push_back(ranks_[index(leader)]);
   return make_leader_channel(context_, leaders, placement_.host(), key(fmt::format("leaders/{}", channel)));
 }
 

@@ -64,7 +64,7 @@ class HierarchicalBackend final : public Backend, public HostGroup {
   std::optional<Error> cause() const;
   std::optional<Error> left_before(std::uint64_t number) const;
   std::string key(std::string_view what);
-  std::string who(int rank) const { return context_->who(ranks_[static_cast<std::size_t>(rank)]); }
+  std::string who(int rank) const { return context_->who(ranks_[index(rank)]); }
 
   std::shared_ptr<Context> context_;
   std::vector<int> ranks_;  // of the job, by rank

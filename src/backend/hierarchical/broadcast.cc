@@ -10,13 +10,13 @@ Status broadcast(Rails& rails, const Operation& op) {
   const Collective& c = op.collective;
   const Placement& placement = rails.placement();
   const auto& ranks = placement.local_ranks();
-  const int root_host = placement.hosts[static_cast<std::size_t>(c.root)];
+  const int root_host = placement.hosts[index(c.root)];
   const bool here = root_host == placement.host();
   const Tensor data(c.out, c.out_count, c.dtype);
   const auto shares = rails.shares(c.in_count, c.dtype);
   const int rail = placement.local_rank();
   const Tensor share(static_cast<std::byte*>(c.out) + sum_before(shares, rail) * dtype_size(c.dtype),
-                     shares[static_cast<std::size_t>(rail)], c.dtype);
+                     shares[index(rail)], c.dtype);
   if (here && ranks.size() > 1) {
     Collective first = c;
     first.root = static_cast<int>(std::ranges::find(ranks, c.root) - ranks.begin());

@@ -104,7 +104,7 @@ Context::~Context() {
 }
 
 std::string Context::who(int rank) const {
-  const RankInfo& info = ranks_[static_cast<std::size_t>(rank)];
+  const RankInfo& info = ranks_[index(rank)];
   return fmt::format("rank {} (host {}, pid {})", rank, info.host, info.pid);
 }
 
@@ -122,18 +122,18 @@ void Context::on_rank_ended(int local_rank) {
   if ((left_->load(std::memory_order_acquire) >> local_rank & 1) != 0) return;
   const int reporter = local_rank == 0 ? 1 : 0;
   if (placement_.local_rank() != reporter) return;
-  const int rank = placement_.local_ranks()[static_cast<std::size_t>(local_rank)];
+  const int rank = placement_.local_ranks()[index(local_rank)];
   log_->append(lost(FailureEvent::Kind::kRankLost, rank,
                     who(rank) + " ended without leaving the group (killed, crashed or exited early)"));
 }
 
 // Every leader sees this itself. A connection that was closed was the other leader's.
 void Context::on_host_lost(int host, bool silent, const std::string& why) {
-  const auto& ranks = placement_.ranks_of[static_cast<std::size_t>(host)];
+  const auto& ranks = placement_.ranks_of[index(host)];
   const int leader = ranks.front();
   FailureEvent event =
       silent ? lost(FailureEvent::Kind::kHostLost, host,
-                    fmt::format("host {} ({} {}) is gone: {}", ranks_[static_cast<std::size_t>(leader)].host,
+                    fmt::format("host {} ({} {}) is gone: {}", ranks_[index(leader)].host,
                                 ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "), why))
              : lost(FailureEvent::Kind::kRankLost, leader,
                     fmt::format("{} ended without leaving the group, or its host is gone: {}", who(leader), why));

@@ -1,6 +1,6 @@
 #include "backend/hierarchical/operation_queue.h"
 
-#include <atomic>
+#include <future>
 #include <system_error>
 
 #include "base/error.h"
@@ -11,31 +11,19 @@ class OperationQueue::Task final : public Handle::Work {
  public:
   explicit Task(const Collective& collective) { collective_.assign(collective); }
   const Collective& collective() const noexcept { return *collective_; }
-
-  void finish(Status status) {
-    const std::lock_guard lock(mutex_);
-    status_ = std::move(status);
-    finished_.store(true, std::memory_order_release);
-    changed_.notify_all();
-  }
+  void finish(Status status) { status_.set_value(std::move(status)); }
 
   Result<bool> test() override {
-    if (!finished_.load(std::memory_order_acquire)) return false;
-    if (!status_) return failure(status_.error());
+    if (finished_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
+    if (const Status& status = finished_.get(); !status) return failure(status.error());
     return true;
   }
-  Status wait() override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return finished_.load(std::memory_order_acquire); });
-    return status_;
-  }
+  Status wait() override { return finished_.get(); }
 
  private:
   OwnedCollective collective_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Status status_;
-  std::atomic<bool> finished_ = false;
+  std::promise<Status> status_;
+  std::shared_future<Status> finished_ = status_.get_future().share();
 };
 
 Status OperationQueue::run(const Collective& collective) {

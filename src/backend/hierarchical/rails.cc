@@ -25,7 +25,7 @@ Status Rails::connect() {
   const int rail = placement_.local_rank();
   if (rail >= count()) return {};
   std::vector<int> ranks;
-  for (const auto& host : placement_.ranks_of) ranks.push_back(host[static_cast<std::size_t>(rail)]);
+  for (const auto& host : placement_.ranks_of) ranks.push_back(host[index(rail)]);
   XOE_ASSIGN(auto net, connect_(ranks, fmt::format("rail/{}", rail)));
   net_name_ = net->name();
   keep(rail_, std::move(net));
@@ -61,8 +61,8 @@ int Rails::count() const {
 
 std::vector<std::size_t> Rails::shares(std::size_t count, DType dtype) const {
   const std::size_t least = kLeastRailBytes / dtype_size(dtype);
-  const auto used = std::clamp<std::size_t>(count / least, 1, static_cast<std::size_t>(this->count()));
-  std::vector<std::size_t> shares(static_cast<std::size_t>(placement_.local_size()));
+  const auto used = std::clamp<std::size_t>(count / least, 1, index(this->count()));
+  std::vector<std::size_t> shares(index(placement_.local_size()));
   for (std::size_t rail = 0; rail < used; ++rail) shares[rail] = count / used + (rail < count % used ? 1 : 0);
   return shares;
 }
@@ -88,8 +88,8 @@ Status Rails::on(net::Net& net, const Operation& op, const Collective& collectiv
   return failure(status.error().code(), "{}: between hosts: {}", op.title(), status.error().message());
 }
 
-Result<std::vector<OperationHeader>> Rails::agree_on(net::Net& net, std::size_t members, const Operation& op,
-                                                     std::span<const std::byte> data) {
+Result<std::vector<OperationHeader>> Rails::agree(net::Net& net, std::size_t members, const Operation& op,
+                                                  std::span<const std::byte> data) {
   OperationHeader mine(op, placement_.rank);
   std::ranges::copy(data, mine.data);
   std::vector<OperationHeader> all(members);
@@ -104,12 +104,8 @@ Result<std::vector<OperationHeader>> Rails::agree_on(net::Net& net, std::size_t 
   return all;
 }
 
-Result<std::vector<OperationHeader>> Rails::agree(const Operation& op, std::span<const std::byte> data) {
-  return agree_on(*rail_, placement_.ranks_of.size(), op, data);
-}
-
 Status Rails::agree_all(net::Net& net, const Operation& op) {
-  XOE_TRY(agree_on(net, placement_.hosts.size(), op, {}));
+  XOE_TRY(agree(net, placement_.hosts.size(), op, {}));
   return {};
 }
 

@@ -55,15 +55,17 @@ class Rails {
 
   // Checks that all members of the rail, or of the net of all ranks, run the same operation. Each receives the `data`
   // of all, at most OperationHeader::kInline bytes.
-  Result<std::vector<OperationHeader>> agree(const Operation& op, std::span<const std::byte> data = {});
+  Result<std::vector<OperationHeader>> agree(const Operation& op, std::span<const std::byte> data = {}) {
+    return agree(*rail_, placement_.ranks_of.size(), op, data);
+  }
   Status agree_all(net::Net& net, const Operation& op);
 
   // Memory that the peers on this host can map, for one operation.
   Result<std::byte*> scratch(std::size_t bytes);
 
  private:
-  Result<std::vector<OperationHeader>> agree_on(net::Net& net, std::size_t members, const Operation& op,
-                                                std::span<const std::byte> data);
+  Result<std::vector<OperationHeader>> agree(net::Net& net, std::size_t members, const Operation& op,
+                                             std::span<const std::byte> data);
   void keep(std::unique_ptr<net::Net>& member, std::unique_ptr<net::Net> net);
 
   Placement placement_;

@@ -24,8 +24,8 @@ const std::byte* input_in_blocks(const Placement& placement, const Collective& c
   std::byte* to = memory.data();
   for (const auto& ranks : placement.ranks_of)
     for (const int rank : ranks) {
-      const std::size_t bytes = c.send_counts[static_cast<std::size_t>(rank)] * element;
-      if (bytes != 0) std::memcpy(to, in + starts[static_cast<std::size_t>(rank)] * element, bytes);
+      const std::size_t bytes = c.send_counts[index(rank)] * element;
+      if (bytes != 0) std::memcpy(to, in + starts[index(rank)] * element, bytes);
       to += bytes;
     }
   return memory.data();
@@ -35,9 +35,9 @@ const std::byte* input_in_blocks(const Placement& placement, const Collective& c
 Status exchange_shares(Rails& rails, const Operation& op, ConstTensor share, const std::vector<std::size_t>& by_rail) {
   const Collective& c = op.collective;
   const auto& ranks = rails.placement().local_ranks();
-  const auto own = static_cast<std::size_t>(rails.placement().local_rank());
+  const auto own = index(rails.placement().local_rank());
   std::vector<std::size_t> counts, starts(ranks.size()), rail_starts(ranks.size());
-  for (const int rank : ranks) counts.push_back(c.send_counts[static_cast<std::size_t>(rank)]);
+  for (const int rank : ranks) counts.push_back(c.send_counts[index(rank)]);
   std::exclusive_scan(counts.begin(), counts.end(), starts.begin(), std::size_t{0});
   std::exclusive_scan(by_rail.begin(), by_rail.end(), rail_starts.begin(), std::size_t{0});
   std::vector<std::size_t> send_counts, recv_counts;
@@ -55,7 +55,7 @@ Status reduce_scatter_shares(Rails& rails, const Operation& op, ReduceOp reducti
   const Placement& placement = rails.placement();
   const std::size_t element = dtype_size(c.dtype);
   const BlockShares shares = block_shares(rails, c);
-  const auto host = static_cast<std::size_t>(placement.host());
+  const auto host = index(placement.host());
   const std::size_t carried = sum(shares.own), own_count = shares.own[host];
   std::vector<std::byte> ordered;
   const std::byte* reduced = input_in_blocks(placement, c, ordered);

@@ -26,7 +26,6 @@ constexpr long kLongestSleep = 200'000;  // ns
 
 using net::at;
 using net::copy_bytes;
-using net::index;
 
 Code code_of(int error) {
   int kind = MPI_ERR_OTHER;

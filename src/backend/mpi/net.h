@@ -69,7 +69,7 @@ class MpiNet final : public net::Net {
   std::atomic<bool> aborted_{false};
   std::optional<Error> cause_;
 
-  // Of the current collective.
+  // State of the current collective.
   Clock::time_point started_, deadline_;
   std::size_t width_ = 1;
   net::Shards shards_;

@@ -1,4 +1,5 @@
-#include "backend/mpi/provider.h"
+// libxoe-mpi-openmpi.so and libxoe-mpi-mpich.so: the MPI of this process.
+#include "backend/net/plugin.h"
 
 #include <time.h>
 
@@ -8,7 +9,6 @@
 
 #include "backend/mpi/context.h"
 #include "backend/mpi/net.h"
-#include "backend/net/buffers.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -44,7 +44,7 @@ struct Gather {
 
 Result<std::vector<std::string>> gather_strings(Context& context, MPI_Comm comm, const std::string& mine) {
   const auto deadline = Clock::now() + kBootstrapLimit;
-  const auto size = net::index(context.size()), me = net::index(context.rank());
+  const auto size = index(context.size()), me = index(context.rank());
   auto gather = std::make_unique<Gather>();
   auto& [lengths, offsets, text] = *gather;
   MPI_Request request = MPI_REQUEST_NULL;
@@ -61,7 +61,7 @@ Result<std::vector<std::string>> gather_strings(Context& context, MPI_Comm comm,
   XOE_TRY(finish());
   offsets.resize(size);
   std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
-  text.resize(net::index(offsets.back() + lengths.back()));
+  text.resize(index(offsets.back() + lengths.back()));
   mine.copy(text.data() + offsets[me], mine.size());
   context.call([&] {
     return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, text.data(), lengths.data(), offsets.data(), MPI_BYTE, comm,
@@ -69,7 +69,7 @@ Result<std::vector<std::string>> gather_strings(Context& context, MPI_Comm comm,
   });
   XOE_TRY(finish());
   std::vector<std::string> all;
-  for (std::size_t r = 0; r < size; ++r) all.push_back(text.substr(net::index(offsets[r]), net::index(lengths[r])));
+  for (std::size_t r = 0; r < size; ++r) all.push_back(text.substr(index(offsets[r]), index(lengths[r])));
   return all;
 }
 
@@ -142,11 +142,12 @@ class MpiProvider final : public net::Provider {
   const std::shared_ptr<Context> context_;
 };
 
-}  // namespace
-
 Result<std::unique_ptr<net::Provider>> open_provider(const net::NetOptions&) {
   XOE_ASSIGN(auto context, Context::start());
   return std::make_unique<MpiProvider>(std::move(context));
 }
 
+}  // namespace
 }  // namespace xoe::mpi
+
+XOE_NET_PLUGIN(xoe::mpi::open_provider)

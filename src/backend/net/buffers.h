@@ -8,8 +8,6 @@
 
 namespace xoe::net {
 
-constexpr std::size_t index(int member) noexcept { return static_cast<std::size_t>(member); }
-
 inline std::byte* at(void* data, std::size_t bytes) { return static_cast<std::byte*>(data) + bytes; }
 inline const std::byte* at(const void* data, std::size_t bytes) { return static_cast<const std::byte*>(data) + bytes; }
 

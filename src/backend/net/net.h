@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/error.h"
 #include "xoe/status.h"
 
 namespace xoe::net {
@@ -64,9 +65,11 @@ class Provider {
   // False: its nets move GPU memory, and only a few KiB of host memory, for the headers that ranks exchange.
   virtual bool moves_host_memory() const noexcept { return true; }
   // Marks the work that is in `stream` (a cudaStream_t) now; a collective that gets the mark's address in
-  // Collective::after waits for that work. All addresses must be memory of this rank's GPU. The caller keeps the mark
-  // until the collective is done. Any thread.
-  virtual Result<std::shared_ptr<const void>> admit(std::span<const void* const> addresses, void* stream);
+  // Collective::after waits for that work. All addresses passed must be memory of this rank's GPU. The caller keeps the
+  // mark until the collective is done. Any thread.
+  virtual Result<std::shared_ptr<const void>> admit(std::span<const void* const>, void* /*stream*/) {
+    return failure(Code::kUnsupported, "{} does not take GPU memory", name());
+  }
   // The calling thread will work for nets of this provider only.
   virtual void take_thread() noexcept {}
   // Collective over the members, within the deadline.

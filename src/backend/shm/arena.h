@@ -39,7 +39,7 @@ class Arena {
 
   // Reserves `bytes` of address space; `reserved` at the front are outside the allocator.
   static Result<std::shared_ptr<Arena>> create(std::size_t bytes, std::size_t reserved);
-  // What a process should reserve by default: its machine's memory, at most 64 GiB.
+  // The default for a process: the machine's memory, at most 64 GiB.
   static std::size_t default_bytes();
 
   int fd() const noexcept { return fd_.get(); }

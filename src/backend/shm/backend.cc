@@ -88,8 +88,8 @@ Result<std::unique_ptr<Backend>> ShmBackend::split(int color, int key) {
   std::vector<std::size_t> blocks;
   for (const int r : members) {
     context_ranks.push_back(group.context_rank(r));
-    hosts.push_back(placement_.hosts[static_cast<std::size_t>(r)]);
-    blocks.push_back(requests[static_cast<std::size_t>(r)].block);
+    hosts.push_back(placement_.hosts[index(r)]);
+    blocks.push_back(requests[index(r)].block);
   }
   if (const auto full = std::ranges::find(blocks, kNoMemory); full != blocks.end()) {
     if (mine.block != kNoMemory) arena->release(mine.block, sizeof(RankBlock));
@@ -110,7 +110,7 @@ Result<std::byte*> ShmBackend::host_memory(std::size_t bytes) {
   XOE_ASSIGN(const auto offsets, exchange(*operations_, topology_, mine, {.name = "host_memory"}));
   if (mine != kNoMemory) operations_->own({mine, bytes});
   const int leader = placement_.local_ranks().front();
-  const std::uint64_t offset = offsets[static_cast<std::size_t>(leader)];
+  const std::uint64_t offset = offsets[index(leader)];
   if (offset == kNoMemory) return arena_full("host_memory", leader, bytes);
   return group.address(leader, offset);
 }
@@ -121,7 +121,7 @@ Result<std::unique_ptr<LeaderChannel>> ShmBackend::leader_channel() {
   channel_memory_.push_back(std::move(mine));
   if (topology_.local_rank != 0) return std::unique_ptr<LeaderChannel>();
   std::vector<std::byte*> by_host;
-  for (const int leader : placement_.leaders()) by_host.push_back(by_rank[static_cast<std::size_t>(leader)]);
+  for (const int leader : placement_.leaders()) by_host.push_back(by_rank[index(leader)]);
   return make_leader_channel(by_host, placement_.host());
 }
 
@@ -142,7 +142,7 @@ Result<std::vector<std::byte*>> ShmBackend::map_peers(const SharedBuffer& mine, 
              exchange(*operations_, topology_, extent, {.name = "map_peers", .timeout = options.timeout}));
   std::vector<std::byte*> addresses;
   for (int r = 0; r < group.size(); ++r) {
-    const Context::Extent& theirs = extents[static_cast<std::size_t>(r)];
+    const Context::Extent& theirs = extents[index(r)];
     if (theirs.bytes != extents[0].bytes)
       return failure(Code::kInvalidArgument, "map_peers: rank 0's buffer has {}, rank {}'s has {}",
                      human_bytes(extents[0].bytes), r, human_bytes(theirs.bytes));

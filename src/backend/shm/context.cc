@@ -174,7 +174,7 @@ void Context::on_ended(std::function<void(int)> listener) {
 void Context::notify_ended(int rank) {
   // Only one thread calls this.
   const int order = ended_count_.load(std::memory_order_relaxed) + 1;
-  ended_[static_cast<std::size_t>(rank)].store(order, std::memory_order_release);
+  ended_[index(rank)].store(order, std::memory_order_release);
   ended_count_.store(order, std::memory_order_release);
   {
     const std::lock_guard lock(listener_mutex_);

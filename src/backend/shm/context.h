@@ -45,11 +45,9 @@ class Context {
   static Result<std::vector<std::shared_ptr<Context>>> threads(int size, std::size_t arena_bytes);
 
   int rank() const noexcept { return rank_; }
-  int job_rank(int rank) const noexcept {
-    return job_ranks_.empty() ? rank : job_ranks_[static_cast<std::size_t>(rank)];
-  }
+  int job_rank(int rank) const noexcept { return job_ranks_.empty() ? rank : job_ranks_[index(rank)]; }
   int size() const noexcept { return static_cast<int>(members_.size()); }
-  const Member& member(int rank) const noexcept { return members_[static_cast<std::size_t>(rank)]; }
+  const Member& member(int rank) const noexcept { return members_[index(rank)]; }
   const std::shared_ptr<Arena>& arena() const noexcept { return arena_; }
 
   bool asymmetric_fence() const noexcept { return asymmetric_fence_; }
@@ -63,7 +61,7 @@ class Context {
   // Has any process ended? One load, for the hot path.
   bool any_ended() const noexcept { return ended_count_.load(std::memory_order_acquire) != 0; }
   // 0 while the rank lives, else its position in the order in which processes were seen to end.
-  int ended(int rank) const noexcept { return ended_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire); }
+  int ended(int rank) const noexcept { return ended_[index(rank)].load(std::memory_order_acquire); }
 
   struct Extent {
     std::size_t offset;

@@ -23,7 +23,7 @@ class Group {
         wakeups_(wakeup_slots(*context_, ranks_), context_->member(0).header().sleepers, rank,
                  context_->asymmetric_fence()),
         rank_(rank),
-        own_offset_(blocks[static_cast<std::size_t>(rank)]) {}
+        own_offset_(blocks[index(rank)]) {}
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return static_cast<int>(ranks_.size()); }
@@ -31,12 +31,12 @@ class Group {
   const std::shared_ptr<Context>& shared_context() const noexcept { return context_; }
   const WakeupChannel& wakeups() const noexcept { return wakeups_; }
 
-  RankBlock& block(int rank) const noexcept { return *blocks_[static_cast<std::size_t>(rank)]; }
+  RankBlock& block(int rank) const noexcept { return *blocks_[index(rank)]; }
   RankBlock& own() const noexcept { return block(rank_); }
   std::size_t own_offset() const noexcept { return own_offset_; }
   const Member& member(int rank) const noexcept { return context_->member(context_rank(rank)); }
   const Mapping& arena() const noexcept { return *member(rank_).mapping; }
-  int context_rank(int rank) const noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
+  int context_rank(int rank) const noexcept { return ranks_[index(rank)]; }
   std::byte* address(int rank, std::uint64_t offset) const noexcept { return member(rank).mapping->base() + offset; }
   int job_rank(int rank) const noexcept { return context_->job_rank(context_rank(rank)); }  // for messages
   // 0 while the rank lives, else its position in the order in which this rank saw others end.

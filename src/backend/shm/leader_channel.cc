@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "backend/collective.h"
 #include "base/bytes.h"
 
 namespace xoe::shm {
@@ -35,7 +36,7 @@ class ShmLeaderChannel final : public LeaderChannel {
   }
 
   void send(int to_host, std::vector<std::byte> message) override {
-    std::string& queue = pending_[static_cast<std::size_t>(to_host)];
+    std::string& queue = pending_[index(to_host)];
     append_little(queue, static_cast<std::uint32_t>(message.size()));
     queue.append(reinterpret_cast<const char*>(message.data()), message.size());
   }

@@ -32,7 +32,7 @@ void OperationData::assign(const Collective& collective, std::uint32_t number) {
 
 std::size_t OperationData::offset_of(std::span<const std::size_t> counts, int rank) const noexcept {
   std::size_t offset = 0;
-  for (int r = 0; r < rank; ++r) offset += counts[static_cast<std::size_t>(r)];
+  for (int r = 0; r < rank; ++r) offset += counts[index(r)];
   return offset * element_;
 }
 
@@ -58,7 +58,7 @@ void OperationData::post() {
 void OperationData::copy_own_block() {
   const int me = group_.rank();
   if (call_->kind != CollectiveKind::kAllgather && call_->kind != CollectiveKind::kAlltoall) return;
-  const std::size_t bytes = call_->send_counts[static_cast<std::size_t>(me)] * element_;
+  const std::size_t bytes = call_->send_counts[index(me)] * element_;
   const bool gathers = call_->kind == CollectiveKind::kAllgather;
   std::byte* const to = out() + offset_of(gathers ? call_->send_counts : call_->recv_counts, me);
   const std::byte* const from = gathers ? in() : in() + offset_of(call_->send_counts, me);
@@ -137,8 +137,7 @@ void OperationData::reduce(std::size_t count) {
 void OperationData::finish_eager() {
   const int me = group_.rank();
   const auto reduce_at = [&](const std::byte* in, std::byte* out, std::size_t at, std::size_t count) {
-    for (int s = 0; s < group_.size(); ++s)
-      reduce_ins_[static_cast<std::size_t>(s)] = s == me ? in : payload(s) + at * element_;
+    for (int s = 0; s < group_.size(); ++s) reduce_ins_[index(s)] = s == me ? in : payload(s) + at * element_;
     reduce_outs_.assign(1, out);
     reduce(count);
   };
@@ -153,7 +152,7 @@ void OperationData::finish_eager() {
     if (call_->kind == CollectiveKind::kBroadcast && s == call_->root && call_->out_count != 0)
       std::memcpy(out(), payload(s), call_->out_count * element_);
     if (call_->kind != CollectiveKind::kAllgather) continue;
-    if (const std::size_t count = call_->send_counts[static_cast<std::size_t>(s)]; count != 0)
+    if (const std::size_t count = call_->send_counts[index(s)]; count != 0)
       std::memcpy(out() + offset_of(call_->send_counts, s), payload(s), count * element_);
   }
 }
@@ -167,7 +166,7 @@ Status OperationData::plan(std::uint64_t& next_round) {
   uses_peers_ = false;
   segments_direct_ = !segments_.empty();
   for (int s = 0; s < group_.size(); ++s) {
-    const auto r = static_cast<std::size_t>(s);
+    const auto r = index(s);
     const Posted& posted = header(s).posted;
     inputs_[r] = s == me                           ? in()
                  : (posted.flags & kEager) != 0    ? slots_.eager(s) + call_->send_counts.size_bytes()
@@ -183,8 +182,7 @@ Status OperationData::plan(std::uint64_t& next_round) {
   staged_ = !in_direct || (allreduce && !out_direct);
   if (call_->kind == CollectiveKind::kAlltoall) XOE_TRY(check_alltoall());
   if (allreduce) {
-    per_round_ =
-        staged_ ? chunk_elements(element_) : direct_elements(element_) * static_cast<std::size_t>(group_.size());
+    per_round_ = staged_ ? chunk_elements(element_) : direct_elements(element_) * index(group_.size());
     rounds_ = rounds_for(call_->in_count, per_round_);
   } else if (is_reduction(call_->kind)) {
     per_round_ = staged_ ? block_elements(element_, group_.size()) : direct_elements(element_);
@@ -202,8 +200,8 @@ Status OperationData::plan(std::uint64_t& next_round) {
 Status OperationData::check_alltoall() const {
   for (int s = 0; s < group_.size(); ++s) {
     std::size_t sent = 0;
-    std::memcpy(&sent, slots_.eager(s) + static_cast<std::size_t>(group_.rank()) * sizeof sent, sizeof sent);
-    const std::size_t expected = call_->recv_counts[static_cast<std::size_t>(s)];
+    std::memcpy(&sent, slots_.eager(s) + index(group_.rank()) * sizeof sent, sizeof sent);
+    const std::size_t expected = call_->recv_counts[index(s)];
     if (sent != expected)
       return failure(Code::kInvalidArgument, "{} sends {} elements to {}, which expects {}", group_.who(s), sent,
                      group_.who(group_.rank()), expected);
@@ -219,7 +217,7 @@ void OperationData::plan_copies() {
   for (int s = 0; s < group_.size(); ++s) {
     if (!has_source(s)) continue;
     std::size_t count = call_->in_count;
-    if (call_->kind == CollectiveKind::kAllgather) count = call_->send_counts[static_cast<std::size_t>(s)];
+    if (call_->kind == CollectiveKind::kAllgather) count = call_->send_counts[index(s)];
     if (alltoall) count = header(s).posted.largest_block;
     rounds_ = std::max(rounds_, rounds_for(count, per_round_));
   }
@@ -244,10 +242,10 @@ void OperationData::pack(std::uint64_t round) {
     return read_in(to, range.begin, range.end);
   }
   for (int q = 0; q < group_.size(); ++q) {
-    const Range range = round_range(call_->send_counts[static_cast<std::size_t>(q)], per_round_, round);
+    const Range range = round_range(call_->send_counts[index(q)], per_round_, round);
     if (q == me || range.size() == 0) continue;
-    std::memcpy(to + static_cast<std::size_t>(q) * per_round_ * element_,
-                in() + offset_of(call_->send_counts, q) + range.begin * element_, range.size() * element_);
+    std::memcpy(to + index(q) * per_round_ * element_, in() + offset_of(call_->send_counts, q) + range.begin * element_,
+                range.size() * element_);
   }
 }
 
@@ -268,14 +266,14 @@ void OperationData::reduce_slice(std::uint64_t round) {
     const std::size_t offset = (range.begin + mine.begin + at) * element_;
     reduce_outs_.clear();
     for (int s = 0; s < group_.size(); ++s) {
-      const auto r = static_cast<std::size_t>(s);
+      const auto r = index(s);
       std::byte* const staged = chunk(s, round) + (mine.begin + at) * element_;
       reduce_ins_[r] = inputs_[r] != nullptr ? inputs_[r] + offset : staged;
       reduce_outs_.push_back(outputs_[r] != nullptr ? outputs_[r] + offset : staged);
     }
     if (own_in != nullptr) {
-      reduce_ins_[static_cast<std::size_t>(group_.rank())] = own_in;
-      reduce_outs_[static_cast<std::size_t>(group_.rank())] = own_out;
+      reduce_ins_[index(group_.rank())] = own_in;
+      reduce_outs_[index(group_.rank())] = own_out;
     }
     reduce(count);
   };
@@ -294,7 +292,7 @@ void OperationData::reduce_segments(std::uint64_t round) {
                           reduce_outs_.clear();
                           for (int s = 0; s < group_.size(); ++s) {
                             const auto* table = reinterpret_cast<const SegmentOffsets*>(slots_.eager(s));
-                            reduce_ins_[static_cast<std::size_t>(s)] = group_.address(s, table[segment].in + offset);
+                            reduce_ins_[index(s)] = group_.address(s, table[segment].in + offset);
                             reduce_outs_.push_back(group_.address(s, table[segment].out + offset));
                           }
                           reduce(count);
@@ -304,12 +302,12 @@ void OperationData::reduce_segments(std::uint64_t round) {
 // Reduce-scatter: reduces this rank's block of every input.
 void OperationData::reduce_block(std::uint64_t round) {
   const int me = group_.rank();
-  const Range range = round_range(call_->send_counts[static_cast<std::size_t>(me)], per_round_, round);
+  const Range range = round_range(call_->send_counts[index(me)], per_round_, round);
   if (range.size() == 0) return;
   const std::size_t offset = offset_of(call_->send_counts, me) + range.begin * element_;
-  const std::size_t staged_offset = static_cast<std::size_t>(me) * per_round_ * element_;
+  const std::size_t staged_offset = index(me) * per_round_ * element_;
   for (int s = 0; s < group_.size(); ++s) {
-    const auto r = static_cast<std::size_t>(s);
+    const auto r = index(s);
     reduce_ins_[r] = inputs_[r] != nullptr ? inputs_[r] + offset : chunk(s, round) + staged_offset;
   }
   reduce_outs_.assign(1, out() + range.begin * element_);
@@ -321,7 +319,7 @@ void OperationData::copy_blocks(std::uint64_t round) {
   const int me = group_.rank();
   for (int step = 1; step < group_.size(); ++step) {
     const int s = (me + step) % group_.size();  // each rank begins at another peer
-    const auto r = static_cast<std::size_t>(s);
+    const auto r = index(s);
     if (!has_source(s)) continue;
     std::size_t count = call_->out_count;
     std::byte* to = out();
@@ -335,7 +333,7 @@ void OperationData::copy_blocks(std::uint64_t round) {
       to += offset_of(call_->recv_counts, s);
       const auto* table = reinterpret_cast<const std::size_t*>(slots_.eager(s));
       sender_offset = offset_of({table, call_->send_counts.size()}, me);
-      staged_offset = static_cast<std::size_t>(me) * per_round_ * element_;
+      staged_offset = index(me) * per_round_ * element_;
     }
     const Range range = round_range(count, per_round_, round);
     if (range.size() == 0) continue;

@@ -208,7 +208,8 @@ void OperationQueue::check_deadline(Pending& pending, Clock::time_point now) {
   std::string missing;
   for (const int r : stuck.waiting_for()) {
     const auto done = group_.block(r).done.load(std::memory_order_acquire);
-    missing += fmt::format("{}{} (completed {} operations)", missing.empty() ? "" : ", ", group_.who(r), done);
+    missing +=
+        fmt::format("{}{} (completed {})", missing.empty() ? "" : ", ", group_.who(r), counted(done, "operation"));
   }
   fail(Error(Code::kTimeout, fmt::format("{}: {} waited {} for {}", stuck.title(), group_.who(group_.rank()),
                                          human_seconds(std::chrono::duration<double>(waited).count()), missing)),

@@ -37,7 +37,7 @@ void WakeupChannel::wake_sleepers() const noexcept {
 }
 
 bool WakeupChannel::begin_sleep(std::uint32_t& seen) const noexcept {
-  WakeupSlot& mine = *slots_[static_cast<std::size_t>(rank_)];
+  WakeupSlot& mine = *slots_[index(rank_)];
   seen = mine.word.load(std::memory_order_seq_cst);
   mine.asleep.fetch_add(1, std::memory_order_seq_cst);
   sleepers_->fetch_add(1, std::memory_order_seq_cst);
@@ -52,12 +52,12 @@ void WakeupChannel::wait(std::uint32_t seen, Clock::time_point until) const noex
   const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
   const timespec timeout{static_cast<time_t>(nanoseconds / 1'000'000'000),
                          static_cast<long>(nanoseconds % 1'000'000'000)};
-  futex(slots_[static_cast<std::size_t>(rank_)]->word, FUTEX_WAIT, seen, &timeout);
+  futex(slots_[index(rank_)]->word, FUTEX_WAIT, seen, &timeout);
 }
 
 void WakeupChannel::end_sleep() const noexcept {
   sleepers_->fetch_sub(1, std::memory_order_seq_cst);
-  slots_[static_cast<std::size_t>(rank_)]->asleep.fetch_sub(1, std::memory_order_seq_cst);
+  slots_[index(rank_)]->asleep.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 }  // namespace xoe::shm

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 // An empty field of one byte in the text takes 32 in memory.
-constexpr std::size_t kMostFields = 65536;
-constexpr std::size_t kMostRowBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxRowFields = 65536;
+constexpr std::size_t kMaxRowBytes = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -24,10 +24,10 @@ Result<bool> CsvReader::next(std::vector<std::string>& fields) {
   if (rest_.empty()) return false;
   const std::size_t whole = rest_.size();
   for (bool more = true; more;) {
-    if (fields.size() == kMostFields) return failure(Code::kDataLoss, "a row of more than {} fields", kMostFields);
+    if (fields.size() == kMaxRowFields) return failure(Code::kDataLoss, "a row of more than {} fields", kMaxRowFields);
     XOE_ASSIGN(more, read_field(fields.emplace_back()));
-    if (whole - rest_.size() > kMostRowBytes)
-      return failure(Code::kDataLoss, "a row of more than {} bytes", kMostRowBytes);
+    if (whole - rest_.size() > kMaxRowBytes)
+      return failure(Code::kDataLoss, "a row of more than {} bytes", kMaxRowBytes);
   }
   return true;
 }

@@ -1,4 +1,4 @@
-// Comma-separated values as RFC 4180 has them.
+// Comma-separated values (RFC 4180).
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace xoe::data {
 
-// Reads a table row by row. Lines end with CRLF or LF, the last one may end without; a byte-order mark is passed over.
+// Reads a table row by row. Lines end with CRLF or LF, which the last one may lack; a byte-order mark is skipped.
 class CsvReader {
  public:
-  // The text must stay.
+  // The text must outlive the reader.
   explicit CsvReader(std::string_view text);
 
   // The fields of the next row; false at the end. `data_loss`: a quote within an unquoted field, text
   // behind a closing quote, a quote that is not closed, a row of more than 65536 fields or 1 MiB.
   Result<bool> next(std::vector<std::string>& fields);
-  std::int64_t line() const noexcept { return line_; }  // where the latest row begins, from 1
+  std::int64_t line() const noexcept { return line_; }  // the first line of the latest row, from 1
 
  private:
   // Appends one field to `field`; false when the row ends with it.
@@ -31,7 +31,7 @@ class CsvReader {
   std::int64_t next_line_ = 1;
 };
 
-// Appends a field, quoted where it must be.
+// Appends a field, quoted if necessary.
 void append_csv_field(std::string& to, std::string_view field);
 
 }  // namespace xoe::data

@@ -5,17 +5,17 @@
 #include <optional>
 #include <span>
 
-#include "base/error.h"
+#include "data/failure_in.h"
 #include "data/records/inflate.h"
 
 namespace xoe::data {
 namespace {
 
-constexpr std::uint8_t kBytes = 0x08;  // the type of the items
-constexpr std::size_t kMostDimensions = 4;
-constexpr std::uint64_t kMostBytes = std::uint64_t{8} << 30;
-constexpr std::uint64_t kMostInMemory = std::uint64_t{2} << 30;  // of a compressed file
-constexpr std::size_t kStep = std::size_t{1} << 20;
+constexpr std::uint8_t kByteItems = 0x08;  // the type of the items
+constexpr std::size_t kMaxDimensions = 4;
+constexpr std::uint64_t kMaxIdxBytes = std::uint64_t{8} << 30;
+constexpr std::uint64_t kMaxInflatedBytes = std::uint64_t{2} << 30;  // of a compressed file
+constexpr std::size_t kReadStep = std::size_t{1} << 20;
 
 std::uint32_t load_big(std::string_view from) {
   std::uint32_t value = 0;
@@ -26,12 +26,12 @@ void append_big(std::string& to, std::uint32_t value) {
   for (int shift = 24; shift >= 0; shift -= 8) to.push_back(static_cast<char>((value >> shift) & 0xff));
 }
 
-// Exactly `count` bytes more; memory grows with what is there.
+// Appends exactly `count` bytes. Memory grows with the bytes that arrive.
 Status read_more(ByteSource& source, std::uint64_t count, std::string& to) {
   const std::uint64_t whole = to.size() + count;
   while (to.size() < whole) {
     const std::size_t had = to.size();
-    const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(kStep, whole - had));
+    const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(kReadStep, whole - had));
     to.resize(had + step);
     const auto got = source.read(to.data() + had, step);
     to.resize(had + (got ? *got : 0));
@@ -41,11 +41,11 @@ Status read_more(ByteSource& source, std::uint64_t count, std::string& to) {
   return {};
 }
 
-// The bytes of one item; nullopt when they cannot be counted.
+// The product of the sizes; nullopt: too large.
 std::optional<std::uint64_t> count_bytes(std::span<const std::uint32_t> sizes) {
   std::uint64_t bytes = 1;
   for (const std::uint32_t size : sizes) {
-    if (size != 0 && bytes > kMostBytes / size) return std::nullopt;
+    if (size != 0 && bytes > kMaxIdxBytes / size) return std::nullopt;
     bytes *= size;
   }
   return bytes;
@@ -57,9 +57,9 @@ Result<std::vector<std::uint32_t>> read_sizes(ByteSource& source) {
   const auto type = static_cast<std::uint8_t>(header[2]);
   const auto dimensions = static_cast<std::uint8_t>(header[3]);
   if (header[0] != 0 || header[1] != 0) return failure(Code::kDataLoss, "not an idx file");
-  if (type != kBytes) return failure(Code::kUnsupported, "items of type {:#04x}; only bytes (0x08) are read", type);
-  if (dimensions == 0 || dimensions > kMostDimensions)
-    return failure(Code::kDataLoss, "{} dimensions; 1 to {} are possible", dimensions, kMostDimensions);
+  if (type != kByteItems) return failure(Code::kUnsupported, "items of type {:#04x}; only bytes (0x08) are read", type);
+  if (dimensions == 0 || dimensions > kMaxDimensions)
+    return failure(Code::kDataLoss, "{} dimensions; 1 to {} are possible", dimensions, kMaxDimensions);
   XOE_TRY(read_more(source, 4 * std::uint64_t{dimensions}, header));
   std::vector<std::uint32_t> sizes;
   for (std::size_t i = 0; i < dimensions; ++i) sizes.push_back(load_big(std::string_view(header).substr(4 + 4 * i)));
@@ -72,21 +72,18 @@ Result<IdxArray> IdxArray::open(const std::string& path) {
   IdxArray array;
   XOE_ASSIGN(OpenFile opened, OpenFile::open(path));
   array.file_ = std::make_shared<const OpenFile>(std::move(opened));
-  const auto wrong = [&path](const Error& error) {
-    return failure(error.code(), fmt::format("{}: {}", path, error.message()));
-  };
   char magic[2] = {};
   if (array.file_->bytes >= sizeof magic)
-    if (auto got = array.file_->read_at(0, magic, sizeof magic); !got) return wrong(got.error());
+    if (auto got = array.file_->read_at(0, magic, sizeof magic); !got) return failure_in(path, got.error());
   const bool gzip = magic[0] == '\x1f' && magic[1] == '\x8b';
   const auto source = gzip ? inflate_source(array.file_, Compression::kGzip) : plain_source(array.file_);
 
   auto sizes = read_sizes(*source);
-  if (!sizes) return wrong(sizes.error());
+  if (!sizes) return failure_in(path, sizes.error());
   array.sizes_ = std::move(*sizes);
   const auto item = count_bytes(std::span(array.sizes_).subspan(1));
   const auto all = count_bytes(array.sizes_);
-  if (!item || !all) return failure(Code::kDataLoss, "{}: its dimensions are absurd", path);
+  if (!item || !all) return failure(Code::kDataLoss, "{}: its dimensions are too large", path);
   array.item_bytes_ = *item;
   array.start_ = 4 + 4 * array.sizes_.size();
   if (!gzip) {
@@ -95,14 +92,14 @@ Result<IdxArray> IdxArray::open(const std::string& path) {
                      array.start_ + *all);
     return array;
   }
-  if (*all > kMostInMemory)
+  if (*all > kMaxInflatedBytes)
     return failure(Code::kUnsupported, "{}: {} bytes when decompressed, at most {} are kept in memory; decompress it",
-                   path, *all, kMostInMemory);
+                   path, *all, kMaxInflatedBytes);
   auto content = std::make_shared<std::string>();
-  if (auto got = read_more(*source, *all, *content); !got) return wrong(got.error());
+  if (auto got = read_more(*source, *all, *content); !got) return failure_in(path, got.error());
   char beyond = 0;
   const auto end = source->read(&beyond, 1);
-  if (!end) return wrong(end.error());
+  if (!end) return failure_in(path, end.error());
   if (*end > 0) return failure(Code::kDataLoss, "{}: more bytes than its header says", path);
   array.content_ = std::move(content);
   return array;
@@ -121,7 +118,7 @@ Result<std::string_view> IdxArray::read(std::int64_t item, std::string& buffer) 
 
 Result<std::string_view> IdxArray::read_all(std::string& buffer) const {
   auto bytes = read_range(0, item_bytes_ * sizes_[0], buffer);
-  if (!bytes) return failure(bytes.error().code(), "{}: {}", path(), bytes.error().message());
+  if (!bytes) return failure_in(path(), bytes.error());
   return bytes;
 }
 
@@ -131,14 +128,14 @@ IdxWriter::IdxWriter(OutputFile file, std::vector<std::uint32_t> item_sizes)
 }
 
 std::string IdxWriter::header() const {
-  std::string header = {0, 0, static_cast<char>(kBytes), static_cast<char>(item_sizes_.size() + 1)};
+  std::string header = {0, 0, static_cast<char>(kByteItems), static_cast<char>(item_sizes_.size() + 1)};
   append_big(header, items_);
   for (const std::uint32_t size : item_sizes_) append_big(header, size);
   return header;
 }
 
 Result<IdxWriter> IdxWriter::create(std::string path, std::vector<std::uint32_t> item_sizes) {
-  if (item_sizes.size() >= kMostDimensions || !count_bytes(item_sizes))
+  if (item_sizes.size() >= kMaxDimensions || !count_bytes(item_sizes))
     return failure(Code::kInvalidArgument, "{}: items of {} dimensions", path, item_sizes.size());
   XOE_ASSIGN(OutputFile file, OutputFile::create(std::move(path)));
   IdxWriter writer(std::move(file), std::move(item_sizes));

@@ -1,4 +1,4 @@
-// IDX files, as MNIST comes in: arrays of bytes with up to four dimensions; docs/formats/idx.md.
+// IDX files, the format of MNIST: arrays of bytes with up to four dimensions; docs/formats/idx.md.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace xoe::data {
 
-// An array of bytes, plain or in a GZIP file, whose items are along its first dimension. Thread safety: any number of
+// An array of bytes, plain or in a GZIP file; its first dimension counts the items. Thread safety: any number of
 // threads may read at a time.
 class IdxArray {
  public:
-  // A GZIP file is decompressed into memory, a plain one read as items are asked for. `data_loss`: the header is none
-  // of bytes, or the file has another size than it says. `unsupported`: more than 2 GiB would be decompressed.
+  // Decompresses a GZIP file into memory; items of a plain file are read on demand. `data_loss`: not the header of an
+  // array of bytes, or not the size that the header gives. `unsupported`: more than 2 GiB when decompressed.
   static Result<IdxArray> open(const std::string& path);
 
   const std::string& path() const noexcept { return file_->path; }
@@ -25,7 +25,7 @@ class IdxArray {
   std::int64_t items() const noexcept { return sizes_[0]; }
   std::size_t item_bytes() const noexcept { return item_bytes_; }
 
-  // REQUIRES: 0 <= item < items(). The error does not name file and item: what an item is, the caller knows.
+  // REQUIRES: 0 <= item < items(). Errors do not name file and item; the caller does.
   Result<std::string_view> read(std::int64_t item, std::string& buffer) const;
   // All items.
   Result<std::string_view> read_all(std::string& buffer) const;
@@ -43,12 +43,12 @@ class IdxArray {
 
 class IdxWriter {
  public:
-  // `item_sizes`: the dimensions of one item, none for labels.
+  // `item_sizes`: the dimensions of one item; none for labels.
   static Result<IdxWriter> create(std::string path, std::vector<std::uint32_t> item_sizes);
 
-  // `invalid_argument`: not an item's size.
+  // `invalid_argument`: not the size of an item.
   Status write(std::string_view item);
-  // Without it nothing stays.
+  // Without finish() there is no file.
   Status finish();
 
  private:

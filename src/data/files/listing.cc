@@ -1,16 +1,19 @@
 #include "data/files/listing.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
 
-#include "base/error.h"
+#include "data/failure_in.h"
 #include "data/records/byte_source.h"
+#include "data/records/file_index.h"
 
 namespace xoe::data {
 namespace {
 
-constexpr std::size_t kMostTextBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxTextBytes = std::size_t{256} << 20;
 
 }  // namespace
 
@@ -33,28 +36,44 @@ Result<Listing> list_directory(const std::string& path) {
   return listing;
 }
 
+Result<std::vector<std::string>> match_files(const std::string& directory, const std::string& pattern) {
+  std::error_code error;
+  std::vector<std::string> paths;
+  std::filesystem::directory_iterator entries(directory, error);
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    std::error_code ignored;
+    if (::fnmatch(pattern.c_str(), entries->path().filename().c_str(), FNM_PERIOD) == 0 &&
+        entries->is_regular_file(ignored) && !is_index_path(entries->path().native()))
+      paths.push_back(entries->path().string());
+  }
+  if (error) return failure(Code::kUnavailable, "{}: cannot list the directory: {}", directory, error.message());
+  if (paths.empty()) return failure(Code::kUnavailable, "{}: no file matches {}", directory, pattern);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
 bool is_directory(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored);
 }
 
-Status read_whole(const std::string& path, std::size_t most, std::string& buffer) {
+Status read_whole(const std::string& path, std::size_t limit, std::string& buffer) {
   XOE_ASSIGN(const OpenFile file, OpenFile::open(path));
-  if (file.bytes > most) return failure(Code::kDataLoss, "{}: {} bytes; at most {} are read", path, file.bytes, most);
+  if (file.bytes > limit)
+    return failure(Code::kDataLoss, "{}: {} bytes; at limit {} are read", path, file.bytes, limit);
   buffer.resize(file.bytes);
-  if (auto got = file.read_at(0, buffer.data(), buffer.size()); !got)
-    return failure(got.error().code(), "{}: {}", path, got.error().message());
+  if (auto got = file.read_at(0, buffer.data(), buffer.size()); !got) return failure_in(path, got.error());
   return {};
 }
 
-Result<std::string> read_whole(const std::string& path, std::size_t most) {
+Result<std::string> read_whole(const std::string& path, std::size_t limit) {
   std::string content;
-  XOE_TRY(read_whole(path, most, content));
+  XOE_TRY(read_whole(path, limit, content));
   return content;
 }
 
 Result<std::vector<std::string>> read_lines(const std::string& path) {
-  XOE_ASSIGN(const std::string content, read_whole(path, kMostTextBytes));
+  XOE_ASSIGN(const std::string content, read_whole(path, kMaxTextBytes));
   std::vector<std::string> lines;
   for (std::string_view rest = content; !rest.empty();) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());

@@ -1,4 +1,4 @@
-// What is in directories and small files.
+// Contents of directories and small files.
 #pragma once
 
 #include <string>
@@ -10,23 +10,27 @@
 namespace xoe::data {
 
 struct Listing {
-  std::vector<std::string> files;  // names of regular files, or links to some, sorted; hidden ones never
+  std::vector<std::string> files;  // names of regular files and links to such, sorted, without hidden ones
   std::vector<std::string> folders;
 };
 // `unavailable`: it cannot be listed.
 Result<Listing> list_directory(const std::string& path);
 
+// Paths of the regular files of a directory whose names match a pattern with * and ?, sorted, without index files. A
+// hidden file matches only a pattern that starts with a dot. `unavailable`: no file matches.
+Result<std::vector<std::string>> match_files(const std::string& directory, const std::string& pattern);
+
 bool is_directory(const std::string& path);
 
-// All of a file. `data_loss`: it has more than `most` bytes, which nothing sensible has.
-Result<std::string> read_whole(const std::string& path, std::size_t most);
-// The same into a buffer that keeps its memory.
-Status read_whole(const std::string& path, std::size_t most, std::string& buffer);
+// A file's content. `data_loss`: more than `limit` bytes.
+Result<std::string> read_whole(const std::string& path, std::size_t limit);
+// The same, into a buffer that keeps its memory.
+Status read_whole(const std::string& path, std::size_t limit, std::string& buffer);
 
-// Lines of a small text file without empty ones and without "\r".
+// The lines of a small text file, without empty ones and without "\r".
 Result<std::vector<std::string>> read_lines(const std::string& path);
 
-// "a/b.TXT", ".txt": whether the name ends so, in any case of ASCII letters.
+// Whether the name ends in the extension, in any case of ASCII letters: "a/b.TXT", ".txt".
 bool has_extension(std::string_view name, std::string_view extension) noexcept;
 bool is_image_name(std::string_view name) noexcept;  // .jpg, .jpeg, .png
 

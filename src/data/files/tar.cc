@@ -7,7 +7,7 @@
 
 namespace xoe::data {
 
-// The fields of a header block that count here; POSIX.1-2017, pax, "ustar Interchange Format".
+// The fields of a header block that are used; POSIX.1-2017, pax, "ustar Interchange Format".
 struct TarReader::Header {
   std::string name;
   std::uint64_t bytes = 0;
@@ -16,18 +16,20 @@ struct TarReader::Header {
 
 namespace {
 
-constexpr std::uint64_t kAtOnce = 256 * kTarBlock;
-constexpr std::uint64_t kMostExtra = std::uint64_t{1} << 20;  // of a long name or of pax records
+constexpr std::uint64_t kReadBytes = 256 * kTarBlock;
+constexpr std::size_t kNameBytes = 100;
+constexpr std::uint64_t kMaxMemberBytes = std::uint64_t{1} << 33;  // what 11 octal digits hold
+constexpr std::uint64_t kMaxExtraBytes = std::uint64_t{1} << 20;   // of a long name or of pax records
 
-using Block = std::array<char, kTarBlock>;
+using TarBlock = std::array<char, kTarBlock>;
 
-std::string_view field(const Block& block, std::size_t at, std::size_t bytes) {
+std::string_view field(const TarBlock& block, std::size_t at, std::size_t bytes) {
   const std::string_view whole(block.data() + at, bytes);
   return whole.substr(0, std::min(whole.find('\0'), bytes));
 }
 
 // Octal digits, or, where the first bit is set, a big-endian number (GNU).
-std::optional<std::uint64_t> number(const Block& block, std::size_t at, std::size_t bytes) {
+std::optional<std::uint64_t> number(const TarBlock& block, std::size_t at, std::size_t bytes) {
   std::uint64_t value = 0;
   if ((block[at] & '\x80') != 0) {
     for (std::size_t i = 1; i < bytes; ++i) {
@@ -44,7 +46,7 @@ std::optional<std::uint64_t> number(const Block& block, std::size_t at, std::siz
   return value;
 }
 
-bool checksum_fits(const Block& block) {
+bool checksum_fits(const TarBlock& block) {
   constexpr std::size_t kAt = 148;
   constexpr std::size_t kBytes = 8;
   std::uint64_t sum = kBytes * ' ';
@@ -53,11 +55,11 @@ bool checksum_fits(const Block& block) {
   return number(block, kAt, kBytes) == sum;
 }
 
-bool is_zero(const Block& block) {
+bool is_zero(const TarBlock& block) {
   return std::all_of(block.begin(), block.end(), [](char byte) { return byte == 0; });
 }
 
-// Describes the member behind it, and is none itself: the names and the pax records.
+// Headers that describe the next member: long names and pax records.
 bool is_extra(char type) { return type == 'L' || type == 'K' || type == 'x' || type == 'g'; }
 
 std::uint64_t padded(std::uint64_t bytes) { return (bytes + kTarBlock - 1) / kTarBlock * kTarBlock; }
@@ -69,7 +71,7 @@ Result<std::optional<TarReader::Header>> TarReader::read_header() {
   if (file_->bytes - offset_ < kTarBlock)
     return failure(Code::kDataLoss, "truncated: {} of a header's {} bytes are there", file_->bytes - offset_,
                    kTarBlock);
-  Block block;
+  TarBlock block;
   XOE_TRY(file_->read_at(offset_, block.data(), block.size()));
   if (is_zero(block)) {
     XOE_TRY(check_end());
@@ -90,28 +92,29 @@ Result<std::optional<TarReader::Header>> TarReader::read_header() {
   return header;
 }
 
-// Archives that were put one behind the other, or a hole in the middle, must not pass for an end.
+// Concatenated archives, or a hole in the middle, must not pass for the end.
 Status TarReader::check_end() const {
   std::string bytes;
   for (std::uint64_t at = offset_; at < file_->bytes; at += bytes.size()) {
-    bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kAtOnce, file_->bytes - at)));
+    bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kReadBytes, file_->bytes - at)));
     XOE_TRY(file_->read_at(at, bytes.data(), bytes.size()));
     if (const std::size_t more = bytes.find_first_not_of('\0'); more != std::string::npos)
-      return failure(Code::kDataLoss, "zeros, where an archive ends, but at byte {} it goes on", at + more);
+      return failure(Code::kDataLoss, "zeros as at the end of an archive, but other bytes from byte {} on", at + more);
   }
   return {};
 }
 
 Result<std::string> TarReader::read_extra(const Header& header) {
-  if (header.bytes > kMostExtra)
-    return failure(Code::kDataLoss, "a name or pax header of {} bytes; at most {} are read", header.bytes, kMostExtra);
+  if (header.bytes > kMaxExtraBytes)
+    return failure(Code::kDataLoss, "a name or pax header of {} bytes; at most {} are read", header.bytes,
+                   kMaxExtraBytes);
   std::string data(header.bytes, '\0');
   XOE_TRY(file_->read_at(offset_ + kTarBlock, data.data(), data.size()));
   return data;
 }
 
-// "LENGTH KEY=VALUE\n", over and over.
-Status TarReader::take_pax(std::string_view records) {
+// Records of the form "LENGTH KEY=VALUE\n".
+Status TarReader::parse_pax(std::string_view records) {
   while (!records.empty()) {
     std::size_t length = 0;
     const auto [end, error] = std::from_chars(records.data(), records.data() + records.size(), length);
@@ -149,7 +152,7 @@ Result<std::optional<TarMember>> TarReader::next() {
       case 'x': {
         XOE_ASSIGN(const std::string data, read_extra(*header));
         long_bytes_.reset();
-        XOE_TRY(take_pax(data));
+        XOE_TRY(parse_pax(data));
         break;
       }
       case 'K':  // the next member's target, if that is a link
@@ -173,10 +176,10 @@ Status TarReader::resynchronise() {
   long_bytes_.reset();
   std::string blocks;
   for (offset_ = padded(offset_ + 1); offset_ < file_->bytes;) {
-    blocks.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kAtOnce, file_->bytes - offset_)));
+    blocks.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kReadBytes, file_->bytes - offset_)));
     XOE_TRY(file_->read_at(offset_, blocks.data(), blocks.size()));
     for (std::size_t at = 0; at + kTarBlock <= blocks.size(); at += kTarBlock) {
-      Block block;
+      TarBlock block;
       std::copy_n(blocks.data() + at, kTarBlock, block.data());
       if (!is_zero(block) && checksum_fits(block)) {
         offset_ += at;
@@ -187,6 +190,55 @@ Status TarReader::resynchronise() {
   }
   offset_ = file_->bytes;
   return {};
+}
+
+Result<TarWriter> TarWriter::create(std::string path) {
+  XOE_ASSIGN(OutputFile file, OutputFile::create(std::move(path)));
+  return TarWriter(std::move(file));
+}
+
+Status TarWriter::write_member(std::string_view name, char type, std::string_view data) {
+  std::string block(kTarBlock, '\0');
+  const auto set = [&block](std::size_t at, std::string_view value) { block.replace(at, value.size(), value); };
+  set(0, name.substr(0, kNameBytes));
+  set(100, "0000644");
+  set(108, "0000000");
+  set(116, "0000000");
+  set(124, fmt::format("{:011o}", data.size()));
+  set(136, "00000000000");
+  set(148, "        ");
+  block[156] = type;
+  set(257, std::string_view("ustar\00000", 8));
+  std::uint64_t sum = 0;
+  for (const char byte : block) sum += static_cast<std::uint8_t>(byte);
+  set(148, fmt::format("{:06o}", sum));
+  block[154] = '\0';
+  XOE_TRY(file_.write(block));
+  XOE_TRY(file_.write(data));
+  const std::size_t padding = (kTarBlock - data.size() % kTarBlock) % kTarBlock;
+  return file_.write(std::string(padding, '\0'));
+}
+
+Status TarWriter::write(std::string_view name, std::string_view data) {
+  if (name.empty() || name.find('\0') != std::string_view::npos)
+    return failure(Code::kInvalidArgument, "{}: a member's name of {} bytes that is empty or has a zero byte",
+                   file_.path(), name.size());
+  if (data.size() >= kMaxMemberBytes)
+    return failure(Code::kUnsupported, "{}: {} has {} bytes; less than 8 GiB are written", file_.path(), name,
+                   data.size());
+  if (name.size() > kNameBytes) {
+    // "LENGTH path=NAME\n", where the length counts its own digits.
+    const std::size_t rest = name.size() + 7;
+    std::size_t length = rest + 1;
+    while (std::to_string(length).size() + rest != length) ++length;
+    XOE_TRY(write_member("pax", 'x', fmt::format("{} path={}\n", length, name)));
+  }
+  return write_member(name, '0', data);
+}
+
+Status TarWriter::finish() {
+  XOE_TRY(file_.write(std::string(2 * kTarBlock, '\0')));
+  return file_.finish();
 }
 
 }  // namespace xoe::data

@@ -21,17 +21,17 @@ struct TarMember {
   std::uint64_t bytes = 0;
 };
 
-// Goes from header to header.
+// Reads an archive from header to header.
 class TarReader {
  public:
   explicit TarReader(std::shared_ptr<const OpenFile> file) : file_(std::move(file)) {}
 
-  // Of the header that comes next.
+  // The offset of the next header.
   std::uint64_t offset() const noexcept { return offset_; }
 
-  // The next regular file; folders, links and the like are passed over. nullopt at the end: nothing but
-  // zeros, or the end of the file. `data_loss`: a wrong checksum, a member that does not lie in the file, or something
-  // behind zeros; resynchronise() goes on then at the next block with a right header, or the end.
+  // The next regular file; folders, links and other members are skipped. nullopt at the end: only zeros follow, or
+  // nothing. `data_loss`: a wrong checksum, a member that exceeds the file, or bytes other than zeros behind a block of
+  // zeros; resynchronise() then moves to the next block with a good header, or to the end.
   Result<std::optional<TarMember>> next();
   Status resynchronise();
 
@@ -40,11 +40,11 @@ class TarReader {
   Result<std::optional<Header>> read_header();
   Status check_end() const;
   Result<std::string> read_extra(const Header& header);
-  Status take_pax(std::string_view records);
+  Status parse_pax(std::string_view records);
 
   std::shared_ptr<const OpenFile> file_;
   std::uint64_t offset_ = 0;
-  std::string long_name_;  // from the members before, for the next one
+  std::string long_name_;  // for the next member, from extension headers in front of it
   std::optional<std::uint64_t> long_bytes_;
 };
 
@@ -54,12 +54,12 @@ class TarWriter {
 
   // `invalid_argument`: an empty name, or one with a zero byte.
   Status write(std::string_view name, std::string_view data);
-  // Without it nothing stays.
+  // Without finish() there is no archive.
   Status finish();
 
  private:
   explicit TarWriter(OutputFile file) : file_(std::move(file)) {}
-  Status put(std::string_view name, char type, std::string_view data);
+  Status write_member(std::string_view name, char type, std::string_view data);
 
   OutputFile file_;
 };

@@ -1,4 +1,4 @@
-// Memory for vector code: starts at a multiple of 64 bytes, so that no load of a whole vector crosses a cache line.
+// Memory for vector code. It starts at a multiple of 64 bytes, so that no load of a whole vector crosses a cache line.
 #pragma once
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 
 namespace xoe::data {
 
-// Keeps its memory when it becomes smaller.
+// Keeps its memory when it shrinks.
 template <class T>
 class AlignedArray {
  public:
-  // Keeps no contents; what was never written is zero.
+  // Does not keep the contents; elements that were never written are zero.
   void resize(std::size_t size) {
     if (size > capacity_) {
       memory_.reset(static_cast<T*>(::operator new(size * sizeof(T), kAlignment)));
@@ -20,6 +20,11 @@ class AlignedArray {
       std::fill_n(memory_.get(), capacity_, T{});
     }
     size_ = size;
+  }
+  // Resizes, and sets all to zero.
+  T* zeros(std::size_t size) {
+    resize(size);
+    return std::fill_n(memory_.get(), size, T{}) - size;
   }
 
   std::size_t size() const noexcept { return size_; }
@@ -38,7 +43,7 @@ class AlignedArray {
   std::size_t size_ = 0;
 };
 
-// Rows of the same length, a multiple of 16.
+// Rows of one length, which is a multiple of 16.
 class FloatRows {
  public:
   void resize(std::size_t rows, std::size_t stride) {

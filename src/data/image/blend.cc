@@ -1,4 +1,4 @@
-// From stretched rows to rows of the output.
+// Vertical interpolation: from resampled rows to rows of the output.
 #include <algorithm>
 
 #include "data/image/kernels.h"

@@ -1,4 +1,4 @@
-// From the samples of a row to the output's columns.
+// Horizontal interpolation: from the samples of a row to the output's columns.
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +15,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr auto kWeights = static_cast<std::uint32_t>(kWeightSum);
 
-// Outputs of a group, from the best: all lie within the bytes that one permutation reaches.
+// Sizes of groups whose samples lie within the bytes that one permutation reaches, the best first.
 #if HWY_TARGET == HWY_AVX3_DL
 constexpr std::array<std::size_t, 3> kGroups = {16, 8, 4};
 constexpr std::int32_t kBytes = 64;
@@ -27,7 +27,7 @@ constexpr std::array<std::size_t, 1> kGroups = {4};
 constexpr std::int32_t kBytes = 16;
 #endif
 
-// Whether the taps of each group lie within so many bytes.
+// Whether the taps of each group lie within `bytes` bytes.
 bool fits(const AlignedArray<std::int32_t>& first, std::size_t group, std::int32_t bytes) {
   for (std::size_t i = 0; i < first.size(); i += group)
     if (std::abs(first[i + group - 1] - first[i]) > bytes - 2) return false;
@@ -55,7 +55,7 @@ void make(const Axis& axis, ColumnTaps& columns) {
   columns.weights.resize(padded);
   for (int i = 0; i < static_cast<int>(padded); ++i) {
     const std::int64_t at = positions[std::min(i, axis.outputs - 1)];
-    // Rounded; a position on the last sample has no share of the one behind it.
+    // Rounded; a position on the last sample gives no weight to the one behind it.
     const auto second = static_cast<std::uint32_t>(
         (std::uint64_t{Positions::fraction(at)} * kWeights + (std::uint64_t{1} << 31)) >> 32);
     columns.first[static_cast<std::size_t>(i)] = Positions::sample(at);
@@ -80,7 +80,7 @@ HWY_INLINE __m512i load_bytes(const std::uint8_t* at) {
 }
 
 template <std::size_t kGroup, bool kNear = false>
-void stretch_blocks(const std::uint8_t* samples, const ColumnTaps& columns, float* to) {
+void resample_blocks(const std::uint8_t* samples, const ColumnTaps& columns, float* to) {
   constexpr std::size_t kLoads = 16 / kGroup;
   constexpr std::uint64_t kOutputs = kGroup == 16 ? ~std::uint64_t{0} : (std::uint64_t{1} << (4 * kGroup % 64)) - 1;
   constexpr std::uint64_t kSamples = 0x5555555555555555U & kOutputs;
@@ -100,14 +100,14 @@ void stretch_blocks(const std::uint8_t* samples, const ColumnTaps& columns, floa
   }
 }
 
-void stretch_by_blocks(const std::uint8_t* samples, const ColumnTaps& columns, float* to) {
-  if (columns.group == 16 && columns.near) return stretch_blocks<16, true>(samples, columns, to);
-  if (columns.group == 16) return stretch_blocks<16>(samples, columns, to);
-  if (columns.group == 8) return stretch_blocks<8>(samples, columns, to);
-  stretch_blocks<4>(samples, columns, to);
+void resample_by_blocks(const std::uint8_t* samples, const ColumnTaps& columns, float* to) {
+  if (columns.group == 16 && columns.near) return resample_blocks<16, true>(samples, columns, to);
+  if (columns.group == 16) return resample_blocks<16>(samples, columns, to);
+  if (columns.group == 8) return resample_blocks<8>(samples, columns, to);
+  resample_blocks<4>(samples, columns, to);
 }
 #elif HWY_TARGET != HWY_SCALAR
-void stretch_by_blocks(const std::uint8_t* samples, const ColumnTaps& columns, float* to) {
+void resample_by_blocks(const std::uint8_t* samples, const ColumnTaps& columns, float* to) {
   const hn::Full128<std::uint8_t> bytes;
   const hn::Full128<std::int16_t> halves;
   const hn::Full128<std::int32_t> words;
@@ -125,11 +125,11 @@ void stretch_by_blocks(const std::uint8_t* samples, const ColumnTaps& columns, f
   }
 }
 #else
-void stretch_by_blocks(const std::uint8_t*, const ColumnTaps&, float*) {}
+void resample_by_blocks(const std::uint8_t*, const ColumnTaps&, float*) {}
 #endif
 
-void stretch(const std::uint8_t* samples, const ColumnTaps& columns, float* to) {
-  if (columns.reach == Reach::kBlocks) return stretch_by_blocks(samples, columns, to);
+void resample(const std::uint8_t* samples, const ColumnTaps& columns, float* to) {
+  if (columns.reach == Reach::kBlocks) return resample_by_blocks(samples, columns, to);
   const std::size_t outputs = columns.first.size();
   const std::int32_t* first = columns.first.data();
   const std::uint32_t* weights = columns.weights.data();
@@ -146,12 +146,12 @@ HWY_AFTER_NAMESPACE();
 namespace xoe::data {
 
 HWY_EXPORT(make);
-HWY_EXPORT(stretch);
+HWY_EXPORT(resample);
 
 void make_columns(const Axis& axis, ColumnTaps& columns) { HWY_DYNAMIC_DISPATCH(make)(axis, columns); }
 
-void stretch_row(const std::uint8_t* samples, const ColumnTaps& columns, float* to) {
-  HWY_DYNAMIC_DISPATCH(stretch)(samples, columns, to);
+void resample_row(const std::uint8_t* samples, const ColumnTaps& columns, float* to) {
+  HWY_DYNAMIC_DISPATCH(resample)(samples, columns, to);
 }
 
 }  // namespace xoe::data

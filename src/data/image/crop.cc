@@ -9,9 +9,9 @@ namespace {
 
 constexpr double kMinRatio = 3.0 / 4;
 constexpr double kMaxRatio = 4.0 / 3;
-constexpr int kAttempts = 10;
+constexpr int kCropAttempts = 10;
 
-// From the first pixel that some tap may want up to behind the last one, within [low, high).
+// [first, end) of the pixels that a tap may read, within [low, high).
 std::pair<int, int> span(double start, double extent, int low, int high) noexcept {
   const double first = std::clamp(std::floor(start - 0.5), 1.0 * low, high - 1.0);
   const double end = std::clamp(std::floor(start + extent - 0.5) + 2, first + 1, 1.0 * high);
@@ -22,7 +22,7 @@ std::pair<int, int> span(double start, double extent, int low, int high) noexcep
 
 Region random_crop(int width, int height, Random& random, double min_area) noexcept {
   const double area = static_cast<double>(width) * height;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kCropAttempts; ++attempt) {
     const double wanted = area * random.uniform(min_area, 1);
     const double ratio = std::exp(random.uniform(std::log(kMinRatio), std::log(kMaxRatio)));
     const int w = static_cast<int>(std::lround(std::sqrt(wanted * ratio)));
@@ -44,13 +44,13 @@ Region centre_crop(int width, int height) noexcept {
   return {(width - side) / 2, (height - side) / 2, side, side};
 }
 
-Crop cut(const Region& region) noexcept {
+Crop crop_then_resize(const Region& region) noexcept {
   return {region,
           {static_cast<int>(region.x), static_cast<int>(region.y), static_cast<int>(region.width),
            static_cast<int>(region.height)}};
 }
 
-Crop part_of(const Region& region, int width, int height) noexcept { return {region, {0, 0, width, height}}; }
+Crop resize_then_crop(const Region& region, int width, int height) noexcept { return {region, {0, 0, width, height}}; }
 
 PixelRect needed_pixels(const Crop& crop) noexcept {
   const auto [left, right] = span(crop.region.x, crop.region.width, crop.limits.x, crop.limits.right());

@@ -7,7 +7,7 @@
 
 namespace xoe::data {
 
-// Interleaved 8-bit RGB, row by row without gaps. Keeps its memory when it becomes smaller.
+// Interleaved 8-bit RGB, row by row without gaps. Keeps its memory when it shrinks.
 class Image {
  public:
   void resize(int width, int height) {
@@ -24,6 +24,7 @@ class Image {
   int height() const noexcept { return height_; }
   std::uint8_t* row(int y) noexcept { return pixels_.get() + stride() * static_cast<std::size_t>(y); }
   const std::uint8_t* row(int y) const noexcept { return pixels_.get() + stride() * static_cast<std::size_t>(y); }
+  std::size_t bytes() const noexcept { return stride() * static_cast<std::size_t>(height_); }
   std::size_t stride() const noexcept { return std::size_t{3} * static_cast<std::size_t>(width_); }
 
  private:

@@ -1,5 +1,4 @@
-// How decoded pixels travel from a decoder to whoever resizes them: rows of planes, from top to bottom, with no whole
-// image in between.
+// Decoders push rows of planes into a RowSink, from top to bottom, so that no whole image is kept.
 #pragma once
 
 #include <array>
@@ -37,19 +36,19 @@ struct PlaneLayout {
   int planes() const noexcept { return colour == Colour::kGrey ? 1 : 3; }
 };
 
-// So many bytes behind the samples of a row may be read (their values mean nothing), so that vector loads need no care.
+// Bytes behind the samples of a row that may be read, so that vector loads need no tail; their values mean nothing.
 inline constexpr std::size_t kRowSlack = 64;
 
 class RowSink {
  public:
   virtual ~RowSink() = default;
 
-  // Once, before the first row. Rows of plane p carry samples window[p].x up to window[p].right(), for each y from
-  // window[p].y up to window[p].bottom(); the windows cover at least the pixels that were asked for.
+  // Called once, before the first row. Rows of plane p carry the samples from window[p].x up to window[p].right(), for
+  // each y from window[p].y up to window[p].bottom(). The windows cover at least the requested pixels.
   virtual void start(const PlaneLayout& layout, const std::array<PixelRect, 3>& window) = 0;
 
-  // `samples` points at sample window[plane].x of row y and is valid until row() returns. Rows of one plane come in
-  // order, each once; planes may be interleaved in any way.
+  // `samples` points at sample window[plane].x of row y and is valid until row() returns. The rows of a plane come in
+  // order, each once; the planes may be interleaved in any way.
   virtual void row(int plane, int y, const std::uint8_t* samples) = 0;
 };
 

@@ -16,7 +16,7 @@ void PixelRows::start(int width, int height, const PixelRect& window, RowSink& s
 void PixelRows::push(int y, const std::uint8_t* pixels, RowSink& sink) {
   const std::size_t stride = width_ + kRowSlack;
   const std::array<std::uint8_t*, 3> rows = {samples_.data(), samples_.data() + stride, samples_.data() + 2 * stride};
-  part_pixels(pixels, rows, width_);
+  deinterleave(pixels, rows, width_);
   for (int p = 0; p < 3; ++p) sink.row(p, y, rows[static_cast<std::size_t>(p)]);
 }
 

@@ -12,9 +12,9 @@ namespace xoe::data {
 // Delivers rows of red, green and blue as three planes. Keeps its memory from image to image.
 class PixelRows {
  public:
-  // The image's size, and the pixels that will come.
+  // `width` and `height` are the image's; `window` are the pixels that push() will get.
   void start(int width, int height, const PixelRect& window, RowSink& sink);
-  // `pixels` points at the window's first one in row y.
+  // `pixels` points at the window's first pixel in row y.
   void push(int y, const std::uint8_t* pixels, RowSink& sink);
 
  private:

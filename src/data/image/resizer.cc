@@ -5,17 +5,18 @@
 namespace xoe::data {
 namespace {
 
-// Rows of a ring at first; it grows when planes arrive further apart. Small, so that it stays in the first cache.
+// Initial rows of a ring, which grows when planes arrive further apart. Small, so that it stays in the first-level
+// cache.
 constexpr std::size_t kRowWise = 4;     // RGB comes row by row
 constexpr std::size_t kBlockRows = 16;  // YCC in blocks of at most so many rows
 
-// A target of so many bytes would only push other things out of the cache: it is part of a batch that nobody reads
-// before it is full.
+// A target of at least this many bytes is written past the cache: it is part of a batch that is not read before it is
+// full.
 constexpr std::size_t kLargeTarget = std::size_t{1} << 17;
 constexpr std::array<float, 3> kLuma = {0.299F, 0.587F, 0.114F};  // BT.601
 
-// From pixels to samples of a plane with one for every `pixels` of them. `needed` and `window` are [first, end): pixels
-// that may be seen, and samples that rows carry.
+// From pixels to samples of a plane that has one for every `pixels` pixels. `needed` and `window` are [first, end) of
+// the pixels that may be read, and of the samples that rows carry.
 Axis make_axis(double start, double extent, int pixels, std::pair<int, int> needed, std::pair<int, int> window) {
   const auto sample_at = [pixels](double pixel) { return (pixel + 0.5) / pixels - 0.5; };
   Axis axis;
@@ -101,7 +102,7 @@ void Resizer::row(int plane, int y, const std::uint8_t* samples) {
   const RowPlan& plan = source.geometry->rows;
   if (source.taken == plan.rows.size() || plan.rows[source.taken] != y) return;
   make_room(source);
-  stretch_row(samples, source.geometry->columns, source.ring.row(source.taken % source.ring.rows()));
+  resample_row(samples, source.geometry->columns, source.ring.row(source.taken % source.ring.rows()));
   ++source.taken;
   const auto height = static_cast<std::size_t>(target_.height);
   auto ready = static_cast<std::size_t>(source.ready);
@@ -114,7 +115,7 @@ void Resizer::row(int plane, int y, const std::uint8_t* samples) {
   if (past_cache_ && complete()) flush_rows();
 }
 
-// Doubles the ring when the oldest row in it is still needed.
+// Doubles the ring when its oldest row is still needed.
 void Resizer::make_room(Plane& plane) {
   const std::size_t oldest = plane.geometry->rows.taps[static_cast<std::size_t>(next_)].first;
   const std::size_t size = plane.ring.rows();
@@ -126,7 +127,7 @@ void Resizer::make_room(Plane& plane) {
   plane.ring = std::move(larger);
 }
 
-// The rows around the target's next one, for so many channels; a grey plane serves all of them.
+// The rows around the target's next row, for `count` channels; a grey plane serves all of them.
 RowPairs Resizer::find_rows(std::size_t count, const std::array<float, 3>& scale) const noexcept {
   RowPairs rows;
   rows.planes = count;
@@ -142,7 +143,7 @@ RowPairs Resizer::find_rows(std::size_t count, const std::array<float, 3>& scale
   return rows;
 }
 
-// One row of each channel.
+// Writes one row of each channel.
 void Resizer::fill_rows(const std::array<float*, 3>& row, bool past_cache) {
   const RowsTo to{row, static_cast<std::size_t>(target_.width), past_cache};
   const auto channels = static_cast<std::size_t>(target_.channels);
@@ -155,7 +156,7 @@ void Resizer::fill_rows(const std::array<float*, 3>& row, bool past_cache) {
   blend(find_rows(channels, to_network_.scale), to_network_.shift, to);
 }
 
-// Converted, by way of a row that lies in the cache when the result shall not.
+// Converts a row; past the cache by way of `converted_`.
 template <class Convert>
 void Resizer::store_converted(std::uint8_t* to, const Convert& convert) {
   if (!past_cache_) return convert(to);

@@ -1,5 +1,5 @@
-// Makes a network's input of the rows that a decoder delivers: crop, bilinear resize, flip, normalisation and layout in
-// one pass, written where the result shall be.
+// Turns the rows that a decoder delivers into a network's input: crop, bilinear resize, flip, normalisation and layout
+// in one pass, written straight to the target.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace xoe::data {
 
-// Where one image goes and as what: channels x height x width elements. Floats are (level / 255 - mean) / deviation;
+// Memory and format of one image: channels x height x width elements. Floats are (level / 255 - mean) / deviation;
 // uint8 is the level, rounded. Memory whose address and rows are multiples of 64 bytes is written fastest.
 struct Target {
   void* to = nullptr;
@@ -27,38 +27,38 @@ struct Target {
   std::array<float, 3> deviation = {kDeviation[0], kDeviation[1], kDeviation[2]};
 };
 
-// Grey and RGB planes become what bilinear interpolation between pixel centres gives, without smoothing when it
-// shrinks, within 0.01 of a grey level before rounding. YCC planes are resized one by one, each with its own sampling,
-// and only the result becomes RGB: less work, and the colours of neighbouring pixels differ a little from a decoder
-// that first makes RGB of the whole image. At the crop's border chroma is interpolated with the samples outside, as
-// anywhere: of planes with fewer samples, a window must include the one before and the one behind those over
-// needed_pixels(crop), where the image has them.
+// Grey and RGB planes are interpolated bilinearly between pixel centres, without antialiasing when the image shrinks,
+// within 0.01 of a grey level before rounding. YCC planes are resized one by one, each with its own sampling, and only
+// the result is converted to RGB: less work, and colours that differ a little from those of a decoder that converts the
+// whole image first. At the crop's border chroma is interpolated with the samples outside of it: the window of a
+// subsampled plane must include one sample more on each side of needed_pixels(crop), where the image has them.
 //
-// The same pixels on every processor. Keeps its memory from image to image. One thread at a time.
+// The pixels are the same on every processor. Keeps its memory from image to image. One thread at a time.
 class Resizer final : public RowSink {
  public:
   static bool supports(DType dtype) noexcept;
 
-  // Before a decoder's start(). REQUIRES: sizes of at least 1, supports(target.dtype), channels 1 or 3.
+  // Must be called before a decoder calls start(). REQUIRES: sizes of at least 1, supports(target.dtype), channels 1
+  // or 3.
   void prepare(const Crop& crop, const Target& target);
 
   void start(const PlaneLayout& layout, const std::array<PixelRect, 3>& window) override;
   void row(int plane, int y, const std::uint8_t* samples) override;
 
-  // Whether every row of the target is written. A decoder that ended well has delivered all that is needed.
+  // Whether every row of the target is written, as after a decoder that succeeded.
   bool complete() const noexcept { return next_ == target_.height; }
 
  private:
-  // How a plane's samples lie under the target.
+  // How a plane's samples map to the target.
   struct Geometry {
     ColumnTaps columns;
     RowPlan rows;
   };
   struct Plane {
     const Geometry* geometry = nullptr;
-    FloatRows ring;         // of stretched rows; row i of the plan is at i modulo its size
+    FloatRows ring;         // of resampled rows; row i of the plan is at i modulo its size
     std::size_t taken = 0;  // rows of the plan so far
-    int ready = 0;          // rows of the target that these suffice for
+    int ready = 0;          // rows of the target that can be written
   };
 
   int used_planes(Colour colour) const noexcept;
@@ -74,7 +74,7 @@ class Resizer final : public RowSink {
   Crop crop_;
   Target target_;
   PlaneLayout layout_;
-  int planes_ = 0;  // that matter
+  int planes_ = 0;  // that are used
   int next_ = 0;    // row of the target
   std::size_t stride_ = 0;
   Normalisation to_network_;
@@ -82,8 +82,8 @@ class Resizer final : public RowSink {
   std::array<Plane, 3> sources_;
   bool past_cache_ = false;  // write straight to memory
   std::size_t row_bytes_ = 0;
-  FloatRows finished_;                    // one row for each channel, for what is not stored as it is
-  AlignedArray<std::uint8_t> converted_;  // such a row in the target's type
+  FloatRows finished_;                    // one row for each channel, where the target is not such rows of floats
+  AlignedArray<std::uint8_t> converted_;  // a row in the target's type
 };
 
 }  // namespace xoe::data

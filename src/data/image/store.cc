@@ -1,4 +1,4 @@
-// Conversion to the output's type and order.
+// Conversion to the output's type and layout.
 #include <algorithm>
 #include <cstring>
 
@@ -16,7 +16,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;
 using V = hn::Vec<Floats>;
 
-// Each type: Elem, its tag with as many lanes as Floats has, and the conversion to the nearest value, ties to even.
+// For each type: Elem, its tag with as many lanes as Floats has, and the conversion to the nearest value, ties to even.
 // All values are finite.
 struct ToFloat32 {
   using Elem = float;
@@ -67,7 +67,7 @@ struct ToUint8 {
   static HWY_INLINE hn::Vec<Tag> convert(V v) { return hn::DemoteTo(Tag(), hn::NearestInt(v)); }
 };
 
-// `count` of at least the vector's lanes.
+// `count` is at least the number of lanes.
 template <class To>
 void plane(const float* row, typename To::Elem* to, std::size_t count) {
   const std::size_t lanes = hn::Lanes(Floats());
@@ -88,7 +88,7 @@ void pixels(const std::array<const float*, 3>& rows, typename To::Elem* to, std:
   }
 }
 
-// A row shorter than a vector goes by way of one that is long enough.
+// A row that is shorter than a vector is converted in a longer buffer.
 template <class To>
 void any_plane(const float* row, void* to, std::size_t count) {
   using Elem = typename To::Elem;
@@ -121,7 +121,7 @@ void pixels_as(const std::array<const float*, 3>& rows, DType dtype, void* to, s
   any_pixels<ToUint8>(rows, to, count);
 }
 
-void part(const std::uint8_t* from, const std::array<std::uint8_t*, 3>& to, std::size_t count) {
+void deinterleave_rows(const std::uint8_t* from, const std::array<std::uint8_t*, 3>& to, std::size_t count) {
   const hn::ScalableTag<std::uint8_t> d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t x = 0;
@@ -146,7 +146,7 @@ namespace xoe::data {
 
 HWY_EXPORT(planes_as);
 HWY_EXPORT(pixels_as);
-HWY_EXPORT(part);
+HWY_EXPORT(deinterleave_rows);
 
 void store_plane(const float* row, DType dtype, void* to, std::size_t count) {
   HWY_DYNAMIC_DISPATCH(planes_as)(row, dtype, to, count);
@@ -156,8 +156,8 @@ void store_pixels(const std::array<const float*, 3>& rows, DType dtype, void* to
   HWY_DYNAMIC_DISPATCH(pixels_as)(rows, dtype, to, count);
 }
 
-void part_pixels(const std::uint8_t* pixels, const std::array<std::uint8_t*, 3>& to, std::size_t count) {
-  HWY_DYNAMIC_DISPATCH(part)(pixels, to, count);
+void deinterleave(const std::uint8_t* pixels, const std::array<std::uint8_t*, 3>& to, std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(deinterleave_rows)(pixels, to, count);
 }
 
 }  // namespace xoe::data

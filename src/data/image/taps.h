@@ -1,4 +1,5 @@
-// Between which two samples an output pixel lies: bilinear between pixel centres, without smoothing when it shrinks.
+// The two samples around each output pixel: bilinear between pixel centres, without antialiasing when the image
+// shrinks.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +12,13 @@ struct Axis {
   double start = 0;
   double extent = 0;
   int outputs = 0;
-  double low = 0;  // positions beyond these are moved to them
+  double low = 0;  // positions are clamped to [low, high]
   double high = 0;
   bool mirrored = false;  // outputs count from the other end
 };
 
-// Positions as fixed-point numbers with 32 digits behind the point, so that each is one addition and the same on every
-// machine. 2^31 samples fit.
+// Positions as fixed-point numbers with 32 fractional bits: one addition each, and the same on every machine. 2^31
+// samples fit.
 class Positions {
  public:
   explicit Positions(const Axis& axis) noexcept;
@@ -27,7 +28,7 @@ class Positions {
     return at < low_ ? low_ : at > high_ ? high_ : at;
   }
   static int sample(std::int64_t position) noexcept { return static_cast<int>(position >> 32); }
-  // How far on to the next sample, in units of 2^-32.
+  // The fraction of the way to the next sample, in units of 2^-32.
   static std::uint32_t fraction(std::int64_t position) noexcept { return static_cast<std::uint32_t>(position); }
 
  private:
@@ -43,7 +44,7 @@ struct RowTap {
   float weight = 0;          // of the second
 };
 
-// Which rows of a plane are needed, and what becomes of them.
+// The rows of a plane that are needed, and the taps of each output row.
 struct RowPlan {
   std::vector<int> rows;     // ascending
   std::vector<RowTap> taps;  // for each output row

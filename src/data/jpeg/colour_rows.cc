@@ -11,8 +11,8 @@ HWY_BEFORE_NAMESPACE();
 namespace xoe::data::jpeg::HWY_NAMESPACE {
 namespace {
 
-using Bytes = hn::Repartition<std::uint8_t, Words>;
-using ByteHalf = hn::Rebind<std::uint8_t, Words>;
+using Bytes = hn::Repartition<std::uint8_t, Int16s>;
+using ByteHalf = hn::Rebind<std::uint8_t, Int16s>;
 
 // Samples of neighbouring pixels, those with even and those with odd x, in lanes of 16 bits.
 struct Pairs {
@@ -20,13 +20,13 @@ struct Pairs {
   WordVec odd;
 };
 
-HWY_INLINE WordVec set(int value) { return hn::Set(Words(), static_cast<std::int16_t>(value)); }
+HWY_INLINE WordVec set(int value) { return hn::Set(Int16s(), static_cast<std::int16_t>(value)); }
 
 // Two bytes in one lane.
 HWY_INLINE Pairs load_pairs(const std::uint8_t* at) {
-  const hn::RebindToUnsigned<Words> d;
+  const hn::RebindToUnsigned<Int16s> d;
   const auto both = hn::BitCast(d, hn::LoadU(Bytes(), at));
-  return {hn::BitCast(Words(), hn::And(both, hn::Set(d, 255))), hn::BitCast(Words(), hn::ShiftRight<8>(both))};
+  return {hn::BitCast(Int16s(), hn::And(both, hn::Set(d, 255))), hn::BitCast(Int16s(), hn::ShiftRight<8>(both))};
 }
 
 HWY_INLINE WordVec clamp(WordVec v) { return hn::Min(hn::Max(v, set(0)), set(255)); }
@@ -35,12 +35,12 @@ HWY_INLINE void store_pairs(WordVec even, WordVec odd, std::uint8_t* at) {
   hn::StoreU(hn::BitCast(Bytes(), hn::Or(clamp(even), hn::ShiftLeft<8>(clamp(odd)))), Bytes(), at);
 }
 
-HWY_INLINE WordVec load_one(const std::uint8_t* at) { return hn::PromoteTo(Words(), hn::LoadU(ByteHalf(), at)); }
+HWY_INLINE WordVec load_one(const std::uint8_t* at) { return hn::PromoteTo(Int16s(), hn::LoadU(ByteHalf(), at)); }
 
 // 3 * near + far
 HWY_INLINE WordVec weighted(WordVec near, WordVec far) { return hn::Add(hn::Add(near, hn::ShiftLeft<1>(near)), far); }
 
-// Chroma for two pixels a lane. The roundings differ from pixel to pixel, so that none prevails.
+// Chroma for two pixels a lane. Rounding alternates from pixel to pixel, so that it has no bias.
 template <Sampling kSampling>
 HWY_INLINE Pairs chroma(const std::uint8_t* near, const std::uint8_t* far, WordVec down_rounding) {
   if constexpr (kSampling == Sampling::kFull) {
@@ -63,14 +63,15 @@ HWY_INLINE Pairs chroma(const std::uint8_t* near, const std::uint8_t* far, WordV
   }
 }
 
-// What is added to luma.
+// The differences to luma.
 struct Offsets {
   WordVec red;
   WordVec green;
   WordVec blue;
 };
 
-// The factors are 1.402, -0.344136, -0.714136 and 1.772 times 2^16, less whole parts that are added by themselves.
+// The factors are 1.402, -0.344136, -0.714136 and 1.772 times 2^16, without their integral parts, which are added
+// apart.
 HWY_INLINE Offsets offsets(WordVec cb, WordVec cr) {
   cb = hn::Sub(cb, set(128));
   cr = hn::Sub(cr, set(128));

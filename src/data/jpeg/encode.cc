@@ -14,7 +14,7 @@
 namespace xoe::data {
 namespace {
 
-struct Session {
+struct JpegEncodeSession {
   jpeg_compress_struct info = {};
   jpeg_error_mgr errors = {};
   std::jmp_buf jump = {};
@@ -22,23 +22,23 @@ struct Session {
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
 
-  Session() = default;
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  ~Session() {
+  JpegEncodeSession() = default;
+  JpegEncodeSession(const JpegEncodeSession&) = delete;
+  JpegEncodeSession& operator=(const JpegEncodeSession&) = delete;
+  ~JpegEncodeSession() {
     jpeg_destroy_compress(&info);
     std::free(bytes);
   }
 };
 
-[[noreturn]] void on_error(j_common_ptr info) {
-  auto& session = *static_cast<Session*>(info->client_data);
+[[noreturn]] void on_encode_error(j_common_ptr info) {
+  auto& session = *static_cast<JpegEncodeSession*>(info->client_data);
   info->err->format_message(info, session.message.data());
   std::longjmp(session.jump, 1);
 }
 
-// Holds nothing that has a destructor, because libjpeg leaves it by a jump.
-bool encode(Session& session, const Image& image, JpegEncoding encoding, std::uint8_t* grey_row) {
+// Owns no object with a destructor, because libjpeg leaves it by a jump.
+bool write_jpeg(JpegEncodeSession& session, const Image& image, JpegEncoding encoding, std::uint8_t* grey_row) {
   if (setjmp(session.jump) != 0) return false;
   jpeg_compress_struct& info = session.info;
   jpeg_create_compress(&info);
@@ -67,12 +67,12 @@ bool encode(Session& session, const Image& image, JpegEncoding encoding, std::ui
 }  // namespace
 
 Result<std::string> encode_jpeg(const Image& image, JpegEncoding encoding) {
-  Session session;
+  JpegEncodeSession session;
   session.info.err = jpeg_std_error(&session.errors);
-  session.errors.error_exit = on_error;
+  session.errors.error_exit = on_encode_error;
   session.info.client_data = &session;
   std::vector<std::uint8_t> grey_row(encoding.grey ? static_cast<std::size_t>(image.width()) : 0);
-  if (!encode(session, image, encoding, grey_row.data()))
+  if (!write_jpeg(session, image, encoding, grey_row.data()))
     return failure(Code::kInvalidArgument, "JPEG: {}", session.message.data());
   return std::string(reinterpret_cast<const char*>(session.bytes), session.size);
 }

@@ -10,19 +10,19 @@
 #include "hwy/foreach_target.h"  // before highway.h: compiles this file once per instruction set
 #include "hwy/highway.h"
 
-// Nothing here is a vector; but shifts by a variable are three times as fast where the processor has BMI2.
+// There are no vectors here, but shifts by a variable are three times as fast with BMI2.
 HWY_BEFORE_NAMESPACE();
 namespace xoe::data::jpeg::HWY_NAMESPACE {
 namespace {
 
-// Where a coefficient goes. What lies behind the block goes to the DC's place, which is written last.
-constexpr std::array<std::uint8_t, 256> places() {
+// Offsets of coefficients in a block. Coefficients behind the block go to the DC's offset, which is written last.
+constexpr std::array<std::uint8_t, 256> offsets() {
   std::array<std::uint8_t, 256> result = {};
   for (std::size_t k = 0; k < kNaturalOrder.size(); ++k)
-    result[k] = static_cast<std::uint8_t>(place_in_block(kNaturalOrder[k]));
+    result[k] = static_cast<std::uint8_t>(offset_in_block(kNaturalOrder[k]));
   return result;
 }
-constexpr std::array<std::uint8_t, 256> kPlaces = places();
+constexpr std::array<std::uint8_t, 256> kOffsets = offsets();
 
 HWY_INLINE std::uint64_t load_big_endian(const std::uint8_t* at) {
   std::uint64_t word;
@@ -42,20 +42,21 @@ class Bits {
     count_ = 56 - bit % 8;
     at_ += 7;
   }
-  // Afterwards 56 bits and more are there. Those behind the counted ones are right, too, so they may be or-ed twice.
+  // Afterwards at least 56 bits are loaded. The bits behind the counted ones are valid, too, so or-ing them twice is
+  // fine.
   HWY_INLINE void refill() {
     bits_ |= load_big_endian(at_) >> count_;
     at_ += (63 - count_) >> 3;
     count_ |= 56;
   }
   HWY_INLINE std::uint64_t peek(int n) const { return bits_ >> (64 - n); }
-  // REQUIRES: so many are there, fewer than 64.
+  // REQUIRES: n bits are loaded; n < 64.
   HWY_INLINE void drop(std::uint64_t n) {
     bits_ <<= n;
     count_ -= n;
   }
-  // As many as the lowest byte of a table's entry says. The shift looks at the lowest six bits by itself, so that it
-  // need not wait for the masking.
+  // Drops as many bits as the lowest byte of a table's entry says. The shift uses the lowest six bits only, so it need
+  // not wait for a mask.
   HWY_INLINE void drop_entry(std::uint64_t entry) {
     bits_ <<= entry & 63;
     count_ -= entry & 255;
@@ -77,10 +78,10 @@ class Bits {
 
 constexpr std::size_t kNoCode = SIZE_MAX;
 
-// What the rare ways return. By value, because a reader whose address is known elsewhere would live in memory.
+// The result of the rare paths. By value, because a reader whose address is taken would live in memory.
 struct Step {
   Bits bits;
-  std::size_t k;  // the last place filled, or kNoCode
+  std::size_t k;  // the last coefficient filled, or kNoCode
 };
 
 // The next symbol of an AC code, with a value of any length.
@@ -96,11 +97,12 @@ HWY_NOINLINE Step slow_coefficient(Bits bits, const LongCode& code, std::size_t 
   k += run + 1;
   if (k > 63) return {bits, kNoCode};
   const int value = bits.take_signed(size);
-  if constexpr (kStore) block[kPlaces[k]] = static_cast<std::int16_t>(value);
+  if constexpr (kStore) block[kOffsets[k]] = static_cast<std::int16_t>(value);
   return {bits, k};
 }
 
-// A look-up of `length` bits behind coefficient k ran over the block's end: into the next block, or the bits are wrong.
+// A look-up of `length` bits behind coefficient k crossed the block's end: into the next block, or the bits are
+// damaged.
 template <bool kStore>
 HWY_NOINLINE Step look_again(Bits bits, const LongCode& code, std::uint64_t length, std::size_t k,
                              std::int16_t* block) {
@@ -110,7 +112,7 @@ HWY_NOINLINE Step look_again(Bits bits, const LongCode& code, std::uint64_t leng
   return step;
 }
 
-// A coefficient that is too long for a look-up; most often its code is not.
+// A coefficient that is too long for a look-up, although most often its code is not.
 template <bool kStore>
 HWY_INLINE Step long_value(Bits bits, const AcTable& table, std::size_t k, std::int16_t* block) {
   const std::uint64_t entry = table.look[bits.peek(kLookBits)];
@@ -120,14 +122,14 @@ HWY_INLINE Step long_value(Bits bits, const AcTable& table, std::size_t k, std::
   bits.drop(code_length);
   const int value = bits.take_signed(static_cast<int>((entry >> 24) & 15));
   k += (entry >> 16) & 255;
-  if constexpr (kStore) block[kPlaces[k]] = static_cast<std::int16_t>(value);
+  if constexpr (kStore) block[kOffsets[k]] = static_cast<std::int16_t>(value);
   return {bits, k};
 }
 
-// Leaving a block is right with its last place filled, or at an end mark before that.
+// A block ends with its last coefficient, or with an end mark before it.
 HWY_INLINE bool ends_well(std::size_t k) { return k == 63 || (k >= kEndOfBlock && k < kEndOfBlock + 63); }
 
-// Between two refills, which leave 56 bits or more: four look-ups and, before them, that of the DC.
+// Look-ups between two refills, which load at least 56 bits: four, and one of the DC before them.
 constexpr int kLooks = 4;
 static_assert(kDcLookBits + kLooks * kLookBits <= 56);
 
@@ -174,8 +176,8 @@ HWY_INLINE bool read_coefficients(Bits& bits, const AcTable& table, std::int16_t
       bits.drop_entry(entry);
       const std::size_t first = k + ((entry >> 16) & 255);
       k += (entry >> 8) & 255;
-      block[kPlaces[first]] = static_cast<std::int16_t>(entry >> 32);
-      block[kPlaces[k]] = static_cast<std::int16_t>(entry >> 48);
+      block[kOffsets[first]] = static_cast<std::int16_t>(entry >> 32);
+      block[kOffsets[k]] = static_cast<std::int16_t>(entry >> 48);
       if (k >= 63) {
         if (ends_well(k)) [[likely]]
           return true;
@@ -215,7 +217,7 @@ bool decode(const std::uint8_t* bytes, std::uint64_t end_bit, const McuPlan& pla
       std::int32_t difference;
       if (!read_dc(bits, *block.dc, difference)) return false;
       const std::int32_t sum = dc[block.component] + difference;
-      // An encoder's are within 1024; beyond 8192 libjpeg-turbo's kernels overflow, each in its way.
+      // Encoders stay within 1024; beyond 8192 each of libjpeg-turbo's kernels overflows in its own way.
       const std::int32_t value = sum * block.dc_step;
       if (value < -8192 || value > 8191) return false;
       dc[block.component] = sum;

@@ -19,7 +19,7 @@ enum Marker : int {
   kCom = 0xfe,
 };
 
-constexpr int kMaxSide = 65500;  // libjpeg's
+constexpr int kMaxJpegSide = 65500;  // libjpeg's
 
 int byte_at(std::string_view bytes, std::size_t i) { return static_cast<unsigned char>(bytes[i]); }
 int two_bytes_at(std::string_view bytes, std::size_t i) { return 256 * byte_at(bytes, i) + byte_at(bytes, i + 1); }
@@ -71,7 +71,8 @@ class FrameReader {
     frame_.height = two_bytes_at(body, 1);
     frame_.width = two_bytes_at(body, 3);
     frame_.components = byte_at(body, 5);
-    if (frame_.width < 1 || frame_.width > kMaxSide || frame_.height < 1 || frame_.height > kMaxSide) return false;
+    if (frame_.width < 1 || frame_.width > kMaxJpegSide || frame_.height < 1 || frame_.height > kMaxJpegSide)
+      return false;
     if (frame_.components != 1 && frame_.components != 3) return false;
     if (body.size() != 6 + 3 * static_cast<std::size_t>(frame_.components)) return false;
     for (std::size_t c = 0; c < static_cast<std::size_t>(frame_.components); ++c) {
@@ -101,7 +102,7 @@ class FrameReader {
   bool read_quantisers(std::string_view body) {
     while (!body.empty()) {
       const int index = byte_at(body, 0);
-      if (index > 3 || body.size() < 65) return false;  // 16-bit steps have 16 added
+      if (index > 3 || body.size() < 65) return false;  // an index above 15 means 16-bit steps
       auto& table = frame_.quantiser[static_cast<std::size_t>(index)];
       for (std::size_t k = 0; k < 64; ++k) table[kNaturalOrder[k]] = static_cast<std::uint16_t>(byte_at(body, 1 + k));
       quantised_[static_cast<std::size_t>(index)] = true;
@@ -136,7 +137,7 @@ class FrameReader {
     }
     FrameComponent& first = frame_.component[0];
     if (components == 1) {
-      // An only component is stored block by block, whatever its factors say.
+      // A single component is stored block by block, whatever its factors are.
       const bool plain = first.across == first.down && first.across >= 1 && first.across <= 4;
       first.across = first.down = 1;
       return plain;
@@ -147,7 +148,7 @@ class FrameReader {
     return luma_and_chroma();
   }
 
-  // As libjpeg guesses; where it would warn it shall do so itself.
+  // As libjpeg guesses. Where it would warn, it gets the file.
   bool luma_and_chroma() const {
     if (jfif_) return true;
     if (adobe_transform_ >= 0) return adobe_transform_ == 1;

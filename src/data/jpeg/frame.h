@@ -1,4 +1,4 @@
-// The headers of a JPEG, as far as Xoe's own decoder takes it.
+// The headers of the JPEGs that Xoe's own decoder takes.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ struct FrameComponent {
   int ac_code = 0;
 };
 
-// Where a table's bytes lie: 16 counts of codes by length, then the symbols. They point into the JPEG.
+// A Huffman table within the JPEG: 16 counts of codes by length, then the symbols.
 using CodeBytes = std::string_view;
 
 struct Frame {
@@ -29,7 +29,7 @@ struct Frame {
   std::array<CodeBytes, 4> dc_code;
   std::array<CodeBytes, 4> ac_code;
   int restart_interval = 0;  // MCUs; 0: none
-  std::size_t scan_at = 0;   // of the first entropy-coded byte
+  std::size_t scan_at = 0;   // offset of the first entropy-coded byte
 
   int across() const noexcept { return component[0].across; }
   int down() const noexcept { return component[0].down; }
@@ -38,8 +38,8 @@ struct Frame {
   int rows() const noexcept { return (height + 8 * down() - 1) / (8 * down()); }
 };
 
-// False for everything that is broken, unusual or merely doubtful: libjpeg-turbo then says what it is. Taken are 8-bit
-// baseline and extended sequential Huffman JPEGs, grey or YCbCr 4:4:4, 4:2:2, 4:4:0, 4:2:0, all components in one scan.
+// Accepts 8-bit baseline and extended sequential Huffman JPEGs, grey or YCbCr 4:4:4, 4:2:2, 4:4:0, 4:2:0, all
+// components in one scan. False for anything broken, unusual or doubtful, which is left to libjpeg-turbo.
 bool read_frame(std::string_view jpeg, Frame& frame);
 
 // Position k of the coded order is position kNaturalOrder[k] of a block of eight rows.

@@ -6,7 +6,7 @@
 namespace xoe::data::jpeg {
 namespace {
 
-// One symbol with its value, as far as `bits` known bits show it.
+// One symbol with its value, as far as the known bits determine them.
 struct Coefficient {
   int length = 0;  // of code and value; 0: unknown
   int advance = 0;
@@ -92,7 +92,7 @@ bool AcTable::build(CodeBytes bytes) {
     int length = first.length;
     int advance = first.advance;
     Coefficient second = first;
-    // Bits that are not known read as zeros; a coefficient that needs them is not taken.
+    // Unknown bits read as zeros; a coefficient that needs them is not taken.
     for (int taken = 1; advance < 32; ++taken) {
       const Coefficient& more = single[(next << length) & kMask];
       if (more.length == 0 || more.length > kLookBits - length) break;

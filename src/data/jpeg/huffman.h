@@ -13,13 +13,13 @@ namespace xoe::data::jpeg {
 
 inline constexpr int kLookBits = 11;     // of AC codes with their values
 inline constexpr int kDcLookBits = 10;   // of DC codes with their values
-inline constexpr int kEndOfBlock = 128;  // an advance that leaves the block from anywhere
+inline constexpr int kEndOfBlock = 128;  // an advance that leaves the block from any coefficient
 
 // A canonical code, for the symbols that the look-up tables do not hold.
 class LongCode {
  public:
   struct Symbol {
-    int length = 0;  // 0: no code starts so
+    int length = 0;  // 0: no code starts like this
     int value = 0;
   };
 
@@ -58,17 +58,17 @@ struct AcTable {
   // the first; 32-47: first value; 48-63: second, or the first again. Where not even the first fits, length and advance
   // over both are 0; then 24-27: size of the value; 28-31: length of its code, or 0 when that does not fit either.
   std::array<std::uint64_t, 1 << kLookBits> look;
-  // As many coefficients as fit, for who does not want their values. Bits 0-7: length; 8-15: advance.
+  // As many coefficients as fit, for skipping. Bits 0-7: length; 8-15: advance.
   std::array<std::uint16_t, 1 << kLookBits> skip;
 
   bool build(CodeBytes bytes);
 };
 
-// Most files share a few tables: those stay built.
+// Keeps built tables, because most files share a few.
 template <class Table>
 class TableCache {
  public:
-  // nullptr for bytes that are no code. Tables stay until kKept others were asked for.
+  // nullptr: the bytes are no code. A table stays valid until kKept others have been asked for.
   const Table* find(CodeBytes bytes) {
     for (Entry& entry : entries_)
       if (entry.bytes == bytes) {

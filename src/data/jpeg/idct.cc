@@ -9,7 +9,7 @@
 
 #include "data/jpeg/products-inl.h"  // a block of its own, so that sorting leaves it behind foreach_target.h
 
-// Where vectors are arrays in plain C++, one function of all of it keeps sanitizers busy for minutes.
+// Where vectors are arrays in plain C++, a single large function takes sanitizers minutes to compile.
 #undef XOE_IDCT_INLINE
 #if HWY_TARGET == HWY_EMU128
 #define XOE_IDCT_INLINE HWY_NOINLINE
@@ -21,9 +21,9 @@ HWY_BEFORE_NAMESPACE();
 namespace xoe::data::jpeg::HWY_NAMESPACE {
 namespace {
 
-// Eight lanes belong to one block, so that a vector transforms as many blocks at once as it has groups of eight.
+// Eight lanes hold one block, so a vector transforms as many blocks at once as it has groups of eight lanes.
 constexpr std::size_t kRowStep = 8 * kBlocksAtOnce;
-static_assert(hn::MaxLanes(Words()) <= kRowStep && hn::MaxLanes(Words()) % 8 == 0);
+static_assert(hn::MaxLanes(Int16s()) <= kRowStep && hn::MaxLanes(Int16s()) % 8 == 0);
 
 constexpr int kConstantBits = 13;
 constexpr int kFirstPassBits = 2;  // kept as a fraction between the passes
@@ -47,9 +47,9 @@ struct Eight {
 };
 
 XOE_IDCT_INLINE Wide scaled(WordVec v) {
-  const Zipped above = zip(hn::Zero(Words()), v);
-  return {hn::ShiftRight<16 - kConstantBits>(hn::BitCast(Longs(), above.low)),
-          hn::ShiftRight<16 - kConstantBits>(hn::BitCast(Longs(), above.high))};
+  const Zipped above = zip(hn::Zero(Int16s()), v);
+  return {hn::ShiftRight<16 - kConstantBits>(hn::BitCast(Int32s(), above.low)),
+          hn::ShiftRight<16 - kConstantBits>(hn::BitCast(Int32s(), above.high))};
 }
 
 // One dimension, along the vectors.
@@ -81,16 +81,16 @@ XOE_IDCT_INLINE Eight pass(const Eight& in) {
 
 template <class T>
 HWY_INLINE WordVec zip_low(WordVec a, WordVec b) {
-  const hn::Repartition<T, Words> d;
-  return hn::BitCast(Words(), hn::InterleaveLower(d, hn::BitCast(d, a), hn::BitCast(d, b)));
+  const hn::Repartition<T, Int16s> d;
+  return hn::BitCast(Int16s(), hn::InterleaveLower(d, hn::BitCast(d, a), hn::BitCast(d, b)));
 }
 template <class T>
 HWY_INLINE WordVec zip_high(WordVec a, WordVec b) {
-  const hn::Repartition<T, Words> d;
-  return hn::BitCast(Words(), hn::InterleaveUpper(d, hn::BitCast(d, a), hn::BitCast(d, b)));
+  const hn::Repartition<T, Int16s> d;
+  return hn::BitCast(Int16s(), hn::InterleaveUpper(d, hn::BitCast(d, a), hn::BitCast(d, b)));
 }
 
-// Rows and columns of each group of 8 x 8 change places.
+// Transposes each group of 8 x 8.
 XOE_IDCT_INLINE Eight transpose(const Eight& in) {
   using I16 = std::int16_t;
   using I32 = std::int32_t;
@@ -115,47 +115,47 @@ XOE_IDCT_INLINE Eight transpose(const Eight& in) {
           zip_low<I64>(b2, b6), zip_high<I64>(b2, b6), zip_low<I64>(b3, b7), zip_high<I64>(b3, b7)};
 }
 
-HWY_INLINE bool all_zero(WordVec v) { return hn::AllTrue(Words(), hn::Eq(v, hn::Zero(Words()))); }
+HWY_INLINE bool all_zero(WordVec v) { return hn::AllTrue(Int16s(), hn::Eq(v, hn::Zero(Int16s()))); }
 
-// The row of the samples of all groups.
+// Stores one row of samples of all groups.
 XOE_IDCT_INLINE void store_row(WordVec v, std::uint8_t* samples) {
-  const hn::Rebind<std::uint8_t, Words> d;
-  hn::StoreU(hn::DemoteTo(d, hn::SaturatedAdd(v, hn::Set(Words(), 128))), d, samples);
+  const hn::Rebind<std::uint8_t, Int16s> d;
+  hn::StoreU(hn::DemoteTo(d, hn::SaturatedAdd(v, hn::Set(Int16s(), 128))), d, samples);
 }
 
 HWY_INLINE WordVec column_mask() {
   HWY_ALIGN static constexpr std::int16_t kFirst[8] = {0, -1, -1, -1, -1, -1, -1, -1};
-  return hn::LoadDup128(Words(), kFirst);
+  return hn::LoadDup128(Int16s(), kFirst);
 }
 
-// What libjpeg-turbo makes of a block with nothing below its first row: it multiplies that by four without saturating.
-// That matters for values only which no encoder writes.
+// libjpeg-turbo multiplies the first row of a block that has no other coefficients by four without saturating. This
+// matters only for values that no encoder writes.
 XOE_IDCT_INLINE WordVec wrap_lone_rows(WordVec first_row, WordVec wrapped, WordVec below) {
-  const hn::RepartitionToWide<hn::RepartitionToWide<Words>> d;
+  const hn::RepartitionToWide<hn::RepartitionToWide<Int16s>> d;
   const auto halves = hn::BitCast(d, below);
   const auto lone = hn::Eq(hn::Or(halves, hn::Shuffle01(halves)), hn::Zero(d));
-  return hn::BitCast(Words(), hn::IfThenElse(lone, hn::BitCast(d, wrapped), hn::BitCast(d, first_row)));
+  return hn::BitCast(Int16s(), hn::IfThenElse(lone, hn::BitCast(d, wrapped), hn::BitCast(d, first_row)));
 }
 
-// As many blocks as a vector has groups of eight lanes.
+// Transforms as many blocks as a vector has groups of eight lanes.
 HWY_INLINE void transform_groups(std::int16_t* coefficients, const std::int16_t* steps, std::uint8_t* samples,
                                  std::size_t stride) {
   WordVec row[8];
   for (std::size_t r = 0; r < 8; ++r) {
-    row[r] = hn::LoadU(Words(), coefficients + kRowStep * r);
-    hn::StoreU(hn::Zero(Words()), Words(), coefficients + kRowStep * r);
+    row[r] = hn::LoadU(Int16s(), coefficients + kRowStep * r);
+    hn::StoreU(hn::Zero(Int16s()), Int16s(), coefficients + kRowStep * r);
   }
   const WordVec below =
       hn::Or(hn::Or(hn::Or(row[1], row[2]), hn::Or(row[3], row[4])), hn::Or(hn::Or(row[5], row[6]), row[7]));
   if (all_zero(hn::Or(below, hn::And(row[0], column_mask())))) {
-    const WordVec dc = hn::Mul(hn::Broadcast<0>(row[0]), hn::Set(Words(), steps[0]));
-    const WordVec value = hn::ShiftRight<3>(hn::Add(dc, hn::Set(Words(), 4)));
+    const WordVec dc = hn::Mul(hn::Broadcast<0>(row[0]), hn::Set(Int16s(), steps[0]));
+    const WordVec value = hn::ShiftRight<3>(hn::Add(dc, hn::Set(Int16s(), 4)));
     for (std::size_t r = 0; r < 8; ++r) store_row(value, samples + r * stride);
     return;
   }
-  for (std::size_t r = 0; r < 8; ++r) row[r] = hn::Mul(row[r], hn::LoadDup128(Words(), steps + 8 * r));
+  for (std::size_t r = 0; r < 8; ++r) row[r] = hn::Mul(row[r], hn::LoadDup128(Int16s(), steps + 8 * r));
   const WordVec wrapped = hn::ShiftRight<kFirstPassBits>(hn::ShiftLeft<kFirstPassBits>(row[0]));
-  if (!hn::AllTrue(Words(), hn::Eq(wrapped, row[0]))) [[unlikely]]
+  if (!hn::AllTrue(Int16s(), hn::Eq(wrapped, row[0]))) [[unlikely]]
     row[0] = wrap_lone_rows(row[0], wrapped, below);
   Eight block = {row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]};
   block = transpose(pass<kConstantBits - kFirstPassBits>(block));
@@ -174,7 +174,7 @@ HWY_INLINE void transform_groups(std::int16_t* coefficients, const std::int16_t*
 
 void transform_blocks(std::int16_t* coefficients, std::size_t blocks, const std::array<std::uint16_t, 64>& steps,
                       std::uint8_t* samples, std::size_t stride) {
-  const std::size_t lanes = hn::Lanes(Words());
+  const std::size_t lanes = hn::Lanes(Int16s());
   HWY_ALIGN std::int16_t factor[64];
   std::memcpy(factor, steps.data(), sizeof(factor));
   for (std::size_t block = 0; block < blocks; block += kBlocksAtOnce) {

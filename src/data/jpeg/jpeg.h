@@ -1,4 +1,4 @@
-// JPEG to RGB and back, by libjpeg-turbo.
+// JPEG to RGB and back, with libjpeg-turbo.
 #pragma once
 
 #include <array>
@@ -19,12 +19,12 @@ struct JpegHeader {
   int width = 0;
   int height = 0;
   bool grey = false;
-  // Pixels to a chroma sample, 1 or 2; 0 where the image is not stored as luma and chroma with such factors.
+  // Pixels per chroma sample, 1 or 2; 0 where the image is not stored as luma and chroma with such factors.
   int across = 0;
   int down = 0;
 };
 
-// Y, Cb, Cr as stored.
+// Planes of Y, Cb and Cr as stored.
 class JpegPlanes {
  public:
   const std::uint8_t* row(std::size_t plane, int y) const noexcept {
@@ -50,8 +50,8 @@ class JpegDecoder {
   JpegDecoder& operator=(JpegDecoder&&) noexcept;
   ~JpegDecoder();
 
-  // `data_loss`: broken or cut short, also where libjpeg would fill in grey and go on; `resource_exhausted`: more than
-  // `max_pixels`. On an error the image holds anything.
+  // `data_loss`: broken or truncated, also where libjpeg would fill in grey and continue; `resource_exhausted`: more
+  // than `max_pixels`. After an error the content of the image is undefined.
   Status decode(std::string_view jpeg, Image& image, std::int64_t max_pixels = kMaxPixels);
 
   // The same errors, as far as the headers show them.
@@ -60,9 +60,9 @@ class JpegDecoder {
   Status decode_planes(std::string_view jpeg, JpegPlanes& planes, std::int64_t max_pixels = kMaxPixels);
 
  private:
-  struct Session;
+  struct Impl;
   Status start(std::string_view jpeg, std::int64_t max_pixels);
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<Impl> impl_;
 };
 
 struct JpegEncoding {

@@ -14,12 +14,12 @@ HWY_BEFORE_NAMESPACE();
 namespace xoe::data::jpeg::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Words = hn::ScalableTag<std::int16_t>;
-using Longs = hn::RepartitionToWide<Words>;
-using WordVec = hn::Vec<Words>;
-using LongVec = hn::Vec<Longs>;
+using Int16s = hn::ScalableTag<std::int16_t>;
+using Int32s = hn::RepartitionToWide<Int16s>;
+using WordVec = hn::Vec<Int16s>;
+using LongVec = hn::Vec<Int32s>;
 
-// Two vectors of 32-bit numbers; narrow() puts them back into the order that widening took them from.
+// Two vectors of 32-bit numbers, in the order of widening, which narrow() reverses.
 struct Wide {
   LongVec low;
   LongVec high;
@@ -29,16 +29,16 @@ HWY_INLINE Wide operator+(Wide a, Wide b) { return {hn::Add(a.low, b.low), hn::A
 HWY_INLINE Wide operator-(Wide a, Wide b) { return {hn::Sub(a.low, b.low), hn::Sub(a.high, b.high)}; }
 
 HWY_INLINE LongVec sum_of_pairs(WordVec a, WordVec b) {
-  LongVec odd = hn::Zero(Longs());
-  const LongVec even = hn::ReorderWidenMulAccumulate(Longs(), a, b, hn::Zero(Longs()), odd);
+  LongVec odd = hn::Zero(Int32s());
+  const LongVec even = hn::ReorderWidenMulAccumulate(Int32s(), a, b, hn::Zero(Int32s()), odd);
   return hn::RearrangeToOddPlusEven(even, odd);
 }
 
-// Two factors as they lie side by side in memory.
+// Two factors, side by side in memory.
 HWY_INLINE WordVec factors(int for_a, int for_b) {
   const auto low = static_cast<std::uint32_t>(static_cast<std::uint16_t>(for_a));
   const auto high = static_cast<std::uint32_t>(static_cast<std::uint16_t>(for_b));
-  return hn::BitCast(Words(), hn::Set(Longs(), static_cast<std::int32_t>(low | high << 16)));
+  return hn::BitCast(Int16s(), hn::Set(Int32s(), static_cast<std::int32_t>(low | high << 16)));
 }
 
 // Two vectors, zipped.
@@ -47,7 +47,7 @@ struct Zipped {
   WordVec high;
 };
 HWY_INLINE Zipped zip(WordVec a, WordVec b) {
-  return {hn::InterleaveLower(Words(), a, b), hn::InterleaveUpper(Words(), a, b)};
+  return {hn::InterleaveLower(Int16s(), a, b), hn::InterleaveUpper(Int16s(), a, b)};
 }
 
 // a * for_a + b * for_b
@@ -58,8 +58,8 @@ HWY_INLINE Wide products(Zipped ab, WordVec both_factors) {
 // Divides by 2^kShift, rounding; saturates.
 template <int kShift>
 HWY_INLINE WordVec narrow(Wide w) {
-  const LongVec half = hn::Set(Longs(), 1 << (kShift - 1));
-  return hn::ReorderDemote2To(Words(), hn::ShiftRight<kShift>(hn::Add(w.low, half)),
+  const LongVec half = hn::Set(Int32s(), 1 << (kShift - 1));
+  return hn::ReorderDemote2To(Int16s(), hn::ShiftRight<kShift>(hn::Add(w.low, half)),
                               hn::ShiftRight<kShift>(hn::Add(w.high, half)));
 }
 

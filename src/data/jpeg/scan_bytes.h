@@ -1,4 +1,4 @@
-// The entropy-coded bytes of a scan, made easy to read.
+// The entropy-coded bytes of a scan, without stuffing and restart markers.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@ namespace xoe::data::jpeg {
 
 class ScanBytes {
  public:
-  // Reading a few blocks past the end meets zeros: whoever reads checks only now and then.
+  // Zeros behind the end, so that a reader need not check its position at every block.
   static constexpr std::size_t kSlack = 4096;
 
-  // Takes the stuffed zeros and, when `restarts`, the restart markers out. False when the scan does not end with the
-  // image's end right behind it, or its restart markers are out of order.
+  // Removes the stuffed zeros and, with `restarts`, the restart markers. False when the end-of-image marker does not
+  // follow the scan directly, or the restart markers are out of order.
   bool read(std::string_view scan, bool restarts);
 
   const std::uint8_t* begin() const noexcept { return bytes_.get(); }
-  // Byte offsets behind the stretches between restart markers; at least one.
+  // Byte offsets of the ends of the restart intervals; at least one.
   const std::vector<std::size_t>& ends() const noexcept { return ends_; }
 
  private:

@@ -14,21 +14,22 @@
 #include "data/jpeg/jpeg.h"
 
 namespace xoe::data {
-namespace {
 
-// Each scan of a progressive file costs a pass over the whole image; honest files have about ten.
-constexpr int kMaxScans = 100;
-
-// What libjpeg's callbacks find through client_data.
-struct Failure {
+// Reached by libjpeg's callbacks through client_data.
+struct JpegFailure {
   std::jmp_buf jump = {};
   std::array<char, JMSG_LENGTH_MAX> message = {};
 };
 
-Failure& failure_of(j_common_ptr info) { return *static_cast<Failure*>(info->client_data); }
+namespace {
 
-[[noreturn]] void on_error(j_common_ptr info) {
-  Failure& failed = failure_of(info);
+// Each scan of a progressive file costs a pass over the whole image; ordinary files have about ten.
+constexpr int kMaxScans = 100;
+
+JpegFailure& failure_of(j_common_ptr info) { return *static_cast<JpegFailure*>(info->client_data); }
+
+[[noreturn]] void on_decode_error(j_common_ptr info) {
+  JpegFailure& failed = failure_of(info);
   info->err->format_message(info, failed.message.data());
   std::longjmp(failed.jump, 1);
 }
@@ -40,25 +41,25 @@ bool harmless(int warning) {
 }
 
 void on_message(j_common_ptr info, int level) {
-  if (level < 0 && !harmless(info->err->msg_code)) on_error(info);
+  if (level < 0 && !harmless(info->err->msg_code)) on_decode_error(info);
 }
 
 void on_progress(j_common_ptr info) {
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxScans) return;
-  Failure& failed = failure_of(info);
+  JpegFailure& failed = failure_of(info);
   *fmt::format_to_n(failed.message.data(), failed.message.size() - 1, "more than {} scans", kMaxScans).out = '\0';
   std::longjmp(failed.jump, 1);
 }
 
-// The functions that call setjmp hold nothing that has a destructor, and keep nothing over the jump.
+// Functions that call setjmp own no object with a destructor, and use no local variable after the jump.
 
-bool create(jpeg_decompress_struct& info, Failure& failed) {
+bool create(jpeg_decompress_struct& info, JpegFailure& failed) {
   if (setjmp(failed.jump) != 0) return false;
   jpeg_create_decompress(&info);
   return true;
 }
 
-bool read_start(jpeg_decompress_struct& info, Failure& failed, std::string_view jpeg) {
+bool read_start(jpeg_decompress_struct& info, JpegFailure& failed, std::string_view jpeg) {
   if (setjmp(failed.jump) != 0) return false;
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(jpeg.data()), jpeg.size());
   jpeg_read_header(&info, TRUE);
@@ -76,7 +77,7 @@ void inks_to_rgb(const std::uint8_t* inks, std::uint8_t* rgb, int width, bool in
   }
 }
 
-bool read_rows(jpeg_decompress_struct& info, Failure& failed, Image& image, std::uint8_t* inks) {
+bool read_rows(jpeg_decompress_struct& info, JpegFailure& failed, Image& image, std::uint8_t* inks) {
   if (setjmp(failed.jump) != 0) return false;
   jpeg_start_decompress(&info);
   while (info.output_scanline < info.output_height) {
@@ -97,7 +98,7 @@ bool has_planes(const jpeg_decompress_struct& info) {
   return c[0].h_samp_factor <= 2 && c[0].v_samp_factor <= 2;
 }
 
-bool read_planes(jpeg_decompress_struct& info, Failure& failed, JpegPlanes& planes) {
+bool read_planes(jpeg_decompress_struct& info, JpegFailure& failed, JpegPlanes& planes) {
   if (setjmp(failed.jump) != 0) return false;
   info.raw_data_out = TRUE;
   jpeg_start_decompress(&info);
@@ -118,25 +119,25 @@ bool read_planes(jpeg_decompress_struct& info, Failure& failed, JpegPlanes& plan
 
 }  // namespace
 
-struct JpegDecoder::Session {
+struct JpegDecoder::Impl {
   jpeg_decompress_struct info = {};
   jpeg_error_mgr errors = {};
   jpeg_progress_mgr progress = {};
-  Failure failed;
+  JpegFailure failed;
   std::vector<std::uint8_t> inks;
 
-  Session() {
+  Impl() {
     info.err = jpeg_std_error(&errors);
-    errors.error_exit = on_error;
+    errors.error_exit = on_decode_error;
     errors.emit_message = on_message;
     info.client_data = &failed;
     progress.progress_monitor = on_progress;
   }
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  ~Session() { jpeg_destroy_decompress(&info); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() { jpeg_destroy_decompress(&info); }
 
-  // Anew for each image: tables of the one before would serve an image that lacks its own.
+  // Created again for each image: tables of the previous image would serve an image that lacks its own.
   bool renew() {
     jpeg_destroy_decompress(&info);
     if (!create(info, failed)) return false;
@@ -150,16 +151,16 @@ struct JpegDecoder::Session {
   }
 };
 
-JpegDecoder::JpegDecoder() : session_(std::make_unique<Session>()) {}
+JpegDecoder::JpegDecoder() : impl_(std::make_unique<Impl>()) {}
 JpegDecoder::JpegDecoder(JpegDecoder&&) noexcept = default;
 JpegDecoder& JpegDecoder::operator=(JpegDecoder&&) noexcept = default;
 JpegDecoder::~JpegDecoder() = default;
 
 Status JpegDecoder::start(std::string_view jpeg, std::int64_t max_pixels) {
-  Session& session = *session_;
-  jpeg_decompress_struct& info = session.info;
-  if (!session.renew()) return failure(Code::kResourceExhausted, "JPEG: {}", session.failed.message.data());
-  if (!read_start(info, session.failed, jpeg)) return session.error();
+  Impl& impl = *impl_;
+  jpeg_decompress_struct& info = impl.info;
+  if (!impl.renew()) return failure(Code::kResourceExhausted, "JPEG: {}", impl.failed.message.data());
+  if (!read_start(info, impl.failed, jpeg)) return impl.error();
   const std::int64_t pixels = std::int64_t{info.image_width} * info.image_height;
   if (pixels <= max_pixels) return {};
   jpeg_abort_decompress(&info);
@@ -169,18 +170,18 @@ Status JpegDecoder::start(std::string_view jpeg, std::int64_t max_pixels) {
 
 Status JpegDecoder::decode(std::string_view jpeg, Image& image, std::int64_t max_pixels) {
   XOE_TRY(start(jpeg, max_pixels));
-  Session& session = *session_;
-  jpeg_decompress_struct& info = session.info;
+  Impl& impl = *impl_;
+  jpeg_decompress_struct& info = impl.info;
   image.resize(static_cast<int>(info.image_width), static_cast<int>(info.image_height));
   const bool four = info.out_color_space == JCS_CMYK;
-  if (four) session.inks.resize(std::size_t{4} * info.image_width);
-  if (!read_rows(info, session.failed, image, four ? session.inks.data() : nullptr)) return session.error();
+  if (four) impl.inks.resize(std::size_t{4} * info.image_width);
+  if (!read_rows(info, impl.failed, image, four ? impl.inks.data() : nullptr)) return impl.error();
   return {};
 }
 
 Result<JpegHeader> JpegDecoder::read_header(std::string_view jpeg, std::int64_t max_pixels) {
   XOE_TRY(start(jpeg, max_pixels));
-  jpeg_decompress_struct& info = session_->info;
+  jpeg_decompress_struct& info = impl_->info;
   JpegHeader header{static_cast<int>(info.image_width), static_cast<int>(info.image_height),
                     info.jpeg_color_space == JCS_GRAYSCALE};
   if (header.grey) {
@@ -195,8 +196,8 @@ Result<JpegHeader> JpegDecoder::read_header(std::string_view jpeg, std::int64_t 
 
 Status JpegDecoder::decode_planes(std::string_view jpeg, JpegPlanes& planes, std::int64_t max_pixels) {
   XOE_TRY(start(jpeg, max_pixels));
-  Session& session = *session_;
-  jpeg_decompress_struct& info = session.info;
+  Impl& impl = *impl_;
+  jpeg_decompress_struct& info = impl.info;
   if (!has_planes(info)) {
     jpeg_abort_decompress(&info);
     return failure(Code::kInvalidArgument, "JPEG of {} x {} pixels is not stored as luma and chroma", info.image_width,
@@ -212,7 +213,7 @@ Status JpegDecoder::decode_planes(std::string_view jpeg, JpegPlanes& planes, std
   for (std::size_t p = 0; p < 3; ++p)
     planes.resize(p, columns * 8 * static_cast<std::size_t>(luma[p].h_samp_factor),
                   rows * 8 * static_cast<std::size_t>(luma[p].v_samp_factor));
-  if (!read_planes(info, session.failed, planes)) return session.error();
+  if (!read_planes(info, impl.failed, planes)) return impl.error();
   return {};
 }
 

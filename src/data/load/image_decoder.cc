@@ -9,7 +9,7 @@ namespace xoe::data {
 namespace {
 
 constexpr std::string_view kPngSignature = "\x89PNG\r\n\x1a\n";
-constexpr std::int64_t kMaxSide = 1 << 20;
+constexpr std::int64_t kMaxRawSide = 1 << 20;
 
 }  // namespace
 
@@ -17,8 +17,8 @@ Result<ImageDecoder::Facts> ImageDecoder::open(const ImageRecord& record) {
   record_ = record;
   if (record.width != 0) {
     kind_ = Kind::kPixels;
-    const bool sized = record.width > 0 && record.height > 0 && record.width <= kMaxSide && record.height <= kMaxSide &&
-                       (record.channels == 1 || record.channels == 3);
+    const bool sized = record.width > 0 && record.height > 0 && record.width <= kMaxRawSide &&
+                       record.height <= kMaxRawSide && (record.channels == 1 || record.channels == 3);
     if (!sized || record.bytes.size() != std::size_t{1} * record.width * record.height * record.channels)
       return failure(Code::kDataLoss, "{} bytes are not {} x {} pixels of {} channels", record.bytes.size(),
                      record.width, record.height, record.channels);

@@ -1,4 +1,4 @@
-// The image in a record, whatever it is stored as.
+// Decodes the image of a record: JPEG, PNG or raw pixels.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,11 @@ class ImageDecoder {
     int height = 0;
   };
 
-  // Reads the header. The record's bytes must live until decode() is done. `data_loss`: no JPEG, PNG or pixels.
+  // Reads the header. The record's bytes must stay valid until decode() has returned. `data_loss`: no JPEG, PNG or
+  // pixels.
   Result<Facts> open(const ImageRecord& record);
 
-  // Pushes at least `window` of the image; Colour::kYcc is a wish that only JPEGs fulfil.
+  // Pushes at least `window` of the image. Only JPEGs can be pushed as Colour::kYcc.
   Status decode(const PixelRect& window, Colour wanted, RowSink& sink);
 
  private:

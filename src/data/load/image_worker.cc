@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/error.h"
+#include "data/failure_in.h"
 
 namespace xoe::data {
 namespace {
@@ -11,10 +11,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-tl::unexpected<Error> named(const ImageSource& source, std::int64_t record, const Error& error) {
-  return failure(error.code(), "{}: {}", source.name(record), error.message());
-}
 
 }  // namespace
 
@@ -40,14 +36,14 @@ Status ImageWorker::run(const RecordRef& ref, const Output& output) {
   XOE_ASSIGN(const ImageRecord record, source_->read(ref.record, buffer_));
   read_.add(seconds_since(start), record.bytes.size());
   if (const Status labelled = write_label(record, output); !labelled)
-    return named(*source_, ref.record, labelled.error());
+    return failure_in(source_->name(ref.record), labelled.error());
   const auto decoding = Clock::now();
   // Keyed by the record, so that its pixels do not depend on the thread or rank.
   const std::uint64_t key =
       mix(plan_.options.seed, static_cast<std::uint64_t>(ref.epoch), static_cast<std::uint64_t>(ref.record));
   const ImageTransform& transform = plan_.transform;
   if (const Status done = transformer_.run(transform, record, key, output.pixels); !done)
-    return named(*source_, ref.record, done.error());
+    return failure_in(source_->name(ref.record), done.error());
   const auto side = static_cast<std::size_t>(transform.size);
   decode_.add(seconds_since(decoding), 3 * side * side * dtype_size(transform.dtype));
   return {};

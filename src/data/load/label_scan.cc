@@ -5,79 +5,53 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "base/error.h"
+#include "data/records/threads.h"
 #include "xoe/data/map_and_batch.h"
 
 namespace xoe::data {
 namespace {
 
-constexpr std::int64_t kMaxClasses = 1 << 24;
+constexpr std::int64_t kMaxScannedClasses = 1 << 24;
 constexpr std::int64_t kRecordsPerTurn = 64;  // of a thread
 
-Result<std::int64_t> read_label(const ImageSource& source, std::int64_t record, std::string& buffer) {
-  XOE_ASSIGN(const ImageRecord read, source.read(record, buffer));
-  return read.label;
-}
-
-// The highest label of a source, found by several threads.
-class LabelScan {
- public:
-  LabelScan(const ImageSource& source, bool skip_bad) : source_(source), skip_bad_(skip_bad) {}
-
-  // On each thread.
-  void work() {
+// The highest label of all records; nullopt: there is no label.
+Result<std::optional<std::int64_t>> highest_label(const ImageSource& source, const ImagePipelineOptions& options) {
+  std::mutex mutex;
+  std::optional<std::int64_t> highest;
+  std::optional<Error> error;                        // of the first bad record
+  std::atomic<std::int64_t> bad_record = INT64_MAX;  // its number
+  const std::int64_t turns = (source.records() + kRecordsPerTurn - 1) / kRecordsPerTurn;
+  for_each_in_threads(static_cast<std::size_t>(turns), options.threads, [&](std::size_t turn) {
+    const std::int64_t first = static_cast<std::int64_t>(turn) * kRecordsPerTurn;
     std::string buffer;
-    for (std::int64_t first = next_.fetch_add(kRecordsPerTurn); first < source_.records() && first < bad_record_;
-         first = next_.fetch_add(kRecordsPerTurn)) {
-      const std::int64_t end = std::min(first + kRecordsPerTurn, source_.records());
-      for (std::int64_t record = first; record < end; ++record) take(record, read_label(source_, record, buffer));
+    for (std::int64_t i = first; i < std::min(first + kRecordsPerTurn, source.records()) && i < bad_record; ++i) {
+      const auto record = source.read(i, buffer);
+      if (!record && options.on_error == OnError::kSkip && may_skip(record.error())) continue;
+      const std::lock_guard lock(mutex);
+      if (record) {
+        highest = std::max(highest.value_or(record->label), record->label);
+      } else if (i < bad_record) {
+        bad_record = i;
+        error = record.error();
+      }
     }
-  }
-  // After all of them; nullopt when no record has a label.
-  Result<std::optional<std::int64_t>> highest() const {
-    if (error_) return failure(*error_);
-    return highest_;
-  }
-
- private:
-  void take(std::int64_t record, const Result<std::int64_t>& label) {
-    if (!label && skip_bad_ && may_skip(label.error())) return;
-    const std::lock_guard lock(mutex_);
-    if (label) {
-      highest_ = std::max(highest_.value_or(*label), *label);
-    } else if (record < bad_record_) {
-      bad_record_ = record;
-      error_ = label.error();
-    }
-  }
-
-  const ImageSource& source_;
-  bool skip_bad_;
-  std::atomic<std::int64_t> next_ = 0;
-  std::atomic<std::int64_t> bad_record_ = INT64_MAX;  // the first one
-  std::mutex mutex_;
-  std::optional<std::int64_t> highest_;
-  std::optional<Error> error_;
-};
+  });
+  if (error) return failure(*error);
+  return highest;
+}
 
 }  // namespace
 
 Result<int> count_classes(const ImageSource& source, const ImagePipelineOptions& options) {
-  LabelScan scan(source, options.on_error == OnError::kSkip);
-  {
-    std::vector<std::jthread> helpers;
-    for (int i = 1; i < options.threads; ++i) helpers.emplace_back([&scan] { scan.work(); });
-    scan.work();
-  }
-  XOE_ASSIGN(const auto highest, scan.highest());
+  XOE_ASSIGN(const auto highest, highest_label(source, options));
   const int offset = source.label_offset();
   if (!highest || *highest < offset)
     return failure(Code::kDataLoss, "no record has a label of {} or more, so there are no classes", offset);
-  if (*highest - offset >= kMaxClasses)
-    return failure(Code::kDataLoss, "labels go up to {}; at most {} classes are supported", *highest, kMaxClasses);
+  if (*highest - offset >= kMaxScannedClasses)
+    return failure(Code::kDataLoss, "labels go up to {}; at most {} classes are supported", *highest,
+                   kMaxScannedClasses);
   return static_cast<int>(*highest - offset + 1);
 }
 

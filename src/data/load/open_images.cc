@@ -4,7 +4,7 @@
 #include "data/load/image_loader.h"
 #include "data/load/label_scan.h"
 #include "data/source/formats.h"
-#include "xoe/data/detail/tuning.h"
+#include "data/tune/tuning.h"
 #include "xoe/data/images.h"
 
 namespace xoe::data {
@@ -64,7 +64,7 @@ Result<int> find_classes(const ImagePipelineOptions& options, const ImageSource&
   return source.classes() > 0 ? source.classes() : count_classes(source, options);
 }
 
-// Threads and batches ahead, as far as the CPUs and the memory that were given go.
+// Threads and batches in flight, within the CPUs and the memory of this process.
 MapAndBatchOptions plan_batching(const ImagePipelineOptions& options, bool keep_full) {
   MapAndBatchOptions batching{.threads = options.threads,
                               .depth = static_cast<std::size_t>(std::max(options.prefetch, 1)),
@@ -74,10 +74,10 @@ MapAndBatchOptions plan_batching(const ImagePipelineOptions& options, bool keep_
                               .name_elements = false};  // records have names of their own
   if (options.threads != kAutoThreads) return batching;
   batching.tune = true;
-  batching.threads = batching.cpus = detail::most_threads(options.threads, options.processes);
+  batching.threads = batching.cpus = most_threads(options.threads, options.processes);
   const auto side = static_cast<std::size_t>(options.image_size);
   const std::size_t batch_bytes = 3 * side * side * dtype_size(options.dtype) * static_cast<std::size_t>(options.batch);
-  const std::size_t budget = detail::memory_budget(options.memory_budget);
+  const std::size_t budget = memory_budget(options.memory_budget);
   const std::size_t fitting = budget / std::max<std::size_t>(batch_bytes, 1);  // one of them is the consumer's
   batching.depth = std::clamp<std::size_t>(fitting > 0 ? fitting - 1 : 0, 1, kMaxDepth);
   batching.least_depth = std::min(static_cast<std::size_t>(std::max(options.prefetch, 1)), batching.depth);

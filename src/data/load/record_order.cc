@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/stages/iterator_base.h"
 #include "data/stages/random.h"
 
 namespace xoe::data {
@@ -16,23 +17,29 @@ struct Range {
   std::int64_t end = 0;
 };
 
-class GroupWalk final : public detail::Positioned<RecordRef> {
+class GroupWalk final : public Produces<GroupWalk, PositionedIterator> {
  public:
   GroupWalk(std::shared_ptr<const ImageSource> source, std::vector<std::size_t> order, Range range, std::int64_t epoch)
-      : Positioned("records"), source_(std::move(source)), order_(std::move(order)), range_(range), epoch_(epoch) {
+      : Produces("records", kElementType<RecordRef>),
+        source_(std::move(source)),
+        order_(std::move(order)),
+        range_(range),
+        epoch_(epoch) {
     seek(0);
   }
 
- private:
-  Result<std::optional<RecordRef>> produce() override {
-    if (position_ == range_.end - range_.first) return std::nullopt;
+  Result<bool> produce(Slot& slot) override {
+    if (position_ == range_.end - range_.first) return false;
     while (within_ == length(group_)) {
       ++group_;
       within_ = 0;
     }
     ++position_;
-    return RecordRef{epoch_, source_->first(order_[group_]) + within_++};
+    slot.put(RecordRef{epoch_, source_->first(order_[group_]) + within_++});
+    return true;
   }
+
+ private:
   Result<bool> pass_over(std::int64_t count) override {
     const bool there = jump(count, range_.end - range_.first);
     seek(position_);
@@ -58,12 +65,12 @@ class GroupWalk final : public detail::Positioned<RecordRef> {
   std::int64_t within_ = 0;  // of that group
 };
 
-class GroupStage final : public Stage<RecordRef> {
+class GroupStage final : public AnyStage {
  public:
   GroupStage(std::shared_ptr<const ImageSource> source, const ImagePipelineOptions& options, Range range)
       : source_(std::move(source)), shuffled_(options.training), seed_(options.seed), range_(range) {}
 
-  Result<std::unique_ptr<Iterator<RecordRef>>> iterate(std::int64_t epoch) const override {
+  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
     std::vector<std::size_t> order(source_->groups());
     std::iota(order.begin(), order.end(), std::size_t{0});
     Random random(seed_, static_cast<std::uint64_t>(epoch), order.size());
@@ -72,6 +79,7 @@ class GroupStage final : public Stage<RecordRef> {
     return std::make_unique<GroupWalk>(source_, std::move(order), range_, epoch);
   }
   std::optional<std::int64_t> size() const override { return range_.end - range_.first; }
+  const ElementType& element_type() const override { return kElementType<RecordRef>; }
 
  private:
   std::shared_ptr<const ImageSource> source_;
@@ -115,7 +123,8 @@ class RefStage final : public Stage<RecordRef> {
   StagePtr<std::int64_t> numbers_;
 };
 
-// Lanes of nearly equal length, one element from each in turn; the first lanes have one more where it does not divide.
+// Takes one element of each lane in turn. The lanes have nearly equal lengths; the first ones may have one element
+// more.
 class LaneStage final : public Stage<RecordRef> {
  public:
   LaneStage(std::vector<StagePtr<RecordRef>> lanes, std::int64_t records) : records_(records) {
@@ -135,7 +144,7 @@ class LaneStage final : public Stage<RecordRef> {
 
 StagePtr<RecordRef> shuffled_groups(const std::shared_ptr<const ImageSource>& source,
                                     const ImagePipelineOptions& options, Range range) {
-  StagePtr<RecordRef> list = std::make_shared<GroupStage>(source, options, range);
+  auto list = detail::typed<RecordRef>(std::make_shared<GroupStage>(source, options, range));
   return options.training ? shuffle(list, static_cast<std::size_t>(options.shuffle_buffer), options.seed) : list;
 }
 

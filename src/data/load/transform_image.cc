@@ -65,7 +65,8 @@ Status check(const ImageTransform& transform) {
 void RecordTransformer::augment_and_normalise(const ImageTransform& transform, Random& random, void* pixels) {
   const int side = transform.size;
   apply(draw_changes(random, transform.augmentation, side, side), image_, scratch_);
-  normaliser_.prepare(cut({0, 0, static_cast<double>(side), static_cast<double>(side)}), target_of(transform, pixels));
+  normaliser_.prepare(crop_then_resize({0, 0, static_cast<double>(side), static_cast<double>(side)}),
+                      target_of(transform, pixels));
   push_image(image_, PixelRect{0, 0, side, side}, normaliser_);
 }
 
@@ -74,10 +75,10 @@ Status RecordTransformer::run(const ImageTransform& transform, const ImageRecord
   XOE_ASSIGN(const ImageDecoder::Facts facts, decoder_.open(record));
   const bool augments = augments_pixels(transform);
   Target target = augments ? pixel_target_of(transform, image_) : target_of(transform, pixels);
-  Crop crop = part_of(centre_crop(facts.width, facts.height), facts.width, facts.height);
+  Crop crop = resize_then_crop(centre_crop(facts.width, facts.height), facts.width, facts.height);
   Random random(key);
   if (transform.training) {
-    crop = cut(random_crop(facts.width, facts.height, random, transform.min_area));
+    crop = crop_then_resize(random_crop(facts.width, facts.height, random, transform.min_area));
     target.flip = random.chance(0.5);
   }
   resizer_.prepare(crop, target);

@@ -11,38 +11,39 @@
 #include "data/png/png.h"
 
 namespace xoe::data {
-namespace {
 
-constexpr png_alloc_size_t kMaxChunk = png_alloc_size_t{1} << 20;  // bytes that a chunk other than pixels may take
-
-// What is of no use here: texts and profiles, whose unpacking only costs.
-constexpr std::string_view kSkipped("iCCP\0eXIf\0iTXt\0tEXt\0zTXt\0sPLT\0hIST\0pCAL\0tIME\0", 45);
-
-// The bytes, and what libpng's callbacks find.
-struct Source {
+// The bytes that libpng's callbacks read, and the error that they leave.
+struct PngBytes {
   std::string_view rest;
   std::jmp_buf jump = {};
   std::array<char, 160> message = {};
 };
 
-[[noreturn]] void on_error(png_structp png, png_const_charp words) {
-  auto& source = *static_cast<Source*>(png_get_error_ptr(png));
+namespace {
+
+constexpr png_alloc_size_t kMaxChunk = png_alloc_size_t{1} << 20;  // bytes that a chunk other than pixels may take
+
+// Texts and profiles are skipped, which are unused and cost time to unpack.
+constexpr std::string_view kSkipped("iCCP\0eXIf\0iTXt\0tEXt\0zTXt\0sPLT\0hIST\0pCAL\0tIME\0", 45);
+
+[[noreturn]] void on_read_error(png_structp png, png_const_charp words) {
+  auto& source = *static_cast<PngBytes*>(png_get_error_ptr(png));
   std::strncpy(source.message.data(), words, source.message.size() - 1);
   std::longjmp(source.jump, 1);
 }
 
-void on_warning(png_structp, png_const_charp) {}
+void ignore_read_warning(png_structp, png_const_charp) {}
 
 void read_bytes(png_structp png, png_bytep to, std::size_t count) {
-  auto& source = *static_cast<Source*>(png_get_io_ptr(png));
+  auto& source = *static_cast<PngBytes*>(png_get_io_ptr(png));
   if (count > source.rest.size()) png_error(png, "the file ends too early");
   std::memcpy(to, source.rest.data(), count);
   source.rest.remove_prefix(count);
 }
 
-// The functions that call setjmp hold nothing that has a destructor, and keep nothing over the jump.
+// Functions that call setjmp own no object with a destructor, and use no local variable after the jump.
 
-bool read_info(png_structp png, png_infop info, Source& source) {
+bool read_info(png_structp png, png_infop info, PngBytes& source) {
   if (setjmp(source.jump) != 0) return false;
   png_set_read_fn(png, &source, read_bytes);
   png_set_chunk_malloc_max(png, kMaxChunk);
@@ -52,8 +53,8 @@ bool read_info(png_structp png, png_infop info, Source& source) {
   return true;
 }
 
-// So that rows come as 8-bit grey or RGB. Returns the bytes of a row, 0 on an error.
-std::size_t start_rows(png_structp png, png_infop info, Source& source) {
+// Sets up the conversion to 8-bit grey or RGB. Returns the bytes of a row; 0: an error.
+std::size_t start_rows(png_structp png, png_infop info, PngBytes& source) {
   if (setjmp(source.jump) != 0) return 0;
   png_set_scale_16(png);
   png_set_palette_to_rgb(png);
@@ -64,13 +65,13 @@ std::size_t start_rows(png_structp png, png_infop info, Source& source) {
   return png_get_rowbytes(png, info);
 }
 
-bool read_row(png_structp png, Source& source, std::uint8_t* row) {
+bool read_row(png_structp png, PngBytes& source, std::uint8_t* row) {
   if (setjmp(source.jump) != 0) return false;
   png_read_row(png, row, nullptr);
   return true;
 }
 
-bool read_end(png_structp png, Source& source) {
+bool read_end(png_structp png, PngBytes& source) {
   if (setjmp(source.jump) != 0) return false;
   png_read_end(png, nullptr);
   return true;
@@ -97,18 +98,18 @@ class ImageSink : public RowSink {
 
 }  // namespace
 
-struct PngDecoder::Session {
-  Source source;
+struct PngDecoder::Impl {
+  PngBytes source;
   png_structp png = nullptr;
   png_infop info = nullptr;
   PngHeader header;
   std::vector<std::uint8_t> row;  // or the whole image when interlaced
   PixelRows pixels;
 
-  Session() = default;
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  ~Session() { close(); }
+  Impl() = default;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() { close(); }
 
   void close() { png_destroy_read_struct(&png, &info, nullptr); }
   tl::unexpected<Error> error() {
@@ -119,8 +120,8 @@ struct PngDecoder::Session {
   void deliver(int y, const std::uint8_t* samples, const PixelRect& window, RowSink& sink);
 };
 
-// Each pass of an interlaced image touches every row.
-Status PngDecoder::Session::read_all_passes(std::size_t row_bytes) {
+// Every pass of an interlaced image changes every row.
+Status PngDecoder::Impl::read_all_passes(std::size_t row_bytes) {
   const auto height = static_cast<std::size_t>(header.height);
   row.resize(row_bytes * height + kRowSlack);
   for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; ++pass)
@@ -129,55 +130,55 @@ Status PngDecoder::Session::read_all_passes(std::size_t row_bytes) {
   return {};
 }
 
-void PngDecoder::Session::deliver(int y, const std::uint8_t* samples, const PixelRect& window, RowSink& sink) {
+void PngDecoder::Impl::deliver(int y, const std::uint8_t* samples, const PixelRect& window, RowSink& sink) {
   if (header.grey) return sink.row(0, y, samples + window.x);
   pixels.push(y, samples + 3 * window.x, sink);
 }
 
-PngDecoder::PngDecoder() : session_(std::make_unique<Session>()) {}
+PngDecoder::PngDecoder() : impl_(std::make_unique<Impl>()) {}
 PngDecoder::PngDecoder(PngDecoder&&) noexcept = default;
 PngDecoder& PngDecoder::operator=(PngDecoder&&) noexcept = default;
 PngDecoder::~PngDecoder() = default;
 
 Result<PngHeader> PngDecoder::open(std::string_view png, std::int64_t max_pixels) {
-  Session& session = *session_;
-  session.close();
-  session.source.rest = png;
-  session.source.message = {};
-  session.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &session.source, on_error, on_warning);
-  if (session.png != nullptr) session.info = png_create_info_struct(session.png);
-  if (session.info == nullptr) return failure(Code::kResourceExhausted, "PNG: no memory for libpng");
-  if (!read_info(session.png, session.info, session.source)) return session.error();
-  const std::int64_t width = png_get_image_width(session.png, session.info);
-  const std::int64_t height = png_get_image_height(session.png, session.info);
+  Impl& impl = *impl_;
+  impl.close();
+  impl.source.rest = png;
+  impl.source.message = {};
+  impl.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &impl.source, on_read_error, ignore_read_warning);
+  if (impl.png != nullptr) impl.info = png_create_info_struct(impl.png);
+  if (impl.info == nullptr) return failure(Code::kResourceExhausted, "PNG: no memory for libpng");
+  if (!read_info(impl.png, impl.info, impl.source)) return impl.error();
+  const std::int64_t width = png_get_image_width(impl.png, impl.info);
+  const std::int64_t height = png_get_image_height(impl.png, impl.info);
   if (width * height > max_pixels) {
-    session.close();
+    impl.close();
     return failure(Code::kResourceExhausted, "PNG of {} x {} pixels; at most {} pixels are decoded", width, height,
                    max_pixels);
   }
-  const auto colour = png_get_color_type(session.png, session.info);
-  session.header = {static_cast<int>(width), static_cast<int>(height), (colour & PNG_COLOR_MASK_COLOR) == 0,
-                    png_get_bit_depth(session.png, session.info),
-                    png_get_interlace_type(session.png, session.info) != PNG_INTERLACE_NONE};
-  return session.header;
+  const auto colour = png_get_color_type(impl.png, impl.info);
+  impl.header = {static_cast<int>(width), static_cast<int>(height), (colour & PNG_COLOR_MASK_COLOR) == 0,
+                 png_get_bit_depth(impl.png, impl.info),
+                 png_get_interlace_type(impl.png, impl.info) != PNG_INTERLACE_NONE};
+  return impl.header;
 }
 
 Status PngDecoder::push(const PixelRect& window, RowSink& sink) {
-  Session& session = *session_;
-  const PngHeader& header = session.header;
-  if (session.png == nullptr) return failure(Code::kInvalidArgument, "PNG: push() comes once after a good open()");
+  Impl& impl = *impl_;
+  const PngHeader& header = impl.header;
+  if (impl.png == nullptr) return failure(Code::kInvalidArgument, "PNG: push() comes once after a good open()");
   if (window.x < 0 || window.y < 0 || window.width < 1 || window.height < 1 || window.right() > header.width ||
       window.bottom() > header.height) {
-    session.close();
+    impl.close();
     return failure(Code::kInvalidArgument, "PNG of {} x {} pixels: no window of {} x {} at ({}, {}) in it",
                    header.width, header.height, window.width, window.height, window.x, window.y);
   }
-  const std::size_t row_bytes = start_rows(session.png, session.info, session.source);
-  if (row_bytes == 0) return session.error();
+  const std::size_t row_bytes = start_rows(impl.png, impl.info, impl.source);
+  if (row_bytes == 0) return impl.error();
   if (header.interlaced) {
-    XOE_TRY(session.read_all_passes(row_bytes));
+    XOE_TRY(impl.read_all_passes(row_bytes));
   } else {
-    session.row.resize(row_bytes + kRowSlack);
+    impl.row.resize(row_bytes + kRowSlack);
   }
   if (header.grey) {
     PlaneLayout layout;
@@ -186,16 +187,16 @@ Status PngDecoder::push(const PixelRect& window, RowSink& sink) {
     layout.height = header.height;
     sink.start(layout, {window, window, window});
   } else {
-    session.pixels.start(header.width, header.height, window, sink);
+    impl.pixels.start(header.width, header.height, window, sink);
   }
   for (int y = header.interlaced ? window.y : 0; y < window.bottom(); ++y) {
-    std::uint8_t* row = session.row.data() + (header.interlaced ? static_cast<std::size_t>(y) * row_bytes : 0);
-    if (!header.interlaced && !read_row(session.png, session.source, row)) return session.error();
-    if (y >= window.y) session.deliver(y, row, window, sink);
+    std::uint8_t* row = impl.row.data() + (header.interlaced ? static_cast<std::size_t>(y) * row_bytes : 0);
+    if (!header.interlaced && !read_row(impl.png, impl.source, row)) return impl.error();
+    if (y >= window.y) impl.deliver(y, row, window, sink);
   }
   const bool whole = window.bottom() == header.height;
-  if (whole && !read_end(session.png, session.source)) return session.error();
-  session.close();
+  if (whole && !read_end(impl.png, impl.source)) return impl.error();
+  impl.close();
   return {};
 }
 

@@ -10,29 +10,29 @@
 namespace xoe::data {
 namespace {
 
-struct Session {
+struct PngEncodeSession {
   png_structp png = nullptr;
   png_infop info = nullptr;
   std::string bytes;
   std::jmp_buf jump = {};
   std::array<char, 160> message = {};
 
-  Session() = default;
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  ~Session() { png_destroy_write_struct(&png, &info); }
+  PngEncodeSession() = default;
+  PngEncodeSession(const PngEncodeSession&) = delete;
+  PngEncodeSession& operator=(const PngEncodeSession&) = delete;
+  ~PngEncodeSession() { png_destroy_write_struct(&png, &info); }
 };
 
-[[noreturn]] void on_error(png_structp png, png_const_charp words) {
-  auto& session = *static_cast<Session*>(png_get_error_ptr(png));
+[[noreturn]] void on_write_error(png_structp png, png_const_charp words) {
+  auto& session = *static_cast<PngEncodeSession*>(png_get_error_ptr(png));
   std::strncpy(session.message.data(), words, session.message.size() - 1);
   std::longjmp(session.jump, 1);
 }
 
-void on_warning(png_structp, png_const_charp) {}
+void ignore_write_warning(png_structp, png_const_charp) {}
 
 void write_bytes(png_structp png, png_bytep from, std::size_t count) {
-  static_cast<Session*>(png_get_io_ptr(png))->bytes.append(reinterpret_cast<const char*>(from), count);
+  static_cast<PngEncodeSession*>(png_get_io_ptr(png))->bytes.append(reinterpret_cast<const char*>(from), count);
 }
 
 void flush(png_structp) {}
@@ -59,8 +59,8 @@ std::size_t samples_of(PngColour colour) {
   return 1;
 }
 
-// Holds nothing that has a destructor, because libpng leaves it by a jump.
-bool encode(Session& session, const PngPicture& picture, std::size_t row_bytes, png_const_colorp palette) {
+// Owns no object with a destructor, because libpng leaves it by a jump.
+bool write_png(PngEncodeSession& session, const PngPicture& picture, std::size_t row_bytes, png_const_colorp palette) {
   if (setjmp(session.jump) != 0) return false;
   png_structp png = session.png;
   png_set_write_fn(png, &session, write_bytes, flush);
@@ -95,18 +95,17 @@ Result<std::string> encode_png(const PngPicture& picture) {
   std::array<png_color, PNG_MAX_PALETTE_LENGTH> palette = {};
   for (std::size_t i = 0; i < picture.palette.size(); ++i)
     palette[i] = {picture.palette[i][0], picture.palette[i][1], picture.palette[i][2]};
-  Session session;
-  session.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &session, on_error, on_warning);
+  PngEncodeSession session;
+  session.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &session, on_write_error, ignore_write_warning);
   if (session.png != nullptr) session.info = png_create_info_struct(session.png);
   if (session.info == nullptr) return failure(Code::kResourceExhausted, "PNG: no memory for libpng");
-  if (!encode(session, picture, row_bytes, palette.data()))
+  if (!write_png(session, picture, row_bytes, palette.data()))
     return failure(Code::kInvalidArgument, "PNG: {}", session.message.data());
   return std::move(session.bytes);
 }
 
 Result<std::string> encode_png(const Image& image) {
-  const std::size_t bytes = image.stride() * static_cast<std::size_t>(image.height());
-  return encode_png({.width = image.width(), .height = image.height(), .samples = {image.row(0), bytes}});
+  return encode_png({.width = image.width(), .height = image.height(), .samples = {image.row(0), image.bytes()}});
 }
 
 }  // namespace xoe::data

@@ -1,4 +1,4 @@
-// PNG to pixels and back, by libpng.
+// PNG to pixels and back, with libpng.
 #pragma once
 
 #include <array>
@@ -24,12 +24,12 @@ struct PngHeader {
   bool interlaced = false;
 };
 
-// Every kind of PNG. Samples come as 8 bits: 16 bits are scaled and rounded (v * 255 / 65535), fewer than 8 stretched
-// to 0 to 255, a palette becomes its colours. Alpha and transparent colours are left out, gamma and profiles ignored,
-// as by TensorFlow and Pillow. Keeps its memory between images. One thread at a time.
+// Decodes every kind of PNG to 8 bits a sample: 16 bits are scaled and rounded (v * 255 / 65535), fewer than 8 scaled
+// to 0 to 255, palettes expanded. Alpha and transparent colours are dropped, gamma and profiles ignored, as TensorFlow
+// and Pillow do. Keeps its memory between images. One thread at a time.
 //
-// Errors: `data_loss`, with libpng's words: broken or cut short; `resource_exhausted`: more than `max_pixels`, which is
-// found before memory is taken.
+// Errors: `data_loss`, with libpng's message: broken or truncated; `resource_exhausted`: more than `max_pixels`,
+// checked before memory is allocated.
 class PngDecoder {
  public:
   PngDecoder();
@@ -37,19 +37,19 @@ class PngDecoder {
   PngDecoder& operator=(PngDecoder&&) noexcept;
   ~PngDecoder();
 
-  // The bytes must stay until push() has returned.
+  // The bytes must stay valid until push() has returned.
   Result<PngHeader> open(std::string_view png, std::int64_t max_pixels = kMaxPngPixels);
 
-  // Once after open(). Delivers what lies within `window`, a part of the image. Rows below it are not decoded, so that
-  // damage there may go unnoticed. On an error the sink has got the rows above.
+  // Must be called once after open(). Pushes the rows of `window`, which must lie within the image. Does not decode the
+  // rows below it, so damage there may go unnoticed. On an error the sink has received the rows above the damage.
   Status push(const PixelRect& window, RowSink& sink);
 
-  // The whole image, grey as equal colours.
+  // Decodes the whole image, grey as equal colours.
   Status decode(std::string_view png, Image& image, std::int64_t max_pixels = kMaxPngPixels);
 
  private:
-  struct Session;
-  std::unique_ptr<Session> session_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 enum class PngColour : std::uint8_t { kGrey, kGreyAlpha, kRgb, kRgba, kPalette };
@@ -60,13 +60,13 @@ struct PngPicture {
   PngColour colour = PngColour::kRgb;
   int bits = 8;
   bool interlaced = false;
-  // Row by row without gaps, as PNG has them: each row starts at a byte, the leftmost pixel in the highest bits; 16
-  // bits with the higher byte first.
+  // Row by row without gaps, in PNG's format: each row starts at a byte, with the leftmost pixel in the highest bits;
+  // 16 bits with the higher byte first.
   std::span<const std::uint8_t> samples = {};
   std::span<const std::array<std::uint8_t, 3>> palette = {};
 };
 
-// `invalid_argument`: a combination that PNG does not have, or samples that do not fit the size.
+// `invalid_argument`: a combination that PNG does not allow, or samples that do not fit the size.
 Result<std::string> encode_png(const PngPicture& picture);
 Result<std::string> encode_png(const Image& image);
 

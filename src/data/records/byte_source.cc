@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::int64_t kNanoseconds = 1'000'000'000;
 
-// Measured once, warm, with CRCs, in bytes per CPU-second: read() into a small reused buffer 1, io_uring with
-// registered buffers 1.1, mmap 1.2 to 1.3. A mapping ends the process where a file becomes shorter or a disk fails, and
-// io_uring is closed to many containers, so read() it is.
+// Bytes per CPU-second, measured once, warm, with CRCs: read() into a small reused buffer 1, io_uring with registered
+// buffers 1.1, mmap 1.2 to 1.3. But a mapping ends the process when a file becomes shorter or a disk fails, and many
+// containers forbid io_uring.
 class PlainSource final : public ByteSource {
  public:
   explicit PlainSource(std::shared_ptr<const OpenFile> file) : file_(std::move(file)) {
@@ -27,7 +27,7 @@ class PlainSource final : public ByteSource {
   Result<std::size_t> read(char* to, std::size_t most) override {
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(most, file_->bytes - position_));
     if (count == 0) return 0;
-    // Not all of it or nothing: whole records may lie before the place that cannot be read.
+    // Partial reads count: whole records may lie in front of bytes that cannot be read.
     XOE_ASSIGN(const std::size_t got, file_->read_some_at(position_, to, count));
     position_ += got;
     return got;
@@ -83,7 +83,7 @@ Result<Compression> detect_compression(const std::shared_ptr<const OpenFile>& fi
   if (parse_record_header({header.data(), count})) return Compression::kNone;
   const auto at = [&](std::size_t i) { return i < count ? static_cast<std::uint8_t>(header[i]) : 0; };
   if (at(0) == 0x1f && at(1) == 0x8b && at(2) == 8) return Compression::kGzip;
-  // RFC 1950. One in a thousand damaged plain files begins like this, too, so what is inside must look right.
+  // RFC 1950. One in a thousand damaged plain files begins like this, too, so the content is checked.
   if ((at(0) & 0x8f) == 8 && (at(0) * 256 + at(1)) % 31 == 0 && holds_records(file, Compression::kZlib))
     return Compression::kZlib;
   return Compression::kNone;

@@ -1,4 +1,4 @@
-// The bytes of a file in their order, as they are or decompressed.
+// The bytes of a file from front to back, as stored or decompressed.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace xoe::data {
 
-// Descriptors are few (1024 by default); the files of a larger set are opened anew for each read, which costs
+// File descriptors are few (1024 by default). The files of a larger set are opened again for each read, which costs
 // microseconds.
-inline constexpr std::size_t kMostOpenFiles = 256;
+inline constexpr std::size_t kMaxOpenFiles = 256;
 
-// A regular file of which as many bytes count as it had when it was opened.
+// A regular file with the size that it had when it was opened.
 struct OpenFile {
   std::string path;
   Fd fd;
@@ -28,9 +28,9 @@ struct OpenFile {
   // `unavailable`: it cannot be opened, or is no regular file.
   static Result<OpenFile> open(const std::string& path);
 
-  // Reads as many of them as there are at once, at least one. Errors as read_at() has.
+  // Reads at least one byte, and as many as one system call returns. The errors are those of read_at().
   Result<std::size_t> read_some_at(std::uint64_t offset, char* to, std::size_t count) const;
-  // Reads all of them. `unavailable`: an I/O error; `data_loss`: the file became shorter.
+  // Reads all `count` bytes. `unavailable`: an I/O error; `data_loss`: the file has become shorter.
   Status read_at(std::uint64_t offset, char* to, std::size_t count) const;
 };
 
@@ -41,14 +41,15 @@ class ByteSource {
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
 
-  // At least one byte; 0 at the end. What lies before a damaged place comes before its error, which stays.
+  // Reads at least one byte; 0 at the end. Bytes in front of damage are delivered first, then the error, again and
+  // again.
   virtual Result<std::size_t> read(char* to, std::size_t most) = 0;
   virtual Status seek(std::uint64_t offset) = 0;
-  // Where known before everything is read.
+  // The size, where it is known before everything is read.
   virtual std::optional<std::uint64_t> bytes() const = 0;
 };
 
-// What a file's first bytes say; kNone where they say nothing.
+// By the file's first bytes; kNone where they do not match a compressed format.
 Result<Compression> detect_compression(const std::shared_ptr<const OpenFile>& file);
 
 std::unique_ptr<ByteSource> plain_source(std::shared_ptr<const OpenFile> file);

@@ -1,4 +1,4 @@
-// cache_file(): elements kept in a record file.
+// cache_file(): keeps elements in a record file.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "data/records/record_index.h"
+#include "data/stages/iterator_base.h"
 #include "xoe/data/record_writer.h"
 #include "xoe/data/stages.h"
 
@@ -21,15 +22,14 @@ bool is_there(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0;
 }
 
-// Shared by all iterators: the file, once it is there, or the one walk that writes it.
+// Shared by all iterators: the file once it exists, and the claim of the one iterator that writes it.
 class CacheFile {
  public:
-  CacheFile(StagePtr<std::string> upstream, std::string path)
-      : upstream_(std::move(upstream)), path_(std::move(path)) {}
+  CacheFile(AnyStagePtr upstream, std::string path) : upstream_(std::move(upstream)), path_(std::move(path)) {}
 
-  const Stage<std::string>& upstream() const { return *upstream_; }
+  const AnyStage& upstream() const { return *upstream_; }
 
-  // Opens the file if it is there now; null: not yet.
+  // Opens the file if it exists by now; null: not yet.
   Result<std::shared_ptr<const RecordIndex>> file() {
     const std::lock_guard lock(mutex_);
     if (index_ == nullptr && is_there(path_)) {
@@ -38,7 +38,7 @@ class CacheFile {
     return index_;
   }
 
-  // True for the first who asks while nobody writes: that walk writes the file.
+  // True for the first caller while no iterator writes the file: the caller writes it.
   bool claim() {
     const std::lock_guard lock(mutex_);
     return !std::exchange(claimed_, true);
@@ -48,21 +48,22 @@ class CacheFile {
     claimed_ = false;
   }
 
-  Result<std::unique_ptr<Iterator<std::string>>> walk() const { return upstream_->iterate(0); }
+  Result<std::unique_ptr<AnyIterator>> walk() const { return upstream_->iterate_any(0); }
   Result<RecordWriter> writer() const { return RecordWriter::create(path_); }
 
  private:
-  StagePtr<std::string> upstream_;
+  AnyStagePtr upstream_;
   std::string path_;
   std::mutex mutex_;
   std::shared_ptr<const RecordIndex> index_;
   bool claimed_ = false;
 };
 
-// Reads the file, or the upstream where there is no file yet; the first walk from the beginning to the end writes it.
-class CacheFileWalk final : public detail::Positioned<std::string> {
+// Reads the file, or the upstream while there is no file; the first iterator that runs from beginning to end writes it.
+class CacheFileWalk final : public Produces<CacheFileWalk, PositionedIterator> {
  public:
-  explicit CacheFileWalk(std::shared_ptr<CacheFile> cache) : Positioned("cache_file"), cache_(std::move(cache)) {}
+  explicit CacheFileWalk(std::shared_ptr<CacheFile> cache)
+      : Produces("cache_file", kElementType<std::string>), cache_(std::move(cache)) {}
   ~CacheFileWalk() override { drop_writer(); }
 
   Status open() {
@@ -83,7 +84,7 @@ class CacheFileWalk final : public detail::Positioned<std::string> {
     return {};
   }
 
-  Result<std::optional<std::string>> produce() override { return index_ != nullptr ? from_file() : from_upstream(); }
+  Result<bool> produce(Slot& slot) override { return index_ != nullptr ? from_file(slot) : from_upstream(slot); }
   Result<bool> pass_over(std::int64_t count) override {
     if (index_ == nullptr) return IteratorBase::pass_over(count);
     return jump(count, index_->records());
@@ -95,24 +96,27 @@ class CacheFileWalk final : public detail::Positioned<std::string> {
     return source_ == nullptr ? std::vector<StageReport>() : source_->stages();
   }
 
-  Result<std::optional<std::string>> from_file() {
-    if (position_ == index_->records()) return std::nullopt;
+  Result<bool> from_file(Slot& slot) {
+    if (position_ == index_->records()) return false;
     XOE_ASSIGN(const std::string_view data, index_->read(position_, buffer_));
     ++position_;
-    return std::string(data);
+    slot.put(std::string(data));
+    return true;
   }
-  Result<std::optional<std::string>> from_upstream() {
-    XOE_ASSIGN(auto element, source_->next());
+  Result<bool> from_upstream(Slot& slot) {
+    detail::Pulled<std::string> element(*source_);
+    if (element.next() == Next::kError) return failure(element.error());
     if (element) {
       ++position_;
-      if (writer_) XOE_TRY(writer_->write(*element));
-      return element;
+      if (writer_) XOE_TRY(writer_->write(element.take()));
+      slot.put(element.take());
+      return true;
     }
     if (writer_) {
       XOE_TRY(writer_->finish());
       writer_.reset();
     }
-    return std::nullopt;
+    return false;
   }
   void drop_writer() {
     if (!writer_) return;
@@ -122,17 +126,17 @@ class CacheFileWalk final : public detail::Positioned<std::string> {
 
   std::shared_ptr<CacheFile> cache_;
   std::shared_ptr<const RecordIndex> index_;  // null: not written yet
-  std::unique_ptr<Iterator<std::string>> source_;
+  std::unique_ptr<AnyIterator> source_;
   std::optional<RecordWriter> writer_;
   std::string buffer_;
 };
 
-class CacheFileStage final : public Stage<std::string> {
+class CacheFileStage final : public AnyStage {
  public:
-  CacheFileStage(StagePtr<std::string> upstream, std::string path)
+  CacheFileStage(AnyStagePtr upstream, std::string path)
       : cache_(std::make_shared<CacheFile>(std::move(upstream), std::move(path))) {}
 
-  Result<std::unique_ptr<Iterator<std::string>>> iterate(std::int64_t) const override {
+  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t) const override {
     auto walk = std::make_unique<CacheFileWalk>(cache_);
     XOE_TRY(walk->open());
     return walk;
@@ -141,6 +145,7 @@ class CacheFileStage final : public Stage<std::string> {
     if (const auto file = cache_->file(); file && *file != nullptr) return (*file)->records();
     return cache_->upstream().size();
   }
+  const ElementType& element_type() const override { return kElementType<std::string>; }
 
  private:
   std::shared_ptr<CacheFile> cache_;
@@ -149,7 +154,7 @@ class CacheFileStage final : public Stage<std::string> {
 }  // namespace
 
 StagePtr<std::string> cache_file(StagePtr<std::string> upstream, std::string path) {
-  return std::make_shared<CacheFileStage>(std::move(upstream), std::move(path));
+  return detail::typed<std::string>(std::make_shared<CacheFileStage>(std::move(upstream), std::move(path)));
 }
 
 }  // namespace xoe::data

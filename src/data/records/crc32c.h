@@ -9,7 +9,7 @@ namespace xoe::data {
 
 std::uint32_t crc32c(std::string_view bytes) noexcept;
 
-// The same from tables, on any machine.
+// The same with tables, on any machine.
 std::uint32_t crc32c_portable(std::string_view bytes) noexcept;
 // The same with the processor's instruction, three chains at a time; REQUIRES: crc32c_has_hardware().
 std::uint32_t crc32c_hardware(std::string_view bytes) noexcept;
@@ -28,7 +28,7 @@ constexpr std::uint32_t crc32c_power(unsigned n) noexcept {
   return power;
 }
 
-// TFRecord stores CRCs rotated and offset, so that the CRC of data which contains CRCs stays meaningful.
+// TFRecord stores CRCs rotated and offset, so that the CRC of data that contains CRCs stays meaningful.
 constexpr std::uint32_t mask_crc(std::uint32_t crc) noexcept { return ((crc >> 15) | (crc << 17)) + 0xa282ead8U; }
 
 }  // namespace xoe::data

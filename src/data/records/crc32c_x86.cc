@@ -9,12 +9,12 @@
 namespace xoe::data {
 namespace {
 
-constexpr std::size_t kMostWords = 128;  // of one chain: three of them are 3 KiB
+constexpr std::size_t kMaxChainWords = 128;  // of one chain: three of them are 3 KiB
 
 // A CRC times kShift[n], folded by one CRC instruction, is that CRC followed by 8 * n zero bytes: the product of two
 // reflected numbers is off by x, and the instruction multiplies by x^32.
 constexpr auto make_shifts() {
-  std::array<std::uint32_t, 2 * kMostWords + 1> shifts{};
+  std::array<std::uint32_t, 2 * kMaxChainWords + 1> shifts{};
   std::uint32_t power = crc32c_power(64 - 33);
   for (std::size_t n = 1; n < shifts.size(); ++n) {
     shifts[n] = power;
@@ -56,7 +56,7 @@ __attribute__((target("sse4.2,pclmul"))) std::uint64_t three_chains(std::uint64_
 __attribute__((target("sse4.2,pclmul"))) std::uint32_t extend(std::uint32_t start, std::string_view bytes) {
   std::uint64_t crc = start;
   while (bytes.size() >= 24) {
-    const std::size_t words = std::min(bytes.size() / 24, kMostWords);
+    const std::size_t words = std::min(bytes.size() / 24, kMaxChainWords);
     crc = three_chains(crc, bytes.data(), words);
     bytes.remove_prefix(24 * words);
   }

@@ -7,12 +7,12 @@
 namespace xoe::data {
 namespace {
 
-constexpr std::size_t kOutput = std::size_t{64} << 10;
-constexpr std::size_t kMostInput = std::size_t{1} << 30;  // zlib counts in 32 bits
+constexpr std::size_t kOutputBytes = std::size_t{64} << 10;
+constexpr std::size_t kMaxInputBytes = std::size_t{1} << 30;  // zlib counts in 32 bits
 
 }  // namespace
 
-Deflater::Deflater() : output_(kOutput, '\0') {}
+Deflater::Deflater() : output_(kOutputBytes, '\0') {}
 
 Deflater::~Deflater() { ::deflateEnd(&stream_); }
 
@@ -37,7 +37,7 @@ Status Deflater::run(OutputFile& to, int flush) {
 
 Status Deflater::write(std::string_view bytes, OutputFile& to) {
   while (!bytes.empty()) {
-    const std::string_view part = bytes.substr(0, kMostInput);
+    const std::string_view part = bytes.substr(0, kMaxInputBytes);
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));
     stream_.avail_in = static_cast<uInt>(part.size());
     XOE_TRY(run(to, Z_NO_FLUSH));

@@ -1,4 +1,4 @@
-// Compresses a file's bytes in their order.
+// Compresses a file from front to back.
 #pragma once
 
 #include <zlib.h>
@@ -14,14 +14,14 @@ namespace xoe::data {
 
 class Deflater {
  public:
-  // REQUIRES: `compression` is kGzip or kZlib. `invalid_argument`: no such level.
+  // REQUIRES: `compression` is kGzip or kZlib. `invalid_argument`: an unknown level.
   static Result<std::unique_ptr<Deflater>> create(Compression compression, int level);
   Deflater(const Deflater&) = delete;
   Deflater& operator=(const Deflater&) = delete;
   ~Deflater();
 
   Status write(std::string_view bytes, OutputFile& to);
-  // Nothing may follow.
+  // Must be the last call.
   Status finish(OutputFile& to);
 
  private:

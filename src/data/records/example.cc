@@ -5,7 +5,7 @@
 namespace xoe::data {
 namespace {
 
-// Captures one reference, so that std::function holds it without allocating.
+// One reference captures all of it, so that std::function does not allocate.
 struct ImageSearch {
   const ImageKeys& keys;
   FeatureView encoded;

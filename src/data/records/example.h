@@ -18,13 +18,13 @@ struct ImageKeys {
 // An image in the ImageNet layout (image/encoded, image/class/label, ...).
 struct ImageExample {
   std::string_view encoded;
-  std::int64_t label = 0;  // where there is one
+  std::int64_t label = 0;  // where the list has one value
   FeatureView labels;
 };
-// `data_loss` when the image or the label is missing, or there are several images. Several labels, or none in a list
-// that is there, are for the caller to judge. Does not allocate.
+// `data_loss`: the image or the list of labels is missing, or there are several images. The list may have any number of
+// values. Does not allocate.
 Result<ImageExample> parse_image_labels(std::string_view example, const ImageKeys& keys = {});
-// The same with exactly one label.
+// The same; `data_loss` unless there is exactly one label.
 Result<ImageExample> parse_image_example(std::string_view example, const ImageKeys& keys = {});
 
 struct ImageFields {

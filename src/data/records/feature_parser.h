@@ -1,4 +1,4 @@
-// Reads tf.Feature messages in place.
+// Reads tf.Feature messages without copying them.
 #pragma once
 
 #include <protozero/pbf_message.hpp>
@@ -22,10 +22,10 @@ using Wire = protozero::pbf_wire_type;
 
 inline std::string_view as_view(protozero::data_view view) { return {view.data(), view.size()}; }
 
-// All of these throw protozero::exception.
+// All functions throw protozero::exception.
 class FeatureParser {
  public:
-  // Walks all of a Feature message, so that the view's functions meet nothing unexpected.
+  // Validates the whole Feature message, so that the view's functions cannot fail.
   static FeatureView feature(std::string_view name, protozero::pbf_reader value);
   // A map's entry: its key, and the message that is its value.
   static std::pair<std::string_view, protozero::pbf_reader> entry(protozero::pbf_reader entry);
@@ -34,15 +34,15 @@ class FeatureParser {
     return feature(name, value);
   }
 
-  // Calls visit(item) for the items of the message's last kind; a oneof that comes several times is merged when it is
-  // of the same kind, else the last one stays.
+  // Calls visit(list) for the lists of the message's last kind: protobuf merges repeated values of a oneof that are of
+  // one kind, and lets the last kind win.
   template <class Visit>
   static void for_each_list(std::string_view message, FeatureKind kind, const Visit& visit);
 };
 
 template <class Visit>
 void FeatureParser::for_each_list(std::string_view message, FeatureKind kind, const Visit& visit) {
-  // Where the last run of this kind begins: behind the last list of another kind.
+  // The last run of this kind begins behind the last list of another kind.
   protozero::pbf_reader scan(message.data(), message.size());
   protozero::pbf_reader from = scan;
   const auto is_list = [](const protozero::pbf_reader& reader) {

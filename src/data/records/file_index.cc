@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/output_file.h"
+#include "data/failure_in.h"
+#include "data/files/listing.h"
 #include "data/records/crc32c.h"
 #include "data/records/record_stream.h"
 
@@ -13,9 +14,9 @@ namespace {
 constexpr std::size_t kScanBlock = std::size_t{256} << 10;
 constexpr std::uint64_t kEnds = 4096;
 constexpr std::string_view kSuffix = ".xoeindex";
-// Of a compressed file, whose size does not bound it.
-constexpr std::size_t kMostRecords = std::size_t{1} << 26;
-constexpr std::uint64_t kMostIndexBytes = std::uint64_t{4} << 30;
+// The size of a compressed file does not bound its number of records.
+constexpr std::size_t kMaxCompressedRecords = std::size_t{1} << 26;
+constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{4} << 30;
 
 class IndexMaker {
  public:
@@ -26,7 +27,7 @@ class IndexMaker {
     index_.compression = options_.compression;
     if (index_.compression == Compression::kAuto) {
       const auto detected = detect_compression(file_);
-      if (!detected) return failure(detected.error().code(), "{}: {}", file_->path, detected.error().message());
+      if (!detected) return failure_in(file_->path, detected.error());
       index_.compression = *detected;
     }
     XOE_TRY(index_.compression == Compression::kNone ? plain() : compressed());
@@ -34,24 +35,23 @@ class IndexMaker {
   }
 
  private:
-  std::int64_t number() const { return static_cast<std::int64_t>(index_.places.size() + index_.lost.size()); }
+  std::int64_t number() const { return static_cast<std::int64_t>(index_.records.size() + index_.lost.size()); }
 
   Status plain() {
     const RecordFile file(file_);
     for (std::uint64_t offset = 0; offset < file_->bytes;) {
-      const auto place = file.place_at(offset, number());
-      if (place) {
-        index_.places.push_back(*place);
-        offset = place->end();
+      const auto extent = file.extent_at(offset, number());
+      if (extent) {
+        index_.records.push_back(*extent);
+        offset = extent->end();
         continue;
       }
-      if (place.error().code() != Code::kDataLoss) return failure(place.error());
-      XOE_TRY(may_lose(place.error()));
+      if (extent.error().code() != Code::kDataLoss) return failure(extent.error());
+      XOE_TRY(may_lose(extent.error()));
       RecordStream stream(plain_source(file_), kScanBlock);
       XOE_TRY(stream.seek(offset));
       if (auto found = stream.resynchronise(); !found)
-        return failure(found.error().code(), "{}: {}", record_name(file_->path, number(), offset),
-                       found.error().message());
+        return failure_in(record_name(file_->path, number(), offset), found.error());
       index_.lost.push_back({offset, stream.offset() - offset});
       offset = stream.offset();
     }
@@ -63,8 +63,9 @@ class IndexMaker {
     RecordStream stream(inflate_source(file_, index_.compression, &points), kScanBlock);
     for (bool more = true; more && !stream.broken();) {
       XOE_ASSIGN(more, step(stream));
-      if (index_.places.size() > kMostRecords)
-        return failure(Code::kUnsupported, "{}: more than {} records in a compressed file", file_->path, kMostRecords);
+      if (index_.records.size() > kMaxCompressedRecords)
+        return failure(Code::kUnsupported, "{}: more than {} records in a compressed file", file_->path,
+                       kMaxCompressedRecords);
     }
     index_.restarts = points.take();
     return {};
@@ -72,17 +73,17 @@ class IndexMaker {
   // False at the end.
   Result<bool> step(RecordStream& stream) {
     const std::uint64_t offset = stream.offset();
-    auto place = stream.locate();
-    if (place && !*place) return false;
-    Status passed = place ? stream.pass(**place) : Status(failure(place.error()));
+    auto extent = stream.locate();
+    if (extent && !*extent) return false;
+    Status passed = extent ? stream.pass(**extent) : Status(failure(extent.error()));
     if (passed) {
-      index_.places.push_back(**place);
+      index_.records.push_back(**extent);
       return true;
     }
     XOE_TRY(may_lose({passed.error().code(),
                       fmt::format("{}: {}", record_name(file_->path, number(), offset), passed.error().message())}));
-    if (!stream.broken() && !place) (void)stream.resynchronise();  // what breaks then shows as broken()
-    const bool rest = stream.broken() || place;
+    if (!stream.broken() && !extent) (void)stream.resynchronise();  // what breaks then shows as broken()
+    const bool rest = stream.broken() || extent;
     index_.lost.push_back({offset, rest ? 0 : stream.offset() - offset});
     return !rest;
   }
@@ -111,7 +112,7 @@ Result<FileStamp> stamp_file(const OpenFile& file) {
   std::string ends(head + tail, '\0');
   Status got = file.read_at(0, ends.data(), head);
   if (got) got = file.read_at(file.bytes - tail, ends.data() + head, tail);
-  if (!got) return failure(got.error().code(), "{}: {}", file.path, got.error().message());
+  if (!got) return failure_in(file.path, got.error());
   return FileStamp{file.bytes, file.modified, crc32c(ends)};
 }
 
@@ -120,15 +121,10 @@ bool is_index_path(std::string_view path) noexcept { return path.ends_with(kSuff
 
 Result<FileIndex> load_index(const OpenFile& file) {
   const std::string path = index_path(file.path);
-  XOE_ASSIGN(const OpenFile opened, OpenFile::open(path));
-  if (opened.bytes > kMostIndexBytes)
-    return failure(Code::kDataLoss, "{}: {} bytes; at most {} are read", path, opened.bytes, kMostIndexBytes);
-  std::string content(opened.bytes, '\0');
-  if (auto got = opened.read_at(0, content.data(), content.size()); !got)
-    return failure(got.error().code(), "{}: {}", path, got.error().message());
+  XOE_ASSIGN(const std::string content, read_whole(path, kMaxIndexBytes));
   XOE_ASSIGN(const FileStamp stamp, stamp_file(file));
   auto index = decode_index(content, stamp);
-  if (!index) return failure(index.error().code(), "{}: {}", path, index.error().message());
+  if (!index) return failure_in(path, index.error());
   return index;
 }
 

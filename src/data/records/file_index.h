@@ -1,4 +1,4 @@
-// Where the records of one file are, kept beside it as FILE.xoeindex; docs/formats/index.md describes that file.
+// The index of a record file, kept beside it as FILE.xoeindex; docs/formats/index.md describes that file.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace xoe::data {
 
-// Bytes that belong to no record because the framing is damaged. Of the last one of a compressed file `bytes` is 0 when
-// the stream breaks there.
+// Bytes that belong to no record because the framing is damaged. `bytes` is 0 where the stream of a compressed file
+// breaks, which only the last range can be.
 struct LostRange {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -23,25 +23,25 @@ struct LostRange {
 
 struct FileIndex {
   Compression compression = Compression::kNone;
-  std::vector<RecordPlace> places;     // in the file, or in what it decompresses to
+  std::vector<RecordExtent> records;   // offsets within the file, or within the decompressed bytes
   std::vector<RestartPoint> restarts;  // of compressed files
   std::vector<LostRange> lost;
 };
 
 struct IndexOptions {
   Compression compression = Compression::kAuto;
-  OnError on_error = OnError::kFail;  // kSkip: damaged framing is left out, up to `max_lost` places
+  OnError on_error = OnError::kFail;  // kSkip: damaged framing is left out, up to `max_lost` ranges
   std::int64_t max_lost = 100;
 };
 
-// Reads the headers of a plain file, or all of a compressed one. The data's CRCs are not checked.
+// Reads the headers of a plain file, or all of a compressed one. Does not check the CRCs of the data.
 Result<FileIndex> make_index(const std::shared_ptr<const OpenFile>& file, const IndexOptions& options);
 
-// What tells one state of a file from another.
+// Distinguishes one state of a file from another.
 struct FileStamp {
   std::uint64_t bytes = 0;
   std::int64_t modified = 0;  // nanoseconds since 1970
-  std::uint32_t ends = 0;     // CRC-32C of its first 4 KiB and its last ones
+  std::uint32_t ends = 0;     // CRC-32C of its first and its last 4 KiB
 
   friend bool operator==(const FileStamp&, const FileStamp&) = default;
 };
@@ -50,12 +50,12 @@ Result<FileStamp> stamp_file(const OpenFile& file);
 std::string index_path(const std::string& path);  // "data/train-3.xoeindex"
 bool is_index_path(std::string_view path) noexcept;
 std::string encode_index(const FileIndex& index, const FileStamp& stamp);
-// `data_loss`: not such a file, or damaged; `invalid_argument`: it was made of another state of the file.
+// `data_loss`: not an index file, or damaged; `invalid_argument`: the record file has changed since.
 Result<FileIndex> decode_index(std::string_view content, const FileStamp& stamp);
 
-// The index beside a file. `unavailable`: there is none.
+// Reads the index beside a file. `unavailable`: there is none.
 Result<FileIndex> load_index(const OpenFile& file);
-// Makes and writes it; it appears whole or not at all.
+// Makes and writes the index, which appears whole or not at all.
 Result<FileIndex> write_index(const std::string& path, const IndexOptions& options);
 
 }  // namespace xoe::data

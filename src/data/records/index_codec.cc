@@ -18,7 +18,7 @@ std::uint32_t code_of(Compression compression) {
   return compression == Compression::kGzip ? 1 : compression == Compression::kZlib ? 2 : 0;
 }
 
-struct Counts {
+struct IndexCounts {
   std::uint64_t records;
   std::uint64_t lost;
   std::uint64_t restarts;
@@ -37,10 +37,10 @@ bool read_lost(ByteReader& bytes, std::uint64_t count, FileIndex& index) {
   return true;
 }
 
-// Records follow each other without gaps, other than the lost ranges. The end of the last one, when all is right.
-std::optional<std::uint64_t> read_places(ByteReader& bytes, std::uint64_t count, FileIndex& index) {
+// Records follow each other without gaps other than the lost ranges. Returns the end of the last one; nullopt: damaged.
+std::optional<std::uint64_t> read_extents(ByteReader& bytes, std::uint64_t count, FileIndex& index) {
   if (count > bytes.left() / sizeof(std::uint32_t)) return std::nullopt;
-  index.places.reserve(count);
+  index.records.reserve(count);
   std::uint64_t at = 0;
   auto lost = index.lost.begin();
   const auto pass = [&] {
@@ -48,10 +48,10 @@ std::optional<std::uint64_t> read_places(ByteReader& bytes, std::uint64_t count,
   };
   for (std::uint64_t i = 0; i < count; ++i) {
     pass();
-    const RecordPlace place{at, bytes.fixed<std::uint32_t>()};
-    if (place.length > kMaxRecordBytes || place.end() < at) return std::nullopt;
-    index.places.push_back(place);
-    at = place.end();
+    const RecordExtent extent{at, bytes.fixed<std::uint32_t>()};
+    if (extent.length > kMaxRecordBytes || extent.end() < at) return std::nullopt;
+    index.records.push_back(extent);
+    at = extent.end();
   }
   pass();
   if (lost != index.lost.end() && !(lost->offset == at && lost->bytes == 0)) return std::nullopt;
@@ -89,14 +89,14 @@ std::string encode_index(const FileIndex& index, const FileStamp& stamp) {
   append_little(out, stamp.bytes);
   append_little(out, static_cast<std::uint64_t>(stamp.modified));
   append_little(out, stamp.ends);
-  append_little<std::uint64_t>(out, index.places.size());
+  append_little<std::uint64_t>(out, index.records.size());
   append_little<std::uint64_t>(out, index.lost.size());
   append_little<std::uint64_t>(out, index.restarts.size());
   for (const LostRange& range : index.lost) {
     append_little(out, range.offset);
     append_little(out, range.bytes);
   }
-  for (const RecordPlace& place : index.places) append_little(out, static_cast<std::uint32_t>(place.length));
+  for (const RecordExtent& extent : index.records) append_little(out, static_cast<std::uint32_t>(extent.length));
   for (const RestartPoint& point : index.restarts) {
     append_little(out, point.in);
     append_little(out, point.out);
@@ -120,7 +120,7 @@ Result<FileIndex> decode_index(std::string_view content, const FileStamp& stamp)
     return failure(Code::kUnsupported, "version {}; {} is known", version, kVersion);
   const auto compression = bytes.fixed<std::uint32_t>();
   const FileStamp made_of{bytes.fixed<std::uint64_t>(), bytes.fixed<std::int64_t>(), bytes.fixed<std::uint32_t>()};
-  const Counts counts{bytes.fixed<std::uint64_t>(), bytes.fixed<std::uint64_t>(), bytes.fixed<std::uint64_t>()};
+  const IndexCounts counts{bytes.fixed<std::uint64_t>(), bytes.fixed<std::uint64_t>(), bytes.fixed<std::uint64_t>()};
   if (!bytes.ok() || compression > 2) return failure(Code::kDataLoss, "its header is damaged");
   if (made_of != stamp) return failure(Code::kInvalidArgument, "stale: the record file has changed since it was made");
 
@@ -129,7 +129,7 @@ Result<FileIndex> decode_index(std::string_view content, const FileStamp& stamp)
                       : compression == 2 ? Compression::kZlib
                                          : Compression::kNone;
   if (!read_lost(bytes, counts.lost, index)) return failure(Code::kDataLoss, "its lost ranges do not fit");
-  const auto end = read_places(bytes, counts.records, index);
+  const auto end = read_extents(bytes, counts.records, index);
   if (!end || (index.compression == Compression::kNone && *end != stamp.bytes))
     return failure(Code::kDataLoss, "its records do not fit the file");
   if (!read_restarts(bytes, counts.restarts, stamp.bytes, index) || bytes.left() > 0)

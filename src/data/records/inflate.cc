@@ -54,7 +54,7 @@ class InflateSource final : public ByteSource {
     return {};
   }
   std::optional<std::uint64_t> bytes() const override { return std::nullopt; }
-  // Whether the file's end was the only error.
+  // Whether the only error was that the file ends too early.
   bool truncated() const { return truncated_; }
 
  private:
@@ -85,7 +85,7 @@ class InflateSource final : public ByteSource {
                       compression_name(compression_), what, in_ - stream_.avail_in, file_->bytes, out_)});
   }
 
-  // False at the end of the file or on an error.
+  // False: the end of the file, or an error.
   bool refill() {
     if (stream_.avail_in > 0) return true;
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(kInput, file_->bytes - in_));
@@ -125,7 +125,7 @@ class InflateSource final : public ByteSource {
     truncated_ = !ended_;
     if (truncated_) fail_here("truncated");
   }
-  // GZIP files may be several, one behind the other (RFC 1952, 2.2), and TensorFlow reads ZLIB ones so, too.
+  // A file may hold several GZIP members, one behind the other (RFC 1952, 2.2); TensorFlow reads ZLIB files so, too.
   void next_member() {
     for (std::size_t left = raw_ ? trailer_bytes() : 0; left > 0;) {
       if (!refill()) return error_ ? void() : fail_here("truncated");
@@ -160,7 +160,7 @@ class InflateSource final : public ByteSource {
   std::uint64_t in_ = 0;   // bytes of the file read
   std::uint64_t out_ = 0;  // bytes made
   bool raw_ = false;       // started in the middle of a member
-  bool fresh_ = false;     // nothing of a further member was read
+  bool fresh_ = false;     // no byte of a further member has been read
   bool ended_ = false;
   bool truncated_ = false;
   std::optional<Error> error_;
@@ -171,7 +171,7 @@ class InflateSource final : public ByteSource {
 void RestartPoints::add(RestartPoint point) {
   last_ = point.out;
   points_.push_back(std::move(point));
-  if (points_.size() < kMost) return;
+  if (points_.size() < kMaxPoints) return;
   std::size_t kept = 0;
   for (std::size_t i = 1; i < points_.size(); i += 2) std::swap(points_[kept++], points_[i]);
   points_.resize(kept);

@@ -1,4 +1,4 @@
-// Decompresses GZIP and ZLIB files, from their beginning or from places noted on an earlier pass.
+// Decompresses GZIP and ZLIB files, from their beginning or from restart points that an earlier pass noted.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,21 @@ namespace xoe::data {
 
 inline constexpr std::size_t kInflateWindow = std::size_t{32} << 10;
 
-// A place between two deflate blocks where decompression can start: where it is, and the bytes that the next block may
-// refer to. As in zran.c of Mark Adler's zlib.
+// A position between two deflate blocks where decompression can start, with the bytes that the next block may refer to;
+// as in zran.c of Mark Adler's zlib.
 struct RestartPoint {
   std::uint64_t in = 0;   // bytes of the file before it
   std::uint64_t out = 0;  // bytes of output before it
-  std::uint8_t bits = 0;  // of the byte before `in`, its high ones, that belong to what follows
-  std::string window;     // the output before it, up to 32 KiB
+  std::uint8_t bits = 0;  // high bits of the byte before `in` that belong to the next block
+  std::string window;     // up to 32 KiB of the output before it
 };
 
-// Notes restart points about every MiB of output; more than kMost are thinned out, so that their memory is bounded.
+// Collects a restart point for about every MiB of output, and every other one is dropped when there are kMaxPoints:
+// their memory is bounded.
 class RestartPoints {
  public:
   static constexpr std::uint64_t kSpan = std::uint64_t{1} << 20;
-  static constexpr std::size_t kMost = 4096;
+  static constexpr std::size_t kMaxPoints = 4096;
 
   bool wanted(std::uint64_t out) const { return out >= last_ + span_; }
   void add(RestartPoint point);
@@ -37,16 +38,16 @@ class RestartPoints {
   std::vector<RestartPoint> points_;
 };
 
-// REQUIRES: `compression` is kGzip or kZlib. `points`, when given, is told of restart points and must outlive the
+// REQUIRES: `compression` is kGzip or kZlib. `points`, unless null, collects restart points and must outlive the
 // source.
 std::unique_ptr<ByteSource> inflate_source(std::shared_ptr<const OpenFile> file, Compression compression,
                                            RestartPoints* points = nullptr);
 
-// The output from `point` on; seek() is not for this one.
+// The output from `point` on. seek() must not be called.
 std::unique_ptr<ByteSource> inflate_source_at(std::shared_ptr<const OpenFile> file, Compression compression,
                                               const RestartPoint& point);
 
-// Whether a file decompresses to something that begins with a record's header, or to less than one.
+// Whether a file decompresses to bytes that begin with a record's header, or to fewer bytes than a header has.
 bool holds_records(std::shared_ptr<const OpenFile> file, Compression compression);
 
 }  // namespace xoe::data

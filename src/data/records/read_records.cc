@@ -3,15 +3,17 @@
 
 #include "base/error.h"
 #include "data/records/record_stream.h"
-#include "xoe/data/detail/iterator_base_inl.h"
+#include "data/stages/iterator_base.h"
 #include "xoe/data/records.h"
+#include "xoe/data/stages.h"
 
 namespace xoe::data {
 namespace {
 
-class RecordReader final : public detail::IteratorBase<Record> {
+class RecordReader final : public Produces<RecordReader> {
  public:
-  RecordReader(std::string path, RecordOptions options) : path_(std::move(path)), options_(std::move(options)) {}
+  RecordReader(std::string path, RecordOptions options)
+      : Produces(kElementType<Record>), path_(std::move(path)), options_(std::move(options)) {}
 
   Status open() {
     auto opened = RecordStream::open(path_, options_.compression, options_.block_bytes);
@@ -24,18 +26,19 @@ class RecordReader final : public detail::IteratorBase<Record> {
     return {};
   }
 
-  Result<std::optional<Record>> produce() override {
+  Result<bool> produce(Slot& slot) override {
     while (!ended_) {
       const std::uint64_t offset = stream_->offset();
       auto record = read();
-      if (record && !*record) return std::nullopt;
+      if (record && !*record) return false;
       if (record) {
         (*record)->number = number_++;
-        return record;
+        slot.put(std::move(**record));
+        return true;
       }
       XOE_TRY(pass(record.error(), offset));
     }
-    return std::nullopt;
+    return false;
   }
 
   State save() const override {
@@ -50,7 +53,7 @@ class RecordReader final : public detail::IteratorBase<Record> {
     XOE_ASSIGN(number_, state.pop("records.number"));
     XOE_ASSIGN(const std::int64_t offset, state.pop("records.offset"));
     ended_ = !stream_ || offset == kEnded;
-    // A file that went away since it was saved is one more; open() told of it already.
+    // A file that vanished since the position was saved counts once more; open() has reported it already.
     if (!stream_ && offset != kEnded) XOE_TRY(count_bad(unopened_));
     if (ended_) return {};
     if (offset < 0) return failure(Code::kInvalidArgument, "{}: saved position: byte {}", path_, offset);
@@ -58,24 +61,24 @@ class RecordReader final : public detail::IteratorBase<Record> {
   }
 
  private:
-  static constexpr std::int64_t kEnded = -1;  // in place of an offset
+  static constexpr std::int64_t kEnded = -1;  // in extent of an offset
 
   void describe(StageReport& mine) const override { mine.name = "read_records"; }
 
   Result<std::optional<Record>> read() {
-    XOE_ASSIGN(const auto place, stream_->locate());
-    if (!place) return std::nullopt;
-    XOE_ASSIGN(const std::string_view data, stream_->take(*place));
-    return Record{data, 0, place->offset, stream_->memory()};
+    XOE_ASSIGN(const auto extent, stream_->locate());
+    if (!extent) return std::nullopt;
+    XOE_ASSIGN(const std::string_view data, stream_->take(*extent));
+    return Record{data, 0, extent->offset, stream_->memory()};
   }
 
-  // Goes behind what could not be read, where that is wanted.
+  // Moves behind damage where OnError::kSkip asks for it.
   Status pass(const Error& error, std::uint64_t offset) {
     std::string message = fmt::format("{}: {}", record_name(path_, number_, offset), error.message());
     if (options_.on_error == OnError::kFail) return failure(error.code(), std::move(message));
     ++number_;
     if (!stream_->broken() && stream_->offset() == offset) {
-      // What breaks the stream while a whole record is sought belongs to this damage.
+      // A failure of the stream during the search belongs to this damage.
       const Status found = stream_->resynchronise();
       message += fmt::format("; left out up to byte {}", stream_->offset());
       if (!found) message += ": " + found.error().message();
@@ -105,16 +108,17 @@ class RecordReader final : public detail::IteratorBase<Record> {
   std::int64_t bad_ = 0;
 };
 
-class RecordStage final : public Stage<Record> {
+class RecordStage final : public AnyStage {
  public:
   RecordStage(std::string path, RecordOptions options) : path_(std::move(path)), options_(std::move(options)) {}
 
-  Result<std::unique_ptr<Iterator<Record>>> iterate(std::int64_t) const override {
+  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t) const override {
     auto reader = std::make_unique<RecordReader>(path_, options_);
     XOE_TRY(reader->open());
     return reader;
   }
   std::optional<std::int64_t> size() const override { return std::nullopt; }
+  const ElementType& element_type() const override { return kElementType<Record>; }
 
  private:
   std::string path_;
@@ -152,7 +156,7 @@ std::vector<std::string> BadRecords::messages() const {
 }
 
 StagePtr<Record> read_records(std::string path, RecordOptions options) {
-  return std::make_shared<RecordStage>(std::move(path), std::move(options));
+  return detail::typed<Record>(std::make_shared<RecordStage>(std::move(path), std::move(options)));
 }
 
 }  // namespace xoe::data

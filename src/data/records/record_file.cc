@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/bytes.h"
-#include "base/error.h"
+#include "data/failure_in.h"
 #include "data/records/crc32c.h"
 
 namespace xoe::data {
@@ -29,10 +29,10 @@ Result<RecordFile> RecordFile::open(const std::string& path) {
 Status RecordFile::read_at(std::uint64_t offset, char* to, std::size_t count, std::int64_t number) const {
   const Status got = file_->read_at(offset, to, count);
   if (got) return {};
-  return failure(got.error().code(), "{}: {}", record_name(path(), number, offset), got.error().message());
+  return failure_in(record_name(path(), number, offset), got.error());
 }
 
-Result<RecordPlace> RecordFile::place_at(std::uint64_t offset, std::int64_t number) const {
+Result<RecordExtent> RecordFile::extent_at(std::uint64_t offset, std::int64_t number) const {
   const std::uint64_t left = bytes() - offset;
   if (left < kRecordHeader)
     return failure(Code::kDataLoss, "{}: truncated: {} of the header's {} bytes are there",
@@ -48,30 +48,30 @@ Result<RecordPlace> RecordFile::place_at(std::uint64_t offset, std::int64_t numb
   if (left < whole)
     return failure(Code::kDataLoss, "{}: truncated: {} of its {} bytes are there", record_name(path(), number, offset),
                    left, whole);
-  return RecordPlace{offset, *length};
+  return RecordExtent{offset, *length};
 }
 
-Result<std::vector<RecordPlace>> RecordFile::scan() const {
-  std::vector<RecordPlace> places;
-  for (std::uint64_t offset = 0; offset < bytes(); offset = places.back().end()) {
-    XOE_ASSIGN(const RecordPlace place, place_at(offset, static_cast<std::int64_t>(places.size())));
-    places.push_back(place);
+Result<std::vector<RecordExtent>> RecordFile::scan() const {
+  std::vector<RecordExtent> extents;
+  for (std::uint64_t offset = 0; offset < bytes(); offset = extents.back().end()) {
+    XOE_ASSIGN(const RecordExtent extent, extent_at(offset, static_cast<std::int64_t>(extents.size())));
+    extents.push_back(extent);
   }
-  return places;
+  return extents;
 }
 
-Result<std::string_view> RecordFile::read(const RecordPlace& place, std::int64_t number, std::string& buffer) const {
-  const std::uint64_t whole = kRecordHeader + place.length + kRecordFooter;
+Result<std::string_view> RecordFile::read(const RecordExtent& extent, std::int64_t number, std::string& buffer) const {
+  const std::uint64_t whole = kRecordHeader + extent.length + kRecordFooter;
   buffer.resize(whole);
-  XOE_TRY(read_at(place.offset, buffer.data(), whole, number));
+  XOE_TRY(read_at(extent.offset, buffer.data(), whole, number));
   const auto length = parse_record_header(std::string_view(buffer).substr(0, kRecordHeader));
-  if (!length || *length != place.length)
-    return failure(Code::kDataLoss, "{}: {}", record_name(path(), number, place.offset),
+  if (!length || *length != extent.length)
+    return failure(Code::kDataLoss, "{}: {}", record_name(path(), number, extent.offset),
                    length ? "its length changed while the file was in use" : length.error().message());
-  const std::string_view data = std::string_view(buffer).substr(kRecordHeader, place.length);
+  const std::string_view data = std::string_view(buffer).substr(kRecordHeader, extent.length);
   if (load_little<std::uint32_t>(data.data() + data.size()) != mask_crc(crc32c(data)))
     return failure(Code::kDataLoss, "{}: the CRC of its {} bytes of data is wrong",
-                   record_name(path(), number, place.offset), place.length);
+                   record_name(path(), number, extent.offset), extent.length);
   return data;
 }
 

@@ -14,14 +14,10 @@
 
 namespace xoe::data {
 
-// Regular files of a directory whose names match a pattern with * and ?, sorted; hidden ones and index files never do.
-// `unavailable` when there is none.
-Result<std::vector<std::string>> match_files(const std::string& directory, const std::string& pattern);
-
 struct RecordIndexOptions {
   int threads = 1;
   Compression compression = Compression::kAuto;
-  OnError on_error = OnError::kFail;  // kSkip: damaged framing is left out; wrong data are found by read() alone
+  OnError on_error = OnError::kFail;  // kSkip: damaged framing is left out; only read() finds damaged data
   std::int64_t max_lost = 100;        // per file, with kSkip; more fail
   bool use_index_files = true;
 };
@@ -29,41 +25,41 @@ struct RecordIndexOptions {
 // Thread safety: any number of threads may read at a time, each with a buffer of its own.
 class RecordIndex {
  public:
-  // Takes the index beside a file where there is one that fits, else reads every header of a plain file and all of a
-  // compressed one; several files at a time.
+  // Uses the index beside a file where there is one that fits; else reads every header of a plain file and all of a
+  // compressed one. Opens `threads` files at a time.
   static Result<std::shared_ptr<const RecordIndex>> open(const std::vector<std::string>& paths,
                                                          const RecordIndexOptions& options);
 
   std::int64_t records() const noexcept { return first_.back(); }
-  std::size_t files() const noexcept { return parts_.size(); }
+  std::size_t files() const noexcept { return files_.size(); }
   // The records of one file are first(file) to first(file + 1) - 1.
   std::int64_t first(std::size_t file) const noexcept { return first_[file]; }
 
-  // Places where the framing is damaged (kSkip), and what is there: "data/train-3: 90 bytes at byte 4711: ...".
+  // Ranges of damaged framing (kSkip), and their descriptions: "data/train-3: 90 bytes at byte 4711: ...".
   std::int64_t lost() const noexcept { return lost_; }
   std::vector<std::string> lost_names() const;
 
-  // REQUIRES: 0 <= record < records(). Of a compressed file, a MiB is decompressed for a record.
+  // REQUIRES: 0 <= record < records(). In a compressed file a read decompresses about a MiB.
   Result<std::string_view> read(std::int64_t record, std::string& buffer) const;
   std::string name(std::int64_t record) const;
 
  private:
-  struct Part {
+  struct IndexedFile {
     std::string path;
-    std::shared_ptr<const OpenFile> file;  // null where there are too many files to keep all open
+    std::shared_ptr<const OpenFile> handle;  // null where there are too many files to keep all open
     FileIndex index;
   };
-  struct Where {
-    const Part& part;
+  struct Location {
+    const IndexedFile& file;
     std::int64_t number;
 
-    const RecordPlace& place() const { return part.index.places[static_cast<std::size_t>(number)]; }
+    const RecordExtent& extent() const { return file.index.records[static_cast<std::size_t>(number)]; }
   };
 
-  static Result<Part> open_part(const std::string& path, const RecordIndexOptions& options, bool keep_open);
-  Where where(std::int64_t record) const;
+  static Result<IndexedFile> open_file(const std::string& path, const RecordIndexOptions& options, bool keep_open);
+  Location locate(std::int64_t record) const;
 
-  std::vector<Part> parts_;
+  std::vector<IndexedFile> files_;
   std::vector<std::int64_t> first_;
   std::int64_t lost_ = 0;
 };

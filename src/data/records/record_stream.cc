@@ -4,17 +4,17 @@
 #include <cstring>
 
 #include "base/bytes.h"
-#include "base/error.h"
+#include "data/failure_in.h"
 #include "data/records/crc32c.h"
 #include "data/records/inflate.h"
 
 namespace xoe::data {
 namespace {
 
-// A file made to look like many long records inside each other shall not take time without bound.
-constexpr std::uint64_t kMostChecked = std::uint64_t{1} << 30;
-// A damaged length may say anything; no more than this is read into memory to try it.
-constexpr std::uint64_t kMostTried = std::uint64_t{64} << 20;
+// Bounds the time that a file takes which looks like many long records inside each other.
+constexpr std::uint64_t kMaxCheckedBytes = std::uint64_t{1} << 30;
+// A damaged length may have any value; a record of more bytes than this is not tried.
+constexpr std::uint64_t kMaxTrialBytes = std::uint64_t{64} << 20;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ Result<RecordStream> RecordStream::open(const std::string& path, Compression com
   const auto file = std::make_shared<const OpenFile>(std::move(opened));
   if (compression == Compression::kAuto) {
     const auto detected = detect_compression(file);
-    if (!detected) return failure(detected.error().code(), "{}: {}", path, detected.error().message());
+    if (!detected) return failure_in(path, detected.error());
     compression = *detected;
   }
   return RecordStream(compression == Compression::kNone ? plain_source(file) : inflate_source(file, compression),
@@ -49,7 +49,7 @@ void RecordStream::move_to_block(std::size_t want) {
 Status RecordStream::fill(std::size_t want) {
   while (have() < want && !ended_) {
     if (filled_ == capacity_ || (cursor_ > 0 && cursor_ + want > capacity_)) {
-      // Where the length of the whole is not known, a length in a header is no reason to allocate that much.
+      // Where the size of the stream is not known, a length in a header does not justify so much memory at once.
       const std::size_t step = source_->bytes() ? want : std::min(want, 2 * have() + pool_.block_bytes());
       move_to_block(step);
     }
@@ -75,7 +75,7 @@ bool RecordStream::plausible(std::uint64_t length) const noexcept {
   return !all || *all - offset_ >= kRecordHeader + length + kRecordFooter;
 }
 
-Result<std::optional<RecordPlace>> RecordStream::locate() {
+Result<std::optional<RecordExtent>> RecordStream::locate() {
   XOE_TRY(fill(kRecordHeader));
   if (have() == 0) return std::nullopt;
   if (have() < kRecordHeader)
@@ -86,22 +86,22 @@ Result<std::optional<RecordPlace>> RecordStream::locate() {
   if (!plausible(length))
     return failure(Code::kDataLoss, "truncated: {} of its {} bytes are there", *source_->bytes() - offset_,
                    kRecordHeader + length + kRecordFooter);
-  return RecordPlace{offset_, length};
+  return RecordExtent{offset_, length};
 }
 
-Result<std::string_view> RecordStream::take(const RecordPlace& place) {
-  const std::size_t whole = kRecordHeader + place.length + kRecordFooter;
+Result<std::string_view> RecordStream::take(const RecordExtent& extent) {
+  const std::size_t whole = kRecordHeader + extent.length + kRecordFooter;
   XOE_TRY(fill(whole));
   if (have() < whole) return failure(Code::kDataLoss, "truncated: {} of its {} bytes are there", have(), whole);
-  const std::string_view data = ahead().substr(kRecordHeader, place.length);
+  const std::string_view data = ahead().substr(kRecordHeader, extent.length);
   advance(whole);
   if (load_little<std::uint32_t>(data.data() + data.size()) != mask_crc(crc32c(data)))
-    return failure(Code::kDataLoss, "the CRC of its {} bytes of data is wrong", place.length);
+    return failure(Code::kDataLoss, "the CRC of its {} bytes of data is wrong", extent.length);
   return data;
 }
 
-Status RecordStream::pass(const RecordPlace& place) {
-  std::uint64_t left = kRecordHeader + place.length + kRecordFooter;
+Status RecordStream::pass(const RecordExtent& extent) {
+  std::uint64_t left = kRecordHeader + extent.length + kRecordFooter;
   while (left > 0) {
     XOE_TRY(fill(1));
     if (have() == 0) return failure(Code::kDataLoss, "truncated: {} bytes are missing", left);
@@ -119,8 +119,8 @@ Result<bool> RecordStream::record_ahead(std::uint64_t length, bool right_header)
   if (have() < whole) return false;
   const std::string_view data = ahead().substr(kRecordHeader, length);
   if (load_little<std::uint32_t>(data.data() + data.size()) == mask_crc(crc32c(data))) return true;
-  // Its data may be damaged, too: then what follows tells. A damaged length may lead to some other record's header, so
-  // that alone tells nothing.
+  // The data may be damaged, too: then the next header decides. But a damaged length may point at the header of some
+  // other record, so it counts only where this header is good.
   if (!right_header) return false;
   return have() == whole || (have() >= whole + kRecordHeader && is_record_header(ahead().substr(whole, kRecordHeader)));
 }
@@ -131,10 +131,10 @@ Status RecordStream::resynchronise() {
     advance(have());
     return {};
   }
-  // Only the CRC of the length is damaged where the data are right. That is tried first, because the data may be
-  // record files themselves.
+  // Where the data are good, only the CRC of the length is damaged. That is tried first, because the data may be record
+  // files themselves.
   const auto length = load_little<std::uint64_t>(ahead().data());
-  if (length <= kMostTried && plausible(length)) {
+  if (length <= kMaxTrialBytes && plausible(length)) {
     XOE_ASSIGN(const bool found, record_ahead(length, false));
     if (found) {
       advance(kRecordHeader + length + kRecordFooter);
@@ -142,7 +142,7 @@ Status RecordStream::resynchronise() {
     }
   }
   advance(1);
-  checked_ = 0;  // that trial counts for nothing
+  checked_ = 0;
   return scan();
 }
 
@@ -153,9 +153,9 @@ Status RecordStream::scan() {
       advance(have());
       return {};
     }
-    for (std::size_t places = have() - kRecordHeader + 1; places > 0; --places) {
+    for (std::size_t candidates = have() - kRecordHeader + 1; candidates > 0; --candidates) {
       const auto length = load_little<std::uint64_t>(ahead().data());
-      if (plausible(length) && checked_ <= kMostChecked && is_record_header(ahead().substr(0, kRecordHeader))) {
+      if (plausible(length) && checked_ <= kMaxCheckedBytes && is_record_header(ahead().substr(0, kRecordHeader))) {
         XOE_ASSIGN(const bool found, record_ahead(length, true));
         if (found) return {};
       }

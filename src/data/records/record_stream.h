@@ -1,4 +1,4 @@
-// Walks through a TFRecord file in big steps; goes on behind damage where it is told to.
+// Reads a TFRecord file from front to back in large blocks; can continue behind damage.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,24 @@ class RecordStream {
   // `unavailable`: the file cannot be opened.
   static Result<RecordStream> open(const std::string& path, Compression compression, std::size_t block_bytes);
 
-  // Of the header that comes next.
+  // The offset of the next header.
   std::uint64_t offset() const noexcept { return offset_; }
 
-  // The record whose header comes next, nullopt at the end. `data_loss`: no right header there, or the file ends before
-  // the record does.
-  Result<std::optional<RecordPlace>> locate();
-  // Its data, once more only with what locate() gave. Stands behind the record then, also when the data's CRC is wrong;
-  // not when the file ends within.
-  Result<std::string_view> take(const RecordPlace& place);
-  // The same without the data and their CRC.
-  Status pass(const RecordPlace& place);
-  // Keeps the data that take() gave last.
+  // The next record; nullopt at the end. `data_loss`: the header is damaged, or the file ends before the record does.
+  Result<std::optional<RecordExtent>> locate();
+  // The data of the record that locate() returned. Then the stream is behind that record, also when the CRC of the data
+  // is wrong, but not when the file ends within the record.
+  Result<std::string_view> take(const RecordExtent& extent);
+  // Moves behind the record without checking its data.
+  Status pass(const RecordExtent& extent);
+  // Owns the data that take() returned last.
   std::shared_ptr<const void> memory() const { return block_; }
 
-  // Where locate() or take() found damage: goes to the next place with a right header, behind which are right data, or
-  // another right header, or the end; or to the end.
+  // After damage that locate() or take() found: moves to the next good header that is followed by good data, another
+  // good header or the end; else to the end.
   Status resynchronise();
 
-  // Whether an error was the source's, behind which nothing can be read.
+  // Whether the source failed, so that nothing more can be read.
   bool broken() const noexcept { return broken_; }
 
   Status seek(std::uint64_t offset);
@@ -46,13 +45,13 @@ class RecordStream {
  private:
   std::size_t have() const noexcept { return filled_ - cursor_; }
   std::string_view ahead() const noexcept { return {block_.get() + cursor_, have()}; }
-  // At least `want` bytes ahead, fewer only at the end.
+  // Reads until `want` bytes are ahead; fewer only at the end.
   Status fill(std::size_t want);
   void move_to_block(std::size_t want);
   void advance(std::size_t bytes) noexcept;
-  // Whether a record of this length may begin here, before its CRCs are looked at.
+  // Whether a record of this length may begin here, by its length alone.
   bool plausible(std::uint64_t length) const noexcept;
-  // Whether there is a record of this length, by its data, or by a right header and what follows.
+  // Whether a record of this length is ahead: by its data, or, with a good header, by the header that follows.
   Result<bool> record_ahead(std::uint64_t length, bool right_header);
   Status scan();
 
@@ -62,8 +61,8 @@ class RecordStream {
   std::size_t capacity_ = 0;
   std::size_t cursor_ = 0;  // in the block: where the next header is
   std::size_t filled_ = 0;
-  std::uint64_t offset_ = 0;   // in the stream: the same place
-  std::uint64_t checked_ = 0;  // bytes of would-be records that a resynchronisation read in vain
+  std::uint64_t offset_ = 0;   // of the same byte in the stream
+  std::uint64_t checked_ = 0;  // bytes of candidates that resynchronise() read in vain
   bool ended_ = false;
   bool broken_ = false;
 };

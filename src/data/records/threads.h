@@ -1,4 +1,4 @@
-// Work on many files at a time.
+// The same work on many things at a time.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,12 @@
 
 namespace xoe::data {
 
-// Calls work(0) to work(count - 1), in `threads` threads with the caller's; returns when all are done.
+// `wanted`, or the cores of this machine where it is 0.
+inline int thread_count(int wanted) {
+  return wanted > 0 ? wanted : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
+}
+
+// Calls work(0) to work(count - 1) on `threads` threads, the caller's included; returns when all calls have returned.
 template <class Work>
 void for_each_in_threads(std::size_t count, int threads, const Work& work) {
   std::atomic<std::size_t> next = 0;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/error.h"
+#include "data/failure_in.h"
 #include "data/files/idx.h"
 #include "data/files/listing.h"
 #include "data/source/formats.h"
@@ -22,7 +22,7 @@ class IdxImages final : public ImageSource {
 
   Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
     const auto pixels = images_.read(record, buffer);
-    if (!pixels) return failure(pixels.error().code(), "{}: {}", name(record), pixels.error().message());
+    if (!pixels) return failure_in(name(record), pixels.error());
     const auto& sizes = images_.sizes();
     return ImageRecord{.bytes = *pixels,
                        .width = static_cast<int>(sizes[2]),
@@ -59,7 +59,7 @@ bool is_idx(const std::string&, bool, const Listing& contents) {
   return std::any_of(contents.files.begin(), contents.files.end(), is_idx_name);
 }
 
-Result<std::string> find_images(const std::string& directory, bool training) {
+Result<std::string> find_images_file(const std::string& directory, bool training) {
   XOE_ASSIGN(const Listing listing, list_directory(directory));
   const std::string_view begin = training ? "train-" : "t10k-";
   for (const std::string& name : listing.files)
@@ -68,7 +68,7 @@ Result<std::string> find_images(const std::string& directory, bool training) {
 }
 
 // The labels' file has the images' name with these two parts exchanged.
-Result<std::string> find_labels(const std::string& images) {
+Result<std::string> find_labels_file(const std::string& images) {
   std::string path = images;
   for (const auto& [from, to] : {std::pair{"images", "labels"}, std::pair{"idx3", "idx1"}}) {
     const std::size_t at = path.rfind(from);
@@ -84,9 +84,9 @@ Result<std::string> find_labels(const std::string& images) {
 Result<SourcePtr> open_idx(const ImagePipelineOptions& options, BadRecords*) {
   std::string path = options.directory;
   if (is_directory(path)) {
-    XOE_ASSIGN(path, find_images(options.directory, options.training));
+    XOE_ASSIGN(path, find_images_file(options.directory, options.training));
   }
-  XOE_ASSIGN(const std::string labels_path, find_labels(path));
+  XOE_ASSIGN(const std::string labels_path, find_labels_file(path));
   XOE_ASSIGN(IdxArray images, IdxArray::open(path));
   XOE_ASSIGN(const IdxArray labels, IdxArray::open(labels_path));
   if (!have_image_sizes(images.sizes()))

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/error.h"
+#include "data/failure_in.h"
 #include "data/files/listing.h"
 #include "data/files/tar.h"
 #include "data/records/record_file.h"
@@ -54,8 +54,7 @@ class ArchiveIndex {
         const Error error(member.error().code(),
                           fmt::format("{}: header at byte {}: {}", path(), reader_.offset(), member.error().message()));
         XOE_TRY(lose(error));
-        if (auto found = reader_.resynchronise(); !found)
-          return failure(found.error().code(), "{}: {}", path(), found.error().message());
+        if (auto found = reader_.resynchronise(); !found) return failure_in(path(), found.error());
         continue;
       }
       more = member->has_value();
@@ -159,7 +158,7 @@ class TarImages final : public ImageSource {
   Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
     const auto [archive, sample] = where(record);
     auto got = read_image(archive, sample.image, buffer);
-    if (!got) return failure(got.error().code(), "{}: {}", name(record), got.error().message());
+    if (!got) return failure_in(name(record), got.error());
     return ImageRecord{.bytes = buffer, .label = sample.label, .targets = {}};
   }
   std::string name(std::int64_t record) const override {
@@ -213,7 +212,7 @@ Result<SourcePtr> open_tar(const ImagePipelineOptions& options, BadRecords* bad)
   XOE_ASSIGN(const auto paths, find_archives(options));
   std::vector<std::optional<Result<std::pair<Archive, std::int64_t>>>> opened(paths.size());
   for_each_in_threads(paths.size(), options.threads, [&](std::size_t i) {
-    opened[i].emplace(open_archive(paths[i], options, bad, paths.size() <= kMostOpenFiles));
+    opened[i].emplace(open_archive(paths[i], options, bad, paths.size() <= kMaxOpenFiles));
   });
   std::vector<Archive> archives;
   std::int64_t lost = 0;

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/error.h"
+#include "data/failure_in.h"
 #include "data/files/listing.h"
 #include "data/records/example.h"
 #include "data/records/record_index.h"
@@ -31,7 +31,7 @@ class TfRecordImages final : public ImageSource {
   Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
     XOE_ASSIGN(const std::string_view example, index_->read(record, buffer));
     auto image = options_.multi_label ? read_targets(example, buffer) : read_label(example);
-    if (!image) return failure(image.error().code(), "{}: {}", name(record), image.error().message());
+    if (!image) return failure_in(name(record), image.error());
     return image;
   }
 
@@ -80,7 +80,7 @@ std::vector<std::string> read_names(const ImagePipelineOptions& options) {
   return read_lines(labels_path(options)).value_or(std::vector<std::string>());
 }
 
-Result<int> find_classes(const ImagePipelineOptions& options, const std::vector<std::string>& names) {
+Result<int> count_classes_of(const ImagePipelineOptions& options, const std::vector<std::string>& names) {
   int classes = options.classes;
   if (classes == 0) classes = static_cast<int>(std::min<std::size_t>(names.size(), kMaxMultiLabelClasses + 1));
   if (classes < 0 || classes > kMaxMultiLabelClasses)
@@ -111,7 +111,7 @@ bool is_tfrecord(const std::string&, bool is_directory, const Listing& contents)
 Result<SourcePtr> open_tfrecord(const ImagePipelineOptions& options, BadRecords*) {
   ImagePipelineOptions known = options;
   auto names = read_names(options);
-  XOE_ASSIGN(known.classes, find_classes(options, names));
+  XOE_ASSIGN(known.classes, count_classes_of(options, names));
   if (names.size() != static_cast<std::size_t>(known.classes)) names.clear();
   XOE_ASSIGN(const auto paths, find_files(options));
   XOE_ASSIGN(auto index, RecordIndex::open(paths, RecordIndexOptions{.threads = options.threads,

@@ -5,18 +5,14 @@
 #include <vector>
 
 namespace xoe::data {
-namespace {
-
-constexpr std::align_val_t kAlign{64};
-struct Free {
-  void operator()(void* block) const { ::operator delete(block, kAlign); }
-};
-using Block = std::unique_ptr<void, Free>;
-
-}  // namespace
-
 class MemoryPool::Store {
  public:
+  static constexpr std::align_val_t kAlign{64};
+  struct Free {
+    void operator()(void* block) const { ::operator delete(block, kAlign); }
+  };
+  using Block = std::unique_ptr<void, Free>;
+
   explicit Store(std::size_t most_free) : most_free_(most_free) {}
 
   Block take(std::size_t bytes) {

@@ -1,5 +1,7 @@
 #include "data/tune/cpu_ledger.h"
 
+#include <pthread.h>
+
 namespace xoe::data {
 
 // Never destroyed: threads of stages that live as long as the program may still ask.
@@ -54,5 +56,16 @@ void CpuLedger::choose(const void* stage, const std::function<int(const Use&)>& 
   const int promised = choose(read(stage));
   if (const auto found = accounts_.find(stage); found != accounts_.end()) found->second.promised = promised;
 }
+
+void CpuAccount::open(std::span<std::jthread> threads) {
+  std::vector<clockid_t> clocks;
+  for (std::jthread& thread : threads) {
+    clockid_t clock = 0;
+    if (::pthread_getcpuclockid(thread.native_handle(), &clock) == 0) clocks.push_back(clock);
+  }
+  CpuLedger::of_process().open(this, clocks);
+}
+
+void CpuAccount::close() { CpuLedger::of_process().close(this); }
 
 }  // namespace xoe::data

@@ -1,11 +1,9 @@
-#include "xoe/data/detail/meter.h"
+#include "data/tune/meter.h"
 
 #include <algorithm>
 #include <chrono>
 
-#include "xoe/data/report.h"
-
-namespace xoe::data::detail {
+namespace xoe::data {
 namespace {
 
 constexpr std::int64_t kClockShare = 500;  // of so much time one goes to looking at the clock
@@ -92,4 +90,4 @@ void Meter::reset() noexcept {
   for (auto* sum : {&elements_, &bytes_, &own_, &inner_, &started_}) sum->store(0, std::memory_order_relaxed);
 }
 
-}  // namespace xoe::data::detail
+}  // namespace xoe::data

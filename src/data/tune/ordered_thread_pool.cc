@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "xoe/data/detail/cpu_account.h"
-#include "xoe/data/detail/tuning.h"
-#include "xoe/data/report.h"
+#include "data/tune/cpu_ledger.h"
+#include "data/tune/tuning.h"
 
 namespace xoe::data {
 namespace {
@@ -24,14 +23,13 @@ OrderedThreadPool::OrderedThreadPool(ThreadPoolOptions options, Pull pull, Work 
     : options_(std::move(options)),
       pull_(std::move(pull)),
       work_(std::move(work)),
-      account_(std::make_unique<detail::CpuAccount>()) {
+      account_(std::make_unique<CpuAccount>()) {
   options_.depth = std::max<std::size_t>(options_.depth, 1);
   if (options_.tune && options_.threads > 0)
-    tuning_ = std::make_unique<detail::Tuning>(detail::Tuning::Limits{.most_threads = options_.threads,
-                                                                      .cpus = options_.cpus,
-                                                                      .least_depth = options_.least_depth,
-                                                                      .most_depth = options_.depth},
-                                               account_.get());
+    tuning_ = std::make_unique<Tuning>(
+        TunerLimits{
+            .least = {1, options_.least_depth}, .most = {options_.threads, options_.depth}, .cpus = options_.cpus},
+        account_.get());
   start();
 }
 
@@ -39,8 +37,8 @@ OrderedThreadPool::~OrderedThreadPool() { stop(); }
 
 void OrderedThreadPool::start() {
   const std::lock_guard lock(mutex_);  // the threads wait for it
-  threads_ = tuning_ ? tuning_->threads() : options_.threads;
-  depth_ = tuning_ ? tuning_->depth() : options_.depth;
+  threads_ = tuning_ ? tuning_->setting().threads : options_.threads;
+  depth_ = tuning_ ? tuning_->setting().depth : options_.depth;
   stats_ = {.most_threads = options_.threads, .most_depth = options_.depth};
   started_ = Clock::now();
   if (tuning_) tuning_->restart();
@@ -171,8 +169,8 @@ void OrderedThreadPool::tune() {
   const std::lock_guard lock(mutex_);
   if (!tuning_->step({.waited = stats_.waited, .idle = stats_.idle, .input = stats_.pulling, .taken = stats_.taken}))
     return;
-  threads_ = tuning_->threads();
-  depth_ = tuning_->depth();
+  threads_ = tuning_->setting().threads;
+  depth_ = tuning_->setting().depth;
   more_work_.notify_all();
   in_use_.notify_all();
 }

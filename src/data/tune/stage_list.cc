@@ -1,8 +1,8 @@
-#include "xoe/data/detail/stage_list.h"
+#include "data/tune/stage_list.h"
 
 #include <algorithm>
 
-namespace xoe::data::detail {
+namespace xoe::data {
 namespace {
 
 bool same_shape(const std::vector<StageReport>& a, const std::vector<StageReport>& b) {
@@ -69,4 +69,23 @@ std::vector<StageReport> StageSum::list() const {
   return all;
 }
 
-}  // namespace xoe::data::detail
+Upstream& Upstream::operator=(std::unique_ptr<AnyIterator> opened) {
+  const std::lock_guard lock(mutex_);
+  if (iterator_ != nullptr) past_.add_past(iterator_->stages());
+  iterator_ = std::move(opened);
+  return *this;
+}
+
+void Upstream::forget_past() {
+  const std::lock_guard lock(mutex_);
+  past_.clear();
+}
+
+std::vector<StageReport> Upstream::stages() const {
+  const std::lock_guard lock(mutex_);
+  StageSum sum = past_;
+  if (iterator_ != nullptr) sum.add(iterator_->stages());
+  return sum.list();
+}
+
+}  // namespace xoe::data

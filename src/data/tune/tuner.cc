@@ -11,7 +11,7 @@ namespace xoe::data {
 namespace {
 
 constexpr double kStarved = 0.02;     // share of its time that a consumer waits before something is done
-constexpr double kFed = 0.005;        // and below which it counts as fed
+constexpr double kFedBelow = 0.005;   // and below which it counts as fed
 constexpr double kThreadsBusy = 0.1;  // share of their time that threads may be idle and still be what is short
 constexpr double kSpare = 1.3;        // threads' worth of idling from which one can go
 constexpr double kWorthIt = 1.02;     // what a step must bring
@@ -55,7 +55,7 @@ TunerSetting Tuner::step(const TunerWindow& window) {
   if (starved > kStarved) {
     calm_ = 0;
     grow(window, rate);
-  } else if (starved < kFed) {
+  } else if (starved < kFedBelow) {
     shrink(window);
   } else {
     calm_ = 0;
@@ -115,7 +115,7 @@ void Tuner::grow(const TunerWindow& window, double rate) {
   const double idle = window.idle / (window.seconds * now_.threads);
   const int most_threads = affordable(window);
   if (idle < kThreadsBusy && now_.threads < most_threads) {
-    // What is missing, as far as it can be told; at most twice what there is.
+    // The estimated number of missing threads; at most as many as there are.
     const double lacking = now_.threads * window.waited / std::max(window.seconds - window.waited, 1e-9);
     larger.threads = std::min({now_.threads + std::max(1, static_cast<int>(lacking)), 2 * now_.threads, most_threads});
     why += " and every thread was busy";

@@ -1,13 +1,11 @@
-#include "xoe/data/detail/tuning.h"
+#include "data/tune/tuning.h"
 
 #include <algorithm>
 
-#include "data/tune/cpu_ledger.h"
 #include "data/tune/cpus.h"
-#include "data/tune/tuner.h"
-#include "xoe/data/ordered_thread_pool.h"
+#include "xoe/data/stages.h"
 
-namespace xoe::data::detail {
+namespace xoe::data {
 namespace {
 
 constexpr double kWindowSeconds = 0.2;
@@ -20,49 +18,35 @@ int most_threads(int threads, int processes) { return threads == kAutoThreads ? 
 
 std::size_t memory_budget(std::size_t budget) noexcept { return budget > 0 ? budget : kDefaultBudget; }
 
-Tuning::Tuning(const Limits& limits, const CpuAccount* account)
-    : tuner_(std::make_unique<Tuner>(TunerLimits{.least = {limits.least_threads, limits.least_depth},
-                                                 .most = {limits.most_threads, limits.most_depth},
-                                                 .cpus = limits.cpus,
-                                                 .depth_means = limits.depth_means})),
-      account_(account) {
-  restart();
-}
-Tuning::~Tuning() = default;
+Tuning::Tuning(const TunerLimits& limits, const CpuAccount* account) : tuner_(limits), account_(account) { restart(); }
 
 void Tuning::restart() {
   start_ = Clock::now();
   then_ = {};
-  const CpuLedger::Use use = CpuLedger::of_process().use(account_);
-  used_then_ = {use.mine, use.others};
+  used_then_ = CpuLedger::of_process().use(account_);
 }
 
 bool Tuning::due() const { return std::chrono::duration<double>(Clock::now() - start_).count() >= kWindowSeconds; }
 
 bool Tuning::step(const Totals& now) {
   if (now.taken - then_.taken < kWindowJobs) return false;
-  const TunerSetting before = tuner_->setting();
+  const TunerSetting before = setting();
   CpuLedger::of_process().choose(account_, [&](const CpuLedger::Use& use) {
     const auto end = Clock::now();
     const double seconds = std::chrono::duration<double>(end - start_).count();
-    const TunerSetting setting =
-        tuner_->step({.seconds = seconds,
-                      .waited = now.waited - then_.waited,
-                      .idle = now.idle - then_.idle,
-                      .jobs = static_cast<double>(now.taken - then_.taken),
-                      .input = now.input - then_.input,
-                      .used = use.mine - used_then_.mine,
-                      .used_by_others = use.others - used_then_.others + use.promised * seconds});
+    const TunerSetting after = tuner_.step({.seconds = seconds,
+                                            .waited = now.waited - then_.waited,
+                                            .idle = now.idle - then_.idle,
+                                            .jobs = static_cast<double>(now.taken - then_.taken),
+                                            .input = now.input - then_.input,
+                                            .used = use.mine - used_then_.mine,
+                                            .used_by_others = use.others - used_then_.others + use.promised * seconds});
     start_ = end;
-    used_then_ = {use.mine, use.others};
-    return std::max(setting.threads - before.threads, 0);
+    used_then_ = use;
+    return std::max(after.threads - before.threads, 0);
   });
   then_ = now;
-  return tuner_->setting() != before;
+  return setting() != before;
 }
 
-int Tuning::threads() const { return tuner_->setting().threads; }
-std::size_t Tuning::depth() const { return tuner_->setting().depth; }
-const std::string& Tuning::reason() const { return tuner_->reason(); }
-
-}  // namespace xoe::data::detail
+}  // namespace xoe::data

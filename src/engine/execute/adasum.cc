@@ -18,7 +18,7 @@ struct Range {
   std::size_t size() const noexcept { return end - begin; }
 };
 
-// Memory that nobody needs to clear.
+// Uninitialised memory.
 template <class T>
 class Block {
  public:
@@ -29,7 +29,7 @@ class Block {
   std::unique_ptr<T[]> data_;
 };
 
-// Who holds what: all tensors in a row are cut into one slice for each rank.
+// The slices of the ranks: all tensors, one after the other, are cut into one slice per rank.
 struct Plan {
   std::vector<std::size_t> counts;    // of each rank's slice
   std::vector<std::size_t> received;  // the own slice, from each rank
@@ -118,7 +118,7 @@ class Slices {
 
   T* values() const noexcept { return values_.get(); }
 
-  // The products of the pairs at this distance, as far as this slice tells: [pair][tensor].
+  // The products of the pairs at this distance over this slice: [pair][tensor].
   std::vector<Products>& multiply(std::size_t distance) {
     products_.assign((ranks() + distance - 1) / (2 * distance) * tensors_, Products{});
     for_each_part(distance, [](T* a, const T* b, std::size_t count, Products& p) { p = products(a, b, count); });
@@ -150,7 +150,7 @@ class Slices {
   std::vector<Products> products_;
 };
 
-// The tensors one after the other: a lone one where it lies, several in a copy.
+// The tensors one after the other: a single one in place, several in a copy.
 class Row {
  public:
   Row(std::span<const Tensor> tensors, std::size_t total) : tensors_(tensors) {

@@ -1,4 +1,4 @@
-// How each kind of operation runs on a communicator: coroutines of in-order collectives.
+// Operations of several steps: coroutines of in-order collectives.
 #pragma once
 
 #include <map>
@@ -6,41 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "engine/execute/batch.h"
 #include "engine/execute/compress/codec.h"
-#include "engine/execute/fusion.h"
-#include "engine/execute/gpu/gpu_lane.h"
-#include "engine/execute/task.h"
+#include "engine/execute/gpu/gpu_memory.h"
+#include "engine/execute/host_memory.h"
 #include "xoe/communicator.h"
-#include "xoe/memory.h"
 
 namespace xoe::engine {
-
-// Shared memory for fused collectives, kept from one to the next.
-class BufferPool {
- public:
-  // At least `bytes` of it.
-  Result<SharedBuffer> take(Communicator& comm, std::size_t bytes);
-  void give_back(SharedBuffer buffer);
-
- private:
-  std::vector<SharedBuffer> free_;
-};
-
-using TimePoint = EngineClock::time_point;
-
-// A batch under way.
-struct Running {
-  Batch batch;
-  std::shared_ptr<std::vector<Item>> items;  // of all batches between two seals
-  std::string title;
-  std::string codec_key;  // names whose beginnings are alike have codecs of their own
-  // It starts no further collective: the next batch may start. All ranks start collectives in one order, so an
-  // operation of several steps keeps the others waiting.
-  bool may_follow = false;
-  TimePoint started, packed, reduced, done;  // for the timeline; equal where a step does not exist
-  std::uint64_t position = 0;                // of the log, that it begins after
-  Task task;
-};
 
 // The codecs of an operation's tensors.
 struct Codecs {
@@ -48,15 +20,22 @@ struct Codecs {
   std::vector<std::unique_ptr<Codec>> of_tensor;
 };
 
-// What operations need of their process set.
-struct Workshop {
+// What a process set's operations share.
+struct OpContext {
+  OpContext(Communicator& communicator, GpuCommunicator& gpu_communicator)
+      : comm(communicator), host(communicator), gpu(communicator, gpu_communicator) {}
+
+  TargetMemory& memory_of(const OpSpec& op) noexcept {
+    return op.gpu ? static_cast<TargetMemory&>(gpu) : static_cast<TargetMemory&>(host);
+  }
+
   Communicator& comm;
-  GpuLane* lane;
-  BufferPool buffers = {};
+  HostMemory host;
+  GpuMemory gpu;
   std::map<std::string, Codecs, std::less<>> codecs = {};  // by the operation's name
 };
 
-// The task refers to both arguments, which must outlive it.
-Task run_batch(Workshop& shop, Running& running);
+// Runs an operation that is not fused. The task refers to both arguments, which must outlive it.
+Task run_whole(OpContext& context, Batch& batch);
 
 }  // namespace xoe::engine

@@ -15,9 +15,9 @@ namespace xoe::engine {
 
 // `const Status s = co_await comm.start_allreduce(...)` waits for a started collective; `co_await other_task(...)` runs
 // a task within a task. A task begins with its first advance(), in the caller's thread, and ends with `co_return
-// status`. Exceptions that leave it become its error. Destroying a task that is not done drops it where it stands.
+// status`. Exceptions that leave it become its error. Destroying a task that is not done abandons it.
 class [[nodiscard]] Task {
-  // Where the outermost task stands.
+  // The innermost suspended coroutine of a task, and the collective that it waits for.
   struct Position {
     std::coroutine_handle<> leaf;
     Handle pending;
@@ -98,7 +98,7 @@ class [[nodiscard]] Task {
     if (coroutine_) coroutine_.destroy();
   }
 
-  // Goes on as far as it can without blocking; true once it is done.
+  // Continues as far as possible without blocking; true once it is done.
   bool advance() {
     if (!position_) {
       position_ = std::make_unique<Position>();
@@ -127,8 +127,8 @@ class [[nodiscard]] Task {
 
 }  // namespace xoe::engine
 
-// Ends the task with the error, if there is one, of what is awaited.
-// Not with `a ? b : c`: GCC 12 destroys the temporary of such an expression twice.
+// Ends the task with the error of the awaited collective or task, if it has one.
+// Not for `a ? b : c`: GCC 12 destroys the temporary of such an expression twice.
 #define XOE_CO_TRY(awaited)                                                            \
   do {                                                                                 \
     if (::xoe::Status xoe_co_status = co_await (awaited); !xoe_co_status) [[unlikely]] \

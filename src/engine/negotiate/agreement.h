@@ -45,11 +45,11 @@ struct MissingRank {
   std::string last;  // what it did last in the process set
 };
 
-// Ranks mark tensors as ready in a table in memory of their host. What is complete is added to the host's log, and
-// sealed: all ranks run the same sealed parts of the log in the same order. With several hosts, their leaders agree on
-// the order first (CrossHostAgreement).
+// Ranks mark tensors as ready in a table in memory of their host. A tensor that all ranks have ready gets a line in the
+// host's log. Seals cut the log into parts; all ranks run the same parts in the same order. With several hosts, their
+// leaders agree on the order first (CrossHostAgreement).
 //
-// Thread safety: what stands below "submitting", the names and status(): any thread; all else: one thread at a time.
+// Thread safety: any thread may submit, and ask for names and for status(); for the rest, one thread at a time.
 class Agreement {
  public:
   // Collective over `comm`, with the same capacity on all ranks.
@@ -58,7 +58,7 @@ class Agreement {
 
   // --- submitting ---
 
-  // Entries of the table: an entry of a line or of find() is below it.
+  // The number of entries of the table.
   int capacity() const noexcept { return table_.capacity(); }
   // As in ReadinessTable.
   Result<ReadinessTable::EntryRef> find(std::string_view name, const std::function<bool()>& gave_up) {
@@ -72,25 +72,27 @@ class Agreement {
 
   // --- deciding ---
 
-  // Decides what can be decided without blocking; true if anything moved. may_seal: the wire is idle; until then more
+  // Decides as much as it can without blocking. True if anything moved. may_seal: the wire is idle; until then more
   // gathers. `internal`: the hosts have lost their agreement.
   virtual Result<bool> progress(bool may_seal) = 0;
   bool has_sealed() const noexcept { return log_.has_next(); }
+  // The next part of the log that all ranks run; nullopt: not sealed yet.
   std::optional<SealedLog::Seal> next_sealed() noexcept;
+  // A line of a sealed part; its submission is valid until completed() passes the position.
   AgreedLine line(std::uint64_t position) const;
-  // The end of what next_sealed() has returned.
+  // The end of the last part that next_sealed() has returned.
   std::uint64_t sealed_end() const noexcept { return log_.read_to(); }
   // This rank needs no line before `position` any more.
   void completed(std::uint64_t position) noexcept;
   // The error of a line of kind kMismatch or kJoinForbids. name: that of the submission.
   virtual std::string error(const LogLine& line, std::string_view name) const = 0;
-  // Later seals carry these. Counts on rank 0 of the set only.
+  // Later seals carry these knobs. Only those of rank 0 of the set count.
   void set_knobs(std::uint16_t knobs) noexcept;
 
   // --- looking ---
 
-  // Ranks that have not submitted this rank's submission `generation` of an entry. nullopt: all have, and it will be
-  // sealed. Empty: some other host may lack it.
+  // Ranks that lack the tensor that this rank has submitted as `generation` of an entry. nullopt: all ranks have it,
+  // and it will be sealed. Empty: another host may lack it, which this rank does not know.
   virtual std::optional<std::vector<MissingRank>> missing(int entry, std::uint8_t generation) = 0;
   // This rank alone knows what the process set waits for, and must tell the others.
   virtual bool speaks_for_host() const noexcept = 0;

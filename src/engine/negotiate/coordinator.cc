@@ -74,10 +74,10 @@ void Coordinator::submitted(NameEntry& entry) {
 Status Coordinator::receive(int from_host, std::span<const std::byte> message) {
   if (!state_) return state_;
   if (!is_root() && from_host == parent()) {
-    auto reader = DownReader::open(message);
-    if (!reader) return state_ = failure(reader.error());
-    while (reader->more()) {
-      const auto record = reader->next(table_.id_limit());
+    auto records = decode_down(message);
+    if (!records) return state_ = failure(records.error());
+    while (records->more()) {
+      const auto record = next_record(*records, table_.id_limit());
       if (!record) return state_ = failure(record.error());
       XOE_TRY(std::visit([this](const auto& one) { return apply(one); }, *record));
     }

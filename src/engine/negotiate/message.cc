@@ -115,10 +115,9 @@ DecisionRecord read_decision(ByteReader& in, std::uint32_t ids) {
   return record;
 }
 
-DownRecord read_record(ByteReader& in, std::uint32_t ids) {
-  if (in.fixed<std::uint8_t>(kDecision, kEviction) == kDecision) return read_decision(in, ids);
+EvictionRecord read_eviction(ByteReader& in, std::uint32_t ids) {
   const std::uint64_t epoch = in.varint();
-  return EvictionRecord{.epoch = epoch, .ids = read_ids(in, ids)};
+  return {.epoch = epoch, .ids = read_ids(in, ids)};
 }
 
 tl::unexpected<Error> malformed_message(std::string_view kind) {
@@ -171,16 +170,20 @@ std::vector<std::byte> encode_down(std::string_view records) {
   return to_bytes(out.bytes());
 }
 
-Result<DownReader> DownReader::open(std::span<const std::byte> bytes) {
+Result<ByteReader> decode_down(std::span<const std::byte> bytes) {
   ByteReader in(bytes);
   in.fixed<std::uint8_t>(kDecisions, kDecisions);
   if (!in.more()) return malformed_message("decision");
-  return DownReader(in);
+  return in;
 }
 
-Result<DownRecord> DownReader::next(std::uint32_t ids) {
-  DownRecord record = read_record(in_, ids);
-  if (!in_.ok()) return malformed_message("decision");
+Result<DownRecord> next_record(ByteReader& records, std::uint32_t ids) {
+  DownRecord record;
+  if (records.fixed<std::uint8_t>(kDecision, kEviction) == kDecision)
+    record = read_decision(records, ids);
+  else
+    record = read_eviction(records, ids);
+  if (!records.ok()) return malformed_message("decision");
   return record;
 }
 

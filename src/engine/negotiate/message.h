@@ -76,23 +76,13 @@ std::vector<std::byte> encode(const Report& report);
 void append(ByteWriter& out, const DownRecord& record);
 std::vector<std::byte> encode_down(std::string_view records);
 
-// Both decoders return `internal` for anything that the functions above would not write, and for ids that are not below
+// The decoders return `internal` for anything that the functions above would not write, and for ids that are not below
 // `ids`.
 Result<Report> decode_report(std::span<const std::byte> bytes, std::uint32_t ids);
-
-// Reads one record at a time, since each may add ids that the next one uses.
-class DownReader {
- public:
-  // `internal` for a message that does not go downwards.
-  static Result<DownReader> open(std::span<const std::byte> bytes);
-  bool more() const noexcept { return in_.more(); }
-  Result<DownRecord> next(std::uint32_t ids);
-
- private:
-  explicit DownReader(ByteReader in) : in_(in) {}
-  ByteReader in_;
-};
-// The records of a message that DownReader has read.
+// The records of a message downwards, read with next_record() one by one: each may add ids that the next one uses.
+Result<ByteReader> decode_down(std::span<const std::byte> bytes);
+Result<DownRecord> next_record(ByteReader& records, std::uint32_t ids);
+// The same records, to be passed on.
 inline std::span<const std::byte> records_of(std::span<const std::byte> bytes) { return bytes.subspan(1); }
 
 }  // namespace xoe::engine

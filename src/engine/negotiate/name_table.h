@@ -32,16 +32,15 @@ struct NameEntry {
   std::uint32_t id = kNone;
   bool agreed = false;  // `signature` is agreed upon; only with an id
 
-  bool local = false;    // this host has it ready
-  bool failed = false;   // this host's ranks disagree
-  bool counted = false;  // in this host's progress through a plan
+  bool local = false;   // ready on this host
+  bool failed = false;  // this host's ranks disagree
   Stage stage = Stage::kGathering;
-  std::uint32_t active = kNone;  // where in NameTable::active()
-  std::uint32_t arrived = 0;     // children whose whole subtree has it, a bit each
-  std::uint32_t differing = 0;   // of these, who told values
+  std::uint32_t active = kNone;  // index in NameTable::active()
+  std::uint32_t arrived = 0;     // children in whose whole subtree it is ready, a bit for each
+  std::uint32_t differing = 0;   // those of them that reported values
   std::uint64_t own_signature = 0;
   std::string own_text;           // empty: as agreed upon
-  std::vector<HostValue> values;  // told by children
+  std::vector<HostValue> values;  // reported by children
 
   const std::string& name() const noexcept { return label->name; }
   const std::string& text() const noexcept { return label->text; }

@@ -48,7 +48,7 @@ struct alignas(64) TableEntry {
   std::atomic<char> name[kShownNameBytes];
 };
 
-// What a rank publishes about itself.
+// The state that a rank publishes to the others.
 struct alignas(64) RankStatus {
   std::atomic<std::uint64_t> completed;  // the rank needs no line of the log before this position any more
   std::atomic<std::uint32_t> joined;
@@ -64,7 +64,7 @@ struct TableHeader;
 
 // INVARIANTS
 //
-// 1. All of an entry that decides who does what is one word, its state, which changes by compare-exchange only.
+// 1. The state of an entry is one word, which changes by compare-exchange only.
 // 2. A rank writes its submission for the entry's generation, marks it with that generation (release), and then counts
 //    itself in the state. One rank moves the state on to the next generation, with no arrivals, and that rank adds the
 //    line to the log: the last one to arrive or, where ranks have joined, any rank that finds the mark of every rank
@@ -82,9 +82,9 @@ struct TableHeader;
 // Thread safety: any thread, except that one rank calls join() once until all have joined.
 class ReadinessTable {
  public:
-  // memory: zero at first, the same on all ranks of the host. rank: among them. set_ranks: of the process set, by rank
-  // of the host. complete: gets a line for each tensor that is complete on this host; is_log: it is the log that ranks
-  // run, and log_line() is not called.
+  // memory: zero at first, the same on all ranks of the host. rank: this one among them. set_ranks: their ranks in the
+  // process set. complete: gets a line for each tensor that is complete on this host. is_log: `complete` is the log
+  // that ranks run; otherwise the host's leader adds lines to that log with log_line().
   ReadinessTable(SharedLayout& memory, int capacity, int rank, std::vector<int> set_ranks, LogRing complete,
                  bool is_log);
   // The number of entries that a table of this capacity has.
@@ -101,7 +101,7 @@ class ReadinessTable {
     std::uint32_t version = 0;
   };
   // Finds or makes the entry of a name. Asks `gave_up` now and then while another rank is making entries, and ends with
-  // `peer_lost` if it says so. `resource_exhausted`: all entries are in use by operations under way.
+  // `peer_lost` if that returns true. `resource_exhausted`: all entries are in use by operations under way.
   Result<EntryRef> find(std::string_view name, const std::function<bool()>& gave_up);
 
   struct Arrival {
@@ -124,7 +124,7 @@ class ReadinessTable {
   std::string unique_name(int entry) const;
   // The submission of `rank` that a line stands for; null: it had joined. Valid until this rank has completed the line.
   const RankSubmission* submission(const LogLine& line, int rank) const noexcept;
-  // That of the first rank that arrived; its descriptor and sizes hold for all.
+  // The submission of the first rank that arrived; its descriptor and sizes hold for all ranks.
   const RankSubmission& agreed(const LogLine& line) const noexcept;
   // Ranks of this host that have not arrived for this rank's submission `generation`; none once it is complete.
   std::vector<int> missing(int entry, std::uint8_t generation) const;
@@ -134,7 +134,7 @@ class ReadinessTable {
   // The position of the log up to which all ranks of the host have completed it.
   std::uint64_t completed_by_all() const noexcept;
 
-  // Adds a line to the log that ranks run. By the leader of a host, of several.
+  // Adds a line to the log that ranks run.
   void log_line(LogRing& log, LogLine line) noexcept;
   // Makes the line of a tensor that no rank of this host has submitted, since all have joined. name: as unique_name().
   LogLine add_agreed(std::string_view name, std::uint64_t signature, const OpDescriptor& op,
@@ -150,7 +150,7 @@ class ReadinessTable {
   int choose_entry(const std::uint64_t (&hashes)[2], std::uint64_t& state) const noexcept;
   // Completes the entry if all of its ranks have arrived or joined; `state` was read of it before.
   void complete_with_joined(int index, std::uint64_t state) noexcept;
-  // Adds the line of an entry whose state says already that it is complete.
+  // Adds the line of an entry that is complete by its state.
   void publish(int index, std::uint32_t generation) noexcept;
   LogKind kind_of(int index, std::uint32_t generation) const noexcept;
 

@@ -16,7 +16,7 @@ constexpr std::int64_t kMaxNames = 1 << 20;
 constexpr double kMaxSeconds = 1e9;
 
 struct Setting {
-  std::string name;  // the variable that decides
+  std::string name;  // the variable that was read
   std::string value;
 };
 
@@ -73,7 +73,7 @@ Status read_tuning(const Env& env, EngineOptions& options) {
   XOE_TRY(read_bytes(fusion, options.fusion_threshold));
   XOE_TRY(read_bytes(pack, options.pack_limit));
   XOE_TRY(read_integer(in_flight, 1, 8, options.in_flight));
-  // What somebody has chosen stays, unless tuning was asked for, too.
+  // Values that the user has chosen stay, unless the user has asked for tuning too.
   if (fusion || pack || in_flight) options.tune = false;
   XOE_TRY(read_switch(find(env, "XOE_TUNE", "HOROVOD_AUTOTUNE"), options.tune));
   options.tune_file = env.text("XOE_TUNE_FILE").value_or("");
@@ -103,7 +103,7 @@ Status read_stall(const Env& env, EngineOptions& options) {
 
 Status read_observation(const Env& env, EngineOptions& options) {
   const auto timeline = find(env, "XOE_TIMELINE", "HOROVOD_TIMELINE");
-  // Horovod wants to be told beforehand that start_timeline() will be called; here it may always be.
+  // Horovod must know beforehand that start_timeline() will be called; Xoe need not.
   if (timeline && !(timeline->name == "HOROVOD_TIMELINE" && timeline->value == "DYNAMIC"))
     options.timeline = timeline->value;
   return read_integer(find(env, "XOE_METRICS_PORT"), 1, 65535, options.metrics_port);

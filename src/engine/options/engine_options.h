@@ -9,8 +9,8 @@
 
 namespace xoe {
 
-// XOE_ wins over HOROVOD_. `warnings` receives a line for each HOROVOD_ variable that is set and has no meaning here,
-// by name.
+// XOE_ variables override HOROVOD_ ones. `warnings` receives a line with the name of each HOROVOD_ variable that is set
+// and has no meaning here.
 Result<EngineOptions> read_engine_options(const Env& env, std::vector<std::string>& warnings);
 
 }  // namespace xoe

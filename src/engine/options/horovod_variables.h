@@ -1,4 +1,4 @@
-// What Horovod's environment variables mean to Xoe.
+// The meaning of Horovod's environment variables.
 #pragma once
 
 #include <optional>
@@ -6,7 +6,7 @@
 
 namespace xoe::engine {
 
-// Why a variable HOROVOD_... has no meaning here, and what to use instead. nullopt: it has one.
+// The reason why a variable HOROVOD_... has no meaning here, and its replacement. nullopt: it has a meaning.
 std::optional<std::string_view> why_no_meaning(std::string_view name);
 
 }  // namespace xoe::engine

@@ -95,11 +95,11 @@ double predicted_seconds(const Knobs& knobs, const SizeHistogram& tensors, const
   const double batches = threshold == 0 ? packed : std::min(packed, std::ceil(packed_bytes / threshold + 1e-9));
   const double collectives = std::max(alone + batches, 1.0);
   const double abreast = std::min<double>(knobs.in_flight, collectives);
-  // Starts of collectives hide behind each other in part; the last unpacking hides behind nothing.
+  // Starts of collectives partly overlap; the last unpacking overlaps with nothing.
   const double latency = collectives * speeds.latency_ns * 1e-9 * (0.4 + 0.6 / abreast);
   const double copies = 2 * packed_bytes + std::min(packed_bytes, threshold);
   const double seconds = latency + bytes / speeds.reduce_bytes_per_second + copies / speeds.copy_bytes_per_second;
-  // Of equals, the one with less under way.
+  // Of equal ones, the one with fewer collectives under way.
   return seconds * (1 + 0.005 * knobs.in_flight);
 }
 

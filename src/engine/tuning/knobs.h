@@ -1,4 +1,4 @@
-// What the tuner may turn, on a grid of powers of two, and what a setting is expected to cost.
+// The parameters that are tuned, on a grid of powers of two, and the predicted cost of a setting.
 #pragma once
 
 #include <array>
@@ -16,24 +16,23 @@ struct Knobs {
   std::size_t pack_limit = std::size_t{1} << 20;
   int in_flight = 2;
 
-  // The place on the grid that is nearest.
+  // The nearest point of the grid.
   static Knobs nearest(std::size_t fusion_threshold, std::size_t pack_limit, int in_flight);
   static const std::vector<Knobs>& grid();
 
   bool on_grid() const;
-  // What ranks send to each other. REQUIRES: on_grid().
+  // The form that ranks exchange. REQUIRES: on_grid().
   std::uint16_t encode() const;
-  // nullopt: not made by encode().
+  // nullopt: the number is not from encode().
   static std::optional<Knobs> decode(std::uint16_t code);
 
   bool operator==(const Knobs&) const = default;
 };
 
-// Steps on the grid from one to the other, along the axis where they are farthest apart; from fused to not fused is
-// far.
+// The distance on the grid: the largest of the axes. Fused and not fused are far apart.
 int distance(const Knobs& a, const Knobs& b);
 
-// How many tensors of which size a step has.
+// How many tensors of each size a step has.
 class SizeHistogram {
  public:
   // REQUIRES: tensors > 0.
@@ -52,12 +51,12 @@ class SizeHistogram {
 
 // Measured when the engine starts.
 struct Speeds {
-  double latency_ns = 20e3;              // of a collective that carries next to nothing
+  double latency_ns = 20e3;              // of a tiny collective
   double reduce_bytes_per_second = 5e9;  // of an allreduce of megabytes
   double copy_bytes_per_second = 10e9;   // of packing or unpacking
 };
 
-// Seconds that these tensors take. Comparable with each other rather than with a clock: of use to rank settings.
+// Predicted seconds for these tensors: good for ranking settings, not as an estimate of real time.
 double predicted_seconds(const Knobs& knobs, const SizeHistogram& tensors, const Speeds& speeds);
 
 }  // namespace xoe::engine

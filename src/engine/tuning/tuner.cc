@@ -11,23 +11,23 @@ namespace {
 constexpr int kStepsToSkipFirst = 2;  // buffers are touched, connections made
 constexpr std::size_t kStepsToWatch = 5;
 constexpr int kStepsInWindow = 6;
-constexpr std::size_t kSpread = 8;  // places of the first stage
+constexpr std::size_t kSpread = 8;  // points of the first stage
 constexpr int kMaxStages = 5;
-constexpr int kMaxExploredSteps = 10000;  // should a workload never look like itself
+constexpr int kMaxExploredSteps = 10000;  // if the workload keeps changing
 constexpr std::size_t kMaxKnown = 8;
 constexpr double kTolerance = 1.3;  // of the best prediction
 constexpr double kSame = 1e-3;      // predictions that differ by less, as a share
 
 bool within_factor_2(double a, double b) { return a <= 2 * b && b <= 2 * a; }
 
-// Of an odd count the middle, of an even one the lower of both.
+// The middle value, or the lower one of the two.
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
 }
 
-// The fewer are left, the longer each is looked at.
+// The fewer candidates are left, the longer each is measured.
 int turns_each(std::size_t candidates) {
   if (candidates > 6) return 1;
   return candidates > 2 ? 2 : 4;
@@ -87,14 +87,14 @@ void Tuner::learn(const Workload& step) {
   begin();
 }
 
-// Whether the workload has been another one for so long that tuning begins anew.
+// Whether the workload has changed for so long that tuning starts again.
 bool Tuner::changed(const Workload& step) {
-  strangers_ = step.like(workload_) ? 0 : strangers_ + 1;
-  if (strangers_ < kPatience) return false;
+  other_steps_ = step.like(workload_) ? 0 : other_steps_ + 1;
+  if (other_steps_ < kPatience) return false;
   phase_ = Phase::kLearning;
   histogram_.clear();
   watched_.clear();
-  strangers_ = 0;
+  other_steps_ = 0;
   steps_to_skip_ = 0;
   return true;
 }
@@ -116,7 +116,7 @@ bool Tuner::allowed(const Knobs& knobs) const {
   return predicted_seconds(knobs, histogram_, speeds_) <= kTolerance * best_predicted_;
 }
 
-// The model's favourite and what is in use, then always what is farthest from all that were chosen.
+// The model's best point and the current one, then always the point farthest from all chosen ones.
 void Tuner::try_spread() {
   std::vector<Knobs> places;
   Knobs favourite = current_;
@@ -144,8 +144,8 @@ void Tuner::try_spread() {
   start_candidates();
 }
 
-// On each axis, and where both sizes grow, the first, second and fourth place, either way, that the model tells from
-// the one before: where no tensor has a size between two limits, they are the same.
+// On each axis, and along both sizes, the first, second and fourth point in both directions that the model
+// distinguishes from the one before: two limits are the same if no tensor's size lies between them.
 void Tuner::try_around(Knobs center) {
   candidates_ = {{center, {}}};
   const auto add = [this](const Knobs& knobs) {
@@ -166,7 +166,7 @@ void Tuner::try_around(Knobs center) {
     add(Knobs::nearest(1, 1 << 20, center.in_flight));
   } else {
     walk([](const Knobs& k) { return Knobs{k.fusion_threshold << 1, k.pack_limit, k.in_flight}; });
-    // A limit follows a threshold that goes below it.
+    // The limit may not exceed the threshold.
     walk([](const Knobs& k) {
       const std::size_t smaller = k.fusion_threshold >> 1;
       return Knobs{smaller, std::min(k.pack_limit, smaller), k.in_flight};
@@ -189,7 +189,7 @@ void Tuner::start_candidates() {
 void Tuner::visit(std::size_t candidate) {
   current_ = candidates_[candidate].knobs;
   steps_in_window_ = 0;
-  steps_to_skip_ = 1;  // batches of the previous setting end in it
+  steps_to_skip_ = 1;  // batches of the previous setting complete in it
 }
 
 void Tuner::explore(double cost) {

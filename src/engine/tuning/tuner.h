@@ -1,4 +1,4 @@
-// Finds good values for the engine's knobs while training runs.
+// Tunes the engine's knobs while training runs.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace xoe::engine {
 
-// What a step of training asks of the engine.
+// The load of one training step.
 struct Workload {
   double bytes = 0;    // per step
   double tensors = 0;  // per step
@@ -19,41 +19,41 @@ struct Workload {
   bool like(const Workload& other) const;
 };
 
-// What was found for a workload.
+// The best knobs that were found for a workload.
 struct Tuned {
   Workload workload;
   Knobs knobs;
 };
 
-// Watches a few steps, ranks the grid by predicted_seconds(), and tries a few places that are spread over all that is
-// within 1.3x of the best prediction; then what lies around the winner. Candidates take turns, a window of steps each;
-// the worse half by median cost leaves each round (Jamieson and Talwalkar, "Non-stochastic best arm identification",
-// 2016). After at most kMaxWindows windows the winner stays, until steps have looked like another workload, by more
-// than a factor of 2, for kPatience steps on end. A workload that comes back gets its winner at once.
+// Watches a few steps, ranks the grid by predicted_seconds(), and tries a few points spread over all that are
+// within 1.3x of the best prediction, then the neighbours of the winner. Candidates take turns, a window of steps each;
+// each round drops the worse half by median cost (Jamieson and Talwalkar, "Non-stochastic best arm identification",
+// 2016). After at most kMaxWindows windows the winner stays, until kPatience consecutive steps differ by more than a
+// factor of 2. A workload that comes back gets its winner at once.
 //
-// Deterministic: no clock, no chance. One rank asks it, the others are told current().encode(). One thread at a time.
+// Deterministic: it reads no clock and draws no random numbers. One rank runs it, the others receive
+// current().encode(). One thread at a time.
 class Tuner {
  public:
   static constexpr int kMaxWindows = 240;
   static constexpr int kPatience = 200;
 
-  // `known`: what earlier runs have found, from load_tuned(). REQUIRES: start and known are on the grid.
+  // known: results of earlier runs, from load_tuned(). REQUIRES: start and known are on the grid.
   Tuner(const Speeds& speeds, const Knobs& start, std::vector<Tuned> known = {});
 
-  // A batch that has completed: the sizes of its tensors, and the seconds for which the wire was busy with it. Of
-  // batches that overlap, each second counts for one.
+  // A completed batch: the sizes of its tensors, and the seconds for which it kept the wire busy. Time in which batches
+  // overlap counts once.
   void observe(std::span<const std::size_t> tensor_bytes, double busy_seconds);
-  // The same where only the sum is known: the tensors are taken to be equal. REQUIRES: tensors > 0.
+  // The same where only the sum is known: assumes tensors of equal size. REQUIRES: tensors > 0.
   void observe(std::size_t bytes, std::size_t tensors, double busy_seconds);
-  // A step of training is over: its first name came round again, or all that was submitted has completed. Only here
-  // may current() change.
+  // A training step is over: all submitted operations have completed. Only this call may change current().
   void end_step();
 
   Knobs current() const { return current_; }
   bool settled() const { return phase_ == Phase::kSettled; }
-  // Windows that the current, or last, exploration took.
+  // Windows of the current, or last, exploration.
   int windows() const { return windows_; }
-  // All that is known, the latest last; to be saved when settled() turns true.
+  // All results, the latest last; to be saved when settled() turns true.
   const std::vector<Tuned>& known() const { return known_; }
 
  private:
@@ -69,7 +69,7 @@ class Tuner {
   void begin();
   bool allowed(const Knobs& knobs) const;
   void try_spread();
-  // By value, as what they are given lies in what they replace.
+  // By value: the arguments are parts of the objects that they replace.
   void try_around(Knobs center);
   void start_candidates();
   void next_window();
@@ -85,11 +85,11 @@ class Tuner {
   Phase phase_ = Phase::kLearning;
   SizeHistogram histogram_;  // of the steps that were watched
   std::vector<Workload> watched_;
-  Workload workload_;  // what is tuned for
-  int strangers_ = 0;  // steps on end that look like another workload
+  Workload workload_;    // the one that is tuned
+  int other_steps_ = 0;  // consecutive steps that look like another workload
   double best_predicted_ = 0;
 
-  Workload step_;  // the one under way
+  Workload step_;  // the current one
   double step_seconds_ = 0;
 
   std::vector<Candidate> candidates_;

@@ -25,7 +25,7 @@ struct Entry {
 std::optional<std::int64_t> integer(const Json& object, const char* key, std::int64_t low) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer()) return std::nullopt;
-  // An unsigned value beyond int64 comes out negative.
+  // An unsigned value beyond int64 is read as a negative one.
   const auto value = found->get<std::int64_t>();
   return value >= low && value <= kMaxValue ? std::optional(value) : std::nullopt;
 }
@@ -47,7 +47,7 @@ std::optional<Entry> parse_entry(const Json& object) {
                {{static_cast<double>(*bytes), static_cast<double>(*tensors)}, knobs}};
 }
 
-// All entries, or none and why.
+// All entries, or none and the reason.
 std::optional<std::vector<Entry>> parse_file(const std::string& text, std::string& why) {
   if (text.size() > kMaxFileBytes) {
     why = "it is larger than 64 KiB";
@@ -117,7 +117,7 @@ Status save_tuned(const std::string& path, const TunedFor& place, const std::vec
     if (auto old = parse_file(*text, why)) entries = std::move(*old);
   std::erase_if(entries, [&](const Entry& entry) { return entry.place == place; });
   for (const Tuned& one : tuned) entries.push_back({place, one});
-  // The oldest go first.
+  // Drops the oldest first.
   if (entries.size() > kMaxEntries)
     entries.erase(entries.begin(), entries.end() - static_cast<std::ptrdiff_t>(kMaxEntries));
   if (const Status written = write_file(path, print_file(entries)); !written)

@@ -44,7 +44,7 @@ std::shared_ptr<const EngineTrace::Open> EngineTrace::open() const {
 }
 
 std::string EngineTrace::path_of_host(const std::string& path) const {
-  // Pretended hosts share a name.
+  // Simulated hosts share a name.
   const std::string host = hosts_ == 1 ? host_name() : fmt::format("{}-{}", host_name(), host_);
   if (hosts_ == 1 || path.find("{host}") != std::string::npos) return trace::timeline_path(path, host);
   const auto dot = path.rfind('.');
@@ -100,33 +100,28 @@ void EngineTrace::agreed(const Submission& s, int last, std::chrono::nanoseconds
   t->record_span(open->negotiate, t->intern(s.name), ++spans_, s.submitted, s.agreed, args);
 }
 
-void EngineTrace::batch_done(const Running& running) {
+void EngineTrace::batch_done(const Batch& batch) {
   if (!on()) return;
   const auto open = this->open();
   if (open == nullptr) return;
   trace::Timeline* const t = open->timeline.get();
-  const Batch& batch = running.batch;
-  const auto tensors = static_cast<std::int64_t>(batch.fused ? batch.pieces.size() : 1);
+  const auto tensors = static_cast<std::int64_t>(batch.tensors());
   const trace::TimelineArgs args{.first = {open->batch, ++batches_},
                                  .second = {open->tensors, tensors},
                                  .third = {open->bytes, static_cast<std::int64_t>(batch.bytes)}};
-  const std::uint32_t name = t->intern(running.title);
-  const auto queued = [&](std::size_t item) {
-    const auto& s = (*running.items)[item].submission;
-    if (s == nullptr || s->traced_start) return;
-    s->traced_start = true;
-    t->record_span(open->queue, t->intern(s->name), ++spans_, s->agreed, running.started);
-  };
-  for (const Piece& piece : batch.pieces) queued(piece.item);
-  if (!batch.fused) queued(batch.item);
+  const std::uint32_t name = t->intern(batch.title);
+  batch.each_submission([&](Submission& s) {
+    if (s.placeholder || std::exchange(s.traced_start, true)) return;
+    t->record_span(open->queue, t->intern(s.name), ++spans_, s.agreed, batch.started);
+  });
   // An operation of several steps is one bar.
-  const TimePoint reduced = running.reduced > running.started ? running.reduced : running.done;
-  if (running.packed > running.started) t->record(open->pack, name, running.started, running.packed, args);
+  const TimePoint reduced = batch.reduced > batch.started ? batch.reduced : batch.done;
+  if (batch.packed > batch.started) t->record(open->pack, name, batch.started, batch.packed, args);
   // Collectives take turns on the wire, though the next may have been posted before.
-  const TimePoint from = std::max(std::max(running.packed, running.started), reduced_until_);
+  const TimePoint from = std::max(std::max(batch.packed, batch.started), reduced_until_);
   if (reduced > from) t->record(open->reduce, name, from, reduced, args);
   reduced_until_ = std::max(reduced_until_, reduced);
-  if (running.done > reduced) t->record(open->unpack, name, reduced, running.done, args);
+  if (batch.done > reduced) t->record(open->unpack, name, reduced, batch.done, args);
 }
 
 void EngineTrace::mark(std::string_view lane, std::string_view name, TimePoint start, TimePoint stop) {

@@ -1,4 +1,4 @@
-// What the engine writes into the timeline, and when it is on.
+// Records the engine's events while a timeline is on.
 #pragma once
 
 #include <atomic>
@@ -23,13 +23,13 @@ struct ClockOffset {
   std::chrono::nanoseconds uncertainty{0};
 };
 
-// Collective: every rank tells the time at once, a few times; the quickest round counts.
+// Collective: all ranks exchange their times a few times; the quickest round counts.
 Result<ClockOffset> measure_clock(Communicator& comm);
 
 // Thread safety: start() and stop() one at a time; all else by any thread.
 class EngineTrace {
  public:
-  // host: of the world's hosts, `hosts` of them.
+  // host: the index of this one among the world's `hosts`.
   EngineTrace(const Topology& topology, int host, int hosts, ClockOffset clock)
       : topology_(topology), host_(host), hosts_(hosts), clock_(clock) {}
 
@@ -39,13 +39,13 @@ class EngineTrace {
   bool on() const noexcept { return on_.load(std::memory_order_acquire); }
 
   void agreed(const Submission& submission, int last, std::chrono::nanoseconds waited);
-  void batch_done(const Running& running);
+  void batch_done(const Batch& batch);
   void mark(std::string_view lane, std::string_view name, TimePoint start, TimePoint stop);
-  // Writes what has gathered, if that is worth while.
+  // Writes recorded events, if there are enough of them.
   void flush_if_full();
 
  private:
-  // A timeline and what its events are called there.
+  // A timeline and the ids of names in it.
   struct Open {
     std::unique_ptr<trace::Timeline> timeline;
     int pack = 0, reduce = 0, unpack = 0;             // lanes
@@ -54,7 +54,7 @@ class EngineTrace {
     std::vector<std::uint32_t> waited_for = {};       // notes, by rank
   };
   std::shared_ptr<const Open> open() const;
-  // "trace.{host}.json" for several hosts, also where the user did not say so.
+  // "trace.{host}.json" for several hosts, also if the path has no "{host}".
   std::string path_of_host(const std::string& path) const;
 
   const Topology topology_;
@@ -64,7 +64,7 @@ class EngineTrace {
   std::atomic<bool> on_{false};
   mutable std::mutex mutex_;
   std::shared_ptr<const Open> open_;
-  // Of the thread that drives.
+  // Only of the thread that makes progress.
   std::uint64_t spans_ = 0;
   std::int64_t batches_ = 0;
   TimePoint reduced_until_{};

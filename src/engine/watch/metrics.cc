@@ -27,7 +27,7 @@ std::string print_labels(int rank, const Metrics::Labels& labels) {
   return out;
 }
 
-// Prints the samples of one text after the other.
+// Prints metrics and their samples.
 class Printer {
  public:
   Printer(std::string& out, const std::string& labels) : out_(out), labels_(labels) {}

@@ -15,7 +15,7 @@
 
 namespace xoe::engine {
 
-// Any thread may call any member at any time; all are lock-free, text() apart.
+// Any thread may call any member at any time; all but text() are lock-free.
 class Metrics {
  public:
   using Labels = std::vector<std::pair<std::string, std::string>>;
@@ -25,9 +25,9 @@ class Metrics {
 
   // A completed operation that carried `bytes` on this rank.
   void operation(OpKind kind, std::size_t bytes) noexcept;
-  // A collective that went over the wire for so many tensors; more than one: they were fused.
+  // A completed collective of so many tensors; more than one: they were fused.
   void batch(std::size_t tensors) noexcept;
-  // This rank had to wait for another one, the last to submit.
+  // This rank waited for `rank`, the last to submit.
   void waited_for(int rank, std::chrono::nanoseconds time) noexcept;
   void error(Code code) noexcept;
   // Operations that are submitted and not completed.
@@ -36,12 +36,12 @@ class Metrics {
   void stalled(std::size_t tensors) noexcept { stalled_.store(tensors, std::memory_order_relaxed); }
   void knobs(const Knobs& knobs) noexcept { knobs_.store(knobs.encode(), std::memory_order_relaxed); }
 
-  // Text format 0.0.4. Peers that were never waited for are left out.
+  // Text format 0.0.4, without peers that were never waited for.
   std::string text() const;
 
  private:
   using Counter = std::atomic<std::uint64_t>;
-  // What is counted together lies together, and apart from the rest.
+  // Counters that are updated together share a cache line.
   struct alignas(64) OfKind {
     Counter operations = 0;
     Counter bytes = 0;

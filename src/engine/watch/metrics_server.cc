@@ -36,7 +36,7 @@ std::string refusal(std::string_view status, std::string_view header = {}) {
 Result<Fd> listen_on(int port) {
   Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return failure(Code::kUnavailable, "metrics: cannot make a socket: {}", errno_text(errno));
-  // A port whose last connections are still being forgotten counts as free.
+  // A port whose last connections are in TIME_WAIT counts as free.
   const int on = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   sockaddr_in address = {};
@@ -59,7 +59,7 @@ int port_of(const Fd& fd) {
   return ntohs(address.sin_port);
 }
 
-// Waits until the client is ready for `events`. False: too late, or the server ends.
+// Waits until the client is ready for `events`. False: deadline passed, or the server ends.
 bool await(const Fd& client, const Fd& stop, short events, Clock::time_point deadline) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -71,7 +71,7 @@ bool await(const Fd& client, const Fd& stop, short events, Clock::time_point dea
   }
 }
 
-// No signal of the process shall be handled by the thread that `make` creates.
+// Blocks all signals in the thread that `make` creates.
 template <class Make>
 void without_signals(Make&& make) {
   sigset_t all;
@@ -146,7 +146,7 @@ void MetricsServer::run() {
     if (client.valid()) {
       serve(client);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      // The caller stays in the queue; do not spin until there is room.
+      // The client stays in the queue; do not spin until there is room.
       ::poll(&fds[1], 1, 100);
     }
   }

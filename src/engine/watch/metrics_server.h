@@ -1,4 +1,4 @@
-// Serves GET /metrics to this machine.
+// Serves GET /metrics on the loopback interface.
 #pragma once
 
 #include <sys/types.h>
@@ -14,19 +14,18 @@
 
 namespace xoe::engine {
 
-// One thread, asleep while nobody asks; it bears no signals. Only 127.0.0.1 is listened on. Requests are answered one
-// after the other, each within a second or not at all, so that nobody can keep the destructor waiting.
+// One thread, which sleeps between requests and blocks all signals. Listens on 127.0.0.1 only. Answers one request
+// after the other, each within a second or not at all, so that no client delays the destructor.
 //
-// Own code, because this lives in every training process: cpp-httplib would bring OpenSSL and Brotli along, ignores
-// SIGPIPE for the whole process, and cannot end while a slow client is connected.
+// Own code, because it is part of every training process: cpp-httplib would add OpenSSL and Brotli, ignores SIGPIPE for
+// the whole process, and cannot stop while a slow client is connected.
 class MetricsServer {
  public:
   using Text = std::function<std::string()>;
 
-  // Port 0: any that is free. `text` is called by the thread, for each request. `unavailable` names a port that is
-  // taken.
+  // port: 0 for any free one. text: called by the thread for each request. `unavailable`: the port is taken.
   static Result<std::unique_ptr<MetricsServer>> start(int port, Text text);
-  // Ends the thread. In a forked process, where there is no thread, it lets go of it.
+  // Ends the thread. A forked process has no such thread and abandons it.
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;
 
@@ -38,14 +37,14 @@ class MetricsServer {
   void serve(const Fd& client);
 
   const Fd listener_;
-  const Fd stop_;  // readable: end
+  const Fd stop_;  // readable: the thread must end
   const int port_;
   const Text text_;
   const pid_t process_;
   std::jthread thread_;
 };
 
-// The whole answer to a request of which `head` is all up to the empty line.
+// The whole response to a request. head: the request up to the empty line.
 std::string answer_metrics_request(std::string_view head, const MetricsServer::Text& text);
 
 }  // namespace xoe::engine

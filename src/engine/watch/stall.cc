@@ -15,18 +15,18 @@
 namespace xoe::engine {
 namespace {
 
-constexpr std::size_t kMaxName = 120;   // bytes of a name, of what a rank did last
-constexpr std::size_t kMaxGroups = 6;   // of missing ranks
-constexpr std::size_t kMaxInCycle = 8;  // waits of a circle that are told
+constexpr std::size_t kMaxNameBytes = 120;  // of a name, of a rank's last action
+constexpr std::size_t kMaxGroups = 6;       // of missing ranks
+constexpr std::size_t kMaxInCycle = 8;      // waits of a cycle that are printed
 
-// What the user called it, on one line, cut to a length that keeps lines readable.
+// A name of the user's on one line, cut so that lines stay readable.
 std::string shortened(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    // Never in the middle of a character of UTF-8.
-    if (out.size() >= kMaxName && (static_cast<unsigned char>(c) & 0xC0) != 0x80) return out + "...";
+    // Not in the middle of a UTF-8 character.
+    if (out.size() >= kMaxNameBytes && (static_cast<unsigned char>(c) & 0xC0) != 0x80) return out + "...";
     out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
-    if (out.size() > kMaxName + 8) return out + "...";  // that is no UTF-8
+    if (out.size() > kMaxNameBytes + 8) return out + "...";  // not UTF-8
   }
   return out;
 }
@@ -35,7 +35,7 @@ std::string tensor_text(std::string_view name, ProcessSetId set) {
   return fmt::format("'{}' (process set {})", shortened(name), set);
 }
 
-// Missing ranks that did the same last are told together.
+// Groups missing ranks by their last action.
 std::string missing_text(const std::vector<PendingTensor::Missing>& missing) {
   std::map<std::string, std::vector<int>> by_last;
   for (const auto& one : missing) by_last[shortened(one.last)].push_back(one.rank);
@@ -51,7 +51,8 @@ std::string missing_text(const std::vector<PendingTensor::Missing>& missing) {
   return groups.empty() ? "no rank" : out;
 }
 
-using Edges = std::map<int, std::map<int, const BlockedWait*>>;  // from a rank to one that it needs, and by which wait
+using Edges =
+    std::map<int, std::map<int, const BlockedWait*>>;  // from a rank to the ranks that it needs, with the wait
 
 Edges edges_of(const std::vector<BlockedWait>& waits) {
   std::set<int> blocked;
@@ -63,7 +64,7 @@ Edges edges_of(const std::vector<BlockedWait>& waits) {
   return edges;
 }
 
-// The shortest way from `start` back to it.
+// The shortest cycle through `start`.
 std::optional<WaitCycle> shortest_cycle(const Edges& edges, int start) {
   std::map<int, int> before;
   std::queue<int> next({start});
@@ -87,7 +88,7 @@ std::optional<WaitCycle> shortest_cycle(const Edges& edges, int start) {
   return cycle;
 }
 
-// All that can be reached from `start`.
+// All ranks that can be reached from `start`.
 std::set<int> reach(const Edges& edges, int start) {
   std::set<int> seen;
   std::vector<int> open = {start};
@@ -115,7 +116,7 @@ std::string rank_list(std::vector<int> ranks, std::size_t ranges) {
     while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
     if (printed == ranges) return out + fmt::format(", ... ({} in all)", ranks.size());
     if (printed++ > 0) out += ", ";
-    // Two neighbours read better apart.
+    // "0, 1" reads better than "0-1".
     if (end - i == 2) end = i + 1;
     out += end - i == 1 ? std::to_string(ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[end - 1]);
     i = end;
@@ -146,7 +147,7 @@ std::vector<WaitCycle> find_wait_cycles(const std::vector<BlockedWait>& waits) {
     if (told.contains(rank)) continue;
     const std::set<int> reached = reach(edges, rank);
     if (!reached.contains(rank)) continue;
-    // Ranks that reach each other are one knot: one circle is told for it.
+    // One cycle is reported for ranks that all reach each other.
     for (const int other : reached)
       if (reach(edges, other).contains(rank)) told.insert(other);
     if (auto cycle = shortest_cycle(edges, rank)) cycles.push_back(std::move(*cycle));

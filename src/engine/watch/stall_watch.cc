@@ -26,7 +26,7 @@ std::uint64_t to_mask(const std::vector<MissingRank>& missing) {
   return mask;
 }
 
-// What a rank says it waits for; no ranks: it does not, or is just writing.
+// The wait that a rank shows; without missing ranks if there is none, or if the rank is writing it now.
 BlockedWait read_status(const RankStatus& status, int rank) {
   BlockedWait wait{.rank = rank, .name = {}, .set = kWorldSet, .missing = {}};
   const auto before = status.sequence.load(std::memory_order_acquire);

@@ -1,12 +1,53 @@
 #include "engine/watch/watch.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <vector>
 
 #include "base/error.h"
-#include "engine/tuning/measure_speeds.h"
+#include "engine/tuning/knobs.h"
+#include "xoe/communicator.h"
 
 namespace xoe::engine {
 namespace {
+
+constexpr std::size_t kValues = std::size_t{64} << 10;  // 256 KiB of float32: larger than the first-level caches
+constexpr int kTries = 4;
+
+// The time of the quickest of several calls of act(), in seconds.
+template <class Act>
+Result<double> best_of(Act&& act) {
+  double best = 1;
+  for (int i = 0; i < kTries; ++i) {
+    const auto began = std::chrono::steady_clock::now();
+    XOE_TRY(act());
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  }
+  return std::max(best, 1e-9);
+}
+
+// Collective; takes a few hundred microseconds on one host, and the best of several tries: the machine may be shared.
+Result<Speeds> measure_speeds(Communicator& comm) {
+  constexpr double kBytes = kValues * sizeof(float);
+  std::vector<float> values(kValues), copy(kValues);
+  float one = 0;
+  Speeds speeds;
+  XOE_ASSIGN(const double latency,
+             best_of([&] { return comm.allreduce(Tensor(&one, 1), ReduceOp::kMax, {.name = "speed"}); }));
+  XOE_ASSIGN(const double reduce, best_of([&] {
+               return comm.allreduce(Tensor(values.data(), kValues), ReduceOp::kMax, {.name = "speed"});
+             }));
+  XOE_ASSIGN(const double copied, best_of([&]() -> Status {
+               std::memcpy(copy.data(), values.data(), kValues * sizeof(float));
+               values[0] = copy[kValues - 1];
+               return {};
+             }));
+  speeds.latency_ns = latency * 1e9;
+  speeds.reduce_bytes_per_second = kBytes / std::max(reduce - latency, 1e-7);
+  speeds.copy_bytes_per_second = kBytes / copied;
+  return speeds;
+}
 
 std::size_t bytes_of(const Submission& submission) {
   std::size_t bytes = 0;
@@ -61,16 +102,16 @@ void Watch::agreed(const Submission& submission, int last, std::chrono::nanoseco
   if (last != topology_.rank && waited.count() > 0) metrics_.waited_for(last, waited);
 }
 
-void Watch::batch_done(const Running& running, const Status& status) {
-  const std::size_t tensors = running.batch.fused ? running.batch.pieces.size() : 1;
+void Watch::batch_done(const Batch& batch, const Status& status) {
+  const std::size_t tensors = batch.tensors();
   metrics_.batch(tensors);
-  trace_.batch_done(running);
-  if (!tuner_ || !status || running.batch.bytes == 0) return;
-  // Of batches that overlap, each second counts for one.
-  const auto from = std::max(running.started, busy_until_);
-  busy_until_ = std::max(busy_until_, running.done);
+  trace_.batch_done(batch);
+  if (!tuner_ || !status || batch.bytes == 0) return;
+  // Time in which batches overlap counts once.
+  const auto from = std::max(batch.started, busy_until_);
+  busy_until_ = std::max(busy_until_, batch.done);
   ++batches_;
-  tuner_->observe(running.batch.bytes, tensors, std::chrono::duration<double>(busy_until_ - from).count());
+  tuner_->observe(batch.bytes, tensors, std::chrono::duration<double>(busy_until_ - from).count());
 }
 
 void Watch::completing(const Submission& submission, const Status& status) {

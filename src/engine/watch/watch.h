@@ -1,4 +1,4 @@
-// Keeps an eye on the engine: counters, tuning, stalls, the timeline.
+// Observes the engine: metrics, tuning, stalls, timeline.
 #pragma once
 
 #include <array>
@@ -29,13 +29,13 @@ class Watch {
   StallWatch& stalls() noexcept { return stalls_; }
   EngineTrace& trace() noexcept { return trace_; }
 
-  // By the thread that drives.
+  // Called by the thread that makes progress:
   void agreed(const Submission& submission, int last, std::chrono::nanoseconds waited);
-  void batch_done(const Running& running, const Status& status);
+  void batch_done(const Batch& batch, const Status& status);
   void completing(const Submission& submission, const Status& status);
   // At least every stalls().period() while anything is pending. sets: the world first.
   void look(std::span<ProcessSet* const> sets);
-  // Nothing is pending any more: a step is over. New knobs for all sets, if they have changed.
+  // A step is over: nothing is pending any more. Returns new knobs for all sets, if they have changed.
   std::optional<Knobs> end_step();
 
  private:

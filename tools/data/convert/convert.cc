@@ -14,40 +14,35 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "data/files/listing.h"
-#include "data/records/record_index.h"
+#include "data/records/threads.h"
 #include "data/stages/random.h"
 #include "tools/data/convert/manifest.h"
+#include "tools/data/require.h"
 #include "xoe/data/files.h"
 
 namespace xoe::data {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr int kMostShards = 99999;
-constexpr std::int64_t kFolderPart = 1000;                      // images that are flushed together
-constexpr auto kProgressEvery = std::chrono::milliseconds(20);  // a stop is noticed within this
+constexpr int kMaxShards = 99999;
+constexpr std::int64_t kImagesPerFolderShard = 1000;            // that are flushed together
+constexpr auto kProgressEvery = std::chrono::milliseconds(20);  // also the delay of a stop
 
 std::string_view split_name(const ImagePipelineOptions& from) { return from.training ? "train" : "validation"; }
 
 Status check(const ConvertOptions& options) {
-  const auto require = [](bool good, std::string_view what, std::int64_t value) -> Status {
-    if (good) return {};
-    return failure(Code::kInvalidArgument, "{}, not {}", what, value);
-  };
-  XOE_TRY(require(options.shards >= 0 && options.shards <= kMostShards, "shards must be 0 to 99999", options.shards));
+  XOE_TRY(require(options.shards >= 0 && options.shards <= kMaxShards, "shards must be 0 to 99999", options.shards));
   XOE_TRY(require(options.threads >= 0 && options.threads <= 1024, "threads must be 0 to 1024", options.threads));
-  const PictureOptions& pictures = options.pictures;
-  XOE_TRY(require(pictures.resize_shorter >= 0 && pictures.resize_shorter <= 16384,
-                  "the shorter side must be 1 to 16384 pixels", pictures.resize_shorter));
-  XOE_TRY(require(pictures.quality >= 1 && pictures.quality <= 100, "quality must be 1 to 100", pictures.quality));
+  const ReencodeOptions& reencode = options.reencode;
+  XOE_TRY(require(reencode.resize_shorter >= 0 && reencode.resize_shorter <= 16384,
+                  "the shorter side must be 1 to 16384 pixels", reencode.resize_shorter));
+  XOE_TRY(require(reencode.quality >= 1 && reencode.quality <= 100, "quality must be 1 to 100", reencode.quality));
   XOE_TRY(require(options.skip_bad >= 0, "bad images must be 0 or more", options.skip_bad));
   if (options.to != ConvertTo::kTfRecord && options.compression != Compression::kNone)
     return failure(Code::kInvalidArgument, "only TFRecord files are compressed, not a {}", convert_to_name(options.to));
   return {};
 }
 
-// Of so many images the mean size, from some of them, the same in every run.
+// The bytes of all images, estimated from the same few in every run.
 std::uint64_t estimate_bytes(const ImageSource& source) {
   constexpr std::int64_t kSample = 32;
   const std::int64_t records = source.records();
@@ -62,7 +57,7 @@ std::uint64_t estimate_bytes(const ImageSource& source) {
   return read == 0 ? 0 : bytes / static_cast<std::uint64_t>(read) * static_cast<std::uint64_t>(records);
 }
 
-// What folders can be called: such signs would lead elsewhere, or hide a class.
+// Replaces characters that would lead to another folder, or hide one.
 void make_folder_names(std::vector<std::string>& names) {
   for (std::string& name : names) {
     std::replace(name.begin(), name.end(), '/', '_');
@@ -77,12 +72,12 @@ class Conversion {
   Result<ConvertReport> run() {
     XOE_TRY(open());
     std::error_code ignored;
-    const bool existed = fs::exists(options_.directory, ignored);
+    const bool existed = std::filesystem::exists(options_.directory, ignored);
     const Status done = write();
     if (done) return std::move(report_);
-    // Nothing to go on from: nothing stays.
+    // Without a finished shard there is nothing to continue from, so nothing stays.
     if (manifest_ && manifest_->empty() && !has_images()) (void)manifest_->remove();
-    if (!existed) ::rmdir(options_.directory.c_str());  // fails, as it should, when something is in it
+    if (!existed) ::rmdir(options_.directory.c_str());  // fails unless it is empty
     return failure(done.error());
   }
 
@@ -108,8 +103,8 @@ class Conversion {
     XOE_ASSIGN(source_, open_image_source(from, &bad_));
     if (source_->multi_label() && options_.to != ConvertTo::kTfRecord)
       return failure(Code::kInvalidArgument,
-                     "{}: its images can be of several classes, which a {} cannot say; tfrecord can", from.directory,
-                     convert_to_name(options_.to));
+                     "{}: its images can be of several classes, which a {} cannot express; tfrecord can",
+                     from.directory, convert_to_name(options_.to));
     keep_names_ = source_->own_files() && options_.to != ConvertTo::kTar;
     plan();
     return plan_names();
@@ -122,7 +117,7 @@ class Conversion {
     layout_.split = split_name(options_.from);
     layout_.compression = options_.compression;
     const int wanted = options_.shards > 0                 ? options_.shards
-                       : options_.to == ConvertTo::kFolder ? static_cast<int>(records / kFolderPart + 1)
+                       : options_.to == ConvertTo::kFolder ? static_cast<int>(records / kImagesPerFolderShard + 1)
                                                            : suggest_shards(records, estimate_bytes(*source_));
     layout_.shards = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(records, 1)));
     order_.resize(static_cast<std::size_t>(records));
@@ -142,31 +137,32 @@ class Conversion {
                    options_.from.directory, layout_.class_names.size(), different.size());
   }
 
-  // What makes two runs the same conversion.
+  // Identifies a conversion: a run continues one with the same text.
   std::string command() const {
     std::error_code ignored;
-    const PictureOptions& pictures = options_.pictures;
-    std::string words = fmt::format("{} images of {}, {}, to {} in {} parts", source_->records(),
-                                    fs::absolute(options_.from.directory, ignored).lexically_normal().string(),
-                                    layout_.split, convert_to_name(options_.to), layout_.shards);
+    const ReencodeOptions& reencode = options_.reencode;
+    std::string words =
+        fmt::format("{} images of {}, {}, to {} in {} parts", source_->records(),
+                    std::filesystem::absolute(options_.from.directory, ignored).lexically_normal().string(),
+                    layout_.split, convert_to_name(options_.to), layout_.shards);
     if (!options_.from.pattern.empty()) words += fmt::format(", of {}", options_.from.pattern);
     if (options_.compression != Compression::kNone)
       words += fmt::format(", {}", compression_name(options_.compression));
     if (options_.shuffle) words += fmt::format(", shuffled by {}", *options_.shuffle);
-    if (pictures.resize_shorter > 0)
-      words += fmt::format(", resized to {} with quality {}", pictures.resize_shorter, pictures.quality);
+    if (reencode.resize_shorter > 0)
+      words += fmt::format(", resized to {} with quality {}", reencode.resize_shorter, reencode.quality);
     if (source_->multi_label()) words += ", of several classes";
     return words;
   }
 
   Status prepare_directory() {
     std::error_code error;
-    fs::create_directories(options_.directory, error);
+    std::filesystem::create_directories(options_.directory, error);
     if (error)
       return failure(Code::kUnavailable, "{}: cannot make the directory: {}", options_.directory, error.message());
     const bool begun = Manifest::exists(options_.directory);
     if (!begun && has_images())
-      return failure(Code::kInvalidArgument, "{}: {} images are there already; choose another directory",
+      return failure(Code::kInvalidArgument, "{}: it already holds {} images; choose another directory",
                      options_.directory, layout_.split);
     XOE_TRY(check_labels());
     XOE_ASSIGN(manifest_, Manifest::open(options_.directory, command()));
@@ -177,11 +173,11 @@ class Conversion {
     std::error_code ignored;
     if (options_.to == ConvertTo::kFolder) {
       const std::string root = layout_.path(0);
-      return fs::exists(root, ignored) && !fs::is_empty(root, ignored);
+      return std::filesystem::exists(root, ignored) && !std::filesystem::is_empty(root, ignored);
     }
     return match_files(options_.directory, fmt::format("{}-*", layout_.split)).has_value();
   }
-  // What a killed run left.
+  // Removes the files that a killed run left.
   void remove_left_over() const {
     const std::string images = options_.to == ConvertTo::kFolder
                                    ? layout_.path(0) + "/*/.*.unfinished-*"
@@ -192,15 +188,15 @@ class Conversion {
   }
 
   std::string labels_path() const { return options_.directory + "/labels.txt"; }
-  // The names are those of a split that was converted before, if any was.
+  // Another split that was converted before must have the same class names.
   Status check_labels() const {
     if (layout_.class_names.empty() || options_.to == ConvertTo::kFolder) return {};
     const auto there = read_lines(labels_path());
     if (!there || *there == layout_.class_names) return {};
-    return failure(Code::kInvalidArgument, "{}: {} other classes than the {} of {}; choose another directory",
+    return failure(Code::kInvalidArgument, "{}: its {} classes are not the {} of {}; choose another directory",
                    labels_path(), there->size(), layout_.class_names.size(), options_.from.directory);
   }
-  // Folders tell by themselves. Classes without names get numbers.
+  // Folders name their classes themselves. Classes without names get numbers.
   Status write_labels() const {
     if (options_.to == ConvertTo::kFolder) return {};
     std::vector<std::string> names = layout_.class_names;
@@ -227,9 +223,7 @@ class Conversion {
       ++report_.kept;
     }
     skipped_ += source_->lost();
-    const int cores = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
-    const int wanted = options_.threads > 0 ? options_.threads : cores;
-    const int threads = std::min(wanted, static_cast<int>(todo_.size()));
+    const int threads = std::min(thread_count(options_.threads), static_cast<int>(todo_.size()));
     {
       std::vector<std::jthread> workers;
       running_ = threads;
@@ -238,15 +232,15 @@ class Conversion {
     }
     if (error_) return failure(*error_);
     if (!stopped_) return {};
-    return failure(Code::kUnavailable, "stopped after {} of {} images; the same command goes on from there",
+    return failure(Code::kUnavailable, "stopped after {} of {} images; the same command continues from there",
                    done_.load(), source_->records());
   }
   std::optional<FinishedShard> is_kept(int shard) const {
     std::error_code ignored;
-    return fs::exists(layout_.path(shard), ignored) ? manifest_->finished(shard) : std::nullopt;
+    return std::filesystem::exists(layout_.path(shard), ignored) ? manifest_->finished(shard) : std::nullopt;
   }
 
-  // In the caller's thread while the others work.
+  // Runs in the caller's thread while the workers run.
   void watch() {
     std::unique_lock lock(mutex_);
     while (running_ > 0) {
@@ -258,10 +252,10 @@ class Conversion {
   }
 
   void work() {
-    PictureMaker pictures(options_.pictures);
+    Reencoder reencoder(options_.reencode);
     std::string buffer;
     for (std::size_t i = next_++; i < todo_.size() && !stopped_; i = next_++) {
-      const Status written = write_shard(todo_[i], pictures, buffer);
+      const Status written = write_shard(todo_[i], reencoder, buffer);
       if (written) continue;
       const std::lock_guard lock(mutex_);
       if (!stopped_.exchange(true)) error_ = written.error();
@@ -271,14 +265,14 @@ class Conversion {
     changed_.notify_one();
   }
 
-  Status write_shard(int shard, PictureMaker& pictures, std::string& buffer) {
+  Status write_shard(int shard, Reencoder& reencoder, std::string& buffer) {
     XOE_ASSIGN(const auto writer, create_shard(layout_, shard));
     const auto border = [&](int at) { return source_->records() * at / layout_.shards; };
     FinishedShard facts;
     for (std::int64_t i = border(shard); i < border(shard + 1); ++i, ++done_) {
       if (stopped_) return {};
       const std::int64_t record = order_[static_cast<std::size_t>(i)];
-      XOE_ASSIGN(const bool good, write_image(record, *writer, pictures, buffer, facts));
+      XOE_ASSIGN(const bool good, write_image(record, *writer, reencoder, buffer, facts));
       ++(good ? facts.images : facts.skipped);
     }
     XOE_TRY(writer->finish());
@@ -286,31 +280,31 @@ class Conversion {
     return manifest_->add(shard, facts);
   }
 
-  // False: it is bad and left out.
-  Result<bool> write_image(std::int64_t record, ShardWriter& writer, PictureMaker& pictures, std::string& buffer,
+  // False: the image is bad and left out.
+  Result<bool> write_image(std::int64_t record, ShardWriter& writer, Reencoder& reencoder, std::string& buffer,
                            FinishedShard& facts) {
     const auto read = source_->read(record, buffer);
     if (!read) return leave_out(read.error());
     const auto fail = [&](const Error& error) {
       return leave_out({error.code(), fmt::format("{}: {}", source_->name(record), error.message())});
     };
-    ConvertedImage image{.picture = {}, .name = {}, .label = read->label - source_->label_offset()};
+    ConvertedImage image{.encoded = {}, .name = {}, .label = read->label - source_->label_offset()};
     image.targets = read->targets;
     const int classes = source_->classes();
     if (!source_->multi_label() && (image.label < 0 || (classes > 0 && image.label >= classes)))
       return fail({Code::kDataLoss, fmt::format("label {} of {} classes", read->label, classes)});
-    auto picture = pictures.make(*read);
-    if (!picture) return fail(picture.error());
-    image.picture = *picture;
-    const std::string name = file_name(record, *picture);
+    auto encoded = reencoder.run(*read);
+    if (!encoded) return fail(encoded.error());
+    image.encoded = *encoded;
+    const std::string name = file_name(record, *encoded);
     image.name = name;
     facts.highest = std::max(facts.highest, image.label);
     XOE_TRY(writer.write(image));
     return true;
   }
-  std::string file_name(std::int64_t record, const Picture& picture) const {
-    if (keep_names_) return fs::path(source_->name(record)).filename().string();
-    return fmt::format("{}_{:08}.{}", layout_.split, record, picture.extension());
+  std::string file_name(std::int64_t record, const EncodedImage& encoded) const {
+    if (keep_names_) return std::filesystem::path(source_->name(record)).filename().string();
+    return fmt::format("{}_{:08}.{}", layout_.split, record, encoded.extension());
   }
 
   Result<bool> leave_out(const Error& error) {

@@ -16,11 +16,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxManifestBytes = std::size_t{64} << 20;
 
 std::string manifest_path(const std::string& directory) { return directory + "/.xoe-convert.json"; }
 
-// What is missing or of another kind is 0.
+// 0: missing, or not an integer.
 std::int64_t number(const Json& object, const char* name) {
   const auto at = object.find(name);
   return at != object.end() && at->is_number_integer() ? at->get<std::int64_t>() : 0;
@@ -34,7 +34,7 @@ Result<std::unique_ptr<Manifest>> Manifest::open(const std::string& directory, c
   Fd lock(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock.valid()) return failure(Code::kUnavailable, "{}: cannot open: {}", directory, errno_text(errno));
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
-    return failure(Code::kInvalidArgument, "{}: another conversion is at work there", directory);
+    return failure(Code::kInvalidArgument, "{}: another conversion is running there", directory);
   const bool begun = exists(directory);
   std::unique_ptr<Manifest> manifest(new Manifest(manifest_path(directory), command, std::move(lock)));
   XOE_TRY(begun ? manifest->load() : manifest->save());
@@ -42,17 +42,17 @@ Result<std::unique_ptr<Manifest>> Manifest::open(const std::string& directory, c
 }
 
 Status Manifest::load() {
-  XOE_ASSIGN(const std::string text, read_whole(path_, kMostBytes));
+  XOE_ASSIGN(const std::string text, read_whole(path_, kMaxManifestBytes));
   const Json content = Json::parse(text, nullptr, false);
   const auto fits = [](const Json& from, const char* name, Json::value_t type) {
     return from.is_object() && from.contains(name) && from[name].type() == type;
   };
   if (!fits(content, "command", Json::value_t::string) || !fits(content, "shards", Json::value_t::array))
-    return failure(Code::kDataLoss, "{}: damaged; remove it and what was converted so far", path_);
+    return failure(Code::kDataLoss, "{}: damaged; remove it and the images that were converted so far", path_);
   if (const auto begun = content["command"].get<std::string>(); begun != command_)
     return failure(Code::kInvalidArgument,
-                   "{}: an unfinished conversion is there, of another source or with other options ({}; now {}): go on "
-                   "with that, or remove the directory",
+                   "{}: an unfinished conversion of another source or with other options ({}; now {}): finish "
+                   "that one, or remove the directory",
                    path_, begun, command_);
   for (const Json& shard : content["shards"]) {
     if (!shard.is_object()) continue;

@@ -1,4 +1,4 @@
-// What an interrupted conversion has finished: DIR/.xoe-convert.json, which goes when all is done.
+// The finished shards of an interrupted conversion: DIR/.xoe-convert.json, which is removed at the end.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,21 @@ struct FinishedShard {
   std::int64_t images = 0;
   std::int64_t skipped = 0;
   std::uint64_t bytes = 0;
-  std::int64_t highest = -1;  // label; -1: none
+  std::int64_t highest = -1;  // label; -1: no image
 };
 
-// Holds the directory for one process. Thread safety: any thread at any time.
+// Locks the directory for one process. Thread safety: any thread at any time.
 class Manifest {
  public:
-  // Goes on with what is there. `invalid_argument`: what is there was begun with another command, or another process is
-  // at work there; `data_loss`: it is damaged.
+  // Reads the manifest, or creates it. `invalid_argument`: it belongs to another command, or another process is
+  // converting to this directory; `data_loss`: it is damaged.
   static Result<std::unique_ptr<Manifest>> open(const std::string& directory, const std::string& command);
   static bool exists(const std::string& directory);
 
   std::optional<FinishedShard> finished(int shard) const;
   Status add(int shard, const FinishedShard& facts);
   bool empty() const;
-  // Of all.
+  // Over all finished shards.
   FinishedShard sum() const;
   Status remove();
 

@@ -1,6 +1,14 @@
 #include "tools/data/convert/shard_writer.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <set>
+
 #include "base/error.h"
+#include "base/fd.h"
+#include "base/output_file.h"
 #include "data/files/tar.h"
 #include "xoe/data/example.h"
 #include "xoe/data/record_writer.h"
@@ -12,7 +20,7 @@ namespace {
 constexpr std::int64_t kFirstLabel = 1;
 
 std::string make_example(const ShardLayout& layout, const ConvertedImage& image) {
-  const ImageFacts& facts = image.picture.facts;
+  const ImageFacts& facts = image.encoded.facts;
   std::vector<std::int64_t> labels;
   if (image.targets.empty()) labels.push_back(image.label);
   for (std::size_t i = 0; i < image.targets.size(); ++i)
@@ -33,7 +41,7 @@ std::string make_example(const ShardLayout& layout, const ConvertedImage& image)
   if (!texts.empty() || !image.targets.empty()) features.add_bytes("image/class/text", texts);
   features.add_bytes("image/format", facts.jpeg() ? "JPEG" : "PNG")
       .add_bytes("image/filename", image.name)
-      .add_bytes("image/encoded", image.picture.bytes);
+      .add_bytes("image/encoded", image.encoded.bytes);
   return features.to_example();
 }
 
@@ -54,12 +62,12 @@ class TarShard final : public ShardWriter {
  public:
   explicit TarShard(TarWriter writer) : writer_(std::move(writer)) {}
 
-  // A sample's members share the name up to its first dot.
+  // The members of a sample share their names up to the first dot.
   Status write(const ConvertedImage& image) override {
     const std::string_view key = image.name.substr(0, image.name.find('.'));
     const std::string label = std::to_string(image.label);
-    XOE_TRY(writer_.write(fmt::format("{}.{}", key, image.picture.extension()), image.picture.bytes));
-    bytes_ += image.picture.bytes.size() + label.size();
+    XOE_TRY(writer_.write(fmt::format("{}.{}", key, image.encoded.extension()), image.encoded.bytes));
+    bytes_ += image.encoded.bytes.size() + label.size();
     return writer_.write(fmt::format("{}.cls", key), label);
   }
   Status finish() override { return writer_.finish(); }
@@ -67,6 +75,43 @@ class TarShard final : public ShardWriter {
 
  private:
   TarWriter writer_;
+  std::uint64_t bytes_ = 0;
+};
+
+// One folder per class. Each file appears whole or not at all, and finish() flushes all of them at once, because a
+// flush for each file would take most of the time.
+class FolderShard final : public ShardWriter {
+ public:
+  explicit FolderShard(const ShardLayout& layout) : layout_(layout), root_(layout.path(0)) {}
+
+  Status write(const ConvertedImage& image) override {
+    XOE_ASSIGN(const std::string folder, folder_of(image.label));
+    XOE_ASSIGN(OutputFile file, OutputFile::create(fmt::format("{}/{}", folder, image.name)));
+    XOE_TRY(file.write(image.encoded.bytes));
+    XOE_TRY(file.finish_unflushed());
+    bytes_ += image.encoded.bytes.size();
+    return {};
+  }
+  Status finish() override {
+    const Fd root(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (root.valid() && ::syncfs(root.get()) == 0) return {};
+    return failure(Code::kUnavailable, "{}: cannot flush: {}", root_, errno_text(errno));
+  }
+  std::uint64_t bytes() const override { return bytes_; }
+
+ private:
+  Result<std::string> folder_of(std::int64_t label) {
+    std::string path = fmt::format("{}/{}", root_, layout_.class_name(label));
+    if (!made_.insert(label).second) return path;
+    std::error_code error;
+    std::filesystem::create_directories(path, error);
+    if (error) return failure(Code::kUnavailable, "{}: cannot make the folder: {}", path, error.message());
+    return path;
+  }
+
+  const ShardLayout& layout_;
+  std::string root_;
+  std::set<std::int64_t> made_;
   std::uint64_t bytes_ = 0;
 };
 
@@ -92,7 +137,7 @@ std::string ShardLayout::class_name(std::int64_t label) const {
 }
 
 Result<std::unique_ptr<ShardWriter>> create_shard(const ShardLayout& layout, int shard) {
-  if (layout.to == ConvertTo::kFolder) return create_folder_shard(layout);
+  if (layout.to == ConvertTo::kFolder) return std::make_unique<FolderShard>(layout);
   if (layout.to == ConvertTo::kTar) {
     XOE_ASSIGN(TarWriter writer, TarWriter::create(layout.path(shard)));
     return std::make_unique<TarShard>(std::move(writer));

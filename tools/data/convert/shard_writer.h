@@ -1,4 +1,4 @@
-// Where converted images go: one file of many, or one folder of them.
+// Writes converted images into a file of many, or a folder of files.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/data/convert/picture.h"
+#include "tools/data/convert/reencode.h"
 #include "xoe/data/records.h"
 #include "xoe/status.h"
 
@@ -18,22 +18,22 @@ enum class ConvertTo : std::uint8_t { kTfRecord, kTar, kFolder };
 std::string_view convert_to_name(ConvertTo to) noexcept;  // "tfrecord"
 
 struct ConvertedImage {
-  Picture picture;
-  std::string_view name;             // of its file; within a shard, or a class's folder, each its own
+  EncodedImage encoded;
+  std::string_view name;             // of its file; unique within a shard, or within a class's folder
   std::int64_t label = 0;            // from 0
-  std::span<const float> targets{};  // instead of it, where an image can be of several classes
+  std::span<const float> targets{};  // in place of the label, where an image can be of several classes
 };
 
-// What all shards of a run share.
+// Properties that all shards of a run share.
 struct ShardLayout {
   ConvertTo to = ConvertTo::kTfRecord;
   std::string directory;
   std::string split;  // "train"
   int shards = 1;
   Compression compression = Compression::kNone;
-  std::vector<std::string> class_names;  // may be empty: unknown. Of a folder names that folders can have
+  std::vector<std::string> class_names;  // empty: unknown. With kFolder, names that folders can have
 
-  // "DIR/train-00003-of-00008", with ".tar"; "DIR/train" of a folder.
+  // "DIR/train-00003-of-00008", with ".tar" for kTar; "DIR/train" for kFolder.
   std::string path(int shard) const;
   std::string class_name(std::int64_t label) const;  // or its number
 };
@@ -47,12 +47,11 @@ class ShardWriter {
 
   // `resource_exhausted`: the disk is full.
   virtual Status write(const ConvertedImage& image) = 0;
-  // What was written is there for good. Without it, nothing of a file, or some files of a folder.
+  // Makes the images permanent. Without finish() a file does not appear, and a folder may have some of its files.
   virtual Status finish() = 0;
   virtual std::uint64_t bytes() const = 0;
 };
 
 Result<std::unique_ptr<ShardWriter>> create_shard(const ShardLayout& layout, int shard);
-Result<std::unique_ptr<ShardWriter>> create_folder_shard(const ShardLayout& layout);  // for create_shard()
 
 }  // namespace xoe::data

@@ -1,15 +1,16 @@
-// What pictures are drawn on, and small geometry.
+// The canvas of rendered images, and small geometry.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numbers>
 #include <vector>
 
 namespace xoe::data::synth {
 
-// Linear light would cost a power per pixel; these are display values within [0, 1], and may leave that range until the
-// end.
+// Display values within [0, 1], because linear light would cost a power function for each pixel. They may leave that
+// range until the image is finished.
 struct Colour {
   float r = 0;
   float g = 0;
@@ -19,8 +20,12 @@ struct Colour {
   friend Colour operator*(Colour a, float by) { return {a.r * by, a.g * by, a.b * by}; }
 };
 
+inline constexpr float kTurn = 2 * std::numbers::pi_v<float>;
+
 inline Colour blend(Colour a, Colour b, float share_of_b) { return a * (1 - share_of_b) + b * share_of_b; }
 inline float brightness(Colour c) { return 0.3F * c.r + 0.59F * c.g + 0.11F * c.b; }
+
+inline constexpr double kFullTurn = 2 * std::numbers::pi;  // radians
 
 struct Point {
   float x = 0;
@@ -54,7 +59,7 @@ class Canvas {
   std::vector<Colour> pixels_;
 };
 
-// Where a thing stands: its own coordinates reach from -1 to 1.
+// Position, size and angle of an object, whose own coordinates reach from -1 to 1.
 struct Placement {
   Point centre;
   float radius = 1;  // pixels
@@ -76,7 +81,7 @@ void for_each_pixel(Canvas& canvas, const Placement& placement, float reach, Vis
   const int right = std::min(canvas.width() - 1, static_cast<int>(placement.centre.x + r));
   const int top = std::max(0, static_cast<int>(placement.centre.y - r));
   const int bottom = std::min(canvas.height() - 1, static_cast<int>(placement.centre.y + r));
-  // The own coordinates are linear in x and y: two steps instead of a rotation for each pixel.
+  // Own coordinates are linear in x and y: two additions instead of a rotation for each pixel.
   const Point origin = placement.inside(0, 0);
   const Point dx = placement.inside(1, 0) - origin;
   const Point dy = placement.inside(0, 1) - origin;

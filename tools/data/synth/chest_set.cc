@@ -1,35 +1,29 @@
 #include "tools/data/synth/chest_set.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "base/output_file.h"
 #include "data/png/png.h"
+#include "data/records/threads.h"
 #include "data/source/nih_chest.h"
 #include "data/stages/random.h"
 #include "tools/data/output_directory.h"
+#include "tools/data/require.h"
 #include "tools/data/synth/radiograph.h"
 
 namespace xoe::data::synth {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::int64_t kPerFolder = 5000;
-constexpr std::int64_t kAtOnce = 256;  // images in memory
+constexpr std::int64_t kImagesInMemory = 256;
 constexpr int kPerPatient = 2;
 
 Status check(const ChestSetOptions& options) {
-  const auto require = [](bool good, std::string_view what, std::int64_t value) -> Status {
-    if (good) return {};
-    return failure(Code::kInvalidArgument, "{}, not {}", what, value);
-  };
   XOE_TRY(require(options.images >= 1 && options.images <= 1000000, "images must be 1 to 1000000", options.images));
   XOE_TRY(require(options.test >= 0 && options.test <= 1000000, "test images must be 0 to 1000000", options.test));
   XOE_TRY(require(options.size >= 32 && options.size <= 4096, "the size must be 32 to 4096", options.size));
@@ -46,8 +40,8 @@ class ChestSet {
         "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,View Position,"
         "OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y],\n";
     const std::int64_t all = options_.images + options_.test;
-    for (std::int64_t first = 0; first < all; first += kAtOnce) {
-      const std::int64_t count = std::min(kAtOnce, all - first);
+    for (std::int64_t first = 0; first < all; first += kImagesInMemory) {
+      const std::int64_t count = std::min(kImagesInMemory, all - first);
       XOE_TRY(write(first, count));
       if (!progress_(first + count, all))
         return failure(Code::kUnavailable, "stopped after {} images; nothing was kept", first + count);
@@ -62,19 +56,19 @@ class ChestSet {
   }
 
  private:
-  struct Made {
+  struct RenderedImage {
     std::string name;
     std::string row;
     std::optional<Result<std::string>> png;
   };
 
-  // The test images' patients follow those of the others.
+  // The patients of test images come after those of the others.
   std::int64_t patient_of(std::int64_t number) const {
     if (number < options_.images) return number / kPerPatient + 1;
     return (options_.images + kPerPatient - 1) / kPerPatient + (number - options_.images) / kPerPatient + 1;
   }
 
-  Made render(std::int64_t number) const {
+  RenderedImage render(std::int64_t number) const {
     Random random(options_.seed, 3, static_cast<std::uint64_t>(number));
     std::vector<int> findings;
     for (const double chance : {0.5, 0.4, 0.3}) {
@@ -88,42 +82,32 @@ class ChestSet {
       names += fmt::format("{}{}", names.empty() ? "" : "|", kChestFindings[static_cast<std::size_t>(finding)]);
     const std::int64_t patient = patient_of(number);
     const std::int64_t visit = (number < options_.images ? number : number - options_.images) % kPerPatient;
-    Made made;
-    made.name = fmt::format("{:08}_{:03}.png", patient, visit);
+    RenderedImage image;
+    image.name = fmt::format("{:08}_{:03}.png", patient, visit);
     Random person(options_.seed, 4, static_cast<std::uint64_t>(patient));
     const int age = person.integer(18, 90);
-    made.row = fmt::format("{},{},{},{},{},{},{},{},{},0.168,0.168,\n", made.name, names.empty() ? "No Finding" : names,
-                           visit, patient, age, person.chance(0.5) ? "M" : "F", random.chance(0.6) ? "PA" : "AP",
-                           options_.size, options_.size);
+    image.row = fmt::format("{},{},{},{},{},{},{},{},{},0.168,0.168,\n", image.name,
+                            names.empty() ? "No Finding" : names, visit, patient, age, person.chance(0.5) ? "M" : "F",
+                            random.chance(0.6) ? "PA" : "AP", options_.size, options_.size);
     const auto levels = render_radiograph(findings, options_.size, random.bits());
-    made.png.emplace(
+    image.png.emplace(
         encode_png({.width = options_.size, .height = options_.size, .colour = PngColour::kGrey, .samples = levels}));
-    return made;
+    return image;
   }
 
   Status write(std::int64_t first, std::int64_t count) {
-    std::vector<Made> images(static_cast<std::size_t>(count));
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&] {
-      for (std::size_t i = next++; i < images.size(); i = next++)
-        images[i] = render(first + static_cast<std::int64_t>(i));
-    };
-    const unsigned threads = options_.threads > 0 ? static_cast<unsigned>(options_.threads)
-                                                  : std::max(std::thread::hardware_concurrency(), 1U);
-    {
-      std::vector<std::jthread> helpers;
-      for (unsigned i = 1; i < threads; ++i) helpers.emplace_back(work);
-      work();
-    }
+    std::vector<RenderedImage> images(static_cast<std::size_t>(count));
+    for_each_in_threads(images.size(), thread_count(options_.threads),
+                        [&](std::size_t i) { images[i] = render(first + static_cast<std::int64_t>(i)); });
     for (std::int64_t i = 0; i < count; ++i) XOE_TRY(keep(images[static_cast<std::size_t>(i)], first + i));
     return {};
   }
 
-  Status keep(const Made& image, std::int64_t number) {
+  Status keep(const RenderedImage& image, std::int64_t number) {
     if (!*image.png) return failure(image.png->error());
     const std::string folder = fmt::format("{}/images_{:03}/images", directory_, number / kPerFolder + 1);
     std::error_code error;
-    fs::create_directories(folder, error);
+    std::filesystem::create_directories(folder, error);
     if (error) return failure(Code::kUnavailable, "{}: cannot make the folder: {}", folder, error.message());
     XOE_ASSIGN(OutputFile file, OutputFile::create(folder + "/" + image.name));
     XOE_TRY(file.write(**image.png));

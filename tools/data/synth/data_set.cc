@@ -4,37 +4,33 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "base/output_file.h"
+#include "base/text.h"
+#include "data/files/listing.h"
 #include "data/jpeg/jpeg.h"
 #include "data/records/example.h"
-#include "data/records/record_index.h"
+#include "data/records/threads.h"
 #include "data/stages/random.h"
+#include "tools/data/require.h"
 #include "xoe/data/record_writer.h"
 
 namespace xoe::data::synth {
 namespace {
 
-constexpr std::int64_t kAtOnce = 256;  // images in memory
+constexpr std::int64_t kRecordsInMemory = 256;
 
-struct Part {
+struct SplitPlan {
   std::string_view name;
   std::int64_t images;
   int shards;
   std::uint64_t key;
 };
-
-Status require(bool good, std::string_view what, std::int64_t value) {
-  if (good) return {};
-  return failure(Code::kInvalidArgument, "{}, not {}", what, value);
-}
 
 Status check(const DataSetOptions& options) {
   XOE_TRY(
@@ -75,9 +71,9 @@ Size draw_size(const DataSetOptions& options, Random& random) {
   return size;
 }
 
-// One record. Keyed by its number, so that no other image matters to it.
-Result<std::string> make_record(const DataSetOptions& options, const Part& part, std::int64_t number) {
-  Random random(options.seed, part.key, static_cast<std::uint64_t>(number));
+// One record, which depends on its number, not on other images.
+Result<std::string> make_record(const DataSetOptions& options, const SplitPlan& split, std::int64_t number) {
+  Random random(options.seed, split.key, static_cast<std::uint64_t>(number));
   const int label = static_cast<int>(number % options.classes);
   const Size size = draw_size(options, random);
   Image image;
@@ -91,7 +87,7 @@ Result<std::string> make_record(const DataSetOptions& options, const Part& part,
   return make_image_example({.encoded = jpeg,
                              .label = label + 1,
                              .text = kind_name(label),
-                             .filename = fmt::format("{}_{:08}.JPEG", part.name, number),
+                             .filename = fmt::format("{}_{:08}.JPEG", split.name, number),
                              .height = size.height,
                              .width = size.width,
                              .channels = encoding.grey ? 1 : 3});
@@ -99,34 +95,25 @@ Result<std::string> make_record(const DataSetOptions& options, const Part& part,
 
 using Records = std::vector<std::optional<Result<std::string>>>;
 
-Records make_records(const DataSetOptions& options, const Part& part, std::int64_t first, std::int64_t count) {
+Records make_records(const DataSetOptions& options, const SplitPlan& split, std::int64_t first, std::int64_t count) {
   Records records(static_cast<std::size_t>(count));
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < records.size(); i = next++)
-      records[i].emplace(make_record(options, part, first + static_cast<std::int64_t>(i)));
-  };
-  const unsigned threads =
-      options.threads > 0 ? static_cast<unsigned>(options.threads) : std::max(std::thread::hardware_concurrency(), 1U);
-  {
-    std::vector<std::jthread> helpers;
-    for (unsigned i = 1; i < threads; ++i) helpers.emplace_back(work);
-    work();
-  }
+  for_each_in_threads(records.size(), thread_count(options.threads), [&](std::size_t i) {
+    records[i].emplace(make_record(options, split, first + static_cast<std::int64_t>(i)));
+  });
   return records;
 }
 
-class Maker {
+class DataSetWriter {
  public:
-  Maker(const DataSetOptions& options, const Progress& progress)
+  DataSetWriter(const DataSetOptions& options, const Progress& progress)
       : options_(options),
         progress_(progress),
-        parts_{Part{"train", options.images, options.shards, 1},
-               Part{"validation", options.validation, validation_shards(options), 2}} {}
+        splits_{SplitPlan{"train", options.images, options.shards, 1},
+                SplitPlan{"validation", options.validation, validation_shards(options), 2}} {}
 
   Result<DataSetReport> make() {
     XOE_TRY(prepare());
-    for (const Part& part : parts_) XOE_TRY(write(part));
+    for (const SplitPlan& split : splits_) XOE_TRY(write(split));
     if (Status published = publish(); !published) {
       for (const std::string& path : published_) xoe::remove_unfinished(path);
       return failure(published.error());
@@ -145,31 +132,30 @@ class Maker {
     std::filesystem::create_directories(options_.directory, error);
     if (error)
       return failure(Code::kUnavailable, "{}: cannot make the directory: {}", options_.directory, error.message());
-    for (const Part& part : parts_) {
-      const auto there = match_files(options_.directory, fmt::format("{}-*", part.name));
-      if (there) old_.insert(old_.end(), there->begin(), there->end());
+    for (const SplitPlan& split : splits_) {
+      const auto there = match_files(options_.directory, fmt::format("{}-*", split.name));
+      if (there) replaced_.insert(replaced_.end(), there->begin(), there->end());
     }
-    if (!old_.empty() && !options_.overwrite)
-      return failure(Code::kInvalidArgument,
-                     "{}: {} record files are there already; choose another directory or overwrite", options_.directory,
-                     old_.size());
-    // What a killed run left.
+    if (!replaced_.empty() && !options_.overwrite)
+      return failure(Code::kInvalidArgument, "{}: it already holds {}; choose another directory or overwrite",
+                     options_.directory, counted(std::ssize(replaced_), "record file"));
+    // Files that a killed run left.
     for (const char* pattern : {".train-*.unfinished-*", ".validation-*.unfinished-*"})
       if (const auto stale = match_files(options_.directory, pattern))
         for (const std::string& path : *stale) ::unlink(path.c_str());
     return {};
   }
 
-  Status write(const Part& part) {
+  Status write(const SplitPlan& split) {
     std::int64_t written = 0;
-    for (int shard = 0; shard < part.shards; ++shard) {
-      std::string path = fmt::format("{}/{}-{:05}-of-{:05}", options_.directory, part.name, shard, part.shards);
+    for (int shard = 0; shard < split.shards; ++shard) {
+      std::string path = fmt::format("{}/{}-{:05}-of-{:05}", options_.directory, split.name, shard, split.shards);
       paths_.push_back(path);
       XOE_ASSIGN(RecordWriter writer, RecordWriter::create(std::move(path)));
-      const std::int64_t end = part.images * (shard + 1) / part.shards;
-      for (; written < end; written += kAtOnce) {
-        const std::int64_t count = std::min(kAtOnce, end - written);
-        for (auto& record : make_records(options_, part, written, count)) {
+      const std::int64_t end = split.images * (shard + 1) / split.shards;
+      for (; written < end; written += kRecordsInMemory) {
+        const std::int64_t count = std::min(kRecordsInMemory, end - written);
+        for (auto& record : make_records(options_, split, written, count)) {
           if (!*record) return failure(record->error());
           XOE_TRY(writer.write(**record));
         }
@@ -184,11 +170,11 @@ class Maker {
     return {};
   }
 
-  // All files are complete beside their places before the first one appears.
+  // All files are complete under hidden names before the first one appears.
   Status publish() {
     std::string labels;
     for (int label = 0; label < options_.classes; ++label) labels += kind_name(label) + "\n";
-    for (const std::string& path : old_) ::unlink(path.c_str());
+    for (const std::string& path : replaced_) ::unlink(path.c_str());
     const std::string labels_path = options_.directory + "/labels.txt";
     XOE_TRY(write_file(labels_path, labels));
     published_.push_back(labels_path);
@@ -205,8 +191,8 @@ class Maker {
 
   const DataSetOptions& options_;
   const Progress& progress_;
-  const std::array<Part, 2> parts_;
-  std::vector<std::string> old_;
+  const std::array<SplitPlan, 2> splits_;
+  std::vector<std::string> replaced_;
   std::vector<std::string> paths_;
   std::vector<RecordWriter> writers_;
   std::vector<std::string> published_;
@@ -220,8 +206,8 @@ Result<DataSetReport> make_data_set(const DataSetOptions& options, const Progres
   const auto start = std::chrono::steady_clock::now();
   XOE_TRY(check(options));
   const bool existed = std::filesystem::exists(options.directory);
-  auto report = Maker(options, progress).make();
-  if (!report && !existed) ::rmdir(options.directory.c_str());  // fails, as it should, when something else is in it
+  auto report = DataSetWriter(options, progress).make();
+  if (!report && !existed) ::rmdir(options.directory.c_str());  // fails unless it is empty
   if (report) report->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

@@ -1,4 +1,4 @@
-// Smooth random fields.
+// Random numbers and smooth random fields.
 #pragma once
 
 #include <array>
@@ -10,7 +10,9 @@
 
 namespace xoe::data::synth {
 
-// Value noise: random numbers on a grid, smoothly joined; repeats every 64 cells.
+inline float uniform(Random& random, double low, double high) { return static_cast<float>(random.uniform(low, high)); }
+
+// Value noise: random numbers on a grid, interpolated smoothly; repeats every 64 cells.
 class Noise {
  public:
   explicit Noise(Random& random) {
@@ -21,7 +23,7 @@ class Noise {
     }
   }
 
-  // Within [-1, 1], features about one unit wide.
+  // Within [-1, 1]; features are about one unit wide.
   float at(float x, float y) const {
     const float fx = std::floor(x);
     const float fy = std::floor(y);
@@ -34,7 +36,7 @@ class Noise {
     return top * (1 - v) + bottom * v;
   }
 
-  // Octaves whose strength falls as their frequency grows, as in photographs: power about 1/f^2.
+  // A sum of octaves whose power falls with about 1/f^2, as in photographs.
   float cloud(float x, float y, int octaves) const {
     float sum = 0;
     float strength = 0.5F;

@@ -1,17 +1,12 @@
 #include "tools/data/synth/radiograph.h"
 
 #include <array>
-#include <numbers>
 
 #include "tools/data/synth/canvas.h"
 #include "tools/data/synth/noise.h"
 
 namespace xoe::data::synth {
 namespace {
-
-constexpr float kTurn = 2 * std::numbers::pi_v<float>;
-
-float draw(Random& random, double low, double high) { return static_cast<float>(random.uniform(low, high)); }
 
 // Coordinates reach from 0 to 1, from the upper left corner.
 struct Ellipse {
@@ -30,15 +25,15 @@ struct Chest {
 };
 
 Chest draw_chest(Random& random, bool large_heart) {
-  const float lean = draw(random, -0.02, 0.02);
-  const float width = draw(random, 0.15, 0.18);
-  const float height = draw(random, 0.29, 0.34);
+  const float lean = uniform(random, -0.02, 0.02);
+  const float width = uniform(random, 0.15, 0.18);
+  const float height = uniform(random, 0.29, 0.34);
   Chest chest;
   for (const int side : {0, 1})
     chest.lungs[static_cast<std::size_t>(side)] = {
-        {0.5F + lean + (side == 0 ? -0.21F : 0.21F), 0.47F + draw(random, -0.02, 0.02)}, width, height};
-  chest.heart = {{0.55F + lean, 0.62F}, (large_heart ? 0.21F : 0.12F) + draw(random, 0, 0.02), 0.16F};
-  chest.rib_phase = draw(random, 0, 1);
+        {0.5F + lean + (side == 0 ? -0.21F : 0.21F), 0.47F + uniform(random, -0.02, 0.02)}, width, height};
+  chest.heart = {{0.55F + lean, 0.62F}, (large_heart ? 0.21F : 0.12F) + uniform(random, 0, 0.02), 0.16F};
+  chest.rib_phase = uniform(random, 0, 1);
   return chest;
 }
 
@@ -51,14 +46,15 @@ float air(const Chest& chest, Point p) {
 float healthy(const Chest& chest, Point p, const Noise& noise) {
   const float inside = air(chest, p);
   float level = 0.72F - 0.45F * inside;
-  level += 0.06F * inside * std::sin(kTurn * (9 * p.y + 2 * std::abs(p.x - 0.5F) + chest.rib_phase));  // ribs
+  level += 0.06F * inside *
+           std::sin(static_cast<float>(kFullTurn) * (9 * p.y + 2 * std::abs(p.x - 0.5F) + chest.rib_phase));  // ribs
   level += 0.2F * (1 - smooth_step(0.8F, 1.1F, chest.heart.at(p)));
   level += 0.12F * (1 - smooth_step(0.02F, 0.05F, std::abs(p.x - 0.5F)));  // spine
   level -= 0.5F * smooth_step(0.4F, 0.5F, std::abs(p.x - 0.5F));           // beside the body
   return level + 0.08F * noise.cloud(6 * p.x, 6 * p.y, 4);
 }
 
-// Where a finding is: somewhere in a lung.
+// The position of a finding in a lung.
 struct Spot {
   Ellipse lung;
   Point centre;
@@ -66,15 +62,15 @@ struct Spot {
 };
 
 Spot draw_spot(Random& random, const Chest& chest) {
-  Spot spot{chest.lungs[random.chance(0.5) ? 1 : 0], {}, draw(random, 0.16, 0.26)};
-  spot.centre = {spot.lung.centre.x + draw(random, -0.4, 0.4) * spot.lung.width,
-                 spot.lung.centre.y + draw(random, -0.5, 0.5) * spot.lung.height};
+  Spot spot{chest.lungs[random.chance(0.5) ? 1 : 0], {}, uniform(random, 0.16, 0.26)};
+  spot.centre = {spot.lung.centre.x + uniform(random, -0.4, 0.4) * spot.lung.width,
+                 spot.lung.centre.y + uniform(random, -0.5, 0.5) * spot.lung.height};
   return spot;
 }
 
-float wave(float x) { return 0.5F + 0.5F * std::sin(kTurn * x); }
+float wave(float x) { return 0.5F + 0.5F * std::sin(static_cast<float>(kFullTurn) * x); }
 
-// How much lighter (above 0) or darker a finding makes a point.
+// The change of brightness by a finding at a point.
 float finding_at(int finding, const Spot& spot, Point p, const Noise& noise) {
   const Point q = p - spot.centre;
   const float r = length(q);
@@ -110,7 +106,7 @@ std::vector<std::uint8_t> render_radiograph(std::span<const int> findings, int s
   const Chest chest = draw_chest(random, std::find(findings.begin(), findings.end(), kCardiomegaly) != findings.end());
   std::vector<Spot> spots;
   for (std::size_t i = 0; i < findings.size(); ++i) spots.push_back(draw_spot(random, chest));
-  const float exposure = draw(random, 0.85, 1.1);
+  const float exposure = uniform(random, 0.85, 1.1);
   const std::uint64_t grain_key = random.bits();
   std::vector<std::uint8_t> levels(static_cast<std::size_t>(size) * static_cast<std::size_t>(size));
   for (int y = 0; y < size; ++y)

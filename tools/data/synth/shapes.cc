@@ -39,12 +39,12 @@ float heart(Point p) {
   return (std::sqrt(x * x + y * y * 1.2F) - 0.85F) * 0.8F;
 }
 
-constexpr std::array<std::string_view, kShapes> kNames = {"disc",  "square",   "triangle", "star",   "ring",
-                                                          "cross", "crescent", "heart",    "flower", "plank"};
+constexpr std::array<std::string_view, kShapes> kShapeNames = {"disc",  "square",   "triangle", "star",   "ring",
+                                                               "cross", "crescent", "heart",    "flower", "plank"};
 
 }  // namespace
 
-std::string_view shape_name(int shape) noexcept { return kNames[static_cast<std::size_t>(shape)]; }
+std::string_view shape_name(int shape) noexcept { return kShapeNames[static_cast<std::size_t>(shape)]; }
 
 float shape_distance(int shape, Point p) noexcept {
   switch (shape) {

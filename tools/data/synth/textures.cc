@@ -1,21 +1,18 @@
 #include "tools/data/synth/textures.h"
 
 #include <array>
-#include <numbers>
 
 namespace xoe::data::synth {
 namespace {
 
-constexpr float kTurn = 2 * std::numbers::pi_v<float>;
-
 float fraction(float x) { return x - std::floor(x); }
 // Distance to the nearest whole number, 0 to 0.5.
 float to_whole(float x) { return std::abs(x - std::round(x)); }
-// A line of that half width where `distance` is 0, with soft sides.
+// A line of this half width around `distance` 0, with soft sides.
 float line(float distance, float half_width) {
   return 1 - smooth_step(half_width - 0.05F, half_width + 0.05F, distance);
 }
-float band(float x) { return smooth_step(-0.35F, 0.35F, std::sin(kTurn * x)); }
+float band(float x) { return smooth_step(-0.35F, 0.35F, std::sin(static_cast<float>(kFullTurn) * x)); }
 
 float bricks(Point p) {
   const float row = std::floor(p.y * 1.6F);
@@ -44,12 +41,12 @@ float cells(Point p, const Noise& noise) {
   return line(second - nearest, 0.12F);
 }
 
-constexpr std::array<std::string_view, kTextures> kNames = {"plain", "stripes", "checks", "dots",    "waves",
-                                                            "rings", "bricks",  "marble", "lattice", "cells"};
+constexpr std::array<std::string_view, kTextures> kTextureNames = {"plain", "stripes", "checks", "dots",    "waves",
+                                                                   "rings", "bricks",  "marble", "lattice", "cells"};
 
 }  // namespace
 
-std::string_view texture_name(int texture) noexcept { return kNames[static_cast<std::size_t>(texture)]; }
+std::string_view texture_name(int texture) noexcept { return kTextureNames[static_cast<std::size_t>(texture)]; }
 
 float texture_value(int texture, Point p, const Noise& noise) noexcept {
   switch (texture) {
@@ -57,7 +54,7 @@ float texture_value(int texture, Point p, const Noise& noise) noexcept {
     case 1: return band(p.x);
     case 2: return fraction((std::floor(p.x * 1.3F) + std::floor(p.y * 1.3F)) / 2) > 0.25F ? 1.0F : 0.0F;
     case 3: return dots(p);
-    case 4: return band(p.y + 0.3F * std::sin(kTurn * p.x * 0.6F));
+    case 4: return band(p.y + 0.3F * std::sin(static_cast<float>(kFullTurn) * p.x * 0.6F));
     case 5: return band(length(p));
     case 6: return bricks(p);
     case 7: return smooth_step(-0.12F, 0.12F, noise.cloud(p.x * 0.7F, p.y * 0.7F, 3));

@@ -1,3 +1,4 @@
+// xoe data compare: the old and the new way of reading images, for several numbers of ranks.
 #include "tools/data/verbs/compare.h"
 
 #include <sys/mman.h>
@@ -23,6 +24,8 @@
 #include "base/text.h"
 #include "input_pipelines.h"
 #include "tools/data/verbs/compare_svg.h"
+#include "tools/data/verbs/verb.h"
+#include "tools/data/verbs/verbs.h"
 #include "xoe/data/record_writer.h"
 
 namespace xoe::tools {
@@ -32,10 +35,24 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 using Json = nlohmann::ordered_json;
 
-constexpr double kWantedShare = 0.7;  // of what the new way makes, when the step's time is not given
+constexpr double kWantedShare = 0.7;  // of what the new way delivers, unless the time of a step is given
 
-// What a rank tells the process that started it, in memory that both see.
-struct RankNote {
+struct CompareOptions {
+  std::string directory;
+  std::vector<int> ranks = {1, 2, 4};
+  int batch = 64;
+  int image_size = 224;
+  int shuffle = 500;
+  int threads = 0;        // of each rank; 0: the cores, shared by the ranks
+  double step_ms = 0;     // of the consumer; 0: the largest number of ranks wants 70 % of what the new way delivers
+  double seconds = 5;     // of the measurement, after
+  double warmup = 3;      // seconds of warm-up
+  std::string plot = {};  // an SVG file; empty: none
+  bool json = false;
+};
+
+// A rank's result, in memory shared with the process that started it.
+struct RankResult {
   bool done = false;
   double images = 0;
   double seconds = 0;
@@ -45,7 +62,7 @@ struct RankNote {
   char error[512] = {};
 };
 
-struct Work {
+struct RankWork {
   bool old = false;
   examples::WayOptions way;
   Seconds step = Seconds::zero();
@@ -54,7 +71,7 @@ struct Work {
 };
 
 // The consumer of one rank: takes a batch, sleeps for the time of a step, and takes the next.
-Status consume(const Work& work, Clock::time_point start, RankNote& note) {
+Status consume(const RankWork& work, Clock::time_point start, RankResult& result) {
   XOE_ASSIGN(const auto next, work.old ? examples::old_way(work.way) : examples::new_way(work.way));
   const auto from = start + std::chrono::duration_cast<Clock::duration>(Seconds(work.warmup));
   std::optional<Clock::time_point> began;
@@ -70,55 +87,56 @@ Status consume(const Work& work, Clock::time_point start, RankNote& note) {
     if (!images) return failure(Code::kInternal, "{}", "the data set ended, which endless epochs do not");
     const auto taken = Clock::now();
     if (began) {
-      note.images += images->count;
-      note.waited += Seconds(taken - asked).count();
+      result.images += images->count;
+      result.waited += Seconds(taken - asked).count();
     }
     std::this_thread::sleep_until(taken + work.step);
     now = Clock::now();
   }
-  note.seconds = Seconds(now - *began).count();
-  note.cpu = process_cpu_seconds() - cpu;
-  note.memory = process_memory_bytes();
+  result.seconds = Seconds(now - *began).count();
+  result.cpu = process_cpu_seconds() - cpu;
+  result.memory = process_memory_bytes();
   return {};
 }
 
-// Notes of `ranks` processes, shared with them.
-class Notes {
+// Results of `ranks` processes, in memory shared with them.
+class SharedResults {
  public:
-  explicit Notes(std::size_t ranks)
-      : bytes_(ranks * sizeof(RankNote)),
+  explicit SharedResults(std::size_t ranks)
+      : bytes_(ranks * sizeof(RankResult)),
         memory_(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
     if (memory_ == MAP_FAILED) return;
-    notes_ = {new (memory_) RankNote[ranks], ranks};
+    results_ = {new (memory_) RankResult[ranks], ranks};
   }
-  Notes(const Notes&) = delete;
-  Notes& operator=(const Notes&) = delete;
-  ~Notes() {
+  SharedResults(const SharedResults&) = delete;
+  SharedResults& operator=(const SharedResults&) = delete;
+  ~SharedResults() {
     if (memory_ != MAP_FAILED) ::munmap(memory_, bytes_);
   }
-  std::span<RankNote> all() const { return notes_; }  // empty: no memory
+  std::span<RankResult> all() const { return results_; }  // empty: no memory
 
  private:
   std::size_t bytes_;
   void* memory_;
-  std::span<RankNote> notes_;
+  std::span<RankResult> results_;
 };
 
-[[noreturn]] void be_rank(const Work& work, Clock::time_point start, pid_t parent, RankNote& note) {
-  // Not longer than whoever started it.
+[[noreturn]] void run_rank(const RankWork& work, Clock::time_point start, pid_t parent, RankResult& result) {
+  // Ends with the process that started it.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
-  if (const Status consumed = consume(work, start, note); consumed) {
-    note.done = true;
+  if (const Status consumed = consume(work, start, result); consumed) {
+    result.done = true;
   } else {
-    consumed.error().message().copy(note.error, sizeof note.error - 1);
+    consumed.error().message().copy(result.error, sizeof result.error - 1);
   }
   ::_exit(0);
 }
 
-Result<WayFigures> run_ranks(Work work, int ranks) {
-  const Notes notes(static_cast<std::size_t>(ranks));
-  if (notes.all().empty()) return failure(Code::kResourceExhausted, "no memory for notes: {}", errno_text(errno));
+Result<WayResult> run_ranks(RankWork work, int ranks) {
+  const SharedResults results(static_cast<std::size_t>(ranks));
+  if (results.all().empty())
+    return failure(Code::kResourceExhausted, "no shared memory for results: {}", errno_text(errno));
   const auto start = Clock::now();
   const pid_t parent = ::getpid();
   std::vector<pid_t> children;
@@ -126,7 +144,7 @@ Result<WayFigures> run_ranks(Work work, int ranks) {
   int fork_error = 0;
   for (work.way.rank = 0; work.way.rank < ranks && fork_error == 0; ++work.way.rank) {
     const pid_t child = ::fork();
-    if (child == 0) be_rank(work, start, parent, notes.all()[static_cast<std::size_t>(work.way.rank)]);
+    if (child == 0) run_rank(work, start, parent, results.all()[static_cast<std::size_t>(work.way.rank)]);
     if (child > 0) children.push_back(child);
     if (child < 0) fork_error = errno;
   }
@@ -135,19 +153,19 @@ Result<WayFigures> run_ranks(Work work, int ranks) {
   for (const pid_t child : children) ::waitpid(child, nullptr, 0);
   if (fork_error != 0) return failure(Code::kResourceExhausted, "cannot fork: {}", errno_text(fork_error));
 
-  WayFigures figures{.way = work.old ? "old" : "new", .ranks = ranks, .threads = work.way.threads};
+  WayResult figures{.way = work.old ? "old" : "new", .ranks = ranks, .threads = work.way.threads};
   double cpu = 0;
   double images = 0;
-  for (std::size_t rank = 0; rank < notes.all().size(); ++rank) {
-    const RankNote& note = notes.all()[rank];
-    if (!note.done)
+  for (std::size_t rank = 0; rank < results.all().size(); ++rank) {
+    const RankResult& result = results.all()[rank];
+    if (!result.done)
       return failure(Code::kUnavailable, "the {} way, rank {} of {}: {}", figures.way, rank, ranks,
-                     note.error[0] != 0 ? note.error : "its process was ended, as when memory does not suffice");
-    figures.images_per_s += note.images / note.seconds;
-    figures.idle_share += note.waited / note.seconds / ranks;
-    figures.memory += note.memory;
-    cpu += note.cpu;
-    images += note.images;
+                     result.error[0] != 0 ? result.error : "its process was killed, as when memory runs out");
+    figures.images_per_s += result.images / result.seconds;
+    figures.idle_share += result.waited / result.seconds / ranks;
+    figures.memory += result.memory;
+    cpu += result.cpu;
+    images += result.images;
   }
   figures.cpu_ms_per_image = images > 0 ? 1e3 * cpu / images : 0;
   if (work.step > Seconds::zero()) figures.wanted = ranks * work.way.batch / work.step.count();
@@ -156,7 +174,7 @@ Result<WayFigures> run_ranks(Work work, int ranks) {
 
 class Comparison {
  public:
-  explicit Comparison(const DataCompareOptions& options)
+  explicit Comparison(const CompareOptions& options)
       : options_(options), cores_(std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {}
 
   Status run() {
@@ -167,31 +185,31 @@ class Comparison {
     if (options_.step_ms <= 0) XOE_TRY(choose_step());
     for (const int ranks : options_.ranks)
       for (const bool old : {true, false}) {
-        XOE_ASSIGN(figures_.emplace_back(), run_ranks(work(old, ranks), ranks));
+        XOE_ASSIGN(figures_.emplace_back(), run_ranks(work_of(old, ranks), ranks));
       }
     return {};
   }
 
   double step_ms() const { return 1e3 * step_.count(); }
   int lowered() const { return lowered_; }
-  const std::vector<WayFigures>& figures() const { return figures_; }
+  const std::vector<WayResult>& figures() const { return figures_; }
 
  private:
-  Work work(bool old, int ranks) {
-    Work work{.old = old,
-              .way = {.directory = options_.directory,
-                      .batch = options_.batch,
-                      .image_size = options_.image_size,
-                      .threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / ranks),
-                      .shuffle = options_.shuffle},
-              .step = step_,
-              .warmup = options_.warmup,
-              .seconds = options_.seconds};
+  RankWork work_of(bool old, int ranks) {
+    RankWork work{.old = old,
+                  .way = {.directory = options_.directory,
+                          .batch = options_.batch,
+                          .image_size = options_.image_size,
+                          .threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / ranks),
+                          .shuffle = options_.shuffle},
+                  .step = step_,
+                  .warmup = options_.warmup,
+                  .seconds = options_.seconds};
     if (old) fit_into_memory(work.way, ranks);
     return work;
   }
 
-  // All ranks of the old way together may take half of the memory that is there.
+  // All ranks of the old way together may use half of the available memory.
   void fit_into_memory(examples::WayOptions& way, int ranks) {
     const double image = 3.0 * 4 * way.image_size * way.image_size;
     const auto available = static_cast<double>(available_memory_bytes());
@@ -201,28 +219,28 @@ class Comparison {
   }
 
   Status choose_step() {
-    Work probe = work(false, 1);
+    RankWork probe = work_of(false, 1);
     probe.seconds = std::min(2.0, options_.seconds);
-    XOE_ASSIGN(const WayFigures most, run_ranks(probe, 1));
+    XOE_ASSIGN(const WayResult most, run_ranks(probe, 1));
     if (!(most.images_per_s > 0)) return failure(Code::kInternal, "{}", "no image came");
     const int ranks = *std::ranges::max_element(options_.ranks);
     step_ = Seconds(ranks * options_.batch / (kWantedShare * most.images_per_s));
     return {};
   }
 
-  const DataCompareOptions& options_;
+  const CompareOptions& options_;
   int cores_;
   Seconds step_ = Seconds::zero();
-  int lowered_ = 0;  // batches ahead of the old way, where memory does not suffice for all; 0: it does
-  std::vector<WayFigures> figures_;
+  int lowered_ = 0;  // batches ahead of the old way, where memory limits them; 0: it does not
+  std::vector<WayResult> figures_;
 };
 
-void print_json(const DataCompareOptions& options, const Comparison& comparison) {
+void print_json(const CompareOptions& options, const Comparison& comparison) {
   Json out = {{"directory", options.directory},
               {"batch", options.batch},
               {"step_ms", comparison.step_ms()},
               {"figures", Json::array()}};
-  for (const WayFigures& one : comparison.figures())
+  for (const WayResult& one : comparison.figures())
     out["figures"].push_back({{"way", one.way},
                               {"ranks", one.ranks},
                               {"threads", one.threads},
@@ -234,35 +252,61 @@ void print_json(const DataCompareOptions& options, const Comparison& comparison)
   fmt::print("{}\n", out.dump());
 }
 
-void print_text(const DataCompareOptions& options, const Comparison& comparison) {
+void print_text(const CompareOptions& options, const Comparison& comparison) {
   fmt::print("{}: a consumer on each rank takes {} images in {:.1f} ms (it sleeps: no accelerator is here)\n",
              options.directory, options.batch, comparison.step_ms());
   if (comparison.lowered() > 0)
-    fmt::print("the old way makes only {} batches ahead, not {}: there is not more memory\n", comparison.lowered(),
+    fmt::print("the old way makes only {} batches ahead, not {}: memory is short\n", comparison.lowered(),
                options.batch);
   fmt::print("{:<4} {:>6} {:>13} {:>9} {:>7} {:>10} {:>16} {:>10}\n", "way", "ranks", "threads each", "images/s",
              "wanted", "idle", "CPU-ms an image", "memory");
-  for (const WayFigures& one : comparison.figures())
+  for (const WayResult& one : comparison.figures())
     fmt::print("{:<4} {:>6} {:>13} {:>9.0f} {:>7.0f} {:>8.1f} % {:>16.2f} {:>10}\n", one.way, one.ranks, one.threads,
                one.images_per_s, one.wanted, 100 * one.idle_share, one.cpu_ms_per_image, human_bytes(one.memory));
   fmt::print("old: every rank decodes all images and drops those of the others. new: ranks share the files first.\n");
   if (!options.plot.empty()) fmt::print("saved {}\n", options.plot);
 }
 
-}  // namespace
-
-int compare(const DataCompareOptions& options) {
+int compare(const CompareOptions& options) {
   Comparison comparison(options);
   Status done = comparison.run();
   if (done && !options.plot.empty())
     done = write_file(options.plot, compare_svg(comparison.figures(), comparison.step_ms(), options.batch));
-  if (!done) {
-    if (options.json) fmt::print("{}\n", Json{{"error", done.error().to_string()}}.dump());
-    fmt::print(stderr, "xoe data compare: {}\n", done.error().message());
-    return done.error().code() == Code::kInvalidArgument ? 2 : 1;
-  }
+  if (!done) return report_failure("compare", done.error(), options.json);
   options.json ? print_json(options, comparison) : print_text(options, comparison);
-  return std::fflush(stdout) == 0 ? 0 : 1;
+  return exit_code(0);
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, int& code) {
+  CLI::App* verb = app.add_subcommand("compare", "show why reading images the old way does not scale over ranks");
+  const auto request = std::make_shared<CompareOptions>();
+  CompareOptions& options = *request;
+  verb->add_option("DIR", options.directory, "the directory of the train-* record files")->required();
+  verb->add_option("--ranks", options.ranks, "numbers of processes, e.g. 1,2,4")->delimiter(',')->capture_default_str();
+  verb->add_option("--step-ms", options.step_ms,
+                   "that a consumer takes for a batch (default: most ranks want 70 % of what the new way makes)")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--batch", options.batch, "images")->capture_default_str()->check(CLI::Range(1, 4096));
+  verb->add_option("--image-size", options.image_size, "height and width of what is made")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+  verb->add_option("--shuffle", options.shuffle, "elements in the shuffle buffer")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
+  verb->add_option("--threads", options.threads, "of each rank; 0: the cores, shared by the ranks")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024));
+  verb->add_option("--seconds", options.seconds, "that are measured, for each way and number of ranks")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 1e6));
+  verb->add_option("--warmup", options.warmup, "seconds before that")
+      ->capture_default_str()
+      ->check(CLI::Range(0., 1e6));
+  verb->add_option("--plot", options.plot, "an SVG file to write");
+  verb->add_flag("--json", options.json, "print the result as one line of JSON");
+  verb->callback([request, &code] { code = compare(*request); });
 }
 
 }  // namespace xoe::tools

@@ -61,13 +61,13 @@ void add_grid(std::string& svg, const Panel& panel, std::string_view title, bool
 
 // A pair of bars for each number of ranks; `wanted` marks what the consumers could take.
 template <class Value>
-void add_bars(std::string& svg, const Panel& panel, std::span<const WayFigures> figures, bool percent, Value value) {
+void add_bars(std::string& svg, const Panel& panel, std::span<const WayResult> figures, bool percent, Value value) {
   std::vector<int> ranks;
-  for (const WayFigures& one : figures)
+  for (const WayResult& one : figures)
     if (std::ranges::find(ranks, one.ranks) == ranks.end()) ranks.push_back(one.ranks);
   const double group = panel.width / static_cast<double>(ranks.size());
   const double bar = group * 0.34;
-  for (const WayFigures& one : figures) {
+  for (const WayResult& one : figures) {
     const auto at = static_cast<double>(std::ranges::find(ranks, one.ranks) - ranks.begin());
     const bool old = one.way == "old";
     const double left = panel.left + at * group + group / 2 + (old ? -bar - 2 : 2);
@@ -90,7 +90,7 @@ void add_bars(std::string& svg, const Panel& panel, std::span<const WayFigures> 
 
 }  // namespace
 
-std::string compare_svg(std::span<const WayFigures> figures, double step_ms, int batch) {
+std::string compare_svg(std::span<const WayResult> figures, double step_ms, int batch) {
   std::string svg;
   add(svg,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
@@ -100,13 +100,13 @@ std::string compare_svg(std::span<const WayFigures> figures, double step_ms, int
   add_text(svg, 24, 32, "start", kInk, 17,
            fmt::format("Reading images: a step of {} images takes {:.0f} ms on each rank", batch, step_ms));
   double most = 0;
-  for (const WayFigures& one : figures) most = std::max({most, one.images_per_s, one.wanted});
+  for (const WayResult& one : figures) most = std::max({most, one.images_per_s, one.wanted});
   const Panel speed{.left = 76, .width = 380, .top_value = round_up(1.05 * most)};
   add_grid(svg, speed, "images/s of all ranks; dashed: what they could take", false);
-  add_bars(svg, speed, figures, false, [](const WayFigures& one) { return one.images_per_s; });
+  add_bars(svg, speed, figures, false, [](const WayResult& one) { return one.images_per_s; });
   const Panel idle{.left = 548, .width = 380, .top_value = 1};
   add_grid(svg, idle, "share of time that the consumers idle", true);
-  add_bars(svg, idle, figures, true, [](const WayFigures& one) { return one.idle_share; });
+  add_bars(svg, idle, figures, true, [](const WayResult& one) { return one.idle_share; });
   for (const auto& [x, color, text] : {std::tuple{76.0, kOldColor, "old way: decode, then shard"},
                                        std::tuple{330.0, kNewColor, "new way: shard, then decode into the batch"}}) {
     add(svg, "<rect x=\"{:.1f}\" y=\"348\" width=\"12\" height=\"12\" fill=\"{}\"/>\n", x, color);

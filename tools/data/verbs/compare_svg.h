@@ -9,6 +9,6 @@
 namespace xoe::tools {
 
 // Images/s and idle share over the number of ranks, as an SVG document.
-std::string compare_svg(std::span<const WayFigures> figures, double step_ms, int batch);
+std::string compare_svg(std::span<const WayResult> figures, double step_ms, int batch);
 
 }  // namespace xoe::tools

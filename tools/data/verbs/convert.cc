@@ -1,4 +1,4 @@
-// xoe data convert: writes a data set of images anew.
+// xoe data convert: writes a data set of images in another format.
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -36,11 +36,11 @@ void print(const ConvertRequest& request, const ConvertReport& report) {
     return;
   }
   const bool folder = request.options.to == data::ConvertTo::kFolder;
-  fmt::print("{}: {} images, {}, {}, {:.1f} s ({:.0f} images/s)\n", directory, report.images,
-             folder ? "a file each" : fmt::format("in {} files", report.shards), human_bytes(report.bytes),
-             report.seconds, speed);
-  if (report.kept > 0) fmt::print("{} of {} parts were there from before\n", report.kept, report.shards);
-  if (report.skipped > 0) fmt::print("{} bad images left out:\n", report.skipped);
+  fmt::print("{}: {}, {}, {}, {:.1f} s ({:.0f} images/s)\n", directory, counted(report.images, "image"),
+             folder ? "a file each" : "in " + counted(report.shards, "file"), human_bytes(report.bytes), report.seconds,
+             speed);
+  if (report.kept > 0) fmt::print("{} of {} kept from an earlier run\n", report.kept, counted(report.shards, "shard"));
+  if (report.skipped > 0) fmt::print("{} left out:\n", counted(report.skipped, "bad image"));
   for (const std::string& bad : report.bad) fmt::print("  {}\n", bad);
 }
 
@@ -53,9 +53,9 @@ int convert(const ConvertRequest& request) {
       return !stopped();
     });
   }();
-  if (!report) return fail("convert", report.error(), request.json);
+  if (!report) return report_failure("convert", report.error(), request.json);
   print(request, *report);
-  return end(0);
+  return exit_code(0);
 }
 
 void add_options(CLI::App& verb, ConvertRequest& request) {
@@ -68,20 +68,23 @@ void add_options(CLI::App& verb, ConvertRequest& request) {
       ->transform(CLI::Transformer(formats))
       ->option_text("FORMAT");
   add_split_option(verb, options.from.training);
-  verb.add_option("--shards", options.shards, "files; 0: of about 128 MiB each")->capture_default_str();
+  verb.add_option("--shards", options.shards, "number of files; 0: files of about 128 MiB")->capture_default_str();
   verb.add_option("--compression", options.compression, "of TFRecord files: none, gzip or zlib (default: none)")
       ->transform(CLI::Transformer(compressions))
       ->option_text("METHOD");
-  verb.add_option("--shuffle", request.seed, "write in another order, drawn with this seed")->option_text("SEED");
-  verb.add_option("--resize-shorter", options.pictures.resize_shorter,
-                  "shrink images whose shorter side is longer to so many pixels");
-  verb.add_option("--quality", options.pictures.quality, "of JPEGs that were shrunk, 1 to 100")->capture_default_str();
-  verb.add_option("--skip-bad", options.skip_bad, "leave out up to so many bad images")->capture_default_str();
-  verb.add_option("--threads", options.threads, "each writes a file; 0: all cores")->capture_default_str();
-  verb.add_option("--pattern", options.from.pattern, "of the source's file names, for TFRecord and tar");
+  verb.add_option("--shuffle", request.seed, "write the images in a random order, drawn with this seed")
+      ->option_text("SEED");
+  verb.add_option("--resize-shorter", options.reencode.resize_shorter,
+                  "downscale images whose shorter side is longer than this many pixels");
+  verb.add_option("--quality", options.reencode.quality, "quality of downscaled JPEGs, 1 to 100")
+      ->capture_default_str();
+  verb.add_option("--skip-bad", options.skip_bad, "leave out up to this many bad images")->capture_default_str();
+  verb.add_option("--threads", options.threads, "threads, each of which writes a file; 0: all cores")
+      ->capture_default_str();
+  verb.add_option("--pattern", options.from.pattern, "pattern of the source's file names, for TFRecord and tar");
   verb.add_flag("--multi-label", options.from.multi_label, "the TFRecord source's images can be of several classes");
-  verb.add_option("--classes", options.from.classes, "of a TFRecord source without labels.txt");
-  verb.add_option("--label-offset", options.from.label_offset, "what a TFRecord source calls its first class")
+  verb.add_option("--classes", options.from.classes, "number of classes of a TFRecord source without labels.txt");
+  verb.add_option("--label-offset", options.from.label_offset, "label of the first class in a TFRecord source")
       ->capture_default_str();
   verb.add_flag("--json", request.json, "print the result as JSON");
 }
@@ -92,13 +95,14 @@ void add_convert(CLI::App& app, int& code) {
   CLI::App* verb =
       app.add_subcommand("convert", "write a data set of images as TFRecord files, tar archives or folders");
   const auto request = std::make_shared<ConvertRequest>();
-  verb->add_option("FROM", request->options.from.directory,
-                   "TFRecord, tar, folders of classes, ChestX-ray14 or idx (MNIST): found out")
+  verb->add_option(
+          "FROM", request->options.from.directory,
+          "a data set in TFRecord, tar, folders of classes, ChestX-ray14 or idx (MNIST); the format is detected")
       ->required();
-  verb->add_option("TO", request->options.directory, "the directory; made when missing")->required();
+  verb->add_option("TO", request->options.directory, "the directory to write; created if missing")->required();
   add_options(*verb, *request);
   verb->footer(
-      "The same command goes on where an interrupted one ended.\n\nExamples:\n"
+      "The same command continues an interrupted conversion.\n\nExamples:\n"
       "  xoe data convert photos data\n"
       "  xoe data convert photos data --split validation\n"
       "  xoe data convert imagenet small --resize-shorter 256 --quality 90 --shards 64\n"

@@ -1,4 +1,4 @@
-// What a data set consists of, counted by several threads and added up.
+// Statistics of a data set, counted by several threads and added up.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace xoe::tools {
 
-// Numbers of which smallest, largest, middle and sum are told.
+// Minimum, maximum, median and sum of numbers.
 class Spread {
  public:
   void add(std::uint64_t value) {
@@ -43,7 +43,7 @@ class Spread {
   std::int64_t count_ = 0;
 };
 
-// Levels of red, green and blue, as shares of the highest.
+// Mean and deviation of red, green and blue, as fractions of the highest level.
 struct Levels {
   std::int64_t images = 0;
   std::int64_t pixels = 0;
@@ -53,7 +53,7 @@ struct Levels {
   void add(const data::Image& image) {
     std::array<std::uint64_t, 3> levels = {};
     std::array<std::uint64_t, 3> squared = {};
-    const std::size_t bytes = image.stride() * static_cast<std::size_t>(image.height());
+    const std::size_t bytes = image.bytes();
     const std::uint8_t* pixel = image.row(0);
     for (std::size_t i = 0; i < bytes; ++i) {
       levels[i % 3] += pixel[i];
@@ -82,11 +82,11 @@ struct Levels {
   }
 };
 
-struct Figures {
+struct DataSetStatistics {
   std::int64_t images = 0;
   std::int64_t bad = 0;
   std::string first_bad;
-  std::int64_t unlabelled = 0;  // with several classes an image: those with none
+  std::int64_t unlabelled = 0;  // images without a class, where an image can have several
   std::map<std::int64_t, std::int64_t> classes;
   std::map<std::string, std::int64_t> formats;
   Spread width;
@@ -94,7 +94,7 @@ struct Figures {
   Spread bytes;
   Levels levels;
 
-  void add(const Figures& other) {
+  void add(const DataSetStatistics& other) {
     images += other.images;
     bad += other.bad;
     if (first_bad.empty()) first_bad = other.first_bad;

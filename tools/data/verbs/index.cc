@@ -1,4 +1,4 @@
-// xoe data index: writes and checks the files that say where the records are.
+// xoe data index: writes and checks the index files of record files.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -28,8 +28,8 @@ struct IndexRequest {
   bool json = false;
 };
 
-// Of one file.
-struct Row {
+// The result for one file.
+struct IndexResult {
   std::string file;
   std::string state;  // "fresh", "written", "stale", "missing", "damaged", "failed"
   std::string problem;
@@ -49,51 +49,51 @@ std::string_view state_of(Code code) {
   }
 }
 
-void take(Row& row, const FileIndex& index, std::string_view state) {
+void set_good(IndexResult& row, const FileIndex& index, std::string_view state) {
   row.state = state;
-  row.records = static_cast<std::int64_t>(index.places.size());
+  row.records = static_cast<std::int64_t>(index.records.size());
   row.lost = static_cast<std::int64_t>(index.lost.size());
   if (const auto written = OpenFile::open(data::index_path(row.file))) row.index_bytes = written->bytes;
 }
 
-void refuse(Row& row, const Error& error, std::string_view state) {
+void set_bad(IndexResult& row, const Error& error, std::string_view state) {
   row.state = state;
   row.problem = error.message();
 }
 
-Row treat(const std::string& path, const IndexRequest& request) {
-  Row row{.file = path, .state = {}, .problem = {}};
+IndexResult index_file(const std::string& path, const IndexRequest& request) {
+  IndexResult row{.file = path, .state = {}, .problem = {}};
   const auto file = OpenFile::open(path);
   if (!file) {
-    refuse(row, file.error(), "failed");
+    set_bad(row, file.error(), "failed");
     return row;
   }
   row.bytes = file->bytes;
   const auto there = data::load_index(*file);
   if (there && (request.check || !request.force)) {
-    take(row, *there, "fresh");
+    set_good(row, *there, "fresh");
   } else if (request.check) {
-    refuse(row, there.error(), state_of(there.error().code()));
+    set_bad(row, there.error(), state_of(there.error().code()));
   } else {
     const auto made = data::write_index(path, {.on_error = request.skip ? data::OnError::kSkip : data::OnError::kFail});
-    made ? take(row, *made, "written") : refuse(row, made.error(), "failed");
+    made ? set_good(row, *made, "written") : set_bad(row, made.error(), "failed");
   }
   return row;
 }
 
-Json to_json(const Row& row) {
+Json to_json(const IndexResult& row) {
   Json out = {{"file", row.file}, {"state", row.state}, {"bytes", row.bytes}};
   if (row.good()) out.update({{"records", row.records}, {"index_bytes", row.index_bytes}, {"lost", row.lost}});
   if (!row.problem.empty()) out["problem"] = row.problem;
   return out;
 }
 
-void print(const std::vector<Row>& rows, bool json) {
+void print(const std::vector<IndexResult>& rows, bool json) {
   Json out = {{"files", Json::array()}, {"records", 0}, {"index_bytes", 0}};
   std::int64_t records = 0;
   std::uint64_t bytes = 0;
   std::uint64_t index_bytes = 0;
-  for (const Row& row : rows) {
+  for (const IndexResult& row : rows) {
     records += row.records;
     bytes += row.bytes;
     index_bytes += row.index_bytes;
@@ -103,8 +103,9 @@ void print(const std::vector<Row>& rows, bool json) {
     }
     const std::string state = paint(row.good() ? Paint::kGood : Paint::kBad, fmt::format("{:<8}", row.state));
     if (row.good()) {
-      fmt::print("{}{}: {} records, index of {}", state, row.file, row.records, human_bytes(row.index_bytes));
-      fmt::print("{}\n", row.lost > 0 ? fmt::format("; {} damaged places left out", row.lost) : "");
+      fmt::print("{}{}: {}, index of {}", state, row.file, counted(row.records, "record"),
+                 human_bytes(row.index_bytes));
+      fmt::print("{}\n", row.lost > 0 ? fmt::format("; {} left out", counted(row.lost, "damaged place")) : "");
     } else {
       fmt::print("{}{}: {}\n", state, row.file, row.problem);
     }
@@ -114,8 +115,8 @@ void print(const std::vector<Row>& rows, bool json) {
   if (json)
     fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
   else
-    fmt::print("{} files, {} records, {}; indices of {}\n", rows.size(), records, human_bytes(bytes),
-               human_bytes(index_bytes));
+    fmt::print("{}, {}, {}; indices of {}\n", counted(std::ssize(rows), "file"), counted(records, "record"),
+               human_bytes(bytes), human_bytes(index_bytes));
 }
 
 int index(const IndexRequest& request) {
@@ -123,23 +124,25 @@ int index(const IndexRequest& request) {
   std::vector<std::string> files;
   for (const std::string& path : request.paths) {
     const auto found = record_files(path);
-    if (!found) return fail("index", found.error(), request.json);
+    if (!found) return report_failure("index", found.error(), request.json);
     files.insert(files.end(), found->begin(), found->end());
   }
-  std::vector<Row> rows(files.size());
+  std::vector<IndexResult> rows(files.size());
   std::atomic<std::int64_t> done = 0;
   {
     ProgressLine line("xoe data index", !request.json);
     const auto show = [&] { line.show(done, static_cast<std::int64_t>(files.size()), "files"); };
     const auto work = [&](std::size_t, std::size_t i) {
-      rows[i] = treat(files[i], request);
+      rows[i] = index_file(files[i], request);
       ++done;
     };
     if (!run_all(request.threads, files.size(), work, show))
-      return fail("index", Error(Code::kUnavailable, fmt::format("stopped after {} files", done.load())), request.json);
+      return report_failure("index", Error(Code::kUnavailable, fmt::format("stopped after {}", counted(done, "file"))),
+                            request.json);
   }
   print(rows, request.json);
-  return end(std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.good(); }) ? 0 : kFailed);
+  return exit_code(std::all_of(rows.begin(), rows.end(), [](const IndexResult& row) { return row.good(); }) ? 0
+                                                                                                            : kFailed);
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-// xoe data inspect: what is in a file or a data set.
+// xoe data inspect: shows the content of a file or a data set.
 #include <algorithm>
 #include <memory>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/files/listing.h"
 #include "data/source/formats.h"
 #include "tools/data/verbs/inspect_json.h"
@@ -39,14 +40,14 @@ Json show(const data::ImageSource& source, std::int64_t record, std::string& buf
   return out;
 }
 
-// TFRecords do not say whether their images have several classes, or how many there are: looks.
+// TFRecords state neither the number of classes nor whether an image can have several: reads some.
 Result<data::SourcePtr> open_source(data::ImagePipelineOptions options) {
   if (options.format == SourceFormat::kTfRecord && !options.multi_label) {
     XOE_ASSIGN(options.multi_label, data::lists_labels(options));
   }
   auto source = data::open_image_source(options);
   if (source || !options.multi_label || source.error().code() != Code::kInvalidArgument) return source;
-  options.classes = data::kMaxMultiLabelClasses;  // labels have numbers alone
+  options.classes = data::kMaxMultiLabelClasses;  // labels have only numbers
   return data::open_image_source(options);
 }
 
@@ -77,9 +78,9 @@ Status inspect_source(const InspectRequest& request, const data::ImagePipelineOp
     fmt::print("{}\n", to_text(out, 2));
     return {};
   }
-  fmt::print("{}: {}, {} images{}{}\n", request.path, format, source->records(),
+  fmt::print("{}: {}, {}{}{}\n", request.path, format, counted(source->records(), "image"),
              classes > 0 ? fmt::format(" of {} classes", classes) : "",
-             source->multi_label() ? ", several an image" : "");
+             source->multi_label() ? ", several per image" : "");
   for (const Json& one : first) {
     fmt::print("{}\n", one["name"].get<std::string>());
     for (const auto& [name, value] : one.items())
@@ -92,13 +93,13 @@ int inspect(const InspectRequest& request, data::ImagePipelineOptions options) {
   catch_signals();
   options.directory = request.path;
   const auto format = data::detect_source_format(options);
-  if (!format) return fail("inspect", format.error(), request.json);
+  if (!format) return report_failure("inspect", format.error(), request.json);
   options.format = *format;
   const bool record_file = *format == SourceFormat::kTfRecord && !data::is_directory(request.path);
   const Status done = !record_file     ? inspect_source(request, options)
                       : request.record ? inspect_one_record(request)
                                        : inspect_records(request);
-  return done ? end(0) : fail("inspect", done.error(), request.json);
+  return done ? exit_code(0) : report_failure("inspect", done.error(), request.json);
 }
 
 }  // namespace

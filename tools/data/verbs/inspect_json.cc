@@ -11,7 +11,7 @@ namespace {
 using data::FeatureKind;
 using data::FeatureView;
 
-constexpr std::size_t kMostValues = 100;
+constexpr std::size_t kMaxValues = 100;
 
 Json show_bytes(std::string_view bytes, std::size_t most) {
   const bool printable =
@@ -30,8 +30,8 @@ template <class T, class Show>
 Json list(const FeatureView& feature, const Show& show) {
   Json out = Json::array();
   const auto values = values_of<T>(feature);
-  for (std::size_t i = 0; i < std::min(values.size(), kMostValues); ++i) out.push_back(show(values[i]));
-  if (values.size() > kMostValues) out.push_back(fmt::format("<{} more>", values.size() - kMostValues));
+  for (std::size_t i = 0; i < std::min(values.size(), kMaxValues); ++i) out.push_back(show(values[i]));
+  if (values.size() > kMaxValues) out.push_back(fmt::format("<{} more>", values.size() - kMaxValues));
   return out;
 }
 
@@ -45,12 +45,12 @@ Json show_short(const FeatureView& feature) {
 }
 
 Json show_long(const FeatureView& feature) {
-  constexpr std::size_t kMostText = 1000;
+  constexpr std::size_t kMaxText = 1000;
   switch (feature.kind()) {
     case FeatureKind::kIntegers: return list<std::int64_t>(feature, [](std::int64_t value) { return Json(value); });
     case FeatureKind::kFloats: return list<float>(feature, [](float value) { return Json(value); });
     case FeatureKind::kBytes:
-      return list<std::string_view>(feature, [](std::string_view value) { return show_bytes(value, kMostText); });
+      return list<std::string_view>(feature, [](std::string_view value) { return show_bytes(value, kMaxText); });
     case FeatureKind::kEmpty: break;
   }
   return Json::array();

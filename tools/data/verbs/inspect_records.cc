@@ -5,8 +5,8 @@
 #include <limits>
 #include <map>
 
-#include "base/error.h"
 #include "base/text.h"
+#include "data/failure_in.h"
 #include "data/records/example.h"
 #include "data/records/record_stream.h"
 #include "tools/data/verbs/inspect_json.h"
@@ -17,9 +17,9 @@ namespace {
 
 using data::FeatureKind;
 using data::FeatureView;
-using data::RecordPlace;
+using data::RecordExtent;
 
-constexpr std::size_t kBlock = std::size_t{1} << 20;
+constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
 // All values of one feature over the file.
 struct FeatureSummary {
@@ -45,14 +45,14 @@ struct Summary {
   std::uint64_t mean_bytes() const { return records == 0 ? 0 : data_bytes / static_cast<std::uint64_t>(records); }
 };
 
-// Walks over the records up to the end, or until `visit` says false.
-using Visit = std::function<bool(std::int64_t number, const RecordPlace& place, std::string_view data)>;
+// Calls `visit` for the records up to the end, or until it returns false.
+using Visit = std::function<bool(std::int64_t number, const RecordExtent& place, std::string_view data)>;
 Status walk(const std::string& path, data::Compression compression, const Visit& visit) {
-  XOE_ASSIGN(auto stream, data::RecordStream::open(path, compression, kBlock));
+  XOE_ASSIGN(auto stream, data::RecordStream::open(path, compression, kReadBytes));
   for (std::int64_t number = 0; !stopped(); ++number) {
     const std::uint64_t offset = stream.offset();
     const auto fail = [&](const Error& error) {
-      return failure(error.code(), "{}: {}", data::record_name(path, number, offset), error.message());
+      return data::failure_in(data::record_name(path, number, offset), error);
     };
     const auto place = stream.locate();
     if (!place) return fail(place.error());
@@ -64,7 +64,7 @@ Status walk(const std::string& path, data::Compression compression, const Visit&
   return failure(Code::kUnavailable, "{}: stopped", path);
 }
 
-// The features of an example, or the steps' and the context's of a sequence.
+// The features of an example, or the context and the steps of a sequence.
 Result<Json> show_features(std::string_view bytes, bool sequence, Json (*show)(const FeatureView&)) {
   Json out = Json::object();
   const auto add = [show](Json& to, std::span<const FeatureView> features) {
@@ -81,8 +81,8 @@ Result<Json> show_features(std::string_view bytes, bool sequence, Json (*show)(c
   for (const data::FeatureListView& list : example.lists()) {
     Json& steps = out["lists"][std::string(list.name)];
     steps = {{"steps", list.steps.size()}, {"first", Json::array()}};
-    constexpr std::size_t kMostSteps = 5;
-    for (std::size_t i = 0; i < std::min(list.steps.size(), kMostSteps); ++i)
+    constexpr std::size_t kMaxSteps = 5;
+    for (std::size_t i = 0; i < std::min(list.steps.size(), kMaxSteps); ++i)
       steps["first"].push_back(show(list.steps[i]));
   }
   return out;
@@ -104,8 +104,8 @@ void add(Summary& summary, const FeatureView& feature) {
   }
 }
 
-void add(Summary& summary, const InspectRequest& request, const RecordPlace& place, std::string_view bytes) {
-  // Bytes that are no Example may parse as one without features.
+void add(Summary& summary, const InspectRequest& request, const RecordExtent& place, std::string_view bytes) {
+  // Other bytes may parse as an Example without features.
   const auto features = show_features(bytes, request.sequence, show_short);
   const bool example = features && !features->empty();
   if (example) ++summary.examples;
@@ -127,9 +127,9 @@ Result<Summary> read(const InspectRequest& request) {
   XOE_ASSIGN(data::OpenFile opened, data::OpenFile::open(request.path));
   summary.file_bytes = opened.bytes;
   const auto compression = data::detect_compression(std::make_shared<const data::OpenFile>(std::move(opened)));
-  if (!compression) return failure(compression.error().code(), "{}: {}", request.path, compression.error().message());
+  if (!compression) return data::failure_in(request.path, compression.error());
   summary.compression = *compression;
-  XOE_TRY(walk(request.path, summary.compression, [&](std::int64_t, const RecordPlace& place, std::string_view bytes) {
+  XOE_TRY(walk(request.path, summary.compression, [&](std::int64_t, const RecordExtent& place, std::string_view bytes) {
     add(summary, request, place, bytes);
     return true;
   }));
@@ -159,17 +159,18 @@ void print_json(const InspectRequest& request, const Summary& summary) {
 }
 
 void print_text(const InspectRequest& request, const Summary& summary) {
-  fmt::print("{}: {} records, {}, {}; every CRC is right\n", request.path, summary.records,
+  fmt::print("{}: {}, {}, {}; all CRCs are right\n", request.path, counted(summary.records, "record"),
              human_bytes(summary.file_bytes), compression_name(summary.compression));
   fmt::print("record sizes: {} to {}, mean {} bytes\n", summary.smallest, summary.largest, summary.mean_bytes());
   fmt::print("{} of {} records are {}\n", summary.examples, summary.records,
              request.sequence ? "tf.SequenceExamples; of their contexts:" : "tf.Examples");
   for (const auto& [name, total] : summary.features) {
-    std::string extent;
-    if (total.kind == FeatureKind::kBytes) extent = ", " + human_bytes(total.bytes);
+    std::string range;
+    if (total.kind == FeatureKind::kBytes) range = ", " + human_bytes(total.bytes);
     if (total.kind == FeatureKind::kIntegers && total.values > 0)
-      extent = fmt::format(", {} to {}", total.low, total.high);
-    fmt::print("  {:<24} {:<6} in {} records{}\n", name, feature_kind_name(total.kind), total.records, extent);
+      range = fmt::format(", {} to {}", total.low, total.high);
+    fmt::print("  {:<24} {:<6} in {}{}\n", name, feature_kind_name(total.kind), counted(total.records, "record"),
+               range);
   }
   for (const Json& record : summary.first) {
     fmt::print("record {} at byte {}: {} bytes\n", record["record"].get<std::int64_t>(),
@@ -191,7 +192,7 @@ Status inspect_one_record(const InspectRequest& request) {
   std::optional<Json> shown;
   std::int64_t records = 0;
   XOE_TRY(walk(request.path, data::Compression::kAuto,
-               [&](std::int64_t number, const RecordPlace& place, std::string_view bytes) {
+               [&](std::int64_t number, const RecordExtent& place, std::string_view bytes) {
                  records = number + 1;
                  if (number < *request.record) return true;
                  shown = {{"record", number}, {"offset", place.offset}, {"bytes", place.length}};

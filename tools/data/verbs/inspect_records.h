@@ -1,4 +1,4 @@
-// What is in one TFRecord file, plain or compressed.
+// The content of one TFRecord file, plain or compressed.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// xoe data make: renders data sets.
+// xoe data make: renders a data set.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -27,12 +27,12 @@ enum class Format { kTfRecord, kFolder, kTar, kNihChest };
 struct MakeRequest {
   DataSetOptions options;
   Format format = Format::kTfRecord;
-  std::int64_t validation = -1;  // below 0: a fifth as many
+  std::int64_t validation = -1;  // below 0: a fifth of the training images
   int side = 256;                // of radiographs
   bool json = false;
 };
 
-// By way of TFRecord files that go again.
+// By way of temporary TFRecord files.
 Result<DataSetReport> make_converted(const MakeRequest& request, const data::synth::Progress& progress) {
   XOE_ASSIGN(auto directory, data::OutputDirectory::create(request.options.directory));
   DataSetOptions records = request.options;
@@ -80,9 +80,9 @@ void print_report(const MakeRequest& request, const DataSetReport& report) {
   const int classes = chest ? 14 : options.classes;
   const double speed = static_cast<double>(report.images + report.validation) / report.seconds;
   if (!request.json) {
-    fmt::print("{}: {} training and {} {} images of {} classes in {} files, {}, {:.1f} s ({:.0f} images/s)\n",
+    fmt::print("{}: {} training and {} {} images of {} classes in {}, {}, {:.1f} s ({:.0f} images/s)\n",
                options.directory, report.images, report.validation, chest ? "test" : "validation", classes,
-               report.files, human_bytes(report.bytes), report.seconds, speed);
+               counted(report.files, "file"), human_bytes(report.bytes), report.seconds, speed);
     return;
   }
   const nlohmann::ordered_json out = {{"directory", options.directory},  {"images", report.images},
@@ -101,47 +101,48 @@ int make(const MakeRequest& request) {
       return !stopped();
     });
   }();
-  if (!report) return fail("make", report.error(), request.json);
+  if (!report) return report_failure("make", report.error(), request.json);
   print_report(request, *report);
-  return end(0);
+  return exit_code(0);
 }
 
 void add_options(CLI::App& verb, MakeRequest& request) {
   const std::map<std::string, Format> formats = {
       {"tfrecord", Format::kTfRecord}, {"folder", Format::kFolder}, {"tar", Format::kTar}, {"nih", Format::kNihChest}};
   DataSetOptions& options = request.options;
-  verb.add_option("DIR", options.directory, "the directory; made when missing")->required();
+  verb.add_option("DIR", options.directory, "the directory to write; created if missing")->required();
   verb.add_option("--format", request.format,
                   "tfrecord, folder, tar, or nih: radiographs in the layout of ChestX-ray14 (default: tfrecord)")
       ->transform(CLI::Transformer(formats))
       ->option_text("FORMAT");
   verb.add_option("--images", options.images, "training images")->capture_default_str();
-  verb.add_option("--validation", request.validation, "validation, or test, images (default: a fifth as many)");
+  verb.add_option("--validation", request.validation,
+                  "validation or test images (default: a fifth of the training images)");
   verb.add_option("--classes", options.classes, "1 to 1000; nih has 14 findings")->capture_default_str();
   verb.add_option("--shards", options.shards, "training files")->capture_default_str();
-  verb.add_option("--seed", options.seed, "of everything random")->capture_default_str();
-  verb.add_option("--size-min", options.size_min, "pixels of the shorter side, at least")->capture_default_str();
-  verb.add_option("--size-max", options.size_max, "pixels of the longer side, at most")->capture_default_str();
-  CLI::Option* width = verb.add_option("--width", options.width, "pixels, of every picture; with --height");
-  CLI::Option* height = verb.add_option("--height", options.height, "pixels, of every picture; with --width");
+  verb.add_option("--seed", options.seed, "seed of everything random")->capture_default_str();
+  verb.add_option("--size-min", options.size_min, "least length of the shorter side, pixels")->capture_default_str();
+  verb.add_option("--size-max", options.size_max, "most length of the longer side, pixels")->capture_default_str();
+  CLI::Option* width = verb.add_option("--width", options.width, "width of every image, pixels; needs --height");
+  CLI::Option* height = verb.add_option("--height", options.height, "height of every image, pixels; needs --width");
   width->needs(height);
   height->needs(width);
-  verb.add_option("--side", request.side, "pixels of a radiograph's sides")->capture_default_str();
-  verb.add_option("--quality", options.quality, "of JPEG, 1 to 100")->capture_default_str();
-  verb.add_option("--grain-min", options.film.grain_min, "noise of pixels, 0 to 1, at least")->capture_default_str();
-  verb.add_option("--grain-max", options.film.grain_max, "noise of pixels, 0 to 1, at most")->capture_default_str();
+  verb.add_option("--side", request.side, "height and width of radiographs, pixels")->capture_default_str();
+  verb.add_option("--quality", options.quality, "quality of JPEGs, 1 to 100")->capture_default_str();
+  verb.add_option("--grain-min", options.film.grain_min, "least noise of pixels, 0 to 1")->capture_default_str();
+  verb.add_option("--grain-max", options.film.grain_max, "most noise of pixels, 0 to 1")->capture_default_str();
   verb.add_option("--detail", options.film.detail, "noise of all scales, as in photographs, 0 to 10")
       ->capture_default_str();
-  verb.add_flag("--plain", options.plain, "colour and baseline only: no grey or progressive ones");
+  verb.add_flag("--plain", options.plain, "only colour and baseline JPEGs, no grey or progressive ones");
   verb.add_option("--threads", options.threads, "0: all cores")->capture_default_str();
-  verb.add_flag("--overwrite", options.overwrite, "replace the record files that are there");
+  verb.add_flag("--overwrite", options.overwrite, "replace existing record files");
   verb.add_flag("--json", request.json, "print the result as JSON");
 }
 
 }  // namespace
 
 void add_make(CLI::App& app, int& code) {
-  CLI::App* verb = app.add_subcommand("make", "render pictures into a data set, as TFRecord files or otherwise");
+  CLI::App* verb = app.add_subcommand("make", "render images into a data set, as TFRecord files or in another format");
   const auto request = std::make_shared<MakeRequest>();
   add_options(*verb, *request);
   verb->footer(

@@ -1,4 +1,4 @@
-// How far long work is, on stderr.
+// Progress of long work, on stderr.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace xoe::tools {
 
-// On a terminal a bar that stays on one line and goes with the object; elsewhere a line at each quarter.
+// On a terminal a bar on one line, which the destructor removes; elsewhere a line at each quarter.
 class ProgressLine {
  public:
   // `verb` begins the lines: "xoe data make".
@@ -17,7 +17,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // "1200/4000 images"; on a terminal with how many a second.
+  // "1200/4000 images"; on a terminal with the rate.
   void show(std::int64_t done, std::int64_t total, std::string_view unit);
   // `share` is within 0 to 1.
   void show(double share, const std::string& text);
@@ -31,7 +31,7 @@ class ProgressLine {
   bool wanted_;
   bool terminal_;
   Clock::time_point start_ = Clock::now();
-  std::int64_t first_ = -1;  // what was done before the start
+  std::int64_t first_ = -1;  // done before the start
   double drawn_ = -1;        // when, in seconds since the start
   double first_share_ = 0;
   int quarter_ = 0;

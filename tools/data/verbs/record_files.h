@@ -1,4 +1,4 @@
-// Which files hold records.
+// Finds record files.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace xoe::tools {
 
-// A file itself; of a directory those called train-*, validation-*, val-*, test-* or *.tfrecord*, sorted.
-// `unavailable`: there is none.
+// A file itself; of a directory its train-*, validation-*, val-*, test-* and *.tfrecord* files, sorted. `unavailable`:
+// there is none.
 Result<std::vector<std::string>> record_files(const std::string& path);
 
 }  // namespace xoe::tools

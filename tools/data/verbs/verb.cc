@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/records/threads.h"
 
 namespace xoe::tools {
 namespace {
@@ -35,29 +36,28 @@ void catch_signals() {
 
 bool stopped() noexcept { return stop_signal != 0; }
 
-int fail(std::string_view verb, const Error& error, bool json) {
-  using Json = nlohmann::json;
-  if (json) fmt::print("{}\n", Json{{"error", error.to_string()}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+int report_failure(std::string_view verb, const Error& error, bool json) {
+  if (json)
+    fmt::print("{}\n", nlohmann::json{{"error", error.to_string()}}.dump(-1, ' ', false,
+                                                                         nlohmann::json::error_handler_t::replace));
   fmt::print(stderr, "xoe data {}: {}\n", verb, error.message());
-  return end(error.code() == Code::kInvalidArgument ? kUsageError : kFailed);
+  return exit_code(error.code() == Code::kInvalidArgument ? kUsageError : kFailed);
 }
 
-int end(int code) {
+int exit_code(int code) {
   const bool printed = std::fflush(stdout) == 0;
   if (stop_signal != 0) return 128 + stop_signal;
   return code == 0 && !printed ? kFailed : code;
 }
 
-std::size_t threads_of(int wanted) {
-  return wanted > 0 ? static_cast<std::size_t>(wanted) : std::max(std::thread::hardware_concurrency(), 1U);
-}
+std::size_t worker_count(int wanted) { return static_cast<std::size_t>(data::thread_count(wanted)); }
 
 bool run_all(int threads, std::size_t count, const std::function<void(std::size_t, std::size_t)>& work,
              const std::function<void()>& show) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::condition_variable changed;
-  std::size_t running = std::min(threads_of(threads), count);
+  std::size_t running = std::min(worker_count(threads), count);
   std::vector<std::jthread> workers;
   for (std::size_t thread = 0, all = running; thread < all; ++thread)
     workers.emplace_back([&, thread] {

@@ -1,4 +1,4 @@
-// What the verbs of `xoe data` have in common: signals, threads, colours, and how they end.
+// Signals, threads, colours and exit codes of the verbs of `xoe data`.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@ namespace xoe::tools {
 inline constexpr int kFailed = 1;
 inline constexpr int kUsageError = 2;
 
-// Lets a stopped run remove its half files, and a full disk or a limit be an error instead of an end.
+// Lets a stopped run remove its unfinished files, and makes a full disk or a limit an error instead of a signal.
 void catch_signals();
 bool stopped() noexcept;
 
-// Says why a verb failed: a line on stderr, with `json` also an object on stdout. Returns the exit code.
-int fail(std::string_view verb, const Error& error, bool json);
-// Of a verb that has printed: fails when stdout could not take it. A stop by a signal is its number above 128.
-int end(int code);
+// Prints why a verb failed: a line on stderr, with `json` also an object on stdout. Returns the exit code.
+int report_failure(std::string_view verb, const Error& error, bool json);
+// The exit code of a verb that has printed its result: kFailed if stdout could not be written, 128 + N after signal N.
+int exit_code(int code);
 
-// Calls work(thread, i) for each i below `count`, on so many threads (0: all cores), and `show` on the caller's thread
-// some times a second. False when a signal stopped it before all were begun.
+// Calls work(thread, i) for each i below `count` on `threads` threads (0: all cores), and `show` on the caller's thread
+// ten times a second. False: a signal stopped it before every call was begun.
 bool run_all(int threads, std::size_t count, const std::function<void(std::size_t thread, std::size_t i)>& work,
              const std::function<void()>& show);
-std::size_t threads_of(int wanted);  // as run_all() takes them
+std::size_t worker_count(int threads);  // the threads of run_all()
 
 enum class Paint { kGood, kBad, kBar };
 // Coloured on a terminal, where NO_COLOR is not set.

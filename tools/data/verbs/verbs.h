@@ -7,7 +7,7 @@
 
 namespace xoe::tools {
 
-// Add the verb. When it is on the command line it runs within parse(): it prints, errors to stderr, and sets the
+// Adds a verb. If the command line names it, parse() runs it: it prints its result, errors to stderr, and sets the
 // program's exit code.
 void add_make(CLI::App& app, int& code);
 void add_convert(CLI::App& app, int& code);
@@ -15,6 +15,8 @@ void add_inspect(CLI::App& app, int& code);
 void add_verify(CLI::App& app, int& code);
 void add_stats(CLI::App& app, int& code);
 void add_index(CLI::App& app, int& code);
+void add_bench(CLI::App& app, int& code);
+void add_compare(CLI::App& app, int& code);
 
 // "--split train" or "--split validation".
 inline void add_split_option(CLI::App& verb, bool& training) {

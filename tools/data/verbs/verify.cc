@@ -1,4 +1,4 @@
-// xoe data verify: looks at every byte of data sets.
+// xoe data verify: reads every byte of data sets.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -35,7 +35,7 @@ struct VerifyRequest {
   bool json = false;
 };
 
-// Of one thread.
+// Decoders and buffers of one thread.
 struct Checker {
   data::JpegDecoder jpeg;
   data::PngDecoder png;
@@ -51,7 +51,7 @@ struct Checker {
 
 class Verification {
  public:
-  explicit Verification(const VerifyRequest& request) : request_(request), checkers_(threads_of(request.threads)) {}
+  explicit Verification(const VerifyRequest& request) : request_(request), checkers_(worker_count(request.threads)) {}
 
   Status run() {
     for (const std::string& path : request_.paths) XOE_TRY(plan(path));
@@ -63,7 +63,8 @@ class Verification {
       if (!enough()) tasks_[i](checkers_[thread]);
     };
     if (run_all(request_.threads, tasks_.size(), work, show) && !stopped()) return {};
-    return failure(Code::kUnavailable, "stopped after {} records, {} of them bad", records_.load(), findings_.count());
+    return failure(Code::kUnavailable, "stopped after {}, {} of them bad", counted(records_, "record"),
+                   findings_.count());
   }
 
   std::size_t files() const { return files_; }
@@ -75,7 +76,7 @@ class Verification {
   using Task = std::function<void(Checker&)>;
 
   bool enough() const { return stopped() || (request_.first && findings_.count() > 0); }
-  // Tasks count alike, and a record file grows as it is read.
+  // All tasks count the same; the task of a record file counts in fractions while it is read.
   double share() const { return done_ / static_cast<double>(std::max<std::size_t>(tasks_.size(), 1)); }
   void add_share(double more) {
     for (double now = done_; !done_.compare_exchange_weak(now, now + more);) {
@@ -99,7 +100,7 @@ class Verification {
     return {};
   }
 
-  // False when there is no such split, which is no fault.
+  // False: the data set lacks this split, which is no error.
   bool open(const std::string& path, SourceFormat format, bool training, bool may_lack) {
     data::ImagePipelineOptions options{.directory = path,
                                        .format = format,
@@ -122,11 +123,11 @@ class Verification {
   }
 
   void plan_records(const data::ImageSource& source) {
-    constexpr std::int64_t kAtOnce = 64;
+    constexpr std::int64_t kRecordsPerTask = 64;
     files_ += source.own_files() ? static_cast<std::size_t>(source.records()) : source.groups();
-    for (std::int64_t first = 0; first < source.records(); first += kAtOnce)
+    for (std::int64_t first = 0; first < source.records(); first += kRecordsPerTask)
       tasks_.emplace_back([this, &source, first](Checker& checker) {
-        const std::int64_t end = std::min(first + kAtOnce, source.records());
+        const std::int64_t end = std::min(first + kRecordsPerTask, source.records());
         for (std::int64_t record = first; record < end && !enough(); ++record) check_record(source, record, checker);
         add_share(1);
       });
@@ -141,8 +142,8 @@ class Verification {
   }
 
   void check_records(const std::string& path, Checker& checker) {
-    constexpr std::size_t kBlock = std::size_t{1} << 20;
-    auto stream = data::RecordStream::open(path, data::Compression::kAuto, kBlock);
+    constexpr std::size_t kStreamBlock = std::size_t{1} << 20;
+    auto stream = data::RecordStream::open(path, data::Compression::kAuto, kStreamBlock);
     const auto file = data::OpenFile::open(path);
     if (!stream || !file) {
       findings_.add({path, {}, {}, (stream ? file.error() : stream.error()).message()});
@@ -151,14 +152,14 @@ class Verification {
     double seen = 0;
     for (std::int64_t number = 0; !enough() && step(*stream, path, number, checker); ++number) {
       ++records_;
-      // Of a compressed file the place tells how much it holds, not how far it is.
+      // In a compressed file the offset is one of decompressed bytes, so this is too high.
       const double now = std::min(1.0, static_cast<double>(stream->offset()) / static_cast<double>(file->bytes));
       add_share(now - std::exchange(seen, now));
     }
     bytes_ += file->bytes;
     add_share(1 - seen);
   }
-  // False at the end.
+  // False: the end.
   bool step(data::RecordStream& stream, const std::string& path, std::int64_t number, Checker& checker) {
     const std::uint64_t offset = stream.offset();
     const auto place = stream.locate();
@@ -170,7 +171,7 @@ class Verification {
     } else {
       problem = bytes.error().message();
       if (!stream.broken() && stream.offset() == offset) {
-        (void)stream.resynchronise();  // what breaks then shows as broken()
+        (void)stream.resynchronise();  // a failure shows as broken()
         problem += fmt::format("; unreadable up to byte {}", stream.offset());
       }
       if (stream.broken()) problem += "; the rest of the file cannot be read";
@@ -196,7 +197,7 @@ class Verification {
   std::atomic<double> done_ = 0;
 };
 
-std::string place_of(const Finding& finding) {
+std::string location_of(const Finding& finding) {
   if (!finding.record) return finding.file;
   return data::record_name(finding.file, *finding.record, finding.offset.value_or(0));
 }
@@ -219,24 +220,24 @@ void print_text(const VerifyRequest& request, Verification& verification) {
   const std::int64_t bad = verification.findings().count();
   const auto first = verification.findings().first();
   for (const Finding& finding : first) {
-    const std::string place = place_of(finding);
-    // What a source says of itself names its file already.
+    const std::string place = location_of(finding);
+    // Messages of a source name its file already.
     const bool named = finding.problem.starts_with(finding.file);
     fmt::print("{} {}\n", paint(Paint::kBad, "bad"), named ? finding.problem : place + ": " + finding.problem);
   }
   if (bad > static_cast<std::int64_t>(first.size())) fmt::print("... and {} more\n", bad - std::ssize(first));
-  fmt::print("{} files, {} records, {}: {}\n", verification.files(), verification.records(),
-             human_bytes(verification.bytes()),
+  fmt::print("{}, {}, {}: {}\n", counted(static_cast<std::int64_t>(verification.files()), "file"),
+             counted(verification.records(), "record"), human_bytes(verification.bytes()),
              bad > 0 ? paint(Paint::kBad, fmt::format("{} bad", bad))
-                     : paint(Paint::kGood, request.decode ? "all are right, every image decodes" : "all are right"));
+                     : paint(Paint::kGood, request.decode ? "no damage, every image decodes" : "no damage"));
 }
 
 int verify(const VerifyRequest& request) {
   catch_signals();
   Verification verification(request);
-  if (auto done = verification.run(); !done) return fail("verify", done.error(), request.json);
+  if (auto done = verification.run(); !done) return report_failure("verify", done.error(), request.json);
   request.json ? print_json(request, verification) : print_text(request, verification);
-  return end(verification.findings().count() > 0 ? kFailed : 0);
+  return exit_code(verification.findings().count() > 0 ? kFailed : 0);
 }
 
 }  // namespace

@@ -23,14 +23,16 @@ from xoe.torch.tensors import DTYPES, describe, of_array, restore, shares_memory
 _KINDS = _core.KINDS
 _NAMES = {op: op.name.lower() for op in ReduceOp}
 
-_terms: dict[Any, _core.Terms] = {}
+_requests: dict[Any, _core.Request] = {}
 
 
-def terms_of(op: ReduceOp, kind: str, prescale: float, postscale: float, set_id: int, wire: Wire | None) -> _core.Terms:
+def prepare_request(
+    op: ReduceOp, kind: str, prescale: float, postscale: float, set_id: int, wire: Wire | None
+) -> _core.Request:
     """What the engine is asked for; the same ones for the same arguments."""
     key = (op, kind, prescale, postscale, set_id, wire)
-    terms = _terms.get(key)
-    if terms is None:
+    request = _requests.get(key)
+    if request is None:
         extra: dict[str, Any] = {}
         if wire is not None:
             extra = {
@@ -39,14 +41,12 @@ def terms_of(op: ReduceOp, kind: str, prescale: float, postscale: float, set_id:
                 "top_k_ratio": wire.top_k_ratio,
                 "power_sgd_rank": wire.power_sgd_rank,
             }
-        if op is Adasum:
-            terms = _core.Terms(_KINDS["adasum"], 0, prescale, postscale, 0, set_id, **extra)
-        else:
-            terms = _core.Terms(_KINDS[kind], _core.REDUCTIONS[_NAMES[op]], prescale, postscale, 0, set_id, **extra)
-        if len(_terms) > 1000:
-            _terms.clear()
-        _terms[key] = terms
-    return terms
+        kind, reduction = ("adasum", "sum") if op is Adasum else (kind, _NAMES[op])
+        request = _core.Request(_KINDS[kind], _core.REDUCTIONS[reduction], prescale, postscale, 0, set_id, **extra)
+        if len(_requests) > 1000:
+            _requests.clear()
+        _requests[key] = request
+    return request
 
 
 def _choose_device(tensors: Sequence[torch.Tensor], op: ReduceOp, prescale: float, postscale: float, wire: Wire | None) -> str:
@@ -56,7 +56,7 @@ def _choose_device(tensors: Sequence[torch.Tensor], op: ReduceOp, prescale: floa
 def _start(
     name: str | None,
     tensors: Sequence[tuple[torch.Tensor, torch.Tensor | None]],
-    terms: _core.Terms,
+    request: _core.Request,
     device: str,
     splits: Sequence[int] | None = None,
 ) -> tuple[_core.Operation, Results | None]:
@@ -65,7 +65,7 @@ def _start(
     results = Results(inputs[0].device) if device != "cpu" and any(out is None for _, out in tensors) else None
     described = [describe(tensor, out) for tensor, out in tensors]
     engine, stream = _world.current().engine, stream_of(device, inputs)
-    return engine.submit(name or "", described, terms, splits, list(tensors), stream, results), results
+    return engine.submit(name or "", described, request, splits, list(tensors), stream, results), results
 
 
 # ---- allreduce
@@ -89,17 +89,17 @@ def allreduce_async_(
     """
     op = choose(op, average)
     set_id = process_set.process_set_id
-    terms = terms_of(
+    request = prepare_request(
         op, "allreduce", prescale_factor, postscale_factor, process_set._need() if set_id is None else set_id, wire
     )
     engine = _world.current().engine
-    operation = engine.submit_tensor(name or "", tensor, DTYPES, terms)
+    operation = engine.submit_tensor(name or "", tensor, DTYPES, request)
     if operation is not None:
         return Handle(operation, None, tensor)
     device = _choose_device([tensor], op, prescale_factor, postscale_factor, wire)
     dense = to_engine(tensor, _NAMES[op], device)
     operation = engine.submit_in_place(
-        name or "", dense.data_ptr(), dense.shape, DTYPES[dense.dtype], terms, dense, stream_of(device, [dense])
+        name or "", dense.data_ptr(), dense.shape, DTYPES[dense.dtype], request, dense, stream_of(device, [dense])
     )
     return Handle(operation, _copy_back([dense], [tensor], single=True))
 
@@ -159,14 +159,14 @@ def _grouped_allreduce(
     wire: Wire | None,
     single: bool = False,
 ) -> Handle:
-    terms = terms_of(op, "allreduce", prescale, postscale, process_set._need(), wire)
+    request = prepare_request(op, "allreduce", prescale, postscale, process_set._need(), wire)
     device = _choose_device(tensors, op, prescale, postscale, wire)
     inputs = [to_engine(tensor, _NAMES[op], device) for tensor in tensors]
     # A copy made by to_engine() can take the result.
     outputs = [
         torch.empty_like(c, requires_grad=False) if shares_memory(c, t) else c for c, t in zip(inputs, tensors, strict=True)
     ]
-    operation, _ = _start(name, list(zip(inputs, outputs, strict=True)), terms, device)
+    operation, _ = _start(name, list(zip(inputs, outputs, strict=True)), request, device)
     likes = [tensor.detach() for tensor in tensors]
 
     def finish(_: _core.Operation) -> Any:
@@ -189,10 +189,10 @@ def grouped_allreduce_async_(
 ) -> Handle:
     """:func:`grouped_allreduce_async` in place."""
     op = choose(op, average)
-    terms = terms_of(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
+    request = prepare_request(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
     device = _choose_device(tensors, op, prescale_factor, postscale_factor, wire)
     dense = [to_engine(tensor, _NAMES[op], device) for tensor in tensors]
-    operation, _ = _start(name, [(c, c) for c in dense], terms, device)
+    operation, _ = _start(name, [(c, c) for c in dense], request, device)
     return Handle(operation, _copy_back(dense, tensors, single=False))
 
 
@@ -211,9 +211,9 @@ def sparse_allreduce_async(
     for dim in range(sparse_dims):
         flat = flat * shape[dim] + tensor.indices()[dim]
     indices, values = to_engine(flat), to_engine(tensor.values(), "sum")
-    terms = _core.Terms(_KINDS["sparse_allreduce"], _core.REDUCTIONS["sum"], process_set=process_set._need())
+    request = _core.Request(_KINDS["sparse_allreduce"], _core.REDUCTIONS["sum"], process_set=process_set._need())
     operation = _world.current().engine.submit(
-        name or "", [describe(indices, None), describe(values, None)], terms, keep=(indices, values)
+        name or "", [describe(indices, None), describe(values, None)], request, keep=(indices, values)
     )
     like, ranks = tensor.values(), process_set.size()
 
@@ -249,8 +249,8 @@ def grouped_allgather_async(
 def _gather(tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet, single: bool = False) -> Handle:
     tensors = [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
     device = choose_device(tensors)
-    terms = _core.Terms(_KINDS["allgather"], process_set=process_set._need())
-    operation, results = _start(name, [(to_engine(tensor, None, device), None) for tensor in tensors], terms, device)
+    request = _core.Request(_KINDS["allgather"], process_set=process_set._need())
+    operation, results = _start(name, [(to_engine(tensor, None, device), None) for tensor in tensors], request, device)
     return Handle(operation, _take_outputs(tensors, results, single))
 
 
@@ -279,10 +279,10 @@ def broadcast_async_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Handle:
     """Overwrites the tensor with the one of ``root_rank`` (a rank of the world)."""
-    terms = _core.Terms(_KINDS["broadcast"], root=process_set.root(root_rank), process_set=process_set._need())
+    request = _core.Request(_KINDS["broadcast"], root=process_set.root(root_rank), process_set=process_set._need())
     device = choose_device([tensor])
     dense = to_engine(tensor, None, device)
-    operation, _ = _start(name, [(dense, dense)], terms, device)
+    operation, _ = _start(name, [(dense, dense)], request, device)
     return Handle(operation, _copy_back([dense], [tensor], single=True))
 
 
@@ -301,8 +301,8 @@ def alltoall_async(
         None if splits is None else [int(rows) for rows in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
     )
     device = choose_device([tensor])
-    terms = _core.Terms(_KINDS["alltoall"], process_set=process_set._need())
-    operation, results = _start(name, [(to_engine(tensor, None, device), None)], terms, device, given)
+    request = _core.Request(_KINDS["alltoall"], process_set=process_set._need())
+    operation, results = _start(name, [(to_engine(tensor, None, device), None)], request, device, given)
     take = _take_outputs([tensor], results, single=True)
 
     def finish(done: _core.Operation) -> Any:
@@ -347,9 +347,9 @@ def _reduce_scatter(
 ) -> Handle:
     if op is Adasum:
         raise ValueError("reducescatter does not support Adasum")
-    terms = terms_of(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
+    request = prepare_request(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
     device = _choose_device(tensors, op, prescale, postscale, None)
-    operation, results = _start(name, [(to_engine(tensor, _NAMES[op], device), None) for tensor in tensors], terms, device)
+    operation, results = _start(name, [(to_engine(tensor, _NAMES[op], device), None) for tensor in tensors], request, device)
     return Handle(operation, _take_outputs(tensors, results, single))
 
 
@@ -361,11 +361,11 @@ def join(device: int = -1) -> int:
     neutral element. Blocks; gives the rank that joined last. ``device`` is not needed.
     """
     del device
-    operation = _world.current().engine.submit("", [], _core.Terms(_KINDS["join"]))
+    operation = _world.current().engine.submit("", [], _core.Request(_KINDS["join"]))
     operation.wait()
     return operation.last_joined()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Returns when all ranks of the set have called it."""
-    _world.current().engine.submit("", [], _core.Terms(_KINDS["barrier"], process_set=process_set._need())).wait()
+    _world.current().engine.submit("", [], _core.Request(_KINDS["barrier"], process_set=process_set._need())).wait()

@@ -88,13 +88,13 @@ class Gradient:
         self._grad = grad
         return grad
 
-    def start(self, engine: _core.Engine, terms: _core.Terms) -> bool:
+    def start(self, engine: _core.Engine, request: _core.Request) -> bool:
         """Submits the gradient in place; False where the engine does not support its memory layout."""
         grad = self.hold()
-        self._operation = engine.submit_tensor(self.name, grad, DTYPES, terms)
-        return self._operation is not None or self._start_channels_last(grad, engine, terms)
+        self._operation = engine.submit_tensor(self.name, grad, DTYPES, request)
+        return self._operation is not None or self._start_channels_last(grad, engine, request)
 
-    def _start_channels_last(self, grad: torch.Tensor, engine: _core.Engine, terms: _core.Terms) -> bool:
+    def _start_channels_last(self, grad: torch.Tensor, engine: _core.Engine, request: _core.Request) -> bool:
         """:meth:`start` for gradients in channels-last format."""
         if (
             self._format is None
@@ -106,7 +106,7 @@ class Gradient:
             return False
         dtype = DTYPES.get(grad.dtype)
         if dtype is not None:
-            self._operation = engine.submit_in_place(self.name, grad.data_ptr(), self._permuted, dtype, terms, grad)
+            self._operation = engine.submit_in_place(self.name, grad.data_ptr(), self._permuted, dtype, request, grad)
         return dtype is not None
 
     def wait(self) -> None:

@@ -19,8 +19,8 @@ from xoe.torch.collectives import (
     allreduce_async,
     allreduce_async_,
     grouped_allreduce_async_,
+    prepare_request,
     sparse_allreduce_async,
-    terms_of,
 )
 from xoe.torch.compression import Compression, Compressor
 from xoe.torch.gradient import Gradient, Work, dense_alias
@@ -148,7 +148,7 @@ class DistributedMixin:
         self._engine = self._world.engine
         self._distributed = process_set.included() and process_set.size() > 1
         wire = getattr(self._compression, "wire", None)
-        self._terms = terms_of(self._op, "allreduce", *self._scales, self._set_id, wire)
+        self._request = prepare_request(self._op, "allreduce", *self._scales, self._set_id, wire)
         return self._distributed
 
     # ---- During backward
@@ -176,7 +176,7 @@ class DistributedMixin:
 
     def _submit(self, gradient: Gradient) -> None:
         try:
-            if not (self._uncopied and gradient.start(self._engine, self._terms)):
+            if not (self._uncopied and gradient.start(self._engine, self._request)):
                 gradient.work = self._submit_derived(gradient)
         except BaseException:
             gradient.reset(self._passes)

@@ -8,11 +8,12 @@
 
 namespace xoe::data {
 
-// One after the other. `scratch` is memory that may be used; it holds anything afterwards, and memory of the two may be
-// exchanged.
+inline constexpr std::size_t kLevels = 256;  // of an 8-bit channel
+
+// Applies the changes in their order. `scratch` is overwritten, and the two images may exchange their memory.
 void apply(std::span<const PixelChange> changes, Image& image, Image& scratch);
 
-// Of each kind.
+// The changes one by one.
 void change_brightness(Image& image, double factor);
 void change_contrast(Image& image, double factor);
 void change_saturation(Image& image, double factor);
@@ -23,7 +24,8 @@ void solarize(Image& image, double threshold);
 void stretch_contrast(Image& image);
 void equalize(Image& image);
 
-// Pixel (x, y) of `to` is the nearest to (ax + by + c, dx + ey + f), counted from the corners of pixels; black outside.
+// Pixel (x, y) of the result is the pixel nearest to (ax + by + c, dx + ey + f), counted from the corners of pixels;
+// black outside.
 struct Affine {
   double a = 1;
   double b = 0;

@@ -5,7 +5,7 @@
 namespace xoe::data {
 namespace {
 
-// Walks over the runs of floats that make up a box: calls body(offset, length) in the order of channels and rows.
+// Calls body(offset, length) for the runs of floats that make up a box, in the order of channels and rows.
 template <class Body>
 void each_run(const FloatImages& images, const PixelRect& box, const Body& body) {
   const auto width = static_cast<std::size_t>(images.width);
@@ -22,7 +22,7 @@ void each_run(const FloatImages& images, const PixelRect& box, const Body& body)
     for (auto y = static_cast<std::size_t>(box.y); y < bottom; ++y) body((c * height + y) * width + x, run);
 }
 
-// Calls body(item, item before) from the last to the first; `last` keeps what the last one was.
+// Calls body(item, item before) from the last item to the first; `last` keeps the original last item.
 template <class Body>
 void each_pair(float* data, std::size_t count, std::size_t size, std::vector<float>& last, const Body& body) {
   last.assign(data + (count - 1) * size, data + count * size);

@@ -9,7 +9,7 @@
 
 namespace xoe::data {
 
-// Float images one behind the other. Owns nothing.
+// Float images, one behind the other in memory that it does not own.
 struct FloatImages {
   float* data = nullptr;
   int count = 1;
@@ -29,10 +29,10 @@ struct SoftLabels {
   int classes = 0;
 };
 
-// The one image.
+// Erases a rectangle of a single image.
 void apply(const ErasingPlan& plan, const FloatImages& image);
 
-// Image i and its labels with those of image i - 1; the first with the last. `scratch` keeps its memory.
+// Mixes image i and its labels with those of image i - 1, the first with the last. `scratch` keeps its memory.
 void apply(const MixingPlan& plan, const FloatImages& images, const SoftLabels& labels, std::vector<float>& scratch);
 
 }  // namespace xoe::data

@@ -1,4 +1,4 @@
-// Changes that give each level of a channel another one.
+// Changes that map each level of a channel to another one.
 #include <algorithm>
 #include <array>
 
@@ -7,23 +7,20 @@
 namespace xoe::data {
 namespace {
 
-constexpr std::size_t kLevels = 256;
 using Curve = std::array<std::uint8_t, kLevels>;
-using Counts = std::array<std::int64_t, kLevels>;
+using LevelCounts = std::array<std::int64_t, kLevels>;
 
-std::size_t bytes_of(const Image& image) { return image.stride() * static_cast<std::size_t>(image.height()); }
-
-std::array<Counts, 3> count_levels(const Image& image) {
-  std::array<Counts, 3> counts = {};
+std::array<LevelCounts, 3> count_levels(const Image& image) {
+  std::array<LevelCounts, 3> counts = {};
   const std::uint8_t* pixels = image.row(0);
-  for (std::size_t i = 0; i < bytes_of(image); i += 3)
+  for (std::size_t i = 0; i < image.bytes(); i += 3)
     for (std::size_t c = 0; c < 3; ++c) ++counts[c][pixels[i + c]];
   return counts;
 }
 
 void bend(Image& image, const std::array<Curve, 3>& curves) {
   std::uint8_t* pixels = image.row(0);
-  for (std::size_t i = 0; i < bytes_of(image); i += 3)
+  for (std::size_t i = 0; i < image.bytes(); i += 3)
     for (std::size_t c = 0; c < 3; ++c) pixels[i + c] = curves[c][pixels[i + c]];
 }
 
@@ -44,7 +41,7 @@ Curve straight() {
   return make_curve([](int level) { return level; });
 }
 
-Curve stretched(const Counts& counts) {
+Curve stretched(const LevelCounts& counts) {
   const auto used = [](std::int64_t count) { return count != 0; };
   const auto lowest = std::find_if(counts.begin(), counts.end(), used) - counts.begin();
   const auto highest =
@@ -57,7 +54,7 @@ Curve stretched(const Counts& counts) {
   return make_curve([&](int level) { return std::clamp(static_cast<int>(level * scale + offset), 0, 255); });
 }
 
-Curve equalized(const Counts& counts) {
+Curve equalized(const LevelCounts& counts) {
   std::int64_t sum = 0;
   std::int64_t last = 0;
   for (const std::int64_t count : counts) {

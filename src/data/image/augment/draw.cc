@@ -8,7 +8,7 @@
 namespace xoe::data {
 namespace {
 
-constexpr int kAttempts = 10;
+constexpr int kErasingAttempts = 10;
 
 // Value `i` of `count` from `first` to `last`, in float32 and from both ends, as torch.linspace rounds.
 float spaced(float first, float last, int count, int i) {
@@ -17,7 +17,7 @@ float spaced(float first, float last, int count, int i) {
   return last - step * static_cast<float>(count - 1 - i);
 }
 
-// Of the Gamma distribution with this shape.
+// From the Gamma distribution with this shape.
 double draw_gamma(Random& random, double shape) {
   if (shape < 1) {
     const double larger = draw_gamma(random, shape + 1);
@@ -156,7 +156,7 @@ std::vector<PixelChange> draw_changes(Random& random, const Augmentation& option
 std::optional<ErasingPlan> draw_erasing(Random& random, const RandomErasing& options, int width, int height) {
   if (!random.chance(options.probability)) return {};
   const double area = static_cast<double>(width) * height;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kErasingAttempts; ++attempt) {
     const double erased = area * random.uniform(options.area[0], options.area[1]);
     const double ratio = std::exp(random.uniform(std::log(options.ratio[0]), std::log(options.ratio[1])));
     const auto h = static_cast<int>(std::nearbyint(std::sqrt(erased * ratio)));

@@ -1,4 +1,4 @@
-// What is to be done to an image or a batch: drawn first, applied later, so that a test can apply what it likes.
+// Random changes of an image or a batch. They are drawn first and applied later, so that tests can apply any change.
 #pragma once
 
 #include <cstdint>
@@ -42,9 +42,9 @@ Status check(const Augmentation& augmentation);
 
 std::vector<PixelChange> draw_colour_jitter(Random& random, const ColourJitter& options);
 std::vector<PixelChange> draw_rand_augment(Random& random, const RandAugment& options, int width, int height);
-// Both, as far as they are wanted, in that order.
+// Both, as far as the options ask for them, in that order.
 std::vector<PixelChange> draw_changes(Random& random, const Augmentation& options, int width, int height);
-// How strong `op` is in a bin, for an image of this size; without the sign that is drawn for some.
+// The strength of `op` for an image of this size, without the sign that is drawn for some operations.
 double rand_augment_amount(PixelOp op, const RandAugment& options, int width, int height);
 
 struct ErasingPlan {
@@ -53,7 +53,7 @@ struct ErasingPlan {
   float value = 0;
   std::uint64_t noise_key = 0;
 };
-// nullopt: the image stays.
+// nullopt: nothing is erased.
 std::optional<ErasingPlan> draw_erasing(Random& random, const RandomErasing& options, int width, int height);
 
 struct MixupPlan {

@@ -23,11 +23,11 @@ constexpr std::size_t e4m3_bytes(std::size_t count) noexcept { return count + e4
 
 // `out` receives e4m3_bytes(values.size()) bytes.
 void e4m3_encode_run(std::span<const float> values, std::byte* out) noexcept;
-// values[i] = what was encoded.
+// values[i] = decoded value.
 void e4m3_decode_run(const std::byte* in, std::span<float> values) noexcept;
-// values[i] += what was encoded.
+// values[i] += decoded value.
 void e4m3_add_run(const std::byte* in, std::span<float> values) noexcept;
-// Encodes values[i] += residual[i]; residual[i] becomes what was dropped of it.
+// Encodes values[i] += residual[i]; residual[i] becomes the rounding error.
 void e4m3_encode_run(std::span<float> values, std::span<float> residual, std::byte* out) noexcept;
 
 }  // namespace xoe::engine

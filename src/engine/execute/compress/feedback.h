@@ -1,5 +1,5 @@
-// Error feedback: what a codec dropped is added to the next values. Karimireddy et al., "Error Feedback Fixes SignSGD",
-// 2019; Seide et al., "1-Bit Stochastic Gradient Descent", 2014.
+// Error feedback: values that a codec dropped are added to the next ones. Karimireddy et al., "Error Feedback Fixes
+// SignSGD", 2019; Seide et al., "1-Bit Stochastic Gradient Descent", 2014.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ inline void add_residual(std::span<float> values, std::span<const float> residua
   for (std::size_t i = 0; i < values.size(); ++i) values[i] += residual[i];
 }
 
-// A residual that is not finite would never leave again: what overflowed is seen once, in the sum, and forgotten.
+// A residual that is not finite would stay for ever: an overflow shows once, in the sum, and is forgotten.
 inline float finite_or_zero(float x) noexcept { return x - x == 0.0F ? x : 0.0F; }
 
-// sent[i] becomes what was not sent of values[i].
+// sent[i] becomes the part of values[i] that was not sent.
 inline void keep_rest(std::span<const float> values, std::span<float> sent) noexcept {
   for (std::size_t i = 0; i < values.size(); ++i) sent[i] = finite_or_zero(values[i] - sent[i]);
 }

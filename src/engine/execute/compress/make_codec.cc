@@ -5,14 +5,23 @@
 #include "base/error.h"
 #include "engine/execute/compress/cast.h"
 #include "engine/execute/compress/float8.h"
-#include "engine/execute/compress/plain.h"
 #include "engine/execute/compress/power_sgd.h"
 #include "engine/execute/compress/top_k.h"
 
 namespace xoe::engine {
 namespace {
 
-Status check(const CompressionOptions& options, std::span<const std::int64_t> shape) {
+// No compression: an allreduce in float32.
+class Exact final : public Codec {
+ public:
+  Task allreduce(Communicator& comm, std::span<float> values) override {
+    const Tensor tensor(values.data(), values.size());
+    XOE_CO_TRY(comm.start_allreduce(tensor, tensor));
+    co_return Status();
+  }
+};
+
+Status check_options(const CompressionOptions& options, std::span<const std::int64_t> shape) {
   for (const std::int64_t extent : shape) {
     if (extent < 0) return failure(Code::kInvalidArgument, "compression: a dimension of {}", extent);
   }
@@ -28,13 +37,13 @@ Status check(const CompressionOptions& options, std::span<const std::int64_t> sh
 
 std::unique_ptr<Codec> make(const CompressionOptions& options, std::span<const std::int64_t> shape) {
   switch (options.kind) {
-    case Compression::kNone: return std::make_unique<Plain>();
+    case Compression::kNone: return std::make_unique<Exact>();
     case Compression::kFloat16: return std::make_unique<Cast>(DType::kFloat16, options.error_feedback);
     case Compression::kBfloat16: return std::make_unique<Cast>(DType::kBfloat16, options.error_feedback);
     case Compression::kFloat8: return std::make_unique<Float8>(options.error_feedback);
     case Compression::kTopK: return std::make_unique<TopK>(options.top_k_ratio);
     case Compression::kPowerSgd:
-      if (!PowerSgd::pays(shape, options.power_sgd_rank)) return std::make_unique<Plain>();
+      if (!PowerSgd::pays(shape, options.power_sgd_rank)) return std::make_unique<Exact>();
       return std::make_unique<PowerSgd>(shape, options.power_sgd_rank);
   }
   return nullptr;
@@ -43,7 +52,7 @@ std::unique_ptr<Codec> make(const CompressionOptions& options, std::span<const s
 }  // namespace
 
 Result<std::unique_ptr<Codec>> make_codec(const CompressionOptions& options, std::span<const std::int64_t> shape) {
-  XOE_TRY(check(options, shape));
+  XOE_TRY(check_options(options, shape));
   try {
     auto codec = make(options, shape);
     if (codec == nullptr)

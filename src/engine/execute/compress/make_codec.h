@@ -1,4 +1,4 @@
-// The codec that options ask for.
+// Makes the codec for compression options.
 #pragma once
 
 #include <cstdint>

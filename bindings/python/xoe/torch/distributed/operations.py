@@ -32,7 +32,7 @@ class Lane:
         self._process_set = process_set
         self._label = label
         self._count = 0
-        self._terms: dict[tuple[str, str, float, int], _core.Terms] = {}
+        self._requests: dict[tuple[str, str, float, int], _core.Request] = {}
 
     def start(
         self,
@@ -51,12 +51,12 @@ class Lane:
         if self._engine is None:
             raise UnavailableError(f"{kind}: the process group was destroyed")
         key = (kind, reduction, prescale, root)
-        terms = self._terms.get(key)
-        if terms is None:
-            terms = _core.Terms(
+        request = self._requests.get(key)
+        if request is None:
+            request = _core.Request(
                 _core.KINDS[kind], _core.REDUCTIONS[reduction], prescale, root=root, process_set=self._process_set
             )
-            self._terms[key] = terms
+            self._requests[key] = request
         name = f"{self._label}.{self._count % _NAMES}"
         self._count += 1
         tensors = [
@@ -64,12 +64,12 @@ class Lane:
             for source, result, shape in zip(sources, results, shapes or [source.shape for source in sources], strict=True)
         ]
         stream = stream_of(device, sources)
-        return self._engine.submit(name, tensors, terms, splits, (list(sources), list(results)), stream)
+        return self._engine.submit(name, tensors, request, splits, (list(sources), list(results)), stream)
 
     def close(self) -> None:
         """Releases the engine."""
         self._engine = None
-        self._terms.clear()
+        self._requests.clear()
 
 
 class Output:

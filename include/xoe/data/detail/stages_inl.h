@@ -1,0 +1,311 @@
+// Included by stages.h: gives the stages of the core, which are compiled once (src/data/stages), their types.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "xoe/data/stages.h"
+
+namespace xoe::data {
+namespace detail {
+
+// The next element of an iterator, on the stack.
+template <class T>
+class Pulled {
+ public:
+  explicit Pulled(AnyIterator& from) : slot_{&element_}, next_(from.next_into(slot_)) {}
+  ~Pulled() {
+    if (next_ == Next::kElement) element_.~T();
+  }
+  Pulled(const Pulled&) = delete;
+  Pulled& operator=(const Pulled&) = delete;
+
+  explicit operator bool() const noexcept { return next_ == Next::kElement; }
+  T&& take() noexcept { return std::move(element_); }
+  Next next() const noexcept { return next_; }
+  Error&& error() noexcept { return std::move(*slot_.error); }
+  // In place of an element that was to be made of this one.
+  Next pass_on(Slot& to) noexcept {
+    if (next_ == Next::kError) to.error = error();
+    return next_;
+  }
+
+ private:
+  union {
+    T element_;
+  };
+  Slot slot_;
+  Next next_;
+};
+
+// An iterator of the core as users see it (`Base`). Between stages of the core there is none.
+template <class T, class Base = Iterator<T>>
+class TypedIterator : public Base {
+ public:
+  explicit TypedIterator(std::unique_ptr<AnyIterator> core) : core_(std::move(core)) {}
+
+  Result<std::optional<T>> next() override {
+    Pulled<T> pulled(*core_);
+    if (pulled) return std::optional<T>(pulled.take());
+    if (pulled.next() == Next::kError) return failure(pulled.error());
+    return std::nullopt;
+  }
+  Next next_into(Slot& slot) override { return core_->next_into(slot); }
+  Result<bool> skip(std::int64_t count) override { return core_->skip(count); }
+  State save() const override { return core_->save(); }
+  Status restore(State state) override { return core_->restore(std::move(state)); }
+  std::vector<StageReport> stages() const override { return core_->stages(); }
+
+ protected:
+  std::unique_ptr<AnyIterator> core_;
+};
+
+template <class T>
+class TypedStage final : public Stage<T> {
+ public:
+  explicit TypedStage(AnyStagePtr core) : core_(std::move(core)) {}
+
+  Result<std::unique_ptr<Iterator<T>>> iterate(std::int64_t epoch) const override {
+    auto iterator = core_->iterate_any(epoch);
+    if (!iterator) return failure(iterator.error());
+    return std::make_unique<TypedIterator<T>>(std::move(*iterator));
+  }
+  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
+    return core_->iterate_any(epoch);
+  }
+  std::optional<std::int64_t> size() const override { return core_->size(); }
+
+ private:
+  AnyStagePtr core_;
+};
+
+// REQUIRES: the stage's elements are of type T.
+template <class T>
+StagePtr<T> typed(AnyStagePtr core) {
+  return std::make_shared<TypedStage<T>>(std::move(core));
+}
+
+// ---- The core
+
+AnyStagePtr shuffle(AnyStagePtr upstream, std::size_t buffer, std::uint64_t seed);
+AnyStagePtr shard(AnyStagePtr upstream, int rank, int size);
+AnyStagePtr slice(AnyStagePtr upstream, std::int64_t skip, std::int64_t take);  // a negative `take`: all
+AnyStagePtr filter(AnyStagePtr upstream, std::function<Result<bool>(const void* element)> wanted);
+AnyStagePtr repeat(AnyStagePtr upstream, std::int64_t epochs);
+AnyStagePtr concat(const ElementType& type, std::vector<AnyStagePtr> parts);
+AnyStagePtr mix(const ElementType& type, std::vector<AnyStagePtr> parts, std::vector<double> weights,
+                std::uint64_t seed);
+AnyStagePtr prefetch(AnyStagePtr upstream, std::size_t depth, std::size_t memory_budget);
+
+// `elements` is what `copy` reads; with null an array whose elements are copied byte by byte.
+using CopyAt = void (*)(const void* elements, std::size_t index, Slot& to);
+AnyStagePtr list(const ElementType& type, std::shared_ptr<const void> elements, std::size_t count, CopyAt copy);
+using Copy = void (*)(const void* element, Slot& to);
+AnyStagePtr cache(AnyStagePtr upstream, Copy copy);
+
+// These make an element of the upstreams' next ones, and end with any of them.
+using Number = Next (*)(AnyIterator& upstream, std::int64_t epoch, std::int64_t number, Slot& to);
+AnyStagePtr numbered(AnyStagePtr upstream, const ElementType& type, Number number);
+using Pair = Next (*)(AnyIterator& first, AnyIterator& second, Slot& to);
+AnyStagePtr zip(AnyStagePtr first, AnyStagePtr second, const ElementType& type, Pair pair);
+
+using OpenFunction = std::function<Result<AnyStagePtr>(const void* element)>;
+AnyStagePtr interleave(AnyStagePtr upstream, const ElementType& type, OpenFunction open, InterleaveOptions options);
+using MapFunction = std::function<Status(const void* element, Slot& made)>;
+AnyStagePtr map(AnyStagePtr upstream, const ElementType& type, MapFunction f, MapOptions options);
+
+// How the core fills and reads a Batch<T>.
+struct BatchInfo {
+  std::int64_t epoch;
+  std::int64_t index;
+  std::size_t size;
+};
+struct BatchType {
+  const ElementType& type;
+  void (*begin)(Slot& to, std::int64_t epoch, std::int64_t index, std::size_t expected);  // without elements
+  // Appends up to `count` elements; false when the upstream ended before.
+  Result<bool> (*append)(void* batch, AnyIterator& upstream, std::size_t count);
+  BatchInfo (*info)(const void* batch);
+};
+AnyStagePtr batch(AnyStagePtr upstream, const BatchType& type, int batch, Remainder remainder);
+AnyStagePtr shard_batches(std::function<AnyStagePtr(int size)> order, const BatchType& type,
+                          ShardBatchesOptions options);
+
+// ---- What the core calls
+
+template <class T>
+void copy_at(const void* elements, std::size_t index, Slot& to) {
+  const T& element = (*static_cast<const std::vector<T>*>(elements))[index];
+  to.put(element);
+}
+template <class T>
+void copy_element(const void* element, Slot& to) {
+  to.put(*static_cast<const T*>(element));
+}
+
+template <class T>
+Next number_next(AnyIterator& upstream, std::int64_t epoch, std::int64_t number, Slot& to) {
+  Pulled<T> pulled(upstream);
+  if (!pulled) return pulled.pass_on(to);
+  to.put(Numbered<T>{epoch, number, pulled.take()});
+  return Next::kElement;
+}
+
+template <class T, class U>
+Next pair_next(AnyIterator& first, AnyIterator& second, Slot& to) {
+  Pulled<T> a(first);
+  if (!a) return a.pass_on(to);
+  Pulled<U> b(second);
+  if (!b) return b.pass_on(to);
+  to.put(std::pair<T, U>(a.take(), b.take()));
+  return Next::kElement;
+}
+
+template <class T>
+void begin_batch(Slot& to, std::int64_t epoch, std::int64_t index, std::size_t expected) {
+  auto* batch = ::new (to.at) Batch<T>{.epoch = epoch, .index = index, .elements = {}};
+  batch->elements.reserve(expected);
+}
+template <class T>
+Result<bool> append_to_batch(void* batch, AnyIterator& upstream, std::size_t count) {
+  auto& elements = static_cast<Batch<T>*>(batch)->elements;
+  for (; count > 0; --count) {
+    Pulled<T> pulled(upstream);
+    if (pulled.next() == Next::kError) return failure(pulled.error());
+    if (!pulled) return false;
+    elements.push_back(pulled.take());
+  }
+  return true;
+}
+template <class T>
+BatchInfo batch_info(const void* batch) {
+  const auto& made = *static_cast<const Batch<T>*>(batch);
+  return {made.epoch, made.index, made.elements.size()};
+}
+template <class T>
+inline constexpr BatchType kBatchType{kElementType<Batch<T>>, begin_batch<T>, append_to_batch<T>, batch_info<T>};
+
+}  // namespace detail
+
+template <class T>
+StagePtr<T> from_vector(std::vector<T> elements) {
+  const std::size_t count = elements.size();
+  auto kept = std::make_shared<const std::vector<T>>(std::move(elements));
+  if constexpr (std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>)
+    return detail::typed<T>(detail::list(kElementType<T>, {kept, kept->data()}, count, nullptr));
+  else
+    return detail::typed<T>(detail::list(kElementType<T>, std::move(kept), count, detail::copy_at<T>));
+}
+
+template <class T>
+StagePtr<T> shuffle(StagePtr<T> upstream, std::size_t buffer, std::uint64_t seed) {
+  return buffer <= 1 ? upstream : detail::typed<T>(detail::shuffle(std::move(upstream), buffer, seed));
+}
+
+template <class T>
+StagePtr<T> shard(StagePtr<T> upstream, int rank, int size) {
+  return detail::typed<T>(detail::shard(std::move(upstream), rank, size));
+}
+
+template <class T>
+StagePtr<Batch<T>> shard_batches(CommonOrder<T> order, ShardBatchesOptions options) {
+  return detail::typed<Batch<T>>(detail::shard_batches(std::move(order), detail::kBatchType<T>, options));
+}
+template <class T>
+StagePtr<Batch<T>> shard_batches(StagePtr<T> upstream, ShardBatchesOptions options) {
+  return shard_batches<T>(CommonOrder<T>([upstream = std::move(upstream)](int) { return upstream; }), options);
+}
+
+template <class T>
+StagePtr<T> take(StagePtr<T> upstream, std::int64_t count) {
+  return detail::typed<T>(detail::slice(std::move(upstream), 0, std::max<std::int64_t>(count, 0)));
+}
+template <class T>
+StagePtr<T> skip(StagePtr<T> upstream, std::int64_t count) {
+  return detail::typed<T>(detail::slice(std::move(upstream), std::max<std::int64_t>(count, 0), -1));
+}
+
+template <class T>
+StagePtr<T> filter(StagePtr<T> upstream, std::function<Result<bool>(const T&)> wanted) {
+  return detail::typed<T>(
+      detail::filter(std::move(upstream), [wanted = std::move(wanted)](const void* element) -> Result<bool> {
+        return wanted(*static_cast<const T*>(element));
+      }));
+}
+
+template <class T>
+StagePtr<T> repeat(StagePtr<T> upstream, std::int64_t epochs) {
+  return detail::typed<T>(detail::repeat(std::move(upstream), epochs));
+}
+
+template <class T>
+StagePtr<Numbered<T>> numbered(StagePtr<T> upstream) {
+  return detail::typed<Numbered<T>>(
+      detail::numbered(std::move(upstream), kElementType<Numbered<T>>, detail::number_next<T>));
+}
+
+template <class T, class U>
+StagePtr<std::pair<T, U>> zip(StagePtr<T> first, StagePtr<U> second) {
+  using Both = std::pair<T, U>;
+  return detail::typed<Both>(
+      detail::zip(std::move(first), std::move(second), kElementType<Both>, detail::pair_next<T, U>));
+}
+
+template <class T>
+StagePtr<T> concat(std::vector<StagePtr<T>> parts) {
+  return detail::typed<T>(detail::concat(kElementType<T>, {parts.begin(), parts.end()}));
+}
+
+template <class T>
+StagePtr<T> mix(std::vector<StagePtr<T>> parts, std::vector<double> weights, std::uint64_t seed) {
+  return detail::typed<T>(detail::mix(kElementType<T>, {parts.begin(), parts.end()}, std::move(weights), seed));
+}
+
+template <class U, class T>
+StagePtr<U> interleave(StagePtr<T> upstream, std::function<Result<StagePtr<U>>(const T&)> open,
+                       InterleaveOptions options) {
+  return detail::typed<U>(detail::interleave(
+      std::move(upstream), kElementType<U>,
+      [open = std::move(open)](const void* element) -> Result<AnyStagePtr> {
+        auto stage = open(*static_cast<const T*>(element));
+        if (!stage) return failure(stage.error());
+        return AnyStagePtr(std::move(*stage));
+      },
+      options));
+}
+
+template <class T>
+StagePtr<T> cache(StagePtr<T> upstream) {
+  return detail::typed<T>(detail::cache(std::move(upstream), detail::copy_element<T>));
+}
+
+template <class U, class T>
+StagePtr<U> map(StagePtr<T> upstream, std::function<Result<U>(const T&)> f, MapOptions options) {
+  return detail::typed<U>(detail::map(
+      std::move(upstream), kElementType<U>,
+      [f = std::move(f)](const void* element, Slot& made) -> Status {
+        Result<U> answer = f(*static_cast<const T*>(element));
+        if (!answer) return failure(answer.error());
+        made.put(std::move(*answer));
+        return {};
+      },
+      std::move(options)));
+}
+
+template <class T>
+StagePtr<Batch<T>> batch(StagePtr<T> upstream, int batch, Remainder remainder) {
+  return detail::typed<Batch<T>>(detail::batch(std::move(upstream), detail::kBatchType<T>, batch, remainder));
+}
+
+template <class T>
+StagePtr<T> prefetch(StagePtr<T> upstream, std::size_t depth, std::size_t memory_budget) {
+  return depth == 0 ? upstream : detail::typed<T>(detail::prefetch(std::move(upstream), depth, memory_budget));
+}
+
+template <class U, class T>
+StagePtr<U> to_device(StagePtr<T> upstream, std::function<Result<U>(const T&)> copy, std::size_t depth) {
+  return map<U, T>(std::move(upstream), std::move(copy),
+                   {.threads = 1, .ahead = std::max<std::size_t>(depth, 1), .name = "to_device"});
+}
+
+}  // namespace xoe::data

@@ -1,0 +1,45 @@
+// What a check found out.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xoe::doctor {
+
+using Json = nlohmann::ordered_json;
+
+enum class Severity : std::uint8_t {
+  kOk,
+  kNote,     // worth knowing; nothing is wrong
+  kWarning,  // it works, but slower or with less room than it could
+  kProblem,  // something that Xoe or a training needs does not work
+  kSkipped,  // could not be looked at here
+};
+
+constexpr std::string_view severity_name(Severity state) noexcept {
+  constexpr std::string_view kNames[] = {"ok", "note", "warning", "problem", "skipped"};
+  return kNames[static_cast<int>(state)];
+}
+
+struct Finding {
+  std::string id;  // GROUP.NAME, the same in every version: "memory.shm"
+  Severity severity = Severity::kOk;
+  std::string what;               // was seen
+  std::string why = {};           // it matters
+  std::string fix = {};           // what to do; empty: nothing
+  Json details = Json::object();  // for programs
+  std::string table = {};         // for people, several lines; empty: none
+
+  std::string_view group() const noexcept { return std::string_view(id).substr(0, id.find('.')); }
+};
+
+using Findings = std::vector<Finding>;
+
+inline void append(Findings& all, Findings more) { std::move(more.begin(), more.end(), std::back_inserter(all)); }
+
+}  // namespace xoe::doctor

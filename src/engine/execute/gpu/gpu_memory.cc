@@ -1,0 +1,92 @@
+#include "engine/execute/gpu/gpu_memory.h"
+
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+
+namespace xoe::engine {
+namespace {
+
+void wait_for_producer(GpuCollective& job, const Submission& submission) {
+  if (submission.mark != nullptr) job.after.push_back(submission.mark);
+}
+
+}  // namespace
+
+// all: what every rank gives, by rank.
+Task GpuMemory::exchange(const Batch& batch, const std::string& mine, std::vector<std::string>& all) {
+  const auto size = static_cast<std::size_t>(comm_.size());
+  const auto bytes = static_cast<std::int64_t>(mine.size());
+  std::vector<std::int64_t> lengths(size);
+  const std::vector<std::size_t> ones(size, 1);
+  XOE_CO_TRY(comm_.start_allgather(ConstTensor(&bytes, 1), Tensor(lengths.data(), size), ones, options_of(batch)));
+  const std::vector<std::size_t> counts(lengths.begin(), lengths.end());
+  std::string text(std::accumulate(counts.begin(), counts.end(), std::size_t{0}), '\0');
+  XOE_CO_TRY(comm_.start_allgather(ConstTensor(mine.data(), mine.size(), DType::kUint8),
+                                   Tensor(text.data(), text.size(), DType::kUint8), counts, options_of(batch)));
+  std::size_t begin = 0;
+  for (const std::size_t count : counts) {
+    all.push_back(text.substr(begin, count));
+    begin += count;
+  }
+  co_return Status();
+}
+
+Task GpuMemory::connect(const Batch& batch) {
+  while (true) {
+    XOE_CO_TRY(gpu_.next_step());
+    if (gpu_.connected()) co_return Status();
+    std::vector<std::string> all;
+    const std::string mine = gpu_.given();
+    XOE_CO_TRY(exchange(batch, mine, all));
+    gpu_.answer(std::move(all));
+  }
+}
+
+Result<Handle> GpuMemory::start(const Batch& batch, const Submission& submission, const Collective& collective) {
+  GpuCollective job{.collective = collective,
+                    .name = batch.title,
+                    .send_counts = {collective.send_counts.begin(), collective.send_counts.end()},
+                    .recv_counts = {collective.recv_counts.begin(), collective.recv_counts.end()}};
+  job.collective.prescale = submission.op.prescale * submission.op.postscale;
+  wait_for_producer(job, submission);
+  return gpu_.start(std::move(job));
+}
+
+Task GpuMemory::run_fused(Batch& batch) {
+  const OpSpec& op = batch.op;
+  GpuCollective job{
+      .collective = {.kind = op.kind == OpKind::kBroadcast ? CollectiveKind::kBroadcast : CollectiveKind::kAllreduce,
+                     .dtype = op.dtype,
+                     .op = op.reduce,
+                     .root = op.root,
+                     .prescale = op.prescale},
+      .name = batch.title};
+  const Submission* last = nullptr;
+  for (const TensorSlice& slice : batch.slices) {
+    const Submission& s = *slice.submission;
+    const TensorCopy* const t = s.placeholder ? nullptr : &slice.copy();
+    job.segments.push_back({t == nullptr ? nullptr : t->in, t == nullptr ? nullptr : t->out, slice.count()});
+    job.collective.in_count += slice.count();
+    if (std::exchange(last, &s) != &s) wait_for_producer(job, s);
+  }
+  job.collective.out_count = job.collective.in_count;
+  auto started = gpu_.start(std::move(job));
+  batch.may_follow = true;
+  XOE_CO_TRY(std::move(started));
+  batch.reduced = EngineClock::now();
+  co_return Status();
+}
+
+const std::byte* GpuMemory::reduction_input(const Submission& submission, std::size_t tensor,
+                                            std::vector<std::byte>&) const {
+  return submission.placeholder ? nullptr : submission.tensors[tensor].in;
+}
+
+std::byte* GpuMemory::discarded_output(std::size_t, std::vector<std::byte>&) const { return nullptr; }
+
+// NCCL has applied both factors.
+void GpuMemory::scale_result(const Submission&, const Tensor&) const {}
+
+}  // namespace xoe::engine

@@ -1,0 +1,195 @@
+#include "engine/progress_engine.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/relax.h"
+
+namespace xoe::engine {
+namespace {
+
+// How long a waiting thread spins before it sleeps, and how many turns pass between two looks at the clock.
+constexpr std::chrono::microseconds kSpin(100);
+constexpr unsigned kTurnsPerCheck = 128;
+constexpr unsigned kYieldsPerCheck = 16;
+constexpr unsigned kPollsPerCheck = 64;
+constexpr std::chrono::nanoseconds kBurst = std::chrono::microseconds(30);
+constexpr std::chrono::microseconds kNap(1000);
+
+// The program's signals are for the program's threads.
+void block_signals() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+}  // namespace
+
+// --- progress ---
+
+bool ProgressEngine::progress_locked() {
+  const Turn turn(*this);
+  bool moved = false;
+  sets_.each([&](ProcessSet& set) { moved |= set.progress(); });
+  bool busy = false;
+  sets_.each([&](const ProcessSet& set) { busy |= set.busy(); });
+  busy_.store(busy, std::memory_order_relaxed);
+  if (moved && pending().load() == 0)
+    if (const auto knobs = watch_.end_step()) sets_.each([&](ProcessSet& set) { set.set_knobs(*knobs); });
+  return moved;
+}
+
+bool ProgressEngine::try_progress() {
+  if (!mutex_.try_lock()) return false;
+  const std::lock_guard lock(mutex_, std::adopt_lock);
+  return progress_locked();
+}
+
+bool ProgressEngine::progress() {
+  const std::lock_guard lock(mutex_);
+  return progress_locked();
+}
+
+// An idle wire sends at once. On a busy one the submissions of a burst do not make progress one by one: they become
+// ready together and travel together.
+void ProgressEngine::submitted(const Submission& submission) {
+  const auto now = submission.submitted.time_since_epoch().count();
+  if (!busy_.load(std::memory_order_relaxed) ||
+      now - last_burst_ns_.load(std::memory_order_relaxed) >= kBurst.count()) {
+    last_burst_ns_.store(now, std::memory_order_relaxed);
+    try_progress();
+  }
+  if (!has_thread_ || pending().load() == 0) return;
+  if (submission.has_callback()) urgent_.store(true, std::memory_order_relaxed);
+  wake_progress_thread();
+}
+
+bool ProgressEngine::poll(Submission& submission) {
+  if (submission.done() || fork_.forked() || in_this_thread()) return submission.done();
+  if (!try_progress() && !submission.done() &&
+      idle_polls_.fetch_add(1, std::memory_order_relaxed) % kPollsPerCheck == 0)
+    // Without waiting for the mutex: its owner may wait for a lock that this thread holds, in an allocator.
+    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) check_failures_locked();
+  return submission.done();
+}
+
+Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::time_point> until) {
+  if (in_this_thread())
+    return failure(Code::kInvalidArgument, "{}: wait() inside a callback would wait for itself", submission.title());
+  waiters_.fetch_add(1, std::memory_order_seq_cst);
+  EngineClock::time_point spinning_since{};  // not read from the clock yet
+  bool late = false;
+  bool listed = false;
+  for (unsigned turn = 1; !submission.done() && !late; ++turn) {
+    if (try_progress())
+      spinning_since = {};
+    else if (!submission.done())
+      relax(oversubscribed_);
+    if (submission.done() || turn % (oversubscribed_ ? kYieldsPerCheck : kTurnsPerCheck) != 0) continue;
+    const auto now = EngineClock::now();
+    late = until && now >= *until;
+    if (spinning_since == EngineClock::time_point{}) spinning_since = now;
+    if (late || now - spinning_since < kSpin) continue;
+    sleep_until_done(submission, until, std::exchange(listed, true));
+    spinning_since = {};
+  }
+  if (listed) watch_.stalls().unblock(submission);
+  const bool done = submission.done();
+  // In this order: a thread that submits meanwhile relies either on a waiter or on the progress thread.
+  if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1 && has_thread_ && pending().load() != 0)
+    wake_progress_thread();
+  if (!done) return failure(Code::kTimeout, "{}: not completed yet; it goes on", submission.title());
+  return submission.status();
+}
+
+EngineClock::time_point ProgressEngine::check_failures() {
+  const std::lock_guard lock(mutex_);
+  check_failures_locked();
+  return EngineClock::now() + watch_.stalls().period();
+}
+
+void ProgressEngine::sleep_until_done(Submission& submission, std::optional<EngineClock::time_point> until,
+                                      bool listed) {
+  if (!listed) watch_.stalls().block(submission);
+  const auto ready = [&] {
+    while (progress()) {
+    }
+    return submission.done();
+  };
+  const auto next_check = check_failures();
+  sets_.world().host_group().sleep(ready, until ? std::min(*until, next_check) : next_check);
+}
+
+// --- failures ---
+
+void ProgressEngine::check_failures_locked() {
+  const Turn turn(*this);
+  std::vector<ProcessSet*> sets;
+  sets_.each([&](ProcessSet& set) {
+    set.check_failures();
+    sets.push_back(&set);
+  });
+  watch_.look(sets);
+}
+
+void ProgressEngine::try_check_failures() {
+  if (in_this_thread() || !mutex_.try_lock()) return;
+  const std::lock_guard lock(mutex_, std::adopt_lock);
+  const Turn turn(*this);
+  sets_.each([](ProcessSet& set) { set.check_failures(); });
+}
+
+// --- the progress thread ---
+
+void ProgressEngine::start_thread() {
+  has_thread_ = true;
+  thread_.emplace([this](const std::stop_token& stop) { run_thread(stop); });
+}
+
+void ProgressEngine::stop_thread() {
+  if (!thread_) return;
+  thread_->request_stop();
+  wake_progress_thread();
+  sets_.world().wake();
+  thread_.reset();
+}
+
+void ProgressEngine::abandon_thread() {
+  if (thread_) new std::optional<std::jthread>(std::move(thread_));
+}
+
+void ProgressEngine::wake_progress_thread() noexcept {
+  wakes_.fetch_add(1, std::memory_order_seq_cst);
+  wakes_.notify_one();
+}
+
+void ProgressEngine::run_thread(const std::stop_token& stop) {
+  const auto needed = [&] { return !stop.stop_requested() && waiters() == 0; };
+  block_signals();
+  unsigned busy_turns = 0;
+  while (!stop.stop_requested()) {
+    const std::uint32_t seen = wakes_.load(std::memory_order_seq_cst);
+    if (!needed() || pending().load() == 0) {
+      if (!stop.stop_requested()) wakes_.wait(seen, std::memory_order_seq_cst);
+      // A thread that has just submitted most likely submits more, or waits: progress is better left to it.
+      if (!urgent_.exchange(false)) std::this_thread::sleep_for(kNap);
+      watch_.trace().flush_if_full();
+      continue;
+    }
+    if (progress() && ++busy_turns % kTurnsPerCheck != 0) continue;
+    const auto next_check = check_failures();
+    watch_.trace().flush_if_full();
+    const auto ready = [&] {
+      while (needed() && progress()) {
+      }
+      return !needed() || pending().load() == 0;
+    };
+    sets_.world().host_group().sleep(ready, next_check);
+  }
+}
+
+}  // namespace xoe::engine

@@ -1,0 +1,93 @@
+// Makes progress on the process sets of a rank: in the threads that submit, poll or wait, else in a thread of its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "engine/fork_detector.h"
+#include "engine/process_set_registry.h"
+#include "engine/submission.h"
+#include "engine/watch/watch.h"
+
+namespace xoe::engine {
+
+// Any thread may call any member, those apart that say otherwise.
+class ProgressEngine {
+ public:
+  // All arguments outlive this. oversubscribed: more ranks than processors.
+  ProgressEngine(ProcessSetRegistry& sets, Watch& watch, const ForkDetector& fork, bool oversubscribed)
+      : sets_(sets), watch_(watch), fork_(fork), oversubscribed_(oversubscribed) {}
+
+  void start_thread();
+  void stop_thread();
+  // In a forked child, which has no such thread.
+  void abandon_thread();
+  void wake_progress_thread() noexcept;
+
+  // Submissions of all sets that have not completed.
+  std::atomic<int>& pending() noexcept { return pending_; }
+  int waiters() const noexcept { return waiters_.load(std::memory_order_seq_cst); }
+
+  // This thread is making progress now: it is in a callback.
+  bool in_this_thread() const noexcept { return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
+  // `submission` was just enqueued, and no thread waits for it yet.
+  void submitted(const Submission& submission);
+  bool poll(Submission& submission);
+  // `timeout`: not completed by `until`.
+  Status wait(Submission& submission, std::optional<EngineClock::time_point> until);
+  // Looks for lost ranks, unless another thread makes progress.
+  void try_check_failures();
+
+  // Runs act() while no other thread makes progress.
+  template <class Act>
+  void exclusive(Act&& act) {
+    const std::lock_guard lock(mutex_);
+    const Turn turn(*this);
+    act();
+  }
+
+ private:
+  // Marks this thread as the one that makes progress. REQUIRES: mutex_.
+  class Turn {
+   public:
+    explicit Turn(ProgressEngine& progress) : progress_(progress) {
+      progress_.owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    }
+    Turn(const Turn&) = delete;
+    ~Turn() { progress_.owner_.store(std::thread::id(), std::memory_order_relaxed); }
+
+   private:
+    ProgressEngine& progress_;
+  };
+
+  // True: something moved.
+  bool try_progress();
+  bool progress();         // waits for its turn
+  bool progress_locked();  // REQUIRES: mutex_
+  // Looks for lost ranks and stalls. Returns when to do so again.
+  EngineClock::time_point check_failures();
+  void check_failures_locked();  // REQUIRES: mutex_
+  void sleep_until_done(Submission& submission, std::optional<EngineClock::time_point> until, bool listed);
+  void run_thread(const std::stop_token& stop);
+
+  ProcessSetRegistry& sets_;
+  Watch& watch_;
+  const ForkDetector& fork_;
+  const bool oversubscribed_;
+  std::mutex mutex_;  // of the thread that makes progress
+  std::atomic<std::thread::id> owner_{};
+  std::atomic<int> pending_{0};
+  std::atomic<int> waiters_{0};
+  std::atomic<unsigned> idle_polls_{0};
+  std::atomic<bool> busy_{false};  // a collective is under way, or about to be
+  std::atomic<std::int64_t> last_burst_ns_{0};
+  std::atomic<bool> urgent_{false};      // a submission has a callback: the thread must not sleep first
+  std::atomic<std::uint32_t> wakes_{0};  // the thread sleeps on it
+  bool has_thread_ = false;
+  std::optional<std::jthread> thread_;  // last
+};
+
+}  // namespace xoe::engine

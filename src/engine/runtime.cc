@@ -1,0 +1,283 @@
+#include "engine/runtime.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <thread>
+
+#include "base/env.h"
+#include "base/error.h"
+
+namespace xoe::engine {
+
+Result<std::shared_ptr<Runtime>> Runtime::create(Communicator world, EngineOptions options,
+                                                 std::shared_ptr<GpuPlugin> gpu) {
+  if (!options.warn)
+    options.warn = [rank = world.rank()](std::string_view line) {
+      std::fprintf(stderr, "xoe: rank %d: %.*s\n", rank, static_cast<int>(line.size()), line.data());
+    };
+  std::shared_ptr<Runtime> runtime(new Runtime(std::move(options), world.topology()));
+  runtime->gpu_ = gpu ? std::move(gpu) : GpuPlugin::of_process(Env::process(), world.topology().local_rank);
+  const bool oversubscribed = world.backend().host_group().oversubscribed();
+  XOE_ASSIGN(runtime->watch_, Watch::create(runtime->options_, world));
+  runtime->progress_.emplace(runtime->sets_, *runtime->watch_, runtime->fork_, oversubscribed);
+  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  XOE_ASSIGN(auto set, ProcessSet::create(kWorldSet, std::move(world), std::move(ranks), runtime->options_,
+                                          runtime->gpu_, *runtime));
+  runtime->sets_.add_world(std::move(set));
+  if (runtime->options_.progress_thread) runtime->progress_->start_thread();
+  return runtime;
+}
+
+void Runtime::shut_down() {
+  if (closed_.exchange(true)) return;
+  // A forked child has neither the thread nor the other users of the memory.
+  if (fork_.forked()) return progress_->abandon_thread();
+  progress_->stop_thread();
+  progress_->exclusive([&] {
+    const Error cause(Code::kUnavailable, "the engine was shut down before it completed");
+    sets_.each([&](ProcessSet& set) { set.fail(cause); });
+    sets_.world().wake();
+  });
+  while (progress_->waiters() != 0) std::this_thread::yield();
+  std::vector<std::unique_ptr<ProcessSet>> sets;
+  progress_->exclusive([&] { sets = sets_.take_all(); });  // another thread may still poll a handle
+  while (!sets.empty()) sets.pop_back();                   // the world last
+}
+
+Status Runtime::check_usable() const {
+  if (fork_.forked()) [[unlikely]]
+    return failure(Code::kUnavailable,
+                   "this process was forked from the one that made the engine; make an engine of its own, or start the "
+                   "child with exec");
+  if (closed_.load(std::memory_order_relaxed)) return failure(Code::kUnavailable, "the engine was shut down");
+  return {};
+}
+
+// --- operations ---
+
+Result<std::shared_ptr<Submission>> Runtime::submit(const Request& request, Use use) {
+  XOE_TRY(check_usable());
+  std::shared_ptr<Submission> submission;
+  {
+    // The set is not kept any longer: progress may remove it.
+    const ProcessSetRegistry::Use set_use(sets_, request.process_set);
+    if (set_use.get() == nullptr) return failure(not_member(request, set_use.exists()).error());
+    ProcessSet& set = *set_use.get();
+    XOE_ASSIGN(submission, Submission::make(request, std::string(request.name), set.rank(), set.size()));
+    if (request.op.gpu) XOE_TRY(admit_gpu_memory(request, *submission));
+    // Counted only now: a request that is refused must not shift this rank's unnamed ones against the others'.
+    if (submission->name.empty())
+      submission->name = request.op.kind == OpKind::kJoin ? "join" : set.next_name(request.op.kind);
+    XOE_TRY(enqueue(set, submission));
+  }
+  // In a callback the loop that called it goes on; a thread that waits makes progress itself.
+  if (use == Use::kAsync && !progress_->in_this_thread()) progress_->submitted(*submission);
+  return submission;
+}
+
+Status Runtime::not_member(const Request& request, bool exists) const {
+  if (!exists)
+    return failure(Code::kInvalidArgument, "{} '{}': there is no process set {}", op_kind_name(request.op.kind),
+                   request.name, request.process_set);
+  XOE_ASSIGN(const auto ranks, sets_.ranks(request.process_set));
+  return failure(Code::kInvalidArgument, "{} '{}': rank {} is not in process set {} [{}]",
+                 op_kind_name(request.op.kind), request.name, topology_.rank, request.process_set,
+                 fmt::join(ranks, ", "));
+}
+
+Status Runtime::takes_gpu_memory() {
+  XOE_ASSIGN([[maybe_unused]] const auto* const provider, gpu_->provider());
+  return {};
+}
+
+Status Runtime::admit_gpu_memory(const Request& request, Submission& submission) {
+  auto provider = gpu_->provider();
+  if (!provider) return failure(provider.error().code(), "{}: {}", submission.title(), provider.error().message());
+  std::vector<const void*> addresses;
+  for (const TensorCopy& t : submission.tensors)
+    for (const std::byte* const address : {t.in, static_cast<const std::byte*>(t.out)})
+      if (address != nullptr && t.count != 0) addresses.push_back(address);
+  auto mark = (*provider)->admit(addresses, request.stream);
+  if (!mark) return failure(mark.error().code(), "{}: {}", submission.title(), mark.error().message());
+  submission.mark = std::move(*mark);
+  return {};
+}
+
+Status Runtime::enqueue(ProcessSet& set, const std::shared_ptr<Submission>& submission) {
+  submission->runtime = weak_from_this();
+  submission->submitted = EngineClock::now();
+  XOE_TRY(submission->op.kind == OpKind::kJoin ? set.join(submission) : set.submit(submission));
+  set.wake();
+  return {};
+}
+
+Status Runtime::wait(Submission& submission, std::optional<EngineClock::time_point> until) {
+  if (submission.done()) return submission.status();
+  if (fork_.forked()) return check_usable();
+  return progress_->wait(submission, until);
+}
+
+Result<SharedBuffer> Runtime::shared_buffer(std::size_t bytes) {
+  XOE_TRY(check_usable());
+  return sets_.world().comm().shared_buffer(bytes);
+}
+
+// --- operations of the engine itself ---
+
+// Several threads may ask for the same at once: a rank's n-th request meets the other ranks' n-th.
+std::string Runtime::internal_name(const std::string& what) {
+  const std::lock_guard lock(names_mutex_);
+  return fmt::format("{} #{}", what, ++internal_names_[what]);
+}
+
+Result<std::shared_ptr<Submission>> Runtime::run_internal_request(InternalKind kind, const std::string& what,
+                                                                  std::vector<std::int64_t> argument) {
+  XOE_TRY(check_usable());
+  auto submission = Submission::make_internal(kind, internal_name(what), std::move(argument));
+  XOE_TRY(enqueue(sets_.world(), submission));
+  XOE_TRY(wait(*submission, std::nullopt));
+  return submission;
+}
+
+Result<ProcessSetId> Runtime::add_process_set(std::span<const int> ranks) {
+  if (ranks.empty()) return failure(Code::kInvalidArgument, "add_process_set: no ranks");
+  std::vector<bool> seen(static_cast<std::size_t>(topology_.size));
+  for (const int rank : ranks) {
+    if (rank < 0 || rank >= topology_.size)
+      return failure(Code::kInvalidArgument, "add_process_set: rank {} is not one of the {} ranks", rank,
+                     topology_.size);
+    if (seen[static_cast<std::size_t>(rank)])
+      return failure(Code::kInvalidArgument, "add_process_set: rank {} is there twice", rank);
+    seen[static_cast<std::size_t>(rank)] = true;
+  }
+  XOE_ASSIGN(const auto done,
+             run_internal_request(InternalKind::kAddProcessSet, "add_process_set", {ranks.begin(), ranks.end()}));
+  return done->process_set;
+}
+
+Status Runtime::remove_process_set(ProcessSetId id) {
+  if (id == kWorldSet) return failure(Code::kInvalidArgument, "remove_process_set: set 0 is the world; it stays");
+  XOE_ASSIGN(const auto done, run_internal_request(InternalKind::kRemoveProcessSet, "remove_process_set", {id}));
+  return {};
+}
+
+Status Runtime::start_timeline(const std::string& path) {
+  const bool creates = topology_.local_rank == 0;
+  Status made;
+  if (creates) made = watch_->trace().start(path, true);
+  XOE_ASSIGN(const auto met, run_internal_request(InternalKind::kMeet, "start_timeline", {}));
+  return creates ? made : watch_->trace().start(path, false);
+}
+
+Status Runtime::run_internal(Submission& submission) {
+  if (submission.op.internal == InternalKind::kMeet) return {};
+  if (submission.op.internal == InternalKind::kRemoveProcessSet)
+    return sets_.remove(static_cast<ProcessSetId>(submission.argument[0]));
+  const auto form = [this](ProcessSetId id, Communicator comm, const std::vector<int>& ranks) {
+    return ProcessSet::create(id, std::move(comm), ranks, options_, gpu_, *this);
+  };
+  XOE_ASSIGN(submission.process_set, sets_.add({submission.argument.begin(), submission.argument.end()}, form));
+  return {};
+}
+
+void Runtime::all_joined(const ProcessSet& set) {
+  if (set.id() != kWorldSet) return;
+  const std::lock_guard lock(names_mutex_);
+  internal_names_.clear();
+}
+
+// The cause of one set's end may end others too. The caller must not find those usable once it has been told.
+void Runtime::failing(const ProcessSet& set, const Error& cause) {
+  // All ranks are in the world. A set is left by its ranks only when all have agreed to, so a rank that is lost to one
+  // is lost to all.
+  if (cause.code() == Code::kPeerLost && set.id() != kWorldSet) sets_.world().fail(cause);
+  sets_.each([](ProcessSet& other) { other.check_failures(); });
+}
+
+std::string Runtime::metrics() {
+  watch_->metrics().queue_depth(static_cast<std::size_t>(progress_->pending().load()));
+  return watch_->metrics().text();
+}
+
+}  // namespace xoe::engine
+
+namespace xoe {
+
+// --- the public API ---
+
+bool EngineHandle::poll() {
+  if (submission_->done()) return true;
+  if (const auto runtime = submission_->runtime.lock()) return runtime->poll(*submission_);
+  return submission_->done();
+}
+
+Status EngineHandle::wait() { return wait_for(std::chrono::nanoseconds::max()); }
+
+Status EngineHandle::wait_for(std::chrono::nanoseconds patience) {
+  if (submission_->done()) return submission_->status();
+  const auto runtime = submission_->runtime.lock();
+  if (runtime == nullptr) return submission_->status();
+  std::optional<engine::EngineClock::time_point> until;  // none: further away than the clock can tell
+  const auto now = engine::EngineClock::now();
+  if (patience < engine::EngineClock::time_point::max() - now) until = now + patience;
+  return runtime->wait(*submission_, until);
+}
+
+const std::vector<Output>& EngineHandle::outputs() const noexcept { return submission_->outputs; }
+const std::vector<std::int64_t>& EngineHandle::received_splits() const noexcept { return submission_->received_splits; }
+int EngineHandle::last_joined() const noexcept { return submission_->last_joined; }
+
+Engine::Engine(std::shared_ptr<engine::Runtime> runtime) : runtime_(std::move(runtime)) {}
+Engine::~Engine() { runtime_->shut_down(); }
+
+Result<std::unique_ptr<Engine>> Engine::create(Communicator world, EngineOptions options) {
+  const std::string timeline = options.timeline;
+  XOE_ASSIGN(auto runtime, engine::Runtime::create(std::move(world), std::move(options)));
+  std::unique_ptr<Engine> engine(new Engine(std::move(runtime)));
+  if (!timeline.empty()) XOE_TRY(engine->start_timeline(timeline));
+  return engine;
+}
+
+Result<EngineHandle> Engine::submit(const Request& request) {
+  XOE_ASSIGN(auto submission, runtime_->submit(request, engine::Runtime::Use::kAsync));
+  return EngineHandle(std::move(submission));
+}
+
+Status Engine::run(const Request& request) {
+  XOE_ASSIGN(const auto submission, runtime_->submit(request, engine::Runtime::Use::kWaited));
+  return runtime_->wait(*submission, std::nullopt);
+}
+
+Status Engine::takes_gpu_memory() const { return runtime_->takes_gpu_memory(); }
+
+const Topology& Engine::topology() const noexcept { return runtime_->topology(); }
+
+Result<SharedBuffer> Engine::shared_buffer(std::size_t bytes) { return runtime_->shared_buffer(bytes); }
+
+Result<ProcessSetId> Engine::add_process_set(std::span<const int> ranks) { return runtime_->add_process_set(ranks); }
+Status Engine::remove_process_set(ProcessSetId set) { return runtime_->remove_process_set(set); }
+Result<std::vector<int>> Engine::process_set_ranks(ProcessSetId set) const {
+  return runtime_->process_sets().ranks(set);
+}
+std::vector<ProcessSetId> Engine::process_sets() const { return runtime_->process_sets().ids(); }
+
+Result<int> Engine::process_set_rank(ProcessSetId set) const {
+  XOE_ASSIGN(const auto ranks, process_set_ranks(set));
+  const auto own = std::find(ranks.begin(), ranks.end(), topology().rank);
+  if (own == ranks.end())
+    return failure(Code::kInvalidArgument, "rank {} is not in process set {}", topology().rank, set);
+  return static_cast<int>(own - ranks.begin());
+}
+
+Status Engine::start_timeline(const std::string& path) { return runtime_->start_timeline(path); }
+Status Engine::stop_timeline() { return runtime_->watch().trace().stop(); }
+void Engine::mark(std::string_view lane, std::string_view name, std::chrono::steady_clock::time_point start,
+                  std::chrono::steady_clock::time_point stop) {
+  runtime_->watch().trace().mark(lane, name, start, stop);
+}
+
+std::string Engine::metrics() const { return runtime_->metrics(); }
+
+}  // namespace xoe

@@ -1,0 +1,77 @@
+// The engine of one rank, behind xoe::Engine.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/fork_detector.h"
+#include "engine/process_set_registry.h"
+#include "engine/progress_engine.h"
+#include "engine/watch/watch.h"
+#include "xoe/engine.h"
+
+namespace xoe::engine {
+
+class Runtime final : public std::enable_shared_from_this<Runtime> {
+ public:
+  // gpu: null: what the process's environment asks for.
+  static Result<std::shared_ptr<Runtime>> create(Communicator world, EngineOptions options,
+                                                 std::shared_ptr<GpuPlugin> gpu = nullptr);
+  // Fails what is pending and leaves the groups. Called once, by the engine's owner.
+  void shut_down();
+
+  enum class Use { kAsync, kWaited };
+  Result<std::shared_ptr<Submission>> submit(const Request& request, Use use);
+  bool poll(Submission& submission) { return progress_->poll(submission); }
+  Status wait(Submission& submission, std::optional<EngineClock::time_point> until);
+
+  const Topology& topology() const noexcept { return topology_; }
+  Result<SharedBuffer> shared_buffer(std::size_t bytes);
+  Status takes_gpu_memory();
+  Result<ProcessSetId> add_process_set(std::span<const int> ranks);
+  Status remove_process_set(ProcessSetId set);
+  const ProcessSetRegistry& process_sets() const noexcept { return sets_; }
+  std::string metrics();
+  // Collective over the world: local rank 0 of each host makes the file before the others join it.
+  Status start_timeline(const std::string& path);
+
+  // --- for process sets ---
+
+  Watch& watch() noexcept { return *watch_; }
+  ProgressEngine& progress() noexcept { return *progress_; }
+  // `set` has failed; its submissions have not completed yet.
+  void failing(const ProcessSet& set, const Error& cause);
+  // All ranks have joined `set`, and count unnamed operations from 0 again.
+  void all_joined(const ProcessSet& set);
+  // Runs an internal operation that all ranks of the world have agreed to run now. It may block.
+  Status run_internal(Submission& submission);
+
+ private:
+  Runtime(EngineOptions options, const Topology& topology) : options_(std::move(options)), topology_(topology) {}
+
+  Status check_usable() const;
+  Status not_member(const Request& request, bool exists) const;
+  Status admit_gpu_memory(const Request& request, Submission& submission);
+  Status enqueue(ProcessSet& set, const std::shared_ptr<Submission>& submission);
+  Result<std::shared_ptr<Submission>> run_internal_request(InternalKind kind, const std::string& what,
+                                                           std::vector<std::int64_t> argument);
+  std::string internal_name(const std::string& what);
+
+  EngineOptions options_;
+  Topology topology_;
+  std::shared_ptr<GpuPlugin> gpu_;
+  ForkDetector fork_;
+  std::unique_ptr<Watch> watch_;
+  ProcessSetRegistry sets_;
+  std::mutex names_mutex_;
+  std::map<std::string, int> internal_names_;  // how often each was used
+  std::atomic<bool> closed_{false};
+  std::optional<ProgressEngine> progress_;  // last: its thread uses the rest
+};
+
+}  // namespace xoe::engine

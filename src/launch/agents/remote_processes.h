@@ -1,0 +1,71 @@
+// A job's processes on several hosts, behind their agents.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "launch/output/output.h"
+#include "launch/output/stdin_feed.h"
+#include "launch/plan/hosts_plan.h"
+#include "launch/supervise/job_processes.h"
+#include "remote/host_failure.h"
+
+namespace xoe::launch {
+
+class RemoteProcesses : public JobProcesses {
+ public:
+  // `agents`: of the shares, and told to start. `streams`: stdout and stderr of each rank. All references outlive this.
+  RemoteProcesses(const RunOptions& options, const std::vector<HostShare>& shares, remote::AgentConnections agents,
+                  std::vector<Stream> streams, Output& output);
+  ~RemoteProcesses() override { remote::disconnect_all(agents_); }
+
+  void send(SupervisorCommand command) override;
+  std::optional<SupervisorEvent> next() override;
+  bool lost() const override { return supervisor_lost_; }
+  void pause() override;
+  void resume() override;
+  bool output_open(Clock::time_point now) override;
+  void close_input() override { input_.close(); }
+  const Stream& stream_of(std::size_t rank, bool err) const override { return streams_[2 * rank + (err ? 1 : 0)]; }
+  std::vector<std::string> file_errors() const override;
+  std::string host_of(int rank) const override;
+  std::vector<std::string> host_failures() const override { return failures_; }
+  void add_to(std::vector<pollfd>& polled) override;
+  void take(const std::vector<pollfd>& polled, Clock::time_point now) override;
+  void pump() override;
+  std::optional<Clock::time_point> next_turn(Clock::time_point now) const override;
+
+ private:
+  struct HostProgress {
+    int unfinished = 0;      // ranks
+    std::int64_t owed = 0;   // bytes of output that were taken and not acknowledged yet
+    bool gone = false;       // no process of the job is left there
+    std::size_t behind = 0;  // hosts that it reaches and that are still connected
+    bool needed() const { return !gone || behind > 0; }
+  };
+  void serve(std::size_t host, Clock::time_point now);
+  void on_frame(std::size_t host, const remote::Frame& frame);
+  void on_output(std::size_t host, const remote::Frame& frame);
+  void lose_host(std::size_t host, remote::HostFailure failure);
+  void mark_gone(std::size_t host);
+  void disconnect_unneeded(std::size_t host);
+  void send_to_all(const remote::Frame& frame);
+  void restart(int rank);
+  bool owns(std::size_t host, std::int64_t rank) const;
+
+  const remote::ConnectOptions& connect_;
+  Output& output_;
+  const std::vector<HostShare>& shares_;
+  remote::AgentConnections agents_;
+  std::vector<HostProgress> hosts_;
+  std::vector<std::size_t> host_of_;  // of each rank
+  std::vector<Stream> streams_;
+  StdinFeed input_;
+  std::deque<SupervisorEvent> events_;
+  std::vector<std::string> failures_;
+  bool supervisor_lost_ = false;
+  std::size_t remaining_;  // hosts that are not gone
+};
+
+}  // namespace xoe::launch

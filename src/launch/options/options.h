@@ -1,0 +1,51 @@
+// The user's options of `xoe run`.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "remote/host_list.h"
+#include "remote/launch_method.h"
+
+namespace xoe::launch {
+
+enum class Binding : std::uint8_t { kNone, kCore, kSocket, kNuma };
+enum class MapBy : std::uint8_t { kSlot, kNode, kSocket };
+
+// Where the ranks run, and how to get there.
+struct HostOptions {
+  std::vector<remote::Host> hosts = {};
+  std::string hostfile = {};
+  MapBy map_by = MapBy::kSlot;
+  bool oversubscribe = false;
+  std::string network_interface = {};  // names and networks, comma separated
+  // Until plan_hosts() fills them in, xoe_path may be empty and host_timeout 0: not given.
+  remote::ConnectOptions connect = {.host_timeout = {}};
+  int fan_out = 64;  // most hosts that the launcher, or an agent, reaches itself; 0: the launcher reaches all
+  bool bind_gpus = true;
+  bool dry_run = false;
+  bool check = false;
+};
+
+struct RunOptions {
+  int size = 0;  // 0: as many ranks as the hosts have slots
+  Binding binding = Binding::kNone;
+  std::string output_dir = {};  // empty: no files
+  bool tag_output = true;
+  bool color = true;                                         // of the tags, on a terminal
+  std::optional<std::chrono::nanoseconds> timeout = {};      // of the whole job
+  std::chrono::nanoseconds grace = std::chrono::seconds(5);  // between SIGTERM and SIGKILL
+  int restarts = 0;                                          // of ranks that failed, in all
+  std::vector<std::pair<std::string, std::string>> env = {};
+  std::vector<std::string> pass_env = {};  // the launcher's own variables, by name
+  std::string backend = {};                // empty: the one that suits the topology
+  HostOptions where = {};
+  std::vector<std::string> notes = {};    // for the user, before the job begins
+  std::vector<std::string> command = {};  // program and its arguments
+};
+
+}  // namespace xoe::launch

@@ -1,0 +1,62 @@
+#include "launch/output/output.h"
+
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace xoe::launch {
+namespace {
+
+std::size_t chunk_of(int fd, bool terminal) {
+  struct stat facts = {};
+  if (::fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode)) return std::size_t{1} << 18;
+  return terminal ? 1024 : 4096;  // 4096: PIPE_BUF
+}
+
+bool writable(int fd) {
+  pollfd entry{.fd = fd, .events = POLLOUT, .revents = 0};
+  return ::poll(&entry, 1, 0) == 1;
+}
+
+bool same_file(int a, int b) {
+  struct stat first = {};
+  struct stat second = {};
+  if (::fstat(a, &first) != 0 || ::fstat(b, &second) != 0) return false;
+  return first.st_dev == second.st_dev && first.st_ino == second.st_ino && first.st_rdev == second.st_rdev;
+}
+
+}  // namespace
+
+Sink::Sink(int fd) : fd_(fd), terminal_(::isatty(fd) == 1), chunk_(chunk_of(fd, terminal_)) {}
+
+void Sink::flush() {
+  while (!empty() && writable(fd_)) {
+    const auto count = ::write(fd_, queue_.data() + written_, std::min(chunk_, queue_.size() - written_));
+    if (count >= 0) {
+      written_ += static_cast<std::size_t>(count);
+    } else if (errno == EAGAIN) {
+      break;
+    } else if (errno != EINTR) {
+      error_ = errno;
+      queue_.clear();
+      written_ = 0;
+    }
+  }
+  // Rarely enough that moving the rest to the front costs less than the writes did.
+  if (empty() || written_ > kFull) {
+    queue_.erase(0, written_);
+    written_ = 0;
+  }
+}
+
+Output::Output(int out, int err) : out_(out), err_(err), same_(same_file(out, err)) {}
+
+void Output::flush() {
+  out_.flush();
+  if (!same_) err_.flush();
+}
+
+}  // namespace xoe::launch

@@ -1,0 +1,55 @@
+// The destination of the job's output: the launcher's own stdout and stderr.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/fd.h"
+
+namespace xoe::launch {
+
+// A queue in front of a descriptor. Never blocks: it writes only what fits.
+class Sink {
+ public:
+  explicit Sink(int fd);
+
+  int fd() const noexcept { return fd_; }
+  bool terminal() const noexcept { return terminal_; }
+  void write(std::string_view text) {
+    if (error_ == 0) queue_.append(text);
+  }
+  // Writes what the descriptor takes now.
+  void flush();
+  bool empty() const noexcept { return written_ == queue_.size(); }
+  // Writers should wait.
+  bool full() const noexcept { return queue_.size() - written_ > kFull; }
+  // The errno of a write that failed, EPIPE when the reader left, or 0. Later writes are dropped.
+  int error() const noexcept { return error_; }
+
+ private:
+  static constexpr std::size_t kFull = std::size_t{1} << 20;
+
+  int fd_;
+  bool terminal_;
+  std::size_t chunk_;  // bytes that a writable descriptor takes without blocking
+  std::string queue_;
+  std::size_t written_ = 0;
+  int error_ = 0;
+};
+
+// stdout and stderr; one queue for both where they are the same file, so that their lines do not mix.
+class Output {
+ public:
+  Output(int out, int err);
+  Sink& out() noexcept { return out_; }
+  Sink& err() noexcept { return same_ ? out_ : err_; }
+  void flush();
+  bool empty() const noexcept { return out_.empty() && (same_ || err_.empty()); }
+
+ private:
+  Sink out_;
+  Sink err_;
+  bool same_;
+};
+
+}  // namespace xoe::launch

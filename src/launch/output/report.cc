@@ -1,0 +1,113 @@
+#include "launch/output/report.h"
+
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "remote/spawn.h"
+
+namespace xoe::launch {
+namespace {
+
+std::string seconds_text(std::chrono::nanoseconds time) {
+  return human_seconds(std::chrono::duration<double>(time).count());
+}
+
+std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
+}
+
+std::string hint_for(int status) {
+  if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return {};
+  return "; unless a user killed it, the kernel ran out of memory (see dmesg)";
+}
+
+// Programs that handle SIGINT and SIGTERM themselves, as xoe train does, often end with 130.
+constexpr int kInterrupted = 128 + SIGINT;
+
+// Whether the rank died of the signal that it was sent, or ended because of it.
+bool ended_as_asked(const JobOutcome& outcome) {
+  const int code = remote::exit_code_of(outcome.first_failure->status);
+  if (outcome.passed_on == SIGINT || outcome.passed_on == SIGTERM)
+    return code == 128 + outcome.passed_on || code == kInterrupted;
+  return outcome.passed_on != 0 && code == 128 + outcome.passed_on;
+}
+
+// The ranks that the launcher ended after the first failure.
+std::string others_text(const JobOutcome& outcome, const RunOptions& options) {
+  if (outcome.terminated == 0) return {};
+  std::string text =
+      fmt::format("{} other rank{} ended by SIGTERM", outcome.terminated, outcome.terminated == 1 ? " was" : "s were");
+  if (outcome.killed > 0)
+    text += fmt::format(", {} of them by SIGKILL after {} of grace", outcome.killed, seconds_text(options.grace));
+  return text;
+}
+
+void add_failure(const JobOutcome& outcome, std::vector<std::string>& lines) {
+  const RankEnd& end = *outcome.first_failure;
+  lines.push_back(describe_end(end, outcome.host) + hint_for(end.status));
+  if (outcome.last_lines.empty()) return;
+  lines.push_back(fmt::format("last lines of its {}:", outcome.last_stream));
+  for (const std::string& line : outcome.last_lines) lines.push_back("  | " + line);
+}
+
+}  // namespace
+
+std::string describe_end(const RankEnd& end, std::string_view host) {
+  return fmt::format("rank {} (host {}, pid {}) {} after {}", end.rank, host, end.pid,
+                     remote::describe_status(end.status), seconds_text(end.ran));
+}
+
+int exit_code(const JobOutcome& outcome) {
+  if (outcome.killed_by_user) return 128 + outcome.passed_on;
+  switch (outcome.cause) {
+    case Cause::kNone: return 0;
+    case Cause::kRankFailed: return remote::exit_code_of(outcome.first_failure->status);
+    case Cause::kStartFailed: return outcome.start_error == ENOENT ? 127 : 126;
+    case Cause::kTimeout: return 124;
+    case Cause::kOutputClosed: return outcome.output_error == EPIPE ? 128 + SIGPIPE : 125;
+    case Cause::kSupervisorLost:
+    case Cause::kHostLost: return 125;
+  }
+  return 125;
+}
+
+std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOptions& options) {
+  std::vector<std::string> lines;
+  for (const std::string& error : outcome.file_errors) lines.push_back(error);
+  if (outcome.passed_on != 0 && (outcome.killed_by_user || outcome.cause != Cause::kNone))
+    lines.push_back(fmt::format("{} by {} after {}", outcome.killed_by_user ? "killed" : "ended",
+                                signal_name(outcome.passed_on), seconds_text(outcome.ran)));
+  if (outcome.output_error != 0 && outcome.output_error != EPIPE)
+    lines.push_back("cannot write the job's output: " + errno_text(outcome.output_error));
+  lines.insert(lines.end(), outcome.host_failures.begin(), outcome.host_failures.end());
+  switch (outcome.cause) {
+    case Cause::kNone: return lines;
+    case Cause::kRankFailed:
+      if (!ended_as_asked(outcome) && !outcome.killed_by_user) add_failure(outcome, lines);
+      break;
+    case Cause::kStartFailed:
+      lines.push_back(fmt::format(
+          "cannot start rank {}: {} (host {}){}", outcome.start_rank, errno_text(outcome.start_error), outcome.host,
+          outcome.start_error == EAGAIN ? "; the limit on processes is reached (ulimit -u)" : ""));
+      break;
+    case Cause::kTimeout:
+      lines.push_back(fmt::format("the job's time limit of {} is over (--timeout)",
+                                  seconds_text(options.timeout.value_or(std::chrono::nanoseconds()))));
+      break;
+    case Cause::kOutputClosed: break;
+    case Cause::kHostLost: break;
+    case Cause::kSupervisorLost:
+      lines.emplace_back("the job's supervisor process was killed; all ranks were ended");
+      break;
+  }
+  if (const std::string others = others_text(outcome, options); !others.empty() && !lines.empty())
+    lines.push_back(others);
+  return lines;
+}
+
+}  // namespace xoe::launch

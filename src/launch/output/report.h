@@ -1,0 +1,53 @@
+// How a job ended, and the report of it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launch/options/options.h"
+#include "launch/supervise/shutdown_policy.h"
+
+namespace xoe::launch {
+
+struct RankEnd {
+  int rank = 0;
+  pid_t pid = 0;
+  int status = 0;  // of wait()
+  std::chrono::nanoseconds ran = {};
+};
+
+struct JobOutcome {
+  Cause cause = Cause::kNone;
+  std::string host = {};
+  std::optional<RankEnd> first_failure = {};  // by time
+  int passed_on = 0;                          // the first signal that asked the launcher to end; 0: none
+  bool killed_by_user = false;                // a second signal came
+  int start_error = 0;                        // errno: kStartFailed
+  int start_rank = 0;
+  int output_error = 0;          // errno of a write to stdout
+  int terminated = 0;            // ranks that ended after SIGTERM was sent to them
+  int killed = 0;                // of those, by SIGKILL
+  std::string last_stream = {};  // "stderr" or "stdout" of the first failure
+  std::vector<std::string> last_lines = {};
+  std::vector<std::string> file_errors = {};
+  std::vector<std::string> host_failures = {};  // of hosts that were lost
+  std::chrono::nanoseconds ran = {};
+};
+
+// "rank 1 (host a, pid 4711) exited with code 3 after 2 s"
+std::string describe_end(const RankEnd& end, std::string_view host);
+
+// The exit code of `xoe run`: 0; the code of the rank that failed first, or 128 + its signal; 124 for the time limit;
+// 125 when the launcher itself could not go on; 126 or 127 when the program could not be started; 141 for a closed
+// output.
+int exit_code(const JobOutcome& outcome);
+
+// Lines for the user; none for a job that went well.
+std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOptions& options);
+
+}  // namespace xoe::launch

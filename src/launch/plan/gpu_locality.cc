@@ -1,0 +1,56 @@
+#include "launch/plan/gpu_locality.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "base/machine.h"
+#include "base/text.h"
+
+namespace xoe::launch {
+namespace {
+
+// The line "GPU UUID:  GPU-..." of a device's file.
+std::string uuid_in(const std::string& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("GPU UUID:")) continue;
+    const auto at = line.find("GPU-");
+    return at == std::string::npos ? std::string() : line.substr(at, line.find_first_of(" \t\r", at) - at);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Gpu> read_gpus(const GpuFiles& files) {
+  std::vector<Gpu> gpus;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(files.gpus, error)) {
+    Gpu& gpu = gpus.emplace_back();
+    gpu.pci = entry.path().filename();
+    gpu.uuid = uuid_in(entry.path() / "information");
+    if (const auto node = read_line(files.pci + "/" + gpu.pci + "/numa_node"))
+      gpu.numa = static_cast<int>(parse_integer(*node).value_or(-1));
+  }
+  std::ranges::sort(gpus, {}, &Gpu::pci);
+  return gpus;
+}
+
+std::vector<int> numa_nodes_of(const std::vector<std::string>& devices, const std::vector<Gpu>& gpus) {
+  std::vector<int> nodes;
+  for (const std::string& device : devices) {
+    const auto number = parse_integer(device);
+    auto gpu = gpus.end();
+    if (number && *number >= 0 && static_cast<std::size_t>(*number) < gpus.size())
+      gpu = gpus.begin() + *number;
+    else if (device.starts_with("GPU-"))
+      gpu = std::ranges::find_if(gpus, [&](const Gpu& one) { return one.uuid.starts_with(device); });
+    if (gpu == gpus.end() || gpu->numa < 0) return {};
+    nodes.push_back(gpu->numa);
+  }
+  return nodes;
+}
+
+}  // namespace xoe::launch

@@ -1,0 +1,56 @@
+// The plan of one host's ranks: checked before the first process is started.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/env.h"
+#include "launch/options/options.h"
+#include "launch/plan/gpu_locality.h"
+#include "xoe/status.h"
+
+namespace xoe::launch {
+
+// Xoe's shared-memory engine keeps one word of flags with a bit for each rank of a host.
+inline constexpr int kMaxRanksPerHost = 64;
+
+// Variables that only the launcher sets for a rank, never its environment or the user.
+bool set_by_launcher(std::string_view name) noexcept;
+// `invalid_argument` for an --env that would set one of them.
+Status check_env(const RunOptions& options);
+// The variables that --env NAME passes on; `invalid_argument` for one that is not set here.
+Result<std::vector<std::pair<std::string, std::string>>> passed_variables(const RunOptions& options, const Env& env);
+
+struct RankPlan {
+  std::vector<std::string> environment;  // all of it, each NAME=value
+  std::vector<int> cpus;                 // empty: not bound
+};
+
+struct JobPlan {
+  std::string program;  // path
+  std::vector<std::string> arguments;
+  std::string job;
+  std::string store;  // address
+  std::string secret;
+  std::vector<RankPlan> ranks;
+  std::string locality = {};  // for the user: what chose the cpus of bound ranks; empty: only their order did
+};
+
+// The facts about a host that a plan needs; tests give their own.
+struct HostFacts {
+  std::vector<int> allowed_cpus;
+  int usable_cores = 1;
+  std::string sysfs = "/sys/devices/system/cpu";
+  GpuFiles gpus = {};
+  std::string net = "/sys/class/net";
+  std::string interface = {};  // of the ranks' traffic to other hosts; empty: none, or not known
+};
+Result<HostFacts> read_host_facts();
+
+// `invalid_argument` or `resource_exhausted` for options that cannot be met. `token`: random, names the job.
+Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFacts& host, const std::string& program,
+                         const std::string& token, const std::string& secret);
+
+}  // namespace xoe::launch

@@ -1,0 +1,244 @@
+#include "launch/supervise/job.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "launch/output/job_streams.h"
+#include "launch/supervise/local_processes.h"
+#include "launch/supervise/shutdown_policy.h"
+
+namespace xoe::launch {
+namespace {
+
+using Clock = ShutdownPolicy::Clock;
+
+// `timeout` and some shells send a signal to the process and to its group: twice, but meant once.
+constexpr auto kSameSignal = std::chrono::milliseconds(250);
+constexpr std::size_t kLastLines = 10;
+
+class Job {
+ public:
+  Job(const RunOptions& options, SignalSource signals, std::unique_ptr<bootstrap::StoreService> store,
+      std::unique_ptr<Output> output, std::unique_ptr<JobProcesses> processes)
+      : options_(options),
+        started_(Clock::now()),
+        signals_(std::move(signals)),
+        store_(std::move(store)),
+        output_(std::move(output)),
+        processes_(std::move(processes)),
+        shutdown_(started_, options.timeout, options.grace),
+        may_restart_(options.restarts > 0) {
+    if (may_restart_) store_->begin_world(0);
+  }
+
+  JobOutcome run() {
+    while (true) {
+      take_due_steps();
+      if (finished()) return conclude();
+      wait();
+      while (const auto signal = signals_.next()) on_signal(*signal);
+      while (const auto event = processes_->next()) on_event(*event);
+      store_->serve();
+      processes_->pump();
+      output_->flush();
+      if (output_->out().error() != 0 && outcome_.output_error == 0) on_output_error();
+    }
+  }
+
+ private:
+  void wait() {
+    polled_.clear();
+    for (const int fd : {signals_.fd(), store_->fd()}) polled_.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    processes_->add_to(polled_);
+    for (const Sink* sink : {&output_->out(), &output_->err()})
+      if (!sink->empty()) polled_.push_back({.fd = sink->fd(), .events = POLLOUT, .revents = 0});
+    int patience = store_->poll_timeout_ms();
+    auto next = processes_->next_turn(Clock::now());
+    if (const auto step = gone_ ? std::nullopt : shutdown_.next())
+      next = std::min(next.value_or(Clock::time_point::max()), *step);
+    if (next) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
+      const auto bounded = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
+      patience = patience < 0 ? bounded : std::min(patience, bounded);
+    }
+    ::poll(polled_.data(), polled_.size(), patience);
+    processes_->take(polled_, Clock::now());
+  }
+
+  void take_due_steps() {
+    if (gone_) return;
+    for (auto step = shutdown_.due(Clock::now()); step != ShutdownPolicy::Step::kNothing;
+         step = shutdown_.due(Clock::now())) {
+      if (step == ShutdownPolicy::Step::kKill) {
+        processes_->send({.kind = SupervisorCommand::Kind::kKillAll});
+        continue;
+      }
+      asked_to_end_ = true;
+      forbid_restarts();
+      processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTERM});
+      processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGCONT});  // a stopped one, too
+    }
+  }
+
+  bool finished() {
+    if (!gone_) return false;
+    const bool more = processes_->output_open(Clock::now());
+    return outcome_.killed_by_user || (!more && output_->empty());
+  }
+
+  // A reader that is gone ends the job. But Ctrl-C reaches the reader too (`| tee log`): the ranks then end in their
+  // own time, and their remaining output is dropped.
+  void on_output_error() {
+    outcome_.output_error = output_->out().error();
+    while (const auto signal = signals_.next()) on_signal(*signal);
+    if (outcome_.passed_on == 0) shutdown_.begin(Cause::kOutputClosed, Clock::now());
+  }
+
+  void on_signal(int signal) {
+    const auto now = Clock::now();
+    switch (signal) {
+      case SIGTSTP: return stop_with_the_ranks();
+      case SIGINT:
+      case SIGTERM:
+      case SIGQUIT:
+      case SIGHUP:
+        if (last_end_signal_ && now - *last_end_signal_ < kSameSignal) return;
+        if (last_end_signal_) {
+          outcome_.killed_by_user = true;
+          return shutdown_.kill_at_once(now);
+        }
+        last_end_signal_ = now;
+        forbid_restarts();
+        outcome_.passed_on = signal;
+        break;
+      default: break;
+    }
+    processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = signal});
+  }
+
+  // The time in which the job is stopped does not count.
+  void stop_with_the_ranks() {
+    processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTSTP});
+    output_->flush();
+    processes_->pause();
+    const auto stopped = Clock::now();
+    ::kill(::getpid(), SIGSTOP);
+    processes_->resume();
+    shutdown_.shift(Clock::now() - stopped);
+  }
+
+  void on_event(const SupervisorEvent& event) {
+    const auto now = Clock::now();
+    switch (event.kind) {
+      case SupervisorEvent::Kind::kStartFailed:
+        forbid_restarts();
+        outcome_.start_error = event.value;
+        outcome_.start_rank = event.rank;
+        return shutdown_.begin(Cause::kStartFailed, now);
+      case SupervisorEvent::Kind::kEnded: return on_end(event, now);
+      case SupervisorEvent::Kind::kAllGone:
+        gone_ = true;
+        if (processes_->lost()) shutdown_.begin(Cause::kSupervisorLost, now);
+        return;
+      case SupervisorEvent::Kind::kHostLost:
+        forbid_restarts();
+        shutdown_.begin(Cause::kHostLost, now);
+        ended_ += event.value;
+        if (ended_ == options_.size) shutdown_.leftovers(now);
+        return;
+    }
+  }
+
+  void on_end(const SupervisorEvent& event, Clock::time_point now) {
+    const RankEnd end{.rank = event.rank, .pid = event.pid, .status = event.value, .ran = event.ran};
+    if (end.status != 0 && may_restart_ && world_version_ < options_.restarts) return restart(end);
+    forbid_restarts();
+    if (end.rank == 0) processes_->close_input();
+    if (asked_to_end_) {
+      ++outcome_.terminated;
+      if (WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
+    } else if (end.status != 0 && !outcome_.first_failure) {
+      outcome_.first_failure = end;
+      shutdown_.begin(Cause::kRankFailed, now);
+    }
+    if (++ended_ == options_.size) shutdown_.leftovers(now);
+  }
+
+  // The store comes first: ranks read the world's version there.
+  void restart(const RankEnd& end) {
+    store_->begin_world(++world_version_);
+    processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
+    output_->err().write(fmt::format("xoe run: {}; restarted, {} of {} restarts left\n",
+                                     describe_end(end, processes_->host_of(end.rank)),
+                                     options_.restarts - world_version_, options_.restarts));
+  }
+
+  void forbid_restarts() {
+    if (std::exchange(may_restart_, false)) processes_->send({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
+  }
+
+  JobOutcome conclude() {
+    outcome_.cause = shutdown_.cause();
+    outcome_.ran = Clock::now() - started_;
+    outcome_.file_errors = processes_->file_errors();
+    outcome_.host_failures = processes_->host_failures();
+    if (outcome_.first_failure) {
+      const auto rank = static_cast<std::size_t>(outcome_.first_failure->rank);
+      for (const bool err : {true, false}) {
+        if (!outcome_.last_lines.empty()) break;
+        outcome_.last_lines = processes_->stream_of(rank, err).last_lines(kLastLines);
+        outcome_.last_stream = err ? "stderr" : "stdout";
+      }
+    }
+    outcome_.host = processes_->host_of(outcome_.first_failure ? outcome_.first_failure->rank : outcome_.start_rank);
+    return std::move(outcome_);
+  }
+
+  const RunOptions& options_;
+  Clock::time_point started_;
+  SignalSource signals_;
+  std::unique_ptr<bootstrap::StoreService> store_;
+  std::unique_ptr<Output> output_;
+  std::unique_ptr<JobProcesses> processes_;
+  ShutdownPolicy shutdown_;
+  JobOutcome outcome_;
+  std::vector<pollfd> polled_;
+  int ended_ = 0;
+  int world_version_ = 0;  // how often a rank was restarted
+  bool may_restart_;       // until a rank ends well: the others cannot form a group with a restarted one then
+  bool asked_to_end_ = false;
+  bool gone_ = false;  // all processes of the job
+  std::optional<Clock::time_point> last_end_signal_;
+};
+
+}  // namespace
+
+Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int out, int err) {
+  reset_child_signal();
+  const auto inherited = remote::Inherited::current();
+  XOE_TRY(remote::allow_open_files(options.size));
+  auto output = std::make_unique<Output>(out, err);
+  XOE_ASSIGN(auto opened, open_streams(options, *output));
+  XOE_ASSIGN(const auto address, bootstrap::SocketAddress::parse(plan.store));
+  XOE_ASSIGN(auto store, bootstrap::StoreService::listen(address, plan.secret));
+  XOE_ASSIGN(auto signals, SignalSource::open());
+  const RankCommands commands(plan, opened.ends, inherited);
+  XOE_ASSIGN(auto supervisor,
+             SupervisorLink::start(commands.requests(), opened.streams.descriptors(), options.restarts > 0));
+  opened.ends.clear();
+  auto processes = std::make_unique<LocalProcesses>(std::move(supervisor), std::move(opened.streams));
+  return supervise_job(options, std::move(signals), std::move(store), std::move(output), std::move(processes));
+}
+
+JobOutcome supervise_job(const RunOptions& options, SignalSource signals,
+                         std::unique_ptr<bootstrap::StoreService> store, std::unique_ptr<Output> output,
+                         std::unique_ptr<JobProcesses> processes) {
+  return Job(options, std::move(signals), std::move(store), std::move(output), std::move(processes)).run();
+}
+
+}  // namespace xoe::launch

@@ -1,0 +1,48 @@
+// The processes of a running job, on this host or on several.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/output/stream.h"
+#include "launch/supervise/supervisor.h"
+
+namespace xoe::launch {
+
+class JobProcesses {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // Between looks at a terminal whose input the job may not read in the background.
+  static constexpr auto kBackgroundTurn = std::chrono::milliseconds(300);
+  virtual ~JobProcesses() = default;
+
+  virtual void send(SupervisorCommand command) = 0;
+  // The next event; kAllGone is the last one.
+  virtual std::optional<SupervisorEvent> next() = 0;
+  virtual bool lost() const = 0;  // a supervisor was killed
+  // Before and after a time in which the launcher is stopped.
+  virtual void pause() = 0;
+  virtual void resume() = 0;
+
+  // After kAllGone: whether output may still come. Closes streams that stay silent.
+  virtual bool output_open(Clock::time_point now) = 0;
+  virtual void close_input() = 0;
+  virtual const Stream& stream_of(std::size_t rank, bool err) const = 0;
+  virtual std::vector<std::string> file_errors() const = 0;
+  virtual std::string host_of(int rank) const = 0;
+  // Messages about hosts that were lost.
+  virtual std::vector<std::string> host_failures() const = 0;
+
+  // Before and after poll(): adds descriptors, then remembers which are ready, then moves the bytes.
+  virtual void add_to(std::vector<pollfd>& polled) = 0;
+  virtual void take(const std::vector<pollfd>& polled, Clock::time_point now) = 0;
+  virtual void pump() = 0;
+  // When it needs a turn though no descriptor is ready.
+  virtual std::optional<Clock::time_point> next_turn(Clock::time_point now) const = 0;
+};
+
+}  // namespace xoe::launch

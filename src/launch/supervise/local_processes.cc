@@ -1,0 +1,32 @@
+#include "launch/supervise/local_processes.h"
+
+#include <algorithm>
+
+namespace xoe::launch {
+std::optional<SupervisorEvent> LocalProcesses::next() {
+  const auto event = supervisor_.next();
+  if (event && event->kind == SupervisorEvent::Kind::kAllGone) {
+    gone_ = true;
+    streams_.begin_drain(Clock::now());
+  }
+  return event;
+}
+
+bool LocalProcesses::output_open(Clock::time_point now) {
+  streams_.close_silent(now, kDrainPatience);
+  return streams_.open();
+}
+
+void LocalProcesses::add_to(std::vector<pollfd>& polled) {
+  // The supervisor's socket stays readable after its end.
+  if (!gone_) polled.push_back({.fd = supervisor_.fd(), .events = POLLIN, .revents = 0});
+  streams_.add_to(polled);
+}
+
+std::optional<LocalProcesses::Clock::time_point> LocalProcesses::next_turn(Clock::time_point now) const {
+  auto next = gone_ ? streams_.next_silent(kDrainPatience) : std::nullopt;
+  if (streams_.in_background()) next = std::min(next.value_or(Clock::time_point::max()), now + kBackgroundTurn);
+  return next;
+}
+
+}  // namespace xoe::launch

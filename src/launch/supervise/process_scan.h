@@ -1,0 +1,14 @@
+// The children of this process, from /proc.
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+namespace xoe::launch {
+
+// Includes children that ended and were not waited for. A child's pid is not reused before it is waited for, so that
+// its parent may signal the pids listed here.
+std::vector<pid_t> children_of_this_process();
+
+}  // namespace xoe::launch

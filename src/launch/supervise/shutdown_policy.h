@@ -1,0 +1,53 @@
+// How and when a job is ended: decisions by the clock, without any process.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace xoe::launch {
+
+enum class Cause : std::uint8_t {
+  kNone,            // all ranks ended with 0
+  kRankFailed,      // a rank ended with another code or by a signal
+  kStartFailed,     // a rank could not be started
+  kTimeout,         // the job's time limit
+  kOutputClosed,    // the reader of the launcher's stdout is gone
+  kSupervisorLost,  // the supervisor was killed
+  kHostLost,        // a host or its agent went away
+};
+
+class ShutdownPolicy {
+ public:
+  using Clock = std::chrono::steady_clock;
+  enum class Step : std::uint8_t { kNothing, kTerminate, kKill };
+
+  ShutdownPolicy(Clock::time_point now, std::optional<std::chrono::nanoseconds> timeout, std::chrono::nanoseconds grace)
+      : grace_(grace), limit_(timeout ? std::optional(now + *timeout) : std::nullopt) {}
+
+  // The first cause counts; the other ranks are asked to end.
+  void begin(Cause cause, Clock::time_point now);
+  // All ranks have ended, but not all processes that they started: a moment later those are asked to end too.
+  void leftovers(Clock::time_point now);
+  void kill_at_once(Clock::time_point now) { kill_at_ = now; }
+  // The step that is due now; call it until it returns kNothing.
+  Step due(Clock::time_point now);
+  // When the next step will be due.
+  std::optional<Clock::time_point> next() const;
+  // The launcher and its job were stopped for this long.
+  void shift(Clock::duration pause);
+
+  Cause cause() const noexcept { return cause_; }
+  bool killed() const noexcept { return killed_; }
+
+ private:
+  std::chrono::nanoseconds grace_;
+  std::optional<Clock::time_point> limit_;
+  std::optional<Clock::time_point> terminate_at_ = {};
+  std::optional<Clock::time_point> kill_at_ = {};
+  Cause cause_ = Cause::kNone;
+  bool terminated_ = false;
+  bool killed_ = false;
+};
+
+}  // namespace xoe::launch

@@ -1,0 +1,51 @@
+#include "launch/supervise/signal_source.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+namespace xoe::launch {
+
+Result<SignalSource> SignalSource::open() {
+  sigset_t taken;
+  ::sigemptyset(&taken);
+  for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
+    struct sigaction action = {};
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) ::sigaddset(&taken, signal);
+  }
+  Fd fd(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd.valid()) return failure(Code::kResourceExhausted, "signalfd: {}", errno_text(errno));
+  // Writing to a closed output gives EPIPE, which the writer handles.
+  ::sigaddset(&taken, SIGPIPE);
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &taken, &before);
+  return SignalSource(std::move(fd), before);
+}
+
+SignalSource::~SignalSource() {
+  if (!fd_.valid()) return;
+  // Drops a pending SIGPIPE of our own before it is unblocked.
+  sigset_t pipe;
+  ::sigemptyset(&pipe);
+  ::sigaddset(&pipe, SIGPIPE);
+  const timespec now = {};
+  while (::sigtimedwait(&pipe, nullptr, &now) > 0) {
+  }
+  ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+std::optional<int> SignalSource::next() {
+  signalfd_siginfo info;
+  if (::read(fd_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return std::nullopt;
+  return static_cast<int>(info.ssi_signo);
+}
+
+void reset_child_signal() {
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &action, nullptr);
+}
+
+}  // namespace xoe::launch

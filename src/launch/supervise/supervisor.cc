@@ -1,0 +1,178 @@
+#include "launch/supervise/supervisor.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "launch/supervise/process_scan.h"
+
+namespace xoe::launch {
+namespace {
+
+constexpr auto kKillPatience = std::chrono::seconds(10);
+// Of a rank whose status is not known: exit code 255, a failure.
+constexpr int kUnknownStatus = 255 << 8;
+
+}  // namespace
+
+Supervisor::Supervisor(Fd control, std::vector<remote::SpawnRequest> requests, bool restarts)
+    : control_(std::move(control)),
+      requests_(std::move(requests)),
+      restarts_(restarts),
+      ended_(::epoll_create1(EPOLL_CLOEXEC)) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_NAME, "xoe-supervisor");
+  // Out of reach of the terminal and of signals to the launcher's process group. Ranks are process groups of
+  // this session, so their parent is in it: that is what lets SIGTSTP stop them.
+  ::setsid();
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  sigset_t child;
+  ::sigemptyset(&child);
+  ::sigaddset(&child, SIGCHLD);
+  child_signal_ = Fd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+void Supervisor::run() {
+  if (!start_all()) return kill_all();
+  while (true) {
+    std::array<pollfd, 3> entries{pollfd{.fd = ended_.get(), .events = POLLIN, .revents = 0},
+                                  pollfd{.fd = child_signal_.get(), .events = POLLIN, .revents = 0},
+                                  pollfd{.fd = control_.get(), .events = POLLIN, .revents = 0}};
+    ::poll(entries.data(), entries.size(), -1);
+    reap_ranks();
+    const bool childless = reap_orphans();
+    if (childless && !restarts_) return report({.kind = SupervisorEvent::Kind::kAllGone});
+    if (entries[2].revents == 0) continue;
+    if (!handle_commands()) return kill_all();
+    if (childless && !restarts_) return report({.kind = SupervisorEvent::Kind::kAllGone});
+  }
+}
+
+bool Supervisor::start_all() {
+  ranks_.resize(requests_.size());
+  bool started = true;
+  for (std::size_t i = 0; i < requests_.size() && started; ++i) started = start(i);
+  if (!restarts_ || !started) close_streams();
+  return started;
+}
+
+bool Supervisor::start(std::size_t rank) {
+  Rank& one = ranks_[rank];
+  one.started = Clock::now();
+  auto spawned = remote::spawn(requests_[rank]);
+  if (!spawned) {
+    report({.kind = SupervisorEvent::Kind::kStartFailed, .rank = static_cast<int>(rank), .value = spawned.error()});
+    return false;
+  }
+  one.pid = one.group = spawned->pid;
+  one.pidfd = std::move(spawned->pidfd);
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = rank}};
+  ::epoll_ctl(ended_.get(), EPOLL_CTL_ADD, one.pidfd.get(), &event);
+  return true;
+}
+
+// Processes that its predecessor left running would be in its way.
+void Supervisor::restart(std::size_t rank) {
+  if (!restarts_ || rank >= ranks_.size() || ranks_[rank].pid > 0) return;
+  ::kill(-ranks_[rank].group, SIGKILL);
+  start(rank);
+}
+
+// Only the ranks may hold the writing ends, so that the launcher sees the end of their output.
+void Supervisor::close_streams() {
+  std::vector<int> open;
+  for (const remote::SpawnRequest& request : requests_) open.insert(open.end(), {request.in, request.out, request.err});
+  std::ranges::sort(open);
+  open.erase(std::unique(open.begin(), open.end()), open.end());
+  for (const int fd : open)
+    if (fd > 2) ::close(fd);
+  for (const int fd : {0, 1, 2}) ::close(fd);
+}
+
+bool Supervisor::handle_commands() {
+  SupervisorCommand command;
+  const auto count = ::recv(control_.get(), &command, sizeof command, MSG_DONTWAIT);
+  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  if (count != sizeof command || command.kind == SupervisorCommand::Kind::kKillAll) return false;
+  switch (command.kind) {
+    case SupervisorCommand::Kind::kRestart: restart(static_cast<std::size_t>(command.rank)); break;
+    case SupervisorCommand::Kind::kNoMoreRestarts:
+      if (std::exchange(restarts_, false)) close_streams();
+      break;
+    default: signal_all(command.signal);
+  }
+  return true;
+}
+
+void Supervisor::reap_ranks() {
+  epoll_event event;
+  while (::epoll_wait(ended_.get(), &event, 1, 0) == 1) reap(static_cast<std::size_t>(event.data.u64));
+}
+
+void Supervisor::reap(std::size_t rank) {
+  Rank& ended = ranks_[rank];
+  int status = 0;
+  const pid_t pid = std::exchange(ended.pid, -1);
+  if (::waitpid(pid, &status, 0) != pid) status = kUnknownStatus;
+  ::epoll_ctl(ended_.get(), EPOLL_CTL_DEL, ended.pidfd.get(), nullptr);
+  ended.pidfd = Fd();
+  report({.kind = SupervisorEvent::Kind::kEnded,
+          .rank = static_cast<int>(rank),
+          .pid = pid,
+          .value = status,
+          .ran = Clock::now() - ended.started});
+}
+
+bool Supervisor::reap_orphans() {
+  signalfd_siginfo drained;
+  while (::read(child_signal_.get(), &drained, sizeof drained) > 0) {
+  }
+  while (true) {
+    // Looks before it reaps: a rank may have ended just now and must be reported.
+    siginfo_t info = {};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return errno == ECHILD;
+    if (info.si_pid == 0) return false;
+    const auto rank = std::ranges::find(ranks_, info.si_pid, &Rank::pid);
+    if (rank == ranks_.end())
+      ::waitpid(info.si_pid, nullptr, WNOHANG);
+    else
+      reap_ranks();
+  }
+}
+
+void Supervisor::signal_all(int signal) {
+  for (const Rank& rank : ranks_)
+    if (rank.pid > 0) ::kill(-rank.pid, signal);
+  for (const pid_t pid : children_of_this_process())
+    if (std::ranges::find(ranks_, pid, &Rank::pid) == ranks_.end()) ::kill(pid, signal);
+}
+
+// A killed process leaves its children to this one, so that repeated rounds reach every descendant.
+void Supervisor::kill_all() {
+  const auto deadline = Clock::now() + kKillPatience;
+  while (Clock::now() < deadline) {
+    for (const Rank& rank : ranks_)
+      if (rank.pid > 0) ::kill(-rank.pid, SIGKILL);
+    for (const pid_t pid : children_of_this_process()) ::kill(pid, SIGKILL);
+    pollfd entry{.fd = child_signal_.get(), .events = POLLIN, .revents = 0};
+    ::poll(&entry, 1, 20);
+    reap_ranks();
+    if (reap_orphans()) return report({.kind = SupervisorEvent::Kind::kAllGone});
+  }
+}
+
+void Supervisor::report(SupervisorEvent event) {
+  // Fails when the launcher is gone; waits when the socket is full, until the launcher reads.
+  ::send(control_.get(), &event, sizeof event, MSG_NOSIGNAL);
+}
+
+}  // namespace xoe::launch

@@ -1,0 +1,82 @@
+// The process between the launcher and the ranks.
+//
+// It starts the ranks, waits for them, and adopts the processes that they leave behind (it is a subreaper), so that no
+// descendant of a rank escapes it. When the launcher dies it kills them all; when it dies itself, the kernel kills the
+// ranks and the launcher, a subreaper too, adopts and kills the rest.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "base/fd.h"
+#include "remote/spawn.h"
+
+namespace xoe::launch {
+
+// Messages travel over a SOCK_SEQPACKET pair between two copies of one program, so they are plain structs.
+struct SupervisorCommand {
+  enum class Kind : std::uint8_t {
+    kSignal,          // to the process group of each rank, and to processes that ended ranks left behind
+    kKillAll,         // SIGKILL to every descendant, until none is left
+    kRestart,         // restarts `rank`, which has ended
+    kNoMoreRestarts,  // no rank will be restarted
+  };
+  Kind kind = Kind::kSignal;
+  int signal = 0;
+  int rank = 0;
+};
+
+struct SupervisorEvent {
+  enum class Kind : std::uint8_t {
+    kStartFailed,  // rank, value: errno; no further rank is started
+    kEnded,        // rank, pid, value: its wait status; in the order in which ranks ended
+    kAllGone,      // the last event: no descendant is left
+    kHostLost,     // from RemoteProcesses only; value: how many of the host's ranks had not ended
+  };
+  Kind kind = Kind::kAllGone;
+  int rank = -1;
+  pid_t pid = -1;
+  int value = 0;
+  std::chrono::nanoseconds ran = {};  // kEnded: since its start
+};
+
+class Supervisor {
+ public:
+  // `control`: its end of the pair. The requests' descriptors are closed when all ranks were started. `restarts`: ranks
+  // may be restarted; until the launcher sends kNoMoreRestarts the descriptors stay open and run() goes on.
+  Supervisor(Fd control, std::vector<remote::SpawnRequest> requests, bool restarts);
+
+  // Returns when no descendant is left, or when the remaining ones cannot be killed.
+  void run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Rank {
+    pid_t pid = -1;
+    Fd pidfd = {};
+    pid_t group = -1;  // the process group that it led last
+    Clock::time_point started = {};
+  };
+
+  bool start_all();
+  bool start(std::size_t rank);
+  void restart(std::size_t rank);
+  void close_streams();
+  bool handle_commands();  // false: the launcher is gone or ends the job
+  void reap_ranks();
+  void reap(std::size_t rank);
+  bool reap_orphans();  // true: no child is left
+  void signal_all(int signal);
+  void kill_all();
+  void report(SupervisorEvent event);
+
+  Fd control_;
+  std::vector<remote::SpawnRequest> requests_;
+  bool restarts_;
+  std::vector<Rank> ranks_;
+  Fd ended_;  // an epoll of the pidfds: it lists them in the order in which they became readable
+  Fd child_signal_;
+};
+
+}  // namespace xoe::launch

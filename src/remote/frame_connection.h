@@ -1,0 +1,66 @@
+// Frames both ways without ever blocking: over two descriptors, or carried by the frames of another connection.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/fd.h"
+#include "remote/frame.h"
+#include "xoe/status.h"
+
+namespace xoe::remote {
+
+// One thread at a time. The caller blocks or ignores SIGPIPE.
+class FrameConnection {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // `greeting`: incoming bytes begin with one. Makes both descriptors non-blocking.
+  FrameConnection(Fd in, Fd out, bool greeting);
+  // Carried by its owner: feed() and end() bring what comes in, take() gives what goes out.
+  explicit FrameConnection(bool greeting) : reader_(greeting) {}
+
+  int in() const noexcept { return in_.get(); }
+  int out() const noexcept { return out_.get(); }
+  bool wants_to_write() const noexcept { return !queue_.empty(); }
+  std::size_t queued() const noexcept { return queue_.size(); }
+  bool closed() const noexcept { return !in_open_; }  // nothing more will come in
+  // When something last came in.
+  Clock::time_point heard() const noexcept { return heard_; }
+  // Sets heard() to now, after a time in which this side did not read.
+  void reset_silence() { heard_ = Clock::now(); }
+
+  void greet();
+  void send(const Frame& frame);
+  // Sends a keepalive when nothing was sent for `interval`.
+  void keep_alive(Clock::time_point now, Clock::duration interval);
+  // Reads once. An error of the stream shows as closed().
+  void read();
+  void write();
+  void feed(std::string_view bytes);
+  void end();
+  std::string take() { return std::exchange(queue_, {}); }
+  Result<std::optional<Frame>> next() { return reader_.next(); }
+  const FrameReader& reader() const noexcept { return reader_; }
+  // The other side sees the end of the stream; bytes that are queued are lost.
+  void close();
+
+ private:
+  void close_out();
+
+  Fd in_;
+  Fd out_;
+  bool in_open_ = true;
+  bool out_open_ = true;
+  FrameReader reader_;
+  std::string queue_;
+  Clock::time_point heard_ = Clock::now();
+  Clock::time_point sent_ = Clock::now();
+};
+
+// How often each side sends a keepalive when silence counts as a lost connection after `timeout`.
+std::chrono::nanoseconds keepalive_interval(std::chrono::nanoseconds timeout);
+
+}  // namespace xoe::remote

@@ -1,0 +1,19 @@
+// Slurm's short forms of lists: "n[1-3,07],login" and "2(x3),1".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "xoe/status.h"
+
+namespace xoe::remote {
+
+// Leading zeros of a range's first number are kept; several brackets in one name multiply. `invalid_argument` for a
+// malformed list and for more than 65536 names.
+Result<std::vector<std::string>> expand_hostlist(std::string_view text);
+
+// "2(x3),1" to {2, 2, 2, 1}.
+Result<std::vector<int>> expand_counts(std::string_view text);
+
+}  // namespace xoe::remote

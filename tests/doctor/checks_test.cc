@@ -1,0 +1,180 @@
+// The readers and parsers, each alone.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "doctor/checks/cpu.h"
+#include "doctor/checks/installation.h"
+#include "doctor/checks/network.h"
+#include "doctor/checks/processes.h"
+#include "doctor/checks/rdma.h"
+#include "doctor/checks/virtualization.h"
+#include "doctor/facts/pci_config.h"
+#include "findings.h"
+#include "scratch.h"
+
+namespace xoe::doctor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+void put(const Scratch& root, const std::string& path, std::string_view content) {
+  std::filesystem::create_directories(std::filesystem::path(root.file(path)).parent_path());
+  put_file(root.file(path), content);
+}
+
+std::vector<std::uint8_t> config(const std::string& name) {
+  const std::string bytes = read_file(tree_path("config/" + name));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(TreeText, CpuLists) {
+  EXPECT_THAT(parse_cpu_list("0-2,8, 10-11"), ElementsAre(0, 1, 2, 8, 10, 11));
+  EXPECT_THAT(parse_cpu_list(""), ElementsAre());
+  EXPECT_THAT(parse_cpu_list("3-1,x,-4,1-2-3,0-99999999,5"), ElementsAre(5));
+}
+
+TEST(TreeText, Fields) {
+  EXPECT_EQ(field("Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n", "Cpus_allowed_list"), "0-1");
+  EXPECT_EQ(field("Max open files   10 20 files", "Max open files"), "10 20 files");
+  EXPECT_EQ(field("abc: 1", "ab"), "");
+  EXPECT_EQ(field("", "ab"), "");
+}
+
+TEST(PciConfiguration, BridgeWithAccessControl) {
+  const auto whole = parse_pci_config(config("bridge")).value();
+  EXPECT_EQ(whole.vendor, 0x15AD);
+  EXPECT_TRUE(whole.bridge);
+  ASSERT_TRUE(whole.express);
+  EXPECT_EQ(whole.express->port_type, 4);
+  EXPECT_EQ(whole.express->width, 16);
+  ASSERT_TRUE(whole.access_control);
+  EXPECT_EQ(whole.access_control->offset, 0x140U);
+  EXPECT_TRUE(whole.access_control->redirects_requests());
+  ASSERT_TRUE(whole.address_translation);
+  EXPECT_TRUE(whole.address_translation->enabled);
+}
+
+TEST(PciConfiguration, WhatUsersGetHasNoExtendedPart) {
+  for (const char* const name : {"plain", "user"}) {
+    const auto part = parse_pci_config(config(name)).value();
+    EXPECT_EQ(part.vendor, 0x15AD);
+    EXPECT_FALSE(part.extended);
+    EXPECT_FALSE(part.access_control);
+  }
+  EXPECT_TRUE(parse_pci_config(config("plain")).value().express);
+}
+
+TEST(PciConfiguration, DamageIsNamed) {
+  auto bytes = config("bridge");
+  EXPECT_THAT(parse_pci_config(std::span(bytes).first(63)).error().message(), HasSubstr("63 bytes"));
+  auto circle = bytes;
+  circle[0x61] = 0x40;
+  EXPECT_THAT(parse_pci_config(circle).error().message(), HasSubstr("circle at byte 64"));
+  auto header = bytes;
+  header[0x34] = 0x20;
+  EXPECT_THAT(parse_pci_config(header).error().message(), HasSubstr("within the header"));
+  // The second extended capability leads to the first.
+  auto extended = bytes;
+  extended[0x142] = 0x01;
+  extended[0x143] = 0x10;
+  EXPECT_THAT(parse_pci_config(extended).error().message(), HasSubstr("circle at byte 256"));
+  EXPECT_FALSE(parse_pci_config(std::vector<std::uint8_t>(256, 0xFF)));
+}
+
+TEST(Network, OnlyLoopback) {
+  const Scratch root;
+  put(root, "sys/class/net/lo/type", "772\n");
+  put(root, "sys/class/net/lo/operstate", "unknown\n");
+  put(root, "proc/net/fib_trie", "  |-- 127.0.0.1\n     /32 host LOCAL\n");
+  const Findings all = check_network(read_interfaces(Tree(root.path())));
+  expect_states(all, {{"network.tcp", Severity::kWarning}});
+  EXPECT_THAT(find(all, "network.tcp").what, HasSubstr("only loopback"));
+}
+
+TEST(Processes, OldKernelsHaveNoPidfds) {
+  expect_states(check_processes({.kernel = "4.18.0-553.el8.x86_64"}, {}), {{"process.kernel", Severity::kProblem}});
+  expect_states(check_processes({.kernel = "5.2.21"}, {}), {{"process.kernel", Severity::kProblem}});
+  expect_states(check_processes({.kernel = "5.3.0"}, {}), {{"process.kernel", Severity::kOk}});
+  expect_states(check_processes({.kernel = "nonsense"}, {}), {{"process.kernel", Severity::kSkipped}});
+}
+
+TEST(Cpu, WithoutWideVectorsAWarning) {
+  const CpuFacts old{.model = "old",
+                     .architecture = "x86_64",
+                     .flags = {"sse2", "sse4_1"},
+                     .online = 4,
+                     .usable = 2,
+                     .cores = 2,
+                     .sockets = 1,
+                     .nodes = {{0, "0-1", 1 << 30}, {1, "2-3", 0}}};
+  expect_states(check_cpu(old, 8.0), {{"cpu.features", Severity::kWarning},
+                                      {"cpu.cores", Severity::kNote},
+                                      {"cpu.quota", Severity::kNote},
+                                      {"cpu.numa", Severity::kWarning}});
+}
+
+TEST(Rdma, PortsThatAreDownSayWhy) {
+  RdmaFacts facts{.ports = {{.device = "mlx5_0", .state = "INIT", .physical = "LinkUp", .link_layer = "InfiniBand"},
+                            {.device = "mlx5_1", .state = "DOWN", .physical = "Disabled", .interface = "eth9"}}};
+  const Findings all = check_rdma(facts);
+  EXPECT_THAT(find(all, "rdma.mlx5_0.1").fix, HasSubstr("opensm"));
+  EXPECT_THAT(find(all, "rdma.mlx5_1.1").fix, HasSubstr("ip link set eth9 up"));
+  EXPECT_THAT(find(all, "rdma.access").fix, HasSubstr("ib_uverbs"));
+}
+
+TEST(Virtualization, KubernetesAndItsFriends) {
+  const auto container = [](const std::string& file, const std::string& content) {
+    const Scratch root;
+    put(root, file, content);
+    return read_virtualization(Tree(root.path())).container;
+  };
+  EXPECT_EQ(container("proc/1/cgroup", "0::/kubepods.slice/kubepods-pod1.slice"), "Kubernetes");
+  EXPECT_EQ(container("run/.containerenv", ""), "Podman");
+  EXPECT_EQ(container("proc/1/environ", std::string("A=1\0container=lxc\0", 18)), "LXC");
+  EXPECT_EQ(container("proc/1/cgroup", "0::/init.scope"), "");
+}
+
+TEST(Installation, PluginsThatDoNotLoadSayWhy) {
+  using namespace std::chrono_literals;
+  const Scratch folder;
+  put_file(folder.file("libxoe-gloo.so"), "no library");
+  std::filesystem::copy_file(XOE_MOCK_NCCL_LIBRARY, folder.file("libxoe-mpi-mpich.so"));
+  InstallationFacts facts{.version = "1.2.3", .program = "/opt/xoe/bin/xoe-doctor"};
+  find_plugins(facts, folder.path(), 20s);
+  const Findings all = check_installation(facts);
+  expect_states(
+      all,
+      {{"xoe.gloo", Severity::kWarning}, {"xoe.mpi-mpich", Severity::kWarning}, {"xoe.mpi-openmpi", Severity::kNote}});
+  EXPECT_THAT(find(all, "xoe.gloo").what, HasSubstr("libxoe-gloo.so"));
+  EXPECT_THAT(find(all, "xoe.mpi-mpich").what, HasSubstr("belongs to another Xoe (0.0.1 test; this is 1.2.3)"));
+  EXPECT_TRUE(loading_engines(facts).empty());
+
+  facts.plugins.clear();
+  facts.version = "0.0.1";
+  find_plugins(facts, folder.path(), 20s);
+  expect_states(check_installation(facts), {{"xoe.mpi-mpich", Severity::kOk}});
+  EXPECT_THAT(loading_engines(facts), ElementsAre("mpi"));
+}
+
+TEST(Installation, TheChoiceIsThatOfTheRanks) {
+  EXPECT_EQ(say_engines({}), "");
+  EXPECT_EQ(say_engines({"gloo"}), "hierarchical over gloo");
+  EXPECT_EQ(say_engines({"mpi"}), "hierarchical over mpi, under mpirun or srun only");
+  EXPECT_EQ(say_engines({"gloo", "mpi"}), "hierarchical over gloo, over mpi under mpirun or srun");
+
+  InstallationFacts facts{.plugins = {{.name = "gloo", .path = "g"}, {.name = "mpi-openmpi", .path = "m"}}};
+  EXPECT_EQ(find(check_installation(facts), "xoe.backend").severity, Severity::kOk);
+  facts.rdma = true;
+  EXPECT_THAT(find(check_installation(facts), "xoe.backend").fix, HasSubstr("start jobs with mpirun or srun"));
+  facts.plugins.pop_back();
+  EXPECT_EQ(find(check_installation(facts), "xoe.backend").details["between_hosts"], "gloo");
+  facts.plugins.clear();
+  EXPECT_THAT(find(check_installation(facts), "xoe.backend").what, HasSubstr("on several: none"));
+}
+
+TEST(Installation, SharingIsTried) { EXPECT_EQ(try_sharing(std::chrono::seconds(20)), ""); }
+
+}  // namespace
+}  // namespace xoe::doctor

@@ -1,0 +1,85 @@
+#include "launch/plan/job_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace xoe::launch {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+RunOptions options_for(int size) {
+  RunOptions options;
+  options.size = size;
+  options.command = {"prog", "arg"};
+  return options;
+}
+
+HostFacts host_with(int cores) {
+  HostFacts host;
+  for (int i = 0; i < cores; ++i) host.allowed_cpus.push_back(i);
+  host.usable_cores = cores;
+  return host;
+}
+
+Result<JobPlan> plan(const RunOptions& options, const Env& env = Env(), int cores = 8) {
+  return plan_job(options, env, host_with(cores), "/bin/prog", "token", "secret");
+}
+
+TEST(Plan, TellsRanksTheirPlace) {
+  const auto job = plan(options_for(3), Env({{"HOME", "/h"}, {"XOE_RANK", "77"}, {"XOE_SECRET", "old"}})).value();
+  ASSERT_EQ(job.ranks.size(), 3U);
+  const auto& environment = job.ranks[2].environment;
+  for (const char* variable : {"XOE_RANK=2", "XOE_SIZE=3", "XOE_LOCAL_RANK=2", "XOE_LOCAL_SIZE=3", "XOE_CROSS_RANK=0",
+                               "XOE_CROSS_SIZE=1", "XOE_JOB=token", "XOE_SECRET=secret", "HOME=/h"})
+    EXPECT_THAT(environment, Contains(variable));
+  EXPECT_THAT(environment, Not(Contains("XOE_RANK=77")));
+  EXPECT_THAT(environment, Contains("XOE_STORE=" + job.store));
+  EXPECT_TRUE(job.store.starts_with("unix:@xoe-"));
+  EXPECT_TRUE(job.store.ends_with("token"));
+  EXPECT_THAT(job.arguments, testing::ElementsAre("prog", "arg"));
+}
+
+TEST(Plan, TellsWhatTorchrunTells) {
+  const auto job = plan(options_for(3), Env({{"RANK", "77"}, {"MASTER_PORT", "4711"}})).value();
+  const auto& environment = job.ranks[2].environment;
+  for (const char* variable : {"RANK=2", "WORLD_SIZE=3", "LOCAL_RANK=2", "LOCAL_WORLD_SIZE=3", "GROUP_RANK=0",
+                               "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4711", "TORCHELASTIC_RUN_ID=token"})
+    EXPECT_THAT(environment, Contains(variable));
+}
+
+TEST(Plan, ThreadsFillTheHostOnce) {
+  EXPECT_THAT(plan(options_for(3)).value().ranks[0].environment, Contains("OMP_NUM_THREADS=2"));
+  EXPECT_THAT(plan(options_for(8), Env(), 2).value().ranks[0].environment, Contains("OMP_NUM_THREADS=1"));
+  EXPECT_THAT(plan(options_for(2), Env(std::map<std::string, std::string, std::less<>>{{"OMP_NUM_THREADS", "5"}}))
+                  .value()
+                  .ranks[0]
+                  .environment,
+              Contains("OMP_NUM_THREADS=5"));
+  RunOptions options = options_for(2);
+  options.env = {{"OMP_NUM_THREADS", "3"}};
+  EXPECT_THAT(plan(options).value().ranks[0].environment, Contains("OMP_NUM_THREADS=3"));
+}
+
+TEST(Plan, BoundsTheRanks) {
+  EXPECT_TRUE(plan(options_for(kMaxRanksPerHost)));
+  for (const int size : {0, -1, kMaxRanksPerHost + 1, 100000}) {
+    const auto refused = plan(options_for(size));
+    ASSERT_FALSE(refused) << size;
+    EXPECT_EQ(refused.error().code(), Code::kInvalidArgument);
+    EXPECT_THAT(refused.error().message(), HasSubstr(std::to_string(size)));
+  }
+}
+
+TEST(Plan, KeepsItsOwnVariables) {
+  RunOptions options = options_for(2);
+  options.env = {{"XOE_SIZE", "9"}};
+  EXPECT_FALSE(plan(options));
+  options.env = {{"XOE_TIMEOUT", "9"}};
+  EXPECT_THAT(plan(options).value().ranks[1].environment, Contains("XOE_TIMEOUT=9"));
+}
+
+}  // namespace
+}  // namespace xoe::launch

@@ -1,0 +1,68 @@
+#include "launch/supervise/shutdown_policy.h"
+
+#include <gtest/gtest.h>
+
+namespace xoe::launch {
+namespace {
+
+using namespace std::chrono_literals;
+using Step = ShutdownPolicy::Step;
+
+const ShutdownPolicy::Clock::time_point kStart = ShutdownPolicy::Clock::time_point() + 1h;
+
+TEST(ShutdownPolicy, NothingHappensByItself) {
+  ShutdownPolicy ending(kStart, {}, 5s);
+  EXPECT_EQ(ending.due(kStart + 24h), Step::kNothing);
+  EXPECT_FALSE(ending.next());
+  EXPECT_EQ(ending.cause(), Cause::kNone);
+}
+
+TEST(ShutdownPolicy, AFailureGivesGraceThenKills) {
+  ShutdownPolicy ending(kStart, {}, 5s);
+  ending.begin(Cause::kRankFailed, kStart);
+  EXPECT_EQ(ending.next(), kStart);
+  EXPECT_EQ(ending.due(kStart), Step::kTerminate);
+  EXPECT_EQ(ending.due(kStart + 4s), Step::kNothing);
+  EXPECT_EQ(ending.next(), kStart + 5s);
+  EXPECT_EQ(ending.due(kStart + 5s), Step::kKill);
+  EXPECT_TRUE(ending.killed());
+  EXPECT_EQ(ending.due(kStart + 6s), Step::kNothing);
+  EXPECT_FALSE(ending.next());
+}
+
+TEST(ShutdownPolicy, TheFirstCauseCounts) {
+  ShutdownPolicy ending(kStart, 10s, 5s);
+  EXPECT_EQ(ending.due(kStart + 10s), Step::kTerminate);
+  ending.begin(Cause::kRankFailed, kStart + 11s);
+  EXPECT_EQ(ending.cause(), Cause::kTimeout);
+}
+
+TEST(ShutdownPolicy, TheLimitEndsWithTheRanks) {
+  ShutdownPolicy ending(kStart, 10s, 5s);
+  EXPECT_EQ(ending.next(), kStart + 10s);
+  ending.leftovers(kStart + 10s - 1ms);
+  EXPECT_EQ(ending.due(kStart + 11s), Step::kTerminate);
+  EXPECT_EQ(ending.cause(), Cause::kNone);
+  EXPECT_EQ(ending.due(kStart + 16s), Step::kKill);
+}
+
+TEST(ShutdownPolicy, AskedTwiceKillsAtOnce) {
+  ShutdownPolicy ending(kStart, {}, 5s);
+  ending.kill_at_once(kStart);
+  EXPECT_EQ(ending.due(kStart), Step::kKill);
+  ShutdownPolicy graceful(kStart, {}, 5s);
+  graceful.begin(Cause::kRankFailed, kStart);
+  EXPECT_EQ(graceful.due(kStart), Step::kTerminate);
+  graceful.kill_at_once(kStart + 1s);
+  EXPECT_EQ(graceful.due(kStart + 1s), Step::kKill);
+}
+
+TEST(ShutdownPolicy, AStoppedJobsTimeStandsStill) {
+  ShutdownPolicy ending(kStart, 10s, 5s);
+  ending.shift(1h);
+  EXPECT_EQ(ending.due(kStart + 1h), Step::kNothing);
+  EXPECT_EQ(ending.due(kStart + 1h + 10s), Step::kTerminate);
+}
+
+}  // namespace
+}  // namespace xoe::launch
