@@ -89,7 +89,9 @@ TEST(Arguments, OptionsForHosts) {
   EXPECT_EQ(where.network_interface, "ib0");
   EXPECT_EQ(where.connect.ssh_port, 23);
   EXPECT_EQ(where.fan_out, 9);
-  EXPECT_EQ(where.connect.ssh_identity_file + where.connect.ssh_command + where.connect.launch_agent + where.connect.xoe_path, "kcl/x");
+  EXPECT_EQ(
+      where.connect.ssh_identity_file + where.connect.ssh_command + where.connect.launch_agent + where.connect.xoe_path,
+      "kcl/x");
   EXPECT_EQ(where.connect.start_timeout, 3s);
   EXPECT_EQ(where.connect.host_timeout, 4s);
   EXPECT_EQ(run->options.backend, "mpi");

@@ -19,6 +19,13 @@ inline void check(xoe_status status) {
   if (status != XOE_OK) raise(status, xoe_last_error());
 }
 
+// Makes a call without the interpreter's lock.
+template <class Call>
+xoe_status call_released(Call&& call) {
+  const nb::gil_scoped_release release;
+  return call();
+}
+
 // Frees the text.
 nb::str take_text(char* text);
 
