@@ -38,25 +38,42 @@ function(xoe_loads_gloo name)
   endif()
 endfunction()
 
-# xoe_test(name SOURCES ... LINK ... [LABELS ...] [TIMEOUT s]): a GoogleTest program run as one ctest.
+# xoe_test_program(name LINK ...): a program of GoogleTest for several tests, each declared by xoe_test(... PROGRAM name): one
+# program for the tests of a folder compiles and links in a fraction of the time of one for each.
+function(xoe_test_program name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  set(optimise -O1)  # compiles a quarter faster than -O3, and runs once
+  if(XOE_SANITIZE MATCHES "address")
+    set(optimise -O0)  # a third faster still
+  endif()
+  add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/main.cc)
+  target_link_libraries(${name} PRIVATE xoe_flags ${ARG_LINK} GTest::gmock)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:${optimise}>)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  xoe_tell_sanitizer(${name})
+endfunction()
+
+# xoe_test(name SOURCES ... [PROGRAM program | LINK ...] [LABELS ...] [TIMEOUT s]): the tests of some files, run as one ctest; in
+# a program of their own unless one of xoe_test_program is named.
 function(xoe_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PROGRAM" "SOURCES;LINK;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 400)
   endif()
-  set(optimise -O1)  # compiles a quarter faster than -O3, and runs once
-  if(XOE_SANITIZE MATCHES "address")
-    set(optimise -O0)  # a third faster still
+  set(files "")
+  if(ARG_PROGRAM)
+    list(JOIN ARG_SOURCES ":" files)
+    set(files "XOE_TEST_FILES=${files}")
+  else()
+    set(ARG_PROGRAM ${name})
+    xoe_test_program(${name} LINK ${ARG_LINK})
   endif()
-  add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE xoe_flags ${ARG_LINK} GTest::gtest_main GTest::gmock)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:${optimise}>)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  add_test(NAME ${name} COMMAND ${name})
+  target_sources(${ARG_PROGRAM} PRIVATE ${ARG_SOURCES})
+  add_test(NAME ${name} COMMAND ${ARG_PROGRAM})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
-    ENVIRONMENT "XOE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;XOE_TEST_DIR=${PROJECT_BINARY_DIR}/tests")
+    ENVIRONMENT "XOE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;XOE_TEST_DIR=${PROJECT_BINARY_DIR}/tests;${files}")
 endfunction()

@@ -38,7 +38,7 @@ class Test:
         self.name = entry["name"]
         self.labels = set(properties.get("LABELS", ()))
         self.environment = properties.get("ENVIRONMENT", [])
-        self.command = entry.get("command", [str(build.folder / "tests" / self.name)])  # absent before it is built
+        self.command = entry.get("command") or [build.commands[self.name]]  # ctest has none before it is built
         self.declared = declared  # folder of its CMakeLists.txt
         below = f"{build.folder}/"
         self.programs = [word.removeprefix(below) for word in self.command if word.startswith(below)]
@@ -71,6 +71,9 @@ class Build:
         shown = subprocess.run(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], capture_output=True, text=True, check=True)
         listed = json.loads(shown.stdout)
         graph = listed["backtraceGraph"]
+        self.commands = {}
+        for file in self.folder.rglob("CTestTestfile.cmake"):
+            self.commands.update(re.findall(r'^add_test\((?:\[=\[)?([^\s\]]+)(?:\]=\])? "([^"]+)"', file.read_text(), re.MULTILINE))
         self.tests = []
         for entry in listed["tests"]:
             node = graph["nodes"][entry["backtrace"]]
@@ -318,7 +321,7 @@ def main():
     if options.verb == "targets":
         build = Build(preset)
         for test in choose(build, tiers, options.changed):
-            print("\n".join([test.name] if not test.is_script and not test.programs else test.programs or ["all"]))
+            print("\n".join(test.programs or ["all"]))
     else:
         run(preset, tiers, options.changed)
     return 0

@@ -6,8 +6,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 cd "$root"
-scripts/setup.sh release:engine_random_test,coordinator_test
+scripts/setup.sh release:engine_tests
 export XOE_SOAK=${1:-100000} XOE_SEED=${2:-1}
 docs/models/check.sh
-build/release/tests/coordinator_test --gtest_filter='CoordinatorRandom.*'
-exec build/release/tests/engine_random_test
+build/release/tests/engine_tests --gtest_filter='CoordinatorRandom.*'
+XOE_TEST_FILES=random_test.cc exec build/release/tests/engine_tests

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 
-std::shared_ptr<const OpenFile> open(const std::string& path) {
+std::shared_ptr<const OpenFile> open_file(const std::string& path) {
   return std::make_shared<const OpenFile>(OpenFile::open(path).value());
 }
 
@@ -36,7 +36,7 @@ TEST(FileIndex, WrittenIndexIsReadAgain) {
   for (const Compression compression : kCompressions) {
     write_text_records(scratch.file("a"), 200, compression);
     const FileIndex made = write_index(scratch.file("a"), {}).value();
-    const FileIndex read = load_index(*open(scratch.file("a"))).value();
+    const FileIndex read = load_index(*open_file(scratch.file("a"))).value();
     EXPECT_EQ(read.compression, compression);
     ASSERT_EQ(read.records.size(), 200U);
     for (std::size_t i = 0; i < read.records.size(); ++i) {
@@ -52,7 +52,7 @@ TEST(FileIndex, AnyFlippedBitIsNoticed) {
   const Scratch scratch;
   write_records(scratch.file("a"), {5, 9, 100});
   write_index(scratch.file("a"), {}).value();
-  const FileStamp stamp = stamp_file(*open(scratch.file("a"))).value();
+  const FileStamp stamp = stamp_file(*open_file(scratch.file("a"))).value();
   const std::string whole = read_file(index_path(scratch.file("a")));
   ASSERT_TRUE(decode_index(whole, stamp));
   for (std::size_t at = 0; at < whole.size(); ++at) {
@@ -68,7 +68,7 @@ TEST(FileIndex, StaleOnesAreNoticedAndIgnored) {
   write_records(scratch.file("a"), {5, 9});
   write_index(scratch.file("a"), {}).value();
   write_records(scratch.file("a"), {5, 9, 7});
-  const auto stale = load_index(*open(scratch.file("a")));
+  const auto stale = load_index(*open_file(scratch.file("a")));
   EXPECT_EQ(stale.error().code(), Code::kInvalidArgument);
   EXPECT_THAT(stale.error().message(), HasSubstr("stale"));
   EXPECT_EQ(RecordIndex::open({scratch.file("a")}, {}).value()->records(), 3);
@@ -81,7 +81,7 @@ TEST(FileIndex, SameSizeAndTimeWithOtherContentIsStale) {
   write_index(scratch.file("a"), {}).value();
   put_file(scratch.file("a"), some_bytes(66, 3));
   std::filesystem::last_write_time(scratch.file("a"), time);
-  EXPECT_EQ(load_index(*open(scratch.file("a"))).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(load_index(*open_file(scratch.file("a"))).error().code(), Code::kInvalidArgument);
 }
 
 TEST(FileIndex, SavesTheScanOfTheRecords) {

@@ -49,13 +49,13 @@ TEST(Crc32c, HardwareAndTablesAgreeOnEveryLengthAndAlignment) {
 }
 
 // The records in front of the first error, and the message of that error.
-struct Outcome {
+struct ReadOutcome {
   std::size_t good = 0;
   std::string error;
   Code code = Code::kInternal;
 };
-Outcome read_all(const std::string& path) {
-  Outcome outcome;
+ReadOutcome read_all(const std::string& path) {
+  ReadOutcome outcome;
   const auto fail = [&outcome](const Error& error) {
     outcome.error = error.message();
     outcome.code = error.code();
@@ -116,7 +116,7 @@ TEST(RecordFile, EveryTruncationIsFoundAndPlaced) {
   ASSERT_EQ(whole.size(), ends.back());
   for (std::size_t size = 0; size < whole.size(); ++size) {
     put_file(scratch.file("cut"), whole.substr(0, size));
-    const Outcome outcome = read_all(scratch.file("cut"));
+    const ReadOutcome outcome = read_all(scratch.file("cut"));
     std::size_t complete = 0;
     while (ends[complete + 1] <= size) ++complete;
     EXPECT_EQ(outcome.good, complete) << size;
@@ -140,7 +140,7 @@ TEST(RecordFile, EveryDamagedByteIsFoundAndPlaced) {
       std::string damaged = whole;
       damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
       put_file(scratch.file("bad"), damaged);
-      const Outcome outcome = read_all(scratch.file("bad"));
+      const ReadOutcome outcome = read_all(scratch.file("bad"));
       std::size_t record = 0;
       while (ends[record + 1] <= at) ++record;
       EXPECT_EQ(outcome.good, record) << at;
@@ -161,7 +161,7 @@ TEST(RecordFile, AbsurdLengthsAreBounded) {
     const std::uint32_t crc = mask_crc(crc32c(header));
     for (int i = 0; i < 4; ++i) header.push_back(static_cast<char>((crc >> (8 * i)) & 0xff));
     put_file(scratch.file("bad"), header + "abc");
-    const Outcome outcome = read_all(scratch.file("bad"));
+    const ReadOutcome outcome = read_all(scratch.file("bad"));
     EXPECT_EQ(outcome.code, Code::kDataLoss);
     EXPECT_THAT(outcome.error, HasSubstr("record 0 at byte 0"));
   }

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "engine/execute/compress/cast.h"
+#include "engine/execute/compress/codec.h"
 #include "engine/execute/compress/float8.h"
-#include "engine/execute/compress/make_codec.h"
 #include "engine/execute/compress/power_sgd.h"
 #include "engine/execute/compress/top_k.h"
 #include "engine/ranks.h"
@@ -18,7 +18,7 @@ namespace {
 using Floats = std::vector<float>;
 using MakeCodec = std::function<std::unique_ptr<Codec>(std::span<const std::int64_t> shape)>;
 
-constexpr int kRanks = 4;
+constexpr int kWorkers = 4;
 
 MakeCodec with(const CompressionOptions& options) {
   return [options](std::span<const std::int64_t> shape) { return make_codec(options, shape).value(); };
@@ -113,8 +113,8 @@ class Training {
 
 // The mean loss over all ranks' points after training.
 double train(const MakeCodec& make, int steps = 120, float rate = 0.05F) {
-  std::vector<double> losses(kRanks);
-  const auto weights = on_ranks<Floats>(kRanks, [&](Communicator& comm) {
+  std::vector<double> losses(kWorkers);
+  const auto weights = on_ranks<Floats>(kWorkers, [&](Communicator& comm) {
     Training training(comm.rank(), make);
     for (int s = 0; s < steps; ++s) training.step(comm, rate);
     auto result = training.weights();
@@ -124,7 +124,7 @@ double train(const MakeCodec& make, int steps = 120, float rate = 0.05F) {
   expect_same_bits(weights);
   double sum = 0;
   for (const double loss : losses) sum += loss;
-  return sum / kRanks;
+  return sum / kWorkers;
 }
 
 // The figures of docs/guide/compression.md are in the report of --gtest_output=json.
@@ -166,7 +166,7 @@ TEST(CompressedTraining, TopKNeedsErrorFeedback) {
 // far the ranks end from the middle, as a root mean square.
 double pull(const MakeCodec& make) {
   constexpr std::size_t kCount = 600;
-  const auto ends = on_ranks<Floats>(kRanks, [&](Communicator& comm) {
+  const auto ends = on_ranks<Floats>(kWorkers, [&](Communicator& comm) {
     const std::vector<std::int64_t> shape = {20, kCount / 20};
     const auto codec = make(shape);
     auto apart = random_values(kCount, static_cast<std::uint64_t>(comm.rank() / 2), 100.0);
@@ -219,7 +219,7 @@ void check_books(const char* name, const Make& make, double tolerance) {
     for (std::size_t i = 0; i < kCount; ++i) values[i] += noise[i];
     return values;
   };
-  const auto kept = on_ranks<Kept>(kRanks, [&](Communicator& comm) {
+  const auto kept = on_ranks<Kept>(kWorkers, [&](Communicator& comm) {
     C codec = make();
     Kept result;
     result.sent.assign(kCount, 0.0F);
@@ -240,7 +240,7 @@ void check_books(const char* name, const Make& make, double tolerance) {
     return result;
   });
   std::vector<double> open(kCount);
-  for (int r = 0; r < kRanks; ++r) {
+  for (int r = 0; r < kWorkers; ++r) {
     for (int step = 0; step < kSteps; ++step) {
       const auto values = given(r, step);
       for (std::size_t i = 0; i < kCount; ++i) open[i] += values[i];

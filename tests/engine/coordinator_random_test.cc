@@ -26,7 +26,7 @@ struct Action {
   Submission submission;
 };
 
-struct Shape {
+struct Workload {
   int hosts = 1;
   CoordinatorOptions options;
   int steps = 0;
@@ -240,7 +240,7 @@ class RandomProgram {
   }
 
   std::mt19937 random_;
-  Shape shape_;
+  Workload shape_;
   std::unique_ptr<CoordinatorNet> net_;
   std::vector<std::vector<Action>> scripts_;
   std::vector<std::size_t> at_;

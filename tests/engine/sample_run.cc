@@ -43,12 +43,12 @@ Span submitted_at(int rank, int step, int tensor) {
   return forward_end(rank, step) + compute_time(rank, step, 12ms) * (tensor + 1) / kTensors;
 }
 
-struct Batch {
+struct BatchTimes {
   Span start, packed, reduced, stop;
 };
 
 // A batch starts when its last tensor is agreed upon and the batch before it is done.
-Batch batch_of(int step, int index) {
+BatchTimes batch_of(int step, int index) {
   Span start = agreed_at(step, index * kPerBatch + kPerBatch - 1) + 60us;
   if (index > 0) start = std::max(start, batch_of(step, index - 1).stop + 20us);
   return {start, start + kPack, start + kPack + kReduce, start + kPack + kReduce + kUnpack};
@@ -102,7 +102,7 @@ class Rank {
   }
 
   void batch(int step, int index) {
-    const Batch times = batch_of(step, index);
+    const BatchTimes times = batch_of(step, index);
     const auto first = static_cast<std::size_t>(index * kPerBatch);
     const std::vector<std::string> names = {kNames[first], kNames[first + 1]};
     const TimelineArgs args = {{timeline_.intern(trace::kBatch), step * kTensors / kPerBatch + index},

@@ -14,9 +14,9 @@ namespace xoe::data::detail {
 namespace {
 
 constexpr std::size_t kMostCycle = 64;
-constexpr std::size_t kChunk = 16;       // elements that a thread reads at once
-constexpr std::size_t kFuture = 2;       // stages opened before their turn
-constexpr std::int64_t kLookEvery = 16;  // elements between looks at the clock
+constexpr std::size_t kChunk = 16;        // elements that a thread reads at once
+constexpr std::size_t kFuture = 2;        // stages opened before their turn
+constexpr std::int64_t kMeterEvery = 16;  // elements between looks at the clock
 
 bool auto_cycle(const InterleaveOptions& options) { return options.cycle_length == kAutoCycle; }
 
@@ -414,7 +414,7 @@ class InterleaveIterator final : public Produces<InterleaveIterator> {
       room_.notify_one();
     }
     turns_.count();
-    if (++figures_.given % kLookEvery == 0) tune();
+    if (++figures_.given % kMeterEvery == 0) tune();
   }
 
   // Until something changed; without readers, by doing the work.

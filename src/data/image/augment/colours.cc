@@ -57,15 +57,15 @@ Hsv to_hsv(const std::uint8_t* rgb) {
 std::uint8_t rounded(double level) { return static_cast<std::uint8_t>(static_cast<int>(2 * level + 1) / 2); }
 
 // The meaning of a byte of hue.
-struct Turn {
+struct HueTurn {
   std::array<std::uint8_t, 3> sources = {};  // of red, green and blue: index into {v, p, q, t}
   float on = 0;                              // fraction of the sixth of the circle
 };
 
-constexpr std::array<Turn, kLevels> make_turns() {
+constexpr std::array<HueTurn, kLevels> make_turns() {
   constexpr std::array<std::array<std::uint8_t, 3>, 6> kSources = {
       {{0, 3, 1}, {2, 0, 1}, {1, 0, 3}, {1, 2, 0}, {3, 1, 0}, {0, 1, 2}}};
-  std::array<Turn, kLevels> turns = {};
+  std::array<HueTurn, kLevels> turns = {};
   for (std::size_t hue = 0; hue < kLevels; ++hue) {
     const double turn = static_cast<double>(hue) * 6.0 / 255.0;
     const int sector = static_cast<int>(turn);
@@ -73,10 +73,10 @@ constexpr std::array<Turn, kLevels> make_turns() {
   }
   return turns;
 }
-constexpr std::array<Turn, kLevels> kTurns = make_turns();
+constexpr std::array<HueTurn, kLevels> kTurns = make_turns();
 
 void to_rgb(const Hsv& hsv, std::uint8_t* rgb) {
-  const Turn& turn = kTurns[hsv.hue];
+  const HueTurn& turn = kTurns[hsv.hue];
   const double v = hsv.value;
   const auto s = static_cast<float>(static_cast<float>(hsv.saturation) / 255.0);
   const std::array<std::uint8_t, 4> levels = {hsv.value, rounded(static_cast<float>(v * (1.0 - s))),
