@@ -132,7 +132,7 @@ TEST(Arguments, HelpNeedsNothingElse) {
 
 TEST(Arguments, RefusalsSayWhatToDo) {
   EXPECT_THAT(refusal({}), HasSubstr("no program"));
-  EXPECT_THAT(refusal({"-H", "a:x", "p"}), HasSubstr("-H a:x: \"a:x\" is no host"));
+  EXPECT_THAT(refusal({"-H", "a:x", "p"}), HasSubstr("-H a:x: \"a:x\" is not a host"));
   EXPECT_THAT(refusal({"-H", "a", "--hostfile", "f", "p"}), HasSubstr("choose one of them"));
   EXPECT_THAT(refusal({"--map-by", "core", "p"}), HasSubstr("expected slot, node or socket"));
   EXPECT_THAT(refusal({"--ssh-port", "0", "p"}), HasSubstr("1 to 65535"));
