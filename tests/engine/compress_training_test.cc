@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "engine/execute/compress/cast.h"
+#include "engine/execute/compress/codec.h"
 #include "engine/execute/compress/float8.h"
-#include "engine/execute/compress/make_codec.h"
 #include "engine/execute/compress/power_sgd.h"
 #include "engine/execute/compress/top_k.h"
 #include "engine/ranks.h"
