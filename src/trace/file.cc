@@ -40,7 +40,7 @@ class FileLock {
 };
 
 // False, with errno, if not everything could be written.
-bool write_all(int fd, std::string_view data, off_t offset) {
+bool write_at(int fd, std::string_view data, off_t offset) {
   while (!data.empty()) {
     const ssize_t done = ::pwrite(fd, data.data(), data.size(), offset);
     if (done < 0 && errno == EINTR) continue;
@@ -121,7 +121,7 @@ Result<TraceFile> TraceFile::create(const std::string& path, const TraceHeader& 
   ::unlink(path.c_str());
   Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd.valid()) return failure(Code::kUnavailable, "cannot create the timeline {}: {}", path, errno_text(errno));
-  if (!write_all(fd.get(), trace_header_line(header).append(kTail), 0)) {
+  if (!write_at(fd.get(), trace_header_line(header).append(kTail), 0)) {
     const int reason = errno;
     ::unlink(path.c_str());
     return failure(Code::kUnavailable, "cannot write the timeline {}: {}", path, errno_text(reason));
@@ -157,7 +157,7 @@ Status TraceFile::append(std::string_view lines) {
   }
   const off_t offset = append_offset(fd_.get(), info.st_size);
   const auto end = offset + static_cast<off_t>(lines.size() + kTail.size());
-  const bool written = write_all(fd_.get(), std::string(lines).append(kTail), offset);
+  const bool written = write_at(fd_.get(), std::string(lines).append(kTail), offset);
   const int reason = errno;
   if (written) {
     // Only after a repair can there be more bytes after the new end.
@@ -168,7 +168,7 @@ Status TraceFile::append(std::string_view lines) {
   }
   // The old end occupied these blocks, so writing it again needs no new space.
   const bool restored =
-      write_all(fd_.get(), kTail, offset) && ::ftruncate(fd_.get(), offset + static_cast<off_t>(kTail.size())) == 0;
+      write_at(fd_.get(), kTail, offset) && ::ftruncate(fd_.get(), offset + static_cast<off_t>(kTail.size())) == 0;
   return failure(Code::kResourceExhausted, "cannot write the timeline {}: {}; free some space or put it elsewhere{}",
                  path_, errno_text(reason), restored ? "" : " (its end is lost)");
 }
