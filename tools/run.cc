@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/random_token.h"
 #include "base/text.h"
 #include "bootstrap/store.h"
 #include "launch/agents/agent_startup.h"
@@ -67,8 +68,8 @@ int report(const remote::HostFailure& failure, int interrupted_by) {
 
 // A job on several hosts: starts it, or only checks the hosts or prints what would be started. Returns the exit code.
 int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, const Env& env) {
-  const auto token = bootstrap::random_token();
-  const auto secret = bootstrap::random_token();
+  const auto token = random_token();
+  const auto secret = random_token();
   if (!token || !secret) return fail(token ? secret.error() : token.error());
   const auto plan = launch::plan_hosts(options, list, env, XOE_VERSION, *token, *secret);
   if (!plan) return fail(plan.error());
@@ -103,8 +104,8 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
 
 Result<launch::JobPlan> plan_here(const launch::RunOptions& options, const Env& env, const std::string& program) {
   XOE_ASSIGN(const auto host, launch::read_host_facts());
-  XOE_ASSIGN(const auto token, bootstrap::random_token());
-  XOE_ASSIGN(const auto secret, bootstrap::random_token());
+  XOE_ASSIGN(const auto token, random_token());
+  XOE_ASSIGN(const auto secret, random_token());
   return launch::plan_job(options, env, host, program, token, secret);
 }
 

@@ -1,14 +1,14 @@
-/* Xoe's input pipeline for C and for everything that calls C: batches of decoded images, and plain streams of records.
+/* Xoe's input pipeline for C and for languages that call C: batches of decoded images, and streams of plain records.
  *
- * What an option means, and which order and positions are promised, is said in xoe/data/images.h, xoe/data/records.h
- * and xoe/data/stages.h; this is the same without C++.
+ * xoe/data/images.h, xoe/data/records.h and xoe/data/stages.h define the options, the order of elements and the saved
+ * positions; this interface is the same without C++.
  *
- * Errors, threads, ownership, growing and units are those of xoe/c.h: all functions may be called by any thread at any
- * time, but for an object's _close, _free or last _release. Calls on one iterator wait for each other. A batch or
- * record may be used and released by any thread, also after its iterator was closed.
+ * Errors, threads, ownership, growing structs and units follow xoe/c.h: any thread may call any function at any time,
+ * except for an object's _close, _free or last _release. Calls on one iterator wait for each other. Any thread may use
+ * and release a batch or record, also after its iterator was closed.
  *
- * Nothing here needs an engine or xoe_init(): each rank opens what its rank and size say. Iterators have threads, so a
- * process forked later must not use those of its parent.
+ * No function needs an engine or xoe_init(): each rank opens its shard, given its rank and size. Iterators have
+ * threads, so a forked process must not use those of its parent.
  */
 #ifndef XOE_C_DATA_H
 #define XOE_C_DATA_H
@@ -50,12 +50,13 @@ extern "C" {
  */
 typedef struct xoe_images_options xoe_images_options;
 
-/* The defaults of ImagePipelineOptions. Give them back with xoe_images_options_free(). */
+/* Creates options with the defaults of ImagePipelineOptions. Free them with xoe_images_options_free(). */
 XOE_API xoe_status xoe_images_options_create(xoe_images_options** options);
-/* XOE_INVALID_ARGUMENT names the key; for an unknown one it lists those that there are, for a value what it may be.
- * Ranges, and what belongs together, are checked by xoe_images_open(). */
+/* XOE_INVALID_ARGUMENT names the key; for an unknown key the message lists the known ones, for a bad value the allowed
+ * ones. xoe_images_open() checks ranges and combinations. */
 XOE_API xoe_status xoe_images_options_set(xoe_images_options* options, const char* key, const char* value);
-/* All of them, a line "key=value" each, as xoe_images_options_set() takes them. Give it back with xoe_text_free(). */
+/* All options, one line "key=value" each, as xoe_images_options_set() takes them. Free the text with xoe_text_free().
+ */
 XOE_API xoe_status xoe_images_options_text(const xoe_images_options* options, char** text);
 /* Null is ignored. */
 XOE_API void xoe_images_options_free(xoe_images_options* options);
@@ -87,50 +88,51 @@ XOE_API void xoe_records_options_free(xoe_records_options* options);
 
 /* ---- Images --------------------------------------------------------------------------------------------------- */
 
-/* An endless or ending sequence of batches: ImageIterator. */
+/* A sequence of batches, endless or not: ImageIterator. */
 typedef struct xoe_images xoe_images;
 
-/* Opens the files and starts the threads; the options are copied. XOE_UNAVAILABLE: no such directory, or no file that
+/* Opens the files, starts the threads and copies the options. XOE_UNAVAILABLE: no such directory, or no file that
  * matches. XOE_DATA_LOSS: a file is damaged. XOE_INVALID_ARGUMENT: an option is out of range, or there are too few
  * records for one batch on all ranks. */
 XOE_API xoe_status xoe_images_open(const xoe_images_options* options, xoe_images** images);
-/* Ends its threads. Batches stay good. Null is ignored. */
+/* Ends the threads. Batches stay valid. Null is ignored. */
 XOE_API void xoe_images_close(xoe_images* images);
 
-/* How pixels lie. The numbers never change. */
+/* The layout of pixels. The numbers never change. */
 enum {
   XOE_NCHW = 0, /* [count, channels, height, width] */
   XOE_NHWC = 1  /* [count, height, width, channels] */
 };
 
-/* Images and their classes. All fields are the library's; the tensors' elements are the owners', to be written to as
- * well. A tensor that the batch has not is of no data and no dimensions. The fields of a tensor are those of DLPack: to
- * lend one without a copy, retain the batch for it, and release it in the DLManagedTensor's deleter. */
+/* Images and their classes. The fields belong to the library; the owner may write to the elements of the tensors. A
+ * tensor that the batch lacks has no data and no dimensions. The fields of a tensor are those of DLPack: to lend one
+ * without a copy, retain the batch, and release it in the DLManagedTensor's deleter. */
 typedef struct xoe_image_batch {
-  size_t struct_size; /* what this library filled in */
+  size_t struct_size; /* the bytes that this library filled in */
   xoe_output pixels;  /* four dimensions, as `layout` says; aligned to 64 */
   xoe_output labels;  /* XOE_INT64 [count], counted from 0; none where images have several classes */
   xoe_output targets; /* XOE_FLOAT32 [count, classes], the share of each class; none where images have one class and
                          are not mixed */
   int32_t layout;
-  int32_t count; /* 0 is possible in evaluation: this rank has no record left, others do */
+  int32_t count; /* may be 0 in evaluation, when only other ranks have records left */
   int64_t epoch; /* from 0 */
   int64_t index; /* of this batch within the epoch */
 } xoe_image_batch;
 
-/* The next batch, *batch null at the end. Give it back with xoe_image_batch_release(): its memory is used again then.
- * After an error every later call gives that same error. */
+/* The next batch; *batch is null at the end. Release it with xoe_image_batch_release(), so that its memory is reused.
+ * After an error every later call returns the same error. */
 XOE_API xoe_status xoe_images_next(xoe_images* images, xoe_image_batch** batch);
-/* One more owner, who calls xoe_image_batch_release() too. Null is ignored. */
+/* Adds an owner, which must call xoe_image_batch_release(), too. Null is ignored. */
 XOE_API void xoe_image_batch_retain(xoe_image_batch* batch);
-/* The last owner's frees it. Null is ignored. */
+/* The last owner's call frees the batch. Null is ignored. */
 XOE_API void xoe_image_batch_release(xoe_image_batch* batch);
 
-/* The position behind the last batch that was delivered: a short line of text, the same on every rank. Give it back
- * with xoe_text_free(). */
+/* The position behind the last delivered batch: a short line of text, the same on every rank. Free it with
+ * xoe_text_free(). */
 XOE_API xoe_status xoe_images_save(xoe_images* images, char** text);
-/* Goes on from there, to the bit, also with other ranks and batches. XOE_INVALID_ARGUMENT: it is of other data or
- * another pipeline. After a failure the position is undefined until a restore succeeds. */
+/* Continues from a position, bit for bit, also with another number of ranks or another batch. XOE_INVALID_ARGUMENT: the
+ * position belongs to other data or another pipeline. After a failure the position is undefined until a restore
+ * succeeds. */
 XOE_API xoe_status xoe_images_restore(xoe_images* images, const char* text);
 
 typedef struct xoe_images_facts {
@@ -149,9 +151,8 @@ typedef struct xoe_images_facts {
 XOE_API void xoe_images_facts_init(xoe_images_facts* facts, size_t struct_size);
 XOE_API xoe_status xoe_images_facts_of(xoe_images* images, xoe_images_facts* facts);
 
-/* Where the time went since the start or the last restore, as a JSON object: "steps" (what threads spent on each, and
- * the bytes that came out), threads, queue and waits, and "words", which say what is the bottleneck and what would
- * help. Give it back with xoe_text_free(). */
+/* A JSON object on the time since the start or the last restore: "steps" (thread seconds and bytes of each), threads,
+ * queue and waits, and "words", which name the bottleneck and what would help. Free it with xoe_text_free(). */
 XOE_API xoe_status xoe_images_report(xoe_images* images, char** json);
 
 /* ---- Records -------------------------------------------------------------------------------------------------- */
@@ -163,11 +164,11 @@ typedef struct xoe_records xoe_records;
  * null. XOE_UNAVAILABLE: a pattern that nothing matches. */
 XOE_API xoe_status xoe_records_open(const char* const* patterns, size_t count, const xoe_records_options* options,
                                     xoe_records** records);
-/* Ends its threads. Records stay good. Null is ignored. */
+/* Ends the threads. Records stay valid. Null is ignored. */
 XOE_API void xoe_records_close(xoe_records* records);
 
-/* All fields are the library's, and data must not be written to. A record may keep a block of the file (block_bytes) in
- * memory: copy what is kept for long. */
+/* The fields belong to the library, and data must not be written to. A record may keep a block of the file
+ * (block_bytes) in memory: copy data that is kept for long. */
 typedef struct xoe_record {
   size_t struct_size; /* what this library filled in */
   const void* data;
@@ -177,19 +178,19 @@ typedef struct xoe_record {
   uint64_t offset; /* of its header, in the file or in what it decompresses to */
 } xoe_record;
 
-/* The next record, *record null at the end. Give it back with xoe_record_release(). After an error every later call
- * gives that same error. */
+/* The next record; *record is null at the end. Release it with xoe_record_release(). After an error every later call
+ * returns the same error. */
 XOE_API xoe_status xoe_records_next(xoe_records* records, xoe_record** record);
 /* Null is ignored. */
 XOE_API void xoe_record_release(xoe_record* record);
 
-/* As for images; a position is this rank's own, for the same files, options, rank and size. With a shuffle_buffer the
- * epoch is read again up to the position. */
+/* As for images, but a position is valid for this rank only, with the same files, options, rank and size. With a
+ * shuffle_buffer the epoch is read again up to the position. */
 XOE_API xoe_status xoe_records_save(xoe_records* records, char** text);
 XOE_API xoe_status xoe_records_restore(xoe_records* records, const char* text);
 
 /* A JSON object: "files" (of this rank in an epoch), "records" (delivered since the start), "bad" (records left out;
- * one that a restore meets again counts again) and "messages" (on the first 100 of those). Give it back with
+ * those that are read again after a restore count again) and "messages" (on the first 100 of them). Free it with
  * xoe_text_free(). */
 XOE_API xoe_status xoe_records_report(xoe_records* records, char** json);
 

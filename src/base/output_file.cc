@@ -2,16 +2,15 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstdio>
 #include <utility>
 
 #include "base/error.h"
+#include "base/random_token.h"
 #include "base/write_all.h"
 
 namespace xoe {
@@ -32,13 +31,9 @@ void flush_folder_of(const std::string& path) {
 // Hidden, so that no pattern for the finished files takes it for one, and drawn at random: numbers of processes and
 // names of hosts may come twice where a directory is shared.
 Result<std::string> temporary_name(const std::string& path) {
-  std::uint64_t drawn = 0;
-  ssize_t got = 0;
-  do got = ::getrandom(&drawn, sizeof(drawn), 0);
-  while (got < 0 && errno == EINTR);
-  if (got != sizeof(drawn)) return cannot_write(path, got < 0 ? errno : EIO);
+  XOE_ASSIGN(const std::string token, random_token());
   const auto slash = path.rfind('/') + 1;
-  return fmt::format("{}.{}.unfinished-{:016x}", path.substr(0, slash), path.substr(slash), drawn);
+  return fmt::format("{}.{}.unfinished-{}", path.substr(0, slash), path.substr(slash), token.substr(0, 16));
 }
 
 // Locks the new file against remove_unfinished(). False: that function has removed it already.
@@ -118,6 +113,21 @@ Status OutputFile::finish_unflushed() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return cannot_write(path_, errno);
   temporary_.clear();
   return {};
+}
+
+Result<bool> create_private_file(const std::string& path, std::string_view content) {
+  XOE_ASSIGN(const std::string temporary, temporary_name(path));
+  const Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd.valid()) return cannot_write(path, errno);
+  Status written = write_all(fd.get(), path, content);
+  if (written && ::fsync(fd.get()) != 0) written = cannot_write(path, errno);
+  // Unlike a rename, a link never replaces an existing file.
+  const bool created = written && ::link(temporary.c_str(), path.c_str()) == 0;
+  const int error = errno;
+  ::unlink(temporary.c_str());
+  if (!written) return failure(written.error());
+  if (!created && error != EEXIST) return cannot_write(path, error);
+  return created;
 }
 
 Status write_file(const std::string& path, std::string_view content) {

@@ -46,7 +46,10 @@ class OutputFile {
 // locked, and stays; so does every file where the file system has no locks.
 void remove_unfinished(const std::string& path);
 
-// Writes a whole file in the same way.
+// Creates a file that only this user can access, whole or not at all. False: the file exists, and does not change.
+Result<bool> create_private_file(const std::string& path, std::string_view content);
+
+// Writes a whole file in the way of OutputFile.
 Status write_file(const std::string& path, std::string_view content);
 
 }  // namespace xoe

@@ -1,16 +1,14 @@
 // A store of files, one per key. Each appears whole or not at all.
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/machine.h"
+#include "base/output_file.h"
 #include "base/text.h"
 #include "bootstrap/store.h"
 #include "bootstrap/store_protocol.h"
@@ -40,36 +38,11 @@ class FileStore final : public Store {
     if (key.empty() || key.size() > 100 || value.size() > kMaxValue)
       return failure(Code::kInvalidArgument, "store: {} bytes of key and {} of value do not fit", key.size(),
                      value.size());
-    XOE_ASSIGN(const std::string token, random_token());
-    const fs::path unfinished = folder_ / ("." + token);
-    {
-      Fd file(::open(unfinished.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
-      const auto written = file.valid() ? ::write(file.get(), value.data(), value.size()) : -1;
-      if (written != static_cast<ssize_t>(value.size()) || ::fsync(file.get()) != 0)
-        return failure(Code::kUnavailable, "store: cannot write {}: {}", unfinished.string(), errno_text(errno));
-    }
-    // Unlike a rename, a link never replaces an existing file.
-    const bool first = ::link(unfinished.c_str(), (folder_ / file_name(key)).c_str()) == 0;
-    const int error = errno;
-    ::unlink(unfinished.c_str());
-    if (first) return {};
-    if (error != EEXIST)
-      return failure(Code::kUnavailable, "store: cannot make a file in {}: {}", folder_.string(), errno_text(error));
+    const auto created = create_private_file(folder_ / file_name(key), value);
+    if (!created) return failure(created.error().code(), "store: {}", created.error().message());
+    if (*created) return {};
     if (read(key) == value) return {};
     return failure(Code::kInvalidArgument, "store: key {} is already set to another value", key);
-  }
-
-  Result<std::string> get(std::string_view key, std::chrono::nanoseconds timeout) override {
-    const auto began = Clock::now();
-    auto pause = std::chrono::milliseconds(1);
-    while (true) {
-      if (auto value = read(key)) return std::move(*value);
-      if (Clock::now() - began >= timeout)
-        return failure(Code::kTimeout, "store: no rank set {} in {} within {}", key, folder_.string(),
-                       human_seconds(std::chrono::duration<double>(timeout).count()));
-      std::this_thread::sleep_for(pause);
-      pause = std::min(2 * pause, std::chrono::milliseconds(50));
-    }
   }
 
   Result<std::vector<std::string>> get_all(std::span<const std::string> keys,
@@ -77,19 +50,23 @@ class FileStore final : public Store {
     const auto deadline = Clock::now() + timeout;
     std::vector<std::string> values;
     for (const std::string& key : keys) {
-      XOE_ASSIGN(auto value, get(key, std::max(deadline - Clock::now(), Clock::duration(0))));
-      values.push_back(std::move(value));
+      auto pause = std::chrono::milliseconds(1);
+      auto value = read(key);
+      for (; !value && Clock::now() < deadline; value = read(key)) {
+        std::this_thread::sleep_for(pause);
+        pause = std::min(2 * pause, std::chrono::milliseconds(50));
+      }
+      if (!value)
+        return failure(Code::kTimeout, "store: no rank set {} in {} within {}", key, folder_.string(),
+                       human_seconds(std::chrono::duration<double>(timeout).count()));
+      values.push_back(std::move(*value));
     }
     return values;
   }
 
  private:
   std::optional<std::string> read(std::string_view key) const {
-    std::ifstream file(folder_ / file_name(key), std::ios::binary);
-    if (!file) return std::nullopt;
-    std::ostringstream text;
-    text << file.rdbuf();
-    return std::move(text).str();
+    return read_start(folder_ / file_name(key), kMaxValue);
   }
 
   fs::path folder_;

@@ -1,13 +1,11 @@
 #include "bootstrap/job_identity.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <optional>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/machine.h"
 #include "base/text.h"
 
 namespace xoe::bootstrap {
@@ -20,21 +18,13 @@ struct ProcessFacts {
 };
 
 std::optional<std::string> read_proc(int pid, std::string_view file) {
-  const Fd fd(::open(fmt::format("/proc/{}/{}", pid, file).c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  std::array<char, 4096> chunk;
-  while (true) {
-    const auto count = fd.valid() ? ::read(fd.get(), chunk.data(), chunk.size()) : -1;
-    if (count < 0) return std::nullopt;  // also when the process ends meanwhile
-    if (count == 0) return text;
-    text.append(chunk.data(), static_cast<std::size_t>(count));
-  }
+  return read_start(fmt::format("/proc/{}/{}", pid, file), std::size_t{64} << 20);
 }
 
 std::optional<ProcessFacts> facts_of(int pid) {
   const auto stat = read_proc(pid, "stat");
   if (!stat) return std::nullopt;
-  // The program's name stands in parentheses and may contain anything, parentheses too.
+  // The program's name is in parentheses and may contain any characters.
   const auto open = stat->find('(');
   const auto close = stat->rfind(')');
   if (open == std::string::npos || close == std::string::npos || close + 2 > stat->size()) return std::nullopt;

@@ -20,34 +20,21 @@ class MemoryStore final : public Store {
     return {};
   }
 
-  Result<std::string> get(std::string_view key, std::chrono::nanoseconds timeout) override {
-    return get_until(key, Clock::now() + timeout, timeout);
-  }
-
   Result<std::vector<std::string>> get_all(std::span<const std::string> keys,
                                            std::chrono::nanoseconds timeout) override {
-    const auto deadline = Clock::now() + timeout;
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
     std::vector<std::string> values;
+    std::unique_lock lock(mutex_);
     for (const auto& key : keys) {
-      XOE_ASSIGN(auto value, get_until(key, deadline, timeout));
-      values.push_back(std::move(value));
+      if (!changed_.wait_until(lock, deadline, [&] { return values_.contains(key); }))
+        return failure(Code::kTimeout, "store: no rank set {} within {}", key,
+                       human_seconds(std::chrono::duration<double>(timeout).count()));
+      values.push_back(values_.at(key));
     }
     return values;
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  Result<std::string> get_until(std::string_view key, Clock::time_point deadline, std::chrono::nanoseconds timeout) {
-    std::unique_lock lock(mutex_);
-    auto found = values_.end();
-    const auto is_set = [&] { return (found = values_.find(key)) != values_.end(); };
-    if (!changed_.wait_until(lock, deadline, is_set))
-      return failure(Code::kTimeout, "store: no rank set {} within {}", key,
-                     human_seconds(std::chrono::duration<double>(timeout).count()));
-    return found->second;
-  }
-
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::string, std::less<>> values_;

@@ -6,12 +6,16 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
+#include "base/fd.h"
 #include "bootstrap/launch_env.h"
 #include "xoe/status.h"
 
 namespace xoe::bootstrap {
+
+class StoreService;
 
 // Where the launcher restarts failed ranks, its store has the version of the world under this key: "0", "1", ... A new
 // version removes all other keys, and pending get()s fail with `unavailable`. The versions that have begun are also
@@ -24,7 +28,11 @@ class Store {
   virtual ~Store() = default;
   virtual Status set(std::string_view key, std::string_view value) = 0;
   // Waits until the key is set. `timeout` names the key; `peer_lost` when the server is gone.
-  virtual Result<std::string> get(std::string_view key, std::chrono::nanoseconds timeout) = 0;
+  Result<std::string> get(std::string_view key, std::chrono::nanoseconds timeout) {
+    const std::string keys[] = {std::string(key)};
+    auto values = get_all(keys, timeout);
+    return values ? Result<std::string>(std::move(values->front())) : failure(std::move(values).error());
+  }
   // The values of all keys, in their order, within `timeout` for all together; faster than one get() each.
   virtual Result<std::vector<std::string>> get_all(std::span<const std::string> keys,
                                                    std::chrono::nanoseconds timeout) = 0;
@@ -43,8 +51,19 @@ Result<std::unique_ptr<Store>> open_store(const LaunchInfo& info, std::chrono::n
 // that know the secret, at a unix socket only those of the same user. Sizes and counts are bounded.
 class StoreServer {
  public:
-  virtual ~StoreServer() = default;
-  virtual const std::string& address() const noexcept = 0;  // "unix:@xoe-...", "tcp:10.0.0.1:4567"
+  static Result<std::unique_ptr<StoreServer>> start(std::unique_ptr<StoreService> service);
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+
+  const std::string& address() const noexcept;  // "unix:@xoe-...", "tcp:10.0.0.1:4567"
+
+ private:
+  StoreServer(std::unique_ptr<StoreService> service, Fd stop);
+  void run();
+
+  std::unique_ptr<StoreService> service_;
+  Fd stop_;  // eventfd
+  std::jthread thread_;
 };
 // `address` empty: a unix socket with a random name.
 Result<std::unique_ptr<StoreServer>> serve_store(std::string_view address, std::string_view secret);
@@ -52,7 +71,5 @@ Result<std::unique_ptr<StoreServer>> serve_store(std::string_view address, std::
 // A store in a folder that all ranks can access, for jobs without a launcher: one file per key. `job` distinguishes
 // jobs; the files stay until rank 0 ends. get() polls every few milliseconds.
 Result<std::unique_ptr<Store>> open_file_store(const std::string& folder, const std::string& job, int rank);
-// 32 random hexadecimal digits: for names and secrets.
-Result<std::string> random_token();
 
 }  // namespace xoe::bootstrap

@@ -95,7 +95,8 @@ class Connection {
 // after its request's timeout is never mistaken for another's.
 class SocketStore final : public Store {
  public:
-  SocketStore(const SocketAddress& address, std::string secret) : address_(address), secret_(std::move(secret)) {}
+  SocketStore(const SocketAddress& address, std::string secret, std::unique_ptr<StoreServer> server)
+      : server_(std::move(server)), address_(address), secret_(std::move(secret)) {}
 
   Status probe(bool wait, std::chrono::nanoseconds timeout) {
     XOE_ASSIGN(auto connection, open(wait, deadline_after(timeout)));
@@ -116,12 +117,6 @@ class SocketStore final : public Store {
     XOE_TRY(connection->receive(deadline));
     release(std::move(connection));
     return {};
-  }
-
-  Result<std::string> get(std::string_view key, std::chrono::nanoseconds timeout) override {
-    const std::string keys[] = {std::string(key)};
-    XOE_ASSIGN(auto values, get_all(keys, timeout));
-    return std::move(values.front());
   }
 
   Result<std::vector<std::string>> get_all(std::span<const std::string> keys,
@@ -229,6 +224,7 @@ class SocketStore final : public Store {
     return sent;
   }
 
+  const std::unique_ptr<StoreServer> server_;  // may be null
   const SocketAddress address_;
   const std::string secret_;
   std::mutex mutex_;
@@ -238,10 +234,10 @@ class SocketStore final : public Store {
 }  // namespace
 
 Result<std::unique_ptr<Store>> connect_store(const SocketAddress& address, std::string secret, bool wait,
-                                             std::chrono::nanoseconds timeout) {
+                                             std::chrono::nanoseconds timeout, std::unique_ptr<StoreServer> server) {
   if (secret.size() > kMaxSecret)
     return failure(Code::kInvalidArgument, "store: the secret has {} bytes; at most {}", secret.size(), kMaxSecret);
-  auto store = std::make_unique<SocketStore>(address, std::move(secret));
+  auto store = std::make_unique<SocketStore>(address, std::move(secret), std::move(server));
   XOE_TRY(store->probe(wait, timeout));
   return store;
 }

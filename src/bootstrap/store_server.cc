@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/random_token.h"
 #include "bootstrap/store.h"
 #include "bootstrap/store_client.h"
 #include "bootstrap/store_service.h"
@@ -16,62 +17,6 @@ namespace {
 constexpr std::string_view kFile = "file:";
 // All addresses of this host, since it is unknown which one the others can reach.
 constexpr std::array<std::string_view, 2> kAnywhere{"tcp:[::]:", "tcp:0.0.0.0:"};
-
-class ThreadServer final : public StoreServer {
- public:
-  static Result<std::unique_ptr<StoreServer>> start(std::unique_ptr<StoreService> service) {
-    Fd stop(::eventfd(0, EFD_CLOEXEC));
-    if (!stop.valid()) return failure(Code::kResourceExhausted, "store: eventfd: {}", errno_text(errno));
-    std::unique_ptr<ThreadServer> server(new ThreadServer(std::move(service), std::move(stop)));
-    try {
-      server->thread_ = std::jthread([self = server.get()] { self->run(); });
-    } catch (const std::system_error&) {
-      return failure(Code::kResourceExhausted, "store: cannot start its thread (limit of processes?)");
-    }
-    return server;
-  }
-
-  ~ThreadServer() override { ::eventfd_write(stop_.get(), 1); }
-
-  const std::string& address() const noexcept override { return service_->address(); }
-
- private:
-  ThreadServer(std::unique_ptr<StoreService> service, Fd stop) : service_(std::move(service)), stop_(std::move(stop)) {}
-
-  void run() {
-    std::array<pollfd, 2> entries{pollfd{.fd = service_->fd(), .events = POLLIN, .revents = 0},
-                                  pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0}};
-    while (true) {
-      ::poll(entries.data(), entries.size(), service_->poll_timeout_ms());
-      if (entries[1].revents != 0) return;
-      service_->serve();
-    }
-  }
-
-  std::unique_ptr<StoreService> service_;
-  Fd stop_;
-  std::jthread thread_;
-};
-
-// Rank 0's client together with the server.
-class ServingStore final : public Store {
- public:
-  ServingStore(std::unique_ptr<StoreServer> server, std::unique_ptr<Store> client)
-      : server_(std::move(server)), client_(std::move(client)) {}
-
-  Status set(std::string_view key, std::string_view value) override { return client_->set(key, value); }
-  Result<std::string> get(std::string_view key, std::chrono::nanoseconds timeout) override {
-    return client_->get(key, timeout);
-  }
-  Result<std::vector<std::string>> get_all(std::span<const std::string> keys,
-                                           std::chrono::nanoseconds timeout) override {
-    return client_->get_all(keys, timeout);
-  }
-
- private:
-  std::unique_ptr<StoreServer> server_;
-  std::unique_ptr<Store> client_;
-};
 
 // Two 64-bit FNV-1a sums: enough to distinguish one user's jobs. Both ends authenticate each other.
 std::string job_digest(std::string_view job) {
@@ -104,8 +49,7 @@ Result<std::unique_ptr<Store>> serve_as_rank_0(const std::string& address, const
   }
   if (!server) return failure(server.error());
   XOE_ASSIGN(const auto at, SocketAddress::parse((*server)->address()));
-  XOE_ASSIGN(auto client, connect_store(at, info.secret, /*wait=*/false, timeout));
-  return std::make_unique<ServingStore>(std::move(*server), std::move(client));
+  return connect_store(at, info.secret, /*wait=*/false, timeout, std::move(*server));
 }
 
 // Where rank 0 serves the store if the launcher does not.
@@ -126,6 +70,35 @@ Result<std::string> rank_0_address(const LaunchInfo& info) {
 
 }  // namespace
 
+StoreServer::StoreServer(std::unique_ptr<StoreService> service, Fd stop)
+    : service_(std::move(service)), stop_(std::move(stop)) {}
+
+Result<std::unique_ptr<StoreServer>> StoreServer::start(std::unique_ptr<StoreService> service) {
+  Fd stop(::eventfd(0, EFD_CLOEXEC));
+  if (!stop.valid()) return failure(Code::kResourceExhausted, "store: eventfd: {}", errno_text(errno));
+  std::unique_ptr<StoreServer> server(new StoreServer(std::move(service), std::move(stop)));
+  try {
+    server->thread_ = std::jthread([self = server.get()] { self->run(); });
+  } catch (const std::system_error&) {
+    return failure(Code::kResourceExhausted, "store: cannot start its thread (limit of processes?)");
+  }
+  return server;
+}
+
+StoreServer::~StoreServer() { ::eventfd_write(stop_.get(), 1); }
+
+const std::string& StoreServer::address() const noexcept { return service_->address(); }
+
+void StoreServer::run() {
+  std::array<pollfd, 2> entries{pollfd{.fd = service_->fd(), .events = POLLIN, .revents = 0},
+                                pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0}};
+  while (true) {
+    ::poll(entries.data(), entries.size(), service_->poll_timeout_ms());
+    if (entries[1].revents != 0) return;
+    service_->serve();
+  }
+}
+
 Result<std::unique_ptr<StoreServer>> serve_store(std::string_view address, std::string_view secret) {
   std::string chosen(address);
   if (chosen.empty()) {
@@ -134,7 +107,7 @@ Result<std::unique_ptr<StoreServer>> serve_store(std::string_view address, std::
   }
   XOE_ASSIGN(const auto at, SocketAddress::parse(chosen));
   XOE_ASSIGN(auto service, StoreService::listen(at, secret));
-  return ThreadServer::start(std::move(service));
+  return StoreServer::start(std::move(service));
 }
 
 Result<std::unique_ptr<Store>> open_store(const LaunchInfo& info, std::chrono::nanoseconds timeout) {

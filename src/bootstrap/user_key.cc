@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/output_file.h"
 #include "bootstrap/proof.h"
-#include "bootstrap/store.h"
 
 namespace xoe::bootstrap {
 namespace {
@@ -29,23 +29,11 @@ Result<std::string> read_key(const std::filesystem::path& path) {
 
 // Several ranks may do this at a time: the first one's file stays.
 Status make_key(const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  XOE_ASSIGN(const std::string token, random_token());
-  const std::filesystem::path unfinished = path.string() + "." + token;
-  {
-    const Fd file(::open(unfinished.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
-    const std::string key = make_nonce();
-    if (!file.valid() || ::write(file.get(), key.data(), key.size()) != static_cast<ssize_t>(key.size()))
-      return failure(Code::kUnavailable, "cannot make the key {}: {}; set XOE_SECRET or XOE_KEY_FILE", path.string(),
-                     errno_text(errno));
-  }
-  if (::link(unfinished.c_str(), path.c_str()) != 0 && errno != EEXIST)
-    error = std::error_code(errno, std::generic_category());
-  else
-    error.clear();
-  ::unlink(unfinished.c_str());
-  if (error) return failure(Code::kUnavailable, "cannot make the key {}: {}", path.string(), error.message());
+  std::error_code ignored;
+  std::filesystem::create_directories(path.parent_path(), ignored);
+  if (const auto created = create_private_file(path, make_nonce()); !created)
+    return failure(created.error().code(), "the key of this user: {}; set XOE_SECRET or XOE_KEY_FILE",
+                   created.error().message());
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "backend/net/choose_mpi.h"
 #include "backend/net/plugin.h"
 #include "base/error.h"
+#include "base/random_token.h"
 #include "base/text.h"
 #include "bootstrap/own_address.h"
 #include "bootstrap/socket_address.h"
@@ -48,7 +49,7 @@ Result<std::unique_ptr<bootstrap::Store>> connect_through(net::Provider& provide
   XOE_ASSIGN(const net::Exchange exchange, provider.bootstrap());
   std::string mine, secret;
   if (info.topology.rank == 0) {
-    XOE_ASSIGN(secret, bootstrap::random_token());
+    XOE_ASSIGN(secret, random_token());
     const bool v6 = address.find(':') != std::string::npos;
     XOE_ASSIGN(server, bootstrap::serve_store(
                            v6 ? fmt::format("tcp:[{}]:0", address) : fmt::format("tcp:{}:0", address), secret));
@@ -103,7 +104,7 @@ Status check_hosts(const std::vector<hierarchical::RankInfo>& ranks, const Topol
 Result<std::string> common_secret(bootstrap::Store& store, const hierarchical::ContextOptions& options, int rank) {
   if (!options.secret.empty()) return options.secret;
   if (rank == 0) {
-    XOE_ASSIGN(const std::string token, bootstrap::random_token());
+    XOE_ASSIGN(const std::string token, random_token());
     XOE_TRY(store.set(options.keys + "secret", token));
   }
   return store.get(options.keys + "secret", options.start_timeout);

@@ -21,12 +21,8 @@
 #include "trace/thread_rings.h"
 
 namespace xoe::trace {
-namespace {
 
 // --- events as text
-
-// The lane under which viewers without rows for spans list them.
-inline constexpr int kSpanLane = 0;
 
 class TimelineText {
  public:
@@ -44,6 +40,11 @@ class TimelineText {
   int rank_;
   std::int64_t base_ns_;
 };
+
+namespace {
+
+// The lane under which viewers without rows for spans list them.
+constexpr int kSpanLane = 0;
 
 template <class... Args>
 void add(std::string& lines, fmt::format_string<Args...> format, Args&&... args) {

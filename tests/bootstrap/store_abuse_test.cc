@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "base/random_token.h"
 #include "bootstrap/socket_address.h"
 #include "bootstrap/store.h"
 #include "bootstrap/store_client.h"

@@ -1,4 +1,5 @@
 #include "bootstrap/store.h"
+#include "base/random_token.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

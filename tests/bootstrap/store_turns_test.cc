@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "base/random_token.h"
 #include "bootstrap/mesh_handshake.h"
 #include "bootstrap/proof.h"
 #include "bootstrap/socket_address.h"

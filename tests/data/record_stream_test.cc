@@ -13,7 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-
 struct Outcome {
   std::vector<std::string> records;
   std::vector<std::int64_t> numbers;

@@ -1,4 +1,4 @@
-// Ranks of one host, and of two, agree on an order; all in this thread.
+// TestRanks of one host, and of two, agree on an order; all in this thread.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,9 +40,9 @@ class TestChannel final : public LeaderChannel {
 };
 
 // Agreements of all ranks of a process set. hosts: by rank.
-class Ranks {
+class TestRanks {
  public:
-  explicit Ranks(const std::vector<int>& hosts, int capacity = 32) : memory_(hosts.size()) {
+  explicit TestRanks(const std::vector<int>& hosts, int capacity = 32) : memory_(hosts.size()) {
     AgreementMembers members{.world_ranks = {}, .hosts = hosts, .rank = 0};
     for (std::size_t r = 0; r < hosts.size(); ++r) members.world_ranks.push_back(static_cast<int>(10 + r));
     for (; members.rank < static_cast<int>(hosts.size()); ++members.rank) {
@@ -118,7 +118,7 @@ const std::vector<std::vector<int>> kPlacements = {{0, 0, 0}, {0, 0, 1}, {0, 1, 
 
 TEST(Agreement, AllRanksRunCompleteTensorsInOneOrder) {
   for (const auto& hosts : kPlacements) {
-    Ranks ranks(hosts);
+    TestRanks ranks(hosts);
     ranks.submit(0, "a");
     ranks.submit(0, "b");
     ranks.submit(1, "b");
@@ -136,7 +136,7 @@ TEST(Agreement, AllRanksRunCompleteTensorsInOneOrder) {
 
 TEST(Agreement, DifferingValuesAreAnErrorOnAllRanks) {
   for (const auto& hosts : kPlacements) {
-    Ranks ranks(hosts);
+    TestRanks ranks(hosts);
     for (int rank = 0; rank < 3; ++rank) ranks.submit(rank, "x", rank == 2 ? 7 : 1);
     for (const auto& lines : ranks.run()) {
       ASSERT_EQ(lines.size(), 1U);
@@ -148,7 +148,7 @@ TEST(Agreement, DifferingValuesAreAnErrorOnAllRanks) {
 
 TEST(Agreement, JoinedRanksRunTheOperationsOfTheOthers) {
   for (const auto& hosts : kPlacements) {
-    Ranks ranks(hosts);
+    TestRanks ranks(hosts);
     ranks.at(2).join();
     ranks.submit(0, "a");
     ranks.submit(1, "a");
@@ -164,7 +164,7 @@ TEST(Agreement, JoinedRanksRunTheOperationsOfTheOthers) {
 
 TEST(Agreement, NamesTheRanksThatAreMissing) {
   for (const auto& hosts : kPlacements) {
-    Ranks ranks(hosts);
+    TestRanks ranks(hosts);
     ranks.submit(1, "before");
     ranks.submit(1, "a");
     const auto [entry, generation] = ranks.submit(0, "a");
@@ -178,7 +178,7 @@ TEST(Agreement, NamesTheRanksThatAreMissing) {
 
 TEST(Agreement, EntriesPassToNewNames) {
   for (const auto& hosts : kPlacements) {
-    Ranks ranks(hosts, /*capacity=*/32);
+    TestRanks ranks(hosts, /*capacity=*/32);
     for (int i = 0; i < 200; ++i) {
       const std::string name = "tensor" + std::to_string(i);
       for (int rank = 0; rank < 3; ++rank) ranks.submit(rank, name);
@@ -188,7 +188,7 @@ TEST(Agreement, EntriesPassToNewNames) {
 }
 
 TEST(Agreement, AFullTableRefusesNames) {
-  Ranks ranks({0, 0, 0}, /*capacity=*/32);
+  TestRanks ranks({0, 0, 0}, /*capacity=*/32);
   Status status;
   for (int i = 0; i < 33 && status; ++i) {
     const auto found = ranks.at(0).find("tensor" + std::to_string(i), [] { return true; });

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/fd.h"
+#include "base/random_token.h"
 #include "bootstrap/socket_address.h"
 #include "bootstrap/store.h"
 #include "bootstrap/store_protocol.h"
@@ -42,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   parse(bytes);
   auto service =
-      StoreService::listen(SocketAddress::parse("unix:@xoe-fuzz-" + random_token().value()).value(), "s").value();
+      StoreService::listen(SocketAddress::parse("unix:@xoe-fuzz-" + xoe::random_token().value()).value(), "s").value();
   const xoe::Fd hostile = connect_to(*service);
   const xoe::Fd friendly = connect_to(*service);
   std::string hello;

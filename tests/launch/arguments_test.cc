@@ -89,7 +89,9 @@ TEST(Arguments, OptionsForHosts) {
   EXPECT_EQ(where.network_interface, "ib0");
   EXPECT_EQ(where.connect.ssh_port, 23);
   EXPECT_EQ(where.fan_out, 9);
-  EXPECT_EQ(where.connect.ssh_identity_file + where.connect.ssh_command + where.connect.launch_agent + where.connect.xoe_path, "kcl/x");
+  EXPECT_EQ(
+      where.connect.ssh_identity_file + where.connect.ssh_command + where.connect.launch_agent + where.connect.xoe_path,
+      "kcl/x");
   EXPECT_EQ(where.connect.start_timeout, 3s);
   EXPECT_EQ(where.connect.host_timeout, 4s);
   EXPECT_EQ(run->options.backend, "mpi");
@@ -130,7 +132,7 @@ TEST(Arguments, HelpNeedsNothingElse) {
 
 TEST(Arguments, RefusalsSayWhatToDo) {
   EXPECT_THAT(refusal({}), HasSubstr("no program"));
-  EXPECT_THAT(refusal({"-H", "a:x", "p"}), HasSubstr("-H a:x: \"a:x\" is no host"));
+  EXPECT_THAT(refusal({"-H", "a:x", "p"}), HasSubstr("-H a:x: \"a:x\" is not a host"));
   EXPECT_THAT(refusal({"-H", "a", "--hostfile", "f", "p"}), HasSubstr("choose one of them"));
   EXPECT_THAT(refusal({"--map-by", "core", "p"}), HasSubstr("expected slot, node or socket"));
   EXPECT_THAT(refusal({"--ssh-port", "0", "p"}), HasSubstr("1 to 65535"));

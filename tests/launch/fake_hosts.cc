@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "launch/agents/agent_job.h"
+#include "remote/frame.h"
 
 namespace xoe::launch {
 namespace {

@@ -8,18 +8,13 @@
 #include <cstdio>
 
 #include "launch/launched.h"
+#include "remote/host_list.h"
 
 namespace xoe::launch {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-std::string remote::this_hostname() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

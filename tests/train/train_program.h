@@ -57,7 +57,7 @@ class TrainProgramTest : public xoe::testing::ProgramTest {
       ranks.push_back(std::make_unique<Program>(
           at("rank" + r), words[static_cast<std::size_t>(rank)],
           Arguments{"XOE_RANK=" + r, "XOE_SIZE=" + n, "XOE_LOCAL_RANK=" + r, "XOE_LOCAL_SIZE=" + n, "XOE_CROSS_RANK=0",
-                "XOE_CROSS_SIZE=1", "XOE_JOB=" + job}));
+                    "XOE_CROSS_SIZE=1", "XOE_JOB=" + job}));
     }
     return ranks;
   }

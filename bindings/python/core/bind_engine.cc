@@ -50,22 +50,12 @@ std::string gpu_refusal(const Engine& engine) {
 
 std::int32_t add_process_set(const Engine& engine, const std::vector<std::int32_t>& ranks) {
   std::int32_t set = 0;
-  xoe_status status = XOE_OK;
-  {
-    const nb::gil_scoped_release release;
-    status = xoe_add_process_set(engine.get(), ranks.data(), ranks.size(), &set);
-  }
-  check(status);
+  check(call_released([&, e = engine.get()] { return xoe_add_process_set(e, ranks.data(), ranks.size(), &set); }));
   return set;
 }
 
 void remove_process_set(const Engine& engine, std::int32_t set) {
-  xoe_status status = XOE_OK;
-  {
-    const nb::gil_scoped_release release;
-    status = xoe_remove_process_set(engine.get(), set);
-  }
-  check(status);
+  check(call_released([set, e = engine.get()] { return xoe_remove_process_set(e, set); }));
 }
 
 std::vector<std::int32_t> process_set_ranks(const Engine& engine, std::int32_t set) {
@@ -77,12 +67,7 @@ std::vector<std::int32_t> process_set_ranks(const Engine& engine, std::int32_t s
 }
 
 void start_timeline(const Engine& engine, const std::string& path) {
-  xoe_status status = XOE_OK;
-  {
-    const nb::gil_scoped_release release;
-    status = xoe_timeline_start(engine.get(), path.c_str());
-  }
-  check(status);
+  check(call_released([&, e = engine.get()] { return xoe_timeline_start(e, path.c_str()); }));
 }
 
 nb::str metrics(const Engine& engine) {

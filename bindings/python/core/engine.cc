@@ -14,7 +14,7 @@
 #include <tuple>
 #include <utility>
 
-#include "waiting.h"
+#include "errors.h"
 
 namespace xoe::python {
 namespace {
@@ -197,13 +197,8 @@ xoe_engine* Engine::get() const {
 Operation Engine::start(const xoe_request& request, nb::object keep) {
   xoe_engine* const engine = get();
   xoe_handle* handle = nullptr;
-  xoe_status status = XOE_OK;
-  {
-    // A submit may make progress on other operations.
-    const nb::gil_scoped_release release;
-    status = xoe_submit(engine, &request, &handle);
-  }
-  check(status);
+  // A submit may make progress on other operations.
+  check(call_released([&] { return xoe_submit(engine, &request, &handle); }));
   Operation operation(HandlePtr(handle), std::move(keep));
   Operation::sweep();
   return operation;

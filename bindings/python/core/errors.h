@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <string>
 
 #include "xoe/c.h"
@@ -17,6 +18,20 @@ namespace nb = nanobind;
 // For calls that this thread has just made.
 inline void check(xoe_status status) {
   if (status != XOE_OK) raise(status, xoe_last_error());
+}
+
+// Makes a call without the interpreter's lock.
+template <class Call>
+xoe_status call_released(Call&& call) {
+  const nb::gil_scoped_release release;
+  return call();
+}
+
+inline constexpr std::int64_t kSignalPatience = 100'000'000;  // ns between two checks for signals
+
+// Runs Python's handlers of signals that have arrived; throws what they raise.
+inline void look_at_signals() {
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
 // Frees the text.

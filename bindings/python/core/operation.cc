@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "arrays.h"
-#include "waiting.h"
+#include "errors.h"
 
 namespace xoe::python {
 namespace {
@@ -50,23 +50,14 @@ void Operation::sweep() {
 bool Operation::poll() {
   need_result(handle_);
   std::int32_t done = 0;
-  xoe_status status = XOE_OK;
-  {
-    const nb::gil_scoped_release release;
-    status = xoe_poll(handle_.get(), &done);
-  }
-  check(status);
+  check(call_released([&] { return xoe_poll(handle_.get(), &done); }));
   return done != 0;
 }
 
 void Operation::wait() {
   need_result(handle_);
   for (;;) {
-    xoe_status status = XOE_OK;
-    {
-      const nb::gil_scoped_release release;
-      status = xoe_wait_for(handle_.get(), kSignalPatience);
-    }
+    xoe_status status = call_released([&] { return xoe_wait_for(handle_.get(), kSignalPatience); });
     // It may have completed just after the turn; a timeout may also be its own error.
     const bool over = status != XOE_TIMEOUT || completed(handle_.get());
     if (over && status == XOE_TIMEOUT) status = xoe_wait(handle_.get());

@@ -153,7 +153,7 @@ std::optional<std::vector<MissingRank>> CrossHostAgreement::missing(int entry, s
   for (const int host : coordinator_.missing_hosts(table_.unique_name(entry)))
     for (std::size_t r = 0; r < members_.hosts.size(); ++r)
       if (members_.hosts[r] == host)
-        missing.push_back({members_.world_ranks[r], "on a host that has not got it complete"});
+        missing.push_back({members_.world_ranks[r], "on a host where not all ranks have submitted it"});
   return missing;
 }
 

@@ -166,7 +166,7 @@ Result<ReadinessTable::EntryRef> ReadinessTable::make_entry(std::string_view nam
     const int chosen = choose_entry(hashes, state);
     if (chosen < 0)
       return failure(Code::kResourceExhausted,
-                     "no place for the name '{}': too many of the {} that are kept are in use by operations under way; "
+                     "no room for the name '{}': too many of the {} names in the table belong to operations in flight; "
                      "raise cache_capacity",
                      name, capacity_);
     TableEntry& e = entry(chosen);
