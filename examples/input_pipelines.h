@@ -1,4 +1,4 @@
-// Two ways from record files to batches, for `xoe data compare` and example_read_images: the same stages in two
+// Two pipelines from record files to batches, for `xoe data compare` and example_read_images: the same stages in two
 // orders, after Dell's article on training CheXNet on several nodes (2019).
 #pragma once
 
@@ -23,10 +23,10 @@ struct WayOptions {
   int shuffle = 500;  // elements in the shuffle buffer
   std::uint64_t seed = 0;
   std::int64_t epochs = 0;  // 0: never ends
-  int ahead = 0;            // batches that the old way makes ahead; 0: as many as a batch has images, as in the article
+  int ahead = 0;            // batches in flight in the old way; 0: as many as a batch has images, as in the article
 };
 
-// What a network takes at a step.
+// The input of one training step.
 struct Images {
   std::shared_ptr<float> pixels;  // [count, 3, image_size, image_size]
   std::vector<std::int64_t> labels;

@@ -1,4 +1,4 @@
-// Averages the gradients of a small pretended network by name, while its backward pass goes on:
+// Averages the gradients of a simulated network by name while its backward pass is running:
 //   xoe run -np 4 example_named_tensors
 //   XOE_TIMELINE=run.json XOE_PRETEND_HOSTS=2 xoe run -np 4 example_named_tensors
 #include <chrono>

@@ -1,6 +1,6 @@
-// The right way, step by step: a rank touches only its own files, shuffled elements are small, and images are decoded
-// straight into the batch. One fault is left, which open_images() does not have: ranks whose files hold fewer records
-// get fewer batches (shard_batches() makes them equal, also with more ranks than files).
+// The recommended order, step by step: each rank reads only its own files, the shuffle buffer holds small records, and
+// images are decoded straight into the batch. One flaw is left: ranks whose files hold fewer records get fewer batches.
+// open_images() avoids it with shard_batches(), which gives all ranks equally many, also with more ranks than files.
 #include <utility>
 
 #include "input_pipelines.h"
@@ -15,7 +15,7 @@ using data::StagePtr;
 
 constexpr int kCycle = 10;  // files read in turns
 
-// A record of its own: a Record would keep the whole block of the file that it lies in.
+// A copy of a record. A Record would keep the whole block of the file in memory that holds it.
 struct Raw {
   std::string bytes;
   std::uint64_t key = 0;
@@ -43,30 +43,30 @@ Images images_of(const data::TensorBatch& batch) {
 }  // namespace
 
 Result<NextImages> new_way(const WayOptions& options) {
-  // 1. A list of files, as a data set.
+  // 1. List the files.
   auto list = record_files(options.directory);
   if (!list) return failure(list.error());
   const auto buffer = static_cast<std::size_t>(options.shuffle);
   const StagePtr<std::string> files = data::from_vector(std::move(*list));
-  // 2. Keep this rank's share: before anything is read.
+  // 2. Keep this rank's files, before anything is read.
   const auto mine = data::shard(files, options.rank, options.size);
-  // 3. Shuffle the files' names.
+  // 3. Shuffle file names.
   const auto shuffled_files = data::shuffle(mine, buffer, options.seed);
-  // 4. Read several in turns.
+  // 4. Read several files in turns.
   const auto records = data::interleave<data::Record, std::string>(
       shuffled_files,
       [](const std::string& file) -> Result<StagePtr<data::Record>> { return data::read_records(file); },
       {.cycle_length = kCycle});
-  // 5. Records, not images, ahead.
+  // 5. Read records ahead, not images.
   const auto seed = options.seed;
   const auto raw = data::prefetch(
       data::map<Raw, data::Record>(records, [seed](const data::Record& record) { return copy(seed, record); }),
       static_cast<std::size_t>(options.batch));
-  // 6. Shuffle records: small as the files.
+  // 6. Shuffle encoded records, which are small.
   const auto shuffled = data::shuffle(raw, buffer, options.seed);
-  // 7. For ever.
+  // 7. Repeat.
   const auto repeated = data::repeat(data::numbered(shuffled), options.epochs);
-  // 8. Decode into the batch's memory, and 9. two batches ahead.
+  // 8. Decode into the batch's memory, and 9. keep two batches in flight.
   const auto side = std::int64_t{options.image_size};
   auto batches = data::map_and_batch<data::Numbered<Raw>>(
       data::batch(repeated, options.batch), options.batch, {{DType::kFloat32, {3, side, side}}, {DType::kInt64, {}}},

@@ -1,5 +1,5 @@
-// The slow way, step by step. It looks harmless, and with one rank it is. But
-// - each rank decodes all images and then throws away those of the others: N ranks do the work N times;
+// The slow order, step by step. It does no harm with one rank. With several,
+// - each rank decodes all images and drops those of the others: N ranks do the work N times;
 // - the shuffle buffer holds decoded images, ten times as large as the files;
 // - 64 whole batches are made ahead: gigabytes before the first step.
 #include <cstring>
@@ -30,7 +30,7 @@ Result<Decoded> decode(const WayOptions& options, const data::Record& record) {
   if (!parsed) return failure(parsed.error());
   thread_local data::ImageTransformer transformer;
   Decoded image{floats(image_floats(options)), parsed->label};
-  // The same crop in every epoch: a map knows its element alone.
+  // The same crop in every epoch, because the function of a map sees only its element.
   const std::uint64_t key = data::mix(options.seed, record.offset, static_cast<std::uint64_t>(record.number));
   auto made = transformer.run({.size = options.image_size}, parsed->jpeg, key, image.pixels.get());
   if (!made) return failure(made.error());
@@ -52,28 +52,28 @@ Result<Images> gather(const WayOptions& options, const data::Batch<Decoded>& ima
 }  // namespace
 
 Result<NextImages> old_way(const WayOptions& options) {
-  // 1. A list of files.
+  // 1. List the files.
   auto files = record_files(options.directory);
   if (!files) return failure(files.error());
-  // 2. Read one after the other.
+  // 2. Read one file after the other.
   const auto records = data::interleave<data::Record, std::string>(
       data::from_vector(std::move(*files)),
       [](const std::string& file) -> Result<StagePtr<data::Record>> { return data::read_records(file); },
       {.cycle_length = 1});
-  // 3. Parse, decode, preprocess.
+  // 3. Parse, decode and preprocess.
   const auto decoded = data::map<Decoded, data::Record>(
       records, [options](const data::Record& record) { return decode(options, record); }, {.threads = options.threads});
-  // 4. Keep this rank's share: too late, all are decoded.
+  // 4. Keep this rank's images: too late, all were decoded.
   const auto mine = data::shard(decoded, options.rank, options.size);
   // 5. Shuffle decoded images.
   const auto shuffled = data::shuffle(mine, static_cast<std::size_t>(options.shuffle), options.seed);
-  // 6. For ever.
+  // 6. Repeat.
   const auto repeated = data::repeat(shuffled, options.epochs);
-  // 7. Batches: copied together.
+  // 7. Copy images together into batches.
   const auto batches = data::map<Images, data::Batch<Decoded>>(
       data::batch(repeated, options.batch),
       [options](const data::Batch<Decoded>& images) { return gather(options, images); });
-  // 8. As many batches ahead as a batch has images.
+  // 8. Make as many batches ahead as a batch has images.
   const auto ahead =
       data::prefetch(batches, static_cast<std::size_t>(options.ahead > 0 ? options.ahead : options.batch));
 

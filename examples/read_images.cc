@@ -1,4 +1,4 @@
-// Reads batches of images by the old and the new way, and says how fast they come:
+// Reads batches of images with one of the two example pipelines and prints their rate:
 //   example_read_images old|new DIR [RANK SIZE]
 #include <chrono>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// The smallest Xoe program: every rank gives a number, every rank gets the sum.
+// The smallest Xoe program: every rank contributes a number, and every rank gets the sum.
 //   xoe run -np 4 build/release/bin/example_sum
 #include <cstdio>
 

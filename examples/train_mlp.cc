@@ -30,19 +30,19 @@ void train(xoe::Communicator& world) {
   nn::Sequential model(nn::Linear(2, 64), nn::ReLU(), nn::Linear(64, 64), nn::ReLU(), nn::Linear(64, 2));
   torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
 
-  check(xoe::torch::broadcast_parameters(*model, world));  // all ranks start alike
+  check(xoe::torch::broadcast_parameters(*model, world));  // all ranks start with the same weights
   auto created = xoe::torch::DistributedOptimizer::create(sgd, *model, world);
   if (!created) throw std::runtime_error(created.error().to_string());
   xoe::torch::DistributedOptimizer& optimizer = *created;
 
-  at::manual_seed(static_cast<std::uint64_t>(world.rank()));  // each rank draws other points
+  at::manual_seed(static_cast<std::uint64_t>(world.rank()));  // each rank draws different points
   for (int step = 1; step <= 300; ++step) {
     const auto [points, classes] = make_batch(64);
     check(optimizer.zero_grad());
     const at::Tensor scores = model->forward(points);
     const at::Tensor loss = nn::functional::cross_entropy(scores, classes);
-    loss.backward();          // gradients are reduced meanwhile
-    check(optimizer.step());  // waits for the rest, then updates
+    loss.backward();          // reduces gradients as they become ready
+    check(optimizer.step());  // waits for the remaining gradients, then updates
     if (step % 100 != 0) continue;
     const double hits = (scores.argmax(1) == classes).to(at::kDouble).mean().item<double>();
     const auto accuracy = xoe::torch::allreduce_metric(hits, world);

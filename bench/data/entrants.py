@@ -1,4 +1,4 @@
-"""Who is measured: how each is found and started. Each prints one line of JSON, see peers/measuring.py."""
+"""The pipelines that are measured: how each is found and started. Each prints one line of JSON (peers/measuring.py)."""
 
 import contextlib
 import json

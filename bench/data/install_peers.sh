@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Input pipelines from PyPI to compare with, each in a Python environment of its own below build/peers, at the versions of
-# requirements/data-peers.txt; bench/data/run.py finds what is there.
+# requirements/data-peers.txt; bench/data/run.py measures those that are installed.
 #   bench/data/install_peers.sh [tfdata|dali|pytorch|mlx]...     (default: all)
-# One that cannot be installed leaves a file that says why, which bench/data/run.py shows.
+# Where a peer cannot be installed, a file says why, and bench/data/run.py prints it.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"

@@ -67,7 +67,7 @@ def names_for(arguments, data_set):
 
 
 class Comparison:
-    """All figures; what failed once is given up, with the reason, and not tried again."""
+    """All figures. A peer that fails once is given up, with the reason, and not tried again."""
 
     def __init__(self, arguments, folders, say):
         self.arguments, self.folders, self.say = arguments, folders, say
@@ -91,7 +91,7 @@ class Comparison:
         self.figures.append({**found, "entrant": name, "set": data_set, "round": turn, "load": os.getloadavg()[0]})
 
     def reading(self):
-        """One figure each of reading records alone."""
+        """One figure of each reader, without decoding."""
         folder = self.folders["A"]
         count, size = sets.record_sizes(folder)
         files = sorted(folder.glob("train-*"))
@@ -115,7 +115,7 @@ class Comparison:
     def round(self, turn):
         for data_set in self.arguments.sets:
             for threads in self.arguments.threads:
-                self.say(f"round {turn}, set {data_set}, {threads} threads")
+                self.say(f"round {turn}, set {data_set}, {threads} thread{'s' if threads != 1 else ''}")
                 for name in names_for(self.arguments, data_set):
                     self.figure(name, data_set, threads, turn)
         if "A" in self.arguments.sets and not self.arguments.peers:

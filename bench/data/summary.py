@@ -1,4 +1,4 @@
-"""Tables, targets and the plot. A figure is what a program printed, with `entrant`, `set` and `round`."""
+"""Tables, targets and the plot. A figure is the JSON of one program, with `entrant`, `set` and `round` added."""
 
 import statistics
 
@@ -85,7 +85,7 @@ def tfdata_records(records):
 
 
 def consumer_table(fed):
-    """What an emulated consumer gets: {entrant: what `xoe data bench --consumer` says}."""
+    """The rates of an emulated consumer: {entrant: the JSON of `xoe data bench --consumer`}."""
     rows = [
         [
             name,
@@ -113,7 +113,7 @@ def _at_least(what, factor, above, below):
 
 
 def _one_against_two(figures, most):
-    """One thread of ours beside the fastest peer's `most`."""
+    """One thread of Xoe beside `most` threads of the fastest peer."""
     rivals = [(median(figures, name, "A", most, "images_per_s"), name) for name in ALL if name not in (*OURS, LIMIT)]
     rivals = [rival for rival in rivals if rival[0]]
     speed, name = max(rivals, default=(None, "any peer"))

@@ -2,7 +2,8 @@
 
     xoe run -np 2 python examples/pytorch/gpt.py [--steps 200]
 
-It learns to count: each sequence goes up from a random number by a random stride, which the model has to find out.
+The model learns to count: each sequence starts at a random number and goes up by a random stride, which the model has
+to infer.
 """
 
 import argparse
@@ -56,11 +57,11 @@ parser.add_argument("--passes", type=int, default=2, help="backward passes that 
 parser.add_argument("--width", type=int, default=64)
 parser.add_argument("--layers", type=int, default=2)
 parser.add_argument("--lr", type=float, default=3e-3)
-parser.add_argument("--clip", type=float, default=0.25, help="greatest norm of all gradients together")
+parser.add_argument("--clip", type=float, default=0.25, help="maximum norm of all gradients together")
 args = parser.parse_args()
 
 hvd.init()
-rng = torch.Generator().manual_seed(hvd.rank())  # each rank has sequences of its own
+rng = torch.Generator().manual_seed(hvd.rank())  # each rank draws its own sequences
 model = GPT(args.width, heads=4, layers=args.layers)
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 optimizer = hvd.DistributedOptimizer(
@@ -74,11 +75,11 @@ for step in range(args.steps):
     total = 0.0
     for _ in range(args.passes):
         tokens = sequences(args.batch, rng)
-        predicted, wanted = model(tokens[:, :-1])[:, 1:], tokens[:, 2:]  # from two numbers on the stride is known
+        predicted, wanted = model(tokens[:, :-1])[:, 1:], tokens[:, 2:]  # two numbers determine the stride
         loss = nn.functional.cross_entropy(predicted.flatten(0, 1), wanted.flatten()) / args.passes
-        loss.backward()  # the last pass sends the gradients, while it still computes
+        loss.backward()  # the last pass reduces gradients while it is running
         total += loss.item()
-    optimizer.synchronize()  # from here on they are the averages over all ranks, which can be clipped
+    optimizer.synchronize()  # now the gradients are averages over all ranks, and can be clipped
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), args.clip)
     with optimizer.skip_synchronize():
         optimizer.step()

@@ -1,4 +1,4 @@
-"""Several learning rates at once, each on a process set of its own:
+"""Compares several learning rates at once, each on its own process set:
 
 xoe run -np 4 python examples/pytorch/hyperparameters.py --rates 0.003 0.3
 """
@@ -34,7 +34,7 @@ def loss_of(model, points, labels):
     return nn.functional.cross_entropy(model(points), labels)
 
 
-rng = torch.Generator().manual_seed(mine.rank())  # all sets see the same data, the ranks of a set different parts of it
+rng = torch.Generator().manual_seed(mine.rank())  # all sets see the same data, each rank a part of it
 torch.manual_seed(1)
 model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 3))
 hvd.broadcast_parameters(model.state_dict(), root_rank=mine.ranks[0], process_set=mine)

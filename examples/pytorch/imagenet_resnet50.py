@@ -2,7 +2,7 @@
 
     xoe run -np 4 python examples/pytorch/imagenet_resnet50.py FOLDER --checkpoint resnet50.pt
 
-Started again with that checkpoint it goes on in the middle of the epoch. `xoe data make FOLDER` renders some images.
+With an existing checkpoint it resumes in the middle of the epoch. `xoe data make FOLDER` renders images for a try.
 """
 
 import argparse
@@ -22,11 +22,11 @@ parser.add_argument("--validate", action="store_true", help="after each epoch")
 parser.add_argument("--checkpoint", metavar="FILE")
 parser.add_argument("--checkpoint-every", type=int, default=1000, metavar="STEPS")
 parser.add_argument("--epochs", type=int, default=90)
-parser.add_argument("--steps", type=int, help="end after so many, in the middle of an epoch, with a checkpoint")
+parser.add_argument("--steps", type=int, help="stop after so many steps, also within an epoch, and write a checkpoint")
 parser.add_argument("--batch", type=int, default=32, help="images of a rank in a step")
 parser.add_argument("--image-size", type=int, default=224)
 parser.add_argument("--lr", type=float, default=0.1, help="for 256 images in a step of all ranks")
-parser.add_argument("--bf16", action="store_true", help="compute in bfloat16 where that is good enough")
+parser.add_argument("--bf16", action="store_true", help="compute in bfloat16 where autocast allows it")
 args = parser.parse_args()
 
 hvd.init()
@@ -42,7 +42,7 @@ optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_par
 
 
 def learning_rate(step, warmup=5):
-    """Grows from that of one rank to that of all within the first epochs (Goyal et al., 2017), then falls along a cosine."""
+    """Grows from the rate for one rank to the rate for all (Goyal et al., 2017), then falls along a cosine."""
     epoch, alone = step / len(train), args.lr * args.batch / 256
     if epoch < warmup:
         return alone * (1 + (hvd.size() - 1) * epoch / warmup)

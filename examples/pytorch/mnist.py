@@ -2,7 +2,7 @@
 
     xoe run -np 2 python examples/pytorch/mnist.py [--data FOLDER]
 
-FOLDER holds MNIST's four idx files, unpacked; without it the digits are drawn here.
+FOLDER holds MNIST's four unpacked idx files; without it, this program draws digits itself.
 """
 
 import argparse

@@ -52,4 +52,9 @@ std::uint64_t read_kilobytes(const std::string& path, std::string_view key) {
 
 std::uint64_t available_memory_bytes() { return read_kilobytes("/proc/meminfo", "MemAvailable:"); }
 
+std::string host_name(std::string_view otherwise) {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : std::string(otherwise);
+}
+
 }  // namespace xoe

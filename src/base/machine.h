@@ -15,6 +15,8 @@ std::optional<std::string> read_start(const std::string& path, std::size_t most)
 std::optional<std::string> read_line(const std::string& path);
 // The number of the line "KEY  1234 kB" of a file of /proc, in bytes; 0 when there is none.
 std::uint64_t read_kilobytes(const std::string& path, std::string_view key);
+// This machine's name in its network; `otherwise` if it cannot be read.
+std::string host_name(std::string_view otherwise = {});
 // Memory that programs can allocate without swapping; 0: not known.
 std::uint64_t available_memory_bytes();
 

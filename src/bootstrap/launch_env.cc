@@ -4,17 +4,12 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/machine.h"
 #include "bootstrap/foreign_env.h"
 #include "bootstrap/launch_values.h"
 
 namespace xoe::bootstrap {
 namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 // Below the ephemeral ports, and the same on all hosts.
 int meeting_port(std::string_view job) { return 10000 + static_cast<int>(hash_text(job) % 20000); }

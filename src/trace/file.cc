@@ -95,10 +95,7 @@ Result<std::string> read_header(int fd, const std::string& path) {
 }  // namespace
 
 TraceHeader this_moment(std::string host) {
-  if (host.empty()) {
-    std::array<char, 256> name = {};
-    if (::gethostname(name.data(), name.size() - 1) == 0) host = name.data();
-  }
+  if (host.empty()) host = host_name();
   const auto ns = [](auto time) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   };

@@ -1,4 +1,4 @@
-"""What the scripts of all peers share: their options, and the measuring. Standard library only.
+"""Options and measurement, shared by the scripts of all peers. Standard library only.
 
 A peer gives batches for ever; each is touched, as `xoe data bench` does it. Processor time and memory are those of the
 process and of all that it started.
@@ -54,7 +54,7 @@ def _fields(pid):
 
 
 def _descendants():
-    """{pid: fields} of the processes that this one started, and that those did."""
+    """{pid: fields} of all descendants of this process."""
     every = {int(entry): _fields(entry) for entry in os.listdir("/proc") if entry.isdigit()}
     found, fresh = {}, {os.getpid()}
     while fresh:
@@ -71,7 +71,7 @@ def _cpu_seconds():
 
 
 def _memory():
-    """Bytes in memory, what is shared with other processes counted in shares (PSS)."""
+    """Bytes in memory; a page that n processes share counts as 1/n of a page (PSS)."""
     total = 0
     for pid in [os.getpid(), *_descendants()]:
         try:
@@ -138,7 +138,7 @@ def measure(name, arguments, make_batches, touch):
         "seconds": seconds,
     }
     print(json.dumps(result), flush=True)
-    # What the peer started may take seconds to end, or hang.
+    # Processes of the peer may take seconds to end, or hang.
     for pid in _descendants():
         os.kill(pid, signal.SIGKILL)
     os._exit(0)

@@ -14,7 +14,7 @@
 #include <tuple>
 #include <utility>
 
-#include "waiting.h"
+#include "errors.h"
 
 namespace xoe::python {
 namespace {

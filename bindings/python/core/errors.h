@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <string>
 
 #include "xoe/c.h"
@@ -24,6 +25,13 @@ template <class Call>
 xoe_status call_released(Call&& call) {
   const nb::gil_scoped_release release;
   return call();
+}
+
+inline constexpr std::int64_t kSignalPatience = 100'000'000;  // ns between two checks for signals
+
+// Runs Python's handlers of signals that have arrived; throws what they raise.
+inline void look_at_signals() {
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
 // Frees the text.

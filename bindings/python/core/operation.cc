@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "arrays.h"
-#include "waiting.h"
+#include "errors.h"
 
 namespace xoe::python {
 namespace {

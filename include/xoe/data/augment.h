@@ -41,7 +41,7 @@ struct BatchMixing {
   double cutmix_probability = 0.5;
 };
 
-// What happens after random crop and flip, in this order.
+// The changes after random crop and flip, in this order.
 struct Augmentation {
   std::optional<ColourJitter> colour_jitter = {};
   std::optional<RandAugment> rand_augment = {};

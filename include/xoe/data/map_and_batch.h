@@ -40,7 +40,7 @@ struct TensorBatch {
 struct MapAndBatchOptions {
   int threads = 1;              // 0: next() does the work in its caller's thread; kAutoThreads: as many as the consumer
                                 // needs, up to the CPUs that this process was given
-  std::size_t depth = 2;        // batches in the making, 1 or more
+  std::size_t depth = 2;        // batches in flight, 1 or more
   bool tune = false;            // adjust threads and depth to the consumer, up to these; kAutoThreads does so anyway
   std::size_t least_depth = 2;  // and from so many on
   OnError on_error = OnError::kFail;
@@ -67,7 +67,7 @@ class TensorIterator : public Iterator<TensorBatch> {
   virtual std::size_t memory_bytes() const = 0;  // upper bound of what batches in flight take
 };
 
-// `upstream` are batches of what is cheap to hold (positions, names, records): batch(), shard_batches(), repeat() of
+// `upstream` gives batches of small elements (positions, names, records): batch(), shard_batches(), or repeat() of
 // either.
 template <class T>
 Result<std::unique_ptr<TensorIterator>> map_and_batch(const StagePtr<Batch<T>>& upstream, int batch,

@@ -10,7 +10,7 @@
 
 namespace xoe::data {
 
-// One step of making elements, over all threads.
+// One step of the work on elements, over all threads.
 struct StepReport {
   std::string name;        // "read", "decode", ...
   double seconds = 0;      // of threads' time
@@ -18,7 +18,7 @@ struct StepReport {
   std::int64_t bytes = 0;  // that came out of it
 };
 
-// What threads of a pool did since the start, or the last restart. Seconds are wall time; those of threads add up.
+// The work of a pool's threads since its start, or its last restart. Seconds are wall time; those of threads add up.
 struct ThreadPoolStats {
   int threads = 0;        // in use now
   std::size_t depth = 0;  // now
@@ -37,7 +37,7 @@ struct ThreadPoolStats {
 
 struct PipelineReport {
   std::vector<StageReport> stages;  // what feeds a stage comes before it; the last one feeds the consumer
-  std::vector<StepReport> steps;    // what the work of open_images() is made of; else empty
+  std::vector<StepReport> steps;    // of open_images(); else empty
   ThreadPoolStats making;           // threads, batches in flight, waits
   std::int64_t elements = 0;        // delivered
   std::int64_t batch_bytes = 0;

@@ -45,8 +45,8 @@ class State {
   std::vector<std::pair<std::string, std::int64_t>> values_;
 };
 
-// Bytes that an element holds, for reports and memory budgets. Known for numbers, strings, records and what is made of
-// them; specialise it for others.
+// Bytes that an element holds, for reports and memory budgets. Known for numbers, strings, records, and pairs, vectors
+// and batches of those; specialise it for other types.
 template <class T>
 struct ElementBytes {
   static constexpr bool kKnown = std::is_arithmetic_v<T>;
@@ -83,7 +83,7 @@ struct StageReport {
   std::string name;           // "shuffle", "map", ...
   int feeds = -1;             // place in the list of the stage that takes from it; -1: the consumer does
   std::int64_t elements = 0;  // that it gave
-  std::int64_t bytes = 0;     // of those; 0 where elements do not tell (ElementBytes)
+  std::int64_t bytes = 0;     // of those; 0 where their size is not known (ElementBytes)
   double seconds = 0;         // at its own work
   double waited = 0;          // for its input: in what feeds it, whether that worked or waited itself
   double idle = 0;            // of its threads, because the consumer had not taken what was there
@@ -95,7 +95,7 @@ struct StageReport {
   int most_threads = 0;
   int pullers = 0;             // of those, that may take from its input at the same time
   double ready = 0;            // elements (of interleave: of the stages open) in the queue when asked, on average
-  std::size_t depth = 0;       // its limit now; of map the limit holds what is in the making, too
+  std::size_t depth = 0;       // its limit now; of map it includes elements in work
   std::size_t most_depth = 0;  // and the largest
   std::string last_tuning;     // empty when nothing was tuned
 };
@@ -177,6 +177,8 @@ class AnyIterator {
   virtual std::vector<StageReport> stages() const;
 };
 
+using AnyIteratorPtr = std::unique_ptr<AnyIterator>;
+
 // One walk through the elements of a stage. To write one, implement next(), save() and restore().
 template <class T>
 class Iterator : public AnyIterator {
@@ -213,7 +215,7 @@ class AnyStage {
   virtual std::optional<std::int64_t> size() const = 0;
 
   // As Stage<T>::iterate(), which is what users call.
-  virtual Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const = 0;
+  virtual Result<AnyIteratorPtr> iterate_any(std::int64_t epoch) const = 0;
   virtual const ElementType& element_type() const = 0;
 };
 using AnyStagePtr = std::shared_ptr<const AnyStage>;
@@ -228,10 +230,10 @@ class Stage : public AnyStage {
   // A walk through one epoch (or from that epoch on, below repeat()). It keeps what it needs of the stage alive.
   virtual Result<std::unique_ptr<Iterator<T>>> iterate(std::int64_t epoch) const = 0;
 
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
+  Result<AnyIteratorPtr> iterate_any(std::int64_t epoch) const override {
     auto iterator = iterate(epoch);
     if (!iterator) return failure(iterator.error());
-    return std::unique_ptr<AnyIterator>(std::move(*iterator));
+    return AnyIteratorPtr(std::move(*iterator));
   }
   const ElementType& element_type() const final { return kElementType<T>; }
 };

@@ -88,7 +88,7 @@ Status GlooNet::dispatch(const Collective& c) {
 Status GlooNet::run_alone(const Collective& c) const {
   if (aborted_.load(std::memory_order_relaxed))
     return failure(Code::kUnavailable, "{}: aborted", collective_name(c.kind));
-  if (c.kind == CollectiveKind::kAllreduce || c.kind == CollectiveKind::kReduceScatter) {
+  if (is_reduction(c.kind)) {
     void* const outs[] = {c.out};
     const void* const ins[] = {c.in};
     reduce::reduce_into(outs, ins, c.in_count, c.dtype, c.op);

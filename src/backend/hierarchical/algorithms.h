@@ -15,6 +15,7 @@
 
 #include "backend/hierarchical/operation.h"
 #include "backend/hierarchical/rails.h"
+#include "backend/net/buffers.h"
 
 namespace xoe::hierarchical {
 
@@ -50,8 +51,6 @@ BlockShares block_shares(const Rails& rails, const Collective& c);
 inline std::size_t sum(std::span<const std::size_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
 }
-inline std::size_t sum_before(std::span<const std::size_t> counts, int end) {
-  return sum(counts.first(static_cast<std::size_t>(end)));
-}
+using net::sum_before;
 
 }  // namespace xoe::hierarchical

@@ -10,6 +10,7 @@
 
 #include "backend/nccl/net.h"
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/text.h"
 
 namespace xoe::nccl {
@@ -22,11 +23,6 @@ struct Facts {
   std::string uuid = {};
   std::string host = {};
 };
-
-std::string own_host() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "?";
-}
 
 Result<std::vector<Facts>> exchange_facts(const net::Exchange& exchange, const Facts& mine) {
   XOE_ASSIGN(const auto all, exchange(fmt::format("{}\t{}\t{}\t{}", mine.version, mine.pid, mine.uuid, mine.host)));
@@ -126,7 +122,7 @@ class NcclProvider final : public net::Provider {
   Result<std::unique_ptr<net::Net>> connect(const net::Members& members, const net::Exchange& exchange,
                                             Clock::time_point deadline) override {
     const DeviceScope scope(libraries_->cuda, device_.index);
-    const Facts mine{libraries_->nccl_version, ::getpid(), device_.uuid, own_host()};
+    const Facts mine{libraries_->nccl_version, ::getpid(), device_.uuid, host_name("?")};
     XOE_ASSIGN(const auto facts, exchange_facts(exchange, mine));
     const auto names = names_of(facts, members);
     XOE_TRY(check_members(facts, names));

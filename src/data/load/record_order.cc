@@ -65,39 +65,32 @@ class GroupWalk final : public Produces<GroupWalk, PositionedIterator> {
   std::int64_t within_ = 0;  // of that group
 };
 
-class GroupStage final : public AnyStage {
- public:
-  GroupStage(std::shared_ptr<const ImageSource> source, const ImagePipelineOptions& options, Range range)
-      : source_(std::move(source)), shuffled_(options.training), seed_(options.seed), range_(range) {}
-
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
-    std::vector<std::size_t> order(source_->groups());
+StagePtr<RecordRef> shuffled_groups(const std::shared_ptr<const ImageSource>& source,
+                                    const ImagePipelineOptions& options, Range range) {
+  const bool shuffled = options.training;
+  const auto open = [=, seed = options.seed](std::int64_t epoch) -> Result<AnyIteratorPtr> {
+    std::vector<std::size_t> order(source->groups());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    Random random(seed_, static_cast<std::uint64_t>(epoch), order.size());
-    for (std::size_t left = order.size(); shuffled_ && left > 1; --left)
+    Random random(seed, static_cast<std::uint64_t>(epoch), order.size());
+    for (std::size_t left = order.size(); shuffled && left > 1; --left)
       std::swap(order[left - 1], order[static_cast<std::size_t>(random.integer(0, static_cast<int>(left) - 1))]);
-    return std::make_unique<GroupWalk>(source_, std::move(order), range_, epoch);
-  }
-  std::optional<std::int64_t> size() const override { return range_.end - range_.first; }
-  const ElementType& element_type() const override { return kElementType<RecordRef>; }
-
- private:
-  std::shared_ptr<const ImageSource> source_;
-  bool shuffled_;
-  std::uint64_t seed_;
-  Range range_;
-};
+    return std::make_unique<GroupWalk>(source, std::move(order), range, epoch);
+  };
+  const auto list = detail::typed<RecordRef>(
+      make_stage(kElementType<RecordRef>, open, [=] { return std::optional(range.end - range.first); }));
+  return shuffled ? shuffle(list, static_cast<std::size_t>(options.shuffle_buffer), options.seed) : list;
+}
 
 // Numbers of records with the epoch that they are drawn for.
-class RefWalk final : public Iterator<RecordRef> {
+class RefWalk final : public AnyIterator {
  public:
-  RefWalk(std::unique_ptr<Iterator<std::int64_t>> numbers, std::int64_t epoch)
-      : numbers_(std::move(numbers)), epoch_(epoch) {}
+  RefWalk(AnyIteratorPtr numbers, std::int64_t epoch) : numbers_(std::move(numbers)), epoch_(epoch) {}
 
-  Result<std::optional<RecordRef>> next() override {
-    XOE_ASSIGN(const auto number, numbers_->next());
-    if (!number) return std::nullopt;
-    return RecordRef{epoch_, *number};
+  Next next_into(Slot& slot) override {
+    detail::Pulled<std::int64_t> number(*numbers_);
+    if (!number) return number.pass_on(slot);
+    slot.put(RecordRef{epoch_, number.take()});
+    return Next::kElement;
   }
   Result<bool> skip(std::int64_t count) override { return numbers_->skip(count); }
   State save() const override { return numbers_->save(); }
@@ -105,47 +98,31 @@ class RefWalk final : public Iterator<RecordRef> {
   std::vector<StageReport> stages() const override { return numbers_->stages(); }
 
  private:
-  std::unique_ptr<Iterator<std::int64_t>> numbers_;
+  AnyIteratorPtr numbers_;
   std::int64_t epoch_;
 };
 
-class RefStage final : public Stage<RecordRef> {
- public:
-  explicit RefStage(StagePtr<std::int64_t> numbers) : numbers_(std::move(numbers)) {}
-
-  Result<std::unique_ptr<Iterator<RecordRef>>> iterate(std::int64_t epoch) const override {
-    XOE_ASSIGN(auto numbers, numbers_->iterate(epoch));
-    return std::make_unique<RefWalk>(std::move(numbers), epoch);
-  }
-  std::optional<std::int64_t> size() const override { return numbers_->size(); }
-
- private:
-  StagePtr<std::int64_t> numbers_;
-};
+StagePtr<RecordRef> all_shuffled(std::int64_t records, std::uint64_t seed) {
+  const auto numbers = shuffled_indices(records, seed);
+  return detail::typed<RecordRef>(make_stage(
+      kElementType<RecordRef>,
+      [=](std::int64_t epoch) -> Result<AnyIteratorPtr> {
+        XOE_ASSIGN(auto iterator, numbers->iterate_any(epoch));
+        return std::make_unique<RefWalk>(std::move(iterator), epoch);
+      },
+      [=] { return numbers->size(); }));
+}
 
 // Takes one element of each lane in turn. The lanes have nearly equal lengths; the first ones may have one element
 // more.
-class LaneStage final : public Stage<RecordRef> {
- public:
-  LaneStage(std::vector<StagePtr<RecordRef>> lanes, std::int64_t records) : records_(records) {
-    stage_ = interleave<RecordRef, StagePtr<RecordRef>>(
-        from_vector(lanes), [](const StagePtr<RecordRef>& lane) -> Result<StagePtr<RecordRef>> { return lane; },
-        {.cycle_length = static_cast<int>(lanes.size())});
-  }
-  Result<std::unique_ptr<Iterator<RecordRef>>> iterate(std::int64_t epoch) const override {
-    return stage_->iterate(epoch);
-  }
-  std::optional<std::int64_t> size() const override { return records_; }
-
- private:
-  StagePtr<RecordRef> stage_;
-  std::int64_t records_;
-};
-
-StagePtr<RecordRef> shuffled_groups(const std::shared_ptr<const ImageSource>& source,
-                                    const ImagePipelineOptions& options, Range range) {
-  auto list = detail::typed<RecordRef>(std::make_shared<GroupStage>(source, options, range));
-  return options.training ? shuffle(list, static_cast<std::size_t>(options.shuffle_buffer), options.seed) : list;
+StagePtr<RecordRef> in_turns(std::vector<StagePtr<RecordRef>> lanes, std::int64_t records) {
+  const InterleaveOptions options{.cycle_length = static_cast<int>(lanes.size())};
+  const auto elements = interleave<RecordRef, StagePtr<RecordRef>>(
+      from_vector(std::move(lanes)),
+      [](const StagePtr<RecordRef>& lane) -> Result<StagePtr<RecordRef>> { return lane; }, options);
+  return detail::typed<RecordRef>(make_stage(
+      kElementType<RecordRef>, [=](std::int64_t epoch) { return elements->iterate_any(epoch); },
+      [=] { return std::optional(records); }));
 }
 
 }  // namespace
@@ -162,11 +139,8 @@ std::uint64_t order_fingerprint(const ImageSource& source, const ImagePipelineOp
 CommonOrder<RecordRef> record_order(std::shared_ptr<const ImageSource> source, const ImagePipelineOptions& options) {
   const std::int64_t records = source->records();
   if (!options.shard_by_file) {
-    StagePtr<RecordRef> order;
-    if (options.training && options.shuffle_buffer >= records)
-      order = std::make_shared<RefStage>(shuffled_indices(records, options.seed));
-    else
-      order = shuffled_groups(source, options, {0, records});
+    const bool global = options.training && options.shuffle_buffer >= records;
+    const auto order = global ? all_shuffled(records, options.seed) : shuffled_groups(source, options, {0, records});
     return [order](int) { return order; };
   }
   return [source = std::move(source), options, records](int size) -> StagePtr<RecordRef> {
@@ -177,7 +151,7 @@ CommonOrder<RecordRef> record_order(std::shared_ptr<const ImageSource> source, c
       lanes.push_back(shuffled_groups(source, options, {first, end}));
       first = end;
     }
-    return std::make_shared<LaneStage>(std::move(lanes), records);
+    return in_turns(std::move(lanes), records);
   };
 }
 

@@ -131,30 +131,16 @@ class CacheFileWalk final : public Produces<CacheFileWalk, PositionedIterator> {
   std::string buffer_;
 };
 
-class CacheFileStage final : public AnyStage {
- public:
-  CacheFileStage(AnyStagePtr upstream, std::string path)
-      : cache_(std::make_shared<CacheFile>(std::move(upstream), std::move(path))) {}
-
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t) const override {
-    auto walk = std::make_unique<CacheFileWalk>(cache_);
-    XOE_TRY(walk->open());
-    return walk;
-  }
-  std::optional<std::int64_t> size() const override {
-    if (const auto file = cache_->file(); file && *file != nullptr) return (*file)->records();
-    return cache_->upstream().size();
-  }
-  const ElementType& element_type() const override { return kElementType<std::string>; }
-
- private:
-  std::shared_ptr<CacheFile> cache_;
-};
-
 }  // namespace
 
 StagePtr<std::string> cache_file(StagePtr<std::string> upstream, std::string path) {
-  return detail::typed<std::string>(std::make_shared<CacheFileStage>(std::move(upstream), std::move(path)));
+  const auto cache = std::make_shared<CacheFile>(std::move(upstream), std::move(path));
+  return detail::typed<std::string>(make_stage(
+      kElementType<std::string>, [=](std::int64_t) { return opened<CacheFileWalk>(cache); },
+      [=]() -> std::optional<std::int64_t> {
+        if (const auto file = cache->file(); file && *file != nullptr) return (*file)->records();
+        return cache->upstream().size();
+      }));
 }
 
 }  // namespace xoe::data

@@ -13,7 +13,7 @@ namespace {
 class RecordReader final : public Produces<RecordReader> {
  public:
   RecordReader(std::string path, RecordOptions options)
-      : Produces(kElementType<Record>), path_(std::move(path)), options_(std::move(options)) {}
+      : Produces("read_records", kElementType<Record>), path_(std::move(path)), options_(std::move(options)) {}
 
   Status open() {
     auto opened = RecordStream::open(path_, options_.compression, options_.block_bytes);
@@ -63,8 +63,6 @@ class RecordReader final : public Produces<RecordReader> {
  private:
   static constexpr std::int64_t kEnded = -1;  // in extent of an offset
 
-  void describe(StageReport& mine) const override { mine.name = "read_records"; }
-
   Result<std::optional<Record>> read() {
     XOE_ASSIGN(const auto extent, stream_->locate());
     if (!extent) return std::nullopt;
@@ -108,23 +106,6 @@ class RecordReader final : public Produces<RecordReader> {
   std::int64_t bad_ = 0;
 };
 
-class RecordStage final : public AnyStage {
- public:
-  RecordStage(std::string path, RecordOptions options) : path_(std::move(path)), options_(std::move(options)) {}
-
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t) const override {
-    auto reader = std::make_unique<RecordReader>(path_, options_);
-    XOE_TRY(reader->open());
-    return reader;
-  }
-  std::optional<std::int64_t> size() const override { return std::nullopt; }
-  const ElementType& element_type() const override { return kElementType<Record>; }
-
- private:
-  std::string path_;
-  RecordOptions options_;
-};
-
 }  // namespace
 
 std::string_view compression_name(Compression compression) noexcept {
@@ -156,7 +137,9 @@ std::vector<std::string> BadRecords::messages() const {
 }
 
 StagePtr<Record> read_records(std::string path, RecordOptions options) {
-  return detail::typed<Record>(std::make_shared<RecordStage>(std::move(path), std::move(options)));
+  return detail::typed<Record>(make_stage(
+      kElementType<Record>, [=](std::int64_t) { return opened<RecordReader>(path, options); },
+      [] { return std::optional<std::int64_t>(); }));
 }
 
 }  // namespace xoe::data

@@ -62,7 +62,8 @@ struct BatchOptions {
 class BatchIterator final : public Produces<BatchIterator, UpstreamIterator> {
  public:
   BatchIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, BatchOptions options)
-      : Produces(std::move(upstream), type, epoch), options_(options) {}
+      : Produces("batch", std::move(upstream), type, epoch, std::vector<Field>{{"batch.made", &made_}}),
+        options_(options) {}
 
   static std::optional<std::int64_t> size(const AnyStage& upstream, const BatchOptions& options) {
     const auto elements = upstream.size();
@@ -82,19 +83,8 @@ class BatchIterator final : public Produces<BatchIterator, UpstreamIterator> {
     ++made_;
     return batch.give();
   }
-  State save() const override {
-    State state = upstream_->save();
-    state.push("batch.made", made_);
-    return state;
-  }
-  Status resume(State state) override {
-    XOE_ASSIGN(made_, state.pop("batch.made"));
-    return upstream_->restore(std::move(state));
-  }
 
  private:
-  void describe(StageReport& mine) const override { mine.name = "batch"; }
-
   BatchOptions options_;
   std::int64_t made_ = 0;
 };
@@ -106,8 +96,13 @@ using Order = std::function<AnyStagePtr(int size)>;
 class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
  public:
   ShardBatchesIterator(Order order, const BatchType& type, ShardBatchesOptions options, std::int64_t epoch)
-      : Produces(type.type), order_(std::move(order)), batch_type_(type), options_(options), epoch_(epoch) {}
+      : Produces("shard_batches", type.type),
+        order_(std::move(order)),
+        batch_type_(type),
+        options_(options),
+        epoch_(epoch) {}
 
+  Status open() { return open(options_.size, 0, 0); }
   Status open(int ranks, std::int64_t consumed, std::int64_t index) {
     stage_ = order_(ranks);
     const auto total = stage_->size();
@@ -154,8 +149,6 @@ class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
 
  private:
   std::vector<StageReport> inputs() const override { return upstream_.stages(); }
-  void describe(StageReport& mine) const override { mine.name = "shard_batches"; }
-
   static tl::unexpected<Error> too_few() {
     return failure(Code::kInternal, "shard_batches: the upstream has fewer elements than its size()");
   }
@@ -196,32 +189,6 @@ class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
   std::int64_t pulled_ = 0;  // position of the upstream
 };
 
-class ShardBatchesStage final : public AnyStage {
- public:
-  ShardBatchesStage(Order order, const BatchType& type, ShardBatchesOptions options)
-      : order_(std::move(order)), type_(type), options_(options) {}
-
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
-    if (options_.size < 1 || options_.rank < 0 || options_.rank >= options_.size || options_.batch < 1)
-      return failure(Code::kInvalidArgument, "shard_batches: rank {} of {}, batches of {}", options_.rank,
-                     options_.size, options_.batch);
-    auto iterator = std::make_unique<ShardBatchesIterator>(order_, type_, options_, epoch);
-    XOE_TRY(iterator->open(options_.size, 0, 0));
-    return iterator;
-  }
-  std::optional<std::int64_t> size() const override {
-    const auto total = order_(options_.size)->size();
-    if (!total) return std::nullopt;
-    return plan_shard(*total, options_.rank, options_.size, options_.batch, options_.remainder).batches;
-  }
-  const ElementType& element_type() const override { return type_.type; }
-
- private:
-  Order order_;
-  const BatchType& type_;
-  ShardBatchesOptions options_;
-};
-
 }  // namespace
 
 AnyStagePtr batch(AnyStagePtr upstream, const BatchType& type, int batch, Remainder remainder) {
@@ -229,7 +196,19 @@ AnyStagePtr batch(AnyStagePtr upstream, const BatchType& type, int batch, Remain
                                    BatchOptions{&type, static_cast<std::size_t>(std::max(batch, 1)), remainder});
 }
 AnyStagePtr shard_batches(Order order, const BatchType& type, ShardBatchesOptions options) {
-  return std::make_shared<ShardBatchesStage>(std::move(order), type, options);
+  return make_stage(
+      type.type,
+      [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
+        if (options.size < 1 || options.rank < 0 || options.rank >= options.size || options.batch < 1)
+          return failure(Code::kInvalidArgument, "shard_batches: rank {} of {}, batches of {}", options.rank,
+                         options.size, options.batch);
+        return opened<ShardBatchesIterator>(order, type, options, epoch);
+      },
+      [=]() -> std::optional<std::int64_t> {
+        const auto total = order(options.size)->size();
+        if (!total) return std::nullopt;
+        return plan_shard(*total, options.rank, options.size, options.batch, options.remainder).batches;
+      });
 }
 
 }  // namespace detail

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -32,25 +33,15 @@ inline void destroy_element(const ElementType& type, void* element) {
 }
 
 // Uninitialised memory for elements of one type.
-class ElementMemory {
- public:
-  ElementMemory() = default;
-  ElementMemory(const ElementType& type, std::size_t count)
-      : align_(type.align), data_(::operator new(type.size* count, std::align_val_t(type.align))) {}
-  ElementMemory(ElementMemory&& other) noexcept : align_(other.align_), data_(std::exchange(other.data_, nullptr)) {}
-  ElementMemory& operator=(ElementMemory other) noexcept {
-    std::swap(align_, other.align_);
-    std::swap(data_, other.data_);
-    return *this;
-  }
-  ~ElementMemory() { ::operator delete(data_, std::align_val_t(align_)); }
-
-  void* data() const noexcept { return data_; }
-
- private:
-  std::size_t align_ = 1;
-  void* data_ = nullptr;
+struct AlignedDelete {
+  std::align_val_t align{1};
+  void operator()(void* memory) const noexcept { ::operator delete(memory, align); }
 };
+using ElementMemory = std::unique_ptr<void, AlignedDelete>;
+inline ElementMemory allocate_elements(const ElementType& type, std::size_t count) {
+  const std::align_val_t align{type.align};
+  return {::operator new(type.size* count, align), AlignedDelete{align}};
+}
 
 // Room for one element. Small ones lie within.
 class ElementBox {
@@ -116,7 +107,7 @@ class ElementList {
 
   std::size_t size() const noexcept { return end_ - first_; }
   void* at(std::size_t index) const noexcept {
-    return static_cast<std::byte*>(memory_.data()) + (first_ + index) * type_->size;
+    return static_cast<std::byte*>(memory_.get()) + (first_ + index) * type_->size;
   }
 
   // Appends the next element of `upstream`, and adds its bytes to `bytes`; false at the end.

@@ -14,9 +14,8 @@ namespace xoe::data::detail {
 namespace {
 
 constexpr std::size_t kMostCycle = 64;
-constexpr std::size_t kChunk = 16;        // elements that a thread reads at once
-constexpr std::size_t kFuture = 2;        // stages opened before their turn
-constexpr std::int64_t kMeterEvery = 16;  // elements between looks at the clock
+constexpr std::size_t kChunk = 16;  // elements that a thread reads at once
+constexpr std::size_t kFuture = 2;  // stages opened before their turn
 
 bool auto_cycle(const InterleaveOptions& options) { return options.cycle_length == kAutoCycle; }
 
@@ -47,9 +46,9 @@ struct Chunk {
 };
 
 struct Child {
-  std::int64_t ordinal = 0;               // of the upstream's element
-  std::unique_ptr<AnyIterator> iterator;  // of the one thread that set `busy`
-  State after;                            // position behind all chunks
+  std::int64_t ordinal = 0;  // of the upstream's element
+  AnyIteratorPtr iterator;   // of the one thread that set `busy`
+  State after;               // position behind all chunks
   std::deque<Chunk> chunks;
   std::int64_t ready = 0;  // elements in them that were not given yet
   bool busy = false;
@@ -123,7 +122,7 @@ class Opener {
   AnyStagePtr stage_;
   OpenFunction open_;
   std::int64_t epoch_;
-  std::unique_ptr<AnyIterator> upstream_;
+  AnyIteratorPtr upstream_;
   std::int64_t opened_ = 0;  // elements of the upstream
 };
 
@@ -295,21 +294,17 @@ struct Figures {
   double reading = 0;
 };
 
-struct InterleaveRecipe {
-  OpenFunction open;
-  InterleaveOptions options;
-};
-
 class InterleaveIterator final : public Produces<InterleaveIterator> {
  public:
-  InterleaveIterator(AnyStagePtr stage, const ElementType& type, std::int64_t epoch, const InterleaveRecipe& recipe)
-      : Produces(type),
-        options_(recipe.options),
+  InterleaveIterator(AnyStagePtr stage, const ElementType& type, std::int64_t epoch, OpenFunction open,
+                     const InterleaveOptions& options)
+      : Produces("interleave", type),
+        options_(options),
         budget_(static_cast<std::int64_t>(memory_budget(options_.memory_budget))),
         most_threads_(data::most_threads(options_.threads, options_.processes)),
         limits_(tuner_limits(options_, most_threads_)),
         threads_(limits_.least.threads),
-        opener_(std::move(stage), recipe.open, epoch),
+        opener_(std::move(stage), std::move(open), epoch),
         turns_(options_, limits_.least.depth) {
     if (auto_cycle(options_) || options_.threads == kAutoThreads) tuning_.emplace(limits_, &account_);
   }
@@ -365,7 +360,6 @@ class InterleaveIterator final : public Produces<InterleaveIterator> {
     return all;
   }
   void describe(StageReport& mine) const override {
-    mine.name = "interleave";
     if (most_threads_ == 0) return;
     const std::lock_guard lock(mutex_);
     mine.seconds = figures_.opening;
@@ -414,7 +408,7 @@ class InterleaveIterator final : public Produces<InterleaveIterator> {
       room_.notify_one();
     }
     turns_.count();
-    if (++figures_.given % kMeterEvery == 0) tune();
+    if (++figures_.given % kTuneEvery == 0) tune();
   }
 
   // Until something changed; without readers, by doing the work.
@@ -543,38 +537,24 @@ class InterleaveIterator final : public Produces<InterleaveIterator> {
   std::vector<std::jthread> readers_;  // last: joined before what they use goes
 };
 
-class InterleaveStage final : public AnyStage {
- public:
-  InterleaveStage(AnyStagePtr upstream, const ElementType& type, InterleaveRecipe recipe)
-      : upstream_(std::move(upstream)), type_(type), recipe_(std::move(recipe)) {}
-
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
-    const InterleaveOptions& options = recipe_.options;
-    if (auto_cycle(options) && (options.deterministic || options.threads == 0))
-      return failure(Code::kInvalidArgument,
-                     "interleave: kAutoCycle needs threads and deterministic = false: the order depends on the cycle");
-    if ((options.cycle_length < 1 && !auto_cycle(options)) || options.block_length < 1 ||
-        options.threads < kAutoThreads || options.ahead < 1)
-      return failure(Code::kInvalidArgument,
-                     "interleave: cycle_length (or kAutoCycle), block_length and ahead are 1 or more, threads 0 or "
-                     "more, or kAutoThreads");
-    auto iterator = std::make_unique<InterleaveIterator>(upstream_, type_, epoch, recipe_);
-    XOE_TRY(iterator->open());
-    return iterator;
-  }
-  std::optional<std::int64_t> size() const override { return std::nullopt; }
-  const ElementType& element_type() const override { return type_; }
-
- private:
-  AnyStagePtr upstream_;
-  const ElementType& type_;
-  InterleaveRecipe recipe_;
-};
-
 }  // namespace
 
 AnyStagePtr interleave(AnyStagePtr upstream, const ElementType& type, OpenFunction open, InterleaveOptions options) {
-  return std::make_shared<InterleaveStage>(std::move(upstream), type, InterleaveRecipe{std::move(open), options});
+  return make_stage(
+      type,
+      [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
+        if (auto_cycle(options) && (options.deterministic || options.threads == 0))
+          return failure(
+              Code::kInvalidArgument,
+              "interleave: kAutoCycle needs threads and deterministic = false: the order depends on the cycle");
+        if ((options.cycle_length < 1 && !auto_cycle(options)) || options.block_length < 1 ||
+            options.threads < kAutoThreads || options.ahead < 1)
+          return failure(Code::kInvalidArgument,
+                         "interleave: cycle_length (or kAutoCycle), block_length and ahead are 1 or more, threads 0 or "
+                         "more, or kAutoThreads");
+        return opened<InterleaveIterator>(upstream, type, epoch, open, options);
+      },
+      [] { return std::optional<std::int64_t>(); });
 }
 
 }  // namespace xoe::data::detail

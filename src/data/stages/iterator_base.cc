@@ -13,8 +13,8 @@ tl::unexpected<Error> element_failure(std::string_view stage, std::int64_t epoch
 
 ElementBox::ElementBox(const ElementType& type) : type_(type) {
   if (type.size <= kInside && type.align <= alignof(std::max_align_t)) return;
-  outside_ = ElementMemory(type, 1);
-  at_ = outside_.data();
+  outside_ = allocate_elements(type, 1);
+  at_ = outside_.get();
 }
 
 void ElementList::clear() {
@@ -24,9 +24,9 @@ void ElementList::clear() {
 
 void ElementList::grow() {
   const std::size_t capacity = std::max<std::size_t>(2 * size(), 16);
-  ElementMemory larger(*type_, capacity);
+  ElementMemory larger = allocate_elements(*type_, capacity);
   for (std::size_t i = 0; i < size(); ++i)
-    move_element(*type_, static_cast<std::byte*>(larger.data()) + i * type_->size, at(i));
+    move_element(*type_, static_cast<std::byte*>(larger.get()) + i * type_->size, at(i));
   memory_ = std::move(larger);
   capacity_ = capacity;
   end_ -= std::exchange(first_, 0);
@@ -50,6 +50,7 @@ std::vector<StageReport> IteratorBase::stages() const {
   StageReport mine;
   meter_.report(mine);
   if (type_.bytes == nullptr) mine.bytes = mine.elements * type_.fixed_bytes;
+  mine.name = name_;
   describe(mine);
   feed_stage(all, std::move(mine));
   return all;
@@ -89,6 +90,23 @@ bool PositionedIterator::jump(std::int64_t count, std::int64_t total) {
 Status UpstreamIterator::open() {
   XOE_ASSIGN(upstream_, stage_->iterate_any(epoch_));
   return {};
+}
+
+State UpstreamIterator::with_fields(State state) const {
+  for (const Field& field : fields_) state.push(field.name, *field.value);
+  return state;
+}
+
+Status UpstreamIterator::take_fields(State& state) {
+  for (auto field = fields_.rbegin(); field != fields_.rend(); ++field) {
+    XOE_ASSIGN(*field->value, state.pop(field->name));
+  }
+  return {};
+}
+
+Status UpstreamIterator::resume(State state) {
+  XOE_TRY(take_fields(state));
+  return upstream_->restore(std::move(state));
 }
 
 }  // namespace xoe::data

@@ -44,12 +44,12 @@ class IteratorBase : public AnyIterator {
   std::vector<StageReport> stages() const final;
 
  protected:
-  explicit IteratorBase(const ElementType& type) : type_(type) {}
+  IteratorBase(std::string name, const ElementType& type) : type_(type), name_(std::move(name)) {}
 
   // The stages that feed this one.
   virtual std::vector<StageReport> inputs() const { return {}; }
-  // Gives the stage its name, and what the meter of its next_into() cannot tell: threads, queues.
-  virtual void describe(StageReport& mine) const = 0;
+  // Adds what the meter of next_into() cannot tell: threads, queues.
+  virtual void describe(StageReport& mine) const { static_cast<void>(mine); }
 
   // As pull(), skip() and restore(), of an iterator without an error.
   virtual Result<bool> produce(Slot& slot) = 0;
@@ -77,6 +77,7 @@ class IteratorBase : public AnyIterator {
   }
 
   const ElementType& type_;
+  const std::string name_;  // in reports
 
  private:
   template <class F>
@@ -108,67 +109,85 @@ class PositionedIterator : public IteratorBase {
   State save() const final;
 
  protected:
-  PositionedIterator(std::string name, const ElementType& type) : IteratorBase(type), name_(std::move(name)) {}
+  using IteratorBase::IteratorBase;
 
   // Back to the beginning.
   virtual Status rewind() { return {}; }
-  void describe(StageReport& mine) const override { mine.name = name_; }
   Status resume(State state) final;
   // pass_over() where `total` is known.
   bool jump(std::int64_t count, std::int64_t total);
 
   std::int64_t position_ = 0;
-
- private:
-  std::string name_;
 };
 
-// An iterator of one upstream.
+// An iterator of one upstream. Its position is the upstream's and `fields`, numbers of its own.
 class UpstreamIterator : public IteratorBase {
  public:
-  UpstreamIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch)
-      : IteratorBase(type), stage_(std::move(upstream)), epoch_(epoch) {}
+  struct Field {
+    const char* name;
+    std::int64_t* value;
+  };
+  UpstreamIterator(std::string name, AnyStagePtr upstream, const ElementType& type, std::int64_t epoch,
+                   std::vector<Field> fields)
+      : IteratorBase(std::move(name), type), stage_(std::move(upstream)), epoch_(epoch), fields_(std::move(fields)) {}
 
   virtual Status open();
+  State save() const override { return with_fields(upstream_->save()); }
+  Status resume(State state) override;
+  template <class Options>
+  static std::optional<std::int64_t> size(const AnyStage& upstream, const Options&) {
+    return upstream.size();
+  }
 
  protected:
   std::vector<StageReport> inputs() const override { return upstream_.stages(); }
+  // `state` with the fields, and the fields from it.
+  State with_fields(State state) const;
+  Status take_fields(State& state);
 
   AnyStagePtr stage_;
   std::int64_t epoch_;
   Upstream upstream_;
+
+ private:
+  std::vector<Field> fields_;
 };
 
-// The stage of an UpstreamIterator. Made(upstream, epoch, options) is its iterator, which knows the size() too.
-template <class Made, class Options>
+// A stage of two functions: open(epoch) and size().
+template <class Open, class Size>
 class StageOf final : public AnyStage {
  public:
-  StageOf(AnyStagePtr upstream, const ElementType& type, Options options)
-      : upstream_(std::move(upstream)), type_(type), options_(std::move(options)) {}
+  StageOf(const ElementType& type, Open open, Size size)
+      : type_(type), open_(std::move(open)), size_(std::move(size)) {}
 
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
-    auto iterator = std::make_unique<Made>(upstream_, type_, epoch, options_);
-    XOE_TRY(iterator->open());
-    return iterator;
-  }
-  std::optional<std::int64_t> size() const override { return Made::size(*upstream_, options_); }
+  Result<AnyIteratorPtr> iterate_any(std::int64_t epoch) const override { return open_(epoch); }
+  std::optional<std::int64_t> size() const override { return size_(); }
   const ElementType& element_type() const override { return type_; }
 
  private:
-  AnyStagePtr upstream_;
   const ElementType& type_;
-  Options options_;
+  Open open_;
+  Size size_;
 };
+template <class Open, class Size>
+AnyStagePtr make_stage(const ElementType& type, Open open, Size size) {
+  return std::make_shared<StageOf<Open, Size>>(type, std::move(open), std::move(size));
+}
 
+// The iterator Made(arguments), opened.
+template <class Made, class... Arguments>
+Result<AnyIteratorPtr> opened(const Arguments&... arguments) {
+  auto iterator = std::make_unique<Made>(arguments...);
+  XOE_TRY(iterator->open());
+  return iterator;
+}
+
+// The stage of an UpstreamIterator, which knows the size() too.
 template <class Made, class Options>
 AnyStagePtr make_stage(AnyStagePtr upstream, const ElementType& type, Options options) {
-  return std::make_shared<StageOf<Made, Options>>(std::move(upstream), type, std::move(options));
-}
-// Of a stage whose elements are its upstream's.
-template <class Made, class Options>
-AnyStagePtr make_stage(AnyStagePtr upstream, Options options) {
-  const ElementType& type = upstream->element_type();
-  return make_stage<Made>(std::move(upstream), type, std::move(options));
+  return make_stage(
+      type, [=, &type](std::int64_t epoch) { return opened<Made>(upstream, type, epoch, options); },
+      [=] { return Made::size(*upstream, options); });
 }
 
 }  // namespace xoe::data

@@ -8,12 +8,10 @@
 namespace xoe::data::detail {
 namespace {
 
-using AnyIteratorPtr = std::unique_ptr<AnyIterator>;
-
 class ZipIterator final : public Produces<ZipIterator> {
  public:
   ZipIterator(const ElementType& type, AnyIteratorPtr first, AnyIteratorPtr second, Pair pair)
-      : Produces(type), first_(std::move(first)), second_(std::move(second)), pair_next_(pair) {}
+      : Produces("zip", type), first_(std::move(first)), second_(std::move(second)), pair_next_(pair) {}
 
   Result<bool> produce(Slot& slot) override {
     if (ended_) return false;
@@ -44,44 +42,17 @@ class ZipIterator final : public Produces<ZipIterator> {
     append_stages(all, second_->stages());
     return all;
   }
-  void describe(StageReport& mine) const override { mine.name = "zip"; }
-
   AnyIteratorPtr first_;
   AnyIteratorPtr second_;
   Pair pair_next_;
   bool ended_ = false;
 };
 
-class ZipStage final : public AnyStage {
- public:
-  ZipStage(AnyStagePtr first, AnyStagePtr second, const ElementType& type, Pair pair)
-      : first_(std::move(first)), second_(std::move(second)), type_(type), pair_(pair) {}
-
-  Result<AnyIteratorPtr> iterate_any(std::int64_t epoch) const override {
-    XOE_ASSIGN(AnyIteratorPtr first, first_->iterate_any(epoch));
-    XOE_ASSIGN(AnyIteratorPtr second, second_->iterate_any(epoch));
-    return std::make_unique<ZipIterator>(type_, std::move(first), std::move(second), pair_);
-  }
-  std::optional<std::int64_t> size() const override {
-    const auto a = first_->size();
-    const auto b = second_->size();
-    if (a && b) return std::min(*a, *b);
-    return std::nullopt;
-  }
-  const ElementType& element_type() const override { return type_; }
-
- private:
-  AnyStagePtr first_;
-  AnyStagePtr second_;
-  const ElementType& type_;
-  Pair pair_;
-};
-
 // Each element comes from one of several iterators: the base of concat and mix.
 class PartsIterator : public IteratorBase {
  public:
-  PartsIterator(const ElementType& type, std::vector<AnyIteratorPtr> parts)
-      : IteratorBase(type), parts_(std::move(parts)) {}
+  PartsIterator(std::string name, const ElementType& type, std::vector<AnyIteratorPtr> parts)
+      : IteratorBase(std::move(name), type), parts_(std::move(parts)) {}
 
   State save() const override {
     State state;
@@ -129,8 +100,6 @@ class ConcatIterator final : public Produces<ConcatIterator, PartsIterator> {
   }
 
  private:
-  void describe(StageReport& mine) const override { mine.name = "concat"; }
-
   std::size_t at_ = 0;
 };
 
@@ -138,7 +107,7 @@ class MixIterator final : public Produces<MixIterator, PartsIterator> {
  public:
   MixIterator(const ElementType& type, std::vector<AnyIteratorPtr> parts, std::vector<double> weights,
               std::uint64_t key_of_seed, std::int64_t epoch)
-      : Produces(type, std::move(parts)),
+      : Produces("mix", type, std::move(parts)),
         weights_(std::move(weights)),
         seed_(key_of_seed),
         epoch_(static_cast<std::uint64_t>(epoch)),
@@ -172,8 +141,6 @@ class MixIterator final : public Produces<MixIterator, PartsIterator> {
   }
 
  private:
-  void describe(StageReport& mine) const override { mine.name = "mix"; }
-
   std::size_t draw(double total) {
     double at = static_cast<double>(data::mix(seed_, epoch_, drawn_++) >> 11) * 0x1p-53 * total;
     std::size_t last = 0;
@@ -192,57 +159,25 @@ class MixIterator final : public Produces<MixIterator, PartsIterator> {
   std::uint64_t drawn_ = 0;
 };
 
-class PartsStage : public AnyStage {
- public:
-  PartsStage(const ElementType& type, std::vector<AnyStagePtr> parts) : type_(type), parts_(std::move(parts)) {}
+using Parts = std::vector<AnyStagePtr>;
 
-  Result<AnyIteratorPtr> iterate_any(std::int64_t epoch) const override {
-    XOE_ASSIGN(auto opened, open(epoch));
-    return std::make_unique<ConcatIterator>(type_, std::move(opened));
+Result<std::vector<AnyIteratorPtr>> open_all(const Parts& parts, std::int64_t epoch) {
+  std::vector<AnyIteratorPtr> all;
+  for (const AnyStagePtr& part : parts) {
+    XOE_ASSIGN(AnyIteratorPtr iterator, part->iterate_any(epoch));
+    all.push_back(std::move(iterator));
   }
-  std::optional<std::int64_t> size() const override {
-    std::int64_t total = 0;
-    for (const AnyStagePtr& part : parts_) {
-      const auto size = part->size();
-      if (!size) return std::nullopt;
-      total += *size;
-    }
-    return total;
+  return all;
+}
+std::optional<std::int64_t> total_size(const Parts& parts) {
+  std::int64_t total = 0;
+  for (const AnyStagePtr& part : parts) {
+    const auto size = part->size();
+    if (!size) return std::nullopt;
+    total += *size;
   }
-  const ElementType& element_type() const override { return type_; }
-
- protected:
-  Result<std::vector<AnyIteratorPtr>> open(std::int64_t epoch) const {
-    std::vector<AnyIteratorPtr> opened;
-    for (const AnyStagePtr& part : parts_) {
-      XOE_ASSIGN(AnyIteratorPtr iterator, part->iterate_any(epoch));
-      opened.push_back(std::move(iterator));
-    }
-    return opened;
-  }
-
-  const ElementType& type_;
-  std::vector<AnyStagePtr> parts_;
-};
-
-class MixStage final : public PartsStage {
- public:
-  MixStage(const ElementType& type, std::vector<AnyStagePtr> parts, std::vector<double> weights, std::uint64_t seed)
-      : PartsStage(type, std::move(parts)), weights_(std::move(weights)), seed_(seed) {}
-
-  Result<AnyIteratorPtr> iterate_any(std::int64_t epoch) const override {
-    const bool positive = std::all_of(weights_.begin(), weights_.end(), [](double weight) { return weight > 0; });
-    if (weights_.size() != parts_.size() || !positive)
-      return failure(Code::kInvalidArgument, "mix: a positive weight for each of the {} parts is needed",
-                     parts_.size());
-    XOE_ASSIGN(auto opened, open(epoch));
-    return std::make_unique<MixIterator>(type_, std::move(opened), weights_, seed_, epoch);
-  }
-
- private:
-  std::vector<double> weights_;
-  std::uint64_t seed_;
-};
+  return total;
+}
 
 // Elements of the upstream's epoch 0, shared by all iterators of a cache() and filled by the one that is ahead.
 class CacheStore {
@@ -284,59 +219,73 @@ class CacheStore {
   bool ended_ = false;
 };
 
-class CacheIterator final : public Produces<CacheIterator> {
+class CacheIterator final : public Produces<CacheIterator, PositionedIterator> {
  public:
   explicit CacheIterator(std::shared_ptr<CacheStore> store)
-      : Produces(store->stage().element_type()), store_(std::move(store)) {}
+      : Produces("cache", store->stage().element_type()), store_(std::move(store)) {}
 
   Result<bool> produce(Slot& slot) override {
-    Result<bool> there = store_->copy_to(position_, slot);
+    Result<bool> there = store_->copy_to(static_cast<std::size_t>(position_), slot);
     if (there && *there) ++position_;
     return there;
   }
-  State save() const override {
-    State state;
-    state.push("cache.position", static_cast<std::int64_t>(position_));
-    return state;
-  }
-  Status resume(State state) override {
-    XOE_ASSIGN(const std::int64_t position, state.pop("cache.position"));
-    position_ = static_cast<std::size_t>(std::max<std::int64_t>(position, 0));
-    return {};
-  }
 
  private:
+  // The end is found when an element is asked for.
+  Result<bool> pass_over(std::int64_t count) override {
+    position_ += count;
+    return true;
+  }
   std::vector<StageReport> inputs() const override { return store_->stages(); }
-  void describe(StageReport& mine) const override { mine.name = "cache"; }
 
-  std::shared_ptr<CacheStore> store_;
-  std::size_t position_ = 0;
-};
-
-class CacheStage final : public AnyStage {
- public:
-  CacheStage(AnyStagePtr upstream, Copy copy) : store_(std::make_shared<CacheStore>(std::move(upstream), copy)) {}
-
-  Result<AnyIteratorPtr> iterate_any(std::int64_t) const override { return std::make_unique<CacheIterator>(store_); }
-  std::optional<std::int64_t> size() const override { return store_->stage().size(); }
-  const ElementType& element_type() const override { return store_->stage().element_type(); }
-
- private:
   std::shared_ptr<CacheStore> store_;
 };
 
 }  // namespace
 
 AnyStagePtr zip(AnyStagePtr first, AnyStagePtr second, const ElementType& type, Pair pair) {
-  return std::make_shared<ZipStage>(std::move(first), std::move(second), type, pair);
+  return make_stage(
+      type,
+      [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
+        XOE_ASSIGN(AnyIteratorPtr one, first->iterate_any(epoch));
+        XOE_ASSIGN(AnyIteratorPtr two, second->iterate_any(epoch));
+        return std::make_unique<ZipIterator>(type, std::move(one), std::move(two), pair);
+      },
+      [=]() -> std::optional<std::int64_t> {
+        const auto a = first->size();
+        const auto b = second->size();
+        if (a && b) return std::min(*a, *b);
+        return std::nullopt;
+      });
 }
-AnyStagePtr concat(const ElementType& type, std::vector<AnyStagePtr> parts) {
-  return std::make_shared<PartsStage>(type, std::move(parts));
+AnyStagePtr concat(const ElementType& type, Parts parts) {
+  return make_stage(
+      type,
+      [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
+        XOE_ASSIGN(auto all, open_all(parts, epoch));
+        return std::make_unique<ConcatIterator>("concat", type, std::move(all));
+      },
+      [=] { return total_size(parts); });
 }
-AnyStagePtr mix(const ElementType& type, std::vector<AnyStagePtr> parts, std::vector<double> weights,
-                std::uint64_t seed) {
-  return std::make_shared<MixStage>(type, std::move(parts), std::move(weights), seed);
+AnyStagePtr mix(const ElementType& type, Parts parts, std::vector<double> weights, std::uint64_t seed) {
+  return make_stage(
+      type,
+      [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
+        const bool positive = std::all_of(weights.begin(), weights.end(), [](double weight) { return weight > 0; });
+        if (weights.size() != parts.size() || !positive)
+          return failure(Code::kInvalidArgument, "mix: a positive weight for each of the {} parts is needed",
+                         parts.size());
+        XOE_ASSIGN(auto all, open_all(parts, epoch));
+        return std::make_unique<MixIterator>(type, std::move(all), weights, seed, epoch);
+      },
+      [=] { return total_size(parts); });
 }
-AnyStagePtr cache(AnyStagePtr upstream, Copy copy) { return std::make_shared<CacheStage>(std::move(upstream), copy); }
+AnyStagePtr cache(AnyStagePtr upstream, Copy copy) {
+  const ElementType& type = upstream->element_type();
+  const auto store = std::make_shared<CacheStore>(std::move(upstream), copy);
+  return make_stage(
+      type, [=](std::int64_t) -> Result<AnyIteratorPtr> { return std::make_unique<CacheIterator>(store); },
+      [=] { return store->stage().size(); });
+}
 
 }  // namespace xoe::data::detail

@@ -24,17 +24,11 @@ struct MapRecipe {
 class MapIterator : public UpstreamIterator {
  public:
   MapIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, MapRecipe recipe)
-      : UpstreamIterator(std::move(upstream), type, epoch), recipe_(std::move(recipe)) {}
-
-  Status resume(State state) override {
-    XOE_ASSIGN(skipped_, state.pop("map.skipped"));
-    XOE_ASSIGN(position_, state.pop("map.position"));
-    return upstream_->restore(std::move(state));
-  }
+      : UpstreamIterator(recipe.options.name, std::move(upstream), type, epoch,
+                         {{"map.position", &position_}, {"map.skipped", &skipped_}}),
+        recipe_(std::move(recipe)) {}
 
  protected:
-  void describe(StageReport& mine) const override { mine.name = recipe_.options.name; }
-
   Status call(const void* element, std::int64_t position, Slot& slot) const {
     const Status made = caught([&] { return recipe_.f(element, slot); });
     if (!made) return element_failure("map", epoch_, position, made.error());
@@ -47,12 +41,6 @@ class MapIterator : public UpstreamIterator {
     return failure(error.code(), "map: {} bad elements, more than the {} allowed; the last one: {}", skipped_,
                    options.max_bad, error.message());
   }
-  State numbered(State state) const {
-    state.push("map.position", position_);
-    state.push("map.skipped", skipped_);
-    return state;
-  }
-
   MapRecipe recipe_;
   std::int64_t position_ = 0;  // in the upstream
   std::int64_t skipped_ = 0;
@@ -74,7 +62,6 @@ class InlineMapIterator final : public Produces<InlineMapIterator, MapIterator> 
       XOE_TRY(count_bad(made.error()));
     }
   }
-  State save() const override { return numbered(upstream_->save()); }
 
  private:
   ElementBox element_;
@@ -128,7 +115,7 @@ class ThreadedMapIterator final : public Produces<ThreadedMapIterator, MapIterat
       XOE_TRY(count_bad(job.status.error()));
     }
   }
-  State save() const override { return numbered(delivered_); }
+  State save() const override { return with_fields(delivered_); }
   Status resume(State state) override {
     Status restored;
     pool_->restart([&] {
@@ -141,10 +128,7 @@ class ThreadedMapIterator final : public Produces<ThreadedMapIterator, MapIterat
   }
 
  private:
-  void describe(StageReport& mine) const override {
-    MapIterator::describe(mine);
-    pool_->report(mine);
-  }
+  void describe(StageReport& mine) const override { pool_->report(mine); }
 
   std::unique_ptr<Job> pull() {
     if (ended_) return nullptr;
@@ -171,37 +155,19 @@ class ThreadedMapIterator final : public Produces<ThreadedMapIterator, MapIterat
   std::unique_ptr<OrderedThreadPool> pool_;  // last: its threads end before what they use goes
 };
 
-class MapStage final : public AnyStage {
- public:
-  MapStage(AnyStagePtr upstream, const ElementType& type, MapRecipe recipe)
-      : upstream_(std::move(upstream)), type_(type), recipe_(std::move(recipe)) {}
-
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
-    const int threads = recipe_.options.threads;
-    if (threads < kAutoThreads) return failure(Code::kInvalidArgument, "map: threads is {}", threads);
-    std::unique_ptr<MapIterator> iterator;
-    if (threads == 0)
-      iterator = std::make_unique<InlineMapIterator>(upstream_, type_, epoch, recipe_);
-    else
-      iterator = std::make_unique<ThreadedMapIterator>(upstream_, type_, epoch, recipe_);
-    XOE_TRY(iterator->open());
-    return iterator;
-  }
-  std::optional<std::int64_t> size() const override {
-    return recipe_.options.on_error == OnError::kSkip ? std::nullopt : upstream_->size();
-  }
-  const ElementType& element_type() const override { return type_; }
-
- private:
-  AnyStagePtr upstream_;
-  const ElementType& type_;
-  MapRecipe recipe_;
-};
-
 }  // namespace
 
 AnyStagePtr map(AnyStagePtr upstream, const ElementType& type, MapFunction f, MapOptions options) {
-  return std::make_shared<MapStage>(std::move(upstream), type, MapRecipe{std::move(f), std::move(options)});
+  const MapRecipe recipe{std::move(f), std::move(options)};
+  return make_stage(
+      type,
+      [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
+        const int threads = recipe.options.threads;
+        if (threads < kAutoThreads) return failure(Code::kInvalidArgument, "map: threads is {}", threads);
+        if (threads == 0) return opened<InlineMapIterator>(upstream, type, epoch, recipe);
+        return opened<ThreadedMapIterator>(upstream, type, epoch, recipe);
+      },
+      [=] { return recipe.options.on_error == OnError::kSkip ? std::nullopt : upstream->size(); });
 }
 
 }  // namespace detail

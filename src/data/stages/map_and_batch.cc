@@ -65,9 +65,9 @@ class BatchJob final : public Job {
 
 class BatchMaker final : public Produces<BatchMaker> {
  public:
-  BatchMaker(std::unique_ptr<AnyIterator> upstream, const BatchType& type, int batch,
-             const std::vector<TensorSpec>& specs, MakeInto make, MapAndBatchOptions options)
-      : Produces(kElementType<TensorBatch>),
+  BatchMaker(AnyIteratorPtr upstream, const BatchType& type, int batch, const std::vector<TensorSpec>& specs,
+             MakeInto make, MapAndBatchOptions options)
+      : Produces("map_and_batch", kElementType<TensorBatch>),
         upstream_(std::move(upstream)),
         batch_type_(type),
         make_(std::move(make)),
@@ -121,7 +121,6 @@ class BatchMaker final : public Produces<BatchMaker> {
  private:
   std::vector<StageReport> inputs() const override { return upstream_->stages(); }
   void describe(StageReport& mine) const override {
-    mine.name = "map_and_batch";
     const std::int64_t elements = pool_->stats().tasks;
     for (const std::size_t bytes : bytes_) mine.bytes += elements * static_cast<std::int64_t>(bytes);
     pool_->report(mine);
@@ -216,8 +215,8 @@ class BatchMaker final : public Produces<BatchMaker> {
                        .tensors = std::move(job.tensors)};
   }
 
-  std::unique_ptr<AnyIterator> upstream_;  // of the thread that pulls
-  bool ended_ = false;                     // the same
+  AnyIteratorPtr upstream_;  // of the thread that pulls
+  bool ended_ = false;       // the same
   const BatchType& batch_type_;
   const MakeInto make_;
   MapAndBatchOptions options_;

@@ -16,9 +16,7 @@ struct ShuffleOptions {
 class ShuffleIterator final : public Produces<ShuffleIterator, UpstreamIterator> {
  public:
   ShuffleIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, ShuffleOptions options)
-      : Produces(std::move(upstream), type, epoch), options_(options), buffer_(type) {}
-
-  static std::optional<std::int64_t> size(const AnyStage& upstream, const ShuffleOptions&) { return upstream.size(); }
+      : Produces("shuffle", std::move(upstream), type, epoch, std::vector<Field>{}), options_(options), buffer_(type) {}
 
   Result<bool> produce(Slot& slot) override {
     while (!ended_ && buffer_.size() < options_.buffer) {
@@ -47,8 +45,6 @@ class ShuffleIterator final : public Produces<ShuffleIterator, UpstreamIterator>
   }
 
  private:
-  void describe(StageReport& mine) const override { mine.name = "shuffle"; }
-
   ShuffleOptions options_;
   ElementList buffer_;
   bool ended_ = false;
@@ -63,7 +59,8 @@ struct ShardOptions {
 class ShardIterator final : public Produces<ShardIterator, UpstreamIterator> {
  public:
   ShardIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, ShardOptions options)
-      : Produces(std::move(upstream), type, epoch), options_(options) {}
+      : Produces("shard", std::move(upstream), type, epoch, std::vector<Field>{{"shard.started", &started_}}),
+        options_(options) {}
 
   static std::optional<std::int64_t> size(const AnyStage& upstream, const ShardOptions& options) {
     const auto total = upstream.size();
@@ -72,30 +69,18 @@ class ShardIterator final : public Produces<ShardIterator, UpstreamIterator> {
   }
 
   Result<bool> produce(Slot& slot) override {
-    const int others = started_ ? options_.size - 1 : options_.rank;
-    started_ = true;
+    const int others = started_ != 0 ? options_.size - 1 : options_.rank;
+    started_ = 1;
     if (others > 0) {
       XOE_ASSIGN(const bool there, upstream_->skip(others));
       if (!there) return false;
     }
     return upstream_->pull(slot);
   }
-  State save() const override {
-    State state = upstream_->save();
-    state.push("shard.started", started_ ? 1 : 0);
-    return state;
-  }
-  Status resume(State state) override {
-    XOE_ASSIGN(const std::int64_t started, state.pop("shard.started"));
-    started_ = started != 0;
-    return upstream_->restore(std::move(state));
-  }
 
  private:
-  void describe(StageReport& mine) const override { mine.name = "shard"; }
-
   ShardOptions options_;
-  bool started_ = false;
+  std::int64_t started_ = 0;
 };
 
 struct SliceOptions {
@@ -106,7 +91,9 @@ struct SliceOptions {
 class SliceIterator final : public Produces<SliceIterator, UpstreamIterator> {
  public:
   SliceIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, SliceOptions options)
-      : Produces(std::move(upstream), type, epoch), options_(options) {}
+      : Produces(options.take < 0 ? "skip" : "take", std::move(upstream), type, epoch,
+                 std::vector<Field>{{"take.skipped", &skipped_}, {"take.taken", &taken_}}),
+        options_(options) {}
 
   static std::optional<std::int64_t> size(const AnyStage& upstream, const SliceOptions& options) {
     const auto total = upstream.size();
@@ -117,33 +104,19 @@ class SliceIterator final : public Produces<SliceIterator, UpstreamIterator> {
 
   Result<bool> produce(Slot& slot) override {
     if (taken_ == options_.take) return false;
-    if (!skipped_ && options_.skip > 0) {
+    if (skipped_ == 0 && options_.skip > 0) {
       XOE_TRY(upstream_->skip(options_.skip));
-      skipped_ = true;
+      skipped_ = 1;
     }
     Result<bool> there = upstream_->pull(slot);
     if (there && *there) ++taken_;
     return there;
   }
-  State save() const override {
-    State state = upstream_->save();
-    state.push("take.skipped", skipped_ ? 1 : 0);
-    state.push("take.taken", taken_);
-    return state;
-  }
-  Status resume(State state) override {
-    XOE_ASSIGN(taken_, state.pop("take.taken"));
-    XOE_ASSIGN(const std::int64_t skipped, state.pop("take.skipped"));
-    skipped_ = skipped != 0;
-    return upstream_->restore(std::move(state));
-  }
 
  private:
-  void describe(StageReport& mine) const override { mine.name = options_.take < 0 ? "skip" : "take"; }
-
   SliceOptions options_;
   std::int64_t taken_ = 0;
-  bool skipped_ = false;
+  std::int64_t skipped_ = 0;
 };
 
 using Predicate = std::function<Result<bool>(const void* element)>;
@@ -151,7 +124,8 @@ using Predicate = std::function<Result<bool>(const void* element)>;
 class FilterIterator final : public Produces<FilterIterator, UpstreamIterator> {
  public:
   FilterIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, Predicate wanted)
-      : Produces(std::move(upstream), type, epoch), wanted_(std::move(wanted)) {}
+      : Produces("filter", std::move(upstream), type, epoch, std::vector<Field>{{"filter.position", &position_}}),
+        wanted_(std::move(wanted)) {}
 
   static std::optional<std::int64_t> size(const AnyStage&, const Predicate&) { return std::nullopt; }
 
@@ -166,19 +140,8 @@ class FilterIterator final : public Produces<FilterIterator, UpstreamIterator> {
       if (!wanted) return element_failure("filter", epoch_, position_ - 1, wanted.error());
     }
   }
-  State save() const override {
-    State state = upstream_->save();
-    state.push("filter.position", position_);
-    return state;
-  }
-  Status resume(State state) override {
-    XOE_ASSIGN(position_, state.pop("filter.position"));
-    return upstream_->restore(std::move(state));
-  }
 
  private:
-  void describe(StageReport& mine) const override { mine.name = "filter"; }
-
   Predicate wanted_;
   std::int64_t position_ = 0;  // in the upstream, for messages
 };
@@ -186,9 +149,8 @@ class FilterIterator final : public Produces<FilterIterator, UpstreamIterator> {
 class NumberedIterator final : public Produces<NumberedIterator, UpstreamIterator> {
  public:
   NumberedIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, Number number)
-      : Produces(std::move(upstream), type, epoch), number_next_(number) {}
-
-  static std::optional<std::int64_t> size(const AnyStage& upstream, Number) { return upstream.size(); }
+      : Produces("numbered", std::move(upstream), type, epoch, std::vector<Field>{{"numbered.number", &number_}}),
+        number_next_(number) {}
 
   Result<bool> produce(Slot& slot) override {
     const Next next = number_next_(*upstream_, epoch_, number_, slot);
@@ -201,19 +163,8 @@ class NumberedIterator final : public Produces<NumberedIterator, UpstreamIterato
     number_ += count;
     return upstream_->skip(count);
   }
-  State save() const override {
-    State state = upstream_->save();
-    state.push("numbered.number", number_);
-    return state;
-  }
-  Status resume(State state) override {
-    XOE_ASSIGN(number_, state.pop("numbered.number"));
-    return upstream_->restore(std::move(state));
-  }
 
  private:
-  void describe(StageReport& mine) const override { mine.name = "numbered"; }
-
   Number number_next_;
   std::int64_t number_ = 0;
 };
@@ -221,7 +172,9 @@ class NumberedIterator final : public Produces<NumberedIterator, UpstreamIterato
 class RepeatIterator final : public Produces<RepeatIterator, UpstreamIterator> {
  public:
   RepeatIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, std::int64_t epochs)
-      : Produces(std::move(upstream), type, epoch), epochs_(epochs) {}
+      : Produces("repeat", std::move(upstream), type, epoch,
+                 std::vector<Field>{{"repeat.started", &started_}, {"repeat.epoch", &epoch_}}),
+        epochs_(epochs) {}
 
   static std::optional<std::int64_t> size(const AnyStage& upstream, std::int64_t epochs) {
     const auto elements = upstream.size();
@@ -235,56 +188,47 @@ class RepeatIterator final : public Produces<RepeatIterator, UpstreamIterator> {
     while (!past_end()) {
       Result<bool> there = upstream_->pull(slot);
       if (!there || *there) {
-        started_ = true;
+        started_ = 1;
         return there;
       }
-      if (!started_) return failure(Code::kInvalidArgument, "repeat: an epoch without elements");
-      started_ = false;
+      if (started_ == 0) return failure(Code::kInvalidArgument, "repeat: an epoch without elements");
+      started_ = 0;
       ++epoch_;
       XOE_TRY(open());
     }
     return false;
   }
-  State save() const override {
-    State state;
-    if (!past_end() && upstream_.is_open()) state = upstream_->save();
-    state.push("repeat.started", started_ ? 1 : 0);
-    state.push("repeat.epoch", epoch_);
-    return state;
-  }
+  State save() const override { return with_fields(!past_end() && upstream_.is_open() ? upstream_->save() : State()); }
   Status resume(State state) override {
-    XOE_ASSIGN(epoch_, state.pop("repeat.epoch"));
-    XOE_ASSIGN(const std::int64_t started, state.pop("repeat.started"));
-    started_ = started != 0;
+    XOE_TRY(take_fields(state));
     XOE_TRY(open());
     upstream_.forget_past();
     return past_end() ? Status() : upstream_->restore(std::move(state));
   }
 
  private:
-  void describe(StageReport& mine) const override { mine.name = "repeat"; }
   bool past_end() const { return epochs_ != 0 && epoch_ >= epochs_; }
 
   std::int64_t epochs_;
-  bool started_ = false;  // this epoch gave an element
+  std::int64_t started_ = 0;  // this epoch gave an element
 };
 
 }  // namespace
 
 AnyStagePtr shuffle(AnyStagePtr upstream, std::size_t buffer, std::uint64_t seed) {
-  return make_stage<ShuffleIterator>(std::move(upstream), ShuffleOptions{buffer, seed});
+  return make_stage<ShuffleIterator>(upstream, upstream->element_type(), ShuffleOptions{buffer, seed});
 }
 AnyStagePtr shard(AnyStagePtr upstream, int rank, int size) {
-  return make_stage<ShardIterator>(std::move(upstream), ShardOptions{rank, std::max(size, 1)});
+  return make_stage<ShardIterator>(upstream, upstream->element_type(), ShardOptions{rank, std::max(size, 1)});
 }
 AnyStagePtr slice(AnyStagePtr upstream, std::int64_t skip, std::int64_t take) {
-  return make_stage<SliceIterator>(std::move(upstream), SliceOptions{skip, take});
+  return make_stage<SliceIterator>(upstream, upstream->element_type(), SliceOptions{skip, take});
 }
 AnyStagePtr filter(AnyStagePtr upstream, Predicate wanted) {
-  return make_stage<FilterIterator>(std::move(upstream), std::move(wanted));
+  return make_stage<FilterIterator>(upstream, upstream->element_type(), std::move(wanted));
 }
 AnyStagePtr repeat(AnyStagePtr upstream, std::int64_t epochs) {
-  return make_stage<RepeatIterator>(std::move(upstream), epochs);
+  return make_stage<RepeatIterator>(upstream, upstream->element_type(), epochs);
 }
 AnyStagePtr numbered(AnyStagePtr upstream, const ElementType& type, Number number) {
   return make_stage<NumberedIterator>(std::move(upstream), type, number);

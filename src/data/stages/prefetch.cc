@@ -13,7 +13,6 @@ namespace xoe::data::detail {
 namespace {
 
 constexpr std::size_t kMostAhead = 64;
-constexpr std::int64_t kLookEvery = 16;  // elements between looks at the clock
 
 struct PrefetchOptions {
   std::size_t depth;  // kAutoDepth: tuned
@@ -25,7 +24,7 @@ struct PrefetchOptions {
 class PrefetchIterator final : public Produces<PrefetchIterator, UpstreamIterator> {
  public:
   PrefetchIterator(AnyStagePtr upstream, const ElementType& type, std::int64_t epoch, PrefetchOptions options)
-      : Produces(std::move(upstream), type, epoch),
+      : Produces("prefetch", std::move(upstream), type, epoch, std::vector<Field>{}),
         budget_(data::memory_budget(options.memory_budget)),
         depth_(options.depth) {
     if (options.depth != kAutoDepth) return;
@@ -33,8 +32,6 @@ class PrefetchIterator final : public Produces<PrefetchIterator, UpstreamIterato
     depth_ = tuning_->setting().depth;
   }
   ~PrefetchIterator() override { account_.close(); }
-
-  static std::optional<std::int64_t> size(const AnyStage& upstream, const PrefetchOptions&) { return upstream.size(); }
 
   Status open() override {
     XOE_TRY(UpstreamIterator::open());
@@ -59,7 +56,7 @@ class PrefetchIterator final : public Produces<PrefetchIterator, UpstreamIterato
     answer.element.give(slot);
     spare_.splice(spare_.end(), queue_, queue_.begin());
     ++taken_;
-    if (tuning_ && (waits || taken_ % kLookEvery == 0)) tune();
+    if (tuning_ && (waits || taken_ % kTuneEvery == 0)) tune();
     changed_.notify_all();
     return true;
   }
@@ -88,7 +85,6 @@ class PrefetchIterator final : public Produces<PrefetchIterator, UpstreamIterato
 
   void describe(StageReport& mine) const override {
     pulled_.report(mine, Meter::Part::kTimes);
-    mine.name = "prefetch";
     const std::lock_guard lock(mutex_);
     mine.idle = idle_;
     mine.threads = mine.most_threads = mine.pullers = 1;
@@ -166,7 +162,7 @@ class PrefetchIterator final : public Produces<PrefetchIterator, UpstreamIterato
 }  // namespace
 
 AnyStagePtr prefetch(AnyStagePtr upstream, std::size_t depth, std::size_t memory_budget) {
-  return make_stage<PrefetchIterator>(std::move(upstream), PrefetchOptions{depth, memory_budget});
+  return make_stage<PrefetchIterator>(upstream, upstream->element_type(), PrefetchOptions{depth, memory_budget});
 }
 
 }  // namespace xoe::data::detail

@@ -94,23 +94,6 @@ class ShuffledIndexIterator final : public ListIterator<ShuffledIndexIterator> {
   Permutation order_;
 };
 
-class IndexStage final : public AnyStage {
- public:
-  IndexStage(std::int64_t count, std::optional<std::uint64_t> seed)
-      : count_(std::max<std::int64_t>(count, 0)), seed_(seed) {}
-
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
-    if (!seed_) return std::make_unique<IndexIterator>(count_);
-    return std::make_unique<ShuffledIndexIterator>(count_, mix(*seed_, static_cast<std::uint64_t>(epoch)));
-  }
-  std::optional<std::int64_t> size() const override { return count_; }
-  const ElementType& element_type() const override { return kElementType<std::int64_t>; }
-
- private:
-  std::int64_t count_;
-  std::optional<std::uint64_t> seed_;
-};
-
 struct List {
   std::shared_ptr<const void> elements;
   std::int64_t count;
@@ -138,21 +121,6 @@ class VectorIterator final : public ListIterator<VectorIterator> {
   List list_;
 };
 
-class VectorStage final : public AnyStage {
- public:
-  VectorStage(const ElementType& type, List list) : type_(type), list_(std::move(list)) {}
-
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t) const override {
-    return std::make_unique<VectorIterator>(type_, list_);
-  }
-  std::optional<std::int64_t> size() const override { return list_.count; }
-  const ElementType& element_type() const override { return type_; }
-
- private:
-  const ElementType& type_;
-  List list_;
-};
-
 }  // namespace
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c) noexcept {
@@ -160,17 +128,28 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c) noexcept {
 }
 
 StagePtr<std::int64_t> indices(std::int64_t count) {
-  return detail::typed<std::int64_t>(std::make_shared<IndexStage>(count, std::nullopt));
+  count = std::max<std::int64_t>(count, 0);
+  return detail::typed<std::int64_t>(make_stage(
+      kElementType<std::int64_t>,
+      [=](std::int64_t) -> Result<AnyIteratorPtr> { return std::make_unique<IndexIterator>(count); },
+      [=] { return std::optional(count); }));
 }
 StagePtr<std::int64_t> shuffled_indices(std::int64_t count, std::uint64_t seed) {
-  return detail::typed<std::int64_t>(std::make_shared<IndexStage>(count, seed));
+  count = std::max<std::int64_t>(count, 0);
+  return detail::typed<std::int64_t>(make_stage(
+      kElementType<std::int64_t>,
+      [=](std::int64_t epoch) -> Result<AnyIteratorPtr> {
+        return std::make_unique<ShuffledIndexIterator>(count, mix(seed, static_cast<std::uint64_t>(epoch)));
+      },
+      [=] { return std::optional(count); }));
 }
 
-namespace detail {
-
-AnyStagePtr list(const ElementType& type, std::shared_ptr<const void> elements, std::size_t count, CopyAt copy) {
-  return std::make_shared<VectorStage>(type, List{std::move(elements), static_cast<std::int64_t>(count), copy});
+AnyStagePtr detail::list(const ElementType& type, std::shared_ptr<const void> elements, std::size_t count,
+                         CopyAt copy) {
+  const List made{std::move(elements), static_cast<std::int64_t>(count), copy};
+  return make_stage(
+      type, [=, &type](std::int64_t) -> Result<AnyIteratorPtr> { return std::make_unique<VectorIterator>(type, made); },
+      [=] { return std::optional(made.count); });
 }
 
-}  // namespace detail
 }  // namespace xoe::data

@@ -17,6 +17,9 @@ int most_threads(int threads, int processes);
 // Bytes that may be ahead: `budget`, or the default where it is 0.
 std::size_t memory_budget(std::size_t budget) noexcept;
 
+// Elements between looks at the clock.
+inline constexpr std::int64_t kTuneEvery = 16;
+
 // The seconds that f() takes, by the clock.
 template <class F>
 double seconds_of(F&& f) {

@@ -1,12 +1,11 @@
 #include "engine/watch/engine_trace.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "trace/names.h"
 
 namespace xoe::engine {
@@ -16,11 +15,6 @@ constexpr int kClockRounds = 32;
 constexpr std::size_t kWorthWriting = 4096;  // events
 
 std::int64_t now_ns() { return EngineClock::now().time_since_epoch().count(); }
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "host";
-}
 
 }  // namespace
 
@@ -45,7 +39,7 @@ std::shared_ptr<const EngineTrace::Open> EngineTrace::open() const {
 
 std::string EngineTrace::path_of_host(const std::string& path) const {
   // Simulated hosts share a name.
-  const std::string host = hosts_ == 1 ? host_name() : fmt::format("{}-{}", host_name(), host_);
+  const std::string host = hosts_ == 1 ? host_name("host") : fmt::format("{}-{}", host_name("host"), host_);
   if (hosts_ == 1 || path.find("{host}") != std::string::npos) return trace::timeline_path(path, host);
   const auto dot = path.rfind('.');
   const bool has_ending = dot != std::string::npos && path.find('/', dot) == std::string::npos;
@@ -54,10 +48,11 @@ std::string EngineTrace::path_of_host(const std::string& path) const {
 
 Status EngineTrace::start(const std::string& path, bool create) {
   if (on()) return failure(Code::kInvalidArgument, "start_timeline: one is being written already; stop it first");
-  const trace::TimelineOptions options{.rank = topology_.rank,
-                                       .local_rank = topology_.local_rank,
-                                       .host = hosts_ == 1 ? host_name() : fmt::format("{}-{}", host_name(), host_),
-                                       .create = create};
+  const trace::TimelineOptions options{
+      .rank = topology_.rank,
+      .local_rank = topology_.local_rank,
+      .host = hosts_ == 1 ? host_name("host") : fmt::format("{}-{}", host_name("host"), host_),
+      .create = create};
   XOE_ASSIGN(auto opened, trace::Timeline::open(path_of_host(path), options));
   trace::Timeline& t = *opened;
   if (create) XOE_TRY(t.set_clock(clock_.offset, host_ == 0 ? std::chrono::nanoseconds(0) : clock_.uncertainty));

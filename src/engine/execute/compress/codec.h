@@ -7,6 +7,8 @@
 
 #include "engine/execute/task.h"
 #include "xoe/communicator.h"
+#include "xoe/engine.h"
+#include "xoe/status.h"
 
 namespace xoe::engine {
 
@@ -19,5 +21,10 @@ class Codec {
   // The memory stays in use until the task is done. The task starts its collectives on `comm` one after the other.
   virtual Task allreduce(Communicator& comm, std::span<float> values) = 0;
 };
+
+// A codec for one tensor of this shape. kNone, and kPowerSgd where low rank does not pay (fewer than two dimensions, or
+// factors of more than half the values), give an exact allreduce in float32.
+// `invalid_argument`: a ratio outside of (0, 1], a rank below 1, a negative dimension; `resource_exhausted`.
+Result<std::unique_ptr<Codec>> make_codec(const CompressionOptions& options, std::span<const std::int64_t> shape);
 
 }  // namespace xoe::engine

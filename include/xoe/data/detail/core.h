@@ -1,12 +1,28 @@
-// Included by stages.h: gives the stages of the core, which are compiled once (src/data/stages), their types.
+// The core of the pipeline: stages that do not know the type of their elements, compiled once (src/data/stages), and
+// what gives them a type. stages.h is what users include.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
-#include "xoe/data/stages.h"
+#include "xoe/data/stage.h"
 
 namespace xoe::data {
+
+enum class Remainder : std::uint8_t;
+struct ShardBatchesOptions;
+struct InterleaveOptions;
+struct MapOptions;
+template <class T>
+struct Batch;
+template <class T>
+struct Numbered;
+
 namespace detail {
 
 // The next element of an iterator, on the stack.
@@ -42,7 +58,7 @@ class Pulled {
 template <class T, class Base = Iterator<T>>
 class TypedIterator : public Base {
  public:
-  explicit TypedIterator(std::unique_ptr<AnyIterator> core) : core_(std::move(core)) {}
+  explicit TypedIterator(AnyIteratorPtr core) : core_(std::move(core)) {}
 
   Result<std::optional<T>> next() override {
     Pulled<T> pulled(*core_);
@@ -57,7 +73,7 @@ class TypedIterator : public Base {
   std::vector<StageReport> stages() const override { return core_->stages(); }
 
  protected:
-  std::unique_ptr<AnyIterator> core_;
+  AnyIteratorPtr core_;
 };
 
 template <class T>
@@ -70,9 +86,7 @@ class TypedStage final : public Stage<T> {
     if (!iterator) return failure(iterator.error());
     return std::make_unique<TypedIterator<T>>(std::move(*iterator));
   }
-  Result<std::unique_ptr<AnyIterator>> iterate_any(std::int64_t epoch) const override {
-    return core_->iterate_any(epoch);
-  }
+  Result<AnyIteratorPtr> iterate_any(std::int64_t epoch) const override { return core_->iterate_any(epoch); }
   std::optional<std::int64_t> size() const override { return core_->size(); }
 
  private:
@@ -186,126 +200,4 @@ template <class T>
 inline constexpr BatchType kBatchType{kElementType<Batch<T>>, begin_batch<T>, append_to_batch<T>, batch_info<T>};
 
 }  // namespace detail
-
-template <class T>
-StagePtr<T> from_vector(std::vector<T> elements) {
-  const std::size_t count = elements.size();
-  auto kept = std::make_shared<const std::vector<T>>(std::move(elements));
-  if constexpr (std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>)
-    return detail::typed<T>(detail::list(kElementType<T>, {kept, kept->data()}, count, nullptr));
-  else
-    return detail::typed<T>(detail::list(kElementType<T>, std::move(kept), count, detail::copy_at<T>));
-}
-
-template <class T>
-StagePtr<T> shuffle(StagePtr<T> upstream, std::size_t buffer, std::uint64_t seed) {
-  return buffer <= 1 ? upstream : detail::typed<T>(detail::shuffle(std::move(upstream), buffer, seed));
-}
-
-template <class T>
-StagePtr<T> shard(StagePtr<T> upstream, int rank, int size) {
-  return detail::typed<T>(detail::shard(std::move(upstream), rank, size));
-}
-
-template <class T>
-StagePtr<Batch<T>> shard_batches(CommonOrder<T> order, ShardBatchesOptions options) {
-  return detail::typed<Batch<T>>(detail::shard_batches(std::move(order), detail::kBatchType<T>, options));
-}
-template <class T>
-StagePtr<Batch<T>> shard_batches(StagePtr<T> upstream, ShardBatchesOptions options) {
-  return shard_batches<T>(CommonOrder<T>([upstream = std::move(upstream)](int) { return upstream; }), options);
-}
-
-template <class T>
-StagePtr<T> take(StagePtr<T> upstream, std::int64_t count) {
-  return detail::typed<T>(detail::slice(std::move(upstream), 0, std::max<std::int64_t>(count, 0)));
-}
-template <class T>
-StagePtr<T> skip(StagePtr<T> upstream, std::int64_t count) {
-  return detail::typed<T>(detail::slice(std::move(upstream), std::max<std::int64_t>(count, 0), -1));
-}
-
-template <class T>
-StagePtr<T> filter(StagePtr<T> upstream, std::function<Result<bool>(const T&)> wanted) {
-  return detail::typed<T>(
-      detail::filter(std::move(upstream), [wanted = std::move(wanted)](const void* element) -> Result<bool> {
-        return wanted(*static_cast<const T*>(element));
-      }));
-}
-
-template <class T>
-StagePtr<T> repeat(StagePtr<T> upstream, std::int64_t epochs) {
-  return detail::typed<T>(detail::repeat(std::move(upstream), epochs));
-}
-
-template <class T>
-StagePtr<Numbered<T>> numbered(StagePtr<T> upstream) {
-  return detail::typed<Numbered<T>>(
-      detail::numbered(std::move(upstream), kElementType<Numbered<T>>, detail::number_next<T>));
-}
-
-template <class T, class U>
-StagePtr<std::pair<T, U>> zip(StagePtr<T> first, StagePtr<U> second) {
-  using Both = std::pair<T, U>;
-  return detail::typed<Both>(
-      detail::zip(std::move(first), std::move(second), kElementType<Both>, detail::pair_next<T, U>));
-}
-
-template <class T>
-StagePtr<T> concat(std::vector<StagePtr<T>> parts) {
-  return detail::typed<T>(detail::concat(kElementType<T>, {parts.begin(), parts.end()}));
-}
-
-template <class T>
-StagePtr<T> mix(std::vector<StagePtr<T>> parts, std::vector<double> weights, std::uint64_t seed) {
-  return detail::typed<T>(detail::mix(kElementType<T>, {parts.begin(), parts.end()}, std::move(weights), seed));
-}
-
-template <class U, class T>
-StagePtr<U> interleave(StagePtr<T> upstream, std::function<Result<StagePtr<U>>(const T&)> open,
-                       InterleaveOptions options) {
-  return detail::typed<U>(detail::interleave(
-      std::move(upstream), kElementType<U>,
-      [open = std::move(open)](const void* element) -> Result<AnyStagePtr> {
-        auto stage = open(*static_cast<const T*>(element));
-        if (!stage) return failure(stage.error());
-        return AnyStagePtr(std::move(*stage));
-      },
-      options));
-}
-
-template <class T>
-StagePtr<T> cache(StagePtr<T> upstream) {
-  return detail::typed<T>(detail::cache(std::move(upstream), detail::copy_element<T>));
-}
-
-template <class U, class T>
-StagePtr<U> map(StagePtr<T> upstream, std::function<Result<U>(const T&)> f, MapOptions options) {
-  return detail::typed<U>(detail::map(
-      std::move(upstream), kElementType<U>,
-      [f = std::move(f)](const void* element, Slot& made) -> Status {
-        Result<U> answer = f(*static_cast<const T*>(element));
-        if (!answer) return failure(answer.error());
-        made.put(std::move(*answer));
-        return {};
-      },
-      std::move(options)));
-}
-
-template <class T>
-StagePtr<Batch<T>> batch(StagePtr<T> upstream, int batch, Remainder remainder) {
-  return detail::typed<Batch<T>>(detail::batch(std::move(upstream), detail::kBatchType<T>, batch, remainder));
-}
-
-template <class T>
-StagePtr<T> prefetch(StagePtr<T> upstream, std::size_t depth, std::size_t memory_budget) {
-  return depth == 0 ? upstream : detail::typed<T>(detail::prefetch(std::move(upstream), depth, memory_budget));
-}
-
-template <class U, class T>
-StagePtr<U> to_device(StagePtr<T> upstream, std::function<Result<U>(const T&)> copy, std::size_t depth) {
-  return map<U, T>(std::move(upstream), std::move(copy),
-                   {.threads = 1, .ahead = std::max<std::size_t>(depth, 1), .name = "to_device"});
-}
-
 }  // namespace xoe::data
