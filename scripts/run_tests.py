@@ -3,12 +3,14 @@
 
   run_tests.py targets PRESET TIER... [--changed COMMIT]   prints the programs to build for the tests that `run` would choose
   run_tests.py run PRESET TIER... [--changed COMMIT]       runs them with ctest
+  run_tests.py forget TIER...                              so that a build that fails is no earlier success
   run_tests.py summary TIER...                             prints `N passed, N failed[, N skipped]; ...` and fails if any failed
 
 A test belongs to the tier `core` unless its labels say `full` or `peers`; under a sanitizer to the tier of that name if it is
-labelled `unit` or `multiproc`. build/test-record.json holds, for each test, a digest of all that its last success rested on:
-its programs and libraries, the files it reads, the machine's packages, XOE_* variables. While the digest is the same, the success
-counts and the test does not run again. XOE_TEST_FRESH=1 runs all; XOE_TEST_JOBS says how many at once (2).
+labelled `unit` or `multiproc`, and not `fuzz` under the thread sanitizer. build/test-record.json holds, for each test, a digest of
+all that its last success rested on: its programs and libraries, the files it reads, the machine's packages, XOE_* variables. While
+the digest is the same, the success counts and the test does not run again. XOE_TEST_FRESH=1 runs all; XOE_TEST_JOBS says how many
+at once (2).
 """
 
 import argparse
@@ -47,7 +49,9 @@ class Test:
 
     def tier(self, preset):
         if preset in ("asan", "tsan"):
-            return preset if self.labels & {"unit", "multiproc"} else None
+            # A parser that replays its seeds has no threads.
+            runs = self.labels & {"unit", "multiproc"} and not (preset == "tsan" and "fuzz" in self.labels)
+            return preset if runs else None
         return next((tier for tier in ("peers", "full") if tier in self.labels), "core")
 
 
@@ -320,8 +324,11 @@ def main():
     preset, *tiers = options.words
     if options.verb == "targets":
         build = Build(preset)
-        for test in choose(build, tiers, options.changed):
-            print("\n".join(test.programs or ["all"]))
+        chosen = choose(build, tiers, options.changed)
+        needed = {name for test in chosen for name in test.programs}
+        if any("python" in test.declared for test in chosen):
+            needed.add("xoe_wheel")
+        print("\n".join(sorted(needed)))
     else:
         run(preset, tiers, options.changed)
     return 0

@@ -44,22 +44,24 @@ if wants peers && ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/
 environments=(pytorch)
 if wants peers; then environments+=(tfdata); fi
 downloads=
-if wants core || wants full || wants peers; then
+if wants core || wants full || wants peers || wants asan; then
   bench/data/install_peers.sh "${environments[@]}" &
   downloads=$!
 fi
 
-# A build that fails counts as a failed test.
+# A build that fails counts as a failed test. For the sanitizers only what their tests need is built.
 scripts/run_tests.py forget "${tiers[@]}"
 run_preset() {
   local preset=$1 targets=()
   shift
-  if [[ $preset != release && ${#changed[@]} -gt 0 ]]; then
+  if [[ $preset == release ]]; then
+    scripts/setup.sh release || return 0
+  else
     scripts/setup.sh --configure "$preset" || return 0
-    mapfile -t targets < <(scripts/run_tests.py targets "$preset" "$@" "${changed[@]}" | sort -u)
-  fi
-  if [[ ${#targets[@]} -gt 0 || $preset == release || ${#changed[@]} -eq 0 ]]; then
-    scripts/setup.sh "$preset${targets[*]:+:$(IFS=, && echo "${targets[*]}")}" || return 0
+    mapfile -t targets < <(scripts/run_tests.py targets "$preset" "$@" "${changed[@]}")
+    if ((${#targets[@]} > 0)); then
+      scripts/setup.sh "$preset:$(IFS=, && echo "${targets[*]}")" || return 0
+    fi
   fi
   if [[ -n $downloads ]]; then wait "$downloads" || true; fi
   scripts/run_tests.py run "$preset" "$@" "${changed[@]}"

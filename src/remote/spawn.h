@@ -16,7 +16,7 @@
 
 namespace xoe::remote {
 
-// What children inherit: this process's variables, signal mask and limit on open files as they were before it changed
+// Passed on to children: this process's variables, signal mask and limit on open files, as they were before it changed
 // them for itself.
 struct Inherited {
   Env env = {};

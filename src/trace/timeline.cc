@@ -72,6 +72,8 @@ void add_args(std::string& lines, const TimelineEvent& event, const TimelineName
   if (separator == ',') lines += '}';
 }
 
+}  // namespace
+
 void TimelineText::add_start(std::string& lines, std::string_view phase, int lane, std::int64_t at_ns) const {
   lines.append(R"({"ph":")").append(phase).append(R"(","pid":)");
   append_number(lines, static_cast<std::uint64_t>(rank_));
@@ -151,6 +153,8 @@ void TimelineText::add_dropped(std::string& lines, std::uint64_t count, std::int
   add(lines, R"(,"s":"p","name":"{}","args":{{"count":{}}}}},)", trace::kDroppedEvent, count);
   lines += '\n';
 }
+
+namespace {
 
 constexpr std::size_t kMaxLanes = 1000;
 constexpr std::string_view kOtherLanes = "(other lanes)";

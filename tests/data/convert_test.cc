@@ -10,7 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "data/files/idx.h"
+#include "data/idx_file.h"
 #include "data/jpeg/jpeg.h"
 #include "data/png/png.h"
 #include "data/records/record_file.h"
@@ -142,14 +142,14 @@ TEST_F(Convert, ShrinksOnAskingAlone) {
 }
 
 TEST_F(Convert, RawPixelsBecomePng) {
-  auto pixels = IdxWriter::create(file("train-images-idx3-ubyte"), {4, 6}).value();
-  auto labels = IdxWriter::create(file("train-labels-idx1-ubyte"), {}).value();
+  std::vector<std::string> pixels;
+  std::vector<std::string> labels;
   for (int i = 0; i < 10; ++i) {
-    ASSERT_TRUE(pixels.write(std::string(24, static_cast<char>(20 * i))));
-    ASSERT_TRUE(labels.write(std::string(1, static_cast<char>(i))));
+    pixels.emplace_back(24, static_cast<char>(20 * i));
+    labels.emplace_back(1, static_cast<char>(i));
   }
-  ASSERT_TRUE(pixels.finish());
-  ASSERT_TRUE(labels.finish());
+  write_idx(file("train-images-idx3-ubyte"), {4, 6}, pixels);
+  write_idx(file("train-labels-idx1-ubyte"), {}, labels);
   ASSERT_EQ(run({"convert", scratch_.path(), file("out"), "--shards", "2"}).code, 0);
   const auto source = open_image_source({.directory = file("out")}).value();
   std::string buffer;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "csv_field.h"
+
 namespace xoe::data {
 namespace {
 

@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "data/files/idx.h"
 #include "data/files/tar.h"
 #include "data/records/example.h"
 #include "data/records/file_index.h"
+#include "idx_file.h"
 #include "record_files.h"
 #include "scratch.h"
 
@@ -194,14 +194,8 @@ TEST(NihChest, WhatIsWrongIsSaidOrLeftOut) {
 }
 
 void write_digits(const Scratch& scratch, const std::string& split) {
-  auto images = IdxWriter::create(scratch.file(split + "-images-idx3-ubyte"), {2, 3}).value();
-  auto labels = IdxWriter::create(scratch.file(split + "-labels-idx1-ubyte"), {}).value();
-  for (const char* pixels : {"abcdef", "ghijkl"}) ASSERT_TRUE(images.write(pixels));
-  ASSERT_TRUE(labels.write("\x05"));
-  ASSERT_TRUE(labels.write("\x02"));
-  EXPECT_EQ(labels.write("xx").error().code(), Code::kInvalidArgument);
-  ASSERT_TRUE(images.finish());
-  ASSERT_TRUE(labels.finish());
+  write_idx(scratch.file(split + "-images-idx3-ubyte"), {2, 3}, {"abcdef", "ghijkl"});
+  write_idx(scratch.file(split + "-labels-idx1-ubyte"), {}, {"\x05", "\x02"});
 }
 
 TEST(IdxImages, PlainAndGzip) {

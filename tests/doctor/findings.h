@@ -1,4 +1,4 @@
-// What tests of the doctor share.
+// Shared by the tests of the doctor.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -7,11 +7,8 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/execute/compress/cast.h"
 #include "engine/execute/compress/codec.h"
-#include "engine/execute/compress/float8.h"
-#include "engine/execute/compress/power_sgd.h"
-#include "engine/execute/compress/top_k.h"
+#include "engine/execute/compress/codecs.h"
 #include "engine/ranks.h"
 
 namespace xoe::engine {

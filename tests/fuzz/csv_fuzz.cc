@@ -1,5 +1,7 @@
-// CSV: any bytes; what is read reads the same when it is written again.
+// CSV: any bytes; rows that are written again are read as they were.
 #include "data/files/csv.h"
+
+#include "../data/csv_field.h"
 #include "memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {

@@ -9,6 +9,8 @@
 namespace {
 
 using namespace xoe::data;
+using xoe::append_little;
+using xoe::load_little;
 
 // The stamp that the file says it was made of.
 FileStamp stamp_within(std::string_view content) {

@@ -1,4 +1,4 @@
-// What goes wrong with several hosts, and what is said and left then.
+// Failures on several hosts: the messages, and the processes that are left.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -83,7 +83,7 @@ TEST_F(HostsFailure, NoProgramThere) {
 }
 
 TEST_F(HostsFailure, NoFolderThere) {
-  // It goes away after the launcher looked at it.
+  // It is removed after the launcher checked it.
   const auto ran = hosts_.run("one", "true", {"--env", "PATH=/nowhere"});
   EXPECT_EQ(ran.code, 127) << "bash is looked for in the PATH that the user gives";
   std::ofstream(hosts_.folder() + "/go") << "mkdir " << hosts_.folder() << "/here && cd " << hosts_.folder()

@@ -17,7 +17,7 @@ using testing::Not;
 // True in the first process of a rank, and not in those after it.
 std::string first_life(const Scratch& scratch) { return "mkdir " + scratch.file("lived-") + "$XOE_RANK 2>/dev/null"; }
 
-// What the other ranks do, until the one that failed was restarted.
+// The other ranks wait until the failed one was restarted.
 std::string wait_for(const Scratch& scratch, int rank) {
   const std::string again = scratch.file("again-" + std::to_string(rank));
   return "while [ ! -e " + again + " ]; do sleep 0.02; done";

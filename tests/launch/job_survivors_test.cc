@@ -1,4 +1,4 @@
-// Whatever is killed, nothing of the job stays.
+// No process of a job survives, whichever of its processes is killed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

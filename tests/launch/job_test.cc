@@ -1,4 +1,4 @@
-// What ranks see, and how their output arrives.
+// The ranks' environment, and how their output arrives.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ TEST_F(Job, RanksKnowTheirPlace) {
 }
 
 TEST_F(Job, TheSecretIsInNoArgument) {
-  // Nothing that is started here is told the secret either: it would find itself.
+  // The search itself must not have the secret either: it would find itself.
   const auto ran =
       run_script(2,
                  "for f in /proc/[0-9]*/cmdline; do c=$(tr -d '\\0' < $f); "

@@ -1,4 +1,4 @@
-// Drives the real `xoe` and looks after what it leaves.
+// Runs the real `xoe` and checks for processes that it leaves.
 #pragma once
 
 #include <sys/types.h>
@@ -33,7 +33,7 @@ class Launched {
   void signal(int number) const;
   void type(const std::string& text) const;
   void end_input() { input_ = Fd(); }
-  // What was written to stdout so far.
+  // The stdout so far.
   std::string out() const;
   // Waits until stdout contains `text`; false after 20 s.
   bool wait_for_out(const std::string& text) const;

@@ -67,7 +67,7 @@ TEST(Report, AnInterruptedJobIsToldShortly) {
   outcome.killed_by_user = true;
   EXPECT_THAT(report_lines(outcome, {}), ElementsAre("killed by SIGTERM after 2 s"));
   EXPECT_EQ(exit_code(outcome), 143);
-  // As xoe train answers both signals; other codes are told.
+  // xoe train exits like this after both signals; other codes are reported.
   outcome = failed_with(exited(130));
   outcome.passed_on = SIGTERM;
   EXPECT_THAT(report_lines(outcome, {}), ElementsAre("ended by SIGTERM after 2 s"));

@@ -128,7 +128,9 @@ Result<std::shared_ptr<Context>> Context::join(const Topology& topology, bootstr
     processes.push_back(std::move(process));
   }
   context->finish_join();
-  if (size > 1) XOE_TRY(context->watch(std::move(processes)));
+  if (size == 1) return context;
+  XOE_ASSIGN(context->watch_, bootstrap::PeerWatch::start(
+                                  std::move(processes), [at = context.get()](int ended) { at->notify_ended(ended); }));
   return context;
 }
 
@@ -159,11 +161,6 @@ void Context::finish_join() {
   }
   const double cores = CPU_COUNT(&cpus);
   oversubscribed_ = size() > std::min(cores, read_cgroup_limits().cpus.value_or(cores));
-}
-
-Status Context::watch(std::vector<Fd> processes) {
-  XOE_ASSIGN(watch_, bootstrap::PeerWatch::start(std::move(processes), [this](int rank) { notify_ended(rank); }));
-  return {};
 }
 
 void Context::on_ended(std::function<void(int)> listener) {

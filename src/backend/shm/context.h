@@ -76,7 +76,6 @@ class Context {
  private:
   Context(int rank, std::shared_ptr<Arena> arena) : rank_(rank), arena_(std::move(arena)), ended_(kMaxRanks) {}
   void finish_join();  // computes the properties that depend on all members
-  Status watch(std::vector<Fd> processes);
   void notify_ended(int rank);
 
   int rank_;

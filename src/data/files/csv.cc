@@ -69,17 +69,4 @@ Status CsvReader::read_quoted(std::string& field) {
   return {};
 }
 
-void append_csv_field(std::string& to, std::string_view field) {
-  if (field.find_first_of(",\"\r\n") == std::string_view::npos && !field.starts_with(kByteOrderMark)) {
-    to += field;
-    return;
-  }
-  to += '"';
-  for (const char c : field) {
-    if (c == '"') to += '"';
-    to += c;
-  }
-  to += '"';
-}
-
 }  // namespace xoe::data

@@ -31,7 +31,4 @@ class CsvReader {
   std::int64_t next_line_ = 1;
 };
 
-// Appends a field, quoted if necessary.
-void append_csv_field(std::string& to, std::string_view field);
-
 }  // namespace xoe::data

@@ -1,7 +1,6 @@
 #include "data/files/idx.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <span>
 
@@ -21,9 +20,6 @@ std::uint32_t load_big(std::string_view from) {
   std::uint32_t value = 0;
   for (const char byte : from.substr(0, 4)) value = value << 8 | static_cast<std::uint8_t>(byte);
   return value;
-}
-void append_big(std::string& to, std::uint32_t value) {
-  for (int shift = 24; shift >= 0; shift -= 8) to.push_back(static_cast<char>((value >> shift) & 0xff));
 }
 
 // Appends exactly `count` bytes. Memory grows with the bytes that arrive.
@@ -120,40 +116,6 @@ Result<std::string_view> IdxArray::read_all(std::string& buffer) const {
   auto bytes = read_range(0, item_bytes_ * sizes_[0], buffer);
   if (!bytes) return failure_in(path(), bytes.error());
   return bytes;
-}
-
-IdxWriter::IdxWriter(OutputFile file, std::vector<std::uint32_t> item_sizes)
-    : file_(std::move(file)), item_sizes_(std::move(item_sizes)) {
-  for (const std::uint32_t size : item_sizes_) item_bytes_ *= size;
-}
-
-std::string IdxWriter::header() const {
-  std::string header = {0, 0, static_cast<char>(kByteItems), static_cast<char>(item_sizes_.size() + 1)};
-  append_big(header, items_);
-  for (const std::uint32_t size : item_sizes_) append_big(header, size);
-  return header;
-}
-
-Result<IdxWriter> IdxWriter::create(std::string path, std::vector<std::uint32_t> item_sizes) {
-  if (item_sizes.size() >= kMaxDimensions || !count_bytes(item_sizes))
-    return failure(Code::kInvalidArgument, "{}: items of {} dimensions", path, item_sizes.size());
-  XOE_ASSIGN(OutputFile file, OutputFile::create(std::move(path)));
-  IdxWriter writer(std::move(file), std::move(item_sizes));
-  XOE_TRY(writer.file_.write(writer.header()));
-  return writer;
-}
-
-Status IdxWriter::write(std::string_view item) {
-  if (item.size() != item_bytes_ || items_ == std::numeric_limits<std::uint32_t>::max())
-    return failure(Code::kInvalidArgument, "{}: item {} of {} bytes; each has {}", file_.path(), items_, item.size(),
-                   item_bytes_);
-  ++items_;
-  return file_.write(item);
-}
-
-Status IdxWriter::finish() {
-  XOE_TRY(file_.overwrite_start(header()));
-  return file_.finish();
 }
 
 }  // namespace xoe::data

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/output_file.h"
 #include "data/records/byte_source.h"
 
 namespace xoe::data {
@@ -39,26 +38,6 @@ class IdxArray {
   std::size_t item_bytes_ = 1;
   std::uint64_t start_ = 0;                     // of the data in the file
   std::shared_ptr<const std::string> content_;  // of a GZIP file, without header
-};
-
-class IdxWriter {
- public:
-  // `item_sizes`: the dimensions of one item; none for labels.
-  static Result<IdxWriter> create(std::string path, std::vector<std::uint32_t> item_sizes);
-
-  // `invalid_argument`: not the size of an item.
-  Status write(std::string_view item);
-  // Without finish() there is no file.
-  Status finish();
-
- private:
-  IdxWriter(OutputFile file, std::vector<std::uint32_t> item_sizes);
-  std::string header() const;
-
-  OutputFile file_;
-  std::vector<std::uint32_t> item_sizes_;
-  std::size_t item_bytes_ = 1;
-  std::uint32_t items_ = 0;
 };
 
 }  // namespace xoe::data

@@ -75,8 +75,8 @@ Finding check_vectors(const CpuFacts& facts) {
 Finding check_cores(const CpuFacts& facts) {
   Finding finding{
       .id = "cpu.cores",
-      .what = fmt::format("{} core{} ({} hardware thread{}) on {} socket{}", facts.cores, facts.cores == 1 ? "" : "s",
-                          facts.usable, facts.usable == 1 ? "" : "s", facts.sockets, facts.sockets == 1 ? "" : "s"),
+      .what = fmt::format("{} ({}) on {}", counted(facts.cores, "core"), counted(facts.usable, "hardware thread"),
+                          counted(facts.sockets, "socket")),
       .why = "each rank wants at least one core of its own; ranks that outnumber cores wait for each other"};
   finding.details = {
       {"online", facts.online}, {"usable", facts.usable}, {"cores", facts.cores}, {"sockets", facts.sockets}};
@@ -111,7 +111,7 @@ Finding check_quota(const CpuFacts& facts, std::optional<double> quota) {
 
 Finding check_numa(const CpuFacts& facts) {
   Finding finding{.id = "cpu.numa",
-                  .what = fmt::format("{} memory node{}", facts.nodes.size(), facts.nodes.size() == 1 ? "" : "s"),
+                  .what = counted(std::ssize(facts.nodes), "memory node"),
                   .why =
                       "memory of another node is slower to reach; ranks should stay on the node of their GPU and "
                       "network card"};

@@ -1,4 +1,4 @@
-// Asks NCCL and the CUDA runtimes for their versions.
+// Reads the versions of NCCL and the CUDA runtimes.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

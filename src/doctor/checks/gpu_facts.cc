@@ -1,4 +1,4 @@
-// Asks NVML.
+// Reads the GPUs from NVML.
 #include <algorithm>
 #include <cctype>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace xoe::doctor {
 
-// By way of the pipe from the process that asks.
+// For the pipe from the process that calls NVML.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuProcess, pid, memory)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Gpu, name, uuid, pci, memory, memory_used, mig, processes, nvlinks, ways, no_p2p)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuFacts, asked, absent, error, error_number, driver, cuda, gpus)

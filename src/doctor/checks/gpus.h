@@ -41,7 +41,7 @@ struct GpuFacts {
   std::vector<Gpu> gpus = {};
 };
 
-// What CUDA programs bring.
+// The libraries of CUDA programs.
 struct CudaLibraries {
   std::string nccl_error = {};  // why there is none
   int nccl = 0;                 // 10000 x major + 100 x minor + patch
@@ -50,7 +50,7 @@ struct CudaLibraries {
   std::vector<int> runtimes = {};  // CUDA runtimes that load, as `cuda` above
 };
 
-// What /proc and /sys say of GPUs without the driver's library.
+// The traces of GPUs in /proc and /sys, without the driver's library.
 struct GpuTraces {
   int on_pci = 0;                       // NVIDIA's display devices
   bool kernel_module = false;           // /proc/driver/nvidia

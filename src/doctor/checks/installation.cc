@@ -39,7 +39,7 @@ class Page {
   void* word_;
 };
 
-// In the other process: what a rank does with its peer's memory.
+// Runs in the other process, and does what a rank does with its peer's memory.
 std::string play_peer(pid_t owner, int fd) {
   const Fd watch(static_cast<int>(::syscall(SYS_pidfd_open, owner, 0)));
   if (!watch.valid()) return fmt::format("cannot watch a process (pidfd_open): {}", errno_text(errno));
@@ -103,7 +103,7 @@ Finding check_sharing(const InstallationFacts& facts) {
   return finding;
 }
 
-// What a backend is for, and how it is installed.
+// The purpose of a backend, and how it is installed.
 struct Use {
   std::string why;
   std::string install;

@@ -1,4 +1,4 @@
-// Xoe itself: what it can do on this machine.
+// Xoe itself: its backends, and whether they work on this machine.
 #pragma once
 
 #include <chrono>
@@ -29,18 +29,17 @@ struct InstallationFacts {
   bool rdma = false;  // an active port is there
 };
 
-// Shares a page with a process, wakes it, and watches it end. Empty, or what did not work.
+// Shares a page with a process, wakes it, and watches it end. Returns the error; empty: all of it works.
 std::string try_sharing(std::chrono::milliseconds patience);
-// Loads each plug-in that is there, in a process of its own. Looks in `folder` if it is given, else beside the program
+// Loads each installed plug-in in a process of its own. Looks in `folder` if it is given, else beside the program
 // and in the `lib` folder beside its own.
 void find_plugins(InstallationFacts& facts, const std::string& folder, std::chrono::milliseconds patience);
 
-// What loads here and could join this host with others: "gloo", "mpi".
+// The backends that load here and can connect this host with others: "gloo", "mpi".
 std::vector<std::string> loading_engines(const InstallationFacts& facts);
-// Which of these the ranks take by themselves between hosts, where `xoe run` started them or (by_mpi) mpirun or srun;
-// empty: none.
+// The one that ranks choose by default between hosts, started by `xoe run` or (by_mpi) by mpirun or srun; empty: none.
 std::string engine_between_hosts(const std::vector<std::string>& loading, bool by_mpi);
-// "hierarchical over gloo, over mpi under mpirun or srun"; empty: none of these joins hosts.
+// "hierarchical over gloo, over mpi under mpirun or srun"; empty: none of them connects hosts.
 std::string say_engines(const std::vector<std::string>& loading);
 Findings check_installation(const InstallationFacts& facts);
 

@@ -41,7 +41,7 @@ std::string chosen(std::string_view text) {
              : std::string(text.substr(from + 1, end - from - 1));
 }
 
-// By the options of its mount; a tmpfs without any takes half of the memory.
+// Read from its mount options; a tmpfs without a size takes half of the memory.
 std::optional<std::uint64_t> recorded_shm(const Tree& tree, std::uint64_t total) {
   std::optional<std::uint64_t> size;
   for (const std::string& line : lines_of(tree.text("/proc/self/mounts").value_or(""))) {

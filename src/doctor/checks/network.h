@@ -26,7 +26,8 @@ struct NetworkInterface {
 };
 
 std::vector<NetworkInterface> read_interfaces(const Tree& tree);
-// What TCP between hosts would take: what the default route takes, else the fastest; nullptr: nothing leaves this host.
+// The interface that TCP between hosts would use: the default route's, else the fastest; nullptr: no interface leaves
+// this host.
 const NetworkInterface* chosen_interface(const std::vector<NetworkInterface>& interfaces);
 Findings check_network(const std::vector<NetworkInterface>& interfaces);
 

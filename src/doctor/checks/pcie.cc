@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+
 namespace xoe::doctor {
 namespace {
 
@@ -153,7 +155,7 @@ Finding check_links(const PcieFacts& facts) {
   return finding;
 }
 
-// How far up two functions have to go to meet.
+// The nearest point that two functions share.
 std::string distance(const PciFunction& a, const PciFunction& b) {
   std::size_t common = 0;
   while (common < std::min(a.path.size(), b.path.size()) && a.path[common] == b.path[common]) ++common;
@@ -178,7 +180,7 @@ Finding check_distances(const PcieFacts& facts) {
                                    j < facts.gpus.size() ? "GPU" : "network card", cards[j]->address, way);
     }
   }
-  finding.what = fmt::format("{} pairs of GPUs and network cards", list.size());
+  finding.what = fmt::format("{} of GPUs and network cards", counted(std::ssize(list), "pair"));
   finding.details = {{"pairs", std::move(list)}};
   return finding;
 }
@@ -192,7 +194,8 @@ Findings check_pcie(const PcieFacts& facts) {
              .why = "transfers between cards are of no concern here",
              .details = {{"gpus", 0}, {"network_cards", 0}}}};
   Findings findings = {{.id = "pcie.cards",
-                        .what = fmt::format("{} NVIDIA GPUs, {} RDMA cards", facts.gpus.size(), facts.cards.size()),
+                        .what = fmt::format("{}, {}", counted(std::ssize(facts.gpus), "NVIDIA GPU"),
+                                            counted(std::ssize(facts.cards), "RDMA card")),
                         .why = "they may exchange data without the processor",
                         .details = {{"gpus", facts.gpus.size()}, {"network_cards", facts.cards.size()}}}};
   append(findings, {check_access_control(facts), check_translation(facts), check_iommu(facts), check_links(facts)});

@@ -1,4 +1,4 @@
-// How GPUs and network cards hang on PCI Express, and what keeps them from talking to each other directly.
+// How GPUs and network cards are connected by PCI Express, and the obstacles to direct transfers between them.
 #pragma once
 
 #include <optional>

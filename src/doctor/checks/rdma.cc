@@ -156,7 +156,7 @@ Findings check_rdma(const RdmaFacts& facts) {
              .details = {{"count", 0}}}};
   Findings findings;
   Finding all{.id = "rdma.devices",
-              .what = fmt::format("{} ports", facts.ports.size()),
+              .what = counted(std::ssize(facts.ports), "port"),
               .why = "MPI (UCX) and NCCL use them between hosts"};
   const auto active =
       std::count_if(facts.ports.begin(), facts.ports.end(), [](const auto& port) { return port.active(); });

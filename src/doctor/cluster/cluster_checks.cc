@@ -47,7 +47,7 @@ Finding check_clock(const HostResult& host) {
   return finding;
 }
 
-// One value of all hosts that have a report, and of this one.
+// Compares one version among all hosts that have a report, and this one.
 Finding check_same(const std::vector<HostResult>& hosts, const Report& here, const std::string& key,
                    std::string_view what, Severity when_different, std::string_view why, std::string_view fix) {
   std::map<std::string, std::string> names;  // by value
@@ -104,7 +104,7 @@ Finding check_pair(const Pair& pair) {
                   .why = "ranks of all hosts connect to each other over TCP, on ports that the kernel chooses",
                   .details = json_of(pair)};
   if (!pair.error.empty()) {
-    finding.what = fmt::format("from {} to {} nothing could be measured: {}", pair.from, pair.to, pair.error);
+    finding.what = fmt::format("nothing could be measured from {} to {}: {}", pair.from, pair.to, pair.error);
     finding.fix = "repeat with these two hosts alone";
     return finding;
   }
@@ -137,7 +137,7 @@ Finding check_pairs(const std::vector<Pair>& pairs) {
   }
   Finding finding{
       .id = "hosts.pairs",
-      .what = fmt::format("{} pairs measured", pairs.size()),
+      .what = counted(std::ssize(pairs), "pair") + " measured",
       .why = "the slowest pair sets the pace of all",
       .details = {{"pairs", std::move(list)}, {"slowest_bytes_per_s", slowest}, {"fastest_bytes_per_s", fastest}}};
   if (slowest > 0) finding.what += fmt::format(": {} to {}", rate_text(slowest), rate_text(fastest));
@@ -158,7 +158,7 @@ Finding check_pairs(const std::vector<Pair>& pairs) {
   return finding;
 }
 
-// What loads on every host that answered.
+// The backends that load on every host that answered.
 std::vector<std::string> common_engines(const std::vector<HostResult>& hosts) {
   std::vector<std::string> common{"gloo", "mpi"};
   for (const HostResult& host : hosts)

@@ -1,4 +1,4 @@
-// Measures TCP between two hosts: one listens, the other connects. A token that is good for one pair keeps others out.
+// Measures TCP between two hosts: one listens, the other connects. A token for each pair keeps other clients out.
 #pragma once
 
 #include <poll.h>
@@ -16,7 +16,7 @@ namespace xoe::doctor {
 inline constexpr std::size_t kTokenBytes = 32;  // as text
 inline constexpr std::size_t kMaxProbed = 16;   // addresses of one host
 
-// What a client sends first: "XOE1", the token, 'L' or 'B', the number of the address.
+// The client's hello: "XOE1", the token, 'L' or 'B', the number of the address.
 inline constexpr std::size_t kHelloBytes = 4 + kTokenBytes + 2;
 
 struct Received {
@@ -25,8 +25,8 @@ struct Received {
   double seconds = 0;  // between the first and the last of them
 };
 
-// Echoes ('L') or swallows and counts ('B') what clients with the token send. Anybody else is cut off after a second,
-// having got nothing. Never blocks: its owner polls what entries() names and calls serve().
+// Echoes ('L') or swallows and counts ('B') what clients with the token send. Clients without the token are
+// disconnected after a second and get no reply. Never blocks: its owner polls what entries() names and calls serve().
 class ProbeServer {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,7 +35,7 @@ class ProbeServer {
   int port() const noexcept { return port_; }
   void entries(std::vector<pollfd>& all) const;
   void serve();
-  // Closes all, and tells what has come.
+  // Closes all connections and returns the counts.
   std::vector<Received> finish();
 
  private:

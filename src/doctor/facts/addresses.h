@@ -9,16 +9,16 @@
 
 namespace xoe::doctor {
 
-// What the kernel says of an interface itself. /sys may be of another network name space: it shows that of its mount.
+// The kernel's state of an interface. /sys may show another network name space: the one in which it was mounted.
 struct Link {
   bool up = false;
   bool loopback = false;
 };
 
-// By name. Of the running machine alone.
+// By name; of the running machine only.
 std::map<std::string, Link> live_links();
 
-// By interface, IPv4 first. Those that are valid on one link only are left out.
+// By interface, IPv4 first. Link-local addresses are left out.
 std::map<std::string, std::vector<std::string>> read_addresses(const Tree& tree);
 
 }  // namespace xoe::doctor

@@ -10,7 +10,7 @@
 
 namespace xoe::doctor {
 
-// Of the PCI Express capability (id 0x10).
+// The PCI Express capability (id 0x10).
 struct ExpressLink {
   int port_type = 0;  // 0 endpoint, 4 root port, 5 and 6 switch ports up and down, 7 bridge to PCI
   int speed = 0;      // generation; 0: none
@@ -46,7 +46,7 @@ struct PciConfig {
   std::optional<AddressTranslation> address_translation = {};
 };
 
-// 64 bytes (what users other than root get), 256 or 4096; anything between is read as far as it goes.
+// 64 bytes (all that users other than root can read), 256 or 4096; other sizes are read as far as they go.
 // data_loss: shorter, no answer of the device, or a list of capabilities that leads in circles or out of bounds.
 Result<PciConfig> parse_pci_config(std::span<const std::uint8_t> bytes);
 

@@ -1,4 +1,4 @@
-// What a check found out.
+// The result of a check.
 #pragma once
 
 #include <algorithm>
@@ -18,20 +18,20 @@ enum class Severity : std::uint8_t {
   kNote,     // worth knowing; nothing is wrong
   kWarning,  // it works, but slower or with less room than it could
   kProblem,  // something that Xoe or a training needs does not work
-  kSkipped,  // could not be looked at here
+  kSkipped,  // could not be checked here
 };
 
-constexpr std::string_view severity_name(Severity state) noexcept {
+constexpr std::string_view severity_name(Severity severity) noexcept {
   constexpr std::string_view kNames[] = {"ok", "note", "warning", "problem", "skipped"};
-  return kNames[static_cast<int>(state)];
+  return kNames[static_cast<int>(severity)];
 }
 
 struct Finding {
   std::string id;  // GROUP.NAME, the same in every version: "memory.shm"
   Severity severity = Severity::kOk;
-  std::string what;               // was seen
-  std::string why = {};           // it matters
-  std::string fix = {};           // what to do; empty: nothing
+  std::string what;               // the observation
+  std::string why = {};           // why it matters
+  std::string fix = {};           // the remedy; empty: none is needed
   Json details = Json::object();  // for programs
   std::string table = {};         // for people, several lines; empty: none
 

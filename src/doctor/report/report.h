@@ -11,7 +11,7 @@ inline constexpr int kSchema = 1;
 
 struct TextOptions {
   bool colours = false;
-  bool verbose = false;  // also why, what is fine, and details
+  bool verbose = false;  // also the reasons, the checks that passed, and details
   int width = 100;       // columns at which lines are broken
 };
 
@@ -23,7 +23,7 @@ struct Count {
 Count count_severities(const Findings& findings);
 std::string count_text(const Count& count);  // "12 ok, 3 notes, 1 warning"
 
-// The findings by group. Bytes of other machines in them cannot move the cursor.
+// The findings by group, without control characters: a report of another machine cannot move the cursor.
 std::string findings_text(const Findings& findings, const TextOptions& options);
 std::string report_text(const Report& report, const TextOptions& options);
 
@@ -32,7 +32,7 @@ Json json_of(const Count& count);
 Json json_of(const Report& report);
 std::string to_line(const Json& json);  // one line
 
-// Of another host: data_loss when it is no report.
+// A report of another host; `data_loss` when it is not one.
 Result<Report> parse_report(std::string_view json);
 
 // Without control characters, cut at so many bytes.

@@ -211,7 +211,7 @@ void Agent::refuse(const Error& error, int exit_code) {
   launcher_.send({.kind = remote::Frame::Kind::kError, .value = code, .text = error.message()});
 }
 
-// A user on this host, or its batch system, ends the agent: the ranks are told.
+// A user on this host, or its batch system, ends the agent: the signal is passed on to the ranks.
 void Agent::on_signals() {
   while (const auto signal = signals_.next())
     if ((*signal == SIGTERM || *signal == SIGINT) && supervisor_ && !gone_)

@@ -38,7 +38,7 @@ class AgentStartup {
 
   // `start` false: the pre-flight, which checks every host even after failures and starts no rank.
   tl::expected<StartedAgents, remote::HostFailure> run(bool start);
-  // Of the hosts that became ready.
+  // The checks of the hosts that became ready.
   const std::vector<HostCheck>& checks() const noexcept { return checks_; }
   int interrupted_by() const noexcept { return interrupted_by_; }
 

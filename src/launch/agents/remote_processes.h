@@ -15,7 +15,8 @@ namespace xoe::launch {
 
 class RemoteProcesses : public JobProcesses {
  public:
-  // `agents`: of the shares, and told to start. `streams`: stdout and stderr of each rank. All references outlive this.
+  // `agents`: of the shares, after kStart was sent. `streams`: stdout and stderr of each rank. All references outlive
+  // this.
   RemoteProcesses(const RunOptions& options, const std::vector<HostShare>& shares, remote::AgentConnections agents,
                   std::vector<Stream> streams, Output& output);
   ~RemoteProcesses() override { remote::disconnect_all(agents_); }

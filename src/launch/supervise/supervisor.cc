@@ -17,7 +17,7 @@ namespace xoe::launch {
 namespace {
 
 constexpr auto kKillPatience = std::chrono::seconds(10);
-// Of a rank whose status is not known: exit code 255, a failure.
+// The status of a rank that could not be reaped: exit code 255, a failure.
 constexpr int kUnknownStatus = 255 << 8;
 
 }  // namespace

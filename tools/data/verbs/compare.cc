@@ -1,6 +1,4 @@
 // xoe data compare: the old and the new way of reading images, for several numbers of ranks.
-#include "tools/data/verbs/compare.h"
-
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "data/records/file_index.h"
 #include "tools/data/verbs/progress_line.h"
-#include "tools/data/verbs/record_files.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
 

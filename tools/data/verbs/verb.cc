@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,6 +15,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/files/listing.h"
+#include "data/records/file_index.h"
 #include "data/records/threads.h"
 
 namespace xoe::tools {
@@ -23,6 +26,13 @@ constexpr auto kShowEvery = std::chrono::milliseconds(100);
 
 volatile std::sig_atomic_t stop_signal = 0;
 void on_signal(int signal) { stop_signal = signal; }
+
+bool is_record_name(std::string_view name) {
+  static constexpr std::array<std::string_view, 4> kBeginnings = {"train-", "validation-", "val-", "test-"};
+  if (data::is_index_path(name) || data::has_extension(name, ".tar")) return false;
+  return name.find(".tfrecord") != std::string_view::npos ||
+         std::any_of(kBeginnings.begin(), kBeginnings.end(), [name](auto begin) { return name.starts_with(begin); });
+}
 
 }  // namespace
 
@@ -85,6 +95,16 @@ std::string paint(Paint colour, std::string_view text) {
   if (!coloured) return std::string(text);
   const int code = colour == Paint::kGood ? 32 : colour == Paint::kBad ? 31 : 36;
   return fmt::format("\033[{}m{}\033[0m", code, text);
+}
+
+Result<std::vector<std::string>> record_files(const std::string& path) {
+  if (!data::is_directory(path)) return std::vector{path};
+  XOE_ASSIGN(const data::Listing listing, data::list_directory(path));
+  std::vector<std::string> files;
+  for (const std::string& name : listing.files)
+    if (is_record_name(name)) files.push_back(path + "/" + name);
+  if (files.empty()) return failure(Code::kUnavailable, "{}: no train-*, validation-* or *.tfrecord file", path);
+  return files;
 }
 
 }  // namespace xoe::tools

@@ -1,4 +1,4 @@
-// Signals, threads, colours and exit codes of the verbs of `xoe data`.
+// Shared by the verbs of `xoe data`: signals, threads, colours, exit codes and lists of record files.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "xoe/status.h"
 
@@ -32,5 +33,9 @@ std::size_t worker_count(int threads);  // the threads of run_all()
 enum class Paint { kGood, kBad, kBar };
 // Coloured on a terminal, where NO_COLOR is not set.
 std::string paint(Paint colour, std::string_view text);
+
+// A file itself; of a directory its train-*, validation-*, val-*, test-* and *.tfrecord* files, sorted. `unavailable`:
+// there is none.
+Result<std::vector<std::string>> record_files(const std::string& path);
 
 }  // namespace xoe::tools

@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -14,10 +17,8 @@
 #include "data/source/formats.h"
 #include "tools/data/image_facts.h"
 #include "tools/data/verbs/progress_line.h"
-#include "tools/data/verbs/record_files.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
-#include "tools/data/verbs/verify_findings.h"
 #include "xoe/data/example.h"
 
 namespace xoe::tools {
@@ -26,6 +27,45 @@ namespace {
 using data::ImageRecord;
 using data::SourceFormat;
 using Json = nlohmann::ordered_json;
+
+struct Finding {
+  std::string file;
+  std::optional<std::int64_t> record;   // of a record file, from 0
+  std::optional<std::uint64_t> offset;  // of that record, in the file or in the decompressed bytes
+  std::string problem;
+};
+
+// Counts all findings, and keeps the first ones by file and offset. Thread safety: any thread at any time.
+class Findings {
+ public:
+  static constexpr std::size_t kMaxKept = 100;
+
+  void add(Finding finding) {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+    kept_.push_back(std::move(finding));
+    if (kept_.size() >= 20 * kMaxKept) sort();
+  }
+  void add_unnamed(std::int64_t more) { count_ += more; }
+  std::int64_t count() const { return count_; }
+  // The first ones by file and offset, independent of the threads.
+  std::vector<Finding> first() {
+    const std::lock_guard lock(mutex_);
+    sort();
+    return kept_;
+  }
+
+ private:
+  void sort() {
+    const auto key = [](const Finding& one) { return std::tie(one.file, one.record, one.offset, one.problem); };
+    std::sort(kept_.begin(), kept_.end(), [&key](const Finding& a, const Finding& b) { return key(a) < key(b); });
+    if (kept_.size() > kMaxKept) kept_.resize(kMaxKept);
+  }
+
+  std::mutex mutex_;
+  std::vector<Finding> kept_;
+  std::atomic<std::int64_t> count_ = 0;
+};
 
 struct VerifyRequest {
   std::vector<std::string> paths;

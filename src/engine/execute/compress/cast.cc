@@ -1,4 +1,4 @@
-#include "engine/execute/compress/cast.h"
+#include "engine/execute/compress/codecs.h"
 
 #include "engine/execute/compress/feedback.h"
 #include "reduce/reduce.h"

@@ -3,10 +3,7 @@
 #include <exception>
 
 #include "base/error.h"
-#include "engine/execute/compress/cast.h"
-#include "engine/execute/compress/float8.h"
-#include "engine/execute/compress/power_sgd.h"
-#include "engine/execute/compress/top_k.h"
+#include "engine/execute/compress/codecs.h"
 
 namespace xoe::engine {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/execute/compress/float8.h"
+#include "engine/execute/compress/codecs.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "engine/execute/compress/power_sgd.h"
+#include "engine/execute/compress/codecs.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "engine/execute/compress/top_k.h"
+#include "engine/execute/compress/codecs.h"
 
 #include <algorithm>
 #include <array>
