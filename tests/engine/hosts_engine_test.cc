@@ -1,5 +1,9 @@
 // The engine over several hosts, which are processes of this machine.
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <random>
 
@@ -94,6 +98,38 @@ TEST(EngineOverHostsFailures, NameTheRankAndTheTensor) {
     return "";
   });
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(group.wait(rank), 0);
+}
+
+// Host 0 decides, so host 1 knows no more than that others are late: it must say so all the same.
+TEST(EngineOverHostsStalls, AreReportedOnAHostThatWaitsForAnother) {
+  ProcessGroup({0, 1}, [](Communicator& communicator) -> std::string {
+    std::atomic<bool> warned{false};
+    EngineOptions options = quiet_options();
+    options.stall_warning = std::chrono::milliseconds(100);
+    options.warn = [&](std::string_view line) {
+      if (line.find("'late'") != std::string_view::npos && line.find("submitted by rank 1") != std::string_view::npos &&
+          line.find("missing on ranks of other hosts") != std::string_view::npos)
+        warned = true;
+    };
+    auto engine = Engine::create(std::move(communicator), options).value();
+    const auto sum = [&](std::string_view name, std::vector<float>& x) {
+      const std::vector<std::int64_t> shape{1};
+      const TensorArg tensor = in_place(x, shape);
+      return engine->submit({.name = name, .tensors = {&tensor, 1}}).value();
+    };
+    std::vector<float> late(1), told(1);
+    EngineHandle handle;
+    if (engine->topology().rank == 1) {
+      handle = sum("late", late);
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (!warned && std::chrono::steady_clock::now() < limit) ::usleep(10'000);
+      if (!warned) return "no warning";
+    }
+    if (const Status status = sum("told", told).wait(); !status) return status.error().to_string();
+    if (engine->topology().rank == 0) handle = sum("late", late);
+    const Status status = handle.wait();
+    return status ? "" : status.error().to_string();
+  }).expect_success();
 }
 
 }  // namespace

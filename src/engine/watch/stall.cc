@@ -48,7 +48,7 @@ std::string missing_text(const std::vector<PendingTensor::Missing>& missing) {
   std::string out;
   for (std::size_t i = 0; i < groups.size() && i < kMaxGroups; ++i) out += (i == 0 ? "" : ", ") + groups[i].second;
   if (groups.size() > kMaxGroups) out += fmt::format(", ... ({} ranks in all)", missing.size());
-  return groups.empty() ? "no rank" : out;
+  return groups.empty() ? "ranks of other hosts" : out;
 }
 
 using Edges =

@@ -14,13 +14,13 @@ namespace xoe::engine {
 struct PendingTensor {
   struct Missing {
     int rank = 0;
-    std::string last;  // its last action, such as "submitted 'fc.bias' 61 s ago"; may be empty
+    std::string last;  // its last action, such as "last submitted 'fc.bias' there"; may be empty
   };
 
   std::string name;
   ProcessSetId set = kWorldSet;
-  std::vector<int> submitted;
-  std::vector<Missing> missing;
+  std::vector<int> submitted;    // ranks of this host
+  std::vector<Missing> missing;  // empty: some ranks of other hosts
   std::chrono::nanoseconds age{0};
 };
 
@@ -36,8 +36,8 @@ struct BlockedWait {
 // "ranks 0, 2, 4, ... (9 in all)".
 std::string rank_list(std::vector<int> ranks, std::size_t ranges = 16);
 
-// 'conv1.weight' (process set 0) has waited for 62 s: submitted by ranks 0-2; missing on rank 3 (submitted 'x' 61 s
-// ago). One line of at most 2 KiB.
+// 'conv1.weight' (process set 0) has waited for 62 s: submitted by ranks 0-2; missing on rank 3 (last submitted 'x'
+// there). One line of at most 2 KiB.
 std::string stall_line(const PendingTensor& tensor);
 
 // One line per tensor, the oldest first; after `limit` of them a line that counts the rest.

@@ -9,12 +9,15 @@ namespace {
 
 constexpr int kMaskBits = 64;
 
-PendingTensor describe(const ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now) {
+PendingTensor describe(ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now) {
   PendingTensor tensor{.name = waiting.submission->name, .set = set.id(), .submitted = {}, .missing = {}, .age = {}};
   tensor.age = now - waiting.submission->submitted;
   for (const MissingRank& missing : waiting.missing) tensor.missing.push_back({missing.rank, missing.last});
-  for (const int rank : set.ranks())
-    if (std::none_of(waiting.missing.begin(), waiting.missing.end(), [&](const auto& m) { return m.rank == rank; }))
+  // Of this host: what the ranks of others have submitted is not known here.
+  const Agreement& agreement = set.agreement();
+  for (int r = 0; r < agreement.host_ranks(); ++r)
+    if (const int rank = agreement.world_rank(r);
+        std::none_of(waiting.missing.begin(), waiting.missing.end(), [&](const auto& m) { return m.rank == rank; }))
       tensor.submitted.push_back(rank);
   return tensor;
 }
@@ -75,8 +78,8 @@ std::size_t StallWatch::look(std::span<ProcessSet* const> sets) {
       const auto age = now - w.submission->submitted;
       if (options_.stall_warning.count() > 0 && age >= options_.stall_warning) {
         ++past_warning;
-        if (!w.missing.empty() && !std::exchange(w.submission->stall_reported, true))
-          stalled.push_back(describe(*set, w, now));
+        const bool reports = !w.missing.empty() || set->agreement().speaks_for_host();
+        if (reports && !std::exchange(w.submission->stall_reported, true)) stalled.push_back(describe(*set, w, now));
       }
       if (options_.stall_limit.count() > 0 && age >= options_.stall_limit) {
         set->abort(Error(Code::kTimeout, stall_line(describe(*set, w, now))));
