@@ -144,8 +144,13 @@ void integer(Outs outs, Ins ins, std::size_t count, ReduceOp op) {
 }
 
 void boolean(Outs outs, Ins ins, std::size_t count, ReduceOp op) {
-  if (op == ReduceOp::kSum || op == ReduceOp::kMax) return fold<std::uint8_t, AnyTrue>(outs, ins, count);
-  fold<std::uint8_t, AllTrue>(outs, ins, count);
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kMax: return fold<std::uint8_t, AnyTrue>(outs, ins, count);
+    case ReduceOp::kAverage:  // supports() refuses it
+    case ReduceOp::kMin:
+    case ReduceOp::kProduct: return fold<std::uint8_t, AllTrue>(outs, ins, count);
+  }
 }
 
 void integers(Outs outs, Ins ins, std::size_t count, DType dtype, ReduceOp op) {

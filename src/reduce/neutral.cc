@@ -7,6 +7,8 @@
 
 namespace xoe::reduce {
 
+static_assert(kReduceOpCount == 5, "a new reduction needs its neutral element below");
+
 void fill_neutral(void* data, std::size_t count, DType dtype, ReduceOp op) noexcept {
   std::memset(data, 0, count * dtype_size(dtype));
   if (count == 0 || op == ReduceOp::kSum || op == ReduceOp::kAverage) return;

@@ -1,6 +1,6 @@
 // The formats that data sets of images come in; docs/formats describes each. A format is a file in this folder that
 // defines an ImageFormat, declared below and listed in the table of formats.cc, and a value of SourceFormat in
-// xoe/data/images.h; nothing else knows one format from another.
+// xoe/data/images.h. Pipelines and training need nothing else; tools/data checks and writes formats one by one.
 #pragma once
 
 #include <string>
