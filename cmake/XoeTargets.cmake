@@ -11,6 +11,13 @@ function(xoe_library name)
   endif()
 endfunction()
 
+# Programs and tests under the address sanitizer compile a third faster without optimisation; the libraries do the work.
+function(xoe_compile_quickly name)
+  if(XOE_SANITIZE MATCHES "address")
+    target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
+  endif()
+endfunction()
+
 # xoe_program(name SOURCES ... LINK ...): an executable in bin/.
 function(xoe_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
@@ -18,6 +25,7 @@ function(xoe_program name)
   target_link_libraries(${name} PRIVATE xoe_flags ${ARG_LINK})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  xoe_compile_quickly(${name})
 endfunction()
 
 # Tells a target's sources, as XOE_SANITIZED, whether they run under a sanitizer: slower by an order.
@@ -42,14 +50,11 @@ endfunction()
 # program for the tests of a folder compiles and links in a fraction of the time of one for each.
 function(xoe_test_program name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
-  set(optimise -O1)  # compiles a quarter faster than -O3, and runs once
-  if(XOE_SANITIZE MATCHES "address")
-    set(optimise -O0)  # a third faster still
-  endif()
   add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/main.cc)
   target_link_libraries(${name} PRIVATE xoe_flags ${ARG_LINK} GTest::gmock)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:${optimise}>)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)  # compiles a quarter faster than -O3, and runs once
+  xoe_compile_quickly(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   xoe_tell_sanitizer(${name})
 endfunction()
