@@ -64,7 +64,7 @@ TEST(NcclJob, TellsWordsAndRefusesTensorsOfTheHost) {
     const Status refused = world.allreduce({host.data(), host.size()});
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code(), Code::kUnsupported);
-    EXPECT_THAT(refused.error().message(), HasSubstr("give GPU memory"));
+    EXPECT_THAT(refused.error().message(), HasSubstr("pass GPU memory"));
     EXPECT_TRUE(world.barrier());
   });
   expect_clean(machine);
