@@ -30,8 +30,9 @@ TIERS = ("core", "full", "peers", "asan", "tsan")
 CPP = {".h", ".cc", ".c"}
 PRODUCT = re.compile(r"(bin|lib|tests|python/xoe)/[^/]+$")  # programs and libraries in a build folder
 INCLUDE = re.compile(rb'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
-# Folders whose tests are not in the folder of the same name below tests/.
-TESTS_OF = {"backend": ("backend", "comm", "nccl"), "drivers": ("nccl", "doctor"), "xoe": ("comm", "engine", "capi")}
+# Folders whose tests are not, or not only, in the folder of the same name below tests/.
+TESTS_OF = {"backend": ("backend", "comm", "nccl", "net"), "drivers": ("drivers", "nccl", "doctor"), "trace": ("trace", "engine"),
+            "xoe": ("comm", "engine", "capi")}
 
 
 class Test:

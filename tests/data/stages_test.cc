@@ -152,6 +152,19 @@ TEST(ShardBatches, FillsUpWithEmptyBatches) {
   EXPECT_EQ(batches[2].epoch, 6);
 }
 
+TEST(Skip, TellsWhetherTheEpochEndsBefore) {
+  const auto numbers = from_vector(counting(10));
+  for (const StagePtr<int>& stage : {numbers, cache(numbers), shuffle(numbers, 4, 1), take(numbers, 20),
+                                     concat<int>({numbers}), prefetch(numbers, 2)}) {
+    const auto iterator = stage->iterate(0).value();
+    EXPECT_TRUE(iterator->skip(10).value());
+    EXPECT_FALSE(iterator->skip(1).value());
+    const auto beyond = stage->iterate(0).value();
+    EXPECT_FALSE(beyond->skip(11).value());
+    EXPECT_THAT(drain(*beyond), ::testing::IsEmpty());
+  }
+}
+
 TEST(Batch, KeepsDropsOrPadsTheRemainder) {
   const auto groups = [](Remainder remainder) {
     std::vector<std::vector<int>> made;

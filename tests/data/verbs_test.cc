@@ -29,7 +29,7 @@ void flip(const std::string& path, std::size_t at) {
   bytes[at] = static_cast<char>(bytes[at] ^ 4);
   put_file(path, bytes);
 }
-void crop_then_resize(const std::string& path, std::size_t bytes) { put_file(path, read_file(path).substr(0, bytes)); }
+void truncate_file(const std::string& path, std::size_t bytes) { put_file(path, read_file(path).substr(0, bytes)); }
 
 class Verbs : public ::testing::Test {
  protected:
@@ -67,7 +67,7 @@ TEST_F(Verbs, VerifyNamesEachDamagedRecord) {
   flip(path, places[3].offset + 100);
   flip(path, places[5].offset + 9);  // the CRC of a length
   const std::string other = set_ + "/train-00001-of-00002";
-  crop_then_resize(other, std::filesystem::file_size(other) - 7);
+  truncate_file(other, std::filesystem::file_size(other) - 7);
   const Json report = verified({set_}, 1);
   EXPECT_EQ(report["bad"], 3);
   EXPECT_EQ(report["files"], 3);
@@ -97,14 +97,14 @@ TEST_F(Verbs, VerifyReadsCompressedFilesAndListsAHundred) {
   EXPECT_EQ(report["bad"], 125);
   ASSERT_EQ(report["findings"].size(), 100U);
   EXPECT_EQ(report["findings"][99]["record"], 198);
-  crop_then_resize(file("train-0"), std::filesystem::file_size(file("train-0")) - 12);
+  truncate_file(file("train-0"), std::filesystem::file_size(file("train-0")) - 12);
   EXPECT_GE(verified({file("train-0")}, 1)["bad"], 1);
 }
 
 TEST_F(Verbs, OnlyDecodingFindsBrokenPixels) {
   make("folder");
   const std::string path = set_ + "/train/disc-plain-0/train_00000000.jpg";
-  crop_then_resize(path, std::filesystem::file_size(path) / 2);
+  truncate_file(path, std::filesystem::file_size(path) / 2);
   EXPECT_EQ(verified({set_}, 0)["bad"], 0);
   const Json report = verified({set_, "--decode"}, 1);
   EXPECT_EQ(report["bad"], 1);
@@ -203,7 +203,7 @@ TEST_F(Verbs, IndexIsWrittenCheckedAndUsed) {
   flip(set_ + "/train-00001-of-00002.xoeindex", 40);
   EXPECT_EQ(states({"--check"}, 1), (States{"stale", "damaged", "fresh"}));
   EXPECT_EQ(states({}, 0), (States{"written", "written", "fresh"}));
-  crop_then_resize(set_ + "/train-00000-of-00002", 10);
+  truncate_file(set_ + "/train-00000-of-00002", 10);
   EXPECT_EQ(states({}, 1), (States{"failed", "fresh", "fresh"}));
   EXPECT_EQ(run({"index", file("none")}).code, 1);
 }

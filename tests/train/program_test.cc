@@ -98,7 +98,7 @@ TEST_F(TrainProgramTest, AResumedRunTakesItsOptionsFromTheCommandLine) {
   std::filesystem::copy(at("a"), at("b"), std::filesystem::copy_options::recursive);
   const Ended same = run(words("a", {"--steps", "6", "--resume", "--momentum", "0.9"}));
   const Ended other = run(words("b", {"--steps", "6", "--resume", "--momentum", "0.5"}));
-  EXPECT_NE(same.out.find("was to have 3 steps and now has 6"), std::string::npos) << same.out;
+  EXPECT_NE(same.out.find("the number of steps was 3 and is now 6"), std::string::npos) << same.out;
   const auto expected = losses("a");
   const auto changed = losses("b");
   ASSERT_EQ(changed.size(), 6U) << other.err;

@@ -1,6 +1,7 @@
 // Several stages as one, and elements that are kept.
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "data/stages/iterator_base.h"
 #include "xoe/data/stages.h"
@@ -231,14 +232,20 @@ class CacheIterator final : public Produces<CacheIterator, PositionedIterator> {
   }
 
  private:
-  // The end is found when an element is asked for.
+  // A restore reads nothing: the end is found when an element is asked for.
+  Status rewind() override {
+    restoring_ = true;
+    return {};
+  }
   Result<bool> pass_over(std::int64_t count) override {
+    if (!std::exchange(restoring_, false)) return IteratorBase::pass_over(count);
     position_ += count;
     return true;
   }
   std::vector<StageReport> inputs() const override { return store_->stages(); }
 
   std::shared_ptr<CacheStore> store_;
+  bool restoring_ = false;
 };
 
 }  // namespace

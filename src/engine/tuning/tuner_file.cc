@@ -121,7 +121,7 @@ Status save_tuned(const std::string& path, const TunedFor& place, const std::vec
   if (entries.size() > kMaxEntries)
     entries.erase(entries.begin(), entries.end() - static_cast<std::ptrdiff_t>(kMaxEntries));
   if (const Status written = write_file(path, print_file(entries)); !written)
-    return failure(written.error().code(), "the tuning file {}", written.error().message());
+    return failure(written.error().code(), "tuning file: {}", written.error().message());
   return {};
 }
 
