@@ -141,11 +141,11 @@ TEST(RecordIndex, LeavesOutDamagedFramingWhereToldTo) {
     const auto index = RecordIndex::open({scratch.file("a")}, skip).value();
     EXPECT_EQ(index->records(), 17);
     EXPECT_EQ(index->lost(), 3);
-    EXPECT_THAT(index->lost_names()[0], HasSubstr("a: 116 bytes at byte 348"));
     std::string buffer;
     EXPECT_EQ(index->read(3, buffer).value(), records[4]);
     EXPECT_EQ(index->read(16, buffer).value(), records[18]);
-    write_index(scratch.file("a"), {.on_error = OnError::kSkip}).value();
+    const FileIndex written = write_index(scratch.file("a"), {.on_error = OnError::kSkip}).value();
+    EXPECT_EQ(written.lost[0], (LostRange{.offset = 348, .bytes = 116}));
   }
   EXPECT_THAT(RecordIndex::open({scratch.file("a")}, {}).error().message(), HasSubstr("record 3"));
   const auto limited = RecordIndex::open({scratch.file("a")}, {.on_error = OnError::kSkip, .max_lost = 2});
@@ -163,10 +163,10 @@ TEST(RecordIndex, TruncatedCompressedFilesGiveWhatIsThere) {
     EXPECT_GT(index->records(), 30);
     EXPECT_LT(index->records(), 70);
     EXPECT_EQ(index->lost(), 1);
-    EXPECT_THAT(index->lost_names()[0], HasSubstr("cannot be decompressed"));
     std::string buffer;
     EXPECT_EQ(index->read(30, buffer).value(), records[30]);
-    write_index(scratch.file("a"), {.on_error = OnError::kSkip}).value();
+    const FileIndex written = write_index(scratch.file("a"), {.on_error = OnError::kSkip}).value();
+    EXPECT_EQ(written.lost[0].bytes, 0U);  // the rest
   }
 }
 
