@@ -4,6 +4,7 @@
 
 #include "data/records/file_index.h"
 #include "data/records/record_index.h"
+#include "record_extents.h"
 #include "record_files.h"
 #include "scratch.h"
 
@@ -11,11 +12,6 @@ namespace xoe::data {
 namespace {
 
 using ::testing::HasSubstr;
-
-
-std::shared_ptr<const OpenFile> open_file(const std::string& path) {
-  return std::make_shared<const OpenFile>(OpenFile::open(path).value());
-}
 
 // Bytes that deflate makes small, so that many restart points lie in few of them.
 std::vector<std::string> write_text_records(const std::string& path, int count, Compression compression) {
