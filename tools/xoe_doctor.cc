@@ -8,17 +8,24 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
+#include "doctor/cluster/cluster.h"
 #include "doctor/cluster/probe_agent.h"
 #include "doctor/examine.h"
 #include "doctor/report/report.h"
-#include "doctor_hosts.h"
+#include "remote/host_list.h"
 
 namespace {
 
-using xoe::doctor::ExamineOptions;
-using xoe::doctor::Severity;
+using namespace xoe;
+using doctor::ClusterResult;
+using doctor::ExamineOptions;
+using doctor::HostResult;
+using doctor::Json;
+using doctor::Severity;
 
 constexpr int kProblems = 1;
 constexpr int kUsageError = 2;
@@ -32,9 +39,16 @@ constexpr const char* kExamples = R"(Examples:
 Groups: cpu, memory, process, virtual, network, rdma, pcie, gpu, xoe. Exit codes: 0 no problem found, 1 a problem (with
 --strict: or a warning), 2 wrong usage.)";
 
+// `xoe doctor --hosts`: other hosts, and the network between them.
+struct DoctorHostsOptions {
+  std::string hosts = {};  // "a,b:4"
+  std::string hostfile = {};
+  remote::ConnectOptions connect = {.start_timeout = std::chrono::seconds(5)};
+};
+
 struct DoctorOptions {
   ExamineOptions examine;
-  xoe::tools::DoctorHostsOptions hosts;
+  DoctorHostsOptions hosts;
   bool json = false;
   bool verbose = false;
   bool strict = false;
@@ -45,7 +59,7 @@ bool colours_wanted() {
   return ::isatty(STDOUT_FILENO) != 0 && (none == nullptr || *none == '\0');
 }
 
-xoe::doctor::TextOptions text_options(const DoctorOptions& options) {
+doctor::TextOptions text_options(const DoctorOptions& options) {
   winsize size = {};
   const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return {.colours = colours_wanted(),
@@ -56,48 +70,112 @@ xoe::doctor::TextOptions text_options(const DoctorOptions& options) {
 int print(const std::string& text) {
   fmt::print("{}", text);
   if (std::fflush(stdout) == 0) return 0;
-  fmt::print(stderr, "xoe doctor: cannot write the output: {}\n", xoe::errno_text(errno));
+  fmt::print(stderr, "xoe doctor: cannot write the output: {}\n", errno_text(errno));
   return kProblems;
 }
 
-int code_for(const xoe::doctor::Count& count, bool strict) {
+int code_for(const doctor::Count& count, bool strict) {
   return count[Severity::kProblem] > 0 || (strict && count[Severity::kWarning] > 0) ? kProblems : 0;
 }
 
-int fail(const xoe::Error& error, int code) {
+int fail(const Error& error, int code) {
   fmt::print(stderr, "xoe doctor: {}\n", error.message());
   return code;
 }
 
-int examine_here(const DoctorOptions& options, const xoe::doctor::Report& report) {
+// In the order of the list, each once; empty without a list.
+Result<std::vector<std::string>> named_hosts(const DoctorHostsOptions& options) {
+  std::vector<remote::Host> hosts;
+  if (!options.hosts.empty()) {
+    XOE_ASSIGN(hosts, remote::parse_hosts(options.hosts));
+  } else if (!options.hostfile.empty()) {
+    XOE_ASSIGN(hosts, remote::read_hostfile(options.hostfile));
+  }
+  std::vector<std::string> names;
+  for (remote::Host& host : hosts) names.push_back(std::move(host.name));
+  return names;
+}
+
+// `program`: the whole path of this one; without --xoe-path, the other hosts have xoe in the same folder or in their
+// PATH.
+doctor::ClusterOptions cluster_options(const DoctorHostsOptions& options, std::vector<std::string> hosts,
+                                       const std::string& program) {
+  doctor::ClusterOptions cluster{.hosts = std::move(hosts), .connect = options.connect};
+  if (cluster.connect.xoe_path.empty()) {
+    cluster.connect.xoe_path = std::filesystem::path(program).parent_path() / "xoe";
+    cluster.connect.search_path = true;
+  }
+  if (::isatty(STDERR_FILENO) != 0)
+    cluster.progress = [](const std::string& step) { fmt::print(stderr, "xoe doctor: {} ...\n", step); };
+  return cluster;
+}
+
+// The findings about the network and about each host; of the hosts only warnings and problems, unless verbose.
+std::string cluster_text(const ClusterResult& result, const doctor::TextOptions& options) {
+  std::string out = findings_text(result.findings, options);
+  for (const HostResult& host : result.hosts) {
+    if (!host.report) continue;
+    doctor::Findings findings;
+    for (const doctor::Finding& finding : host.report->findings)
+      if (options.verbose || finding.severity == Severity::kWarning || finding.severity == Severity::kProblem)
+        findings.push_back(finding);
+    const std::string name = doctor::printable(host.name, 255);
+    const std::string count = doctor::count_text(count_severities(host.report->findings));
+    out += fmt::format("\n{}: {}\n", options.colours ? fmt::format("\033[1m{}\033[0m", name) : name, count);
+    if (!findings.empty()) out += "\n" + findings_text(findings, options);
+  }
+  return out;
+}
+
+// Counts the findings of all hosts.
+doctor::Count count_all(const doctor::Report& here, const ClusterResult& result) {
+  doctor::Findings all = here.findings;
+  append(all, result.findings);
+  for (const HostResult& host : result.hosts)
+    if (host.report) append(all, host.report->findings);
+  return count_severities(all);
+}
+
+// The report of this machine, with the other hosts' reports in it.
+Json cluster_json(const doctor::Report& here, const ClusterResult& result) {
+  Json json = json_of(here);
+  for (const doctor::Finding& finding : result.findings) json["findings"].push_back(json_of(finding));
+  json["hosts"] = Json::array();
+  for (const HostResult& host : result.hosts) json["hosts"].push_back(json_of(host));
+  json["pairs"] = Json::array();
+  for (const doctor::Pair& pair : result.pairs) json["pairs"].push_back(json_of(pair));
+  json["summary"] = json_of(count_all(here, result));
+  return json;
+}
+
+int examine_here(const DoctorOptions& options, const doctor::Report& report) {
   const int printed =
-      print(options.json ? xoe::doctor::to_line(json_of(report)) + "\n" : report_text(report, text_options(options)));
+      print(options.json ? doctor::to_line(json_of(report)) + "\n" : report_text(report, text_options(options)));
   return printed != 0 ? printed : code_for(count_severities(report.findings), options.strict);
 }
 
-int examine_hosts(const DoctorOptions& options, const xoe::doctor::Report& here, std::vector<std::string> hosts) {
-  const auto cluster = xoe::tools::cluster_options(options.hosts, std::move(hosts), options.examine.program);
-  const auto result = xoe::doctor::examine_hosts(cluster, here);
+int examine_hosts(const DoctorOptions& options, const doctor::Report& here, std::vector<std::string> hosts) {
+  const auto cluster = cluster_options(options.hosts, std::move(hosts), options.examine.program);
+  const auto result = doctor::examine_hosts(cluster, here);
   if (!result) return fail(result.error(), kProblems);
-  const auto count = xoe::tools::count_all(here, *result);
+  const auto count = count_all(here, *result);
   const int printed =
-      print(options.json ? xoe::doctor::to_line(xoe::tools::cluster_json(here, *result)) + "\n"
+      print(options.json ? doctor::to_line(cluster_json(here, *result)) + "\n"
                          : fmt::format("{}\n{}\nall hosts: {}\n", report_text(here, text_options(options)),
-                                       xoe::tools::cluster_text(*result, text_options(options)),
-                                       xoe::doctor::count_text(count)));
+                                       cluster_text(*result, text_options(options)), doctor::count_text(count)));
   return printed != 0 ? printed : code_for(count, options.strict);
 }
 
 int examine(const DoctorOptions& options) {
-  auto hosts = xoe::tools::named_hosts(options.hosts);
+  auto hosts = named_hosts(options.hosts);
   if (!hosts) return fail(hosts.error(), kUsageError);
-  const auto report = xoe::doctor::examine(options.examine);
+  const auto report = doctor::examine(options.examine);
   if (!report) return fail(report.error(), kUsageError);
   return hosts->empty() ? examine_here(options, *report) : examine_hosts(options, *report, std::move(*hosts));
 }
 
 int answer_requests(const DoctorOptions& options) {
-  const auto answered = xoe::doctor::answer_requests(xoe::Fd(STDIN_FILENO), xoe::Fd(STDOUT_FILENO), options.examine);
+  const auto answered = doctor::answer_requests(Fd(STDIN_FILENO), Fd(STDOUT_FILENO), options.examine);
   return answered ? 0 : fail(answered.error(), kProblems);
 }
 

@@ -2,17 +2,30 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
-#include "timeline_report.h"
+#include "base/text.h"
+#include "trace/merge.h"
+#include "trace/summary.h"
 
 namespace {
 
-using xoe::trace::MergeOptions;
+using namespace xoe;
+using trace::LengthStats;
+using trace::MergeOptions;
+using trace::MergeReport;
+using trace::Overlap;
+using trace::RankSummary;
+using trace::TraceRow;
+using trace::TraceSummary;
+using Json = nlohmann::ordered_json;
 
 constexpr int kFailed = 1;
 constexpr int kUsageError = 2;
@@ -32,10 +45,10 @@ struct SummaryOptions {
   bool json = false;
 };
 
-int failed(const xoe::Error& error, const char* verb, bool json) {
+int failed(const Error& error, const char* verb, bool json) {
   if (json) fmt::print("{}\n", nlohmann::json{{"error", error.to_string()}}.dump());
   fmt::print(stderr, "xoe timeline {}: {}\n", verb, error.message());
-  return error.code() == xoe::Code::kInvalidArgument ? kUsageError : kFailed;
+  return error.code() == Code::kInvalidArgument ? kUsageError : kFailed;
 }
 
 void warn(const char* verb, const std::vector<std::string>& warnings) {
@@ -45,7 +58,7 @@ void warn(const char* verb, const std::vector<std::string>& warnings) {
 int print(const char* verb, const std::string& text) {
   fmt::print("{}", text);
   if (std::fflush(stdout) == 0) return 0;
-  fmt::print(stderr, "xoe timeline {}: cannot write the output: {}\n", verb, xoe::errno_text(errno));
+  fmt::print(stderr, "xoe timeline {}: cannot write the output: {}\n", verb, errno_text(errno));
   return kFailed;
 }
 
@@ -54,21 +67,279 @@ bool colours_wanted() {
   return ::isatty(STDOUT_FILENO) != 0 && (none == nullptr || *none == '\0');
 }
 
+std::string time_text(std::int64_t ns) {
+  const auto value = static_cast<double>(ns);
+  if (ns >= 10'000'000'000) return fmt::format("{:.1f} s", value * 1e-9);
+  if (ns >= 1'000'000'000) return fmt::format("{:.2f} s", value * 1e-9);
+  if (ns >= 10'000'000) return fmt::format("{:.1f} ms", value * 1e-6);
+  if (ns >= 1'000'000) return fmt::format("{:.2f} ms", value * 1e-6);
+  if (ns >= 10'000) return fmt::format("{:.0f} us", value * 1e-3);
+  return fmt::format("{:.1f} us", value * 1e-3);
+}
+
+std::string share_text(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole)) : "-";
+}
+
+double share(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+// Columns of text; the first is flush left.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> heads) { rows_.push_back(std::move(heads)); }
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  bool empty() const { return rows_.size() == 1; }
+
+  std::string text(bool colours) const {
+    std::vector<std::size_t> widths(rows_[0].size());
+    for (const auto& row : rows_) {
+      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+    }
+    std::string out;
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      std::string line = "  ";
+      for (std::size_t i = 0; i < rows_[row].size(); ++i) {
+        const std::string& cell = rows_[row][i];
+        const std::string space(widths[i] - width_of(cell), ' ');
+        if (i == 0) {
+          line.append(cell).append(space);
+        } else {
+          line.append("  ").append(space).append(cell);
+        }
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      out += row == 0 && colours ? fmt::format("\033[2m{}\033[0m\n", line) : line.append("\n");
+    }
+    return out;
+  }
+
+ private:
+  // Characters, not bytes.
+  static std::size_t width_of(const std::string& text) {
+    return static_cast<std::size_t>(std::count_if(
+        text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
+  }
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// A trace may be anybody's: no byte of it moves the cursor.
+std::string shown(std::string_view text, std::size_t limit = 40) {
+  std::string out(text);
+  std::replace_if(
+      out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  if (out.size() <= limit) return out;
+  std::size_t keep = limit - 3;
+  while (keep > 0 && (static_cast<unsigned char>(out[keep]) & 0xc0U) == 0x80) --keep;
+  return out.substr(0, keep) + "...";
+}
+
+std::string title(std::string_view text, bool colours) {
+  return colours ? fmt::format("\n\033[1m{}\033[0m\n", text) : fmt::format("\n{}\n", text);
+}
+
+std::string rows_text(const std::vector<TraceRow>& rows, std::int64_t wall_ns, bool colours) {
+  Table table({"lane or span", "busy", "of wall", "count", "mean", "p50", "p99", "max"});
+  std::vector<TraceRow> order = rows;
+  std::stable_sort(order.begin(), order.end(), [](const TraceRow& a, const TraceRow& b) {
+    return a.spans != b.spans ? b.spans : a.busy_ns > b.busy_ns;
+  });
+  for (const TraceRow& row : order) {
+    const LengthStats& lengths = row.lengths;
+    table.add({shown(row.name) + (row.spans ? " (span)" : ""), time_text(row.busy_ns), share_text(row.busy_ns, wall_ns),
+               fmt::format("{}", lengths.count), time_text(lengths.mean_ns), time_text(lengths.p50_ns),
+               time_text(lengths.p99_ns), time_text(lengths.max_ns)});
+  }
+  return table.text(colours);
+}
+
+std::string ranks_text(const TraceSummary& summary, bool colours) {
+  Table table({"rank", "host", "wall", "compute", "input", "communication", "hidden behind compute"});
+  for (const RankSummary& rank : summary.ranks) {
+    const Overlap& overlap = rank.overlap;
+    table.add({fmt::format("{}", rank.rank), shown(rank.host.empty() ? summary.info.host : rank.host),
+               time_text(rank.wall_ns), share_text(overlap.compute_ns, rank.wall_ns),
+               share_text(rank.input_ns, rank.wall_ns), share_text(overlap.communication_ns, rank.wall_ns),
+               share_text(overlap.common_ns, overlap.communication_ns)});
+  }
+  return table.text(colours);
+}
+
+std::string waits_text(const TraceSummary& summary, bool colours) {
+  std::string out;
+  Table tensors({"tensor", "total", "count", "mean", "p99", "max", "slowest on rank"});
+  for (const auto& wait : summary.tensors) {
+    const LengthStats& lengths = wait.lengths;
+    tensors.add({shown(wait.tensor), time_text(lengths.total_ns), fmt::format("{}", lengths.count),
+                 time_text(lengths.mean_ns), time_text(lengths.p99_ns), time_text(lengths.max_ns),
+                 fmt::format("{}", wait.slowest_rank)});
+  }
+  if (!tensors.empty()) out += title("Tensors that waited longest to be agreed upon", colours) + tensors.text(colours);
+  Table late({"rank", "others waited", "tensors", "longest"});
+  for (const auto& straggler : summary.stragglers) {
+    late.add({fmt::format("{}", straggler.rank), time_text(straggler.waited_ns), fmt::format("{}", straggler.count),
+              time_text(straggler.longest_ns)});
+  }
+  if (!late.empty()) out += title("Ranks that others waited for", colours) + late.text(colours);
+  return out;
+}
+
+Json json_of(const LengthStats& lengths) {
+  return {{"count", lengths.count},   {"total_ns", lengths.total_ns}, {"mean_ns", lengths.mean_ns},
+          {"p50_ns", lengths.p50_ns}, {"p99_ns", lengths.p99_ns},     {"max_ns", lengths.max_ns}};
+}
+
+Json json_of(const std::vector<TraceRow>& rows, std::int64_t wall_ns) {
+  Json list = Json::array();
+  for (const TraceRow& row : rows) {
+    Json entry = {{"name", row.name},
+                  {"kind", row.spans ? "span" : "lane"},
+                  {"busy_ns", row.busy_ns},
+                  {"share_of_wall", share(row.busy_ns, wall_ns)}};
+    entry.update(json_of(row.lengths));
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+Json json_of(const Overlap& overlap) {
+  return {{"compute_ns", overlap.compute_ns},
+          {"communication_ns", overlap.communication_ns},
+          {"hidden_ns", overlap.common_ns},
+          {"hidden_share", share(overlap.common_ns, overlap.communication_ns)}};
+}
+
+std::int64_t wall_of_all(const TraceSummary& summary) {
+  std::int64_t wall = 0;
+  for (const RankSummary& rank : summary.ranks) wall = trace::sum_ns(wall, rank.wall_ns);
+  return wall;
+}
+
+std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// What a reader should know of a file that is not as it should be; empty if it is.
+std::vector<std::string> summary_warnings(const TraceSummary& summary) {
+  std::vector<std::string> warnings;
+  const auto& info = summary.info;
+  if (info.cut_at)
+    warnings.push_back(
+        fmt::format("the file has no proper end (byte {}): a rank was killed, or still writes", *info.cut_at));
+  if (info.ignored > 0) {
+    warnings.push_back(fmt::format("{} events that make no sense were left out, the first near byte {}", info.ignored,
+                                   info.first_ignored_at));
+  }
+  if (summary.dropped > 0)
+    warnings.push_back(fmt::format("{} events were dropped while recording: no room to write", summary.dropped));
+  if (summary.unfinished > 0)
+    warnings.push_back(fmt::format("{} spans have no end and are left out", summary.unfinished));
+  return warnings;
+}
+
+// Tables; several lines.
+std::string summary_text(const TraceSummary& summary, bool colours, bool each_rank) {
+  const std::int64_t wall = wall_of_all(summary);
+  std::string out = fmt::format("{}: {} ranks, {} events, {}\n", shown(summary.info.path, 200), summary.ranks.size(),
+                                summary.events, time_text(summary.wall_ns));
+  if (summary.ranks.empty()) return out;
+  out += title("Ranks", colours) + ranks_text(summary, colours);
+  out +=
+      title("All ranks (busy: summed over them; of wall: the mean)", colours) + rows_text(summary.rows, wall, colours);
+  if (each_rank) {
+    for (const RankSummary& rank : summary.ranks) {
+      out += title(shown(rank.name, 200), colours) + rows_text(rank.rows, rank.wall_ns, colours);
+    }
+  }
+  out += waits_text(summary, colours);
+  const Overlap& overlap = summary.overlap;
+  if (overlap.communication_ns > 0) {
+    out += fmt::format("\nCommunication: {}, of which {} hidden behind compute ({}), {} not.\n",
+                       time_text(overlap.communication_ns), time_text(overlap.common_ns),
+                       share_text(overlap.common_ns, overlap.communication_ns),
+                       time_text(overlap.communication_ns - overlap.common_ns));
+  }
+  return out;
+}
+
+// One JSON object in one line. Times in ns.
+std::string summary_json(const TraceSummary& summary) {
+  Json ranks = Json::array();
+  for (const RankSummary& rank : summary.ranks) {
+    ranks.push_back({{"rank", rank.rank},
+                     {"name", rank.name},
+                     {"host", rank.host.empty() ? summary.info.host : rank.host},
+                     {"wall_ns", rank.wall_ns},
+                     {"input_ns", rank.input_ns},
+                     {"overlap", json_of(rank.overlap)},
+                     {"rows", json_of(rank.rows, rank.wall_ns)}});
+  }
+  Json tensors = Json::array();
+  for (const auto& wait : summary.tensors) {
+    Json entry = {{"tensor", wait.tensor}, {"slowest_rank", wait.slowest_rank}};
+    entry.update(json_of(wait.lengths));
+    tensors.push_back(std::move(entry));
+  }
+  Json stragglers = Json::array();
+  for (const auto& late : summary.stragglers) {
+    stragglers.push_back(
+        {{"rank", late.rank}, {"waited_ns", late.waited_ns}, {"count", late.count}, {"longest_ns", late.longest_ns}});
+  }
+  return dumped({{"file", summary.info.path},
+                 {"merged", summary.info.merged},
+                 {"events", summary.events},
+                 {"dropped", summary.dropped},
+                 {"wall_ns", summary.wall_ns},
+                 {"ranks", std::move(ranks)},
+                 {"rows", json_of(summary.rows, wall_of_all(summary))},
+                 {"overlap", json_of(summary.overlap)},
+                 {"negotiation", std::move(tensors)},
+                 {"stragglers", std::move(stragglers)},
+                 {"warnings", summary_warnings(summary)}});
+}
+
+std::string merge_text(const MergeReport& report, const std::string& output) {
+  Table table({"file", "host", "ranks", "events", "clock", "offset", "give or take"});
+  for (const MergeReport::File& file : report.files) {
+    const std::int64_t offset = file.clock.shift_ns - file.info.base_ns;
+    table.add({shown(file.info.path, 60), shown(file.info.host), fmt::format("{}", fmt::join(file.ranks, ", ")),
+               fmt::format("{}", file.events), file.clock.how,
+               file.info.ours ? fmt::format("{}{}", offset < 0 ? "-" : "", time_text(std::abs(offset))) : "-",
+               file.clock.uncertainty_ns > 0 ? time_text(file.clock.uncertainty_ns) : "-"});
+  }
+  return table.text(false) + fmt::format("{}: {} events, {}\n", output, report.events, time_text(report.length_ns));
+}
+
+std::string merge_json(const MergeReport& report, const std::string& output) {
+  Json files = Json::array();
+  for (const MergeReport::File& file : report.files) {
+    files.push_back({{"file", file.info.path},
+                     {"host", file.info.host},
+                     {"ranks", file.ranks},
+                     {"events", file.events},
+                     {"clock", file.clock.how},
+                     {"clock_offset_ns", file.clock.shift_ns - file.info.base_ns},
+                     {"clock_uncertainty_ns", file.clock.uncertainty_ns}});
+  }
+  return dumped({{"output", output},
+                 {"events", report.events},
+                 {"length_ns", report.length_ns},
+                 {"files", std::move(files)},
+                 {"warnings", report.warnings}});
+}
+
 int merge(const MergeOptions& options, bool json) {
-  const auto report = xoe::trace::merge_traces(options);
+  const auto report = trace::merge_traces(options);
   if (!report) return failed(report.error(), "merge", json);
   warn("merge", report->warnings);
-  return print("merge", json ? xoe::tools::merge_json(*report, options.output) + "\n"
-                             : xoe::tools::merge_text(*report, options.output));
+  return print("merge", json ? merge_json(*report, options.output) + "\n" : merge_text(*report, options.output));
 }
 
 int summarize(const SummaryOptions& options) {
-  const auto summary = xoe::trace::summarize_trace(options.file, options.tensors);
+  const auto summary = trace::summarize_trace(options.file, options.tensors);
   if (!summary) return failed(summary.error(), "summary", options.json);
-  warn("summary", xoe::tools::summary_warnings(*summary));
-  if (options.json) return print("summary", xoe::tools::summary_json(*summary) + "\n");
-  return print("summary",
-               xoe::tools::summary_text(*summary, {.colours = colours_wanted(), .each_rank = options.each_rank}));
+  warn("summary", summary_warnings(*summary));
+  if (options.json) return print("summary", summary_json(*summary) + "\n");
+  return print("summary", summary_text(*summary, colours_wanted(), options.each_rank));
 }
 
 void add_merge(CLI::App& app, MergeOptions& options, bool& json) {

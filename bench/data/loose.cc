@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "data/files/listing.h"
 #include "data/records/example.h"
 #include "data/records/record_index.h"
 
@@ -32,8 +33,11 @@ Result<std::int64_t> unpack(const std::string& records, const std::string& out) 
   std::int64_t number = 0;
   std::string buffer;
   for (const std::string& path : paths) {
-    XOE_ASSIGN(const RecordFile file, RecordFile::open(path));
-    XOE_ASSIGN(const auto places, file.scan());
+    XOE_ASSIGN(OpenFile opened, OpenFile::open(path));
+    const auto shared = std::make_shared<const OpenFile>(std::move(opened));
+    XOE_ASSIGN(const FileIndex scanned, make_index(shared, {.compression = Compression::kNone}));
+    const RecordFile file(shared);
+    const auto& places = scanned.records;
     std::ofstream index(out + "/index/" + fs::path(path).filename().string());
     for (std::size_t i = 0; i < places.size(); ++i) {
       index << places[i].offset << ' ' << places[i].end() - places[i].offset << '\n';

@@ -13,7 +13,7 @@
 #include "data/idx_file.h"
 #include "data/jpeg/jpeg.h"
 #include "data/png/png.h"
-#include "data/records/record_file.h"
+#include "data/record_extents.h"
 #include "data/run_data.h"
 #include "data/source/formats.h"
 #include "tools/data/image_facts.h"
@@ -222,7 +222,7 @@ TEST_P(Interrupted, GoesOnToTheSameBytes) {
 TEST_F(Convert, BadImagesFailOrAreLeftOut) {
   make();
   const std::string path = set_ + "/train-00000-of-00002";
-  const auto places = RecordFile::open(path).value().scan().value();
+  const auto places = extents_of(path);
   std::string bytes = read_file(path);
   bytes[places[3].offset + 100] ^= 4;
   put_file(path, bytes);

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "data/jpeg/jpeg.h"
+#include "data/record_extents.h"
 #include "data/records/example.h"
-#include "data/records/record_file.h"
 #include "scratch.h"
 
 namespace xoe::data {
@@ -46,13 +46,13 @@ TEST(DataSet, PicturesOfOneSizePlain) {
                                 .plain = true};
   const auto go_on = [](std::int64_t, std::int64_t) { return true; };
   ASSERT_TRUE(synth::make_data_set(options, go_on));
-  const auto file = RecordFile::open(options.directory + "/train-00000-of-00001").value();
+  const std::string path = options.directory + "/train-00000-of-00001";
+  const RecordFile file(open_file(path));
   JpegDecoder decoder;
   Image image;
   std::string buffer;
   std::int64_t number = 0;
-  const auto places = file.scan().value();
-  for (const RecordExtent& place : places) {
+  for (const RecordExtent& place : extents_of(path)) {
     const auto record = parse_image_example(file.read(place, number++, buffer).value()).value();
     // Baseline: its frame begins with FF C0.
     EXPECT_NE(record.encoded.find("\xff\xc0"), std::string_view::npos);

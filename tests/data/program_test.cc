@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/records/record_file.h"
+#include "data/record_extents.h"
 #include "data/run_data.h"
 #include "xoe/data/images.h"
 
@@ -47,7 +47,7 @@ TEST(Program, CorruptFileEndsWithRecordAndOffset) {
   const Scratch scratch;
   ASSERT_EQ(run(make_arguments(scratch.file("set"))).code, 0);
   const std::string path = scratch.file("set/train-00000-of-00002");
-  const auto places = RecordFile::open(path).value().scan().value();
+  const auto places = extents_of(path);
   std::string bytes = read_file(path);
   bytes[places[3].offset + 100] ^= 4;
   put_file(path, bytes);

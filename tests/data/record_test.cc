@@ -7,8 +7,8 @@
 
 #include "data/files/listing.h"
 #include "data/records/crc32c.h"
-#include "data/records/record_file.h"
 #include "data/records/record_index.h"
+#include "record_extents.h"
 #include "record_files.h"
 #include "scratch.h"
 #include "xoe/data/record_writer.h"
@@ -61,13 +61,14 @@ ReadOutcome read_all(const std::string& path) {
     outcome.code = error.code();
     return outcome;
   };
-  const auto file = RecordFile::open(path);
-  if (!file) return fail(file.error());
+  auto opened = OpenFile::open(path);
+  if (!opened) return fail(opened.error());
+  const RecordFile file(std::make_shared<const OpenFile>(std::move(*opened)));
   std::string buffer;
-  for (std::uint64_t offset = 0; offset < file->bytes();) {
-    const auto place = file->extent_at(offset, static_cast<std::int64_t>(outcome.good));
+  for (std::uint64_t offset = 0; offset < file.bytes();) {
+    const auto place = file.extent_at(offset, static_cast<std::int64_t>(outcome.good));
     if (!place) return fail(place.error());
-    const auto data = file->read(*place, static_cast<std::int64_t>(outcome.good), buffer);
+    const auto data = file.read(*place, static_cast<std::int64_t>(outcome.good), buffer);
     if (!data) return fail(data.error());
     ++outcome.good;
     offset = place->end();
@@ -78,8 +79,8 @@ ReadOutcome read_all(const std::string& path) {
 TEST(RecordFile, ReadsWhatWasWritten) {
   const Scratch scratch;
   const auto records = write_records(scratch.file("a"), {0, 1, 7, 100000, 3000000, 5});
-  const auto file = RecordFile::open(scratch.file("a")).value();
-  const auto places = file.scan().value();
+  const RecordFile file(open_file(scratch.file("a")));
+  const auto places = extents_of(scratch.file("a"));
   ASSERT_EQ(places.size(), records.size());
   std::string buffer;
   for (std::size_t i = records.size(); i-- > 0;)
@@ -89,7 +90,7 @@ TEST(RecordFile, ReadsWhatWasWritten) {
 TEST(RecordFile, EmptyFileHasNoRecords) {
   const Scratch scratch;
   put_file(scratch.file("a"), "");
-  EXPECT_TRUE(RecordFile::open(scratch.file("a")).value().scan().value().empty());
+  EXPECT_TRUE(extents_of(scratch.file("a")).empty());
 }
 
 // The bytes that TensorFlow's writer makes of the record "abc".
@@ -169,15 +170,15 @@ TEST(RecordFile, AbsurdLengthsAreBounded) {
 
 TEST(RecordFile, MissingFilesAndDirectoriesAreUnavailable) {
   const Scratch scratch;
-  EXPECT_EQ(RecordFile::open(scratch.file("none")).error().code(), Code::kUnavailable);
-  EXPECT_EQ(RecordFile::open(scratch.path()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(OpenFile::open(scratch.file("none")).error().code(), Code::kUnavailable);
+  EXPECT_EQ(OpenFile::open(scratch.path()).error().code(), Code::kUnavailable);
 }
 
 TEST(RecordFile, FileThatShrinksWhileInUseIsDataLoss) {
   const Scratch scratch;
   write_records(scratch.file("a"), {5, 9});
-  const auto file = RecordFile::open(scratch.file("a")).value();
-  const auto places = file.scan().value();
+  const RecordFile file(open_file(scratch.file("a")));
+  const auto places = extents_of(scratch.file("a"));
   std::filesystem::resize_file(scratch.file("a"), 30);
   std::string buffer;
   EXPECT_EQ(file.read(places[1], 1, buffer).error().code(), Code::kDataLoss);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "data/records/record_file.h"
+#include "record_extents.h"
 #include "scratch.h"
 #include "tools/data/synth/data_set.h"
 #include "xoe/data/images.h"
@@ -90,8 +90,7 @@ class Damaged {
   explicit Damaged(const std::vector<std::size_t>& records) {
     for (const auto& entry : std::filesystem::directory_iterator(rendered().path()))
       std::filesystem::copy(entry.path(), scratch_.path());
-    const auto file = RecordFile::open(path()).value();
-    places_ = file.scan().value();
+    places_ = extents_of(path());
     std::string bytes = read_file(path());
     for (const std::size_t record : records) bytes[places_[record].offset + kRecordHeader + 400] ^= 1;
     put_file(path(), bytes);

@@ -31,17 +31,19 @@ std::int64_t read_stream(const std::string& path, std::size_t bytes, OnError on_
 }
 
 std::int64_t read_extents(const std::string& path, std::size_t bytes) {
-  const auto file = RecordFile::open(path).value();
-  const auto places = file.scan();
-  if (!places) return -1;
+  const auto opened = std::make_shared<const OpenFile>(OpenFile::open(path).value());
+  const auto index = make_index(opened, {.compression = Compression::kNone});
+  if (!index) return -1;
+  const RecordFile file(opened);
+  const auto& places = index->records;
   std::string buffer;
   std::int64_t good = 0;
-  for (const RecordExtent& place : *places)
+  for (const RecordExtent& place : places)
     if (const auto data = file.read(place, good, buffer)) {
       require(data->size() == place.length);
       ++good;
     }
-  require(places->empty() || places->back().end() == bytes);
+  require(places.empty() || places.back().end() == bytes);
   return good;
 }
 

@@ -1,15 +1,49 @@
 // Decodes, crops, resizes and augments one record.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "data/image/image.h"
+#include "data/image/push.h"
 #include "data/image/resizer.h"
-#include "data/load/image_decoder.h"
+#include "data/jpeg/reader.h"
+#include "data/png/png.h"
+#include "data/source/image_source.h"
 #include "xoe/data/image_transform.h"
 
 namespace xoe::data {
 
 // `invalid_argument`: an unknown size, type or augmentation, by name.
 Status check(const ImageTransform& transform);
+
+// Decodes the image of a record: JPEG, PNG or raw pixels. Keeps its memory from image to image. One thread at a time.
+class ImageDecoder {
+ public:
+  struct Facts {
+    int width = 0;
+    int height = 0;
+  };
+
+  // Reads the header. The record's bytes must stay valid until decode() has returned. `data_loss`: no JPEG, PNG or
+  // pixels.
+  Result<Facts> open(const ImageRecord& record);
+
+  // Pushes at least `window` of the image. Only JPEGs can be pushed as Colour::kYcc.
+  Status decode(const PixelRect& window, Colour wanted, RowSink& sink);
+
+ private:
+  void push_pixels(const PixelRect& window, RowSink& sink);
+
+  enum class Kind : std::uint8_t { kJpeg, kPng, kPixels };
+
+  Kind kind_ = Kind::kPixels;
+  ImageRecord record_;
+  JpegReader jpeg_;
+  PngDecoder png_;
+  PixelRows rgb_;
+  std::vector<std::uint8_t> grey_;  // one row with its slack
+};
 
 // Keeps its memory from image to image. One thread at a time.
 class RecordTransformer {

@@ -21,11 +21,6 @@ bool is_record_header(std::string_view header) noexcept {
   return load_little<std::uint32_t>(header.data() + 8) == mask_crc(crc32c(header.substr(0, 8)));
 }
 
-Result<RecordFile> RecordFile::open(const std::string& path) {
-  XOE_ASSIGN(OpenFile file, OpenFile::open(path));
-  return RecordFile(std::make_shared<const OpenFile>(std::move(file)));
-}
-
 Status RecordFile::read_at(std::uint64_t offset, char* to, std::size_t count, std::int64_t number) const {
   const Status got = file_->read_at(offset, to, count);
   if (got) return {};
@@ -49,15 +44,6 @@ Result<RecordExtent> RecordFile::extent_at(std::uint64_t offset, std::int64_t nu
     return failure(Code::kDataLoss, "{}: truncated: {} of its {} bytes are there", record_name(path(), number, offset),
                    left, whole);
   return RecordExtent{offset, *length};
-}
-
-Result<std::vector<RecordExtent>> RecordFile::scan() const {
-  std::vector<RecordExtent> extents;
-  for (std::uint64_t offset = 0; offset < bytes(); offset = extents.back().end()) {
-    XOE_ASSIGN(const RecordExtent extent, extent_at(offset, static_cast<std::int64_t>(extents.size())));
-    extents.push_back(extent);
-  }
-  return extents;
 }
 
 Result<std::string_view> RecordFile::read(const RecordExtent& extent, std::int64_t number, std::string& buffer) const {

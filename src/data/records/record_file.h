@@ -28,9 +28,6 @@ struct RecordExtent {
 // Thread safety: any number of threads may read at a time, each with a buffer of its own.
 class RecordFile {
  public:
-  // `unavailable`: it cannot be opened, or is no regular file.
-  static Result<RecordFile> open(const std::string& path);
-
   explicit RecordFile(std::shared_ptr<const OpenFile> file) : file_(std::move(file)) {}
 
   const std::string& path() const noexcept { return file_->path; }
@@ -39,9 +36,6 @@ class RecordFile {
   // The record whose header is at `offset`, which must lie before the end of the file. Checks the header's CRC, and
   // that the record lies within the file. `number` counts the file's records from 0, for messages.
   Result<RecordExtent> extent_at(std::uint64_t offset, std::int64_t number) const;
-
-  // All records. Reads only the headers.
-  Result<std::vector<RecordExtent>> scan() const;
 
   // The data of a record, within `buffer`. Checks the header again, and the CRC of the data.
   Result<std::string_view> read(const RecordExtent& extent, std::int64_t number, std::string& buffer) const;

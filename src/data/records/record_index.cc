@@ -67,17 +67,6 @@ Result<std::shared_ptr<const RecordIndex>> RecordIndex::open(const std::vector<s
   return index;
 }
 
-std::vector<std::string> RecordIndex::lost_names() const {
-  std::vector<std::string> names;
-  for (const IndexedFile& file : files_)
-    for (const LostRange& range : file.index.lost)
-      names.push_back(
-          range.bytes == 0
-              ? fmt::format("{}: the rest from byte {} on cannot be decompressed", file.path, range.offset)
-              : fmt::format("{}: {} bytes at byte {} are no whole record", file.path, range.bytes, range.offset));
-  return names;
-}
-
 RecordIndex::Location RecordIndex::locate(std::int64_t record) const {
   const auto after = std::upper_bound(first_.begin(), first_.end(), record);
   const auto file = static_cast<std::size_t>(after - first_.begin()) - 1;

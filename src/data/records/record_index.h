@@ -35,9 +35,8 @@ class RecordIndex {
   // The records of one file are first(file) to first(file + 1) - 1.
   std::int64_t first(std::size_t file) const noexcept { return first_[file]; }
 
-  // Ranges of damaged framing (kSkip), and their descriptions: "data/train-3: 90 bytes at byte 4711: ...".
+  // Ranges of damaged framing (kSkip).
   std::int64_t lost() const noexcept { return lost_; }
-  std::vector<std::string> lost_names() const;
 
   // REQUIRES: 0 <= record < records(). In a compressed file a read decompresses about a MiB.
   Result<std::string_view> read(std::int64_t record, std::string& buffer) const;

@@ -23,8 +23,6 @@
 namespace xoe::data::synth {
 namespace {
 
-constexpr std::int64_t kRecordsInMemory = 256;
-
 struct SplitPlan {
   std::string_view name;
   std::int64_t images;
@@ -153,8 +151,8 @@ class DataSetWriter {
       paths_.push_back(path);
       XOE_ASSIGN(RecordWriter writer, RecordWriter::create(std::move(path)));
       const std::int64_t end = split.images * (shard + 1) / split.shards;
-      for (; written < end; written += kRecordsInMemory) {
-        const std::int64_t count = std::min(kRecordsInMemory, end - written);
+      for (; written < end; written += kImagesInMemory) {
+        const std::int64_t count = std::min(kImagesInMemory, end - written);
         for (auto& record : make_records(options_, split, written, count)) {
           if (!*record) return failure(record->error());
           XOE_TRY(writer.write(**record));

@@ -28,7 +28,7 @@ struct DataSetOptions {
   bool overwrite = false;  // replaces existing train-*, validation-* and labels.txt
 };
 
-inline constexpr std::int64_t kImagesInMemory = 256;
+inline constexpr std::int64_t kImagesInMemory = 256;  // before they are written
 
 struct DataSetReport {
   std::int64_t images = 0;

@@ -1,11 +1,7 @@
 #include "tools/data/synth/render.h"
 
 #include "base/error.h"
-#include "tools/data/synth/canvas.h"
-#include "tools/data/synth/digits.h"
-#include "tools/data/synth/noise.h"
-#include "tools/data/synth/shapes.h"
-#include "tools/data/synth/textures.h"
+#include "tools/data/synth/patterns.h"
 
 namespace xoe::data::synth {
 namespace {

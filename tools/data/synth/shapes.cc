@@ -1,4 +1,4 @@
-#include "tools/data/synth/shapes.h"
+#include "tools/data/synth/patterns.h"
 
 #include <array>
 #include <numbers>

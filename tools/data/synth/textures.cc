@@ -1,4 +1,4 @@
-#include "tools/data/synth/textures.h"
+#include "tools/data/synth/patterns.h"
 
 #include <array>
 

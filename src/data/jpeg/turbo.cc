@@ -7,6 +7,7 @@
 
 #include <array>
 #include <csetjmp>
+#include <cstdlib>
 #include <vector>
 
 #include "base/error.h"
@@ -28,7 +29,7 @@ constexpr int kMaxScans = 100;
 
 JpegFailure& failure_of(j_common_ptr info) { return *static_cast<JpegFailure*>(info->client_data); }
 
-[[noreturn]] void on_decode_error(j_common_ptr info) {
+[[noreturn]] void on_jpeg_error(j_common_ptr info) {
   JpegFailure& failed = failure_of(info);
   info->err->format_message(info, failed.message.data());
   std::longjmp(failed.jump, 1);
@@ -41,7 +42,7 @@ bool harmless(int warning) {
 }
 
 void on_message(j_common_ptr info, int level) {
-  if (level < 0 && !harmless(info->err->msg_code)) on_decode_error(info);
+  if (level < 0 && !harmless(info->err->msg_code)) on_jpeg_error(info);
 }
 
 void on_progress(j_common_ptr info) {
@@ -128,7 +129,7 @@ struct JpegDecoder::Impl {
 
   Impl() {
     info.err = jpeg_std_error(&errors);
-    errors.error_exit = on_decode_error;
+    errors.error_exit = on_jpeg_error;
     errors.emit_message = on_message;
     info.client_data = &failed;
     progress.progress_monitor = on_progress;
@@ -220,6 +221,64 @@ Status JpegDecoder::decode_planes(std::string_view jpeg, JpegPlanes& planes, std
 void JpegPlanes::resize(std::size_t plane, std::size_t stride, std::size_t rows) {
   stride_[plane] = stride;
   samples_[plane].resize(stride * rows + kRowSlack);
+}
+
+namespace {
+
+struct JpegEncodeSession {
+  jpeg_compress_struct info = {};
+  jpeg_error_mgr errors = {};
+  JpegFailure failed;
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+
+  JpegEncodeSession() = default;
+  JpegEncodeSession(const JpegEncodeSession&) = delete;
+  JpegEncodeSession& operator=(const JpegEncodeSession&) = delete;
+  ~JpegEncodeSession() {
+    jpeg_destroy_compress(&info);
+    std::free(bytes);
+  }
+};
+
+// Owns no object with a destructor, because libjpeg leaves it by a jump.
+bool write_jpeg(JpegEncodeSession& session, const Image& image, JpegEncoding encoding, std::uint8_t* grey_row) {
+  if (setjmp(session.failed.jump) != 0) return false;
+  jpeg_compress_struct& info = session.info;
+  jpeg_create_compress(&info);
+  jpeg_mem_dest(&info, &session.bytes, &session.size);
+  info.image_width = static_cast<JDIMENSION>(image.width());
+  info.image_height = static_cast<JDIMENSION>(image.height());
+  info.input_components = encoding.grey ? 1 : 3;
+  info.in_color_space = encoding.grey ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, encoding.quality, TRUE);
+  if (encoding.progressive) jpeg_simple_progression(&info);
+  jpeg_start_compress(&info, TRUE);
+  while (info.next_scanline < info.image_height) {
+    const std::uint8_t* pixels = image.row(static_cast<int>(info.next_scanline));
+    if (encoding.grey)
+      for (int x = 0; x < image.width(); ++x)
+        grey_row[x] =
+            static_cast<std::uint8_t>((77 * pixels[3 * x] + 150 * pixels[3 * x + 1] + 29 * pixels[3 * x + 2]) / 256);
+    auto* row = encoding.grey ? grey_row : const_cast<std::uint8_t*>(pixels);
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  return true;
+}
+
+}  // namespace
+
+Result<std::string> encode_jpeg(const Image& image, JpegEncoding encoding) {
+  JpegEncodeSession session;
+  session.info.err = jpeg_std_error(&session.errors);
+  session.errors.error_exit = on_jpeg_error;
+  session.info.client_data = &session.failed;
+  std::vector<std::uint8_t> grey_row(encoding.grey ? static_cast<std::size_t>(image.width()) : 0);
+  if (!write_jpeg(session, image, encoding, grey_row.data()))
+    return failure(Code::kInvalidArgument, "JPEG: {}", session.failed.message.data());
+  return std::string(reinterpret_cast<const char*>(session.bytes), session.size);
 }
 
 }  // namespace xoe::data
