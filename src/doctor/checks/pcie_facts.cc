@@ -3,7 +3,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "doctor/checks/pcie.h"
+#include "doctor/checks/host.h"
 
 namespace xoe::doctor {
 namespace {

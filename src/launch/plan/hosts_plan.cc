@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "bootstrap/foreign_env.h"
 #include "launch/plan/binding.h"
-#include "launch/plan/fan_out.h"
 #include "launch/plan/job_plan.h"
 #include "launch/plan/placement.h"
 #include "remote/shell.h"
