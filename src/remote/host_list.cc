@@ -62,16 +62,6 @@ void add(std::vector<Host>& hosts, Host host) {
   if (same->max_slots != 0 || host.max_slots != 0) same->max_slots = std::max(same->max_slots, host.max_slots);
 }
 
-std::vector<std::string> words_of(std::string_view line) {
-  line = line.substr(0, line.find('#'));
-  std::string plain(line);
-  std::ranges::replace_if(
-      plain, [](char c) { return c == '\t' || c == '\r'; }, ' ');
-  auto words = split_text(plain, ' ');
-  std::erase(words, "");
-  return words;
-}
-
 // Applies a word after a host's name. Open MPI's other words mean nothing here.
 Status apply_word(Host& host, const std::string& word, std::string_view where) {
   const auto equals = word.find('=');
@@ -106,7 +96,7 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
   std::size_t number = 0;
   for (const std::string& line : split_text(text, '\n')) {
     const std::string where = fmt::format("{} line {}", path, ++number);
-    const auto words = words_of(line);
+    const auto words = words_of(line.substr(0, line.find('#')));
     if (words.empty()) continue;
     auto host = parse_host(words.front());
     if (!host)

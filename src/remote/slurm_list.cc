@@ -80,20 +80,4 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view text) {
   return all;
 }
 
-Result<std::vector<int>> expand_counts(std::string_view text) {
-  std::vector<int> counts;
-  for (const std::string& item : split_text(text, ',')) {
-    const auto open = item.find("(x");
-    const auto count = parse_integer(item.substr(0, open));
-    std::optional<std::int64_t> times = 1;
-    if (open != std::string::npos)
-      times = item.back() == ')' ? parse_integer(item.substr(open + 2, item.size() - open - 3)) : std::nullopt;
-    if (!count || !times || *count < 0 || *count > std::int64_t{1} << 20 || *times < 1 ||
-        static_cast<std::size_t>(*times) > kMaxExpanded - std::min(kMaxExpanded, counts.size()))
-      return failure(Code::kInvalidArgument, "counts \"{}\": expected e.g. 2(x3),1", text);
-    counts.insert(counts.end(), static_cast<std::size_t>(*times), static_cast<int>(*count));
-  }
-  return counts;
-}
-
 }  // namespace xoe::remote

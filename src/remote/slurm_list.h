@@ -1,4 +1,4 @@
-// Slurm's short forms of lists: "n[1-3,07],login" and "2(x3),1".
+// Slurm's short form of lists of hosts: "n[1-3,07],login".
 #pragma once
 
 #include <string>
@@ -12,8 +12,5 @@ namespace xoe::remote {
 // Leading zeros of a range's first number are kept; several brackets in one name multiply. `invalid_argument` for a
 // malformed list and for more than 65536 names.
 Result<std::vector<std::string>> expand_hostlist(std::string_view text);
-
-// "2(x3),1" to {2, 2, 2, 1}.
-Result<std::vector<int>> expand_counts(std::string_view text);
 
 }  // namespace xoe::remote

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "doctor/facts/tree.h"
 
 namespace xoe::doctor {

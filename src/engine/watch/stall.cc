@@ -36,7 +36,7 @@ std::string tensor_text(std::string_view name, ProcessSetId set) {
 }
 
 // Groups missing ranks by their last action.
-std::string missing_text(const std::vector<PendingTensor::Missing>& missing) {
+std::string missing_text(const std::vector<MissingRank>& missing) {
   std::map<std::string, std::vector<int>> by_last;
   for (const auto& one : missing) by_last[shortened(one.last)].push_back(one.rank);
   std::vector<std::pair<int, std::string>> groups;

@@ -10,9 +10,11 @@ namespace {
 constexpr int kMaskBits = 64;
 
 PendingTensor describe(const ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now) {
-  PendingTensor tensor{.name = waiting.submission->name, .set = set.id(), .submitted = {}, .missing = {}, .age = {}};
-  tensor.age = now - waiting.submission->submitted;
-  for (const MissingRank& missing : waiting.missing) tensor.missing.push_back({missing.rank, missing.last});
+  PendingTensor tensor{.name = waiting.submission->name,
+                       .set = set.id(),
+                       .submitted = {},
+                       .missing = waiting.missing,
+                       .age = now - waiting.submission->submitted};
   for (const int rank : set.ranks())
     if (std::none_of(waiting.missing.begin(), waiting.missing.end(), [&](const auto& m) { return m.rank == rank; }))
       tensor.submitted.push_back(rank);
