@@ -85,14 +85,6 @@ Status OutputFile::write(std::string_view bytes) {
   return {};
 }
 
-Status OutputFile::overwrite_start(std::string_view bytes) {
-  XOE_TRY(flush());
-  if (::lseek(fd_.get(), 0, SEEK_SET) != 0) return cannot_write(path_, errno);
-  XOE_TRY(write_all(fd_.get(), path_, bytes));
-  if (::lseek(fd_.get(), 0, SEEK_END) < 0) return cannot_write(path_, errno);
-  return {};
-}
-
 Status OutputFile::complete() {
   XOE_TRY(flush());
   if (::fsync(fd_.get()) != 0) return cannot_write(path_, errno);

@@ -23,8 +23,6 @@ class OutputFile {
 
   // Buffered. `resource_exhausted`: the disk is full, or a quota or limit is reached.
   Status write(std::string_view bytes);
-  // Overwrites the first bytes, for headers that count what follows them.
-  Status overwrite_start(std::string_view bytes);
   // Flushes to the device and closes, so that a later finish() can hardly fail. Only finish() may follow.
   Status complete();
   Status finish();

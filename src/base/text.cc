@@ -114,4 +114,8 @@ std::string human_seconds(double seconds) {
   return fmt::format("{:.4g} us", seconds * 1e6);
 }
 
+std::string human_seconds(std::chrono::nanoseconds time) {
+  return human_seconds(std::chrono::duration<double>(time).count());
+}
+
 }  // namespace xoe

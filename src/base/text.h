@@ -1,6 +1,7 @@
 // Parsing and printing of small values.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,5 +28,6 @@ std::optional<std::vector<int>> expand_counts(std::string_view text);
 std::string counted(std::int64_t count, std::string_view noun);
 std::string human_bytes(std::uint64_t bytes);  // "1.5 MiB"
 std::string human_seconds(double seconds);     // "30 s", "250 ms"
+std::string human_seconds(std::chrono::nanoseconds time);
 
 }  // namespace xoe

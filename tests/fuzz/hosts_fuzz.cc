@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "launch/options/config_file.h"
 #include "remote/host_list.h"
-#include "remote/slurm_list.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace xoe::launch;

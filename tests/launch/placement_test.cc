@@ -13,7 +13,6 @@
 #include "launch/plan/hosts_plan.h"
 #include "launch/plan/job_plan.h"
 #include "launch/plan/placement.h"
-#include "remote/slurm_list.h"
 
 namespace xoe::launch {
 namespace {

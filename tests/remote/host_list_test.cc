@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
-#include "remote/slurm_list.h"
 
 namespace xoe::remote {
 namespace {

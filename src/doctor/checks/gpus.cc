@@ -171,12 +171,11 @@ Finding check_topology(const GpuFacts& facts) {
     }
   }
   finding.table += "\n";
-  if (!pairs.empty())
-    finding.what += fmt::format("; NVLink joins {} pair{}", pairs.size(), pairs.size() == 1 ? "" : "s");
+  if (!pairs.empty()) finding.what += "; NVLink joins " + counted(std::ssize(pairs), "pair");
   if (!blocked.empty()) {
     finding.severity = Severity::kWarning;
-    finding.what += fmt::format("; {} pair{} cannot read each other's memory ({})", blocked.size(),
-                                blocked.size() == 1 ? "" : "s", blocked[0]["reason"].get<std::string>());
+    finding.what += fmt::format("; {} cannot read each other's memory ({})", counted(std::ssize(blocked), "pair"),
+                                blocked[0]["reason"].get<std::string>());
     finding.fix = "see the group pcie: ACS and IOMMU keep GPUs from each other; in a virtual machine its settings do";
   }
   finding.details = {{"matrix", std::move(matrix)}, {"nvlink", std::move(pairs)}, {"no_p2p", std::move(blocked)}};

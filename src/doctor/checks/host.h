@@ -138,10 +138,8 @@ Findings check_rdma(const RdmaFacts& facts);
 struct PciFunction {
   std::string address = {};  // "0000:3b:00.0"
   int vendor = 0;
-  int device = 0;
   int device_class = 0;                // as /sys writes it: 0x030200
   std::vector<std::string> path = {};  // from the root complex to this function: "pci0000:3a", "0000:3a:00.0", ...
-  std::string driver = {};
   int numa_node = -1;
   std::optional<PciConfig> config = {};
   std::string config_error = {};  // why there is none

@@ -24,6 +24,7 @@ constexpr std::size_t kAllPairs = 8;   // hosts of which all pairs are measured
 constexpr std::size_t kMaxLoaded = 4;  // interfaces of a host
 constexpr auto kPatience = milliseconds(2000);
 constexpr auto kLoginPatience = std::chrono::seconds(10);  // on top of the time to connect
+constexpr auto kReportPatience = std::chrono::seconds(60);
 constexpr auto kProbePatience = milliseconds(5000);
 constexpr auto kPollInterval = std::chrono::seconds(1);
 
@@ -232,7 +233,7 @@ class Cluster {
   void read_reports() {
     for (Reached& host : hosts_)
       if (host.agent != nullptr) send(host, "report");
-    wait_for(hosts_, Clock::now() + options_.report_patience, [](const Reached& h) { return h.answer.has_value(); });
+    wait_for(hosts_, Clock::now() + kReportPatience, [](const Reached& h) { return h.answer.has_value(); });
     for (Reached& host : hosts_) {
       if (host.agent == nullptr) continue;
       auto report =

@@ -126,8 +126,7 @@ std::string rank_list(std::vector<int> ranks, std::size_t ranges) {
 
 std::string stall_line(const PendingTensor& tensor) {
   return fmt::format("{} has waited for {}: submitted by {}; missing on {}", tensor_text(tensor.name, tensor.set),
-                     human_seconds(std::chrono::duration<double>(tensor.age).count()), rank_list(tensor.submitted),
-                     missing_text(tensor.missing));
+                     human_seconds(tensor.age), rank_list(tensor.submitted), missing_text(tensor.missing));
 }
 
 std::vector<std::string> stall_report(std::vector<PendingTensor> tensors, std::size_t limit) {

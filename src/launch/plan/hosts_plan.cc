@@ -17,7 +17,6 @@
 #include "launch/plan/job_plan.h"
 #include "launch/plan/placement.h"
 #include "remote/shell.h"
-#include "remote/slurm_list.h"
 
 namespace xoe::launch {
 namespace {
