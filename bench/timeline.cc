@@ -19,7 +19,7 @@ using xoe::trace::TimelineClock;
 class Trace {
  public:
   Trace() : path_((std::filesystem::temp_directory_path() / "xoe-bench-timeline.json").string()) {
-    auto opened = Timeline::open(path_, 0, true);
+    auto opened = Timeline::open(path_, {.rank = 0, .create = true});
     if (!opened) std::abort();
     timeline_ = std::move(*opened);
     name_ = timeline_->intern("allreduce");

@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -8,6 +9,8 @@
 
 namespace xoe {
 namespace {
+
+constexpr std::string_view kBlanks = " \t\n\r";
 
 template <class T>
 std::optional<T> parse_whole(std::string_view text) {
@@ -54,6 +57,41 @@ std::vector<std::string> split_text(std::string_view text, char separator) {
   }
 }
 
+std::string_view trimmed(std::string_view text) {
+  const auto from = text.find_first_not_of(kBlanks);
+  if (from == std::string_view::npos) return {};
+  return text.substr(from, text.find_last_not_of(kBlanks) - from + 1);
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  while (true) {
+    const auto from = text.find_first_not_of(kBlanks);
+    if (from == std::string_view::npos) return words;
+    text.remove_prefix(from);
+    const auto end = std::min(text.find_first_of(kBlanks), text.size());
+    words.emplace_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+}
+
+std::optional<std::vector<int>> expand_counts(std::string_view text) {
+  constexpr std::size_t kMaxExpanded = 65536;
+  std::vector<int> counts;
+  for (const std::string& item : split_text(text, ',')) {
+    const auto open = item.find("(x");
+    const auto count = parse_integer(item.substr(0, open));
+    std::optional<std::int64_t> times = 1;
+    if (open != std::string::npos)
+      times = item.back() == ')' ? parse_integer(item.substr(open + 2, item.size() - open - 3)) : std::nullopt;
+    if (!count || !times || *count < 0 || *count > 1 << 20 || *times < 1 ||
+        static_cast<std::size_t>(*times) > kMaxExpanded - counts.size())
+      return std::nullopt;
+    counts.insert(counts.end(), static_cast<std::size_t>(*times), static_cast<int>(*count));
+  }
+  return counts;
+}
+
 std::string counted(std::int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
@@ -74,6 +112,10 @@ std::string human_seconds(double seconds) {
   if (seconds >= 1) return fmt::format("{:.4g} s", seconds);
   if (seconds >= 1e-3) return fmt::format("{:.4g} ms", seconds * 1e3);
   return fmt::format("{:.4g} us", seconds * 1e6);
+}
+
+std::string human_seconds(std::chrono::nanoseconds time) {
+  return human_seconds(std::chrono::duration<double>(time).count());
 }
 
 }  // namespace xoe

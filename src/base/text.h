@@ -1,6 +1,7 @@
 // Parsing and printing of small values.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,10 +17,17 @@ std::optional<double> parse_number(std::string_view text);
 std::optional<std::uint64_t> parse_bytes(std::string_view text);
 
 std::vector<std::string> split_text(std::string_view text, char separator);
+// Without the blanks, tabs and line ends around it.
+std::string_view trimmed(std::string_view text);
+// The parts between blanks, tabs and line ends.
+std::vector<std::string> words_of(std::string_view text);
+// "2(x3),1", as Slurm writes it, to {2, 2, 2, 1}: at most 65536 counts of up to 2^20.
+std::optional<std::vector<int>> expand_counts(std::string_view text);
 
 // "1 thread", "2 threads"
 std::string counted(std::int64_t count, std::string_view noun);
 std::string human_bytes(std::uint64_t bytes);  // "1.5 MiB"
 std::string human_seconds(double seconds);     // "30 s", "250 ms"
+std::string human_seconds(std::chrono::nanoseconds time);
 
 }  // namespace xoe

@@ -58,7 +58,7 @@ class FileStore final : public Store {
       }
       if (!value)
         return failure(Code::kTimeout, "store: no rank set {} in {} within {}", key, folder_.string(),
-                       human_seconds(std::chrono::duration<double>(timeout).count()));
+                       human_seconds(timeout));
       values.push_back(std::move(*value));
     }
     return values;

@@ -18,23 +18,6 @@ LaunchInfo info_of(std::string launcher) {
   return LaunchInfo{.topology = {}, .launcher = std::move(launcher), .job = {}, .store = {}, .secret = {}};
 }
 
-// "2(x3),1" to {2, 2, 2, 1}.
-Result<std::vector<int>> tasks_per_node(const std::string& text) {
-  std::vector<int> tasks;
-  for (const std::string& part : split_text(text, ',')) {
-    const auto open = part.find("(x");
-    const auto count = parse_integer(part.substr(0, open));
-    std::optional<std::int64_t> times = 1;
-    if (open != std::string::npos)
-      times = part.back() == ')' ? parse_integer(part.substr(open + 2, part.size() - open - 3)) : std::nullopt;
-    if (!count || !times || *count < 0 || *count > 1 << 20 || *times < 1 || *times > 1 << 20)
-      return failure(Code::kInvalidArgument, "environment variable SLURM_STEP_TASKS_PER_NODE={}: expected e.g. 2(x3),1",
-                     text);
-    tasks.insert(tasks.end(), static_cast<std::size_t>(*times), static_cast<int>(*count));
-  }
-  return tasks;
-}
-
 // The first name of a list: n1 of "n[1-2,7],x".
 std::string first_of_node_list(std::string_view text) {
   std::string name;
@@ -58,8 +41,12 @@ Status place_on_slurm_nodes(const Env& env, Topology& at) {
     at.local_size = at.size;  // one node
     return {};
   }
-  XOE_ASSIGN(const auto tasks, tasks_per_node(*text));
-  XOE_ASSIGN(const int node, LaunchValues(env).value_or("SLURM_NODEID", 0));
+  const auto expanded = expand_counts(*text);
+  if (!expanded)
+    return failure(Code::kInvalidArgument, "environment variable SLURM_STEP_TASKS_PER_NODE={}: expected e.g. 2(x3),1",
+                   *text);
+  const std::vector<int>& tasks = *expanded;
+  XOE_ASSIGN(const int node, value_or(env, "SLURM_NODEID", 0));
   if (static_cast<std::size_t>(node) >= tasks.size())
     return failure(Code::kInvalidArgument, "environment variable SLURM_NODEID={} contradicts {}={}: that has {} nodes",
                    node, "SLURM_STEP_TASKS_PER_NODE", *text, tasks.size());
@@ -80,20 +67,13 @@ Status place_on_slurm_nodes(const Env& env, Topology& at) {
 bool started_by_openmpi(const Env& env) { return env.has("OMPI_COMM_WORLD_RANK") || env.has("OMPI_COMM_WORLD_SIZE"); }
 
 Result<LaunchInfo> read_openmpi(const Env& env) {
-  const LaunchValues values(env);
   LaunchInfo info = info_of("openmpi");
-  Topology& at = info.topology;
-  XOE_ASSIGN(at.rank, values.needed("OMPI_COMM_WORLD_RANK"));
-  XOE_ASSIGN(at.size, values.needed("OMPI_COMM_WORLD_SIZE"));
-  XOE_ASSIGN(at.local_rank, values.needed("OMPI_COMM_WORLD_LOCAL_RANK"));
-  XOE_ASSIGN(at.local_size, values.needed("OMPI_COMM_WORLD_LOCAL_SIZE"));
-  if (at.local_size > 0) fill_cross(at);
-  XOE_TRY(check_topology(at, {.rank = "OMPI_COMM_WORLD_RANK",
-                              .size = "OMPI_COMM_WORLD_SIZE",
-                              .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
-                              .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
-                              .cross_rank = "OMPI_COMM_WORLD_RANK",
-                              .cross_size = "OMPI_COMM_WORLD_SIZE"}));
+  XOE_ASSIGN(info.topology, read_topology(env,
+                                          {.rank = "OMPI_COMM_WORLD_RANK",
+                                           .size = "OMPI_COMM_WORLD_SIZE",
+                                           .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
+                                           .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                                          /*local_needed=*/true, /*fill_cross=*/true));
   for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"})
     if (info.job.empty()) info.job = env.text(name).value_or("");
   if (info.job.empty())
@@ -113,20 +93,13 @@ bool started_by_mpich(const Env& env) {
 }
 
 Result<LaunchInfo> read_mpich(const Env& env) {
-  const LaunchValues values(env);
   LaunchInfo info = info_of("mpich");
-  Topology& at = info.topology;
-  XOE_ASSIGN(at.rank, values.needed("PMI_RANK"));
-  XOE_ASSIGN(at.size, values.needed("PMI_SIZE"));
-  XOE_ASSIGN(at.local_rank, values.value_or("MPI_LOCALRANKID", at.rank));
-  XOE_ASSIGN(at.local_size, values.value_or("MPI_LOCALNRANKS", at.size));
-  if (at.local_size > 0) fill_cross(at);
-  XOE_TRY(check_topology(at, {.rank = "PMI_RANK",
-                              .size = "PMI_SIZE",
-                              .local_rank = "MPI_LOCALRANKID",
-                              .local_size = "MPI_LOCALNRANKS",
-                              .cross_rank = "PMI_RANK",
-                              .cross_size = "PMI_SIZE"}));
+  XOE_ASSIGN(
+      info.topology,
+      read_topology(
+          env,
+          {.rank = "PMI_RANK", .size = "PMI_SIZE", .local_rank = "MPI_LOCALRANKID", .local_size = "MPI_LOCALNRANKS"},
+          /*local_needed=*/false, /*fill_cross=*/true));
   XOE_ASSIGN(info.job, launcher_above("PMI_RANK", "hydra"));
   return info;
 }
@@ -140,13 +113,12 @@ bool started_by_slurm(const Env& env) {
 }
 
 Result<LaunchInfo> read_slurm(const Env& env) {
-  const LaunchValues values(env);
   LaunchInfo info = info_of("slurm");
   Topology& at = info.topology;
   const char* size_name = env.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  XOE_ASSIGN(at.rank, values.needed("SLURM_PROCID"));
-  XOE_ASSIGN(at.size, values.needed(size_name));
-  XOE_ASSIGN(at.local_rank, values.needed("SLURM_LOCALID"));
+  XOE_ASSIGN(at.rank, needed_value(env, "SLURM_PROCID"));
+  XOE_ASSIGN(at.size, needed_value(env, size_name));
+  XOE_ASSIGN(at.local_rank, needed_value(env, "SLURM_LOCALID"));
   XOE_TRY(place_on_slurm_nodes(env, at));
   XOE_TRY(check_topology(at, {.rank = "SLURM_PROCID",
                               .size = size_name,
@@ -171,22 +143,15 @@ bool looks_like_torch_distributed(const Env& env) {
 }
 
 Result<LaunchInfo> read_torchrun(const Env& env) {
-  const LaunchValues values(env);
   LaunchInfo info = info_of("torchrun");
-  Topology& at = info.topology;
-  XOE_ASSIGN(at.rank, values.needed("RANK"));
-  XOE_ASSIGN(at.size, values.needed("WORLD_SIZE"));
-  XOE_ASSIGN(at.local_rank, values.value_or("LOCAL_RANK", at.rank));
-  XOE_ASSIGN(at.local_size, values.value_or("LOCAL_WORLD_SIZE", at.size));
-  if (at.local_size > 0) fill_cross(at);
-  XOE_ASSIGN(at.cross_rank, values.value_or("GROUP_RANK", at.cross_rank));
-  XOE_ASSIGN(at.cross_size, values.value_or("GROUP_WORLD_SIZE", at.cross_size));
-  XOE_TRY(check_topology(at, {.rank = "RANK",
-                              .size = "WORLD_SIZE",
-                              .local_rank = "LOCAL_RANK",
-                              .local_size = "LOCAL_WORLD_SIZE",
-                              .cross_rank = "GROUP_RANK",
-                              .cross_size = "GROUP_WORLD_SIZE"}));
+  XOE_ASSIGN(info.topology, read_topology(env,
+                                          {.rank = "RANK",
+                                           .size = "WORLD_SIZE",
+                                           .local_rank = "LOCAL_RANK",
+                                           .local_size = "LOCAL_WORLD_SIZE",
+                                           .cross_rank = "GROUP_RANK",
+                                           .cross_size = "GROUP_WORLD_SIZE"},
+                                          /*local_needed=*/false, /*fill_cross=*/true));
   info.meeting = env.text("MASTER_ADDR").value_or("");
   // A restarted group is a new one: the counter is part of its name.
   info.job = fmt::format("{}/{}/{}:{}", env.text("TORCHELASTIC_RUN_ID").value_or("none"),

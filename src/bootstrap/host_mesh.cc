@@ -153,8 +153,7 @@ void HostMesh::keep_alive(Clock::time_point now) {
     if (peer.gone) continue;
     if (now - peer.heard > silence_) {
       lose(static_cast<int>(member), true,
-           fmt::format("nothing was heard from it for {}",
-                       human_seconds(std::chrono::duration<double>(now - peer.heard).count())));
+           fmt::format("nothing was heard from it for {}", human_seconds(now - peer.heard)));
       continue;
     }
     const std::lock_guard lock(mutex_);

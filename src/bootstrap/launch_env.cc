@@ -15,28 +15,22 @@ namespace {
 int meeting_port(std::string_view job) { return 10000 + static_cast<int>(hash_text(job) % 20000); }
 
 Result<LaunchInfo> read_xoe(const Env& env) {
-  const LaunchValues values(env);
   LaunchInfo info{.topology = {}, .launcher = "xoe", .job = {}, .store = {}, .secret = {}};
-  Topology& at = info.topology;
-  XOE_ASSIGN(at.rank, values.needed("XOE_RANK"));
-  XOE_ASSIGN(at.size, values.needed("XOE_SIZE"));
-  XOE_ASSIGN(at.local_rank, values.value_or("XOE_LOCAL_RANK", at.rank));
-  XOE_ASSIGN(at.local_size, values.value_or("XOE_LOCAL_SIZE", at.size));
-  XOE_ASSIGN(at.cross_rank, values.value_or("XOE_CROSS_RANK", 0));
-  XOE_ASSIGN(at.cross_size, values.value_or("XOE_CROSS_SIZE", 1));
-  XOE_TRY(check_topology(at, {.rank = "XOE_RANK",
-                              .size = "XOE_SIZE",
-                              .local_rank = "XOE_LOCAL_RANK",
-                              .local_size = "XOE_LOCAL_SIZE",
-                              .cross_rank = "XOE_CROSS_RANK",
-                              .cross_size = "XOE_CROSS_SIZE"}));
+  XOE_ASSIGN(info.topology, read_topology(env,
+                                          {.rank = "XOE_RANK",
+                                           .size = "XOE_SIZE",
+                                           .local_rank = "XOE_LOCAL_RANK",
+                                           .local_size = "XOE_LOCAL_SIZE",
+                                           .cross_rank = "XOE_CROSS_RANK",
+                                           .cross_size = "XOE_CROSS_SIZE"},
+                                          /*local_needed=*/false, /*fill_cross=*/false));
   info.job = env.text("XOE_JOB").value_or("");
   info.store = env.text("XOE_STORE").value_or("");
   info.secret = env.text("XOE_SECRET").value_or("");
   info.host = env.text("XOE_HOSTNAME").value_or(host_name());
-  if (at.size > 1 && info.job.empty() && info.store.empty())
+  if (info.topology.size > 1 && info.job.empty() && info.store.empty())
     return failure(Code::kInvalidArgument, "environment variable XOE_JOB is missing: {} ranks cannot find each other",
-                   at.size);
+                   info.topology.size);
   if (info.job.empty()) info.job = info.store.empty() ? "alone" : info.store;
   return info;
 }

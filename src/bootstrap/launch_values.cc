@@ -20,16 +20,16 @@ Status check_below(int rank, std::string_view rank_name, int size, std::string_v
 
 }  // namespace
 
-Result<int> LaunchValues::needed(std::string_view name) const {
-  XOE_ASSIGN(const auto value, env_.integer(name, 0, kMostRanks));
+Result<int> needed_value(const Env& env, std::string_view name) {
+  XOE_ASSIGN(const auto value, env.integer(name, 0, kMostRanks));
   if (!value)
     return failure(Code::kInvalidArgument, "environment variable {} is missing, though others of its launcher are set",
                    name);
   return static_cast<int>(*value);
 }
 
-Result<int> LaunchValues::value_or(std::string_view name, int otherwise) const {
-  XOE_ASSIGN(const auto value, env_.integer(name, 0, kMostRanks));
+Result<int> value_or(const Env& env, std::string_view name, int otherwise) {
+  XOE_ASSIGN(const auto value, env.integer(name, 0, kMostRanks));
   return static_cast<int>(value.value_or(otherwise));
 }
 
@@ -45,9 +45,25 @@ Status check_topology(const Topology& topology, const TopologyNames& names) {
   return {};
 }
 
-void fill_cross(Topology& topology) {
-  topology.cross_size = (topology.size + topology.local_size - 1) / topology.local_size;
-  topology.cross_rank = std::min(topology.rank / topology.local_size, topology.cross_size - 1);
+Result<Topology> read_topology(const Env& env, const TopologyNames& names, bool local_needed, bool fill_cross) {
+  Topology at;
+  XOE_ASSIGN(at.rank, needed_value(env, names.rank));
+  XOE_ASSIGN(at.size, needed_value(env, names.size));
+  const auto local = [&](std::string_view name, int otherwise) {
+    return local_needed ? needed_value(env, name) : value_or(env, name, otherwise);
+  };
+  XOE_ASSIGN(at.local_rank, local(names.local_rank, at.rank));
+  XOE_ASSIGN(at.local_size, local(names.local_size, at.size));
+  if (fill_cross && at.local_size > 0) {
+    at.cross_size = (at.size + at.local_size - 1) / at.local_size;
+    at.cross_rank = std::min(at.rank / at.local_size, at.cross_size - 1);
+  }
+  if (!names.cross_rank.empty()) {
+    XOE_ASSIGN(at.cross_rank, value_or(env, names.cross_rank, at.cross_rank));
+    XOE_ASSIGN(at.cross_size, value_or(env, names.cross_size, at.cross_size));
+  }
+  XOE_TRY(check_topology(at, names));
+  return at;
 }
 
 }  // namespace xoe::bootstrap

@@ -27,8 +27,7 @@ class MemoryStore final : public Store {
     std::unique_lock lock(mutex_);
     for (const auto& key : keys) {
       if (!changed_.wait_until(lock, deadline, [&] { return values_.contains(key); }))
-        return failure(Code::kTimeout, "store: no rank set {} within {}", key,
-                       human_seconds(std::chrono::duration<double>(timeout).count()));
+        return failure(Code::kTimeout, "store: no rank set {} within {}", key, human_seconds(timeout));
       values.push_back(values_.at(key));
     }
     return values;

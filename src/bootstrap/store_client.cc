@@ -134,8 +134,7 @@ class SocketStore final : public Store {
       for (const auto& key : batch) {
         auto value = connection->receive(deadline);
         if (!value && value.error().code() == Code::kTimeout)
-          return failure(Code::kTimeout, "store: no rank set {} within {}", key,
-                         human_seconds(std::chrono::duration<double>(timeout).count()));
+          return failure(Code::kTimeout, "store: no rank set {} within {}", key, human_seconds(timeout));
         if (!value) return failure(value.error());
         values.push_back(std::move(*value));
       }

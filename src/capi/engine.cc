@@ -119,22 +119,6 @@ Status init(const xoe_options* options, xoe_engine** engine) {
   return {};
 }
 
-Status topology_of(const xoe_engine* engine, xoe_topology* topology) {
-  XOE_TRY(need(engine, "engine"));
-  XOE_TRY(need(topology, "topology"));
-  const Topology& from = engine->engine->topology();
-  *topology = {from.rank, from.size, from.local_rank, from.local_size, from.cross_rank, from.cross_size};
-  return {};
-}
-
-Status add_process_set(xoe_engine* engine, const std::int32_t* ranks, std::size_t count, std::int32_t* set) {
-  XOE_TRY(need(engine, "engine"));
-  XOE_TRY(need(set, "set"));
-  if (count > 0) XOE_TRY(need(ranks, "ranks"));
-  XOE_ASSIGN(*set, engine->engine->add_process_set({ranks, count}));
-  return {};
-}
-
 }  // namespace
 }  // namespace xoe::capi
 
@@ -142,6 +126,7 @@ using xoe::Status;
 using xoe::capi::fill;
 using xoe::capi::guard;
 using xoe::capi::need;
+using xoe::capi::with_engine;
 
 extern "C" {
 
@@ -164,59 +149,57 @@ void xoe_shutdown(xoe_engine* engine) {
 }
 
 xoe_status xoe_topology_of(const xoe_engine* engine, xoe_topology* topology) {
-  return guard([&] { return xoe::capi::topology_of(engine, topology); });
+  return with_engine(engine, [&](xoe::Engine& it) -> Status {
+    XOE_TRY(need(topology, "topology"));
+    const xoe::Topology& from = it.topology();
+    *topology = {from.rank, from.size, from.local_rank, from.local_size, from.cross_rank, from.cross_size};
+    return {};
+  });
 }
 
 xoe_status xoe_takes_gpu_memory(const xoe_engine* engine) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(engine, "engine"));
-    return engine->engine->takes_gpu_memory();
-  });
+  return with_engine(engine, [](xoe::Engine& it) { return it.takes_gpu_memory(); });
 }
 
 xoe_status xoe_add_process_set(xoe_engine* engine, const int32_t* ranks, size_t count, int32_t* set) {
-  return guard([&] { return xoe::capi::add_process_set(engine, ranks, count, set); });
+  return with_engine(engine, [&](xoe::Engine& it) -> Status {
+    XOE_TRY(need(set, "set"));
+    if (count > 0) XOE_TRY(need(ranks, "ranks"));
+    XOE_ASSIGN(*set, it.add_process_set({ranks, count}));
+    return {};
+  });
 }
 
 xoe_status xoe_remove_process_set(xoe_engine* engine, int32_t set) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(engine, "engine"));
-    return engine->engine->remove_process_set(set);
-  });
+  return with_engine(engine, [&](xoe::Engine& it) { return it.remove_process_set(set); });
 }
 
 xoe_status xoe_process_sets(const xoe_engine* engine, int32_t* sets, size_t capacity, size_t* count) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(engine, "engine"));
-    return fill(engine->engine->process_sets(), sets, capacity, count);
-  });
+  return with_engine(engine, [&](xoe::Engine& it) { return fill(it.process_sets(), sets, capacity, count); });
 }
 
 xoe_status xoe_process_set_ranks(const xoe_engine* engine, int32_t set, int32_t* ranks, size_t capacity,
                                  size_t* count) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(engine, "engine"));
-    XOE_ASSIGN(const auto found, engine->engine->process_set_ranks(set));
+  return with_engine(engine, [&](xoe::Engine& it) -> Status {
+    XOE_ASSIGN(const auto found, it.process_set_ranks(set));
     return fill(found, ranks, capacity, count);
   });
 }
 
 xoe_status xoe_process_set_rank(const xoe_engine* engine, int32_t set, int32_t* rank) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(engine, "engine"));
+  return with_engine(engine, [&](xoe::Engine& it) -> Status {
     XOE_TRY(need(rank, "rank"));
-    XOE_ASSIGN(*rank, engine->engine->process_set_rank(set));
+    XOE_ASSIGN(*rank, it.process_set_rank(set));
     return {};
   });
 }
 
 xoe_status xoe_buffer_allocate(xoe_engine* engine, size_t bytes, xoe_buffer** buffer, void** data) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(engine, "engine"));
+  return with_engine(engine, [&](xoe::Engine& it) -> Status {
     XOE_TRY(need(buffer, "buffer"));
     XOE_TRY(need(data, "data"));
     auto made = std::make_unique<xoe_buffer>();
-    XOE_ASSIGN(made->buffer, engine->engine->shared_buffer(bytes));
+    XOE_ASSIGN(made->buffer, it.shared_buffer(bytes));
     *data = made->buffer.data();
     *buffer = made.release();
     return {};

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "capi/error.h"
 #include "xoe/c.h"
 #include "xoe/engine.h"
 #include "xoe/memory.h"
@@ -22,3 +23,16 @@ struct xoe_handle {
 struct xoe_buffer {
   xoe::SharedBuffer buffer;
 };
+
+namespace xoe::capi {
+
+// guard() for a call of an engine: body(Engine&).
+template <class Body>
+xoe_status with_engine(const xoe_engine* engine, Body&& body) noexcept {
+  return guard([&]() -> Status {
+    XOE_TRY(need(engine, "engine"));
+    return body(*engine->engine);
+  });
+}
+
+}  // namespace xoe::capi

@@ -25,8 +25,8 @@ using xoe::Code;
 using xoe::failure;
 using xoe::Status;
 using xoe::capi::copy_text;
-using xoe::capi::guard;
 using xoe::capi::need;
+using xoe::capi::with_engine;
 
 namespace {
 
@@ -43,36 +43,30 @@ int64_t xoe_now(void) {
 }
 
 xoe_status xoe_timeline_start(xoe_engine* engine, const char* path) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(engine, "engine"));
+  return with_engine(engine, [&](xoe::Engine& it) -> Status {
     XOE_TRY(need(path, "path"));
-    return engine->engine->start_timeline(path);
+    return it.start_timeline(path);
   });
 }
 
 xoe_status xoe_timeline_stop(xoe_engine* engine) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(engine, "engine"));
-    return engine->engine->stop_timeline();
-  });
+  return with_engine(engine, [](xoe::Engine& it) { return it.stop_timeline(); });
 }
 
 xoe_status xoe_timeline_mark(xoe_engine* engine, const char* lane, const char* name, int64_t start, int64_t stop) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(engine, "engine"));
+  return with_engine(engine, [&](xoe::Engine& it) -> Status {
     XOE_TRY(need(lane, "lane"));
     XOE_TRY(need(name, "name"));
     if (stop < start) return failure(Code::kInvalidArgument, "the mark '{:.100}' ends before it starts", name);
-    engine->engine->mark(lane, name, at(start), at(stop));
+    it.mark(lane, name, at(start), at(stop));
     return {};
   });
 }
 
 xoe_status xoe_metrics(const xoe_engine* engine, char** text) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(engine, "engine"));
+  return with_engine(engine, [&](xoe::Engine& it) -> Status {
     XOE_TRY(need(text, "text"));
-    return copy_text(engine->engine->metrics(), text);
+    return copy_text(it.metrics(), text);
   });
 }
 

@@ -120,13 +120,12 @@ Status convert_request(const xoe_request* from, RequestParts& parts) {
   return {};
 }
 
-Status submit(xoe_engine* engine, const xoe_request* request, xoe_handle** handle) {
-  XOE_TRY(need(engine, "engine"));
+Status submit(Engine& engine, const xoe_request* request, xoe_handle** handle) {
   RequestParts parts;
   XOE_TRY(convert_request(request, parts));
   // Allocated first: after the submit nothing may fail.
   auto made = handle == nullptr ? nullptr : std::make_unique<xoe_handle>();
-  XOE_ASSIGN(EngineHandle submitted, engine->engine->submit(parts.request));
+  XOE_ASSIGN(EngineHandle submitted, engine.submit(parts.request));
   if (handle != nullptr) {
     made->handle = std::move(submitted);
     *handle = made.release();
@@ -134,38 +133,10 @@ Status submit(xoe_engine* engine, const xoe_request* request, xoe_handle** handl
   return {};
 }
 
-Status run(xoe_engine* engine, const xoe_request* request) {
-  XOE_TRY(need(engine, "engine"));
-  RequestParts parts;
-  XOE_TRY(convert_request(request, parts));
-  return engine->engine->run(parts.request);
-}
-
 Status need_completed(xoe_handle* handle) {
   XOE_TRY(need(handle, "handle"));
   if (handle->handle.poll()) return {};
   return failure(Code::kInvalidArgument, "the operation has not completed");
-}
-
-const char* error_of(xoe_handle* handle) {
-  if (!handle->handle.poll()) return "";
-  const Status status = handle->handle.wait();  // returns at once: it has completed
-  if (status) return "";
-  const std::lock_guard lock(handle->mutex);
-  if (handle->message.empty()) handle->message = status.error().message();
-  return handle->message.c_str();
-}
-
-Status output_at(xoe_handle* handle, std::size_t index, xoe_output* output) {
-  XOE_TRY(need_completed(handle));
-  XOE_TRY(need(output, "output"));
-  const auto& outputs = handle->handle.outputs();
-  if (index >= outputs.size())
-    return failure(Code::kInvalidArgument, "output {} was asked for; there are {}", index, outputs.size());
-  const Output& from = outputs[index];
-  *output = {from.data, from.shape.data(), static_cast<std::int32_t>(from.shape.size()),
-             static_cast<std::int32_t>(from.dtype)};
-  return {};
 }
 
 }  // namespace
@@ -178,6 +149,7 @@ using xoe::capi::fill;
 using xoe::capi::guard;
 using xoe::capi::need;
 using xoe::capi::need_completed;
+using xoe::capi::with_engine;
 
 extern "C" {
 
@@ -186,11 +158,15 @@ void xoe_request_init(xoe_request* request, size_t struct_size) {
 }
 
 xoe_status xoe_submit(xoe_engine* engine, const xoe_request* request, xoe_handle** handle) {
-  return guard([&] { return xoe::capi::submit(engine, request, handle); });
+  return with_engine(engine, [&](xoe::Engine& it) { return xoe::capi::submit(it, request, handle); });
 }
 
 xoe_status xoe_run(xoe_engine* engine, const xoe_request* request) {
-  return guard([&] { return xoe::capi::run(engine, request); });
+  return with_engine(engine, [&](xoe::Engine& it) -> Status {
+    xoe::capi::RequestParts parts;
+    XOE_TRY(xoe::capi::convert_request(request, parts));
+    return it.run(parts.request);
+  });
 }
 
 xoe_status xoe_poll(xoe_handle* handle, int32_t* done) {
@@ -221,7 +197,12 @@ const char* xoe_handle_error(xoe_handle* handle) {
   const char* text = "";
   (void)guard([&]() -> Status {
     XOE_TRY(need(handle, "handle"));
-    text = xoe::capi::error_of(handle);
+    if (!handle->handle.poll()) return {};
+    const Status status = handle->handle.wait();  // returns at once: it has completed
+    if (status) return {};
+    const std::lock_guard lock(handle->mutex);
+    if (handle->message.empty()) handle->message = status.error().message();
+    text = handle->message.c_str();
     return {};
   });
   return text;
@@ -244,7 +225,17 @@ xoe_status xoe_output_count(xoe_handle* handle, size_t* count) {
 }
 
 xoe_status xoe_output_at(xoe_handle* handle, size_t index, xoe_output* output) {
-  return guard([&] { return xoe::capi::output_at(handle, index, output); });
+  return guard([&]() -> Status {
+    XOE_TRY(need_completed(handle));
+    XOE_TRY(need(output, "output"));
+    const auto& outputs = handle->handle.outputs();
+    if (index >= outputs.size())
+      return failure(Code::kInvalidArgument, "output {} was asked for; there are {}", index, outputs.size());
+    const xoe::Output& from = outputs[index];
+    *output = {from.data, from.shape.data(), static_cast<std::int32_t>(from.shape.size()),
+               static_cast<std::int32_t>(from.dtype)};
+    return {};
+  });
 }
 
 xoe_status xoe_received_splits(xoe_handle* handle, int64_t* rows, size_t capacity, size_t* count) {

@@ -7,15 +7,9 @@
 
 #include "base/cgroup.h"
 #include "base/error.h"
-#include "doctor/checks/cpu.h"
 #include "doctor/checks/gpus.h"
+#include "doctor/checks/host.h"
 #include "doctor/checks/installation.h"
-#include "doctor/checks/memory.h"
-#include "doctor/checks/network.h"
-#include "doctor/checks/pcie.h"
-#include "doctor/checks/processes.h"
-#include "doctor/checks/rdma.h"
-#include "doctor/checks/virtualization.h"
 
 namespace xoe::doctor {
 namespace {

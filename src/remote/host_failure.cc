@@ -55,10 +55,6 @@ constexpr std::array kSshFailures{
     SshFailure{"Connection reset", "closed", "it closed the connection",
                "see the log of sshd on {} (journalctl -u ssh); MaxStartups may be too low"}};
 
-std::string seconds_text(std::chrono::nanoseconds time) {
-  return human_seconds(std::chrono::duration<double>(time).count());
-}
-
 // The last lines of `text`, for below the message.
 void quote(std::string_view text, std::vector<std::string>& lines) {
   auto all = split_text(text, '\n');
@@ -120,7 +116,7 @@ HostFailure explain_no_agent(const AgentConnection& agent, const ConnectOptions&
 }
 
 HostFailure explain_no_answer(const AgentConnection& agent, const ConnectOptions& options, bool greeted) {
-  return make(agent, fmt::format("did not answer within {} (--start-timeout): {}", seconds_text(options.start_timeout),
+  return make(agent, fmt::format("did not answer within {} (--start-timeout): {}", human_seconds(options.start_timeout),
                                  greeted ? "its agent is connected but not ready; is its file system slow?"
                                          : fmt::format("{} has not connected; is the host up and reachable?",
                                                        method_name(agent.method(), options))));
@@ -146,7 +142,7 @@ HostFailure explain_silence(const AgentConnection& agent, std::chrono::nanosecon
   return make(agent,
               fmt::format("lost: nothing was heard of it for {} (--host-timeout); the network is cut or the host "
                           "is down. Its agent ends its ranks",
-                          seconds_text(time)));
+                          human_seconds(time)));
 }
 
 std::string explain_behind(const AgentConnection& agent, const std::vector<std::string>& behind) {

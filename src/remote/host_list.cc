@@ -62,16 +62,6 @@ void add(std::vector<Host>& hosts, Host host) {
   if (same->max_slots != 0 || host.max_slots != 0) same->max_slots = std::max(same->max_slots, host.max_slots);
 }
 
-std::vector<std::string> words_of(std::string_view line) {
-  line = line.substr(0, line.find('#'));
-  std::string plain(line);
-  std::ranges::replace_if(
-      plain, [](char c) { return c == '\t' || c == '\r'; }, ' ');
-  auto words = split_text(plain, ' ');
-  std::erase(words, "");
-  return words;
-}
-
 // Applies a word after a host's name. Open MPI's other words mean nothing here.
 Status apply_word(Host& host, const std::string& word, std::string_view where) {
   const auto equals = word.find('=');
@@ -85,6 +75,54 @@ Status apply_word(Host& host, const std::string& word, std::string_view where) {
     return failure(Code::kInvalidArgument, "{}: \"{}\" is not understood; expected e.g. slots=4 or max-slots=8", where,
                    word);
   return {};
+}
+
+// --- Slurm's form
+
+constexpr std::size_t kMaxExpanded = 65536;
+
+tl::unexpected<Error> malformed(std::string_view text) {
+  return failure(Code::kInvalidArgument, "host list \"{}\": expected e.g. n[1-3,07],login", text);
+}
+
+// At commas outside of brackets.
+Result<std::vector<std::string_view>> split_names(std::string_view text) {
+  std::vector<std::string_view> names;
+  std::size_t begin = 0;
+  bool inside = false;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    const char c = i < text.size() ? text[i] : ',';
+    if (c == '[' || c == ']') {
+      if (inside == (c == '[')) return malformed(text);
+      inside = c == '[';
+    } else if (c == ',' && !inside) {
+      if (i == begin) return malformed(text);
+      names.push_back(text.substr(begin, i - begin));
+      begin = i + 1;
+    }
+  }
+  if (inside) return malformed(text);
+  return names;
+}
+
+// "1-3,07" to {"1", "2", "3", "07"}.
+Result<std::vector<std::string>> expand_ranges(std::string_view ranges, std::string_view text) {
+  std::vector<std::string> numbers;
+  for (const std::string& range : split_text(ranges, ',')) {
+    const auto dash = range.find('-');
+    const std::string low = range.substr(0, dash);
+    const std::string high = dash == std::string::npos ? low : range.substr(dash + 1);
+    const auto digits = [](const std::string& word) {
+      return !word.empty() && word.size() < 10 && word.find_first_not_of("0123456789") == std::string::npos;
+    };
+    if (!digits(low) || !digits(high)) return malformed(text);
+    const auto first = *parse_integer(low);
+    const auto last = *parse_integer(high);
+    if (last < first || static_cast<std::size_t>(last - first) >= kMaxExpanded || numbers.size() >= kMaxExpanded)
+      return malformed(text);
+    for (auto number = first; number <= last; ++number) numbers.push_back(fmt::format("{:0{}}", number, low.size()));
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -106,7 +144,7 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
   std::size_t number = 0;
   for (const std::string& line : split_text(text, '\n')) {
     const std::string where = fmt::format("{} line {}", path, ++number);
-    const auto words = words_of(line);
+    const auto words = words_of(line.substr(0, line.find('#')));
     if (words.empty()) continue;
     auto host = parse_host(words.front());
     if (!host)
@@ -143,6 +181,30 @@ bool names_this_host(std::string_view name, std::string_view hostname) {
   if (name.find('.') != name.npos && hostname.find('.') != hostname.npos) return false;
   const bool number = name.find_first_not_of("0123456789.:") == name.npos;
   return !number && !hostname.empty() && without_domain(name) == without_domain(hostname);
+}
+
+Result<std::vector<std::string>> expand_hostlist(std::string_view text) {
+  XOE_ASSIGN(const auto names, split_names(text));
+  std::vector<std::string> all;
+  for (std::string_view name : names) {
+    std::vector<std::string> expanded{""};
+    while (!name.empty()) {
+      const auto open = name.find('[');
+      for (std::string& one : expanded) one.append(name.substr(0, open));
+      if (open == std::string_view::npos) break;
+      const auto close = name.find(']', open);
+      XOE_ASSIGN(const auto numbers, expand_ranges(name.substr(open + 1, close - open - 1), text));
+      if (expanded.size() * numbers.size() > kMaxExpanded) return malformed(text);
+      std::vector<std::string> next;
+      for (const std::string& one : expanded)
+        for (const std::string& number : numbers) next.push_back(one + number);
+      expanded = std::move(next);
+      name.remove_prefix(close + 1);
+    }
+    if (all.size() + expanded.size() > kMaxExpanded) return malformed(text);
+    all.insert(all.end(), expanded.begin(), expanded.end());
+  }
+  return all;
 }
 
 }  // namespace xoe::remote

@@ -1,4 +1,4 @@
-// Lists of hosts as users write them: -H and --hostfile of `xoe run` and `xoe doctor`.
+// Lists of hosts as users write them, -H and --hostfile of `xoe run` and `xoe doctor`, and as Slurm does.
 #pragma once
 
 #include <string>
@@ -30,5 +30,9 @@ Result<std::vector<Host>> read_hostfile(const std::string& path);
 std::string this_hostname();
 // Whether `name` means the host that is called `hostname`: localhost, 127.*, ::1, or its name with or without a domain.
 bool names_this_host(std::string_view name, std::string_view hostname);
+
+// Slurm's short form, "n[1-3,07],login". Leading zeros of a range's first number are kept; several brackets in one name
+// multiply. `invalid_argument` for a malformed list and for more than 65536 names.
+Result<std::vector<std::string>> expand_hostlist(std::string_view text);
 
 }  // namespace xoe::remote

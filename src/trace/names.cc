@@ -45,11 +45,4 @@ std::vector<int> ranks_waited_for(std::string_view text) {
   return {};
 }
 
-std::string shortened_list(std::span<const std::string> names, std::size_t limit) {
-  const auto shown = names.first(std::min(limit, names.size()));
-  std::string text = fmt::format("{}", fmt::join(shown, ", "));
-  if (shown.size() < names.size()) text += fmt::format(" and {} more", names.size() - shown.size());
-  return text;
-}
-
 }  // namespace xoe::trace

@@ -39,7 +39,4 @@ bool is_input(std::string_view lane) noexcept;
 std::string waited_for_text(std::span<const int> ranks);
 std::vector<int> ranks_waited_for(std::string_view text);
 
-// "conv1.weight, conv1.bias and 12 more": at most `limit` names.
-std::string shortened_list(std::span<const std::string> names, std::size_t limit = 4);
-
 }  // namespace xoe::trace

@@ -25,6 +25,8 @@ namespace {
 
 // --- lines
 
+constexpr std::size_t kBlock = std::size_t{1} << 18;
+
 class LineReader {
  public:
   LineReader(int fd, std::string path, std::uint64_t line_limit)
@@ -37,14 +39,63 @@ class LineReader {
     bool whole = true;         // ended by a newline
   };
   // False: the end.
-  Result<bool> next(Line& line);
+  Result<bool> next(Line& line) {
+    line = {.text = {}, .offset = offset_};
+    std::size_t seen = at_;
+    std::size_t newline = std::string::npos;
+    while ((newline = buffer_.find('\n', seen)) == std::string::npos) {
+      if (buffer_.size() - at_ > limit_) break;
+      const std::size_t length = buffer_.size() - at_;
+      XOE_ASSIGN(const bool more, fill());
+      seen = at_ + length;
+      if (more) continue;
+      if (length == 0) return false;
+      line.text = buffer_;
+      line.whole = false;
+      at_ = buffer_.size();
+      offset_ += length;
+      return true;
+    }
+    if (newline == std::string::npos || newline - at_ > limit_) {
+      line.too_long = true;
+      XOE_TRY(skip_line());
+      return true;
+    }
+    line.text = std::string_view(buffer_).substr(at_, newline - at_);
+    offset_ += newline + 1 - at_;
+    at_ = newline + 1;
+    return true;
+  }
   std::uint64_t offset() const noexcept { return offset_; }
 
  private:
   // Appends to buffer_; false: the end.
-  Result<bool> fill();
+  Result<bool> fill() {
+    buffer_.erase(0, at_);
+    at_ = 0;
+    const std::size_t had = buffer_.size();
+    buffer_.resize(had + kBlock);
+    ssize_t got = -1;
+    do {
+      got = ::read(fd_, buffer_.data() + had, kBlock);
+    } while (got < 0 && errno == EINTR);
+    const int reason = errno;
+    buffer_.resize(had + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0) return failure(Code::kUnavailable, "{}: cannot read: {}", path_, errno_text(reason));
+    return got > 0;
+  }
   // Skips everything up to and including the next newline.
-  Status skip_line();
+  Status skip_line() {
+    while (true) {
+      const auto newline = buffer_.find('\n', at_);
+      const std::size_t stop = newline == std::string::npos ? buffer_.size() : newline + 1;
+      offset_ += stop - at_;
+      at_ = stop;
+      if (newline != std::string::npos) return {};
+      XOE_ASSIGN(const bool more, fill());
+      if (!more) return {};
+    }
+  }
 
   int fd_;
   std::string path_;
@@ -54,81 +105,7 @@ class LineReader {
   std::uint64_t offset_ = 0;  // of the next line in the file
 };
 
-constexpr std::size_t kBlock = std::size_t{1} << 18;
-
-Result<bool> LineReader::fill() {
-  buffer_.erase(0, at_);
-  at_ = 0;
-  const std::size_t had = buffer_.size();
-  buffer_.resize(had + kBlock);
-  ssize_t got = -1;
-  do {
-    got = ::read(fd_, buffer_.data() + had, kBlock);
-  } while (got < 0 && errno == EINTR);
-  const int reason = errno;
-  buffer_.resize(had + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  if (got < 0) return failure(Code::kUnavailable, "{}: cannot read: {}", path_, errno_text(reason));
-  return got > 0;
-}
-
-Status LineReader::skip_line() {
-  while (true) {
-    const auto newline = buffer_.find('\n', at_);
-    const std::size_t stop = newline == std::string::npos ? buffer_.size() : newline + 1;
-    offset_ += stop - at_;
-    at_ = stop;
-    if (newline != std::string::npos) return {};
-    XOE_ASSIGN(const bool more, fill());
-    if (!more) return {};
-  }
-}
-
-Result<bool> LineReader::next(Line& line) {
-  line = {.text = {}, .offset = offset_};
-  std::size_t seen = at_;
-  std::size_t newline = std::string::npos;
-  while ((newline = buffer_.find('\n', seen)) == std::string::npos) {
-    if (buffer_.size() - at_ > limit_) break;
-    const std::size_t length = buffer_.size() - at_;
-    XOE_ASSIGN(const bool more, fill());
-    seen = at_ + length;
-    if (more) continue;
-    if (length == 0) return false;
-    line.text = buffer_;
-    line.whole = false;
-    at_ = buffer_.size();
-    offset_ += length;
-    return true;
-  }
-  if (newline == std::string::npos || newline - at_ > limit_) {
-    line.too_long = true;
-    XOE_TRY(skip_line());
-    return true;
-  }
-  line.text = std::string_view(buffer_).substr(at_, newline - at_);
-  offset_ += newline + 1 - at_;
-  at_ = newline + 1;
-  return true;
-}
-
 // --- traces of other programs
-
-// Checks events and passes them to the sink.
-class TraceEventSource {
- public:
-  TraceEventSource(TraceInfo& info, const TraceSink& sink, const TraceLimits& limits)
-      : info_(info), sink_(sink), limits_(limits) {}
-
-  // offset: position in the file, for messages.
-  Status take(nlohmann::json& event, std::uint64_t offset);
-  std::uint64_t count() const noexcept { return count_; }
-
- private:
-  TraceInfo& info_;
-  const TraceSink& sink_;
-  const TraceLimits& limits_;
-  std::uint64_t count_ = 0;
-};
 
 using nlohmann::json;
 
@@ -173,6 +150,30 @@ std::optional<TraceEvent> understood(json& event) {
   result.length_ns = *length;
   return result;
 }
+
+// Checks events and passes them to the sink.
+class TraceEventSource {
+ public:
+  TraceEventSource(TraceInfo& info, const TraceSink& sink, const TraceLimits& limits)
+      : info_(info), sink_(sink), limits_(limits) {}
+
+  // offset: position in the file, for messages.
+  Status take(json& event, std::uint64_t offset) {
+    if (++count_ > limits_.events) {
+      return failure(Code::kResourceExhausted, "{}: byte {}: more than {} events", info_.path, offset, limits_.events);
+    }
+    if (const auto known = understood(event)) return sink_(*known);
+    if (info_.ignored++ == 0) info_.first_ignored_at = offset;
+    return {};
+  }
+  std::uint64_t count() const noexcept { return count_; }
+
+ private:
+  TraceInfo& info_;
+  const TraceSink& sink_;
+  const TraceLimits& limits_;
+  std::uint64_t count_ = 0;
+};
 
 // Feeds the parser and counts the bytes that it has read.
 class FileBytes {
@@ -263,15 +264,6 @@ class ForeignParser {
   bool in_list_ = false;
 };
 
-Status TraceEventSource::take(json& event, std::uint64_t offset) {
-  if (++count_ > limits_.events) {
-    return failure(Code::kResourceExhausted, "{}: byte {}: more than {} events", info_.path, offset, limits_.events);
-  }
-  if (const auto known = understood(event)) return sink_(*known);
-  if (info_.ignored++ == 0) info_.first_ignored_at = offset;
-  return {};
-}
-
 // {"traceEvents": [...]} or [...], event by event. Like Chrome's viewers, it accepts a list without its end.
 Status read_foreign_trace(int fd, TraceInfo& info, const TraceSink& sink, const TraceLimits& limits) {
   FileBytes::State place = {.fd = fd, .block = {}};
@@ -295,8 +287,6 @@ Status read_foreign_trace(int fd, TraceInfo& info, const TraceSink& sink, const 
   if (parser.count() == 0) return failure(Code::kDataLoss, "{} has no events: it is no trace", info.path);
   return {};
 }
-
-using nlohmann::json;
 
 constexpr std::string_view kHeaderLineEnd = R"("traceEvents":[)";
 constexpr std::string_view kClosing = "]}";

@@ -24,23 +24,6 @@ namespace xoe::trace {
 
 // --- events as text
 
-class TimelineText {
- public:
-  TimelineText(int rank, std::int64_t base_ns) : rank_(rank), base_ns_(base_ns) {}
-
-  void add_event(std::string& lines, const TimelineEvent& event, const TimelineNames& names) const;
-  void add_lane(std::string& lines, int lane, std::string_view name, int order) const;
-  void add_process(std::string& lines, const TimelineOptions& options) const;
-  void add_clock(std::string& lines, std::int64_t offset_ns, std::int64_t uncertainty_ns) const;
-  void add_dropped(std::string& lines, std::uint64_t count, std::int64_t now_ns) const;
-
- private:
-  void add_start(std::string& lines, std::string_view phase, int lane, std::int64_t at_ns) const;
-
-  int rank_;
-  std::int64_t base_ns_;
-};
-
 namespace {
 
 // The lane under which viewers without rows for spans list them.
@@ -74,85 +57,94 @@ void add_args(std::string& lines, const TimelineEvent& event, const TimelineName
 
 }  // namespace
 
-void TimelineText::add_start(std::string& lines, std::string_view phase, int lane, std::int64_t at_ns) const {
-  lines.append(R"({"ph":")").append(phase).append(R"(","pid":)");
-  append_number(lines, static_cast<std::uint64_t>(rank_));
-  lines += R"(,"tid":)";
-  append_number(lines, static_cast<std::uint64_t>(lane));
-  lines += R"(,"ts":)";
-  append_us(lines, at_ns - base_ns_);
-}
+class TimelineText {
+ public:
+  TimelineText(int rank, std::int64_t base_ns) : rank_(rank), base_ns_(base_ns) {}
 
-void TimelineText::add_event(std::string& lines, const TimelineEvent& event, const TimelineNames& names) const {
-  const std::string& name = names.text(event.name);
-  switch (event.kind) {
-    case TimelineEvent::Kind::kBar:
-      add_start(lines, "X", event.lane, event.start_ns);
-      lines += R"(,"dur":)";
-      append_us(lines, event.stop_ns - event.start_ns);
-      lines.append(R"(,"name":")").append(name).append("\"");
-      break;
-    case TimelineEvent::Kind::kMark:
-      add_start(lines, "i", event.lane, event.start_ns);
-      add(lines, R"(,"s":"t","name":"{}")", name);
-      break;
-    case TimelineEvent::Kind::kSpan: {
-      // The rank is part of the id: ids are global to all processes of a trace.
-      add_start(lines, "b", kSpanLane, event.start_ns);
-      const std::size_t begin = lines.size();
-      lines.append(R"(,"cat":")").append(names.text(static_cast<std::uint32_t>(event.lane))).append(R"(","id":"0x)");
-      append_number(lines, (static_cast<std::uint64_t>(rank_) + 1) << 48 | (event.id & 0xffff'ffff'ffffU), 16);
-      lines.append(R"(","name":")").append(name).append("\"");
-      const std::size_t length = lines.size() - begin;
-      add_args(lines, event, names);
-      lines += "},";
-      // On one line, so that a cut cannot separate them.
-      add_start(lines, "e", kSpanLane, event.stop_ns);
-      lines.append(lines, begin, length).append("},\n");
-      return;
+  void add_event(std::string& lines, const TimelineEvent& event, const TimelineNames& names) const {
+    const std::string& name = names.text(event.name);
+    switch (event.kind) {
+      case TimelineEvent::Kind::kBar:
+        add_start(lines, "X", event.lane, event.start_ns);
+        lines += R"(,"dur":)";
+        append_us(lines, event.stop_ns - event.start_ns);
+        lines.append(R"(,"name":")").append(name).append("\"");
+        break;
+      case TimelineEvent::Kind::kMark:
+        add_start(lines, "i", event.lane, event.start_ns);
+        add(lines, R"(,"s":"t","name":"{}")", name);
+        break;
+      case TimelineEvent::Kind::kSpan: {
+        // The rank is part of the id: ids are global to all processes of a trace.
+        add_start(lines, "b", kSpanLane, event.start_ns);
+        const std::size_t begin = lines.size();
+        lines.append(R"(,"cat":")").append(names.text(static_cast<std::uint32_t>(event.lane))).append(R"(","id":"0x)");
+        append_number(lines, (static_cast<std::uint64_t>(rank_) + 1) << 48 | (event.id & 0xffff'ffff'ffffU), 16);
+        lines.append(R"(","name":")").append(name).append("\"");
+        const std::size_t length = lines.size() - begin;
+        add_args(lines, event, names);
+        lines += "},";
+        // On one line, so that a cut cannot separate them.
+        add_start(lines, "e", kSpanLane, event.stop_ns);
+        lines.append(lines, begin, length).append("},\n");
+        return;
+      }
     }
+    add_args(lines, event, names);
+    lines += "},\n";
   }
-  add_args(lines, event, names);
-  lines += "},\n";
-}
 
-void TimelineText::add_lane(std::string& lines, int lane, std::string_view name, int order) const {
-  add(lines, R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":")", rank_, lane);
-  append_json_text(lines, name);
-  lines += "\"}},\n";
-  add(lines, R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}},)", rank_, lane,
-      order);
-  lines += '\n';
-}
+  void add_lane(std::string& lines, int lane, std::string_view name, int order) const {
+    add(lines, R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":")", rank_, lane);
+    append_json_text(lines, name);
+    lines += "\"}},\n";
+    add(lines, R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}},)", rank_, lane,
+        order);
+    lines += '\n';
+  }
 
-void TimelineText::add_process(std::string& lines, const TimelineOptions& options) const {
-  std::string host;
-  append_json_text(host, options.host);
-  add(lines,
-      R"--({{"ph":"M","name":"process_name","pid":{0},"tid":0,"args":{{"name":"rank {0} (host {1}, pid {2})"}}}},)--",
-      rank_, host, ::getpid());
-  lines += '\n';
-  const std::string local = options.local_rank < 0 ? "" : fmt::format(R"(,"local_rank":{})", options.local_rank);
-  const std::string shown = options.local_rank < 0 ? "" : fmt::format(", local rank {}", options.local_rank);
-  add(lines, R"({{"ph":"M","name":"process_labels","pid":{0},"args":{{"labels":"host {1}{2}","host":"{1}"{3},)", rank_,
-      host, shown, local);
-  add(lines, R"("os_pid":{}}}}},)", ::getpid());
-  lines += '\n';
-  add(lines, R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}},)", rank_);
-  lines += '\n';
-}
+  void add_process(std::string& lines, const TimelineOptions& options) const {
+    std::string host;
+    append_json_text(host, options.host);
+    add(lines,
+        R"--({{"ph":"M","name":"process_name","pid":{0},"tid":0,"args":{{"name":"rank {0} (host {1}, pid {2})"}}}},)--",
+        rank_, host, ::getpid());
+    lines += '\n';
+    const std::string local = options.local_rank < 0 ? "" : fmt::format(R"(,"local_rank":{})", options.local_rank);
+    const std::string shown = options.local_rank < 0 ? "" : fmt::format(", local rank {}", options.local_rank);
+    add(lines, R"({{"ph":"M","name":"process_labels","pid":{0},"args":{{"labels":"host {1}{2}","host":"{1}"{3},)",
+        rank_, host, shown, local);
+    add(lines, R"("os_pid":{}}}}},)", ::getpid());
+    lines += '\n';
+    add(lines, R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}},)", rank_);
+    lines += '\n';
+  }
 
-void TimelineText::add_clock(std::string& lines, std::int64_t offset_ns, std::int64_t uncertainty_ns) const {
-  add(lines, R"({{"ph":"M","name":"{}","pid":{},"args":{{"clock_offset_ns":{},"clock_uncertainty_ns":{}}}}},)",
-      trace::kClockEvent, rank_, offset_ns, uncertainty_ns);
-  lines += '\n';
-}
+  void add_clock(std::string& lines, std::int64_t offset_ns, std::int64_t uncertainty_ns) const {
+    add(lines, R"({{"ph":"M","name":"{}","pid":{},"args":{{"clock_offset_ns":{},"clock_uncertainty_ns":{}}}}},)",
+        trace::kClockEvent, rank_, offset_ns, uncertainty_ns);
+    lines += '\n';
+  }
 
-void TimelineText::add_dropped(std::string& lines, std::uint64_t count, std::int64_t now_ns) const {
-  add_start(lines, "i", kSpanLane, now_ns);
-  add(lines, R"(,"s":"p","name":"{}","args":{{"count":{}}}}},)", trace::kDroppedEvent, count);
-  lines += '\n';
-}
+  void add_dropped(std::string& lines, std::uint64_t count, std::int64_t now_ns) const {
+    add_start(lines, "i", kSpanLane, now_ns);
+    add(lines, R"(,"s":"p","name":"{}","args":{{"count":{}}}}},)", trace::kDroppedEvent, count);
+    lines += '\n';
+  }
+
+ private:
+  void add_start(std::string& lines, std::string_view phase, int lane, std::int64_t at_ns) const {
+    lines.append(R"({"ph":")").append(phase).append(R"(","pid":)");
+    append_number(lines, static_cast<std::uint64_t>(rank_));
+    lines += R"(,"tid":)";
+    append_number(lines, static_cast<std::uint64_t>(lane));
+    lines += R"(,"ts":)";
+    append_us(lines, at_ns - base_ns_);
+  }
+
+  int rank_;
+  std::int64_t base_ns_;
+};
 
 namespace {
 
@@ -332,10 +324,6 @@ Result<std::unique_ptr<Timeline>> Timeline::open(const std::string& path, const 
   auto core = std::make_unique<Core>(std::move(file), known);
   XOE_TRY(core->name_process(known));
   return std::unique_ptr<Timeline>(new Timeline(std::move(core)));
-}
-
-Result<std::unique_ptr<Timeline>> Timeline::open(const std::string& path, int rank, bool create) {
-  return open(path, TimelineOptions{.rank = rank, .create = create});
 }
 
 int Timeline::lane(std::string_view name) { return core_->lane(name); }

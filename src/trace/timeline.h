@@ -52,7 +52,6 @@ class Timeline {
  public:
   // `unavailable`: names the path and the reason. `invalid_argument`: the file is of another host, with another clock.
   static Result<std::unique_ptr<Timeline>> open(const std::string& path, const TimelineOptions& options);
-  static Result<std::unique_ptr<Timeline>> open(const std::string& path, int rank, bool create);
   // Flushes and ignores errors: call flush() before to see them.
   ~Timeline();
 

@@ -3,12 +3,8 @@
 
 #include <filesystem>
 
-#include "doctor/checks/cpu.h"
+#include "doctor/checks/host.h"
 #include "doctor/checks/installation.h"
-#include "doctor/checks/network.h"
-#include "doctor/checks/processes.h"
-#include "doctor/checks/rdma.h"
-#include "doctor/checks/virtualization.h"
 #include "doctor/facts/pci_config.h"
 #include "findings.h"
 #include "scratch.h"

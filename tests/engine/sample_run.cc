@@ -108,7 +108,7 @@ class Rank {
     const TimelineArgs args = {{timeline_.intern(trace::kBatch), step * kTensors / kPerBatch + index},
                                {timeline_.intern(trace::kTensors), kPerBatch},
                                {timeline_.intern(trace::kBytes), kBytes[first] + kBytes[first + 1]},
-                               timeline_.intern(trace::shortened_list(names))};
+                               timeline_.intern(names[0] + ", " + names[1])};
     bar(2, "pack", times.start, times.packed, args);
     bar(3, "allreduce", times.packed, times.reduced, args);
     bar(4, "unpack", times.reduced, times.stop, args);

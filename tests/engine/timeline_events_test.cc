@@ -7,9 +7,9 @@
 #include <csignal>
 #include <thread>
 
-#include "trace/timeline.h"
-#include "trace/names.h"
 #include "scratch.h"
+#include "trace/names.h"
+#include "trace/timeline.h"
 #include "trace_check.h"
 
 namespace xoe::trace {
@@ -232,7 +232,7 @@ TEST_F(TimelineEventsTest, OneThreadMayUseSeveralTimelines) {
   const auto now = TimelineClock::now();
   for (int round = 0; round < 3; ++round) {
     auto a = open();
-    auto b = Timeline::open(scratch_.file("b.json"), 0, true).value();
+    auto b = Timeline::open(scratch_.file("b.json"), {.rank = 0, .create = true}).value();
     for (int i = 0; i < 100; ++i) {
       a->record(1, a->intern("in a"), now, now);
       b->record(1, b->intern("in b"), now, now);
@@ -288,7 +288,7 @@ TEST_F(TimelineEventsTest, AnotherHostsFileIsRefused) {
   std::string text = read_file(path_);
   text.replace(text.find("boot_id\":\"") + 10, 8, "00000000");
   put_file(path_, text);
-  const auto joined = Timeline::open(path_, 1, false);
+  const auto joined = Timeline::open(path_, {.rank = 1, .create = false});
   ASSERT_FALSE(joined);
   EXPECT_EQ(joined.error().code(), Code::kInvalidArgument);
   EXPECT_NE(joined.error().message().find("{host}"), std::string::npos);

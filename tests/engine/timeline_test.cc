@@ -57,7 +57,7 @@ class TimelineTest : public testing::Test {
 };
 
 TEST_F(TimelineTest, IsValidFromTheStartAndAfterEachFlush) {
-  auto timeline = Timeline::open(path_, 0, true).value();
+  auto timeline = Timeline::open(path_, {.rank = 0, .create = true}).value();
   EXPECT_TRUE(bars().empty());
   ASSERT_TRUE(timeline->name_lane(1, "compute"));
   const auto name = timeline->intern("forward");
@@ -78,7 +78,7 @@ TEST_F(TimelineTest, IsValidFromTheStartAndAfterEachFlush) {
 }
 
 TEST_F(TimelineTest, EscapesNames) {
-  auto timeline = Timeline::open(path_, 0, true).value();
+  auto timeline = Timeline::open(path_, {.rank = 0, .create = true}).value();
   const auto now = TimelineClock::now();
   timeline->record(0, timeline->intern("a \"b\" \\ \n c"), now, now);
   ASSERT_TRUE(timeline->flush());
@@ -89,7 +89,7 @@ TEST_F(TimelineTest, EscapesNames) {
 TEST_F(TimelineTest, KeepsWhatManyThreadsRecordWhileItIsFlushed) {
   constexpr int kThreads = 4;
   constexpr int kEvents = 2000;
-  auto timeline = Timeline::open(path_, 0, true).value();
+  auto timeline = Timeline::open(path_, {.rank = 0, .create = true}).value();
   const auto name = timeline->intern("work");
   std::vector<std::thread> threads;
   for (int lane = 0; lane < kThreads; ++lane) {
@@ -106,12 +106,12 @@ TEST_F(TimelineTest, KeepsWhatManyThreadsRecordWhileItIsFlushed) {
 TEST_F(TimelineTest, ProcessesWriteIntoOneFile) {
   constexpr int kRanks = 4;
   constexpr int kFlushes = 25;
-  auto first = Timeline::open(path_, 0, true).value();
+  auto first = Timeline::open(path_, {.rank = 0, .create = true}).value();
   std::vector<pid_t> children;
   for (int rank = 1; rank < kRanks; ++rank) {
     const pid_t child = ::fork();
     if (child == 0) {
-      auto timeline = Timeline::open(path_, rank, false);
+      auto timeline = Timeline::open(path_, {.rank = rank, .create = false});
       bool good = timeline.has_value();
       for (int i = 0; good && i < kFlushes; ++i) {
         (*timeline)->record(1, (*timeline)->intern("x"), TimelineClock::now(), TimelineClock::now());
@@ -135,7 +135,7 @@ TEST_F(TimelineTest, ProcessesWriteIntoOneFile) {
 
 // What a rank leaves that is killed while it writes.
 TEST_F(TimelineTest, TheNextWriterRepairsAHalfWrittenEnd) {
-  auto timeline = Timeline::open(path_, 0, true).value();
+  auto timeline = Timeline::open(path_, {.rank = 0, .create = true}).value();
   const auto now = TimelineClock::now();
   timeline->record(1, timeline->intern("before"), now, now);
   ASSERT_TRUE(timeline->flush());
@@ -151,7 +151,7 @@ TEST_F(TimelineTest, TheNextWriterRepairsAHalfWrittenEnd) {
 }
 
 TEST_F(TimelineTest, AFullDiskLeavesAValidFile) {
-  auto timeline = Timeline::open(path_, 0, true).value();
+  auto timeline = Timeline::open(path_, {.rank = 0, .create = true}).value();
   const auto now = TimelineClock::now();
   timeline->record(1, timeline->intern("first"), now, now);
   ASSERT_TRUE(timeline->flush());
@@ -175,12 +175,12 @@ TEST_F(TimelineTest, AFullDiskLeavesAValidFile) {
 }
 
 TEST_F(TimelineTest, RefusesWhatItCannotUse) {
-  const auto missing = Timeline::open(folder_ + "/no/such/file.json", 0, true);
+  const auto missing = Timeline::open(folder_ + "/no/such/file.json", {.rank = 0, .create = true});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code(), Code::kUnavailable);
-  EXPECT_FALSE(Timeline::open(path_, 1, false));
+  EXPECT_FALSE(Timeline::open(path_, {.rank = 1, .create = false}));
   std::ofstream(path_) << "{}";
-  const auto foreign = Timeline::open(path_, 1, false);
+  const auto foreign = Timeline::open(path_, {.rank = 1, .create = false});
   ASSERT_FALSE(foreign);
   EXPECT_EQ(foreign.error().code(), Code::kDataLoss);
 }

@@ -7,9 +7,9 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "trace/names.h"
 #include "sample_run.h"
 #include "scratch.h"
+#include "trace/names.h"
 #include "trace_check.h"
 
 namespace xoe::trace {
@@ -112,7 +112,7 @@ TEST_F(TraceMergeTest, FilesThatTellNoClockArePlacedByTheWallClock) {
 TEST_F(TraceMergeTest, TheLastClockCounts) {
   const std::string path = scratch_.file("a.json");
   {
-    auto timeline = Timeline::open(path, 0, true).value();
+    auto timeline = Timeline::open(path, {.rank = 0, .create = true}).value();
     const auto now = TimelineClock::now();
     timeline->record(1, timeline->intern("x"), now, now + 1ms);
     ASSERT_TRUE(timeline->set_clock(5s, 1ms));
@@ -130,8 +130,8 @@ TEST_F(TraceMergeTest, TwoFilesOfOneHostShareItsClock) {
   const std::string b = scratch_.file("b.json");
   const auto now = TimelineClock::now();
   {
-    auto first = Timeline::open(a, 0, true).value();
-    auto second = Timeline::open(b, 1, true).value();
+    auto first = Timeline::open(a, {.rank = 0, .create = true}).value();
+    auto second = Timeline::open(b, {.rank = 1, .create = true}).value();
     first->record(1, first->intern("x"), now, now + 1ms);
     second->record(1, second->intern("x"), now, now + 1ms);
     ASSERT_TRUE(second->set_clock(7s, 1us));

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "trace/merge.h"
-#include "trace/names.h"
 #include "sample_run.h"
 #include "scratch.h"
+#include "trace/merge.h"
+#include "trace/names.h"
 
 namespace xoe::trace {
 namespace {
@@ -35,7 +35,6 @@ TEST(TraceNames, WaitedForThereAndBack) {
   EXPECT_TRUE(trace::ranks_waited_for("waited for godot").empty());
   EXPECT_TRUE(trace::ranks_waited_for("waited for ranks , -1, 99999999999").empty());
   EXPECT_EQ(trace::ranks_waited_for("waited for ranks 1, 2 and mo..."), std::vector<int>({1}));
-  EXPECT_EQ(trace::shortened_list(std::vector<std::string>{"a", "b", "c"}, 2), "a, b and 1 more");
 }
 
 const TraceRow& row(const std::vector<TraceRow>& rows, std::string_view name) {

@@ -117,7 +117,9 @@ void drive(Tuner& tuner, const Machine& machine, const Sizes& sizes, int steps, 
   for (int i = 0; i < steps; ++i) {
     const double slow = noise();
     for (const Batch& batch : run_step(machine, sizes, tuner.current()))
-      tuner.observe(batch.sizes, batch.seconds * slow);
+      // Tensor by tensor, so that the tuner knows each one's size.
+      for (std::size_t t = 0; t < batch.sizes.size(); ++t)
+        tuner.observe(batch.sizes[t], 1, t == 0 ? batch.seconds * slow : 0);
     tuner.end_step();
   }
 }

@@ -2,9 +2,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/text.h"
 #include "launch/options/config_file.h"
 #include "remote/host_list.h"
-#include "remote/slurm_list.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace xoe::launch;
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)remote::parse_hosts(text);
   (void)remote::parse_hostfile(text, "f");
   (void)remote::expand_hostlist(text);
-  (void)remote::expand_counts(text);
+  (void)xoe::expand_counts(text);
   RunArguments toml;
   (void)read_toml_config(text, "f", toml);
   RunArguments yaml;

@@ -9,8 +9,8 @@
 #include <map>
 #include <numeric>
 
-#include "launch/plan/host_plan.h"
-#include "launch/plan/nic_locality.h"
+#include "launch/plan/job_plan.h"
+#include "launch/plan/locality.h"
 #include "scratch.h"
 
 namespace xoe::launch {

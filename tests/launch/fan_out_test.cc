@@ -1,4 +1,4 @@
-#include "launch/plan/fan_out.h"
+#include "launch/plan/placement.h"
 
 #include <gtest/gtest.h>
 

@@ -10,10 +10,9 @@
 #include <map>
 
 #include "launch/plan/binding.h"
-#include "launch/plan/host_plan.h"
 #include "launch/plan/hosts_plan.h"
+#include "launch/plan/job_plan.h"
 #include "launch/plan/placement.h"
-#include "remote/slurm_list.h"
 
 namespace xoe::launch {
 namespace {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "remote/slurm_list.h"
+#include "base/text.h"
 
 namespace xoe::remote {
 namespace {

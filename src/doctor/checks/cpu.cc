@@ -1,4 +1,4 @@
-#include "doctor/checks/cpu.h"
+#include "doctor/checks/host.h"
 
 #include <fmt/format.h>
 
@@ -61,13 +61,11 @@ Finding check_vectors(const CpuFacts& facts) {
                      {"float16_conversion", facts.flags.contains("f16c") || facts.flags.contains("fphp")},
                      {"bfloat16", facts.flags.contains("avx512_bf16") || facts.flags.contains("bf16")}};
   if (facts.flags.empty()) {
-    finding.severity = Severity::kSkipped;
-    finding.what = "/proc/cpuinfo does not say what the processor can do";
+    finding.report(Severity::kSkipped, "/proc/cpuinfo does not say what the processor can do");
   } else if (vectors.starts_with("SSE")) {
-    finding.severity = Severity::kWarning;
-    finding.fix =
-        "use processors with AVX2 (Haswell, Zen and later); in a virtual machine, have the host's processor "
-        "passed on (QEMU: -cpu host; vSphere: a newer EVC mode)";
+    finding.advise(Severity::kWarning,
+                   "use processors with AVX2 (Haswell, Zen and later); in a virtual machine, have the host's processor "
+                   "passed on (QEMU: -cpu host; vSphere: a newer EVC mode)");
   }
   return finding;
 }
@@ -81,8 +79,7 @@ Finding check_cores(const CpuFacts& facts) {
   finding.details = {
       {"online", facts.online}, {"usable", facts.usable}, {"cores", facts.cores}, {"sockets", facts.sockets}};
   if (facts.usable == 0) {
-    finding.severity = Severity::kSkipped;
-    finding.what = "the kernel does not say which processors may be used";
+    finding.report(Severity::kSkipped, "the kernel does not say which processors may be used");
   } else if (facts.usable < facts.online) {
     finding.severity = Severity::kNote;
     finding.what += fmt::format("; {} of {} threads may be used", facts.usable, facts.online);
@@ -125,15 +122,13 @@ Finding check_numa(const CpuFacts& facts) {
   }
   finding.details = {{"nodes", std::move(nodes)}};
   if (facts.nodes.empty()) {
-    finding.severity = Severity::kSkipped;
-    finding.what = "the kernel shows no memory nodes";
+    finding.report(Severity::kSkipped, "the kernel shows no memory nodes");
   } else if (!without.empty()) {
     finding.severity = Severity::kWarning;
     finding.what += fmt::format("; node {} has no memory", without);
     finding.fix = "put memory modules on every socket; a socket without its own is starved by the other's";
   } else if (facts.nodes.size() > 1) {
-    finding.severity = Severity::kNote;
-    finding.fix = "xoe run --bind-to socket";
+    finding.advise(Severity::kNote, "xoe run --bind-to socket");
   } else {
     finding.table.clear();
   }

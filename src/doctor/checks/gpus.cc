@@ -24,18 +24,17 @@ Finding no_library(const GpuFacts& facts, const GpuTraces& traces) {
                   .why = "training on GPUs needs NVIDIA's driver: its kernel module and its libraries"};
   finding.details = {{"on_pci", traces.on_pci}, {"loader", facts.absent}};
   if (traces.kernel_module) {
-    finding.severity = Severity::kProblem;
-    finding.what = "the driver's kernel module is loaded, but its library cannot be: " + facts.absent;
-    finding.fix =
-        "in a container: docker run --gpus all, with nvidia-container-toolkit on the host; else install the "
-        "driver's libraries of the same version (libnvidia-ml1)";
+    finding.report(Severity::kProblem,
+                   "the driver's kernel module is loaded, but its library cannot be: " + facts.absent,
+                   "in a container: docker run --gpus all, with nvidia-container-toolkit on the host; else install the "
+                   "driver's libraries of the same version (libnvidia-ml1)");
   } else if (traces.on_pci > 0) {
-    finding.severity = Severity::kProblem;
-    finding.what = fmt::format("{} NVIDIA GPU{} on PCI, but no driver{}", traces.on_pci, traces.on_pci == 1 ? "" : "s",
-                               traces.nouveau ? " (nouveau, which cannot compute, holds them)" : "");
-    finding.fix = traces.nouveau
-                      ? "blacklist nouveau, install NVIDIA's driver (Debian: apt install nvidia-driver) and reboot"
-                      : "install NVIDIA's driver (Debian: apt install nvidia-driver) and reboot";
+    finding.report(Severity::kProblem,
+                   fmt::format("{} NVIDIA GPU{} on PCI, but no driver{}", traces.on_pci, traces.on_pci == 1 ? "" : "s",
+                               traces.nouveau ? " (nouveau, which cannot compute, holds them)" : ""),
+                   traces.nouveau
+                       ? "blacklist nouveau, install NVIDIA's driver (Debian: apt install nvidia-driver) and reboot"
+                       : "install NVIDIA's driver (Debian: apt install nvidia-driver) and reboot");
   }
   return finding;
 }
@@ -53,12 +52,11 @@ Finding check_driver(const GpuFacts& facts, const GpuTraces& traces) {
                   .why = "training on GPUs needs a driver that works"};
   finding.details = {{"driver", facts.driver}, {"cuda", cuda_text(facts.cuda)}, {"error", facts.error}};
   if (facts.error.empty()) return finding;
-  finding.severity = Severity::kProblem;
-  finding.what = "the driver does not work: " + facts.error;
-  finding.fix =
-      facts.error_number == kMismatch
-          ? "kernel module and library are of different versions, as after an update: reboot"
-          : "see dmesg | grep -i nvrm; is the module loaded (modprobe nvidia), may /dev/nvidia* be opened? Then reboot";
+  finding.report(Severity::kProblem, "the driver does not work: " + facts.error,
+                 facts.error_number == kMismatch
+                     ? "kernel module and library are of different versions, as after an update: reboot"
+                     : "see dmesg | grep -i nvrm; is the module loaded (modprobe nvidia), may /dev/nvidia* be opened? "
+                       "Then reboot");
   return finding;
 }
 
@@ -112,12 +110,12 @@ Finding check_cuda(const GpuFacts& facts, const CudaLibraries& libraries) {
                      {"nccl_built_with", libraries.nccl_cuda}};
   const int needed = oldest_driver(newest);
   if (newest > 0 && (newest > major_of(facts.cuda) || (needed > 0 && driver_number(facts.driver) < needed))) {
-    finding.severity = Severity::kProblem;
-    finding.what = fmt::format("CUDA {} is installed, but driver {} takes CUDA up to {}", newest, facts.driver,
-                               cuda_text(facts.cuda));
-    finding.fix =
+    finding.report(
+        Severity::kProblem,
+        fmt::format("CUDA {} is installed, but driver {} takes CUDA up to {}", newest, facts.driver,
+                    cuda_text(facts.cuda)),
         needed > 0 ? fmt::format("install driver {} or newer, or libraries for CUDA {}", needed, major_of(facts.cuda))
-                   : fmt::format("install libraries for CUDA {}", major_of(facts.cuda));
+                   : fmt::format("install libraries for CUDA {}", major_of(facts.cuda)));
   } else {
     finding.what =
         fmt::format("driver {} fits CUDA {}", facts.driver,
@@ -139,15 +137,13 @@ Finding check_nccl(const GpuFacts& facts, const CudaLibraries& libraries) {
                      {"path", libraries.nccl_path},
                      {"error", libraries.nccl_error}};
   if (!libraries.nccl_error.empty()) {
-    finding.severity = facts.gpus.size() > 1 ? Severity::kWarning : Severity::kNote;
-    finding.what = "NCCL cannot be loaded: " + libraries.nccl_error;
-    finding.fix = fmt::format(
-        "pip install nvidia-nccl-cu{} and put its lib folder into LD_LIBRARY_PATH, or Debian: apt "
-        "install libnccl2",
-        std::max(major_of(facts.cuda), 12));
+    finding.report(
+        facts.gpus.size() > 1 ? Severity::kWarning : Severity::kNote, "NCCL cannot be loaded: " + libraries.nccl_error,
+        fmt::format("pip install nvidia-nccl-cu{} and put its lib folder into LD_LIBRARY_PATH, or Debian: apt "
+                    "install libnccl2",
+                    std::max(major_of(facts.cuda), 12)));
   } else if (libraries.nccl < kOldest) {
-    finding.severity = Severity::kWarning;
-    finding.fix = "install NCCL 2.10 or newer";
+    finding.advise(Severity::kWarning, "install NCCL 2.10 or newer");
   }
   return finding;
 }
@@ -175,12 +171,11 @@ Finding check_topology(const GpuFacts& facts) {
     }
   }
   finding.table += "\n";
-  if (!pairs.empty())
-    finding.what += fmt::format("; NVLink joins {} pair{}", pairs.size(), pairs.size() == 1 ? "" : "s");
+  if (!pairs.empty()) finding.what += "; NVLink joins " + counted(std::ssize(pairs), "pair");
   if (!blocked.empty()) {
     finding.severity = Severity::kWarning;
-    finding.what += fmt::format("; {} pair{} cannot read each other's memory ({})", blocked.size(),
-                                blocked.size() == 1 ? "" : "s", blocked[0]["reason"].get<std::string>());
+    finding.what += fmt::format("; {} cannot read each other's memory ({})", counted(std::ssize(blocked), "pair"),
+                                blocked[0]["reason"].get<std::string>());
     finding.fix = "see the group pcie: ACS and IOMMU keep GPUs from each other; in a virtual machine its settings do";
   }
   finding.details = {{"matrix", std::move(matrix)}, {"nvlink", std::move(pairs)}, {"no_p2p", std::move(blocked)}};

@@ -93,12 +93,10 @@ Finding check_sharing(const InstallationFacts& facts) {
                   .why = "ranks of one host reduce in each other's memory (backend shm)"};
   finding.details = {{"works", facts.tried && facts.shared_error.empty()}, {"error", facts.shared_error}};
   if (!facts.tried) {
-    finding.severity = Severity::kSkipped;
-    finding.what = "not tried: this is a recorded tree";
+    finding.report(Severity::kSkipped, "not tried: this is a recorded tree");
   } else if (!facts.shared_error.empty()) {
-    finding.severity = Severity::kProblem;
-    finding.what = facts.shared_error;
-    finding.fix = "in a container: a newer runtime or --security-opt seccomp=unconfined; is /proc mounted?";
+    finding.report(Severity::kProblem, facts.shared_error,
+                   "in a container: a newer runtime or --security-opt seccomp=unconfined; is /proc mounted?");
   }
   return finding;
 }
@@ -130,16 +128,12 @@ Finding check_plugin(const PluginFacts& plugin, const InstallationFacts& facts) 
   finding.details = {
       {"path", plugin.path}, {"loads", plugin.works()}, {"error", plugin.error}, {"build", plugin.build}};
   if (!facts.tried) {
-    finding.severity = Severity::kSkipped;
-    finding.what = fmt::format("backend {} not tried: this is a recorded tree", plugin.name);
+    finding.report(Severity::kSkipped, fmt::format("backend {} not tried: this is a recorded tree", plugin.name));
   } else if (plugin.path.empty()) {
-    finding.severity = Severity::kNote;
-    finding.what = fmt::format("backend {} is not installed", plugin.name);
-    finding.fix = use.install;
+    finding.report(Severity::kNote, fmt::format("backend {} is not installed", plugin.name), use.install);
   } else if (!plugin.error.empty()) {
-    finding.severity = Severity::kWarning;
-    finding.what = fmt::format("backend {} does not load: {}", plugin.name, plugin.error);
-    finding.fix = use.repair;
+    finding.report(Severity::kWarning, fmt::format("backend {} does not load: {}", plugin.name, plugin.error),
+                   use.repair);
   }
   return finding;
 }
@@ -160,11 +154,11 @@ Finding check_backend(const InstallationFacts& facts) {
   finding.what = fmt::format("on one host: shm; on several: {}", between.empty() ? "none" : between);
   finding.fix = "--backend of xoe run or XOE_BACKEND chooses another";
   if (between.empty()) {
-    finding.severity = Severity::kNote;
-    finding.fix = "no engine between hosts loads here: see the findings above";
+    finding.advise(Severity::kNote, "no engine between hosts loads here: see the findings above");
   } else if (facts.rdma && engine_between_hosts(loading, true) == "mpi") {
-    finding.severity = Severity::kNote;
-    finding.fix = "gloo is TCP: to use the InfiniBand or RoCE port that is active here, start jobs with mpirun or srun";
+    finding.advise(
+        Severity::kNote,
+        "gloo is TCP: to use the InfiniBand or RoCE port that is active here, start jobs with mpirun or srun");
   }
   return finding;
 }

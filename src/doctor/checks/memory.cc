@@ -1,4 +1,4 @@
-#include "doctor/checks/memory.h"
+#include "doctor/checks/host.h"
 
 #include <sys/statvfs.h>
 
@@ -69,11 +69,9 @@ Finding check_size(const MemoryFacts& facts) {
       .why = "every rank holds a model, its gradients and batches that were read ahead"};
   finding.details = {{"total", facts.total}, {"available", facts.available}};
   if (facts.total == 0) {
-    finding.severity = Severity::kSkipped;
-    finding.what = "the kernel does not say how much memory there is";
+    finding.report(Severity::kSkipped, "the kernel does not say how much memory there is");
   } else if (facts.available < kLittleMemory && facts.available < facts.total / 4) {
-    finding.severity = Severity::kWarning;
-    finding.fix = "end programs that hold memory (ps aux --sort=-rss | head)";
+    finding.advise(Severity::kWarning, "end programs that hold memory (ps aux --sort=-rss | head)");
   }
   return finding;
 }
@@ -86,8 +84,7 @@ Finding check_group_memory(const MemoryFacts& facts, const CgroupLimits& limits)
                       "memory counts too"};
   finding.details = {{"limit", json_of(limits.memory)}, {"used", json_of(limits.memory_used)}};
   if (!limits.memory || (facts.total > 0 && *limits.memory >= facts.total)) return finding;
-  finding.severity = Severity::kNote;
-  finding.what = fmt::format("a control group limits memory to {}", human_bytes(*limits.memory));
+  finding.report(Severity::kNote, fmt::format("a control group limits memory to {}", human_bytes(*limits.memory)));
   const std::uint64_t used = limits.memory_used.value_or(0);
   if (used > 0) finding.what += fmt::format(", {} of it used", human_bytes(used));
   if (*limits.memory - std::min(used, *limits.memory) < kLittleMemory) finding.severity = Severity::kWarning;
@@ -106,9 +103,8 @@ Finding check_shm(const MemoryFacts& facts) {
       "docker run --shm-size=8g (or --ipc=host); Kubernetes: an emptyDir of medium Memory at "
       "/dev/shm; elsewhere: mount -o remount,size=8g /dev/shm";
   if (!facts.shm) {
-    finding.severity = Severity::kWarning;
-    finding.what = "nothing is mounted at /dev/shm";
-    finding.fix = "mount -t tmpfs tmpfs /dev/shm, or in a container: " + remedy;
+    finding.report(Severity::kWarning, "nothing is mounted at /dev/shm",
+                   "mount -t tmpfs tmpfs /dev/shm, or in a container: " + remedy);
   } else if (*facts.shm < kLittleShm) {
     finding.severity = Severity::kWarning;
     if (*facts.shm == kDockerShm) finding.what += ", which is what a container gets by default";
@@ -129,8 +125,7 @@ Finding check_memlock(const MemoryFacts& facts) {
                       "over TCP locks none"};
   finding.details = {{"limit", json_of(facts.memlock)}};
   if (!facts.limits_known) {
-    finding.severity = Severity::kSkipped;
-    finding.what = "/proc/self/limits cannot be read";
+    finding.report(Severity::kSkipped, "/proc/self/limits cannot be read");
   } else if (facts.memlock && *facts.memlock < kLittleMemlock) {
     finding.severity = facts.rdma ? Severity::kWarning : Severity::kNote;
     if (facts.rdma)
@@ -149,13 +144,12 @@ Finding check_files(const MemoryFacts& facts) {
                       "several for each rank"};
   finding.details = {{"soft", json_of(facts.nofile)}, {"hard", json_of(facts.nofile_hard)}};
   if (!facts.limits_known) {
-    finding.severity = Severity::kSkipped;
-    finding.what = "/proc/self/limits cannot be read";
+    finding.report(Severity::kSkipped, "/proc/self/limits cannot be read");
   } else if (facts.nofile && *facts.nofile < kFewFiles) {
-    finding.severity = *facts.nofile < 256 ? Severity::kProblem : Severity::kNote;
-    finding.fix = facts.nofile_hard && *facts.nofile_hard < kFewFiles
-                      ? "raise the hard limit: '* hard nofile 65536' in /etc/security/limits.conf"
-                      : "ulimit -n 65536 before large jobs";
+    finding.advise(*facts.nofile < 256 ? Severity::kProblem : Severity::kNote,
+                   facts.nofile_hard && *facts.nofile_hard < kFewFiles
+                       ? "raise the hard limit: '* hard nofile 65536' in /etc/security/limits.conf"
+                       : "ulimit -n 65536 before large jobs");
   }
   return finding;
 }
@@ -168,11 +162,9 @@ Finding check_huge_pages(const MemoryFacts& facts) {
   finding.details = {
       {"transparent", facts.transparent_pages}, {"shared", facts.shared_pages}, {"reserved", facts.reserved_pages}};
   if (facts.transparent_pages.empty()) {
-    finding.severity = Severity::kSkipped;
-    finding.what = "the kernel says nothing of huge pages";
+    finding.report(Severity::kSkipped, "the kernel says nothing of huge pages");
   } else if (facts.shared_pages == "never" || facts.shared_pages == "deny") {
-    finding.severity = Severity::kNote;
-    finding.fix = "as root: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    finding.advise(Severity::kNote, "as root: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled");
   }
   return finding;
 }

@@ -1,4 +1,4 @@
-#include "doctor/checks/network.h"
+#include "doctor/checks/host.h"
 
 #include <algorithm>
 
@@ -106,11 +106,12 @@ Finding check_interface(const NetworkInterface& card) {
       .why = "gradients that leave the host go over an interface that is up and has an address",
       .details = json_of(card)};
   if (!card.up && !card.inner && !card.driver.empty()) {
-    finding.severity = Severity::kNote;
-    finding.fix = fmt::format("if it should be used: plug in its cable, then ip link set {} up", card.name);
+    finding.advise(Severity::kNote,
+                   fmt::format("if it should be used: plug in its cable, then ip link set {} up", card.name));
   } else if (card.up && !card.inner && card.kind != "loopback" && card.addresses.empty()) {
-    finding.severity = Severity::kNote;
-    finding.fix = fmt::format("if it should be used: give it an address (ip addr add ADDRESS/BITS dev {})", card.name);
+    finding.advise(
+        Severity::kNote,
+        fmt::format("if it should be used: give it an address (ip addr add ADDRESS/BITS dev {})", card.name));
   }
   return finding;
 }
@@ -119,8 +120,7 @@ Finding check_choice(const std::vector<NetworkInterface>& interfaces) {
   Finding finding{.id = "network.tcp", .what = "", .why = "TCP between hosts takes one interface of each"};
   const NetworkInterface* const chosen = chosen_interface(interfaces);
   if (chosen == nullptr) {
-    finding.severity = Severity::kWarning;
-    finding.what = "there is only loopback: this host reaches no other";
+    finding.report(Severity::kWarning, "there is only loopback: this host reaches no other");
     finding.why = "training on this one host works; several hosts need an interface that is up and has an address";
     finding.fix =
         "bring an interface up and give it an address (ip link, ip addr), or in a container use --network=host";
@@ -134,9 +134,9 @@ Finding check_choice(const std::vector<NetworkInterface>& interfaces) {
   for (const NetworkInterface& card : interfaces)
     if (leaves_host(card) && card.mbit.value_or(0) > fastest->mbit.value_or(0)) fastest = &card;
   if (!chosen->mbit || *fastest->mbit < kMuchFaster * *chosen->mbit) return finding;
-  finding.severity = Severity::kNote;
-  finding.fix = fmt::format("{} is faster ({}); where it reaches the other hosts: xoe run --network-interface {}",
-                            fastest->name, speed_text(fastest->mbit), fastest->name);
+  finding.advise(Severity::kNote,
+                 fmt::format("{} is faster ({}); where it reaches the other hosts: xoe run --network-interface {}",
+                             fastest->name, speed_text(fastest->mbit), fastest->name));
   finding.details["faster"] = fastest->name;
   return finding;
 }

@@ -1,8 +1,9 @@
-#include "doctor/checks/pcie.h"
+#include "doctor/checks/host.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text.h"
 
@@ -14,12 +15,6 @@ std::vector<const PciFunction*> all_cards(const PcieFacts& facts) {
   for (const auto* list : {&facts.gpus, &facts.cards})
     for (const PciFunction& function : *list) all.push_back(&function);
   return all;
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
 }
 
 // Bridges that send requests of one card up to the root instead of straight to another card below.
@@ -51,22 +46,20 @@ Finding check_access_control(const PcieFacts& facts) {
   }
   finding.details = {{"bridges", std::move(list)}, {"redirecting", redirecting}, {"unknown", unknown}};
   if (!redirecting.empty()) {
-    finding.severity = Severity::kWarning;
-    finding.what = "ACS redirects traffic between cards at " + joined(redirecting);
-    finding.fix =
+    finding.report(
+        Severity::kWarning, fmt::format("ACS redirects traffic between cards at {}", fmt::join(redirecting, ", ")),
         facts.virtual_machine
-            ? fmt::format(
-                  "in the machine's settings allow transfers between cards; here as root until the next "
-                  "boot: {}",
-                  commands)
-            : fmt::format("turn ACS or the IOMMU off in the firmware, or as root until the next boot: {}", commands);
+            ? fmt::format("in the machine's settings allow transfers between cards; here as root until the next "
+                          "boot: {}",
+                          commands)
+            : fmt::format("turn ACS or the IOMMU off in the firmware, or as root until the next boot: {}", commands));
   } else if (!unknown.empty()) {
-    finding.severity = Severity::kSkipped;
-    finding.what = fmt::format("the extended configuration of {} cannot be read", joined(unknown));
-    finding.fix = "run xoe doctor as root; a virtual machine or container may hide it altogether";
+    finding.report(Severity::kSkipped,
+                   fmt::format("the extended configuration of {} cannot be read", fmt::join(unknown, ", ")),
+                   "run xoe doctor as root; a virtual machine or container may hide it altogether");
   } else if (facts.bridges.empty()) {
-    finding.severity = facts.virtual_machine ? Severity::kNote : Severity::kOk;
-    finding.what = "no bridge is visible above GPUs and network cards";
+    finding.report(facts.virtual_machine ? Severity::kNote : Severity::kOk,
+                   "no bridge is visible above GPUs and network cards");
     if (facts.virtual_machine)
       finding.fix = "ask the administrator of the hypervisor whether transfers between cards are allowed";
   }
@@ -89,18 +82,17 @@ Finding check_translation(const PcieFacts& facts) {
   }
   finding.details = {{"cards", list}};
   if (list.empty()) {
-    finding.severity = Severity::kSkipped;
-    finding.what = "the extended configuration of the cards cannot be read";
-    finding.fix = "run xoe doctor as root";
+    finding.report(Severity::kSkipped, "the extended configuration of the cards cannot be read",
+                   "run xoe doctor as root");
     return finding;
   }
-  finding.what = fmt::format("ATS on: {}; off: {}; without: {}", on.empty() ? "none" : joined(on),
-                             off.empty() ? "none" : joined(off), without.empty() ? "none" : joined(without));
+  const auto listed = [](const auto& all) { return all.empty() ? "none" : fmt::format("{}", fmt::join(all, ", ")); };
+  finding.what = fmt::format("ATS on: {}; off: {}; without: {}", listed(on), listed(off), listed(without));
   // Only where addresses are translated and not in a machine of its own.
   if (on.empty() && facts.virtual_machine && !facts.cards.empty()) {
-    finding.severity = Severity::kNote;
-    finding.fix =
-        "for GPU memory over the network card: mlxconfig -d DEVICE set ATS_ENABLED=true on the host, then reboot it";
+    finding.advise(
+        Severity::kNote,
+        "for GPU memory over the network card: mlxconfig -d DEVICE set ATS_ENABLED=true on the host, then reboot it");
   }
   return finding;
 }
@@ -114,9 +106,9 @@ Finding check_iommu(const PcieFacts& facts) {
       .why = "translated transfers between cards go through the processor's root complex"};
   finding.details = {{"iommu", facts.iommu}, {"type", facts.iommu_type}};
   if (facts.iommu && facts.iommu_type.starts_with("DMA")) {
-    finding.severity = facts.virtual_machine ? Severity::kNote : Severity::kWarning;
-    finding.fix =
-        "boot with iommu=pt (Intel: intel_iommu=on iommu=pt), or turn it off where no machines are passed through";
+    finding.advise(
+        facts.virtual_machine ? Severity::kNote : Severity::kWarning,
+        "boot with iommu=pt (Intel: intel_iommu=on iommu=pt), or turn it off where no machines are passed through");
   }
   return finding;
 }
@@ -142,13 +134,10 @@ Finding check_links(const PcieFacts& facts) {
   }
   finding.details = {{"links", std::move(list)}};
   if (!narrow.empty()) {
-    finding.severity = Severity::kWarning;
-    finding.what = narrow;
-    finding.fix = "reseat the card, in a slot with all lanes; a virtual machine may show wrong figures";
+    finding.report(Severity::kWarning, narrow,
+                   "reseat the card, in a slot with all lanes; a virtual machine may show wrong figures");
   } else if (known == 0) {
-    finding.severity = Severity::kSkipped;
-    finding.what = "no card tells its link";
-    finding.fix = "run xoe doctor as root";
+    finding.report(Severity::kSkipped, "no card tells its link", "run xoe doctor as root");
   } else {
     finding.what = fmt::format("{} card{} with all lanes", known, known == 1 ? "" : "s");
   }

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "doctor/checks/pcie.h"
+#include "doctor/checks/host.h"
 
 namespace xoe::doctor {
 namespace {
@@ -45,14 +45,11 @@ void read_config(const Tree& tree, PciFunction& function) {
 
 PciFunction read_function(const Tree& tree, const std::string& address) {
   const std::string folder = std::string(kDevices) + address + "/";
-  PciFunction function{.address = address,
-                       .vendor = hex_number(tree.line(folder + "vendor")),
-                       .device = hex_number(tree.line(folder + "device")),
-                       .device_class = hex_number(tree.line(folder + "class")),
-                       .path = path_of(tree, address),
-                       .driver = tree.target(folder + "driver").value_or(""),
-                       .numa_node = static_cast<int>(tree.number(folder + "numa_node").value_or(-1))};
-  return function;
+  return {.address = address,
+          .vendor = hex_number(tree.line(folder + "vendor")),
+          .device_class = hex_number(tree.line(folder + "class")),
+          .path = path_of(tree, address),
+          .numa_node = static_cast<int>(tree.number(folder + "numa_node").value_or(-1))};
 }
 
 bool is_gpu(const PciFunction& function) {

@@ -1,4 +1,4 @@
-#include "doctor/checks/processes.h"
+#include "doctor/checks/host.h"
 
 #include <algorithm>
 
@@ -28,11 +28,9 @@ Finding check_kernel(const ProcessFacts& facts) {
   finding.details = {{"release", facts.kernel}};
   const auto version = version_of(facts.kernel);
   if (!version) {
-    finding.severity = Severity::kSkipped;
-    finding.what = "the kernel's version is not known";
+    finding.report(Severity::kSkipped, "the kernel's version is not known");
   } else if (*version < std::pair<std::int64_t, std::int64_t>(5, 3)) {
-    finding.severity = Severity::kProblem;
-    finding.fix = "boot a kernel from 5.3 on (Debian 12 has 6.1)";
+    finding.advise(Severity::kProblem, "boot a kernel from 5.3 on (Debian 12 has 6.1)");
   }
   return finding;
 }
@@ -52,8 +50,7 @@ Finding check_ptrace(const ProcessFacts& facts) {
   const auto scope = std::clamp<std::int64_t>(*facts.ptrace_scope, 0, 3);
   finding.what = fmt::format("ptrace_scope {}: {}", *facts.ptrace_scope, kMeaning[scope]);
   if (scope > 0) {
-    finding.severity = Severity::kNote;
-    finding.fix = "only for MPI on one host: as root, sysctl kernel.yama.ptrace_scope=0";
+    finding.advise(Severity::kNote, "only for MPI on one host: as root, sysctl kernel.yama.ptrace_scope=0");
   }
   return finding;
 }
@@ -66,8 +63,9 @@ Finding check_count(const ProcessFacts& facts, const CgroupLimits& limits) {
                   .why = "every rank has threads for compute, input and communication: a few for each core"};
   finding.details = {{"limit", most ? Json(*most) : Json()}};
   if (most && *most < kFewProcesses) {
-    finding.severity = Severity::kWarning;
-    finding.fix = "raise it: ulimit -u, '* soft nproc 65536' in /etc/security/limits.conf, docker run --pids-limit=-1";
+    finding.advise(
+        Severity::kWarning,
+        "raise it: ulimit -u, '* soft nproc 65536' in /etc/security/limits.conf, docker run --pids-limit=-1");
   }
   return finding;
 }

@@ -1,4 +1,4 @@
-#include "doctor/checks/rdma.h"
+#include "doctor/checks/host.h"
 
 #include <unistd.h>
 
@@ -78,9 +78,9 @@ Finding check_port(const RdmaPort& port) {
   finding.details["ibdev2netdev"] = line;
   if (port.active()) {
     if (port.interface.empty()) {
-      finding.severity = Severity::kNote;
-      finding.fix = port.link_layer == "InfiniBand" ? "modprobe ib_ipoib gives it an interface for TCP"
-                                                    : "see ip link for the interface of its PCI function " + port.pci;
+      finding.advise(Severity::kNote, port.link_layer == "InfiniBand"
+                                          ? "modprobe ib_ipoib gives it an interface for TCP"
+                                          : "see ip link for the interface of its PCI function " + port.pci);
     }
     return finding;
   }
@@ -124,9 +124,8 @@ Finding check_peer_memory(const RdmaFacts& facts) {
                       "processor's memory"};
   finding.details = {{"nvidia_peermem", facts.peer_memory}};
   if (facts.peer_memory) return finding;
-  finding.severity = Severity::kNote;
-  finding.what = "nvidia_peermem is not loaded";
-  finding.fix = "as root: modprobe nvidia_peermem; not needed where NCCL uses DMA-BUF (NCCL_DEBUG=INFO tells)";
+  finding.report(Severity::kNote, "nvidia_peermem is not loaded",
+                 "as root: modprobe nvidia_peermem; not needed where NCCL uses DMA-BUF (NCCL_DEBUG=INFO tells)");
   return finding;
 }
 

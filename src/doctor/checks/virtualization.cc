@@ -1,6 +1,8 @@
-#include "doctor/checks/virtualization.h"
+#include "doctor/checks/host.h"
 
 #include <fmt/format.h>
+
+#include "base/text.h"
 
 namespace xoe::doctor {
 namespace {
@@ -67,9 +69,9 @@ Finding check_machine(const Virtualization& facts) {
                       "card, and may keep GPUs from reading each other's memory"};
   finding.details = {{"virtual", facts.virtual_machine}, {"hypervisor", facts.hypervisor}, {"product", facts.product}};
   if (!facts.virtual_machine) return finding;
-  finding.severity = Severity::kNote;
-  finding.what = fmt::format("a virtual machine{}{}", facts.hypervisor.empty() ? "" : " of " + facts.hypervisor,
-                             facts.product.empty() ? "" : " (" + facts.product + ")");
+  finding.report(Severity::kNote,
+                 fmt::format("a virtual machine{}{}", facts.hypervisor.empty() ? "" : " of " + facts.hypervisor,
+                             facts.product.empty() ? "" : " (" + facts.product + ")"));
   if (facts.hypervisor == "VMware")
     finding.fix =
         "for GPUs and network cards that are passed through: reserve all memory, place the machine on the "
@@ -88,12 +90,11 @@ Finding check_container(const Virtualization& facts) {
                       "share memory only in one PID name space"};
   finding.details = {{"container", facts.container}};
   if (facts.container.empty()) return finding;
-  finding.severity = Severity::kNote;
-  finding.what = fmt::format("a container ({})", facts.container);
-  finding.fix =
+  finding.report(
+      Severity::kNote, fmt::format("a container ({})", facts.container),
       facts.container == "Kubernetes"
           ? "all ranks of a host in one pod and container (or shareProcessNamespace: true)"
-          : "all ranks of a host in one container, or in several with --pid=host; between hosts --network=host";
+          : "all ranks of a host in one container, or in several with --pid=host; between hosts --network=host");
   return finding;
 }
 

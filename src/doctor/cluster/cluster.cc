@@ -1,12 +1,11 @@
 #include "doctor/cluster/cluster.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <span>
 #include <utility>
 
 #include "base/error.h"
+#include "base/random_token.h"
 #include "base/text.h"
 #include "doctor/cluster/probe.h"
 #include "doctor/facts/tree.h"
@@ -25,17 +24,9 @@ constexpr std::size_t kAllPairs = 8;   // hosts of which all pairs are measured
 constexpr std::size_t kMaxLoaded = 4;  // interfaces of a host
 constexpr auto kPatience = milliseconds(2000);
 constexpr auto kLoginPatience = std::chrono::seconds(10);  // on top of the time to connect
+constexpr auto kReportPatience = std::chrono::seconds(60);
 constexpr auto kProbePatience = milliseconds(5000);
 constexpr auto kPollInterval = std::chrono::seconds(1);
-
-Result<std::string> new_token() {
-  std::uint8_t bytes[kTokenBytes / 2];
-  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-    return failure(Code::kUnavailable, "the kernel gives no random bytes: {}", errno_text(errno));
-  std::string token;
-  for (const std::uint8_t byte : bytes) token += fmt::format("{:02x}", byte);
-  return token;
-}
 
 Json parsed(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
@@ -242,7 +233,7 @@ class Cluster {
   void read_reports() {
     for (Reached& host : hosts_)
       if (host.agent != nullptr) send(host, "report");
-    wait_for(hosts_, Clock::now() + options_.report_patience, [](const Reached& h) { return h.answer.has_value(); });
+    wait_for(hosts_, Clock::now() + kReportPatience, [](const Reached& h) { return h.answer.has_value(); });
     for (Reached& host : hosts_) {
       if (host.agent == nullptr) continue;
       auto report =
@@ -263,7 +254,7 @@ class Cluster {
     std::vector<Pair> pairs;
     for (const auto& [from, to] : pairs_of(reached.size())) {
       announce(fmt::format("network from {} to {}", reached[from]->result.name, reached[to]->result.name));
-      XOE_ASSIGN(const std::string token, new_token());
+      XOE_ASSIGN(const std::string token, random_token());
       pairs.push_back({.from = reached[from]->result.name, .to = reached[to]->result.name});
       if (const Status measured = measure(*reached[from], *reached[to], token, pairs.back()); !measured)
         pairs.back().error = measured.error().message();

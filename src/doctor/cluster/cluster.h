@@ -14,8 +14,7 @@ namespace xoe::doctor {
 
 struct ClusterOptions {
   std::vector<std::string> hosts = {};
-  remote::ConnectOptions connect = {};  // start_timeout: of a connection
-  std::chrono::seconds report_patience{60};
+  remote::ConnectOptions connect = {};                    // start_timeout: of a connection
   std::function<void(const std::string&)> progress = {};  // called before each step with its name; may be empty
 };
 

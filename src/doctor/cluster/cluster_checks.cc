@@ -27,9 +27,9 @@ Finding check_reach(const HostResult& host) {
                   .why = "xoe run starts programs on other hosts over ssh, without a password"};
   finding.details = {{"host", host.name}, {"reached", true}, {"seconds", host.seconds}, {"xoe", host.version}};
   if (host.report) return finding;
-  finding.severity = Severity::kProblem;
-  finding.what = fmt::format("{}: reached, but its report is missing: {}", host.name, host.report_error);
-  finding.fix = fmt::format("try by hand: ssh {} xoe doctor", host.name);
+  finding.report(Severity::kProblem,
+                 fmt::format("{}: reached, but its report is missing: {}", host.name, host.report_error),
+                 fmt::format("try by hand: ssh {} xoe doctor", host.name));
   return finding;
 }
 
@@ -40,10 +40,10 @@ Finding check_clock(const HostResult& host) {
                   .why = "logs, timelines and files of several hosts are compared by their times"};
   finding.details = {{"host", host.name}, {"offset_s", host.clock_offset}, {"bound_s", host.clock_bound}};
   if (std::abs(host.clock_offset) - host.clock_bound <= kMuchClock) return finding;
-  finding.severity = Severity::kWarning;
-  finding.what = fmt::format("{}: its clock is {} {}", host.name, human_seconds(std::abs(host.clock_offset)),
-                             host.clock_offset > 0 ? "ahead" : "behind");
-  finding.fix = fmt::format("on {} and here: apt install chrony (timedatectl tells the state)", host.name);
+  finding.report(Severity::kWarning,
+                 fmt::format("{}: its clock is {} {}", host.name, human_seconds(std::abs(host.clock_offset)),
+                             host.clock_offset > 0 ? "ahead" : "behind"),
+                 fmt::format("on {} and here: apt install chrony (timedatectl tells the state)", host.name));
   return finding;
 }
 
@@ -64,8 +64,7 @@ Finding check_same(const std::vector<HostResult>& hosts, const Report& here, con
                   .why = std::string(why),
                   .details = {{"versions", names}}};
   if (names.size() == 1) return finding;
-  finding.severity = when_different;
-  finding.what = fmt::format("{} differs:", what);
+  finding.report(when_different, fmt::format("{} differs:", what));
   for (const auto& [version, list] : names) finding.what += fmt::format(" {} on {};", printable(version, 60), list);
   finding.what.pop_back();
   finding.fix = fix;
@@ -142,9 +141,9 @@ Finding check_pairs(const std::vector<Pair>& pairs) {
       .details = {{"pairs", std::move(list)}, {"slowest_bytes_per_s", slowest}, {"fastest_bytes_per_s", fastest}}};
   if (slowest > 0) finding.what += fmt::format(": {} to {}", rate_text(slowest), rate_text(fastest));
   if (slowest > 0 && slowest < fastest / 3) {
-    finding.severity = Severity::kWarning;
-    finding.fix =
-        "see the slow pairs below: a link that fell back to a lower speed (ethtool), another switch, other traffic?";
+    finding.advise(
+        Severity::kWarning,
+        "see the slow pairs below: a link that fell back to a lower speed (ethtool), another switch, other traffic?");
   }
   std::vector<std::size_t> widths(rows[0].size());
   for (const auto& row : rows)
@@ -177,12 +176,10 @@ Finding check_engine(const std::vector<HostResult>& hosts) {
                   .details = {{"engine", engine_between_hosts(common, false)},
                               {"engine_by_mpi", engine_between_hosts(common, true)}}};
   if (common.empty()) {
-    finding.severity = Severity::kProblem;
-    finding.what = "no engine between hosts loads on all of them";
-    finding.fix = "install one on all hosts: Gloo (libgloo) or an MPI; xoe doctor on each tells what is missing";
+    finding.report(Severity::kProblem, "no engine between hosts loads on all of them",
+                   "install one on all hosts: Gloo (libgloo) or an MPI; xoe doctor on each tells what is missing");
   } else if (engine_between_hosts(common, false).empty()) {
-    finding.severity = Severity::kNote;
-    finding.fix = "start jobs with mpirun or srun, or install Gloo (libgloo) on all hosts";
+    finding.advise(Severity::kNote, "start jobs with mpirun or srun, or install Gloo (libgloo) on all hosts");
   }
   return finding;
 }

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "doctor/cluster/probe.h"
-#include "doctor/facts/tree.h"
 #include "doctor/report/report.h"
 #include "remote/frame_connection.h"
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/interfaces.h"
+#include "base/text.h"
 
 namespace xoe::doctor {
 namespace {

@@ -68,7 +68,7 @@ Status read_extended(const Reader& reader, PciConfig& config) {
     if (head == 0 || head == 0xFFFFFFFFU) return {};
     const auto id = static_cast<std::uint16_t>(head);
     if (id == kAccessControl && reader.holds(at, 8))
-      config.access_control = {.capability = reader.u16(at + 4), .control = reader.u16(at + 6), .offset = at};
+      config.access_control = {.control = reader.u16(at + 6), .offset = at};
     if (id == kAddressTranslation && reader.holds(at, 8))
       config.address_translation = {.enabled = (reader.u16(at + 6) & 0x8000U) != 0};
     at = (head >> 20) & ~3U;
@@ -82,11 +82,7 @@ Result<PciConfig> parse_pci_config(std::span<const std::uint8_t> bytes) {
   if (bytes.size() < kHeaderBytes)
     return failure(Code::kDataLoss, "{} bytes of PCI configuration; a header has {}", bytes.size(), kHeaderBytes);
   const Reader reader(bytes);
-  PciConfig config{.vendor = reader.u16(0),
-                   .device = reader.u16(2),
-                   .base_class = reader.u8(0x0B),
-                   .sub_class = reader.u8(0x0A),
-                   .bridge = (reader.u8(0x0E) & 0x7F) == 1};
+  PciConfig config{.vendor = reader.u16(0), .bridge = (reader.u8(0x0E) & 0x7F) == 1};
   if (config.vendor == 0xFFFF) return failure(Code::kDataLoss, "the device does not answer (all bits are set)");
   XOE_TRY(read_capabilities(reader, config));
   XOE_TRY(read_extended(reader, config));

@@ -21,7 +21,6 @@ struct ExpressLink {
 
 // Access Control Services (extended capability 0x000D): may a bridge hand requests of one card to another directly?
 struct AccessControl {
-  std::uint16_t capability = 0;
   std::uint16_t control = 0;
   std::size_t offset = 0;  // of the capability
 
@@ -36,9 +35,6 @@ struct AddressTranslation {
 
 struct PciConfig {
   std::uint16_t vendor = 0;
-  std::uint16_t device = 0;
-  std::uint8_t base_class = 0;
-  std::uint8_t sub_class = 0;
   bool bridge = false;  // header of type 1
   std::optional<ExpressLink> express = {};
   bool extended = false;  // the extended capabilities could be read

@@ -13,12 +13,6 @@ namespace {
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
 constexpr std::string_view kBlanks = " \t\n\r";
 
-std::string_view trimmed(std::string_view text) {
-  const auto from = text.find_first_not_of(kBlanks);
-  if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(kBlanks) - from + 1);
-}
-
 }  // namespace
 
 Tree::Tree(std::string root) : root_(std::move(root)) {
@@ -89,18 +83,6 @@ std::vector<std::string> lines_of(std::string_view text) {
   auto lines = split_text(text, '\n');
   std::erase_if(lines, [](const std::string& line) { return line.empty(); });
   return lines;
-}
-
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  while (true) {
-    const auto from = text.find_first_not_of(kBlanks);
-    if (from == std::string_view::npos) return words;
-    text.remove_prefix(from);
-    const auto end = std::min(text.find_first_of(kBlanks), text.size());
-    words.emplace_back(text.substr(0, end));
-    text.remove_prefix(end);
-  }
 }
 
 std::vector<int> parse_cpu_list(std::string_view text) {

@@ -34,8 +34,6 @@ class Tree {
 // The text after "KEY:" or "KEY " in a file of such lines; empty when there is none.
 std::string field(std::string_view text, std::string_view key);
 std::vector<std::string> lines_of(std::string_view text);
-// The parts between blanks and tabs.
-std::vector<std::string> words_of(std::string_view text);
 // "0-3,8" as numbers; at most 65536 of them, what is malformed is left out.
 std::vector<int> parse_cpu_list(std::string_view text);
 

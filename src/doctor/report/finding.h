@@ -35,6 +35,18 @@ struct Finding {
   Json details = Json::object();  // for programs
   std::string table = {};         // for people, several lines; empty: none
 
+  void report(Severity found, std::string observation) {
+    severity = found;
+    what = std::move(observation);
+  }
+  void report(Severity found, std::string observation, std::string remedy) {
+    report(found, std::move(observation));
+    fix = std::move(remedy);
+  }
+  void advise(Severity found, std::string remedy) {
+    severity = found;
+    fix = std::move(remedy);
+  }
   std::string_view group() const noexcept { return std::string_view(id).substr(0, id.find('.')); }
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "doctor/facts/tree.h"
 
 namespace xoe::doctor {
@@ -75,12 +76,9 @@ Count count_severities(const Findings& findings) {
 }
 
 std::string count_text(const Count& count) {
-  const auto several = [](int number, std::string_view one) {
-    return fmt::format("{} {}{}", number, one, number == 1 ? "" : "s");
-  };
   std::string text = fmt::format("{} ok", count[Severity::kOk]);
   for (const Severity state : {Severity::kNote, Severity::kWarning, Severity::kProblem})
-    if (count[state] > 0) text += ", " + several(count[state], severity_name(state));
+    if (count[state] > 0) text += ", " + counted(count[state], severity_name(state));
   if (count[Severity::kSkipped] > 0) text += fmt::format(", {} skipped", count[Severity::kSkipped]);
   return text;
 }

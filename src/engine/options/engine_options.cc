@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/options/horovod_variables.h"
 
 namespace xoe {
 namespace {

@@ -1,7 +1,9 @@
-// read_engine_options() with the environment as an argument, for tests.
+// The engine's options from environment variables.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/env.h"
@@ -13,4 +15,10 @@ namespace xoe {
 // and has no meaning here.
 Result<EngineOptions> read_engine_options(const Env& env, std::vector<std::string>& warnings);
 
+namespace engine {
+
+// The reason why a variable HOROVOD_... has no meaning here, and its replacement. nullopt: it has a meaning.
+std::optional<std::string_view> why_no_meaning(std::string_view name);
+
+}  // namespace engine
 }  // namespace xoe

@@ -1,8 +1,9 @@
-#include "engine/options/horovod_variables.h"
-
+// The meaning of Horovod's environment variables.
 #include <algorithm>
 #include <array>
 #include <utility>
+
+#include "engine/options/engine_options.h"
 
 namespace xoe::engine {
 namespace {

@@ -44,15 +44,6 @@ Tuner::Tuner(const Speeds& speeds, const Knobs& start, std::vector<Tuned> known)
   if (!known_.empty()) current_ = known_.back().knobs;
 }
 
-void Tuner::observe(std::span<const std::size_t> tensor_bytes, double busy_seconds) {
-  for (const std::size_t bytes : tensor_bytes) {
-    step_.bytes += static_cast<double>(bytes);
-    if (phase_ == Phase::kLearning) histogram_.add(bytes);
-  }
-  step_.tensors += static_cast<double>(tensor_bytes.size());
-  step_seconds_ += busy_seconds;
-}
-
 void Tuner::observe(std::size_t bytes, std::size_t tensors, double busy_seconds) {
   step_.bytes += static_cast<double>(bytes);
   step_.tensors += static_cast<double>(tensors);

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "engine/tuning/knobs.h"
@@ -41,10 +40,8 @@ class Tuner {
   // known: results of earlier runs, from load_tuned(). REQUIRES: start and known are on the grid.
   Tuner(const Speeds& speeds, const Knobs& start, std::vector<Tuned> known = {});
 
-  // A completed batch: the sizes of its tensors, and the seconds for which it kept the wire busy. Time in which batches
-  // overlap counts once.
-  void observe(std::span<const std::size_t> tensor_bytes, double busy_seconds);
-  // The same where only the sum is known: assumes tensors of equal size. REQUIRES: tensors > 0.
+  // A completed batch: the bytes and number of its tensors, taken to be of equal size, and the seconds for which it
+  // kept the wire busy. Time in which batches overlap counts once. REQUIRES: tensors > 0.
   void observe(std::size_t bytes, std::size_t tensors, double busy_seconds);
   // A training step is over: all submitted operations have completed. Only this call may change current().
   void end_step();

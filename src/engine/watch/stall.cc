@@ -36,7 +36,7 @@ std::string tensor_text(std::string_view name, ProcessSetId set) {
 }
 
 // Groups missing ranks by their last action.
-std::string missing_text(const std::vector<PendingTensor::Missing>& missing) {
+std::string missing_text(const std::vector<MissingRank>& missing) {
   std::map<std::string, std::vector<int>> by_last;
   for (const auto& one : missing) by_last[shortened(one.last)].push_back(one.rank);
   std::vector<std::pair<int, std::string>> groups;
@@ -126,8 +126,7 @@ std::string rank_list(std::vector<int> ranks, std::size_t ranges) {
 
 std::string stall_line(const PendingTensor& tensor) {
   return fmt::format("{} has waited for {}: submitted by {}; missing on {}", tensor_text(tensor.name, tensor.set),
-                     human_seconds(std::chrono::duration<double>(tensor.age).count()), rank_list(tensor.submitted),
-                     missing_text(tensor.missing));
+                     human_seconds(tensor.age), rank_list(tensor.submitted), missing_text(tensor.missing));
 }
 
 std::vector<std::string> stall_report(std::vector<PendingTensor> tensors, std::size_t limit) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/negotiate/agreement.h"
 #include "xoe/engine.h"
 
 namespace xoe::engine {
@@ -12,15 +13,10 @@ namespace xoe::engine {
 // A tensor that some ranks of its process set have submitted and others have not. Ranks are those of the world, here
 // and below, in any order.
 struct PendingTensor {
-  struct Missing {
-    int rank = 0;
-    std::string last;  // its last action, such as "last submitted 'fc.bias' there"; may be empty
-  };
-
   std::string name;
   ProcessSetId set = kWorldSet;
-  std::vector<int> submitted;    // ranks of this host
-  std::vector<Missing> missing;  // empty: some ranks of other hosts
+  std::vector<int> submitted;        // ranks of this host
+  std::vector<MissingRank> missing;  // empty: some ranks of other hosts
   std::chrono::nanoseconds age{0};
 };
 

@@ -10,9 +10,11 @@ namespace {
 constexpr int kMaskBits = 64;
 
 PendingTensor describe(ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now) {
-  PendingTensor tensor{.name = waiting.submission->name, .set = set.id(), .submitted = {}, .missing = {}, .age = {}};
-  tensor.age = now - waiting.submission->submitted;
-  for (const MissingRank& missing : waiting.missing) tensor.missing.push_back({missing.rank, missing.last});
+  PendingTensor tensor{.name = waiting.submission->name,
+                       .set = set.id(),
+                       .submitted = {},
+                       .missing = waiting.missing,
+                       .age = now - waiting.submission->submitted};
   // Of this host: what the ranks of others have submitted is not known here.
   const Agreement& agreement = set.agreement();
   for (int r = 0; r < agreement.host_ranks(); ++r)

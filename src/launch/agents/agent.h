@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "launch/agents/agent_streams.h"
-#include "launch/plan/host_plan.h"
+#include "launch/plan/job_plan.h"
 #include "launch/supervise/signal_source.h"
 #include "launch/supervise/supervisor_link.h"
 #include "remote/frame_connection.h"

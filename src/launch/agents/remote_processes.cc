@@ -86,13 +86,6 @@ bool RemoteProcesses::output_open(Clock::time_point /*now*/) {
   return false;
 }
 
-std::vector<std::string> RemoteProcesses::file_errors() const {
-  std::vector<std::string> errors;
-  for (const Stream& stream : streams_)
-    if (!stream.file_error().empty()) errors.push_back(stream.file_error());
-  return errors;
-}
-
 std::string RemoteProcesses::host_of(int rank) const {
   return agents_[host_of_[static_cast<std::size_t>(rank)]]->host();
 }

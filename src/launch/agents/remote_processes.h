@@ -29,7 +29,7 @@ class RemoteProcesses : public JobProcesses {
   bool output_open(Clock::time_point now) override;
   void close_input() override { input_.close(); }
   const Stream& stream_of(std::size_t rank, bool err) const override { return streams_[2 * rank + (err ? 1 : 0)]; }
-  std::vector<std::string> file_errors() const override;
+  std::vector<std::string> file_errors() const override { return file_errors_of(streams_); }
   std::string host_of(int rank) const override;
   std::vector<std::string> host_failures() const override { return failures_; }
   void add_to(std::vector<pollfd>& polled) override;

@@ -11,12 +11,6 @@
 namespace xoe::launch {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
-  return text;
-}
-
 // Without its quotes, or without the comment behind it; nullopt when it is not a plain value.
 std::optional<std::string> plain_value(std::string_view text) {
   text = trimmed(text);

@@ -98,62 +98,45 @@ Status add_variable(RunArguments& run, std::string_view text) {
   return {};
 }
 
-constexpr auto set_port = set_integer<&ConnectOptions::ssh_port, 1, 65535>;
-constexpr auto set_identity = set_text<&ConnectOptions::ssh_identity_file>;
-constexpr auto set_hostfile = set_text<&HostOptions::hostfile>;
-constexpr auto set_interface = set_text<&HostOptions::network_interface>;
-constexpr auto set_output_dir = set_text<&RunOptions::output_dir>;
-constexpr auto set_restarts = set_integer<&RunOptions::restarts, 0, 10000>;
-constexpr auto set_help = set_flag<&RunArguments::help, true>;
-constexpr std::string_view kRestarts = "how often failed ranks are restarted, 0 to 10000";
-
 constexpr std::array kOptions{
-    Option{"-np", "a number of ranks", set_size},
-    Option{"-n", "a number of ranks", set_size},
-    Option{"--np", "a number of ranks", set_size},
-    Option{"--num-proc", "a number of ranks", set_size},
-    Option{"-H", "hosts", set_hosts},
-    Option{"--hosts", "hosts", set_hosts},
-    Option{"--hostfile", "a file", set_hostfile},
-    Option{"-hostfile", "a file", set_hostfile},
-    Option{"--map-by", "slot, node or socket", set_choice<&HostOptions::map_by, kMappings>},
-    Option{"--bind-to", "core, socket, numa or none", set_choice<&RunOptions::binding, kBindings>},
-    Option{"--oversubscribe", "", set_flag<&HostOptions::oversubscribe, true>},
-    Option{"--backend", "auto, shm, gloo, mpi, nccl or hierarchical", set_backend},
-    Option{"--network-interface", "an interface or a network", set_interface},
-    Option{"--network-interfaces", "an interface or a network", set_interface},
-    Option{"--ssh-port", "1 to 65535", set_port},
-    Option{"-p", "1 to 65535", set_port},
-    Option{"-i", "the file of a key", set_identity},
-    Option{"--ssh-identity-file", "the file of a key", set_identity},
-    Option{"--ssh-command", "a command", set_text<&ConnectOptions::ssh_command>},
-    Option{"--launch-agent", "a command", set_text<&ConnectOptions::launch_agent>},
-    Option{"--fan-out", "0 (no tree) to 4096 hosts", set_integer<&HostOptions::fan_out, 0, 4096>},
-    Option{"--xoe-path", "the path of xoe on the hosts", set_text<&ConnectOptions::xoe_path>},
-    Option{"--start-timeout", "seconds", set_seconds<&ConnectOptions::start_timeout, 1>},
-    Option{"--host-timeout", "seconds", set_seconds<&ConnectOptions::host_timeout, 100>},
-    Option{"--no-gpu-binding", "", set_flag<&HostOptions::bind_gpus, false>},
-    Option{"--dry-run", "", set_flag<&HostOptions::dry_run, true>},
-    Option{"--check", "", set_flag<&HostOptions::check, true>},
-    Option{"--output-dir", "a folder", set_output_dir},
-    Option{"--output-filename", "a folder", set_output_dir},
-    Option{"--tag-output", "", set_flag<&RunOptions::tag_output, true>},
-    Option{"--no-tag-output", "", set_flag<&RunOptions::tag_output, false>},
-    Option{"--timeout", "seconds", set_seconds<&RunOptions::timeout, 1>},
-    Option{"--grace", "seconds", set_seconds<&RunOptions::grace, 0>},
-    Option{"--restarts", kRestarts, set_restarts},
-    Option{"--reset-limit", kRestarts, set_restarts},
-    Option{"--env", "NAME=VALUE or NAME", add_variable},
-    Option{"--config-file", "a file", set_text<&RunArguments::config_file>},
-    Option{"--help", "", set_help},
-    Option{"-h", "", set_help}};
+    Option{{"-np", "-n", "--np", "--num-proc"}, "a number of ranks", set_size},
+    Option{{"-H", "--hosts"}, "hosts", set_hosts},
+    Option{{"--hostfile", "-hostfile"}, "a file", set_text<&HostOptions::hostfile>},
+    Option{{"--map-by"}, "slot, node or socket", set_choice<&HostOptions::map_by, kMappings>},
+    Option{{"--bind-to"}, "core, socket, numa or none", set_choice<&RunOptions::binding, kBindings>},
+    Option{{"--oversubscribe"}, "", set_flag<&HostOptions::oversubscribe, true>},
+    Option{{"--backend"}, "auto, shm, gloo, mpi, nccl or hierarchical", set_backend},
+    Option{{"--network-interface", "--network-interfaces"},
+           "an interface or a network",
+           set_text<&HostOptions::network_interface>},
+    Option{{"--ssh-port", "-p"}, "1 to 65535", set_integer<&ConnectOptions::ssh_port, 1, 65535>},
+    Option{{"-i", "--ssh-identity-file"}, "the file of a key", set_text<&ConnectOptions::ssh_identity_file>},
+    Option{{"--ssh-command"}, "a command", set_text<&ConnectOptions::ssh_command>},
+    Option{{"--launch-agent"}, "a command", set_text<&ConnectOptions::launch_agent>},
+    Option{{"--fan-out"}, "0 (no tree) to 4096 hosts", set_integer<&HostOptions::fan_out, 0, 4096>},
+    Option{{"--xoe-path"}, "the path of xoe on the hosts", set_text<&ConnectOptions::xoe_path>},
+    Option{{"--start-timeout"}, "seconds", set_seconds<&ConnectOptions::start_timeout, 1>},
+    Option{{"--host-timeout"}, "seconds", set_seconds<&ConnectOptions::host_timeout, 100>},
+    Option{{"--no-gpu-binding"}, "", set_flag<&HostOptions::bind_gpus, false>},
+    Option{{"--dry-run"}, "", set_flag<&HostOptions::dry_run, true>},
+    Option{{"--check"}, "", set_flag<&HostOptions::check, true>},
+    Option{{"--output-dir", "--output-filename"}, "a folder", set_text<&RunOptions::output_dir>},
+    Option{{"--tag-output"}, "", set_flag<&RunOptions::tag_output, true>},
+    Option{{"--no-tag-output"}, "", set_flag<&RunOptions::tag_output, false>},
+    Option{{"--timeout"}, "seconds", set_seconds<&RunOptions::timeout, 1>},
+    Option{{"--grace"}, "seconds", set_seconds<&RunOptions::grace, 0>},
+    Option{{"--restarts", "--reset-limit"},
+           "how often failed ranks are restarted, 0 to 10000",
+           set_integer<&RunOptions::restarts, 0, 10000>},
+    Option{{"--env"}, "NAME=VALUE or NAME", add_variable},
+    Option{{"--config-file"}, "a file", set_text<&RunArguments::config_file>},
+    Option{{"--help", "-h"}, "", set_flag<&RunArguments::help, true>}};
 
 }  // namespace
 
-std::span<const Option> all_options() noexcept { return kOptions; }
-
 const Option* find_option(std::string_view name) noexcept {
-  const auto option = std::ranges::find(kOptions, name, &Option::name);
+  const auto option = std::ranges::find_if(
+      kOptions, [name](const Option& one) { return std::ranges::find(one.names, name) != one.names.end(); });
   return option == kOptions.end() ? nullptr : &*option;
 }
 
@@ -168,8 +151,7 @@ Status apply_option(const Option& option, std::string_view name, std::string_vie
 
 tl::unexpected<Error> unknown_option(std::string_view name) {
   std::vector<std::string_view> names;
-  names.reserve(kOptions.size());
-  for (const Option& option : kOptions) names.push_back(option.name);
+  for (const Option& option : kOptions) names.insert(names.end(), option.names.begin(), option.names.end());
   const auto meant = nearest_word(name, names);
   if (meant.empty()) return failure(Code::kInvalidArgument, "unknown option {}; see xoe run --help", name);
   return failure(Code::kInvalidArgument, "unknown option {}; did you mean {}?", name, meant);

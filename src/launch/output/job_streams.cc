@@ -80,13 +80,6 @@ std::optional<JobStreams::Clock::time_point> JobStreams::next_silent(Clock::dura
   return first;
 }
 
-std::vector<std::string> JobStreams::file_errors() const {
-  std::vector<std::string> errors;
-  for (const Stream& stream : streams_)
-    if (!stream.file_error().empty()) errors.push_back(stream.file_error());
-  return errors;
-}
-
 std::vector<int> JobStreams::descriptors() const {
   std::vector<int> all;
   for (const Stream& stream : streams_) all.push_back(stream.fd());

@@ -40,7 +40,7 @@ class JobStreams {
   // When close_silent() will next have something to close.
   std::optional<Clock::time_point> next_silent(Clock::duration patience) const;
   bool in_background() const { return relay_.in_background(); }
-  std::vector<std::string> file_errors() const;
+  std::vector<std::string> file_errors() const { return file_errors_of(streams_); }
   // Our ends of the pipes, which the supervisor must not keep open.
   std::vector<int> descriptors() const;
 

@@ -12,10 +12,6 @@
 namespace xoe::launch {
 namespace {
 
-std::string seconds_text(std::chrono::nanoseconds time) {
-  return human_seconds(std::chrono::duration<double>(time).count());
-}
-
 std::string signal_name(int signal) {
   const char* name = ::sigabbrev_np(signal);
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
@@ -43,7 +39,7 @@ std::string others_text(const JobOutcome& outcome, const RunOptions& options) {
   std::string text =
       fmt::format("{} other rank{} ended by SIGTERM", outcome.terminated, outcome.terminated == 1 ? " was" : "s were");
   if (outcome.killed > 0)
-    text += fmt::format(", {} of them by SIGKILL after {} of grace", outcome.killed, seconds_text(options.grace));
+    text += fmt::format(", {} of them by SIGKILL after {} of grace", outcome.killed, human_seconds(options.grace));
   return text;
 }
 
@@ -59,7 +55,7 @@ void add_failure(const JobOutcome& outcome, std::vector<std::string>& lines) {
 
 std::string describe_end(const RankEnd& end, std::string_view host) {
   return fmt::format("rank {} (host {}, pid {}) {} after {}", end.rank, host, end.pid,
-                     remote::describe_status(end.status), seconds_text(end.ran));
+                     remote::describe_status(end.status), human_seconds(end.ran));
 }
 
 int exit_code(const JobOutcome& outcome) {
@@ -81,7 +77,7 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
   for (const std::string& error : outcome.file_errors) lines.push_back(error);
   if (outcome.passed_on != 0 && (outcome.killed_by_user || outcome.cause != Cause::kNone))
     lines.push_back(fmt::format("{} by {} after {}", outcome.killed_by_user ? "killed" : "ended",
-                                signal_name(outcome.passed_on), seconds_text(outcome.ran)));
+                                signal_name(outcome.passed_on), human_seconds(outcome.ran)));
   if (outcome.output_error != 0 && outcome.output_error != EPIPE)
     lines.push_back("cannot write the job's output: " + errno_text(outcome.output_error));
   lines.insert(lines.end(), outcome.host_failures.begin(), outcome.host_failures.end());
@@ -97,7 +93,7 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
       break;
     case Cause::kTimeout:
       lines.push_back(fmt::format("the job's time limit of {} is over (--timeout)",
-                                  seconds_text(options.timeout.value_or(std::chrono::nanoseconds()))));
+                                  human_seconds(options.timeout.value_or(std::chrono::nanoseconds()))));
       break;
     case Cause::kOutputClosed: break;
     case Cause::kHostLost: break;

@@ -93,4 +93,11 @@ std::vector<std::string> Stream::last_lines(std::size_t most) const {
   return lines;
 }
 
+std::vector<std::string> file_errors_of(const std::vector<Stream>& streams) {
+  std::vector<std::string> errors;
+  for (const Stream& stream : streams)
+    if (!stream.file_error().empty()) errors.push_back(stream.file_error());
+  return errors;
+}
+
 }  // namespace xoe::launch

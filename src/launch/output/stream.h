@@ -56,4 +56,7 @@ class Stream {
   std::string file_error_;
 };
 
+// The file errors of all streams that have one.
+std::vector<std::string> file_errors_of(const std::vector<Stream>& streams);
+
 }  // namespace xoe::launch

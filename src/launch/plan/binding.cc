@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "launch/plan/nic_locality.h"
+#include "launch/plan/locality.h"
 
 namespace xoe::launch {
 

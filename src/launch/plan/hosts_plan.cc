@@ -11,13 +11,12 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "bootstrap/foreign_env.h"
 #include "launch/plan/binding.h"
-#include "launch/plan/fan_out.h"
 #include "launch/plan/job_plan.h"
 #include "launch/plan/placement.h"
 #include "remote/shell.h"
-#include "remote/slurm_list.h"
 
 namespace xoe::launch {
 namespace {
@@ -32,7 +31,7 @@ Result<std::vector<remote::Host>> slurm_hosts(const std::string& nodes, const En
     return failure(Code::kInvalidArgument, "environment variable SLURM_JOB_NODELIST: {}", names.error().message());
   std::vector<int> counts(names->size(), 1);
   if (const auto tasks = env.text("SLURM_TASKS_PER_NODE")) {
-    const auto expanded = remote::expand_counts(*tasks);
+    const auto expanded = expand_counts(*tasks);
     if (!expanded || expanded->size() != names->size())
       return failure(Code::kInvalidArgument, "environment variable SLURM_TASKS_PER_NODE={} does not fit the nodes {}",
                      *tasks, nodes);

@@ -7,9 +7,11 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/text.h"
 #include "launch/plan/binding.h"
 #include "launch/plan/cores.h"
-#include "launch/plan/torch_variables.h"
+#include "xoe/collective.h"
 
 namespace xoe::launch {
 namespace {
@@ -29,17 +31,39 @@ Status check_options(const RunOptions& options) {
   return check_env(options);
 }
 
-Variables common_variables(const RunOptions& options, const Env& env, const HostFacts& host) {
-  Variables all = env.all();
+// The same for all ranks of a host.
+void set_shared_variables(Variables& all, int usable_cores, int ranks, bool restarts) {
   // Unless the user says otherwise, the threads of all ranks together fill the host once, and Python's output is seen
   // when it is printed, also before a crash.
-  all.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, host.usable_cores / options.size)));
+  all.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, usable_cores / ranks)));
   all.try_emplace("PYTHONUNBUFFERED", "1");
-  if (!options.backend.empty()) all.insert_or_assign("XOE_BACKEND", options.backend);
-  if (!options.where.network_interface.empty()) all.insert_or_assign("XOE_INTERFACE", options.where.network_interface);
-  for (const auto& [name, value] : options.env) all.insert_or_assign(name, value);
   for (const char* of_outer_job : {"XOE_HOSTNAME", "XOE_RESTARTS"}) all.erase(of_outer_job);
-  return all;
+  if (restarts) all["XOE_RESTARTS"] = "1";
+}
+
+// Appends a rank with these variables and those of its place. Among them are torchrun's, since many programs read
+// nothing else; MASTER_ADDR and MASTER_PORT, for a PyTorch process group, keep a value that they have; else they are
+// `first_host`, rank 0's, and a port made from the job's name without looking whether it is free. `host`: its number
+// among those that have ranks.
+void add_rank(JobPlan& plan, Variables& variables, const Topology& at, int host, const std::string& first_host,
+              std::vector<int> cpus) {
+  constexpr std::uint64_t kFirstPort = 20000, kPorts = 10000;  // below the kernels' ephemeral ports
+  variables["XOE_RANK"] = variables["RANK"] = std::to_string(at.rank);
+  variables["XOE_SIZE"] = variables["WORLD_SIZE"] = std::to_string(at.size);
+  variables["XOE_LOCAL_RANK"] = variables["LOCAL_RANK"] = std::to_string(at.local_rank);
+  variables["XOE_LOCAL_SIZE"] = variables["LOCAL_WORLD_SIZE"] = std::to_string(at.local_size);
+  variables["XOE_CROSS_RANK"] = std::to_string(at.cross_rank);
+  variables["XOE_CROSS_SIZE"] = std::to_string(at.cross_size);
+  variables["GROUP_RANK"] = std::to_string(host);
+  variables["XOE_JOB"] = variables["TORCHELASTIC_RUN_ID"] = plan.job;
+  variables["XOE_STORE"] = plan.store;
+  variables["XOE_SECRET"] = plan.secret;
+  variables.try_emplace("MASTER_ADDR", first_host);
+  variables.try_emplace("MASTER_PORT", std::to_string(kFirstPort + hash_text(plan.job) % kPorts));
+  RankPlan& one = plan.ranks.emplace_back();
+  one.cpus = std::move(cpus);
+  one.environment.reserve(variables.size());
+  for (const auto& [name, value] : variables) one.environment.push_back(fmt::format("{}={}", name, value));
 }
 
 }  // namespace
@@ -88,23 +112,62 @@ Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFa
   XOE_ASSIGN(auto bound, bind_ranks(options.binding, options.where.map_by == MapBy::kSocket,
                                     static_cast<std::size_t>(options.size), env, host));
   plan.locality = std::move(bound.locality);
-  Variables variables = common_variables(options, env, host);
-  const std::string size = std::to_string(options.size);
-  variables["XOE_SIZE"] = variables["XOE_LOCAL_SIZE"] = size;
-  variables["XOE_CROSS_RANK"] = "0";
-  variables["XOE_CROSS_SIZE"] = "1";
-  variables["XOE_JOB"] = plan.job;
-  variables["XOE_STORE"] = plan.store;
-  variables["XOE_SECRET"] = plan.secret;
-  if (options.restarts > 0) variables["XOE_RESTARTS"] = "1";
-  for (int rank = 0; rank < options.size; ++rank) {
-    variables["XOE_RANK"] = variables["XOE_LOCAL_RANK"] = std::to_string(rank);
-    set_torch_variables(variables, {.rank = rank, .size = options.size, .local_rank = rank, .local_size = options.size},
-                        plan.job, "127.0.0.1");
-    RankPlan& one = plan.ranks.emplace_back();
-    one.cpus = std::move(bound.cpus[static_cast<std::size_t>(rank)]);
-    one.environment.reserve(variables.size());
-    for (const auto& [name, value] : variables) one.environment.push_back(fmt::format("{}={}", name, value));
+  Variables variables = env.all();
+  if (!options.backend.empty()) variables["XOE_BACKEND"] = options.backend;
+  if (!options.where.network_interface.empty()) variables["XOE_INTERFACE"] = options.where.network_interface;
+  for (const auto& [name, value] : options.env) variables[name] = value;
+  set_shared_variables(variables, host.usable_cores, options.size, options.restarts > 0);
+  for (int rank = 0; rank < options.size; ++rank)
+    add_rank(plan, variables, {.rank = rank, .size = options.size, .local_rank = rank, .local_size = options.size}, 0,
+             "127.0.0.1", std::move(bound.cpus[static_cast<std::size_t>(rank)]));
+  return plan;
+}
+
+Env agent_env(const AgentJob& job, const Env& own) {
+  auto all = own.all();
+  std::erase_if(all, [](const auto& entry) { return set_by_launcher(entry.first); });
+  for (const auto& [name, value] : job.env) all.insert_or_assign(name, value);
+  return Env(std::move(all));
+}
+
+std::vector<std::string> share_devices(const Env& variables, std::size_t ranks) {
+  const auto list = variables.text("CUDA_VISIBLE_DEVICES");
+  if (!list) return {};
+  auto devices = split_text(*list, ',');
+  if (devices.size() < ranks || devices.size() < 2) return {};
+  devices.resize(ranks);
+  return devices;
+}
+
+Result<JobPlan> plan_host(const AgentJob& job, const Env& env, const HostFacts& facts, const std::string& program) {
+  const int here = static_cast<int>(job.ranks.size());
+  JobPlan plan{.program = program,
+               .arguments = job.command,
+               .job = job.job,
+               .store = job.store,
+               .secret = job.secret,
+               .ranks = {}};
+  XOE_ASSIGN(auto bound, bind_ranks(job.binding, job.by_socket, job.ranks.size(), env, facts));
+  plan.locality = std::move(bound.locality);
+  auto variables = env.all();
+  set_shared_variables(variables, facts.usable_cores, here, job.restarts);
+  variables["XOE_HOSTNAME"] = job.host;
+  if (!job.network_interface.empty()) variables["XOE_INTERFACE"] = job.network_interface;
+  if (!job.backend.empty()) variables["XOE_BACKEND"] = job.backend;
+  variables["XOE_HOST_TIMEOUT"] = fmt::format("{}", std::chrono::duration<double>(job.host_timeout).count());
+  const auto devices = job.bind_gpus ? share_devices(env, job.ranks.size()) : std::vector<std::string>();
+  for (std::size_t local = 0; local < job.ranks.size(); ++local) {
+    const AgentRank& rank = job.ranks[local];
+    if (!devices.empty()) variables["CUDA_VISIBLE_DEVICES"] = devices[local];
+    // Every host has a local rank 0, which counts the hosts.
+    add_rank(plan, variables,
+             {.rank = rank.rank,
+              .size = job.size,
+              .local_rank = static_cast<int>(local),
+              .local_size = here,
+              .cross_rank = rank.cross_rank,
+              .cross_size = rank.cross_size},
+             job.ranks[0].cross_rank, job.first_host, std::move(bound.cpus[local]));
   }
   return plan;
 }

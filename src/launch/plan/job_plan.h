@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "base/env.h"
+#include "launch/agents/agent_job.h"
 #include "launch/options/options.h"
-#include "launch/plan/gpu_locality.h"
+#include "launch/plan/locality.h"
 #include "xoe/status.h"
 
 namespace xoe::launch {
@@ -49,8 +50,18 @@ struct HostFacts {
 };
 Result<HostFacts> read_host_facts();
 
-// `invalid_argument` or `resource_exhausted` for options that cannot be met. `token`: random, names the job.
+// A job on this host alone. `invalid_argument` or `resource_exhausted` for options that cannot be met. `token`: random,
+// names the job.
 Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFacts& host, const std::string& program,
                          const std::string& token, const std::string& secret);
+
+// The variables that all ranks of an agent's host share: `own`, the agent's, overridden by the job's.
+Env agent_env(const AgentJob& job, const Env& own);
+// The agent's plan of its host's part of a job. `variables`: from agent_env(). `invalid_argument` or
+// `resource_exhausted` for a binding that this host does not have.
+Result<JobPlan> plan_host(const AgentJob& job, const Env& variables, const HostFacts& facts,
+                          const std::string& program);
+// The entry of CUDA_VISIBLE_DEVICES for each local rank; empty where the list has fewer entries than there are ranks.
+std::vector<std::string> share_devices(const Env& variables, std::size_t ranks);
 
 }  // namespace xoe::launch

@@ -1,4 +1,4 @@
-// Which memory each GPU is near, from the files of its driver and of PCI.
+// Which memory GPUs and network interfaces are near, from the files of the kernel and of the driver.
 #pragma once
 
 #include <string>
@@ -24,5 +24,9 @@ std::vector<Gpu> read_gpus(const GpuFiles& files);
 // The memory near each device of a list as in CUDA_VISIBLE_DEVICES (numbers, or beginnings of UUIDs); empty when it is
 // not known for all of them.
 std::vector<int> numa_nodes_of(const std::vector<std::string>& devices, const std::vector<Gpu>& gpus);
+
+// -1: not known. `net`: /sys/class/net; tests give a recorded one. A bond, bridge or VLAN has the node that all
+// interfaces below it share.
+int numa_node_of_interface(const std::string& name, const std::string& net);
 
 }  // namespace xoe::launch
