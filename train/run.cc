@@ -242,6 +242,7 @@ void Run::keep_position() {
 // The gradients are complete on all ranks here, so that this small reduction hardly waits.
 Status Run::exchange(StepSums& sums) {
   const auto span = trace_->span(Phase::kPeers);
+  // The number of ranks that were asked to stop, and of those with an error; then the sums.
   std::array values = {stop_.load(std::memory_order_relaxed) ? 1.0 : 0.0, held_ ? 0.0 : 1.0, sums.loss, sums.correct,
                        sums.images};
   XOE_TRY(comm_.allreduce(Tensor(values.data(), values.size()), ReduceOp::kSum, {.name = "step sums"}));
