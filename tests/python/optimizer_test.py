@@ -144,7 +144,7 @@ def test_backward_passes_per_step():
         loss_of(model, 0).backward()
         raises(RuntimeError, lambda: loss_of(model, 1).backward(), "backward_passes_per_step=1")
         hvd.barrier()
-        raises(RuntimeError, optimizer.synchronize, "changed while it was being reduced")
+        raises(RuntimeError, optimizer.synchronize, "modified while it was being reduced")
 
 
 def test_groups():
