@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "base/text.h"
-#include "train/files.h"
 
 namespace xoe::train {
 namespace {
@@ -89,11 +88,6 @@ Result<Sections> unpack_sections(std::string_view bytes, std::string_view name) 
 
 Status write_sections(const std::string& path, const Sections& sections) {
   return write_file(path, pack_sections(sections));
-}
-
-Result<Sections> read_sections(const std::string& path) {
-  XOE_ASSIGN(const std::string bytes, read_file(path));
-  return unpack_sections(bytes, path);
 }
 
 std::string checkpoint_path(const std::string& folder, std::int64_t step) {

@@ -17,10 +17,8 @@ using Sections = std::map<std::string, std::string, std::less<>>;
 
 // The file appears whole or not at all.
 Status write_sections(const std::string& path, const Sections& sections);
-// `data_loss`, naming the file, when it is not a checkpoint, truncated or corrupt.
-Result<Sections> read_sections(const std::string& path);
-// The same in memory; `name` appears in errors.
 std::string pack_sections(const Sections& sections);
+// `data_loss`, with the name, when it is not a checkpoint, truncated or corrupt.
 Result<Sections> unpack_sections(std::string_view bytes, std::string_view name);
 
 struct StoredCheckpoint {

@@ -25,7 +25,10 @@ Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, co
 Result<Outcome> Run::run() {
   XOE_TRY(prepare());
   if (first()) listener_.started(start_event());
-  XOE_TRY(loop());
+  while (step_ < plan_.total_steps && !stopping_) {
+    XOE_TRY(step());
+    XOE_TRY(after_step());
+  }
   return finish();
 }
 
@@ -171,14 +174,6 @@ Status Run::checkpoint() {
   return {};
 }
 
-Status Run::loop() {
-  while (step_ < plan_.total_steps && !stopping_) {
-    XOE_TRY(step());
-    XOE_TRY(after_step());
-  }
-  return {};
-}
-
 Status Run::step() {
   const auto begin = Clock::now();
   const double rate = learning_rate(plan_.schedule, step_);
@@ -247,11 +242,12 @@ void Run::keep_position() {
 // The gradients are complete on all ranks here, so that this small reduction hardly waits.
 Status Run::exchange(StepSums& sums) {
   const auto span = trace_->span(Phase::kPeers);
+  // The number of ranks that were asked to stop, and of those with an error; then the sums.
   std::array values = {stop_.load(std::memory_order_relaxed) ? 1.0 : 0.0, held_ ? 0.0 : 1.0, sums.loss, sums.correct,
                        sums.images};
   XOE_TRY(comm_.allreduce(Tensor(values.data(), values.size()), ReduceOp::kSum, {.name = "step sums"}));
-  sums = {.stop = values[0], .failed = values[1], .loss = values[2], .correct = values[3], .images = values[4]};
-  if (sums.failed > 0) return on_all_ranks(agree(comm_, held_));
+  sums = {.loss = values[2], .correct = values[3], .images = values[4]};
+  if (values[1] > 0) return on_all_ranks(agree(comm_, held_));
   if (!std::isfinite(sums.loss)) {
     return on_all_ranks(
         failure(Code::kInvalidArgument,
@@ -259,7 +255,7 @@ Status Run::exchange(StepSums& sums) {
                 "or --precision fp32",
                 sums.loss / sums.images, step_ + 1, learning_rate(plan_.schedule, step_)));
   }
-  stopping_ = sums.stop > 0;
+  stopping_ = values[0] > 0;
   return {};
 }
 

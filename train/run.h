@@ -22,7 +22,6 @@ class Run {
   Status prepare();
   Status check_same_data();
   Status resume(const Sections& sections);
-  Status loop();
   Status step();
   Status forward_backward(StepSums& sums);
   Status fetch();

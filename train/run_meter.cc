@@ -9,17 +9,10 @@
 namespace xoe::train {
 
 StepSums& StepSums::operator+=(const StepSums& other) noexcept {
-  stop += other.stop;
-  failed += other.failed;
   loss += other.loss;
   correct += other.correct;
   images += other.images;
   return *this;
-}
-
-void RunMeter::add(const StepSums& sums, const StepTimes& times) {
-  sums_ += sums;
-  times_ += times;
 }
 
 Result<Report> RunMeter::report(Communicator& comm) {

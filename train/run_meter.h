@@ -9,9 +9,7 @@ namespace xoe::train {
 
 // Sums over ranks of one step, or of several.
 struct StepSums {
-  double stop = 0;    // ranks that were asked to stop
-  double failed = 0;  // ranks with an error
-  double loss = 0;    // weighted by images
+  double loss = 0;  // weighted by images
   double correct = 0;
   double images = 0;
   StepSums& operator+=(const StepSums& other) noexcept;
@@ -20,7 +18,10 @@ struct StepSums {
 class RunMeter {
  public:
   // A step, with its sums over ranks and this rank's times.
-  void add(const StepSums& sums, const StepTimes& times);
+  void add(const StepSums& sums, const StepTimes& times) {
+    sums_ += sums;
+    times_ += times;
+  }
   // A step that counts for the speed.
   void add_speed(double images, double seconds) { speed_.add(images, seconds); }
 

@@ -1,7 +1,6 @@
 // The speed of training, and the shares of its time.
 #pragma once
 
-#include <cstddef>
 #include <vector>
 
 namespace xoe::train {
@@ -16,7 +15,6 @@ struct SpeedStats {
 class SpeedMeter {
  public:
   void add(double images, double seconds);
-  std::size_t steps() const noexcept { return speeds_.size(); }
   SpeedStats stats() const;
 
  private:

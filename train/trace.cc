@@ -27,8 +27,6 @@ constexpr std::array<PhaseStyle, 7> kStyles = {{{"forward", kComputeLane},
                                                 {"checkpoint", kServiceLane},
                                                 {"evaluation", kServiceLane}}};
 
-const PhaseStyle& style_of(Phase phase) { return kStyles[static_cast<std::size_t>(phase)]; }
-
 }  // namespace
 
 StepTrace::StepTrace(trace::Timeline* timeline) : timeline_(timeline) {
@@ -95,7 +93,8 @@ void StepTrace::finish(Phase phase, Clock::time_point start, Clock::time_point s
   }
   // Where the optimizer waited, wait_stop() has drawn the bars of the peers' lane.
   if (timeline_ != nullptr && !(phase == Phase::kPeers && inside > 0)) {
-    timeline_->record(style_of(phase).lane, phase_names_[static_cast<std::size_t>(phase)], start, stop);
+    const auto index = static_cast<std::size_t>(phase);
+    timeline_->record(kStyles[index].lane, phase_names_[index], start, stop);
   }
 }
 

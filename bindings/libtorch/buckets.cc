@@ -246,8 +246,6 @@ Status GradientBuckets::settle(std::size_t parameter, bool discarding) {
   return {};
 }
 
-Status GradientBuckets::synchronize() { return complete(/*discarding=*/false); }
-
 Status GradientBuckets::complete(bool discarding) {
   const std::lock_guard lock(mutex_);
   if (error_) return failure(*error_);

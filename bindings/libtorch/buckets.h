@@ -46,7 +46,7 @@ class GradientBuckets {
 
   // Reduces the remaining buckets and waits for all. Unsharded: gradients then hold the result, and are undefined for
   // unused parameters. Sharded: the buckets hold this rank's part of the result; see used().
-  Status synchronize();
+  Status synchronize() { return complete(/*discarding=*/false); }
   // After the optimizer ran: the next backward belongs to a new step.
   void begin_step();
   // Ends a step without using its gradients; see DistributedOptimizer::zero_grad.

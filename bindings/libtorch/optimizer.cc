@@ -109,18 +109,6 @@ class DistributedOptimizer::Core {
       : optimizer_(optimizer), comm_(comm), options_(options) {}
 
   Status open(std::vector<NamedParameter> parameters);
-  Status step();
-  Result<at::Tensor> step(const std::function<at::Tensor()>& closure);
-  Status synchronize();
-  Status zero_grad(bool set_to_none);
-  Result<double> clip_grad_norm(double max_norm);
-  Status save_state(::torch::serialize::OutputArchive& archive);
-  Status load_state(::torch::serialize::InputArchive& archive);
-  Status close();
-  Optimizer& wrapped() noexcept { return optimizer_; }
-  const GradientBuckets& buckets() const noexcept { return *buckets_; }
-
- private:
   template <class Action>
   Status guarded(Code code, std::string_view what, Action&& action);
   Status check_open() const;
@@ -138,9 +126,15 @@ class DistributedOptimizer::Core {
   std::unique_ptr<Shards> shards_;
 };
 
-// Runs `action`. Its error, or libtorch's exception, is returned by all later calls too.
+Status DistributedOptimizer::Core::check_open() const {
+  if (!buckets_) return failure(Code::kInvalidArgument, "DistributedOptimizer: used after close()");
+  return {};
+}
+
+// Runs `action`, unless closed. Its error, or libtorch's exception, is returned by all later calls too.
 template <class Action>
 Status DistributedOptimizer::Core::guarded(Code code, std::string_view what, Action&& action) {
+  XOE_TRY(check_open());
   Status status;
   try {
     status = action();
@@ -162,11 +156,6 @@ Status DistributedOptimizer::Core::open(std::vector<NamedParameter> parameters) 
     XOE_ASSIGN(shards_, Shards::create(optimizer_, *buckets_, comm_));
   }
   parameter_count_ = count_parameters(optimizer_);
-  return {};
-}
-
-Status DistributedOptimizer::Core::check_open() const {
-  if (!buckets_) return failure(Code::kInvalidArgument, "DistributedOptimizer: used after close()");
   return {};
 }
 
@@ -199,12 +188,11 @@ Status DistributedOptimizer::Core::end_update() {
   return {};
 }
 
-Status DistributedOptimizer::Core::step() {
-  XOE_TRY(check_open());
-  return guarded(Code::kInvalidArgument, "step", [&]() -> Status {
-    XOE_TRY(prepare_update());
-    optimizer_.step();
-    return end_update();
+Status DistributedOptimizer::step() {
+  return core_->guarded(Code::kInvalidArgument, "step", [&]() -> Status {
+    XOE_TRY(core_->prepare_update());
+    core_->optimizer_.step();
+    return core_->end_update();
   });
 }
 
@@ -219,14 +207,13 @@ Result<at::Tensor> DistributedOptimizer::Core::evaluate(const std::function<at::
   return loss;
 }
 
-Result<at::Tensor> DistributedOptimizer::Core::step(const std::function<at::Tensor()>& closure) {
-  XOE_TRY(check_open());
+Result<at::Tensor> DistributedOptimizer::step(const std::function<at::Tensor()>& closure) {
   at::Tensor loss;
-  const Status done = guarded(Code::kInvalidArgument, "step", [&]() -> Status {
+  const Status done = core_->guarded(Code::kInvalidArgument, "step", [&]() -> Status {
     Status status;
     try {
-      loss = optimizer_.step([&] {
-        auto evaluated = evaluate(closure);
+      loss = core_->optimizer_.step([&] {
+        auto evaluated = core_->evaluate(closure);
         if (evaluated) return *evaluated;
         status = failure(evaluated.error());
         throw Aborted();
@@ -234,43 +221,42 @@ Result<at::Tensor> DistributedOptimizer::Core::step(const std::function<at::Tens
     } catch (const Aborted&) {
       return status;
     }
-    return end_update();
+    return core_->end_update();
   });
   XOE_TRY(done);
   return loss;
 }
 
-Status DistributedOptimizer::Core::synchronize() {
-  XOE_TRY(check_parameters());
-  return buckets_->synchronize();
+Status DistributedOptimizer::synchronize() {
+  XOE_TRY(core_->check_parameters());
+  return core_->buckets_->synchronize();
 }
 
-Status DistributedOptimizer::Core::zero_grad(bool set_to_none) {
-  XOE_TRY(check_open());
-  return guarded(Code::kInternal, "zero_grad", [&] { return buckets_->discard(set_to_none); });
+Status DistributedOptimizer::zero_grad(bool set_to_none) {
+  return core_->guarded(Code::kInternal, "zero_grad", [&] { return core_->buckets_->discard(set_to_none); });
 }
 
-Result<double> DistributedOptimizer::Core::clip_grad_norm(double max_norm) {
+Result<double> DistributedOptimizer::clip_grad_norm(double max_norm) {
   XOE_TRY(synchronize());
   double squares = 0;
-  const Status status = guarded(Code::kInternal, "clip_grad_norm", [&]() -> Status {
+  const Status status = core_->guarded(Code::kInternal, "clip_grad_norm", [&]() -> Status {
     const at::NoGradGuard no_grad;
-    if (shards_) {
-      squares = shards_->squared_norm();
-      XOE_TRY(comm_.allreduce(Tensor(&squares, 1), ReduceOp::kSum, {.name = "gradient norm"}));
+    if (core_->shards_) {
+      squares = core_->shards_->squared_norm();
+      XOE_TRY(core_->comm_.allreduce(Tensor(&squares, 1), ReduceOp::kSum, {.name = "gradient norm"}));
     } else {
-      for (const NamedParameter& parameter : buckets_->parameters()) {
+      for (const NamedParameter& parameter : core_->buckets_->parameters()) {
         const at::Tensor& gradient = parameter.tensor.grad();
         if (gradient.defined()) squares += squared_norm_of(gradient);
       }
     }
     const double factor = max_norm / (std::sqrt(squares) + 1e-6);
     if (!(factor < 1)) return {};
-    if (shards_) {
-      shards_->scale_gradients(factor);
+    if (core_->shards_) {
+      core_->shards_->scale_gradients(factor);
       return {};
     }
-    for (const NamedParameter& parameter : buckets_->parameters()) {
+    for (const NamedParameter& parameter : core_->buckets_->parameters()) {
       at::Tensor& gradient = parameter.tensor.mutable_grad();
       if (gradient.defined()) gradient.mul_(factor);
     }
@@ -280,30 +266,28 @@ Result<double> DistributedOptimizer::Core::clip_grad_norm(double max_norm) {
   return std::sqrt(squares);
 }
 
-Status DistributedOptimizer::Core::save_state(::torch::serialize::OutputArchive& archive) {
-  XOE_TRY(check_open());
-  return guarded(Code::kInternal, "save_state", [&]() -> Status {
-    if (shards_) return shards_->save(archive);
-    if (comm_.rank() == 0) optimizer_.save(archive);
+Status DistributedOptimizer::save_state(::torch::serialize::OutputArchive& archive) {
+  return core_->guarded(Code::kInternal, "save_state", [&]() -> Status {
+    if (core_->shards_) return core_->shards_->save(archive);
+    if (core_->comm_.rank() == 0) core_->optimizer_.save(archive);
     return {};
   });
 }
 
-Status DistributedOptimizer::Core::load_state(::torch::serialize::InputArchive& archive) {
-  XOE_TRY(check_open());
-  return guarded(Code::kInvalidArgument, "load_state", [&]() -> Status {
-    if (shards_) return shards_->load(archive);
-    optimizer_.state().clear();  // load() adds
-    optimizer_.load(archive);
+Status DistributedOptimizer::load_state(::torch::serialize::InputArchive& archive) {
+  return core_->guarded(Code::kInvalidArgument, "load_state", [&]() -> Status {
+    if (core_->shards_) return core_->shards_->load(archive);
+    core_->optimizer_.state().clear();  // load() adds
+    core_->optimizer_.load(archive);
     return {};
   });
 }
 
-Status DistributedOptimizer::Core::close() {
-  if (!buckets_) return {};
-  if (shards_) XOE_TRY(guarded(Code::kInternal, "close", [&] { return shards_->unshard(); }));
-  shards_.reset();
-  buckets_.reset();
+Status DistributedOptimizer::close() {
+  if (!core_->buckets_) return {};
+  if (core_->shards_) XOE_TRY(core_->guarded(Code::kInternal, "close", [&] { return core_->shards_->unshard(); }));
+  core_->shards_.reset();
+  core_->buckets_.reset();
   return {};
 }
 
@@ -326,24 +310,10 @@ Result<DistributedOptimizer> DistributedOptimizer::create(Optimizer& optimizer, 
   }
 }
 
-Status DistributedOptimizer::step() { return core_->step(); }
-Result<at::Tensor> DistributedOptimizer::step(const std::function<at::Tensor()>& closure) {
-  return core_->step(closure);
-}
-Status DistributedOptimizer::synchronize() { return core_->synchronize(); }
-Status DistributedOptimizer::zero_grad(bool set_to_none) { return core_->zero_grad(set_to_none); }
-Result<double> DistributedOptimizer::clip_grad_norm(double max_norm) { return core_->clip_grad_norm(max_norm); }
-Status DistributedOptimizer::save_state(::torch::serialize::OutputArchive& archive) {
-  return core_->save_state(archive);
-}
-Status DistributedOptimizer::load_state(::torch::serialize::InputArchive& archive) {
-  return core_->load_state(archive);
-}
-Status DistributedOptimizer::close() { return core_->close(); }
-Optimizer& DistributedOptimizer::wrapped() noexcept { return core_->wrapped(); }
-int DistributedOptimizer::bucket_count() const noexcept { return core_->buckets().bucket_count(); }
+Optimizer& DistributedOptimizer::wrapped() noexcept { return core_->optimizer_; }
+int DistributedOptimizer::bucket_count() const noexcept { return core_->buckets_->bucket_count(); }
 BucketInfo DistributedOptimizer::bucket(int index) const {
-  return core_->buckets().info(static_cast<std::size_t>(index));
+  return core_->buckets_->info(static_cast<std::size_t>(index));
 }
 
 }  // namespace xoe::torch

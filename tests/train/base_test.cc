@@ -190,7 +190,7 @@ TEST_F(FolderTest, SectionsComeBack) {
   const Sections sections = {{"meta", "{}"}, {"model", std::string(1000, '\0')}, {"empty", ""}};
   const std::string path = checkpoint_path(folder_, 12);
   ASSERT_TRUE(write_sections(path, sections));
-  EXPECT_EQ(read_sections(path).value(), sections);
+  EXPECT_EQ(unpack_sections(read_file(path).value(), path).value(), sections);
 }
 
 TEST_F(FolderTest, EveryCutAndEveryChangedByteIsNoticed) {
@@ -198,7 +198,7 @@ TEST_F(FolderTest, EveryCutAndEveryChangedByteIsNoticed) {
   const std::string whole = pack_sections({{"meta", "{\"step\":1}"}, {"model", "0123456789"}});
   for (std::size_t length = 0; length < whole.size(); ++length) {
     ASSERT_TRUE(write_file(path, whole.substr(0, length)));
-    const auto cut = read_sections(path);
+    const auto cut = unpack_sections(read_file(path).value(), path);
     ASSERT_FALSE(cut) << length;
     EXPECT_EQ(cut.error().code(), Code::kDataLoss);
     EXPECT_NE(cut.error().message().find(path), std::string::npos);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "train/checkpoint_file.h"
+#include "train/files.h"
 #include "train/program.h"
 
 namespace xoe::train {
@@ -82,8 +83,13 @@ class TrainProgramTest : public xoe::testing::ProgramTest {
 
   // Of the runs "whole" and "parts".
   void expect_same_checkpoint(std::int64_t step) const {
-    const auto whole = read_sections(checkpoint_path(at("whole/checkpoints"), step));
-    const auto parts = read_sections(checkpoint_path(at("parts/checkpoints"), step));
+    const auto read = [&](const std::string& folder) {
+      const std::string path = checkpoint_path(at(folder), step);
+      const auto bytes = read_file(path);
+      return bytes ? unpack_sections(*bytes, path) : failure(bytes.error());
+    };
+    const auto whole = read("whole/checkpoints");
+    const auto parts = read("parts/checkpoints");
     ASSERT_TRUE(whole) << whole.error().to_string();
     ASSERT_TRUE(parts) << parts.error().to_string();
     for (const auto& [name, content] : *whole) {

@@ -3,7 +3,9 @@
 #include <vector>
 
 namespace xoe::python {
+namespace {
 
+// XOE_FLOAT32 -> float32. Throws for a number that is none.
 nb::dlpack::dtype dlpack_type(std::int32_t dtype) {
   using nb::dlpack::dtype_code;
   const auto bits = static_cast<std::uint8_t>(8 * xoe_dtype_size(dtype));
@@ -22,6 +24,8 @@ nb::dlpack::dtype dlpack_type(std::int32_t dtype) {
     default: throw nb::value_error("no such element type");
   }
 }
+
+}  // namespace
 
 Array array_of(void* data, const std::int64_t* shape, std::int32_t ndim, std::int32_t dtype, nb::handle owner) {
   alignas(64) static std::byte nothing[64];  // frameworks want an address even where there are no elements

@@ -15,9 +15,6 @@ namespace nb = nanobind;
 
 using Array = nb::ndarray<nb::array_api, nb::device::cpu>;
 
-// XOE_FLOAT32 -> float32. Throws for a number that is none.
-nb::dlpack::dtype dlpack_type(std::int32_t dtype);
-
 // `owner` lives as long as the array does.
 Array array_of(void* data, const std::int64_t* shape, std::int32_t ndim, std::int32_t dtype, nb::handle owner);
 

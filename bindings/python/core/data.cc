@@ -39,15 +39,12 @@ void set_all(Options* options, const nb::dict& values, xoe_status (*set)(Options
   for (const auto& [key, value] : values) check(set(options, nb::str(key).c_str(), option_text(value).c_str()));
 }
 
-// Runs a call of the library without the interpreter's lock.
+// Makes a call of the library that fills a text.
 template <class Call>
-void unlocked(const Call& call) {
-  xoe_status status = XOE_OK;
-  {
-    const nb::gil_scoped_release release;
-    status = call();
-  }
-  check(status);
+nb::str text_of(const Call& call) {
+  char* text = nullptr;
+  check(call_released([&] { return call(&text); }));
+  return take_text(text);
 }
 
 class Images {
@@ -58,14 +55,14 @@ class Images {
     const ImagesOptions options(made);
     set_all(options.get(), values, xoe_images_options_set);
     xoe_images* opened = nullptr;
-    unlocked([&] { return xoe_images_open(options.get(), &opened); });
+    check(call_released([&] { return xoe_images_open(options.get(), &opened); }));
     images_.reset(opened);
   }
 
   // pixels, labels, targets (each an array or None), epoch, index; None at the end.
   nb::object next() {
     xoe_image_batch* batch = nullptr;
-    unlocked([&] { return xoe_images_next(get(), &batch); });
+    check(call_released([&] { return xoe_images_next(get(), &batch); }));
     if (batch == nullptr) return nb::none();
     const nb::capsule owner(batch,
                             [](void* held) noexcept { xoe_image_batch_release(static_cast<xoe_image_batch*>(held)); });
@@ -74,19 +71,17 @@ class Images {
   }
 
   nb::str save() {
-    char* text = nullptr;
-    unlocked([&] { return xoe_images_save(get(), &text); });
-    return take_text(text);
+    return text_of([&](char** text) { return xoe_images_save(get(), text); });
   }
 
   void restore(const std::string& text) {
-    unlocked([&] { return xoe_images_restore(get(), text.c_str()); });
+    check(call_released([&] { return xoe_images_restore(get(), text.c_str()); }));
   }
 
   nb::dict facts() {
     xoe_images_facts facts;
     xoe_images_facts_init(&facts, sizeof(facts));
-    unlocked([&] { return xoe_images_facts_of(get(), &facts); });
+    check(call_released([&] { return xoe_images_facts_of(get(), &facts); }));
     nb::dict dict;
     dict["records_per_epoch"] = facts.records_per_epoch;
     dict["batches_per_epoch"] = facts.batches_per_epoch;
@@ -100,9 +95,7 @@ class Images {
   }
 
   nb::str report() {
-    char* json = nullptr;
-    unlocked([&] { return xoe_images_report(get(), &json); });
-    return take_text(json);
+    return text_of([&](char** text) { return xoe_images_report(get(), text); });
   }
 
   void close() {
@@ -133,33 +126,29 @@ class Records {
     std::vector<const char*> texts;
     for (const std::string& pattern : patterns) texts.push_back(pattern.c_str());
     xoe_records* opened = nullptr;
-    unlocked([&] { return xoe_records_open(texts.data(), texts.size(), options.get(), &opened); });
+    check(call_released([&] { return xoe_records_open(texts.data(), texts.size(), options.get(), &opened); }));
     records_.reset(opened);
   }
 
   // The bytes, the file, the record's number within it; None at the end.
   nb::object next() {
     xoe_record* record = nullptr;
-    unlocked([&] { return xoe_records_next(records_.get(), &record); });
+    check(call_released([&] { return xoe_records_next(records_.get(), &record); }));
     if (record == nullptr) return nb::none();
     const Owned<xoe_record, xoe_record_release> owner(record);
     return nb::make_tuple(nb::bytes(record->data, record->size), record->file, record->number);
   }
 
   nb::str save() {
-    char* text = nullptr;
-    unlocked([&] { return xoe_records_save(records_.get(), &text); });
-    return take_text(text);
+    return text_of([&](char** text) { return xoe_records_save(records_.get(), text); });
   }
 
   void restore(const std::string& text) {
-    unlocked([&] { return xoe_records_restore(records_.get(), text.c_str()); });
+    check(call_released([&] { return xoe_records_restore(records_.get(), text.c_str()); }));
   }
 
   nb::str report() {
-    char* json = nullptr;
-    unlocked([&] { return xoe_records_report(records_.get(), &json); });
-    return take_text(json);
+    return text_of([&](char** text) { return xoe_records_report(records_.get(), text); });
   }
 
   void close() {

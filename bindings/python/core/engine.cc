@@ -26,7 +26,7 @@ struct Start {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
-  std::unique_ptr<xoe_engine, ShutDown> engine;
+  EnginePtr engine;
   xoe_status status = XOE_OK;
   std::string message;
 };
@@ -53,8 +53,6 @@ void run(Start& start, const xoe_options& options) {
   start.done = true;
   start.changed.notify_all();
 }
-
-using EnginePtr = std::unique_ptr<xoe_engine, ShutDown>;
 
 // Never destroyed: only finish() knows how the process ends.
 std::vector<EnginePtr>& leaving() {

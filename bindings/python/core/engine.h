@@ -17,6 +17,7 @@ namespace xoe::python {
 struct ShutDown {
   void operator()(xoe_engine* engine) const noexcept { xoe_shutdown(engine); }
 };
+using EnginePtr = std::unique_ptr<xoe_engine, ShutDown>;
 
 class Engine {
  public:
@@ -49,7 +50,7 @@ class Engine {
  private:
   Operation start(const xoe_request& request, nb::object keep);
 
-  std::unique_ptr<xoe_engine, ShutDown> engine_;
+  EnginePtr engine_;
 };
 
 void bind_engine(nb::module_& module);

@@ -7,20 +7,11 @@
 
 namespace {
 
-void name_numbers(nanobind::module_& module) {
-  nanobind::dict dtypes;
-  for (std::int32_t dtype = 0; xoe_dtype_name(dtype) != nullptr; ++dtype) dtypes[xoe_dtype_name(dtype)] = dtype;
-  module.attr("DTYPES") = dtypes;
-  nanobind::dict kinds;
-  for (std::int32_t kind = 0; xoe_op_kind_name(kind) != nullptr; ++kind) kinds[xoe_op_kind_name(kind)] = kind;
-  module.attr("KINDS") = kinds;
-  nanobind::dict reductions;
-  for (std::int32_t op = 0; xoe_reduce_op_name(op) != nullptr; ++op) reductions[xoe_reduce_op_name(op)] = op;
-  module.attr("REDUCTIONS") = reductions;
-  nanobind::dict compressions;
-  for (std::int32_t kind = 0; xoe_compression_name(kind) != nullptr; ++kind)
-    compressions[xoe_compression_name(kind)] = kind;
-  module.attr("COMPRESSIONS") = compressions;
+// The numbers from 0 by their names.
+nanobind::dict numbers_by_name(const char* (*name_of)(std::int32_t)) {
+  nanobind::dict numbers;
+  for (std::int32_t number = 0; name_of(number) != nullptr; ++number) numbers[name_of(number)] = number;
+  return numbers;
 }
 
 // Bytes as the tensor that Engine.submit() takes, to be read.
@@ -36,7 +27,10 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   module.doc() = "Xoe's C interface.";
   module.attr("__version__") = xoe_version_string();
-  name_numbers(module);
+  module.attr("DTYPES") = numbers_by_name(xoe_dtype_name);
+  module.attr("KINDS") = numbers_by_name(xoe_op_kind_name);
+  module.attr("REDUCTIONS") = numbers_by_name(xoe_reduce_op_name);
+  module.attr("COMPRESSIONS") = numbers_by_name(xoe_compression_name);
   module.def("tensor_of", &tensor_of, nanobind::arg("data"), "Bytes as a tensor for Engine.submit(), to be read.");
   xoe::python::bind_operation(module);
   xoe::python::bind_engine(module);

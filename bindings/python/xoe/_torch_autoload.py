@@ -24,9 +24,18 @@ def register() -> None:
 
 
 def _create(options: Any, backend_options: Any = None) -> Any:
-    from xoe.torch.distributed.creation import create
+    """The backend's factory for a new group; ``options`` are PyTorch's ``_DistributedBackendOptions``."""
+    del backend_options
+    from xoe.process_sets import global_process_set
+    from xoe.torch.distributed import subgroups
+    from xoe.torch.distributed.group import Group
+    from xoe.torch.distributed.initialize import initialize_engine
 
-    return create(options, backend_options)
+    ranks = list(options.global_ranks_in_group)
+    if ranks:
+        return Group(options, subgroups.take(str(options.group_id), ranks), owns_world=False)
+    started = initialize_engine(options.store, options.group_rank, options.group_size, options.timeout)
+    return Group(options, global_process_set, owns_world=started)
 
 
 def _replace_rendezvous() -> None:

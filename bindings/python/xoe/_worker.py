@@ -8,18 +8,16 @@ import sys
 import traceback
 from typing import Any
 
+import cloudpickle
+
 
 def _send(token: str, kind: str, value: Any) -> None:
-    import cloudpickle
-
     data = base64.b64encode(cloudpickle.dumps(value)).decode()
     sys.stdout.write(f"xoe-{token}:{kind}:{data}\n")
     sys.stdout.flush()
 
 
 def _dumps(error: BaseException) -> bytes:
-    import cloudpickle
-
     try:
         return bytes(cloudpickle.dumps(error.with_traceback(None)))
     except Exception:

@@ -41,7 +41,33 @@ def _place(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-class Images:
+class _Pipeline:
+    """Reads in threads of its own. One thread at a time may call it."""
+
+    def __init__(self, pipeline: _core.Images | _core.Records) -> None:
+        self._pipeline = pipeline
+
+    def save(self) -> str:
+        """The position after the last batch, the same on every rank, or this rank's position after the last record; a short
+        string."""
+        return self._pipeline.save()
+
+    def restore(self, position: str) -> None:
+        """Continues from a position: images bit-identically, also with another number of ranks; records with the same files,
+        options, rank and size."""
+        self._pipeline.restore(position)
+
+    def report(self) -> dict[str, Any]:
+        """Where the time went, and what would help; for records, how many were delivered and skipped, and why."""
+        report: dict[str, Any] = json.loads(self._pipeline.report())
+        return report
+
+    def close(self) -> None:
+        """Ends the pipeline's threads; batches stay valid."""
+        self._pipeline.close()
+
+
+class Images(_Pipeline):
     """An endless sequence of batches, or one of ``epochs`` epochs; the same number of batches on every rank.
 
     directory: with TFRecord files, a folder for each class, NIH ChestX-ray14, MNIST or tar files (``format``). batch: images of
@@ -52,6 +78,7 @@ class Images:
 
     def __init__(self, directory: str | PathLike[str], batch: int = 32, **options: Any) -> None:
         self._images = _core.Images(_place({"directory": fspath(directory), "batch": batch, **options}))
+        super().__init__(self._images)
 
     def __iter__(self) -> Iterator[Batch]:
         return self
@@ -62,27 +89,10 @@ class Images:
             raise StopIteration
         return Batch(*batch)
 
-    def save(self) -> str:
-        """The position after the last batch: a short string, the same on every rank."""
-        return self._images.save()
-
-    def restore(self, position: str) -> None:
-        """Continues from a position, bit-identically, also with another number of ranks."""
-        self._images.restore(position)
-
     @property
     def facts(self) -> dict[str, Any]:
         """records_per_epoch (of all ranks), batches_per_epoch, classes, multi_label, skipped, waited (s), memory_bytes."""
         return self._images.facts()
-
-    def report(self) -> dict[str, Any]:
-        """A report of where the time went, and what would help."""
-        report: dict[str, Any] = json.loads(self._images.report())
-        return report
-
-    def close(self) -> None:
-        """Ends the pipeline's threads; batches stay valid."""
-        self._images.close()
 
     def __enter__(self) -> Images:
         return self
@@ -91,7 +101,7 @@ class Images:
         self.close()
 
 
-class Records:
+class Records(_Pipeline):
     """The records of TFRecord files, undecoded, as bytes.
 
     patterns: paths whose parts may have ``*``, ``?``, ``[...]`` and ``{a,b}``. Options: shuffle_buffer, cycle_length, threads,
@@ -101,6 +111,7 @@ class Records:
     def __init__(self, patterns: str | PathLike[str] | Sequence[str | PathLike[str]], **options: Any) -> None:
         listed = [patterns] if isinstance(patterns, (str, PathLike)) else list(patterns)
         self._records = _core.Records([fspath(pattern) for pattern in listed], _place({"epochs": 1, **options}))
+        super().__init__(self._records)
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -110,20 +121,3 @@ class Records:
         if record is None:
             raise StopIteration
         return record[0]
-
-    def save(self) -> str:
-        """This rank's position after the last record."""
-        return self._records.save()
-
-    def restore(self, position: str) -> None:
-        """Continues from a position, with the same files, options, rank and size."""
-        self._records.restore(position)
-
-    def report(self) -> dict[str, Any]:
-        """Numbers of delivered and skipped records, and why they were skipped."""
-        report: dict[str, Any] = json.loads(self._records.report())
-        return report
-
-    def close(self) -> None:
-        """Ends the pipeline's threads."""
-        self._records.close()

@@ -89,21 +89,10 @@ class HostsUpdatedInterrupt(RuntimeError):
         self.skip_sync = skip_sync
 
 
-_CLASSES: dict[str, type[XoeError]] = {
-    "invalid_argument": InvalidArgumentError,
-    "unsupported": UnsupportedError,
-    "timeout": OperationTimeoutError,
-    "peer_lost": PeerLostError,
-    "data_loss": DataLossError,
-    "resource_exhausted": ResourceExhaustedError,
-    "unavailable": UnavailableError,
-    "internal": InternalError,
-}
-
-
 def _of_status(code: str, message: str, completed: bool) -> XoeError:
     """The exception for a status of the C interface. ``completed``: an operation failed, on all its ranks."""
-    kind = _CLASSES.get(code, InternalError)
-    if kind is InvalidArgumentError and completed:
-        kind = MismatchError
-    return kind(message)
+    if code == "invalid_argument" and completed:
+        return MismatchError(message)
+    broken = (PeerLostError, OperationTimeoutError, UnavailableError)
+    kinds: tuple[type[XoeError], ...] = (InvalidArgumentError, UnsupportedError, DataLossError, ResourceExhaustedError, *broken)
+    return next((kind for kind in kinds if kind.code == code), InternalError)(message)

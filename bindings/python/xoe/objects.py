@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 from xoe import _core
@@ -15,12 +16,6 @@ def _dumps(obj: Any) -> bytes:
     import cloudpickle
 
     return bytes(cloudpickle.dumps(obj))
-
-
-def _loads(data: memoryview) -> Any:
-    import pickle
-
-    return pickle.loads(data)
 
 
 def broadcast_object(
@@ -37,7 +32,7 @@ def broadcast_object(
     data = _dumps(obj) if sends else b""
     operation = world.engine.submit(name or "", [_core.tensor_of(data)], request, keep=data)
     operation.wait()
-    return obj if sends else _loads(memoryview(operation.outputs()[0]))
+    return obj if sends else pickle.loads(memoryview(operation.outputs()[0]))
 
 
 def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Any]:
@@ -51,6 +46,6 @@ def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet 
     objects = []
     start = 0
     for length in operation.received_splits():
-        objects.append(_loads(everything[start : start + length]))
+        objects.append(pickle.loads(everything[start : start + length]))
         start += length
     return objects

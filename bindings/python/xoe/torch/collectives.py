@@ -212,9 +212,7 @@ def sparse_allreduce_async(
         flat = flat * shape[dim] + tensor.indices()[dim]
     indices, values = to_engine(flat), to_engine(tensor.values(), "sum")
     request = _core.Request(_KINDS["sparse_allreduce"], _core.REDUCTIONS["sum"], process_set=process_set._need())
-    operation = _world.current().engine.submit(
-        name or "", [describe(indices, None), describe(values, None)], request, keep=(indices, values)
-    )
+    operation, _ = _start(name, [(indices, None), (values, None)], request, "cpu")
     like, ranks = tensor.values(), process_set.size()
 
     def finish(done: _core.Operation) -> torch.Tensor:

@@ -383,17 +383,6 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     mixin: type = AdasumMixin if op == Adasum else DistributedMixin
     made: Any = object.__new__(type(own.__name__, (mixin, own), {"__module__": own.__module__}))
     made.__dict__ = optimizer.__dict__
-    if op == Adasum:
-        made._distribute(named_parameters, compression, backward_passes_per_step, process_set)
-    else:
-        made._distribute(
-            named_parameters,
-            compression,
-            backward_passes_per_step,
-            op,
-            gradient_predivide_factor,
-            groups,
-            sparse_as_dense,
-            process_set,
-        )
+    own_options = () if op == Adasum else (op, gradient_predivide_factor, groups, sparse_as_dense)
+    made._distribute(named_parameters, compression, backward_passes_per_step, *own_options, process_set)
     return made

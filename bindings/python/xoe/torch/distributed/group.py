@@ -15,6 +15,7 @@ from torch._C import _distributed_c10d
 from xoe import world as _world
 from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.process_sets import ProcessSet
+from xoe.reduction import Average, Sum
 from xoe.torch import collectives
 from xoe.torch.distributed import operations as start
 from xoe.torch.distributed.point_to_point import PointToPoint
@@ -134,9 +135,11 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     def _allreduce_sparse(self, tensors: Tensors, opts: Any) -> Work:
         name, factor = reduction_of(opts)
         tensor = _one(tensors, "allreduce of sparse tensors")
+        if name not in ("sum", "average"):
+            raise UnsupportedError(f"sparse tensors support SUM and AVG, not {name}")
         handle = collectives.sparse_allreduce_async(
             tensor if factor == 1 else tensor * factor,
-            op=_sparse_reduction(name),
+            op=Average if name == "average" else Sum,
             process_set=self._process_set,
         )
         return self._work([handle], lambda: tensor.copy_(handle.wait()), tensors)
@@ -339,11 +342,3 @@ def _leave() -> None:
 
 
 atexit.register(_leave)
-
-
-def _sparse_reduction(name: str) -> Any:
-    from xoe.reduction import Average, Sum
-
-    if name not in ("sum", "average"):
-        raise UnsupportedError(f"sparse tensors support SUM and AVG, not {name}")
-    return Average if name == "average" else Sum

@@ -83,8 +83,10 @@ class Output:
         self.dense = to_engine(memory, None, device)
         self.in_place = usable and shares_memory(self.dense, tensor)
 
-    def finish(self) -> None:
-        """Copies the result to the tensor, if it is not there already."""
+    def finish(self, result: torch.Tensor | None = None) -> None:
+        """Copies the result (its elements; None: they are in ``dense``) to the tensor, if it is not there already."""
+        if result is not None:
+            self.dense.copy_(result.view(self.dense.shape))
         if not self.in_place:
             self.tensor.copy_(restore(self.dense, torch.empty(0, dtype=self.tensor.dtype, device=self.dense.device)))
 
@@ -133,8 +135,7 @@ def _write_parts(operation: _core.Operation, targets: Sequence[Output], what: st
     if received != expected:
         raise MismatchError(f"{what}: ranks sent {received} elements, this rank has room for {expected}")
     for target, part in zip(targets, from_dlpack(operation.outputs()[0]).split_with_sizes(received), strict=True):
-        target.dense.copy_(part.view(target.dense.shape))
-        target.finish()
+        target.finish(part)
 
 
 # ---- reductions
@@ -185,9 +186,7 @@ def reduce_scatter(
 
     def finish() -> None:
         for output, target, is_direct in zip(operation.outputs(), targets, direct, strict=True):
-            if not is_direct:
-                target.dense.copy_(from_dlpack(output).view(target.dense.shape))
-            target.finish()
+            target.finish(None if is_direct else from_dlpack(output))
 
     return operation, finish
 
@@ -205,12 +204,7 @@ def reduce_scatter_uneven(
         )
     first = sum(to_engine(tensor).numel() for tensor in inputs[: lane.rank])
     operation = lane.start("allreduce", [whole], [whole], reduction=reduction, prescale=prescale)
-
-    def finish() -> None:
-        target.dense.copy_(whole[first : first + part].view(target.dense.shape))
-        target.finish()
-
-    return operation, finish
+    return operation, lambda: target.finish(whole[first : first + part])
 
 
 # ---- data movement
@@ -269,8 +263,7 @@ def scatter(lane: Lane, output: torch.Tensor, inputs: Sequence[torch.Tensor], ro
         received = operation.received_splits()[root]
         if received != target.dense.numel():
             raise MismatchError(f"scatter: rank {root} sent {received} elements, the output has {target.dense.numel()}")
-        target.dense.copy_(from_dlpack(operation.outputs()[0]).view(target.dense.shape))
-        target.finish()
+        target.finish(from_dlpack(operation.outputs()[0]))
 
     return operation, finish
 
@@ -298,8 +291,7 @@ def alltoall_rows(
         received = operation.received_splits()
         if received != expected:
             raise MismatchError(f"all_to_all_single: ranks sent {received} elements, this rank has room for {expected}")
-        target.dense.copy_(from_dlpack(operation.outputs()[0]).view(target.dense.shape))
-        target.finish()
+        target.finish(from_dlpack(operation.outputs()[0]))
 
     return operation, finish
 
