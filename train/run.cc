@@ -60,7 +60,7 @@ Status Run::prepare() {
   XOE_TRY(on_all_ranks(check_same_data()));
   if (!options_.timeline.empty() && !first()) {
     // Rank 0 has created the file by now.
-    if (auto joined = trace::Timeline::open(options_.timeline, comm_.rank(), /*create=*/false)) {
+    if (auto joined = trace::Timeline::open(options_.timeline, {.rank = comm_.rank(), .create = false})) {
       setup_.timeline = std::move(*joined);
     } else {
       hold(failure(joined.error()));

@@ -54,7 +54,7 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm) {
   random.set_current_seed(options.seed + 1 + static_cast<std::uint64_t>(comm.rank()));
   if (first) XOE_TRY(check_checkpoint_folder(options));
   if (first && !options.timeline.empty()) {
-    XOE_ASSIGN(setup.timeline, trace::Timeline::open(options.timeline, comm.rank(), /*create=*/true));
+    XOE_ASSIGN(setup.timeline, trace::Timeline::open(options.timeline, {.rank = comm.rank(), .create = true}));
   }
   return setup;
 }
