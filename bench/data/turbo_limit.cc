@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/process_use.h"
+#include "data/files/listing.h"
 #include "data/records/example.h"
 #include "data/records/record_index.h"
 
