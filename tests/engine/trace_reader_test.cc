@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trace/file.h"
 #include "scratch.h"
+#include "trace/file.h"
 
 namespace xoe::trace {
 namespace {
