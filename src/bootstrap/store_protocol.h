@@ -18,7 +18,7 @@
 
 namespace xoe::bootstrap {
 
-inline constexpr std::string_view kStoreMagic = "xoe-store-2\n";
+inline constexpr std::string_view kStoreMagic = "xoe-store-3\n";
 inline constexpr std::size_t kMaxKey = 256;
 inline constexpr std::size_t kMaxValue = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxSecret = 256;
