@@ -10,7 +10,7 @@ help:  ## show this list
 demo:  ## train ResNet-18 on rendered images with two workers, to 90 % accuracy
 	@scripts/demo.sh
 
-test:  ## build all, and run the tests that show that it works: some ten minutes the first time
+test:  ## build all, and run the tests that show that it works: a quarter of an hour the first time
 	@scripts/test.sh
 
 test-all:  ## all tests: those of `make test`, the long ones, with peers and servers, under the sanitizers
