@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -123,8 +124,8 @@ class Records {
     check(xoe_records_options_create(&made));
     const RecordsOptions options(made);
     set_all(options.get(), values, xoe_records_options_set);
-    std::vector<const char*> texts;
-    for (const std::string& pattern : patterns) texts.push_back(pattern.c_str());
+    std::vector<const char*> texts(patterns.size());
+    std::ranges::transform(patterns, texts.begin(), [](const std::string& pattern) { return pattern.c_str(); });
     xoe_records* opened = nullptr;
     check(call_released([&] { return xoe_records_open(texts.data(), texts.size(), options.get(), &opened); }));
     records_.reset(opened);

@@ -86,6 +86,7 @@ Result<std::unique_ptr<TensorIterator>> map_and_batch(const AnyStage& upstream, 
 
 template <class T>
 Result<std::unique_ptr<TensorIterator>> map_and_batch(const StagePtr<Batch<T>>& upstream, int batch,
+                                                      // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from
                                                       std::vector<TensorSpec> specs, MapInto<T> f,
                                                       MapAndBatchOptions options, std::int64_t epoch) {
   return detail::map_and_batch(

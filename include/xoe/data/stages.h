@@ -177,6 +177,7 @@ StagePtr<T> concat(std::vector<StagePtr<T>> parts) {
 // Each next element from a part drawn by (seed, epoch) in proportion to `weights` (positive; one for each part). A part
 // that ends is left out, so every element of every part comes once; repeat() parts that should go on.
 template <class T>
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from, which the check does not see in templates
 StagePtr<T> mix(std::vector<StagePtr<T>> parts, std::vector<double> weights, std::uint64_t seed) {
   return detail::typed<T>(detail::mix(kElementType<T>, {parts.begin(), parts.end()}, std::move(weights), seed));
 }
@@ -235,6 +236,7 @@ struct MapOptions {
 // f(element), where f: const T& -> Result<U> is pure. Any number of threads keeps the order. An error names the
 // element and ends the iterator, or leaves that element out.
 template <class U, class T>
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from, which the check does not see in templates
 StagePtr<U> map(StagePtr<T> upstream, std::function<Result<U>(const T&)> f, MapOptions options = {}) {
   return detail::typed<U>(detail::map(
       std::move(upstream), kElementType<U>,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -29,15 +30,15 @@ namespace detail {
 template <class T>
 class Pulled {
  public:
-  explicit Pulled(AnyIterator& from) : slot_{&element_}, next_(from.next_into(slot_)) {}
+  explicit Pulled(AnyIterator& from) : slot_{memory_}, next_(from.next_into(slot_)) {}
   ~Pulled() {
-    if (next_ == Next::kElement) element_.~T();
+    if (next_ == Next::kElement) element().~T();
   }
   Pulled(const Pulled&) = delete;
   Pulled& operator=(const Pulled&) = delete;
 
   explicit operator bool() const noexcept { return next_ == Next::kElement; }
-  T&& take() noexcept { return std::move(element_); }
+  T&& take() noexcept { return std::move(element()); }
   Next next() const noexcept { return next_; }
   Error&& error() noexcept { return std::move(*slot_.error); }
   // In place of an element that was to be made of this one.
@@ -47,9 +48,9 @@ class Pulled {
   }
 
  private:
-  union {
-    T element_;
-  };
+  T& element() noexcept { return *std::launder(reinterpret_cast<T*>(memory_)); }
+
+  alignas(T) std::byte memory_[sizeof(T)];
   Slot slot_;
   Next next_;
 };
