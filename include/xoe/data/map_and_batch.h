@@ -71,7 +71,7 @@ class TensorIterator : public Iterator<TensorBatch> {
 // either.
 template <class T>
 Result<std::unique_ptr<TensorIterator>> map_and_batch(const StagePtr<Batch<T>>& upstream, int batch,
-                                                      std::vector<TensorSpec> specs, MapInto<T> f,
+                                                      const std::vector<TensorSpec>& specs, MapInto<T> f,
                                                       MapAndBatchOptions options = {}, std::int64_t epoch = 0);
 
 namespace detail {
@@ -79,18 +79,17 @@ namespace detail {
 // Element `index` of `batch` into its places.
 using MakeInto = std::function<Status(const void* batch, std::size_t index, std::span<void* const> places, int worker)>;
 Result<std::unique_ptr<TensorIterator>> map_and_batch(const AnyStage& upstream, const BatchType& type, int batch,
-                                                      std::vector<TensorSpec> specs, MakeInto make,
+                                                      const std::vector<TensorSpec>& specs, MakeInto make,
                                                       MapAndBatchOptions options, std::int64_t epoch);
 
 }  // namespace detail
 
 template <class T>
 Result<std::unique_ptr<TensorIterator>> map_and_batch(const StagePtr<Batch<T>>& upstream, int batch,
-                                                      // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from
-                                                      std::vector<TensorSpec> specs, MapInto<T> f,
+                                                      const std::vector<TensorSpec>& specs, MapInto<T> f,
                                                       MapAndBatchOptions options, std::int64_t epoch) {
   return detail::map_and_batch(
-      *upstream, detail::kBatchType<T>, batch, std::move(specs),
+      *upstream, detail::kBatchType<T>, batch, specs,
       [f = std::move(f)](const void* made, std::size_t index, std::span<void* const> places, int worker) {
         return f(static_cast<const Batch<T>*>(made)->elements[index], places, worker);
       },

@@ -247,7 +247,7 @@ class TypedBatchMaker final : public TypedIterator<TensorBatch, TensorIterator> 
 }  // namespace
 
 Result<std::unique_ptr<TensorIterator>> map_and_batch(const AnyStage& upstream, const BatchType& type, int batch,
-                                                      std::vector<TensorSpec> specs, MakeInto make,
+                                                      const std::vector<TensorSpec>& specs, MakeInto make,
                                                       MapAndBatchOptions options, std::int64_t epoch) {
   XOE_TRY(check(batch, specs, options));
   XOE_ASSIGN(auto iterator, upstream.iterate_any(epoch));
