@@ -30,7 +30,10 @@ namespace detail {
 template <class T>
 class Pulled {
  public:
-  explicit Pulled(AnyIterator& from) : slot_{memory_}, next_(from.next_into(slot_)) {}
+  explicit Pulled(AnyIterator& from) {
+    slot_.at = memory_;
+    next_ = from.next_into(slot_);
+  }
   ~Pulled() {
     if (next_ == Next::kElement) element().~T();
   }
@@ -51,8 +54,8 @@ class Pulled {
   T& element() noexcept { return *std::launder(reinterpret_cast<T*>(memory_)); }
 
   alignas(T) std::byte memory_[sizeof(T)];
-  Slot slot_;
-  Next next_;
+  Slot slot_{nullptr};
+  Next next_ = Next::kEnd;
 };
 
 // An iterator of the core as users see it (`Base`). Between stages of the core there is none.
