@@ -186,7 +186,7 @@ void add_options(CLI::App& app, DoctorOptions& options) {
   app.add_flag("--strict", options.strict, "warnings fail too");
   app.add_option("--root", options.examine.root, "read /proc, /sys, /dev and /etc below this folder")->type_name("DIR");
   app.add_option("--nvml", options.examine.nvml, "NVIDIA's library, if not libnvidia-ml.so.1")->type_name("FILE");
-  app.add_option("--nccl", options.examine.nccl, "NCCL")->type_name("FILE")->capture_default_str();
+  app.add_option("--nccl", options.examine.nccl, "NCCL")->type_name("FILE");
 }
 
 void add_host_options(CLI::App& app, DoctorOptions& options) {

@@ -178,7 +178,7 @@ typedef struct xoe_topology {
 
 XOE_API xoe_status xoe_topology_of(const xoe_engine* engine, xoe_topology* topology);
 
-/* XOE_OK: this process has a GPU and NCCL, and requests may have gpu = 1. XOE_UNSUPPORTED: not so, or XOE_GPU=host;
+/* XOE_OK: this process has a GPU (XOE_GPU), and requests may have gpu = 1. XOE_UNSUPPORTED: not so, or XOE_GPU=host;
  * xoe_last_error() says why. */
 XOE_API xoe_status xoe_takes_gpu_memory(const xoe_engine* engine);
 

@@ -63,8 +63,8 @@ struct OpSpec {
   ReduceOp reduce = ReduceOp::kSum;
   DType dtype = DType::kUint8;  // of the first tensor; submit() sets it
   // The tensors are memory of this process's GPU, the one of its local rank; see Engine::takes_gpu_memory(). For
-  // kAllreduce, kBroadcast, kAllgather, kAlltoall and kReduceScatter, without compression, and with prescale and
-  // postscale for float32 and float64 only. Results need memory of that GPU, from the caller or from the allocator.
+  // kAllreduce, kBroadcast, kAllgather, kAlltoall and kReduceScatter, without compression: by NCCL, or staged through
+  // pinned host memory. Results need memory of that GPU, from the caller or from the allocator.
   bool gpu = false;
   int root = 0;            // rank within the process set
   double prescale = 1.0;   // multiplies the input, before the reduction; float types
@@ -201,8 +201,8 @@ class Engine {
   // submit() and wait(), without waking the progress thread.
   Status run(const Request& request);
 
-  // Ok: this process has a GPU and NCCL, and may submit GPU memory. Else `unsupported`, with the reason. For one name
-  // all ranks must submit GPU memory, or none.
+  // Ok: this process has a GPU, and may submit its memory. Else `unsupported`, with the reason. For one name all ranks
+  // must submit GPU memory, or none.
   Status takes_gpu_memory() const;
 
   const Topology& topology() const noexcept;

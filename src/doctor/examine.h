@@ -18,7 +18,7 @@ struct ExamineOptions {
   std::string root = "/";              // of /proc, /sys, /dev; another one: a recorded tree
   std::vector<std::string> only = {};  // groups; empty: all
   std::string nvml = {};  // NVIDIA's library; empty: libnvidia-ml.so.1 for the running machine, none for a recorded one
-  std::string nccl = "libnccl.so.2";
+  std::string nccl = {};  // NCCL; empty: where ranks look
   std::string plugins = {};  // folder of Xoe's plug-ins; empty: where Xoe itself looks
   std::string version = {};  // of Xoe
   std::string program = {};  // whole path

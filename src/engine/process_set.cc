@@ -22,12 +22,12 @@ bool JoinGate::close() {
   return true;
 }
 
-ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPlugin> gpu,
-                       Runtime& runtime)
+ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, const EngineOptions& options,
+                       std::shared_ptr<GpuPlugin> gpu, Runtime& runtime)
     : id_(id),
       ranks_(std::move(ranks)),
-      gpu_comm_(std::make_unique<GpuCommunicator>(std::move(gpu), net::Members{.ranks = ranks_, .self = comm.rank()},
-                                                  [this] { wake(); })),
+      gpu_comm_(std::make_unique<GpuCommunicator>(
+          std::move(gpu), net::Members{.ranks = ranks_, .self = comm.rank()}, [this] { wake(); }, options.warn)),
       comm_(std::move(comm)),
       host_group_(comm_.backend().host_group()),
       runtime_(runtime),
@@ -38,7 +38,8 @@ ProcessSet::~ProcessSet() { gpu_comm_->stop(/*failed=*/false); }
 Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
                                                        const EngineOptions& options, std::shared_ptr<GpuPlugin> gpu,
                                                        Runtime& runtime) {
-  std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), std::move(gpu), runtime));
+  std::unique_ptr<ProcessSet> set(
+      new ProcessSet(id, std::move(comm), std::move(ranks), options, std::move(gpu), runtime));
   // All ranks must lay out the table alike.
   std::int64_t capacity = options.cache_capacity;
   XOE_TRY(set->comm_.broadcast(Tensor(&capacity, 1), 0, {.name = "cache_capacity"}));

@@ -84,8 +84,8 @@ class ProcessSet {
   void set_knobs(const Knobs& knobs) noexcept;
 
  private:
-  ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, std::shared_ptr<GpuPlugin> gpu,
-             Runtime& runtime);
+  ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, const EngineOptions& options,
+             std::shared_ptr<GpuPlugin> gpu, Runtime& runtime);
 
   // Claims the name and marks the submission as ready on this rank.
   Status arrive(const std::shared_ptr<Submission>& submission);

@@ -190,7 +190,7 @@ Status check_rest(const Submission& s, const Request& request, int ranks) {
   return {};
 }
 
-// Refuses operations on GPU memory that NCCL lacks.
+// Refuses operations that work in host memory only.
 Status check_gpu(const Submission& s, const Request& request) {
   if (!request.op.gpu) return {};
   const OpKind kind = request.op.kind;
@@ -198,19 +198,11 @@ Status check_gpu(const Submission& s, const Request& request) {
   if ((!moves && !reduces(kind)) || request.op.compression.kind != Compression::kNone)
     return failure(Code::kUnsupported, "{}: {}{} takes no GPU memory; copy the tensors to host memory", s.title(),
                    op_kind_name(kind), moves || reduces(kind) ? " with compression" : "");
-  const bool scaled = request.op.prescale != 1 || request.op.postscale != 1;
-  const bool linear = request.op.reduce == ReduceOp::kSum || request.op.reduce == ReduceOp::kAverage;
   for (std::size_t i = 0; i < s.tensors.size(); ++i) {
     const TensorCopy& t = s.tensors[i];
     if (gives_output(kind) && t.out == nullptr && t.count != 0 && !request.allocator)
       return failure(Code::kInvalidArgument,
                      "{}: tensor {} has no GPU memory for its result, and no allocator is given", s.title(), i);
-    if (!reduces(kind)) continue;
-    const bool is_wide = t.dtype == DType::kFloat32 || t.dtype == DType::kFloat64;  // NCCL rounds a factor to the type
-    if (t.dtype == DType::kInt16 || (!is_float(t.dtype) && request.op.reduce == ReduceOp::kAverage) ||
-        (scaled && !(linear && is_wide)))
-      return failure(Code::kUnsupported, "{}: {}{} of {} is not made in GPU memory; copy the tensors to host memory",
-                     s.title(), scaled ? "a scaled " : "", reduce_op_name(request.op.reduce), dtype_name(t.dtype));
   }
   return {};
 }

@@ -84,6 +84,30 @@ TEST(Gpus, NcclTellsItsVersionAndItsCuda) {
   EXPECT_THAT(find(check({}, none), "gpu.nccl").what, HasSubstr("libxoe-no-such.so"));
 }
 
+TEST(Gpus, TheWayOfCollectives) {
+  const GpuFacts facts = ask_nvml(XOE_MOCK_NVML, kPatience);
+  const auto way = [&](int nccl, const GpuWishes& wishes) {
+    return find(check_gpus(facts, {.nccl_error = nccl == 0 ? "none" : "", .nccl = nccl}, {}, wishes),
+                "gpu.collectives");
+  };
+  EXPECT_EQ(way(23007, {}).details, Json({{"xoe_gpu", "auto"},
+                                          {"apart", "nccl"},
+                                          {"shared", "staged"},
+                                          {"reason", "NCCL refuses a GPU that two ranks have"}}));
+  EXPECT_EQ(way(23007, {}).what,
+            "collectives of ranks with a GPU of their own: NCCL; of ranks that share one: staged through pinned host "
+            "memory (NCCL refuses a GPU that two ranks have)");
+  EXPECT_EQ(way(0, {}).what, "collectives of GPU memory: staged through pinned host memory (there is no NCCL)");
+  EXPECT_EQ(way(23007, {.many_ranks = true}).what, "collectives of GPU memory: NCCL");
+  EXPECT_EQ(way(22705, {.many_ranks = true}).details["shared"], "staged");
+  EXPECT_EQ(way(23007, {.way = "staged"}).details["apart"], "staged");
+  EXPECT_EQ(way(23007, {.way = "nccl"}).details["shared"], "error");
+  EXPECT_EQ(way(23007, {.way = "host"}).details["apart"], "");
+  const GpuWishes read = read_gpu_wishes(Env({{"XOE_GPU", "staged"}, {"NCCL_MULTI_RANK_GPU_ENABLE", "1"}}));
+  EXPECT_EQ(read.way, "staged");
+  EXPECT_TRUE(read.many_ranks);
+}
+
 TEST(Gpus, MismatchCrashAndHangAreProblemsNotOurs) {
   {
     const Setting mismatch("XOE_MOCK_TROUBLE", "mismatch");

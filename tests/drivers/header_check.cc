@@ -119,6 +119,7 @@ XOE_SAME_CALL(CudaApi, event_record, cudaEventRecord);
 XOE_SAME_CALL(CudaApi, event_query, cudaEventQuery);
 XOE_SAME_OVERLOAD(CudaApi, memcpy_async, cudaMemcpyAsync,
                   cudaError_t (*)(void*, const void*, size_t, cudaMemcpyKind, cudaStream_t));
+XOE_SAME_CALL(CudaApi, launch_host_func, cudaLaunchHostFunc);
 XOE_SAME_OVERLOAD(CudaApi, malloc, cudaMalloc, cudaError_t (*)(void**, size_t));
 XOE_SAME_CALL(CudaApi, free, cudaFree);
 XOE_SAME_OVERLOAD(CudaApi, host_alloc, cudaHostAlloc, cudaError_t (*)(void**, size_t, unsigned));

@@ -124,9 +124,17 @@ CudaError memcpy_async(void* to, const void* from, std::size_t bytes, CudaCopy, 
   machine.log(this_device, "memcpy_async", stream);
   machine.enqueue(stream, [&machine, to, from, bytes, takes = faults().copies_for] {
     std::this_thread::sleep_for(takes);
+    if (machine.before_copy) machine.before_copy();
     const std::lock_guard inner(machine.mutex);
     std::memcpy(to, from, bytes);
   });
+  return CudaError::kSuccess;
+}
+
+CudaError launch_host_func(CudaStream stream, void (*function)(void*), void* data) {
+  MockMachine& machine = mock_machine();
+  const std::lock_guard lock(machine.mutex);
+  machine.enqueue(stream, [function, data] { function(data); });
   return CudaError::kSuccess;
 }
 
@@ -209,6 +217,7 @@ CudaApi mock_cuda_api() {
           .event_record = event_record,
           .event_query = event_query,
           .memcpy_async = memcpy_async,
+          .launch_host_func = launch_host_func,
           .malloc = [](void** memory, std::size_t bytes) { return allocate(memory, bytes, false); },
           .free = [](void* memory) { return release(memory, false); },
           .host_alloc = [](void** memory, std::size_t bytes, unsigned) { return allocate(memory, bytes, true); },

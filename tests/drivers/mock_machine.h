@@ -25,6 +25,7 @@ namespace xoe::testing {
 struct MockFaults {
   NcclResult launch = NcclResult::kSuccess;       // of what ends a group
   NcclResult registering = NcclResult::kSuccess;  // of buffers
+  NcclResult joining = NcclResult::kSuccess;      // of communicators with a rank there
   CudaError allocating = CudaError::kSuccess;
   CudaError querying = CudaError::kSuccess;
   bool joins_never = false;  // peers wait for it
@@ -97,6 +98,7 @@ struct MockClique {
     bool done = false;
   };
   std::size_t size = 0, joined = 0, finalized = 0;
+  NcclResult refusal = NcclResult::kSuccess;  // what its members are told instead of joining
   std::vector<MockComm*> members = {};
   std::map<std::uint64_t, Meeting> meetings = {};
   std::map<std::pair<int, int>, std::deque<std::shared_ptr<MockMessage>>> mail = {};
@@ -116,7 +118,9 @@ class MockMachine {
   std::vector<MockFaults> faults;                                    // by device
   std::vector<std::vector<int>>& processes = mock_nvml().processes;  // that compute, by device
   int answers_in_progress = 2;                                       // before a call that does not block is done
-  bool tells_peers = true;  // of a communicator that was aborted: a remote error
+  bool shares_gpus = false;           // NCCL_MULTI_RANK_GPU_ENABLE: NCCL takes a GPU for several ranks
+  bool tells_peers = true;            // of a communicator that was aborted: a remote error
+  std::function<void()> before_copy;  // called by streams
   std::vector<MockCall> calls_of(int device);
   std::size_t count(int device, const std::string& name);
   std::vector<std::string> misuses();       // what real libraries answer with a crash

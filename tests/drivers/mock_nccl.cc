@@ -114,7 +114,10 @@ NcclResult get_async_error(NcclComm handle, NcclResult* error) {
   }
   MockClique& clique = *comm->clique;
   *error = NcclResult::kInProgress;
-  if (comm->joining && clique.joined == clique.size) comm->joining = false;
+  if (comm->joining && clique.joined == clique.size) {
+    comm->joining = false;
+    if (clique.refusal != NcclResult::kSuccess) comm->error = clique.refusal;
+  }
   if (comm->error != NcclResult::kSuccess)
     *error = comm->error;
   else if (comm->joining || (comm->finalized && clique.finalized < clique.size))
@@ -219,6 +222,7 @@ const char* get_error_string(NcclResult result) {
   switch (result) {
     case NcclResult::kUnhandledCudaError: return "unhandled cuda error";
     case NcclResult::kSystemError: return "unhandled system error";
+    case NcclResult::kInvalidUsage: return "invalid usage";
     case NcclResult::kRemoteError: return "remote process exited or there was a network error";
     default: return "internal error";
   }
@@ -246,6 +250,11 @@ NcclResult MockMachine::join(NcclComm* handle, int size, const NcclUniqueId& id,
   made.rank = rank;
   made.device = mock_device();
   made.blocking = blocking;
+  const auto is_there = [&](const MockComm* member) { return member->device == made.device; };
+  // As NCCL does, whose ranks exchange what GPUs they have: all of them fail.
+  if (!shares_gpus && std::ranges::any_of(clique->members, is_there)) clique->refusal = NcclResult::kInvalidUsage;
+  const NcclResult refusal = faults[static_cast<std::size_t>(made.device)].joining;
+  if (refusal != NcclResult::kSuccess) clique->refusal = refusal;
   clique->members.push_back(&made);
   if (!faults[static_cast<std::size_t>(made.device)].joins_never) ++clique->joined;
   changed.notify_all();
@@ -257,9 +266,9 @@ NcclResult MockMachine::join(NcclComm* handle, int size, const NcclUniqueId& id,
   changed.wait(lock, [&] { return ending || clique->joined == clique->size; });
   --waiting;
   changed.notify_all();
-  if (clique->joined != clique->size) {
+  if (clique->joined != clique->size || clique->refusal != NcclResult::kSuccess) {
     made.destroyed = true;
-    return NcclResult::kInternalError;
+    return clique->joined != clique->size ? NcclResult::kInternalError : clique->refusal;
   }
   made.joining = false;
   *handle = reinterpret_cast<NcclComm>(&made);

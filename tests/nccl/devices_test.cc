@@ -33,6 +33,8 @@ TEST(NcclDevice, MoreRanksThanGpus) {
   EXPECT_EQ(problem(nccl::choose_device(mock_cuda_api(), 2, "4,7")),
             "local rank 2 has no GPU: CUDA shows 2 to this process (CUDA_VISIBLE_DEVICES=4,7); start 2 ranks on this "
             "host");
+  EXPECT_EQ(nccl::choose_device(mock_cuda_api(), 2, "4,7", /*shared=*/true)->index, 0);
+  EXPECT_EQ(nccl::choose_device(mock_cuda_api(), 5, "4,7", /*shared=*/true)->index, 1);
 }
 
 TEST(NcclDevice, NoGpu) {
@@ -132,11 +134,13 @@ TEST(NcclProvider, TellsWhatItIs) {
 
 TEST(NcclOptions, ComeFromTheEnvironment) {
   using Values = std::map<std::string, std::string, std::less<>>;
-  const Env env(Values{{"XOE_NCCL_REGISTER", "1"}, {"CUDA_VISIBLE_DEVICES", "2,3"}});
+  const Env env(
+      Values{{"XOE_NCCL_REGISTER", "1"}, {"CUDA_VISIBLE_DEVICES", "2,3"}, {"NCCL_MULTI_RANK_GPU_ENABLE", "1"}});
   const auto options = nccl::read_provider_options(env, 1);
   ASSERT_TRUE(options);
   EXPECT_TRUE(options->registers_buffers);
   EXPECT_FALSE(options->shares_gpu);
+  EXPECT_TRUE(options->many_ranks);
   EXPECT_EQ(options->visible, "2,3");
   EXPECT_EQ(options->local_rank, 1);
   const auto wrong = nccl::read_provider_options(Env(Values{{"XOE_NCCL_SHARE_GPU", "yes"}}), 0);

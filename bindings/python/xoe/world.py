@@ -31,7 +31,7 @@ class World:
         self._takes_gpu: bool | None = None
 
     def takes_gpu(self) -> bool:
-        """Whether NCCL works on this process's GPU tensors directly. Otherwise they pass through host memory.
+        """Whether the engine takes this process's GPU tensors. Otherwise they are copied to host memory and back.
 
         Raises UnsupportedError where it does not but XOE_GPU=nccl demands it.
         """

@@ -30,7 +30,7 @@ Status cuda_status(const CudaApi& cuda, CudaError error, const char* what) {
   return failure(code, "CUDA: {}: {} (error {})", what, cuda.get_error_string(error), static_cast<int>(error));
 }
 
-Result<Device> choose_device(const CudaApi& cuda, int local_rank, const std::string& visible) {
+Result<Device> choose_device(const CudaApi& cuda, int local_rank, const std::string& visible, bool shared) {
   const std::string limited = visible.empty() ? "" : fmt::format(" (CUDA_VISIBLE_DEVICES={})", visible);
   int count = 0;
   const CudaError error = cuda.get_device_count(&count);
@@ -40,11 +40,11 @@ Result<Device> choose_device(const CudaApi& cuda, int local_rank, const std::str
   if (error == CudaError::kNoDevice || (error == CudaError::kSuccess && count == 0))
     return failure(Code::kUnavailable, "no GPU: CUDA shows none to this process{}", limited);
   XOE_TRY(cuda_status(cuda, error, "get_device_count"));
-  if (count > 1 && local_rank >= count)
+  if (count > 1 && local_rank >= count && !shared)
     return failure(Code::kResourceExhausted,
                    "local rank {} has no GPU: CUDA shows {} to this process{}; start {} ranks on this host", local_rank,
                    count, limited, count);
-  Device device{.index = count == 1 ? 0 : local_rank};
+  Device device{.index = local_rank % count};
   CudaProperties properties{};
   char bus[32] = {};
   XOE_CUDA(cuda, get_device_properties, &properties, device.index);

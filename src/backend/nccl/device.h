@@ -23,9 +23,9 @@ struct Device {
 std::string uuid_text(const unsigned char (&uuid)[16]);
 
 // The n-th GPU for local rank n, or the only one that is visible, as when a scheduler or CUDA_VISIBLE_DEVICES gives
-// each rank its own. visible: CUDA_VISIBLE_DEVICES, for the message. `unavailable` without a GPU or a driver,
-// `resource_exhausted` when there are more ranks than GPUs.
-Result<Device> choose_device(const CudaApi& cuda, int local_rank, const std::string& visible);
+// each rank its own. visible: CUDA_VISIBLE_DEVICES, for the message. shared: ranks beyond the last GPU begin with the
+// first one again. `unavailable` without a GPU or a driver, `resource_exhausted` when there are more ranks than GPUs.
+Result<Device> choose_device(const CudaApi& cuda, int local_rank, const std::string& visible, bool shared = false);
 
 // The processes that compute on it; empty where NVML does not report them.
 std::vector<int> compute_processes(const NvmlApi& nvml, const Device& device);

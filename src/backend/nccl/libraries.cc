@@ -1,5 +1,7 @@
 #include "backend/nccl/libraries.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace xoe::nccl {
@@ -11,8 +13,16 @@ Result<Libraries> make_libraries(NcclApi nccl, CudaApi cuda, std::optional<NvmlA
   if (version < nccl_version(2, 7, 0))
     return failure(Code::kUnsupported, "NCCL {} is too old; version 2.7 or later is needed",
                    nccl_version_text(version));
-  return Libraries{
-      .nccl = nccl, .nccl_version = version, .features = nccl_features(nccl, version), .cuda = cuda, .nvml = nvml};
+  return Libraries{.nccl = nccl,
+                   .nccl_version = version,
+                   .nccl_missing = {},
+                   .features = nccl_features(nccl, version),
+                   .cuda = cuda,
+                   .nvml = nvml};
+}
+
+Libraries without_nccl(CudaApi cuda, std::optional<NvmlApi> nvml, std::string why) {
+  return {.nccl = {}, .nccl_version = 0, .nccl_missing = std::move(why), .features = {}, .cuda = cuda, .nvml = nvml};
 }
 
 }  // namespace xoe::nccl

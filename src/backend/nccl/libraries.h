@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "drivers/cuda/cuda.h"
 #include "drivers/nccl/nccl.h"
@@ -12,7 +13,8 @@ namespace xoe::nccl {
 
 struct Libraries {
   NcclApi nccl;
-  int nccl_version = 0;
+  int nccl_version = 0;           // 0: there is no NCCL, and `nccl` is empty
+  std::string nccl_missing = {};  // why
   NcclFeatures features;
   CudaApi cuda;
   std::optional<NvmlApi> nvml;
@@ -20,5 +22,8 @@ struct Libraries {
 
 // Queries NCCL's version; `unsupported` below 2.7.
 Result<Libraries> make_libraries(NcclApi nccl, CudaApi cuda, std::optional<NvmlApi> nvml);
+
+// For staging alone.
+Libraries without_nccl(CudaApi cuda, std::optional<NvmlApi> nvml, std::string why);
 
 }  // namespace xoe::nccl

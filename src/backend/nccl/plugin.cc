@@ -1,6 +1,8 @@
 // libxoe-nccl.so: loads without any of NVIDIA's libraries; opening it reports which are missing.
 #include "backend/net/plugin.h"
 
+#include <utility>
+
 #include "backend/nccl/libraries.h"
 #include "backend/nccl/provider.h"
 #include "base/error.h"
@@ -8,14 +10,24 @@
 namespace xoe::nccl {
 namespace {
 
+// gpu: see NetOptions.
+Result<Libraries> open_libraries(const Env& env, std::string_view gpu) {
+  XOE_ASSIGN(const CudaApi cuda, load_cuda(env));
+  const auto loaded = load_nvml();
+  const auto nvml = loaded ? std::optional(*loaded) : std::nullopt;
+  if (gpu == "staged") return without_nccl(cuda, nvml, "XOE_GPU=staged");
+  const auto nccl = load_nccl(env);
+  auto libraries = nccl ? make_libraries(*nccl, cuda, nvml) : Result<Libraries>(failure(nccl.error()));
+  if (libraries || gpu == "nccl") return libraries;
+  return without_nccl(cuda, nvml, libraries.error().message());
+}
+
 Result<std::unique_ptr<net::Provider>> open_provider(const net::NetOptions& options) {
   const Env env = Env::process();
-  XOE_ASSIGN(const ProviderOptions own, read_provider_options(env, options.local_rank));
-  XOE_ASSIGN(const CudaApi cuda, load_cuda(env));
-  XOE_ASSIGN(const NcclApi nccl, load_nccl(env));
-  const auto nvml = load_nvml();
-  XOE_ASSIGN(Libraries libraries, make_libraries(nccl, cuda, nvml ? std::optional(*nvml) : std::nullopt));
-  return make_provider(libraries, own);
+  XOE_ASSIGN(ProviderOptions own, read_provider_options(env, options.local_rank));
+  own.ranks_share_gpus = options.gpu != "nccl";
+  XOE_ASSIGN(Libraries libraries, open_libraries(env, options.gpu));
+  return make_provider(std::move(libraries), std::move(own));
 }
 
 }  // namespace

@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "backend/nccl/net.h"
+#include "backend/nccl/staging.h"
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/text.h"
@@ -16,48 +16,17 @@
 namespace xoe::nccl {
 namespace {
 
-// What the members tell each other.
-struct Facts {
-  int version = 0;
-  int pid = 0;
-  std::string uuid = {};
-  std::string host = {};
-};
+// NCCL's documentation of NCCL_MULTI_RANK_GPU_ENABLE: since 2.30.
+constexpr int kManyRanks = nccl_version(2, 30, 0);
 
-Result<std::vector<Facts>> exchange_facts(const net::Exchange& exchange, const Facts& mine) {
-  XOE_ASSIGN(const auto all, exchange(fmt::format("{}\t{}\t{}\t{}", mine.version, mine.pid, mine.uuid, mine.host)));
-  std::vector<Facts> facts;
+Result<std::vector<RankGpu>> exchange_facts(const net::Exchange& exchange, const RankGpu& mine) {
+  XOE_ASSIGN(const auto all, exchange(mine.encode()));
+  std::vector<RankGpu> facts;
   for (const std::string& text : all) {
-    const auto fields = split_text(text, '\t');
-    const auto version = fields.size() == 4 ? parse_integer(fields[0]) : std::nullopt;
-    const auto pid = fields.size() == 4 ? parse_integer(fields[1]) : std::nullopt;
-    if (!version || !pid) return failure(Code::kInternal, "nccl: a member described itself as '{}'", text);
-    facts.push_back({static_cast<int>(*version), static_cast<int>(*pid), fields[2], fields[3]});
+    XOE_ASSIGN(RankGpu one, RankGpu::decode(text));
+    facts.push_back(std::move(one));
   }
   return facts;
-}
-
-std::vector<std::string> names_of(const std::vector<Facts>& facts, const net::Members& members) {
-  std::vector<std::string> names;
-  for (std::size_t m = 0; m < facts.size(); ++m)
-    names.push_back(fmt::format("rank {} ({}, pid {})", members.ranks[m], facts[m].host, facts[m].pid));
-  return names;
-}
-
-// Deterministic: all members get the same result.
-Status check_members(const std::vector<Facts>& facts, const std::vector<std::string>& names) {
-  for (std::size_t a = 0; a < facts.size(); ++a) {
-    if (facts[a].version != facts[0].version)
-      return failure(Code::kUnsupported, "nccl: {} has NCCL {}, {} has {}; install the same for all ranks", names[0],
-                     nccl_version_text(facts[0].version), names[a], nccl_version_text(facts[a].version));
-    for (std::size_t b = 0; b < a; ++b)
-      if (facts[a].uuid == facts[b].uuid)
-        return failure(Code::kInvalidArgument,
-                       "nccl: {} and {} have the same GPU, {}; start one rank for each GPU, or give each its own with "
-                       "CUDA_VISIBLE_DEVICES",
-                       names[b], names[a], facts[a].uuid);
-  }
-  return {};
 }
 
 // Each member sends "ok" or its error; member 0 adds the communicator's id.
@@ -98,8 +67,26 @@ class NcclProvider final : public net::Provider {
   std::string describe() const override {
     int cuda = 0;
     (void)libraries_->cuda.runtime_get_version(&cuda);
-    return fmt::format("NCCL {}, CUDA {}.{}, {}", nccl_version_text(libraries_->nccl_version), cuda / 1000,
-                       cuda % 1000 / 10, device_.text());
+    const std::string nccl = libraries_->nccl_version == 0 ? fmt::format("no NCCL ({})", libraries_->nccl_missing)
+                                                           : "NCCL " + nccl_version_text(libraries_->nccl_version);
+    return fmt::format("{}, CUDA {}.{}, {}", nccl, cuda / 1000, cuda % 1000 / 10, device_.text());
+  }
+
+  Result<RankGpu> rank_gpu() override {
+    const bool has_nccl = libraries_->nccl_version != 0;
+    return RankGpu{.pid = ::getpid(),
+                   .host = host_name("?"),
+                   .boot = read_line("/proc/sys/kernel/random/boot_id").value_or(""),
+                   .uuid = device_.uuid,
+                   .bus = device_.bus,
+                   .nccl = has_nccl ? nccl_version_text(libraries_->nccl_version) : "",
+                   .nccl_missing = libraries_->nccl_missing,
+                   .nccl_shares_gpus = options_.many_ranks && libraries_->nccl_version >= kManyRanks};
+  }
+
+  Result<std::unique_ptr<net::GpuStaging>> make_staging(std::size_t slots, std::size_t slot_bytes,
+                                                        std::function<void()> ring) override {
+    return Staging::make(libraries_, slots, slot_bytes, std::move(ring));
   }
 
   Result<std::shared_ptr<const void>> admit(std::span<const void* const> addresses, void* stream) override {
@@ -122,11 +109,15 @@ class NcclProvider final : public net::Provider {
   Result<std::unique_ptr<net::Net>> connect(const net::Members& members, const net::Exchange& exchange,
                                             Clock::time_point deadline) override {
     const DeviceScope scope(libraries_->cuda, device_.index);
-    const Facts mine{libraries_->nccl_version, ::getpid(), device_.uuid, host_name("?")};
-    XOE_ASSIGN(const auto facts, exchange_facts(exchange, mine));
-    const auto names = names_of(facts, members);
-    XOE_TRY(check_members(facts, names));
     const auto self = static_cast<std::size_t>(members.self);
+    XOE_ASSIGN(RankGpu mine, rank_gpu());
+    mine.wish = "nccl";
+    mine.rank = members.ranks[self];
+    XOE_ASSIGN(const auto facts, exchange_facts(exchange, mine));
+    if (const auto choice = choose_gpu_way(facts); !choice)
+      return failure(choice.error().code(), "nccl: {}", choice.error().message());
+    std::vector<std::string> names;
+    for (const RankGpu& member : facts) names.push_back(member.name());
     NcclUniqueId id{};
     auto stream = prepare(facts, self, id);
     const Status ready = stream ? Status() : Status(failure(stream.error()));
@@ -151,7 +142,7 @@ class NcclProvider final : public net::Provider {
 
  private:
   // The steps that may fail on this rank alone.
-  Result<std::unique_ptr<GpuStream>> prepare(const std::vector<Facts>& facts, std::size_t self, NcclUniqueId& id) {
+  Result<std::unique_ptr<GpuStream>> prepare(const std::vector<RankGpu>& facts, std::size_t self, NcclUniqueId& id) {
     XOE_TRY(check_exclusive(facts, self));
     XOE_ASSIGN(auto stream, GpuStream::make(libraries_, device_.index, staging_bytes(facts.size())));
     if (self != 0) return stream;
@@ -161,11 +152,11 @@ class NcclProvider final : public net::Provider {
     return stream;
   }
 
-  // Checked once, with the first group, which has all ranks.
-  Status check_exclusive(const std::vector<Facts>& facts, std::size_t self) {
-    if (checked_.exchange(true) || options_.shares_gpu || !options_.sees_processes || !libraries_->nvml) return {};
+  // Another rank of the job that is not a member counts as another process, too: it has the GPU as well.
+  Status check_exclusive(const std::vector<RankGpu>& facts, std::size_t self) const {
+    if (options_.shares_gpu || !options_.sees_processes || !libraries_->nvml) return {};
     for (const int pid : compute_processes(*libraries_->nvml, device_)) {
-      const auto is_rank = [&](const Facts& f) { return f.pid == pid && f.host == facts[self].host; };
+      const auto is_rank = [&](const RankGpu& f) { return f.pid == pid && f.host == facts[self].host; };
       if (std::ranges::any_of(facts, is_rank)) continue;
       return failure(
           Code::kResourceExhausted,
@@ -184,7 +175,6 @@ class NcclProvider final : public net::Provider {
   const std::shared_ptr<const Libraries> libraries_;
   const ProviderOptions options_;
   const Device device_;
-  std::atomic<bool> checked_{false};
 };
 
 }  // namespace
@@ -192,15 +182,18 @@ class NcclProvider final : public net::Provider {
 Result<ProviderOptions> read_provider_options(const Env& env, int local_rank) {
   XOE_ASSIGN(const auto shares, env.integer("XOE_NCCL_SHARE_GPU", 0, 1));
   XOE_ASSIGN(const auto registers, env.integer("XOE_NCCL_REGISTER", 0, 1));
-  return ProviderOptions{.local_rank = local_rank,
-                         .visible = env.text("CUDA_VISIBLE_DEVICES").value_or(""),
-                         .shares_gpu = shares.value_or(0) == 1,
-                         .sees_processes = sees_all_processes(),
-                         .registers_buffers = registers.value_or(0) == 1};
+  return ProviderOptions{
+      .local_rank = local_rank,
+      .visible = env.text("CUDA_VISIBLE_DEVICES").value_or(""),
+      .shares_gpu = shares.value_or(0) == 1,
+      .sees_processes = sees_all_processes(),
+      .registers_buffers = registers.value_or(0) == 1,
+      .many_ranks = parse_integer(env.text("NCCL_MULTI_RANK_GPU_ENABLE").value_or("0")).value_or(0) != 0};
 }
 
 Result<std::unique_ptr<net::Provider>> make_provider(Libraries libraries, ProviderOptions options) {
-  XOE_ASSIGN(Device device, choose_device(libraries.cuda, options.local_rank, options.visible));
+  XOE_ASSIGN(Device device,
+             choose_device(libraries.cuda, options.local_rank, options.visible, options.ranks_share_gpus));
   return std::make_unique<NcclProvider>(std::make_shared<const Libraries>(std::move(libraries)), std::move(options),
                                         std::move(device));
 }

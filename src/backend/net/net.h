@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/gpu_way.h"
+#include "backend/net/gpu_staging.h"
 #include "base/error.h"
 #include "xoe/status.h"
 
@@ -53,6 +55,7 @@ struct NetOptions {
   std::string address = {};     // numeric, of this host's interface that the other hosts reach
   std::string interfaces = {};  // names or networks (10.0.0.0/8), separated by commas
   int local_rank = 0;           // chooses the GPU
+  std::string gpu = "nccl";     // nccl: NCCL must load; auto: a GPU will do; staged: NCCL is not even tried
 };
 
 // One library in this process.
@@ -70,9 +73,18 @@ class Provider {
   virtual Result<std::shared_ptr<const void>> admit(std::span<const void* const>, void* /*stream*/) {
     return failure(Code::kUnsupported, "{} does not take GPU memory", name());
   }
+  // What other ranks must know of this one's GPU; without a wish, rank and staging bytes.
+  virtual Result<RankGpu> rank_gpu() { return failure(Code::kUnsupported, "{} knows no GPU", name()); }
+  // Pinned memory of `slots` parts of `slot_bytes`. ring: called by any thread when copies may be done, also after the
+  // staging is gone. Made and used by a thread that take_thread() was called on.
+  virtual Result<std::unique_ptr<GpuStaging>> make_staging(std::size_t /*slots*/, std::size_t /*slot_bytes*/,
+                                                           std::function<void()> /*ring*/) {
+    return failure(Code::kUnsupported, "{} does not copy GPU memory", name());
+  }
   // The calling thread will work for nets of this provider only.
   virtual void take_thread() noexcept {}
-  // Collective over the members, within the deadline.
+  // Collective over the members, within the deadline. What one member can find out before it needs the others, all are
+  // told by the exchange, and fail; after that a member may fail alone.
   virtual Result<std::unique_ptr<Net>> connect(const Members& members, const Exchange& exchange,
                                                Clock::time_point deadline) = 0;
   // An exchange among all processes that the library's own launcher started, by their rank there: for jobs without a

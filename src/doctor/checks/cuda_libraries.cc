@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/env.h"
 #include "base/fd.h"
 #include "doctor/checks/gpus.h"
 #include "drivers/cuda/cuda.h"
@@ -19,7 +20,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CudaLibraries, nccl_error, nccl, nccl_cuda, n
 
 namespace {
 
-constexpr const char* kRuntimes[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"};
+struct Runtime {
+  const char* name;
+  std::vector<std::string> in_wheels;
+};
+const Runtime kRuntimes[] = {{"libcudart.so.13", {"cu13/lib/libcudart.so.13", "cuda_runtime/lib/libcudart.so.13"}},
+                             {"libcudart.so.12", {"cuda_runtime/lib/libcudart.so.12"}},
+                             {"libcudart.so.11.0", {}}};
 
 // NCCL's file has "NCCL version 2.27.5+cuda12.9" in it; no function tells the second part.
 std::string cuda_of(const std::string& path) {
@@ -47,8 +54,16 @@ std::string cuda_of(const std::string& path) {
   return cuda;
 }
 
+// The files of a library, where ranks look for it too.
+std::vector<std::string> files_of(const std::string& name, const std::vector<std::string>& in_wheels) {
+  std::vector<std::string> files = find_in_wheels(Env::process(), in_wheels);
+  files.insert(files.begin(), name);
+  return files;
+}
+
 void ask_nccl(const std::string& name, CudaLibraries& facts) {
-  const auto library = Library::open({name});
+  const auto library =
+      name.empty() ? Library::open(files_of("libnccl.so.2", {"nccl/lib/libnccl.so.2"})) : Library::open({name});
   if (!library) {
     facts.nccl_error = library.error().message();
     return;
@@ -56,7 +71,7 @@ void ask_nccl(const std::string& name, CudaLibraries& facts) {
   const NcclApi api = find_nccl_functions(*library);
   int number = 0;
   if (api.get_version == nullptr || api.get_version(&number) != NcclResult::kSuccess) {
-    facts.nccl_error = name + " does not report its version (ncclGetVersion)";
+    facts.nccl_error = library->path() + " does not report its version (ncclGetVersion)";
     return;
   }
   // Up to 2.8 it was 1000 x major + 100 x minor + patch.
@@ -66,8 +81,8 @@ void ask_nccl(const std::string& name, CudaLibraries& facts) {
 }
 
 void ask_runtimes(CudaLibraries& facts) {
-  for (const char* const name : kRuntimes) {
-    const auto library = Library::open({name});
+  for (const Runtime& runtime : kRuntimes) {
+    const auto library = Library::open(files_of(runtime.name, runtime.in_wheels));
     const CudaApi api = library ? find_cuda_functions(*library) : CudaApi();
     int number = 0;
     if (api.runtime_get_version != nullptr && api.runtime_get_version(&number) == CudaError::kSuccess)
@@ -92,7 +107,7 @@ CudaLibraries ask_cuda_libraries(const std::string& nccl, std::chrono::milliseco
   if (parsed.is_object())
     parsed.get_to(facts);
   else
-    facts.nccl_error = answer ? nccl + " ended the process that loaded it" : nccl + ": " + answer.error().message();
+    facts.nccl_error = answer ? "NCCL ended the process that loaded it" : "NCCL: " + answer.error().message();
   return facts;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/env.h"
 #include "doctor/facts/tree.h"
 #include "doctor/report/finding.h"
 #include "drivers/nccl/nccl.h"
@@ -50,6 +51,13 @@ struct CudaLibraries {
   std::vector<int> runtimes = {};  // CUDA runtimes that load, as `cuda` above
 };
 
+// What the user asks of GPU memory.
+struct GpuWishes {
+  std::string way = "auto";  // XOE_GPU
+  bool many_ranks = false;   // NCCL_MULTI_RANK_GPU_ENABLE: NCCL takes a GPU for several ranks, since 2.30
+};
+GpuWishes read_gpu_wishes(const Env& env);
+
 // The traces of GPUs in /proc and /sys, without the driver's library.
 struct GpuTraces {
   int on_pci = 0;                       // NVIDIA's display devices
@@ -64,7 +72,8 @@ GpuFacts ask_nvml(const std::string& library, std::chrono::milliseconds patience
 CudaLibraries ask_cuda_libraries(const std::string& nccl, std::chrono::milliseconds patience);
 GpuTraces read_gpu_traces(const Tree& tree, const GpuFacts& facts);
 
-Findings check_gpus(const GpuFacts& facts, const CudaLibraries& libraries, const GpuTraces& traces);
+Findings check_gpus(const GpuFacts& facts, const CudaLibraries& libraries, const GpuTraces& traces,
+                    const GpuWishes& wishes = {});
 
 std::string cuda_text(int version);  // "12.4"
 // The oldest driver for a CUDA of this major version, by its first number; 0: not known.

@@ -62,6 +62,7 @@ struct CudaApi {
   CudaError (*event_record)(CudaEvent, CudaStream) = nullptr;
   CudaError (*event_query)(CudaEvent) = nullptr;
   CudaError (*memcpy_async)(void* to, const void* from, std::size_t, CudaCopy, CudaStream) = nullptr;
+  CudaError (*launch_host_func)(CudaStream, void (*)(void*), void*) = nullptr;
   CudaError (*malloc)(void**, std::size_t) = nullptr;
   CudaError (*free)(void*) = nullptr;
   CudaError (*host_alloc)(void**, std::size_t, unsigned) = nullptr;
@@ -91,6 +92,7 @@ void for_each_cuda_function(Api& api, Visit&& visit) {
   visit(api.event_record, "cudaEventRecord");
   visit(api.event_query, "cudaEventQuery");
   visit(api.memcpy_async, "cudaMemcpyAsync");
+  visit(api.launch_host_func, "cudaLaunchHostFunc");
   visit(api.malloc, "cudaMalloc");
   visit(api.free, "cudaFree");
   visit(api.host_alloc, "cudaHostAlloc");

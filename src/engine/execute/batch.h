@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "backend/gpu_way.h"
 #include "engine/execute/task.h"
 #include "engine/submission.h"
 
@@ -27,7 +29,8 @@ struct TensorSlice {
 struct Batch {
   // The plan.
   bool fused = false;          // its slices travel as one; otherwise `whole` runs on its own
-  OpSpec op = {};              // of all its tensors. Fused: prescale has both factors of GPU memory, else it is 1
+  OpSpec op = {};              // of all its tensors. Fused: host memory has no factors here, and GPU memory both of
+                               // them, in prescale if NCCL can apply them
   DType wire = DType::kUint8;  // element type on the wire
   std::size_t bytes = 0;       // on the wire
   std::vector<TensorSlice> slices = {};
@@ -40,6 +43,7 @@ struct Batch {
   std::uint64_t position = 0;  // of the sealed log, before its first operation
   // It starts no further collective, so the next batch may start: all ranks start collectives in one order.
   bool may_follow = false;
+  std::optional<GpuWay> gpu_way = {};                            // of GPU memory, once it is known
   TimePoint started = {}, packed = {}, reduced = {}, done = {};  // equal where a step does not exist
   Task task = {};
 

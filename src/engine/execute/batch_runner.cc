@@ -21,11 +21,12 @@ DType wire_type(Compression compression, DType dtype) {
   return dtype;
 }
 
-// Host memory is scaled tensor by tensor, GPU memory by the collective.
+// Host memory is scaled tensor by tensor. So is what NCCL does not scale, and then the factors must be those of all.
 OpSpec fused_spec(const OpSpec& op, DType dtype) {
   OpSpec spec = op;
   spec.dtype = dtype;
   spec.compression = {};
+  if (op.gpu && !nccl_scales(spec)) return spec;
   spec.prescale = op.gpu ? op.prescale * op.postscale : 1;
   spec.postscale = 1;
   return spec;

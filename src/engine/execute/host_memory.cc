@@ -118,8 +118,9 @@ Result<SharedBuffer> HostMemory::take_buffer(std::size_t bytes) {
   return comm_.shared_buffer(std::bit_ceil(std::max(bytes, kSmallestBuffer)));
 }
 
-Result<Handle> HostMemory::start(const Batch&, const Submission&, const Collective& collective) {
-  return comm_.start(collective);
+Task HostMemory::run(Batch&, const Submission&, const Collective& collective) {
+  XOE_CO_TRY(comm_.start(collective));
+  co_return Status();
 }
 
 const std::byte* HostMemory::reduction_input(const Submission& submission, std::size_t tensor,

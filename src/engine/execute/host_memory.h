@@ -20,7 +20,7 @@ class HostMemory final : public TargetMemory {
 
   Task connect(const Batch& batch) override;
   Task run_fused(Batch& batch) override;
-  Result<Handle> start(const Batch& batch, const Submission& submission, const Collective& collective) override;
+  Task run(Batch& batch, const Submission& submission, const Collective& collective) override;
   const std::byte* reduction_input(const Submission& submission, std::size_t tensor,
                                    std::vector<std::byte>& scratch) const override;
   std::byte* discarded_output(std::size_t bytes, std::vector<std::byte>& scratch) const override;

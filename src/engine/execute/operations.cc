@@ -60,7 +60,8 @@ Task run_allgather(OpContext& context, Batch& batch) {
       in = ConstTensor(s.tensors[t].in, s.tensors[t].count, dtype);
       if (t == 0) s.received_splits = rows;
     }
-    XOE_CO_TRY(memory.start(batch, s, make_allgather(in, Tensor(out, whole, dtype), counts, options_of(batch))));
+    const Collective gather = make_allgather(in, Tensor(out, whole, dtype), counts, options_of(batch));
+    XOE_CO_TRY(memory.run(batch, s, gather));
   }
   co_return Status();
 }
@@ -94,9 +95,9 @@ Task run_alltoall(OpContext& context, Batch& batch) {
   std::byte* out = s.make_output(0, std::move(shape), t.dtype);
   const std::size_t total = std::accumulate(receives.begin(), receives.end(), std::size_t{0});
   s.received_splits = std::move(received);
-  XOE_CO_TRY(context.memory_of(s.op).start(batch, s,
-                                           make_alltoall(ConstTensor(t.in, t.count, t.dtype), sends,
-                                                         Tensor(out, total, t.dtype), receives, options_of(batch))));
+  const Collective exchange = make_alltoall(ConstTensor(t.in, t.count, t.dtype), sends, Tensor(out, total, t.dtype),
+                                            receives, options_of(batch));
+  XOE_CO_TRY(context.memory_of(s.op).run(batch, s, exchange));
   co_return Status();
 }
 
@@ -123,8 +124,9 @@ Task run_reduce_scatter(OpContext& context, Batch& batch) {
       out = s.make_output(i, std::move(shape), dtype);
     }
     const Tensor part(out, own, dtype);
-    XOE_CO_TRY(memory.start(
-        batch, s, make_reduce_scatter(ConstTensor(in, count, dtype), part, counts, s.op.reduce, options_of(batch))));
+    const Collective scatter =
+        make_reduce_scatter(ConstTensor(in, count, dtype), part, counts, s.op.reduce, options_of(batch));
+    XOE_CO_TRY(memory.run(batch, s, scatter));
     memory.scale_result(s, part);
   }
   co_return Status();

@@ -21,8 +21,8 @@ class TargetMemory {
   virtual Task run_fused(Batch& batch) = 0;
 
   // For operations of several steps:
-  // Starts a collective on tensors of `submission`.
-  virtual Result<Handle> start(const Batch& batch, const Submission& submission, const Collective& collective) = 0;
+  // Runs a collective on tensors of `submission`. The task refers to all arguments, and to what they refer to.
+  virtual Task run(Batch& batch, const Submission& submission, const Collective& collective) = 0;
   // A tensor as a reduction reads it: scaled, and on a rank that has joined, elements that change nothing. Values that
   // are not the tensor's own lie in `scratch`.
   virtual const std::byte* reduction_input(const Submission& submission, std::size_t tensor,

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/gpu_way.h"
 #include "engine/tuning/knobs.h"
 #include "xoe/engine.h"
 
@@ -27,6 +28,10 @@ class Metrics {
   void operation(OpKind kind, std::size_t bytes) noexcept;
   // A completed collective of so many tensors; more than one: they were fused.
   void batch(std::size_t tensors) noexcept;
+  // One of them that was on GPU memory.
+  void gpu_collective(GpuWay way) noexcept {
+    gpu_collectives_[static_cast<std::size_t>(way)].fetch_add(1, std::memory_order_relaxed);
+  }
   // This rank waited for `rank`, the last to submit.
   void waited_for(int rank, std::chrono::nanoseconds time) noexcept;
   void error(Code code) noexcept;
@@ -53,6 +58,7 @@ class Metrics {
   std::array<OfKind, kKinds> kinds_;
   alignas(64) Counter batches_ = 0;
   Counter fused_tensors_ = 0;
+  std::array<Counter, 2> gpu_collectives_ = {};  // by way
   Counter queue_depth_ = 0;
   Counter stalled_ = 0;
   std::atomic<std::uint16_t> knobs_;

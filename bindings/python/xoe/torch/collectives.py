@@ -49,8 +49,8 @@ def prepare_request(
     return request
 
 
-def _choose_device(tensors: Sequence[torch.Tensor], op: ReduceOp, prescale: float, postscale: float, wire: Wire | None) -> str:
-    return "cpu" if wire is not None else choose_device(tensors, _NAMES[op], prescale != 1.0 or postscale != 1.0)
+def _choose_device(tensors: Sequence[torch.Tensor], op: ReduceOp, wire: Wire | None) -> str:
+    return "cpu" if wire is not None else choose_device(tensors, _NAMES[op])
 
 
 def _start(
@@ -96,7 +96,7 @@ def allreduce_async_(
     operation = engine.submit_tensor(name or "", tensor, DTYPES, request)
     if operation is not None:
         return Handle(operation, None, tensor)
-    device = _choose_device([tensor], op, prescale_factor, postscale_factor, wire)
+    device = _choose_device([tensor], op, wire)
     dense = to_engine(tensor, _NAMES[op], device)
     operation = engine.submit_in_place(
         name or "", dense.data_ptr(), dense.shape, DTYPES[dense.dtype], request, dense, stream_of(device, [dense])
@@ -160,7 +160,7 @@ def _grouped_allreduce(
     single: bool = False,
 ) -> Handle:
     request = prepare_request(op, "allreduce", prescale, postscale, process_set._need(), wire)
-    device = _choose_device(tensors, op, prescale, postscale, wire)
+    device = _choose_device(tensors, op, wire)
     inputs = [to_engine(tensor, _NAMES[op], device) for tensor in tensors]
     # A copy made by to_engine() can take the result.
     outputs = [
@@ -190,7 +190,7 @@ def grouped_allreduce_async_(
     """:func:`grouped_allreduce_async` in place."""
     op = choose(op, average)
     request = prepare_request(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
-    device = _choose_device(tensors, op, prescale_factor, postscale_factor, wire)
+    device = _choose_device(tensors, op, wire)
     dense = [to_engine(tensor, _NAMES[op], device) for tensor in tensors]
     operation, _ = _start(name, [(c, c) for c in dense], request, device)
     return Handle(operation, _copy_back(dense, tensors, single=False))
@@ -346,7 +346,7 @@ def _reduce_scatter(
     if op is Adasum:
         raise ValueError("reducescatter does not support Adasum")
     request = prepare_request(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
-    device = _choose_device(tensors, op, prescale, postscale, None)
+    device = _choose_device(tensors, op, None)
     operation, results = _start(name, [(to_engine(tensor, _NAMES[op], device), None) for tensor in tensors], request, device)
     return Handle(operation, _take_outputs(tensors, results, single))
 

@@ -9,36 +9,29 @@ from typing import Any
 import torch
 
 from xoe import world as _world
-from xoe.torch.tensors import DTYPES, engine_type
+from xoe.torch.tensors import DTYPES
 
 _streams: dict[torch.device, Any] = {}
 _make_stream: Any = torch.cuda.Stream
-_NCCL = frozenset(("sum", "average", "min", "max", "product"))
+_REDUCTIONS = frozenset(("sum", "average", "min", "max", "product"))
 _DTYPE_OF = {number: dtype for dtype, number in DTYPES.items()}
 
 
-def choose_device(tensors: Sequence[torch.Tensor], reduction: str | None = None, scaled: bool = False) -> str:
-    """The kind of device on which an operation works: "cuda", on the tensors in place, where NCCL supports the operation;
-    else "cpu", and the tensors are copied there and back. The same on all ranks for the same types and devices.
+def choose_device(tensors: Sequence[torch.Tensor], reduction: str | None = None) -> str:
+    """The kind of device on which an operation works: "cuda", on the tensors in place, where the engine supports it for
+    GPU memory; else "cpu", and the tensors are copied there and back. The same on all ranks for the same types and devices.
 
-    reduction: "sum", ...; None for data movement. scaled: with a factor before or after the reduction.
+    reduction: "sum", ...; None for data movement.
     """
     if not tensors or not tensors[0].is_cuda or not _world.current().takes_gpu():
         return "cpu"
-    return "cuda" if all(_nccl_supports(tensor, reduction, scaled) for tensor in tensors) else "cpu"
+    return "cuda" if all(_is_taken(tensor, reduction) for tensor in tensors) else "cpu"
 
 
-def _nccl_supports(tensor: torch.Tensor, reduction: str | None, scaled: bool) -> bool:
+def _is_taken(tensor: torch.Tensor, reduction: str | None) -> bool:
     if not tensor.is_cuda or tensor.layout is not torch.strided:
         return False
-    dtype = engine_type(tensor.dtype)
-    if reduction is None or dtype is None:  # to_engine() reports unknown types
-        return True
-    if dtype is torch.int16 or reduction not in _NCCL:
-        return False
-    if scaled:  # NCCL applies factors in the tensor's own type
-        return dtype in (torch.float32, torch.float64) and reduction in ("sum", "average")
-    return dtype.is_floating_point or reduction != "average"
+    return reduction is None or reduction in _REDUCTIONS
 
 
 def stream_of(device: str, tensors: Sequence[torch.Tensor]) -> int | None:

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -19,22 +20,27 @@ constexpr std::chrono::seconds kJoinPatience(60);
 
 }  // namespace
 
+Collective GpuCollective::view() const {
+  Collective whole = collective;
+  whole.device = true;
+  whole.options.name = name;
+  whole.segments = segments;
+  whole.send_counts = send_counts;
+  whole.recv_counts = recv_counts;
+  return whole;
+}
+
 // A started collective.
 class GpuCommunicator::Work final : public Handle::Work {
  public:
   explicit Work(GpuCollective job) : job_(std::move(job)) {
     for (const auto& mark : job_.after) marks_.push_back(mark.get());
-    Collective& c = job_.collective;
-    c.device = true;
-    c.options.name = job_.name;
-    c.segments = job_.segments;
-    c.send_counts = job_.send_counts;
-    c.recv_counts = job_.recv_counts;
-    c.after = marks_;
-    c.by_marks = true;
+    collective_ = job_.view();
+    collective_.after = marks_;
+    collective_.by_marks = true;
   }
 
-  const Collective& collective() const noexcept { return job_.collective; }
+  const Collective& collective() const noexcept { return collective_; }
 
   void finish(Status status) {
     const std::lock_guard lock(mutex_);
@@ -58,8 +64,9 @@ class GpuCommunicator::Work final : public Handle::Work {
   }
 
  private:
-  GpuCollective job_;
+  const GpuCollective job_;
   std::vector<const void*> marks_;
+  Collective collective_;
   std::mutex mutex_;
   std::condition_variable changed_;
   Status status_;
@@ -76,10 +83,12 @@ struct GpuCommunicator::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::function<void()> wake;
+  std::function<void(std::string_view)> say;
   Phase phase = Phase::kJoining;
   std::string given;
   std::vector<std::string> all;
   Status joined;
+  GpuChoice choice;  // set before kJoined
   std::unique_ptr<net::Net> net;
   std::deque<std::shared_ptr<Work>> queue;
   bool stopping = false;
@@ -101,14 +110,44 @@ struct GpuCommunicator::State {
     return std::move(all);
   }
 
+  Result<RankGpu> own_facts(net::Provider& provider) const {
+    XOE_ASSIGN(RankGpu mine, provider.rank_gpu());
+    mine.wish = plugin->settings().wish;
+    mine.rank = members.ranks[static_cast<std::size_t>(members.self)];
+    mine.staging_bytes = plugin->settings().staging_bytes;
+    return mine;
+  }
+
+  // Connects NCCL, if all ranks can. No net: they stage.
   Result<std::unique_ptr<net::Net>> connect() {
     XOE_ASSIGN(net::Provider* const provider, plugin->provider());
     provider->take_thread();
+    XOE_ASSIGN(const RankGpu mine, own_facts(*provider));
+    XOE_ASSIGN(const auto texts, exchange(mine.encode()));
+    std::vector<RankGpu> ranks;
+    for (const std::string& text : texts) {
+      XOE_ASSIGN(RankGpu facts, RankGpu::decode(text));
+      ranks.push_back(std::move(facts));
+    }
+    XOE_ASSIGN(choice, choose_gpu_way(ranks));
+    if (choice.way == GpuWay::kStaged) return nullptr;
+    return connect_nccl(*provider, ranks);
+  }
+
+  // NCCL may refuse on some ranks only: then all stage.
+  Result<std::unique_ptr<net::Net>> connect_nccl(net::Provider& provider, const std::vector<RankGpu>& ranks) {
     const auto exchange_with_all = [this](std::string mine) { return exchange(std::move(mine)); };
-    auto made = provider->connect(members, exchange_with_all, net::Clock::now() + kJoinPatience);
-    if (made) return made;
-    return failure(made.error().code(), "{} (with XOE_GPU=host tensors of GPUs go through host memory)",
-                   made.error().message());
+    auto made = provider.connect(members, exchange_with_all, net::Clock::now() + kJoinPatience);
+    XOE_ASSIGN(const auto outcomes, exchange(made ? "" : made.error().message()));
+    const auto failed = std::ranges::find_if(outcomes, [](const std::string& text) { return !text.empty(); });
+    if (failed == outcomes.end()) return made;
+    if (made) (*made)->abort();
+    const std::string& who = ranks[static_cast<std::size_t>(failed - outcomes.begin())].name();
+    if (std::ranges::any_of(ranks, [](const RankGpu& rank) { return rank.wish == "nccl"; }))
+      return failure(made ? Code::kUnavailable : made.error().code(), "{}: {} (XOE_GPU=nccl)", who, *failed);
+    choice.way = GpuWay::kStaged;
+    choice.why = fmt::format("{}: {}", who, *failed);
+    return nullptr;
   }
 
   void work() {
@@ -125,7 +164,7 @@ struct GpuCommunicator::State {
       if (stopping) break;
       const auto next = queue.front();
       lock.unlock();
-      Status status = net->run(next->collective(), net::Clock::now() + plugin->timeout());
+      Status status = net->run(next->collective(), net::Clock::now() + plugin->settings().timeout);
       next->finish(std::move(status));
       lock.lock();
       queue.pop_front();
@@ -159,11 +198,13 @@ class GpuCommunicator::Step final : public Handle::Work {
   std::shared_ptr<State> state_;
 };
 
-GpuCommunicator::GpuCommunicator(std::shared_ptr<GpuPlugin> plugin, net::Members members, std::function<void()> wake)
-    : state_(std::make_shared<State>()) {
+GpuCommunicator::GpuCommunicator(std::shared_ptr<GpuPlugin> plugin, net::Members members, std::function<void()> wake,
+                                 std::function<void(std::string_view)> say)
+    : state_(std::make_shared<State>()), copies_(plugin, wake) {
   state_->plugin = std::move(plugin);
   state_->members = std::move(members);
   state_->wake = std::move(wake);
+  state_->say = std::move(say);
 }
 
 Result<Handle> GpuCommunicator::next_step() {
@@ -195,6 +236,23 @@ void GpuCommunicator::answer(std::vector<std::string> all) {
   state_->changed.notify_all();
 }
 
+const GpuChoice& GpuCommunicator::choice() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->choice;
+}
+
+void GpuCommunicator::tell_way() const {
+  const std::size_t size = state_->members.ranks.size();
+  if (choice().way != GpuWay::kStaged || state_->members.self != 0 || size < 2) return;
+  if (state_->plugin->settings().wish != "staged")
+    state_->say(fmt::format("GPU tensors of {} ranks pass through pinned host memory: {}", size, choice().why));
+}
+
+bool GpuCommunicator::takes(const Collective& collective) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->net != nullptr && state_->net->supports(collective);
+}
+
 Result<Handle> GpuCommunicator::start(GpuCollective job) {
   auto work = std::make_shared<Work>(std::move(job));
   const std::lock_guard lock(state_->mutex);
@@ -213,6 +271,7 @@ GpuCommunicator::~GpuCommunicator() {
 }
 
 void GpuCommunicator::stop(bool failed) noexcept {
+  copies_.stop();
   // A forked child has no such thread, and may use neither NCCL nor the GPU.
   if (state_->owner != ::getpid()) return static_cast<void>(new std::shared_ptr<State>(state_));
   bool joins = false;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/execute/gpu/staged_collective.h"
 
 namespace xoe::engine {
 namespace {
@@ -13,6 +14,11 @@ void wait_for_producer(GpuCollective& job, const Submission& submission) {
 }
 
 }  // namespace
+
+bool nccl_scales(const OpSpec& op) noexcept {
+  return (op.reduce == ReduceOp::kSum || op.reduce == ReduceOp::kAverage) &&
+         (op.dtype == DType::kFloat32 || op.dtype == DType::kFloat64);
+}
 
 // all: what every rank gives, by rank.
 Task GpuMemory::exchange(const Batch& batch, const std::string& mine, std::vector<std::string>& all) {
@@ -36,22 +42,28 @@ Task GpuMemory::exchange(const Batch& batch, const std::string& mine, std::vecto
 Task GpuMemory::connect(const Batch& batch) {
   while (true) {
     XOE_CO_TRY(gpu_.next_step());
-    if (gpu_.connected()) co_return Status();
+    if (gpu_.connected()) break;
     std::vector<std::string> all;
     const std::string mine = gpu_.given();
     XOE_CO_TRY(exchange(batch, mine, all));
     gpu_.answer(std::move(all));
   }
+  gpu_.tell_way();
+  co_return Status();
 }
 
-Result<Handle> GpuMemory::start(const Batch& batch, const Submission& submission, const Collective& collective) {
+Task GpuMemory::run(Batch& batch, const Submission& submission, const Collective& collective) {
+  const OpSpec& op = submission.op;
   GpuCollective job{.collective = collective,
                     .name = batch.title,
+                    .factors = {{op.prescale, op.postscale}},
                     .send_counts = {collective.send_counts.begin(), collective.send_counts.end()},
                     .recv_counts = {collective.recv_counts.begin(), collective.recv_counts.end()}};
-  job.collective.prescale = submission.op.prescale * submission.op.postscale;
   wait_for_producer(job, submission);
-  return gpu_.start(std::move(job));
+  OpSpec spec = op;
+  spec.dtype = collective.dtype;  // a group's tensors may differ in type
+  XOE_CO_TRY(run_job(std::move(job), spec, batch, /*whole_batch=*/false));
+  co_return Status();
 }
 
 Task GpuMemory::run_fused(Batch& batch) {
@@ -60,22 +72,37 @@ Task GpuMemory::run_fused(Batch& batch) {
       .collective = {.kind = op.kind == OpKind::kBroadcast ? CollectiveKind::kBroadcast : CollectiveKind::kAllreduce,
                      .dtype = op.dtype,
                      .op = op.reduce,
-                     .root = op.root,
-                     .prescale = op.prescale},
+                     .root = op.root},
       .name = batch.title};
   const Submission* last = nullptr;
   for (const TensorSlice& slice : batch.slices) {
     const Submission& s = *slice.submission;
     const TensorCopy* const t = s.placeholder ? nullptr : &slice.copy();
     job.segments.push_back({t == nullptr ? nullptr : t->in, t == nullptr ? nullptr : t->out, slice.count()});
+    job.factors.push_back({s.op.prescale, s.op.postscale});
     job.collective.in_count += slice.count();
     if (std::exchange(last, &s) != &s) wait_for_producer(job, s);
   }
   job.collective.out_count = job.collective.in_count;
-  auto started = gpu_.start(std::move(job));
-  batch.may_follow = true;
-  XOE_CO_TRY(std::move(started));
+  XOE_CO_TRY(run_job(std::move(job), op, batch, /*whole_batch=*/true));
   batch.reduced = EngineClock::now();
+  co_return Status();
+}
+
+// op: of the collective's type.
+Task GpuMemory::run_job(GpuCollective job, const OpSpec& op, Batch& batch, bool whole_batch) {
+  job.collective.prescale = op.prescale * op.postscale;
+  const bool plain = op.prescale == 1 && op.postscale == 1;
+  if ((plain || nccl_scales(op)) && gpu_.takes(job.view())) {
+    batch.gpu_way = GpuWay::kNccl;
+    auto started = gpu_.start(std::move(job));
+    batch.may_follow |= whole_batch;
+    XOE_CO_TRY(std::move(started));
+    co_return Status();
+  }
+  batch.gpu_way = GpuWay::kStaged;
+  StagedCollective staged(comm_, gpu_, job, batch, whole_batch);
+  XOE_CO_TRY(staged.run());
   co_return Status();
 }
 
@@ -86,7 +113,7 @@ const std::byte* GpuMemory::reduction_input(const Submission& submission, std::s
 
 std::byte* GpuMemory::discarded_output(std::size_t, std::vector<std::byte>&) const { return nullptr; }
 
-// NCCL has applied both factors.
+// The collective has applied both factors.
 void GpuMemory::scale_result(const Submission&, const Tensor&) const {}
 
 }  // namespace xoe::engine

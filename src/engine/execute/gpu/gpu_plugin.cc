@@ -2,24 +2,48 @@
 
 #include "backend/net/plugin.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace xoe::engine {
+
+namespace {
+
+constexpr std::uint64_t kMinStaging = std::uint64_t{64} << 10, kMaxStaging = std::uint64_t{1} << 30;
+
+struct StagingBytes {
+  std::size_t bytes = GpuSettings().staging_bytes;
+  std::string malformed = {};
+};
+
+StagingBytes read_staging(const Env& env) {
+  const auto text = env.text("XOE_GPU_STAGING");
+  if (!text) return {};
+  const auto bytes = parse_bytes(*text);
+  if (bytes && *bytes >= kMinStaging && *bytes <= kMaxStaging) return {.bytes = static_cast<std::size_t>(*bytes)};
+  return {.malformed = fmt::format("environment variable XOE_GPU_STAGING={}: expected 64K to 1G", *text)};
+}
+
+}  // namespace
 
 std::shared_ptr<GpuPlugin> GpuPlugin::of_process(const Env& env, int local_rank) {
   const std::string wish = env.text("XOE_GPU").value_or("auto");
   const std::string folder = env.text("XOE_PLUGIN_DIR").value_or("");
-  const auto open = [wish, folder, local_rank]() -> Result<std::unique_ptr<net::Provider>> {
+  const StagingBytes staging = read_staging(env);
+  const auto open = [wish, folder, local_rank, staging]() -> Result<std::unique_ptr<net::Provider>> {
     if (wish == "host") return failure(Code::kUnsupported, "GPU memory is not taken: XOE_GPU=host");
-    if (wish != "auto" && wish != "nccl")
-      return failure(Code::kInvalidArgument, "environment variable XOE_GPU={}: expected auto, nccl, host", wish);
-    auto opened = net::open_plugin("nccl", {.local_rank = local_rank}, folder);
+    if (wish != "auto" && wish != "nccl" && wish != "staged")
+      return failure(Code::kInvalidArgument, "environment variable XOE_GPU={}: expected auto, nccl, staged, host",
+                     wish);
+    if (!staging.malformed.empty()) return failure(Code::kInvalidArgument, staging.malformed);
+    auto opened = net::open_plugin("nccl", {.local_rank = local_rank, .gpu = wish}, folder);
     if (opened) return opened;
     return failure(Code::kUnsupported, "GPU memory is not taken: {}", opened.error().message());
   };
-  const auto seconds = env.seconds("XOE_TIMEOUT").value_or(std::nullopt);  // init() has refused malformed values
-  if (!seconds) return std::make_shared<GpuPlugin>(open);
-  return std::make_shared<GpuPlugin>(
-      open, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*seconds)));
+  GpuSettings settings{.wish = wish, .staging_bytes = staging.bytes};
+  // init() has refused malformed values.
+  if (const auto seconds = env.seconds("XOE_TIMEOUT").value_or(std::nullopt))
+    settings.timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*seconds));
+  return std::make_shared<GpuPlugin>(open, settings);
 }
 
 Result<net::Provider*> GpuPlugin::provider() {

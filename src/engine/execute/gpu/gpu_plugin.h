@@ -1,7 +1,8 @@
-// NCCL for this process's GPU.
+// CUDA and NCCL for this process's GPU.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -15,22 +16,26 @@
 
 namespace xoe::engine {
 
-// The plug-in, loaded at the first call: a job without GPU tensors does not load NCCL. Any thread.
+struct GpuSettings {
+  std::string wish = "auto";                           // auto, nccl, staged
+  std::size_t staging_bytes = std::size_t{8} << 20;    // of pinned memory, for each process set that needs it
+  std::chrono::nanoseconds timeout = kDefaultTimeout;  // of each collective
+};
+
+// The plug-in, loaded at the first call: a job without GPU tensors does not load CUDA. Any thread.
 class GpuPlugin {
  public:
   using Open = std::function<Result<std::unique_ptr<net::Provider>>()>;
-  // timeout: of each collective.
-  explicit GpuPlugin(Open open, std::chrono::nanoseconds timeout = kDefaultTimeout)
-      : timeout_(timeout), open_(std::move(open)) {}
-  // As XOE_GPU (auto or nccl, or host for none) and XOE_TIMEOUT say.
+  explicit GpuPlugin(Open open, GpuSettings settings = {}) : settings_(std::move(settings)), open_(std::move(open)) {}
+  // As XOE_GPU (auto, nccl or staged; or host for none), XOE_GPU_STAGING and XOE_TIMEOUT say.
   static std::shared_ptr<GpuPlugin> of_process(const Env& env, int local_rank);
 
   // The same result every time.
   Result<net::Provider*> provider();
-  std::chrono::nanoseconds timeout() const noexcept { return timeout_; }
+  const GpuSettings& settings() const noexcept { return settings_; }
 
  private:
-  const std::chrono::nanoseconds timeout_;
+  const GpuSettings settings_;
   std::mutex mutex_;
   Open open_;
   std::optional<Result<std::unique_ptr<net::Provider>>> opened_;

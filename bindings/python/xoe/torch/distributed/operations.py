@@ -143,7 +143,7 @@ def _write_parts(operation: _core.Operation, targets: Sequence[Output], what: st
 
 def allreduce(lane: Lane, tensors: Sequence[torch.Tensor], reduction: str, prescale: float) -> Started:
     """In place."""
-    device = choose_device(tensors, reduction, prescale != 1.0)
+    device = choose_device(tensors, reduction)
     dense = [to_engine(tensor, reduction, device) for tensor in tensors]
     operation = lane.start("allreduce", dense, dense, reduction=reduction, prescale=prescale, device=device)
     return operation, _copy_back(dense, tensors)
@@ -153,7 +153,7 @@ def reduce(lane: Lane, tensors: Sequence[torch.Tensor], reduction: str, prescale
     """In place at the root; the other ranks' tensors do not change."""
     if lane.rank == root:
         return allreduce(lane, tensors, reduction, prescale)
-    device = choose_device(tensors, reduction, prescale != 1.0)
+    device = choose_device(tensors, reduction)
     dense = [to_engine(tensor, reduction, device) for tensor in tensors]
     unused = [torch.empty_like(c, requires_grad=False) for c in dense]
     return lane.start("allreduce", dense, unused, reduction=reduction, prescale=prescale, device=device), None
@@ -163,7 +163,7 @@ def reduce_scatter(
     lane: Lane, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], reduction: str, prescale: float
 ) -> Started:
     """Each input is divided into one equal part per rank; this rank's reduced part goes to the output."""
-    device = choose_device([*inputs, *outputs], reduction, prescale != 1.0)
+    device = choose_device([*inputs, *outputs], reduction)
     dense = [to_engine(tensor, reduction, device) for tensor in inputs]
     targets = [Output(output, device) for output in outputs]
     if device != "cpu":  # results on a GPU need memory of their own

@@ -1,0 +1,53 @@
+// How the ranks of a group reduce GPU memory: a pure function of what they tell each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "xoe/status.h"
+
+namespace xoe {
+
+enum class GpuWay : std::uint8_t {
+  kNccl,    // NCCL works on tensors where they lie
+  kStaged,  // tensors pass through pinned host memory, and the backend for host memory reduces them
+};
+
+std::string_view gpu_way_name(GpuWay way) noexcept;  // "nccl"
+
+// One rank and its GPU.
+struct RankGpu {
+  std::string wish = "auto";  // XOE_GPU: auto, nccl, staged
+  int rank = 0;               // of the job
+  int pid = 0;
+  std::string host = {};          // its name
+  std::string boot = {};          // of the machine, the same in all its containers; empty: not known
+  std::string uuid = {};          // of the GPU
+  std::string bus = {};           // its PCI address, the same for all instances (MIG) of a GPU
+  std::string nccl = {};          // its version; empty: there is none
+  std::string nccl_missing = {};  // why
+  bool nccl_shares_gpus = false;  // NCCL was told to take a GPU for several ranks
+  std::size_t staging_bytes = 0;  // of pinned host memory
+
+  std::string name() const;  // "rank 3 (nodeB, pid 4410)"
+  std::string encode() const;
+  static Result<RankGpu> decode(std::string_view text);
+};
+
+struct GpuChoice {
+  GpuWay way = GpuWay::kNccl;
+  std::string why = {};           // for kStaged
+  std::size_t staging_bytes = 0;  // the least of all ranks
+};
+
+// Whether NCCL takes both for one GPU: the same, or (on one machine) at the same PCI address, as instances (MIG) are.
+bool same_gpu(const RankGpu& one, const RankGpu& other);
+
+// NCCL where every rank has the same version and a GPU of its own; else staging. An error where a rank wishes for NCCL
+// and it cannot be, naming the ranks. The same for all ranks.
+Result<GpuChoice> choose_gpu_way(std::span<const RankGpu> ranks);
+
+}  // namespace xoe
