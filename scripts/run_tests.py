@@ -219,8 +219,7 @@ class Changes:
                 rooms.update(TESTS_OF["xoe"] if len(parts) == 3 else (parts[2],))
         room = test.declared.removeprefix("tests/")
         if room == "fuzz":
-            return any(set(header.split("/")) & rooms for source in self.build.sources(test.programs) if source.startswith("tests/")
-                       for header in self.includes(source))
+            return any(set(header.split("/")) & rooms for header in self.includes(f"{test.declared}/{test.name}.cc"))
         return room in rooms or (room == "python" and "capi" in rooms)
 
 
