@@ -8,4 +8,4 @@ cd "$root"
 scripts/setup.sh --with lint --no-python
 git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cc' | xargs -0 --no-run-if-empty clang-format -i
 install_lint_tools
-build/peers/lint/bin/ruff format -q bindings/python tests/python bench/python
+build/peers/lint/bin/ruff format -q bindings/python tests/python bench/python bench/gpu

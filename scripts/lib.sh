@@ -89,6 +89,20 @@ run_step() {
   fi
 }
 
+# listed_packages SECTION...: the packages of these sections of packages.txt.
+listed_packages() {
+  local section=none line
+  while IFS= read -r line || [[ -n $line ]]; do
+    line=${line%%#*}
+    line=${line//[[:space:]]/}
+    if [[ $line == \[*\] ]]; then
+      section=${line:1:-1}
+    elif [[ -n $line && " $* " == *" $section "* ]]; then
+      echo "$line"
+    fi
+  done <"$root/packages.txt"
+}
+
 # use_pip_settings PYTHON: uv reads no pip configuration; hands it what pip was told about the index and certificates.
 use_pip_settings() {
   local index cert

@@ -20,7 +20,7 @@ install_lint_tools
 tools=build/peers/lint
 say "Python: ruff and mypy"
 "$tools/bin/ruff" check -q bindings/python || failed+=("ruff check")
-"$tools/bin/ruff" format -q --check bindings/python tests/python bench/python || failed+=("ruff format (run \`make format\`)")
+"$tools/bin/ruff" format -q --check bindings/python tests/python bench/python bench/gpu || failed+=("ruff format (run \`make format\`)")
 # PyTorch's types are read from .venv.
 "$tools/bin/mypy" --python-executable .venv/bin/python || failed+=(mypy)
 

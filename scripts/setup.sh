@@ -27,27 +27,13 @@ while (($# > 0)); do
   shift
 done
 
-# The packages of the wanted sections of packages.txt.
-listed_packages() {
-  local section=none line
-  while IFS= read -r line || [[ -n $line ]]; do
-    line=${line%%#*}
-    line=${line//[[:space:]]/}
-    if [[ $line == \[*\] ]]; then
-      section=${line:1:-1}
-    elif [[ -n $line && " ${sections[*]} " == *" $section "* ]]; then
-      echo "$line"
-    fi
-  done <"$root/packages.txt"
-}
-
 setup_packages() {
   if ! command -v dpkg-query >/dev/null; then
     say "this is not a Debian system: the packages of packages.txt are not checked"
     return
   fi
   local wanted installed missing
-  mapfile -t wanted < <(listed_packages)
+  mapfile -t wanted < <(listed_packages "${sections[@]}")
   # dpkg-query fails when it does not know one of them: exactly the case that is looked for.
   installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null || true)
   mapfile -t missing < <(comm -23 <(printf '%s\n' "${wanted[@]}" | sort -u) \

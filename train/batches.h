@@ -46,8 +46,8 @@ class BatchSource {
   virtual Result<std::optional<Batch>> next_held_out() = 0;
 };
 
-// A random batch, generated once, different on each rank.
-std::unique_ptr<BatchSource> synthetic_batches(const TrainOptions& options, int rank);
+// A random batch, generated once, different on each rank, which lies on `device`.
+std::unique_ptr<BatchSource> synthetic_batches(const TrainOptions& options, int rank, c10::Device device);
 // Images of any layout that data::open_images() reads; for evaluation its validation part, where there is one.
 // `local_size`: ranks on this host, which share its CPUs.
 Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size, int local_size);

@@ -180,17 +180,17 @@ Status Run::step() {
   for (auto& group : setup_.optimizer->param_groups()) group.options().set_lr(rate);
   XOE_TRY(optimizer_->zero_grad());
 
-  StepSums sums;
-  XOE_TRY(forward_backward(sums));
-  {
-    const auto span = trace_->span(Phase::kPeers);
-    XOE_TRY(optimizer_->synchronize());
-  }
-  // Before exchange(), so that all ranks learn of bad input in the same step.
+  const std::vector<PassSums> passes = forward_backward();
+  // While a GPU computes; and before exchange(), so that all ranks learn of bad input in the same step.
   if (step_ + 1 < plan_.total_steps) {
     hold(fetch());
   } else {
     keep_position();
+  }
+  StepSums sums = read(passes);
+  {
+    const auto span = trace_->span(Phase::kPeers);
+    XOE_TRY(optimizer_->synchronize());
   }
   XOE_TRY(exchange(sums));
   {
@@ -204,24 +204,35 @@ Status Run::step() {
   return {};
 }
 
-Status Run::forward_backward(StepSums& sums) {
+std::vector<PassSums> Run::forward_backward() {
+  std::vector<PassSums> passes;
   for (const Batch& batch : batches_) {
     at::Tensor loss;
     {
       const auto span = trace_->span(Phase::kForward);
       const Autocast autocast(setup_.device, options_.precision);
-      const at::Tensor labels = batch.labels.to(setup_.device);
       const at::Tensor logits = setup_.model->forward(place_images(setup_, batch.images));
-      loss = at::cross_entropy_loss(logits, labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
-      const auto count = static_cast<double>(batch.count());
-      sums.images += count;
-      sums.loss += loss.item<double>() * count;
-      sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
+      loss = at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
+      passes.push_back({.loss = loss.detach(),
+                        .correct = logits.detach().argmax(1).eq(batch.labels).sum(),
+                        .images = static_cast<double>(batch.count())});
     }
     const auto span = trace_->span(Phase::kBackward);
     loss.backward();
   }
-  return {};
+  return passes;
+}
+
+StepSums Run::read(const std::vector<PassSums>& passes) {
+  std::optional<StepTrace::Span> waits_for_gpu;
+  if (!setup_.device.is_cpu()) waits_for_gpu.emplace(*trace_, Phase::kBackward);
+  StepSums sums;
+  for (const PassSums& pass : passes) {
+    sums.loss += pass.loss.item<double>() * pass.images;
+    sums.correct += static_cast<double>(pass.correct.item<std::int64_t>());
+    sums.images += pass.images;
+  }
+  return sums;
 }
 
 Status Run::fetch() {
@@ -230,7 +241,7 @@ Status Run::fetch() {
   batches_.clear();
   for (int pass = 0; pass < options_.accumulate; ++pass) {
     XOE_ASSIGN(Batch batch, setup_.data->next());
-    batches_.push_back(std::move(batch));
+    batches_.push_back(setup_.upload.start(batch));
   }
   return {};
 }

@@ -13,6 +13,12 @@
 
 namespace xoe::train {
 
+// The sums of a pass as tensors, which a GPU may still compute.
+struct PassSums {
+  at::Tensor loss, correct;
+  double images = 0;
+};
+
 class Run {
  public:
   Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop);
@@ -23,7 +29,8 @@ class Run {
   Status check_same_data();
   Status resume(const Sections& sections);
   Status step();
-  Status forward_backward(StepSums& sums);
+  std::vector<PassSums> forward_backward();
+  StepSums read(const std::vector<PassSums>& passes);
   Status fetch();
   void keep_position();
   bool evaluation_due() const noexcept;

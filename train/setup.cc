@@ -42,9 +42,10 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm) {
   Setup setup;
   const bool first = comm.rank() == 0;
   XOE_ASSIGN(setup.device, choose_device(options.device, comm.local_rank()));
+  setup.upload = Upload(setup.device);
   setup.threads = set_threads(options.threads, comm.local_size());
   if (options.data_dir.empty()) {
-    setup.data = synthetic_batches(options, comm.rank());
+    setup.data = synthetic_batches(options, comm.rank(), setup.device);
   } else {
     XOE_ASSIGN(setup.data, image_batches(options, comm.rank(), comm.size(), comm.local_size()));
   }

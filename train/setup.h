@@ -12,6 +12,7 @@
 #include "train/device.h"
 #include "train/run_folder.h"
 #include "train/schedule.h"
+#include "train/upload.h"
 #include "xoe/communicator.h"
 
 namespace xoe::train {
@@ -20,6 +21,7 @@ struct Setup {
   std::unique_ptr<trace::Timeline> timeline;  // null: none
   std::unique_ptr<BatchSource> data;
   c10::Device device = c10::kCPU;
+  Upload upload{c10::kCPU};
   int threads = 1;
   models::ModelHandle model;
   std::unique_ptr<::torch::optim::Optimizer> optimizer;

@@ -9,11 +9,11 @@ namespace {
 
 class SyntheticBatches : public BatchSource {
  public:
-  SyntheticBatches(const TrainOptions& options, int rank) {
+  SyntheticBatches(const TrainOptions& options, int rank, c10::Device device) {
     info_.classes = options.classes > 0 ? options.classes : 1000;
     auto random = at::detail::createCPUGenerator(options.seed * 7919 + static_cast<std::uint64_t>(rank));
-    batch_.images = at::randn({options.batch, 3, options.image_size, options.image_size}, random);
-    batch_.labels = at::randint(info_.classes, {options.batch}, random, at::kLong);
+    batch_.images = at::randn({options.batch, 3, options.image_size, options.image_size}, random).to(device);
+    batch_.labels = at::randint(info_.classes, {options.batch}, random, at::kLong).to(device);
   }
 
   const DataInfo& info() const noexcept override { return info_; }
@@ -30,8 +30,8 @@ class SyntheticBatches : public BatchSource {
 
 }  // namespace
 
-std::unique_ptr<BatchSource> synthetic_batches(const TrainOptions& options, int rank) {
-  return std::make_unique<SyntheticBatches>(options, rank);
+std::unique_ptr<BatchSource> synthetic_batches(const TrainOptions& options, int rank, c10::Device device) {
+  return std::make_unique<SyntheticBatches>(options, rank, device);
 }
 
 }  // namespace xoe::train

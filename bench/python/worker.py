@@ -1,12 +1,12 @@
 """One rank of bench/python/run.py: trains two networks in turn, one on its own and one with the other ranks, and prints a JSON line:
-{"alone_ms", "step_ms", "exposed_ms", "cpu_ms"}: the median step of each, the median difference of two steps that follow each other, and
-how much more processor time a step with others takes than one alone.
+{"alone_ms", "step_ms", "ratio", "exposed_ms", "cpu_ms", "alone_loss", "loss"}: the median step of each and their ratio, the median difference of
+two steps that follow each other, how much more processor time a step with others takes than one alone, and the last losses.
 
 All ranks begin each step together, so that a step alone shares the machine just as the other one does, and the wait for ranks that were
 slower in the step before counts for neither.
 
-Modes: optimizer (xoe.torch.DistributedOptimizer); xoe, gloo (DistributedDataParallel on that backend); hook (on xoe, with Xoe's
-communication hook). The loop is the same in all of them.
+Modes: optimizer (xoe.torch.DistributedOptimizer); xoe, gloo, nccl (DistributedDataParallel on that backend); hook (on xoe, with Xoe's
+communication hook). The loop is the same in all of them. On "cuda" each rank has the GPU of its local rank.
 """
 
 import argparse
@@ -54,16 +54,16 @@ class Gpt(nn.Module):
         self.head = nn.Linear(width, words)
 
     def forward(self, tokens):
-        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1]))
+        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
         return self.head(self.blocks(x)).flatten(0, 1)
 
 
-def resnet50(batch):
-    images = torch.randn(batch, 3, 64, 64).contiguous(memory_format=torch.channels_last)
+def resnet50(batch, image_size):
+    images = torch.randn(batch, 3, image_size, image_size).contiguous(memory_format=torch.channels_last)
     return ResNet50().to(memory_format=torch.channels_last), images, torch.randint(1000, (batch,))
 
 
-def gpt(batch):
+def gpt(batch, _):
     return Gpt(), torch.randint(512, (batch, 64)), torch.randint(512, (batch * 64,))
 
 
@@ -82,55 +82,75 @@ def prepare(mode, model):
         return model, optimizer, hvd.barrier
     if mode in ("xoe", "hook"):
         import xoe.torch.distributed as backend
-    torch.distributed.init_process_group("gloo" if mode == "gloo" else "xoe")
+    torch.distributed.init_process_group("xoe" if mode == "hook" else mode)
     wrapped = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     if mode == "hook":
         wrapped.register_comm_hook(None, backend.allreduce_hook)
     return wrapped, plain_optimizer(wrapped), torch.distributed.barrier
 
 
-def timed_step(model, optimizer, inputs, labels):
-    """Seconds that one step takes, by the clock and of the processors."""
+def timed_step(model, optimizer, inputs, labels, precision):
+    """Seconds that one step takes, by the clock and of the processors, and its loss."""
     started, used = time.perf_counter(), time.process_time()
     optimizer.zero_grad()
-    loss = functional.cross_entropy(model(inputs), labels)
+    with precision:
+        loss = functional.cross_entropy(model(inputs), labels)
     loss.backward()
     optimizer.step()
-    loss.item()
-    return time.perf_counter() - started, time.process_time() - used
+    if inputs.is_cuda:
+        torch.cuda.synchronize()
+    value = loss.item()
+    return time.perf_counter() - started, time.process_time() - used, value
+
+
+def device_of(kind):
+    """This rank's device."""
+    torch.set_num_threads(1)
+    if kind == "cpu":
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    return device
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("mode", choices=("optimizer", "xoe", "gloo", "hook"))
+    parser.add_argument("mode", choices=("optimizer", "xoe", "gloo", "nccl", "hook"))
     parser.add_argument("--model", choices=("resnet50", "gpt"), required=True)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--image-size", type=int, default=64)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--warmup", type=int, default=3)
     options = parser.parse_args()
 
-    torch.set_num_threads(1)
+    device = device_of(options.device)
+    precision = torch.autocast(device.type, torch.bfloat16, enabled=options.precision == "bf16")
     torch.manual_seed(1)
-    model, inputs, labels = {"resnet50": resnet50, "gpt": gpt}[options.model](options.batch)
+    made = {"resnet50": resnet50, "gpt": gpt}[options.model](options.batch, options.image_size)
+    model, inputs, labels = (one.to(device) for one in made)
     alone = copy.deepcopy(model)
     alone_optimizer = plain_optimizer(alone)
     model, optimizer, barrier = prepare(options.mode, model)
     seconds = []
     for _ in range(options.warmup + options.steps):
         barrier()
-        lone = timed_step(alone, alone_optimizer, inputs, labels)
+        lone = timed_step(alone, alone_optimizer, inputs, labels, precision)
         barrier()
-        together = timed_step(model, optimizer, inputs, labels)
+        together = timed_step(model, optimizer, inputs, labels, precision)
         seconds.append((*lone, *together))
     if os.environ.get("RANK", os.environ.get("XOE_RANK", "0")) == "0":
-        alone_s, alone_cpu, step_s, step_cpu = zip(*seconds[options.warmup :])
-        figures = {
+        alone_s, alone_cpu, alone_losses, step_s, step_cpu, losses = zip(*seconds[options.warmup :])
+        times = {
             "alone_ms": statistics.median(alone_s),
             "step_ms": statistics.median(step_s),
             "exposed_ms": statistics.median(map(operator.sub, step_s, alone_s)),
             "cpu_ms": statistics.median(map(operator.sub, step_cpu, alone_cpu)),
         }
-        print(json.dumps({name: 1e3 * value for name, value in figures.items()}), flush=True)
+        figures = {name: 1e3 * value for name, value in times.items()}
+        figures |= {"ratio": figures["step_ms"] / figures["alone_ms"], "alone_loss": alone_losses[-1], "loss": losses[-1]}
+        print(json.dumps(figures), flush=True)
     if options.mode != "optimizer":
         with contextlib.suppress(RuntimeError):
             torch.distributed.destroy_process_group()

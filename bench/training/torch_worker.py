@@ -1,7 +1,8 @@
-"""One PyTorch worker for ddp_compare.py: ResNet-50 on one random batch, alone or with DistributedDataParallel (Gloo).
+"""One PyTorch worker: ResNet-50 on one random batch, alone or with DistributedDataParallel (Gloo).
 
 Prints one JSON line: {"images_per_s": ..., "step_ms": ...}. The network and the loop are those of `xoe-train
---synthetic`: SGD with momentum and weight decay, the same initialisation and order of memory, the loss and the accuracy read in each step.
+--synthetic`: SGD with momentum and weight decay, the same initialisation and order of memory, the loss and the accuracy read in each step, once
+backward has been started. On "cuda" the batch lies on the GPU, and cuDNN chooses its algorithms by trial.
 """
 
 import argparse
@@ -70,12 +71,19 @@ def main():
     parser.add_argument("--image-size", type=int, required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--warmup", type=int, required=True)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--compile", action="store_true", help="torch.compile")
     options = parser.parse_args()
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    torch.backends.cudnn.benchmark = True
+    precision = torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16")
     rank = int(os.environ.get("RANK", "0"))
     torch.manual_seed(1)
-    model = ResNet50().to(memory_format=torch.channels_last)
+    model = ResNet50().to(options.device, memory_format=torch.channels_last)
+    if options.compile:
+        model = torch.compile(model)
     size = 1
     if options.ddp:
         torch.distributed.init_process_group("gloo")
@@ -86,17 +94,19 @@ def main():
 
     torch.manual_seed(100 + rank)
     images = torch.randn(options.batch, 3, options.image_size, options.image_size)
-    images = images.contiguous(memory_format=torch.channels_last)
-    labels = torch.randint(1000, (options.batch,))
+    images = images.to(options.device).contiguous(memory_format=torch.channels_last)
+    labels = torch.randint(1000, (options.batch,)).to(options.device)
     times = []
     for step in range(options.warmup + options.steps):
         start = time.perf_counter()
         optimizer.zero_grad()
-        logits = model(images)
-        loss = functional.cross_entropy(logits, labels)
-        loss.item()
-        (logits.argmax(1) == labels).sum().item()
+        with precision:
+            logits = model(images)
+            loss = functional.cross_entropy(logits, labels)
+        correct = (logits.argmax(1) == labels).sum()
         loss.backward()
+        loss.item()
+        correct.item()
         optimizer.step()
         if step >= options.warmup:
             times.append(time.perf_counter() - start)

@@ -104,7 +104,10 @@ Status GradientBuckets::allocate() {
       Slot& slot = slots_[plan.parameters[i]];
       slot.bucket = index;
       slot.view = tensor_over(bucket.data + plan.offsets[i] * dtype_size(plan.dtype), parameter, bucket.memory);
-      slot.staged = !options_.gradient_views || !parameter.device().is_cpu();
+      // A lone rank reduces nothing, so that its gradients need not go through the bucket.
+      if (comm_.size() == 1 && !options_.sharded && !parameter.device().is_cpu())
+        slot.view = at::empty_strided(parameter.sizes(), gradient_strides(parameter), parameter.options());
+      slot.staged = !options_.gradient_views || slot.view.device() != parameter.device();
     }
   }
   XOE_ASSIGN(used_, comm_.shared_buffer(specs_.size() + 2));

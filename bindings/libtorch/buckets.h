@@ -71,7 +71,7 @@ class GradientBuckets {
  private:
   struct Slot {
     std::size_t bucket = 0;
-    at::Tensor view;      // into the bucket
+    at::Tensor view;      // into the bucket; of a lone rank's GPU tensors, of its own
     bool staged = false;  // the gradient has memory of its own, and is copied
     c10::intrusive_ptr<::torch::autograd::Node> accumulator;
     std::uintptr_t hook = 0;

@@ -151,6 +151,23 @@ TEST(Training, GradientsAreViewsWithTheParametersStrides) {
   });
 }
 
+// Tensors without data stand for those of a GPU: what would copy them to the host fails.
+TEST(Training, ALoneRanksGradientsStayOnTheirDevice) {
+  on_ranks(1, [](Communicator& comm) {
+    ::torch::nn::Module module;
+    const at::Tensor weight = module.register_parameter("weight", at::empty({3, 4}, at::kMeta));
+    ::torch::optim::SGD wrapped({weight}, 0.1);
+    auto optimizer = torch::DistributedOptimizer::create(wrapped, module, comm).value();
+    for (int step = 0; step < 3; ++step) {
+      if (step == 1) ok(optimizer.zero_grad());
+      (weight * 2).sum().backward();
+      ok(optimizer.step());
+      EXPECT_TRUE(weight.grad().is_meta());
+    }
+    return 0;
+  });
+}
+
 TEST(Training, ZeroGradKeepsNothingOfTheLastStep) {
   const auto results = on_ranks(2, [](Communicator& comm) {
     Net net;

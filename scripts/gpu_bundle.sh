@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Packs what a machine with a GPU, but without a network, needs to build, test and measure Xoe: the sources and tests of HEAD, the headers
+# and libraries of the Debian packages that the build uses, and, where there is a Python from 3.12 on, a wheel of the Python package.
+#   scripts/gpu_bundle.sh [--no-wheel] [FILE]        (default: build/xoe-gpu.tar.gz)
+# There: tar xf xoe-gpu.tar.gz && xoe-gpu/scripts/gpu_check.sh        (docs/gpu.md)
+# XOE_PYTHON=/path/to/python3.12: the Python that makes the wheel.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+most_mib=60
+wants_wheel=yes
+if [[ ${1:-} == --no-wheel ]]; then
+  wants_wheel=
+  shift
+fi
+if (($# > 1)) || [[ ${1:-} == -* ]]; then die "usage: scripts/gpu_bundle.sh [--no-wheel] [FILE]"; fi
+bundle=$(realpath -m "${1:-$root/build/xoe-gpu.tar.gz}")
+
+# The files of the packages below: no documents, and shared libraries only where there is no static one.
+package_files() {
+  local packages file
+  # Between hosts there is nothing to do on one machine, and nothing is compared with Google Benchmark.
+  mapfile -t packages < <(listed_packages build | grep -E '^lib.*-dev$|^(nlohmann-json3|zlib1g)-dev$' |
+    grep -vE '^lib(benchmark|gloo|mpich|openmpi)-dev$')
+  dpkg-query -L "${packages[@]}" | grep -E '^/usr/(include|lib|share/cmake)/' | sort -u | while read -r file; do
+    if [[ -d $file && ! -L $file || $file == *.so && -e ${file%.so}.a ]]; then continue; fi
+    if [[ $file == *.so ]]; then printf '%s\n' "$file"*; else echo "$file"; fi
+  done
+}
+
+# One wheel serves every Python from 3.12 on, and any of these can make it.
+make_wheel() {
+  local python
+  for python in ${XOE_PYTHON:-python3.12 python3.13 python3.14 python3}; do
+    if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
+      XOE_PYTHON=$python scripts/wheel.sh "$folder/build/gpu/wheels"
+      return
+    fi
+  done
+  say "no Python from 3.12 on here (XOE_PYTHON names one): the bundle has no wheel to stand in if the build fails there"
+}
+
+cd "$root"
+command -v dpkg-query >/dev/null || die "this is not a Debian system: the bundle takes its headers and libraries from Debian's packages"
+[[ -z $(git status --porcelain --untracked-files=no) ]] || say "only what is committed goes into the bundle"
+folder=$root/build/gpu-bundle/xoe-gpu
+rm -rf "$folder"
+mkdir -p "$folder/build/gpu/debian" "$(dirname "$bundle")"
+git archive HEAD | tar -x -C "$folder"
+git rev-parse HEAD >"$folder/build/gpu/commit"
+package_files | tar -c -C / --files-from <(sed "s,^/,,") | tar -x -C "$folder/build/gpu/debian"
+if [[ -n $wants_wheel ]]; then make_wheel; fi
+tar -czf "$bundle" -C "${folder%/*}" "${folder##*/}"
+rm -rf "${folder%/*}"
+
+bytes=$(stat -c %s "$bundle")
+((bytes <= most_mib << 20)) || die "$bundle has $((bytes >> 20)) MiB; at most $most_mib are carried"
+say "made $bundle: $((bytes >> 10)) KiB"

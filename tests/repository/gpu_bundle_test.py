@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""scripts/gpu_bundle.sh: what is in the bundle, and its size."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+MOST = 60 << 20
+
+
+class Bundle(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.file = pathlib.Path(cls.folder.name) / "xoe-gpu.tar.gz"
+        subprocess.run([ROOT / "scripts" / "gpu_bundle.sh", "--no-wheel", cls.file], check=True)
+        with tarfile.open(cls.file) as archive:
+            cls.names = set(archive.getnames())
+
+    def test_size(self):
+        self.assertLess(self.file.stat().st_size, MOST)
+
+    def test_sources_and_tests(self):
+        tracked = subprocess.run(["git", "-C", ROOT, "ls-tree", "-r", "--name-only", "HEAD"], capture_output=True, text=True, check=True)
+        self.assertEqual({f"xoe-gpu/{name}" for name in tracked.stdout.splitlines()} - self.names, set())
+
+    def test_packages(self):
+        packages = "xoe-gpu/build/gpu/debian/usr"
+        for name in ("include/CLI/CLI.hpp", "include/fmt/format.h", "include/gmock/gmock.h", "include/hwy/highway.h", "include/nlohmann/json.hpp",
+                     "include/sodium.h", "include/tl/expected.hpp", "include/toml++/toml.h", "include/x86_64-linux-gnu/jconfig.h",
+                     "lib/x86_64-linux-gnu/libsodium.a", "lib/x86_64-linux-gnu/libfmt.so", "lib/x86_64-linux-gnu/cmake/fmt/fmt-config.cmake"):  # fmt: skip
+            self.assertTrue(any(found.startswith(f"{packages}/{name}") for found in self.names), name)
+        shared = [name for name in self.names if name.endswith("libsodium.so")]
+        self.assertEqual(shared, [], "it would be found before the static one, and be missing when programs run")
+
+    def test_nothing_else_is_left(self):
+        self.assertFalse((ROOT / "build" / "gpu-bundle").exists())
+
+
+if __name__ == "__main__":
+    if shutil.which("dpkg-query") is None:
+        print("skipped: this is not a Debian system")
+        sys.exit(77)
+    unittest.main()
