@@ -23,7 +23,7 @@ enum class OpKind : std::uint8_t {
   kAllreduce,        // shape, dtype, reduction, scales, compression
   kAdasum,           // shape, dtype (float types). Maleki et al., "Scaling Distributed Training with Adaptive
                      // Summation", 2020: applied pairwise along a binary tree over the ranks, each tensor on its own
-  kSparseAllreduce,  // two tensors: indices [n] (int64) and values [n, ...]; n may differ
+  kSparseAllreduce,  // dense_shape; two tensors: indices [n] (int64) and values [n, ...], n may differ
   kAllgather,        // dtype and all dimensions but the first
   kBroadcast,        // shape, dtype, root
   kBroadcastBytes,   // root. All ranks receive its bytes; only the root knows their number
@@ -70,6 +70,7 @@ struct OpSpec {
   double prescale = 1.0;   // multiplies the input, before the reduction; float types
   double postscale = 1.0;  // multiplies the result
   CompressionOptions compression = {};
+  bool needs_all_ranks = false;  // fails on every rank, instead of running without the ranks that have joined
 
   bool operator==(const OpSpec&) const = default;
 };
@@ -105,6 +106,8 @@ struct Request {
   std::span<const TensorArg> tensors = {};
   // kAlltoall: rows of the first dimension for each rank of the set; empty: equal parts.
   std::span<const std::int64_t> splits = {};
+  // kSparseAllreduce: the shape of the whole tensor, for ranks to compare; empty: unknown.
+  std::span<const std::int64_t> dense_shape = {};
   ProcessSetId process_set = kWorldSet;
   // For GPU memory: a cudaStream_t; null: the default stream. Work that is in it at the submit is done before tensors
   // are read; once the operation has completed, its results can be used in every stream.

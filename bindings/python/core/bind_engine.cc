@@ -82,7 +82,7 @@ void bind_request(nb::module_& module) {
           "__init__",
           [](xoe_request* request, std::int32_t kind, std::int32_t reduce, double prescale, double postscale,
              std::int32_t root, std::int32_t process_set, std::int32_t compression, bool error_feedback,
-             double top_k_ratio, std::int32_t power_sgd_rank) {
+             double top_k_ratio, std::int32_t power_sgd_rank, bool needs_all_ranks) {
             xoe_request_init(new (request) xoe_request, sizeof(xoe_request));
             request->kind = kind;
             request->reduce = reduce;
@@ -97,8 +97,9 @@ void bind_request(nb::module_& module) {
           },
           nb::arg("kind"), nb::arg("reduce") = int{XOE_SUM}, nb::arg("prescale") = 1.0, nb::arg("postscale") = 1.0,
           nb::arg("root") = 0, nb::arg("process_set") = int{XOE_WORLD_SET},
+            request->needs_all_ranks = needs_all_ranks ? 1 : 0;
           nb::arg("compression") = int{XOE_COMPRESSION_NONE}, nb::arg("error_feedback") = false,
-          nb::arg("top_k_ratio") = 0.01, nb::arg("power_sgd_rank") = 4,
+          nb::arg("top_k_ratio") = 0.01, nb::arg("power_sgd_rank") = 4, nb::arg("needs_all_ranks") = false,
           "An operation without its name and tensors, for any number of submits; xoe/c.h has the numbers.");
 }
 
@@ -117,7 +118,7 @@ void bind_engine(nb::module_& module) {
       .def("topology", &topology, "rank, size, local rank and size, cross rank and size")
       .def("submit", &Engine::submit, nb::arg("name"), nb::arg("tensors"), nb::arg("request"),
            nb::arg("splits") = nb::none(), nb::arg("keep") = nb::none(), nb::arg("stream") = nb::none(),
-           nb::arg("allocate") = nb::none(),
+           nb::arg("allocate") = nb::none(), nb::arg("dense_shape") = nb::none(),
            "Starts an operation; without a name (\"\") it meets the nameless ones of its kind by order. Takes dense "
            "row-major\n"
            "tensors, each a tuple (address to read, address to write, shape, dtype). keep: what owns their memory, "

@@ -204,7 +204,8 @@ Operation Engine::start(const xoe_request& request, nb::object keep) {
 
 Operation Engine::submit(const char* name, const nb::sequence& tensors, const xoe_request& prepared,
                          std::optional<std::vector<std::int64_t>> splits, nb::object keep,
-                         std::optional<std::uintptr_t> stream, nb::object allocate) {
+                         std::optional<std::uintptr_t> stream, nb::object allocate,
+                         const std::optional<std::vector<std::int64_t>>& dense_shape) {
   const auto count = static_cast<std::size_t>(nb::len(tensors));
   std::vector<xoe_tensor> list(count);
   std::vector<std::array<std::int64_t, kMostDimensions>> shapes(count);
@@ -226,6 +227,10 @@ Operation Engine::submit(const char* name, const nb::sequence& tensors, const xo
   if (!allocate.is_none()) {
     request.allocator = call_allocator;
     request.allocator_user = allocate.ptr();
+  if (dense_shape) {
+    request.dense_shape = dense_shape->data();
+    request.dense_shape_count = dense_shape->size();
+  }
     keep = nb::make_tuple(std::move(keep), std::move(allocate));
   }
   return start(request, std::move(keep));

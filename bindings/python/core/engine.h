@@ -38,7 +38,8 @@ class Engine {
   // tensors: tuples (address to read, address to write, shape, dtype).
   Operation submit(const char* name, const nb::sequence& tensors, const xoe_request& prepared,
                    std::optional<std::vector<std::int64_t>> splits, nb::object keep,
-                   std::optional<std::uintptr_t> stream, nb::object allocate);
+                   std::optional<std::uintptr_t> stream, nb::object allocate,
+                   const std::optional<std::vector<std::int64_t>>& dense_shape);
   // One tensor in place, with the least effort.
   Operation submit_in_place(const char* name, std::uintptr_t data, const nb::tuple& shape, std::int32_t dtype,
                             const xoe_request& prepared, nb::object keep, std::optional<std::uintptr_t> stream);
