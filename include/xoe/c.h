@@ -6,7 +6,7 @@
  * the library, nothing exits.
  *
  * Threads: all functions may be called by any thread at any time. An object must not be given to xoe_shutdown,
- * xoe_release or xoe_buffer_free while another call still uses it, nor used afterwards.
+ * xoe_release or xoe_buffer_free while another call still uses it, nor used afterwards; xoe_close ends such calls.
  *
  * Ownership: what a function hands out through a pointer to a pointer belongs to the caller, until the function named
  * with it takes it back. Arguments, structs and arrays are copied during the call; tensors' memory is not.
@@ -164,6 +164,10 @@ XOE_API xoe_status xoe_init(const xoe_options* options, xoe_engine** engine);
 /* Ends the engine: what is pending fails with XOE_UNAVAILABLE here, and what peers still wait for with XOE_PEER_LOST
  * there. Handles and buffers stay good. Null is ignored. */
 XOE_API void xoe_shutdown(xoe_engine* engine);
+
+/* Ends the engine, and the calls of other threads that are in it; later ones give XOE_UNAVAILABLE. Its memory stays
+ * until xoe_shutdown. Twice is once. */
+XOE_API xoe_status xoe_close(xoe_engine* engine);
 
 /* Where this process stands. `local` counts the ranks on its host, `cross` the hosts that have a rank with the same
  * local rank. This struct does not grow. */

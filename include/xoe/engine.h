@@ -192,12 +192,16 @@ Result<EngineOptions> read_engine_options(std::vector<std::string>& warnings);
 // engine fails its pending operations with `unavailable`, and operations that its peers still wait for with
 // `peer_lost`. In a process forked after create() every call returns `unavailable`.
 //
-// Thread safety: any thread may call all members but create() and the destructor at any time.
+// Thread safety: any thread may call all members but create() and the destructor at any time, close() too.
 class Engine {
  public:
   // Collective. Takes over the communicator, which becomes the world process set.
   static Result<std::unique_ptr<Engine>> create(Communicator world, EngineOptions options = {});
   ~Engine();
+
+  // What the destructor does, while other threads may be in calls of the engine: those end, and all later ones return
+  // `unavailable`. Twice is once.
+  void close();
 
   // Lock-free. Returns errors of this call alone; all others complete the handle.
   Result<EngineHandle> submit(const Request& request);

@@ -22,7 +22,7 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
   // gpu: null: what the process's environment asks for.
   static Result<std::shared_ptr<Runtime>> create(Communicator world, EngineOptions options,
                                                  std::shared_ptr<GpuPlugin> gpu = nullptr);
-  // Fails what is pending and leaves the groups. Called once, by the engine's owner.
+  // Fails what is pending and leaves the groups. Other threads may be in calls, which end.
   void shut_down();
 
   enum class Use { kAsync, kWaited };

@@ -219,6 +219,41 @@ TEST(Engine, SparseTensorsOfDifferentShapesAreAMismatch) {
   });
 }
 
+TEST(Engine, ClosesWhileOtherThreadsAreInIt) {
+  for (int round = 0; round < 20; ++round) {
+    auto engines = testing::make_engines(testing::make_group(2, std::chrono::seconds(60)), testing::quiet_options());
+    std::atomic<int> running{0};
+    std::vector<std::jthread> threads;
+    const auto use = [&running](Engine& engine, const std::string& name) {
+      std::vector<float> x(4, 1);
+      const Shape shape{4};
+      const TensorArg tensor = in_place(x, shape);
+      running.fetch_add(1);
+      while (true) {
+        const Status status = engine.run({.name = name, .tensors = {&tensor, 1}});
+        if (!status) return;
+        (void)engine.shared_buffer(64);
+        (void)engine.metrics();
+      }
+    };
+    for (auto& engine : engines)
+      for (const char* const name : {"a", "b"}) threads.emplace_back([&, name] { use(*engine, name); });
+    // The other rank takes no part in this.
+    threads.emplace_back([&] {
+      running.fetch_add(1);
+      EXPECT_FALSE(engines[0]->add_process_set(std::vector<int>{0, 1}));
+    });
+    while (running.load() != 5) std::this_thread::yield();
+    engines[0]->close();
+    engines[0]->close();
+    engines[1]->close();
+    threads.clear();
+    EXPECT_EQ(engines[0]->run({.op = {.kind = OpKind::kBarrier}}).error().code(), Code::kUnavailable);
+    EXPECT_EQ(engines[0]->add_process_set(std::vector<int>{0}).error().code(), Code::kUnavailable);
+    EXPECT_EQ(engines[0]->shared_buffer(64).error().code(), Code::kUnavailable);
+  }
+}
+
 TEST(Engine, ProcessSetsRunOnTheirOwn) {
   run_engines(4, [](Engine& engine) {
     const int rank = engine.topology().rank;
