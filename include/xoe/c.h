@@ -317,8 +317,8 @@ XOE_API void xoe_buffer_free(xoe_buffer* buffer);
 /* Nanoseconds of the clock that marks are made with (CLOCK_MONOTONIC). */
 XOE_API int64_t xoe_now(void);
 
-/* Writes a Chrome trace from here on, in place of an older file. Collective over all ranks, with one path; each of
-   several hosts writes a file of its own. Stopping is for each rank to do when it likes. */
+/* Writes a Chrome trace from here on, in place of an older file. Collective over all ranks; rank 0's path counts; each
+   of several hosts writes a file of its own. Stopping is for each rank to do when it likes. */
 XOE_API xoe_status xoe_timeline_start(xoe_engine* engine, const char* path);
 XOE_API xoe_status xoe_timeline_stop(xoe_engine* engine);
 /* A bar of the caller's in the trace, such as "forward"; lane: "compute" or "input". Without a trace nothing happens.

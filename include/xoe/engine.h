@@ -169,7 +169,7 @@ struct EngineOptions {
   bool progress_thread = true;
   std::chrono::nanoseconds stall_warning = std::chrono::seconds(60);  // 0: never
   std::chrono::nanoseconds stall_limit{0};                            // after it the operation fails; 0: never
-  std::string timeline;                                               // path of a trace to write; empty: none
+  std::string timeline;                                               // a trace to write; rank 0's counts; empty: none
   int metrics_port = -1;  // serves /metrics on this loopback port + local rank; -1: nowhere
   // Receives warnings, one line each; any thread. Unset: standard error.
   std::function<void(std::string_view)> warn;
@@ -226,8 +226,8 @@ class Engine {
   Result<int> process_set_rank(ProcessSetId set) const;  // this rank's; `invalid_argument`: it is not in the set
   std::vector<ProcessSetId> process_sets() const;
 
-  // Starts to write events into a trace, in place of an older file. Collective over the world, with the same path. Each
-  // of several hosts writes its own file: the host's name replaces "{host}" in the path, or is inserted before the
+  // Starts to write events into a trace, in place of an older file. Collective over the world; rank 0's path counts.
+  // Each of several hosts writes its own file: the host's name replaces "{host}" in the path, or is inserted before the
   // ending. stop_timeline() is not collective.
   Status start_timeline(const std::string& path);
   Status stop_timeline();

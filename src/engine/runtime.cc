@@ -178,7 +178,21 @@ Status Runtime::remove_process_set(ProcessSetId id) {
   return {};
 }
 
-Status Runtime::start_timeline(const std::string& path) {
+Result<std::string> Runtime::path_of_rank_0(const std::string& own) {
+  const std::string name = internal_name("start_timeline path");
+  const auto bytes = static_cast<std::int64_t>(own.size());
+  const TensorArg text{.in = own.data(), .dtype = DType::kUint8, .shape = {&bytes, 1}};
+  XOE_ASSIGN(
+      const auto sent,
+      submit({.name = name, .op = {.kind = OpKind::kBroadcastBytes, .needs_all_ranks = true}, .tensors = {&text, 1}},
+             Use::kWaited));
+  XOE_TRY(wait(*sent, std::nullopt));
+  const Output& path = sent->outputs[0];
+  return std::string(static_cast<const char*>(path.data), static_cast<std::size_t>(path.shape[0]));
+}
+
+Status Runtime::start_timeline(const std::string& own_path) {
+  XOE_ASSIGN(const std::string path, path_of_rank_0(own_path));
   const bool creates = topology_.local_rank == 0;
   Status made;
   if (creates) made = watch_->trace().start(path, true);
@@ -248,11 +262,23 @@ Engine::Engine(std::shared_ptr<engine::Runtime> runtime) : runtime_(std::move(ru
 Engine::~Engine() { runtime_->shut_down(); }
 void Engine::close() { runtime_->shut_down(); }
 
+namespace {
+
+// Rank 0 decides for all whether there is a trace: programs give each rank a path of its own, or rank 0 alone.
+Result<bool> rank_0_traces(Communicator& world, const EngineOptions& options) {
+  std::uint8_t traces = options.timeline.empty() ? 0 : 1;
+  XOE_TRY(world.broadcast(Tensor(&traces, 1), 0, {.name = "timeline"}));
+  return traces != 0;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Engine>> Engine::create(Communicator world, EngineOptions options) {
   const std::string timeline = options.timeline;
+  XOE_ASSIGN(const bool traces, rank_0_traces(world, options));
   XOE_ASSIGN(auto runtime, engine::Runtime::create(std::move(world), std::move(options)));
   std::unique_ptr<Engine> engine(new Engine(std::move(runtime)));
-  if (!timeline.empty()) XOE_TRY(engine->start_timeline(timeline));
+  if (traces) XOE_TRY(engine->start_timeline(timeline));
   return engine;
 }
 
