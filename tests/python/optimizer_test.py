@@ -1,6 +1,7 @@
 """Training through xoe.torch, as Horovod's documentation writes it, against one process that sees all ranks' batches and against
 torch.distributed with Gloo."""
 
+import collections
 import copy
 import gc
 import os
@@ -359,6 +360,53 @@ def test_adasum_with_parameters_that_come_later():
     for part in (first, later, frozen):
         mine = torch.cat([part.weight.detach().flatten(), part.bias.detach()])
         assert torch.equal(hvd.broadcast(mine, 0), mine)
+
+
+class Window(collections.namedtuple("Window", "values size kind")):
+    """What an optimizer may keep for a parameter."""
+
+
+def test_state_of_any_type():
+    """PyTorch's load_state_dict rebuilds iterables from generators: named tuples and strings do not survive it."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    if RANK == 0:
+        train(model, optimizer, steps=1)
+        for index, p in enumerate(model.parameters()):
+            optimizer.state[p]["window"] = Window(p.detach() + index, index, "ring")
+            optimizer.state[p]["kind"] = ["ring", {"sizes": (1, index)}]
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+
+    def check():
+        for index, p in enumerate(model.parameters()):
+            window = optimizer.state[p]["window"]
+            assert type(window) is Window and window.size == index and window.kind == "ring", window
+            assert torch.equal(hvd.broadcast(window.values, 0), window.values)
+            assert optimizer.state[p]["kind"] == ["ring", {"sizes": (1, index)}]
+            assert optimizer.state[p]["momentum_buffer"].shape == p.shape
+
+    check()
+    state = hvd.elastic.TorchState(optimizer=optimizer)
+    for p in model.parameters():
+        optimizer.state[p].clear()
+    state.restore()
+    check()
+
+
+def test_zero_gradients_of_a_new_optimizer():
+    """As in Horovod, a broadcast of an optimizer that has not stepped leaves zeros; gradients that are there stay."""
+    model = network()
+    table = torch.nn.Embedding(5, 2, sparse=True)
+    model[0].bias.grad = torch.ones_like(model[0].bias)
+    model[3].weight.requires_grad_(False)
+    optimizer = torch.optim.SGD([*model.parameters(), *table.parameters()], lr=0.1)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0, model=table)
+    assert model[0].weight.grad.abs().sum() == 0 and model[3].weight.grad is None
+    assert torch.equal(model[0].bias.grad, torch.ones_like(model[0].bias))
+    assert table.weight.grad.is_sparse
+    rows = torch.optim.SparseAdam(torch.nn.Embedding(5, 2, sparse=True).parameters())
+    hvd.broadcast_optimizer_state(rows, root_rank=0)
+    rows.step()
 
 
 def test_two_models_with_the_same_names():
