@@ -15,6 +15,7 @@ ranks.start(__file__)
 import torch
 
 import xoe.torch as hvd
+from xoe import world
 
 hvd.init(comm=list(range(int(os.environ["XOE_SIZE"]))))
 torch.set_num_threads(1)
@@ -296,6 +297,42 @@ def test_timeline():
         text = path.read_text()
         assert "traced" in text
         json.loads(text if text.rstrip().endswith("]") or text.startswith("{") else text.rstrip().rstrip(",") + "]")
+
+
+def test_timelines_with_a_path_for_each_rank():
+    """Rank 0's counts, as in Horovod, where rank 0 alone writes; also if rank 0 alone names one, or another rank does."""
+    folder = pathlib.Path(hvd.broadcast_object(tempfile.mkdtemp() if RANK == 0 else None))
+    hvd.start_timeline(str(folder / f"started.{RANK}.json"))
+    hvd.allreduce(values(RANK), name="traced")
+    hvd.stop_timeline()
+    for given in ("every", "first", "last"):
+        hvd.barrier()
+        hvd.shutdown()
+        if given == "every" or RANK == (0 if given == "first" else SIZE - 1):
+            os.environ["HOROVOD_TIMELINE"] = str(folder / f"{given}.{RANK}.json")
+        hvd.init()
+        hvd.allreduce(values(RANK), name="traced")
+        os.environ.pop("HOROVOD_TIMELINE", None)
+    hvd.barrier()
+    hvd.shutdown()
+    hvd.init()
+    wanted = {"started.0.json", "every.0.json", "first.0.json"} | ({"last.0.json"} if SIZE == 1 else set())
+    assert {path.name for path in folder.iterdir()} == wanted
+    assert all("traced" in path.read_text() for path in folder.iterdir())
+
+
+def test_a_world_is_formed_again_as_it_was():
+    """With the group, and the process sets, of the program's init()."""
+    hvd.barrier()
+    hvd.shutdown()
+    whole = hvd.ProcessSet(range(SIZE)) if SIZE > 1 else None
+    hvd.init(comm=range(SIZE - 1, -1, -1), process_sets=[whole] if whole else None)
+    for _ in range(2):
+        assert hvd.rank() == SIZE - 1 - RANK and hvd.size() == SIZE
+        assert whole is None or whole.size() == SIZE
+        world.re_form()
+    hvd.shutdown()
+    hvd.init()
 
 
 def test_elastic_state():
