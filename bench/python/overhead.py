@@ -44,7 +44,8 @@ def main():
 
     engine, request = world.current().engine, _core.Request(_core.KINDS["allreduce"])
     ready = [
-        (name, tensor.data_ptr(), tensor.shape, _core.DTYPES["float32"], request, tensor) for tensor, name in zip(tensors, names)
+        (name, tensor.data_ptr(), tensor.shape, _core.DTYPES["float32"], request, tensor)
+        for tensor, name in zip(tensors, names)
     ]
 
     def through_the_module():

@@ -6,7 +6,9 @@ All ranks begin each step together, so that a step alone shares the machine just
 slower in the step before counts for neither.
 
 Modes: optimizer (xoe.torch.DistributedOptimizer); xoe, gloo, nccl (DistributedDataParallel on that backend); hook (on xoe, with Xoe's
-communication hook). The loop is the same in all of them. On "cuda" each rank has the GPU of its local rank.
+communication hook). The loop and the work are the same in all of them: gradients are reduced, and nothing else, so DistributedDataParallel
+does not broadcast buffers before each step as it does by default (batch normalisation has them). On "cuda" each rank has the GPU of its
+local rank.
 """
 
 import argparse
@@ -83,7 +85,7 @@ def prepare(mode, model):
     if mode in ("xoe", "hook"):
         import xoe.torch.distributed as backend
     torch.distributed.init_process_group("xoe" if mode == "hook" else mode)
-    wrapped = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    wrapped = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
     if mode == "hook":
         wrapped.register_comm_hook(None, backend.allreduce_hook)
     return wrapped, plain_optimizer(wrapped), torch.distributed.barrier

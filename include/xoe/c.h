@@ -6,7 +6,7 @@
  * the library, nothing exits.
  *
  * Threads: all functions may be called by any thread at any time. An object must not be given to xoe_shutdown,
- * xoe_release or xoe_buffer_free while another call still uses it, nor used afterwards.
+ * xoe_release or xoe_buffer_free while another call still uses it, nor used afterwards; xoe_close ends such calls.
  *
  * Ownership: what a function hands out through a pointer to a pointer belongs to the caller, until the function named
  * with it takes it back. Arguments, structs and arrays are copied during the call; tensors' memory is not.
@@ -165,6 +165,10 @@ XOE_API xoe_status xoe_init(const xoe_options* options, xoe_engine** engine);
  * there. Handles and buffers stay good. Null is ignored. */
 XOE_API void xoe_shutdown(xoe_engine* engine);
 
+/* Ends the engine, and the calls of other threads that are in it; later ones give XOE_UNAVAILABLE. Its memory stays
+ * until xoe_shutdown. Twice is once. */
+XOE_API xoe_status xoe_close(xoe_engine* engine);
+
 /* Where this process stands. `local` counts the ranks on its host, `cross` the hosts that have a rank with the same
  * local rank. This struct does not grow. */
 typedef struct xoe_topology {
@@ -248,7 +252,9 @@ typedef struct xoe_request {
   void* callback_user;
   void* stream; /* with gpu: what stands in this cudaStream_t is done before tensors are read; null: the default */
   int32_t gpu;  /* the tensors are memory of this process's GPU; see xoe_takes_gpu_memory() and xoe/engine.h */
-  int32_t reserved_more; /* 0 */
+  int32_t needs_all_ranks;    /* 1: fails where it would run without ranks that have joined */
+  const int64_t* dense_shape; /* XOE_SPARSE_ALLREDUCE: of the whole tensor, for ranks to compare; null: unknown */
+  size_t dense_shape_count;
 } xoe_request;
 
 /* An allreduce by sum of nothing over the world, uncompressed, scales 1. struct_size: sizeof(xoe_request). Null is
@@ -311,8 +317,8 @@ XOE_API void xoe_buffer_free(xoe_buffer* buffer);
 /* Nanoseconds of the clock that marks are made with (CLOCK_MONOTONIC). */
 XOE_API int64_t xoe_now(void);
 
-/* Writes a Chrome trace from here on, in place of an older file. Collective over all ranks, with one path; each of
-   several hosts writes a file of its own. Stopping is for each rank to do when it likes. */
+/* Writes a Chrome trace from here on, in place of an older file. Collective over all ranks; rank 0's path counts; each
+   of several hosts writes a file of its own. Stopping is for each rank to do when it likes. */
 XOE_API xoe_status xoe_timeline_start(xoe_engine* engine, const char* path);
 XOE_API xoe_status xoe_timeline_stop(xoe_engine* engine);
 /* A bar of the caller's in the trace, such as "forward"; lane: "compute" or "input". Without a trace nothing happens.

@@ -23,7 +23,7 @@ enum class OpKind : std::uint8_t {
   kAllreduce,        // shape, dtype, reduction, scales, compression
   kAdasum,           // shape, dtype (float types). Maleki et al., "Scaling Distributed Training with Adaptive
                      // Summation", 2020: applied pairwise along a binary tree over the ranks, each tensor on its own
-  kSparseAllreduce,  // two tensors: indices [n] (int64) and values [n, ...]; n may differ
+  kSparseAllreduce,  // dense_shape; two tensors: indices [n] (int64) and values [n, ...], n may differ
   kAllgather,        // dtype and all dimensions but the first
   kBroadcast,        // shape, dtype, root
   kBroadcastBytes,   // root. All ranks receive its bytes; only the root knows their number
@@ -70,6 +70,7 @@ struct OpSpec {
   double prescale = 1.0;   // multiplies the input, before the reduction; float types
   double postscale = 1.0;  // multiplies the result
   CompressionOptions compression = {};
+  bool needs_all_ranks = false;  // fails on every rank, instead of running without the ranks that have joined
 
   bool operator==(const OpSpec&) const = default;
 };
@@ -105,6 +106,8 @@ struct Request {
   std::span<const TensorArg> tensors = {};
   // kAlltoall: rows of the first dimension for each rank of the set; empty: equal parts.
   std::span<const std::int64_t> splits = {};
+  // kSparseAllreduce: the shape of the whole tensor, for ranks to compare; empty: unknown.
+  std::span<const std::int64_t> dense_shape = {};
   ProcessSetId process_set = kWorldSet;
   // For GPU memory: a cudaStream_t; null: the default stream. Work that is in it at the submit is done before tensors
   // are read; once the operation has completed, its results can be used in every stream.
@@ -166,7 +169,7 @@ struct EngineOptions {
   bool progress_thread = true;
   std::chrono::nanoseconds stall_warning = std::chrono::seconds(60);  // 0: never
   std::chrono::nanoseconds stall_limit{0};                            // after it the operation fails; 0: never
-  std::string timeline;                                               // path of a trace to write; empty: none
+  std::string timeline;                                               // a trace to write; rank 0's counts; empty: none
   int metrics_port = -1;  // serves /metrics on this loopback port + local rank; -1: nowhere
   // Receives warnings, one line each; any thread. Unset: standard error.
   std::function<void(std::string_view)> warn;
@@ -189,12 +192,16 @@ Result<EngineOptions> read_engine_options(std::vector<std::string>& warnings);
 // engine fails its pending operations with `unavailable`, and operations that its peers still wait for with
 // `peer_lost`. In a process forked after create() every call returns `unavailable`.
 //
-// Thread safety: any thread may call all members but create() and the destructor at any time.
+// Thread safety: any thread may call all members but create() and the destructor at any time, close() too.
 class Engine {
  public:
   // Collective. Takes over the communicator, which becomes the world process set.
   static Result<std::unique_ptr<Engine>> create(Communicator world, EngineOptions options = {});
   ~Engine();
+
+  // What the destructor does, while other threads may be in calls of the engine: those end, and all later ones return
+  // `unavailable`. Twice is once.
+  void close();
 
   // Lock-free. Returns errors of this call alone; all others complete the handle.
   Result<EngineHandle> submit(const Request& request);
@@ -219,8 +226,8 @@ class Engine {
   Result<int> process_set_rank(ProcessSetId set) const;  // this rank's; `invalid_argument`: it is not in the set
   std::vector<ProcessSetId> process_sets() const;
 
-  // Starts to write events into a trace, in place of an older file. Collective over the world, with the same path. Each
-  // of several hosts writes its own file: the host's name replaces "{host}" in the path, or is inserted before the
+  // Starts to write events into a trace, in place of an older file. Collective over the world; rank 0's path counts.
+  // Each of several hosts writes its own file: the host's name replaces "{host}" in the path, or is inserted before the
   // ending. stop_timeline() is not collective.
   Status start_timeline(const std::string& path);
   Status stop_timeline();

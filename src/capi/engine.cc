@@ -148,6 +148,13 @@ void xoe_shutdown(xoe_engine* engine) {
   });
 }
 
+xoe_status xoe_close(xoe_engine* engine) {
+  return with_engine(engine, [](xoe::Engine& it) -> Status {
+    it.close();
+    return {};
+  });
+}
+
 xoe_status xoe_topology_of(const xoe_engine* engine, xoe_topology* topology) {
   return with_engine(engine, [&](xoe::Engine& it) -> Status {
     XOE_TRY(need(topology, "topology"));

@@ -60,9 +60,10 @@ Status check_request(const xoe_request& from) {
   XOE_TRY(check_number(from.error_feedback, 0, 1, "request: error_feedback"));
   XOE_TRY(check_number(from.reserved, 0, 0, "request: reserved"));
   XOE_TRY(check_number(from.gpu, 0, 1, "request: gpu"));
-  XOE_TRY(check_number(from.reserved_more, 0, 0, "request: reserved_more"));
+  XOE_TRY(check_number(from.needs_all_ranks, 0, 1, "request: needs_all_ranks"));
   if (from.tensor_count > 0) XOE_TRY(need(from.tensors, "request: tensors"));
   if (from.split_count > 0) XOE_TRY(need(from.splits, "request: splits"));
+  if (from.dense_shape_count > 0) XOE_TRY(need(from.dense_shape, "request: dense_shape"));
   return {};
 }
 
@@ -110,9 +111,11 @@ Status convert_request(const xoe_request* from, RequestParts& parts) {
                           .root = request.root,
                           .prescale = request.prescale,
                           .postscale = request.postscale,
-                          .compression = convert_compression(request)},
+                          .compression = convert_compression(request),
+                          .needs_all_ranks = request.needs_all_ranks != 0},
                    .tensors = parts.tensors,
                    .splits = {request.splits, request.split_count},
+                   .dense_shape = {request.dense_shape, request.dense_shape_count},
                    .process_set = request.process_set,
                    .stream = request.stream,
                    .allocator = convert_allocator(request),

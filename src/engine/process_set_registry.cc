@@ -22,6 +22,10 @@ bool ProcessSetRegistry::Use::exists() const noexcept {
   return slot_ != nullptr && slot_->exists.load(std::memory_order_acquire);
 }
 
+void ProcessSetRegistry::wait_for_users(const Slot& slot) noexcept {
+  while (slot.users.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+}
+
 ProcessSetRegistry::~ProcessSetRegistry() {
   for (Slot& slot : slots_) delete slot.set.load();
 }
@@ -93,7 +97,7 @@ Status ProcessSetRegistry::remove(ProcessSetId id) {
   slot.exists.store(false, std::memory_order_release);
   const std::unique_ptr<ProcessSet> set(slot.set.exchange(nullptr, std::memory_order_seq_cst));
   if (set != nullptr) {
-    while (slot.users.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+    wait_for_users(slot);
     set->fail(Error(Code::kInvalidArgument, "the process set was removed"));
   }
   // No rank leaves the set's communicator before all have failed its operations: peers would take it for a lost rank.
@@ -103,7 +107,10 @@ Status ProcessSetRegistry::remove(ProcessSetId id) {
 std::vector<std::unique_ptr<ProcessSet>> ProcessSetRegistry::take_all() {
   std::vector<std::unique_ptr<ProcessSet>> sets;
   for (Slot& slot : slots_)
-    if (ProcessSet* set = slot.set.exchange(nullptr); set != nullptr) sets.emplace_back(set);
+    if (ProcessSet* set = slot.set.exchange(nullptr, std::memory_order_seq_cst); set != nullptr) {
+      wait_for_users(slot);
+      sets.emplace_back(set);
+    }
   return sets;
 }
 

@@ -58,7 +58,7 @@ class ProcessSetRegistry {
   // Both are collective over the world.
   Result<ProcessSetId> add(std::vector<int> ranks, const Form& form);
   Status remove(ProcessSetId id);
-  // Takes all sets out of the registry, the world first.
+  // Takes all sets out of the registry, the world first, once no other thread uses them.
   std::vector<std::unique_ptr<ProcessSet>> take_all();
 
   template <class Act>
@@ -69,6 +69,8 @@ class ProcessSetRegistry {
   }
 
  private:
+  static void wait_for_users(const Slot& slot) noexcept;
+
   static constexpr int kMaxSets = 1024;  // ever made, by one engine
   std::array<Slot, kMaxSets> slots_;
   std::atomic<std::size_t> count_{0};  // of the slots that were ever used

@@ -10,6 +10,12 @@
 
 namespace xoe::engine {
 
+namespace {
+
+Error closed_error() { return Error(Code::kUnavailable, "the engine was shut down"); }
+
+}  // namespace
+
 Result<std::shared_ptr<Runtime>> Runtime::create(Communicator world, EngineOptions options,
                                                  std::shared_ptr<GpuPlugin> gpu) {
   if (!options.warn)
@@ -51,7 +57,7 @@ Status Runtime::check_usable() const {
     return failure(Code::kUnavailable,
                    "this process was forked from the one that made the engine; make an engine of its own, or start the "
                    "child with exec");
-  if (closed_.load(std::memory_order_relaxed)) return failure(Code::kUnavailable, "the engine was shut down");
+  if (closed_.load(std::memory_order_relaxed)) return failure(closed_error());
   return {};
 }
 
@@ -63,7 +69,10 @@ Result<std::shared_ptr<Submission>> Runtime::submit(const Request& request, Use 
   {
     // The set is not kept any longer: progress may remove it.
     const ProcessSetRegistry::Use set_use(sets_, request.process_set);
-    if (set_use.get() == nullptr) return failure(not_member(request, set_use.exists()).error());
+    if (set_use.get() == nullptr) {
+      XOE_TRY(check_usable());
+      return failure(not_member(request, set_use.exists()).error());
+    }
     ProcessSet& set = *set_use.get();
     XOE_ASSIGN(submission, Submission::make(request, std::string(request.name), set.rank(), set.size()));
     if (request.op.gpu) XOE_TRY(admit_gpu_memory(request, *submission));
@@ -121,7 +130,9 @@ Status Runtime::wait(Submission& submission, std::optional<EngineClock::time_poi
 
 Result<SharedBuffer> Runtime::shared_buffer(std::size_t bytes) {
   XOE_TRY(check_usable());
-  return sets_.world().comm().shared_buffer(bytes);
+  const ProcessSetRegistry::Use world(sets_, kWorldSet);
+  if (world.get() == nullptr) return failure(closed_error());
+  return world.get()->comm().shared_buffer(bytes);
 }
 
 // --- operations of the engine itself ---
@@ -136,7 +147,11 @@ Result<std::shared_ptr<Submission>> Runtime::run_internal_request(InternalKind k
                                                                   std::vector<std::int64_t> argument) {
   XOE_TRY(check_usable());
   auto submission = Submission::make_internal(kind, internal_name(what), std::move(argument));
-  XOE_TRY(enqueue(sets_.world(), submission));
+  {
+    const ProcessSetRegistry::Use world(sets_, kWorldSet);
+    if (world.get() == nullptr) return failure(closed_error());
+    XOE_TRY(enqueue(*world.get(), submission));
+  }
   XOE_TRY(wait(*submission, std::nullopt));
   return submission;
 }
@@ -163,7 +178,21 @@ Status Runtime::remove_process_set(ProcessSetId id) {
   return {};
 }
 
-Status Runtime::start_timeline(const std::string& path) {
+Result<std::string> Runtime::path_of_rank_0(const std::string& own) {
+  const std::string name = internal_name("start_timeline path");
+  const auto bytes = static_cast<std::int64_t>(own.size());
+  const TensorArg text{.in = own.data(), .dtype = DType::kUint8, .shape = {&bytes, 1}};
+  XOE_ASSIGN(
+      const auto sent,
+      submit({.name = name, .op = {.kind = OpKind::kBroadcastBytes, .needs_all_ranks = true}, .tensors = {&text, 1}},
+             Use::kWaited));
+  XOE_TRY(wait(*sent, std::nullopt));
+  const Output& path = sent->outputs[0];
+  return std::string(static_cast<const char*>(path.data), static_cast<std::size_t>(path.shape[0]));
+}
+
+Status Runtime::start_timeline(const std::string& own_path) {
+  XOE_ASSIGN(const std::string path, path_of_rank_0(own_path));
   const bool creates = topology_.local_rank == 0;
   Status made;
   if (creates) made = watch_->trace().start(path, true);
@@ -231,12 +260,25 @@ int EngineHandle::last_joined() const noexcept { return submission_->last_joined
 
 Engine::Engine(std::shared_ptr<engine::Runtime> runtime) : runtime_(std::move(runtime)) {}
 Engine::~Engine() { runtime_->shut_down(); }
+void Engine::close() { runtime_->shut_down(); }
+
+namespace {
+
+// Rank 0 decides for all whether there is a trace: programs give each rank a path of its own, or rank 0 alone.
+Result<bool> rank_0_traces(Communicator& world, const EngineOptions& options) {
+  std::uint8_t traces = options.timeline.empty() ? 0 : 1;
+  XOE_TRY(world.broadcast(Tensor(&traces, 1), 0, {.name = "timeline"}));
+  return traces != 0;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(Communicator world, EngineOptions options) {
   const std::string timeline = options.timeline;
+  XOE_ASSIGN(const bool traces, rank_0_traces(world, options));
   XOE_ASSIGN(auto runtime, engine::Runtime::create(std::move(world), std::move(options)));
   std::unique_ptr<Engine> engine(new Engine(std::move(runtime)));
-  if (!timeline.empty()) XOE_TRY(engine->start_timeline(timeline));
+  if (traces) XOE_TRY(engine->start_timeline(timeline));
   return engine;
 }
 

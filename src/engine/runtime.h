@@ -22,7 +22,7 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
   // gpu: null: what the process's environment asks for.
   static Result<std::shared_ptr<Runtime>> create(Communicator world, EngineOptions options,
                                                  std::shared_ptr<GpuPlugin> gpu = nullptr);
-  // Fails what is pending and leaves the groups. Called once, by the engine's owner.
+  // Fails what is pending and leaves the groups. Other threads may be in calls, which end.
   void shut_down();
 
   enum class Use { kAsync, kWaited };
@@ -37,7 +37,8 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
   Status remove_process_set(ProcessSetId set);
   const ProcessSetRegistry& process_sets() const noexcept { return sets_; }
   std::string metrics();
-  // Collective over the world: local rank 0 of each host makes the file before the others join it.
+  // Collective over the world: local rank 0 of each host makes the file before the others join it. Rank 0's path
+  // counts.
   Status start_timeline(const std::string& path);
 
   // --- for process sets ---
@@ -61,6 +62,7 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
   Result<std::shared_ptr<Submission>> run_internal_request(InternalKind kind, const std::string& what,
                                                            std::vector<std::int64_t> argument);
   std::string internal_name(const std::string& what);
+  Result<std::string> path_of_rank_0(const std::string& own);
 
   EngineOptions options_;
   Topology topology_;

@@ -164,6 +164,8 @@ Status check_compression(const Submission& s, const Request& request) {
 }
 
 Status check_rest(const Submission& s, const Request& request, int ranks) {
+  if (!request.dense_shape.empty() && request.op.kind != OpKind::kSparseAllreduce)
+    return failure(Code::kInvalidArgument, "{}: takes no dense_shape", s.title());
   if (has_root(request.op.kind) && (request.op.root < 0 || request.op.root >= ranks))
     return failure(Code::kInvalidArgument, "{}: root {} is not one of the {} ranks of the process set", s.title(),
                    request.op.root, ranks);
@@ -229,7 +231,7 @@ std::uint64_t sign(const Submission& s) {
        {static_cast<std::uint64_t>(op.reduce), static_cast<std::uint64_t>(op.compression.kind),
         static_cast<std::uint64_t>(op.compression.error_feedback), static_cast<std::uint64_t>(op.internal),
         static_cast<std::uint64_t>(op.root), static_cast<std::uint64_t>(op.tensors), static_cast<std::uint64_t>(op.gpu),
-        static_cast<std::uint64_t>(op.compression.power_sgd_rank),
+        static_cast<std::uint64_t>(op.needs_all_ranks), static_cast<std::uint64_t>(op.compression.power_sgd_rank),
         std::bit_cast<std::uint64_t>(op.compression.top_k_ratio), std::bit_cast<std::uint64_t>(op.prescale),
         std::bit_cast<std::uint64_t>(op.postscale)})
     put_hash(sum, part);
@@ -241,7 +243,9 @@ std::uint64_t sign(const Submission& s) {
       put_hash(sum, static_cast<std::uint64_t>(tensor.shape[d]));
   }
   for (const std::int64_t value : s.argument) put_hash(sum, static_cast<std::uint64_t>(value));
-  return sum;
+  put_hash(sum, s.dense_shape.size());
+  for (const std::int64_t size : s.dense_shape) put_hash(sum, static_cast<std::uint64_t>(size));
+  return needs_every_rank(op) ? sum | kNeedsEveryRank : sum & ~kNeedsEveryRank;
 }
 
 }  // namespace
@@ -277,6 +281,7 @@ Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std
     s->op.first_dim = s->tensors[0].rows();
   }
   s->splits.assign(request.splits.begin(), request.splits.end());
+  s->dense_shape.assign(request.dense_shape.begin(), request.dense_shape.end());
   if (request.op.kind == OpKind::kAlltoall && s->splits.empty())
     s->splits.assign(static_cast<std::size_t>(ranks), static_cast<std::int64_t>(s->tensors[0].rows()) / ranks);
   s->process_set = request.process_set;
@@ -324,11 +329,13 @@ std::string Submission::describe() const {
     text += fmt::format("{}{} [{}]", i == 0 ? "" : ", ", dtype_name(t.dtype), fmt::join(t.shape, ", "));
   }
   if (tensors.size() > 4) text += ", ...";
+  if (!dense_shape.empty()) text += fmt::format(" of [{}]", fmt::join(dense_shape, ", "));
   if (reduces(op.kind)) text += fmt::format(", {}", reduce_op_name(op.reduce));
   if (has_root(op.kind)) text += fmt::format("{}root {}", tensors.empty() ? "" : ", ", op.root);
   if (op.prescale != 1) text += fmt::format(", prescale {}", op.prescale);
   if (op.postscale != 1) text += fmt::format(", postscale {}", op.postscale);
   if (op.gpu) text += ", on a GPU";
+  if (op.needs_all_ranks) text += ", of all ranks";
   if (op.compression.kind != Compression::kNone) {
     text += fmt::format(", {}", compression_name(op.compression.kind));
     if (op.compression.error_feedback) text += " with error feedback";

@@ -68,6 +68,7 @@ class Submission {
   std::vector<TensorCopy> tensors;
   std::vector<TensorSize> sizes;
   std::vector<std::int64_t> splits;
+  std::vector<std::int64_t> dense_shape;
   std::vector<std::int64_t> argument;  // of an internal operation
   std::uint64_t signature = 0;
   bool placeholder = false;

@@ -18,6 +18,7 @@ static void test_null_engine(void) {
   size_t count = 0;
   const xoe_request request = request_of(XOE_BARRIER, "x", NULL, 0);
   INVALID(xoe_init(NULL, NULL), "engine is null");
+  INVALID(xoe_close(NULL), "engine is null");
   INVALID(xoe_topology_of(NULL, &topology), "engine is null");
   INVALID(xoe_add_process_set(NULL, &number, 1, &number), "engine is null");
   INVALID(xoe_remove_process_set(NULL, 1), "engine is null");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator_net.h"
+#include "engine/op_descriptor.h"
 
 namespace xoe::engine {
 namespace {
@@ -158,6 +159,36 @@ TEST(Coordinator, JoinedHostsHaveEverything) {
   for (int host = 0; host < 4; ++host) EXPECT_EQ(net.decided(host).back().joined, 22);
   step(net, 2);
   EXPECT_EQ(net.decided(3).back().tensors.size(), 2U);
+}
+
+TEST(Coordinator, WhatNeedsEveryRankFailsOnceAHostHasJoined) {
+  constexpr std::uint64_t kSignature = kNeedsEveryRank | 7;
+  for (const int joined : {0, 1, 2, 3}) {  // the root, with and without children, and a leaf of host 1
+    for (const bool is_known : {false, true}) {
+      CoordinatorNet net(4, {.fanout = 2});
+      if (is_known) {
+        net.ready_everywhere("a", kSignature);
+        net.run();
+        EXPECT_EQ(net.decided(0).back().tensors.back().error, "");
+      }
+      net.at(joined).joined(10);
+      net.run();
+      for (int host = 0; host < 4; ++host)
+        if (host != joined) net.at(host).ready("a", kSignature, "a?");
+      net.run();
+      for (int host = 0; host < 4; ++host) {
+        const DecidedTensor& decided = net.decided(host).back().tensors.back();
+        EXPECT_THAT(decided.error, HasSubstr("host " + std::to_string(joined) + ": its ranks have joined"));
+        EXPECT_THAT(decided.error, HasSubstr("a?"));
+      }
+      for (int host = 0; host < 4; ++host)
+        if (host != joined) net.at(host).joined(host);
+      net.run();
+      net.ready_everywhere("a", kSignature);
+      net.run();
+      EXPECT_EQ(net.decided(3).back().tensors.back().error, "");
+    }
+  }
 }
 
 TEST(Coordinator, ADecisionWithoutAJoinedHostCoversWhatThatHostReportsTooLate) {

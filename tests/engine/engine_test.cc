@@ -167,6 +167,93 @@ TEST(Engine, JoinedRanksGiveZerosUntilAllHaveJoined) {
   });
 }
 
+TEST(Engine, WhatNeedsAllRanksFailsOnceOneHasJoined) {
+  run_engines(3, [](Engine& engine) {
+    const int rank = engine.topology().rank;
+    std::vector<float> x(4, static_cast<float>(rank));
+    std::vector<float> all(12);
+    const Shape shape{4};
+    const TensorArg tensor = in_place(x, shape);
+    const TensorArg gathered{.in = x.data(), .out = nullptr, .dtype = DType::kFloat32, .shape = shape};
+    if (rank != 0) {
+      const Request gather{.name = "g", .op = {.kind = OpKind::kAllgather}, .tensors = {&gathered, 1}};
+      auto without = engine.submit(gather).value();
+      ASSERT_TRUE(without.wait());
+      EXPECT_THAT(without.received_splits(), ::testing::ElementsAre(0, 4, 4));
+      Request strict = gather;
+      strict.op.needs_all_ranks = true;
+      EXPECT_THAT(engine.run(strict).error().message(), HasSubstr("a rank has joined"));
+      const OpSpec broadcast{.kind = OpKind::kBroadcast, .root = 2, .needs_all_ranks = true};
+      EXPECT_THAT(engine.run({.name = "b", .op = broadcast, .tensors = {&tensor, 1}}).error().message(),
+                  HasSubstr("a rank has joined"));
+    }
+    ASSERT_TRUE(engine.run({.op = {.kind = OpKind::kJoin}}));
+    const OpSpec strict{.needs_all_ranks = true};
+    std::fill(x.begin(), x.end(), 1.0F);
+    ASSERT_TRUE(engine.run({.name = "x", .op = strict, .tensors = {&tensor, 1}}));
+    EXPECT_THAT(x, ::testing::Each(3.0F));
+  });
+}
+
+TEST(Engine, SparseTensorsOfDifferentShapesAreAMismatch) {
+  run_engines(2, [](Engine& engine) {
+    const int rank = engine.topology().rank;
+    const std::vector<std::int64_t> indices{0, 1};
+    const std::vector<float> values{1, 2};
+    const Shape rows{2};
+    const std::array<TensorArg, 2> tensors{TensorArg{indices.data(), nullptr, DType::kInt64, rows},
+                                           TensorArg{values.data(), nullptr, DType::kFloat32, rows}};
+    const auto sum = [&](const Shape& dense_shape) {
+      return engine.run(
+          {.name = "s", .op = {.kind = OpKind::kSparseAllreduce}, .tensors = tensors, .dense_shape = dense_shape});
+    };
+    EXPECT_TRUE(sum({5}));
+    EXPECT_TRUE(sum({}));
+    const Status differs = sum({rank == 0 ? 3 : 5});
+    ASSERT_FALSE(differs);
+    EXPECT_THAT(differs.error().message(), HasSubstr("of [3]"));
+    EXPECT_THAT(differs.error().message(), HasSubstr("of [5]"));
+    const TensorArg tensor{values.data(), nullptr, DType::kFloat32, rows};
+    EXPECT_FALSE(
+        engine.run({.name = "g", .op = {.kind = OpKind::kAllgather}, .tensors = {&tensor, 1}, .dense_shape = rows}));
+  });
+}
+
+TEST(Engine, ClosesWhileOtherThreadsAreInIt) {
+  for (int round = 0; round < 20; ++round) {
+    auto engines = testing::make_engines(testing::make_group(2, std::chrono::seconds(60)), testing::quiet_options());
+    std::atomic<int> running{0};
+    std::vector<std::jthread> threads;
+    const auto use = [&running](Engine& engine, const std::string& name) {
+      std::vector<float> x(4, 1);
+      const Shape shape{4};
+      const TensorArg tensor = in_place(x, shape);
+      running.fetch_add(1);
+      while (true) {
+        const Status status = engine.run({.name = name, .tensors = {&tensor, 1}});
+        if (!status) return;
+        (void)engine.shared_buffer(64);
+        (void)engine.metrics();
+      }
+    };
+    for (auto& engine : engines)
+      for (const char* const name : {"a", "b"}) threads.emplace_back([&, name] { use(*engine, name); });
+    // The other rank takes no part in this.
+    threads.emplace_back([&] {
+      running.fetch_add(1);
+      EXPECT_FALSE(engines[0]->add_process_set(std::vector<int>{0, 1}));
+    });
+    while (running.load() != 5) std::this_thread::yield();
+    engines[0]->close();
+    engines[0]->close();
+    engines[1]->close();
+    threads.clear();
+    EXPECT_EQ(engines[0]->run({.op = {.kind = OpKind::kBarrier}}).error().code(), Code::kUnavailable);
+    EXPECT_EQ(engines[0]->add_process_set(std::vector<int>{0}).error().code(), Code::kUnavailable);
+    EXPECT_EQ(engines[0]->shared_buffer(64).error().code(), Code::kUnavailable);
+  }
+}
+
 TEST(Engine, ProcessSetsRunOnTheirOwn) {
   run_engines(4, [](Engine& engine) {
     const int rank = engine.topology().rank;

@@ -82,6 +82,34 @@ TEST_P(EngineOverHosts, ProcessSetsOverSomeOfThem) {
   }).expect_success();
 }
 
+// Only the operation fails: no rank of the other host has submitted it, and that host knows nothing of it.
+TEST(EngineOverHostsJoins, WhatNeedsAHostThatHasJoinedFailsAndTheEngineGoesOn) {
+  ProcessGroup({0, 0, 1, 1}, [](Communicator& communicator) -> std::string {
+    auto engine = Engine::create(std::move(communicator), quiet_options()).value();
+    std::vector<float> x(4, 1);
+    const std::vector<std::int64_t> shape{4};
+    const TensorArg out_of_place{.in = x.data(), .out = nullptr, .dtype = DType::kFloat32, .shape = shape};
+    if (engine->topology().rank < 2) {
+      for (const OpSpec& op :
+           {OpSpec{.kind = OpKind::kAlltoall}, OpSpec{.kind = OpKind::kAllgather, .needs_all_ranks = true}})
+        for (int turn = 0; turn < 2; ++turn) {
+          const Status status = engine->run({.name = "needs all", .op = op, .tensors = {&out_of_place, 1}});
+          if (status) return fmt::format("{} ran without host 1", op_kind_name(op.kind));
+          if (status.error().message().find("its ranks have joined") == std::string::npos)
+            return status.error().to_string();
+        }
+      const TensorArg tensor = in_place(x, shape);
+      if (const Status status = engine->run({.name = "sum", .tensors = {&tensor, 1}}); !status)
+        return status.error().to_string();
+      if (x[0] != 2) return fmt::format("a sum of {}", x[0]);
+    }
+    if (const Status status = engine->run({.op = {.kind = OpKind::kJoin}}); !status) return status.error().to_string();
+    const Status all =
+        engine->run({.name = "needs all", .op = {.kind = OpKind::kAlltoall}, .tensors = {&out_of_place, 1}});
+    return all ? "" : all.error().to_string();
+  }).expect_success();
+}
+
 TEST(EngineOverHostsFailures, NameTheRankAndTheTensor) {
   ProcessGroup group({0, 0, 1, 1}, [](Communicator& communicator) -> std::string {
     const int rank = communicator.rank();

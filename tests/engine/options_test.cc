@@ -141,6 +141,11 @@ TEST(EngineOptions, SaysWhyAVariableHasNoMeaning) {
                                     HasSubstr("building of Horovod")));
 }
 
+TEST(EngineOptions, OwnValuesByHorovodsNamesAreNoNews) {
+  EXPECT_THAT(read({{"XOE_RANK", "1"}, {"HOROVOD_RANK", "1"}}).warnings, ElementsAre());
+  EXPECT_THAT(read({{"XOE_RANK", "1"}, {"HOROVOD_RANK", "2"}}).warnings, ElementsAre(HasSubstr("HOROVOD_RANK")));
+}
+
 TEST(EngineOptions, NamesTheMalformedVariable) {
   const std::vector<std::pair<std::string, std::string>> broken = {
       {"XOE_FUSION_THRESHOLD", "8Q"},

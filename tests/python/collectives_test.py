@@ -7,6 +7,7 @@ import ranks
 
 ranks.start(__file__)
 
+import numpy
 import torch
 
 import xoe.torch as hvd
@@ -201,6 +202,47 @@ def test_sparse_tensors():
     torch.testing.assert_close(handle().to_dense(), torch.stack(others).sum(0))
     empty = torch.zeros(4, 2).to_sparse(1) if RANK > 0 else torch.eye(4, 2).to_sparse(1)
     torch.testing.assert_close(hvd.sparse_allreduce_async(empty, "empty", hvd.Sum)().to_dense(), torch.eye(4, 2))
+
+
+def test_sparse_tensors_of_different_shapes():
+    """Indices alone do not tell: they count in tensors of different shapes."""
+    if SIZE == 1:
+        return
+    for shapes in (((3,), (5,)), ((2, 3), (3, 2)), ((4, 2), (5, 2))):
+        shape = shapes[min(RANK, 1)]
+        mine = torch.zeros(shape)
+        mine[0] = 1.0
+        error = raises(
+            hvd.MismatchError, hvd.sparse_allreduce_async(mine.to_sparse(), "shapes").wait, *(str(list(s)) for s in shapes)
+        )
+        assert "0" in str(error) and "1" in str(error)
+    raises(ValueError, lambda: hvd.sparse_allreduce_async(torch.ones(3), "dense"), "sparse COO")
+
+
+def test_what_is_no_tensor():
+    given = [1.0, 2.0]
+    for wrong, words in ((given, ("list", "torch.tensor(...)")), (numpy.ones(3), ("numpy.ndarray", "torch.from_numpy(...)"))):
+        for call in (
+            lambda x: hvd.allreduce(x),
+            lambda x: hvd.allreduce(x, compression=hvd.Compression.fp16),
+            lambda x: hvd.allreduce_(x),
+            lambda x: hvd.allreduce_async(x),
+            lambda x: hvd.grouped_allreduce([torch.ones(1), x]),
+            lambda x: hvd.grouped_allreduce_([x]),
+            lambda x: hvd.sparse_allreduce_async(x, "x", hvd.Sum),
+            lambda x: hvd.allgather(x),
+            lambda x: hvd.grouped_allgather([x]),
+            lambda x: hvd.broadcast(x, 0),
+            lambda x: hvd.broadcast_(x, 0),
+            lambda x: hvd.alltoall(x),
+            lambda x: hvd.reducescatter(x),
+            lambda x: hvd.reducescatter_async(x),
+            lambda x: hvd.broadcast_parameters([x]),
+            lambda x: hvd.broadcast_parameters([("x", x)]),
+        ):
+            raises(TypeError, lambda call=call, wrong=wrong: call(wrong), *words)
+    same = hvd.allreduce(torch.ones(1))  # no rank has counted one of them as an operation
+    assert same.item() == 1
 
 
 def test_allgather():

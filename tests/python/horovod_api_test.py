@@ -15,6 +15,7 @@ ranks.start(__file__)
 import torch
 
 import xoe.torch as hvd
+from xoe import world
 
 hvd.init(comm=list(range(int(os.environ["XOE_SIZE"]))))
 torch.set_num_threads(1)
@@ -298,6 +299,42 @@ def test_timeline():
         json.loads(text if text.rstrip().endswith("]") or text.startswith("{") else text.rstrip().rstrip(",") + "]")
 
 
+def test_timelines_with_a_path_for_each_rank():
+    """Rank 0's counts, as in Horovod, where rank 0 alone writes; also if rank 0 alone names one, or another rank does."""
+    folder = pathlib.Path(hvd.broadcast_object(tempfile.mkdtemp() if RANK == 0 else None))
+    hvd.start_timeline(str(folder / f"started.{RANK}.json"))
+    hvd.allreduce(values(RANK), name="traced")
+    hvd.stop_timeline()
+    for given in ("every", "first", "last"):
+        hvd.barrier()
+        hvd.shutdown()
+        if given == "every" or RANK == (0 if given == "first" else SIZE - 1):
+            os.environ["HOROVOD_TIMELINE"] = str(folder / f"{given}.{RANK}.json")
+        hvd.init()
+        hvd.allreduce(values(RANK), name="traced")
+        os.environ.pop("HOROVOD_TIMELINE", None)
+    hvd.barrier()
+    hvd.shutdown()
+    hvd.init()
+    wanted = {"started.0.json", "every.0.json", "first.0.json"} | ({"last.0.json"} if SIZE == 1 else set())
+    assert {path.name for path in folder.iterdir()} == wanted
+    assert all("traced" in path.read_text() for path in folder.iterdir())
+
+
+def test_a_world_is_formed_again_as_it_was():
+    """With the group, and the process sets, of the program's init()."""
+    hvd.barrier()
+    hvd.shutdown()
+    whole = hvd.ProcessSet(range(SIZE)) if SIZE > 1 else None
+    hvd.init(comm=range(SIZE - 1, -1, -1), process_sets=[whole] if whole else None)
+    for _ in range(2):
+        assert hvd.rank() == SIZE - 1 - RANK and hvd.size() == SIZE
+        assert whole is None or whole.size() == SIZE
+        world.re_form()
+    hvd.shutdown()
+    hvd.init()
+
+
 def test_elastic_state():
     model = model_of(RANK)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -349,11 +386,62 @@ def test_what_the_guide_promises_beyond_horovod():
     adasum = hvd.allreduce(torch.ones(3), op=hvd.Adasum, process_set=backwards)
     same(adasum, torch.ones(3))
     hvd.remove_process_set(backwards)
-    if RANK == 0:  # joined ranks add no rows to what the others gather
+    if RANK == 0:
         hvd.join()
     else:
-        assert hvd.allgather(torch.tensor([RANK]), name="without the first").tolist() == list(range(1, SIZE))
+        mine = torch.tensor([RANK])
+        gathered = hvd.allgather_async(mine, name="without the first", needs_all_ranks=False).wait()
+        assert gathered.tolist() == list(range(1, SIZE))
+        assert hvd.broadcast_async(mine, SIZE - 1, name="from the last", needs_all_ranks=False).wait().item() == SIZE - 1
         hvd.join()
+
+
+def test_what_needs_all_ranks_after_a_join():
+    """Errors in Horovod: programs that expect them would fall out of step otherwise."""
+    if SIZE == 1:
+        return
+    x = values(RANK)
+    operations = (
+        lambda: hvd.allgather(x, name="joined"),
+        lambda: hvd.grouped_allgather([x, x], name="joined"),
+        lambda: hvd.broadcast(x, SIZE - 1, name="joined"),
+        lambda: hvd.broadcast_(x, SIZE - 1, name="joined"),
+        lambda: hvd.alltoall(torch.arange(SIZE), name="joined"),
+        lambda: hvd.allgather_object(RANK),
+        lambda: hvd.broadcast_object(RANK, SIZE - 1),
+    )
+    if RANK > 0:
+        for operation in operations:
+            try:
+                operation()
+            except RuntimeError as error:
+                assert "joined" in str(error), error
+            else:
+                raise AssertionError("it ran without rank 0")
+        same(hvd.allreduce(x, op=hvd.Sum), sum(values(rank) for rank in range(1, SIZE)))
+    last = hvd.join()
+    assert last != 0 and hvd.allgather_object(last) == [last] * SIZE
+
+
+def test_errors_are_runtime_errors():
+    """Horovod raises RuntimeError for most of them, ValueError for others: these are both."""
+    model = model_of(0)
+    plain = torch.optim.SGD(model.parameters(), lr=0.1)
+    for call in (
+        lambda: hvd.reducescatter(values(RANK, SIZE), op=hvd.Adasum),
+        lambda: hvd.sparse_allreduce_async(values(RANK).to_sparse(), "min", hvd.Min),
+        lambda: hvd.allreduce(values(RANK), average=True, op=hvd.Sum),
+        lambda: hvd.DistributedOptimizer(plain, backward_passes_per_step=0),
+        lambda: hvd.DistributedOptimizer(plain, op=hvd.Sum, gradient_predivide_factor=2.0),
+        lambda: hvd.DistributedOptimizer(plain, list(model.named_parameters())[:1]),
+        lambda: hvd.broadcast_parameters(3),
+    ):
+        for kind in (RuntimeError, ValueError):
+            try:
+                call()
+            except kind:
+                continue
+            raise AssertionError(f"no {kind}")
 
 
 def test_start_again_with_process_sets_named_dynamic():

@@ -129,6 +129,60 @@ except ModuleNotFoundError:
 """
 
 
+MODULES = """
+import os
+import threading
+import horovod.torch as hvd
+from horovod.common.exceptions import HorovodVersionMismatchError, get_version_mismatch_message
+from horovod.common.util import (_cache, ccl_built, check_extension, cuda_built, ddl_built, env, extension_available, gloo_built,
+    gpu_available, is_iterable, is_version_greater_equal_than, mpi_built, nccl_built, num_rank_is_power_2, rocm_built, split_list)
+from horovod.runner.common.util.env import get_env_rank_and_size
+from horovod.runner.launch import run_commandline
+from horovod.runner.util.threads import execute_function_multithreaded, in_thread, on_event
+from horovod.torch.compression import Compressor, FP16Compressor, NoneCompressor
+
+before = get_env_rank_and_size()
+hvd.init()
+assert before == (hvd.rank(), hvd.size())
+assert os.environ['HOROVOD_RANK'] == str(hvd.rank()) and os.environ['HOROVOD_LOCAL_SIZE'] == str(hvd.local_size())
+assert hvd.mpi_ops.allreduce is hvd.allreduce and hvd.optimizer.DistributedOptimizer is hvd.DistributedOptimizer
+assert hvd.functions.broadcast_object is hvd.broadcast_object and hvd.sync_batch_norm.SyncBatchNorm is hvd.SyncBatchNorm
+assert hvd.elastic.state.TorchState is hvd.elastic.TorchState and hvd.compression.Compression is hvd.Compression
+assert gloo_built() and gloo_built(verbose=True) and cuda_built() and not (rocm_built() or ddl_built() or ccl_built())
+assert extension_available('torch') and not extension_available('tensorflow')
+check_extension('horovod.torch', 'HOROVOD_WITH_PYTORCH', __file__, 'mpi_lib_v2')
+try:
+    check_extension('horovod.tensorflow', 'HOROVOD_WITH_TENSORFLOW', __file__, 'mpi_lib')
+except ImportError:
+    pass
+else:
+    raise AssertionError
+with env(SHIM_A='1', SHIM_B=None, HOME='/nowhere'):
+    assert os.environ['SHIM_A'] == '1' and os.environ['HOME'] == '/nowhere' and 'SHIM_B' not in os.environ
+assert 'SHIM_A' not in os.environ and os.environ['HOME'] != '/nowhere'
+assert split_list(list(range(7)), 3) == [[0, 1, 2], [3, 4], [5, 6]] and is_iterable([]) and not is_iterable(1)
+assert [n for n in range(9) if num_rank_is_power_2(n)] == [1, 2, 4, 8]
+assert is_version_greater_equal_than('2.10.0', '2.9.1') and not is_version_greater_equal_than('2.9.0+cpu', '2.9.1')
+turns = iter([1, 2])
+turn = _cache(lambda: next(turns))
+assert turn() == turn() == 1
+assert execute_function_multithreaded(lambda a, b: a + b, [[1, 2], [3, 4]]) == {0: 3, 1: 7}
+happened, ran, stop = threading.Event(), threading.Event(), threading.Event()
+thread = on_event(happened, ran.set, stop=stop, check_stop_interval_s=0.01, daemon=False)
+assert not ran.is_set()
+happened.set()
+thread.join()
+assert ran.is_set()
+thread = on_event(threading.Event(), happened.clear, stop=stop, check_stop_interval_s=0.01)
+stop.set()
+thread.join()
+assert happened.is_set()
+in_thread(lambda: 1 / 0, silent=True).join()
+assert 'torch' in str(HorovodVersionMismatchError('torch', '2', '1')) and callable(run_commandline)
+print('modules')
+"""
+
+
 def run(folder, size, text, words):
     path = pathlib.Path(folder) / "script.py"
     path.write_text(textwrap.dedent(text))
@@ -139,6 +193,11 @@ def run(folder, size, text, words):
 
 def test_names(folder):
     run(folder, 1, NAMES, "named")
+
+
+def test_modules(folder):
+    """What Horovod's examples, documentation and tests, and programs of others, import besides."""
+    run(folder, 2, MODULES, "modules")
 
 
 def test_training(folder):

@@ -1,6 +1,7 @@
 """Training through xoe.torch, as Horovod's documentation writes it, against one process that sees all ranks' batches and against
 torch.distributed with Gloo."""
 
+import collections
 import copy
 import gc
 import os
@@ -326,6 +327,88 @@ def test_parameters_that_come_later():
             torch.testing.assert_close(part.weight.grad, torch.full((1, 3), (SIZE + 1) / 2))
 
 
+def test_parameters_that_come_through_the_plain_optimizer():
+    torch.manual_seed(RANK)
+    first, later = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
+    plain = torch.optim.SGD(first.parameters(), lr=0.1)
+    optimizer = hvd.DistributedOptimizer(plain)
+    plain.add_param_group({"params": [later.weight]})
+    optimizer.param_groups[1]["params"].append(later.bias)
+    for _ in range(2):
+        optimizer.zero_grad()
+        sum(part(torch.full((1, 3), RANK + 1.0)).sum() for part in (first, later)).backward()
+        optimizer.step()
+        torch.testing.assert_close(later.weight.grad, torch.full((1, 3), (SIZE + 1) / 2))
+        torch.testing.assert_close(later.bias.grad, torch.ones(1))
+
+
+def test_adasum_with_parameters_that_come_later():
+    torch.manual_seed(0)
+    first, later, frozen = (torch.nn.Linear(3, 1) for _ in range(3))
+    frozen.requires_grad_(False)
+    plain = torch.optim.SGD([*first.parameters(), *frozen.parameters()], lr=0.1)
+    optimizer = hvd.DistributedOptimizer(plain, op=hvd.Adasum, backward_passes_per_step=2)
+    schedule = torch.optim.lr_scheduler.StepLR(plain, 10)
+    for step in range(4):
+        if step == 1:
+            optimizer.add_param_group({"params": list(later.parameters())})
+            frozen.requires_grad_(True)
+        optimizer.zero_grad()
+        sum(part(torch.full((1, 3), RANK + 1.0)).sum() for part in (first, later, frozen)).backward()
+        optimizer.step()
+        schedule.step()
+    for part in (first, later, frozen):
+        mine = torch.cat([part.weight.detach().flatten(), part.bias.detach()])
+        assert torch.equal(hvd.broadcast(mine, 0), mine)
+
+
+class Window(collections.namedtuple("Window", "values size kind")):
+    """What an optimizer may keep for a parameter."""
+
+
+def test_state_of_any_type():
+    """PyTorch's load_state_dict rebuilds iterables from generators: named tuples and strings do not survive it."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    if RANK == 0:
+        train(model, optimizer, steps=1)
+        for index, p in enumerate(model.parameters()):
+            optimizer.state[p]["window"] = Window(p.detach() + index, index, "ring")
+            optimizer.state[p]["kind"] = ["ring", {"sizes": (1, index)}]
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+
+    def check():
+        for index, p in enumerate(model.parameters()):
+            window = optimizer.state[p]["window"]
+            assert type(window) is Window and window.size == index and window.kind == "ring", window
+            assert torch.equal(hvd.broadcast(window.values, 0), window.values)
+            assert optimizer.state[p]["kind"] == ["ring", {"sizes": (1, index)}]
+            assert optimizer.state[p]["momentum_buffer"].shape == p.shape
+
+    check()
+    state = hvd.elastic.TorchState(optimizer=optimizer)
+    for p in model.parameters():
+        optimizer.state[p].clear()
+    state.restore()
+    check()
+
+
+def test_zero_gradients_of_a_new_optimizer():
+    """As in Horovod, a broadcast of an optimizer that has not stepped leaves zeros; gradients that are there stay."""
+    model = network()
+    table = torch.nn.Embedding(5, 2, sparse=True)
+    model[0].bias.grad = torch.ones_like(model[0].bias)
+    model[3].weight.requires_grad_(False)
+    optimizer = torch.optim.SGD([*model.parameters(), *table.parameters()], lr=0.1)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0, model=table)
+    assert model[0].weight.grad.abs().sum() == 0 and model[3].weight.grad is None
+    assert torch.equal(model[0].bias.grad, torch.ones_like(model[0].bias))
+    assert table.weight.grad.is_sparse
+    rows = torch.optim.SparseAdam(torch.nn.Embedding(5, 2, sparse=True).parameters())
+    hvd.broadcast_optimizer_state(rows, root_rank=0)
+    rows.step()
+
+
 def test_two_models_with_the_same_names():
     one, other = network(), network()
     first, second = distributed(one), distributed(other)
@@ -354,6 +437,105 @@ def test_a_scheduler_and_mixed_precision():
         schedule.step()
     assert abs(schedule.get_last_lr()[0] - 0.1 / 8) < 1e-9
     same_parameters(model, reference(3), rtol=0.1, atol=0.05)
+
+
+def plain_optimizer(model):
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+def test_schedulers_of_the_plain_optimizer():
+    """A scheduler replaces `step` of the optimizer that it gets, which shares its attributes with the distributed one."""
+    for order in ("before", "after", "both", "of the distributed one"):
+        model = network()
+        plain = plain_optimizer(model)
+        make = lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+        schedules = [make(plain)] if order in ("before", "both") else []
+        optimizer = hvd.DistributedOptimizer(plain, named_parameters=model.named_parameters())
+        if order in ("after", "of the distributed one"):
+            schedules.append(make(plain if order == "after" else optimizer))
+        if order == "both":
+            schedules.append(torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5**step))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for step in range(3):
+                optimizer.zero_grad()
+                loss_of(model, step).backward()
+                optimizer.step()
+                schedules[0].step()
+        assert abs(optimizer.param_groups[0]["lr"] - 0.1 / 8) < 1e-9, order
+        whole = network()
+        other = torch.optim.SGD(whole.parameters(), lr=0.1, momentum=0.9)
+        schedule = make(other)
+        for step in range(3):
+            other.zero_grad()
+            sum(loss_of(whole, step, rank) for rank in range(SIZE)).div(SIZE).backward()
+            other.step()
+            schedule.step()
+        same_parameters(model, dict(whole.named_parameters()))
+
+
+def test_functions_that_others_set():
+    """On the plain optimizer they become the inner function; on the distributed one they call it."""
+    for kind in ("plain", "distributed"):
+        model = network()
+        plain = plain_optimizer(model)
+        calls = []
+        counted = {}
+        optimizer = hvd.DistributedOptimizer(plain, named_parameters=model.named_parameters())
+        target = plain if kind == "plain" else optimizer
+        for name in ("step", "zero_grad", "load_state_dict", "add_param_group"):
+            counted[name] = getattr(target, name)
+
+            def count(*arguments, _name=name, **options):
+                calls.append(_name)
+                return counted[_name](*arguments, **options)
+
+            setattr(target, name, count)
+        train(model, optimizer, steps=3)
+        same_parameters(model, reference(3))
+        optimizer.load_state_dict(optimizer.state_dict())
+        more = torch.nn.Linear(2, 1)
+        optimizer.add_param_group({"params": list(more.parameters())})
+        assert calls == ["zero_grad", "step"] * 3 + ["load_state_dict", "add_param_group"], calls
+        if kind == "distributed":
+            del optimizer.step
+        else:
+            del plain.step
+        optimizer.step()
+        assert calls.count("step") == 3
+
+
+def test_hooks_of_a_step_run_once():
+    model = network()
+    optimizer = distributed(model)
+    seen = []
+    optimizer.register_step_pre_hook(lambda *_: seen.append(model[0].weight.grad.clone()))
+    optimizer.register_step_post_hook(lambda *_: seen.append("after"))
+    for step in range(2):
+        optimizer.zero_grad()
+        loss_of(model, step).backward()
+        optimizer.step()
+        assert len(seen) == 2 and seen[1] == "after"
+        assert torch.equal(hvd.broadcast(seen[0], 0), seen[0])  # reduced already
+        seen.clear()
+        optimizer.load_state_dict(optimizer.state_dict())  # torch wraps `step` for hooks here
+
+
+def test_an_optimizer_that_is_garbage_on_one_rank_first():
+    """Names count the optimizers that live: the same ones on every rank, whenever Python collects garbage."""
+    gc.collect()
+    gc.disable()
+    for _ in range(2):
+        model = network()
+        optimizer = distributed(model)
+        optimizer.itself = optimizer  # a cycle, as functions that are set on it make one
+        train(model, optimizer, steps=2)
+        same_parameters(model, reference(2))
+        del optimizer
+        if RANK == 0:
+            gc.collect()
+    gc.enable()
 
 
 def test_compiled_checkpointed_and_channels_last():

@@ -22,7 +22,7 @@ using BufferPtr = std::unique_ptr<xoe_buffer, FreeBuffer>;
 Array shared_bytes(const Engine& engine, std::size_t bytes) {
   xoe_buffer* buffer = nullptr;
   void* data = nullptr;
-  check(xoe_buffer_allocate(engine.get(), bytes, &buffer, &data));
+  check(xoe_buffer_allocate(engine.get().get(), bytes, &buffer, &data));
   BufferPtr owner(buffer);
   const nb::capsule capsule(owner.get(), [](void* held) noexcept { xoe_buffer_free(static_cast<xoe_buffer*>(held)); });
   static_cast<void>(owner.release());
@@ -32,16 +32,17 @@ Array shared_bytes(const Engine& engine, std::size_t bytes) {
 
 nb::tuple topology(const Engine& engine) {
   xoe_topology at{};
-  check(xoe_topology_of(engine.get(), &at));
+  check(xoe_topology_of(engine.get().get(), &at));
   return nb::make_tuple(at.rank, at.size, at.local_rank, at.local_size, at.cross_rank, at.cross_size);
 }
 
 std::string gpu_refusal(const Engine& engine) {
   xoe_status status = XOE_OK;
   std::string why;
+  const EnginePtr used = engine.get();
   {
     const nb::gil_scoped_release release;  // libraries are loaded at the first time
-    status = xoe_takes_gpu_memory(engine.get());
+    status = xoe_takes_gpu_memory(used.get());
     if (status != XOE_OK) why = xoe_last_error();
   }
   if (status == XOE_INVALID_ARGUMENT) raise(status, why);
@@ -50,29 +51,31 @@ std::string gpu_refusal(const Engine& engine) {
 
 std::int32_t add_process_set(const Engine& engine, const std::vector<std::int32_t>& ranks) {
   std::int32_t set = 0;
-  check(call_released([&, e = engine.get()] { return xoe_add_process_set(e, ranks.data(), ranks.size(), &set); }));
+  check(
+      call_released([&, e = engine.get()] { return xoe_add_process_set(e.get(), ranks.data(), ranks.size(), &set); }));
   return set;
 }
 
 void remove_process_set(const Engine& engine, std::int32_t set) {
-  check(call_released([set, e = engine.get()] { return xoe_remove_process_set(e, set); }));
+  check(call_released([set, e = engine.get()] { return xoe_remove_process_set(e.get(), set); }));
 }
 
 std::vector<std::int32_t> process_set_ranks(const Engine& engine, std::int32_t set) {
+  const EnginePtr used = engine.get();
   std::size_t count = 0;
-  check(xoe_process_set_ranks(engine.get(), set, nullptr, 0, &count));
+  check(xoe_process_set_ranks(used.get(), set, nullptr, 0, &count));
   std::vector<std::int32_t> ranks(count);
-  check(xoe_process_set_ranks(engine.get(), set, ranks.data(), ranks.size(), &count));
+  check(xoe_process_set_ranks(used.get(), set, ranks.data(), ranks.size(), &count));
   return ranks;
 }
 
 void start_timeline(const Engine& engine, const std::string& path) {
-  check(call_released([&, e = engine.get()] { return xoe_timeline_start(e, path.c_str()); }));
+  check(call_released([&, e = engine.get()] { return xoe_timeline_start(e.get(), path.c_str()); }));
 }
 
 nb::str metrics(const Engine& engine) {
   char* text = nullptr;
-  check(xoe_metrics(engine.get(), &text));
+  check(xoe_metrics(engine.get().get(), &text));
   return take_text(text);
 }
 
@@ -82,7 +85,7 @@ void bind_request(nb::module_& module) {
           "__init__",
           [](xoe_request* request, std::int32_t kind, std::int32_t reduce, double prescale, double postscale,
              std::int32_t root, std::int32_t process_set, std::int32_t compression, bool error_feedback,
-             double top_k_ratio, std::int32_t power_sgd_rank) {
+             double top_k_ratio, std::int32_t power_sgd_rank, bool needs_all_ranks) {
             xoe_request_init(new (request) xoe_request, sizeof(xoe_request));
             request->kind = kind;
             request->reduce = reduce;
@@ -94,11 +97,12 @@ void bind_request(nb::module_& module) {
             request->error_feedback = error_feedback ? 1 : 0;
             request->top_k_ratio = top_k_ratio;
             request->power_sgd_rank = power_sgd_rank;
+            request->needs_all_ranks = needs_all_ranks ? 1 : 0;
           },
           nb::arg("kind"), nb::arg("reduce") = int{XOE_SUM}, nb::arg("prescale") = 1.0, nb::arg("postscale") = 1.0,
           nb::arg("root") = 0, nb::arg("process_set") = int{XOE_WORLD_SET},
           nb::arg("compression") = int{XOE_COMPRESSION_NONE}, nb::arg("error_feedback") = false,
-          nb::arg("top_k_ratio") = 0.01, nb::arg("power_sgd_rank") = 4,
+          nb::arg("top_k_ratio") = 0.01, nb::arg("power_sgd_rank") = 4, nb::arg("needs_all_ranks") = false,
           "An operation without its name and tensors, for any number of submits; xoe/c.h has the numbers.");
 }
 
@@ -117,7 +121,7 @@ void bind_engine(nb::module_& module) {
       .def("topology", &topology, "rank, size, local rank and size, cross rank and size")
       .def("submit", &Engine::submit, nb::arg("name"), nb::arg("tensors"), nb::arg("request"),
            nb::arg("splits") = nb::none(), nb::arg("keep") = nb::none(), nb::arg("stream") = nb::none(),
-           nb::arg("allocate") = nb::none(),
+           nb::arg("allocate") = nb::none(), nb::arg("dense_shape") = nb::none(),
            "Starts an operation; without a name (\"\") it meets the nameless ones of its kind by order. Takes dense "
            "row-major\n"
            "tensors, each a tuple (address to read, address to write, shape, dtype). keep: what owns their memory, "
@@ -138,11 +142,11 @@ void bind_engine(nb::module_& module) {
       .def("remove_process_set", &remove_process_set, nb::arg("process_set"), "Collective over the world.")
       .def("process_set_ranks", &process_set_ranks, nb::arg("process_set"), "World ranks by set rank.")
       .def("start_timeline", &start_timeline, nb::arg("path"), "Collective.")
-      .def("stop_timeline", [](const Engine& engine) { check(xoe_timeline_stop(engine.get())); })
+      .def("stop_timeline", [](const Engine& engine) { check(xoe_timeline_stop(engine.get().get())); })
       .def(
           "mark",
           [](const Engine& engine, const char* lane, const char* name, std::int64_t start, std::int64_t stop) {
-            check(xoe_timeline_mark(engine.get(), lane, name, start, stop));
+            check(xoe_timeline_mark(engine.get().get(), lane, name, start, stop));
           },
           nb::arg("lane"), nb::arg("name"), nb::arg("start"), nb::arg("stop"),
           "A bar in the timeline; nanoseconds of time.monotonic_ns().")

@@ -48,7 +48,7 @@ void run(Start& start, const xoe_options& options) {
   const xoe_status status = xoe_init(&options, &engine);
   const std::lock_guard lock(start.mutex);
   start.status = status;
-  start.engine.reset(engine);
+  if (engine != nullptr) start.engine = EnginePtr(engine, xoe_shutdown);
   if (status != XOE_OK) start.message = xoe_last_error();
   start.done = true;
   start.changed.notify_all();
@@ -67,7 +67,9 @@ void* pointer(std::uintptr_t address) {
 
 void finish(int status, void* process) {
   // Not in a forked child.
-  if (status == 0 && reinterpret_cast<std::intptr_t>(process) == ::getpid()) leaving().clear();
+  if (status != 0 || reinterpret_cast<std::intptr_t>(process) != ::getpid()) return;
+  for (const EnginePtr& engine : leaving()) xoe_close(engine.get());
+  leaving().clear();
 }
 
 std::size_t read_shape(nb::handle shape, std::span<std::int64_t> into) {
@@ -175,9 +177,11 @@ Engine::Engine(std::optional<double> start_timeout, std::vector<std::int32_t> ra
 }
 
 void Engine::shutdown() {
-  if (!engine_) return;
+  EnginePtr engine = std::move(engine_);
+  if (!engine) return;
   const nb::gil_scoped_release release;
-  engine_.reset();
+  xoe_close(engine.get());
+  engine.reset();
 }
 
 void Engine::leave_at_exit() {
@@ -187,16 +191,16 @@ void Engine::leave_at_exit() {
   leaving().push_back(std::move(engine_));
 }
 
-xoe_engine* Engine::get() const {
+EnginePtr Engine::get() const {
   if (!engine_) raise(XOE_UNAVAILABLE, "the engine was shut down; call init() again");
-  return engine_.get();
+  return engine_;
 }
 
 Operation Engine::start(const xoe_request& request, nb::object keep) {
-  xoe_engine* const engine = get();
+  const EnginePtr engine = get();
   xoe_handle* handle = nullptr;
   // A submit may make progress on other operations.
-  check(call_released([&] { return xoe_submit(engine, &request, &handle); }));
+  check(call_released([&] { return xoe_submit(engine.get(), &request, &handle); }));
   Operation operation(HandlePtr(handle), std::move(keep));
   Operation::sweep();
   return operation;
@@ -204,7 +208,8 @@ Operation Engine::start(const xoe_request& request, nb::object keep) {
 
 Operation Engine::submit(const char* name, const nb::sequence& tensors, const xoe_request& prepared,
                          std::optional<std::vector<std::int64_t>> splits, nb::object keep,
-                         std::optional<std::uintptr_t> stream, nb::object allocate) {
+                         std::optional<std::uintptr_t> stream, nb::object allocate,
+                         const std::optional<std::vector<std::int64_t>>& dense_shape) {
   const auto count = static_cast<std::size_t>(nb::len(tensors));
   std::vector<xoe_tensor> list(count);
   std::vector<std::array<std::int64_t, kMostDimensions>> shapes(count);
@@ -221,6 +226,10 @@ Operation Engine::submit(const char* name, const nb::sequence& tensors, const xo
   if (splits) {
     request.splits = splits->data();
     request.split_count = splits->size();
+  }
+  if (dense_shape) {
+    request.dense_shape = dense_shape->data();
+    request.dense_shape_count = dense_shape->size();
   }
   set_stream(request, stream);
   if (!allocate.is_none()) {

@@ -14,10 +14,8 @@
 
 namespace xoe::python {
 
-struct ShutDown {
-  void operator()(xoe_engine* engine) const noexcept { xoe_shutdown(engine); }
-};
-using EnginePtr = std::unique_ptr<xoe_engine, ShutDown>;
+// Freed by the last call that uses it, which may be another thread's than the one that shuts it down.
+using EnginePtr = std::shared_ptr<xoe_engine>;
 
 class Engine {
  public:
@@ -27,18 +25,20 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
   ~Engine() { shutdown(); }
 
+  // Calls of other threads that are in the engine end with an error.
   void shutdown();
   // For the end of Python: shuts the engine down when the process ends well, and leaves it alone when the process
   // fails. Peers and the launcher then see the failed process first, and not peers that fail because an engine was shut
   // down.
   void leave_at_exit();
-  xoe_engine* get() const;  // throws once it is shut down
+  EnginePtr get() const;  // throws once it is shut down
 
   // prepared: the request but for its name, tensors and splits.
   // tensors: tuples (address to read, address to write, shape, dtype).
   Operation submit(const char* name, const nb::sequence& tensors, const xoe_request& prepared,
                    std::optional<std::vector<std::int64_t>> splits, nb::object keep,
-                   std::optional<std::uintptr_t> stream, nb::object allocate);
+                   std::optional<std::uintptr_t> stream, nb::object allocate,
+                   const std::optional<std::vector<std::int64_t>>& dense_shape);
   // One tensor in place, with the least effort.
   Operation submit_in_place(const char* name, std::uintptr_t data, const nb::tuple& shape, std::int32_t dtype,
                             const xoe_request& prepared, nb::object keep, std::optional<std::uintptr_t> stream);
@@ -50,7 +50,7 @@ class Engine {
  private:
   Operation start(const xoe_request& request, nb::object keep);
 
-  EnginePtr engine_;
+  EnginePtr engine_;  // guarded by the interpreter's lock
 };
 
 void bind_engine(nb::module_& module);

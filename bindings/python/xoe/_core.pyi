@@ -27,6 +27,7 @@ class Request:
         error_feedback: bool = False,
         top_k_ratio: float = 0.01,
         power_sgd_rank: int = 4,
+        needs_all_ranks: bool = False,
     ) -> None: ...
 
 class Operation:
@@ -51,6 +52,7 @@ class Engine:
         keep: object = None,
         stream: int | None = None,
         allocate: Callable[[int, tuple[int, ...], int], int] | None = None,
+        dense_shape: Sequence[int] | None = None,
     ) -> Operation: ...
     def submit_in_place(
         self,

@@ -27,7 +27,7 @@ def broadcast_object(
     """
     world = _world.current()
     root = process_set.root(root_rank)
-    request = _core.Request(_core.KINDS["broadcast_bytes"], root=root, process_set=process_set._need())
+    request = _core.Request(_core.KINDS["broadcast_bytes"], root=root, process_set=process_set._need(), needs_all_ranks=True)
     sends = world.rank == root_rank
     data = _dumps(obj) if sends else b""
     operation = world.engine.submit(name or "", [_core.tensor_of(data)], request, keep=data)
@@ -38,7 +38,7 @@ def broadcast_object(
 def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Any]:
     """Every rank's object, by set rank, on every rank of the set."""
     world = _world.current()
-    request = _core.Request(_core.KINDS["allgather"], process_set=process_set._need())
+    request = _core.Request(_core.KINDS["allgather"], process_set=process_set._need(), needs_all_ranks=True)
     data = _dumps(obj)
     operation = world.engine.submit(name or "", [_core.tensor_of(data)], request, keep=data)
     operation.wait()

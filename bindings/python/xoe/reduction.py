@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from enum import IntEnum
 
+from xoe.errors import InvalidArgumentError
+
 
 class ReduceOp(IntEnum):
     """The numbers are Horovod's. Integers wrap, and their average truncates toward zero; float16 and bfloat16 are summed in
@@ -34,6 +36,6 @@ def choose(op: ReduceOp | int | None, average: bool | None) -> ReduceOp:
     if average is None:
         return Average if op is None else op if type(op) is ReduceOp else ReduceOp(op)
     if op is not None:
-        raise ValueError("pass either op or average, not both; average is deprecated")
+        raise InvalidArgumentError("pass either op or average, not both; average is deprecated")
     warnings.warn("average is deprecated; pass op=Average or op=Sum", DeprecationWarning, stacklevel=3)
     return Average if average else Sum

@@ -1,6 +1,6 @@
 """The world that this process belongs to: one engine per process, shared by all frameworks.
 
-All functions may be called from any thread; ``init`` and ``shutdown`` from one thread at a time.
+All functions may be called from any thread. Operations of other threads that :func:`shutdown` meets end with an error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _CAUSE_DELAY = 0.3  # seconds
 
 _lock = threading.Lock()
 _world: World | None = None
-_sets_of_init: Sequence[ProcessSet] = ()
+_init_arguments: dict[str, Any] = {}
 
 
 def init(
@@ -65,7 +65,7 @@ def init(
 
     Raises OperationTimeoutError when not all ranks call init in time, InvalidArgumentError for a malformed environment.
     """
-    global _world, _sets_of_init
+    global _world, _init_arguments
     from xoe import process_sets as sets
 
     if isinstance(process_sets, str):
@@ -77,12 +77,14 @@ def init(
             return
         from xoe._core import Engine
 
-        world = _world = World(Engine(start_timeout, _ranks_of(comm)))
-        _sets_of_init = tuple(process_sets or ())
+        ranks = _ranks_of(comm)
+        world = _world = World(Engine(start_timeout, ranks))
+        given = tuple(process_sets or ())
+        _init_arguments = {"comm": ranks or None, "process_sets": given, "start_timeout": start_timeout}
         sets._begin(world)
         _show_cause_first()
     try:
-        for process_set in _sets_of_init:
+        for process_set in given:
             sets.add_process_set(process_set)
     except BaseException:
         shutdown()
@@ -199,7 +201,7 @@ def is_homogeneous() -> bool:
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Starts writing a Chrome trace to ``file_path``; collective. Xoe has no cycles, so ``mark_cycles`` is ignored."""
+    """Starts writing a Chrome trace to rank 0's ``file_path``; collective. Xoe has no cycles: ``mark_cycles`` is ignored."""
     del mark_cycles
     current().engine.start_timeline(file_path)
 
@@ -218,10 +220,9 @@ def metrics() -> str:
 
 
 def re_form() -> None:
-    """Leaves the broken world and joins its next version, with the process sets that were passed to :func:`init`."""
-    sets = _sets_of_init
+    """Leaves the broken world and joins its next version, with the arguments that were passed to :func:`init`."""
     shutdown()
-    init(process_sets=sets)
+    init(**_init_arguments)
 
 
 def log(line: str) -> None:

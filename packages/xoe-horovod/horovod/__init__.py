@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import xoe
@@ -9,6 +10,11 @@ import xoe
 __version__ = f"0.28.1+xoe.{xoe.__version__}"
 
 __all__ = ["run"]
+
+# What Horovod's launcher sets, for programs that read it.
+for _name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"):
+    if f"XOE_{_name}" in os.environ:
+        os.environ.setdefault(f"HOROVOD_{_name}", os.environ[f"XOE_{_name}"])
 
 
 def __getattr__(name: str) -> Any:

@@ -90,12 +90,9 @@ class Planner {
   std::vector<Batch*> open_;  // batches that may take more
 };
 
-// The readiness table refuses these where a rank of a host has joined; where all have, it is found out here.
-bool lacks_data(const OpContext& context, const Batch& batch, const Submission& s) {
-  if (!s.placeholder) return false;
-  const bool is_root = context.comm.rank() == s.op.root;
-  return s.op.kind == OpKind::kAlltoall || (has_root(s.op.kind) && is_root) ||
-         (!batch.fused && s.op.tensors > kListedTensors);
+// The readiness table refuses this where a rank of a host has joined; where all have, it is found out here.
+bool lacks_data(const OpContext& context, const Submission& s) {
+  return s.placeholder && has_root(s.op.kind) && context.comm.rank() == s.op.root;
 }
 
 Task refuse(const Batch& batch) {
@@ -110,7 +107,7 @@ Task connect_first(TargetMemory& memory, const Batch& batch, Task then) {
 
 Task run_batch(OpContext& context, Batch& batch) {
   bool refused = false;
-  batch.each_submission([&](const Submission& s) { refused |= lacks_data(context, batch, s); });
+  batch.each_submission([&](const Submission& s) { refused |= lacks_data(context, s); });
   if (refused) return refuse(batch);
   TargetMemory& memory = context.memory_of(batch.op);
   Task task = batch.fused ? memory.run_fused(batch) : run_whole(context, batch);

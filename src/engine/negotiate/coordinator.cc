@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/op_descriptor.h"
 
 namespace xoe::engine {
 
@@ -18,6 +19,8 @@ CoordinatorOptions sane(CoordinatorOptions options) {
   options.cache_capacity = std::clamp<std::size_t>(options.cache_capacity, 1, std::size_t{1} << 20);
   return options;
 }
+
+bool needs_all(std::uint64_t signature) { return (signature & kNeedsEveryRank) != 0; }
 
 NameKey key_of(const NameEntry& entry) {
   if (entry.known()) return {.id = entry.id, .name = {}};
@@ -135,6 +138,13 @@ std::vector<HostValue> Coordinator::values_of(const NameEntry& entry) const {
     const int host = child(std::countr_zero(left));
     add_value(values, {.signature = entry.signature, .host = static_cast<std::uint32_t>(host), .text = entry.text()});
   }
+  const std::uint32_t joined = all_children_ & ~entry.arrived;
+  const bool needed =
+      std::any_of(values.begin(), values.end(), [](const HostValue& v) { return needs_all(v.signature); });
+  if (needed && (joined != 0 || !entry.local))
+    add_value(values, {.failed = true,
+                       .host = static_cast<std::uint32_t>(entry.local ? child(std::countr_zero(joined)) : host_),
+                       .text = "its ranks have joined, and this operation needs data from them"});
   return values;
 }
 
@@ -142,7 +152,8 @@ void Coordinator::add_to(Report& report, NameEntry& entry) {
   entry.stage = Stage::kReported;
   // A host that has joined reports values, so that the sender of an id has always submitted the value that it stands
   // for.
-  if (entry.local && entry.as_agreed() && entry.differing == 0) return report.known.push_back(entry.id);
+  const bool lacks_data = needs_all(entry.signature) && entry.arrived != all_children_;
+  if (entry.local && entry.as_agreed() && entry.differing == 0 && !lacks_data) return report.known.push_back(entry.id);
   report.others.push_back({key_of(entry), values_of(entry)});
 }
 

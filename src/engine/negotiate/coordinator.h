@@ -63,7 +63,8 @@ class Coordinator {
   Coordinator& operator=(const Coordinator&) = delete;
 
   // All ranks of this host have submitted `name` (up to 2048 bytes; not again before its decision). `signature` hashes
-  // what hosts must agree on, `text` describes it and is cut at 16 KiB.
+  // what hosts must agree on, `text` describes it and is cut at 16 KiB. With the bit kNeedsEveryRank in the signature
+  // the decision will be an error if a host has joined.
   void ready(std::string_view name, std::uint64_t signature, std::string_view text);
   // They have submitted it, and disagree: `text` has each rank's values. The decision will be an error.
   void fail_local(std::string_view name, std::string_view text);

@@ -41,12 +41,6 @@ LogKind run_kind(const OpDescriptor& op) {
   return op.kind == OpKind::kBarrier && op.internal == InternalKind::kNone ? LogKind::kBarrier : LogKind::kRun;
 }
 
-// A rank without the tensor could not take part.
-bool forbids_join(const OpDescriptor& op) {
-  return op.kind == OpKind::kAlltoall || op.internal != InternalKind::kNone || op.tensors > kListedTensors ||
-         (op.tensors > 1 && (op.compression.kind == Compression::kPowerSgd || op.kind == OpKind::kReduceScatter));
-}
-
 bool sends_root(const OpDescriptor& op) { return op.kind == OpKind::kBroadcast || op.kind == OpKind::kBroadcastBytes; }
 
 void write_submission(RankSubmission& submission, const ReadinessTable::Arrival& arrival) {
@@ -261,7 +255,7 @@ LogKind ReadinessTable::kind_of(int index, std::uint32_t g) const noexcept {
     const auto root = std::find(set_ranks_.begin(), set_ranks_.end(), first->op.root);
     root_joined = root != set_ranks_.end() && !has_arrived(index, g, static_cast<int>(root - set_ranks_.begin()));
   }
-  if (root_joined || (any_joined && forbids_join(first->op))) return LogKind::kJoinForbids;
+  if (root_joined || (any_joined && needs_every_rank(first->op))) return LogKind::kJoinForbids;
   return run_kind(first->op);
 }
 

@@ -20,7 +20,6 @@
 namespace xoe::engine {
 
 inline constexpr std::size_t kBlockedNameBytes = 64;
-inline constexpr std::size_t kListedTensors = 20;
 inline constexpr std::size_t kShownNameBytes = 192;  // names are cut to this length where they are shown
 inline constexpr std::size_t kShownTextBytes = 192;  // and descriptions
 

@@ -119,6 +119,8 @@ Result<EngineOptions> read_engine_options(const Env& env, std::vector<std::strin
   XOE_TRY(read_observation(env, options));
   for (const auto& [name, value] : env.all()) {
     if (value.empty() || !name.starts_with("HOROVOD_")) continue;
+    // For programs that read Horovod's name, such as HOROVOD_RANK.
+    if (env.text("XOE_" + name.substr(std::string_view("HOROVOD_").size())) == value) continue;
     if (const auto reason = engine::why_no_meaning(name))
       warnings.push_back(fmt::format("{} is set and has no meaning here: {}", name, *reason));
   }

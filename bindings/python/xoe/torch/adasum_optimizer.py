@@ -13,15 +13,14 @@ from xoe.reduction import Adasum
 from xoe.torch.collectives import allreduce_async_
 from xoe.torch.compression import Compressor
 from xoe.torch.names import parameter_names
+from xoe.torch.override import Override, Wrapping
 
 
-class AdasumMixin:
+class AdasumMixin(Wrapping):
     """Each rank steps with its own gradients; Adasum combines the updates, which are applied to the common start.
 
     Maleki et al., "Scaling Distributed Training with Adaptive Summation", 2020, section 4.
     """
-
-    param_groups: list[dict[str, Any]]
 
     def _distribute(
         self,
@@ -50,20 +49,22 @@ class AdasumMixin:
         raise RuntimeError("skip_synchronize() is not supported with op=Adasum")
         yield
 
+    @Override
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Steps on this rank, then, every backward_passes_per_step calls, combines the updates of all ranks."""
-        params = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
-        if not self._starts:
-            self._starts = {p: p.detach().clone() for p in params}
-        loss = super().step(closure)  # type: ignore[misc]
+        for p in self._parameters():
+            self._names.setdefault(p, f"adasum.added{len(self._names)}")
+            if p.requires_grad and p not in self._starts:
+                self._starts[p] = p.detach().clone()
+        loss = self._inner("step")(closure)
         self._calls += 1
         if self._calls % self._passes != 0:
             return loss
         if self._process_set.included() and self._process_set.size() > 1:
             sent = []
-            for p in params:
-                delta, context = self._compression.compress(p.detach() - self._starts[p])
+            for p, start in self._starts.items():
+                delta, context = self._compression.compress(p.detach() - start)
                 handle = allreduce_async_(delta, None, self._names[p], Adasum, process_set=self._process_set)
                 sent.append((p, handle, context))
             for p, handle, context in sent:

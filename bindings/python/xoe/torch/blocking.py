@@ -16,6 +16,7 @@ from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Average, ReduceOp, Sum, choose
 from xoe.torch import collectives as start
 from xoe.torch.compression import Compression, Compressor
+from xoe.torch.tensors import need_tensors
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -130,6 +131,7 @@ def grouped_allreduce(
     process_set: ProcessSet = global_process_set,
 ) -> list[torch.Tensor]:
     """Several tensors reduced together, as new tensors."""
+    need_tensors(tensors)
     packed = [compression.compress(tensor) for tensor in tensors]
     options: dict[str, Any] = {
         "name": name,
@@ -188,6 +190,7 @@ def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[torch.Tensor]:
     """Several :func:`allgather` that complete together."""
+    need_tensors(tensors)
     if _differentiable(tensors):
         return list(_Allgather.apply(name, process_set, *tensors))
     result: list[torch.Tensor] = start.grouped_allgather_async(tensors, name, process_set).wait()
@@ -198,6 +201,7 @@ def broadcast(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
     """The tensor of ``root_rank`` (a rank of the world), as a new tensor."""
+    need_tensors([tensor])
     if _differentiable([tensor]):
         result: torch.Tensor = _Broadcast.apply(tensor, root_rank, name, process_set)
     else:
@@ -220,6 +224,7 @@ def alltoall(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Sends ``splits[r]`` rows to each rank r; returns the received rows and, with ``splits``, their number from each rank."""
+    need_tensors([tensor])
     if not _differentiable([tensor]):
         result: Any = start.alltoall_async(tensor, splits, name, process_set).wait()
         return result  # type: ignore[no-any-return]
@@ -250,6 +255,7 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
 ) -> list[torch.Tensor]:
     """Several :func:`reducescatter` that complete together."""
+    need_tensors(tensors)
     packed = [compression.compress(tensor) for tensor in tensors]
     options: dict[str, Any] = {
         "name": name,

@@ -13,12 +13,13 @@ import torch
 
 from xoe import _core
 from xoe import world as _world
+from xoe.errors import InvalidArgumentError
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp, Sum, choose
 from xoe.torch.compression import Wire
 from xoe.torch.gpu import Results, choose_device, stream_of
 from xoe.torch.handle import Handle
-from xoe.torch.tensors import DTYPES, describe, of_array, restore, shares_memory, to_engine
+from xoe.torch.tensors import DTYPES, describe, need_tensors, of_array, restore, shares_memory, to_engine
 
 _KINDS = _core.KINDS
 _NAMES = {op: op.name.lower() for op in ReduceOp}
@@ -59,13 +60,14 @@ def _start(
     request: _core.Request,
     device: str,
     splits: Sequence[int] | None = None,
+    dense_shape: Sequence[int] | None = None,
 ) -> tuple[_core.Operation, Results | None]:
     """Starts an operation on engine tensors, each with memory for its result; None: the engine or ``Results`` allocates it."""
     inputs = [tensor for tensor, _ in tensors]
     results = Results(inputs[0].device) if device != "cpu" and any(out is None for _, out in tensors) else None
     described = [describe(tensor, out) for tensor, out in tensors]
     engine, stream = _world.current().engine, stream_of(device, inputs)
-    return engine.submit(name or "", described, request, splits, list(tensors), stream, results), results
+    return engine.submit(name or "", described, request, splits, list(tensors), stream, results, dense_shape), results
 
 
 # ---- allreduce
@@ -87,6 +89,7 @@ def allreduce_async_(
     op: default Average. prescale_factor multiplies the input, postscale_factor the result; float types only.
     wire: a compression of the engine, ``Compression.bf16.wire`` for example.
     """
+    need_tensors([tensor])
     op = choose(op, average)
     set_id = process_set.process_set_id
     request = prepare_request(
@@ -159,6 +162,7 @@ def _grouped_allreduce(
     wire: Wire | None,
     single: bool = False,
 ) -> Handle:
+    need_tensors(tensors)
     request = prepare_request(op, "allreduce", prescale, postscale, process_set._need(), wire)
     device = _choose_device(tensors, op, wire)
     inputs = [to_engine(tensor, _NAMES[op], device) for tensor in tensors]
@@ -188,6 +192,7 @@ def grouped_allreduce_async_(
     wire: Wire | None = None,
 ) -> Handle:
     """:func:`grouped_allreduce_async` in place."""
+    need_tensors(tensors)
     op = choose(op, average)
     request = prepare_request(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
     device = _choose_device(tensors, op, wire)
@@ -203,7 +208,10 @@ def sparse_allreduce_async(
     numbers of entries; only entries are sent.
     """
     if op not in (Average, Sum):
-        raise ValueError(f"sparse tensors support Sum and Average, not {op!r}")
+        raise InvalidArgumentError(f"sparse tensors support Sum and Average, not {op!r}")
+    need_tensors([tensor])
+    if tensor.layout is not torch.sparse_coo:
+        raise InvalidArgumentError(f"layout {tensor.layout} is not supported; pass a sparse COO tensor, or use allreduce_async")
     tensor = tensor.detach().coalesce()
     sparse_dims, shape = tensor.sparse_dim(), tensor.shape
     # The engine has one index per entry: indices of all sparse dimensions are flattened.
@@ -212,7 +220,7 @@ def sparse_allreduce_async(
         flat = flat * shape[dim] + tensor.indices()[dim]
     indices, values = to_engine(flat), to_engine(tensor.values(), "sum")
     request = _core.Request(_KINDS["sparse_allreduce"], _core.REDUCTIONS["sum"], process_set=process_set._need())
-    operation, _ = _start(name, [(indices, None), (values, None)], request, "cpu")
+    operation, _ = _start(name, [(indices, None), (values, None)], request, "cpu", dense_shape=shape)
     like, ranks = tensor.values(), process_set.size()
 
     def finish(done: _core.Operation) -> torch.Tensor:
@@ -232,22 +240,38 @@ def sparse_allreduce_async(
 # ---- allgather, broadcast, alltoall, reducescatter
 
 
-def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> Handle:
-    """Concatenates all ranks' tensors along the first dimension, which may differ between ranks."""
-    return _gather([tensor], name, process_set, single=True)
+def allgather_async(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    *,
+    needs_all_ranks: bool = True,
+) -> Handle:
+    """Concatenates all ranks' tensors along the first dimension, which may differ between ranks.
+
+    needs_all_ranks: an error once a rank has joined, as in Horovod. False: joined ranks add no rows.
+    """
+    return _gather([tensor], name, process_set, needs_all_ranks, single=True)
 
 
 def grouped_allgather_async(
-    tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    *,
+    needs_all_ranks: bool = True,
 ) -> Handle:
     """Several :func:`allgather_async` that complete together; the handle returns a list."""
-    return _gather(tensors, name, process_set)
+    return _gather(tensors, name, process_set, needs_all_ranks)
 
 
-def _gather(tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet, single: bool = False) -> Handle:
+def _gather(
+    tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet, needs_all_ranks: bool, single: bool = False
+) -> Handle:
+    need_tensors(tensors)
     tensors = [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
     device = choose_device(tensors)
-    request = _core.Request(_KINDS["allgather"], process_set=process_set._need())
+    request = _core.Request(_KINDS["allgather"], process_set=process_set._need(), needs_all_ranks=needs_all_ranks)
     operation, results = _start(name, [(to_engine(tensor, None, device), None) for tensor in tensors], request, device)
     return Handle(operation, _take_outputs(tensors, results, single))
 
@@ -267,17 +291,37 @@ def _take_outputs(tensors: Sequence[torch.Tensor], made: Results | None, single:
 
 
 def broadcast_async(
-    tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    *,
+    needs_all_ranks: bool = True,
 ) -> Handle:
-    """The tensor of ``root_rank`` (a rank of the world), as a new tensor."""
-    return broadcast_async_(tensor.detach().clone(), root_rank, name, process_set)
+    """The tensor of ``root_rank`` (a rank of the world), as a new tensor.
+
+    needs_all_ranks: an error once a rank has joined, as in Horovod. False: an error only if the root has.
+    """
+    need_tensors([tensor])
+    return broadcast_async_(tensor.detach().clone(), root_rank, name, process_set, needs_all_ranks=needs_all_ranks)
 
 
 def broadcast_async_(
-    tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    *,
+    needs_all_ranks: bool = True,
 ) -> Handle:
     """Overwrites the tensor with the one of ``root_rank`` (a rank of the world)."""
-    request = _core.Request(_KINDS["broadcast"], root=process_set.root(root_rank), process_set=process_set._need())
+    need_tensors([tensor])
+    request = _core.Request(
+        _KINDS["broadcast"],
+        root=process_set.root(root_rank),
+        process_set=process_set._need(),
+        needs_all_ranks=needs_all_ranks,
+    )
     device = choose_device([tensor])
     dense = to_engine(tensor, None, device)
     operation, _ = _start(name, [(dense, dense)], request, device)
@@ -298,6 +342,7 @@ def alltoall_async(
     given = (
         None if splits is None else [int(rows) for rows in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
     )
+    need_tensors([tensor])
     device = choose_device([tensor])
     request = _core.Request(_KINDS["alltoall"], process_set=process_set._need())
     operation, results = _start(name, [(to_engine(tensor, None, device), None)], request, device, given)
@@ -344,7 +389,8 @@ def _reduce_scatter(
     single: bool = False,
 ) -> Handle:
     if op is Adasum:
-        raise ValueError("reducescatter does not support Adasum")
+        raise InvalidArgumentError("reducescatter does not support Adasum")
+    need_tensors(tensors)
     request = prepare_request(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
     device = _choose_device(tensors, op, None)
     operation, results = _start(name, [(to_engine(tensor, _NAMES[op], device), None) for tensor in tensors], request, device)

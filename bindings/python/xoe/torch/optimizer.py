@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 
 from xoe import world as _world
+from xoe.errors import InvalidArgumentError
 from xoe.objects import broadcast_object
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp
@@ -26,15 +28,15 @@ from xoe.torch.compression import Compression, Compressor
 from xoe.torch.gradient import Gradient, Work, dense_alias
 from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
+from xoe.torch.override import Override, Wrapping
 
 # Live optimizers by number: two at a time must not use the same name for different tensors.
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
-class DistributedMixin:
+class DistributedMixin(Wrapping):
     """The mixin that :func:`DistributedOptimizer` adds to the optimizer's class."""
 
-    param_groups: list[dict[str, Any]]
     _set_id: int | None = None
     _distributed: bool = False
 
@@ -50,6 +52,8 @@ class DistributedMixin:
         process_set: ProcessSet,
     ) -> None:
         names = parameter_names(self.param_groups, named_parameters)
+        if _alive:
+            gc.collect()  # an optimizer that is garbage on every rank must not be alive on some
         number = next(n for n in range(len(_alive) + 1) if n not in _alive)
         _alive[number] = self
         self._prefix = f"gradient.{number}." if number else "gradient."
@@ -76,10 +80,6 @@ class DistributedMixin:
         self._hook()
         weakref.finalize(self, _remove_hooks, self._hooks)
 
-    def _parameters(self) -> Iterator[torch.Tensor]:
-        for group in self.param_groups:
-            yield from group["params"]
-
     def _hook(self) -> None:
         """Registers hooks for parameters that require gradients and have none yet."""
         me = weakref.ref(self)
@@ -97,14 +97,21 @@ class DistributedMixin:
                 gradient.hook = follow(gradient)
                 self._hooks.append(gradient.hook)
 
+    @Override
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """As in the base class; gradients of the new parameters are reduced too. Call it on all ranks."""
-        super().add_param_group(param_group)  # type: ignore[misc]
+        self._inner("add_param_group")(param_group)
+        self._follow_new()
+        self._hook()
+
+    def _follow_new(self) -> None:
+        """Parameters may also come through the plain optimizer, or straight into param_groups."""
+        if sum(len(group["params"]) for group in self.param_groups) == len(self._gradients):
+            return
         known = {id(gradient.param) for gradient in self._gradients}
         for p in self._parameters():
             if id(p) not in known:
                 self._gradients.append(Gradient(p, f"{self._prefix}added{len(self._gradients)}", self._passes))
-        self._hook()
 
     def _groups(self, groups: int | Sequence[Sequence[torch.Tensor]] | None) -> list[tuple[Gradient, ...]]:
         if groups is None or groups == 0:
@@ -113,15 +120,15 @@ class DistributedMixin:
         if not isinstance(groups, int):
             members = [p for group in groups for p in group]
             if any(not isinstance(p, torch.Tensor) for p in members):
-                raise ValueError("groups must be a number, or a list of lists of parameters")
+                raise InvalidArgumentError("groups must be a number, or a list of lists of parameters")
             if len({id(p) for p in members}) != len(members):
-                raise ValueError("a parameter occurs twice in groups")
+                raise InvalidArgumentError("a parameter occurs twice in groups")
             by_param = {id(gradient.param): gradient for gradient in trained}
             if any(p.requires_grad and id(p) not in by_param for p in members):
-                raise ValueError("groups has a parameter that the optimizer does not have")
+                raise InvalidArgumentError("groups has a parameter that the optimizer does not have")
             return [tuple(by_param[id(p)] for p in group if p.requires_grad) for group in groups if len(group) > 0]
         if groups < 0:
-            raise ValueError(f"groups is {groups}; pass 0 or more, or a list of lists of parameters")
+            raise InvalidArgumentError(f"groups is {groups}; pass 0 or more, or a list of lists of parameters")
         by_name = {gradient.name: gradient for gradient in trained}
         # The order of parameters may differ between ranks.
         order = broadcast_object(list(by_name), self._first_rank(), None, self._process_set)
@@ -196,7 +203,7 @@ class DistributedMixin:
             for gradient in group:
                 grad = gradient.hold()
                 if grad.is_sparse:
-                    raise ValueError(
+                    raise InvalidArgumentError(
                         f"{gradient.name} has a sparse gradient, which groups do not support; leave it out of groups"
                     )
                 tensor, context = self._compression.compress(dense_alias(grad))
@@ -236,6 +243,7 @@ class DistributedMixin:
         if self._synchronized or not self._update_world():
             self._forget()
             return
+        self._follow_new()
         self._hook()
         try:
             for gradient in self._gradients:
@@ -290,12 +298,13 @@ class DistributedMixin:
         finally:
             self._skip = False
 
+    @Override
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Synchronizes, unless :meth:`synchronize` has been called since the last backward, and steps.
 
         With a closure, its gradients are reduced too, and its loss is averaged over all ranks.
         """
-        own = super().step  # type: ignore[misc]
+        own = self._inner("step")
         if closure is None:
             if not self._skip:
                 self.synchronize()
@@ -313,27 +322,29 @@ class DistributedMixin:
 
         return own(evaluate_distributed)
 
+    @Override
     def zero_grad(self, set_to_none: bool = True) -> None:
         """As in the base class. Raises RuntimeError while gradients are in flight, between backward and step."""
         if self._in_flight:
             raise RuntimeError(
                 "zero_grad() was called after backward() and before step() or synchronize(), while gradients are being reduced"
             )
-        super().zero_grad(set_to_none)  # type: ignore[misc]
+        self._inner("zero_grad")(set_to_none)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Sets how many backward passes accumulate gradients before they are reduced."""
         if passes < 1:
-            raise ValueError(f"backward_passes_per_step is {passes}; it must be at least 1")
+            raise InvalidArgumentError(f"backward_passes_per_step is {passes}; it must be at least 1")
         self._passes = passes
         for gradient in self._gradients:
             gradient.left = passes
 
+    @Override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As in the base class; abandons gradients in flight."""
         self._forget()
         self._synchronized = False
-        super().load_state_dict(state_dict)  # type: ignore[misc]
+        self._inner("load_state_dict")(state_dict)
 
 
 def _remove_hooks(hooks: list[Any]) -> None:
@@ -368,21 +379,18 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     process_set: reduce over these ranks only; on others it is the plain optimizer.
     """
     if gradient_predivide_factor != 1.0 and op != Average:
-        raise ValueError("gradient_predivide_factor needs op=Average")
+        raise InvalidArgumentError("gradient_predivide_factor needs op=Average")
     if not gradient_predivide_factor > 0:
-        raise ValueError(f"gradient_predivide_factor is {gradient_predivide_factor}; it must be more than 0")
+        raise InvalidArgumentError(f"gradient_predivide_factor is {gradient_predivide_factor}; it must be more than 0")
     if num_groups != 0:
         warnings.warn("num_groups is deprecated; give groups", DeprecationWarning, stacklevel=2)
         groups = num_groups if groups is None else groups
     if backward_passes_per_step < 1:
-        raise ValueError(f"backward_passes_per_step is {backward_passes_per_step}; it must be at least 1")
+        raise InvalidArgumentError(f"backward_passes_per_step is {backward_passes_per_step}; it must be at least 1")
     _world.current()
-    own = type(optimizer)
-    if isinstance(optimizer, (DistributedMixin, AdasumMixin)):
-        raise ValueError("the optimizer is a DistributedOptimizer already")
-    mixin: type = AdasumMixin if op == Adasum else DistributedMixin
-    made: Any = object.__new__(type(own.__name__, (mixin, own), {"__module__": own.__module__}))
-    made.__dict__ = optimizer.__dict__
+    if isinstance(optimizer, Wrapping):
+        raise InvalidArgumentError("the optimizer is a DistributedOptimizer already")
+    made = (AdasumMixin if op == Adasum else DistributedMixin).around(optimizer)
     own_options = () if op == Adasum else (op, gradient_predivide_factor, groups, sparse_as_dense)
     made._distribute(named_parameters, compression, backward_passes_per_step, *own_options, process_set)
     return made

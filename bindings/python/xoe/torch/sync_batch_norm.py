@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from xoe.errors import InvalidArgumentError
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Sum
 from xoe.torch.collectives import allreduce_async_
@@ -73,9 +74,9 @@ class SyncBatchNorm(_BatchNorm):
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
         if input.dim() < 2:
-            raise ValueError(f"expected at least two dimensions [N, C, ...], got {input.dim()}")
+            raise InvalidArgumentError(f"expected at least two dimensions [N, C, ...], got {input.dim()}")
         if input.shape[1] != self.num_features:
-            raise ValueError(f"expected {self.num_features} channels, got {input.shape[1]}")
+            raise InvalidArgumentError(f"expected {self.num_features} channels, got {input.shape[1]}")
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The normalised input."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 import torch.utils.dlpack
 
@@ -32,6 +35,16 @@ def engine_type(dtype: torch.dtype) -> torch.dtype | None:
     if dtype.is_complex:
         dtype = dtype.to_real()
     return dtype if dtype in DTYPES else _SAME_BITS.get(dtype)
+
+
+def need_tensors(tensors: Iterable[Any]) -> None:
+    """Raises TypeError where one is something else, such as a list or a NumPy array."""
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            kind = type(tensor)
+            is_array = kind.__module__.partition(".")[0] == "numpy"
+            known = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+            raise TypeError(f"expected a torch.Tensor, got {known}; pass torch.{'from_numpy' if is_array else 'tensor'}(...)")
 
 
 def _name(tensor: torch.Tensor) -> str:

@@ -1,5 +1,5 @@
 """Compression of ``xoe.torch``."""
 
-from xoe.torch import Compression
+from xoe.torch.compression import Compression, Compressor, FP16Compressor, NoneCompressor
 
-__all__ = ["Compression"]
+__all__ = ["Compression", "Compressor", "FP16Compressor", "NoneCompressor"]

@@ -9,6 +9,7 @@ import torch
 
 from xoe.elastic import ObjectState
 from xoe.objects import broadcast_object
+from xoe.torch import optimizer_state
 from xoe.torch.broadcasting import broadcast_optimizer_state, broadcast_parameters
 from xoe.torch.elastic.sampler import ElasticSampler
 
@@ -43,7 +44,11 @@ class TorchState(ObjectState):
 
     def restore(self) -> None:
         for name, value in self._kept.items():
-            value.load_state_dict(copy.deepcopy(self._copies[name]))
+            saved = copy.deepcopy(self._copies[name])
+            if isinstance(value, torch.optim.Optimizer):
+                optimizer_state.load(value, saved)
+            else:
+                value.load_state_dict(saved)
         super().restore()
 
     def _copy_from(self, source: int) -> None:
