@@ -159,9 +159,10 @@ struct EngineOptions {
   std::size_t fusion_threshold = std::size_t{8} << 20;  // most bytes of a fused collective
   std::size_t pack_limit = std::size_t{1} << 20;        // larger tensors are not fused, and not copied
   int in_flight = 2;                                    // collectives of a process set under way at once, 1 to 8
-  int cache_capacity = 8192;                            // names known at once, per process set
-  bool tune = true;                                     // tune the three above while the engine runs
-  std::string tune_file;                                // tuned values are read from and saved to it; empty: none
+  // Names known at once, per process set. More operations than that may be in flight; the first time takes longer.
+  int cache_capacity = 8192;
+  bool tune = true;       // tune the three above while the engine runs
+  std::string tune_file;  // tuned values are read from and saved to it; empty: none
   // Completes operations that no thread waits for, in a thread that sleeps while there are none.
   bool progress_thread = true;
   std::chrono::nanoseconds stall_warning = std::chrono::seconds(60);  // 0: never

@@ -43,7 +43,7 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
   std::int64_t capacity = options.cache_capacity;
   XOE_TRY(set->comm_.broadcast(Tensor(&capacity, 1), 0, {.name = "cache_capacity"}));
   XOE_ASSIGN(set->agreement_, Agreement::create(set->comm_, set->ranks_, static_cast<int>(capacity)));
-  set->in_flight_.resize(set->agreement_->capacity());
+  set->in_flight_.resize(set->agreement_->entries());
   set->set_knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
   return set;
 }
