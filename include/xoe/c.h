@@ -248,7 +248,9 @@ typedef struct xoe_request {
   void* callback_user;
   void* stream; /* with gpu: what stands in this cudaStream_t is done before tensors are read; null: the default */
   int32_t gpu;  /* the tensors are memory of this process's GPU; see xoe_takes_gpu_memory() and xoe/engine.h */
-  int32_t reserved_more; /* 0 */
+  /* 1: where this rank has the name in flight, that is no error: this request follows once that one has completed. All
+   * ranks submit the requests of such a name in one order. */
+  int32_t takes_turns;
 } xoe_request;
 
 /* An allreduce by sum of nothing over the world, uncompressed, scales 1. struct_size: sizeof(xoe_request). Null is

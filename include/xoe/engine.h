@@ -99,6 +99,9 @@ struct Request {
   // The same on all ranks, up to 1024 bytes. Empty: this rank's n-th unnamed operation of this kind in the process set
   // is matched with the other ranks' n-th.
   std::string_view name = {};
+  // Where this rank has the name in flight, that is no error: this operation follows once that one has completed. All
+  // ranks submit the operations of such a name in one order. Implied without a name.
+  bool takes_turns = false;
   OpSpec op = {};
   // One tensor, or several that complete together (a group: kAllreduce, kAllgather, kBroadcast, kReduceScatter); none
   // for kBarrier and kJoin.
@@ -182,7 +185,7 @@ Result<EngineOptions> read_engine_options(std::vector<std::string>& warnings);
 // Agreement: an operation starts once every rank of its process set has submitted its name. Ranks may submit in any
 // order. Differing arguments fail that operation, on every rank with the same message (`invalid_argument`, with every
 // rank's values), and nothing else. Names repeat from step to step; one name cannot be submitted again before it has
-// completed (`invalid_argument`).
+// completed (`invalid_argument`). Any number of operations may be in flight, named or not.
 //
 // Progress: threads that submit, poll or wait make progress; the progress thread does while no thread waits.
 //

@@ -60,7 +60,7 @@ Status check_request(const xoe_request& from) {
   XOE_TRY(check_number(from.error_feedback, 0, 1, "request: error_feedback"));
   XOE_TRY(check_number(from.reserved, 0, 0, "request: reserved"));
   XOE_TRY(check_number(from.gpu, 0, 1, "request: gpu"));
-  XOE_TRY(check_number(from.reserved_more, 0, 0, "request: reserved_more"));
+  XOE_TRY(check_number(from.takes_turns, 0, 1, "request: takes_turns"));
   if (from.tensor_count > 0) XOE_TRY(need(from.tensors, "request: tensors"));
   if (from.split_count > 0) XOE_TRY(need(from.splits, "request: splits"));
   return {};
@@ -104,6 +104,7 @@ Status convert_request(const xoe_request* from, RequestParts& parts) {
     parts.tensors.push_back(tensor);
   }
   parts.request = {.name = request.name == nullptr ? std::string_view() : std::string_view(request.name),
+                   .takes_turns = request.takes_turns != 0,
                    .op = {.kind = static_cast<OpKind>(request.kind),
                           .reduce = static_cast<ReduceOp>(request.reduce),
                           .gpu = request.gpu != 0,

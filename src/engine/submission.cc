@@ -263,6 +263,7 @@ std::size_t TensorCopy::row_elements() const noexcept {
 Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std::string name, int rank, int ranks) {
   auto s = std::make_shared<Submission>();
   s->name = std::move(name);
+  s->takes_turns = request.takes_turns;
   static_cast<OpSpec&>(s->op) = agreed_spec(request.op);
   if (s->name.size() > kMaxSubmittedName)
     return failure(Code::kInvalidArgument, "a name has {} bytes; at most {} are allowed", s->name.size(),
@@ -445,7 +446,8 @@ std::shared_ptr<Submission> InFlightTable::take(int entry, std::uint8_t generati
 void InFlightTable::release(Submission& submission) {
   if (submission.entry < 0) return;
   std::uint64_t mine = slot_value(submission);
-  slot(submission.entry).compare_exchange_strong(mine, 0, std::memory_order_acq_rel);
+  // NameTurns::empty() follows.
+  slot(submission.entry).compare_exchange_strong(mine, 0, std::memory_order_seq_cst);
 }
 
 std::vector<std::shared_ptr<Submission>> InFlightTable::take_all() {

@@ -72,6 +72,7 @@ class Submission {
   std::vector<std::int64_t> argument;  // of an internal operation
   std::uint64_t signature = 0;
   bool placeholder = false;
+  bool takes_turns = false;          // a name in flight is no error: this submission enters after the one that has it
   std::shared_ptr<const void> mark;  // of GPU memory: the work in its stream at the submit
   EngineClock::time_point submitted;
   std::weak_ptr<Runtime> runtime;

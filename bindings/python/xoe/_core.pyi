@@ -27,6 +27,7 @@ class Request:
         error_feedback: bool = False,
         top_k_ratio: float = 0.01,
         power_sgd_rank: int = 4,
+        takes_turns: bool = False,
     ) -> None: ...
 
 class Operation:
