@@ -1,4 +1,4 @@
-// More operations in flight than there are names for, or entries in a table: nothing fails, and nothing is mixed
+// More operations in flight than there are names for, entries in a table, or ids: nothing fails, and nothing is mixed
 // up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include <atomic>
 #include <deque>
 #include <latch>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 namespace xoe {
 namespace {
 
+using testing::in_place;
 using testing::quiet_options;
 using testing::run_engines;
 using Shape = std::vector<std::int64_t>;
@@ -199,6 +201,45 @@ TEST(ManyOperations, CallbacksMaySubmitUnnamedOnes) {
     EXPECT_THAT(values, ::testing::Each(2.0F));
     EXPECT_THAT(more, ::testing::Each(2.0F));
   });
+}
+
+// Makes and removes process sets of all ranks.
+void make_sets(int ranks, int count) {
+  EngineOptions options = quiet_options();
+  options.cache_capacity = 32;
+  run_engines(
+      ranks,
+      [&](Engine& engine) {
+        std::vector<int> all(static_cast<std::size_t>(ranks));
+        std::iota(all.begin(), all.end(), 0);
+        std::vector<float> x(3);
+        const Shape shape{3};
+        const TensorArg tensor = in_place(x, shape);
+        ProcessSetId last = kWorldSet;
+        for (int i = 0; i < count; ++i) {
+          const auto set = engine.add_process_set(all);
+          ASSERT_TRUE(set) << i << ": " << set.error().to_string();
+          EXPECT_GT(*set, last);
+          std::fill(x.begin(), x.end(), 1.0F);
+          ASSERT_TRUE(engine.run({.name = "x", .tensors = {&tensor, 1}, .process_set = *set}));
+          EXPECT_EQ(x[0], static_cast<float>(ranks));
+          // The number of a set that was removed is not that of another one.
+          if (last != kWorldSet) {
+            const Status status = engine.run({.name = "x", .tensors = {&tensor, 1}, .process_set = last});
+            ASSERT_FALSE(status);
+            EXPECT_EQ(status.error().code(), Code::kInvalidArgument);
+          }
+          EXPECT_EQ(engine.process_sets().size(), 2U);
+          ASSERT_TRUE(engine.remove_process_set(*set));
+          last = *set;
+        }
+      },
+      options);
+}
+
+TEST(ManyOperations, ProcessSetsComeAndGoWithoutEnd) {
+  make_sets(/*ranks=*/1, /*count=*/2500);
+  make_sets(/*ranks=*/2, /*count=*/50);
 }
 
 }  // namespace
