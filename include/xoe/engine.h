@@ -164,6 +164,9 @@ struct EngineOptions {
   int in_flight = 2;                                    // collectives of a process set under way at once, 1 to 8
   // Names known at once, per process set. More operations than that may be in flight; the first time takes longer.
   int cache_capacity = 8192;
+  // Bytes of error feedback and factors that compression keeps, per process set, for names that it cannot tell to be in
+  // use: names used once so far, and names not used for long. Names in use always keep theirs.
+  std::size_t codec_state = std::size_t{512} << 20;
   bool tune = true;       // tune the three above while the engine runs
   std::string tune_file;  // tuned values are read from and saved to it; empty: none
   // Completes operations that no thread waits for, in a thread that sleeps while there are none.

@@ -39,10 +39,11 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
                                                        const EngineOptions& options, std::shared_ptr<GpuPlugin> gpu,
                                                        Runtime& runtime) {
   std::unique_ptr<ProcessSet> set(new ProcessSet(id, std::move(comm), std::move(ranks), std::move(gpu), runtime));
-  // All ranks must lay out the table alike.
-  std::int64_t capacity = options.cache_capacity;
-  XOE_TRY(set->comm_.broadcast(Tensor(&capacity, 1), 0, {.name = "cache_capacity"}));
-  XOE_ASSIGN(set->agreement_, Agreement::create(set->comm_, set->ranks_, static_cast<int>(capacity)));
+  // All ranks must lay out the table alike, and forget codecs at the same time.
+  std::array<std::int64_t, 2> limits{options.cache_capacity, static_cast<std::int64_t>(options.codec_state)};
+  XOE_TRY(set->comm_.broadcast(Tensor(limits.data(), limits.size()), 0, {.name = "limits"}));
+  XOE_ASSIGN(set->agreement_, Agreement::create(set->comm_, set->ranks_, static_cast<int>(limits[0])));
+  set->runner_.limit_codec_state(static_cast<std::size_t>(limits[1]));
   set->in_flight_.resize(set->agreement_->entries());
   set->set_knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
   return set;
