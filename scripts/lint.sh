@@ -36,7 +36,7 @@ if [[ ${XOE_LINT_TORCH:-} != 1 ]]; then
   without_torch=build/lint-without-torch
   run_step "configure lint without torch" cmake --preset asan -B "$without_torch" -DXOE_UNITY=OFF
 fi
-mapfile -t units < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$without_torch/compile_commands.json" | grep -v '/tests/' | sort -u)
+mapfile -t units < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$without_torch/compile_commands.json" | grep -vE '/(tests|\.venv)/' | sort -u)
 say "clang-tidy: ${#units[@]} files"
 printf '%s\0' "${units[@]}" |
   xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p "$without_torch" 2> >(grep -vE '^[0-9]+ warnings? generated' >&2 || true) ||

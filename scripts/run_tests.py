@@ -41,7 +41,7 @@ class Test:
         self.name = entry["name"]
         self.labels = set(properties.get("LABELS", ()))
         self.environment = properties.get("ENVIRONMENT", [])
-        self.command = entry.get("command") or [build.commands[self.name]]  # ctest has none before it is built
+        self.command = entry.get("command") or build.commands[self.name]  # ctest has none before it is built
         self.declared = declared  # folder of its CMakeLists.txt
         below = f"{build.folder}/"
         self.programs = [word.removeprefix(below) for word in self.command if word.startswith(below)]
@@ -78,7 +78,8 @@ class Build:
         graph = listed["backtraceGraph"]
         self.commands = {}
         for file in self.folder.rglob("CTestTestfile.cmake"):
-            self.commands.update(re.findall(r'^add_test\((?:\[=\[)?([^\s\]]+)(?:\]=\])? "([^"]+)"', file.read_text(), re.MULTILINE))
+            for name, words in re.findall(r'^add_test\((?:\[=\[)?([^\s\]]+)(?:\]=\])? (".*")\)$', file.read_text(), re.MULTILINE):
+                self.commands[name] = re.findall(r'"([^"]*)"', words)
         self.tests = []
         for entry in listed["tests"]:
             node = graph["nodes"][entry["backtrace"]]
@@ -219,8 +220,7 @@ class Changes:
                 rooms.update(TESTS_OF["xoe"] if len(parts) == 3 else (parts[2],))
         room = test.declared.removeprefix("tests/")
         if room == "fuzz":
-            return any(set(header.split("/")) & rooms for source in self.build.sources(test.programs) if source.startswith("tests/")
-                       for header in self.includes(source))
+            return any(set(header.split("/")) & rooms for header in self.includes(f"{test.declared}/{test.name}.cc"))
         return room in rooms or (room == "python" and "capi" in rooms)
 
 

@@ -136,7 +136,11 @@ setup_build() {
     say "configuring build/$preset"
     run_step "configure $preset" cmake --preset "$preset" "${fresh[@]}" "${unity[@]}"
   fi
-  [[ $want_build == yes ]] || return 0
+  if [[ $want_build == no ]]; then
+    # What a change of a CMakeLists.txt asks for; quick when there was none.
+    run_step "configure $preset" cmake --build "$folder" --target build.ninja
+    return 0
+  fi
   say "building build/$preset"
   run_step "build $preset" cmake --build "$folder" "${targets[@]}"
   if ((SECONDS - started > 5)); then

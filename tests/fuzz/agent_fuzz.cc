@@ -6,6 +6,7 @@
 
 #include "launch/agents/agent_job.h"
 #include "remote/frame.h"
+#include "target.h"
 
 namespace {
 
@@ -33,15 +34,15 @@ void read(std::string_view bytes, bool greeting, std::size_t chunk) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const std::size_t chunk = size == 0 ? 1 : 1 + data[0];
-  read(bytes, true, chunk);
-  read(bytes, false, chunk);
-  (void)remote::decode_hello(bytes);
-  if (const auto job = decode_job(bytes))
-    if (encode(*job) != bytes) std::abort();
-  if (const auto command = remote::decode_texts(bytes))
-    if (remote::encode_texts(*command) != bytes) std::abort();
+XOE_FUZZ_TARGET(agent_fuzz) {
+  const std::string_view input(reinterpret_cast<const char*>(bytes), size);
+  const std::size_t chunk = size == 0 ? 1 : 1 + bytes[0];
+  read(input, true, chunk);
+  read(input, false, chunk);
+  (void)remote::decode_hello(input);
+  if (const auto job = decode_job(input))
+    if (encode(*job) != input) std::abort();
+  if (const auto command = remote::decode_texts(input))
+    if (remote::encode_texts(*command) != input) std::abort();
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/negotiate/coordinator.h"
+#include "target.h"
 
 namespace {
 
@@ -46,15 +47,15 @@ struct Tree {
 }  // namespace
 
 // The first byte chooses the state; then a byte of sender and a length, and that many bytes of message, over and over.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+XOE_FUZZ_TARGET(coordinator_fuzz) {
   if (size == 0) return 0;
   Tree tree;
-  for (int i = 0; i < data[0] % 4; ++i) tree.step(4);
-  if (data[0] & 16) tree.step(8);
-  if (data[0] & 32) tree.coordinators[1].joined(9);
-  if (data[0] & 64) tree.coordinators[1].ready("t1", 8, "other");
-  std::span<const std::uint8_t> rest(data + 1, size - 1);
-  Coordinator& coordinator = tree.coordinators[data[0] & 128 ? 0 : 1];
+  for (int i = 0; i < bytes[0] % 4; ++i) tree.step(4);
+  if (bytes[0] & 16) tree.step(8);
+  if (bytes[0] & 32) tree.coordinators[1].joined(9);
+  if (bytes[0] & 64) tree.coordinators[1].ready("t1", 8, "other");
+  std::span<const std::uint8_t> rest(bytes + 1, size - 1);
+  Coordinator& coordinator = tree.coordinators[bytes[0] & 128 ? 0 : 1];
   while (rest.size() >= 2) {
     const int from = rest[0] % kHosts;
     const std::size_t length = std::min<std::size_t>(rest[1], rest.size() - 2);

@@ -3,8 +3,9 @@
 
 #include "../data/csv_field.h"
 #include "memory_file.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(csv_fuzz) {
   xoe::data::CsvReader reader({reinterpret_cast<const char*>(bytes), size});
   std::vector<std::string> row;
   std::vector<std::string> again;

@@ -1,6 +1,7 @@
 // tf.Example: any bytes; what is found lies within them, and all ways of reading agree.
 #include "data/records/example.h"
 #include "memory_file.h"
+#include "target.h"
 
 #include <vector>
 
@@ -31,7 +32,7 @@ void check(const xoe::data::FeatureView& view, std::string_view example) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(example_fuzz) {
   const std::string_view example(reinterpret_cast<const char*>(bytes), size);
   const auto view = xoe::data::ExampleView::parse(example);
   const auto image = xoe::data::parse_image_example(example);

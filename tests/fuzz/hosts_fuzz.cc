@@ -5,11 +5,12 @@
 #include "base/text.h"
 #include "launch/options/config_file.h"
 #include "remote/host_list.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+XOE_FUZZ_TARGET(hosts_fuzz) {
   using namespace xoe::launch;
   namespace remote = xoe::remote;
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const std::string_view text(reinterpret_cast<const char*>(bytes), size);
   (void)remote::parse_hosts(text);
   (void)remote::parse_hostfile(text, "f");
   (void)remote::expand_hostlist(text);

@@ -3,8 +3,9 @@
 
 #include "data/files/idx.h"
 #include "memory_file.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(idx_fuzz) {
   const xoe::MemoryFile file({reinterpret_cast<const char*>(bytes), size});
   const auto array = xoe::data::IdxArray::open(file.path());
   if (!array) return 0;

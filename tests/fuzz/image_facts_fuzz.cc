@@ -1,7 +1,8 @@
 // Headers of images: any bytes.
+#include "target.h"
 #include "tools/data/image_facts.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(image_facts_fuzz) {
   const auto facts =
       xoe::data::read_image_facts({.bytes = {reinterpret_cast<const char*>(bytes), size}, .targets = {}});
   if (facts && (facts->width < 1 || facts->height < 1)) __builtin_trap();

@@ -5,6 +5,7 @@
 #include "data/records/crc32c.h"
 #include "data/records/file_index.h"
 #include "memory_file.h"
+#include "target.h"
 
 namespace {
 
@@ -23,7 +24,7 @@ FileStamp stamp_within(std::string_view content) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(index_fuzz) {
   if (size == 0) return 0;
   std::string content(reinterpret_cast<const char*>(bytes) + 1, size - 1);
   if (bytes[0] % 2 == 1 && content.size() >= 12) {

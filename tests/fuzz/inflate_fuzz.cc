@@ -8,6 +8,7 @@
 #include "data/records/record_index.h"
 #include "memory_file.h"
 #include "record_repair.h"
+#include "target.h"
 #include "xoe/data/records.h"
 
 namespace {
@@ -45,7 +46,7 @@ std::vector<Record> read_stream(const std::string& path, Compression compression
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(inflate_fuzz) {
   if (size == 0) return 0;
   std::string content(reinterpret_cast<const char*>(bytes) + 1, size - 1);
   const Compression compression = (bytes[0] & 1) != 0 ? Compression::kGzip : Compression::kZlib;

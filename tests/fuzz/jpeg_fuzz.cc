@@ -2,8 +2,9 @@
 #include <cstdlib>
 
 #include "data/jpeg/jpeg.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(jpeg_fuzz) {
   static xoe::data::JpegDecoder decoder;
   static xoe::data::Image image;
   constexpr std::int64_t kFewPixels = 1 << 16;  // keeps a round short

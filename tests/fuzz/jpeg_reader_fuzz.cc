@@ -1,16 +1,15 @@
 // The own JPEG decoder against libjpeg-turbo: any bytes, the same verdict and the same pixels.
-#include <cstdlib>
 #include <cstring>
 
 #include "data/jpeg/reader.h"
+#include "memory_file.h"
+#include "target.h"
 
 namespace {
 
 using namespace xoe::data;
 
-void require(bool holds) {
-  if (!holds) std::abort();
-}
+using xoe::require;
 
 // Compares with the whole image or its planes as rows come.
 class ComparingSink : public RowSink {
@@ -51,7 +50,7 @@ class ComparingSink : public RowSink {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(jpeg_reader_fuzz) {
   constexpr std::int64_t kFewPixels = 1 << 16;  // keeps a round short
   static JpegDecoder turbo;
   static JpegReader reader(kFewPixels);

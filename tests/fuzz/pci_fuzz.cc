@@ -1,8 +1,9 @@
 // Configuration spaces of PCI functions: any bytes.
 #include "doctor/facts/pci_config.h"
 #include "memory_file.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(pci_fuzz) {
   const auto config = xoe::doctor::parse_pci_config({bytes, size});
   if (!config) return 0;
   xoe::require(size >= 64);

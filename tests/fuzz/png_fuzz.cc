@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "data/png/png.h"
+#include "target.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ class Sum : public xoe::data::RowSink {
 }  // namespace
 
 // The last byte says how much of the image is wanted.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(png_fuzz) {
   static xoe::data::PngDecoder decoder;
   constexpr std::int64_t kFewPixels = 1 << 16;  // keeps a round short
   const auto header = decoder.open({reinterpret_cast<const char*>(bytes), size}, kFewPixels);

@@ -4,6 +4,7 @@
 #include "data/records/record_file.h"
 #include "memory_file.h"
 #include "record_repair.h"
+#include "target.h"
 #include "xoe/data/records.h"
 
 namespace {
@@ -60,7 +61,7 @@ std::uint64_t index_bytes(const std::string& path) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(record_fuzz) {
   if (size == 0) return 0;
   std::string content(reinterpret_cast<const char*>(bytes) + 1, size - 1);
   if (bytes[0] % 4 != 0) repair(content, bytes[0] % 4 == 1);

@@ -5,8 +5,9 @@
 
 #include "doctor/report/report.h"
 #include "memory_file.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(report_fuzz) {
   using namespace xoe::doctor;
   const auto report = parse_report({reinterpret_cast<const char*>(bytes), size});
   if (!report) return 0;

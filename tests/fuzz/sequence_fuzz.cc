@@ -1,5 +1,6 @@
 // tf.SequenceExample: any bytes; what is found lies within them, and reads again when it is written again.
 #include "memory_file.h"
+#include "target.h"
 #include "xoe/data/example.h"
 
 namespace {
@@ -29,7 +30,7 @@ void add_step(SequenceExampleBuilder& builder, std::string_view list, const Feat
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(sequence_fuzz) {
   const auto view = SequenceExampleView::parse({reinterpret_cast<const char*>(bytes), size});
   if (!view) return 0;
   SequenceExampleBuilder builder;

@@ -11,6 +11,7 @@
 #include "bootstrap/store.h"
 #include "bootstrap/store_protocol.h"
 #include "bootstrap/store_service.h"
+#include "target.h"
 
 namespace {
 
@@ -39,9 +40,9 @@ void send(const xoe::Fd& socket, std::string_view bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  parse(bytes);
+XOE_FUZZ_TARGET(store_fuzz) {
+  const std::string_view input(reinterpret_cast<const char*>(bytes), size);
+  parse(input);
   auto service =
       StoreService::listen(SocketAddress::parse("unix:@xoe-fuzz-" + xoe::random_token().value()).value(), "s").value();
   const xoe::Fd hostile = connect_to(*service);
@@ -49,8 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string hello;
   append_hello(hello, "s");
   // The first byte chooses whether the bytes come from an unauthenticated client or from a known client.
-  if (!bytes.empty() && bytes[0] % 2 == 0) send(hostile, hello);
-  send(hostile, bytes);
+  if (!input.empty() && input[0] % 2 == 0) send(hostile, hello);
+  send(hostile, input);
   service->serve();
   std::string request = hello;
   append_set(request, "\x01 friendly", "v");

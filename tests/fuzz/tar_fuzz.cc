@@ -5,6 +5,7 @@
 #include "data/files/tar.h"
 #include "data/source/formats.h"
 #include "memory_file.h"
+#include "target.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ void repair_headers(std::string& content) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(tar_fuzz) {
   if (size == 0) return 0;
   std::string content(reinterpret_cast<const char*>(bytes) + 1, size - 1);
   if (bytes[0] % 2 == 1) repair_headers(content);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "target.h"
 #include "trace/file.h"
 #include "trace/merge.h"
 #include "trace/summary.h"
@@ -25,7 +26,7 @@ std::string path_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+XOE_FUZZ_TARGET(trace_fuzz) {
   if (size == 0) return 0;
   static const std::string out = "/dev/shm/xoe-trace-fuzz-" + std::to_string(::getpid()) + ".json";
   std::string content(reinterpret_cast<const char*>(bytes) + 1, size - 1);

@@ -93,8 +93,8 @@ std::size_t open_files() {
   return count;
 }
 
-TEST(GlooNets, AThousandLeaveNothingBehind) {
-  constexpr int kTimes = XOE_SANITIZED != 0 ? 50 : 1000;
+TEST(GlooNets, AHundredLeaveNothingBehind) {
+  constexpr int kTimes = XOE_SANITIZED != 0 ? 50 : 100;
   const auto first = open_gloo(), second = open_gloo();
   std::size_t at_first = 0;
   for (int i = 0; i < kTimes; ++i) {

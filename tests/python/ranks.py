@@ -87,11 +87,11 @@ def gpus():
 
 
 def start(script, sizes=(1, 2, 3, 4), timeout=300):
-    """Runs the script on ranks, unless this is one of them."""
+    """Runs the script on ranks, unless this is one of them: of these sizes, or of those that the command line has."""
     if _MARK in os.environ:
         return
     failed = []
-    for size in sizes:
+    for size in [int(word) for word in sys.argv[1:]] or sizes:
         done = run(size, script, timeout=timeout, **{_MARK: "1"})
         print(
             f"{pathlib.Path(script).name} on {size} ranks: exit code {done.returncode} after {done.seconds:.1f} s", flush=True

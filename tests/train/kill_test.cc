@@ -56,7 +56,7 @@ class TrainKill : public ::testing::Test {
 TEST_F(TrainKill, EverySurvivorNamesTheDeadRankWithinASecond) {
   const auto before = files_in_dev_shm();
   double slowest = 0;
-  for (int round = 0, rounds = kill_rounds(8); round < rounds; ++round) {
+  for (int round = 0, rounds = kill_rounds(4); round < rounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     const auto job = start(round);
     ASSERT_FALSE(HasFailure());

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "check.h"
 #include "sample_run.h"
 #include "scratch.h"
-#include "trace_check.h"
 
 namespace xoe::trace {
 namespace {

@@ -7,10 +7,10 @@
 #include <csignal>
 #include <thread>
 
+#include "check.h"
 #include "scratch.h"
 #include "trace/names.h"
 #include "trace/timeline.h"
-#include "trace_check.h"
 
 namespace xoe::trace {
 namespace {

@@ -7,10 +7,10 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "check.h"
 #include "sample_run.h"
 #include "scratch.h"
 #include "trace/names.h"
-#include "trace_check.h"
 
 namespace xoe::trace {
 namespace {
