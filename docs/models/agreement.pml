@@ -3,7 +3,8 @@
    A tensor has one shared word (generation, count). The rank whose arrival completes the count starts the next generation
    and appends the tensor to a log: it reserves a position, and fills it in a second step. Seals cut the log into batches:
    an idle rank seals from the last end to the first position that is not filled. All ranks execute the batches in order; a
-   batch is a collective, which is complete at a rank once all ranks have started it. One rank may die anywhere. */
+   batch is a collective, which is complete at a rank once all ranks have started it. A rank may let the log grow: later
+   positions lie in another arc, whose number is changed together with the tail. One rank may die anywhere. */
 
 #ifndef RANKS
 #define RANKS 3
@@ -17,14 +18,28 @@
 #ifndef DEATHS
 #define DEATHS 1
 #endif
+#ifndef GROWTHS
+#define GROWTHS 0
+#endif
 #define LOG (TENSORS * STEPS)
 #define ALL ((1 << RANKS) - 1)
 
 byte generation[TENSORS];
 byte count[TENSORS];
-byte entries[LOG]; /* tensor + 1; 0: not filled */
+#if GROWTHS
+byte entries[2 * LOG]; /* of both arcs: tensor + 1; 0: not filled */
+#define IN_LATER_ARC(position) (newest == 1 && position >= begin)
+#define ENTRY(position) entries[(IN_LATER_ARC(position) -> LOG + position : position)]
+#else
+byte entries[LOG];
+#define ENTRY(position) entries[position]
+#endif
 byte tail;
-byte seals[LOG]; /* end of the batch; 0: open */
+bit tail_arc;    /* changed and read together with the tail */
+bit newest;      /* the newest arc that ranks know of */
+byte begin;      /* of the later arc */
+bit growing;     /* a rank has, or had, the lock that growing takes */
+byte seals[LOG]; /* by the begin of the batch: its end; 0: open */
 byte started[LOG];
 byte deaths;
 
@@ -40,7 +55,7 @@ byte deaths;
 #ifdef BUG_SEAL_UNFILLED
 #define MAY_SEAL(at) (at < tail)
 #else
-#define MAY_SEAL(at) (entries[at] != 0)
+#define MAY_SEAL(at) (ENTRY(at) != 0)
 #endif
 
 #ifdef BUG_SEAL_TWICE
@@ -55,10 +70,23 @@ byte deaths;
 #define NOTICED FAILED
 #endif
 
+#ifdef BUG_ARC_UNPUBLISHED
+#define PUBLISHES(arc) (false)
+#else
+#define PUBLISHES(arc) (arc == 1)
+#endif
+
+#ifdef BUG_ARC_STALE
+#define SAME_TAIL(seen) (true)
+#else
+#define SAME_TAIL(seen) (tail == seen)
+#endif
+
 proctype rank(byte me) {
   byte submitted[TENSORS];
   byte finished[TENSORS];
-  byte batch, from, end, t, position;
+  byte from, end, t, position;
+  bit arc;
   bool running, last;
 again:
   do
@@ -69,28 +97,30 @@ again:
 #if TENSORS > 2
   :: d_step { CAN_SUBMIT(2) -> t = 2 }; goto submit
 #endif
-  :: d_step { !running && from < LOG && seals[batch] == 0 && MAY_SEAL(from) -> end = from + 1 }; goto seal
+#if GROWTHS
+  :: d_step { !growing && tail < LOG -> growing = true }; goto grow
+#endif
+  :: d_step { !running && from < LOG && seals[from] == 0 && MAY_SEAL(from) -> end = from + 1 }; goto seal
   :: d_step {
-      !running && from < LOG && seals[batch] != 0 ->
-      assert((started[batch] & (1 << me)) == 0);
-      end = seals[batch];
-      assert(end > from && end <= LOG && (batch == 0 || seals[batch - 1] == from));
+      !running && from < LOG && seals[from] != 0 ->
+      assert((started[from] & (1 << me)) == 0);
+      end = seals[from];
+      assert(end > from && end <= LOG);
       for (t : from .. end - 1) {
-        assert(entries[t] != 0);
-        assert(finished[entries[t] - 1] + 1 == submitted[entries[t] - 1]) /* ready here, and not executed yet */
+        assert(ENTRY(t) != 0);
+        assert(finished[ENTRY(t) - 1] + 1 == submitted[ENTRY(t) - 1]) /* ready here, and not executed yet */
       }
       t = 0;
       running = true;
-      started[batch] = started[batch] | (1 << me)
+      started[from] = started[from] | (1 << me)
     }
   :: d_step {
-      running && started[batch] == ALL ->
-      assert(seals[batch] == end);
-      for (t : from .. end - 1) { finished[entries[t] - 1]++ }
+      running && started[from] == ALL ->
+      assert(seals[from] == end);
+      for (t : from .. end - 1) { finished[ENTRY(t) - 1]++ }
       t = 0;
       from = end;
       end = 0;
-      batch++;
       running = false
     }
   :: atomic { from == LOG -> goto done }
@@ -110,9 +140,18 @@ submit: /* the description is written; the word is changed by one CAS */
     if
     :: last ->
       MAY_DIE;
-      d_step { last = false; position = tail; tail++; assert(position < LOG && entries[position] == 0) }
+      d_step { last = false; position = tail; arc = tail_arc; tail++; assert(position < LOG && ENTRY(position) == 0) }
       MAY_DIE;
-      d_step { entries[position] = t + 1; t = 0; position = 0 }
+      d_step { /* what others do between these two steps changes nothing for this rank */
+        if
+        :: PUBLISHES(arc) -> newest = 1
+        :: else
+        fi;
+        ENTRY(position) = t + 1;
+        t = 0;
+        position = 0;
+        arc = 0
+      }
     :: else
     fi;
     goto again;
@@ -124,11 +163,25 @@ seal:
     MAY_DIE;
     d_step { /* one CAS */
       if
-      :: MAY_REPLACE(seals[batch]) -> seals[batch] = end
+      :: MAY_REPLACE(seals[from]) -> seals[from] = end
       :: else
       fi;
       end = 0
     }
+#if GROWTHS
+    goto again;
+grow:
+    do
+    :: d_step { true -> position = tail; begin = tail };
+      MAY_DIE;
+      if
+      :: d_step { SAME_TAIL(position) -> tail_arc = 1 }; break /* one CAS */
+      :: d_step { !SAME_TAIL(position) -> skip }
+      fi
+    od;
+    MAY_DIE;
+    d_step { newest = 1; position = 0 }
+#endif
   od;
 done:
   goto over;

@@ -41,6 +41,8 @@ refute() {
 verify agreement.pml -DRANKS=3 -DTENSORS=3 -DSTEPS=1
 verify agreement.pml -DRANKS=3 -DTENSORS=2 -DSTEPS=2
 verify agreement.pml -DRANKS=2 -DTENSORS=3 -DSTEPS=2
+verify agreement.pml -DRANKS=2 -DTENSORS=2 -DSTEPS=2 -DGROWTHS=1
+verify agreement.pml -DRANKS=3 -DTENSORS=2 -DSTEPS=1 -DGROWTHS=1
 verify coordinator.pml -DTENSORS=3 -DSTEPS=1
 verify coordinator.pml -DTENSORS=2 -DSTEPS=2 -DEVICTIONS=2
 if [[ ${1:-} != --quick ]]; then
@@ -50,6 +52,8 @@ fi
 refute agreement.pml -DTENSORS=2 -DBUG_SEAL_UNFILLED
 refute agreement.pml -DTENSORS=2 -DBUG_SEAL_TWICE
 refute agreement.pml -DTENSORS=2 -DBUG_NO_WATCH
+refute agreement.pml -DRANKS=2 -DTENSORS=2 -DSTEPS=1 -DGROWTHS=1 -DBUG_ARC_STALE
+refute agreement.pml -DRANKS=2 -DTENSORS=2 -DSTEPS=1 -DGROWTHS=1 -DBUG_ARC_UNPUBLISHED
 refute coordinator.pml -DTENSORS=2 -DBUG_EARLY
 refute coordinator.pml -DTENSORS=2 -DBUG_EPOCH
 refute coordinator.pml -DTENSORS=2 -DBUG_SILENT

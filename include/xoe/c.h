@@ -252,7 +252,10 @@ typedef struct xoe_request {
   void* callback_user;
   void* stream; /* with gpu: what stands in this cudaStream_t is done before tensors are read; null: the default */
   int32_t gpu;  /* the tensors are memory of this process's GPU; see xoe_takes_gpu_memory() and xoe/engine.h */
-  int32_t needs_all_ranks;    /* 1: fails where it would run without ranks that have joined */
+  int32_t needs_all_ranks; /* 1: fails where it would run without ranks that have joined */
+  /* 1: where this rank has the name in flight, that is no error: this request follows once that one has completed. All
+   * ranks submit the requests of such a name in one order. */
+  int32_t takes_turns;
   const int64_t* dense_shape; /* XOE_SPARSE_ALLREDUCE: of the whole tensor, for ranks to compare; null: unknown */
   size_t dense_shape_count;
 } xoe_request;

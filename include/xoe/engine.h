@@ -100,6 +100,9 @@ struct Request {
   // The same on all ranks, up to 1024 bytes. Empty: this rank's n-th unnamed operation of this kind in the process set
   // is matched with the other ranks' n-th.
   std::string_view name = {};
+  // Where this rank has the name in flight, that is no error: this operation follows once that one has completed. All
+  // ranks submit the operations of such a name in one order. Implied without a name.
+  bool takes_turns = false;
   OpSpec op = {};
   // One tensor, or several that complete together (a group: kAllreduce, kAllgather, kBroadcast, kReduceScatter); none
   // for kBarrier and kJoin.
@@ -162,9 +165,13 @@ struct EngineOptions {
   std::size_t fusion_threshold = std::size_t{8} << 20;  // most bytes of a fused collective
   std::size_t pack_limit = std::size_t{1} << 20;        // larger tensors are not fused, and not copied
   int in_flight = 2;                                    // collectives of a process set under way at once, 1 to 8
-  int cache_capacity = 8192;                            // names known at once, per process set
-  bool tune = true;                                     // tune the three above while the engine runs
-  std::string tune_file;                                // tuned values are read from and saved to it; empty: none
+  // Names known at once, per process set. More operations than that may be in flight; the first time takes longer.
+  int cache_capacity = 8192;
+  // Bytes of error feedback and factors that compression keeps, per process set, for names that it cannot tell to be in
+  // use: names used once so far, and names not used for long. Names in use always keep theirs.
+  std::size_t codec_state = std::size_t{512} << 20;
+  bool tune = true;       // tune the three above while the engine runs
+  std::string tune_file;  // tuned values are read from and saved to it; empty: none
   // Completes operations that no thread waits for, in a thread that sleeps while there are none.
   bool progress_thread = true;
   std::chrono::nanoseconds stall_warning = std::chrono::seconds(60);  // 0: never
@@ -184,7 +191,7 @@ Result<EngineOptions> read_engine_options(std::vector<std::string>& warnings);
 // Agreement: an operation starts once every rank of its process set has submitted its name. Ranks may submit in any
 // order. Differing arguments fail that operation, on every rank with the same message (`invalid_argument`, with every
 // rank's values), and nothing else. Names repeat from step to step; one name cannot be submitted again before it has
-// completed (`invalid_argument`).
+// completed (`invalid_argument`). Any number of operations may be in flight, named or not.
 //
 // Progress: threads that submit, poll or wait make progress; the progress thread does while no thread waits.
 //

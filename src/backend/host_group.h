@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -12,8 +13,21 @@
 
 namespace xoe {
 
+// Memory for what outgrows the memory that a host's ranks have shared from the beginning. Any thread.
+class HostBlocks {
+ public:
+  // Takes a block, zero at first, out of this rank's memory; it lasts as host_memory() does. Returns its number, which
+  // means the same on all ranks of the host; the number plus n means the byte n further. `resource_exhausted`.
+  virtual Result<std::uint64_t> allocate_block(std::size_t bytes) = 0;
+  // Where a block of any rank of this host lies in this process.
+  virtual std::byte* block_address(std::uint64_t block) const noexcept = 0;
+
+ protected:
+  ~HostBlocks() = default;
+};
+
 // Lives as long as its Backend. Collective functions follow the backend's thread rule.
-class HostGroup {
+class HostGroup : public HostBlocks {
  public:
   // The host of each rank. Hosts are numbered from 0 by the first rank on each.
   virtual const std::vector<int>& hosts() const noexcept = 0;

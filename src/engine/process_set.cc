@@ -40,21 +40,17 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
                                                        Runtime& runtime) {
   std::unique_ptr<ProcessSet> set(
       new ProcessSet(id, std::move(comm), std::move(ranks), options, std::move(gpu), runtime));
-  // All ranks must lay out the table alike.
-  std::int64_t capacity = options.cache_capacity;
-  XOE_TRY(set->comm_.broadcast(Tensor(&capacity, 1), 0, {.name = "cache_capacity"}));
-  XOE_ASSIGN(set->agreement_, Agreement::create(set->comm_, set->ranks_, static_cast<int>(capacity)));
-  set->in_flight_.resize(set->agreement_->capacity());
+  // All ranks must lay out the table alike, and forget codecs at the same time.
+  std::array<std::int64_t, 2> limits{options.cache_capacity, static_cast<std::int64_t>(options.codec_state)};
+  XOE_TRY(set->comm_.broadcast(Tensor(limits.data(), limits.size()), 0, {.name = "limits"}));
+  XOE_ASSIGN(set->agreement_, Agreement::create(set->comm_, set->ranks_, static_cast<int>(limits[0])));
+  set->runner_.limit_codec_state(static_cast<std::size_t>(limits[1]));
+  set->in_flight_.resize(set->agreement_->entries());
   set->set_knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
   return set;
 }
 
 // --- submitting ---
-
-std::string ProcessSet::next_name(OpKind kind) {
-  const auto n = unnamed_[static_cast<std::size_t>(kind)].fetch_add(1, std::memory_order_relaxed);
-  return fmt::format("unnamed.{}.{}", op_kind_name(kind), n % kUnnamed);
-}
 
 Status ProcessSet::refuse() const {
   const std::lock_guard lock(mutex_);
@@ -75,12 +71,65 @@ Status ProcessSet::submit(const std::shared_ptr<Submission>& submission) {
     status = failure(Code::kInvalidArgument, "{}: this rank has joined, and submits nothing until all ranks have",
                      submission->title());
   else
-    status = arrive(submission);
+    status = submission->name.empty() ? submit_unnamed(submission) : arrive(submission);
   join_gate_.leave();
   return status;
 }
 
+// The ranks' n-th ones meet. All ranks submit them in one order, so one that waits until the one with its name has
+// completed holds up nothing that could complete before.
+Status ProcessSet::submit_unnamed(const std::shared_ptr<Submission>& submission) {
+  auto& count = unnamed_[static_cast<std::size_t>(submission->op.kind)];
+  const std::uint32_t n = count.fetch_add(1, std::memory_order_relaxed);
+  submission->name = fmt::format("unnamed.{}.{}", op_kind_name(submission->op.kind), n % kUnnamed);
+  submission->takes_turns = true;
+  const Status status = arrive(submission);
+  // A refusal must not shift this rank's operations against the others'.
+  if (std::uint32_t next = n + 1; !status) count.compare_exchange_strong(next, n, std::memory_order_relaxed);
+  return status;
+}
+
 Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
+  if (!submission->takes_turns || turns_.empty()) [[likely]] {
+    const Result<bool> entered = enter(submission);
+    if (entered && *entered) [[likely]]
+      return {};
+    if (!entered) {
+      if (submission->takes_turns && !turns_.empty()) take_turn(submission->name);
+      return failure(entered.error());
+    }
+    if (!submission->takes_turns)
+      return failure(Code::kInvalidArgument,
+                     "{}: this name is in flight already: wait for the handle of its first submission",
+                     submission->title());
+  }
+  count_pending(1);
+  if (!turns_.add(submission)) {
+    count_pending(-1);
+    return refuse();
+  }
+  take_turn(submission->name);
+  return {};
+}
+
+void ProcessSet::take_turn(const std::string& name) {
+  auto next = NameTurns::Next::kTryAgain;
+  while (next == NameTurns::Next::kTryAgain) {
+    const auto submission = turns_.begin(name);
+    if (submission == nullptr) return;
+    const Result<bool> entered = enter(submission);
+    next = entered && !*entered ? turns_.put_back(submission) : turns_.end(name);
+    if (!entered || next == NameTurns::Next::kAnswerIt) {
+      const auto answer = [&] { complete(*submission, entered ? refuse() : Status(failure(entered.error()))); };
+      runtime_.progress().in_this_thread() ? answer() : runtime_.progress().exclusive(answer);
+    } else if (*entered) {
+      count_pending(-1);  // counted twice
+      wake();
+    }
+  }
+}
+
+Result<bool> ProcessSet::enter(const std::shared_ptr<Submission>& submission) {
   const auto began = EngineClock::now();
   // The rank that is making an entry may have died: then only this thread can find out.
   const auto gave_up = [&] {
@@ -89,12 +138,9 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
   };
   while (true) {
     const auto found = agreement_->find(submission->name, gave_up);
-    if (!found) return failed() ? refuse() : Status(failure(found.error()));
+    if (!found) return failure(failed() ? refuse().error() : found.error());
     const auto claim = in_flight_.claim(submission, found->entry);
-    if (claim == InFlightTable::Claim::kSameName)
-      return failure(Code::kInvalidArgument,
-                     "{}: this name is in flight already: wait for the handle of its first submission",
-                     submission->title());
+    if (claim == InFlightTable::Claim::kSameName) return false;
     if (claim == InFlightTable::Claim::kOtherName) {
       std::this_thread::yield();  // the entry has just passed to another name
       continue;
@@ -103,10 +149,10 @@ Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
     // Either this sees that the set has failed, or fail() sees the slot.
     if (!failed_.load(std::memory_order_seq_cst) &&
         agreement_->arrive(*found, submission->arrival(), submission->generation)) [[likely]]
-      return {};
-    if (!in_flight_.retract(*submission)) return {};
+      return true;
+    if (!in_flight_.retract(*submission)) return true;
     count_pending(-1);
-    if (failed()) return refuse();
+    if (failed()) return failure(refuse().error());
   }
 }
 
@@ -121,7 +167,7 @@ Status ProcessSet::join(std::shared_ptr<Submission> submission) {
     joining_ = std::move(submission);
     count_pending(1);
   }
-  agreement_->join();
+  turns_.when_empty([this] { agreement_->join(); });
   return {};
 }
 
@@ -253,8 +299,11 @@ void ProcessSet::finish_part(Submission& submission, const Status& status) {
 void ProcessSet::complete(Submission& submission, Status status) {
   in_flight_.release(submission);
   runtime_.watch().completing(submission, status);
+  const bool frees_turn = submission.takes_turns && !turns_.empty();
+  const std::string name = frees_turn ? submission.name : std::string();
   submission.complete(std::move(status));
   count_pending(-1);
+  if (frees_turn) take_turn(name);
 }
 
 void ProcessSet::note_completed() {
@@ -344,6 +393,7 @@ void ProcessSet::fail(const Error& cause) {
   gpu_comm_->stop(/*failed=*/cause.code() != Code::kUnavailable);
   runner_.clear();
   for (auto& submission : in_flight_.take_all()) lost.push_back(std::move(submission));
+  for (auto& submission : turns_.close()) lost.push_back(std::move(submission));
   runtime_.failing(*this, told);
   for (const auto& submission : lost)
     complete(*submission, failure(told.code(), submission->title() + ": " + told.message()));

@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "engine/execute/batch_runner.h"
+#include "engine/name_turns.h"
 #include "engine/negotiate/agreement.h"
 #include "engine/submission.h"
 #include "xoe/engine.h"
@@ -50,9 +51,7 @@ class ProcessSet {
 
   // --- any thread ---
 
-  // The name for an unnamed operation.
-  std::string next_name(OpKind kind);
-  // An error refuses the submission; it has no effect then.
+  // Gives an unnamed submission its name. An error refuses the submission; it has no effect then.
   Status submit(const std::shared_ptr<Submission>& submission);
   Status join(std::shared_ptr<Submission> submission);
   void wake() const noexcept { host_group_.wake(); }
@@ -87,8 +86,13 @@ class ProcessSet {
   ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, const EngineOptions& options,
              std::shared_ptr<GpuPlugin> gpu, Runtime& runtime);
 
-  // Claims the name and marks the submission as ready on this rank.
+  Status submit_unnamed(const std::shared_ptr<Submission>& submission);
+  // Enters the submission, or lets it wait for its turn.
   Status arrive(const std::shared_ptr<Submission>& submission);
+  // Claims the name and marks the submission as ready on this rank. False: the name is in flight.
+  Result<bool> enter(const std::shared_ptr<Submission>& submission);
+  // Enters the next submission that waits for this name, if it is free.
+  void take_turn(const std::string& name);
   Status refuse() const;
   void count_pending(int change) noexcept;
 
@@ -118,6 +122,7 @@ class ProcessSet {
   std::unique_ptr<Agreement> agreement_;
   InFlightTable in_flight_;
   std::array<std::atomic<std::uint32_t>, 16> unnamed_{};
+  NameTurns turns_;
   std::atomic<int> pending_{0};
   JoinGate join_gate_;
   mutable std::mutex mutex_;

@@ -1,15 +1,17 @@
 #include "engine/process_set_registry.h"
 
 #include <algorithm>
+#include <limits>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 
 namespace xoe::engine {
 
 ProcessSetRegistry::Use::Use(ProcessSetRegistry& registry, ProcessSetId id) {
-  if (id < 0 || id >= kMaxSets) return;
-  slot_ = &registry.slots_[static_cast<std::size_t>(id)];
+  slot_ = registry.slot(id);
+  if (slot_ == nullptr) return;
   slot_->users.fetch_add(1, std::memory_order_seq_cst);
   set_ = slot_->set.load(std::memory_order_seq_cst);
 }
@@ -27,43 +29,61 @@ void ProcessSetRegistry::wait_for_users(const Slot& slot) noexcept {
 }
 
 ProcessSetRegistry::~ProcessSetRegistry() {
-  for (Slot& slot : slots_) delete slot.set.load();
+  for (ProcessSet* const set : sets_) delete set;
 }
 
 Result<std::vector<int>> ProcessSetRegistry::ranks(ProcessSetId id) const {
   const std::lock_guard lock(ranks_mutex_);
-  if (id < 0 || static_cast<std::size_t>(id) >= ranks_.size() || ranks_[static_cast<std::size_t>(id)].empty())
-    return failure(Code::kInvalidArgument, "there is no process set {}", id);
-  return ranks_[static_cast<std::size_t>(id)];
+  const auto found = ranks_.find(id);
+  if (found == ranks_.end()) return failure(Code::kInvalidArgument, "there is no process set {}", id);
+  return found->second;
 }
 
 std::vector<ProcessSetId> ProcessSetRegistry::ids() const {
   const std::lock_guard lock(ranks_mutex_);
   std::vector<ProcessSetId> ids;
-  for (std::size_t id = 0; id < ranks_.size(); ++id)
-    if (!ranks_[id].empty()) ids.push_back(static_cast<ProcessSetId>(id));
+  for (const auto& [id, ranks] : ranks_) ids.push_back(id);
   return ids;
 }
 
+ProcessSetRegistry::Slot* ProcessSetRegistry::slot(ProcessSetId id) const noexcept {
+  const Pages* const pages = pages_.load(std::memory_order_acquire);
+  const auto index = static_cast<std::size_t>(id);
+  if (id < 0 || pages == nullptr || index / kPageSlots >= pages->size()) return nullptr;
+  Page* const page = (*pages)[index / kPageSlots].load(std::memory_order_acquire);
+  return page == nullptr ? nullptr : &(*page)[index % kPageSlots];
+}
+
+ProcessSetRegistry::Slot& ProcessSetRegistry::make_slot(ProcessSetId id) {
+  if (Slot* const made = slot(id); made != nullptr) return *made;
+  const std::size_t number = static_cast<std::size_t>(id) / kPageSlots;
+  const Pages* const old = pages_.load(std::memory_order_relaxed);
+  if (old == nullptr || number >= old->size()) {
+    page_lists_.push_back(std::make_unique<Pages>(std::max<std::size_t>(16, number * 2)));
+    for (std::size_t i = 0; i < owned_.size(); ++i) (*page_lists_.back())[i].store(owned_[i].get());
+    pages_.store(page_lists_.back().get(), std::memory_order_release);
+  }
+  Page* const page = owned_.emplace_back(std::make_unique<Page>()).get();
+  (*page_lists_.back())[number].store(page, std::memory_order_release);
+  return (*page)[static_cast<std::size_t>(id) % kPageSlots];
+}
+
 void ProcessSetRegistry::add_world(std::unique_ptr<ProcessSet> world) {
-  ranks_.push_back(world->ranks());
+  ranks_.emplace(kWorldSet, world->ranks());
   world_ = world.release();
-  slots_[0].set.store(world_);
-  slots_[0].exists.store(true);
-  count_.store(1);
+  sets_.push_back(world_);
+  Slot& slot = make_slot(kWorldSet);
+  slot.set.store(world_);
+  slot.exists.store(true);
+  next_id_ = 1;
 }
 
 Result<ProcessSetId> ProcessSetRegistry::add(std::vector<int> ranks, const Form& form) {
-  const auto index = ranks_.size();  // only this thread changes it
-  if (index >= slots_.size())
-    return failure(Code::kResourceExhausted, "add_process_set: an engine makes at most {} sets", slots_.size());
-  {
-    // The id is used up on all ranks, also if the set cannot be formed: ids must not drift apart.
-    const std::lock_guard lock(ranks_mutex_);
-    ranks_.emplace_back();
-  }
-  count_.store(index + 1, std::memory_order_release);
-  const auto id = static_cast<ProcessSetId>(index);
+  if (next_id_ > std::numeric_limits<ProcessSetId>::max())
+    return failure(Code::kResourceExhausted, "add_process_set: this engine has made {} sets; no id is left", next_id_);
+  // The id is used up on all ranks, also if the set cannot be formed: ids must not drift apart.
+  const auto id = static_cast<ProcessSetId>(next_id_++);
+  Slot& slot = make_slot(id);
   const auto own = std::find(ranks.begin(), ranks.end(), world_->rank());
   const bool member = own != ranks.end();
   const auto formed = [&]() -> Result<std::unique_ptr<ProcessSet>> {
@@ -79,24 +99,25 @@ Result<ProcessSetId> ProcessSetRegistry::add(std::vector<int> ranks, const Form&
     return failure(Code::kResourceExhausted, "add_process_set: another rank could not form the set");
   {
     const std::lock_guard lock(ranks_mutex_);
-    ranks_[index] = std::move(ranks);
+    ranks_.emplace(id, std::move(ranks));
   }
-  slots_[index].set.store(set->release(), std::memory_order_seq_cst);
-  slots_[index].exists.store(true, std::memory_order_release);
+  if (*set != nullptr) sets_.push_back(set->get());
+  slot.set.store(set->release(), std::memory_order_seq_cst);
+  slot.exists.store(true, std::memory_order_release);
   return id;
 }
 
 Status ProcessSetRegistry::remove(ProcessSetId id) {
   {
     const std::lock_guard lock(ranks_mutex_);
-    if (id < 0 || static_cast<std::size_t>(id) >= ranks_.size() || ranks_[static_cast<std::size_t>(id)].empty())
+    if (ranks_.erase(id) == 0)
       return failure(Code::kInvalidArgument, "remove_process_set: there is no process set {}", id);
-    ranks_[static_cast<std::size_t>(id)].clear();
   }
-  Slot& slot = slots_[static_cast<std::size_t>(id)];
+  Slot& slot = make_slot(id);
   slot.exists.store(false, std::memory_order_release);
   const std::unique_ptr<ProcessSet> set(slot.set.exchange(nullptr, std::memory_order_seq_cst));
   if (set != nullptr) {
+    std::erase(sets_, set.get());
     wait_for_users(slot);
     set->fail(Error(Code::kInvalidArgument, "the process set was removed"));
   }
@@ -106,11 +127,12 @@ Status ProcessSetRegistry::remove(ProcessSetId id) {
 
 std::vector<std::unique_ptr<ProcessSet>> ProcessSetRegistry::take_all() {
   std::vector<std::unique_ptr<ProcessSet>> sets;
-  for (Slot& slot : slots_)
-    if (ProcessSet* set = slot.set.exchange(nullptr, std::memory_order_seq_cst); set != nullptr) {
-      wait_for_users(slot);
-      sets.emplace_back(set);
-    }
+  for (ProcessSet* const set : std::exchange(sets_, {})) {
+    Slot& slot = make_slot(set->id());
+    slot.set.exchange(nullptr, std::memory_order_seq_cst);
+    wait_for_users(slot);
+    sets.emplace_back(set);
+  }
   return sets;
 }
 

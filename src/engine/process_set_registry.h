@@ -1,9 +1,11 @@
-// The process sets of one rank, by id.
+// The process sets of one rank, by id. Ids are not used again: a program that keeps the id of a removed set must not
+// reach another one.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -21,6 +23,10 @@ class ProcessSetRegistry {
     std::atomic<int> users{0};
     std::atomic<bool> exists{false};
   };
+  static constexpr std::size_t kPageSlots = 1024;
+  using Page = std::array<Slot, kPageSlots>;
+  // The pages of all ids so far. A longer list replaces a full one.
+  using Pages = std::vector<std::atomic<Page*>>;
 
  public:
   // Makes this rank's part of a set out of its communicator.
@@ -61,22 +67,27 @@ class ProcessSetRegistry {
   // Takes all sets out of the registry, the world first, once no other thread uses them.
   std::vector<std::unique_ptr<ProcessSet>> take_all();
 
+  // The sets of this rank, in the order of their ids. act() may add and remove sets.
   template <class Act>
   void each(Act&& act) const {
-    const std::size_t count = count_.load(std::memory_order_acquire);
-    for (std::size_t i = 0; i < count; ++i)
-      if (ProcessSet* set = slots_[i].set.load(std::memory_order_acquire); set != nullptr) act(*set);
+    for (std::size_t i = 0; i < sets_.size(); ++i) act(*sets_[i]);
   }
 
  private:
   static void wait_for_users(const Slot& slot) noexcept;
 
-  static constexpr int kMaxSets = 1024;  // ever made, by one engine
-  std::array<Slot, kMaxSets> slots_;
-  std::atomic<std::size_t> count_{0};  // of the slots that were ever used
+  // Null: no set has had this id.
+  Slot* slot(ProcessSetId id) const noexcept;
+  Slot& make_slot(ProcessSetId id);
+
+  std::atomic<Pages*> pages_{nullptr};
+  std::vector<std::unique_ptr<Pages>> page_lists_;  // the last one is in use; threads may still look at the others
+  std::vector<std::unique_ptr<Page>> owned_;
+  std::vector<ProcessSet*> sets_;  // owned by their slots
+  std::int64_t next_id_ = 0;
   ProcessSet* world_ = nullptr;
   mutable std::mutex ranks_mutex_;
-  std::vector<std::vector<int>> ranks_;  // by id; empty: removed
+  std::map<ProcessSetId, std::vector<int>> ranks_;  // of the sets that exist
 };
 
 }  // namespace xoe::engine

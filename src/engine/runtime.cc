@@ -76,9 +76,7 @@ Result<std::shared_ptr<Submission>> Runtime::submit(const Request& request, Use 
     ProcessSet& set = *set_use.get();
     XOE_ASSIGN(submission, Submission::make(request, std::string(request.name), set.rank(), set.size()));
     if (request.op.gpu) XOE_TRY(admit_gpu_memory(request, *submission));
-    // Counted only now: a request that is refused must not shift this rank's unnamed ones against the others'.
-    if (submission->name.empty())
-      submission->name = request.op.kind == OpKind::kJoin ? "join" : set.next_name(request.op.kind);
+    if (request.op.kind == OpKind::kJoin && submission->name.empty()) submission->name = "join";
     XOE_TRY(enqueue(set, submission));
   }
   // In a callback the loop that called it goes on; a thread that waits makes progress itself.

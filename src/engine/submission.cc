@@ -259,6 +259,7 @@ std::size_t TensorCopy::row_elements() const noexcept {
 Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std::string name, int rank, int ranks) {
   auto s = std::make_shared<Submission>();
   s->name = std::move(name);
+  s->takes_turns = request.takes_turns;
   static_cast<OpSpec&>(s->op) = agreed_spec(request.op);
   if (s->name.size() > kMaxSubmittedName)
     return failure(Code::kInvalidArgument, "a name has {} bytes; at most {} are allowed", s->name.size(),
@@ -401,6 +402,21 @@ Submission* InFlightTable::submission_in(std::uint64_t slot) {
   return reinterpret_cast<Submission*>(slot & kAddressMask);
 }
 
+InFlightTable::Slot& InFlightTable::later_slot(std::size_t entry) {
+  const auto growth = static_cast<std::size_t>(std::bit_width(entry / slots_.size()) - 1);
+  const std::size_t begin = slots_.size() << growth;
+  Slot* slots = later_[growth].load(std::memory_order_acquire);
+  if (slots == nullptr) {
+    const std::lock_guard lock(retract_mutex_);
+    slots = later_[growth].load(std::memory_order_relaxed);
+    if (slots == nullptr) {
+      slots = owned_.emplace_back(std::make_unique<Slot[]>(begin)).get();
+      later_[growth].store(slots, std::memory_order_seq_cst);  // before a claim, which fail() must not miss
+    }
+  }
+  return slots[entry - begin];
+}
+
 InFlightTable::Claim InFlightTable::claim(const std::shared_ptr<Submission>& submission, int entry) {
   submission->entry = entry;
   submission->self = submission;
@@ -412,9 +428,10 @@ InFlightTable::Claim InFlightTable::claim(const std::shared_ptr<Submission>& sub
 }
 
 bool InFlightTable::retract(Submission& submission) {
+  Slot& own = slot(submission.entry);
   const std::lock_guard lock(retract_mutex_);
   std::uint64_t mine = slot_value(submission);
-  if (!slot(submission.entry).compare_exchange_strong(mine, 0, std::memory_order_seq_cst)) return false;
+  if (!own.compare_exchange_strong(mine, 0, std::memory_order_seq_cst)) return false;
   submission.self.reset();
   return true;
 }
@@ -428,15 +445,17 @@ std::shared_ptr<Submission> InFlightTable::take(int entry, std::uint8_t generati
 void InFlightTable::release(Submission& submission) {
   if (submission.entry < 0) return;
   std::uint64_t mine = slot_value(submission);
-  slot(submission.entry).compare_exchange_strong(mine, 0, std::memory_order_acq_rel);
+  // NameTurns::empty() follows.
+  slot(submission.entry).compare_exchange_strong(mine, 0, std::memory_order_seq_cst);
 }
 
 std::vector<std::shared_ptr<Submission>> InFlightTable::take_all() {
   std::vector<std::shared_ptr<Submission>> all;
-  for (Slot& slot : slots_)
-    if (Submission* const submission = submission_in(slot.exchange(0, std::memory_order_seq_cst));
-        submission != nullptr)
-      if (auto owned = std::move(submission->self); owned != nullptr) all.push_back(std::move(owned));
+  each_slot(*this, [&](Slot& slot) {
+    Submission* const submission = submission_in(slot.exchange(0, std::memory_order_seq_cst));
+    if (submission == nullptr) return;
+    if (auto owned = std::move(submission->self); owned != nullptr) all.push_back(std::move(owned));
+  });
   return all;
 }
 

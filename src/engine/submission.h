@@ -1,6 +1,7 @@
 // One operation that this rank has submitted, until it has completed.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -72,6 +73,7 @@ class Submission {
   std::vector<std::int64_t> argument;  // of an internal operation
   std::uint64_t signature = 0;
   bool placeholder = false;
+  bool takes_turns = false;          // a name in flight is no error: this submission enters after the one that has it
   std::shared_ptr<const void> mark;  // of GPU memory: the work in its stream at the submit
   EngineClock::time_point submitted;
   std::weak_ptr<Runtime> runtime;
@@ -112,6 +114,7 @@ class Submission {
 // 3. A slot's submission owns itself (Submission::self) until take() hands it to the progress engine.
 class InFlightTable {
  public:
+  // For the entries that the readiness table has at first. Called once, before all others.
   void resize(int entries) { slots_ = std::vector<Slot>(static_cast<std::size_t>(entries)); }
 
   // --- any thread ---
@@ -125,9 +128,10 @@ class InFlightTable {
   template <class Act>
   void each_waiting(Act&& act) const {
     const std::lock_guard lock(retract_mutex_);
-    for (const Slot& slot : slots_)
+    each_slot(*this, [&](const Slot& slot) {
       if (const Submission* const s = submission_in(slot.load(std::memory_order_acquire)); s != nullptr && s->self)
         act(s->self);
+    });
   }
 
   // --- the thread that makes progress ---
@@ -143,10 +147,26 @@ class InFlightTable {
   using Slot = std::atomic<std::uint64_t>;
   static Submission* submission_in(std::uint64_t slot);
 
-  Slot& slot(int entry) { return slots_[static_cast<std::size_t>(entry)]; }
+  Slot& slot(int entry) {
+    if (static_cast<std::size_t>(entry) < slots_.size()) [[likely]]
+      return slots_[static_cast<std::size_t>(entry)];
+    return later_slot(static_cast<std::size_t>(entry));
+  }
+  // Makes the slots when they are used for the first time.
+  Slot& later_slot(std::size_t entry);
+  template <class Table, class Act>
+  static void each_slot(Table& table, Act&& act) {
+    for (auto& slot : table.slots_) act(slot);
+    for (std::size_t growth = 0; growth < kMaxGrowths; ++growth)
+      if (Slot* const slots = table.later_[growth].load(std::memory_order_seq_cst); slots != nullptr)
+        for (std::size_t i = 0; i < table.slots_.size() << growth; ++i) act(slots[i]);
+  }
 
   std::vector<Slot> slots_;
-  mutable std::mutex retract_mutex_;  // keeps submissions in slots alive while they are read
+  // Those of the entries by which the readiness table has grown: each time as many as it had.
+  std::array<std::atomic<Slot*>, kMaxGrowths> later_{};
+  std::vector<std::unique_ptr<Slot[]>> owned_;  // guarded by retract_mutex_
+  mutable std::mutex retract_mutex_;            // keeps submissions in slots alive while they are read
 };
 
 }  // namespace xoe::engine

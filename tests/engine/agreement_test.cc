@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 
+#include "base/error.h"
 #include "engine/negotiate/cross_host_agreement.h"
 #include "engine/negotiate/host_agreement.h"
 
@@ -39,6 +41,25 @@ class TestChannel final : public LeaderChannel {
   int host_;
 };
 
+// Blocks of this process; their numbers are addresses.
+class TestBlocks final : public HostBlocks {
+ public:
+  Result<std::uint64_t> allocate_block(std::size_t bytes) override {
+    if (blocks_.size() == most) return failure(Code::kResourceExhausted, "no blocks left");
+    auto& block = blocks_.emplace_back(bytes / sizeof(Line) + 1);
+    return reinterpret_cast<std::uint64_t>(block.data());
+  }
+  std::byte* block_address(std::uint64_t block) const noexcept override { return reinterpret_cast<std::byte*>(block); }
+
+  std::size_t most = 100;
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64] = {};
+  };
+  std::vector<std::vector<Line>> blocks_;
+};
+
 // Agreements of all ranks of a process set. hosts: by rank.
 class TestRanks {
  public:
@@ -56,6 +77,7 @@ class TestRanks {
   }
 
   Agreement& at(int rank) { return *agreements_[static_cast<std::size_t>(rank)]; }
+  TestBlocks& blocks() { return blocks_; }
 
   // The entry, and the generation by which the log calls the submission.
   std::pair<int, std::uint8_t> submit(int rank, std::string_view name, std::uint64_t signature = 1) {
@@ -96,10 +118,10 @@ class TestRanks {
   };
 
   std::unique_ptr<Agreement> make(SharedLayout& memory, const AgreementMembers& members, int capacity) {
-    if (members.hosts.back() == 0) return std::make_unique<HostAgreement>(memory, members, capacity);
+    if (members.hosts.back() == 0) return std::make_unique<HostAgreement>(memory, blocks_, members, capacity);
     std::unique_ptr<LeaderChannel> channel;
     if (members.host_rank() == 0) channel = std::make_unique<TestChannel>(links_, members.host());
-    return std::make_unique<CrossHostAgreement>(memory, members, capacity, std::move(channel));
+    return std::make_unique<CrossHostAgreement>(memory, blocks_, members, capacity, std::move(channel));
   }
 
   static std::string describe(Agreement& agreement, const AgreedLine& agreed) {
@@ -109,6 +131,7 @@ class TestRanks {
   }
 
   Links links_;
+  TestBlocks blocks_;
   std::vector<std::vector<Line>> memory_;  // by host
   std::vector<std::unique_ptr<Agreement>> agreements_;
   std::int64_t now_ = 0;
@@ -187,10 +210,58 @@ TEST(Agreement, EntriesPassToNewNames) {
   }
 }
 
-TEST(Agreement, AFullTableRefusesNames) {
+// Ranks submit in opposite orders, so that at half time no tensor is complete.
+TEST(Agreement, ATableWithoutRoomGrows) {
+  constexpr int kTensors = 1000;
+  const auto name = [](int i) { return "tensor" + std::to_string(i); };
+  for (const auto& hosts : kPlacements) {
+    TestRanks ranks(hosts, /*capacity=*/32);
+    for (int step = 0; step < 3; ++step) {
+      std::vector<std::vector<std::string>> lines(3);
+      const auto run = [&] {
+        const auto more = ranks.run();
+        for (std::size_t r = 0; r < lines.size(); ++r) lines[r].insert(lines[r].end(), more[r].begin(), more[r].end());
+      };
+      for (int i = 0; i < kTensors; ++i) {
+        ranks.submit(0, name(i));
+        ranks.submit(1, name(kTensors - 1 - i));
+        ranks.submit(2, name((i * 7 + step) % kTensors));
+        if (i % 300 == 299) run();
+      }
+      run();
+      EXPECT_GE(ranks.at(0).entries(), kTensors);
+      EXPECT_EQ(lines[1], lines[0]);
+      EXPECT_EQ(lines[2], lines[0]);
+      std::sort(lines[0].begin(), lines[0].end());
+      ASSERT_EQ(lines[0].size(), static_cast<std::size_t>(kTensors));
+      EXPECT_EQ(std::unique(lines[0].begin(), lines[0].end()), lines[0].end());
+    }
+    EXPECT_LE(ranks.at(0).entries(), 5 * kTensors);
+  }
+}
+
+TEST(Agreement, RanksThatHaveJoinedRunWhatAGrownTableHolds) {
+  constexpr int kTensors = 200;
+  for (const auto& hosts : kPlacements) {
+    TestRanks ranks(hosts, /*capacity=*/32);
+    for (int i = 0; i < kTensors; ++i) ranks.submit(0, "tensor" + std::to_string(i));
+    ranks.at(1).join();
+    ranks.at(2).join();
+    for (const auto& lines : ranks.run()) EXPECT_EQ(lines.size(), static_cast<std::size_t>(kTensors));
+    for (int i = 0; i < kTensors; ++i) ranks.submit(0, "other" + std::to_string(i));
+    ranks.at(0).join();
+    for (const auto& lines : ranks.run()) {
+      ASSERT_EQ(lines.size(), static_cast<std::size_t>(kTensors) + 1);
+      EXPECT_EQ(lines.back(), "joined, last 10");
+    }
+  }
+}
+
+TEST(Agreement, WithoutMemoryANewNameIsRefused) {
   TestRanks ranks({0, 0, 0}, /*capacity=*/32);
+  ranks.blocks().most = 1;
   Status status;
-  for (int i = 0; i < 33 && status; ++i) {
+  for (int i = 0; i < 65 && status; ++i) {
     const auto found = ranks.at(0).find("tensor" + std::to_string(i), [] { return true; });
     if (!found) {
       status = failure(found.error());
@@ -200,6 +271,7 @@ TEST(Agreement, AFullTableRefusesNames) {
   }
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), Code::kResourceExhausted);
+  EXPECT_THAT(status.error().message(), HasSubstr("operations in flight: no blocks left"));
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ TEST(EngineOptions, DefaultsWithoutVariables) {
   EXPECT_EQ(options->pack_limit, defaults.pack_limit);
   EXPECT_EQ(options->in_flight, defaults.in_flight);
   EXPECT_EQ(options->cache_capacity, defaults.cache_capacity);
+  EXPECT_EQ(options->codec_state, defaults.codec_state);
   EXPECT_TRUE(options->tune);
   EXPECT_TRUE(options->progress_thread);
   EXPECT_EQ(options->stall_warning, 60s);
@@ -51,6 +52,7 @@ TEST(EngineOptions, ReadsEachOfItsOwn) {
                                          {"XOE_PACK_LIMIT", "64KiB"},
                                          {"XOE_IN_FLIGHT", "3"},
                                          {"XOE_CACHE_CAPACITY", "100"},
+                                         {"XOE_CODEC_STATE", "1G"},
                                          {"XOE_TUNE", "1"},
                                          {"XOE_TUNE_FILE", "tuned.json"},
                                          {"XOE_PROGRESS_THREAD", "0"},
@@ -63,6 +65,7 @@ TEST(EngineOptions, ReadsEachOfItsOwn) {
   EXPECT_EQ(options->pack_limit, 65536U);
   EXPECT_EQ(options->in_flight, 3);
   EXPECT_EQ(options->cache_capacity, 100);
+  EXPECT_EQ(options->codec_state, std::size_t{1} << 30);
   EXPECT_TRUE(options->tune);
   EXPECT_EQ(options->tune_file, "tuned.json");
   EXPECT_FALSE(options->progress_thread);
@@ -155,6 +158,7 @@ TEST(EngineOptions, NamesTheMalformedVariable) {
       {"XOE_IN_FLIGHT", "0"},
       {"XOE_IN_FLIGHT", "9"},
       {"XOE_CACHE_CAPACITY", "0"},
+      {"XOE_CODEC_STATE", "all"},
       {"XOE_TUNE", "yes"},
       {"XOE_PROGRESS_THREAD", "2"},
       {"XOE_STALL_WARNING", "-1"},

@@ -302,7 +302,8 @@ std::string join_all(Engine& engine) {
 ProgramRound make_round(Random& random, const Program& program) {
   ProgramRound round;
   const bool joins = chance(random, 15);
-  const int ops = pick(random, 1, chance(random, 10) ? 60 : 12);
+  const int most = chance(random, 10) ? 60 : chance(random, 4) ? 250 : 12;
+  const int ops = pick(random, 1, most);
   for (int i = 0; i < ops; ++i) {
     const int set = joins ? 0 : pick(random, 0, static_cast<int>(program.sets.size()) - 1);
     const int size = static_cast<int>(program.sets[static_cast<std::size_t>(set)].size());
@@ -330,7 +331,8 @@ Program make_program(std::uint64_t seed, int ranks) {
   Program program;
   program.ranks = ranks;
   program.threads = chance(random, 40) ? pick(random, 2, 3) : 1;
-  program.options.cache_capacity = chance(random, 50) ? 256 : 1024;
+  constexpr int kCapacities[] = {32, 256, 1024};  // the first one grows in a large round
+  program.options.cache_capacity = kCapacities[random() % std::size(kCapacities)];
   program.options.fusion_threshold = std::size_t{1} << pick(random, 14, 22);
   program.options.pack_limit = std::size_t{1} << pick(random, 10, 14);
   program.options.in_flight = 1 << pick(random, 0, 3);

@@ -211,6 +211,29 @@ def test_optimizer_state_with_its_model():
     hvd.broadcast_optimizer_state(named, root_rank=0)
 
 
+def test_optimizer_state_of_a_large_model():
+    parameters = [torch.nn.Parameter(torch.full((1,), float(RANK))) for _ in range(600)]
+    optimizer = torch.optim.Adam(parameters, lr=0.1)
+    for parameter in parameters:
+        parameter.grad = torch.ones(1) * (RANK + 1)
+    optimizer.step()
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    states = hvd.allgather_object([float(state["exp_avg"]) for state in optimizer.state_dict()["state"].values()])
+    assert len(states[0]) == 600 and all(state == states[0] for state in states)
+
+
+def test_more_nameless_operations_than_there_are_names():
+    tensors = [torch.full((1,), float(i)) for i in range(1500)]
+    if RANK == 0:
+        handles = [hvd.allreduce_async_(tensor, op=hvd.Sum) for tensor in tensors]
+        hvd.allreduce(torch.ones(1), name="the first has submitted all")
+    else:
+        hvd.allreduce(torch.ones(1), name="the first has submitted all")
+        handles = [hvd.allreduce_async_(tensor, op=hvd.Sum) for tensor in tensors]
+    for i, handle in enumerate(handles):
+        assert hvd.synchronize(handle).item() == SIZE * i
+
+
 class HalfTheRange(hvd.Compression.none):
     """A compressor as a user writes one."""
 

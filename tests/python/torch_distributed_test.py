@@ -120,6 +120,20 @@ def test_many_under_way():
         same(tensor, sum(everyone(seed=seed)))
 
 
+def test_more_under_way_than_there_are_names():
+    tensors = [torch.full((2,), float(i)) for i in range(1500)]
+    if RANK == 0:
+        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    dist.barrier(group=GLOO)  # the others begin when the first rank has submitted all
+    if RANK != 0:
+        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    for work in works:
+        work.wait()
+    for i, tensor in enumerate(tensors):
+        same(tensor, torch.full((2,), float(SIZE * i)))
+    dist.barrier()
+
+
 def test_sparse_allreduce():
     indices = torch.tensor([[RANK, SIZE]])
     tensor = torch.sparse_coo_tensor(indices, torch.ones(2, 3), (SIZE + 1, 3))

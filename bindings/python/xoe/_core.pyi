@@ -28,6 +28,7 @@ class Request:
         top_k_ratio: float = 0.01,
         power_sgd_rank: int = 4,
         needs_all_ranks: bool = False,
+        takes_turns: bool = False,
     ) -> None: ...
 
 class Operation:

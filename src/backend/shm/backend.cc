@@ -40,6 +40,7 @@ Group whole_group(std::shared_ptr<Context> context) {
 }
 
 constexpr std::uint64_t kNoMemory = ~std::uint64_t{0};
+constexpr int kOffsetBits = 48;  // of a block's number: its rank lies above its offset in that rank's arena
 
 struct SplitRequest {
   std::int64_t color;
@@ -113,6 +114,18 @@ Result<std::byte*> ShmBackend::host_memory(std::size_t bytes) {
   const std::uint64_t offset = offsets[index(leader)];
   if (offset == kNoMemory) return arena_full("host_memory", leader, bytes);
   return group.address(leader, offset);
+}
+
+Result<std::uint64_t> ShmBackend::allocate_block(std::size_t bytes) {
+  const Group& group = operations_->group();
+  XOE_ASSIGN(const std::uint64_t offset, group.context().arena()->allocate(bytes));
+  operations_->own({offset, bytes});
+  return static_cast<std::uint64_t>(group.rank()) << kOffsetBits | offset;
+}
+
+std::byte* ShmBackend::block_address(std::uint64_t block) const noexcept {
+  const auto rank = static_cast<int>(block >> kOffsetBits);
+  return operations_->group().address(rank, block & ((std::uint64_t{1} << kOffsetBits) - 1));
 }
 
 Result<std::unique_ptr<LeaderChannel>> ShmBackend::leader_channel() {

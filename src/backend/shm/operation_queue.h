@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -47,8 +48,11 @@ class OperationQueue {
   void abort(const Error& cause);
   // The ranks that have left.
   std::vector<int> departed() const;
-  // An extent of this rank's arena that is freed with the group.
-  void own(Context::Extent extent) { extents_.push_back(extent); }
+  // An extent of this rank's arena that is freed with the group. Any thread.
+  void own(Context::Extent extent) {
+    const std::lock_guard lock(extents_mutex_);
+    extents_.push_back(extent);
+  }
 
  private:
   bool slots_free(std::uint32_t number, int slots);
@@ -81,6 +85,7 @@ class OperationQueue {
   std::size_t posted_ = 0;  // the first so many of the queue
   unsigned progress_calls_ = 0;
   std::optional<Error> failure_;
+  std::mutex extents_mutex_;
   std::vector<Context::Extent> extents_;
   bool left_ = false;
 };

@@ -1,6 +1,7 @@
 #include "engine/execute/batch_runner.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -171,12 +172,14 @@ std::uint64_t BatchRunner::completed_position(std::uint64_t end) const noexcept 
 
 ReadyOps BatchRunner::unfinished() const {
   ReadyOps all;
+  const ReadyOps* last = nullptr;
   for (const auto* batches : {&running_, &queued_})
-    for (const auto& batch : *batches)
+    for (const auto& batch : *batches) {
+      // Batches between two seals follow each other and share their submissions.
+      if (batch->ready.get() == std::exchange(last, batch->ready.get())) continue;
       for (const auto& submission : *batch->ready)
-        if (!submission->placeholder && !submission->done() &&
-            std::find(all.begin(), all.end(), submission) == all.end())
-          all.push_back(submission);
+        if (!submission->placeholder && !submission->done()) all.push_back(submission);
+    }
   return all;
 }
 

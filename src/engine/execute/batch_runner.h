@@ -27,6 +27,9 @@ class BatchRunner {
  public:
   BatchRunner(Communicator& comm, GpuCommunicator& gpu) : context_(comm, gpu) {}
 
+  // Bytes of state that codecs keep for names that may not be in use any more.
+  void limit_codec_state(std::size_t bytes) noexcept { context_.codecs.set_limit(bytes); }
+
   // in_flight: batches that may run at once from now on.
   void add(std::vector<std::unique_ptr<Batch>> batches, int in_flight);
   // No batch waits, and another one could start at once.

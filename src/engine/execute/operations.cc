@@ -153,18 +153,21 @@ Task run_adasum(OpContext& context, Batch& batch) {
 // The codecs of an operation's tensors, made when it runs for the first time.
 Result<Codecs*> codecs_of(OpContext& context, const Batch& batch) {
   const Submission& s = *batch.whole;
-  Codecs& codecs = context.codecs[batch.codec_key];
+  std::size_t bytes = 0;
+  for (const TensorSize& size : s.sizes) bytes += codec_state_bytes(s.op.compression, size.count);
+  Codecs& codecs = context.codecs.use(batch.codec_key, bytes);
   if (codecs.signature == s.signature) return &codecs;
-  codecs = {.signature = s.signature, .of_tensor = {}};
+  codecs = {};
   for (std::size_t i = 0; i < s.sizes.size(); ++i) {
     // A placeholder knows as much of the shape as codecs need.
     const auto rows = static_cast<std::int64_t>(s.op.first_dim);
     const auto count = static_cast<std::int64_t>(s.sizes[i].count);
     std::vector<std::int64_t> shape{rows, rows == 0 ? 0 : count / rows};
     if (!s.placeholder) shape = s.tensors[i].shape;
-    XOE_ASSIGN(auto codec, make_codec(s.op.compression, shape));
+    XOE_ASSIGN(auto codec, make_codec(s.op.compression, shape, context.codecs.scratch()));
     codecs.of_tensor.push_back(std::move(codec));
   }
+  codecs.signature = s.signature;  // only now: without a codec for each tensor it must not be used
   return &codecs;
 }
 

@@ -1,24 +1,13 @@
 // Operations of several steps: coroutines of in-order collectives.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "engine/execute/batch.h"
-#include "engine/execute/compress/codec.h"
+#include "engine/execute/compress/codec_store.h"
 #include "engine/execute/gpu/gpu_memory.h"
 #include "engine/execute/host_memory.h"
 #include "xoe/communicator.h"
 
 namespace xoe::engine {
-
-// The codecs of an operation's tensors.
-struct Codecs {
-  std::uint64_t signature = 0;  // of the operation that they were made for
-  std::vector<std::unique_ptr<Codec>> of_tensor;
-};
 
 // What a process set's operations share.
 struct OpContext {
@@ -32,7 +21,7 @@ struct OpContext {
   Communicator& comm;
   HostMemory host;
   GpuMemory gpu;
-  std::map<std::string, Codecs, std::less<>> codecs = {};  // by the operation's name
+  CodecStore codecs;
 };
 
 // Runs an operation that is not fused. The task refers to both arguments, which must outlive it.

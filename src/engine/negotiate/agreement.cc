@@ -28,8 +28,8 @@ Result<std::unique_ptr<Agreement>> Agreement::create(Communicator& comm, std::ve
   const bool one_host = std::all_of(members.hosts.begin(), members.hosts.end(), [](int host) { return host == 0; });
   std::unique_ptr<LeaderChannel> channel;
   const auto make = [&](SharedLayout& memory) -> std::unique_ptr<Agreement> {
-    if (one_host) return std::make_unique<HostAgreement>(memory, members, capacity);
-    return std::make_unique<CrossHostAgreement>(memory, members, capacity, std::move(channel));
+    if (one_host) return std::make_unique<HostAgreement>(memory, host_group, members, capacity);
+    return std::make_unique<CrossHostAgreement>(memory, host_group, members, capacity, std::move(channel));
   };
   SharedLayout needed(nullptr);
   make(needed);
@@ -41,11 +41,12 @@ Result<std::unique_ptr<Agreement>> Agreement::create(Communicator& comm, std::ve
   return make(layout);
 }
 
-Agreement::Agreement(SharedLayout& memory, AgreementMembers members, int capacity, std::optional<LogRing> complete)
+Agreement::Agreement(SharedLayout& memory, HostBlocks& blocks, AgreementMembers members, int capacity,
+                     std::optional<LogRing> complete)
     : members_(std::move(members)),
-      log_(memory, ReadinessTable::rounded(capacity)),
-      table_(memory, capacity, members_.host_rank(), members_.local(), complete.value_or(log_.ring()),
-             /*is_log=*/!complete),
+      log_(memory, blocks, ReadinessTable::rounded(capacity)),
+      table_(memory, blocks, capacity, members_.host_rank(), members_.local(), complete.value_or(log_.ring()),
+             log_.ring()),
       knobs_(memory.take<std::atomic<std::uint32_t>>()) {}
 
 std::uint16_t Agreement::knobs() const noexcept {

@@ -58,9 +58,8 @@ class Agreement {
 
   // --- submitting ---
 
-  // The number of entries of the table.
-  int capacity() const noexcept { return table_.capacity(); }
   // As in ReadinessTable.
+  int entries() const noexcept { return table_.entries(); }
   Result<ReadinessTable::EntryRef> find(std::string_view name, const std::function<bool()>& gave_up) {
     return table_.find(name, gave_up);
   }
@@ -110,7 +109,8 @@ class Agreement {
 
  protected:
   // complete: where lines that are complete on this host go; nullopt: into the log.
-  Agreement(SharedLayout& memory, AgreementMembers members, int capacity, std::optional<LogRing> complete);
+  Agreement(SharedLayout& memory, HostBlocks& blocks, AgreementMembers members, int capacity,
+            std::optional<LogRing> complete);
 
   std::uint16_t knobs() const noexcept;
   std::vector<MissingRank> missing_on_host(int entry, std::uint8_t generation) const;

@@ -16,7 +16,7 @@ namespace {
 
 CoordinatorOptions sane(CoordinatorOptions options) {
   options.fanout = std::clamp(options.fanout, 1, 32);
-  options.cache_capacity = std::clamp<std::size_t>(options.cache_capacity, 1, std::size_t{1} << 20);
+  options.cache_capacity = std::max<std::size_t>(options.cache_capacity, 1);
   return options;
 }
 
@@ -235,6 +235,10 @@ void Coordinator::add_to(DecisionRecord& record, NameEntry& entry) {
   } else {
     record.named.push_back({key_of(entry), first.signature, std::move(first.text)});
   }
+}
+
+void Coordinator::raise_cache_capacity(std::size_t names) noexcept {
+  options_.cache_capacity = std::max(options_.cache_capacity, names);
 }
 
 void Coordinator::evict_oldest() {

@@ -16,10 +16,9 @@
 
 namespace xoe::engine {
 
-// The same on all hosts.
 struct CoordinatorOptions {
-  int fanout = 4;                     // children of a host in the tree, 1 to 32
-  std::size_t cache_capacity = 8192;  // names that hold an id at the same time
+  int fanout = 4;                     // children of a host in the tree, 1 to 32; the same on all hosts
+  std::size_t cache_capacity = 8192;  // names that hold an id at the same time; the root's counts
 };
 
 struct Outgoing {
@@ -85,6 +84,9 @@ class Coordinator {
   std::vector<Outgoing> take_messages();
   std::vector<Decision> take_decisions();
 
+  // Root: more names may hold an id from now on.
+  void raise_cache_capacity(std::size_t names) noexcept;
+
   // Hosts that `name` waits for, as far as this host knows: itself, and children whose subtrees lack it.
   std::vector<int> missing_hosts(std::string_view name);
   std::size_t cached() const noexcept { return table_.known(); }
@@ -119,7 +121,7 @@ class Coordinator {
 
   const int host_;
   const int hosts_;
-  const CoordinatorOptions options_;
+  CoordinatorOptions options_;
   int children_ = 0;
   std::uint32_t all_children_ = 0;  // a bit for each
 

@@ -60,9 +60,10 @@ std::string without_terms(std::string_view text) {
 
 }  // namespace
 
-CrossHostAgreement::CrossHostAgreement(SharedLayout& memory, AgreementMembers members, int capacity,
+CrossHostAgreement::CrossHostAgreement(SharedLayout& memory, HostBlocks& blocks, AgreementMembers members, int capacity,
                                        std::unique_ptr<LeaderChannel> channel)
-    : Agreement(memory, std::move(members), capacity, LogRing(memory, ReadinessTable::rounded(capacity))),
+    : Agreement(memory, blocks, std::move(members), capacity,
+                LogRing(memory, blocks, ReadinessTable::rounded(capacity))),
       errors_(memory.take<ErrorText>(kErrorTexts)),
       channel_(std::move(channel)),
       coordinator_(members_.host(), *std::max_element(members_.hosts.begin(), members_.hosts.end()) + 1,
@@ -80,15 +81,16 @@ void CrossHostAgreement::submit(const LogLine& line) {
   undecided_.emplace(std::move(name), line);
 }
 
-LogLine CrossHostAgreement::line_of(const DecidedTensor& tensor) {
+Result<LogLine> CrossHostAgreement::line_of(const DecidedTensor& tensor) {
   LogLine line;
   if (const auto own = undecided_.find(tensor.name()); own != undecided_.end()) {
     line = own->second;
     undecided_.erase(own);
   } else {  // all ranks here have joined
     Terms terms{};
-    if (read_terms(tensor.text(), terms))
-      line = table_.add_agreed(tensor.name(), tensor.signature, terms.op, terms.sizes);
+    if (read_terms(tensor.text(), terms)) {
+      XOE_ASSIGN(line, table_.add_agreed(tensor.name(), tensor.signature, terms.op, terms.sizes));
+    }
   }
   if (!tensor.error.empty()) {
     line.kind = LogKind::kMismatch;
@@ -97,10 +99,14 @@ LogLine CrossHostAgreement::line_of(const DecidedTensor& tensor) {
   return line;
 }
 
-void CrossHostAgreement::apply(const Decision& decision) {
-  for (const DecidedTensor& tensor : decision.tensors) table_.log_line(log_.ring(), line_of(tensor));
-  if (decision.joined) table_.log_line(log_.ring(), {LogKind::kAllJoined, *decision.joined, 0});
-  log_.seal_all(seal_number_++, static_cast<std::uint16_t>(decision.knobs));
+Status CrossHostAgreement::apply(const Decision& decision) {
+  for (const DecidedTensor& tensor : decision.tensors) {
+    XOE_ASSIGN(const LogLine line, line_of(tensor));
+    table_.log_line(line);
+  }
+  if (decision.joined) table_.log_line({LogKind::kAllJoined, *decision.joined, 0});
+  log_.seal_all(static_cast<std::uint16_t>(decision.knobs));
+  return {};
 }
 
 Result<bool> CrossHostAgreement::progress(bool may_seal) {
@@ -114,9 +120,12 @@ Result<bool> CrossHostAgreement::progress(bool may_seal) {
     XOE_TRY(coordinator_.receive(incoming->from_host, incoming->message));
     moved = true;
   }
-  if (may_seal) coordinator_.flush(knobs());
+  if (may_seal) {
+    coordinator_.raise_cache_capacity(static_cast<std::size_t>(table_.entries()));
+    coordinator_.flush(knobs());
+  }
   for (const Decision& decision : coordinator_.take_decisions()) {
-    apply(decision);
+    XOE_TRY(apply(decision));
     moved = true;
   }
   for (Outgoing& message : coordinator_.take_messages()) channel_->send(message.to_host, std::move(message.bytes));

@@ -18,7 +18,7 @@ namespace xoe::engine {
 class CrossHostAgreement final : public Agreement {
  public:
   // channel: null on ranks that do not lead their host.
-  CrossHostAgreement(SharedLayout& memory, AgreementMembers members, int capacity,
+  CrossHostAgreement(SharedLayout& memory, HostBlocks& blocks, AgreementMembers members, int capacity,
                      std::unique_ptr<LeaderChannel> channel);
 
   Result<bool> progress(bool may_seal) override;
@@ -30,8 +30,8 @@ class CrossHostAgreement final : public Agreement {
   struct ErrorText;
 
   void submit(const LogLine& line);
-  void apply(const Decision& decision);
-  LogLine line_of(const DecidedTensor& tensor);
+  Status apply(const Decision& decision);
+  Result<LogLine> line_of(const DecidedTensor& tensor);
   void set_error(const LogLine& line, std::string_view text) noexcept;
 
   ErrorText* errors_;  // the latest, shared with this host's ranks
@@ -40,7 +40,6 @@ class CrossHostAgreement final : public Agreement {
   std::unique_ptr<LeaderChannel> channel_;
   Coordinator coordinator_;
   std::uint64_t complete_position_ = 0;
-  std::uint64_t seal_number_ = 0;
   std::size_t next_error_ = 0;
   std::map<std::string, LogLine, std::less<>> undecided_;  // complete on this host
 };

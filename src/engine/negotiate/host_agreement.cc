@@ -1,13 +1,14 @@
 #include "engine/negotiate/host_agreement.h"
 
+#include <atomic>
 #include <utility>
 
 #include "base/error.h"
 
 namespace xoe::engine {
 
-HostAgreement::HostAgreement(SharedLayout& memory, AgreementMembers members, int capacity)
-    : Agreement(memory, std::move(members), capacity, std::nullopt) {}
+HostAgreement::HostAgreement(SharedLayout& memory, HostBlocks& blocks, AgreementMembers members, int capacity)
+    : Agreement(memory, blocks, std::move(members), capacity, std::nullopt) {}
 
 Result<bool> HostAgreement::progress(bool may_seal) {
   if (!may_seal) return false;
@@ -16,6 +17,8 @@ Result<bool> HostAgreement::progress(bool may_seal) {
   // A rank that has joined takes part in little, and could fall behind by more than the ring holds.
   const std::uint64_t most = log_.ring().size() / 2;
   if (end - completed_by_all_ >= most) {
+    // Of two ranks that both get here after completed(), one sees the other's position.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     completed_by_all_ = table_.completed_by_all();
     if (end - completed_by_all_ >= most) return false;
   }

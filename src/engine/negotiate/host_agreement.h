@@ -12,7 +12,7 @@ namespace xoe::engine {
 
 class HostAgreement final : public Agreement {
  public:
-  HostAgreement(SharedLayout& memory, AgreementMembers members, int capacity);
+  HostAgreement(SharedLayout& memory, HostBlocks& blocks, AgreementMembers members, int capacity);
 
   Result<bool> progress(bool may_seal) override;
   std::string error(const LogLine& line, std::string_view name) const override;

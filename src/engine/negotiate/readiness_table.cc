@@ -15,6 +15,8 @@ struct alignas(64) TableHeader {
   alignas(64) std::atomic<std::uint32_t> joined;  // number of ranks
   std::atomic<std::uint32_t> swept;               // those of them that have completed what waited for them
   std::atomic<std::int32_t> last_joined;
+  alignas(64) std::atomic<std::uint32_t> growths;
+  std::uint64_t segments[kMaxGrowths + 1];  // their blocks; of segment 0 unused
 };
 
 namespace {
@@ -60,26 +62,78 @@ int ReadinessTable::rounded(int capacity) {
   return static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::clamp(capacity, 32, kMaxLogEntries))));
 }
 
-ReadinessTable::ReadinessTable(SharedLayout& memory, int capacity, int rank, std::vector<int> set_ranks,
-                               LogRing complete, bool is_log)
+ReadinessTable::ReadinessTable(SharedLayout& memory, HostBlocks& blocks, int capacity, int rank,
+                               std::vector<int> set_ranks, LogRing complete, LogRing log)
     : capacity_(rounded(capacity)),
       rank_(rank),
       ranks_(static_cast<int>(set_ranks.size())),
       set_ranks_(std::move(set_ranks)),
+      blocks_(blocks),
+      header_(memory.take<TableHeader>()),
+      status_(memory.take<RankStatus>(static_cast<std::size_t>(ranks_))),
+      first_(memory, capacity_, ranks_),
       complete_(complete),
-      is_log_(is_log) {
-  const auto ranks = static_cast<std::size_t>(ranks_);
-  const auto entries = static_cast<std::size_t>(capacity_);
-  header_ = memory.take<TableHeader>();
-  status_ = memory.take<RankStatus>(ranks);
-  tags_ = memory.take<std::atomic<std::uint32_t>>(entries);
-  entries_ = memory.take<TableEntry>(entries);
-  submissions_ = memory.take<RankSubmission>(entries * 2 * ranks);
+      log_(log) {}
+
+// --- segments ---
+
+ReadinessTable::Segment::Segment(SharedLayout& memory, int entry_count, int ranks) {
+  const auto count = static_cast<std::size_t>(entry_count);
+  tags = memory.take<std::atomic<std::uint32_t>>(count);
+  entries = memory.take<TableEntry>(count);
+  submissions = memory.take<RankSubmission>(count * 2 * static_cast<std::size_t>(ranks));
+}
+
+int ReadinessTable::growths() const noexcept {
+  return static_cast<int>(header_->growths.load(std::memory_order_seq_cst));
+}
+
+ReadinessTable::Segment ReadinessTable::later_segment(int segment) const noexcept {
+  SharedLayout memory(blocks_.block_address(header_->segments[segment]));
+  return {memory, entries_of(segment), ranks_};
+}
+
+ReadinessTable::Segment ReadinessTable::at(const Segment& segment, int offset) const noexcept {
+  Segment part = segment;
+  part.tags += offset;
+  part.entries += offset;
+  part.submissions += static_cast<std::ptrdiff_t>(offset) * 2 * ranks_;
+  return part;
+}
+
+ReadinessTable::Segment ReadinessTable::place(int index) const noexcept {
+  if (index < capacity_) [[likely]]
+    return at(first_, index);
+  const int segment = std::bit_width(static_cast<unsigned>(index / capacity_));
+  return at(later_segment(segment), index - first_entry(segment));
+}
+
+// REQUIRES: this rank holds the lock.
+Status ReadinessTable::grow() {
+  const int segment = growths() + 1;
+  if (entries() > kMaxLogEntries / 2)
+    return failure(Code::kResourceExhausted, "{} operations in flight are the most that a process set takes",
+                   entries());
+  SharedLayout layout(nullptr);
+  [[maybe_unused]] const Segment measured(layout, entries_of(segment), ranks_);
+  const auto arc = static_cast<std::uint32_t>(segment);
+  const bool two_rings = !complete_.same_as(log_);
+  const std::size_t arc_bytes = complete_.arc_bytes(arc);
+  const auto block = blocks_.allocate_block(layout.bytes() + arc_bytes * (two_rings ? 2 : 1));
+  if (!block)
+    return failure(block.error().code(), "no room for the names of more than {} operations in flight: {}", entries(),
+                   block.error().message());
+  const std::uint64_t arcs = *block + layout.bytes();
+  complete_.start_arc(arc, arcs);
+  if (two_rings) log_.start_arc(arc, arcs + arc_bytes);
+  header_->segments[segment] = *block;
+  header_->growths.store(arc, std::memory_order_seq_cst);
+  return {};
 }
 
 RankSubmission& ReadinessTable::submission_at(int index, std::uint32_t gen, int rank) const noexcept {
-  return submissions_[(static_cast<std::size_t>(index) * 2 + (gen & 1)) * static_cast<std::size_t>(ranks_) +
-                      static_cast<std::size_t>(rank)];
+  return place(index).submissions[static_cast<std::size_t>(gen & 1) * static_cast<std::size_t>(ranks_) +
+                                  static_cast<std::size_t>(rank)];
 }
 
 bool ReadinessTable::has_arrived(int index, std::uint32_t gen, int rank) const noexcept {
@@ -88,21 +142,29 @@ bool ReadinessTable::has_arrived(int index, std::uint32_t gen, int rank) const n
 
 // --- names ---
 
-int ReadinessTable::bucket(std::uint64_t hash) const noexcept {
-  return static_cast<int>(hash % static_cast<std::uint64_t>(capacity_ / kBucketEntries)) * kBucketEntries;
+// Its first entry, in the segment.
+int ReadinessTable::bucket(std::uint64_t hash, int segment) const noexcept {
+  return static_cast<int>(hash % static_cast<std::uint64_t>(entries_of(segment) / kBucketEntries)) * kBucketEntries;
 }
 
-int ReadinessTable::look_up(const std::uint64_t (&hashes)[2], std::uint32_t& version) const noexcept {
+int ReadinessTable::look_up_in(int segment, const std::uint64_t (&hashes)[2], std::uint32_t& version) const noexcept {
+  const Segment in = segment == 0 ? first_ : later_segment(segment);
   for (const std::uint64_t hash : hashes)
-    for (int i = bucket(hash), end = i + kBucketEntries; i < end; ++i) {
-      if (tags_[i].load(std::memory_order_acquire) != tag_of(hashes[0])) continue;
-      const TableEntry& candidate = entry(i);
+    for (int i = bucket(hash, segment), end = i + kBucketEntries; i < end; ++i) {
+      if (in.tags[i].load(std::memory_order_acquire) != tag_of(hashes[0])) continue;
+      const TableEntry& candidate = in.entries[i];
       version = version_of(candidate.state.load(std::memory_order_acquire));
       if ((version & 1) == 0 && candidate.hashes[0].load(std::memory_order_acquire) == hashes[0] &&
           candidate.hashes[1].load(std::memory_order_acquire) == hashes[1])
-        return i;
+        return first_entry(segment) + i;
     }
   return -1;
+}
+
+int ReadinessTable::look_up(const std::uint64_t (&hashes)[2], std::uint32_t& version) const noexcept {
+  int found = look_up_in(0, hashes, version);
+  for (int segment = 1; found < 0 && segment <= growths(); ++segment) found = look_up_in(segment, hashes, version);
+  return found;
 }
 
 std::uint64_t ReadinessTable::completed_by_all() const noexcept {
@@ -111,26 +173,27 @@ std::uint64_t ReadinessTable::completed_by_all() const noexcept {
   return lowest;
 }
 
-// A free entry of the name's two buckets, else the one that has been idle for longest, else -1. state: what the entry
-// must still have when it is taken, for its end was read after it.
-int ReadinessTable::choose_entry(const std::uint64_t (&hashes)[2], std::uint64_t& state) const noexcept {
+// A free entry of the name's two buckets in a segment, else the one that has been idle for longest, else -1. state:
+// what the entry must still have when it is taken, for its end was read after it.
+int ReadinessTable::choose_entry(int segment, const std::uint64_t (&hashes)[2], std::uint64_t& state) const noexcept {
+  const Segment in = segment == 0 ? first_ : later_segment(segment);
   const std::uint64_t completed = completed_by_all();
   int oldest = -1;
   std::uint64_t oldest_end = 0;
   for (int k = 0; k < kBucketEntries; ++k)
     for (const std::uint64_t hash : hashes) {
-      const int i = bucket(hash) + k;
-      const std::uint64_t seen = entry(i).state.load(std::memory_order_acquire);
-      const std::uint64_t end = entry(i).last_end.load(std::memory_order_acquire);
-      const bool free = tags_[i].load(std::memory_order_relaxed) == 0;
+      const int i = bucket(hash, segment) + k;
+      const std::uint64_t seen = in.entries[i].state.load(std::memory_order_acquire);
+      const std::uint64_t end = in.entries[i].last_end.load(std::memory_order_acquire);
+      const bool free = in.tags[i].load(std::memory_order_relaxed) == 0;
       if (arrivals_of(seen) != 0 || (version_of(seen) & 1) != 0 || end > completed) continue;
       if (!free && oldest >= 0 && end >= oldest_end) continue;
       oldest = i;
       oldest_end = end;
       state = seen;
-      if (free) return i;
+      if (free) return first_entry(segment) + i;
     }
-  return oldest;
+  return oldest < 0 ? -1 : first_entry(segment) + oldest;
 }
 
 Result<ReadinessTable::EntryRef> ReadinessTable::find(std::string_view name, const std::function<bool()>& gave_up) {
@@ -157,12 +220,12 @@ Result<ReadinessTable::EntryRef> ReadinessTable::make_entry(std::string_view nam
   if (made.entry = look_up(hashes, made.version); made.entry >= 0) return made;  // by another rank, meanwhile
   while (true) {
     std::uint64_t state = 0;
-    const int chosen = choose_entry(hashes, state);
-    if (chosen < 0)
-      return failure(Code::kResourceExhausted,
-                     "no room for the name '{}': too many of the {} names in the table belong to operations in flight; "
-                     "raise cache_capacity",
-                     name, capacity_);
+    int chosen = -1;
+    for (int segment = 0; chosen < 0 && segment <= growths(); ++segment) chosen = choose_entry(segment, hashes, state);
+    if (chosen < 0) {
+      if (const Status grown = grow(); !grown) return failure(grown.error());
+      continue;
+    }
     TableEntry& e = entry(chosen);
     const std::uint64_t writing = make_state(version_of(state) + 1, generation_of(state) + 1, 0);
     if (!e.state.compare_exchange_strong(state, writing, std::memory_order_acq_rel)) continue;
@@ -174,7 +237,7 @@ Result<ReadinessTable::EntryRef> ReadinessTable::make_entry(std::string_view nam
     e.is_cut.store(name.size() > length ? 1 : 0, std::memory_order_relaxed);
     made = {chosen, (version_of(writing) + 1) & 0xffffff};
     e.state.store(make_state(made.version, generation_of(writing), 0), std::memory_order_release);
-    tags_[chosen].store(tag_of(hashes[0]), std::memory_order_release);
+    place(chosen).tags->store(tag_of(hashes[0]), std::memory_order_release);
     return made;
   }
 }
@@ -261,21 +324,21 @@ LogKind ReadinessTable::kind_of(int index, std::uint32_t g) const noexcept {
 
 void ReadinessTable::publish(int index, std::uint32_t g) noexcept {
   const LogLine line{kind_of(index, g), index, static_cast<std::uint8_t>(g)};
-  if (is_log_) return log_line(complete_, line);
+  if (complete_.same_as(log_)) return log_line(line);
   complete_.fill(complete_.reserve(), line);
 }
 
-void ReadinessTable::log_line(LogRing& log, LogLine line) noexcept {
-  const std::uint64_t position = log.reserve();
+void ReadinessTable::log_line(LogLine line) noexcept {
+  const std::uint64_t position = log_.reserve();
   if (line.kind != LogKind::kAllJoined) entry(line.entry).last_end.store(position + 1, std::memory_order_release);
-  log.fill(position, line);
+  log_.fill(position, line);
 }
 
 void ReadinessTable::join() {
   status(rank_).joined.store(1, std::memory_order_release);
   const auto all = static_cast<std::uint32_t>(ranks_);
   if (header_->joined.fetch_add(1, std::memory_order_seq_cst) + 1 == all) header_->last_joined.store(rank_);
-  for (int i = 0; i < capacity_; ++i)
+  for (int i = 0, end = entries(); i < end; ++i)
     if (const auto state = entry(i).state.load(std::memory_order_seq_cst); arrivals_of(state) != 0)
       complete_with_joined(i, state);
   // The line about the join must follow all lines that need the ranks that have joined, so the last rank to get here
@@ -311,21 +374,20 @@ std::vector<int> ReadinessTable::missing(int index, std::uint8_t own_generation)
   return ranks;
 }
 
-LogLine ReadinessTable::add_agreed(std::string_view name, std::uint64_t signature, const OpDescriptor& op,
-                                   std::span<const TensorSize> sizes) {
-  const auto found = find(name, [] { return false; });
-  if (!found) return {};
+Result<LogLine> ReadinessTable::add_agreed(std::string_view name, std::uint64_t signature, const OpDescriptor& op,
+                                           std::span<const TensorSize> sizes) {
+  XOE_ASSIGN(const EntryRef found, find(name, [] { return false; }));
   // No rank arrives here before all have joined, so this generation is as good as complete.
-  std::atomic<std::uint64_t>& state = entry(found->entry).state;
+  std::atomic<std::uint64_t>& state = entry(found.entry).state;
   const std::uint64_t seen = state.load(std::memory_order_acquire);
   const std::uint32_t g = generation_of(seen);
-  RankSubmission& submission = submission_at(found->entry, g, 0);
+  RankSubmission& submission = submission_at(found.entry, g, 0);
   submission.signature = signature;
   submission.op = op;
   submission.text_length = 0;  // so that the next arrival writes the submission again
   std::copy_n(sizes.begin(), std::min(sizes.size(), kListedTensors), submission.sizes);
   state.store(make_state(version_of(seen), g + 1, 0), std::memory_order_seq_cst);
-  return {run_kind(op), found->entry, static_cast<std::uint8_t>(g)};
+  return LogLine{run_kind(op), found.entry, static_cast<std::uint8_t>(g)};
 }
 
 }  // namespace xoe::engine

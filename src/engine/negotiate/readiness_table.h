@@ -77,19 +77,25 @@ struct TableHeader;
 // 5. last_end is beyond any position from the first arrival on until the line's position is known, and is stored before
 //    the line can be read: a later generation's mark cannot be overwritten by that of an earlier one.
 // 6. Only making entries takes the lock. A rank that dies with it is found out by those that wait (find's `gave_up`).
+// 7. Where both buckets of a name are full of operations under way, the rank that holds the lock doubles the table: it
+//    adds a segment in a block of its own memory, and an arc to each log first, and then counts the segment. Segments
+//    stay, and a name lies in one entry of one segment.
 //
 // Thread safety: any thread, except that one rank calls join() once until all have joined.
 class ReadinessTable {
  public:
-  // memory: zero at first, the same on all ranks of the host. rank: this one among them. set_ranks: their ranks in the
-  // process set. complete: gets a line for each tensor that is complete on this host. is_log: `complete` is the log
-  // that ranks run; otherwise the host's leader adds lines to that log with log_line().
-  ReadinessTable(SharedLayout& memory, int capacity, int rank, std::vector<int> set_ranks, LogRing complete,
-                 bool is_log);
-  // The number of entries that a table of this capacity has.
+  // memory: zero at first, the same on all ranks of the host. blocks: outlives this; for entries beyond the capacity.
+  // rank: this one among them. set_ranks: their ranks in the process set. complete: gets a line for each tensor that is
+  // complete on this host. log: what ranks run. Where they differ, the host's leader adds lines to `log` with
+  // log_line().
+  ReadinessTable(SharedLayout& memory, HostBlocks& blocks, int capacity, int rank, std::vector<int> set_ranks,
+                 LogRing complete, LogRing log);
+  // The number of entries that a table of this capacity has at first.
   static int rounded(int capacity);
 
   int capacity() const noexcept { return capacity_; }
+  // What it has now.
+  int entries() const noexcept { return capacity_ << growths(); }
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return ranks_; }
   int set_rank(int rank) const noexcept { return set_ranks_[static_cast<std::size_t>(rank)]; }
@@ -100,7 +106,7 @@ class ReadinessTable {
     std::uint32_t version = 0;
   };
   // Finds or makes the entry of a name. Asks `gave_up` now and then while another rank is making entries, and ends with
-  // `peer_lost` if that returns true. `resource_exhausted`: all entries are in use by operations under way.
+  // `peer_lost` if that returns true. `resource_exhausted`: no memory for more entries.
   Result<EntryRef> find(std::string_view name, const std::function<bool()>& gave_up);
 
   struct Arrival {
@@ -134,19 +140,42 @@ class ReadinessTable {
   std::uint64_t completed_by_all() const noexcept;
 
   // Adds a line to the log that ranks run.
-  void log_line(LogRing& log, LogLine line) noexcept;
+  void log_line(LogLine line) noexcept;
   // Makes the line of a tensor that no rank of this host has submitted, since all have joined. name: as unique_name().
-  LogLine add_agreed(std::string_view name, std::uint64_t signature, const OpDescriptor& op,
-                     std::span<const TensorSize> sizes);
+  Result<LogLine> add_agreed(std::string_view name, std::uint64_t signature, const OpDescriptor& op,
+                             std::span<const TensorSize> sizes);
 
  private:
-  TableEntry& entry(int index) const noexcept { return entries_[index]; }
+  // Segment 0 has the first entries, each later one as many as all before it.
+  struct Segment {
+    Segment() = default;
+    Segment(SharedLayout& memory, int entries, int ranks);
+
+    std::atomic<std::uint32_t>* tags = nullptr;  // by entry: part of the name's hash, 0: never used
+    TableEntry* entries = nullptr;
+    RankSubmission* submissions = nullptr;  // by entry, parity of the generation, and rank
+  };
+  int growths() const noexcept;
+  int first_entry(int segment) const noexcept { return segment == 0 ? 0 : capacity_ << (segment - 1); }
+  int entries_of(int segment) const noexcept { return segment == 0 ? capacity_ : first_entry(segment); }
+  Segment later_segment(int segment) const noexcept;
+  // The part of the segment that belongs to one of its entries.
+  Segment at(const Segment& segment, int offset) const noexcept;
+  Segment place(int index) const noexcept;
+  Status grow();
+
+  TableEntry& entry(int index) const noexcept {
+    if (index < capacity_) [[likely]]
+      return first_.entries[index];
+    return *place(index).entries;
+  }
   RankSubmission& submission_at(int entry, std::uint32_t generation, int rank) const noexcept;
   bool has_arrived(int entry, std::uint32_t generation, int rank) const noexcept;
   int look_up(const std::uint64_t (&hashes)[2], std::uint32_t& version) const noexcept;
-  int bucket(std::uint64_t hash) const noexcept;
+  int bucket(std::uint64_t hash, int segment) const noexcept;
+  int look_up_in(int segment, const std::uint64_t (&hashes)[2], std::uint32_t& version) const noexcept;
   Result<EntryRef> make_entry(std::string_view name, const std::uint64_t (&hashes)[2]);
-  int choose_entry(const std::uint64_t (&hashes)[2], std::uint64_t& state) const noexcept;
+  int choose_entry(int segment, const std::uint64_t (&hashes)[2], std::uint64_t& state) const noexcept;
   // Completes the entry if all of its ranks have arrived or joined; `state` was read of it before.
   void complete_with_joined(int index, std::uint64_t state) noexcept;
   // Adds the line of an entry that is complete by its state.
@@ -157,13 +186,12 @@ class ReadinessTable {
   int rank_;
   int ranks_;
   std::vector<int> set_ranks_;
+  HostBlocks& blocks_;
   TableHeader* header_;
   RankStatus* status_;
-  std::atomic<std::uint32_t>* tags_;  // by entry: part of the name's hash, 0: never used
-  TableEntry* entries_;
-  RankSubmission* submissions_;
+  Segment first_;
   LogRing complete_;
-  bool is_log_;
+  LogRing log_;
 };
 
 }  // namespace xoe::engine

@@ -5,48 +5,100 @@
 namespace xoe::engine {
 namespace {
 
-// A seal is round of the ring:12, knobs:16, low bits of the end:36.
+// A line's word: the low 28 bits of 1 + its position, generation:8, 1 + kind:4, entry:24. Never 0. A ring is shorter
+// than 2^28 lines, so no earlier line of a slot has the same position bits.
+constexpr int kPositionShift = 36;
+
+std::uint64_t position_bits(std::uint64_t position) { return (position + 1) << kPositionShift; }
+
+std::uint64_t pack_line(std::uint64_t position, const LogLine& line) {
+  return position_bits(position) | std::uint64_t{line.generation} << 28 |
+         (static_cast<std::uint64_t>(line.kind) + 1) << 24 | static_cast<std::uint64_t>(line.entry);
+}
+
+bool holds(std::uint64_t word, std::uint64_t position) {
+  return word != 0 && word >> kPositionShift == position_bits(position) >> kPositionShift;
+}
+
+// A seal's word: set:1, knobs:16, the low 36 bits of its end.
+constexpr std::uint64_t kSealed = std::uint64_t{1} << 63;
 constexpr std::uint64_t kEndMask = (std::uint64_t{1} << 36) - 1;
 
-// A line is low bits of position + 1:32, generation:8, kind:4, entry:20.
-constexpr std::uint64_t pack_line(std::uint64_t position, const LogLine& line) {
-  return (position + 1) << 32 | std::uint64_t{line.generation} << 24 | static_cast<std::uint64_t>(line.kind) << 20 |
-         static_cast<std::uint64_t>(line.entry);
+std::uint64_t pack_seal(std::uint64_t end, std::uint16_t knobs) {
+  return kSealed | std::uint64_t{knobs} << 36 | (end & kEndMask);
 }
 
 }  // namespace
 
-LogRing::LogRing(SharedLayout& memory, int capacity)
-    : tail_(memory.take<std::atomic<std::uint64_t>>()),
+// --- the ring ---
+
+LogRing::LogRing(SharedLayout& memory, const HostBlocks& blocks, int capacity)
+    : header_(memory.take<Header>()),
+      blocks_(&blocks),
       mask_(std::bit_ceil(static_cast<std::size_t>(capacity) * 2 + 64) - 1) {
-  slots_ = memory.take<std::atomic<std::uint64_t>>(size());
+  slots_ = memory.take<Slot>(mask_ + 1);
+}
+
+std::uint64_t LogRing::reserve() noexcept {
+  const std::uint64_t tail = header_->tail.fetch_add(1, std::memory_order_acq_rel);
+  const auto arc = static_cast<std::uint32_t>(tail >> kArcShift);
+  if (arc > header_->newest.load(std::memory_order_relaxed)) [[unlikely]]
+    publish_arc(arc);
+  return tail & kPositionBits;
 }
 
 void LogRing::fill(std::uint64_t position, LogLine line) noexcept {
-  slots_[position & mask_].store(pack_line(position, line), std::memory_order_release);
+  Slot& to = slot(position);
+  to.seal.store(0, std::memory_order_relaxed);
+  to.line.store(pack_line(position, line), std::memory_order_release);
 }
 
 bool LogRing::read(std::uint64_t position, LogLine& line) const noexcept {
-  const std::uint64_t word = slots_[position & mask_].load(std::memory_order_acquire);
-  if (static_cast<std::uint32_t>(word >> 32) != static_cast<std::uint32_t>(position + 1)) return false;
-  line = {static_cast<LogKind>(word >> 20 & 0xf), static_cast<int>(word & 0xfffff),
-          static_cast<std::uint8_t>(word >> 24 & 0xff)};
+  const std::uint64_t word = slot(position).line.load(std::memory_order_acquire);
+  if (!holds(word, position)) return false;
+  line = {static_cast<LogKind>((word >> 24 & 0xf) - 1), static_cast<int>(word & 0xffffff),
+          static_cast<std::uint8_t>(word >> 28 & 0xff)};
   return true;
 }
 
-SealedLog::SealedLog(SharedLayout& memory, int capacity)
-    : ring_(memory, capacity), seals_(memory.take<std::atomic<std::uint64_t>>(ring_.size())) {}
-
-std::uint64_t SealedLog::pack_seal(std::uint64_t number, std::uint64_t end, std::uint16_t knobs) const noexcept {
-  return round(number) << 52 | std::uint64_t{knobs} << 36 | (end & kEndMask);
+std::uint64_t LogRing::seal(std::uint64_t position) const noexcept {
+  const Slot& at = slot(position);
+  return holds(at.line.load(std::memory_order_acquire), position) ? at.seal.load(std::memory_order_acquire) : 0;
 }
 
-bool SealedLog::has_next() const noexcept {
-  return slot(number_).load(std::memory_order_acquire) >> 52 == round(number_);
+bool LogRing::store_seal(std::uint64_t position, std::uint64_t word) noexcept {
+  std::uint64_t none = 0;
+  return slot(position).seal.compare_exchange_strong(none, word, std::memory_order_acq_rel);
 }
+
+LogRing::Slot& LogRing::later_slot(std::uint64_t position) const noexcept {
+  std::uint32_t arc = header_->newest.load(std::memory_order_acquire);
+  while (arc != 0 && position < header_->begins[arc]) --arc;
+  if (arc == 0) return slots_[position & mask_];
+  return reinterpret_cast<Slot*>(blocks_->block_address(header_->blocks[arc]))[position & (arc_size(arc) - 1)];
+}
+
+void LogRing::start_arc(std::uint32_t arc, std::uint64_t block) noexcept {
+  header_->blocks[arc] = block;
+  std::uint64_t tail = header_->tail.load(std::memory_order_acquire);
+  std::uint64_t with_arc = 0;
+  do {
+    header_->begins[arc] = tail & kPositionBits;
+    with_arc = std::uint64_t{arc} << kArcShift | (tail & kPositionBits);
+  } while (!header_->tail.compare_exchange_weak(tail, with_arc, std::memory_order_acq_rel));
+  publish_arc(arc);
+}
+
+void LogRing::publish_arc(std::uint32_t arc) noexcept {
+  std::uint32_t newest = header_->newest.load(std::memory_order_acquire);
+  while (newest < arc && !header_->newest.compare_exchange_weak(newest, arc, std::memory_order_acq_rel)) {
+  }
+}
+
+// --- the log ---
 
 SealedLog::Seal SealedLog::next() noexcept {
-  const std::uint64_t word = slot(number_++).load(std::memory_order_acquire);
+  const std::uint64_t word = ring_.seal(begin_);
   const Seal seal{begin_, begin_ + ((word - begin_) & kEndMask), static_cast<std::uint16_t>(word >> 36 & 0xffff)};
   begin_ = seal.end;
   return seal;
@@ -60,13 +112,14 @@ std::uint64_t SealedLog::filled_end() const noexcept {
 }
 
 bool SealedLog::try_seal(std::uint64_t end, std::uint16_t knobs) noexcept {
-  std::uint64_t old = slot(number_).load(std::memory_order_acquire);
-  if (old >> 52 == round(number_)) return false;
-  return slot(number_).compare_exchange_strong(old, pack_seal(number_, end, knobs), std::memory_order_acq_rel);
+  return ring_.store_seal(begin_, pack_seal(end, knobs));
 }
 
-void SealedLog::seal_all(std::uint64_t number, std::uint16_t knobs) noexcept {
-  slot(number).store(pack_seal(number, ring_.tail(), knobs), std::memory_order_release);
+void SealedLog::seal_all(std::uint16_t knobs) noexcept {
+  const std::uint64_t end = ring_.tail();
+  if (end == sealed_) return;
+  ring_.store_seal(sealed_, pack_seal(end, knobs));
+  sealed_ = end;
 }
 
 }  // namespace xoe::engine

@@ -7,19 +7,19 @@ namespace xoe::engine {
 
 Task Cast::allreduce(Communicator& comm, std::span<float> values) {
   if (comm.size() == 1) co_return Status();
-  wire_.resize(values.size());
+  scratch_->wire16.resize(values.size());
   if (error_feedback_) {
     fit_residual(residual_, values.size());
     add_residual(values, residual_);
   }
-  reduce::cast(values.data(), DType::kFloat32, wire_.data(), wire_type_, values.size());
+  reduce::cast(values.data(), DType::kFloat32, scratch_->wire16.data(), wire_type_, values.size());
   if (error_feedback_) {
-    reduce::cast(wire_.data(), wire_type_, residual_.data(), DType::kFloat32, values.size());
+    reduce::cast(scratch_->wire16.data(), wire_type_, residual_.data(), DType::kFloat32, values.size());
     keep_rest(values, residual_);
   }
-  const Tensor wire(wire_.data(), wire_.size(), wire_type_);
+  const Tensor wire(scratch_->wire16.data(), scratch_->wire16.size(), wire_type_);
   XOE_CO_TRY(comm.start_allreduce(wire, wire));
-  reduce::cast(wire_.data(), wire_type_, values.data(), DType::kFloat32, values.size());
+  reduce::cast(scratch_->wire16.data(), wire_type_, values.data(), DType::kFloat32, values.size());
   co_return Status();
 }
 

@@ -1,6 +1,7 @@
 #include "engine/execute/compress/codec.h"
 
 #include <exception>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/execute/compress/codecs.h"
@@ -32,32 +33,40 @@ Status check_options(const CompressionOptions& options, std::span<const std::int
   return {};
 }
 
-std::unique_ptr<Codec> make(const CompressionOptions& options, std::span<const std::int64_t> shape) {
+std::unique_ptr<Codec> make(const CompressionOptions& options, std::span<const std::int64_t> shape,
+                            std::shared_ptr<CodecScratch> scratch) {
   switch (options.kind) {
     case Compression::kNone: return std::make_unique<Exact>();
-    case Compression::kFloat16: return std::make_unique<Cast>(DType::kFloat16, options.error_feedback);
-    case Compression::kBfloat16: return std::make_unique<Cast>(DType::kBfloat16, options.error_feedback);
-    case Compression::kFloat8: return std::make_unique<Float8>(options.error_feedback);
-    case Compression::kTopK: return std::make_unique<TopK>(options.top_k_ratio);
+    case Compression::kFloat16: return std::make_unique<Cast>(DType::kFloat16, options.error_feedback, scratch);
+    case Compression::kBfloat16: return std::make_unique<Cast>(DType::kBfloat16, options.error_feedback, scratch);
+    case Compression::kFloat8: return std::make_unique<Float8>(options.error_feedback, scratch);
+    case Compression::kTopK: return std::make_unique<TopK>(options.top_k_ratio, true, scratch);
     case Compression::kPowerSgd:
       if (!PowerSgd::pays(shape, options.power_sgd_rank)) return std::make_unique<Exact>();
-      return std::make_unique<PowerSgd>(shape, options.power_sgd_rank);
+      return std::make_unique<PowerSgd>(shape, options.power_sgd_rank, scratch);
   }
   return nullptr;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_codec(const CompressionOptions& options, std::span<const std::int64_t> shape) {
+Result<std::unique_ptr<Codec>> make_codec(const CompressionOptions& options, std::span<const std::int64_t> shape,
+                                          std::shared_ptr<CodecScratch> scratch) {
   XOE_TRY(check_options(options, shape));
   try {
-    auto codec = make(options, shape);
+    auto codec = make(options, shape, scratch == nullptr ? own_scratch() : std::move(scratch));
     if (codec == nullptr)
       return failure(Code::kInvalidArgument, "compression: no kind {}", static_cast<int>(options.kind));
     return codec;
   } catch (const std::exception&) {
     return failure(Code::kResourceExhausted, "compression: no memory for the factors of PowerSGD");
   }
+}
+
+std::size_t codec_state_bytes(const CompressionOptions& options, std::size_t count) noexcept {
+  const bool keeps = options.kind == Compression::kTopK || options.kind == Compression::kPowerSgd ||
+                     (options.kind != Compression::kNone && options.error_feedback);
+  return keeps ? count * sizeof(float) : 0;
 }
 
 }  // namespace xoe::engine

@@ -1,6 +1,7 @@
 // Compression of an allreduce on the wire, at the price of exactness.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -11,6 +12,8 @@
 #include "xoe/status.h"
 
 namespace xoe::engine {
+
+struct CodecScratch;  // codecs.h
 
 // One tensor's codec on one rank: it keeps state for the next step (residuals, the last factors). All ranks use
 // the same codec with the same settings for a tensor. One thread at a time.
@@ -25,6 +28,10 @@ class Codec {
 // A codec for one tensor of this shape. kNone, and kPowerSgd where low rank does not pay (fewer than two dimensions, or
 // factors of more than half the values), give an exact allreduce in float32.
 // `invalid_argument`: a ratio outside of (0, 1], a rank below 1, a negative dimension; `resource_exhausted`.
-Result<std::unique_ptr<Codec>> make_codec(const CompressionOptions& options, std::span<const std::int64_t> shape);
+// scratch: shared by codecs that run one after the other; null: the codec has its own.
+Result<std::unique_ptr<Codec>> make_codec(const CompressionOptions& options, std::span<const std::int64_t> shape,
+                                          std::shared_ptr<CodecScratch> scratch = nullptr);
+// Bytes of state that a codec keeps for a tensor of `count` values, nearly; the same on all ranks.
+std::size_t codec_state_bytes(const CompressionOptions& options, std::size_t count) noexcept;
 
 }  // namespace xoe::engine

@@ -3,11 +3,44 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/execute/compress/codec.h"
 
 namespace xoe::engine {
+
+// Finds the same values on every run: the `count` largest magnitudes, of equal ones those that come first. NaN is
+// larger than infinity. Scratch memory is kept between calls.
+class TopSelector {
+ public:
+  // Indices in rising order. REQUIRES: 1 <= count <= values.size() <= 2^32.
+  std::span<const std::uint32_t> select(std::span<const float> values, std::size_t count);
+
+ private:
+  std::vector<std::uint64_t> candidates_;
+  std::vector<std::uint32_t> indices_;
+};
+
+struct TopKEntry {
+  std::uint32_t index;
+  float value;
+};
+
+// Memory that a codec needs only while its allreduce runs. Codecs that run one after the other share it.
+struct CodecScratch {
+  std::vector<std::uint16_t> wire16;  // Cast
+  std::vector<std::byte> wire;        // Float8: all shards, encoded: first of this rank's values, then of the sums
+  std::vector<std::byte> received;    // and the own shard of each rank
+  std::vector<float> sum;
+  TopSelector selector;            // TopK
+  std::vector<TopKEntry> entries;  // of all ranks, in rank order
+  std::vector<float> p;            // PowerSgd: [rank][rows]
+  std::vector<float> own_q;        // this rank's summand
+};
+
+inline std::shared_ptr<CodecScratch> own_scratch() { return std::make_shared<CodecScratch>(); }
 
 // Sends float16 or bfloat16; the communicator adds in float32 and rounds once. 4 bytes a value on the wire, where
 // float32 needs 8. Error: half a unit in the last place of each rank's value (2^-11 of it in float16, 2^-8 in
@@ -16,7 +49,8 @@ namespace xoe::engine {
 class Cast final : public Codec {
  public:
   // REQUIRES: `wire` is kFloat16 or kBfloat16.
-  Cast(DType wire, bool error_feedback) : wire_type_(wire), error_feedback_(error_feedback) {}
+  Cast(DType wire, bool error_feedback, std::shared_ptr<CodecScratch> scratch = own_scratch())
+      : wire_type_(wire), error_feedback_(error_feedback), scratch_(std::move(scratch)) {}
 
   Task allreduce(Communicator& comm, std::span<float> values) override;
 
@@ -25,7 +59,7 @@ class Cast final : public Codec {
  private:
   DType wire_type_;
   bool error_feedback_;
-  std::vector<std::uint16_t> wire_;
+  std::shared_ptr<CodecScratch> scratch_;
   std::vector<float> residual_;
 };
 
@@ -38,7 +72,8 @@ class Cast final : public Codec {
 // and the owner of a shard what the sum's encoding dropped (Tang et al., "DoubleSqueeze", 2019).
 class Float8 final : public Codec {
  public:
-  explicit Float8(bool error_feedback) : error_feedback_(error_feedback) {}
+  explicit Float8(bool error_feedback, std::shared_ptr<CodecScratch> scratch = own_scratch())
+      : error_feedback_(error_feedback), scratch_(std::move(scratch)) {}
 
   Task allreduce(Communicator& comm, std::span<float> values) override;
 
@@ -55,25 +90,11 @@ class Float8 final : public Codec {
   std::size_t rank_ = 0;
   std::vector<std::size_t> starts_;       // first value of each rank's shard, and the end
   std::vector<std::size_t> bytes_;        // of each rank's shard, encoded
-  std::vector<std::size_t> byte_starts_;  // of each rank's shard in wire_
+  std::vector<std::size_t> byte_starts_;  // of each rank's shard on the wire
   std::vector<std::size_t> own_bytes_;    // of the own shard, once for each rank
-  std::vector<std::byte> wire_;           // all shards, encoded: first of this rank's values, then of the sums
-  std::vector<std::byte> received_;       // the own shard of each rank
-  std::vector<float> sum_;
+  std::shared_ptr<CodecScratch> scratch_;
   std::vector<float> residual_;
   std::vector<float> shard_residual_;
-};
-
-// Finds the same values on every run: the `count` largest magnitudes, of equal ones those that come first. NaN is
-// larger than infinity. Scratch memory is kept between calls.
-class TopSelector {
- public:
-  // Indices in rising order. REQUIRES: 1 <= count <= values.size() <= 2^32.
-  std::span<const std::uint32_t> select(std::span<const float> values, std::size_t count);
-
- private:
-  std::vector<std::uint64_t> candidates_;
-  std::vector<std::uint32_t> indices_;
 };
 
 // Each rank sends the k = max(1, ratio * n) largest of its values, with their indices; all add them up in rank order.
@@ -84,24 +105,19 @@ class TopSelector {
 class TopK final : public Codec {
  public:
   // REQUIRES: 0 < ratio <= 1. Without error feedback what is not sent is lost.
-  explicit TopK(double ratio, bool error_feedback = true) : ratio_(ratio), error_feedback_(error_feedback) {}
+  explicit TopK(double ratio, bool error_feedback = true, std::shared_ptr<CodecScratch> scratch = own_scratch())
+      : ratio_(ratio), error_feedback_(error_feedback), scratch_(std::move(scratch)) {}
 
   Task allreduce(Communicator& comm, std::span<float> values) override;
 
   std::span<const float> residual() const noexcept { return residual_; }
 
  private:
-  struct Entry {
-    std::uint32_t index;
-    float value;
-  };
-
-  void collect(std::span<float> values, std::span<Entry> own);
+  void collect(std::span<float> values, std::span<TopKEntry> own);
 
   double ratio_;
   bool error_feedback_;
-  TopSelector selector_;
-  std::vector<Entry> entries_;  // of all ranks, in rank order
+  std::shared_ptr<CodecScratch> scratch_;
   std::vector<std::size_t> byte_counts_;
   std::vector<float> residual_;
 };
@@ -118,7 +134,7 @@ class PowerSgd final : public Codec {
   static bool pays(std::span<const std::int64_t> shape, int rank) noexcept;
 
   // REQUIRES: pays(shape, rank).
-  PowerSgd(std::span<const std::int64_t> shape, int rank);
+  PowerSgd(std::span<const std::int64_t> shape, int rank, std::shared_ptr<CodecScratch> scratch = own_scratch());
 
   // `invalid_argument`: values.size() is not that of the shape.
   Task allreduce(Communicator& comm, std::span<float> values) override;
@@ -132,10 +148,9 @@ class PowerSgd final : public Codec {
   std::size_t cols_;
   std::size_t rank_;
   std::uint64_t draws_ = 0;  // of random columns so far, the same on all ranks
+  std::shared_ptr<CodecScratch> scratch_;
   // Factors lie column by column.
-  std::vector<float> p_;         // [rank][rows]
   std::vector<float> q_;         // [rank][cols], summed over the ranks
-  std::vector<float> own_q_;     // this rank's summand
   std::vector<float> residual_;  // [rows][cols]
 };
 

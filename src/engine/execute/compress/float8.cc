@@ -30,17 +30,14 @@ void Float8::plan(std::size_t count, int rank, int size) {
     byte_starts_.push_back(total);
     total += bytes_.back();
   }
-  wire_.resize(total);
   own_bytes_.assign(ranks, bytes_[rank_]);
-  received_.resize(ranks * bytes_[rank_]);
-  sum_.resize(starts_[rank_ + 1] - starts_[rank_]);
 }
 
 void Float8::encode_shards(std::span<float> values) {
   if (error_feedback_) fit_residual(residual_, values.size());
   for (std::size_t r = 0; r < bytes_.size(); ++r) {
     const std::size_t begin = starts_[r], count = starts_[r + 1] - begin;
-    std::byte* out = wire_.data() + byte_starts_[r];
+    std::byte* out = scratch_->wire.data() + byte_starts_[r];
     if (error_feedback_)
       e4m3_encode_run(values.subspan(begin, count), std::span(residual_).subspan(begin, count), out);
     else
@@ -49,27 +46,31 @@ void Float8::encode_shards(std::span<float> values) {
 }
 
 void Float8::sum_shard() {
-  e4m3_decode_run(received_.data(), sum_);
-  for (std::size_t r = 1; r < bytes_.size(); ++r) e4m3_add_run(received_.data() + r * bytes_[rank_], sum_);
-  std::byte* out = wire_.data() + byte_starts_[rank_];
+  e4m3_decode_run(scratch_->received.data(), scratch_->sum);
+  for (std::size_t r = 1; r < bytes_.size(); ++r)
+    e4m3_add_run(scratch_->received.data() + r * bytes_[rank_], scratch_->sum);
+  std::byte* out = scratch_->wire.data() + byte_starts_[rank_];
   if (error_feedback_) {
-    fit_residual(shard_residual_, sum_.size());
-    e4m3_encode_run(sum_, shard_residual_, out);
+    fit_residual(shard_residual_, scratch_->sum.size());
+    e4m3_encode_run(scratch_->sum, shard_residual_, out);
   } else {
-    e4m3_encode_run(sum_, out);
+    e4m3_encode_run(scratch_->sum, out);
   }
 }
 
 Task Float8::allreduce(Communicator& comm, std::span<float> values) {
   if (comm.size() == 1 || values.empty()) co_return Status();
   plan(values.size(), comm.rank(), comm.size());
+  scratch_->wire.resize(byte_starts_.back() + bytes_.back());
+  scratch_->received.resize(bytes_.size() * bytes_[rank_]);
+  scratch_->sum.resize(starts_[rank_ + 1] - starts_[rank_]);
   encode_shards(values);
-  XOE_CO_TRY(comm.start_alltoall(as_tensor(wire_), bytes_, as_tensor(received_), own_bytes_));
+  XOE_CO_TRY(comm.start_alltoall(as_tensor(scratch_->wire), bytes_, as_tensor(scratch_->received), own_bytes_));
   sum_shard();
-  const ConstTensor own(wire_.data() + byte_starts_[rank_], bytes_[rank_], DType::kUint8);
-  XOE_CO_TRY(comm.start_allgather(own, as_tensor(wire_), bytes_));
+  const ConstTensor own(scratch_->wire.data() + byte_starts_[rank_], bytes_[rank_], DType::kUint8);
+  XOE_CO_TRY(comm.start_allgather(own, as_tensor(scratch_->wire), bytes_));
   for (std::size_t r = 0; r < bytes_.size(); ++r)
-    e4m3_decode_run(wire_.data() + byte_starts_[r], values.subspan(starts_[r], starts_[r + 1] - starts_[r]));
+    e4m3_decode_run(scratch_->wire.data() + byte_starts_[r], values.subspan(starts_[r], starts_[r + 1] - starts_[r]));
   co_return Status();
 }
 

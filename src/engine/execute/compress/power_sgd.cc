@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include "engine/execute/compress/feedback.h"
 
@@ -163,11 +164,12 @@ bool PowerSgd::pays(std::span<const std::int64_t> shape, int rank) noexcept {
          static_cast<double>(rows) * static_cast<double>(cols);
 }
 
-PowerSgd::PowerSgd(std::span<const std::int64_t> shape, int rank)
-    : rows_(extent_of(shape).rows), cols_(extent_of(shape).cols), rank_(static_cast<std::size_t>(rank)) {
-  p_.resize(rank_ * rows_);
+PowerSgd::PowerSgd(std::span<const std::int64_t> shape, int rank, std::shared_ptr<CodecScratch> scratch)
+    : rows_(extent_of(shape).rows),
+      cols_(extent_of(shape).cols),
+      rank_(static_cast<std::size_t>(rank)),
+      scratch_(std::move(scratch)) {
   q_.resize(rank_ * cols_);
-  own_q_.resize(rank_ * cols_);
 }
 
 // Columns of Q to length 1, so that P has M's magnitude. Where the subspace has lost a dimension, and at first
@@ -187,21 +189,24 @@ Task PowerSgd::allreduce(Communicator& comm, std::span<float> values) {
     co_return failure(Code::kInvalidArgument, "PowerSGD compression: {} values for a matrix of {} x {}", values.size(),
                       rows_, cols_);
   if (comm.size() == 1) co_return Status();
+  scratch_->p.resize(rank_ * rows_);
+  scratch_->own_q.resize(rank_ * cols_);
   fit_residual(residual_, values.size());
   add_residual(values, residual_);
   refresh_columns();
 
-  multiply(values, q_, p_, rows_, cols_);
-  const Tensor p(p_.data(), p_.size());
+  multiply(values, q_, scratch_->p, rows_, cols_);
+  const Tensor p(scratch_->p.data(), scratch_->p.size());
   XOE_CO_TRY(comm.start_allreduce(p, p, ReduceOp::kAverage));
-  orthonormalize(p_, rows_);
+  orthonormalize(scratch_->p, rows_);
 
-  multiply_transposed(values, p_, own_q_, rows_, cols_);
+  multiply_transposed(values, scratch_->p, scratch_->own_q, rows_, cols_);
   // The rank's own share, not the mean's: so the residuals of ranks whose gradients always differ stay bounded.
-  expand(p_, own_q_, residual_, rows_, cols_);
+  expand(scratch_->p, scratch_->own_q, residual_, rows_, cols_);
   keep_rest(values, residual_);
-  XOE_CO_TRY(comm.start_allreduce(ConstTensor(own_q_.data(), own_q_.size()), Tensor(q_.data(), q_.size())));
-  expand(p_, q_, values, rows_, cols_);
+  XOE_CO_TRY(
+      comm.start_allreduce(ConstTensor(scratch_->own_q.data(), scratch_->own_q.size()), Tensor(q_.data(), q_.size())));
+  expand(scratch_->p, q_, values, rows_, cols_);
   co_return Status();
 }
 

@@ -53,36 +53,36 @@ std::span<const std::uint32_t> TopSelector::select(std::span<const float> values
   return indices_;
 }
 
-void TopK::collect(std::span<float> values, std::span<Entry> own) {
+void TopK::collect(std::span<float> values, std::span<TopKEntry> own) {
   if (error_feedback_) {
     fit_residual(residual_, values.size());
     add_residual(values, residual_);
   }
-  const auto chosen = selector_.select(values, own.size());
+  const auto chosen = scratch_->selector.select(values, own.size());
   for (std::size_t k = 0; k < own.size(); ++k) own[k] = {chosen[k], values[chosen[k]]};
   if (error_feedback_) {
     std::ranges::transform(values, residual_.begin(), finite_or_zero);
-    for (const Entry& entry : own) residual_[entry.index] = 0.0F;
+    for (const TopKEntry& entry : own) residual_[entry.index] = 0.0F;
   }
 }
 
 Task TopK::allreduce(Communicator& comm, std::span<float> values) {
-  static_assert(sizeof(Entry) == 8);
+  static_assert(sizeof(TopKEntry) == 8);
   const std::size_t n = values.size();
   if (comm.size() == 1 || n == 0) co_return Status();
   if (n - 1 > std::numeric_limits<std::uint32_t>::max())
     co_return failure(Code::kUnsupported, "top-k compression: {} values are more than its 32-bit indices can tell", n);
   const auto ranks = static_cast<std::size_t>(comm.size()), rank = static_cast<std::size_t>(comm.rank());
   const std::size_t k = std::clamp<std::size_t>(static_cast<std::size_t>(ratio_ * static_cast<double>(n)), 1, n);
-  entries_.resize(k * ranks);
-  byte_counts_.assign(ranks, k * sizeof(Entry));
-  const auto own = std::span(entries_).subspan(rank * k, k);
+  scratch_->entries.resize(k * ranks);
+  byte_counts_.assign(ranks, k * sizeof(TopKEntry));
+  const auto own = std::span(scratch_->entries).subspan(rank * k, k);
   collect(values, own);
   const ConstTensor mine(own.data(), own.size_bytes(), DType::kUint8);
-  const Tensor all(entries_.data(), entries_.size() * sizeof(Entry), DType::kUint8);
+  const Tensor all(scratch_->entries.data(), scratch_->entries.size() * sizeof(TopKEntry), DType::kUint8);
   XOE_CO_TRY(comm.start_allgather(mine, all, byte_counts_));
   std::ranges::fill(values, 0.0F);
-  for (const Entry& entry : entries_) {
+  for (const TopKEntry& entry : scratch_->entries) {
     if (entry.index >= n)
       co_return failure(Code::kDataLoss, "top-k compression: index {} among {} values", entry.index, n);
     values[entry.index] += entry.value;

@@ -54,17 +54,29 @@ class Lane:
         request = self._requests.get(key)
         if request is None:
             request = _core.Request(
-                _core.KINDS[kind], _core.REDUCTIONS[reduction], prescale, root=root, process_set=self._process_set
+                _core.KINDS[kind],
+                _core.REDUCTIONS[reduction],
+                prescale,
+                root=root,
+                process_set=self._process_set,
+                takes_turns=True,
             )
             self._requests[key] = request
-        name = f"{self._label}.{self._count % _NAMES}"
-        self._count += 1
         tensors = [
             (source.data_ptr(), 0 if result is None else result.data_ptr(), shape, DTYPES[source.dtype])
             for source, result, shape in zip(sources, results, shapes or [source.shape for source in sources], strict=True)
         ]
         stream = stream_of(device, sources)
-        return self._engine.submit(name, tensors, request, splits, (list(sources), list(results)), stream)
+        number = self._count
+        self._count = number + 1
+        try:
+            return self._engine.submit(
+                f"{self._label}.{number % _NAMES}", tensors, request, splits, (list(sources), list(results)), stream
+            )
+        except BaseException:
+            if self._count == number + 1:  # a refusal must not shift this rank's operations against the others'
+                self._count = number
+            raise
 
     def close(self) -> None:
         """Releases the engine."""
