@@ -44,15 +44,17 @@ class Net {
 using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
 
 struct Members {
-  std::vector<int> ranks;  // in the job, by member
-  int self = 0;            // a member
+  std::vector<int> ranks;   // in the job, by member
+  int self = 0;             // a member
+  std::string secret = {};  // which only the job's ranks know: providers that connect by themselves prove it
 };
 
 // The user's choices; empty: the library chooses.
 struct NetOptions {
-  std::string address = {};     // numeric, of this host's interface that the other hosts reach
-  std::string interfaces = {};  // names or networks (10.0.0.0/8), separated by commas
-  int local_rank = 0;           // chooses the GPU
+  std::string address = {};                           // numeric, of this host's interface that the other hosts reach
+  std::string interfaces = {};                        // names or networks (10.0.0.0/8), separated by commas
+  int local_rank = 0;                                 // chooses the GPU
+  std::function<void(const std::string&)> warn = {};  // receives warnings, one line each
 };
 
 // One library in this process.
