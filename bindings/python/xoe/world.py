@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from xoe._seals import Seals
 from xoe.errors import InvalidArgumentError, NotInitializedError, PeerLostError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 class World:
     """An engine and this process's topology in it."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, group: Sequence[int] = ()) -> None:
         self.engine = engine
         topology = engine.topology()
         self.rank, self.size, self.local_rank, self.local_size, self.cross_rank, self.cross_size = topology
+        self.seals = Seals(engine.key(), group)
         self._takes_gpu: bool | None = None
 
     def takes_gpu(self) -> bool:
@@ -77,7 +79,8 @@ def init(
             return
         from xoe._core import Engine
 
-        world = _world = World(Engine(start_timeout, _ranks_of(comm)))
+        group = _ranks_of(comm)
+        world = _world = World(Engine(start_timeout, group), group)
         _sets_of_init = tuple(process_sets or ())
         sets._begin(world)
         _show_cause_first()
