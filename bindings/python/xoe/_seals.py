@@ -32,7 +32,7 @@ class Seals:
         """Calls ``send`` with the call of this kind, name and ranks that is next. One that raises does not count."""
         which = (kind, name, tuple(ranks))
         with self._lock:
-            call = Call(self._key, repr((*which, self._calls[which], self._group)))
+            call = Call(self._key, f"{kind} {name!r}", repr((*which, self._calls[which], self._group)))
             submitted = send(call)
             self._calls[which] += 1
         return call, submitted
@@ -41,8 +41,9 @@ class Seals:
 class Call:
     """One call in which ranks send each other objects."""
 
-    def __init__(self, key: bytes, text: str) -> None:
+    def __init__(self, key: bytes, title: str, text: str) -> None:
         self._key = key
+        self._title = title
         self._text = text
 
     def seal(self, sender: int, data: bytes) -> bytes:
@@ -54,7 +55,7 @@ class Call:
         data = message[_BYTES:]
         if len(message) < _BYTES or not hmac.compare_digest(self._seal_of(sender, data), message[:_BYTES]):
             raise DataLossError(
-                f"the object from rank {sender} ({self._text}) is not what that rank sent: the network between the ranks"
+                f"{self._title}: the object from rank {sender} is not what that rank sent: the network between the ranks"
                 " changed it, or a program sends tensors under this name; nothing was loaded"
             )
         return data
