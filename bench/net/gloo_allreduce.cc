@@ -53,7 +53,8 @@ Allreduce gloo_own(int member, int size, ::gloo::rendezvous::Store& store, Algor
 Allreduce xoe_on_gloo(int member, int size, const xoe::net::Exchange& exchange) {
   auto provider = xoe::net::open_plugin("gloo", {.address = "127.0.0.1"});
   if (!provider) die(provider.error());
-  xoe::net::Members members{std::vector<int>(static_cast<std::size_t>(size)), member};
+  xoe::net::Members members{
+      .ranks = std::vector<int>(static_cast<std::size_t>(size)), .self = member, .secret = "of this run"};
   std::iota(members.ranks.begin(), members.ranks.end(), 0);
   auto net = (*provider)->connect(members, exchange, Clock::now() + std::chrono::seconds(30));
   if (!net) die(net.error());

@@ -182,6 +182,12 @@ typedef struct xoe_topology {
 
 XOE_API xoe_status xoe_topology_of(const xoe_engine* engine, xoe_topology* topology);
 
+/* A secret of the processes that joined together, another one after each init: what they send each other can be
+ * authenticated with it. On one host without a launcher's secret and without a home directory, others can compute it;
+ * between hosts they never can. key: XOE_KEY_BYTES of the caller's. */
+enum { XOE_KEY_BYTES = 32 };
+XOE_API xoe_status xoe_key(const xoe_engine* engine, unsigned char* key);
+
 /* XOE_OK: this process has a GPU (XOE_GPU), and requests may have gpu = 1. XOE_UNSUPPORTED: not so, or XOE_GPU=host;
  * xoe_last_error() says why. */
 XOE_API xoe_status xoe_takes_gpu_memory(const xoe_engine* engine);

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "bootstrap/mesh_handshake.h"
 
 namespace xoe::bootstrap {
 namespace {
@@ -26,7 +25,7 @@ HostMesh::HostMesh(const MeshOptions& options, MeshEvents events)
 Result<std::unique_ptr<HostMesh>> HostMesh::connect(int self, int size, const Exchange& exchange,
                                                     const MeshOptions& options, Clock::time_point deadline,
                                                     MeshEvents events) {
-  XOE_ASSIGN(auto sockets, connect_members(self, size, exchange, options, deadline));
+  XOE_ASSIGN(auto sockets, connect_members(self, size, exchange, options.connection, deadline));
   std::unique_ptr<HostMesh> mesh(new HostMesh(options, std::move(events)));
   mesh->wakeup_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!mesh->wakeup_.valid()) return failure(Code::kResourceExhausted, "eventfd: {}", errno_text(errno));

@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/fd.h"
+#include "bootstrap/mesh_handshake.h"
 #include "xoe/status.h"
 
 namespace xoe::bootstrap {
@@ -26,16 +27,13 @@ struct MeshEvents {
 };
 
 struct MeshOptions {
-  std::string address = {};                                     // of this host, as a number, reachable from the others
-  std::string secret = {};                                      // known to both ends of each connection, which prove it
+  ConnectOptions connection = {};
   std::chrono::nanoseconds silence = std::chrono::seconds(10);  // after which a host counts as lost
 };
 
 // One TCP connection between each two members. Messages arrive exactly once and in order.
 class HostMesh {
  public:
-  // An allgather of strings over the members.
-  using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
   static constexpr std::size_t kMaxMessage = std::size_t{64} << 20;
 
   // Collective over the members.

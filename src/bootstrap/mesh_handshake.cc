@@ -1,9 +1,12 @@
 #include "bootstrap/mesh_handshake.h"
 
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <span>
+#include <system_error>
 #include <thread>
 
 #include "base/bytes.h"
@@ -17,12 +20,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The client sends its hello: kMagic, its number among the members, a nonce. The server answers with a nonce and its
-// proof, the client with its own proof, and the server with kAccepted.
-constexpr std::string_view kMagic = "xoe-mesh-1\n";
-constexpr std::size_t kClientHelloBytes = kMagic.size() + sizeof(std::uint32_t) + kNonceBytes;
+// The client sends its hello: kMagic, its number among the members, the lane, a nonce. The server answers with a nonce
+// and its proof, the client with its own proof, and the server with kAccepted. The proofs include the server's address,
+// as it announced it: a member cannot be led to another mesh of the job.
+constexpr std::string_view kMagic = "xoe-mesh-2\n";
+constexpr std::size_t kClientHelloBytes = kMagic.size() + 2 * sizeof(std::uint32_t) + kNonceBytes;
 constexpr char kAccepted = '+';
 constexpr std::size_t kMaxUnauthenticated = 256;  // connections at a time
+constexpr int kMaxAccepted = 64;                  // in one go: a flood must not keep the members from being served
 constexpr auto kHandshakeTimeout = std::chrono::seconds(5);
 
 int milliseconds_until(Clock::time_point deadline) {
@@ -51,22 +56,30 @@ Result<std::string> receive(const Fd& socket, std::size_t bytes, Clock::time_poi
   return all;
 }
 
-std::string client_hello(int self, std::string_view nonce) {
+// The client's end of one connection.
+struct Client {
+  int self = 0, lane = 0;
+  const std::string& address;  // of the server
+  std::string_view secret;
+};
+
+std::string client_hello(const Client& client) {
   ByteWriter hello;
   hello.raw(kMagic);
-  hello.fixed(static_cast<std::uint32_t>(self));
-  hello.raw(nonce);
+  hello.fixed(static_cast<std::uint32_t>(client.self));
+  hello.fixed(static_cast<std::uint32_t>(client.lane));
+  hello.raw(make_nonce());
   return std::move(hello).take();
 }
 
-Status authenticate(const Fd& socket, int self, std::string_view secret, Clock::time_point deadline) {
-  const std::string hello = client_hello(self, make_nonce());
+Status authenticate(const Fd& socket, const Client& client, Clock::time_point deadline) {
+  const std::string hello = client_hello(client);
   if (!send_all(socket, hello)) return failure(Code::kPeerLost, "the connection was closed");
   XOE_ASSIGN(const std::string answer, receive(socket, kNonceBytes + kProofBytes, deadline));
-  const std::string theirs = answer.substr(0, kNonceBytes);
-  if (!equal_in_constant_time(answer.substr(kNonceBytes), make_proof(secret, End::kServer, hello, theirs)))
+  const std::string theirs = answer.substr(0, kNonceBytes), said = hello + client.address;
+  if (!equal_in_constant_time(answer.substr(kNonceBytes), make_proof(client.secret, End::kServer, said, theirs)))
     return failure(Code::kInvalidArgument, "the process that answers does not know this job's secret");
-  if (!send_all(socket, make_proof(secret, End::kClient, hello, theirs)))
+  if (!send_all(socket, make_proof(client.secret, End::kClient, said, theirs)))
     return failure(Code::kPeerLost, "the connection was closed");
   XOE_ASSIGN(const std::string accepted, receive(socket, 1, deadline));
   if (accepted[0] != kAccepted) return failure(Code::kInternal, "it sent a malformed answer");
@@ -74,11 +87,11 @@ Status authenticate(const Fd& socket, int self, std::string_view secret, Clock::
 }
 
 // On a busy host the server may drop a member that is slow to authenticate, so the client tries again.
-Result<Fd> connect_member(int self, const std::string& address, std::string_view secret, Clock::time_point deadline) {
-  XOE_ASSIGN(const auto at, SocketAddress::parse(address));
+Result<Fd> connect_member(const Client& client, Clock::time_point deadline) {
+  XOE_ASSIGN(const auto at, SocketAddress::parse(client.address));
   for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(200))) {
     XOE_ASSIGN(Fd socket, connect_to(at, /*wait=*/true, deadline));
-    const Status done = authenticate(socket, self, secret, deadline);
+    const Status done = authenticate(socket, client, deadline);
     if (done) return socket;
     if (done.error().code() != Code::kPeerLost || Clock::now() + pause >= deadline) return failure(done.error());
     std::this_thread::sleep_for(pause);
@@ -91,44 +104,76 @@ struct Unauthenticated {
   Clock::time_point deadline;
   std::string bytes = {};
   std::string expected = {};  // its proof
-  int member = -1;
+  std::size_t place = 0;      // among the sockets
 };
 
 // Accepts connections and authenticates them side by side, so that a foreign one cannot hold up the members.
 class Acceptor {
  public:
-  Acceptor(Fd listener, std::string_view secret, std::vector<Fd>& sockets, int self)
-      : listener_(std::move(listener)), secret_(secret), sockets_(sockets), self_(self) {}
+  Acceptor(Fd listener, const ConnectOptions& options, std::vector<Fd>& sockets, int self)
+      : listener_(std::move(listener)),
+        stop_(::eventfd(0, EFD_CLOEXEC)),
+        address_(SocketAddress::of(listener_.get()).text()),
+        options_(options),
+        sockets_(sockets),
+        self_(self),
+        size_(static_cast<int>(sockets.size()) / options.lanes) {}
 
-  Status await_all(Clock::time_point deadline) {
+  const std::string& address() const noexcept { return address_; }
+  // How many connections did not prove to be a member's.
+  std::size_t unauthenticated() const noexcept { return dropped_ - admitted_ + unauthenticated_.size(); }
+
+  // Until all members after this one have connected.
+  Status run(Clock::time_point deadline) {
     while (first_missing() >= 0) {
       if (Clock::now() >= deadline)
-        return failure(Code::kTimeout, "host {} of {} did not connect", first_missing(), sockets_.size());
-      std::vector<pollfd> entries{{.fd = listener_.get(), .events = POLLIN, .revents = 0}};
+        return failure(Code::kTimeout, "{} of {} did not connect", options_.name(first_missing()), size_);
+      std::vector<pollfd> entries{{.fd = stop_.get(), .events = POLLIN, .revents = 0},
+                                  {.fd = listener_.get(), .events = POLLIN, .revents = 0}};
       for (const Unauthenticated& peer : unauthenticated_)
         entries.push_back({.fd = peer.socket.get(), .events = POLLIN, .revents = 0});
       ::poll(entries.data(), entries.size(), std::min(milliseconds_until(deadline), 200));
-      for (std::size_t i = 0; i < unauthenticated_.size(); ++i)
-        if (entries[i + 1].revents != 0 && !read_from(unauthenticated_[i])) unauthenticated_[i].deadline = {};
-      std::erase_if(unauthenticated_, [](const Unauthenticated& peer) { return peer.deadline <= Clock::now(); });
-      if (entries[0].revents != 0) accept();
+      if (entries[0].revents != 0) return failure(Code::kUnavailable, "given up");
+      serve(std::span(entries).subspan(2));
+      for (int i = 0; entries[1].revents != 0 && i < kMaxAccepted && accept(); ++i) {
+      }
     }
     return {};
   }
 
+  // Any thread: run() returns soon.
+  void stop() noexcept { ::eventfd_write(stop_.get(), 1); }
+
  private:
   int first_missing() const {
-    for (std::size_t member = static_cast<std::size_t>(self_) + 1; member < sockets_.size(); ++member)
-      if (!sockets_[member].valid()) return static_cast<int>(member);
+    for (int member = self_ + 1; member < size_; ++member)
+      for (int lane = 0; lane < options_.lanes; ++lane)
+        if (!sockets_[static_cast<std::size_t>(lane * size_ + member)].valid()) return member;
     return -1;
   }
 
-  void accept() {
+  void serve(std::span<const pollfd> entries) {
+    for (std::size_t i = 0; i < unauthenticated_.size(); ++i)
+      if (entries[i].revents != 0 && !read_from(unauthenticated_[i])) unauthenticated_[i].deadline = {};
+    const auto now = Clock::now();
+    dropped_ += std::erase_if(unauthenticated_, [now](const Unauthenticated& peer) { return peer.deadline <= now; });
+  }
+
+  // False: no connection is waiting.
+  bool accept() {
     Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid()) return;
+    if (!socket.valid()) return errno == ECONNABORTED;
     set_tcp_options(socket.get());
-    if (unauthenticated_.size() >= kMaxUnauthenticated) unauthenticated_.erase(unauthenticated_.begin());
+    if (unauthenticated_.size() >= kMaxUnauthenticated) drop_one();
     unauthenticated_.push_back({.socket = std::move(socket), .deadline = Clock::now() + kHandshakeTimeout});
+    return true;
+  }
+
+  // The oldest of those that have not even said hello, if there is one.
+  void drop_one() {
+    const auto silent = std::ranges::find_if(unauthenticated_, &std::string::empty, &Unauthenticated::expected);
+    unauthenticated_.erase(silent == unauthenticated_.end() ? unauthenticated_.begin() : silent);
+    ++dropped_;
   }
 
   // False: the connection is to be dropped, or has moved into `sockets_` as a member's.
@@ -143,50 +188,103 @@ class Acceptor {
   }
 
   bool challenge(Unauthenticated& peer) {
-    const auto number = load_little<std::uint32_t>(peer.bytes.data() + kMagic.size());
-    if (!peer.bytes.starts_with(kMagic) || number <= static_cast<std::uint32_t>(self_) || number >= sockets_.size())
+    const auto member = load_little<std::uint32_t>(peer.bytes.data() + kMagic.size());
+    const auto lane = load_little<std::uint32_t>(peer.bytes.data() + kMagic.size() + sizeof member);
+    if (!peer.bytes.starts_with(kMagic) || member <= static_cast<std::uint32_t>(self_) ||
+        member >= static_cast<std::uint32_t>(size_) || lane >= static_cast<std::uint32_t>(options_.lanes))
       return false;
-    peer.member = static_cast<int>(number);
-    const std::string nonce = make_nonce();
-    peer.expected = make_proof(secret_, End::kClient, peer.bytes, nonce);
-    const std::string answer = nonce + make_proof(secret_, End::kServer, peer.bytes, nonce);
+    peer.place = std::size_t{lane} * static_cast<std::size_t>(size_) + member;
+    const std::string nonce = make_nonce(), said = peer.bytes + address_;
+    peer.expected = make_proof(options_.secret, End::kClient, said, nonce);
     peer.bytes.clear();
-    return send_all(peer.socket, answer);
+    return send_all(peer.socket, nonce + make_proof(options_.secret, End::kServer, said, nonce));
   }
 
   bool admit(Unauthenticated& peer) {
-    auto& socket = sockets_[static_cast<std::size_t>(peer.member)];
-    if (equal_in_constant_time(peer.bytes, peer.expected) && !socket.valid() && send_all(peer.socket, {&kAccepted, 1}))
-      socket = std::move(peer.socket);
+    Fd& socket = sockets_[peer.place];
+    if (!equal_in_constant_time(peer.bytes, peer.expected) || socket.valid() || !send_all(peer.socket, {&kAccepted, 1}))
+      return false;
+    socket = std::move(peer.socket);
+    ++admitted_;
     return false;
   }
 
-  Fd listener_;
-  std::string secret_;
+  Fd listener_, stop_;
+  const std::string address_;
+  const ConnectOptions& options_;
   std::vector<Fd>& sockets_;
-  int self_;
+  int self_, size_;
   std::vector<Unauthenticated> unauthenticated_;
+  std::size_t dropped_ = 0, admitted_ = 0;  // a connection that was admitted leaves the list like one that was dropped
 };
+
+// Runs an acceptor in a thread of its own: from before the members know this one's address, so that unauthenticated
+// clients cannot fill the queue of the listener.
+class Accepting {
+ public:
+  explicit Accepting(Acceptor& acceptor) : acceptor_(acceptor) {}
+  Accepting(const Accepting&) = delete;
+  ~Accepting() { acceptor_.stop(); }
+
+  Status start(Clock::time_point deadline) {
+    try {
+      thread_ = std::jthread([this, deadline] { outcome_ = acceptor_.run(deadline); });
+      return {};
+    } catch (const std::system_error&) {
+      return failure(Code::kResourceExhausted, "cannot start a thread (limit of processes?)");
+    }
+  }
+  Status wait() {
+    thread_.join();
+    return outcome_;
+  }
+
+ private:
+  Acceptor& acceptor_;
+  Status outcome_;
+  std::jthread thread_;
+};
+
+// To all members before this one.
+Status connect_to_members(int self, int size, const std::vector<std::string>& addresses, const ConnectOptions& options,
+                          std::vector<Fd>& sockets, Clock::time_point deadline) {
+  for (int lane = 0; lane < options.lanes; ++lane) {
+    for (int member = 0; member < self; ++member) {
+      const std::string& address = addresses[static_cast<std::size_t>(member)];
+      auto socket =
+          connect_member({.self = self, .lane = lane, .address = address, .secret = options.secret}, deadline);
+      if (!socket)
+        return failure(socket.error().code(), "cannot connect to {} at {}: {}", options.name(member), address,
+                       socket.error().message());
+      sockets[static_cast<std::size_t>(lane * size + member)] = std::move(*socket);
+    }
+  }
+  return {};
+}
 
 }  // namespace
 
-Result<std::vector<Fd>> connect_members(int self, int size, const HostMesh::Exchange& exchange,
-                                        const MeshOptions& options, Clock::time_point deadline) {
+Result<std::vector<Fd>> connect_members(int self, int size, const Exchange& exchange, const ConnectOptions& given,
+                                        Clock::time_point deadline) {
+  ConnectOptions options = given;
+  if (!options.name) options.name = [](int member) { return fmt::format("host {}", member); };
+  if (options.secret.empty())
+    return failure(Code::kInvalidArgument, "connections between hosts require a secret (XOE_SECRET)");
   XOE_ASSIGN(const auto any, SocketAddress::tcp(options.address, 0));
   XOE_ASSIGN(Fd listener, listen_at(any));
-  XOE_ASSIGN(const auto addresses, exchange(SocketAddress::of(listener.get()).text()));
+  std::vector<Fd> sockets(static_cast<std::size_t>(size * options.lanes));
+  Acceptor acceptor(std::move(listener), options, sockets, self);
+  Accepting accepting(acceptor);
+  XOE_TRY(accepting.start(deadline));
+  XOE_ASSIGN(const auto addresses, exchange(acceptor.address()));
   if (addresses.size() != static_cast<std::size_t>(size))
-    return failure(Code::kInternal, "{} addresses of {} hosts", addresses.size(), size);
-  std::vector<Fd> sockets(static_cast<std::size_t>(size));
-  for (int member = 0; member < self; ++member) {
-    const std::string& address = addresses[static_cast<std::size_t>(member)];
-    auto socket = connect_member(self, address, options.secret, deadline);
-    if (!socket)
-      return failure(socket.error().code(), "cannot connect to host {} at {}: {}", member, address,
-                     socket.error().message());
-    sockets[static_cast<std::size_t>(member)] = std::move(*socket);
-  }
-  XOE_TRY(Acceptor(std::move(listener), options.secret, sockets, self).await_all(deadline));
+    return failure(Code::kInternal, "{} addresses of {} members", addresses.size(), size);
+  XOE_TRY(connect_to_members(self, size, addresses, options, sockets, deadline));
+  XOE_TRY(accepting.wait());
+  if (acceptor.unauthenticated() != 0 && options.warn)
+    options.warn(
+        fmt::format("{}: {} unauthenticated connections were dropped: other programs connect to this job's ports",
+                    acceptor.address(), acceptor.unauthenticated()));
   return sockets;
 }
 

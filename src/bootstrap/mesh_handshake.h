@@ -2,18 +2,31 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/fd.h"
-#include "bootstrap/host_mesh.h"
 #include "xoe/status.h"
 
 namespace xoe::bootstrap {
 
-// Non-blocking sockets to all members but this one, by member. Each member connects to those before it and accepts
-// those after it.
-Result<std::vector<Fd>> connect_members(int self, int size, const HostMesh::Exchange& exchange,
-                                        const MeshOptions& options, std::chrono::steady_clock::time_point deadline);
+// An allgather of strings over the members.
+using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
+
+struct ConnectOptions {
+  std::string address = {};                          // of this host, as a number, reachable from the others
+  std::string secret = {};                           // which only the members know; not empty
+  int lanes = 1;                                     // connections between each two members
+  std::function<std::string(int member)> name = {};  // "rank 3"; empty: "host 3"
+  // Receives a line when unauthenticated clients connected, too. Empty: it is dropped.
+  std::function<void(const std::string&)> warn = {};
+};
+
+// Non-blocking sockets to all members but this one: that of `lane` to `member` is at lane * size + member. Each member
+// connects to those before it and accepts those after it; both ends prove that they know the secret. Connections that
+// do not are dropped, and hold up no member.
+Result<std::vector<Fd>> connect_members(int self, int size, const Exchange& exchange, const ConnectOptions& options,
+                                        std::chrono::steady_clock::time_point deadline);
 
 }  // namespace xoe::bootstrap

@@ -2,14 +2,25 @@
 
 #include <sodium.h>
 
+#include <initializer_list>
+
 namespace xoe::bootstrap {
 namespace {
 
 static_assert(kProofBytes == crypto_auth_hmacsha256_BYTES);
 
-constexpr std::string_view kPurpose = "xoe connection 1\n";
+constexpr std::string_view kConnection = "xoe connection 1\n", kKey = "xoe key 1\n";
 
 const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
+
+std::string hmac(std::string_view secret, std::initializer_list<std::string_view> parts) {
+  crypto_auth_hmacsha256_state state;
+  crypto_auth_hmacsha256_init(&state, bytes_of(secret), secret.size());
+  for (const std::string_view part : parts) crypto_auth_hmacsha256_update(&state, bytes_of(part), part.size());
+  std::string code(kProofBytes, '\0');
+  crypto_auth_hmacsha256_final(&state, reinterpret_cast<unsigned char*>(code.data()));
+  return code;
+}
 
 }  // namespace
 
@@ -21,14 +32,10 @@ std::string make_nonce() {
 }
 
 std::string make_proof(std::string_view secret, End end, std::string_view client_nonce, std::string_view server_nonce) {
-  crypto_auth_hmacsha256_state state;
-  crypto_auth_hmacsha256_init(&state, bytes_of(secret), secret.size());
   const char role = static_cast<char>(end);
-  for (const std::string_view part : {kPurpose, std::string_view(&role, 1), client_nonce, server_nonce})
-    crypto_auth_hmacsha256_update(&state, bytes_of(part), part.size());
-  std::string proof(kProofBytes, '\0');
-  crypto_auth_hmacsha256_final(&state, reinterpret_cast<unsigned char*>(proof.data()));
-  return proof;
+  return hmac(secret, {kConnection, std::string_view(&role, 1), client_nonce, server_nonce});
 }
+
+std::string make_key(std::string_view secret, std::string_view purpose) { return hmac(secret, {kKey, purpose}); }
 
 }  // namespace xoe::bootstrap

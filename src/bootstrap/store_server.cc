@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/random_token.h"
+#include "bootstrap/proof.h"
 #include "bootstrap/store.h"
 #include "bootstrap/store_client.h"
 #include "bootstrap/store_service.h"
@@ -24,6 +25,15 @@ std::string job_digest(std::string_view job) {
   for (const char c : job)
     for (auto& sum : sums) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return fmt::format("{:016x}{:016x}", sums[0], sums[1]);
+}
+
+// Without the secret it cannot be guessed, so that other users cannot take it before rank 0 does.
+std::string meeting_name(const LaunchInfo& info) {
+  if (info.secret.empty()) return job_digest(info.job);
+  std::string name;
+  for (const char c : make_key(info.secret, "meeting " + info.job).substr(0, 16))
+    name += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return name;
 }
 
 Result<std::unique_ptr<StoreServer>> serve_anywhere(std::string_view port, std::string_view secret) {
@@ -55,7 +65,7 @@ Result<std::unique_ptr<Store>> serve_as_rank_0(const std::string& address, const
 // Where rank 0 serves the store if the launcher does not.
 Result<std::string> rank_0_address(const LaunchInfo& info) {
   if (info.topology.size == info.topology.local_size)
-    return fmt::format("unix:@xoe-{}-{}-{}-{}", ::geteuid(), info.launcher, job_digest(info.job), info.group);
+    return fmt::format("unix:@xoe-{}-{}-{}-{}", ::geteuid(), info.launcher, meeting_name(info), info.group);
   if (info.meeting.empty())
     return failure(
         Code::kInvalidArgument,

@@ -1,5 +1,6 @@
 // Engines: creation from options and environment, process sets, shared buffers.
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "capi/error.h"
 #include "capi/objects.h"
 #include "capi/structs.h"
+#include "comm/init.h"
 #include "comm/subgroup.h"
 
 namespace xoe::capi {
@@ -107,7 +109,9 @@ Status init(const xoe_options* options, xoe_engine** engine) {
   std::vector<std::string> warnings;
   XOE_ASSIGN(StartOptions start, convert_options(options, warnings));
   auto made = std::make_unique<xoe_engine>();
-  XOE_ASSIGN(Communicator world, xoe::init(start.init));
+  XOE_ASSIGN(Joined joined, join(Env::process(), start.init, start.engine.warn));
+  made->key = std::move(joined.key);
+  Communicator world = std::move(joined.world);
   if (options != nullptr && !start.ranks.empty()) {
     XOE_ASSIGN(world, subgroup(std::move(world), start.ranks));
   }
@@ -160,6 +164,14 @@ xoe_status xoe_topology_of(const xoe_engine* engine, xoe_topology* topology) {
     XOE_TRY(need(topology, "topology"));
     const xoe::Topology& from = it.topology();
     *topology = {from.rank, from.size, from.local_rank, from.local_size, from.cross_rank, from.cross_size};
+    return {};
+  });
+}
+
+xoe_status xoe_key(const xoe_engine* engine, unsigned char* key) {
+  return with_engine(engine, [&](xoe::Engine&) -> Status {
+    XOE_TRY(need(key, "key"));
+    std::memcpy(key, engine->key.data(), XOE_KEY_BYTES);
     return {};
   });
 }

@@ -12,6 +12,7 @@
 
 struct xoe_engine {
   std::unique_ptr<xoe::Engine> engine;
+  std::string key;  // XOE_KEY_BYTES
 };
 
 struct xoe_handle {

@@ -1,5 +1,6 @@
 // Makes a Communicator from the environment of a program.
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <string>
@@ -13,6 +14,7 @@
 #include "base/text.h"
 #include "bootstrap/launch_env.h"
 #include "bootstrap/store.h"
+#include "bootstrap/user_key.h"
 #include "comm/init.h"
 #include "comm/join_hosts.h"
 #include "xoe/communicator.h"
@@ -95,11 +97,14 @@ Result<JoinSettings> read_settings(const Env& env, const InitOptions& options, i
                       .simulated_hosts = static_cast<int>(hosts.value_or(1))};
 }
 
-Result<std::unique_ptr<Backend>> join_one_host(const bootstrap::LaunchInfo& info, const JoinSettings& settings) {
+Result<Joined> join_one_host(bootstrap::LaunchInfo info, const Env& env, const JoinSettings& settings) {
   const Topology& topology = info.topology;
   if (topology.rank != topology.local_rank)
     return failure(Code::kInvalidArgument, "rank {} of {} has local rank {}, though all ranks are on this host",
                    topology.rank, topology.size, topology.local_rank);
+  // Without a home directory for the key, the ranks meet at a name that other users can guess, and occupy.
+  if (topology.size > 1 && info.store.empty() && info.secret.empty())
+    info.secret = bootstrap::job_secret(env, info.job).value_or("");
   std::unique_ptr<bootstrap::Store> store;
   if (topology.size > 1) {
     XOE_ASSIGN(store, bootstrap::open_store(info, settings.start_timeout));
@@ -113,15 +118,17 @@ Result<std::unique_ptr<Backend>> join_one_host(const bootstrap::LaunchInfo& info
   // Once all ranks have joined, no rank needs the store, and each may leave without being missed.
   XOE_TRY(
       backend->run({.kind = CollectiveKind::kBarrier, .options = {.name = "init", .timeout = settings.start_timeout}}));
-  return backend;
+  return Joined{.world = Communicator(std::move(backend)), .key = key_of(info.secret, info.group)};
 }
 
 }  // namespace
 
-Result<Communicator> init_from(const Env& env, const InitOptions& options) {
+Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
   XOE_ASSIGN(bootstrap::LaunchInfo info, bootstrap::read_launch_info(env));
   const Topology& topology = info.topology;
-  XOE_ASSIGN(const JoinSettings settings, read_settings(env, options, topology.size));
+  XOE_ASSIGN(JoinSettings settings, read_settings(env, options, topology.size));
+  settings.warn =
+      warn ? std::move(warn) : [](const std::string& line) { std::fprintf(stderr, "xoe: %s\n", line.c_str()); };
   const BackendRequest request{.backend = env.text("XOE_BACKEND").value_or("auto"),
                                .net = env.text("XOE_NET").value_or("auto")};
   const bool by_mpi = info.launcher == "openmpi" || info.launcher == "mpich";
@@ -132,11 +139,16 @@ Result<Communicator> init_from(const Env& env, const InitOptions& options) {
     info.group = next_group(info, number);
     JoinSettings now = settings;
     if (number > 0 && !env.has("XOE_START_TIMEOUT")) now.start_timeout = std::max(now.start_timeout, kRestartTimeout);
-    auto backend =
-        choice.shm || topology.size == 1 ? join_one_host(info, now) : join_many_hosts(info, env, now, choice);
-    if (backend) return Communicator(std::move(*backend));
-    if (!version.superseded(backend.error())) return failure(backend.error());
+    auto joined =
+        choice.shm || topology.size == 1 ? join_one_host(info, env, now) : join_many_hosts(info, env, now, choice);
+    if (joined) return joined;
+    if (!version.superseded(joined.error())) return failure(joined.error());
   }
+}
+
+Result<Communicator> init_from(const Env& env, const InitOptions& options) {
+  XOE_ASSIGN(Joined joined, join(env, options));
+  return std::move(joined.world);
 }
 
 Result<Communicator> init(InitOptions options) { return init_from(Env::process(), options); }

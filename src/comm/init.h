@@ -1,10 +1,26 @@
-// init() with the environment as an argument, for tests.
+// init() with the environment as an argument, for tests, and with what the layers above need.
 #pragma once
+
+#include <functional>
+#include <string>
 
 #include "base/env.h"
 #include "xoe/communicator.h"
 
 namespace xoe {
+
+// Receives warnings, one line each.
+using Warn = std::function<void(const std::string&)>;
+
+struct Joined {
+  Communicator world;
+  // 32 bytes that only the ranks know that joined together, for this time: what they send each other can be
+  // authenticated with it.
+  std::string key;
+};
+
+// warn: empty for standard error.
+Result<Joined> join(const Env& env, const InitOptions& options, Warn warn = {});
 
 Result<Communicator> init_from(const Env& env, const InitOptions& options);
 

@@ -13,6 +13,7 @@
 #include "base/random_token.h"
 #include "base/text.h"
 #include "bootstrap/own_address.h"
+#include "bootstrap/proof.h"
 #include "bootstrap/socket_address.h"
 #include "bootstrap/store.h"
 #include "bootstrap/store_client.h"
@@ -117,14 +118,20 @@ std::string store_host(const std::string& store) {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> join_many_hosts(bootstrap::LaunchInfo info, const Env& env,
-                                                 const JoinSettings& settings, const BackendChoice& choice) {
+std::string key_of(std::string_view secret, std::string_view group) {
+  return bootstrap::make_key(secret, fmt::format("group {}", group));
+}
+
+Result<Joined> join_many_hosts(bootstrap::LaunchInfo info, const Env& env, const JoinSettings& settings,
+                               const BackendChoice& choice) {
   const Topology& topology = info.topology;
   const std::string interfaces = env.text("XOE_INTERFACE").value_or("");
   XOE_ASSIGN(const std::string address, bootstrap::own_address(interfaces, store_host(info.store)));
   XOE_ASSIGN(
       auto provider,
-      open_net(choice.nets, {.address = address, .interfaces = interfaces, .local_rank = topology.local_rank}, env));
+      open_net(choice.nets,
+               {.address = address, .interfaces = interfaces, .local_rank = topology.local_rank, .warn = settings.warn},
+               env));
   std::unique_ptr<bootstrap::StoreServer> server;
   std::unique_ptr<bootstrap::Store> store;
   const bool several_hosts = topology.size != topology.local_size;
@@ -142,7 +149,8 @@ Result<std::unique_ptr<Backend>> join_many_hosts(bootstrap::LaunchInfo info, con
                                        .start_timeout = settings.start_timeout,
                                        .timeout = settings.timeout,
                                        .arena_bytes = settings.arena_bytes,
-                                       .flat = choice.flat};
+                                       .flat = choice.flat,
+                                       .warn = settings.warn};
   XOE_ASSIGN(const auto silence, env.seconds("XOE_HOST_TIMEOUT"));
   if (silence)
     options.silence = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*silence));
@@ -150,6 +158,7 @@ Result<std::unique_ptr<Backend>> join_many_hosts(bootstrap::LaunchInfo info, con
   XOE_ASSIGN(auto ranks, exchange_ranks(*store, options.keys, topology, mine, settings.start_timeout));
   XOE_TRY(check_hosts(ranks, topology));
   XOE_ASSIGN(options.secret, common_secret(*store, options, topology.rank));
+  std::string key = key_of(options.secret, info.group);
   // Keeps rank 0's server for as long as the store is used.
   std::shared_ptr<bootstrap::Store> shared_store(
       store.release(),
@@ -160,7 +169,7 @@ Result<std::unique_ptr<Backend>> join_many_hosts(bootstrap::LaunchInfo info, con
   // No rank leaves the store before all have joined.
   XOE_TRY(
       backend->run({.kind = CollectiveKind::kBarrier, .options = {.name = "init", .timeout = settings.start_timeout}}));
-  return backend;
+  return Joined{.world = Communicator(std::move(backend)), .key = std::move(key)};
 }
 
 }  // namespace xoe

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <chrono>
-#include <memory>
+#include <string>
+#include <string_view>
 
-#include "backend/backend.h"
 #include "backend/choose_backend.h"
 #include "base/env.h"
 #include "bootstrap/launch_env.h"
+#include "comm/init.h"
 #include "xoe/status.h"
 
 namespace xoe {
@@ -18,10 +19,14 @@ struct JoinSettings {
   std::chrono::nanoseconds start_timeout{};  // until all ranks must have appeared
   std::size_t arena_bytes = 0;
   int simulated_hosts = 1;
+  Warn warn = {};
 };
 
+// The key of a group of ranks who know the job's secret.
+std::string key_of(std::string_view secret, std::string_view group);
+
 // Collective over the job's ranks.
-Result<std::unique_ptr<Backend>> join_many_hosts(bootstrap::LaunchInfo info, const Env& env,
-                                                 const JoinSettings& settings, const BackendChoice& choice);
+Result<Joined> join_many_hosts(bootstrap::LaunchInfo info, const Env& env, const JoinSettings& settings,
+                               const BackendChoice& choice);
 
 }  // namespace xoe

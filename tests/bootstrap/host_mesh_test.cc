@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include <thread>
 
 #include "bootstrap/host_mesh.h"
+#include "bootstrap/proof.h"
 #include "bootstrap/socket_address.h"
 
 namespace xoe::bootstrap {
@@ -25,7 +27,7 @@ using testing::HasSubstr;
 class Table {
  public:
   explicit Table(int size) : values_(static_cast<std::size_t>(size)), barrier_(size) {}
-  HostMesh::Exchange of(int member) {
+  Exchange of(int member) {
     return [this, member](std::string mine) -> Result<std::vector<std::string>> {
       values_[static_cast<std::size_t>(member)] = std::move(mine);
       barrier_.arrive_and_wait();
@@ -75,8 +77,8 @@ struct Mesh {
     for (int member = 0; member < size; ++member)
       threads.emplace_back([&, member] {
         const auto i = static_cast<std::size_t>(member);
-        const MeshOptions options{
-            .address = "127.0.0.1", .secret = secrets.empty() ? "s" : secrets[i], .silence = silence};
+        const MeshOptions options{.connection = {.address = "127.0.0.1", .secret = secrets.empty() ? "s" : secrets[i]},
+                                  .silence = silence};
         auto made = HostMesh::connect(member, size, table.of(member), options, Clock::now() + 3s, ears[i].events());
         if (made)
           members[i] = std::move(*made);
@@ -142,7 +144,7 @@ TEST_P(Foreign, IsMissedSoon) {
       return both;
     };
   };
-  const MeshOptions options{.address = "127.0.0.1", .secret = "s", .silence = 500ms};
+  const MeshOptions options{.connection = {.address = "127.0.0.1", .secret = "s"}, .silence = 500ms};
   const pid_t child = ::fork();
   if (child == 0) {
     Ears ears;
@@ -175,13 +177,74 @@ TEST(HostMesh, AWrongSecretIsRefusedOnBothSides) {
   EXPECT_THAT(mesh.errors[0], HasSubstr("did not connect"));
 }
 
+// A member of a meeting of two, spoken by hand: what it sent is in `said`, hello and proof, or is sent again.
+struct Spoken {
+  std::string hello, proof;
+};
+
+bool greet(const std::string& address, Spoken& said) {
+  const Fd socket = connect_to(SocketAddress::parse(address).value(), false, Clock::now() + 5s).value();
+  const auto send = [&](const std::string& bytes) {
+    (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  };
+  const bool first = said.hello.empty();
+  if (first) said.hello = std::string("xoe-mesh-2\n\1\0\0\0\0\0\0\0", 19) + make_nonce();
+  send(said.hello);
+  pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
+  while (::poll(&entry, 1, 100) == 0) {
+  }
+  std::string challenge(kNonceBytes + kProofBytes, '\0');
+  if (::recv(socket.get(), challenge.data(), challenge.size(), 0) != static_cast<ssize_t>(challenge.size()))
+    return false;
+  if (first) said.proof = make_proof("s", End::kClient, said.hello + address, challenge.substr(0, kNonceBytes));
+  send(said.proof);
+  char answer = 0;
+  while (::poll(&entry, 1, 100) == 0) {
+  }
+  return ::recv(socket.get(), &answer, 1, 0) == 1 && answer == '+';
+}
+
+TEST(MeshHandshake, AGreetingIsGoodOnce) {
+  Spoken said;
+  for (const bool replayed : {false, true}) {
+    bool accepted = false;
+    std::string warning;
+    const auto exchange = [&](std::string mine) -> Result<std::vector<std::string>> {
+      accepted = greet(mine, said);
+      return std::vector<std::string>{mine, ""};
+    };
+    const ConnectOptions options{
+        .address = "127.0.0.1", .secret = "s", .warn = [&](const std::string& line) { warning = line; }};
+    const auto made = connect_members(0, 2, exchange, options, Clock::now() + (replayed ? 500ms : 20s));
+    EXPECT_EQ(accepted, !replayed);
+    EXPECT_EQ(made.has_value(), !replayed) << "no other member has come";
+    EXPECT_EQ(warning, "");
+  }
+}
+
+TEST(MeshHandshake, AnUnauthenticatedClientIsReported) {
+  std::string warning;
+  const auto exchange = [&](std::string mine) -> Result<std::vector<std::string>> {
+    EXPECT_EQ(::send(connect_to(SocketAddress::parse(mine).value(), false, Clock::now() + 5s).value().get(), "GET /", 5,
+                     MSG_NOSIGNAL),
+              5);
+    Spoken member;
+    EXPECT_TRUE(greet(mine, member));
+    return std::vector<std::string>{mine, ""};
+  };
+  const ConnectOptions options{
+      .address = "127.0.0.1", .secret = "s", .warn = [&](const std::string& line) { warning = line; }};
+  EXPECT_TRUE(connect_members(0, 2, exchange, options, Clock::now() + 20s));
+  EXPECT_THAT(warning, HasSubstr("1 unauthenticated connections"));
+}
+
 TEST(HostMesh, UnauthenticatedClientsAreNotInTheWay) {
   Table table(2);
   std::vector<Fd> unauthenticated;
   std::jthread other;
   Ears ears[2];
-  const MeshOptions options{.address = "127.0.0.1", .secret = "s"};
-  const auto crowd = [&](const HostMesh::Exchange& exchange) {
+  const MeshOptions options{.connection = {.address = "127.0.0.1", .secret = "s"}};
+  const auto crowd = [&](const Exchange& exchange) {
     return [&, exchange](std::string mine) {
       const auto at = SocketAddress::parse(mine).value();
       for (int i = 0; i < 100; ++i) {

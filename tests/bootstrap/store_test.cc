@@ -6,9 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 
+#include "base/error.h"
 #include "bootstrap/store_protocol.h"
 
 namespace xoe::bootstrap {
@@ -215,6 +217,29 @@ TEST(Store, ANameIsServedOnce) {
   const auto second = serve_store(name, "");
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code(), Code::kUnavailable);
+}
+
+// The name that follows from what other users see of a job.
+std::string guessed_name(const std::string& job) {
+  std::array<std::uint64_t, 2> sums{0xcbf29ce484222325u, 0x84222325cbf29ce4u};
+  for (const char c : job)
+    for (auto& sum : sums) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return fmt::format("unix:@xoe-{}-test-{:016x}{:016x}-0", ::geteuid(), sums[0], sums[1]);
+}
+
+TEST(Store, AUserWhoKnowsTheJobDoesNotTakeItsPlace) {
+  const std::string job = unique_job();
+  const auto taken = serve_store(guessed_name(job), "of another user").value();
+  std::unique_ptr<Store> served;
+  std::jthread rank_0([&] {
+    if (auto made = open_store(rank_of(job, 0, 2), 2s)) served = std::move(*made);
+  });
+  const auto joined = open_store(rank_of(job, 1, 2), 2s);
+  rank_0.join();
+  ASSERT_TRUE(joined) << joined.error().message();
+  ASSERT_NE(served, nullptr);
+  ASSERT_TRUE(served->set("k", "v"));
+  EXPECT_EQ((*joined)->get("k", 1s).value(), "v");
 }
 
 }  // namespace

@@ -218,7 +218,8 @@ TEST(MeshHandshake, AMemberThatWasCutOffCallsAgain) {
       all.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
       return all;
     };
-    const std::string hello = receive(std::string_view("xoe-mesh-1\n").size() + 4 + kNonceBytes);
+    const std::string hello =
+        receive(std::string_view("xoe-mesh-2\n").size() + 8 + kNonceBytes) + SocketAddress::of(listener.get()).text();
     const std::string nonce = make_nonce();
     const std::string answer = nonce + make_proof("s", End::kServer, hello, nonce);
     EXPECT_EQ(::send(socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL), static_cast<ssize_t>(answer.size()));

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -51,6 +52,16 @@ class Serving {
   std::jthread thread_;
 };
 
+Fd connect_to(int port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  Fd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  return client;
+}
+
 TEST(Probe, MeasuresAndCountsWhatArrives) {
   Serving serving;
   const auto paths = probe_addresses({"127.0.0.1", "::1", "192.0.2.77x"}, serving.port(), kToken, {0});
@@ -79,18 +90,29 @@ TEST(Probe, WithoutTheTokenNothingIsServed) {
 TEST(Probe, SilentClientsDoNotKeepOthersOut) {
   Serving serving;
   std::vector<Fd> silent;
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(serving.port()));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  for (int i = 0; i < 8; ++i) {
-    silent.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
-    ASSERT_EQ(::connect(silent.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  }
+  for (int i = 0; i < 8; ++i) silent.push_back(connect_to(serving.port()));
   EXPECT_EQ(probe_addresses({"127.0.0.1"}, serving.port(), kToken, {})[0].error, "");
   // And they are shown out.
-  char byte = 0;
-  EXPECT_EQ(::recv(silent.front().get(), &byte, 1, 0), 0);
+  std::array<char, 256> bytes;
+  EXPECT_EQ(::recv(silent.front().get(), bytes.data(), bytes.size(), MSG_WAITALL), bootstrap::kNonceBytes);
+}
+
+// What a client that knows the token sends is of no use to one that overhears it.
+TEST(Probe, AHelloOpensOneConnection) {
+  Serving serving;
+  std::string hello;
+  const auto echoes = [&] {
+    const Fd client = connect_to(serving.port());
+    std::string nonce(bootstrap::kNonceBytes, '\0');
+    EXPECT_EQ(::recv(client.get(), nonce.data(), nonce.size(), MSG_WAITALL), static_cast<ssize_t>(nonce.size()));
+    const std::string asked("XOE2L\0", kAsked);
+    if (hello.empty()) hello = asked + bootstrap::make_proof(kToken, bootstrap::End::kClient, asked, nonce) + "echo";
+    EXPECT_EQ(::send(client.get(), hello.data(), hello.size(), MSG_NOSIGNAL), static_cast<ssize_t>(hello.size()));
+    char byte = 0;
+    return ::recv(client.get(), &byte, 1, 0) == 1 && byte == 'e';
+  };
+  EXPECT_TRUE(echoes());
+  EXPECT_FALSE(echoes()) << "said again";
 }
 
 TEST(Probe, NobodyListens) {

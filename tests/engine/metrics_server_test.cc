@@ -65,6 +65,20 @@ TEST(MetricsServer, SendsMuch) {
   EXPECT_THAT(ask(server->port(), "GET /metrics?all=1 HTTP/1.0\r\n\r\n"), EndsWith("\r\n\r\n" + text));
 }
 
+// A web page may send its readers' browsers here under a name of its own (DNS rebinding), and would read the answer.
+TEST(MetricsServer, AnswersToItsOwnNameOnly) {
+  const auto server = serve("text");
+  const auto answer_to = [&](const std::string& headers) {
+    return ask(server->port(), "GET /metrics HTTP/1.1\r\n" + headers + "\r\n");
+  };
+  const std::string port = std::to_string(server->port());
+  for (const std::string host : {"localhost", "LOCALHOST:" + port, "127.0.0.1:" + port})
+    EXPECT_THAT(answer_to("Accept: */*\r\nhost:  " + host + " \r\n"), StartsWith("HTTP/1.1 200 "));
+  for (const std::string host : {"evil.example:" + port, "localhost.evil.example", "127.0.0.1.evil.example", ""})
+    EXPECT_THAT(answer_to("Host: " + host + "\r\n"), StartsWith("HTTP/1.1 421 ")) << host;
+  EXPECT_THAT(answer_to("Host: localhost\r\nHost: evil.example\r\n"), StartsWith("HTTP/1.1 421 "));
+}
+
 TEST(MetricsServer, RefusesAllElse) {
   const auto server = serve("text");
   const int port = server->port();

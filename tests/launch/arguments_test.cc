@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <vector>
 
 namespace xoe::launch {
@@ -32,6 +35,21 @@ TEST(Arguments, AllOptions) {
   EXPECT_EQ(options.grace, 0s);
   EXPECT_THAT(options.env, ElementsAre(testing::Pair("A", "1"), testing::Pair("B", "x=y")));
   EXPECT_THAT(options.command, ElementsAre("prog", "-np", "9"));
+}
+
+TEST(Arguments, VariablesFromAFile) {
+  const std::string path = testing::TempDir() + "xoe-variables-" + std::to_string(::getpid());
+  const auto given = [&](std::string_view text) {
+    std::ofstream(path, std::ios::binary) << text;
+    return parse({"--env-file", path, "--env", "B=2", "prog"});
+  };
+  using testing::Pair;
+  const auto run = given(std::string_view("A=x\ny=z\0EMPTY=\0", 13));
+  ASSERT_TRUE(run) << run.error().message();
+  EXPECT_THAT(run->options.env, ElementsAre(Pair("A", "x\ny=z"), Pair("EMPTY", ""), Pair("B", "2")));
+  for (const char* text : {"no sign", "=x"}) EXPECT_THAT(given(text).error().message(), HasSubstr("env -0"));
+  std::filesystem::remove(path);
+  EXPECT_THAT(refusal({"--env-file", path, "prog"}), HasSubstr("cannot read"));
 }
 
 TEST(Arguments, HorovodsFlagsBecomeItsVariables) {

@@ -71,7 +71,8 @@ class ExchangeTable {
 
 // The members' ranks in the job differ from their numbers: 10, 11, ...
 inline net::Members members_of(int size, int self) {
-  net::Members members{std::vector<int>(static_cast<std::size_t>(size)), self};
+  net::Members members{
+      .ranks = std::vector<int>(static_cast<std::size_t>(size)), .self = self, .secret = "secret of the test"};
   std::iota(members.ranks.begin(), members.ranks.end(), 10);
   return members;
 }
@@ -82,10 +83,14 @@ inline std::unique_ptr<net::Provider> open_gloo() {
   return std::move(*provider);
 }
 
-inline std::unique_ptr<net::Net> connect(net::Provider& provider, ExchangeTable& table, int size, int self) {
-  auto made = provider.connect(members_of(size, self), table.exchange(self), in(seconds(60)));
+inline std::unique_ptr<net::Net> connect(net::Provider& provider, const net::Exchange& exchange, int size, int self) {
+  auto made = provider.connect(members_of(size, self), exchange, in(seconds(60)));
   if (!made) throw std::runtime_error(made.error().to_string());
   return std::move(*made);
+}
+
+inline std::unique_ptr<net::Net> connect(net::Provider& provider, ExchangeTable& table, int size, int self) {
+  return connect(provider, table.exchange(self), size, self);
 }
 
 // Runs body(net, member) on a thread for each member.
@@ -104,12 +109,14 @@ inline void run_threads(int size, const std::function<void(net::Net&, int)>& bod
 class NetProcesses {
  public:
   using Body = std::function<std::string(net::Net&, int)>;
+  using Around = std::function<net::Exchange(net::Exchange)>;
 
-  NetProcesses(int size, const Body& body) : table_(size) {
+  // around: does more in the members' exchanges.
+  NetProcesses(int size, const Body& body, const Around& around = std::identity()) : table_(size) {
     std::fflush(nullptr);
     for (int m = 0; m < size; ++m) {
       const pid_t pid = ::fork();
-      if (pid == 0) ::_exit(child(size, m, body));
+      if (pid == 0) ::_exit(child(size, m, body, around));
       pids_.push_back(pid);
     }
   }
@@ -133,12 +140,12 @@ class NetProcesses {
   }
 
  private:
-  int child(int size, int member, const Body& body) {
+  int child(int size, int member, const Body& body, const Around& around) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     std::string problem;
     try {
       const auto provider = open_gloo();
-      const auto net = connect(*provider, table_, size, member);
+      const auto net = connect(*provider, around(table_.exchange(member)), size, member);
       problem = body(*net, member);
     } catch (const std::exception& e) {
       problem = e.what();

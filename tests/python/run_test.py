@@ -35,6 +35,23 @@ def test_results_by_rank():
     assert xoe.run(where, (1,), None, 2) == [(0, 2), (1, 2)]
 
 
+def test_values_are_on_no_command_line():
+    def look():
+        import os
+        import pathlib
+
+        lines = b""
+        for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                lines += file.read_bytes()
+            except OSError:
+                pass  # a process that has ended
+        return os.environ["TEST_TOKEN"], os.environ["TEST_TOKEN"].encode() in lines
+
+    token = "-".join(["not", "for", "other", "users", str(os.getpid())])
+    assert xoe.run(look, np=2, env={"TEST_TOKEN": token, "TEST_LINES": "a\nb"}) == [(token, False)] * 2
+
+
 def test_what_ranks_print_appears():
     def speak():
         print("hello from", xoe.rank(), end="")

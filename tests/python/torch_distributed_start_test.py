@@ -59,12 +59,29 @@ def spawn():
     torch.multiprocessing.spawn(spawned, (free_port(),), nprocs=2)
 
 
+def listeners():
+    """The addresses at which this process listens."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            with socket.socket(fileno=os.dup(int(fd))) as one:
+                if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and one.family != socket.AF_UNIX:
+                    found.append(one.getsockname()[0])
+        except OSError:
+            pass  # no socket
+    return found
+
+
 def under_xoe_run():
     import torch
     import torch.distributed as dist
 
     import xoe.torch.distributed  # noqa: F401
 
+    dist.init_process_group("xoe")
+    reached = [address for address in listeners() if not address.startswith("127.")]
+    assert not reached, f"other hosts reach the store of one host at {reached}"
+    dist.destroy_process_group()
     dist.init_process_group("gloo")
     sub = dist.new_group([0], backend="xoe")
     if dist.get_rank() == 0:

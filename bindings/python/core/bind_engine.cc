@@ -73,6 +73,12 @@ void start_timeline(const Engine& engine, const std::string& path) {
   check(call_released([&, e = engine.get()] { return xoe_timeline_start(e.get(), path.c_str()); }));
 }
 
+nb::bytes key(const Engine& engine) {
+  std::array<unsigned char, XOE_KEY_BYTES> key{};
+  check(xoe_key(engine.get(), key.data()));
+  return nb::bytes(key.data(), key.size());
+}
+
 nb::str metrics(const Engine& engine) {
   char* text = nullptr;
   check(xoe_metrics(engine.get().get(), &text));
@@ -121,6 +127,7 @@ void bind_engine(nb::module_& module) {
       .def("leave_at_exit", &Engine::leave_at_exit, "Shuts it down when the process has ended well, not when it fails.")
       .def("gpu_refusal", &gpu_refusal, "Why it does not take memory of this process's GPU; empty: it does.")
       .def("topology", &topology, "rank, size, local rank and size, cross rank and size")
+      .def("key", &key, "A secret that only the processes know that joined together.")
       .def("submit", &Engine::submit, nb::arg("name"), nb::arg("tensors"), nb::arg("request"),
            nb::arg("splits") = nb::none(), nb::arg("keep") = nb::none(), nb::arg("stream") = nb::none(),
            nb::arg("allocate") = nb::none(), nb::arg("dense_shape") = nb::none(),

@@ -7,6 +7,7 @@ from typing import Any
 
 from xoe import _core
 from xoe import world as _world
+from xoe._seals import Call
 from xoe.process_sets import ProcessSet, global_process_set
 
 _UINT8 = _core.DTYPES["uint8"]
@@ -23,29 +24,40 @@ def broadcast_object(
 ) -> Any:
     """The object of ``root_rank`` (a rank of the world), on every rank of the set; the root gets its own object back.
 
-    What the others pass is not looked at. Only the root pickles, the others load: use it among ranks of one user.
+    What the others pass is not looked at. Only the root pickles, the others load what it has sealed with the job's key.
     """
     world = _world.current()
     root = process_set.root(root_rank)
     request = _core.Request(_core.KINDS["broadcast_bytes"], root=root, process_set=process_set._need(), needs_all_ranks=True)
     sends = world.rank == root_rank
-    data = _dumps(obj) if sends else b""
-    operation = world.engine.submit(name or "", [_core.tensor_of(data)], request, keep=data)
+    pickled = _dumps(obj) if sends else b""
+
+    def send(call: Call) -> _core.Operation:
+        data = call.seal(root_rank, pickled) if sends else b""
+        return world.engine.submit(name or "", [_core.tensor_of(data)], request, keep=data)
+
+    call, operation = world.seals.submit("broadcast", name or "", process_set.ranks or (), send)
     operation.wait()
-    return obj if sends else pickle.loads(memoryview(operation.outputs()[0]))
+    return obj if sends else pickle.loads(call.open(root_rank, memoryview(operation.outputs()[0])))
 
 
 def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Any]:
     """Every rank's object, by set rank, on every rank of the set."""
     world = _world.current()
     request = _core.Request(_core.KINDS["allgather"], process_set=process_set._need(), needs_all_ranks=True)
-    data = _dumps(obj)
-    operation = world.engine.submit(name or "", [_core.tensor_of(data)], request, keep=data)
+    ranks = process_set.ranks or ()
+    pickled = _dumps(obj)
+
+    def send(call: Call) -> _core.Operation:
+        data = call.seal(world.rank, pickled)
+        return world.engine.submit(name or "", [_core.tensor_of(data)], request, keep=data)
+
+    call, operation = world.seals.submit("allgather", name or "", ranks, send)
     operation.wait()
     everything = memoryview(operation.outputs()[0])
     objects = []
     start = 0
-    for length in operation.received_splits():
-        objects.append(pickle.loads(everything[start : start + length]))
+    for sender, length in zip(ranks, operation.received_splits(), strict=True):
+        objects.append(pickle.loads(call.open(sender, everything[start : start + length])))
         start += length
     return objects

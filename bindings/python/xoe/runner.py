@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import pickle
 import re
 import secrets
@@ -82,21 +83,27 @@ def run(
     ):
         if value is not None:
             command += [name, str(value)]
-    for name, text in (env or {}).items():
-        command += ["--env", f"{name}={text}"]
-    command += [*options, executable or sys.executable, "-m", "xoe._worker"]
-    return _Job(command, payload, token).results()
+    # Not on the command line, which all users of the host can read.
+    with os.fdopen(os.memfd_create("xoe-env"), "wb") as variables:
+        if env:
+            variables.write(b"".join(os.fsencode(f"{name}={text}") + b"\0" for name, text in env.items()))
+            variables.flush()
+            command += ["--env-file", f"/proc/self/fd/{variables.fileno()}"]
+        command += [*options, executable or sys.executable, "-m", "xoe._worker"]
+        return _Job(command, payload, token, variables.fileno()).results()
 
 
 class _Job:
     """A running `xoe run`, whose output is forwarded line by line."""
 
-    def __init__(self, command: list[str], payload: bytes, token: str) -> None:
+    def __init__(self, command: list[str], payload: bytes, token: str, passed: int) -> None:
         self._mark = f"xoe-{token}:"
         self._found: list[Any] | None = None
         self._failures: list[tuple[int, BaseException | None, str]] = []
         self._stderr_tail: list[str] = []
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(passed,)
+        )
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._threads = [
             threading.Thread(target=self._feed, args=(self._process.stdin, payload), daemon=True),

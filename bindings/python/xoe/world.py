@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from xoe._seals import Seals
 from xoe.errors import InvalidArgumentError, NotInitializedError, PeerLostError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 class World:
     """An engine and this process's topology in it."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, group: Sequence[int] = ()) -> None:
         self.engine = engine
         topology = engine.topology()
         self.rank, self.size, self.local_rank, self.local_size, self.cross_rank, self.cross_size = topology
+        self.seals = Seals(engine.key(), group)
         self._takes_gpu: bool | None = None
 
     def takes_gpu(self) -> bool:
@@ -78,7 +80,7 @@ def init(
         from xoe._core import Engine
 
         ranks = _ranks_of(comm)
-        world = _world = World(Engine(start_timeout, ranks))
+        world = _world = World(Engine(start_timeout, ranks), ranks)
         given = tuple(process_sets or ())
         _init_arguments = {"comm": ranks or None, "process_sets": given, "start_timeout": start_timeout}
         sets._begin(world)

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "backend/gloo/close_reason.h"
+#include "backend/gloo/connected.h"
 #include "backend/gloo/sigpipe_guard.h"
-#include "base/bytes.h"
 #include "base/error.h"
 
 namespace xoe::gloo {
@@ -23,75 +23,23 @@ constexpr milliseconds kGrace{50};
 // The mesh's own slots; the slots of collectives have the highest bit set.
 constexpr std::uint64_t kLivenessSlot = 1, kCloseSlot = 2, kHandshakeSlot = 3;
 
-// The addresses of one member's ends, by peer; empty for itself.
-std::string pack(const std::vector<std::vector<char>>& addresses) {
-  ByteWriter packed;
-  for (const auto& address : addresses) packed.text<std::uint32_t>({address.data(), address.size()});
-  return std::move(packed).take();
-}
-
-// The address at `index`; empty if there is none.
-std::vector<char> unpack(std::string_view packed, int index) {
-  ByteReader reader(packed);
-  for (int i = 0; i < index; ++i) reader.text<std::uint32_t>();
-  const std::string_view address = reader.text<std::uint32_t>();
-  return {address.begin(), address.end()};
-}
-
 using Context = ::gloo::transport::Context;
-
-// A context whose pairs listen; adds their addresses, by member.
-std::shared_ptr<Context> listen(::gloo::transport::Device& device, int size, int self, Clock::time_point deadline,
-                                std::vector<std::vector<char>>& addresses) {
-  auto context = device.createContext(self, size);
-  // Gloo waits five times as long.
-  const auto left = std::clamp<Clock::duration>(deadline - Clock::now(), milliseconds(5), kForever);
-  context->setTimeout(std::chrono::ceil<milliseconds>(left) / 5);
-  for (int m = 0; m < size; ++m)
-    addresses.push_back(m == self ? std::vector<char>() : context->createPair(m)->address().bytes());
-  return context;
-}
-
-Status connect_pair(::gloo::transport::Pair& pair, const std::vector<char>& address, int rank,
-                    Clock::time_point deadline) {
-  if (address.empty())
-    return failure(Code::kInternal, "gloo: rank {} told no address of its end; are all ranks of one build?", rank);
-  try {
-    pair.connect(address);
-    return {};
-  } catch (const std::exception& e) {
-    return failure(Clock::now() >= deadline ? Code::kTimeout : Code::kPeerLost, "gloo: no connection to rank {}: {}",
-                   rank, e.what());
-  }
-}
 
 }  // namespace
 
-Result<std::unique_ptr<Mesh>> Mesh::connect(std::shared_ptr<::gloo::transport::Device> device,
-                                            const net::Members& members, const net::Exchange& exchange,
-                                            Clock::time_point deadline) {
+Result<std::unique_ptr<Mesh>> Mesh::connect(const std::shared_ptr<::gloo::transport::Device>& device,
+                                            bootstrap::ConnectOptions options, const net::Members& members,
+                                            const net::Exchange& exchange, Clock::time_point deadline) {
   const int size = static_cast<int>(members.ranks.size());
-  std::vector<std::vector<char>> addresses;
-  std::shared_ptr<Context> data, control;
-  try {
-    data = listen(*device, size, members.self, deadline, addresses);
-    control = listen(*device, size, members.self, deadline, addresses);
-  } catch (const std::exception& e) {
-    return failure(Code::kUnavailable, "gloo: cannot listen for the other ranks: {}", e.what());
-  }
-  XOE_ASSIGN(const std::vector<std::string> all, exchange(pack(addresses)));
-  if (all.size() != members.ranks.size())
-    return failure(Code::kInternal, "gloo: {} members exchanged {} addresses", size, all.size());
-  for (int m = 0; m < size; ++m) {
-    if (m == members.self) continue;
-    const std::string& theirs = all[index(m)];
-    const int rank = members.ranks[index(m)];
-    XOE_TRY(connect_pair(*data->getPair(m), unpack(theirs, members.self), rank, deadline));
-    XOE_TRY(connect_pair(*control->getPair(m), unpack(theirs, size + members.self), rank, deadline));
-  }
+  options.secret = members.secret;
+  options.lanes = 2;
+  options.name = [&members](int member) { return fmt::format("rank {}", members.ranks[index(member)]); };
+  auto sockets = bootstrap::connect_members(members.self, size, exchange, options, deadline);
+  if (!sockets) return failure(sockets.error().code(), "gloo: {}", sockets.error().message());
   std::unique_ptr<Mesh> mesh;
   try {
-    mesh.reset(new Mesh(members, std::move(data), std::move(control)));
+    auto contexts = make_contexts(*device, members.self, size, *sockets);
+    mesh.reset(new Mesh(members, std::move(contexts[0]), std::move(contexts[1])));
   } catch (const std::exception& e) {
     return failure(Code::kPeerLost, "gloo: a connection broke at once: {}", e.what());
   }

@@ -16,6 +16,7 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include "backend/net/net.h"
+#include "bootstrap/mesh_handshake.h"
 #include "xoe/status.h"
 
 namespace xoe::gloo {
@@ -32,10 +33,10 @@ enum Channel : int { kFirstChannel, kSecondChannel, kChannels };
 // for data are stuck after a collective was given up.
 class Mesh {
  public:
-  // Collective, within the deadline.
-  static Result<std::unique_ptr<Mesh>> connect(std::shared_ptr<::gloo::transport::Device> device,
-                                               const net::Members& members, const net::Exchange& exchange,
-                                               Clock::time_point deadline);
+  // Collective, within the deadline. device: of make_device(). options: the address, and who is warned.
+  static Result<std::unique_ptr<Mesh>> connect(const std::shared_ptr<::gloo::transport::Device>& device,
+                                               bootstrap::ConnectOptions options, const net::Members& members,
+                                               const net::Exchange& exchange, Clock::time_point deadline);
   ~Mesh();
 
   int self() const noexcept { return members_.self; }

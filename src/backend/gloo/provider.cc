@@ -4,8 +4,8 @@
 #include <exception>
 
 #include <gloo/config.h>
-#include <gloo/transport/tcp/device.h>
 
+#include "backend/gloo/connected.h"
 #include "backend/gloo/mesh.h"
 #include "backend/gloo/net.h"
 #include "backend/gloo/sigpipe_guard.h"
@@ -18,14 +18,14 @@ namespace {
 // One device, whose thread moves bytes for all nets.
 class GlooProvider final : public net::Provider {
  public:
-  GlooProvider(std::string address, std::shared_ptr<::gloo::transport::Device> device)
-      : address_(std::move(address)), device_(std::move(device)) {}
+  GlooProvider(bootstrap::ConnectOptions options, std::shared_ptr<::gloo::transport::Device> device)
+      : options_(std::move(options)), device_(std::move(device)) {}
 
   std::string_view name() const noexcept override { return "gloo"; }
 
   std::string describe() const override {
     return fmt::format("Gloo {}.{}.{}, TCP from {}", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH,
-                       address_);
+                       options_.address);
   }
 
   Result<std::unique_ptr<net::Net>> connect(const net::Members& members, const net::Exchange& exchange,
@@ -34,7 +34,7 @@ class GlooProvider final : public net::Provider {
     if (members.ranks.size() > 1) {
       SigpipeGuard guard;
       guard.may_be_pending();
-      XOE_ASSIGN(mesh, Mesh::connect(device_, members, exchange, deadline));
+      XOE_ASSIGN(mesh, Mesh::connect(device_, options_, members, exchange, deadline));
     }
     return std::make_unique<GlooNet>(members, std::move(mesh));
   }
@@ -44,7 +44,7 @@ class GlooProvider final : public net::Provider {
   }
 
  private:
-  const std::string address_;
+  const bootstrap::ConnectOptions options_;
   const std::shared_ptr<::gloo::transport::Device> device_;
 };
 
@@ -57,8 +57,9 @@ Result<std::unique_ptr<net::Provider>> open_provider(const net::NetOptions& opti
   XOE_TRY(bootstrap::check_address(address, interfaces));
   const SigpipeGuard guard;  // the device's thread writes
   try {
-    auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr(address.c_str()));
-    return std::make_unique<GlooProvider>(std::move(address), std::move(device));
+    auto device = make_device(address);
+    return std::make_unique<GlooProvider>(bootstrap::ConnectOptions{.address = address, .warn = options.warn},
+                                          std::move(device));
   } catch (const std::exception& e) {
     return failure(Code::kUnavailable, "gloo: cannot use the address {} of this host: {}", address, e.what());
   }

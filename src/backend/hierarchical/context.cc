@@ -68,7 +68,8 @@ Result<std::unique_ptr<bootstrap::HostMesh>> Context::connect_mesh(const std::st
   const auto exchanged = [&](std::string mine) { return exchange(key, leaders, std::move(mine)); };
   return bootstrap::HostMesh::connect(
       host, static_cast<int>(leaders.size()), exchanged,
-      {.address = options_.address, .secret = options_.secret, .silence = options_.silence},
+      {.connection = {.address = options_.address, .secret = options_.secret, .warn = options_.warn},
+       .silence = options_.silence},
       std::chrono::steady_clock::now() + options_.start_timeout, std::move(events));
 }
 

@@ -37,6 +37,7 @@ struct ContextOptions {
   std::chrono::nanoseconds silence = std::chrono::seconds(10);  // after which a host counts as lost
   std::size_t arena_bytes = 0;
   bool flat = false;  // collectives use one net of all ranks, and no shared memory within hosts
+  std::function<void(const std::string&)> warn = {};  // receives warnings, one line each
 };
 
 class Context {

@@ -46,8 +46,9 @@ class Net {
 using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
 
 struct Members {
-  std::vector<int> ranks;  // in the job, by member
-  int self = 0;            // a member
+  std::vector<int> ranks;   // in the job, by member
+  int self = 0;             // a member
+  std::string secret = {};  // which only the job's ranks know: providers that connect by themselves prove it
 };
 
 // The user's choices; empty: the library chooses.
@@ -56,6 +57,7 @@ struct NetOptions {
   std::string interfaces = {};  // names or networks (10.0.0.0/8), separated by commas
   int local_rank = 0;           // chooses the GPU
   std::string gpu = "nccl";     // nccl: NCCL must load; auto: a GPU will do; staged: NCCL is not even tried
+  std::function<void(const std::string&)> warn = {};  // receives warnings, one line each
 };
 
 // One library in this process.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "bootstrap/proof.h"
 #include "xoe/status.h"
 
 namespace xoe::doctor {
@@ -16,8 +17,10 @@ namespace xoe::doctor {
 inline constexpr std::size_t kTokenBytes = 32;  // as text
 inline constexpr std::size_t kMaxProbed = 16;   // addresses of one host
 
-// The client's hello: "XOE1", the token, 'L' or 'B', the number of the address.
-inline constexpr std::size_t kHelloBytes = 4 + kTokenBytes + 2;
+// The server begins with a nonce. The client's hello: "XOE2", 'L' or 'B', the number of the address, and the proof (of
+// bootstrap/proof.h) that it knows the token: of these six bytes and the nonce.
+inline constexpr std::size_t kAsked = 6;
+inline constexpr std::size_t kHelloBytes = kAsked + bootstrap::kProofBytes;
 
 struct Received {
   int address = 0;  // its number
@@ -41,6 +44,7 @@ class ProbeServer {
  private:
   struct Peer {
     Fd fd;
+    std::string nonce;
     std::string hello;
     Clock::time_point deadline;
     Clock::time_point first;

@@ -76,7 +76,17 @@ Status finish_connection(const Fd& fd, Clock::time_point deadline) {
 }
 
 bool send_hello(const Fd& fd, const std::string& token, char mode, std::size_t number) {
-  const std::string hello = "XOE1" + token + mode + static_cast<char>(number);
+  std::string nonce(bootstrap::kNonceBytes, '\0');
+  const auto deadline = Clock::now() + kConnectPatience;
+  for (std::size_t got = 0; got < nonce.size();) {
+    pollfd entry{fd.get(), POLLIN, 0};
+    if (::poll(&entry, 1, milliseconds_to(deadline)) <= 0) return false;
+    const auto count = ::recv(fd.get(), nonce.data() + got, nonce.size() - got, 0);
+    if (count <= 0) return false;
+    got += static_cast<std::size_t>(count);
+  }
+  const std::string asked = std::string("XOE2") + mode + static_cast<char>(number);
+  const std::string hello = asked + bootstrap::make_proof(token, bootstrap::End::kClient, asked, nonce);
   return ::send(fd.get(), hello.data(), hello.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(hello.size());
 }
 
@@ -151,7 +161,7 @@ std::vector<ProbedAddress> probe_addresses(const std::vector<std::string>& addre
     } else if (send_hello(connections[i], token, 'L', i)) {
       measure_latency(connections[i], results[i]);
     } else {
-      results[i].error = "the connection was closed";
+      results[i].error = "connected, but what answers there is not our probe";
     }
     connections[i] = Fd();
   }

@@ -66,7 +66,7 @@ void ProbeServer::serve() {
 
 void ProbeServer::keep(const Peer& peer) {
   if (peer.bytes > 0 && received_.size() < kMaxProbed)
-    received_.push_back({.address = static_cast<unsigned char>(peer.hello.back()),
+    received_.push_back({.address = static_cast<unsigned char>(peer.hello[kAsked - 1]),
                          .bytes = peer.bytes,
                          .seconds = std::chrono::duration<double>(peer.last - peer.first).count()});
 }
@@ -85,8 +85,14 @@ void ProbeServer::accept_peers() {
     if (!fd.valid()) return;
     const int yes = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    peers_.push_back(
-        {.fd = std::move(fd), .hello = {}, .deadline = Clock::now() + kHelloPatience, .first = {}, .last = {}});
+    std::string nonce = bootstrap::make_nonce();
+    if (::send(fd.get(), nonce.data(), nonce.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(nonce.size())) continue;
+    peers_.push_back({.fd = std::move(fd),
+                      .nonce = std::move(nonce),
+                      .hello = {},
+                      .deadline = Clock::now() + kHelloPatience,
+                      .first = {},
+                      .last = {}});
   }
 }
 
@@ -96,17 +102,18 @@ bool ProbeServer::read_hello(Peer& peer) {
   if (count <= 0) return count < 0 && errno == EAGAIN;
   peer.hello.append(part, static_cast<std::size_t>(count));
   if (peer.hello.size() < kHelloBytes) return true;
-  const std::string_view hello = peer.hello;
-  const char mode = hello[4 + kTokenBytes];
+  const std::string_view hello = peer.hello, asked = hello.substr(0, kAsked);
   peer.deadline = Clock::now() + kPeerPatience;
-  return equal_in_constant_time(hello.substr(0, 4 + kTokenBytes), "XOE1" + token_) && (mode == 'L' || mode == 'B');
+  return (asked.starts_with("XOE2L") || asked.starts_with("XOE2B")) &&
+         equal_in_constant_time(hello.substr(kAsked),
+                                bootstrap::make_proof(token_, bootstrap::End::kClient, asked, peer.nonce));
 }
 
 bool ProbeServer::serve_peer(Peer& peer) {
   if (Clock::now() >= peer.deadline) return false;
   if (peer.hello.size() < kHelloBytes && !read_hello(peer)) return false;
   if (peer.hello.size() < kHelloBytes) return true;
-  const bool echoes = peer.hello[4 + kTokenBytes] == 'L';
+  const bool echoes = peer.hello[kAsked - 2] == 'L';
   static thread_local char buffer[std::size_t{256} << 10];
   while (true) {
     const auto count = ::recv(peer.fd.get(), buffer, echoes ? 64 : sizeof buffer, 0);

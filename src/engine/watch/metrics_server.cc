@@ -8,7 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -82,6 +84,27 @@ void without_signals(Make&& make) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, ::tolower, ::tolower);
+}
+
+// A page from elsewhere, whose name its owner lets point here (DNS rebinding), says its own name. Clients of HTTP/1.0
+// need not say any; browsers do.
+bool for_this_host(std::string_view headers) {
+  while (!headers.empty()) {
+    const std::string_view line = headers.substr(0, headers.find("\r\n"));
+    headers.remove_prefix(std::min(headers.size(), line.size() + 2));
+    const auto colon = line.find(':');
+    if (colon == std::string_view::npos || !equal_ignoring_case(line.substr(0, colon), "host")) continue;
+    std::string_view name = line.substr(colon + 1);
+    name.remove_prefix(std::min(name.find_first_not_of(" \t"), name.size()));
+    name = name.substr(0, name.find_last_not_of(" \t") + 1);
+    name = name.substr(0, name.find(':'));  // the port
+    if (!equal_ignoring_case(name, "localhost") && name != "127.0.0.1") return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string answer_metrics_request(std::string_view head, const MetricsServer::Text& text) {
@@ -94,6 +117,8 @@ std::string answer_metrics_request(std::string_view head, const MetricsServer::T
   path = path.substr(0, path.find('?'));
   if (path != "/metrics") return refusal("404 Not Found");
   if (line.substr(0, first) != "GET") return refusal("405 Method Not Allowed", "Allow: GET\r\n");
+  if (!for_this_host(head.substr(std::min(head.size(), line.size() + 2))))
+    return refusal("421 Misdirected Request (ask for localhost or 127.0.0.1)");
   try {
     return answer("200 OK", "text/plain; version=0.0.4; charset=utf-8", text());
   } catch (const std::exception&) {

@@ -147,6 +147,7 @@ Usage: xoe run -np N [options] PROGRAM [arguments of the program]
   --check                checks every host and prints the result; starts nothing
   --dry-run              prints what would be started; connects to no host
   --env NAME[=VALUE]     sets a variable for all ranks, or passes ours on; may be repeated
+  --env-file FILE        sets the variables of a file, as env -0 prints them
   --config-file FILE     options from TOML (`np = 4`), settings from Horovod's YAML
   --output-dir DIR       also writes DIR/rank.N/stdout and DIR/rank.N/stderr
   --no-tag-output        no "[N] " before each line (--tag-output: the default)

@@ -1,11 +1,15 @@
 #include "launch/options/option_table.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <type_traits>
 #include <vector>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/text.h"
 #include "remote/host_list.h"
 
@@ -62,6 +66,8 @@ Status set_choice(RunArguments& run, std::string_view text) {
   return {};
 }
 
+constexpr std::size_t kMostVariables = std::size_t{16} << 20;  // bytes of a file
+
 using Name = std::string_view;
 constexpr std::array kMappings{std::pair(Name("slot"), MapBy::kSlot), std::pair(Name("node"), MapBy::kNode),
                                std::pair(Name("socket"), MapBy::kSocket)};
@@ -98,6 +104,34 @@ Status add_variable(RunArguments& run, std::string_view text) {
   return {};
 }
 
+// A file or a pipe.
+Result<std::string> read_all(const std::string& path, std::size_t most) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (!file.valid()) return failure(Code::kInvalidArgument, "cannot read it: {}", errno_text(errno));
+  std::string all;
+  std::array<char, 65536> part;
+  while (true) {
+    const auto count = ::read(file.get(), part.data(), part.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return failure(Code::kInvalidArgument, "cannot read it: {}", errno_text(errno));
+    if (count == 0) return all;
+    all.append(part.data(), static_cast<std::size_t>(count));
+    if (all.size() > most) return failure(Code::kInvalidArgument, "it is larger than {} MiB", most >> 20);
+  }
+}
+
+Status add_variables(RunArguments& run, std::string_view path) {
+  XOE_ASSIGN(const std::string text, read_all(std::string(path), kMostVariables));
+  for (const std::string& entry : split_text(text, '\0')) {
+    const auto at = entry.find('=');
+    if (entry.empty()) continue;
+    if (at == 0 || at == std::string::npos)
+      return failure(Code::kInvalidArgument, "expected NAME=VALUE, each ended by a zero byte, as env -0 prints them");
+    run.options.env.emplace_back(entry.substr(0, at), entry.substr(at + 1));
+  }
+  return {};
+}
+
 constexpr std::array kOptions{
     Option{{"-np", "-n", "--np", "--num-proc"}, "a number of ranks", set_size},
     Option{{"-H", "--hosts"}, "hosts", set_hosts},
@@ -129,6 +163,7 @@ constexpr std::array kOptions{
            "how often failed ranks are restarted, 0 to 10000",
            set_integer<&RunOptions::restarts, 0, 10000>},
     Option{{"--env"}, "NAME=VALUE or NAME", add_variable},
+    Option{{"--env-file"}, "a file", add_variables},
     Option{{"--config-file"}, "a file", set_text<&RunArguments::config_file>},
     Option{{"--help", "-h"}, "", set_flag<&RunArguments::help, true>}};
 

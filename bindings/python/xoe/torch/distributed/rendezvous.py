@@ -19,12 +19,21 @@ def rendezvous(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
     """A rendezvous handler of ``torch.distributed``: yields a store, this rank and the number of ranks. Collective."""
     rank, size = int(os.environ["XOE_RANK"]), int(os.environ["XOE_SIZE"])
     initialize_engine(None, rank, size, timeout)
-    host = "127.0.0.1" if _world.local_size() == size else os.environ.get("XOE_HOSTNAME") or socket.gethostname()
+    alone = _world.local_size() == size
+    host = "127.0.0.1" if alone else os.environ.get("XOE_HOSTNAME") or socket.gethostname()
     store = None
     if rank == 0:
-        store = TCPStore(host, 0, size, True, timeout, wait_for_workers=False)
+        store = _serve_here(size, timeout) if alone else TCPStore(host, 0, size, True, timeout, wait_for_workers=False)
     host, port = broadcast_object((host, store.port if store else 0), 0, name="xoe.torch.distributed.rendezvous")
     if store is None:
         store = TCPStore(host, port, size, False, timeout, wait_for_workers=False)
     yield store, rank, size
     raise RuntimeError("xoe run: this rendezvous has been used; torch.distributed cannot repeat it")
+
+
+def _serve_here(size: int, timeout: timedelta) -> TCPStore:
+    """A store that other hosts do not reach: a TCPStore serves every client, on all addresses if it is left to itself."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=size)
+    port = listener.getsockname()[1]
+    fd = listener.detach()  # the store closes it
+    return TCPStore("127.0.0.1", port, size, True, timeout, wait_for_workers=False, master_listen_fd=fd)

@@ -1,0 +1,66 @@
+"""Authentication of pickled objects: loading one runs what it says, so nothing is loaded that no rank of this world sent."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from xoe.errors import DataLossError
+
+_BYTES = hashlib.sha256().digest_size
+Submitted = TypeVar("Submitted")
+
+
+class Seals:
+    """The seals on the objects of one world: HMAC-SHA-256 with the world's key, another one after every init.
+
+    A seal holds for one object of one sender, for one call: that of its kind, name, ranks and place in order. ``group``: the
+    ranks of the job that this world consists of; empty: all.
+    """
+
+    def __init__(self, key: bytes, group: Sequence[int] = ()) -> None:
+        self._key = key
+        self._group = tuple(group)
+        self._lock = threading.Lock()
+        self._calls: Counter[tuple[str, str, tuple[int, ...]]] = Counter()
+
+    def submit(self, kind: str, name: str, ranks: Sequence[int], send: Callable[[Call], Submitted]) -> tuple[Call, Submitted]:
+        """Calls ``send`` with the call of this kind, name and ranks that is next. One that raises does not count."""
+        which = (kind, name, tuple(ranks))
+        with self._lock:
+            call = Call(self._key, f"{kind} {name!r}", repr((*which, self._calls[which], self._group)))
+            submitted = send(call)
+            self._calls[which] += 1
+        return call, submitted
+
+
+class Call:
+    """One call in which ranks send each other objects."""
+
+    def __init__(self, key: bytes, title: str, text: str) -> None:
+        self._key = key
+        self._title = title
+        self._text = text
+
+    def seal(self, sender: int, data: bytes) -> bytes:
+        """The bytes to send: the seal, and the data of ``sender``."""
+        return b"".join((self._seal_of(sender, data), data))
+
+    def open(self, sender: int, message: memoryview) -> memoryview:
+        """The data that ``sender`` sealed for this call. Raises DataLossError if it did not."""
+        data = message[_BYTES:]
+        if len(message) < _BYTES or not hmac.compare_digest(self._seal_of(sender, data), message[:_BYTES]):
+            raise DataLossError(
+                f"{self._title}: the object from rank {sender} is not what that rank sent: the network between the ranks"
+                " changed it, or a program sends tensors under this name; nothing was loaded"
+            )
+        return data
+
+    def _seal_of(self, sender: int, data: bytes | memoryview) -> bytes:
+        code = hmac.new(self._key, f"{self._text} from {sender}\n".encode(), hashlib.sha256)
+        code.update(data)
+        return code.digest()
