@@ -78,8 +78,7 @@ Status Context::connect_hosts() {
     FailureEvent event;
     if (message.size() != sizeof event) return;
     std::memcpy(&event, message.data(), sizeof event);
-    event.foreign = 1;
-    log_->append(event);
+    learn(event);
   };
   events.lost = [this](int host, bool silent, const std::string& why) { on_host_lost(host, silent, why); };
   XOE_ASSIGN(mesh_, connect_mesh(options_.keys + "mesh", placement_.leaders(), placement_.host(), std::move(events)));
@@ -137,12 +136,21 @@ void Context::on_host_lost(int host, bool silent, const std::string& why) {
                                 ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "), why))
              : lost(FailureEvent::Kind::kRankLost, leader,
                     fmt::format("{} ended without leaving the group, or its host is gone: {}", who(leader), why));
-  event.foreign = 1;
-  log_->append(event);
+  learn(event);
 }
 
+// Several hosts tell of the same failure.
+void Context::learn(FailureEvent event) {
+  event.foreign = 1;
+  if (event.kind == FailureEvent::Kind::kRankLeft || learned_.insert(key_of(event)).second) log_->append(event);
+}
+
+// Failures that other hosts have told of are passed on too: a host that ends because of one closes its connections, and
+// its peers must learn of the cause first, whichever connection they read first.
 void Context::forward(const FailureEvent& event) {
   if (mesh_ == nullptr) return;
+  if (event.kind == FailureEvent::Kind::kRankLeft ? event.foreign != 0 : !forwarded_.insert(key_of(event)).second)
+    return;
   const std::string_view bytes(reinterpret_cast<const char*>(&event), sizeof event);
   for (int host = 0; host < placement_.host_count(); ++host)
     if (host != placement_.host()) mesh_->send(host, bytes);

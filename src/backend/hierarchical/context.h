@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,7 @@ class Context {
   Status connect_hosts();
   void on_rank_ended(int local_rank);
   void on_host_lost(int host, bool silent, const std::string& why);
+  void learn(FailureEvent event);
   void forward(const FailureEvent& event);
 
   pid_t owner_ = 0;
@@ -85,6 +87,8 @@ class Context {
   std::unique_ptr<shm::ShmBackend> host_backend_;  // allocates the log, then becomes the first group's
   std::optional<FailureLog> log_;
   std::atomic<std::uint64_t>* left_ = nullptr;  // a bit for each of this host's ranks that has left the job
+  std::set<FailureKey> learned_;                // from other hosts, by the mesh's thread
+  std::set<FailureKey> forwarded_;              // to them, by the listener's thread
   std::unique_ptr<bootstrap::HostMesh> mesh_;   // on the host's leader
   std::unique_ptr<FailureListener> listener_;
 };
