@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "launch/output/job_streams.h"
 #include "launch/supervise/local_processes.h"
+#include "launch/supervise/restart_policy.h"
 #include "launch/supervise/shutdown_policy.h"
 
 namespace xoe::launch {
@@ -32,6 +33,7 @@ class Job {
         output_(std::move(output)),
         processes_(std::move(processes)),
         shutdown_(started_, options.timeout, options.grace),
+        restarts_(options.restarts),
         may_restart_(options.restarts > 0) {
     if (may_restart_) store_->begin_world(0);
   }
@@ -59,8 +61,12 @@ class Job {
       if (!sink->empty()) polled_.push_back({.fd = sink->fd(), .events = POLLOUT, .revents = 0});
     int patience = store_->poll_timeout_ms();
     auto next = processes_->next_turn(Clock::now());
-    if (const auto step = gone_ ? std::nullopt : shutdown_.next())
-      next = std::min(next.value_or(Clock::time_point::max()), *step);
+    const auto earlier = [&next](Clock::time_point time) {
+      next = std::min(next.value_or(Clock::time_point::max()), time);
+    };
+    if (const auto step = gone_ ? std::nullopt : shutdown_.next()) earlier(*step);
+    if (gone_ && shutdown_.cause() == Cause::kTimeout) earlier(*gone_ + options_.grace);
+    for (const DueRestart& due : due_restarts_) earlier(due.at);
     if (next) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
       const auto bounded = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
@@ -72,6 +78,7 @@ class Job {
 
   void take_due_steps() {
     if (gone_) return;
+    while (!due_restarts_.empty() && Clock::now() >= due_restarts_.front().at) restart_next();
     for (auto step = shutdown_.due(Clock::now()); step != ShutdownPolicy::Step::kNothing;
          step = shutdown_.due(Clock::now())) {
       if (step == ShutdownPolicy::Step::kKill) {
@@ -88,7 +95,10 @@ class Job {
   bool finished() {
     if (!gone_) return false;
     const bool more = processes_->output_open(Clock::now());
-    return outcome_.killed_by_user || (!more && output_->empty());
+    if (outcome_.killed_by_user || (!more && output_->empty())) return true;
+    // A time limit is kept, also where nobody reads the output.
+    outcome_.unread = shutdown_.cause() == Cause::kTimeout && Clock::now() >= *gone_ + options_.grace;
+    return outcome_.unread;
   }
 
   // A reader that is gone ends the job. But Ctrl-C reaches the reader too (`| tee log`): the ranks then end in their
@@ -142,7 +152,7 @@ class Job {
         return shutdown_.begin(Cause::kStartFailed, now);
       case SupervisorEvent::Kind::kEnded: return on_end(event, now);
       case SupervisorEvent::Kind::kAllGone:
-        gone_ = true;
+        gone_ = now;
         if (processes_->lost()) shutdown_.begin(Cause::kSupervisorLost, now);
         return;
       case SupervisorEvent::Kind::kHostLost:
@@ -155,9 +165,21 @@ class Job {
   }
 
   void on_end(const SupervisorEvent& event, Clock::time_point now) {
-    const RankEnd end{.rank = event.rank, .pid = event.pid, .status = event.value, .ran = event.ran};
-    if (end.status != 0 && may_restart_ && world_version_ < options_.restarts) return restart(end);
+    if (event.value != 0 && may_restart_) {
+      if (const auto pause = restarts_.restart_after(event.ran)) {
+        // The store comes first: ranks read the world's version there, and those that survive wait for the next one.
+        store_->begin_world(++world_version_);
+        const DueRestart due{.at = now + *pause, .end = event};
+        due_restarts_.insert(std::ranges::upper_bound(due_restarts_, due.at, {}, &DueRestart::at), due);
+        return;
+      }
+    }
     forbid_restarts();
+    on_last_end(event, now);
+  }
+
+  void on_last_end(const SupervisorEvent& event, Clock::time_point now) {
+    const RankEnd end = end_of(event);
     if (end.rank == 0) processes_->close_input();
     if (asked_to_end_) {
       ++outcome_.terminated;
@@ -169,17 +191,20 @@ class Job {
     if (++ended_ == options_.size) shutdown_.leftovers(now);
   }
 
-  // The store comes first: ranks read the world's version there.
-  void restart(const RankEnd& end) {
-    store_->begin_world(++world_version_);
+  void restart_next() {
+    const RankEnd end = end_of(due_restarts_.front().end);
+    due_restarts_.erase(due_restarts_.begin());
     processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
     output_->err().write(fmt::format("xoe run: {}; restarted, {} of {} restarts left\n",
                                      describe_end(end, processes_->host_of(end.rank)),
-                                     options_.restarts - world_version_, options_.restarts));
+                                     restarts_.left() + static_cast<int>(due_restarts_.size()), options_.restarts));
   }
 
+  // Ranks that were about to be restarted have failed for good.
   void forbid_restarts() {
-    if (std::exchange(may_restart_, false)) processes_->send({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
+    if (!std::exchange(may_restart_, false)) return;
+    processes_->send({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
+    for (const DueRestart& due : std::exchange(due_restarts_, {})) on_last_end(due.end, Clock::now());
   }
 
   JobOutcome conclude() {
@@ -199,6 +224,14 @@ class Job {
     return std::move(outcome_);
   }
 
+  struct DueRestart {
+    Clock::time_point at;
+    SupervisorEvent end;
+  };
+  static RankEnd end_of(const SupervisorEvent& event) {
+    return {.rank = event.rank, .pid = event.pid, .status = event.value, .ran = event.ran};
+  }
+
   const RunOptions& options_;
   Clock::time_point started_;
   SignalSource signals_;
@@ -210,9 +243,11 @@ class Job {
   std::vector<pollfd> polled_;
   int ended_ = 0;
   int world_version_ = 0;  // how often a rank was restarted
+  RestartPolicy restarts_;
+  std::vector<DueRestart> due_restarts_;  // by time
   bool may_restart_;       // until a rank ends well: the others cannot form a group with a restarted one then
   bool asked_to_end_ = false;
-  bool gone_ = false;  // all processes of the job
+  std::optional<Clock::time_point> gone_;  // since when no process of the job is left
   std::optional<Clock::time_point> last_end_signal_;
 };
 
