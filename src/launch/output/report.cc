@@ -39,7 +39,8 @@ std::string others_text(const JobOutcome& outcome, const RunOptions& options) {
   std::string text =
       fmt::format("{} other rank{} ended by SIGTERM", outcome.terminated, outcome.terminated == 1 ? " was" : "s were");
   if (outcome.killed > 0)
-    text += fmt::format(", {} of them by SIGKILL after {} of grace", outcome.killed, human_seconds(options.grace));
+    text += fmt::format(", {} of them by SIGKILL{}", outcome.killed,
+                        outcome.killed_by_user ? "" : fmt::format(" after {} of grace", human_seconds(options.grace)));
   return text;
 }
 
@@ -99,7 +100,8 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
     case Cause::kOutputClosed: break;
     case Cause::kHostLost: break;
     case Cause::kSupervisorLost:
-      lines.emplace_back("the job's supervisor process was killed; all ranks were ended");
+      lines.push_back(
+          fmt::format("the supervisor process of the ranks on host {} was killed, and they with it", outcome.host));
       break;
   }
   if (const std::string others = others_text(outcome, options); !others.empty() && !lines.empty())

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "launch/output/job_streams.h"
+#include "launch/supervise/first_fault.h"
 #include "launch/supervise/local_processes.h"
 #include "launch/supervise/restart_policy.h"
 #include "launch/supervise/shutdown_policy.h"
@@ -85,10 +86,8 @@ class Job {
         processes_->send({.kind = SupervisorCommand::Kind::kKillAll});
         continue;
       }
-      asked_to_end_ = true;
       forbid_restarts();
-      processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTERM});
-      processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGCONT});  // a stopped one, too
+      processes_->send({.kind = SupervisorCommand::Kind::kEnd});
     }
   }
 
@@ -151,17 +150,17 @@ class Job {
         outcome_.start_rank = event.rank;
         return shutdown_.begin(Cause::kStartFailed, now);
       case SupervisorEvent::Kind::kEnded: return on_end(event, now);
-      case SupervisorEvent::Kind::kAllGone:
-        gone_ = now;
-        if (processes_->lost()) shutdown_.begin(Cause::kSupervisorLost, now);
-        return;
-      case SupervisorEvent::Kind::kHostLost:
-        forbid_restarts();
-        shutdown_.begin(Cause::kHostLost, now);
-        ended_ += event.value;
-        if (ended_ == options_.size) shutdown_.leftovers(now);
-        return;
+      case SupervisorEvent::Kind::kAllGone: gone_ = now; return;
+      case SupervisorEvent::Kind::kSupervisorLost: return on_lost(Cause::kSupervisorLost, event, now);
+      case SupervisorEvent::Kind::kHostLost: return on_lost(Cause::kHostLost, event, now);
     }
+  }
+
+  void on_lost(Cause cause, const SupervisorEvent& event, Clock::time_point now) {
+    forbid_restarts();
+    faults_.add({.cause = cause, .host = event.host, .at = event.at});
+    shutdown_.begin(cause, now);
+    count_ended(event.value, now);
   }
 
   void on_end(const SupervisorEvent& event, Clock::time_point now) {
@@ -181,14 +180,19 @@ class Job {
   void on_last_end(const SupervisorEvent& event, Clock::time_point now) {
     const RankEnd end = end_of(event);
     if (end.rank == 0) processes_->close_input();
-    if (asked_to_end_) {
+    if (event.asked) {
       ++outcome_.terminated;
-      if (WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
-    } else if (end.status != 0 && !outcome_.first_failure) {
-      outcome_.first_failure = end;
-      shutdown_.begin(Cause::kRankFailed, now);
+      if (shutdown_.killed() && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
+    } else if (end.status != 0) {
+      faults_.add({.cause = Cause::kRankFailed, .host = event.host, .end = end, .at = event.at});
+      shutdown_.begin(Cause::kRankFailed, now, processes_->news_delay());
     }
-    if (++ended_ == options_.size) shutdown_.leftovers(now);
+    count_ended(1, now);
+  }
+
+  void count_ended(int ranks, Clock::time_point now) {
+    ended_ += ranks;
+    if (ranks > 0 && ended_ == options_.size) shutdown_.leftovers(now);
   }
 
   void restart_next() {
@@ -212,6 +216,18 @@ class Job {
     outcome_.ran = Clock::now() - started_;
     outcome_.file_errors = processes_->file_errors();
     outcome_.host_failures = processes_->host_failures();
+    outcome_.host = processes_->host_of(outcome_.start_rank);
+    if (!faults_.empty()) blame(faults_.first());
+    return std::move(outcome_);
+  }
+
+  // A limit of the launcher's own stays the cause.
+  void blame(const Fault& first) {
+    if (outcome_.cause == Cause::kRankFailed || outcome_.cause == Cause::kHostLost ||
+        outcome_.cause == Cause::kSupervisorLost)
+      outcome_.cause = first.cause;
+    if (outcome_.cause != Cause::kStartFailed) outcome_.host = processes_->host_name(first.host);
+    outcome_.first_failure = first.end;
     if (outcome_.first_failure) {
       const auto rank = static_cast<std::size_t>(outcome_.first_failure->rank);
       for (const bool err : {true, false}) {
@@ -220,8 +236,6 @@ class Job {
         outcome_.last_stream = err ? "stderr" : "stdout";
       }
     }
-    outcome_.host = processes_->host_of(outcome_.first_failure ? outcome_.first_failure->rank : outcome_.start_rank);
-    return std::move(outcome_);
   }
 
   struct DueRestart {
@@ -245,8 +259,8 @@ class Job {
   int world_version_ = 0;  // how often a rank was restarted
   RestartPolicy restarts_;
   std::vector<DueRestart> due_restarts_;  // by time
-  bool may_restart_;       // until a rank ends well: the others cannot form a group with a restarted one then
-  bool asked_to_end_ = false;
+  bool may_restart_;  // until a rank ends well: the others cannot form a group with a restarted one then
+  FirstFault faults_;
   std::optional<Clock::time_point> gone_;  // since when no process of the job is left
   std::optional<Clock::time_point> last_end_signal_;
 };
