@@ -180,6 +180,7 @@ class Job {
   void on_last_end(const SupervisorEvent& event, Clock::time_point now) {
     const RankEnd end = end_of(event);
     if (end.rank == 0) processes_->close_input();
+    if (end.status == 0) store_->note_ended(end.rank, remote::describe_status(0));
     if (event.asked) {
       ++outcome_.terminated;
       if (shutdown_.killed() && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
