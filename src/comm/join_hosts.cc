@@ -149,7 +149,7 @@ Result<std::unique_ptr<Backend>> join_many_hosts(bootstrap::LaunchInfo info, con
                                        .secret = info.secret,
                                        .address = address,
                                        .start_timeout = settings.start_timeout,
-                                       .timeout = settings.timeout,
+                                       .waits = settings.waits,
                                        .arena_bytes = settings.arena_bytes,
                                        .flat = choice.flat};
   XOE_ASSIGN(const auto silence, env.seconds("XOE_HOST_TIMEOUT"));
