@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <span>
+#include <utility>
+
+#include "base/svg.h"
 
 namespace xoe::train {
 namespace {
@@ -14,11 +16,10 @@ constexpr double kWidth = 960;
 constexpr double kHeight = 360;
 constexpr std::size_t kMostPoints = 600;  // more would not be seen
 
-constexpr std::string_view kInk = "#24292f";
-constexpr std::string_view kFaint = "#6e7781";
-constexpr std::string_view kGrid = "#e3e7eb";
 constexpr std::string_view kLossColor = "#c2570c";
 constexpr std::string_view kAccuracyColor = "#0b6bcb";
+
+using Anchor = Svg::Anchor;
 
 struct Range {
   double low = 0;
@@ -35,40 +36,13 @@ struct Panel {
 
 using Points = std::span<const CurvePoint>;
 
-std::string escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-void add_text(std::string& svg, double x, double y, std::string_view anchor, std::string_view color, int size,
-              std::string_view text) {
-  fmt::format_to(std::back_inserter(svg),
-                 "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\" font-size=\"{}\">{}</text>\n", x, y,
-                 anchor, color, size, escape(text));
-}
-
-void add_line(std::string& svg, const Panel& panel, Points points, std::string_view color, double width,
-              double opacity) {
-  fmt::format_to(std::back_inserter(svg),
-                 "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" stroke-opacity=\"{}\" "
-                 "stroke-linejoin=\"round\" stroke-linecap=\"round\" points=\"",
-                 color, width, opacity);
+void add_line(Svg& svg, const Panel& panel, Points points, std::string_view color, double width, double opacity) {
+  svg.begin_path(color, width, opacity);
   const std::size_t stride = std::max<std::size_t>(1, points.size() / kMostPoints);
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    if (i % stride != 0 && i + 1 != points.size()) continue;
-    fmt::format_to(std::back_inserter(svg), "{:.1f},{:.1f} ", panel.px(static_cast<double>(points[i].step)),
-                   panel.py(points[i].value));
-  }
-  svg += "\"/>\n";
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (i % stride == 0 || i + 1 == points.size())
+      svg.point(panel.px(static_cast<double>(points[i].step)), panel.py(points[i].value));
+  svg.end_path();
 }
 
 std::string tick_text(double value, double step, bool percent) {
@@ -78,29 +52,24 @@ std::string tick_text(double value, double step, bool percent) {
 }
 
 // Grid, tick labels, title; the panel's ranges are widened to whole ticks.
-void add_axes(std::string& svg, Panel& panel, std::string_view title, std::string_view color, bool percent) {
+void add_axes(Svg& svg, Panel& panel, std::string_view title, std::string_view color, bool percent) {
+  const double right = panel.left + panel.width;
+  const double bottom = panel.top + panel.height;
   const auto y_ticks = axis_ticks(panel.y.low, panel.y.high, 5);
   panel.y = {.low = y_ticks.front(), .high = y_ticks.back()};
   for (const double tick : y_ticks) {
-    fmt::format_to(std::back_inserter(svg),
-                   "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", panel.left,
-                   panel.py(tick), panel.left + panel.width, panel.py(tick), kGrid);
-    add_text(svg, panel.left - 8, panel.py(tick) + 4, "end", kFaint, 12,
+    svg.line(panel.left, panel.py(tick), right, panel.py(tick), Svg::kGrid);
+    svg.text(panel.left - 8, panel.py(tick) + 4, Anchor::kEnd, Svg::kFaint, 12,
              tick_text(tick, y_ticks[1] - y_ticks[0], percent));
   }
-  const double bottom = panel.top + panel.height;
   for (const double tick : axis_ticks(panel.x.low, panel.x.high, 6)) {
     if (tick > panel.x.high) continue;
-    fmt::format_to(std::back_inserter(svg),
-                   "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" stroke=\"{3}\"/>\n",
-                   panel.px(tick), bottom, bottom + 5, kFaint);
-    add_text(svg, panel.px(tick), bottom + 20, "middle", kFaint, 12, fmt::format("{:g}", tick));
+    svg.line(panel.px(tick), bottom, panel.px(tick), bottom + 5, Svg::kFaint);
+    svg.text(panel.px(tick), bottom + 20, Anchor::kMiddle, Svg::kFaint, 12, fmt::format("{:g}", tick));
   }
-  fmt::format_to(std::back_inserter(svg),
-                 "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{2:.1f}\" y2=\"{1:.1f}\" stroke=\"{3}\"/>\n", panel.left,
-                 bottom, panel.left + panel.width, kFaint);
-  add_text(svg, panel.left + panel.width / 2, bottom + 40, "middle", kFaint, 12, "step");
-  add_text(svg, panel.left, panel.top - 12, "start", color, 14, title);
+  svg.line(panel.left, bottom, right, bottom, Svg::kFaint);
+  svg.text(panel.left + panel.width / 2, bottom + 40, Anchor::kMiddle, Svg::kFaint, 12, "step");
+  svg.text(panel.left, panel.top - 12, Anchor::kStart, color, 14, title);
 }
 
 // Exponential moving average over a twentieth of the run, with bias correction.
@@ -125,7 +94,7 @@ double last_step(const Curve& curve) {
   return static_cast<double>(last);
 }
 
-void add_loss(std::string& svg, Panel panel, Points loss) {
+void add_loss(Svg& svg, Panel panel, Points loss) {
   const auto smoothed = smooth(loss);
   const auto by_value = [](const CurvePoint& point) { return point.value; };
   panel.y.high = loss.empty() ? 1 : std::max(1e-3, std::ranges::max(loss, {}, by_value).value);
@@ -134,16 +103,14 @@ void add_loss(std::string& svg, Panel panel, Points loss) {
   add_line(svg, panel, smoothed, kLossColor, 2.2, 1);
 }
 
-void add_accuracy(std::string& svg, Panel panel, Points accuracy) {
+void add_accuracy(Svg& svg, Panel panel, Points accuracy) {
   panel.y.high = 1;
   const std::string title = accuracy.empty() ? "held-out accuracy (not measured)"
                                              : fmt::format("held-out accuracy: {:.1f} %", accuracy.back().value * 100);
   add_axes(svg, panel, title, kAccuracyColor, true);
   add_line(svg, panel, accuracy, kAccuracyColor, 2.2, 1);
-  for (const CurvePoint& point : accuracy) {
-    fmt::format_to(std::back_inserter(svg), "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\" fill=\"{}\"/>\n",
-                   panel.px(static_cast<double>(point.step)), panel.py(point.value), kAccuracyColor);
-  }
+  for (const CurvePoint& point : accuracy)
+    svg.circle(panel.px(static_cast<double>(point.step)), panel.py(point.value), 3.2, kAccuracyColor);
 }
 
 }  // namespace
@@ -167,17 +134,12 @@ std::vector<double> axis_ticks(double low, double high, int wanted) {
 }
 
 std::string curve_svg(const Curve& curve) {
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-      "font-family=\"system-ui, sans-serif\">\n<rect width=\"{0}\" height=\"{1}\" rx=\"6\" fill=\"#ffffff\" "
-      "stroke=\"{2}\"/>\n",
-      kWidth, kHeight, kGrid);
-  add_text(svg, 24, 32, "start", kInk, 17, curve.title);
+  Svg svg(kWidth, kHeight);
+  svg.text(24, 32, Anchor::kStart, Svg::kInk, 17, curve.title);
   const Range steps = {.low = 0, .high = last_step(curve)};
   add_loss(svg, {.left = 68, .top = 80, .width = 388, .height = 216, .x = steps, .y = {}}, curve.loss);
   add_accuracy(svg, {.left = 540, .top = 80, .width = 388, .height = 216, .x = steps, .y = {}}, curve.accuracy);
-  svg += "</svg>\n";
-  return svg;
+  return std::move(svg).finish();
 }
 
 }  // namespace xoe::train

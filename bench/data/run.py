@@ -115,7 +115,7 @@ class Comparison:
     def round(self, turn):
         for data_set in self.arguments.sets:
             for threads in self.arguments.threads:
-                self.say(f"round {turn}, set {data_set}, {threads} thread{'s' if threads != 1 else ''}")
+                self.say(f"round {turn}, set {data_set}, {summary.counted(threads, 'thread')}")
                 for name in names_for(self.arguments, data_set):
                     self.figure(name, data_set, threads, turn)
         if "A" in self.arguments.sets and not self.arguments.peers:
@@ -153,12 +153,12 @@ def print_report(comparison):
         for threads in arguments.threads:
             text = summary.table_of(figures, data_set, threads)
             if text:
-                print(f"\nset {data_set} ({sets.SETS[data_set].text}), {threads} threads: medians [all]\n{text}")
+                print(f"\nset {data_set} ({sets.SETS[data_set].text}), {summary.counted(threads, 'thread')}: medians [all]\n{text}")
     for title, text in (
         ("reading records of set A, every CRC checked", summary.records_table(comparison.records)),
         ("a consumer that sleeps: an emulation, no accelerator is here", summary.consumer_table(comparison.fed)),
         (
-            f"targets, {max(arguments.threads)} threads",
+            f"targets, {summary.counted(max(arguments.threads), 'thread')}",
             summary.targets(figures, comparison.records, max(arguments.threads)),
         ),
     ):

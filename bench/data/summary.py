@@ -21,6 +21,10 @@ RECORDS_TARGET = 2.5  # times the bytes per CPU-second
 FIRST_BATCH_TARGET_S = 0.1
 
 
+def counted(count, noun):
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def values(figures, entrant, data_set, threads, key):
     return [
         f[key]
@@ -158,7 +162,7 @@ def plot(figures, data_sets, threads_list, stem):
         colors = ["tab:blue" if name in OURS else "tab:gray" if name == LIMIT else "tab:orange" for name in names]
         costs = [median(figures, name, data_set, most, "cpu_ms_per_image") for name in names]
         left.bar_label(left.barh(names, costs, color=colors), fmt="%.2f", padding=3, fontsize=8)
-        left.set(title=f"set {data_set}: CPU-ms an image, {most} threads")
+        left.set(title=f"set {data_set}: CPU-ms an image, {counted(most, 'thread')}")
         height = 0.8 / len(threads_list)
         for i, threads in enumerate(sorted(threads_list)):
             speeds = [median(figures, name, data_set, threads, "images_per_s") or 0 for name in names]

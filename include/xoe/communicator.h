@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -128,6 +129,8 @@ class Communicator {
 
 struct InitOptions {
   std::chrono::nanoseconds start_timeout = std::chrono::seconds(60);  // until all ranks must have appeared
+  // Receives warnings about late ranks, one line each; any thread. Unset: standard error.
+  std::function<void(std::string_view)> warn = {};
 };
 
 // Joins the group that the launcher's environment variables describe: XOE_* (see docs/reference/environment.md), else

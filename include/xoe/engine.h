@@ -174,9 +174,12 @@ struct EngineOptions {
   std::string tune_file;  // tuned values are read from and saved to it; empty: none
   // Completes operations that no thread waits for, in a thread that sleeps while there are none.
   bool progress_thread = true;
-  std::chrono::nanoseconds stall_warning = std::chrono::seconds(60);  // 0: never
-  std::chrono::nanoseconds stall_limit{0};                            // after it the operation fails; 0: never
-  std::string timeline;                                               // a trace to write; rank 0's counts; empty: none
+  // An operation that some ranks have not submitted is reported after this time, and again after pauses that double; 0:
+  // never.
+  std::chrono::nanoseconds stall_warning = std::chrono::seconds(10);
+  std::chrono::nanoseconds stall_limit = std::chrono::minutes(10);  // after it the operation fails; 0: never
+  bool stall_spares_workers = true;                                 // but not while a rank that is missing computes
+  std::string timeline;                                             // a trace to write; rank 0's counts; empty: none
   int metrics_port = -1;  // serves /metrics on this loopback port + local rank; -1: nowhere
   // Receives warnings, one line each; any thread. Unset: standard error.
   std::function<void(std::string_view)> warn;

@@ -3,19 +3,28 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include "backend/collective.h"
 #include "backend/host_group.h"
+#include "base/patience.h"
 #include "xoe/collective.h"
 #include "xoe/memory.h"
 #include "xoe/status.h"
 
 namespace xoe {
 
-inline constexpr std::chrono::nanoseconds kDefaultTimeout = std::chrono::minutes(30);  // of operations
+// Of operations over several hosts, where nobody sees whether a peer computes.
+inline constexpr std::chrono::nanoseconds kDefaultTimeout = std::chrono::minutes(30);
+
+// How long operations wait for their peers.
+struct WaitPolicy {
+  WaitLimits limits = {};
+  std::function<void(std::string_view)> warn = {};  // receives the warnings, from any thread; unset: there are none
+};
 
 // Follows the thread rule and the failure rule of Communicator, which wraps it.
 class Backend {

@@ -11,7 +11,7 @@
 
 #include "base/constant_time.h"
 #include "base/error.h"
-#include "bootstrap/store.h"
+#include "bootstrap/await_ranks.h"
 
 namespace xoe::bootstrap {
 namespace {
@@ -229,6 +229,11 @@ void StoreService::begin_world(int version) {
       append_fail(connection.out, Code::kUnavailable, "store: a rank failed and was restarted");
       resumed_.push_back(fd);
     }
+}
+
+void StoreService::note_ended(int rank, std::string_view how) {
+  // The one key whose value changes; it belongs to the launcher.
+  values_[std::string(kEndedRanksKey)] += fmt::format("{} {}\n", rank, how);
 }
 
 Status StoreService::set(std::string_view key, std::string_view value) {

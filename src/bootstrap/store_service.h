@@ -42,6 +42,8 @@ class StoreService {
   // Starts a version of the world after a restart of ranks; 0 announces that restarts are possible. Removes all keys,
   // fails pending gets, and sets kWorldVersionKey.
   void begin_world(int version);
+  // Ranks that wait for this one learn that it will not come: it ended well. `how`: "exited with code 0".
+  void note_ended(int rank, std::string_view how);
   // The timeout for poll() on fd(), in milliseconds; -1: none.
   int poll_timeout_ms() const;
   // Serves all clients as far as possible without blocking.

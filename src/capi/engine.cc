@@ -54,7 +54,9 @@ Status apply_options(const xoe_options& from, StartOptions& to) {
   XOE_TRY(choose(from.start_timeout, 1, INT64_MAX, "options: start_timeout", to.init.start_timeout));
   XOE_TRY(choose(from.progress_thread, 0, 1, "options: progress_thread", to.engine.progress_thread));
   XOE_TRY(choose(from.stall_warning, 0, INT64_MAX, "options: stall_warning", to.engine.stall_warning));
-  XOE_TRY(choose(from.stall_limit, 0, INT64_MAX, "options: stall_limit", to.engine.stall_limit));
+  bool limited = false;
+  XOE_TRY(choose(from.stall_limit, 0, INT64_MAX, "options: stall_limit", to.engine.stall_limit, limited));
+  if (limited) to.engine.stall_spares_workers = false;
   XOE_TRY(choose(from.metrics_port, 0, 65535, "options: metrics_port", to.engine.metrics_port));
   XOE_TRY(check_number(from.reserved, 0, 0, "options: reserved"));
   if (from.rank_count > 0) XOE_TRY(need(from.ranks, "options: ranks"));
@@ -66,6 +68,7 @@ Status apply_options(const xoe_options& from, StartOptions& to) {
     to.engine.warn = [call = from.warn, user = from.warn_user](std::string_view line) {
       call(user, std::string(line).c_str());
     };
+    to.init.warn = to.engine.warn;
   }
   return {};
 }

@@ -86,12 +86,32 @@ std::vector<int> simulated_hosts(int size, int count) {
   return hosts;
 }
 
-Result<JoinSettings> read_settings(const Env& env, const InitOptions& options, int size) {
+Result<WaitPolicy> read_waits(const Env& env, const InitOptions& options) {
+  WaitPolicy waits{.warn = options.warn};
+  if (!waits.warn)
+    waits.warn = [](std::string_view line) {
+      std::fprintf(stderr, "xoe: %.*s\n", static_cast<int>(line.size()), line.data());
+    };
   XOE_ASSIGN(const auto timeout, env.seconds("XOE_TIMEOUT"));
+  if (timeout) {
+    waits.limits.limit = to_duration(*timeout);
+    waits.limits.spares_workers = false;
+  }
+  if (parse_number(env.text("XOE_STALL_WARNING").value_or("")) == 0.0) {
+    waits.limits.warning = {};
+    return waits;
+  }
+  XOE_ASSIGN(const auto warning, env.seconds("XOE_STALL_WARNING"));
+  if (warning) waits.limits.warning = to_duration(*warning);
+  return waits;
+}
+
+Result<JoinSettings> read_settings(const Env& env, const InitOptions& options, int size) {
+  XOE_ASSIGN(WaitPolicy waits, read_waits(env, options));
   XOE_ASSIGN(const auto start_timeout, env.seconds("XOE_START_TIMEOUT"));
   XOE_ASSIGN(const auto arena, env.integer("XOE_ARENA_BYTES", 16 << 20, std::int64_t{1} << 45));
   XOE_ASSIGN(const auto hosts, env.integer("XOE_PRETEND_HOSTS", 1, size));
-  return JoinSettings{.timeout = timeout ? to_duration(*timeout) : kDefaultTimeout,
+  return JoinSettings{.waits = std::move(waits),
                       .start_timeout = start_timeout ? to_duration(*start_timeout) : options.start_timeout,
                       .arena_bytes = arena ? static_cast<std::size_t>(*arena) : shm::Arena::default_bytes(),
                       .simulated_hosts = static_cast<int>(hosts.value_or(1))};
@@ -114,7 +134,7 @@ Result<Joined> join_one_host(bootstrap::LaunchInfo info, const Env& env, const J
   XOE_ASSIGN(auto context, shm::Context::join(topology, *store, fmt::format("shm/{}/", info.group),
                                               settings.start_timeout, settings.arena_bytes));
   std::unique_ptr<Backend> backend = std::make_unique<shm::ShmBackend>(
-      std::move(context), settings.timeout, simulated_hosts(topology.size, settings.simulated_hosts));
+      std::move(context), settings.waits, simulated_hosts(topology.size, settings.simulated_hosts));
   // Once all ranks have joined, no rank needs the store, and each may leave without being missed.
   XOE_TRY(
       backend->run({.kind = CollectiveKind::kBarrier, .options = {.name = "init", .timeout = settings.start_timeout}}));

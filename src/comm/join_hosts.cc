@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/random_token.h"
 #include "base/text.h"
+#include "bootstrap/await_ranks.h"
 #include "bootstrap/own_address.h"
 #include "bootstrap/proof.h"
 #include "bootstrap/socket_address.h"
@@ -21,6 +22,9 @@
 
 namespace xoe {
 namespace {
+
+// After rank 0 has waited for as long as all others: its message is the better one.
+constexpr std::chrono::nanoseconds kGatherTime = std::chrono::seconds(2);
 
 // Opens the first of the nets that loads. The error has the messages of all.
 Result<std::unique_ptr<net::Provider>> open_net(const std::vector<std::string>& names, const net::NetOptions& options,
@@ -70,13 +74,18 @@ Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& sto
   const auto key = [&](int rank) { return fmt::format("{}rank/{}", keys, rank); };
   XOE_TRY(store.set(key(topology.rank), fmt::format("{}\t{}\t{}", mine.host, mine.address, mine.pid)));
   if (topology.rank == 0) {
-    std::vector<std::string> all_keys;
-    for (int rank = 0; rank < topology.size; ++rank) all_keys.push_back(key(rank));
-    auto all = store.get_all(all_keys, timeout);
-    if (!all) return failure(all.error().code(), "not all {} ranks appeared: {}", topology.size, all.error().message());
-    XOE_TRY(store.set(keys + "ranks", fmt::format("{}", fmt::join(*all, "\n"))));
+    bootstrap::AwaitedRanks awaited;
+    for (int rank = 0; rank < topology.size; ++rank) {
+      awaited.keys.push_back(key(rank));
+      awaited.ranks.push_back(rank);
+    }
+    XOE_ASSIGN(const auto all, bootstrap::await_ranks(store, awaited, timeout));
+    XOE_TRY(store.set(keys + "ranks", fmt::format("{}", fmt::join(all, "\n"))));
   }
-  XOE_ASSIGN(const std::string table, store.get(keys + "ranks", timeout));
+  // Rank 0 gathers them, and says who is missing.
+  XOE_ASSIGN(const auto tables,
+             bootstrap::await_ranks(store, {.keys = {keys + "ranks"}, .ranks = {0}}, timeout + kGatherTime));
+  const std::string& table = tables.front();
   std::vector<hierarchical::RankInfo> ranks;
   for (const std::string& line : split_text(table, '\n')) {
     const auto fields = split_text(line, '\t');
@@ -147,7 +156,7 @@ Result<Joined> join_many_hosts(bootstrap::LaunchInfo info, const Env& env, const
                                        .secret = info.secret,
                                        .address = address,
                                        .start_timeout = settings.start_timeout,
-                                       .timeout = settings.timeout,
+                                       .waits = settings.waits,
                                        .arena_bytes = settings.arena_bytes,
                                        .flat = choice.flat,
                                        .warn = settings.warn};

@@ -15,7 +15,7 @@ namespace xoe {
 
 // The user's settings for a job.
 struct JoinSettings {
-  std::chrono::nanoseconds timeout{};        // of operations
+  WaitPolicy waits = {};                     // of operations
   std::chrono::nanoseconds start_timeout{};  // until all ranks must have appeared
   std::size_t arena_bytes = 0;
   int simulated_hosts = 1;

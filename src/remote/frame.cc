@@ -11,8 +11,8 @@ namespace {
 using Kind = Frame::Kind;
 
 bool known(Kind kind) {
-  return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kRequest) ||
-         (kind >= Kind::kHello && kind <= Kind::kAnswer);
+  return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kEnd) ||
+         (kind >= Kind::kHello && kind <= Kind::kSupervisorLost);
 }
 
 }  // namespace
@@ -80,6 +80,21 @@ Result<Hello> decode_hello(std::string_view text) {
   hello.cores = static_cast<int>(fields.fixed<std::int64_t>(0, 1 << 20));
   if (!fields.at_end()) return Hello{.version = std::move(hello.version)};
   return hello;
+}
+
+std::string encode(const RankEnding& ending) {
+  ByteWriter fields;
+  fields.fixed(ending.ran);
+  fields.fixed(static_cast<std::uint8_t>(ending.asked ? 1 : 0));
+  return std::move(fields).take();
+}
+
+Result<RankEnding> decode_ending(std::string_view text) {
+  ByteReader fields(text);
+  RankEnding ending{.ran = fields.fixed<std::int64_t>()};
+  ending.asked = fields.fixed<std::uint8_t>(0, 1) == 1;
+  if (!fields.at_end()) return malformed_message("the end of a rank");
+  return ending;
 }
 
 std::string encode_texts(const std::vector<std::string>& texts) {

@@ -27,7 +27,7 @@ inline constexpr std::int64_t kInputWindow = std::int64_t{256} << 10;
 
 struct Frame {
   enum class Kind : std::uint8_t {
-    kAlive = 1,  // either way: a keepalive
+    kAlive = 1,  // either way: a keepalive; time: the sender's steady clock
     // From the launcher.
     kPrepare = 16,   // text: the host's part of a job
     kStart = 17,     // starts what was prepared
@@ -48,15 +48,17 @@ struct Frame {
     // From `xoe doctor`.
     kExamine = 30,  // the agent becomes the doctor's probe, which answers with kReady
     kRequest = 31,  // text: a request to the probe
+    // From the launcher of a job that ends.
+    kEnd = 32,  // SIGTERM to all ranks
     // From the agent.
     kHello = 64,        // text: a Hello
     kReady = 65,        // text: the program's path there and the ranks' locality, as texts; time: its clock
-    kOutput = 66,       // rank, value: 0 stdout, 1 stderr; text
-    kEnded = 67,        // rank, pid, value: its wait status, time: how long it ran
+    kOutput = 66,       // rank, value: 0 stdout, 1 stderr; text; time: as in kAlive
+    kEnded = 67,        // rank, pid, value: its wait status, time: as in kAlive, of its end; text: a RankEnding
     kStartFailed = 68,  // rank, value: errno
     kInputTaken = 69,   // value: so many bytes
     kInputClosed = 70,  //
-    kAllGone = 71,      // the last one: no process is left there; value: 1 when the supervisor was killed
+    kAllGone = 71,      // the last one: no process is left there
     kError = 72,        // text: why nothing can be started there, value: the exit code for it
     // From the agent, about hosts behind it; rank: the host's number.
     kRelayOutput = 73,  // text: bytes of its stdout; empty: its end
@@ -64,6 +66,8 @@ struct Frame {
     kRelayEnded = 75,   // the last one; value: its wait status
     // From the doctor's probe.
     kAnswer = 76,  // text
+    // From the agent.
+    kSupervisorLost = 77,  // the ranks' supervisor was killed, and they with it; time: as in kAlive
   };
   Kind kind = Kind::kAlive;
   std::int64_t rank = 0;
@@ -82,6 +86,12 @@ struct Hello {
   int cores = 0;
 };
 
+// More about a rank that has ended.
+struct RankEnding {
+  std::int64_t ran = 0;  // nanoseconds
+  bool asked = false;    // it had been asked to end
+};
+
 // The system clock in nanoseconds since 1970.
 std::int64_t clock_now();
 
@@ -92,6 +102,9 @@ Result<Frame> parse_frame(std::string_view body);
 std::string encode(const Hello& hello);
 // `invalid_argument` for anything that encode() would not write. A hello of another version has its version only.
 Result<Hello> decode_hello(std::string_view text);
+std::string encode(const RankEnding& ending);
+// `invalid_argument` for anything that encode() would not write.
+Result<RankEnding> decode_ending(std::string_view text);
 // A command, or another list of texts that is not empty.
 std::string encode_texts(const std::vector<std::string>& texts);
 Result<std::vector<std::string>> decode_texts(std::string_view text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "remote/child_process.h"
+#include "remote/host_clock.h"
 
 namespace xoe::remote {
 
@@ -22,7 +23,7 @@ void FrameConnection::send(const Frame& frame) {
 
 void FrameConnection::keep_alive(Clock::time_point now, Clock::duration interval) {
   // A queue that the other side does not take is sign of life enough.
-  if (now - sent_ >= interval && queue_.empty()) send({.kind = Frame::Kind::kAlive});
+  if (now - sent_ >= interval && queue_.empty()) send({.kind = Frame::Kind::kAlive, .time = HostClock::now().count()});
 }
 
 void FrameConnection::read() {

@@ -81,7 +81,11 @@ std::string end_text(const AgentConnection& agent) {
 
 Diagnosis diagnose(const AgentConnection& agent, const ConnectOptions& options) {
   const int code = agent.status() && WIFEXITED(*agent.status()) ? WEXITSTATUS(*agent.status()) : -1;
-  if (code == 127 || code == 126)
+  // A shell complains about the program; others use these codes too.
+  const bool about_xoe = agent.stderr_tail().empty() ||
+                         agent.stderr_tail().find(options.xoe_path) != std::string::npos ||
+                         agent.stderr_tail().find("xoe: ") != std::string::npos;
+  if ((code == 127 || code == 126) && about_xoe)
     return {.kind = "xoe_missing",
             .what = fmt::format("{} at {}{}", code == 127 ? "there is no xoe" : "xoe cannot be executed",
                                 options.xoe_path, options.search_path ? ", nor in its PATH" : ""),

@@ -3,11 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "base/error.h"
+#include "base/read_file.h"
 #include "base/text.h"
 
 namespace xoe::remote {
@@ -160,11 +159,9 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
 }
 
 Result<std::vector<Host>> read_hostfile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file.is_open() || file.bad())
-    return failure(Code::kInvalidArgument, "--hostfile {}: cannot read it: {}", path, errno_text(errno));
-  return parse_hostfile(text, path);
+  const auto text = read_file(path);
+  if (!text) return failure(text.error().code(), "--hostfile {}: {}", path, text.error().message());
+  return parse_hostfile(*text, path);
 }
 
 std::string this_hostname() {

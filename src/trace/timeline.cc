@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -232,7 +233,9 @@ class Timeline::Core {
   Status flush() {
     if (forked()) return forked_error();
     const std::lock_guard lock(file_mutex_);
-    return write_out();
+    const Status written = write_out();
+    if (const auto before = std::exchange(failed_before_, std::nullopt)) return failure(*before);
+    return written;
   }
 
  private:
@@ -244,7 +247,8 @@ class Timeline::Core {
     if (forked()) return;
     const std::lock_guard lock(file_mutex_);
     if (ring.push(event)) return;  // another thread wrote meanwhile
-    (void)write_out();             // drains the rings, also if it cannot write
+    // Drains the rings, also if it cannot write.
+    if (const Status written = write_out(); !written && !failed_before_) failed_before_ = written.error();
     if (!ring.push(event)) ++dropped_;
   }
 
@@ -301,7 +305,8 @@ class Timeline::Core {
   const pid_t process_ = ::getpid();
   std::mutex file_mutex_;  // taken before mutex_
   TraceFile file_;
-  std::uint64_t dropped_ = 0;  // and not yet written as an event; guarded by file_mutex_
+  std::optional<Error> failed_before_;  // an error that no caller has seen; guarded by file_mutex_
+  std::uint64_t dropped_ = 0;           // and not yet written as an event; guarded by file_mutex_
   const TimelineText text_;
   TimelineNames names_;
   mutable std::mutex mutex_;  // guards the members below

@@ -106,6 +106,28 @@ INSTANTIATE_TEST_SUITE_P(
                       Death{"GlooAlone", kTwoByTwo, 2, small_allreduce, "gloo"}),
     [](const auto& test) { return test.param.name; });
 
+// Survivors that end as soon as they are told close their connections, too, without a word.
+TEST(SurvivorsThatEndAtOnce, AreNotNamedByTheOthers) {
+  for (int round = 0; round < 15; ++round) {
+    const int victim = round % 3;
+    ProcessGroup group({0, 1, 2}, [victim](Communicator& communicator) -> std::string {
+      const auto pids = all_pids(communicator);
+      if (communicator.rank() == victim) {
+        ::usleep(20'000);
+        ::raise(SIGKILL);
+      }
+      Status status;
+      while (status) status = small_allreduce(communicator);
+      const auto expected = fmt::format("rank {} (host host{}, pid {})", victim, victim, pids[static_cast<unsigned>(victim)]);
+      if (status.error().message().find(expected) == std::string::npos)
+        return "message does not name " + expected + ": " + status.error().message();
+      ::_exit(0);
+    });
+    for (int rank = 0; rank < 3; ++rank)
+      EXPECT_EQ(group.wait(rank), rank == victim ? -SIGKILL : 0) << "round " << round << ", rank " << rank;
+  }
+}
+
 // All processes of a host stop: its connections stay open, but it sends nothing.
 TEST(SilentHost, IsMissedAfterTheHostTimeout) {
   SharedTime stopped;

@@ -138,6 +138,15 @@ TEST_F(Verbs, VerifyFindsWhatOtherFormatsLack) {
   EXPECT_EQ(run({"verify"}).code, 2);
 }
 
+TEST_F(Verbs, StatsOfNothingReadableFail) {
+  std::filesystem::create_directories(set_ + "/train/a");
+  put_file(set_ + "/train/a/1.jpg", "nothing");
+  put_file(set_ + "/train/a/2.jpg", "nothing either");
+  const Ended ended = run({"stats", set_});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("no image can be read"));
+}
+
 TEST_F(Verbs, StatsCountsClassesSizesAndKinds) {
   make();
   const Ended ended = run({"stats", set_, "--json", "--sample", "10"});

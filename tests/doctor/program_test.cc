@@ -111,6 +111,7 @@ TEST(DoctorProgram, RefusesWhatMakesNoSense) {
   EXPECT_EQ(doctor({"--hosts", "-oProxyCommand=touch x"}).code, 2);
   EXPECT_EQ(doctor({"--hosts", "a", "--hostfile", "b"}).code, 2);
   EXPECT_EQ(doctor({"--hostfile", "none"}).code, 2);
+  EXPECT_EQ(doctor({"--hosts", ""}).code, 2);
   EXPECT_EQ(doctor({"--ssh-port", "0"}).code, 2);
   EXPECT_EQ(doctor({"--what"}).code, 2);
 }

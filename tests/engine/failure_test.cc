@@ -1,4 +1,6 @@
 // What submitters are told when ranks leave, stall, disagree about an order, fork, or give bad arguments.
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -165,6 +167,27 @@ TEST(EngineFailure, RanksThatWaitForEachOtherInTwoSetsAreNamed) {
       warnings.lines()[0],
       "order deadlock: rank 0 waits for 'x' (process set 1), which rank 1 has not submitted; rank 1 waits for 'y' "
       "(process set 2), which rank 0 has not submitted");
+}
+
+// As on a full disk.
+TEST(EngineFailure, ATimelineThatCannotBeWrittenIsSaid) {
+  Warnings warnings;
+  auto options = warnings.listen(quiet_options());
+  options.timeline = ::testing::TempDir() + "xoe-timeline-" + std::to_string(::getpid());
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto* const handler = ::signal(SIGXFSZ, SIG_IGN);
+  run_engines(
+      1,
+      [&](Engine& engine) {
+        const rlimit small{.rlim_cur = 4096, .rlim_max = before.rlim_max};
+        ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+        for (int i = 0; i < 1000; ++i) ASSERT_TRUE(engine.run({.op = {.kind = OpKind::kBarrier}}));
+      },
+      options);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_THAT(warnings.lines(), ::testing::Contains(HasSubstr("the timeline is incomplete: ")));
 }
 
 // Submissions race with the removal of their set: each is refused or completes, nothing hangs.

@@ -25,6 +25,7 @@ void read(std::string_view bytes, bool greeting, std::size_t chunk) {
       (void)remote::decode_hello((*frame)->text);
       (void)decode_job((*frame)->text);
       (void)remote::decode_texts((*frame)->text);
+      (void)remote::decode_ending((*frame)->text);
       std::string again;
       remote::append_frame(again, **frame);
       if (!remote::parse_frame(std::string_view(again).substr(4))) std::abort();
@@ -42,6 +43,8 @@ XOE_FUZZ_TARGET(agent_fuzz) {
   (void)remote::decode_hello(input);
   if (const auto job = decode_job(input))
     if (encode(*job) != input) std::abort();
+  if (const auto ending = remote::decode_ending(input))
+    if (encode(*ending) != input) std::abort();
   if (const auto command = remote::decode_texts(input))
     if (remote::encode_texts(*command) != input) std::abort();
   return 0;

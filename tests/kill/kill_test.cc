@@ -88,6 +88,15 @@ TEST(Kill, InTheMiddleOfEngineWorkToo) {
   expect_survivors_told(kEngineWork, kill_rounds(XOE_SANITIZED != 0 ? 12 : 60));
 }
 
+// The start timeout is a minute.
+TEST(Kill, ARankThatEndsWellBeforeItJoinsIsNamed) {
+  Job job(kRanks, {"bash", "-c", "[ $XOE_RANK = 1 ] && exit 0; exec " + test_dir() + "/kill_worker 1 private"});
+  ASSERT_TRUE(job.read_all(30)) << "hang: " << job.output();
+  EXPECT_EQ(job.wait(), 4) << job.output();
+  EXPECT_NE(job.output().find("rank 1 exited with code 0, before it joined the others"), std::string::npos)
+      << job.output();
+}
+
 TEST(Kill, NothingIsLeftWhenTheLauncherIsKilled) {
   std::mt19937 random(42);
   const auto before = files_in_dev_shm();

@@ -94,6 +94,8 @@ TEST(ConfigFile, TheCommandLineWinsInAnyOrder) {
   std::filesystem::remove(path);
   const std::vector<std::string_view> missing{"--config-file", path, "prog"};
   EXPECT_THAT(parse_run_arguments(missing).error().message(), HasSubstr("cannot read it"));
+  const std::vector<std::string_view> folder{"--config-file", "/tmp", "prog"};
+  EXPECT_THAT(parse_run_arguments(folder).error().message(), HasSubstr("/tmp: cannot read it: Is a directory"));
 }
 
 }  // namespace

@@ -23,13 +23,21 @@ case $1 in
   denied) fail "me@denied: Permission denied (publickey)." ;;
   unknown) fail "Host key verification failed." ;;
   changed) fail "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @" ;;
+  sour) echo "profile: line 3: module: command not found" >&2; exit 127 ;;
   bare) exec sh -c "exec /nowhere/xoe agent" ;;
   odd) echo "This account is not available."; exit 1 ;;
   old) cat "$folder/old"; exec sleep 100 ;;
   slow) exec sleep 100 ;;
   noisy) echo "Welcome to noisy!"; echo "You have mail." ;;
 esac
-exec env -i PATH=/usr/bin:/bin FAKE_HOST="$1" XOE_TEST_MARK="$XOE_TEST_MARK" sh -c "$2"
+start() { exec env -i PATH=/usr/bin:/bin FAKE_HOST="$1" XOE_TEST_MARK="$XOE_TEST_MARK" sh -c "$2"; }
+case $1 in
+  far) start "$@" | exec python3 -c 'import os, time
+while data := os.read(0, 65536):
+  time.sleep(0.15)
+  os.write(1, data)' ;;
+  *) start "$@" ;;
+esac
 )";
 
 }  // namespace

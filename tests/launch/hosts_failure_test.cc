@@ -67,6 +67,12 @@ TEST_F(HostsFailure, NoXoeThere) {
   expect_refusal("one,bare", 125, AllOf(HasSubstr("host bare: there is no xoe"), HasSubstr("--xoe-path")));
 }
 
+TEST_F(HostsFailure, ACommandThatIsMissingInAProfile) {
+  expect_refusal("one,sour", 125,
+                 AllOf(HasSubstr("host sour: "), HasSubstr("exited with code 127"), HasSubstr("| profile: line 3: module"),
+                       Not(HasSubstr("there is no xoe"))));
+}
+
 TEST_F(HostsFailure, SomethingElseAnswers) {
   expect_refusal("one,odd", 125, AllOf(HasSubstr("host odd: "), HasSubstr("| This account is not available.")));
 }
@@ -131,6 +137,53 @@ TEST_F(HostsFailure, ARankThatIsKilled) {
   const auto ran = job.wait();
   EXPECT_EQ(ran.code, 137);
   EXPECT_THAT(ran.err, AllOf(HasSubstr("rank 1 (host two, "), HasSubstr("SIGKILL")));
+  EXPECT_TRUE(job.all_gone());
+}
+
+// What a survivor on a near host does: it ends with the code for a lost peer when process $PEER is gone.
+constexpr const char* kSurvive =
+    "while [ ! -s $F ]; do sleep 0.02; done; PEER=$(cat $F); while kill -0 $PEER 2> /dev/null; do sleep 0.01; done; "
+    "exit 5";
+
+// The survivor's exit is heard of first.
+TEST_F(HostsFailure, ARankThatIsKilledFarAwayIsNamed) {
+  for (const bool shell : {false, true}) {
+    const std::string place = hosts_.folder() + (shell ? "/shell" : "/pid");
+    const std::string die = "echo $BASHPID > $F.new; mv $F.new $F; sleep 0.1; kill -9 $BASHPID";
+    const auto ran = hosts_.run("one,far", "F=" + place + "; if [ $XOE_RANK = 1 ]; then " +
+                                               (shell ? "(" + die + "); exit $?" : die) + "; fi; " + kSurvive);
+    EXPECT_EQ(ran.code, 137);
+    EXPECT_THAT(ran.err, AllOf(HasSubstr("rank 1 (host far, "), Not(HasSubstr("rank 0")),
+                               HasSubstr(shell ? "exited with code 137" : "SIGKILL"), Not(HasSubstr("ended by"))));
+  }
+}
+
+TEST_F(HostsFailure, ASupervisorThatIsKilledFarAwayIsNamed) {
+  const std::string place = hosts_.folder() + "/pid";
+  const auto ran =
+      hosts_.run("one,far", "F=" + place + "; if [ $XOE_RANK = 1 ]; then echo $PPID > $F.new; mv $F.new $F; " +
+                                "sleep 0.1; kill -9 $PPID; sleep 100; fi; " + kSurvive);
+  EXPECT_EQ(ran.code, 125);
+  EXPECT_THAT(ran.err,
+              AllOf(HasSubstr("the supervisor process of the ranks on host far was killed"), Not(HasSubstr("rank 0"))));
+}
+
+TEST_F(HostsFailure, AnAgentThatIsKilledFarAwayIsNamed) {
+  const std::string place = hosts_.folder() + "/pid";
+  const auto ran = hosts_.run(
+      "one,far", "F=" + place + "; read -r _ _ _ agent _ < /proc/$PPID/stat; if [ $XOE_RANK = 1 ]; then " +
+                     "echo $$ > $F.new; mv $F.new $F; sleep 0.1; kill -9 $agent; sleep 100; fi; " + kSurvive);
+  EXPECT_EQ(ran.code, 125);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("host far: lost: "), Not(HasSubstr("rank 0"))));
+}
+
+TEST_F(HostsFailure, ASupervisorThatIsKilledEndsTheJob) {
+  Launched job(hosts_.arguments("one,two", "echo super$XOE_RANK=$PPID; exec sleep 100"));
+  ::kill(pid_after(job, "super1="), SIGKILL);
+  const auto ran = job.wait();
+  EXPECT_EQ(ran.code, 125);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("the supervisor process of the ranks on host two was killed"),
+                             HasSubstr("1 other rank was ended by SIGTERM")));
   EXPECT_TRUE(job.all_gone());
 }
 

@@ -46,6 +46,26 @@ TEST(JobEnd, ReturnsTheFailingCodeWhereSigchldIsIgnored) {
   EXPECT_EQ(job.wait().code, 5);
 }
 
+// Not the launcher's end by SIGXFSZ.
+TEST(JobEnd, ALimitOnTheSizeOfFilesIsAnError) {
+  const std::string place = testing::TempDir() + "xoe-launch-limit-" + std::to_string(::getpid());
+  const std::string run = "ulimit -f 8; " + xoe_path() + " run -np 1 bash -c 'head -c 100000 /dev/zero; sleep 0.1' > " +
+                          place + ".out 2> " + place + ".err";
+  const int status = std::system(("bash -c \"" + run + "\"").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 125);
+  EXPECT_THAT(file_text(place + ".err"), HasSubstr("cannot write the job's output: File too large"));
+}
+
+// Nobody reads the pipe until the job is over.
+TEST(JobEnd, AReaderThatIsStuckDoesNotStretchTheTimeLimit) {
+  const std::string place = testing::TempDir() + "xoe-launch-stuck-" + std::to_string(::getpid());
+  const std::string run = "{ " + xoe_path() + " run -np 1 --timeout 0.5 --grace 0.5 yes 2> " + place +
+                          ".err; echo code $? > " + place + "; } | while [ ! -s " + place + " ]; do sleep 0.1; done";
+  EXPECT_EQ(std::system(("timeout 60 bash -c '" + run + "'").c_str()), 0);
+  EXPECT_EQ(file_text(place), "code 124\n");
+  EXPECT_THAT(file_text(place + ".err"), HasSubstr("nobody read it in time"));
+}
+
 TEST(JobEnd, SaysTheSignal) {
   const auto ran = run_script(2, "echo last words; [ $XOE_RANK = 0 ] && kill -SEGV $$; sleep 100");
   EXPECT_EQ(ran.code, 128 + SIGSEGV);

@@ -81,5 +81,16 @@ TEST(Plan, KeepsItsOwnVariables) {
   EXPECT_THAT(plan(options).value().ranks[1].environment, Contains("XOE_TIMEOUT=9"));
 }
 
+// As on several hosts.
+TEST(Plan, OptionsOfTheirOwnWinOverVariables) {
+  RunOptions options = options_for(2);
+  options.env = {{"XOE_BACKEND", "gloo"}, {"XOE_INTERFACE", "eth7"}};
+  options.backend = "shm";
+  options.where.network_interface = "lo";
+  const auto ranks = plan(options).value().ranks;
+  EXPECT_THAT(ranks[0].environment, Contains("XOE_BACKEND=shm"));
+  EXPECT_THAT(ranks[1].environment, Contains("XOE_INTERFACE=lo"));
+}
+
 }  // namespace
 }  // namespace xoe::launch

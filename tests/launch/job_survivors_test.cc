@@ -52,7 +52,7 @@ TEST(JobSurvivors, NoneWhenTheSupervisorIsKilled) {
   ::kill(*supervisor, SIGKILL);
   const auto ran = job.wait();
   EXPECT_EQ(ran.code, 125);
-  EXPECT_THAT(ran.err, testing::HasSubstr("supervisor process was killed"));
+  EXPECT_THAT(ran.err, testing::HasSubstr("the supervisor process of the ranks on host"));
   EXPECT_TRUE(job.all_gone());
 }
 

@@ -52,6 +52,15 @@ TEST(LineCutter, EndlessLinesComeInPieces) {
   EXPECT_LE(out.size(), 100000U);
 }
 
+TEST(LineCutter, WithoutTagsNothingIsAdded) {
+  LineCutter cutter;
+  std::string out;
+  const std::string line = std::string(200'000, 'x') + "\n";
+  cutter.feed(std::string_view(line).substr(0, 150'000), "", out);
+  cutter.feed(std::string_view(line).substr(150'000), "", out);
+  EXPECT_EQ(out, line);
+}
+
 TEST(Sink, NeverBlocksAndLosesNothing) {
   auto [reader, writer] = make_pipe();
   Sink sink(writer.get());

@@ -48,6 +48,23 @@ TEST(Report, AFailure) {
   EXPECT_EQ(exit_code(failed_with(SIGSEGV)), 139);
 }
 
+TEST(Report, AUserWhoKillsGivesNoGrace) {
+  JobOutcome outcome = failed_with(exited(3));
+  outcome.terminated = outcome.killed = 1;
+  outcome.killed_by_user = true;
+  outcome.passed_on = SIGINT;
+  EXPECT_EQ(report_lines(outcome, {}).back(), "1 other rank was ended by SIGTERM, 1 of them by SIGKILL");
+}
+
+TEST(Report, ALostSupervisorIsNamedWithItsHost) {
+  JobOutcome outcome;
+  outcome.cause = Cause::kSupervisorLost;
+  outcome.host = "b";
+  EXPECT_THAT(report_lines(outcome, {}),
+              ElementsAre("the supervisor process of the ranks on host b was killed, and they with it"));
+  EXPECT_EQ(exit_code(outcome), 125);
+}
+
 TEST(Report, SigkillHintsAtMemory) {
   EXPECT_THAT(report_lines(failed_with(SIGKILL), {}).front(), testing::HasSubstr("ran out of memory"));
 }

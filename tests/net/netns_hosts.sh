@@ -5,7 +5,9 @@
 #
 #   netns_hosts.sh FOLDER up NODE...         brings them up: NODE i has the address 10.NET.0.(i+1), default NET 77
 #   netns_hosts.sh FOLDER exec NODE COMMAND  runs a command there; ssh to the other nodes works from it without a password
-#   netns_hosts.sh FOLDER cut|heal NODE      takes the node's link away, gives it back
+#   netns_hosts.sh FOLDER cut NODE           takes the node's link away
+#   netns_hosts.sh FOLDER mute|deafen NODE   nothing that it sends, or that is sent to it, arrives
+#   netns_hosts.sh FOLDER heal NODE          undoes these
 #   netns_hosts.sh FOLDER rate NODE 100mbit  limits it
 #   netns_hosts.sh FOLDER pids NODE          processes there, its sshd's listener not counted
 #   netns_hosts.sh FOLDER down               ends every process there and removes everything
@@ -136,6 +138,9 @@ up() {
   done
 }
 
+# No packet fits into this queue.
+drop_all() { tc -n "$1" qdisc replace dev "$2" root tbf rate 8bit burst 1b limit 1b; }
+
 pids() {
   local listener pid
   listener=$(cat "$folder/$1/sshd.pid" 2>/dev/null || true)
@@ -170,7 +175,14 @@ case $verb in
   pids) pids "$1" ;;
   rate) in_node "$1" tc qdisc replace dev eth0 root tbf rate "$2" burst 256kb latency 50ms ;;
   cut) ip -n "$prefix-switch" link set "$(cat "$folder/$1/port")" down ;;
-  heal) ip -n "$prefix-switch" link set "$(cat "$folder/$1/port")" up ;;
+  mute) drop_all "$prefix-$1" eth0 ;;
+  deafen) drop_all "$prefix-switch" "$(cat "$folder/$1/port")" ;;
+  heal)
+    port=$(cat "$folder/$1/port")
+    tc -n "$prefix-$1" qdisc del dev eth0 root 2>/dev/null || true
+    tc -n "$prefix-switch" qdisc del dev "$port" root 2>/dev/null || true
+    ip -n "$prefix-switch" link set "$port" up
+    ;;
   *)
     echo "netns_hosts.sh: unknown verb $verb" >&2
     exit 2

@@ -15,6 +15,15 @@ TEST(Frames, ACommandSurvivesTheWay) {
   EXPECT_FALSE(decode_texts(encode_texts({})));
 }
 
+TEST(Frames, TheEndOfARankSurvivesTheWay) {
+  const std::string text = encode(RankEnding{.ran = 5'000'000'000, .asked = true});
+  EXPECT_EQ(decode_ending(text).value().ran, 5'000'000'000);
+  EXPECT_TRUE(decode_ending(text).value().asked);
+  EXPECT_FALSE(decode_ending(encode(RankEnding{})).value().asked);
+  for (std::size_t size = 0; size < text.size(); ++size) EXPECT_FALSE(decode_ending(text.substr(0, size))) << size;
+  EXPECT_FALSE(decode_ending(text + "x"));
+}
+
 TEST(Frames, AnotherVersionIsStillNamed) {
   std::string hello = encode(Hello{.version = "9.9", .hostname = "h", .launcher = "l", .addresses = {"a"}, .cores = 4});
   EXPECT_EQ(decode_hello(hello).value().cores, 4);

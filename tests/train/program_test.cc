@@ -235,6 +235,12 @@ TEST_F(TrainProgramTest, BadInputIsOneLine) {
       {{train, "--synthetic", "--batch", "many"}, 2, "--batch"},
       {{train, "--synthetic", "--nonsense"}, 2, "--nonsense"},
       {{train, "--synthetic", "--optimizer", "sdg"}, 2, "--optimizer"},
+      {{train, "--synthetic", "--steps", "0"}, 2, "--steps"},
+      {{train, "--data", at(""), "--epochs", "0"}, 2, "--epochs"},
+      {{train, "--synthetic", "--classes", "0"}, 2, "--classes"},
+      {{train, "--synthetic", "--lr", "0"}, 2, "--lr"},
+      {{train, "--synthetic", "--threads", "0"}, 2, "--threads"},
+      {{train, "--synthetic", "--seed", "-1"}, 2, "--seed"},
       {{train, "--synthetic", "--steps", "3", "--epochs", "1"}, 2, "--steps"},
       {{train, "--synthetic", "--model", "resnet19"}, 1, "did you mean 'resnet18'"},
       {{train, "--data", at("nowhere")}, 1, at("nowhere")},
@@ -258,6 +264,15 @@ TEST_F(TrainProgramTest, WrongUsageIsToldUnderTheLauncher) {
   EXPECT_NE(ended.err.find("[0] error: Could not convert: --batch = many"), std::string::npos) << ended.err;
   EXPECT_EQ(ended.err.find("[1] error"), std::string::npos) << ended.err;
   EXPECT_EQ(ended.err.find("SIGKILL"), std::string::npos) << ended.err;
+}
+
+// Mistakes are told by a program that loads in a moment.
+TEST_F(TrainProgramTest, TheCommandLineIsReadWithoutLibtorch) {
+  const std::string train = xoe::testing::bin("xoe-train");
+  const Ended loaded = run({"env", "LD_TRACE_LOADED_OBJECTS=1", train});
+  EXPECT_NE(loaded.out.find("libc.so"), std::string::npos) << loaded.out;
+  EXPECT_EQ(loaded.out.find("libtorch"), std::string::npos) << loaded.out;
+  EXPECT_NE(run({"env", "LD_TRACE_LOADED_OBJECTS=1", train + "er"}).out.find("libtorch"), std::string::npos);
 }
 
 TEST_F(TrainProgramTest, HelpNamesTheOptions) {

@@ -87,7 +87,7 @@ Status HierarchicalBackend::supports(const Collective& collective) const {
 
 Status HierarchicalBackend::execute(const Collective& collective) {
   const std::uint64_t number = done_.load(std::memory_order_relaxed) + 1;
-  const auto timeout = collective.options.timeout.value_or(context_->options().timeout);
+  const auto timeout = collective.options.timeout.value_or(context_->timeout());
   const Operation op{.collective = collective, .number = number, .deadline = net::Clock::now() + timeout};
   const auto failed = [&](const Error& cause) {
     return cause.code() == Code::kPeerLost ? failure(cause.code(), "{}: {}", op.title(), cause.message())

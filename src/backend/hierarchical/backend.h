@@ -46,6 +46,7 @@ class HierarchicalBackend final : public Backend, public HostGroup {
     local_->sleep(ready, until);
   }
   std::vector<int> departed() const override;
+  std::optional<ProcessActivity> activity(int rank) const override { return context_->activity(ranks_[index(rank)]); }
   bool oversubscribed() const noexcept override { return local_->oversubscribed(); }
 
  private:

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backend/shm/wakeup_channel.h"
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace xoe::hierarchical {
@@ -16,6 +17,10 @@ FailureEvent lost(FailureEvent::Kind kind, int rank, std::string_view text) {
   event.set_cause(Code::kPeerLost, text);
   return event;
 }
+
+constexpr std::string_view kAskActivity = "activity?";
+constexpr std::chrono::milliseconds kAskAgain(100);
+constexpr std::string_view kAnswerActivity = "activity:";
 
 // The log is followed by the bits of the ranks that have left.
 std::size_t log_bytes() { return (FailureLog::bytes() + 63) / 64 * 64; }
@@ -41,7 +46,7 @@ Result<std::shared_ptr<Context>> Context::join(std::vector<RankInfo> ranks, int 
   XOE_ASSIGN(context->memory_, shm::Context::join(context->placement_.topology(), *context->store_,
                                                   fmt::format("{}shm/{}/", at.keys, context->placement_.host()),
                                                   at.start_timeout, at.arena_bytes, context->placement_.local_ranks()));
-  context->host_backend_ = std::make_unique<shm::ShmBackend>(context->memory_, at.timeout);
+  context->host_backend_ = std::make_unique<shm::ShmBackend>(context->memory_, at.waits);
   XOE_TRY(context->connect());
   return context;
 }
@@ -75,13 +80,7 @@ Result<std::unique_ptr<bootstrap::HostMesh>> Context::connect_mesh(const std::st
 
 Status Context::connect_hosts() {
   bootstrap::MeshEvents events;
-  events.message = [this](int, const std::string& message) {
-    FailureEvent event;
-    if (message.size() != sizeof event) return;
-    std::memcpy(&event, message.data(), sizeof event);
-    event.foreign = 1;
-    log_->append(event);
-  };
+  events.message = [this](int host, const std::string& message) { on_message(host, message); };
   events.lost = [this](int host, bool silent, const std::string& why) { on_host_lost(host, silent, why); };
   XOE_ASSIGN(mesh_, connect_mesh(options_.keys + "mesh", placement_.leaders(), placement_.host(), std::move(events)));
   return {};
@@ -138,12 +137,62 @@ void Context::on_host_lost(int host, bool silent, const std::string& why) {
                                 ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "), why))
              : lost(FailureEvent::Kind::kRankLost, leader,
                     fmt::format("{} ended without leaving the group, or its host is gone: {}", who(leader), why));
-  event.foreign = 1;
-  log_->append(event);
+  learn(event);
 }
 
+// Leaders send each other failures, questions about the activity of a host's ranks, and the answers to these.
+void Context::on_message(int host, std::string_view message) {
+  FailureEvent event;
+  if (message.size() == sizeof event) {
+    std::memcpy(&event, message.data(), sizeof event);
+    return learn(event);
+  }
+  if (message == kAskActivity) {
+    ByteWriter answer;
+    answer.raw(kAnswerActivity);
+    for (const int rank : placement_.local_ranks()) {
+      const auto activity = process_activity(ranks_[index(rank)].pid).value_or(ProcessActivity());
+      answer.fixed(static_cast<std::int64_t>(activity.used.count()));
+      answer.fixed(static_cast<std::uint8_t>(activity.stopped ? 1 : 0));
+    }
+    return mesh_->send(host, answer.bytes());
+  }
+  if (!message.starts_with(kAnswerActivity)) return;
+  ByteReader answer(message.substr(kAnswerActivity.size()));
+  const std::lock_guard lock(reported_mutex_);
+  for (const int rank : placement_.ranks_of[index(host)]) {
+    const std::chrono::nanoseconds used(answer.fixed<std::int64_t>());
+    const bool stopped = answer.fixed<std::uint8_t>() == 1;
+    if (answer.ok()) reported_[rank] = {.used = used, .stopped = stopped};
+  }
+}
+
+std::optional<ProcessActivity> Context::activity(int rank) {
+  const int host = placement_.hosts[index(rank)];
+  if (host == placement_.host()) return process_activity(ranks_[index(rank)].pid);
+  if (mesh_ == nullptr) return std::nullopt;
+  const std::lock_guard lock(reported_mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (auto& asked = asked_[host]; now - asked >= kAskAgain) {
+    asked = now;
+    mesh_->send(host, kAskActivity);
+  }
+  const auto known = reported_.find(rank);
+  return known == reported_.end() ? std::nullopt : std::optional(known->second);
+}
+
+// Several hosts tell of the same failure.
+void Context::learn(FailureEvent event) {
+  event.foreign = 1;
+  if (event.kind == FailureEvent::Kind::kRankLeft || learned_.insert(key_of(event)).second) log_->append(event);
+}
+
+// Failures that other hosts have told of are passed on too: a host that ends because of one closes its connections, and
+// its peers must learn of the cause first, whichever connection they read first.
 void Context::forward(const FailureEvent& event) {
   if (mesh_ == nullptr) return;
+  if (event.kind == FailureEvent::Kind::kRankLeft ? event.foreign != 0 : !forwarded_.insert(key_of(event)).second)
+    return;
   const std::string_view bytes(reinterpret_cast<const char*>(&event), sizeof event);
   for (int host = 0; host < placement_.host_count(); ++host)
     if (host != placement_.host()) mesh_->send(host, bytes);

@@ -7,8 +7,11 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,7 +36,7 @@ struct ContextOptions {
   std::string secret;
   std::string address;  // of this host, numeric
   std::chrono::nanoseconds start_timeout = std::chrono::seconds(60);
-  std::chrono::nanoseconds timeout = kDefaultTimeout;
+  WaitPolicy waits = {};
   std::chrono::nanoseconds silence = std::chrono::seconds(10);  // after which a host counts as lost
   std::size_t arena_bytes = 0;
   bool flat = false;  // collectives use one net of all ranks, and no shared memory within hosts
@@ -51,12 +54,18 @@ class Context {
   int rank() const noexcept { return placement_.rank; }
   const Placement& placement() const noexcept { return placement_; }
   const ContextOptions& options() const noexcept { return options_; }
+  // Of an operation that is given none. Between hosts nobody sees whether a peer computes.
+  std::chrono::nanoseconds timeout() const noexcept {
+    return options_.waits.limits.spares_workers ? kDefaultTimeout : options_.waits.limits.limit;
+  }
   net::Provider& provider() noexcept { return *provider_; }
   FailureListener& failures() noexcept { return *listener_; }
   // False in a forked child, which is not a rank.
   bool in_its_process() const noexcept;
   // The group of this host's ranks. Call it once.
   std::unique_ptr<shm::ShmBackend> take_host_backend() { return std::move(host_backend_); }
+  // As HostGroup's.
+  std::optional<ProcessActivity> activity(int rank);
   // Wakes this rank if it sleeps.
   void wake() const noexcept;
   // "rank 3 (host nodeB, pid 4410)"
@@ -74,6 +83,8 @@ class Context {
   Status connect_hosts();
   void on_rank_ended(int local_rank);
   void on_host_lost(int host, bool silent, const std::string& why);
+  void learn(FailureEvent event);
+  void on_message(int host, std::string_view message);
   void forward(const FailureEvent& event);
 
   pid_t owner_ = 0;
@@ -86,7 +97,12 @@ class Context {
   std::unique_ptr<shm::ShmBackend> host_backend_;  // allocates the log, then becomes the first group's
   std::optional<FailureLog> log_;
   std::atomic<std::uint64_t>* left_ = nullptr;  // a bit for each of this host's ranks that has left the job
-  std::unique_ptr<bootstrap::HostMesh> mesh_;   // on the host's leader
+  std::mutex reported_mutex_;
+  std::map<int, ProcessActivity> reported_;    // by ranks of other hosts
+  std::map<int, std::chrono::steady_clock::time_point> asked_;  // by host
+  std::set<FailureKey> learned_;               // from other hosts, by the mesh's thread
+  std::set<FailureKey> forwarded_;             // to them, by the listener's thread
+  std::unique_ptr<bootstrap::HostMesh> mesh_;  // on the host's leader
   std::unique_ptr<FailureListener> listener_;
 };
 

@@ -87,7 +87,7 @@ void FailureListener::unsubscribe(int number) {
 void FailureListener::run() {
   FailureEvent event;
   for (std::uint32_t n = 0; log_.wait(n, event, stopped_); ++n) {
-    if (forward_ && event.foreign == 0) forward_(event);
+    if (forward_) forward_(event);
     const std::lock_guard lock(mutex_);
     past_.push_back(event);
     const auto callbacks = callbacks_;  // a callback may unsubscribe itself

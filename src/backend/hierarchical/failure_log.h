@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "xoe/status.h"
@@ -23,12 +24,16 @@ struct FailureEvent {
   std::uint64_t group = 0;    // kGroupFailed, kRankLeft: the group's number in the job
   std::uint64_t done = 0;     // kRankLeft: the collectives that the rank has completed in the group
   std::uint32_t code = 0;     // Code
-  std::uint32_t foreign = 0;  // 1: from another host, which has told all hosts
+  std::uint32_t foreign = 0;  // 1: from another host
   char text[512] = {};
 
   void set_cause(Code cause, std::string_view message) noexcept;
   Error cause() const;
 };
+
+// Two events with the same key are about the same failure.
+using FailureKey = std::tuple<FailureEvent::Kind, std::int32_t, std::uint64_t>;
+inline FailureKey key_of(const FailureEvent& event) { return {event.kind, event.rank, event.group}; }
 
 // The events of a host, in memory that its ranks share, zero at first. Ranks that wait sleep in the kernel.
 //
@@ -57,7 +62,7 @@ class FailureListener {
  public:
   using Callback = std::function<void(const FailureEvent&)>;
 
-  // forward: called for each event of this host; the host's leader passes it on to the other hosts. May be null.
+  // forward: called for each event before any callback; the host's leader passes it on to the other hosts. May be null.
   FailureListener(FailureLog log, Callback forward);
   ~FailureListener();
 

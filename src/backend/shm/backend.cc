@@ -55,9 +55,8 @@ tl::unexpected<Error> arena_full(std::string_view what, int rank, std::size_t by
 
 }  // namespace
 
-ShmBackend::ShmBackend(std::shared_ptr<Context> context, std::chrono::nanoseconds default_timeout,
-                       const std::vector<int>& hosts)
-    : ShmBackend(std::make_shared<OperationQueue>(whole_group(std::move(context)), default_timeout), hosts) {}
+ShmBackend::ShmBackend(std::shared_ptr<Context> context, WaitPolicy policy, const std::vector<int>& hosts)
+    : ShmBackend(std::make_shared<OperationQueue>(whole_group(std::move(context)), std::move(policy)), hosts) {}
 
 ShmBackend::ShmBackend(std::shared_ptr<OperationQueue> operations, const std::vector<int>& hosts)
     : operations_(std::move(operations)) {
@@ -98,7 +97,7 @@ Result<std::unique_ptr<Backend>> ShmBackend::split(int color, int key) {
   }
   const auto rank = static_cast<int>(std::ranges::find(members, group.rank()) - members.begin());
   auto operations = std::make_shared<OperationQueue>(
-      Group(group.shared_context(), std::move(context_ranks), blocks, rank), operations_->default_timeout());
+      Group(group.shared_context(), std::move(context_ranks), blocks, rank), operations_->policy());
   return std::unique_ptr<Backend>(new ShmBackend(std::move(operations), hosts));
 }
 

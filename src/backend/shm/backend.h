@@ -13,8 +13,7 @@ namespace xoe::shm {
 class ShmBackend final : public Backend, public HostGroup {
  public:
   // A group of all ranks of `context`. hosts: by rank, where the ranks simulate several hosts; empty: one host.
-  explicit ShmBackend(std::shared_ptr<Context> context, std::chrono::nanoseconds default_timeout = kDefaultTimeout,
-                      const std::vector<int>& hosts = {});
+  explicit ShmBackend(std::shared_ptr<Context> context, WaitPolicy policy = {}, const std::vector<int>& hosts = {});
   ~ShmBackend() override;
 
   std::string_view name() const noexcept override { return "shm"; }
@@ -22,7 +21,10 @@ class ShmBackend final : public Backend, public HostGroup {
   Status supports(const Collective& collective) const override { return check_host_memory(collective, "shm"); }
   Status run(const Collective& collective) override { return operations_->run(collective); }
   Result<std::shared_ptr<Handle::Work>> start(const Collective& collective) override;
-  Status progress() override { return operations_->progress(); }
+  Status progress() override {
+    operations_->check_time();
+    return operations_->progress();
+  }
   void abort(Error cause) override { operations_->abort(cause); }
   Result<std::unique_ptr<Backend>> split(int color, int key) override;
   Result<SharedBuffer> shared_buffer(std::size_t bytes) override;
@@ -39,6 +41,7 @@ class ShmBackend final : public Backend, public HostGroup {
     operations_->group().wakeups().sleep(ready, until);
   }
   std::vector<int> departed() const override { return operations_->departed(); }
+  std::optional<ProcessActivity> activity(int rank) const override { return operations_->group().activity(rank); }
   bool oversubscribed() const noexcept override { return operations_->group().context().oversubscribed(); }
 
  private:

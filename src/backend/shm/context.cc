@@ -14,6 +14,7 @@
 #include "base/cgroup.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "bootstrap/await_ranks.h"
 
 namespace xoe::shm {
 namespace {
@@ -59,6 +60,8 @@ Result<std::string> await_peer(bootstrap::Store& store, const std::string& key, 
     const auto left = std::max(deadline - Clock::now(), Clock::duration(1));
     auto value = store.get(key, std::min(left, kSlice));
     if (value || value.error().code() != Code::kTimeout) return value;
+    if (const std::string line = bootstrap::ended_line(store, context.job_rank(rank)); !line.empty())
+      return failure(Code::kPeerLost, "rank {}, before it joined the others with init()", line);
     for (std::size_t r = 0; r < processes.size(); ++r)
       if (processes[r].valid() && has_ended(processes[r]))
         return ended_early(context.job_rank(static_cast<int>(r)), members[r].pid);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "backend/shm/context.h"
 #include "backend/shm/layout.h"
 #include "backend/shm/wakeup_channel.h"
+#include "base/process_activity.h"
 
 namespace xoe::shm {
 
@@ -42,6 +44,12 @@ class Group {
   // 0 while the rank lives, else its position in the order in which this rank saw others end.
   int ended(int rank) const noexcept { return context_->ended(context_rank(rank)); }
   std::string who(int rank) const { return fmt::format("rank {} (pid {})", job_rank(rank), member(rank).pid); }
+
+  // nullopt also where the rank is a thread of this process.
+  std::optional<ProcessActivity> activity(int rank) const {
+    const pid_t pid = member(rank).pid;
+    return pid == member(rank_).pid ? std::nullopt : process_activity(pid);
+  }
 
   // 1 + the rank whose record is the first cause (see kAborted); 0 while the group stands.
   std::uint32_t failed_by() const noexcept { return block(0).failed_by.load(std::memory_order_acquire); }

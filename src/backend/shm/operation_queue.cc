@@ -26,11 +26,12 @@ void write_record(FailureRecord& record, const Error& error) {
 
 // How long to stay awake before sleeping: a wakeup costs some 20 us, so wait a few times that.
 constexpr std::chrono::microseconds kAwake(100);
+// A limit may be so far away that the clock has no such time.
+constexpr std::chrono::hours kLongestSleep(1);
 
 }  // namespace
 
-OperationQueue::OperationQueue(Group group, std::chrono::nanoseconds default_timeout)
-    : group_(std::move(group)), default_timeout_(default_timeout) {}
+OperationQueue::OperationQueue(Group group, WaitPolicy policy) : group_(std::move(group)), policy_(std::move(policy)) {}
 
 OperationQueue::~OperationQueue() { leave(); }
 
@@ -41,8 +42,14 @@ OperationQueue::Pending& OperationQueue::take_idle(const Collective& collective)
   }
   Pending& pending = *idle_.back();
   idle_.pop_back();
-  pending.timeout = collective.options.timeout.value_or(default_timeout_);
+  pending.limits = policy_.limits;
+  if (!policy_.warn) pending.limits.warning = {};
+  if (const auto timeout = collective.options.timeout) {
+    pending.limits.limit = *timeout;
+    pending.limits.spares_workers = false;
+  }
   pending.began.reset();
+  pending.patience = {};
   pending.error.reset();
   pending.finished = pending.released = false;
   return pending;
@@ -83,14 +90,14 @@ Status OperationQueue::wait(Pending& pending) {
     const auto now = Clock::now();
     if (!awake_since) awake_since = now;
     check_peers(&pending);
-    check_deadline(pending, now);
+    check_patience(pending, now);
     if (pending.finished || now - *awake_since < kAwake) continue;
     group_.wakeups().sleep(
         [&] {
           check_peers(&pending);
           return pending.finished;
         },
-        *pending.began + pending.timeout);
+        *pending.began + std::min<std::chrono::nanoseconds>(pending.patience.next(pending.limits), kLongestSleep));
     awake_since.reset();
   }
   if (pending.error) return failure(*pending.error);
@@ -99,7 +106,7 @@ Status OperationQueue::wait(Pending& pending) {
 
 Status OperationQueue::progress() {
   check_peers(nullptr);
-  if (++progress_calls_ % kTurnsPerCheck == 0 && !queue_.empty()) check_deadline(*queue_.front(), Clock::now());
+  if (++progress_calls_ % kTurnsPerCheck == 0) check_time();  // reading the clock takes time too
   if (failure_) return failure(*failure_);
   return {};
 }
@@ -200,20 +207,37 @@ void OperationQueue::check_peers(const Pending* waiting) {
       return fail(Error(Code::kPeerLost, group_.who(r) + " has left the group (its communicator was destroyed)"), true);
 }
 
-void OperationQueue::check_deadline(Pending& pending, Clock::time_point now) {
+void OperationQueue::check_time() {
+  if (!queue_.empty()) check_patience(*queue_.front(), Clock::now());
+}
+
+void OperationQueue::check_patience(Pending& pending, Clock::time_point now) {
   if (!pending.began) pending.began = now;
+  if (failure_ || pending.finished) return;
   const auto waited = now - *pending.began;
-  if (failure_ || pending.finished || waited < pending.timeout) return;
   const Operation& stuck = queue_.front()->operation;
+  const auto used = [&] {
+    std::chrono::nanoseconds all{0};
+    for (const int r : stuck.waiting_for()) all += group_.activity(r).value_or(ProcessActivity()).used;
+    return all;
+  };
+  switch (pending.patience.check(pending.limits, waited, used)) {
+    case Patience::Due::kNothing: return;
+    case Patience::Due::kWarning: return policy_.warn(late_peers(stuck, waited));
+    case Patience::Due::kGivingUp: return fail(Error(Code::kTimeout, late_peers(stuck, waited)), true);
+  }
+}
+
+std::string OperationQueue::late_peers(const Operation& stuck, Clock::duration waited) const {
   std::string missing;
   for (const int r : stuck.waiting_for()) {
     const auto done = group_.block(r).done.load(std::memory_order_acquire);
     missing +=
-        fmt::format("{}{} (completed {})", missing.empty() ? "" : ", ", group_.who(r), counted(done, "operation"));
+        fmt::format("{}{} (completed {}{})", missing.empty() ? "" : ", ", group_.who(r), counted(done, "operation"),
+                    group_.activity(r).value_or(ProcessActivity()).stopped ? "; its process is stopped" : "");
   }
-  fail(Error(Code::kTimeout, fmt::format("{}: {} waited {} for {}", stuck.title(), group_.who(group_.rank()),
-                                         human_seconds(std::chrono::duration<double>(waited).count()), missing)),
-       true);
+  return fmt::format("{}: {} waited {} for {}", stuck.title(), group_.who(group_.rank()), human_seconds(waited),
+                     missing);
 }
 
 void OperationQueue::fail(Error cause, bool tell_peers) {

@@ -18,22 +18,25 @@ namespace xoe::shm {
 
 class OperationQueue {
  public:
-  OperationQueue(Group group, std::chrono::nanoseconds default_timeout);
+  OperationQueue(Group group, WaitPolicy policy);
   ~OperationQueue();  // leaves, unless leave() was called
 
   const Group& group() const noexcept { return group_; }
-  std::chrono::nanoseconds default_timeout() const noexcept { return default_timeout_; }
+  const WaitPolicy& policy() const noexcept { return policy_; }
 
   Status run(const Collective& collective);
   // Advances all pending operations without blocking; the error is the first cause, once there is one.
   Status progress();
+  // Warns of late peers, and fails the group when they are too late. For callers of progress() that have the time.
+  void check_time();
 
   // An operation in the queue. Its owner returns it with release().
   struct Pending {
     explicit Pending(const Group& group) : operation(group) {}
     Operation operation;
-    std::chrono::nanoseconds timeout{};
+    WaitLimits limits;
     std::optional<Clock::time_point> began;  // when the clock was first read for it
+    Patience patience;
     std::optional<Error> error;
     bool finished = false;
     bool released = false;
@@ -68,14 +71,15 @@ class OperationQueue {
   int first_lost() const;
   // Advances; then fails everything if a peer that is needed has ended or left.
   void check_peers(const Pending* waiting);
-  void check_deadline(Pending& pending, Clock::time_point now);
+  void check_patience(Pending& pending, Clock::time_point now);
+  std::string late_peers(const Operation& stuck, Clock::duration waited) const;
   void fail(Error cause, bool tell_peers);
   void wait_for_peers_in_buffers() const;
   Error recorded_failure(std::uint32_t failed_by) const;
   Error error_for(const Operation& operation) const;
 
   Group group_;
-  std::chrono::nanoseconds default_timeout_;
+  WaitPolicy policy_;
   std::uint32_t last_number_ = 0;
   std::uint32_t all_done_ = 0;    // lower bound of the peers' `done`
   std::uint64_t next_round_ = 0;  // the first round of the next operation that has any

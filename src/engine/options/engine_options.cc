@@ -93,10 +93,12 @@ Status read_stall(const Env& env, EngineOptions& options) {
   XOE_TRY(read_switch(find(env, "HOROVOD_STALL_CHECK_DISABLE"), disabled));
   const auto warning =
       find(env, "XOE_STALL_WARNING", disabled ? std::string_view{} : "HOROVOD_STALL_CHECK_TIME_SECONDS");
-  const auto limit =
-      find(env, "XOE_STALL_LIMIT", disabled ? std::string_view{} : "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS");
-  if (disabled) options.stall_warning = std::chrono::nanoseconds(0);
+  auto limit = find(env, "XOE_STALL_LIMIT", disabled ? std::string_view{} : "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS");
+  if (!limit) limit = find(env, "XOE_TIMEOUT");
+  if (disabled) options.stall_warning = options.stall_limit = std::chrono::nanoseconds(0);
   XOE_TRY(read_seconds(warning, options.stall_warning));
+  // A limit that the user has chosen is kept to the second.
+  options.stall_spares_workers = !limit;
   return read_seconds(limit, options.stall_limit);
 }
 

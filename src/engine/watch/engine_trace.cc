@@ -127,8 +127,17 @@ void EngineTrace::mark(std::string_view lane, std::string_view name, TimePoint s
 
 void EngineTrace::flush_if_full() {
   if (!on()) return;
-  if (const auto open = this->open(); open != nullptr && open->timeline->pending() > kWorthWriting)
-    if (const Status ignored = open->timeline->flush(); !ignored) return;  // the file says what was dropped
+  if (const auto open = this->open(); open != nullptr && open->timeline->pending() > kWorthWriting) flush(*open);
+}
+
+void EngineTrace::flush(const Open& open) {
+  const Status written = open.timeline->flush();
+  if (!written && !warned_.exchange(true))
+    warn_(fmt::format("the timeline is incomplete: {}", written.error().message()));
+}
+
+EngineTrace::~EngineTrace() {
+  if (const auto last = open(); last != nullptr && ::getpid() == process_) flush(*last);
 }
 
 }  // namespace xoe::engine

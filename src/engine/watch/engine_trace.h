@@ -1,9 +1,12 @@
 // Records the engine's events while a timeline is on.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,9 +32,11 @@ Result<ClockOffset> measure_clock(Communicator& comm);
 // Thread safety: start() and stop() one at a time; all else by any thread.
 class EngineTrace {
  public:
-  // host: the index of this one among the world's `hosts`.
-  EngineTrace(const Topology& topology, int host, int hosts, ClockOffset clock)
-      : topology_(topology), host_(host), hosts_(hosts), clock_(clock) {}
+  // host: the index of this one among the world's `hosts`. warn: told once when events are lost; outlives this.
+  EngineTrace(const Topology& topology, int host, int hosts, ClockOffset clock,
+              const std::function<void(std::string_view)>& warn)
+      : topology_(topology), host_(host), hosts_(hosts), clock_(clock), warn_(warn) {}
+  ~EngineTrace();
 
   // Local rank 0 calls with create == true before the others of its host do.
   Status start(const std::string& path, bool create);
@@ -56,14 +61,18 @@ class EngineTrace {
   std::shared_ptr<const Open> open() const;
   // "trace.{host}.json" for several hosts, also if the path has no "{host}".
   std::string path_of_host(const std::string& path) const;
+  void flush(const Open& open);
 
   const Topology topology_;
   const int host_;
   const int hosts_;
   const ClockOffset clock_;
+  const std::function<void(std::string_view)>& warn_;
   std::atomic<bool> on_{false};
   mutable std::mutex mutex_;
   std::shared_ptr<const Open> open_;
+  std::atomic<bool> warned_{false};
+  const pid_t process_ = ::getpid();  // a forked child writes nothing
   // Only of the thread that makes progress.
   std::uint64_t spans_ = 0;
   std::int64_t batches_ = 0;

@@ -3,26 +3,12 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace xoe::engine {
 namespace {
 
 constexpr int kMaskBits = 64;
-
-PendingTensor describe(ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now) {
-  PendingTensor tensor{.name = waiting.submission->name,
-                       .set = set.id(),
-                       .submitted = {},
-                       .missing = waiting.missing,
-                       .age = now - waiting.submission->submitted};
-  // Of this host: what the ranks of others have submitted is not known here.
-  const Agreement& agreement = set.agreement();
-  for (int r = 0; r < agreement.host_ranks(); ++r)
-    if (const int rank = agreement.world_rank(r);
-        std::none_of(waiting.missing.begin(), waiting.missing.end(), [&](const auto& m) { return m.rank == rank; }))
-      tensor.submitted.push_back(rank);
-  return tensor;
-}
 
 std::uint64_t to_mask(const std::vector<MissingRank>& missing) {
   std::uint64_t mask = 0;
@@ -63,13 +49,15 @@ void StallWatch::unblock(const Submission& submission) {
 
 std::chrono::nanoseconds StallWatch::period() const {
   std::chrono::nanoseconds period = std::chrono::seconds(1);
-  for (const auto limit : {options_.stall_warning, options_.stall_limit})
-    if (limit.count() > 0) period = std::min(period, limit / 2);
+  if (options_.stall_warning.count() > 0) period = std::min(period, options_.stall_warning / 2);
+  if (options_.stall_limit.count() > 0) period = std::min(period, options_.stall_limit / 20);
   return std::max<std::chrono::nanoseconds>(period, std::chrono::milliseconds(1));
 }
 
 std::size_t StallWatch::look(std::span<ProcessSet* const> sets) {
   const auto now = EngineClock::now();
+  if (!sets.empty()) world_ = &sets[0]->host_group();
+  activities_.clear();
   std::vector<PendingTensor> stalled;
   std::size_t past_warning = 0;
   std::vector<ProcessSet::Waiting> all;
@@ -77,16 +65,9 @@ std::size_t StallWatch::look(std::span<ProcessSet* const> sets) {
     if (set->failed() || set->pending() == 0) continue;
     auto waiting = set->waiting();
     for (const ProcessSet::Waiting& w : waiting) {
-      const auto age = now - w.submission->submitted;
-      if (options_.stall_warning.count() > 0 && age >= options_.stall_warning) {
-        ++past_warning;
-        const bool reports = !w.missing.empty() || set->agreement().speaks_for_host();
-        if (reports && !std::exchange(w.submission->stall_reported, true)) stalled.push_back(describe(*set, w, now));
-      }
-      if (options_.stall_limit.count() > 0 && age >= options_.stall_limit) {
-        set->abort(Error(Code::kTimeout, stall_line(describe(*set, w, now))));
-        break;
-      }
+      if (options_.stall_warning.count() > 0 && now - w.submission->submitted >= options_.stall_warning) ++past_warning;
+      check(*set, w, now, stalled);
+      if (set->failed()) break;
     }
     all.insert(all.end(), std::make_move_iterator(waiting.begin()), std::make_move_iterator(waiting.end()));
   }
@@ -96,6 +77,65 @@ std::size_t StallWatch::look(std::span<ProcessSet* const> sets) {
     look_for_deadlocks(*sets[0]);
   }
   return past_warning;
+}
+
+void StallWatch::check(ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now,
+                       std::vector<PendingTensor>& stalled) {
+  WaitLimits limits{.warning = options_.stall_warning,
+                    .limit = options_.stall_limit,
+                    .spares_workers = options_.stall_spares_workers};
+  if (waiting.missing.empty()) {
+    // The leader of the host knows more, and the hosts of the missing ranks know most: they come first.
+    if (!set.agreement().speaks_for_host()) {
+      limits.warning = {};
+      if (limits.spares_workers) return;
+    }
+    limits.limit += limits.limit / 4;
+  }
+  const auto used = [&] { return used_by_missing(set, waiting.missing); };
+  switch (waiting.submission->patience.check(limits, now - waiting.submission->submitted, used)) {
+    case Patience::Due::kNothing: return;
+    case Patience::Due::kWarning: return stalled.push_back(describe(set, waiting, now));
+    case Patience::Due::kGivingUp:
+      return set.abort(Error(
+          Code::kTimeout, fmt::format("{}; the limit is {} (XOE_STALL_LIMIT)", stall_line(describe(set, waiting, now)),
+                                      human_seconds(options_.stall_limit))));
+  }
+}
+
+// The CPU time of the ranks that may be missing: where that is not known, those of other hosts.
+std::chrono::nanoseconds StallWatch::used_by_missing(const ProcessSet& set, const std::vector<MissingRank>& missing) {
+  std::chrono::nanoseconds all{0};
+  for (const MissingRank& one : missing) all += activity(one.rank).used;
+  const auto host_of = [this](int rank) { return world_->hosts()[static_cast<std::size_t>(rank)]; };
+  if (missing.empty())
+    for (const int rank : set.ranks())
+      if (host_of(rank) != host_of(rank_)) all += activity(rank).used;
+  return all;
+}
+
+// Many tensors may wait for one rank.
+ProcessActivity StallWatch::activity(int rank) {
+  const auto [known, added] = activities_.try_emplace(rank);
+  if (added) known->second = world_->activity(rank).value_or(ProcessActivity());
+  return known->second;
+}
+
+PendingTensor StallWatch::describe(ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now) {
+  PendingTensor tensor{.name = waiting.submission->name,
+                       .set = set.id(),
+                       .submitted = {},
+                       .missing = waiting.missing,
+                       .age = now - waiting.submission->submitted};
+  // Of this host: what the ranks of others have submitted is not known here.
+  const Agreement& agreement = set.agreement();
+  for (int r = 0; r < agreement.host_ranks(); ++r)
+    if (const int rank = agreement.world_rank(r);
+        std::none_of(waiting.missing.begin(), waiting.missing.end(), [&](const auto& m) { return m.rank == rank; }))
+      tensor.submitted.push_back(rank);
+  for (MissingRank& one : tensor.missing)
+    if (activity(one.rank).stopped) one.last += "; its process is stopped";
+  return tensor;
 }
 
 void StallWatch::publish(ProcessSet& world, const std::vector<ProcessSet::Waiting>& waiting) {

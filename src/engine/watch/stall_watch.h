@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <mutex>
 #include <span>
 #include <string>
@@ -27,6 +28,12 @@ class StallWatch {
   std::chrono::nanoseconds period() const;
 
  private:
+  // Gives up on `waiting`, or adds it to `stalled` when a warning is due.
+  void check(ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now,
+             std::vector<PendingTensor>& stalled);
+  PendingTensor describe(ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now);
+  std::chrono::nanoseconds used_by_missing(const ProcessSet& set, const std::vector<MissingRank>& missing);
+  ProcessActivity activity(int rank);
   // Shows the other ranks the operation that a thread of this rank is blocked on.
   void publish(ProcessSet& world, const std::vector<ProcessSet::Waiting>& waiting);
   void look_for_deadlocks(ProcessSet& world);
@@ -35,6 +42,8 @@ class StallWatch {
   int rank_;
   std::mutex mutex_;
   std::vector<const Submission*> blocked_;
+  const HostGroup* world_ = nullptr;
+  std::map<int, ProcessActivity> activities_;  // of ranks that others wait for, in this look
   RankStatus* status_ = nullptr;  // where other ranks read what this rank waits for
   std::string last_cycle_;        // of the last check; reported when it is found again
   std::string reported_cycle_;

@@ -63,7 +63,7 @@ Watch::Watch(const EngineOptions& options, const Topology& topology, int host, i
       tuned_for_{.ranks = topology.size, .hosts = hosts},
       metrics_(topology.rank, topology.size),
       stalls_(options, topology.rank),
-      trace_(topology, host, hosts, clock) {}
+      trace_(topology, host, hosts, clock, options.warn) {}
 
 Watch::~Watch() = default;
 

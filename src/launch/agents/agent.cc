@@ -121,6 +121,9 @@ void Agent::on_frame(const remote::Frame& frame) {
       if (supervisor_ && !gone_)
         supervisor_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = static_cast<int>(frame.value)});
       return;
+    case Kind::kEnd:
+      if (supervisor_ && !gone_) supervisor_->send({.kind = SupervisorCommand::Kind::kEnd});
+      return;
     case Kind::kKill: return kill_all();
     case Kind::kRestart: return restart(static_cast<int>(frame.rank));
     case Kind::kNoMoreRestarts:
@@ -224,6 +227,7 @@ void Agent::on_supervisor() {
     if (!event) return;
     const auto local = static_cast<std::size_t>(std::max(event->rank, 0));
     const int rank = event->rank >= 0 && local < job_->ranks.size() ? job_->ranks[local].rank : 0;
+    const auto stamp = std::chrono::nanoseconds(event->at.time_since_epoch()).count();
     switch (event->kind) {
       case SupervisorEvent::Kind::kStartFailed:
         launcher_.send({.kind = remote::Frame::Kind::kStartFailed, .rank = rank, .value = event->value});
@@ -234,7 +238,11 @@ void Agent::on_supervisor() {
                         .rank = rank,
                         .value = event->value,
                         .pid = event->pid,
-                        .time = event->ran.count()});
+                        .time = stamp,
+                        .text = encode(remote::RankEnding{.ran = event->ran.count(), .asked = event->asked})});
+        break;
+      case SupervisorEvent::Kind::kSupervisorLost:
+        launcher_.send({.kind = remote::Frame::Kind::kSupervisorLost, .time = stamp});
         break;
       case SupervisorEvent::Kind::kAllGone: gone_ = true; break;
       case SupervisorEvent::Kind::kHostLost: break;
@@ -247,7 +255,7 @@ void Agent::finish_output(Clock::time_point now) {
   streams_.drain(now);
   if (streams_.open() && !abandoned_) return;
   ended_ = true;
-  launcher_.send({.kind = remote::Frame::Kind::kAllGone, .value = supervisor_->lost() ? 1 : 0});
+  launcher_.send({.kind = remote::Frame::Kind::kAllGone});
 }
 
 int run_agent(const std::string& version) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "remote/child_process.h"
+#include "remote/host_clock.h"
 
 namespace xoe::launch {
 namespace {
@@ -99,6 +100,7 @@ void AgentStreams::read(Stream& stream, remote::FrameConnection& launcher, Clock
   launcher.send({.kind = remote::Frame::Kind::kOutput,
                  .rank = stream.rank,
                  .value = stream.err ? 1 : 0,
+                 .time = remote::HostClock::now().count(),
                  .text = {chunk.data(), static_cast<std::size_t>(count)}});
 }
 

@@ -43,6 +43,7 @@ void RemoteProcesses::send_to_all(const remote::Frame& frame) {
 
 void RemoteProcesses::send(SupervisorCommand command) {
   switch (command.kind) {
+    case SupervisorCommand::Kind::kEnd: return send_to_all({.kind = remote::Frame::Kind::kEnd});
     case SupervisorCommand::Kind::kKillAll: return send_to_all({.kind = remote::Frame::Kind::kKill});
     case SupervisorCommand::Kind::kSignal:
       return send_to_all({.kind = remote::Frame::Kind::kSignal, .value = command.signal});
@@ -110,7 +111,7 @@ void RemoteProcesses::serve(std::size_t host, Clock::time_point now) {
     const auto frame = agent.frames().next();
     if (!frame) agent.kill();  // not an agent
     if (!frame || !*frame) break;
-    on_frame(host, **frame);
+    on_frame(host, **frame, now);
   }
   if (!hosts_[host].needed()) return;
   if (agent.ended(now)) return lose_host(host, remote::explain_cut(agent, connect_));
@@ -123,32 +124,49 @@ bool RemoteProcesses::owns(std::size_t host, std::int64_t rank) const {
   return rank >= 0 && std::cmp_less(rank, host_of_.size()) && host_of_[static_cast<std::size_t>(rank)] == host;
 }
 
-void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame) {
+void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clock::time_point now) {
   if (remote::dispatch_relay_frame(agents_, *agents_[host], frame) || hosts_[host].gone) return;
   using Kind = remote::Frame::Kind;
-  const int rank = static_cast<int>(frame.rank);
   const int value = static_cast<int>(frame.value);
+  const std::chrono::nanoseconds stamp(frame.time);
+  if (frame.time != 0) hosts_[host].clock.observe(stamp, now);
   switch (frame.kind) {
     case Kind::kOutput: return on_output(host, frame);
-    case Kind::kEnded:
-      if (!owns(host, frame.rank)) return;
-      --hosts_[host].unfinished;
-      events_.push_back({.kind = SupervisorEvent::Kind::kEnded,
-                         .rank = rank,
-                         .pid = static_cast<pid_t>(frame.pid),
-                         .value = value,
-                         .ran = std::chrono::nanoseconds(frame.time)});
-      return;
+    case Kind::kEnded: return on_ended(host, frame);
     case Kind::kStartFailed:
       if (owns(host, frame.rank))
-        events_.push_back({.kind = SupervisorEvent::Kind::kStartFailed, .rank = rank, .value = value});
+        events_.push_back({.kind = SupervisorEvent::Kind::kStartFailed,
+                           .rank = static_cast<int>(frame.rank),
+                           .value = value,
+                           .at = now,
+                           .host = host});
+      return;
+    case Kind::kSupervisorLost:
+      events_.push_back({.kind = SupervisorEvent::Kind::kSupervisorLost,
+                         .value = std::exchange(hosts_[host].unfinished, 0),
+                         .at = hosts_[host].clock.here(stamp),
+                         .host = host});
       return;
     case Kind::kInputTaken: return input_.taken(frame.value);
     case Kind::kInputClosed: return input_.close();
-    case Kind::kAllGone: supervisor_lost_ = supervisor_lost_ || value == 1; return mark_gone(host);
+    case Kind::kAllGone: return mark_gone(host);
     case Kind::kError: return lose_host(host, remote::explain_refusal(*agents_[host], frame.text, value));
     default: return;
   }
+}
+
+void RemoteProcesses::on_ended(std::size_t host, const remote::Frame& frame) {
+  const auto ending = remote::decode_ending(frame.text);
+  if (!owns(host, frame.rank) || !ending) return;
+  --hosts_[host].unfinished;
+  events_.push_back({.kind = SupervisorEvent::Kind::kEnded,
+                     .rank = static_cast<int>(frame.rank),
+                     .pid = static_cast<pid_t>(frame.pid),
+                     .value = static_cast<int>(frame.value),
+                     .ran = std::chrono::nanoseconds(ending->ran),
+                     .asked = ending->asked,
+                     .at = hosts_[host].clock.here(std::chrono::nanoseconds(frame.time)),
+                     .host = host});
 }
 
 void RemoteProcesses::on_output(std::size_t host, const remote::Frame& frame) {
@@ -162,16 +180,21 @@ void RemoteProcesses::on_output(std::size_t host, const remote::Frame& frame) {
 // The hosts behind it are lost with it, the farthest first.
 void RemoteProcesses::lose_host(std::size_t host, remote::HostFailure failure) {
   std::vector<std::string> behind;
+  const auto lost = [this](std::size_t one) {
+    events_.push_back({.kind = SupervisorEvent::Kind::kHostLost,
+                       .value = std::exchange(hosts_[one].unfinished, 0),
+                       .at = agents_[one]->frames().heard(),
+                       .host = one});
+  };
   for (std::size_t other = agents_.size(); --other > host;)
     if (!hosts_[other].gone && agents_[other]->is_behind(*agents_[host])) {
       behind.insert(behind.begin(), agents_[other]->host());
-      events_.push_back(
-          {.kind = SupervisorEvent::Kind::kHostLost, .value = std::exchange(hosts_[other].unfinished, 0)});
+      lost(other);
       mark_gone(other);
     }
   if (!behind.empty()) failure.lines.push_back(remote::explain_behind(*agents_[host], behind));
   failures_.insert(failures_.end(), failure.lines.begin(), failure.lines.end());
-  events_.push_back({.kind = SupervisorEvent::Kind::kHostLost, .value = std::exchange(hosts_[host].unfinished, 0)});
+  lost(host);
   agents_[host]->kill();
   mark_gone(host);
 }

@@ -9,6 +9,7 @@
 #include "launch/output/stdin_feed.h"
 #include "launch/plan/hosts_plan.h"
 #include "launch/supervise/job_processes.h"
+#include "remote/host_clock.h"
 #include "remote/host_failure.h"
 
 namespace xoe::launch {
@@ -23,7 +24,6 @@ class RemoteProcesses : public JobProcesses {
 
   void send(SupervisorCommand command) override;
   std::optional<SupervisorEvent> next() override;
-  bool lost() const override { return supervisor_lost_; }
   void pause() override;
   void resume() override;
   bool output_open(Clock::time_point now) override;
@@ -31,14 +31,18 @@ class RemoteProcesses : public JobProcesses {
   const Stream& stream_of(std::size_t rank, bool err) const override { return streams_[2 * rank + (err ? 1 : 0)]; }
   std::vector<std::string> file_errors() const override { return file_errors_of(streams_); }
   std::string host_of(int rank) const override;
+  std::string host_name(std::size_t host) const override { return agents_[host]->host(); }
   std::vector<std::string> host_failures() const override { return failures_; }
+  std::chrono::nanoseconds news_delay() const override { return kNewsDelay; }
   void add_to(std::vector<pollfd>& polled) override;
   void take(const std::vector<pollfd>& polled, Clock::time_point now) override;
   void pump() override;
   std::optional<Clock::time_point> next_turn(Clock::time_point now) const override;
 
  private:
+  static constexpr auto kNewsDelay = std::chrono::milliseconds(300);
   struct HostProgress {
+    remote::HostClock clock = {};
     int unfinished = 0;      // ranks
     std::int64_t owed = 0;   // bytes of output that were taken and not acknowledged yet
     bool gone = false;       // no process of the job is left there
@@ -46,7 +50,8 @@ class RemoteProcesses : public JobProcesses {
     bool needed() const { return !gone || behind > 0; }
   };
   void serve(std::size_t host, Clock::time_point now);
-  void on_frame(std::size_t host, const remote::Frame& frame);
+  void on_frame(std::size_t host, const remote::Frame& frame, Clock::time_point now);
+  void on_ended(std::size_t host, const remote::Frame& frame);
   void on_output(std::size_t host, const remote::Frame& frame);
   void lose_host(std::size_t host, remote::HostFailure failure);
   void mark_gone(std::size_t host);
@@ -65,7 +70,6 @@ class RemoteProcesses : public JobProcesses {
   StdinFeed input_;
   std::deque<SupervisorEvent> events_;
   std::vector<std::string> failures_;
-  bool supervisor_lost_ = false;
   std::size_t remaining_;  // hosts that are not gone
 };
 

@@ -39,7 +39,8 @@ std::string others_text(const JobOutcome& outcome, const RunOptions& options) {
   std::string text =
       fmt::format("{} other rank{} ended by SIGTERM", outcome.terminated, outcome.terminated == 1 ? " was" : "s were");
   if (outcome.killed > 0)
-    text += fmt::format(", {} of them by SIGKILL after {} of grace", outcome.killed, human_seconds(options.grace));
+    text += fmt::format(", {} of them by SIGKILL{}", outcome.killed,
+                        outcome.killed_by_user ? "" : fmt::format(" after {} of grace", human_seconds(options.grace)));
   return text;
 }
 
@@ -80,6 +81,7 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
                                 signal_name(outcome.passed_on), human_seconds(outcome.ran)));
   if (outcome.output_error != 0 && outcome.output_error != EPIPE)
     lines.push_back("cannot write the job's output: " + errno_text(outcome.output_error));
+  if (outcome.unread) lines.emplace_back("the rest of the job's output is lost: nobody read it in time");
   lines.insert(lines.end(), outcome.host_failures.begin(), outcome.host_failures.end());
   switch (outcome.cause) {
     case Cause::kNone: return lines;
@@ -98,7 +100,8 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
     case Cause::kOutputClosed: break;
     case Cause::kHostLost: break;
     case Cause::kSupervisorLost:
-      lines.emplace_back("the job's supervisor process was killed; all ranks were ended");
+      lines.push_back(
+          fmt::format("the supervisor process of the ranks on host {} was killed, and they with it", outcome.host));
       break;
   }
   if (const std::string others = others_text(outcome, options); !others.empty() && !lines.empty())

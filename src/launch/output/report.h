@@ -30,6 +30,7 @@ struct JobOutcome {
   int start_error = 0;                        // errno: kStartFailed
   int start_rank = 0;
   int output_error = 0;          // errno of a write to stdout
+  bool unread = false;           // the rest of the output was not read in time
   int terminated = 0;            // ranks that ended after SIGTERM was sent to them
   int killed = 0;                // of those, by SIGKILL
   std::string last_stream = {};  // "stderr" or "stdout" of the first failure

@@ -24,7 +24,10 @@ void LineCutter::feed(std::string_view bytes, std::string_view tag, std::string&
     bytes.remove_prefix(end + 1);
   }
   partial_.append(bytes);
-  if (partial_.size() >= kLongest) finish(tag, out);
+  if (partial_.size() < kLongest) return;
+  if (!tag.empty()) return finish(tag, out);
+  out.append(partial_);  // without tags the bytes of a rank pass as they are
+  partial_.clear();
 }
 
 void LineCutter::finish(std::string_view tag, std::string& out) {

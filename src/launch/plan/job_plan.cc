@@ -113,9 +113,9 @@ Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFa
                                     static_cast<std::size_t>(options.size), env, host));
   plan.locality = std::move(bound.locality);
   Variables variables = env.all();
+  for (const auto& [name, value] : options.env) variables[name] = value;
   if (!options.backend.empty()) variables["XOE_BACKEND"] = options.backend;
   if (!options.where.network_interface.empty()) variables["XOE_INTERFACE"] = options.where.network_interface;
-  for (const auto& [name, value] : options.env) variables[name] = value;
   set_shared_variables(variables, host.usable_cores, options.size, options.restarts > 0);
   for (int rank = 0; rank < options.size; ++rank)
     add_rank(plan, variables, {.rank = rank, .size = options.size, .local_rank = rank, .local_size = options.size}, 0,

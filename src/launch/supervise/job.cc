@@ -9,7 +9,9 @@
 
 #include "base/error.h"
 #include "launch/output/job_streams.h"
+#include "launch/supervise/first_fault.h"
 #include "launch/supervise/local_processes.h"
+#include "launch/supervise/restart_policy.h"
 #include "launch/supervise/shutdown_policy.h"
 
 namespace xoe::launch {
@@ -32,6 +34,7 @@ class Job {
         output_(std::move(output)),
         processes_(std::move(processes)),
         shutdown_(started_, options.timeout, options.grace),
+        restarts_(options.restarts),
         may_restart_(options.restarts > 0) {
     if (may_restart_) store_->begin_world(0);
   }
@@ -59,8 +62,12 @@ class Job {
       if (!sink->empty()) polled_.push_back({.fd = sink->fd(), .events = POLLOUT, .revents = 0});
     int patience = store_->poll_timeout_ms();
     auto next = processes_->next_turn(Clock::now());
-    if (const auto step = gone_ ? std::nullopt : shutdown_.next())
-      next = std::min(next.value_or(Clock::time_point::max()), *step);
+    const auto earlier = [&next](Clock::time_point time) {
+      next = std::min(next.value_or(Clock::time_point::max()), time);
+    };
+    if (const auto step = gone_ ? std::nullopt : shutdown_.next()) earlier(*step);
+    if (gone_ && shutdown_.cause() == Cause::kTimeout) earlier(*gone_ + options_.grace);
+    for (const DueRestart& due : due_restarts_) earlier(due.at);
     if (next) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
       const auto bounded = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
@@ -72,23 +79,25 @@ class Job {
 
   void take_due_steps() {
     if (gone_) return;
+    while (!due_restarts_.empty() && Clock::now() >= due_restarts_.front().at) restart_next();
     for (auto step = shutdown_.due(Clock::now()); step != ShutdownPolicy::Step::kNothing;
          step = shutdown_.due(Clock::now())) {
       if (step == ShutdownPolicy::Step::kKill) {
         processes_->send({.kind = SupervisorCommand::Kind::kKillAll});
         continue;
       }
-      asked_to_end_ = true;
       forbid_restarts();
-      processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTERM});
-      processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGCONT});  // a stopped one, too
+      processes_->send({.kind = SupervisorCommand::Kind::kEnd});
     }
   }
 
   bool finished() {
     if (!gone_) return false;
     const bool more = processes_->output_open(Clock::now());
-    return outcome_.killed_by_user || (!more && output_->empty());
+    if (outcome_.killed_by_user || (!more && output_->empty())) return true;
+    // A time limit is kept, also where nobody reads the output.
+    outcome_.unread = shutdown_.cause() == Cause::kTimeout && Clock::now() >= *gone_ + options_.grace;
+    return outcome_.unread;
   }
 
   // A reader that is gone ends the job. But Ctrl-C reaches the reader too (`| tee log`): the ranks then end in their
@@ -141,45 +150,66 @@ class Job {
         outcome_.start_rank = event.rank;
         return shutdown_.begin(Cause::kStartFailed, now);
       case SupervisorEvent::Kind::kEnded: return on_end(event, now);
-      case SupervisorEvent::Kind::kAllGone:
-        gone_ = true;
-        if (processes_->lost()) shutdown_.begin(Cause::kSupervisorLost, now);
-        return;
-      case SupervisorEvent::Kind::kHostLost:
-        forbid_restarts();
-        shutdown_.begin(Cause::kHostLost, now);
-        ended_ += event.value;
-        if (ended_ == options_.size) shutdown_.leftovers(now);
-        return;
+      case SupervisorEvent::Kind::kAllGone: gone_ = now; return;
+      case SupervisorEvent::Kind::kSupervisorLost: return on_lost(Cause::kSupervisorLost, event, now);
+      case SupervisorEvent::Kind::kHostLost: return on_lost(Cause::kHostLost, event, now);
     }
+  }
+
+  void on_lost(Cause cause, const SupervisorEvent& event, Clock::time_point now) {
+    forbid_restarts();
+    faults_.add({.cause = cause, .host = event.host, .at = event.at});
+    shutdown_.begin(cause, now);
+    count_ended(event.value, now);
   }
 
   void on_end(const SupervisorEvent& event, Clock::time_point now) {
-    const RankEnd end{.rank = event.rank, .pid = event.pid, .status = event.value, .ran = event.ran};
-    if (end.status != 0 && may_restart_ && world_version_ < options_.restarts) return restart(end);
-    forbid_restarts();
-    if (end.rank == 0) processes_->close_input();
-    if (asked_to_end_) {
-      ++outcome_.terminated;
-      if (WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
-    } else if (end.status != 0 && !outcome_.first_failure) {
-      outcome_.first_failure = end;
-      shutdown_.begin(Cause::kRankFailed, now);
+    if (event.value != 0 && may_restart_) {
+      if (const auto pause = restarts_.restart_after(event.ran)) {
+        // The store comes first: ranks read the world's version there, and those that survive wait for the next one.
+        store_->begin_world(++world_version_);
+        const DueRestart due{.at = now + *pause, .end = event};
+        due_restarts_.insert(std::ranges::upper_bound(due_restarts_, due.at, {}, &DueRestart::at), due);
+        return;
+      }
     }
-    if (++ended_ == options_.size) shutdown_.leftovers(now);
+    forbid_restarts();
+    on_last_end(event, now);
   }
 
-  // The store comes first: ranks read the world's version there.
-  void restart(const RankEnd& end) {
-    store_->begin_world(++world_version_);
+  void on_last_end(const SupervisorEvent& event, Clock::time_point now) {
+    const RankEnd end = end_of(event);
+    if (end.rank == 0) processes_->close_input();
+    if (end.status == 0) store_->note_ended(end.rank, remote::describe_status(0));
+    if (event.asked) {
+      ++outcome_.terminated;
+      if (shutdown_.killed() && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
+    } else if (end.status != 0) {
+      faults_.add({.cause = Cause::kRankFailed, .host = event.host, .end = end, .at = event.at});
+      shutdown_.begin(Cause::kRankFailed, now, processes_->news_delay());
+    }
+    count_ended(1, now);
+  }
+
+  void count_ended(int ranks, Clock::time_point now) {
+    ended_ += ranks;
+    if (ranks > 0 && ended_ == options_.size) shutdown_.leftovers(now);
+  }
+
+  void restart_next() {
+    const RankEnd end = end_of(due_restarts_.front().end);
+    due_restarts_.erase(due_restarts_.begin());
     processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
     output_->err().write(fmt::format("xoe run: {}; restarted, {} of {} restarts left\n",
                                      describe_end(end, processes_->host_of(end.rank)),
-                                     options_.restarts - world_version_, options_.restarts));
+                                     restarts_.left() + static_cast<int>(due_restarts_.size()), options_.restarts));
   }
 
+  // Ranks that were about to be restarted have failed for good.
   void forbid_restarts() {
-    if (std::exchange(may_restart_, false)) processes_->send({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
+    if (!std::exchange(may_restart_, false)) return;
+    processes_->send({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
+    for (const DueRestart& due : std::exchange(due_restarts_, {})) on_last_end(due.end, Clock::now());
   }
 
   JobOutcome conclude() {
@@ -187,6 +217,18 @@ class Job {
     outcome_.ran = Clock::now() - started_;
     outcome_.file_errors = processes_->file_errors();
     outcome_.host_failures = processes_->host_failures();
+    outcome_.host = processes_->host_of(outcome_.start_rank);
+    if (!faults_.empty()) blame(faults_.first());
+    return std::move(outcome_);
+  }
+
+  // A limit of the launcher's own stays the cause.
+  void blame(const Fault& first) {
+    if (outcome_.cause == Cause::kRankFailed || outcome_.cause == Cause::kHostLost ||
+        outcome_.cause == Cause::kSupervisorLost)
+      outcome_.cause = first.cause;
+    if (outcome_.cause != Cause::kStartFailed) outcome_.host = processes_->host_name(first.host);
+    outcome_.first_failure = first.end;
     if (outcome_.first_failure) {
       const auto rank = static_cast<std::size_t>(outcome_.first_failure->rank);
       for (const bool err : {true, false}) {
@@ -195,8 +237,14 @@ class Job {
         outcome_.last_stream = err ? "stderr" : "stdout";
       }
     }
-    outcome_.host = processes_->host_of(outcome_.first_failure ? outcome_.first_failure->rank : outcome_.start_rank);
-    return std::move(outcome_);
+  }
+
+  struct DueRestart {
+    Clock::time_point at;
+    SupervisorEvent end;
+  };
+  static RankEnd end_of(const SupervisorEvent& event) {
+    return {.rank = event.rank, .pid = event.pid, .status = event.value, .ran = event.ran};
   }
 
   const RunOptions& options_;
@@ -210,9 +258,11 @@ class Job {
   std::vector<pollfd> polled_;
   int ended_ = 0;
   int world_version_ = 0;  // how often a rank was restarted
-  bool may_restart_;       // until a rank ends well: the others cannot form a group with a restarted one then
-  bool asked_to_end_ = false;
-  bool gone_ = false;  // all processes of the job
+  RestartPolicy restarts_;
+  std::vector<DueRestart> due_restarts_;  // by time
+  bool may_restart_;  // until a rank ends well: the others cannot form a group with a restarted one then
+  FirstFault faults_;
+  std::optional<Clock::time_point> gone_;  // since when no process of the job is left
   std::optional<Clock::time_point> last_end_signal_;
 };
 

@@ -23,7 +23,6 @@ class JobProcesses {
   virtual void send(SupervisorCommand command) = 0;
   // The next event; kAllGone is the last one.
   virtual std::optional<SupervisorEvent> next() = 0;
-  virtual bool lost() const = 0;  // a supervisor was killed
   // Before and after a time in which the launcher is stopped.
   virtual void pause() = 0;
   virtual void resume() = 0;
@@ -34,8 +33,12 @@ class JobProcesses {
   virtual const Stream& stream_of(std::size_t rank, bool err) const = 0;
   virtual std::vector<std::string> file_errors() const = 0;
   virtual std::string host_of(int rank) const = 0;
+  // By the index in events.
+  virtual std::string host_name(std::size_t host) const = 0;
   // Messages about hosts that were lost.
   virtual std::vector<std::string> host_failures() const = 0;
+  // How much later than the end of a rank the news of its cause may come.
+  virtual std::chrono::nanoseconds news_delay() const = 0;
 
   // Before and after poll(): adds descriptors, then remembers which are ready, then moves the bytes.
   virtual void add_to(std::vector<pollfd>& polled) = 0;

@@ -14,7 +14,6 @@ class LocalProcesses : public JobProcesses {
 
   void send(SupervisorCommand command) override { supervisor_.send(command); }
   std::optional<SupervisorEvent> next() override;
-  bool lost() const override { return supervisor_.lost(); }
   void pause() override {}
   void resume() override {}
   bool output_open(Clock::time_point now) override;
@@ -22,7 +21,9 @@ class LocalProcesses : public JobProcesses {
   const Stream& stream_of(std::size_t rank, bool err) const override { return streams_.of(rank, err); }
   std::vector<std::string> file_errors() const override { return streams_.file_errors(); }
   std::string host_of(int /*rank*/) const override { return remote::this_hostname(); }
+  std::string host_name(std::size_t /*host*/) const override { return remote::this_hostname(); }
   std::vector<std::string> host_failures() const override { return {}; }
+  std::chrono::nanoseconds news_delay() const override { return {}; }
   void add_to(std::vector<pollfd>& polled) override;
   void take(const std::vector<pollfd>& polled, Clock::time_point now) override { streams_.take(polled, now); }
   void pump() override { streams_.pump(); }

@@ -25,8 +25,8 @@ class ShutdownPolicy {
   ShutdownPolicy(Clock::time_point now, std::optional<std::chrono::nanoseconds> timeout, std::chrono::nanoseconds grace)
       : grace_(grace), limit_(timeout ? std::optional(now + *timeout) : std::nullopt) {}
 
-  // The first cause counts; the other ranks are asked to end.
-  void begin(Cause cause, Clock::time_point now);
+  // The first cause counts; after a delay the other ranks are asked to end.
+  void begin(Cause cause, Clock::time_point now, std::chrono::nanoseconds delay = {});
   // All ranks have ended, but not all processes that they started: a moment later those are asked to end too.
   void leftovers(Clock::time_point now);
   void kill_at_once(Clock::time_point now) { kill_at_ = now; }

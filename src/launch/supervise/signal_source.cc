@@ -6,6 +6,11 @@
 #include "base/error.h"
 
 namespace xoe::launch {
+namespace {
+
+constexpr int kWriteSignals[] = {SIGPIPE, SIGXFSZ};
+
+}  // namespace
 
 Result<SignalSource> SignalSource::open() {
   sigset_t taken;
@@ -17,8 +22,8 @@ Result<SignalSource> SignalSource::open() {
   }
   Fd fd(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd.valid()) return failure(Code::kResourceExhausted, "signalfd: {}", errno_text(errno));
-  // Writing to a closed output gives EPIPE, which the writer handles.
-  ::sigaddset(&taken, SIGPIPE);
+  // Writing to a closed output gives EPIPE, beyond a limit on the size of files EFBIG: the writer handles them.
+  for (const int signal : kWriteSignals) ::sigaddset(&taken, signal);
   sigset_t before;
   ::sigprocmask(SIG_BLOCK, &taken, &before);
   return SignalSource(std::move(fd), before);
@@ -26,12 +31,12 @@ Result<SignalSource> SignalSource::open() {
 
 SignalSource::~SignalSource() {
   if (!fd_.valid()) return;
-  // Drops a pending SIGPIPE of our own before it is unblocked.
-  sigset_t pipe;
-  ::sigemptyset(&pipe);
-  ::sigaddset(&pipe, SIGPIPE);
+  // Drops those of our own that are pending before they are unblocked.
+  sigset_t writing;
+  ::sigemptyset(&writing);
+  for (const int signal : kWriteSignals) ::sigaddset(&writing, signal);
   const timespec now = {};
-  while (::sigtimedwait(&pipe, nullptr, &now) > 0) {
+  while (::sigtimedwait(&writing, nullptr, &now) > 0) {
   }
   ::sigprocmask(SIG_SETMASK, &before_, nullptr);
 }

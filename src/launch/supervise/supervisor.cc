@@ -68,6 +68,7 @@ bool Supervisor::start_all() {
 bool Supervisor::start(std::size_t rank) {
   Rank& one = ranks_[rank];
   one.started = Clock::now();
+  one.asked = false;
   auto spawned = remote::spawn(requests_[rank]);
   if (!spawned) {
     report({.kind = SupervisorEvent::Kind::kStartFailed, .rank = static_cast<int>(rank), .value = spawned.error()});
@@ -108,6 +109,11 @@ bool Supervisor::handle_commands() {
     case SupervisorCommand::Kind::kNoMoreRestarts:
       if (std::exchange(restarts_, false)) close_streams();
       break;
+    case SupervisorCommand::Kind::kEnd:
+      note_asked();
+      signal_all(SIGTERM);
+      signal_all(SIGCONT);
+      break;
     default: signal_all(command.signal);
   }
   return true;
@@ -120,6 +126,7 @@ void Supervisor::reap_ranks() {
 
 void Supervisor::reap(std::size_t rank) {
   Rank& ended = ranks_[rank];
+  const auto now = Clock::now();
   int status = 0;
   const pid_t pid = std::exchange(ended.pid, -1);
   if (::waitpid(pid, &status, 0) != pid) status = kUnknownStatus;
@@ -129,7 +136,9 @@ void Supervisor::reap(std::size_t rank) {
           .rank = static_cast<int>(rank),
           .pid = pid,
           .value = status,
-          .ran = Clock::now() - ended.started});
+          .ran = now - ended.started,
+          .asked = ended.asked,
+          .at = now});
 }
 
 bool Supervisor::reap_orphans() {
@@ -149,6 +158,12 @@ bool Supervisor::reap_orphans() {
   }
 }
 
+// Ranks that are ending already do so for a reason of their own.
+void Supervisor::note_asked() {
+  for (Rank& rank : ranks_)
+    if (rank.pid > 0 && !is_exiting(rank.pid)) rank.asked = true;
+}
+
 void Supervisor::signal_all(int signal) {
   for (const Rank& rank : ranks_)
     if (rank.pid > 0) ::kill(-rank.pid, signal);
@@ -159,6 +174,7 @@ void Supervisor::signal_all(int signal) {
 // A killed process leaves its children to this one, so that repeated rounds reach every descendant.
 void Supervisor::kill_all() {
   const auto deadline = Clock::now() + kKillPatience;
+  note_asked();
   while (Clock::now() < deadline) {
     for (const Rank& rank : ranks_)
       if (rank.pid > 0) ::kill(-rank.pid, SIGKILL);

@@ -18,6 +18,7 @@ namespace xoe::launch {
 struct SupervisorCommand {
   enum class Kind : std::uint8_t {
     kSignal,          // to the process group of each rank, and to processes that ended ranks left behind
+    kEnd,             // the same with SIGTERM, which also reaches stopped ones, because the job ends
     kKillAll,         // SIGKILL to every descendant, until none is left
     kRestart,         // restarts `rank`, which has ended
     kNoMoreRestarts,  // no rank will be restarted
@@ -29,16 +30,21 @@ struct SupervisorCommand {
 
 struct SupervisorEvent {
   enum class Kind : std::uint8_t {
-    kStartFailed,  // rank, value: errno; no further rank is started
-    kEnded,        // rank, pid, value: its wait status; in the order in which ranks ended
-    kAllGone,      // the last event: no descendant is left
-    kHostLost,     // from RemoteProcesses only; value: how many of the host's ranks had not ended
+    kStartFailed,     // rank, value: errno; no further rank is started
+    kEnded,           // rank, pid, value: its wait status; in the order in which ranks ended
+    kAllGone,         // the last event: no descendant is left
+    kSupervisorLost,  // it was killed; value, as in kHostLost: how many of its ranks are not known to have ended
+    kHostLost,        // from RemoteProcesses only
   };
   Kind kind = Kind::kAllGone;
   int rank = -1;
   pid_t pid = -1;
   int value = 0;
   std::chrono::nanoseconds ran = {};  // kEnded: since its start
+  bool asked = false;                 // kEnded: after kEnd or kKillAll had reached it
+  // When it happened; of a lost host, when it was last heard of.
+  std::chrono::steady_clock::time_point at = {};
+  std::size_t host = 0;  // its index, from RemoteProcesses
 };
 
 class Supervisor {
@@ -57,6 +63,7 @@ class Supervisor {
     Fd pidfd = {};
     pid_t group = -1;  // the process group that it led last
     Clock::time_point started = {};
+    bool asked = false;  // to end
   };
 
   bool start_all();
@@ -68,6 +75,7 @@ class Supervisor {
   void reap(std::size_t rank);
   bool reap_orphans();  // true: no child is left
   void signal_all(int signal);
+  void note_asked();
   void kill_all();
   void report(SupervisorEvent event);
 

@@ -42,22 +42,30 @@ void SupervisorLink::send(SupervisorCommand command) { ::send(control_.get(), &c
 std::optional<SupervisorEvent> SupervisorLink::next() {
   if (gone_) return std::nullopt;
   SupervisorEvent event;
+  if (lost_) {
+    gone_ = true;
+    return event;
+  }
   auto count = ::recv(control_.get(), &event, sizeof event, MSG_DONTWAIT);
   // It ended without reading our last command. Its events are still there, behind this error.
   if (count < 0 && errno == ECONNRESET) count = ::recv(control_.get(), &event, sizeof event, MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
-  if (count != sizeof event) {
-    lost_ = true;
-    ::kill(pid_, SIGKILL);
-    event = {.kind = SupervisorEvent::Kind::kAllGone};
-  }
+  if (count != sizeof event) return on_lost();
   if (event.kind == SupervisorEvent::Kind::kAllGone) {
     gone_ = true;
-    // Its connection closes before its children come to this process, which they have when it can be waited for.
     ::waitpid(pid_, nullptr, 0);
-    if (lost_) kill_adopted();
   }
   return event;
+}
+
+SupervisorEvent SupervisorLink::on_lost() {
+  lost_ = true;
+  const auto now = std::chrono::steady_clock::now();
+  ::kill(pid_, SIGKILL);
+  // Its connection closes before its children come to this process, which they have when it can be waited for.
+  ::waitpid(pid_, nullptr, 0);
+  kill_adopted();
+  return {.kind = SupervisorEvent::Kind::kSupervisorLost, .at = now};
 }
 
 // Round after round, as the supervisor does it: a killed process leaves its children to this one.

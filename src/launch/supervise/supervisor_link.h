@@ -20,21 +20,21 @@ class SupervisorLink {
 
   int fd() const noexcept { return control_.get(); }
   void send(SupervisorCommand command);
-  // The next event, if one has arrived. When the supervisor dies, lost() becomes true, its descendants are killed, and
-  // kAllGone follows.
+  // The next event, if one has arrived. When the supervisor dies, its descendants are killed; kSupervisorLost and
+  // kAllGone follow.
   std::optional<SupervisorEvent> next();
-  bool lost() const noexcept { return lost_; }
 
  private:
   SupervisorLink(Fd control, pid_t pid, std::vector<pid_t> older_children)
       : control_(std::move(control)), pid_(pid), older_children_(std::move(older_children)) {}
+  SupervisorEvent on_lost();
   void kill_adopted();
 
   Fd control_;
   pid_t pid_ = -1;
   std::vector<pid_t> older_children_;  // children of the program that became the launcher by exec
-  bool gone_ = false;
   bool lost_ = false;
+  bool gone_ = false;
 };
 
 }  // namespace xoe::launch

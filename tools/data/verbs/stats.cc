@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "data/failure_in.h"
 #include "data/jpeg/jpeg.h"
@@ -301,6 +302,13 @@ int stats(StatsRequest& request) {
   if (!source) return report_failure("stats", source.error(), request.json);
   const auto statistics = count(**source, request);
   if (!statistics) return report_failure("stats", statistics.error(), request.json);
+  if (statistics->images == 0)
+    return report_failure("stats",
+                          Error(Code::kDataLoss, fmt::format("{}: no image can be read; {}", request.from.directory,
+                                                             statistics->first_bad.empty()
+                                                                 ? counted((*source)->lost(), "image") + " are lost"
+                                                                 : statistics->first_bad)),
+                          request.json);
   request.json ? print_json(request, **source, *statistics) : print_text(request, **source, *statistics);
   return exit_code(0);
 }

@@ -1,0 +1,39 @@
+// How long to wait for others: when to warn, and when to give up.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+namespace xoe {
+
+struct WaitLimits {
+  std::chrono::nanoseconds warning = std::chrono::seconds(10);  // the first one; 0: none
+  std::chrono::nanoseconds limit = std::chrono::minutes(10);    // 0: none
+  // The limit waits for those that are seen to compute.
+  bool spares_workers = true;
+};
+
+// One wait. Each pause between warnings is twice as long as the one before.
+class Patience {
+ public:
+  enum class Due : std::uint8_t { kNothing, kWarning, kGivingUp };
+
+  // What is due after waiting for `age`. used: the CPU time of those that are waited for so far; called seldom.
+  Due check(const WaitLimits& limits, std::chrono::nanoseconds age,
+            const std::function<std::chrono::nanoseconds()>& used);
+  // The age at which to check again.
+  std::chrono::nanoseconds next(const WaitLimits& limits) const;
+
+ private:
+  bool gives_up(const WaitLimits& limits, std::chrono::nanoseconds age,
+                const std::function<std::chrono::nanoseconds()>& used);
+
+  std::optional<std::chrono::nanoseconds> warned_at_;
+  std::optional<std::chrono::nanoseconds> measured_at_;
+  std::chrono::nanoseconds used_{0};  // then
+};
+
+}  // namespace xoe

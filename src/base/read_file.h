@@ -1,0 +1,13 @@
+// Reads a whole file.
+#pragma once
+
+#include <string>
+
+#include "xoe/status.h"
+
+namespace xoe {
+
+// `invalid_argument` says why it cannot be read: "cannot read it: Is a directory".
+Result<std::string> read_file(const std::string& path);
+
+}  // namespace xoe

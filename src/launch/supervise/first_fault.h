@@ -1,0 +1,39 @@
+// Which of several faults came first. The news of an effect may arrive before that of its cause, which happened on
+// another host.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "launch/output/report.h"
+#include "launch/supervise/shutdown_policy.h"
+
+namespace xoe::launch {
+
+struct Fault {
+  Cause cause = Cause::kRankFailed;  // or kSupervisorLost, kHostLost
+  std::size_t host = 0;
+  std::optional<RankEnd> end = {};  // kRankFailed
+  // By this host's clock. Of a lost host: when it was last heard of.
+  std::chrono::steady_clock::time_point at = {};
+};
+
+class FirstFault {
+ public:
+  // Clocks of hosts are compared with an error, and processes take note of a death late where others compute.
+  static constexpr auto kUncertainty = std::chrono::milliseconds(500);
+
+  void add(Fault fault);
+  bool empty() const noexcept { return first_of_host_.empty(); }
+  // On one host the order is known. Between hosts the earliest counts, but a lost host or supervisor outranks the end
+  // of a rank, and a signal outranks an exit, when the earliest is earlier by less than kUncertainty: an exit may well
+  // be the answer to a lost peer, and the others cannot.
+  const Fault& first() const;
+
+ private:
+  std::vector<Fault> first_of_host_;
+};
+
+}  // namespace xoe::launch

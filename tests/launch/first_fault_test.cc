@@ -1,0 +1,59 @@
+#include "launch/supervise/first_fault.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+namespace xoe::launch {
+namespace {
+
+using namespace std::chrono_literals;
+
+const auto kStart = std::chrono::steady_clock::time_point() + 1h;
+constexpr int exited(int code) { return code << 8; }
+
+Fault ended(std::size_t host, int rank, int status, std::chrono::milliseconds at) {
+  return {.cause = Cause::kRankFailed, .host = host, .end = RankEnd{.rank = rank, .status = status}, .at = kStart + at};
+}
+
+int first_rank(std::initializer_list<Fault> faults) {
+  FirstFault all;
+  for (const Fault& fault : faults) all.add(fault);
+  return all.first().end ? all.first().end->rank : -1;
+}
+
+TEST(FirstFault, TheEarliestCountsInWhateverOrderTheyAreTold) {
+  EXPECT_EQ(first_rank({ended(0, 0, exited(5), 7ms), ended(1, 3, exited(1), 2ms), ended(1, 2, exited(5), 3ms)}), 3);
+  EXPECT_EQ(first_rank({ended(1, 2, exited(5), 3ms), ended(1, 3, exited(1), 2ms), ended(0, 0, exited(5), 7ms)}), 3);
+}
+
+TEST(FirstFault, ASignalOutranksAnExitThatSeemsEarlier) {
+  EXPECT_EQ(first_rank({ended(0, 0, exited(5), 0ms), ended(1, 3, SIGKILL, 200ms)}), 3);
+  EXPECT_EQ(first_rank({ended(0, 0, exited(5), 0ms), ended(1, 3, exited(137), 200ms)}), 3) << "behind a shell";
+  EXPECT_EQ(first_rank({ended(0, 0, exited(7), 0ms), ended(1, 3, SIGSEGV, 600ms)}), 0) << "too late to be its cause";
+}
+
+TEST(FirstFault, ASurvivorThatAbortsOutranksNothing) {
+  EXPECT_EQ(first_rank({ended(0, 0, exited(7), 0ms), ended(1, 3, SIGABRT, 50ms)}), 0);
+  EXPECT_EQ(first_rank({ended(0, 0, exited(7), 0ms), ended(1, 3, SIGTERM, 50ms)}), 0);
+}
+
+TEST(FirstFault, OnOneHostTheOrderIsKnown) {
+  EXPECT_EQ(first_rank({ended(0, 0, exited(7), 0ms), ended(0, 1, SIGSEGV, 1ms)}), 0);
+  EXPECT_EQ(first_rank({ended(0, 0, exited(7), 0ms), ended(0, 1, SIGSEGV, 1ms), ended(1, 2, exited(5), -1ms)}), 2);
+}
+
+TEST(FirstFault, AShellTellsALittleLate) {
+  EXPECT_EQ(first_rank({ended(0, 0, exited(5), 0ms), ended(0, 1, exited(137), 20ms)}), 1);
+  EXPECT_EQ(first_rank({ended(0, 0, exited(5), 0ms), ended(0, 1, exited(137), 120ms)}), 0);
+}
+
+TEST(FirstFault, ALostHostOutranksRanks) {
+  const Fault lost{.cause = Cause::kHostLost, .host = 1, .at = kStart + 100ms};
+  EXPECT_EQ(first_rank({ended(0, 0, exited(5), 0ms), lost}), -1);
+  EXPECT_EQ(first_rank({ended(0, 0, SIGKILL, 0ms), lost}), -1);
+  EXPECT_EQ(first_rank({ended(1, 2, exited(7), 0ms), lost}), 2) << "it failed before its host was lost";
+  EXPECT_EQ(first_rank({ended(0, 0, exited(7), -5000ms), lost}), 0);
+}
+
+}  // namespace
+}  // namespace xoe::launch

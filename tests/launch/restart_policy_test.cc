@@ -1,0 +1,36 @@
+#include "launch/supervise/restart_policy.h"
+
+#include <gtest/gtest.h>
+
+namespace xoe::launch {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(RestartPolicy, RanksThatFailAtOnceWaitLongerAndLonger) {
+  RestartPolicy policy(20);
+  std::chrono::nanoseconds all{0};
+  EXPECT_EQ(policy.restart_after(1ms), 100ms);
+  EXPECT_EQ(policy.restart_after(1ms), 200ms);
+  EXPECT_EQ(policy.restart_after(1ms), 400ms);
+  for (int i = 3; i < 20; ++i) {
+    const auto pause = policy.restart_after(1ms).value();
+    EXPECT_LE(pause, 10s);
+    all += pause;
+  }
+  EXPECT_GT(all, 100s);
+  EXPECT_EQ(policy.left(), 0);
+  EXPECT_FALSE(policy.restart_after(1h));
+}
+
+TEST(RestartPolicy, ARankThatRanForLongIsRestartedAtOnce) {
+  RestartPolicy policy(5);
+  EXPECT_EQ(policy.restart_after(1ms), 100ms);
+  EXPECT_EQ(policy.restart_after(1h), 0ms);
+  EXPECT_EQ(policy.restart_after(1ms), 100ms);
+}
+
+TEST(RestartPolicy, NoneMeansNone) { EXPECT_FALSE(RestartPolicy(0).restart_after(1h)); }
+
+}  // namespace
+}  // namespace xoe::launch

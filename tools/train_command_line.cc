@@ -1,0 +1,159 @@
+#include "train_command_line.h"
+
+#include <signal.h>
+
+#include <map>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/env.h"
+#include "bootstrap/launch_env.h"
+
+namespace xoe {
+namespace {
+
+constexpr int kUsage = 2;
+
+constexpr const char* kExamples = R"(
+Examples:
+  xoe train --synthetic --model resnet50 --batch 4 --steps 50     speed of this machine
+  xoe data make --images 3000 --validation 600 --classes 10 --shards 4 demo-data
+  xoe train --data demo-data --model resnet18 --epochs 10 --run-dir runs/a
+  xoe run -np 2 xoe train --data demo-data --epochs 10 --run-dir runs/b --timeline runs/b/timeline.json
+  xoe run -np 2 xoe train --data demo-data --checkpoint runs/c/checkpoints --checkpoint-every 100 --resume
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (SIGINT, SIGTERM: the step was finished and a
+checkpoint written; a second signal, a quarter of a second later or more, ends at once).)";
+
+void add_data_options(CLI::App& app, train::TrainOptions& options, bool& synthetic) {
+  auto* data = app.add_option("--data", options.data_dir, "folder of train-* and validation-* TFRecord files");
+  data->type_name("DIR");
+  app.add_flag("--synthetic", synthetic, "one random batch, made once")->excludes(data);
+  app.add_option("--classes", options.classes, "number of classes (default: as the data has; 1000 synthetic)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--batch", options.batch, "images per rank and pass")->capture_default_str();
+  app.add_option("--image-size", options.image_size, "height and width")->capture_default_str();
+  app.add_option("--data-threads", options.data_threads,
+                 "that decode, per rank: a number, 0 for none of their own, or auto: as many as training needs")
+      ->transform(CLI::Transformer(std::map<std::string, int>{{"auto", -1}}))
+      ->default_str("auto");
+  app.add_option("--max-bad-images", options.max_bad_images, "broken images to skip and count per rank and epoch")
+      ->capture_default_str();
+}
+
+void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
+  static const std::map<std::string, train::OptimizerKind> kOptimizers = {{"sgd", train::OptimizerKind::kSgd},
+                                                                          {"adamw", train::OptimizerKind::kAdamW}};
+  static const std::map<std::string, train::Precision> kPrecisions = {{"fp32", train::Precision::kFp32},
+                                                                      {"bf16", train::Precision::kBf16}};
+  app.add_option("--model", options.model, "mlp, resnet18, resnet50 or vit_tiny")->capture_default_str();
+  auto* epochs = app.add_option("--epochs", options.epochs, "how often to go through the data (default 10)");
+  epochs->check(CLI::PositiveNumber);
+  app.add_option("--steps", options.steps, "how many steps instead (default 100 synthetic)")
+      ->check(CLI::PositiveNumber)
+      ->excludes(epochs);
+  app.add_option("--lr", options.lr, "peak learning rate for --lr-batch images (default: sgd 0.1, adamw 0.001)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--lr-batch", options.lr_batch, "the rate grows with images per step over this; 0: it does not")
+      ->capture_default_str();
+  app.add_option("--lr-warmup", options.lr_warmup_epochs, "epochs in which the rate rises")->capture_default_str();
+  app.add_option("--optimizer", options.optimizer, "sgd or adamw")
+      ->transform(CLI::CheckedTransformer(kOptimizers))
+      ->type_name("NAME");
+  app.add_option("--momentum", options.momentum, "of sgd")->capture_default_str();
+  app.add_option("--weight-decay", options.weight_decay, "(default: sgd 5e-5, adamw 0.05)");
+  app.add_option("--label-smoothing", options.label_smoothing, "0 to 1")->capture_default_str();
+  app.add_option("--accumulate", options.accumulate, "passes per step")->capture_default_str();
+  app.add_option("--seed", options.seed, "of weights, order and distortions")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--precision", options.precision, "fp32 or bf16 (autocast)")
+      ->transform(CLI::CheckedTransformer(kPrecisions))
+      ->type_name("NAME");
+}
+
+void add_machine_options(CLI::App& app, train::TrainOptions& options) {
+  static const std::map<std::string, train::DeviceKind> kDevices = {
+      {"auto", train::DeviceKind::kAuto}, {"cpu", train::DeviceKind::kCpu}, {"cuda", train::DeviceKind::kCuda}};
+  app.add_option("--device", options.device, "auto, cpu or cuda")
+      ->transform(CLI::CheckedTransformer(kDevices))
+      ->type_name("NAME");
+  app.add_option("--threads", options.threads, "of libtorch per rank (default: cores / ranks of this host)")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--sharded", options.sharded, "ranks share parameters, each updates its part for all");
+  app.add_option("--bucket-mb", options.bucket_mib, "MiB of gradients reduced at once")->capture_default_str();
+}
+
+void add_output_options(CLI::App& app, TrainCommandLine& line) {
+  train::TrainOptions& options = line.options;
+  app.add_option("--eval-every", options.eval_every, "epochs between evaluations; 0: at the end")
+      ->capture_default_str();
+  app.add_option("--report-every", options.report_every, "steps between reports")->capture_default_str();
+  app.add_option("--warmup-steps", options.warmup_steps, "first steps that no speed is measured of")
+      ->capture_default_str();
+  app.add_option("--checkpoint", options.checkpoint_dir, "folder for checkpoints")->type_name("DIR");
+  app.add_option("--checkpoint-every", options.checkpoint_every, "steps; 0: at the end and when interrupted")
+      ->capture_default_str();
+  app.add_option("--checkpoint-keep", options.checkpoint_keep, "newest ones to keep")->capture_default_str();
+  app.add_flag("--resume", options.resume, "go on from the newest checkpoint, if there is one");
+  app.add_option("--run-dir", options.run_dir, "folder for metrics.jsonl and curve.svg")->type_name("DIR");
+  app.add_option("--timeline", options.timeline, "trace of all ranks for Perfetto")->type_name("FILE");
+  app.add_flag("--json", line.json, "print JSON lines");
+  app.add_option("--summary", line.summary, "end with `NAME: accuracy=... images_per_s=...`")->type_name("NAME");
+}
+
+// A rank above 0 leaves it to rank 0 to complain about a command line that all ranks share.
+bool first_of_job() {
+  const auto info = bootstrap::read_launch_info(Env::process());
+  return !info || info->topology.rank == 0;
+}
+
+// Launchers end all other ranks as soon as one has failed: such a signal is waited for, so that rank 0 is heard, which
+// may start late.
+void leave_it_to_rank_0() {
+  sigset_t ending;
+  ::sigemptyset(&ending);
+  for (const int signal : {SIGINT, SIGTERM}) ::sigaddset(&ending, signal);
+  ::sigprocmask(SIG_BLOCK, &ending, nullptr);
+  const timespec patience = {.tv_sec = 10, .tv_nsec = 0};
+  ::sigtimedwait(&ending, nullptr, &patience);
+}
+
+int usage_error(std::string_view message) {
+  if (first_of_job()) {
+    fmt::print(stderr, "error: {}\nxoe train --help lists the options\n", message);
+  } else {
+    leave_it_to_rank_0();
+  }
+  return kUsage;
+}
+
+}  // namespace
+
+tl::expected<TrainCommandLine, int> parse_train_command_line(int argc, char** argv) {
+  CLI::App app("Trains an image classifier, alone or under `xoe run -np N`.", "xoe train");
+  app.footer(kExamples);
+  TrainCommandLine line;
+  bool synthetic = false;
+  add_data_options(app, line.options, synthetic);
+  add_recipe_options(app, line.options);
+  add_machine_options(app, line.options);
+  add_output_options(app, line);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    if (first_of_job()) app.exit(help);
+    return tl::unexpected(0);
+  } catch (const CLI::ParseError& error) {
+    return tl::unexpected(usage_error(error.what()));
+  }
+  if (!synthetic && line.options.data_dir.empty())
+    return tl::unexpected(usage_error("say what to train on: --data DIR or --synthetic"));
+  auto complete = train::complete_options(std::move(line.options));
+  if (!complete) return tl::unexpected(usage_error(complete.error().message()));
+  line.options = std::move(*complete);
+  return line;
+}
+
+}  // namespace xoe

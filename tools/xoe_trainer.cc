@@ -1,0 +1,143 @@
+// xoe-trainer: the built-in trainer, which xoe-train becomes once its command line is understood.
+#include <fmt/format.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <limits>
+
+#include "train/texts.h"
+#include "train/trainer.h"
+#include "train_command_line.h"
+#include "xoe/communicator.h"
+
+namespace {
+
+using namespace xoe;
+
+constexpr int kFailure = 1;
+constexpr int kInterrupted = 130;
+
+std::atomic<bool> stop_asked{false};
+std::atomic<std::int64_t> stop_asked_at{0};  // milliseconds; 0: not yet
+
+// `timeout` and some shells send a signal to the process and to its group: twice, but meant once.
+constexpr std::int64_t kSameSignalMs = 250;
+
+// The first signal asks for a clean stop, a later one ends the process at once.
+void on_signal(int signal) {
+  timespec now = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t ms = std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+  std::int64_t first = 0;
+  if (stop_asked_at.compare_exchange_strong(first, ms)) return stop_asked.store(true, std::memory_order_relaxed);
+  if (ms - first < kSameSignalMs) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+void watch_signals() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  // A file-size limit or a reader that went away is an error like others, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+// Prints what rank 0 tells: lines, and a progress bar below them on a terminal.
+class Console : public train::Listener {
+ public:
+  explicit Console(const TrainCommandLine& options)
+      : options_(options), bar_(!options_.json && ::isatty(STDOUT_FILENO) == 1) {}
+
+  bool failed_together() const noexcept { return failed_together_; }
+
+  void started(const train::RunStart& start) override {
+    if (options_.json) return line(train::start_json(start));
+    line(train::start_lines(start));
+    line(train::report_header());
+  }
+  void stepped(std::int64_t step, std::int64_t total) override {
+    if (!bar_) return;
+    constexpr std::int64_t kCells = 40;
+    const auto full = static_cast<std::size_t>(step * kCells / std::max<std::int64_t>(1, total));
+    fmt::print("\r[{}{}] {}/{}", std::string(full, '='), std::string(kCells - full, ' '), step, total);
+    std::fflush(stdout);
+  }
+  void reported(const train::Report& report) override {
+    line(options_.json ? train::report_json(report) : train::report_line(report));
+  }
+  void evaluated(const train::Evaluation& evaluation) override {
+    line(options_.json ? train::evaluation_json(evaluation) : train::evaluation_line(evaluation));
+  }
+  void noted(std::string_view message) override {
+    if (!options_.json) line(message);
+  }
+  void failed_everywhere() override { failed_together_ = true; }
+
+  void finished(const train::Outcome& outcome) {
+    line(options_.json ? train::outcome_json(outcome) : train::outcome_lines(outcome));
+    if (!options_.summary.empty()) line(train::summary_line(options_.summary, outcome));
+  }
+
+ private:
+  void line(std::string_view text) {
+    if (bar_) fmt::print("\r\x1b[K");
+    fmt::print("{}\n", text);
+    std::fflush(stdout);
+  }
+
+  const TrainCommandLine& options_;
+  bool bar_;
+  bool failed_together_ = false;
+};
+
+void print_error(const Error& error) {
+  fmt::print(stderr, "error: {}\n", error.to_string());
+  std::fflush(stderr);
+}
+
+int run(const TrainCommandLine& line) {
+  auto comm = init();
+  if (!comm) {
+    print_error(comm.error());
+    return kFailure;
+  }
+  Console console(line);
+  const auto outcome = train::train(line.options, *comm, console, stop_asked);
+  if (!outcome) {
+    const Code code = outcome.error().code();
+    const bool group_lost = code == Code::kPeerLost || code == Code::kTimeout;
+    const bool together = console.failed_together() && !group_lost;
+    if (!together || comm->rank() == 0) print_error(outcome.error());
+    // So that no rank ends, and is taken for the culprit, before rank 0 has said why.
+    if (together) (void)comm->barrier({.timeout = std::chrono::seconds(1)});
+    return kFailure;
+  }
+  if (comm->rank() == 0) console.finished(*outcome);
+  // The same for exit code 130.
+  if (outcome->interrupted) (void)comm->barrier({.timeout = std::chrono::seconds(1)});
+  return outcome->interrupted ? kInterrupted : 0;
+}
+
+// Each step frees and allocates the same large tensors. By default glibc returns them to the kernel, which then clears
+// every page again: a fifth of a step of resnet50 at batch 4.
+void keep_freed_memory() {
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that glibc takes
+  ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  keep_freed_memory();
+  watch_signals();
+  const auto line = parse_train_command_line(argc, argv);
+  return line ? run(*line) : line.error();
+}
