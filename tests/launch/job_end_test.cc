@@ -56,14 +56,14 @@ TEST(JobEnd, ALimitOnTheSizeOfFilesIsAnError) {
   EXPECT_THAT(file_text(place + ".err"), HasSubstr("cannot write the job's output: File too large"));
 }
 
-// Nobody reads the pipe until the job is over.
+// The pipe has no reader until the job is over.
 TEST(JobEnd, AReaderThatIsStuckDoesNotStretchTheTimeLimit) {
   const std::string place = testing::TempDir() + "xoe-launch-stuck-" + std::to_string(::getpid());
   const std::string run = "{ " + xoe_path() + " run -np 1 --timeout 0.5 --grace 0.5 yes 2> " + place +
                           ".err; echo code $? > " + place + "; } | while [ ! -s " + place + " ]; do sleep 0.1; done";
   EXPECT_EQ(std::system(("timeout 60 bash -c '" + run + "'").c_str()), 0);
   EXPECT_EQ(file_text(place), "code 124\n");
-  EXPECT_THAT(file_text(place + ".err"), HasSubstr("nobody read it in time"));
+  EXPECT_THAT(file_text(place + ".err"), HasSubstr("no reader took it in time"));
 }
 
 TEST(JobEnd, SaysTheSignal) {

@@ -81,7 +81,7 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
                                 signal_name(outcome.passed_on), human_seconds(outcome.ran)));
   if (outcome.output_error != 0 && outcome.output_error != EPIPE)
     lines.push_back("cannot write the job's output: " + errno_text(outcome.output_error));
-  if (outcome.unread) lines.emplace_back("the rest of the job's output is lost: nobody read it in time");
+  if (outcome.unread) lines.emplace_back("the rest of the job's output is lost: no reader took it in time");
   lines.insert(lines.end(), outcome.host_failures.begin(), outcome.host_failures.end());
   switch (outcome.cause) {
     case Cause::kNone: return lines;
