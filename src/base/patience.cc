@@ -7,7 +7,7 @@ namespace {
 
 using Time = std::chrono::nanoseconds;
 
-// Whoever uses less than a hundredth of a processor over a tenth of the limit waits or is stopped.
+// A rank that uses less than a hundredth of a processor over a tenth of the limit waits or is stopped.
 Time window_of(const WaitLimits& limits) { return limits.limit / 10; }
 constexpr int kLeastShare = 100;
 

@@ -21,7 +21,7 @@ class Patience {
  public:
   enum class Due : std::uint8_t { kNothing, kWarning, kGivingUp };
 
-  // What is due after waiting for `age`. used: the CPU time of those that are waited for so far; called seldom.
+  // Says what to do after a wait of `age`. used: the CPU time so far of the ranks that are waited for; called seldom.
   Due check(const WaitLimits& limits, std::chrono::nanoseconds age,
             const std::function<std::chrono::nanoseconds()>& used);
   // The age at which to check again.

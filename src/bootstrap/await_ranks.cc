@@ -14,7 +14,7 @@ constexpr Clock::duration kSlice = std::chrono::milliseconds(500);
 // For a key that is there, or never will be.
 constexpr Clock::duration kAtOnce = std::chrono::milliseconds(100);
 
-// Naming more helps nobody, and each takes its time.
+// More names are of no help, and each takes its time.
 constexpr std::size_t kMostNamed = 8;
 
 std::string line_of(std::string_view ended, int rank) {

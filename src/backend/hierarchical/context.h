@@ -54,7 +54,7 @@ class Context {
   int rank() const noexcept { return placement_.rank; }
   const Placement& placement() const noexcept { return placement_; }
   const ContextOptions& options() const noexcept { return options_; }
-  // Of an operation that is given none. Between hosts nobody sees whether a peer computes.
+  // For an operation without one of its own. Between hosts ranks cannot see whether a peer computes.
   std::chrono::nanoseconds timeout() const noexcept {
     return options_.waits.limits.spares_workers ? kDefaultTimeout : options_.waits.limits.limit;
   }

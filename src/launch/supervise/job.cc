@@ -95,7 +95,7 @@ class Job {
     if (!gone_) return false;
     const bool more = processes_->output_open(Clock::now());
     if (outcome_.killed_by_user || (!more && output_->empty())) return true;
-    // A time limit is kept, also where nobody reads the output.
+    // A time limit is kept, also where the output has no reader.
     outcome_.unread = shutdown_.cause() == Cause::kTimeout && Clock::now() >= *gone_ + options_.grace;
     return outcome_.unread;
   }
