@@ -82,8 +82,10 @@ def run(step, variables, seconds, log):
         code = process.wait(seconds)
         status = "passed" if code == 0 else "skipped" if code == SKIPPED else "failed"
     except subprocess.TimeoutExpired:
-        end(process)
         status = "timed out"
+    finally:
+        if process.poll() is None:  # also when this check is ended
+            end(process)
     output = pathlib.Path(log.name).read_bytes()[begin:].decode(errors="replace")
     log.seek(0, os.SEEK_END)
     reason = {"passed": "", "timed out": f"ended after {seconds:.0f} s"}.get(status) or last_line(output)
@@ -174,6 +176,7 @@ def main():
         "rehearsal": options.rehearse,
         "parts": {name: earlier[name] for name in known if name in earlier},
     }
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with open(options.results / "log.txt", "ab") as log:
         for part in parts.PARTS:
             if part.name in wanted:

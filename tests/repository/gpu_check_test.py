@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +31,16 @@ def run(given, gpus=0, rehearsal=False):
     with tempfile.TemporaryDirectory() as folder, open(pathlib.Path(folder) / "log.txt", "ab") as log:
         result = check.run_part(given, parts.Machine(rehearsal), gpus, log)
         return result, pathlib.Path(log.name).read_text()
+
+
+def wait_for_end(pid):
+    """Returns once the process has ended, whether or not its new parent has noticed; the test's time limit is the limit."""
+    state = pathlib.Path(f"/proc/{pid}/stat")
+    try:
+        while state.read_text().split()[2] != "Z":
+            time.sleep(0.01)
+    except OSError:
+        pass
 
 
 class Parts(unittest.TestCase):
@@ -62,12 +73,33 @@ class Parts(unittest.TestCase):
             self.assertEqual(result["status"], "timed out")
             self.assertEqual(result["steps"]["a"]["figures"], {"x": 1})
             self.assertEqual(result["steps"]["b"]["reason"], "no time was left")
-            state = pathlib.Path(f"/proc/{pid.read_text()}/stat")
-            self.assertTrue(not state.exists() or state.read_text().split()[2] == "Z")
+            wait_for_end(pid.read_text())
 
     def test_a_step_that_ignores_the_signal_is_ended_too(self):
         stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
         self.assertEqual(run(part([python("a", stubborn)], limit=1))[0]["status"], "timed out")
+
+    def test_a_check_that_is_ended_ends_its_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pid = pathlib.Path(folder) / "pid"
+            hang = f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); time.sleep(600)"
+            code = f"""if True:
+                import sys
+                sys.dont_write_bytecode = True
+                sys.path.insert(0, {str(ROOT / "bench" / "gpu")!r})
+                import check, parts
+                hang = parts.Step("hang", [sys.executable, "-c", {hang!r}])
+                parts.PARTS = (parts.Part("build", "", "", 60, lambda machine: [hang], {{}}, needs_gpu=False),)
+                check.importlib.util.find_spec = lambda name: name
+                sys.argv = ["check", {folder!r}]
+                sys.exit(check.main())"""
+            ended = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
+            while not (pid.exists() and pid.read_text()):
+                self.assertIsNone(ended.poll())
+                time.sleep(0.01)
+            ended.terminate()
+            self.assertEqual(ended.wait(60), 143)
+            wait_for_end(pid.read_text())
 
     def test_without_a_gpu_parts_are_skipped(self):
         never = [python("a", "raise SystemExit('it ran')")]
