@@ -177,6 +177,7 @@ std::string why_not_nccl(const CudaLibraries& libraries, const GpuWishes& wishes
 
 Finding check_collectives(const GpuFacts& facts, const CudaLibraries& libraries, const GpuWishes& wishes) {
   Finding finding{.id = "gpu.collectives",
+                  .what = "",
                   .why = "ranks with GPUs of their own reduce in GPU memory; others copy to the host, which reduces"};
   if (wishes.way == "host") {
     finding.report(Severity::kNote, "XOE_GPU=host: Xoe takes no GPU memory, and Python copies tensors",
