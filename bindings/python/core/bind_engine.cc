@@ -75,7 +75,7 @@ void start_timeline(const Engine& engine, const std::string& path) {
 
 nb::bytes key(const Engine& engine) {
   std::array<unsigned char, XOE_KEY_BYTES> key{};
-  check(xoe_key(engine.get(), key.data()));
+  check(xoe_key(engine.get().get(), key.data()));
   return nb::bytes(key.data(), key.size());
 }
 
