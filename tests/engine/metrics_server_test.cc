@@ -72,9 +72,10 @@ TEST(MetricsServer, AnswersToItsOwnNameOnly) {
     return ask(server->port(), "GET /metrics HTTP/1.1\r\n" + headers + "\r\n");
   };
   const std::string port = std::to_string(server->port());
-  for (const std::string host : {"localhost", "LOCALHOST:" + port, "127.0.0.1:" + port})
+  for (const std::string& host : std::vector<std::string>{"localhost", "LOCALHOST:" + port, "127.0.0.1:" + port})
     EXPECT_THAT(answer_to("Accept: */*\r\nhost:  " + host + " \r\n"), StartsWith("HTTP/1.1 200 "));
-  for (const std::string host : {"evil.example:" + port, "localhost.evil.example", "127.0.0.1.evil.example", ""})
+  for (const std::string& host :
+       std::vector<std::string>{"evil.example:" + port, "localhost.evil.example", "127.0.0.1.evil.example", ""})
     EXPECT_THAT(answer_to("Host: " + host + "\r\n"), StartsWith("HTTP/1.1 421 ")) << host;
   EXPECT_THAT(answer_to("Host: localhost\r\nHost: evil.example\r\n"), StartsWith("HTTP/1.1 421 "));
 }
