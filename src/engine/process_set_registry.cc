@@ -130,10 +130,13 @@ std::vector<std::unique_ptr<ProcessSet>> ProcessSetRegistry::take_all() {
   for (ProcessSet* const set : std::exchange(sets_, {})) {
     Slot& slot = make_slot(set->id());
     slot.set.exchange(nullptr, std::memory_order_seq_cst);
-    wait_for_users(slot);
     sets.emplace_back(set);
   }
   return sets;
+}
+
+void ProcessSetRegistry::wait_until_unused(const std::vector<std::unique_ptr<ProcessSet>>& sets) const noexcept {
+  for (const auto& set : sets) wait_for_users(*slot(set->id()));
 }
 
 }  // namespace xoe::engine

@@ -64,8 +64,10 @@ class ProcessSetRegistry {
   // Both are collective over the world.
   Result<ProcessSetId> add(std::vector<int> ranks, const Form& form);
   Status remove(ProcessSetId id);
-  // Takes all sets out of the registry, the world first, once no other thread uses them.
+  // Takes all sets out of the registry, the world first. Other threads may still use them.
   std::vector<std::unique_ptr<ProcessSet>> take_all();
+  // Returns when none does any more. Not while this thread keeps the others from making progress: they may need that.
+  void wait_until_unused(const std::vector<std::unique_ptr<ProcessSet>>& sets) const noexcept;
 
   // The sets of this rank, in the order of their ids. act() may add and remove sets.
   template <class Act>

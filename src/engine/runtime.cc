@@ -49,7 +49,8 @@ void Runtime::shut_down() {
   while (progress_->waiters() != 0) std::this_thread::yield();
   std::vector<std::unique_ptr<ProcessSet>> sets;
   progress_->exclusive([&] { sets = sets_.take_all(); });  // another thread may still poll a handle
-  while (!sets.empty()) sets.pop_back();                   // the world last
+  sets_.wait_until_unused(sets);
+  while (!sets.empty()) sets.pop_back();  // the world last
 }
 
 Status Runtime::check_usable() const {

@@ -171,7 +171,6 @@ TEST(Engine, WhatNeedsAllRanksFailsOnceOneHasJoined) {
   run_engines(3, [](Engine& engine) {
     const int rank = engine.topology().rank;
     std::vector<float> x(4, static_cast<float>(rank));
-    std::vector<float> all(12);
     const Shape shape{4};
     const TensorArg tensor = in_place(x, shape);
     const TensorArg gathered{.in = x.data(), .out = nullptr, .dtype = DType::kFloat32, .shape = shape};
