@@ -51,7 +51,7 @@ class DistributedMixin(Wrapping):
         sparse_as_dense: bool,
         process_set: ProcessSet,
     ) -> None:
-        names = parameter_names(self.param_groups, named_parameters)
+        names = self._parameter_names = parameter_names(self.param_groups, named_parameters)  # programs read it
         if _alive:
             gc.collect()  # an optimizer that is garbage on every rank must not be alive on some
         number = next(n for n in range(len(_alive) + 1) if n not in _alive)
