@@ -49,8 +49,8 @@ inline std::string run_all_kinds(GpuRank& rank) {
   const OnGpu<float> data(kStagedCount, own), all(kStagedCount * static_cast<std::size_t>(size));
   const std::vector<std::int64_t> shape{rows}, whole{rows * parts};
   std::vector tensors{in_place(data, shape)};
-  std::string problem =
-      problem_of(rank.run({.name = "sum", .tensors = tensors})) + expect_all(data, total, "allreduce");
+  std::string problem = problem_of(rank.run({.name = "sum", .tensors = tensors}));
+  problem += expect_all(data, total, "allreduce");
   std::fill_n(data.data(), kStagedCount, own);
   problem += problem_of(rank.run({.name = "root", .op = {.kind = OpKind::kBroadcast, .root = 1}, .tensors = tensors}));
   problem += expect_all(data, 2, "broadcast");
