@@ -13,8 +13,8 @@
 namespace xoe::engine {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // Messages under way between leaders, by sender and receiver.
 using Links = std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>>;
@@ -151,7 +151,7 @@ TEST(Agreement, AllRanksRunCompleteTensorsInOneOrder) {
     ranks.submit(1, "a");
     for (int rank = 0; rank < 3; ++rank) ranks.submit(rank, "b");  // again
     const auto lines = ranks.run();
-    EXPECT_THAT(lines[0], testing::UnorderedElementsAre("a", "b"));
+    EXPECT_THAT(lines[0], ::testing::UnorderedElementsAre("a", "b"));
     EXPECT_EQ(lines[1], lines[0]);
     EXPECT_EQ(lines[2], lines[0]);
   }
@@ -164,7 +164,7 @@ TEST(Agreement, DifferingValuesAreAnErrorOnAllRanks) {
     for (const auto& lines : ranks.run()) {
       ASSERT_EQ(lines.size(), 1U);
       EXPECT_THAT(lines[0],
-                  testing::AllOf(HasSubstr("'x': ranks disagree"), HasSubstr("value 1"), HasSubstr("value 7")));
+                  ::testing::AllOf(HasSubstr("'x': ranks disagree"), HasSubstr("value 1"), HasSubstr("value 7")));
     }
   }
 }

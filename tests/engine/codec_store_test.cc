@@ -32,7 +32,9 @@ TEST(CodecStore, NamesInUseStayWhateverTheLimitIs) {
   for (int step = 0; step < 50; ++step)
     for (int i = 0; i < 100; ++i) {
       const bool known = use(store, "layer." + std::to_string(i));
-      if (step >= 2) EXPECT_TRUE(known) << "layer " << i << " in step " << step;
+      if (step >= 2) {
+        EXPECT_TRUE(known) << "layer " << i << " in step " << step;
+      }
       if (i % 10 == 0) use(store, "metric." + std::to_string(step) + "." + std::to_string(i));
     }
   EXPECT_LE(store.names(), 102U);

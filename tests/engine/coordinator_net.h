@@ -71,7 +71,7 @@ struct CoordinatorNet {
       if (links.empty() && !at(0).has_ready()) return hops;
       ++hops;
       hop();
-      if (testing::Test::HasFatalFailure()) return hops;
+      if (::testing::Test::HasFatalFailure()) return hops;
     }
   }
 

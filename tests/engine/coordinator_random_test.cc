@@ -59,11 +59,11 @@ class RandomProgram {
 
   void run() {
     const int episodes = shape_.joins ? pick(1, 3) : 1;
-    for (int i = 0; i < episodes && !testing::Test::HasFailure(); ++i) {
+    for (int i = 0; i < episodes && !::testing::Test::HasFailure(); ++i) {
       write_scripts();
       play();
     }
-    if (testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
     for (int host = 1; host < shape_.hosts; ++host) ASSERT_EQ(net_->decided(host), net_->decided(0));
   }
 
@@ -218,7 +218,7 @@ class RandomProgram {
 
   void play() {
     int idle = 0;
-    while (!done() && !testing::Test::HasFailure()) {
+    while (!done() && !::testing::Test::HasFailure()) {
       const int what = pick(0, 9);
       const std::size_t before = net_->messages;
       bool moved = false;
@@ -254,7 +254,7 @@ class RandomProgram {
 TEST(CoordinatorRandom, AllHostsTakeTheSameDecisions) {
   const char* soak = std::getenv("XOE_SOAK");
   const int programs = soak != nullptr ? std::atoi(soak) : 3000;
-  for (int seed = 0; seed < programs && !testing::Test::HasFailure(); ++seed) {
+  for (int seed = 0; seed < programs && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomProgram program(static_cast<std::uint32_t>(seed));
     program.run();

@@ -9,10 +9,10 @@
 namespace xoe::engine {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 std::vector<std::string> names_of(const std::vector<Decision>& decisions) {
   std::vector<std::string> names;
@@ -87,9 +87,9 @@ TEST(Coordinator, DifferingArgumentsFailThatTensorAlone) {
   for (int host = 0; host < 7; ++host) {
     std::map<std::string, std::string> errors;
     for (const auto& one : net.decided(host)[0].tensors) errors[one.name()] = one.error;
-    EXPECT_THAT(errors["x"], testing::AllOf(HasSubstr("host 0: sum of [4]"), HasSubstr("host 5: sum of [3]")));
+    EXPECT_THAT(errors["x"], ::testing::AllOf(HasSubstr("host 0: sum of [4]"), HasSubstr("host 5: sum of [3]")));
     EXPECT_EQ(errors["y"], "");
-    EXPECT_THAT(errors["z"], testing::AllOf(HasSubstr("host 3: rank 6: [1], rank 7: [2]"), HasSubstr("host 0: sum")));
+    EXPECT_THAT(errors["z"], ::testing::AllOf(HasSubstr("host 3: rank 6: [1], rank 7: [2]"), HasSubstr("host 0: sum")));
   }
   // Corrected, they work.
   net.ready_everywhere("x");
