@@ -144,7 +144,7 @@ TEST_F(Verbs, StatsOfNothingReadableFail) {
   put_file(set_ + "/train/a/2.jpg", "nothing either");
   const Ended ended = run({"stats", set_});
   EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.err, HasSubstr("no image can be read"));
+  EXPECT_THAT(ended.error, HasSubstr("no image can be read"));
 }
 
 TEST_F(Verbs, StatsCountsClassesSizesAndKinds) {

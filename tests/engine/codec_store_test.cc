@@ -47,7 +47,9 @@ TEST(CodecStore, OneNameTwiceInARowIsInUseToo) {
     for (int i = 0; i < 300; ++i) {
       const std::string name = "layer." + std::to_string(i);
       const bool known = use(store, name);
-      if (step >= 2) EXPECT_TRUE(known);
+      if (step >= 2) {
+        EXPECT_TRUE(known);
+      }
       EXPECT_TRUE(use(store, name));
     }
 }
