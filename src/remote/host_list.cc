@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/read_file.h"
+#include "base/text_file.h"
 #include "base/text.h"
 
 namespace xoe::remote {
@@ -159,7 +159,7 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
 }
 
 Result<std::vector<Host>> read_hostfile(const std::string& path) {
-  const auto text = read_file(path);
+  const auto text = read_text_file(path);
   if (!text) return failure(text.error().code(), "--hostfile {}: {}", path, text.error().message());
   return parse_hostfile(*text, path);
 }

@@ -1,4 +1,4 @@
-#include "base/read_file.h"
+#include "base/text_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 namespace xoe {
 
-Result<std::string> read_file(const std::string& path) {
+Result<std::string> read_text_file(const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
   std::array<char, 16384> chunk;

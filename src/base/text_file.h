@@ -8,6 +8,6 @@
 namespace xoe {
 
 // `invalid_argument` says why it cannot be read: "cannot read it: Is a directory".
-Result<std::string> read_file(const std::string& path);
+Result<std::string> read_text_file(const std::string& path);
 
 }  // namespace xoe
