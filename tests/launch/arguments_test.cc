@@ -44,7 +44,7 @@ TEST(Arguments, VariablesFromAFile) {
     return parse({"--env-file", path, "--env", "B=2", "prog"});
   };
   using testing::Pair;
-  const auto run = given(std::string_view("A=x\ny=z\0EMPTY=\0", 13));
+  const auto run = given(std::string_view("A=x\ny=z\0EMPTY=\0", 15));
   ASSERT_TRUE(run) << run.error().message();
   EXPECT_THAT(run->options.env, ElementsAre(Pair("A", "x\ny=z"), Pair("EMPTY", ""), Pair("B", "2")));
   for (const char* text : {"no sign", "=x"}) EXPECT_THAT(given(text).error().message(), HasSubstr("env -0"));
