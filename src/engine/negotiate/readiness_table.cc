@@ -132,8 +132,10 @@ Status ReadinessTable::grow() {
 }
 
 RankSubmission& ReadinessTable::submission_at(int index, std::uint32_t gen, int rank) const noexcept {
-  return place(index).submissions[static_cast<std::size_t>(gen & 1) * static_cast<std::size_t>(ranks_) +
-                                  static_cast<std::size_t>(rank)];
+  const auto within = static_cast<std::ptrdiff_t>(gen & 1) * ranks_ + rank;
+  if (index < capacity_) [[likely]]
+    return first_.submissions[static_cast<std::ptrdiff_t>(index) * 2 * ranks_ + within];
+  return place(index).submissions[within];
 }
 
 bool ReadinessTable::has_arrived(int index, std::uint32_t gen, int rank) const noexcept {

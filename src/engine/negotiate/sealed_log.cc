@@ -5,21 +5,6 @@
 namespace xoe::engine {
 namespace {
 
-// A line's word: the low 28 bits of 1 + its position, generation:8, 1 + kind:4, entry:24. Never 0. A ring is shorter
-// than 2^28 lines, so no earlier line of a slot has the same position bits.
-constexpr int kPositionShift = 36;
-
-std::uint64_t position_bits(std::uint64_t position) { return (position + 1) << kPositionShift; }
-
-std::uint64_t pack_line(std::uint64_t position, const LogLine& line) {
-  return position_bits(position) | std::uint64_t{line.generation} << 28 |
-         (static_cast<std::uint64_t>(line.kind) + 1) << 24 | static_cast<std::uint64_t>(line.entry);
-}
-
-bool holds(std::uint64_t word, std::uint64_t position) {
-  return word != 0 && word >> kPositionShift == position_bits(position) >> kPositionShift;
-}
-
 // A seal's word: set:1, knobs:16, the low 36 bits of its end.
 constexpr std::uint64_t kSealed = std::uint64_t{1} << 63;
 constexpr std::uint64_t kEndMask = (std::uint64_t{1} << 36) - 1;
@@ -50,20 +35,9 @@ std::uint64_t LogRing::reserve() noexcept {
 void LogRing::fill(std::uint64_t position, LogLine line) noexcept {
   Slot& to = slot(position);
   to.seal.store(0, std::memory_order_relaxed);
-  to.line.store(pack_line(position, line), std::memory_order_release);
-}
-
-bool LogRing::read(std::uint64_t position, LogLine& line) const noexcept {
-  const std::uint64_t word = slot(position).line.load(std::memory_order_acquire);
-  if (!holds(word, position)) return false;
-  line = {static_cast<LogKind>((word >> 24 & 0xf) - 1), static_cast<int>(word & 0xffffff),
-          static_cast<std::uint8_t>(word >> 28 & 0xff)};
-  return true;
-}
-
-std::uint64_t LogRing::seal(std::uint64_t position) const noexcept {
-  const Slot& at = slot(position);
-  return holds(at.line.load(std::memory_order_acquire), position) ? at.seal.load(std::memory_order_acquire) : 0;
+  to.line.store(position_bits(position) | std::uint64_t{line.generation} << 28 |
+                    (static_cast<std::uint64_t>(line.kind) + 1) << 24 | static_cast<std::uint64_t>(line.entry),
+                std::memory_order_release);
 }
 
 bool LogRing::store_seal(std::uint64_t position, std::uint64_t word) noexcept {

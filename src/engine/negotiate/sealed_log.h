@@ -51,10 +51,19 @@ class LogRing {
   std::uint64_t reserve() noexcept;
   void fill(std::uint64_t position, LogLine line) noexcept;
   // False: the position is not filled yet.
-  bool read(std::uint64_t position, LogLine& line) const noexcept;
+  bool read(std::uint64_t position, LogLine& line) const noexcept {
+    const std::uint64_t word = slot(position).line.load(std::memory_order_acquire);
+    if (!holds(word, position)) return false;
+    line = {static_cast<LogKind>((word >> 24 & 0xf) - 1), static_cast<int>(word & 0xffffff),
+            static_cast<std::uint8_t>(word >> 28 & 0xff)};
+    return true;
+  }
 
   // The word of a seal beside the line at `position`; 0: there is none. REQUIRES for store_seal(): the line is filled.
-  std::uint64_t seal(std::uint64_t position) const noexcept;
+  std::uint64_t seal(std::uint64_t position) const noexcept {
+    const Slot& at = slot(position);
+    return holds(at.line.load(std::memory_order_acquire), position) ? at.seal.load(std::memory_order_acquire) : 0;
+  }
   // False: there is one.
   bool store_seal(std::uint64_t position, std::uint64_t word) noexcept;
 
@@ -79,6 +88,14 @@ class LogRing {
     std::uint64_t begins[kMaxGrowths + 1];
     std::uint64_t blocks[kMaxGrowths + 1];
   };
+  // A line's word: the low 28 bits of 1 + its position, generation:8, 1 + kind:4, entry:24. Never 0. A ring is shorter
+  // than 2^28 lines, so no earlier line of a slot has the same position bits.
+  static constexpr int kPositionShift = 36;
+  static std::uint64_t position_bits(std::uint64_t position) noexcept { return (position + 1) << kPositionShift; }
+  static bool holds(std::uint64_t word, std::uint64_t position) noexcept {
+    return word != 0 && word >> kPositionShift == position_bits(position) >> kPositionShift;
+  }
+
   static constexpr int kArcShift = 56;
   static constexpr std::uint64_t kPositionBits = (std::uint64_t{1} << kArcShift) - 1;
 
