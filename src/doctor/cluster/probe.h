@@ -64,6 +64,7 @@ class ProbeServer {
   std::string token_;
   std::vector<Peer> peers_;
   std::vector<Received> received_;
+  std::vector<char> buffer_ = std::vector<char>(std::size_t{256} << 10);  // of what peers send
 };
 
 struct ProbedAddress {

@@ -114,20 +114,19 @@ bool ProbeServer::serve_peer(Peer& peer) {
   if (peer.hello.size() < kHelloBytes && !read_hello(peer)) return false;
   if (peer.hello.size() < kHelloBytes) return true;
   const bool echoes = peer.hello[kAsked - 2] == 'L';
-  static thread_local char buffer[std::size_t{256} << 10];
   while (true) {
-    const auto count = ::recv(peer.fd.get(), buffer, echoes ? 64 : sizeof buffer, 0);
+    const auto count = ::recv(peer.fd.get(), buffer_.data(), echoes ? 64 : buffer_.size(), 0);
     if (count < 0 && errno == EAGAIN) return true;
     if (count <= 0) return false;
     if (echoes) {
       // A client that does not read its echoes is cut off.
-      if (::send(peer.fd.get(), buffer, static_cast<std::size_t>(count), MSG_NOSIGNAL) != count) return false;
+      if (::send(peer.fd.get(), buffer_.data(), static_cast<std::size_t>(count), MSG_NOSIGNAL) != count) return false;
       return true;
     }
     peer.last = Clock::now();
     if (peer.bytes == 0) peer.first = peer.last;
     peer.bytes += static_cast<std::uint64_t>(count);
-    if (static_cast<std::size_t>(count) < sizeof buffer) return true;
+    if (static_cast<std::size_t>(count) < buffer_.size()) return true;
     if (peer.last >= peer.deadline) return false;
   }
 }
