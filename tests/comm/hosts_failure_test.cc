@@ -108,6 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Survivors that end as soon as they are told close their connections, too, without a word.
 TEST(SurvivorsThatEndAtOnce, AreNotNamedByTheOthers) {
+  if (XOE_SANITIZED != 0) GTEST_SKIP() << "a process that ends at once leaves threads behind, which sanitizers report";
   for (int round = 0; round < 15; ++round) {
     const int victim = round % 3;
     ProcessGroup group({0, 1, 2}, [victim](Communicator& communicator) -> std::string {
@@ -118,7 +119,8 @@ TEST(SurvivorsThatEndAtOnce, AreNotNamedByTheOthers) {
       }
       Status status;
       while (status) status = small_allreduce(communicator);
-      const auto expected = fmt::format("rank {} (host host{}, pid {})", victim, victim, pids[static_cast<unsigned>(victim)]);
+      const auto expected =
+          fmt::format("rank {} (host host{}, pid {})", victim, victim, pids[static_cast<unsigned>(victim)]);
       if (status.error().message().find(expected) == std::string::npos)
         return "message does not name " + expected + ": " + status.error().message();
       ::_exit(0);

@@ -300,6 +300,7 @@ void add_communicator_functions(NcclApi& api) {
   api.comm_get_async_error = get_async_error;
   api.get_error_string = get_error_string;
   api.get_last_error = [](NcclComm comm) {
+    const std::lock_guard lock(mock_machine().mutex);
     return reinterpret_cast<MockComm*>(comm)->error == NcclResult::kSuccess ? "" : "socket closed by peer";
   };
 }

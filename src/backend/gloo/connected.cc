@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -23,15 +24,15 @@ class InItsThread final : public tcp::Handler {
  public:
   static void call(tcp::Device& device, const std::function<void()>& function) {
     InItsThread call(function);
-    const Fd wakeup(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
-    device.registerDescriptor(wakeup.get(), EPOLLIN, &call);
+    device.registerDescriptor(call.wakeup_.get(), EPOLLIN, &call);
     call.done_.wait(false);
-    device.unregisterDescriptor(wakeup.get(), &call);  // the thread has left handleEvents()
+    device.unregisterDescriptor(call.wakeup_.get(), &call);
     if (call.problem_) std::rethrow_exception(call.problem_);
   }
 
   void handleEvents(int /*events*/) override {
-    if (done_.load()) return;
+    std::uint64_t ignored = 0;
+    (void)!::read(wakeup_.get(), &ignored, sizeof ignored);  // so that this is called once
     try {
       function_();
     } catch (...) {
@@ -45,6 +46,7 @@ class InItsThread final : public tcp::Handler {
   explicit InItsThread(const std::function<void()>& function) : function_(function) {}
 
   const std::function<void()>& function_;
+  const Fd wakeup_{::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::exception_ptr problem_;
   std::atomic<bool> done_{false};
 };
