@@ -7,9 +7,12 @@ import hmac
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from xoe.errors import DataLossError
+
+if TYPE_CHECKING:
+    from xoe._core import Operation
 
 _BYTES = hashlib.sha256().digest_size
 Submitted = TypeVar("Submitted")
@@ -31,8 +34,13 @@ class Seals:
     def submit(self, kind: str, name: str, ranks: Sequence[int], send: Callable[[Call], Submitted]) -> tuple[Call, Submitted]:
         """Calls ``send`` with the call of this kind, name and ranks that is next. One that raises does not count."""
         which = (kind, name, tuple(ranks))
+
+        def take_back() -> None:
+            with self._lock:
+                self._calls[which] -= 1
+
         with self._lock:
-            call = Call(self._key, f"{kind} {name!r}", repr((*which, self._calls[which], self._group)))
+            call = Call(self._key, f"{kind} {name!r}", repr((*which, self._calls[which], self._group)), take_back)
             submitted = send(call)
             self._calls[which] += 1
         return call, submitted
@@ -41,10 +49,19 @@ class Seals:
 class Call:
     """One call in which ranks send each other objects."""
 
-    def __init__(self, key: bytes, title: str, text: str) -> None:
+    def __init__(self, key: bytes, title: str, text: str, take_back: Callable[[], None] = lambda: None) -> None:
         self._key = key
         self._title = title
         self._text = text
+        self._take_back = take_back
+
+    def wait(self, operation: Operation) -> None:
+        """Waits for the call's operation. One that fails does not count: ranks that had joined know nothing of it."""
+        try:
+            operation.wait()
+        except BaseException:
+            self._take_back()
+            raise
 
     def seal(self, sender: int, data: bytes) -> bytes:
         """The bytes to send: the seal, and the data of ``sender``."""

@@ -37,7 +37,7 @@ def broadcast_object(
         return world.engine.submit(name or "", [_core.tensor_of(data)], request, keep=data)
 
     call, operation = world.seals.submit("broadcast", name or "", process_set.ranks or (), send)
-    operation.wait()
+    call.wait(operation)
     return obj if sends else pickle.loads(call.open(root_rank, memoryview(operation.outputs()[0])))
 
 
@@ -53,7 +53,7 @@ def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet 
         return world.engine.submit(name or "", [_core.tensor_of(data)], request, keep=data)
 
     call, operation = world.seals.submit("allgather", name or "", ranks, send)
-    operation.wait()
+    call.wait(operation)
     everything = memoryview(operation.outputs()[0])
     objects = []
     start = 0
