@@ -2,7 +2,7 @@
 
     xoe run -np 2 python bench/gpu/collectives.py xoe --device cuda --sizes 4K,64M
 
-Rank 0 prints JSON lines: the way that the tensors take, the elements that were wrong, and for each size the median time of a call that
+Rank 0 prints JSON lines: the transport of the tensors, the elements that were wrong, and for each size the median time of a call that
 has completed on the device, with nccl-tests' algbw and busbw. What Xoe refuses is a result: {"refused": why}.
 """
 
@@ -36,11 +36,11 @@ class Xoe:
     def allreduce(self, tensor):
         self.hvd.allreduce_(tensor, op=self.hvd.Sum, name="tensor")
 
-    def way(self):
-        """Which way the tensors went so far, as the engine has counted."""
+    def transport(self):
+        """The transport of the tensors so far, as the engine has counted."""
         if self.in_host_memory:
             return self.world.current().engine.gpu_refusal()
-        counted = re.findall(r'^xoe_gpu_collectives_total\{.*way="(\w+)".*\} [1-9]', self.world.metrics(), re.MULTILINE)
+        counted = re.findall(r'^xoe_gpu_collectives_total\{.*transport="(\w+)".*\} [1-9]', self.world.metrics(), re.MULTILINE)
         return ", ".join(counted) or "GPU memory"
 
     def leave(self):
@@ -55,7 +55,7 @@ class Torch:
     def allreduce(self, tensor):
         torch.distributed.all_reduce(tensor)
 
-    def way(self):
+    def transport(self):
         return self.backend
 
     def leave(self):
@@ -117,7 +117,7 @@ def main():
     except (ValueError, RuntimeError) as error:
         say(refused=str(error).splitlines()[0])
         return 0
-    say(way=library.way(), wrong=wrong)
+    say(transport=library.transport(), wrong=wrong)
     rows = []
     for text in options.sizes.split(","):
         size = int(text[:-1]) * UNITS[text[-1]]

@@ -169,7 +169,7 @@ def sanitizer(machine):
     return [Step("memcheck", machine.on_ranks(1, *test), {"XOE_TEST_RANK": "1"}, needs=found)]
 
 
-COLLECTIVES = {"way": "way", "wrong": "wrong elements", "refused": "refused"}
+COLLECTIVES = {"transport": "transport", "wrong": "wrong elements", "refused": "refused"}
 PARTS = (
     Part(
         "build",
@@ -191,7 +191,7 @@ PARTS = (
     Part(
         "two_ranks",
         "Two ranks on one GPU",
-        "Which way tensors go (NCCL, or staged through host memory), right sums, and GB/s.",
+        "The transport (NCCL, or staged through host memory), right sums, and GB/s.",
         limit=110,
         steps=two_ranks,
         columns=COLLECTIVES,

@@ -178,7 +178,7 @@ struct EngineOptions {
   // never.
   std::chrono::nanoseconds stall_warning = std::chrono::seconds(10);
   std::chrono::nanoseconds stall_limit = std::chrono::minutes(10);  // after it the operation fails; 0: never
-  bool stall_spares_workers = true;                                 // but not while a rank that is missing computes
+  bool stall_spares_computing = true;                               // but not while a rank that is missing computes
   std::string timeline;                                             // a trace to write; rank 0's counts; empty: none
   int metrics_port = -1;  // serves /metrics on this loopback port + local rank; -1: nowhere
   // Receives warnings, one line each; any thread. Unset: standard error.

@@ -10,7 +10,7 @@
 
 #include "backend/collective.h"
 #include "backend/host_group.h"
-#include "base/patience.h"
+#include "base/stall_timer.h"
 #include "xoe/collective.h"
 #include "xoe/memory.h"
 #include "xoe/status.h"

@@ -1,4 +1,4 @@
-// Reads a whole file.
+// Reads a whole file, or a pipe to its end.
 #pragma once
 
 #include <string>

@@ -56,7 +56,7 @@ Status apply_options(const xoe_options& from, StartOptions& to) {
   XOE_TRY(choose(from.stall_warning, 0, INT64_MAX, "options: stall_warning", to.engine.stall_warning));
   bool limited = false;
   XOE_TRY(choose(from.stall_limit, 0, INT64_MAX, "options: stall_limit", to.engine.stall_limit, limited));
-  if (limited) to.engine.stall_spares_workers = false;
+  if (limited) to.engine.stall_spares_computing = false;
   XOE_TRY(choose(from.metrics_port, 0, 65535, "options: metrics_port", to.engine.metrics_port));
   XOE_TRY(check_number(from.reserved, 0, 0, "options: reserved"));
   if (from.rank_count > 0) XOE_TRY(need(from.ranks, "options: ranks"));

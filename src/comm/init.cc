@@ -95,7 +95,7 @@ Result<WaitPolicy> read_waits(const Env& env, const InitOptions& options) {
   XOE_ASSIGN(const auto timeout, env.seconds("XOE_TIMEOUT"));
   if (timeout) {
     waits.limits.limit = to_duration(*timeout);
-    waits.limits.spares_workers = false;
+    waits.limits.spares_computing = false;
   }
   if (parse_number(env.text("XOE_STALL_WARNING").value_or("")) == 0.0) {
     waits.limits.warning = {};

@@ -58,7 +58,7 @@ class Examination {
     if (wants("pcie")) add(check_pcie(read_pcie(tree_, virtualization.virtual_machine)));
     if (wants("gpu") || wants("xoe")) read_gpus();
     if (wants("gpu"))
-      add(check_gpus(gpus_, libraries_, read_gpu_traces(tree_, gpus_), read_gpu_wishes(Env::process())));
+      add(check_gpus(gpus_, libraries_, read_gpu_traces(tree_, gpus_), read_gpu_variables(Env::process())));
     if (wants("xoe")) add_installation(rdma);
     return std::move(report_);
   }

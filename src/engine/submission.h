@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/patience.h"
+#include "base/stall_timer.h"
 #include "engine/negotiate/readiness_table.h"
 #include "xoe/engine.h"
 #include "xoe/status.h"
@@ -86,7 +86,7 @@ class Submission {
   EngineClock::time_point agreed;
   std::size_t parts_left = 0;  // collectives that carry a part of it
   Status part_status;          // the first error of a part
-  Patience patience;           // with ranks that have not submitted it
+  StallTimer stall_timer;      // with ranks that have not submitted it
   bool traced_start = false;
 
   // Results, readable once done.

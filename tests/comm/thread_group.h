@@ -18,7 +18,7 @@ namespace xoe::testing {
 inline std::vector<Communicator> make_group(int size, std::chrono::nanoseconds timeout = std::chrono::seconds(60),
                                             const std::vector<int>& hosts = {}) {
   auto contexts = shm::Context::threads(size, std::size_t{256} << 20).value();
-  const WaitPolicy policy{.limits = {.limit = timeout, .spares_workers = false}};
+  const WaitPolicy policy{.limits = {.limit = timeout, .spares_computing = false}};
   std::vector<Communicator> group;
   for (auto& context : contexts)
     group.emplace_back(std::make_unique<shm::ShmBackend>(std::move(context), policy, hosts));

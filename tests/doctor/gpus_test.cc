@@ -86,25 +86,25 @@ TEST(Gpus, NcclTellsItsVersionAndItsCuda) {
 
 TEST(Gpus, TheWayOfCollectives) {
   const GpuFacts facts = ask_nvml(XOE_MOCK_NVML, kPatience);
-  const auto way = [&](int nccl, const GpuWishes& wishes) {
-    return find(check_gpus(facts, {.nccl_error = nccl == 0 ? "none" : "", .nccl = nccl}, {}, wishes),
+  const auto collectives = [&](int nccl, const GpuVariables& variables) {
+    return find(check_gpus(facts, {.nccl_error = nccl == 0 ? "none" : "", .nccl = nccl}, {}, variables),
                 "gpu.collectives");
   };
-  EXPECT_EQ(way(23007, {}).details, Json({{"xoe_gpu", "auto"},
-                                          {"apart", "nccl"},
-                                          {"shared", "staged"},
-                                          {"reason", "NCCL refuses a GPU that two ranks have"}}));
-  EXPECT_EQ(way(23007, {}).what,
+  EXPECT_EQ(collectives(23007, {}).details, Json({{"xoe_gpu", "auto"},
+                                                  {"apart", "nccl"},
+                                                  {"shared", "staged"},
+                                                  {"reason", "NCCL refuses a GPU that two ranks have"}}));
+  EXPECT_EQ(collectives(23007, {}).what,
             "collectives of ranks with a GPU of their own: NCCL; of ranks that share one: staged through pinned host "
             "memory (NCCL refuses a GPU that two ranks have)");
-  EXPECT_EQ(way(0, {}).what, "collectives of GPU memory: staged through pinned host memory (there is no NCCL)");
-  EXPECT_EQ(way(23007, {.many_ranks = true}).what, "collectives of GPU memory: NCCL");
-  EXPECT_EQ(way(22705, {.many_ranks = true}).details["shared"], "staged");
-  EXPECT_EQ(way(23007, {.way = "staged"}).details["apart"], "staged");
-  EXPECT_EQ(way(23007, {.way = "nccl"}).details["shared"], "error");
-  EXPECT_EQ(way(23007, {.way = "host"}).details["apart"], "");
-  const GpuWishes read = read_gpu_wishes(Env({{"XOE_GPU", "staged"}, {"NCCL_MULTI_RANK_GPU_ENABLE", "1"}}));
-  EXPECT_EQ(read.way, "staged");
+  EXPECT_EQ(collectives(0, {}).what, "collectives of GPU memory: staged through pinned host memory (there is no NCCL)");
+  EXPECT_EQ(collectives(23007, {.many_ranks = true}).what, "collectives of GPU memory: NCCL");
+  EXPECT_EQ(collectives(22705, {.many_ranks = true}).details["shared"], "staged");
+  EXPECT_EQ(collectives(23007, {.transport = "staged"}).details["apart"], "staged");
+  EXPECT_EQ(collectives(23007, {.transport = "nccl"}).details["shared"], "error");
+  EXPECT_EQ(collectives(23007, {.transport = "host"}).details["apart"], "");
+  const GpuVariables read = read_gpu_variables(Env({{"XOE_GPU", "staged"}, {"NCCL_MULTI_RANK_GPU_ENABLE", "1"}}));
+  EXPECT_EQ(read.transport, "staged");
   EXPECT_TRUE(read.many_ranks);
 }
 

@@ -5,14 +5,13 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <functional>
 #include <latch>
-#include <mutex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/engines.h"
+#include "engine/warnings.h"
 
 namespace xoe {
 namespace {
@@ -22,26 +21,6 @@ using testing::in_place;
 using testing::quiet_options;
 using testing::run_engines;
 using Shape = std::vector<std::int64_t>;
-
-// Lines that engines warned with.
-class Warnings {
- public:
-  EngineOptions listen(EngineOptions options) {
-    options.warn = [this](std::string_view line) {
-      const std::lock_guard lock(mutex_);
-      lines_.emplace_back(line);
-    };
-    return options;
-  }
-  std::vector<std::string> lines() const {
-    const std::lock_guard lock(mutex_);
-    return lines_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> lines_;
-};
 
 TEST(EngineFailure, AnEngineThatGoesFailsWhatIsPendingEverywhere) {
   for (const bool progress_thread : {true, false}) {
@@ -88,8 +67,9 @@ TEST(EngineFailure, EnginesComeAndGoInOneProcess) {
 }
 
 TEST(EngineFailure, AStallIsReportedWithBothListsOfRanks) {
-  Warnings warnings;
-  auto options = warnings.listen(quiet_options());
+  testing::Warnings warnings;
+  auto options = quiet_options();
+  options.warn = warnings.listener();
   options.stall_warning = std::chrono::milliseconds(100);
   run_engines(
       3,
@@ -144,8 +124,9 @@ TEST(EngineFailure, AStallBeyondTheLimitFailsOnAllRanks) {
 }
 
 TEST(EngineFailure, RanksThatWaitForEachOtherInTwoSetsAreNamed) {
-  Warnings warnings;
-  auto options = warnings.listen(quiet_options());
+  testing::Warnings warnings;
+  auto options = quiet_options();
+  options.warn = warnings.listener();
   run_engines(
       2,
       [&](Engine& engine) {
@@ -171,8 +152,9 @@ TEST(EngineFailure, RanksThatWaitForEachOtherInTwoSetsAreNamed) {
 
 // As on a full disk.
 TEST(EngineFailure, ATimelineThatCannotBeWrittenIsSaid) {
-  Warnings warnings;
-  auto options = warnings.listen(quiet_options());
+  testing::Warnings warnings;
+  auto options = quiet_options();
+  options.warn = warnings.listener();
   options.timeline = ::testing::TempDir() + "xoe-timeline-" + std::to_string(::getpid());
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);

@@ -42,7 +42,7 @@ TEST(EngineOptions, DefaultsWithoutVariables) {
   EXPECT_TRUE(options->progress_thread);
   EXPECT_EQ(options->stall_warning, 10s);
   EXPECT_EQ(options->stall_limit, 600s);
-  EXPECT_TRUE(options->stall_spares_workers);
+  EXPECT_TRUE(options->stall_spares_computing);
   EXPECT_EQ(options->timeline, "");
   EXPECT_EQ(options->metrics_port, -1);
   EXPECT_THAT(warnings, IsEmpty());
@@ -72,7 +72,7 @@ TEST(EngineOptions, ReadsEachOfItsOwn) {
   EXPECT_FALSE(options->progress_thread);
   EXPECT_EQ(options->stall_warning, 2500ms);
   EXPECT_EQ(options->stall_limit, 600s);
-  EXPECT_FALSE(options->stall_spares_workers) << "a limit of the user's is exact";
+  EXPECT_FALSE(options->stall_spares_computing) << "a limit of the user's is exact";
   EXPECT_EQ(options->timeline, "trace.json");
   EXPECT_EQ(options->metrics_port, 9100);
   EXPECT_THAT(warnings, IsEmpty());
@@ -124,7 +124,7 @@ TEST(EngineOptions, TheTimeoutOfOperationsIsALimitToo) {
   const auto [options, warnings] = read({{"XOE_TIMEOUT", "90"}});
   ASSERT_TRUE(options);
   EXPECT_EQ(options->stall_limit, 90s);
-  EXPECT_FALSE(options->stall_spares_workers);
+  EXPECT_FALSE(options->stall_spares_computing);
   EXPECT_EQ(read({{"XOE_TIMEOUT", "90"}, {"XOE_STALL_LIMIT", "7"}}).options->stall_limit, 7s);
 }
 

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <mutex>
 #include <new>
 #include <string>
 #include <thread>
@@ -16,6 +15,7 @@
 
 #include "comm/process_group.h"
 #include "engine/engines.h"
+#include "engine/warnings.h"
 
 namespace xoe::testing {
 namespace {
@@ -44,15 +44,11 @@ std::atomic<int>* shared_count() {
 // The last rank stops before it submits 'late'; another one lets it go on when all others have been told.
 std::string meet_without_the_last(Communicator& communicator, std::vector<int> pids, std::atomic<int>* told_ranks) {
   const int last = communicator.size() - 1;
-  std::mutex mutex;
-  std::vector<std::string> lines;
+  Warnings warnings;
   EngineOptions options = quiet_options();
   options.stall_warning = 200ms;
   options.stall_limit = 2s;
-  options.warn = [&](std::string_view line) {
-    const std::lock_guard lock(mutex);
-    lines.emplace_back(line);
-  };
+  options.warn = warnings.listener();
   const int rank = communicator.rank();
   auto engine = Engine::create(std::move(communicator), options).value();
   if (const std::string problem = run_barrier(*engine, "start"); !problem.empty()) return problem;
@@ -82,7 +78,7 @@ std::string meet_without_the_last(Communicator& communicator, std::vector<int> p
       !problem.empty())
     return problem;
   if (rank != last - 1) return "";
-  const std::lock_guard lock(mutex);
+  const auto lines = warnings.lines();
   if (lines.size() < 2) return fmt::format("{} warnings", lines.size());
   return missing_part(lines.back(), {"'late'", who});
 }

@@ -230,7 +230,7 @@ TEST(GpuEngine, SaysWhyNcclCannotJoinRanks) {
                               AllOf(HasSubstr("rank 0 ("), HasSubstr("and rank 1 ("), HasSubstr("have the same GPU"),
                                     HasSubstr("leave XOE_GPU")));
                 },
-                {.wish = "nccl"});
+                {.requested = "nccl"});
   EXPECT_EQ(machine.count(0, "join"), 0U);
   expect_clean(machine);
 }

@@ -49,7 +49,7 @@ class GpuRank {
 
 // How ranks use their GPUs.
 struct GpuUse {
-  std::string wish = "auto";
+  std::string requested = "auto";
   std::size_t staging_bytes = engine::GpuSettings().staging_bytes;
   bool has_nccl = true;
   bool many_ranks = false;
@@ -63,8 +63,8 @@ inline std::shared_ptr<engine::GpuPlugin> plugin_of(MockMachine& machine, int de
                                     : nccl::without_nccl(mock_cuda_api(), mock_nvml_api(), "no libnccl.so.2 here");
     return nccl::make_provider(std::move(libraries), {.local_rank = device, .many_ranks = use.many_ranks});
   };
-  return std::make_shared<engine::GpuPlugin>(open,
-                                             engine::GpuSettings{.wish = use.wish, .staging_bytes = use.staging_bytes});
+  return std::make_shared<engine::GpuPlugin>(
+      open, engine::GpuSettings{.requested = use.requested, .staging_bytes = use.staging_bytes});
 }
 
 inline Result<std::shared_ptr<engine::Runtime>> make_gpu_runtime(MockMachine& machine, Communicator comm, int device,

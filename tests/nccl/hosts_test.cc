@@ -27,7 +27,7 @@ void run_job(MockMachine& machine, int size, const std::function<void(Communicat
                                                 .secret = "0123456789abcdef0123456789abcdef",
                                                 .address = "127.0.0.1",
                                                 .start_timeout = seconds(60),
-                                                .waits = {.limits = {.limit = seconds(60), .spares_workers = false}},
+                                                .waits = {.limits = {.limit = seconds(60), .spares_computing = false}},
                                                 .arena_bytes = std::size_t{64} << 20,
                                                 .flat = true});
       ASSERT_TRUE(world) << world.error().message();

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "engine/warnings.h"
 #include "nccl/gpu_ranks.h"
 #include "reduce/reduce.h"
 
@@ -98,28 +99,9 @@ class Twice {
   GpuRank& rank_;
 };
 
-// Lines that engines warned with.
-class Lines {
- public:
-  std::function<void(std::string_view)> listener() {
-    return [this](std::string_view line) {
-      const std::lock_guard lock(mutex_);
-      lines_.emplace_back(line);
-    };
-  }
-  std::vector<std::string> lines() const {
-    const std::lock_guard lock(mutex_);
-    return lines_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> lines_;
-};
-
 TEST(GpuStaging, TwoRanksShareAGpu) {
   MockMachine machine(1);
-  Lines said;
+  Warnings said;
   run_gpu_ranks(machine, 2,
                 [](GpuRank& rank) {
                   const Shape shape{1000};
@@ -128,7 +110,7 @@ TEST(GpuStaging, TwoRanksShareAGpu) {
                   for (int step = 0; step < 3; ++step) rank.expect_run({.name = "gradient", .tensors = tensors});
                   EXPECT_THAT(values_of(data), Each(12.0F));
                   EXPECT_THAT(rank.runtime().metrics(),
-                              AllOf(HasSubstr(R"(way="staged"} 3)"), HasSubstr(R"(way="nccl"} 0)")));
+                              AllOf(HasSubstr(R"(transport="staged"} 3)"), HasSubstr(R"(transport="nccl"} 0)")));
                 },
                 {.warn = said.listener()});
   ASSERT_EQ(said.lines().size(), 1U);
@@ -217,7 +199,7 @@ TEST(GpuStaging, LeavesTheStreamToItsOwner) {
                   for (const MockCall& call : machine.calls_of(rank.rank()))
                     EXPECT_FALSE(call.name == "stream_wait_event" && call.stream == rank.stream().get());
                 },
-                {.wish = "staged"});
+                {.requested = "staged"});
   expect_clean(machine);
 }
 
@@ -267,7 +249,7 @@ TEST(GpuStaging, CopiesTheNextPartWhileTheHostReduces) {
                   EXPECT_TRUE(handle->wait());
                   EXPECT_THAT(values_of(data), Each(2.0F));
                 },
-                {.wish = "staged", .staging_bytes = kSmall});
+                {.requested = "staged", .staging_bytes = kSmall});
   EXPECT_EQ(machine.count(0, "memcpy_async"), 16U);
   expect_clean(machine);
 }
@@ -356,11 +338,11 @@ TEST(GpuStaging, EachProcessSetChoosesForItself) {
     const std::vector tensors{in_place(data, shape)};
     rank.expect_run({.name = "all", .tensors = tensors});
     EXPECT_THAT(values_of(data), Each(3.0F));
-    EXPECT_THAT(rank.runtime().metrics(), HasSubstr(R"(way="staged"} 1)"));
+    EXPECT_THAT(rank.runtime().metrics(), HasSubstr(R"(transport="staged"} 1)"));
     if (rank.rank() == 2) return;
     rank.expect_run({.name = "two", .tensors = tensors, .process_set = *set});
     EXPECT_THAT(values_of(data), Each(6.0F));
-    EXPECT_THAT(rank.runtime().metrics(), HasSubstr(R"(way="nccl"} 1)"));
+    EXPECT_THAT(rank.runtime().metrics(), HasSubstr(R"(transport="nccl"} 1)"));
   });
   expect_clean(machine);
 }
@@ -378,16 +360,17 @@ TEST(GpuStaging, MakesWhatNcclLacks) {
     check({.reduce = ReduceOp::kAverage}, DType::kInt64);
     check({.prescale = 0.5}, DType::kFloat16);
     check({.reduce = ReduceOp::kMax, .prescale = -1, .postscale = -1}, DType::kFloat32);
-    EXPECT_THAT(rank.runtime().metrics(), AllOf(HasSubstr(R"(way="staged"} 4)"), HasSubstr(R"(way="nccl"} 0)")));
+    EXPECT_THAT(rank.runtime().metrics(),
+                AllOf(HasSubstr(R"(transport="staged"} 4)"), HasSubstr(R"(transport="nccl"} 0)")));
     check({.reduce = ReduceOp::kMax}, DType::kInt32);
-    EXPECT_THAT(rank.runtime().metrics(), HasSubstr(R"(way="nccl"} 1)"));
+    EXPECT_THAT(rank.runtime().metrics(), HasSubstr(R"(transport="nccl"} 1)"));
   });
   expect_clean(machine);
 }
 
 // Runs an allreduce of two ranks; returns what was said, or the error.
-std::string way_of(MockMachine& machine, const std::function<GpuUse(int)>& use_of, std::string& warned) {
-  Lines said;
+std::string transport_of(MockMachine& machine, const std::function<GpuUse(int)>& use_of, std::string& warned) {
+  Warnings said;
   std::string result = "done";
   run_gpu_ranks(
       machine, 2,
@@ -411,12 +394,12 @@ std::string way_of(MockMachine& machine, const std::function<GpuUse(int)>& use_o
 TEST(GpuStaging, WithoutNccl) {
   MockMachine machine(2);
   std::string warned;
-  EXPECT_EQ(way_of(
+  EXPECT_EQ(transport_of(
                 machine, [](int rank) { return GpuUse{.has_nccl = rank == 0}; }, warned),
             "done");
   EXPECT_THAT(warned, AllOf(HasSubstr("rank 1 ("), HasSubstr("has no NCCL: no libnccl.so.2 here")));
-  EXPECT_THAT(way_of(
-                  machine, [](int rank) { return GpuUse{.wish = "nccl", .has_nccl = rank == 0}; }, warned),
+  EXPECT_THAT(transport_of(
+                  machine, [](int rank) { return GpuUse{.requested = "nccl", .has_nccl = rank == 0}; }, warned),
               AllOf(HasSubstr("rank 1 ("), HasSubstr("has no NCCL")));
   EXPECT_EQ(machine.count(0, "join"), 0U);
   expect_clean(machine);
@@ -427,12 +410,12 @@ TEST(GpuStaging, WhereNcclRefuses) {
     MockMachine machine(2, version);
     machine.faults[1].joining = NcclResult::kInvalidUsage;
     std::string warned;
-    EXPECT_EQ(way_of(
+    EXPECT_EQ(transport_of(
                   machine, [](int) { return GpuUse(); }, warned),
               "done");
     EXPECT_THAT(warned, AllOf(HasSubstr("rank 0 ("), HasSubstr("invalid usage")));
-    EXPECT_THAT(way_of(
-                    machine, [](int) { return GpuUse{.wish = "nccl"}; }, warned),
+    EXPECT_THAT(transport_of(
+                    machine, [](int) { return GpuUse{.requested = "nccl"}; }, warned),
                 AllOf(HasSubstr("invalid usage"), HasSubstr("XOE_GPU=nccl")));
     expect_clean(machine);
   }
@@ -441,18 +424,18 @@ TEST(GpuStaging, WhereNcclRefuses) {
 TEST(GpuStaging, AsTheUserWishes) {
   MockMachine machine(2);
   std::string warned;
-  EXPECT_EQ(way_of(
-                machine, [](int) { return GpuUse{.wish = "staged"}; }, warned),
+  EXPECT_EQ(transport_of(
+                machine, [](int) { return GpuUse{.requested = "staged"}; }, warned),
             "done");
   EXPECT_EQ(machine.count(0, "join"), 0U);
   EXPECT_THAT(warned, IsEmpty());
-  EXPECT_EQ(way_of(
-                machine, [](int rank) { return GpuUse{.wish = rank == 1 ? "staged" : "auto"}; }, warned),
+  EXPECT_EQ(transport_of(
+                machine, [](int rank) { return GpuUse{.requested = rank == 1 ? "staged" : "auto"}; }, warned),
             "done");
   EXPECT_EQ(machine.count(0, "join"), 0U);
   EXPECT_THAT(warned, HasSubstr("has XOE_GPU=staged"));
-  EXPECT_THAT(way_of(
-                  machine, [](int rank) { return GpuUse{.wish = rank == 1 ? "staged" : "nccl"}; }, warned),
+  EXPECT_THAT(transport_of(
+                  machine, [](int rank) { return GpuUse{.requested = rank == 1 ? "staged" : "nccl"}; }, warned),
               AllOf(HasSubstr("XOE_GPU=nccl, rank 1"), HasSubstr("has XOE_GPU=staged")));
   expect_clean(machine);
 }
@@ -462,14 +445,14 @@ TEST(GpuStaging, NcclMayBeToldToShareAGpu) {
   MockMachine machine(1);
   machine.shares_gpus = true;
   std::string warned;
-  EXPECT_EQ(way_of(
+  EXPECT_EQ(transport_of(
                 machine, [](int) { return GpuUse{.many_ranks = true}; }, warned),
             "done");
   EXPECT_EQ(machine.count(0, "join"), 2U);
   EXPECT_THAT(warned, IsEmpty());
   expect_clean(machine);
   MockMachine old(1, nccl_version(2, 29, 2));
-  EXPECT_EQ(way_of(
+  EXPECT_EQ(transport_of(
                 old, [](int) { return GpuUse{.many_ranks = true}; }, warned),
             "done");
   EXPECT_EQ(old.count(0, "join"), 0U);

@@ -7,7 +7,7 @@ from typing import Any
 
 from xoe import _core
 from xoe import world as _world
-from xoe._seals import Call
+from xoe._signing import Call
 from xoe.process_sets import ProcessSet, global_process_set
 
 _UINT8 = _core.DTYPES["uint8"]
@@ -24,7 +24,7 @@ def broadcast_object(
 ) -> Any:
     """The object of ``root_rank`` (a rank of the world), on every rank of the set; the root gets its own object back.
 
-    What the others pass is not looked at. Only the root pickles, the others load what it has sealed with the job's key.
+    What the others pass is not looked at. Only the root pickles, the others load what it has signed with the job's key.
     """
     world = _world.current()
     root = process_set.root(root_rank)
@@ -33,12 +33,12 @@ def broadcast_object(
     pickled = _dumps(obj) if sends else b""
 
     def send(call: Call) -> _core.Operation:
-        data = call.seal(root_rank, pickled) if sends else b""
+        data = call.sign(root_rank, pickled) if sends else b""
         return world.engine.submit(name or "", [_core.tensor_of(data)], request, keep=data)
 
-    call, operation = world.seals.submit("broadcast", name or "", process_set.ranks or (), send)
+    call, operation = world.signer.submit("broadcast", name or "", process_set.ranks or (), send)
     call.wait(operation)
-    return obj if sends else pickle.loads(call.open(root_rank, memoryview(operation.outputs()[0])))
+    return obj if sends else pickle.loads(call.verify(root_rank, memoryview(operation.outputs()[0])))
 
 
 def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Any]:
@@ -49,15 +49,15 @@ def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet 
     pickled = _dumps(obj)
 
     def send(call: Call) -> _core.Operation:
-        data = call.seal(world.rank, pickled)
+        data = call.sign(world.rank, pickled)
         return world.engine.submit(name or "", [_core.tensor_of(data)], request, keep=data)
 
-    call, operation = world.seals.submit("allgather", name or "", ranks, send)
+    call, operation = world.signer.submit("allgather", name or "", ranks, send)
     call.wait(operation)
     everything = memoryview(operation.outputs()[0])
     objects = []
     start = 0
     for sender, length in zip(ranks, operation.received_splits(), strict=True):
-        objects.append(pickle.loads(call.open(sender, everything[start : start + length])))
+        objects.append(pickle.loads(call.verify(sender, everything[start : start + length])))
         start += length
     return objects

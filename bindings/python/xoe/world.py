@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from xoe._seals import Seals
+from xoe._signing import Signer
 from xoe.errors import InvalidArgumentError, NotInitializedError, PeerLostError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class World:
         self.engine = engine
         topology = engine.topology()
         self.rank, self.size, self.local_rank, self.local_size, self.cross_rank, self.cross_size = topology
-        self.seals = Seals(engine.key(), group)
+        self.signer = Signer(engine.key(), group)
         self._takes_gpu: bool | None = None
 
     def takes_gpu(self) -> bool:

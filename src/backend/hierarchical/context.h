@@ -56,7 +56,7 @@ class Context {
   const ContextOptions& options() const noexcept { return options_; }
   // For an operation without one of its own. Between hosts ranks cannot see whether a peer computes.
   std::chrono::nanoseconds timeout() const noexcept {
-    return options_.waits.limits.spares_workers ? kDefaultTimeout : options_.waits.limits.limit;
+    return options_.waits.limits.spares_computing ? kDefaultTimeout : options_.waits.limits.limit;
   }
   net::Provider& provider() noexcept { return *provider_; }
   FailureListener& failures() noexcept { return *listener_; }
@@ -98,11 +98,11 @@ class Context {
   std::optional<FailureLog> log_;
   std::atomic<std::uint64_t>* left_ = nullptr;  // a bit for each of this host's ranks that has left the job
   std::mutex reported_mutex_;
-  std::map<int, ProcessActivity> reported_;    // by ranks of other hosts
+  std::map<int, ProcessActivity> reported_;                     // by ranks of other hosts
   std::map<int, std::chrono::steady_clock::time_point> asked_;  // by host
-  std::set<FailureKey> learned_;               // from other hosts, by the mesh's thread
-  std::set<FailureKey> forwarded_;             // to them, by the listener's thread
-  std::unique_ptr<bootstrap::HostMesh> mesh_;  // on the host's leader
+  std::set<FailureKey> learned_;                                // from other hosts, by the mesh's thread
+  std::set<FailureKey> forwarded_;                              // to them, by the listener's thread
+  std::unique_ptr<bootstrap::HostMesh> mesh_;                   // on the host's leader
   std::unique_ptr<FailureListener> listener_;
 };
 

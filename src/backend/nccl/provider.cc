@@ -111,10 +111,10 @@ class NcclProvider final : public net::Provider {
     const DeviceScope scope(libraries_->cuda, device_.index);
     const auto self = static_cast<std::size_t>(members.self);
     XOE_ASSIGN(RankGpu mine, rank_gpu());
-    mine.wish = "nccl";
+    mine.requested = "nccl";
     mine.rank = members.ranks[self];
     XOE_ASSIGN(const auto facts, exchange_facts(exchange, mine));
-    if (const auto choice = choose_gpu_way(facts); !choice)
+    if (const auto choice = choose_gpu_transport(facts); !choice)
       return failure(choice.error().code(), "nccl: {}", choice.error().message());
     std::vector<std::string> names;
     for (const RankGpu& member : facts) names.push_back(member.name());

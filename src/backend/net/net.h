@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/gpu_way.h"
+#include "backend/gpu_transport.h"
 #include "backend/net/gpu_staging.h"
 #include "base/error.h"
 #include "xoe/status.h"
@@ -75,7 +75,7 @@ class Provider {
   virtual Result<std::shared_ptr<const void>> admit(std::span<const void* const>, void* /*stream*/) {
     return failure(Code::kUnsupported, "{} does not take GPU memory", name());
   }
-  // What other ranks must know of this one's GPU; without a wish, rank and staging bytes.
+  // What other ranks must know of this one's GPU; without a request, rank and staging bytes.
   virtual Result<RankGpu> rank_gpu() { return failure(Code::kUnsupported, "{} knows no GPU", name()); }
   // Pinned memory of `slots` parts of `slot_bytes`. ring: called by any thread when copies may be done, also after the
   // staging is gone. Made and used by a thread that take_thread() was called on.

@@ -46,10 +46,10 @@ OperationQueue::Pending& OperationQueue::take_idle(const Collective& collective)
   if (!policy_.warn) pending.limits.warning = {};
   if (const auto timeout = collective.options.timeout) {
     pending.limits.limit = *timeout;
-    pending.limits.spares_workers = false;
+    pending.limits.spares_computing = false;
   }
   pending.began.reset();
-  pending.patience = {};
+  pending.stall_timer = {};
   pending.error.reset();
   pending.finished = pending.released = false;
   return pending;
@@ -90,14 +90,14 @@ Status OperationQueue::wait(Pending& pending) {
     const auto now = Clock::now();
     if (!awake_since) awake_since = now;
     check_peers(&pending);
-    check_patience(pending, now);
+    check_stall(pending, now);
     if (pending.finished || now - *awake_since < kAwake) continue;
     group_.wakeups().sleep(
         [&] {
           check_peers(&pending);
           return pending.finished;
         },
-        *pending.began + std::min<std::chrono::nanoseconds>(pending.patience.next(pending.limits), kLongestSleep));
+        *pending.began + std::min<std::chrono::nanoseconds>(pending.stall_timer.next(pending.limits), kLongestSleep));
     awake_since.reset();
   }
   if (pending.error) return failure(*pending.error);
@@ -208,10 +208,10 @@ void OperationQueue::check_peers(const Pending* waiting) {
 }
 
 void OperationQueue::check_time() {
-  if (!queue_.empty()) check_patience(*queue_.front(), Clock::now());
+  if (!queue_.empty()) check_stall(*queue_.front(), Clock::now());
 }
 
-void OperationQueue::check_patience(Pending& pending, Clock::time_point now) {
+void OperationQueue::check_stall(Pending& pending, Clock::time_point now) {
   if (!pending.began) pending.began = now;
   if (failure_ || pending.finished) return;
   const auto waited = now - *pending.began;
@@ -221,10 +221,10 @@ void OperationQueue::check_patience(Pending& pending, Clock::time_point now) {
     for (const int r : stuck.waiting_for()) all += group_.activity(r).value_or(ProcessActivity()).used;
     return all;
   };
-  switch (pending.patience.check(pending.limits, waited, used)) {
-    case Patience::Due::kNothing: return;
-    case Patience::Due::kWarning: return policy_.warn(late_peers(stuck, waited));
-    case Patience::Due::kGivingUp: return fail(Error(Code::kTimeout, late_peers(stuck, waited)), true);
+  switch (pending.stall_timer.check(pending.limits, waited, used)) {
+    case StallTimer::Due::kNothing: return;
+    case StallTimer::Due::kWarning: return policy_.warn(late_peers(stuck, waited));
+    case StallTimer::Due::kLimit: return fail(Error(Code::kTimeout, late_peers(stuck, waited)), true);
   }
 }
 

@@ -36,7 +36,7 @@ class OperationQueue {
     Operation operation;
     WaitLimits limits;
     std::optional<Clock::time_point> began;  // when the clock was first read for it
-    Patience patience;
+    StallTimer stall_timer;
     std::optional<Error> error;
     bool finished = false;
     bool released = false;
@@ -71,7 +71,7 @@ class OperationQueue {
   int first_lost() const;
   // Advances; then fails everything if a peer that is needed has ended or left.
   void check_peers(const Pending* waiting);
-  void check_patience(Pending& pending, Clock::time_point now);
+  void check_stall(Pending& pending, Clock::time_point now);
   std::string late_peers(const Operation& stuck, Clock::duration waited) const;
   void fail(Error cause, bool tell_peers);
   void wait_for_peers_in_buffers() const;

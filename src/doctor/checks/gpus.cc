@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "backend/gpu_way.h"
+#include "backend/gpu_transport.h"
 #include "base/text.h"
 
 namespace xoe::doctor {
@@ -149,57 +149,60 @@ Finding check_nccl(const GpuFacts& facts, const CudaLibraries& libraries) {
   return finding;
 }
 
-// The way of two ranks, by the ranks' own rule. one_gpu: they share one, or have parts of one.
-Result<GpuChoice> way_of_two(bool one_gpu, const CudaLibraries& libraries, const GpuWishes& wishes) {
+// The transport between two ranks, by the ranks' own rule. one_gpu: they share one, or have parts of one.
+Result<GpuChoice> transport_of_two(bool one_gpu, const CudaLibraries& libraries, const GpuVariables& variables) {
   constexpr int kManyRanks = 23000;
   std::vector<RankGpu> ranks(2);
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const bool missing = !libraries.nccl_error.empty() || libraries.nccl == 0;
-    ranks[r] = {.wish = wishes.way,
+    ranks[r] = {.requested = variables.transport,
                 .rank = static_cast<int>(r),
                 .uuid = one_gpu ? "one" : std::to_string(r),
                 .bus = one_gpu ? "one" : std::to_string(r),
                 .nccl = missing ? "" : nccl_version_text(libraries.nccl),
-                .nccl_shares_gpus = wishes.many_ranks && libraries.nccl >= kManyRanks};
+                .nccl_shares_gpus = variables.many_ranks && libraries.nccl >= kManyRanks};
   }
-  return choose_gpu_way(ranks);
+  return choose_gpu_transport(ranks);
 }
 
-std::string say_way(const Result<GpuChoice>& choice) {
+std::string describe(const Result<GpuChoice>& choice) {
   if (!choice) return "an error";
-  return choice->way == GpuWay::kNccl ? "NCCL" : "staged through pinned host memory";
+  return choice->transport == GpuTransport::kNccl ? "NCCL" : "staged through pinned host memory";
 }
 
-std::string why_not_nccl(const CudaLibraries& libraries, const GpuWishes& wishes) {
-  if (wishes.way == "staged") return "XOE_GPU=staged";
+std::string why_not_nccl(const CudaLibraries& libraries, const GpuVariables& variables) {
+  if (variables.transport == "staged") return "XOE_GPU=staged";
   return libraries.nccl == 0 ? "there is no NCCL" : "NCCL refuses a GPU that two ranks have";
 }
 
-Finding check_collectives(const GpuFacts& facts, const CudaLibraries& libraries, const GpuWishes& wishes) {
+Finding check_collectives(const GpuFacts& facts, const CudaLibraries& libraries, const GpuVariables& variables) {
   Finding finding{.id = "gpu.collectives",
                   .what = "",
                   .why = "ranks with GPUs of their own reduce in GPU memory; others copy to the host, which reduces"};
-  if (wishes.way == "host") {
+  if (variables.transport == "host") {
     finding.report(Severity::kNote, "XOE_GPU=host: Xoe takes no GPU memory, and Python copies tensors",
-                   "unset XOE_GPU, unless something is wrong with the other ways");
-    finding.details = {{"xoe_gpu", wishes.way}, {"apart", ""}, {"shared", ""}, {"reason", ""}};
+                   "unset XOE_GPU, unless something is wrong with the other transports");
+    finding.details = {{"xoe_gpu", variables.transport}, {"apart", ""}, {"shared", ""}, {"reason", ""}};
     return finding;
   }
   const auto is_parted = [](const Gpu& gpu) { return gpu.mig.starts_with("on"); };
   const bool parted = std::ranges::any_of(facts.gpus, is_parted);
-  const auto apart = way_of_two(false, libraries, wishes), shared = way_of_two(true, libraries, wishes);
-  const bool same = say_way(apart) == say_way(shared);
-  const bool all_nccl = apart && shared && apart->way == GpuWay::kNccl && shared->way == GpuWay::kNccl;
-  const std::string reason = all_nccl ? "" : why_not_nccl(libraries, wishes);
-  finding.what = same ? "collectives of GPU memory: " + say_way(apart)
+  const auto apart = transport_of_two(false, libraries, variables),
+             shared = transport_of_two(true, libraries, variables);
+  const bool same = describe(apart) == describe(shared);
+  const bool all_nccl =
+      apart && shared && apart->transport == GpuTransport::kNccl && shared->transport == GpuTransport::kNccl;
+  const std::string reason = all_nccl ? "" : why_not_nccl(libraries, variables);
+  finding.what = same ? "collectives of GPU memory: " + describe(apart)
                       : fmt::format("collectives of ranks with a GPU of their own: {}; of ranks that share one{}: {}",
-                                    say_way(apart), parted ? " or have parts (MIG) of one" : "", say_way(shared));
+                                    describe(apart), parted ? " or have parts (MIG) of one" : "", describe(shared));
   if (!reason.empty()) finding.what += fmt::format(" ({})", reason);
   if (!all_nccl) finding.fix = "XOE_GPU of the ranks chooses: auto, nccl, staged";
   const auto name = [](const Result<GpuChoice>& choice) {
-    return choice ? std::string(gpu_way_name(choice->way)) : "error";
+    return choice ? std::string(gpu_transport_name(choice->transport)) : "error";
   };
-  finding.details = {{"xoe_gpu", wishes.way}, {"apart", name(apart)}, {"shared", name(shared)}, {"reason", reason}};
+  finding.details = {
+      {"xoe_gpu", variables.transport}, {"apart", name(apart)}, {"shared", name(shared)}, {"reason", reason}};
   return finding;
 }
 
@@ -231,7 +234,7 @@ Finding check_topology(const GpuFacts& facts) {
     finding.severity = Severity::kWarning;
     finding.what += fmt::format("; {} cannot read each other's memory ({})", counted(std::ssize(blocked), "pair"),
                                 blocked[0]["reason"].get<std::string>());
-    finding.fix = "see the group pcie: ACS and IOMMU keep GPUs from each other; in a virtual machine its settings do";
+    finding.fix = "see the group pcie: ACS and IOMMU keep GPUs from each other; in a virtual machine its variables do";
   }
   finding.details = {{"matrix", std::move(matrix)}, {"nvlink", std::move(pairs)}, {"no_p2p", std::move(blocked)}};
   return finding;
@@ -251,13 +254,13 @@ int oldest_driver(int cuda_major) {
   }
 }
 
-GpuWishes read_gpu_wishes(const Env& env) {
-  return {.way = env.text("XOE_GPU").value_or("auto"),
+GpuVariables read_gpu_variables(const Env& env) {
+  return {.transport = env.text("XOE_GPU").value_or("auto"),
           .many_ranks = parse_integer(env.text("NCCL_MULTI_RANK_GPU_ENABLE").value_or("0")).value_or(0) != 0};
 }
 
 Findings check_gpus(const GpuFacts& facts, const CudaLibraries& libraries, const GpuTraces& traces,
-                    const GpuWishes& wishes) {
+                    const GpuVariables& variables) {
   Findings findings = {check_driver(facts, traces)};
   if (!facts.asked || !facts.absent.empty() || !facts.error.empty()) return findings;
   if (facts.gpus.empty()) {
@@ -272,7 +275,7 @@ Findings check_gpus(const GpuFacts& facts, const CudaLibraries& libraries, const
   for (std::size_t i = 0; i < facts.gpus.size(); ++i) findings.push_back(check_gpu(facts.gpus[i], i, traces));
   findings.push_back(check_cuda(facts, libraries));
   findings.push_back(check_nccl(facts, libraries));
-  findings.push_back(check_collectives(facts, libraries, wishes));
+  findings.push_back(check_collectives(facts, libraries, variables));
   if (facts.gpus.size() > 1) findings.push_back(check_topology(facts));
   return findings;
 }

@@ -52,11 +52,11 @@ struct CudaLibraries {
 };
 
 // What the user asks of GPU memory.
-struct GpuWishes {
-  std::string way = "auto";  // XOE_GPU
-  bool many_ranks = false;   // NCCL_MULTI_RANK_GPU_ENABLE: NCCL takes a GPU for several ranks, since 2.30
+struct GpuVariables {
+  std::string transport = "auto";  // XOE_GPU
+  bool many_ranks = false;         // NCCL_MULTI_RANK_GPU_ENABLE: NCCL takes a GPU for several ranks, since 2.30
 };
-GpuWishes read_gpu_wishes(const Env& env);
+GpuVariables read_gpu_variables(const Env& env);
 
 // The traces of GPUs in /proc and /sys, without the driver's library.
 struct GpuTraces {
@@ -73,7 +73,7 @@ CudaLibraries ask_cuda_libraries(const std::string& nccl, std::chrono::milliseco
 GpuTraces read_gpu_traces(const Tree& tree, const GpuFacts& facts);
 
 Findings check_gpus(const GpuFacts& facts, const CudaLibraries& libraries, const GpuTraces& traces,
-                    const GpuWishes& wishes = {});
+                    const GpuVariables& variables = {});
 
 std::string cuda_text(int version);  // "12.4"
 // The oldest driver for a CUDA of this major version, by its first number; 0: not known.

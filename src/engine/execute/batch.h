@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/gpu_way.h"
+#include "backend/gpu_transport.h"
 #include "engine/execute/task.h"
 #include "engine/submission.h"
 
@@ -43,7 +43,7 @@ struct Batch {
   std::uint64_t position = 0;  // of the sealed log, before its first operation
   // It starts no further collective, so the next batch may start: all ranks start collectives in one order.
   bool may_follow = false;
-  std::optional<GpuWay> gpu_way = {};                            // of GPU memory, once it is known
+  std::optional<GpuTransport> gpu_transport = {};                // of GPU memory, once it is known
   TimePoint started = {}, packed = {}, reduced = {}, done = {};  // equal where a step does not exist
   Task task = {};
 

@@ -98,7 +98,7 @@ Status read_stall(const Env& env, EngineOptions& options) {
   if (disabled) options.stall_warning = options.stall_limit = std::chrono::nanoseconds(0);
   XOE_TRY(read_seconds(warning, options.stall_warning));
   // A limit that the user has chosen is kept to the second.
-  options.stall_spares_workers = !limit;
+  options.stall_spares_computing = !limit;
   return read_seconds(limit, options.stall_limit);
 }
 

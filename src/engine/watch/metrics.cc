@@ -90,8 +90,9 @@ std::string Metrics::text() const {
   print.sample(read(fused_tensors_));
   print.metric("xoe_gpu_collectives_total", "counter",
                "Collectives on GPU memory, by NCCL or staged through the host.");
-  for (const GpuWay way : {GpuWay::kNccl, GpuWay::kStaged})
-    print.sample("way", gpu_way_name(way), read(gpu_collectives_[static_cast<std::size_t>(way)]));
+  for (const GpuTransport transport : {GpuTransport::kNccl, GpuTransport::kStaged})
+    print.sample("transport", gpu_transport_name(transport),
+                 read(gpu_collectives_[static_cast<std::size_t>(transport)]));
   print.metric("xoe_wait_seconds_total", "counter", "Time for which this process waited for a rank that was the last.");
   for (std::size_t rank = 0; rank < waited_ns_.size(); ++rank)
     if (const auto ns = read(waited_ns_[rank]); ns > 0)

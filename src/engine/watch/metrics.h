@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/gpu_way.h"
+#include "backend/gpu_transport.h"
 #include "engine/tuning/knobs.h"
 #include "xoe/engine.h"
 
@@ -29,8 +29,8 @@ class Metrics {
   // A completed collective of so many tensors; more than one: they were fused.
   void batch(std::size_t tensors) noexcept;
   // One of them that was on GPU memory.
-  void gpu_collective(GpuWay way) noexcept {
-    gpu_collectives_[static_cast<std::size_t>(way)].fetch_add(1, std::memory_order_relaxed);
+  void gpu_collective(GpuTransport transport) noexcept {
+    gpu_collectives_[static_cast<std::size_t>(transport)].fetch_add(1, std::memory_order_relaxed);
   }
   // This rank waited for `rank`, the last to submit.
   void waited_for(int rank, std::chrono::nanoseconds time) noexcept;
@@ -58,7 +58,7 @@ class Metrics {
   std::array<OfKind, kKinds> kinds_;
   alignas(64) Counter batches_ = 0;
   Counter fused_tensors_ = 0;
-  std::array<Counter, 2> gpu_collectives_ = {};  // by way
+  std::array<Counter, 2> gpu_collectives_ = {};  // by transport
   Counter queue_depth_ = 0;
   Counter stalled_ = 0;
   std::atomic<std::uint16_t> knobs_;

@@ -83,20 +83,20 @@ void StallWatch::check(ProcessSet& set, const ProcessSet::Waiting& waiting, Engi
                        std::vector<PendingTensor>& stalled) {
   WaitLimits limits{.warning = options_.stall_warning,
                     .limit = options_.stall_limit,
-                    .spares_workers = options_.stall_spares_workers};
+                    .spares_computing = options_.stall_spares_computing};
   if (waiting.missing.empty()) {
     // The leader of the host knows more, and the hosts of the missing ranks know most: they come first.
     if (!set.agreement().speaks_for_host()) {
       limits.warning = {};
-      if (limits.spares_workers) return;
+      if (limits.spares_computing) return;
     }
     limits.limit += limits.limit / 4;
   }
   const auto used = [&] { return used_by_missing(set, waiting.missing); };
-  switch (waiting.submission->patience.check(limits, now - waiting.submission->submitted, used)) {
-    case Patience::Due::kNothing: return;
-    case Patience::Due::kWarning: return stalled.push_back(describe(set, waiting, now));
-    case Patience::Due::kGivingUp:
+  switch (waiting.submission->stall_timer.check(limits, now - waiting.submission->submitted, used)) {
+    case StallTimer::Due::kNothing: return;
+    case StallTimer::Due::kWarning: return stalled.push_back(describe(set, waiting, now));
+    case StallTimer::Due::kLimit:
       return set.abort(Error(
           Code::kTimeout, fmt::format("{}; the limit is {} (XOE_STALL_LIMIT)", stall_line(describe(set, waiting, now)),
                                       human_seconds(options_.stall_limit))));

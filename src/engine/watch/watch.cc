@@ -105,7 +105,7 @@ void Watch::agreed(const Submission& submission, int last, std::chrono::nanoseco
 void Watch::batch_done(const Batch& batch, const Status& status) {
   const std::size_t tensors = batch.tensors();
   metrics_.batch(tensors);
-  if (batch.gpu_way) metrics_.gpu_collective(*batch.gpu_way);
+  if (batch.gpu_transport) metrics_.gpu_collective(*batch.gpu_transport);
   trace_.batch_done(batch);
   if (!tuner_ || !status || batch.bytes == 0) return;
   // Time in which batches overlap counts once.

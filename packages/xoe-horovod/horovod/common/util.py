@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import xoe.torch.build_info as _build
+from xoe._variables import variables
 
 EXTENSIONS = ["torch"]
 
@@ -83,20 +83,9 @@ def ccl_built(verbose: bool = False) -> bool:
     return _build.ccl_built()
 
 
-@contextmanager
-def env(**kwargs: str | None) -> Iterator[None]:
+def env(**kwargs: str | None) -> AbstractContextManager[None]:
     """Sets environment variables within the context. None leaves one alone."""
-    values = {name: value for name, value in kwargs.items() if value is not None}
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    return variables({name: value for name, value in kwargs.items() if value is not None})
 
 
 def num_rank_is_power_2(num_rank: int) -> bool:

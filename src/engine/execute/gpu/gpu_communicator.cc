@@ -112,7 +112,7 @@ struct GpuCommunicator::State {
 
   Result<RankGpu> own_facts(net::Provider& provider) const {
     XOE_ASSIGN(RankGpu mine, provider.rank_gpu());
-    mine.wish = plugin->settings().wish;
+    mine.requested = plugin->settings().requested;
     mine.rank = members.ranks[static_cast<std::size_t>(members.self)];
     mine.staging_bytes = plugin->settings().staging_bytes;
     return mine;
@@ -129,8 +129,8 @@ struct GpuCommunicator::State {
       XOE_ASSIGN(RankGpu facts, RankGpu::decode(text));
       ranks.push_back(std::move(facts));
     }
-    XOE_ASSIGN(choice, choose_gpu_way(ranks));
-    if (choice.way == GpuWay::kStaged) return nullptr;
+    XOE_ASSIGN(choice, choose_gpu_transport(ranks));
+    if (choice.transport == GpuTransport::kStaged) return nullptr;
     return connect_nccl(*provider, ranks);
   }
 
@@ -143,9 +143,9 @@ struct GpuCommunicator::State {
     if (failed == outcomes.end()) return made;
     if (made) (*made)->abort();
     const std::string& who = ranks[static_cast<std::size_t>(failed - outcomes.begin())].name();
-    if (std::ranges::any_of(ranks, [](const RankGpu& rank) { return rank.wish == "nccl"; }))
+    if (std::ranges::any_of(ranks, [](const RankGpu& rank) { return rank.requested == "nccl"; }))
       return failure(made ? Code::kUnavailable : made.error().code(), "{}: {} (XOE_GPU=nccl)", who, *failed);
-    choice.way = GpuWay::kStaged;
+    choice.transport = GpuTransport::kStaged;
     choice.why = fmt::format("{}: {}", who, *failed);
     return nullptr;
   }
@@ -241,10 +241,10 @@ const GpuChoice& GpuCommunicator::choice() const {
   return state_->choice;
 }
 
-void GpuCommunicator::tell_way() const {
+void GpuCommunicator::warn_if_staged() const {
   const std::size_t size = state_->members.ranks.size();
-  if (choice().way != GpuWay::kStaged || state_->members.self != 0 || size < 2) return;
-  if (state_->plugin->settings().wish != "staged")
+  if (choice().transport != GpuTransport::kStaged || state_->members.self != 0 || size < 2) return;
+  if (state_->plugin->settings().requested != "staged")
     state_->say(fmt::format("GPU tensors of {} ranks pass through pinned host memory: {}", size, choice().why));
 }
 

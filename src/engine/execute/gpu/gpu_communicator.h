@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/gpu_way.h"
+#include "backend/gpu_transport.h"
 #include "backend/net/net.h"
 #include "engine/execute/gpu/gpu_copies.h"
 #include "engine/execute/gpu/gpu_plugin.h"
@@ -60,7 +60,7 @@ class GpuCommunicator {
   // Starts a collective of NCCL's; they run in order. REQUIRES: takes() it.
   Result<Handle> start(GpuCollective job);
   // Says, once for the group, that NCCL does not join it, and why; not if the user asked for staging.
-  void tell_way() const;
+  void warn_if_staged() const;
   GpuCopies& copies() noexcept { return copies_; }
 
   // Aborts the collectives and copies under way and refuses later ones. When it returns no buffer is in use, and `wake`

@@ -48,7 +48,7 @@ Task GpuMemory::connect(const Batch& batch) {
     XOE_CO_TRY(exchange(batch, mine, all));
     gpu_.answer(std::move(all));
   }
-  gpu_.tell_way();
+  gpu_.warn_if_staged();
   co_return Status();
 }
 
@@ -94,13 +94,13 @@ Task GpuMemory::run_job(GpuCollective job, const OpSpec& op, Batch& batch, bool 
   job.collective.prescale = op.prescale * op.postscale;
   const bool plain = op.prescale == 1 && op.postscale == 1;
   if ((plain || nccl_scales(op)) && gpu_.takes(job.view())) {
-    batch.gpu_way = GpuWay::kNccl;
+    batch.gpu_transport = GpuTransport::kNccl;
     auto started = gpu_.start(std::move(job));
     batch.may_follow |= whole_batch;
     XOE_CO_TRY(std::move(started));
     co_return Status();
   }
-  batch.gpu_way = GpuWay::kStaged;
+  batch.gpu_transport = GpuTransport::kStaged;
   StagedCollective staged(comm_, gpu_, job, batch, whole_batch);
   XOE_CO_TRY(staged.run());
   co_return Status();

@@ -26,20 +26,20 @@ StagingBytes read_staging(const Env& env) {
 }  // namespace
 
 std::shared_ptr<GpuPlugin> GpuPlugin::of_process(const Env& env, int local_rank) {
-  const std::string wish = env.text("XOE_GPU").value_or("auto");
+  const std::string requested = env.text("XOE_GPU").value_or("auto");
   const std::string folder = env.text("XOE_PLUGIN_DIR").value_or("");
   const StagingBytes staging = read_staging(env);
-  const auto open = [wish, folder, local_rank, staging]() -> Result<std::unique_ptr<net::Provider>> {
-    if (wish == "host") return failure(Code::kUnsupported, "GPU memory is not taken: XOE_GPU=host");
-    if (wish != "auto" && wish != "nccl" && wish != "staged")
+  const auto open = [requested, folder, local_rank, staging]() -> Result<std::unique_ptr<net::Provider>> {
+    if (requested == "host") return failure(Code::kUnsupported, "GPU memory is not taken: XOE_GPU=host");
+    if (requested != "auto" && requested != "nccl" && requested != "staged")
       return failure(Code::kInvalidArgument, "environment variable XOE_GPU={}: expected auto, nccl, staged, host",
-                     wish);
+                     requested);
     if (!staging.malformed.empty()) return failure(Code::kInvalidArgument, staging.malformed);
-    auto opened = net::open_plugin("nccl", {.local_rank = local_rank, .gpu = wish}, folder);
+    auto opened = net::open_plugin("nccl", {.local_rank = local_rank, .gpu = requested}, folder);
     if (opened) return opened;
     return failure(Code::kUnsupported, "GPU memory is not taken: {}", opened.error().message());
   };
-  GpuSettings settings{.wish = wish, .staging_bytes = staging.bytes};
+  GpuSettings settings{.requested = requested, .staging_bytes = staging.bytes};
   // init() has refused malformed values.
   if (const auto seconds = env.seconds("XOE_TIMEOUT").value_or(std::nullopt))
     settings.timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*seconds));

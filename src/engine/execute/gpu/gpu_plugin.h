@@ -17,7 +17,7 @@
 namespace xoe::engine {
 
 struct GpuSettings {
-  std::string wish = "auto";                           // auto, nccl, staged
+  std::string requested = "auto";                      // auto, nccl, staged
   std::size_t staging_bytes = std::size_t{8} << 20;    // of pinned memory, for each process set that needs it
   std::chrono::nanoseconds timeout = kDefaultTimeout;  // of each collective
 };

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
 import socket
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 from xoe import world as _world
+from xoe._variables import variables
 from xoe.errors import InvalidArgumentError
 
 # The variables in which launchers pass rank and size, in the order in which the engine reads them.
@@ -33,7 +32,7 @@ def initialize_engine(store: Any, rank: int, size: int, timeout: timedelta) -> b
     """
     started = not _world.is_initialized()
     if started:
-        with _variables({**_missing_variables(store, rank, size), **_deadlines(timeout)}):
+        with variables({**_missing_variables(store, rank, size), **_deadlines(timeout)}):
             patience = None if "XOE_START_TIMEOUT" in os.environ else timeout.total_seconds()
             _world.init(start_timeout=patience)
     at = _world.current()
@@ -103,18 +102,3 @@ def _torchrun_variables(store: Any, rank: int, size: int) -> dict[str, str]:
         "TORCHELASTIC_RUN_ID": str(received[0][1]),
         "TORCHELASTIC_RESTART_COUNT": "0",
     }
-
-
-@contextlib.contextmanager
-def _variables(values: dict[str, str]) -> Iterator[None]:
-    """Sets environment variables for a while: programs that this one starts later must not take themselves for ranks."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -18,10 +18,10 @@ _BYTES = hashlib.sha256().digest_size
 Submitted = TypeVar("Submitted")
 
 
-class Seals:
-    """The seals on the objects of one world: HMAC-SHA-256 with the world's key, another one after every init.
+class Signer:
+    """Signs the objects of one world: HMAC-SHA-256 with the world's key, another one after every init.
 
-    A seal holds for one object of one sender, for one call: that of its kind, name, ranks and place in order. ``group``: the
+    A signature holds for one object of one sender, for one call: that of its kind, name, ranks and place in order. ``group``: the
     ranks of the job that this world consists of; empty: all.
     """
 
@@ -63,21 +63,21 @@ class Call:
             self._take_back()
             raise
 
-    def seal(self, sender: int, data: bytes) -> bytes:
-        """The bytes to send: the seal, and the data of ``sender``."""
-        return b"".join((self._seal_of(sender, data), data))
+    def sign(self, sender: int, data: bytes) -> bytes:
+        """The bytes to send: the signature, and the data of ``sender``."""
+        return b"".join((self._signature_of(sender, data), data))
 
-    def open(self, sender: int, message: memoryview) -> memoryview:
-        """The data that ``sender`` sealed for this call. Raises DataLossError if it did not."""
+    def verify(self, sender: int, message: memoryview) -> memoryview:
+        """The data that ``sender`` signed for this call. Raises DataLossError if it did not."""
         data = message[_BYTES:]
-        if len(message) < _BYTES or not hmac.compare_digest(self._seal_of(sender, data), message[:_BYTES]):
+        if len(message) < _BYTES or not hmac.compare_digest(self._signature_of(sender, data), message[:_BYTES]):
             raise DataLossError(
                 f"{self._title}: the object from rank {sender} is not what that rank sent: the network between the ranks"
                 " changed it, or a program sends tensors under this name; nothing was loaded"
             )
         return data
 
-    def _seal_of(self, sender: int, data: bytes | memoryview) -> bytes:
+    def _signature_of(self, sender: int, data: bytes | memoryview) -> bytes:
         code = hmac.new(self._key, f"{self._text} from {sender}\n".encode(), hashlib.sha256)
         code.update(data)
         return code.digest()

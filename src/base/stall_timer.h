@@ -1,4 +1,4 @@
-// How long to wait for others: when to warn, and when to give up.
+// When a wait for other ranks is reported, and when it ends as a timeout.
 #pragma once
 
 #include <chrono>
@@ -13,13 +13,13 @@ struct WaitLimits {
   std::chrono::nanoseconds warning = std::chrono::seconds(10);  // the first one; 0: none
   std::chrono::nanoseconds limit = std::chrono::minutes(10);    // 0: none
   // The limit waits for those that are seen to compute.
-  bool spares_workers = true;
+  bool spares_computing = true;
 };
 
 // One wait. Each pause between warnings is twice as long as the one before.
-class Patience {
+class StallTimer {
  public:
-  enum class Due : std::uint8_t { kNothing, kWarning, kGivingUp };
+  enum class Due : std::uint8_t { kNothing, kWarning, kLimit };
 
   // Says what to do after a wait of `age`. used: the CPU time so far of the ranks that are waited for; called seldom.
   Due check(const WaitLimits& limits, std::chrono::nanoseconds age,
@@ -28,8 +28,8 @@ class Patience {
   std::chrono::nanoseconds next(const WaitLimits& limits) const;
 
  private:
-  bool gives_up(const WaitLimits& limits, std::chrono::nanoseconds age,
-                const std::function<std::chrono::nanoseconds()>& used);
+  bool limit_reached(const WaitLimits& limits, std::chrono::nanoseconds age,
+                     const std::function<std::chrono::nanoseconds()>& used);
 
   std::optional<std::chrono::nanoseconds> warned_at_;
   std::optional<std::chrono::nanoseconds> measured_at_;

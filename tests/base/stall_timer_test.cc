@@ -1,4 +1,4 @@
-#include "base/patience.h"
+#include "base/stall_timer.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@ namespace xoe {
 namespace {
 
 using namespace std::chrono_literals;
-using Due = Patience::Due;
+using Due = StallTimer::Due;
 
 // When something is due in a wait that is checked every second, by seconds.
 struct Seen {
@@ -17,12 +17,12 @@ struct Seen {
 };
 
 Seen wait_for(int seconds, const WaitLimits& limits, const std::function<std::chrono::nanoseconds(int second)>& used) {
-  Patience patience;
+  StallTimer stall_timer;
   Seen seen;
   for (int second = 0; second <= seconds; ++second) {
-    const Due due = patience.check(limits, std::chrono::seconds(second), [&] { return used(second); });
+    const Due due = stall_timer.check(limits, std::chrono::seconds(second), [&] { return used(second); });
     if (due == Due::kWarning) seen.warnings.push_back(second);
-    if (due == Due::kGivingUp) {
+    if (due == Due::kLimit) {
       seen.given_up = second;
       break;
     }
@@ -30,13 +30,13 @@ Seen wait_for(int seconds, const WaitLimits& limits, const std::function<std::ch
   return seen;
 }
 
-TEST(Patience, WarnsWithGrowingPausesAndGivesUp) {
+TEST(StallTimer, WarnsWithGrowingPausesAndGivesUp) {
   const Seen seen = wait_for(1000, {}, [](int) { return 5s; });
   EXPECT_EQ(seen.warnings, (std::vector<int>{10, 30, 70, 150, 310}));
   EXPECT_EQ(seen.given_up, 600);
 }
 
-TEST(Patience, SparesThoseThatCompute) {
+TEST(StallTimer, SparesThoseThatCompute) {
   EXPECT_EQ(wait_for(5000, {}, [](int second) { return std::chrono::milliseconds(20 * second); }).given_up, -1);
   const int up = wait_for(5000, {}, [](int second) { return std::chrono::seconds(std::min(second, 2000)); }).given_up;
   EXPECT_GE(up, 2060);
@@ -44,26 +44,26 @@ TEST(Patience, SparesThoseThatCompute) {
   EXPECT_EQ(wait_for(5000, {}, [](int second) { return std::chrono::seconds(std::min(second, 300)); }).given_up, 600);
 }
 
-TEST(Patience, AnExactLimitSparesNobody) {
-  const WaitLimits limits{.warning = 0s, .limit = 7s, .spares_workers = false};
+TEST(StallTimer, AnExactLimitSparesNobody) {
+  const WaitLimits limits{.warning = 0s, .limit = 7s, .spares_computing = false};
   const Seen seen = wait_for(1000, limits, [](int second) { return std::chrono::seconds(second); });
   EXPECT_TRUE(seen.warnings.empty());
   EXPECT_EQ(seen.given_up, 7);
 }
 
-TEST(Patience, WithoutALimitItWarnsForEver) {
+TEST(StallTimer, WithoutALimitItWarnsForEver) {
   const Seen seen = wait_for(3000, {.warning = 1s, .limit = 0s}, [](int) { return 0s; });
   EXPECT_EQ(seen.warnings, (std::vector<int>{1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2047}));
   EXPECT_EQ(seen.given_up, -1);
 }
 
-TEST(Patience, SaysWhenToCheck) {
+TEST(StallTimer, SaysWhenToCheck) {
   const WaitLimits limits{.warning = 10s, .limit = 100s};
-  Patience patience;
+  StallTimer stall_timer;
   std::vector<std::chrono::nanoseconds> checks;
-  for (auto age = patience.next(limits); age <= 100s; age = patience.next(limits)) {
+  for (auto age = stall_timer.next(limits); age <= 100s; age = stall_timer.next(limits)) {
     checks.push_back(age);
-    patience.check(limits, age, [] { return 0s; });
+    stall_timer.check(limits, age, [] { return 0s; });
   }
   EXPECT_EQ(checks, (std::vector<std::chrono::nanoseconds>{10s, 30s, 70s, 80s, 90s, 100s}));
 }

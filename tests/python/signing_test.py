@@ -15,7 +15,7 @@ from xoe.objects import allgather_object, broadcast_object
 
 xoe.init()
 ENGINE = world.current().engine
-TRAP = os.path.join(tempfile.gettempdir(), f"xoe-seals-{os.environ['XOE_JOB']}")
+TRAP = os.path.join(tempfile.gettempdir(), f"xoe-signing-{os.environ['XOE_JOB']}")
 
 
 class Trap:

@@ -11,17 +11,17 @@
 
 namespace xoe {
 
-enum class GpuWay : std::uint8_t {
+enum class GpuTransport : std::uint8_t {
   kNccl,    // NCCL works on tensors where they lie
   kStaged,  // tensors pass through pinned host memory, and the backend for host memory reduces them
 };
 
-std::string_view gpu_way_name(GpuWay way) noexcept;  // "nccl"
+std::string_view gpu_transport_name(GpuTransport transport) noexcept;  // "nccl"
 
 // One rank and its GPU.
 struct RankGpu {
-  std::string wish = "auto";  // XOE_GPU: auto, nccl, staged
-  int rank = 0;               // of the job
+  std::string requested = "auto";  // XOE_GPU: auto, nccl, staged
+  int rank = 0;                    // of the job
   int pid = 0;
   std::string host = {};          // its name
   std::string boot = {};          // of the machine, the same in all its containers; empty: not known
@@ -38,7 +38,7 @@ struct RankGpu {
 };
 
 struct GpuChoice {
-  GpuWay way = GpuWay::kNccl;
+  GpuTransport transport = GpuTransport::kNccl;
   std::string why = {};           // for kStaged
   std::size_t staging_bytes = 0;  // the least of all ranks
 };
@@ -46,8 +46,8 @@ struct GpuChoice {
 // Whether NCCL takes both for one GPU: the same, or (on one machine) at the same PCI address, as instances (MIG) are.
 bool same_gpu(const RankGpu& one, const RankGpu& other);
 
-// NCCL where every rank has the same version and a GPU of its own; else staging. An error where a rank wishes for NCCL
-// and it cannot be, naming the ranks. The same for all ranks.
-Result<GpuChoice> choose_gpu_way(std::span<const RankGpu> ranks);
+// NCCL where every rank has the same version and a GPU of its own; else staging. An error where a rank settings for
+// NCCL and it cannot be, naming the ranks. The same for all ranks.
+Result<GpuChoice> choose_gpu_transport(std::span<const RankGpu> ranks);
 
 }  // namespace xoe

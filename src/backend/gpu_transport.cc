@@ -1,4 +1,4 @@
-#include "backend/gpu_way.h"
+#include "backend/gpu_transport.h"
 
 #include <algorithm>
 #include <vector>
@@ -32,7 +32,9 @@ Status check_nccl(std::span<const RankGpu> ranks) {
 
 }  // namespace
 
-std::string_view gpu_way_name(GpuWay way) noexcept { return way == GpuWay::kNccl ? "nccl" : "staged"; }
+std::string_view gpu_transport_name(GpuTransport transport) noexcept {
+  return transport == GpuTransport::kNccl ? "nccl" : "staged";
+}
 
 std::string RankGpu::name() const { return fmt::format("rank {} ({}, pid {})", rank, host, pid); }
 
@@ -40,8 +42,8 @@ std::string RankGpu::encode() const {
   std::string missing = nccl_missing;
   std::ranges::replace(missing, kSeparator, ' ');
   const std::string fields[kFields] = {
-      wish,    std::to_string(rank),         std::to_string(pid),           host, boot, uuid, bus, nccl,
-      missing, nccl_shares_gpus ? "1" : "0", std::to_string(staging_bytes), "."};
+      requested, std::to_string(rank),         std::to_string(pid),           host, boot, uuid, bus, nccl,
+      missing,   nccl_shares_gpus ? "1" : "0", std::to_string(staging_bytes), "."};
   return fmt::format("{}", fmt::join(fields, std::string_view(&kSeparator, 1)));
 }
 
@@ -50,7 +52,7 @@ Result<RankGpu> RankGpu::decode(std::string_view text) {
   const auto number = [&](std::size_t i) { return fields.size() == kFields ? parse_integer(fields[i]) : std::nullopt; };
   const auto rank = number(1), pid = number(2), bytes = number(10);
   if (!rank || !pid || !bytes) return failure(Code::kInternal, "a rank described its GPU as '{}'", text);
-  return RankGpu{.wish = fields[0],
+  return RankGpu{.requested = fields[0],
                  .rank = static_cast<int>(*rank),
                  .pid = static_cast<int>(*pid),
                  .host = fields[3],
@@ -69,18 +71,18 @@ bool same_gpu(const RankGpu& one, const RankGpu& other) {
   return same_machine && one.bus == other.bus;
 }
 
-Result<GpuChoice> choose_gpu_way(std::span<const RankGpu> ranks) {
+Result<GpuChoice> choose_gpu_transport(std::span<const RankGpu> ranks) {
   GpuChoice choice;
   choice.staging_bytes = std::ranges::min(ranks, {}, &RankGpu::staging_bytes).staging_bytes;
-  const auto with_wish = [&](std::string_view wish) {
-    return std::ranges::find(ranks, wish, [](const RankGpu& rank) -> std::string_view { return rank.wish; });
+  const auto with_request = [&](std::string_view requested) {
+    return std::ranges::find(ranks, requested, [](const RankGpu& rank) -> std::string_view { return rank.requested; });
   };
-  const auto demands = with_wish("nccl");
-  if (const auto stages = with_wish("staged"); stages != ranks.end()) {
+  const auto demands = with_request("nccl");
+  if (const auto stages = with_request("staged"); stages != ranks.end()) {
     if (demands != ranks.end())
       return failure(Code::kInvalidArgument, "{} has XOE_GPU=nccl, {} has XOE_GPU=staged; set the same for all ranks",
                      demands->name(), stages->name());
-    choice.way = GpuWay::kStaged;
+    choice.transport = GpuTransport::kStaged;
     choice.why = fmt::format("{} has XOE_GPU=staged", stages->name());
     return choice;
   }
@@ -91,7 +93,7 @@ Result<GpuChoice> choose_gpu_way(std::span<const RankGpu> ranks) {
                    "{}; give each rank a GPU of its own (CUDA_VISIBLE_DEVICES) and NCCL, or leave XOE_GPU, XOE_BACKEND "
                    "and XOE_NET unset: then GPU memory is staged through host memory",
                    usable.error().message());
-  choice.way = GpuWay::kStaged;
+  choice.transport = GpuTransport::kStaged;
   choice.why = usable.error().message();
   return choice;
 }

@@ -1,4 +1,4 @@
-#include "base/patience.h"
+#include "base/stall_timer.h"
 
 #include <algorithm>
 
@@ -17,15 +17,15 @@ Time next_warning(const WaitLimits& limits, const std::optional<Time>& last) {
 
 }  // namespace
 
-Patience::Due Patience::check(const WaitLimits& limits, Time age, const std::function<Time()>& used) {
-  if (limits.limit.count() > 0 && gives_up(limits, age, used)) return Due::kGivingUp;
+StallTimer::Due StallTimer::check(const WaitLimits& limits, Time age, const std::function<Time()>& used) {
+  if (limits.limit.count() > 0 && limit_reached(limits, age, used)) return Due::kLimit;
   if (limits.warning.count() <= 0 || age < next_warning(limits, warned_at_)) return Due::kNothing;
   warned_at_ = age;
   return Due::kWarning;
 }
 
-bool Patience::gives_up(const WaitLimits& limits, Time age, const std::function<Time()>& used) {
-  if (!limits.spares_workers) return age >= limits.limit;
+bool StallTimer::limit_reached(const WaitLimits& limits, Time age, const std::function<Time()>& used) {
+  if (!limits.spares_computing) return age >= limits.limit;
   const Time window = window_of(limits);
   if (age < (measured_at_ ? *measured_at_ : limits.limit - 2 * window) + (measured_at_ ? window : Time{})) return false;
   const Time now_used = used();
@@ -35,14 +35,14 @@ bool Patience::gives_up(const WaitLimits& limits, Time age, const std::function<
   return idle && age >= limits.limit;
 }
 
-Time Patience::next(const WaitLimits& limits) const {
+Time StallTimer::next(const WaitLimits& limits) const {
   Time next = Time::max();
   if (limits.warning.count() > 0) next = next_warning(limits, warned_at_);
   if (limits.limit.count() <= 0) return next;
   const Time window = window_of(limits);
-  const Time check = !limits.spares_workers ? limits.limit
-                     : measured_at_         ? *measured_at_ + window
-                                            : limits.limit - 2 * window;
+  const Time check = !limits.spares_computing ? limits.limit
+                     : measured_at_           ? *measured_at_ + window
+                                              : limits.limit - 2 * window;
   return std::min(next, check);
 }
 

@@ -1,7 +1,7 @@
-// Which way GPU memory takes: the decision of all ranks from what each tells.
+// The transport of GPU memory: the decision of all ranks from what each tells.
 #include <gmock/gmock.h>
 
-#include "backend/gpu_way.h"
+#include "backend/gpu_transport.h"
 
 namespace xoe {
 namespace {
@@ -24,17 +24,17 @@ std::vector<RankGpu> two_gpus() { return {gpu(0, "GPU-a", "0000:01:00.0"), gpu(1
 
 // "nccl", "staged: why" or "error: why"
 std::string decide(const std::vector<RankGpu>& ranks) {
-  const auto choice = choose_gpu_way(ranks);
+  const auto choice = choose_gpu_transport(ranks);
   if (!choice) return "error: " + choice.error().message();
-  return choice->way == GpuWay::kNccl ? "nccl" : "staged: " + choice->why;
+  return choice->transport == GpuTransport::kNccl ? "nccl" : "staged: " + choice->why;
 }
 
-TEST(GpuWay, NcclWhereEachRankHasAGpu) {
+TEST(GpuTransport, NcclWhereEachRankHasAGpu) {
   EXPECT_EQ(decide(two_gpus()), "nccl");
   EXPECT_EQ(decide({gpu(0, "GPU-a", "0000:01:00.0")}), "nccl");
 }
 
-TEST(GpuWay, StagedWhereTwoHaveOne) {
+TEST(GpuTransport, StagedWhereTwoHaveOne) {
   auto ranks = two_gpus();
   ranks[1].uuid = ranks[0].uuid;
   EXPECT_EQ(
@@ -43,12 +43,12 @@ TEST(GpuWay, StagedWhereTwoHaveOne) {
   // Containers of one machine have names of their own.
   ranks[1].host = "other";
   EXPECT_THAT(decide(ranks), HasSubstr("same GPU"));
-  ranks[1].wish = "nccl";
+  ranks[1].requested = "nccl";
   EXPECT_THAT(decide(ranks), AllOf(HasSubstr("error: rank 0"), HasSubstr("CUDA_VISIBLE_DEVICES")));
 }
 
 // Instances (MIG) of a GPU may have names of their own, and have one PCI address.
-TEST(GpuWay, StagedForInstancesOfOneGpu) {
+TEST(GpuTransport, StagedForInstancesOfOneGpu) {
   auto ranks = two_gpus();
   ranks[1].bus = ranks[0].bus;
   EXPECT_THAT(decide(ranks),
@@ -64,7 +64,7 @@ TEST(GpuWay, StagedForInstancesOfOneGpu) {
   EXPECT_THAT(decide(ranks), HasSubstr("staged"));
 }
 
-TEST(GpuWay, NcclWhereItWasToldToShare) {
+TEST(GpuTransport, NcclWhereItWasToldToShare) {
   auto ranks = two_gpus();
   ranks[1].uuid = ranks[0].uuid;
   ranks[0].nccl_shares_gpus = true;
@@ -73,7 +73,7 @@ TEST(GpuWay, NcclWhereItWasToldToShare) {
   EXPECT_EQ(decide(ranks), "nccl");
 }
 
-TEST(GpuWay, StagedWithoutTheSameNcclEverywhere) {
+TEST(GpuTransport, StagedWithoutTheSameNcclEverywhere) {
   auto ranks = two_gpus();
   ranks[1].nccl = "2.18.5";
   EXPECT_EQ(
@@ -83,23 +83,23 @@ TEST(GpuWay, StagedWithoutTheSameNcclEverywhere) {
   ranks[1].nccl = "";
   ranks[1].nccl_missing = "libnccl.so.2: cannot open shared object file";
   EXPECT_THAT(decide(ranks), HasSubstr("rank 1 (nodeA, pid 4401) has no NCCL: libnccl.so.2: cannot open"));
-  ranks[0].wish = "nccl";
+  ranks[0].requested = "nccl";
   EXPECT_THAT(decide(ranks), HasSubstr("error: rank 1 (nodeA, pid 4401) has no NCCL"));
 }
 
-TEST(GpuWay, WishesMayNotContradictEachOther) {
+TEST(GpuTransport, WishesMayNotContradictEachOther) {
   auto ranks = two_gpus();
-  ranks[1].wish = "staged";
+  ranks[1].requested = "staged";
   EXPECT_EQ(decide(ranks), "staged: rank 1 (nodeA, pid 4401) has XOE_GPU=staged");
-  ranks[0].wish = "nccl";
+  ranks[0].requested = "nccl";
   EXPECT_THAT(decide(ranks), HasSubstr("error: rank 0 (nodeA, pid 4400) has XOE_GPU=nccl, rank 1 (nodeA, pid 4401) has "
                                        "XOE_GPU=staged"));
 }
 
-TEST(GpuWay, TheLeastMemoryCounts) {
+TEST(GpuTransport, TheLeastMemoryCounts) {
   auto ranks = two_gpus();
   ranks[1].staging_bytes = 512;
-  EXPECT_EQ(choose_gpu_way(ranks)->staging_bytes, 512U);
+  EXPECT_EQ(choose_gpu_transport(ranks)->staging_bytes, 512U);
 }
 
 TEST(RankGpu, CrossesBetweenRanks) {
