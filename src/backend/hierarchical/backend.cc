@@ -60,9 +60,9 @@ Status HierarchicalBackend::connect() {
     };
     return context_->provider().connect(members, exchange, net::Clock::now() + context_->options().start_timeout);
   };
-  rails_ = std::make_unique<Rails>(placement_, *local_, context_->options().flat, connect);
+  rails_ = std::make_unique<Rails>(placement_, *local_, context_->options().routing, connect);
   XOE_TRY(rails_->connect());
-  name_ = rails_->flat() ? std::string(rails_->net_name()) : "hierarchical";
+  name_ = rails_->routing().flat ? std::string(rails_->net_name()) : "hierarchical";
   subscription_ = context_->failures().subscribe([this](const FailureEvent& event) { on_failure(event); });
   return {};
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backend/hierarchical/failure_log.h"
+#include "backend/hierarchical/rails.h"
 #include "backend/net/net.h"
 #include "backend/placement.h"
 #include "backend/shm/backend.h"
@@ -29,6 +30,7 @@ struct RankInfo {
   std::string host;     // a name that the ranks of one host share, and only they
   std::string address;  // of the host, numeric
   int pid = 0;
+  bool in_rank_order = false;  // its user wants Routing::in_rank_order
 };
 
 struct ContextOptions {
@@ -39,7 +41,7 @@ struct ContextOptions {
   WaitPolicy waits = {};
   std::chrono::nanoseconds silence = std::chrono::seconds(10);  // after which a host counts as lost
   std::size_t arena_bytes = 0;
-  bool flat = false;  // collectives use one net of all ranks, and no shared memory within hosts
+  Routing routing = {};
   std::function<void(const std::string&)> warn = {};  // receives warnings, one line each
 };
 
