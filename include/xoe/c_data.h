@@ -117,6 +117,7 @@ typedef struct xoe_image_batch {
   int32_t count; /* may be 0 in evaluation, when only other ranks have records left */
   int64_t epoch; /* from 0 */
   int64_t index; /* of this batch within the epoch */
+  int64_t left;  /* batches of the epoch that follow, the same on every rank */
 } xoe_image_batch;
 
 /* The next batch; *batch is null at the end. Release it with xoe_image_batch_release(), so that its memory is reused.
@@ -134,6 +135,9 @@ XOE_API xoe_status xoe_images_save(xoe_images* images, char** text);
  * position belongs to other data or another pipeline. After a failure the position is undefined until a restore
  * succeeds. */
 XOE_API xoe_status xoe_images_restore(xoe_images* images, const char* text);
+
+/* Continues with the first batch of an epoch. */
+XOE_API xoe_status xoe_images_start_epoch(xoe_images* images, int64_t epoch);
 
 typedef struct xoe_images_facts {
   size_t struct_size;

@@ -12,7 +12,7 @@ namespace xoe::capi {
 namespace {
 
 static_assert(XOE_NCHW == static_cast<int>(data::Layout::kNchw) && XOE_NHWC == static_cast<int>(data::Layout::kNhwc));
-static_assert(sizeof(xoe_image_batch) == 104);
+static_assert(sizeof(xoe_image_batch) == 112);
 
 constexpr std::size_t kFirstFactsSize = 56;
 static_assert(sizeof(xoe_images_facts) >= kFirstFactsSize);
@@ -33,6 +33,7 @@ struct OwnedBatch : xoe_image_batch {
     count = batch.count;
     epoch = batch.epoch;
     index = batch.index;
+    left = batch.left;
   }
 
   data::ImageBatch batch;
@@ -170,6 +171,14 @@ xoe_status xoe_images_restore(xoe_images* images, const char* text) {
     XOE_ASSIGN(xoe::data::State state, xoe::data::State::from_text(text));
     const std::lock_guard lock(images->mutex);
     return images->iterator->restore(std::move(state));
+  });
+}
+
+xoe_status xoe_images_start_epoch(xoe_images* images, int64_t epoch) {
+  return guard([&]() -> Status {
+    XOE_TRY(need(images, "images"));
+    const std::lock_guard lock(images->mutex);
+    return images->iterator->start_epoch(epoch);
   });
 }
 

@@ -32,8 +32,8 @@ static int has_line(const char* text, const char* line) {
 }
 
 static xoe_images_options* small(const char* directory) {
-  static const char* const kChosen[][2] = {{"batch", "4"}, {"image_size", "16"}, {"seed", "18446744073709551615"},
-                                           {"epochs", "2"}, {"threads", "2"}};
+  static const char* const kChosen[][2] = {
+      {"batch", "4"}, {"image_size", "16"}, {"seed", "18446744073709551615"}, {"epochs", "2"}, {"threads", "2"}};
   xoe_images_options* options = NULL;
   CHECK_OK(xoe_images_options_create(&options));
   CHECK_OK(xoe_images_options_set(options, "directory", directory));
@@ -151,6 +151,31 @@ static void test_resume(const char* directory) {
     xoe_images_close(first);
     xoe_images_close(second);
   }
+  xoe_images_options_free(options);
+}
+
+static void test_epochs_can_be_chosen(const char* directory) {
+  uint64_t expected[MOST_BATCHES];
+  uint64_t rest[MOST_BATCHES];
+  xoe_images_options* options = small(directory);
+  xoe_images* images = opened(options);
+  const size_t count = drain(images, expected); /* of two epochs */
+  CHECK_OK(xoe_images_start_epoch(images, 1));
+  CHECK(drain(images, rest) == count / 2);
+  CHECK(memcmp(rest, expected + count / 2, count / 2 * sizeof(rest[0])) == 0);
+  CHECK_OK(xoe_images_start_epoch(images, 0));
+  for (size_t i = 0; i < count; ++i) {
+    xoe_image_batch* batch = NULL;
+    CHECK_OK(xoe_images_next(images, &batch));
+    CHECK(digest_of_batch(batch) == expected[i]);
+    CHECK(batch->left == (int64_t)(count / 2) - 1 - batch->index);
+    xoe_image_batch_release(batch);
+  }
+  CHECK_OK(xoe_images_start_epoch(images, 2));
+  CHECK(drain(images, rest) == 0);
+  CHECK_FAILS(xoe_images_start_epoch(images, -1), XOE_INVALID_ARGUMENT, "count from 0");
+  CHECK_FAILS(xoe_images_start_epoch(NULL, 0), XOE_INVALID_ARGUMENT, "images");
+  xoe_images_close(images);
   xoe_images_options_free(options);
 }
 
@@ -307,6 +332,7 @@ int main(int argc, char** argv) {
   test_options();
   test_texts_of_options_can_be_set();
   test_resume(argv[1]);
+  test_epochs_can_be_chosen(argv[1]);
   test_batches_are_owned(argv[1]);
   test_facts(argv[1]);
   test_images_errors(argv[1]);

@@ -60,7 +60,7 @@ class Images {
     images_.reset(opened);
   }
 
-  // pixels, labels, targets (each an array or None), epoch, index; None at the end.
+  // pixels, labels, targets (each an array or None), epoch, index, batches left in the epoch; None at the end.
   nb::object next() {
     xoe_image_batch* batch = nullptr;
     check(call_released([&] { return xoe_images_next(get(), &batch); }));
@@ -68,7 +68,7 @@ class Images {
     const nb::capsule owner(batch,
                             [](void* held) noexcept { xoe_image_batch_release(static_cast<xoe_image_batch*>(held)); });
     return nb::make_tuple(array(batch->pixels, owner), array(batch->labels, owner), array(batch->targets, owner),
-                          batch->epoch, batch->index);
+                          batch->epoch, batch->index, batch->left);
   }
 
   nb::str save() {
@@ -77,6 +77,10 @@ class Images {
 
   void restore(const std::string& text) {
     check(call_released([&] { return xoe_images_restore(get(), text.c_str()); }));
+  }
+
+  void start_epoch(std::int64_t epoch) {
+    check(call_released([&] { return xoe_images_start_epoch(get(), epoch); }));
   }
 
   nb::dict facts() {
@@ -166,9 +170,10 @@ class Records {
 void bind_data(nb::module_& module) {
   nb::class_<Images>(module, "Images")
       .def(nb::init<const nb::dict&>(), nb::arg("options"), "Opens the files and starts the threads.")
-      .def("next", &Images::next, "pixels, labels, targets, epoch, index of the next batch; None at the end.")
+      .def("next", &Images::next, "pixels, labels, targets, epoch, index, left of the next batch; None at the end.")
       .def("save", &Images::save)
       .def("restore", &Images::restore, nb::arg("position"))
+      .def("start_epoch", &Images::start_epoch, nb::arg("epoch"))
       .def("facts", &Images::facts)
       .def("report", &Images::report, "Where the time went, as JSON.")
       .def("close", &Images::close);

@@ -9,6 +9,7 @@ Options have the names of the C interface (xoe/c_data.h); the error for an unkno
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -24,7 +25,8 @@ class Batch:
 
     pixels: [count, channels, height, width], or [count, height, width, channels] with layout="nhwc".
     labels: int64 [count]; None where images have several classes. targets: float32 [count, classes], the share of each class;
-    None where images have one class and are not mixed. index: of this batch within the epoch.
+    None where images have one class and are not mixed. index: of this batch within the epoch. left: batches of the epoch
+    that follow, the same on every rank.
     """
 
     pixels: _core.Array
@@ -32,13 +34,21 @@ class Batch:
     targets: _core.Array | None
     epoch: int
     index: int
+    left: int
 
 
 def _place(options: dict[str, Any]) -> dict[str, Any]:
-    """The options, with this process's rank and size as defaults."""
+    """The options, with this process's rank and size as defaults, and the number of ranks that share the host's CPUs."""
     if "rank" not in options and "size" not in options and _world.is_initialized():
         options = {"rank": _world.rank(), "size": _world.size(), **options}
-    return options
+    return {"processes": _local_size(), **options}
+
+
+def _local_size() -> int:
+    if _world.is_initialized():
+        return _world.local_size()
+    variables = (os.environ.get(name, "") for name in ("XOE_LOCAL_SIZE", "LOCAL_WORLD_SIZE"))
+    return next((int(value) for value in variables if value.isdecimal() and int(value) > 0), 1)
 
 
 class _Pipeline:
@@ -71,13 +81,15 @@ class Images(_Pipeline):
     """An endless sequence of batches, or one of ``epochs`` epochs; the same number of batches on every rank.
 
     directory: with TFRecord files, a folder for each class, NIH ChestX-ray14, MNIST or tar files (``format``). batch: images of
-    this rank in one. Others: image_size, threads, seed, epochs, training, quality, dtype, layout, on_error, ...
+    this rank in one. Others: image_size, threads ("auto": as many as needed, up to this rank's share of the host's CPUs),
+    seed, epochs, training, quality, dtype, layout, on_error, ...
 
     One thread at a time. Raises UnavailableError where there are no files, DataLossError for a damaged one.
     """
 
     def __init__(self, directory: str | PathLike[str], batch: int = 32, **options: Any) -> None:
-        self._images = _core.Images(_place({"directory": fspath(directory), "batch": batch, **options}))
+        defaults = {"directory": fspath(directory), "batch": batch, "threads": "auto"}
+        self._images = _core.Images(_place({**defaults, **options}))
         super().__init__(self._images)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -88,6 +100,10 @@ class Images(_Pipeline):
         if batch is None:
             raise StopIteration
         return Batch(*batch)
+
+    def start_epoch(self, epoch: int) -> None:
+        """Continues with the first batch of an epoch."""
+        self._images.start_epoch(epoch)
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -45,6 +45,7 @@ struct ImageBatch {
   int width = 0;
   std::int64_t epoch = 0;  // from 0
   std::int64_t index = 0;  // of this batch within the epoch
+  std::int64_t left = 0;   // batches of the epoch that follow, the same on every rank
 
   // REQUIRES: dtype is kFloat32.
   float* floats() const noexcept { return static_cast<float*>(pixels.get()); }
@@ -115,6 +116,8 @@ struct ImagePipelineOptions {
 // stay full; with kKeep the batch shrinks. A batch without any good image in kDrop or kPad is `data_loss`.
 class ImageIterator : public Iterator<ImageBatch> {
  public:
+  // Continues with the first batch of an epoch. After a failure the position is undefined until a restore() succeeds.
+  virtual Status start_epoch(std::int64_t epoch) = 0;
   virtual std::int64_t records_per_epoch() const = 0;  // over all ranks, before dropping or padding
   virtual std::int64_t batches_per_epoch() const = 0;  // the same on every rank
   virtual int classes() const = 0;

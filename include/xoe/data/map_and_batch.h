@@ -28,6 +28,7 @@ struct TensorSpec {
 struct TensorBatch {
   std::int64_t epoch = 0;
   std::int64_t index = 0;  // within the epoch
+  std::int64_t left = -1;  // as in Batch
   int count = 0;
   std::vector<std::shared_ptr<void>> tensors;
 

@@ -29,6 +29,8 @@ class State {
   // Takes off the number pushed last. `invalid_argument` when it has another name: the state is of another pipeline.
   Result<std::int64_t> pop(std::string_view name);
   bool empty() const noexcept { return values_.empty(); }
+  // Replaces a number. `invalid_argument` if there is none of that name.
+  Status set(std::string_view name, std::int64_t value);
 
   // Another position as one: stages with several upstreams push one for each. pop_group() takes off what push_group()
   // put there under that name.

@@ -46,6 +46,7 @@ template <class T>
 struct Batch {
   std::int64_t epoch = 0;
   std::int64_t index = 0;  // within the epoch
+  std::int64_t left = -1;  // batches of the epoch that follow, from shard_batches(); -1: not known
   std::vector<T> elements;
 };
 template <class T>

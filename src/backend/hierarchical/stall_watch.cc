@@ -32,7 +32,7 @@ bool StallWatch::pause(std::chrono::nanoseconds time) {
   return !ending_.wait_for(lock, time, [this] { return ends_; });
 }
 
-// begin() does not wake the thread, which never sleeps for longer than until a collective that begins now is due.
+// begin() wakes nobody: the thread never sleeps for longer than until a collective that begins now is due.
 void StallWatch::run() {
   const auto first = StallTimer().next(limits_);
   StallTimer timer;

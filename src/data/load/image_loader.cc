@@ -81,6 +81,7 @@ Result<std::unique_ptr<ImageLoader>> ImageLoader::open(std::shared_ptr<const Ima
   const ImagePipelineOptions& options = loader->plan_.options;
   XOE_ASSIGN(loader->tensors_, map_and_batch<RecordRef>(upstream, options.batch, specs_of(options, multi_label),
                                                         transform, loader->plan_.batching));
+  loader->first_ = loader->tensors_->save();
   return loader;
 }
 
@@ -104,6 +105,7 @@ Result<std::optional<ImageBatch>> ImageLoader::next() {
   batch.height = batch.width = options.image_size;
   batch.epoch = tensors->epoch;
   batch.index = tensors->index;
+  batch.left = tensors->left;
   mix_images(batch);
   return std::optional<ImageBatch>(std::move(batch));
 }
@@ -141,6 +143,15 @@ PipelineReport ImageLoader::report() const {
   const auto side = static_cast<std::int64_t>(options.image_size);
   report.batch_bytes = 3 * side * side * options.batch * static_cast<std::int64_t>(dtype_size(options.dtype));
   return report;
+}
+
+Status ImageLoader::start_epoch(std::int64_t epoch) {
+  if (epoch < 0) return failure(Code::kInvalidArgument, "start_epoch: epoch {}: they count from 0", epoch);
+  State state = first_;
+  XOE_TRY(state.set("batches.skipped", tensors_->skipped()));
+  XOE_TRY(state.set("batches.epoch", epoch));
+  XOE_TRY(state.set("repeat.epoch", epoch));
+  return tensors_->restore(std::move(state));
 }
 
 State ImageLoader::save() const {

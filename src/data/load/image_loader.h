@@ -86,6 +86,7 @@ class ImageLoader final : public ImageIterator {
   Result<std::optional<ImageBatch>> next() override;
   State save() const override;
   Status restore(State state) override;
+  Status start_epoch(std::int64_t epoch) override;
 
   std::int64_t records_per_epoch() const override { return source_->records(); }
   std::int64_t batches_per_epoch() const override { return plan_.batches_per_epoch; }
@@ -108,6 +109,7 @@ class ImageLoader final : public ImageIterator {
   ImagePlan plan_;
   std::vector<float> scratch_;  // of mix_images()
   std::vector<std::unique_ptr<ImageWorker>> workers_;
+  State first_;                              // before the first batch
   std::unique_ptr<TensorIterator> tensors_;  // last: its threads use the workers
 };
 

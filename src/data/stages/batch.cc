@@ -30,9 +30,8 @@ constexpr std::size_t kMostExpected = 1024;  // elements that memory is reserved
 // A batch that is being filled. It is destroyed again unless give() says that it is complete.
 class Filling {
  public:
-  Filling(const BatchType& type, Slot& slot, std::int64_t epoch, std::int64_t index, std::size_t expected)
-      : type_(type), slot_(slot) {
-    type.begin(slot, epoch, index, std::min(expected, kMostExpected));
+  Filling(const BatchType& type, Slot& slot, const BatchPlace& at, std::size_t expected) : type_(type), slot_(slot) {
+    type.begin(slot, at, std::min(expected, kMostExpected));
   }
   ~Filling() {
     if (!given_) destroy_element(type_.type, slot_.at);
@@ -73,7 +72,7 @@ class BatchIterator final : public Produces<BatchIterator, UpstreamIterator> {
   }
 
   Result<bool> produce(Slot& slot) override {
-    Filling batch(*options_.type, slot, epoch_, made_, options_.batch);
+    Filling batch(*options_.type, slot, {.epoch = epoch_, .index = made_, .left = -1}, options_.batch);
     XOE_ASSIGN(bool full, batch.append(*upstream_, options_.batch));
     if (batch.size() == 0 || (!full && options_.remainder == Remainder::kDrop)) return false;
     while (!full && options_.remainder == Remainder::kPad) {
@@ -122,7 +121,8 @@ class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
     if (made_ == plan_.batches) return false;
     const std::int64_t first = made_ * options_.batch;
     const std::int64_t end = std::min(first + options_.batch, plan_.elements);
-    Filling batch(batch_type_, slot, epoch_, index_, static_cast<std::size_t>(std::max<std::int64_t>(end - first, 0)));
+    Filling batch(batch_type_, slot, {.epoch = epoch_, .index = index_, .left = plan_.batches - made_ - 1},
+                  static_cast<std::size_t>(std::max<std::int64_t>(end - first, 0)));
     for (std::int64_t i = first; i < end; ++i) XOE_TRY(append(batch, start_ + options_.rank + i * options_.size));
     ++made_;
     ++index_;

@@ -170,7 +170,7 @@ class BatchMaker final : public Produces<BatchMaker> {
     if (made) return;
     job.errors[index] = made.error();
     if (!options_.name_elements) return;
-    job.errors[index] = element_failure(fmt::format("map_and_batch: batch {}", job.info.index), job.info.epoch,
+    job.errors[index] = element_failure(fmt::format("map_and_batch: batch {}", job.info.at.index), job.info.at.epoch,
                                         static_cast<std::int64_t>(index), made.error())
                             .value();
   }
@@ -179,8 +179,8 @@ class BatchMaker final : public Produces<BatchMaker> {
   }
 
   Status count_bad(const BatchJob& job) {
-    if (job.info.epoch != epoch_) {
-      epoch_ = job.info.epoch;
+    if (job.info.at.epoch != epoch_) {
+      epoch_ = job.info.at.epoch;
       skipped_in_epoch_ = 0;
     }
     for (const auto& error : job.errors) {
@@ -209,8 +209,9 @@ class BatchMaker final : public Produces<BatchMaker> {
       for (std::size_t tensor = 0; tensor < bytes_.size() && from != to; ++tensor)
         std::memcpy(place(job, tensor, to), place(job, tensor, from), bytes_[tensor]);
     }
-    return TensorBatch{.epoch = job.info.epoch,
-                       .index = job.info.index,
+    return TensorBatch{.epoch = job.info.at.epoch,
+                       .index = job.info.at.index,
+                       .left = job.info.at.left,
                        .count = static_cast<int>(count),
                        .tensors = std::move(job.tensors)};
   }

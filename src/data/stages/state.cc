@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "xoe/data/stage.h"
@@ -13,6 +15,13 @@ Result<std::int64_t> State::pop(std::string_view name) {
   const std::int64_t value = values_.back().second;
   values_.pop_back();
   return value;
+}
+
+Status State::set(std::string_view name, std::int64_t value) {
+  const auto entry = std::ranges::find(values_, name, [](const auto& pair) -> std::string_view { return pair.first; });
+  if (entry == values_.end()) return failure(Code::kInvalidArgument, "saved position: {} is missing", name);
+  entry->second = value;
+  return {};
 }
 
 void State::push_group(std::string name, const State& group) {

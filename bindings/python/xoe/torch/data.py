@@ -21,27 +21,34 @@ class ImageDataset(torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Te
             for images, labels in dataset:
                 ...
 
-    Tensors use the pipeline's memory without a copy. The pipeline has threads of its own: a ``DataLoader`` is not needed, and
-    must have ``batch_size=None, num_workers=0``. Options are those of :class:`xoe.data.Images`. ``state_dict`` holds the
-    position within the epoch; restored, also on another number of ranks, it continues bit-identically.
+    A loop that was left early is over: the next one begins the next epoch. Tensors use the pipeline's memory without a copy.
+    The pipeline has threads of its own: a ``DataLoader`` is not needed, and must have ``batch_size=None, num_workers=0``.
+    Options are those of :class:`xoe.data.Images`. ``state_dict`` holds the position within the epoch; after
+    ``load_state_dict`` the next loop goes on from there to the epoch's end, bit-identically, also with another number of ranks
+    or another batch.
     """
 
     def __init__(self, directory: str | PathLike[str], batch: int = 32, **options: Any) -> None:
         super().__init__()
         self._images = Images(directory, batch, **options)
         self._batches: int = self._images.facts["batches_per_epoch"]
+        self._left_in: int | None = None  # the epoch in which the last loop ended early
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         worker = torch.utils.data.get_worker_info()
         if worker is not None:
             raise RuntimeError("the pipeline has threads of its own: use DataLoader(dataset, batch_size=None, num_workers=0)")
+        if self._left_in is not None:
+            self._images.start_epoch(self._left_in + 1)
+            self._left_in = None
         for batch in self._images:
+            self._left_in = batch.epoch if batch.left else None
             yield tensors_of(batch)
-            if batch.index == self._batches - 1:
+            if batch.left == 0:
                 return
 
     def __len__(self) -> int:
-        """Batches of this rank in an epoch; the same on every rank."""
+        """Batches of this rank in a whole epoch; the same on every rank."""
         return self._batches
 
     @property
@@ -54,8 +61,9 @@ class ImageDataset(torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Te
         return {"position": self._images.save()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a position."""
+        """The next loop continues from a position."""
         self._images.restore(state["position"])
+        self._left_in = None
 
 
 def tensors_of(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:

@@ -133,14 +133,18 @@ using MapFunction = std::function<Status(const void* element, Slot& made)>;
 AnyStagePtr map(AnyStagePtr upstream, const ElementType& type, MapFunction f, MapOptions options);
 
 // How the core fills and reads a Batch<T>.
-struct BatchInfo {
+struct BatchPlace {
   std::int64_t epoch;
   std::int64_t index;
+  std::int64_t left;
+};
+struct BatchInfo {
+  BatchPlace at;
   std::size_t size;
 };
 struct BatchType {
   const ElementType& type;
-  void (*begin)(Slot& to, std::int64_t epoch, std::int64_t index, std::size_t expected);  // without elements
+  void (*begin)(Slot& to, const BatchPlace& at, std::size_t expected);  // without elements
   // Appends up to `count` elements; false when the upstream ended before.
   Result<bool> (*append)(void* batch, AnyIterator& upstream, std::size_t count);
   BatchInfo (*info)(const void* batch);
@@ -180,8 +184,8 @@ Next pair_next(AnyIterator& first, AnyIterator& second, Slot& to) {
 }
 
 template <class T>
-void begin_batch(Slot& to, std::int64_t epoch, std::int64_t index, std::size_t expected) {
-  auto* batch = ::new (to.at) Batch<T>{.epoch = epoch, .index = index, .elements = {}};
+void begin_batch(Slot& to, const BatchPlace& at, std::size_t expected) {
+  auto* batch = ::new (to.at) Batch<T>{.epoch = at.epoch, .index = at.index, .left = at.left, .elements = {}};
   batch->elements.reserve(expected);
 }
 template <class T>
@@ -198,7 +202,7 @@ Result<bool> append_to_batch(void* batch, AnyIterator& upstream, std::size_t cou
 template <class T>
 BatchInfo batch_info(const void* batch) {
   const auto& made = *static_cast<const Batch<T>*>(batch);
-  return {made.epoch, made.index, made.elements.size()};
+  return {{made.epoch, made.index, made.left}, made.elements.size()};
 }
 template <class T>
 inline constexpr BatchType kBatchType{kElementType<Batch<T>>, begin_batch<T>, append_to_batch<T>, batch_info<T>};
