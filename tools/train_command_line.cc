@@ -38,6 +38,10 @@ void add_data_options(CLI::App& app, train::TrainOptions& options, bool& synthet
                  "that decode, per rank: a number, 0 for none of their own, or auto: as many as training needs")
       ->transform(CLI::Transformer(std::map<std::string, int>{{"auto", -1}}))
       ->default_str("auto");
+  app.add_option("--shuffle-buffer", options.shuffle_buffer,
+                 "records to draw the next one from: a number, or auto: all, where each can be read by itself")
+      ->transform(CLI::Transformer(std::map<std::string, int>{{"auto", -1}}))
+      ->default_str("auto");
   app.add_option("--max-bad-images", options.max_bad_images, "broken images to skip and count per rank and epoch")
       ->capture_default_str();
 }

@@ -75,6 +75,7 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
   pipeline.threads = options.data_threads;
   pipeline.processes = local_size;
   pipeline.seed = options.seed;
+  pipeline.shuffle_buffer = options.shuffle_buffer;
   pipeline.classes = options.classes;
   if (options.max_bad_images > 0) {
     pipeline.on_error = data::OnError::kSkip;

@@ -30,9 +30,9 @@ extern "C" {
  *   directory pattern                          text
  *   format                                     auto, tfrecord, folder, nih-chest, idx or tar
  *   batch image_size rank size processes       whole numbers
- *   shuffle_buffer prefetch seed epochs
+ *   prefetch seed epochs
  *   max_bad image_key label_key multi_label classes label_offset
- *   threads                                    a whole number, or auto
+ *   threads shuffle_buffer                     a whole number, or auto
  *   memory_budget                              bytes, also as 512M or 2GiB
  *   shard_by_file training                     0 or 1; also false or true
  *   remainder                                  auto, drop, pad or keep

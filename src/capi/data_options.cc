@@ -189,14 +189,15 @@ struct Form<std::optional<T>> {
   static std::string choices() { return fmt::format("{}, or {}", kUnset, Form<T>::choices()); }
 };
 
-// A number of threads, or kAutoThreads.
-struct ThreadsForm {
-  static std::optional<int> read(std::string_view text) {
-    return text == "auto" ? data::kAutoThreads : Form<int>::read(text);
-  }
-  static std::string write(int value) { return value == data::kAutoThreads ? "auto" : std::to_string(value); }
+// A number, or "auto" for kAutoThreads and the like.
+template <int kAuto>
+struct AutoForm {
+  static std::optional<int> read(std::string_view text) { return text == "auto" ? kAuto : Form<int>::read(text); }
+  static std::string write(int value) { return value == kAuto ? "auto" : std::to_string(value); }
   static std::string choices() { return "auto, or " + Form<int>::choices(); }
 };
+using ThreadsForm = AutoForm<data::kAutoThreads>;
+using ShuffleForm = AutoForm<data::kAutoShuffle>;
 
 // Bytes, with an optional unit.
 struct BytesForm {
@@ -290,7 +291,7 @@ constexpr Field<ImagePipelineOptions> kImages[] = {
     option<&ImagePipelineOptions::size>("size"),
     option_as<ThreadsForm, &ImagePipelineOptions::threads>("threads"),
     option<&ImagePipelineOptions::processes>("processes"),
-    option<&ImagePipelineOptions::shuffle_buffer>("shuffle_buffer"),
+    option_as<ShuffleForm, &ImagePipelineOptions::shuffle_buffer>("shuffle_buffer"),
     option<&ImagePipelineOptions::shard_by_file>("shard_by_file"),
     option<&ImagePipelineOptions::prefetch>("prefetch"),
     option_as<BytesForm, &ImagePipelineOptions::memory_budget>("memory_budget"),

@@ -94,6 +94,21 @@ def test_each_record_once():
                 raise AssertionError(f"case {case}") from error
 
 
+def test_classes_in_a_row_are_mixed():
+    """Batches of data sorted by class have as many classes as batches drawn from all records."""
+    classes, of_each, batch = 100, 1000, 100
+    with tempfile.TemporaryDirectory(prefix="xoe-epochs-") as folder:
+        with open(f"{folder}/train-images-idx3-ubyte", "wb") as images:
+            images.write(struct.pack(">IIII", 0x803, classes * of_each, SIDE, SIDE) + bytes(classes * of_each * SIDE * SIDE))
+        with open(f"{folder}/train-labels-idx1-ubyte", "wb") as labels:
+            labels.write(struct.pack(">II", 0x801, classes * of_each))
+            labels.writelines(bytes([label]) * of_each for label in range(classes))
+        dataset = ImageDataset(folder, batch, image_size=SIDE, training=True, classes=classes, seed=1)
+        distinct = [len(set(labels.tolist())) for (_, labels), _ in zip(dataset, range(200), strict=False)]
+    ideal = classes * (1 - (1 - 1 / classes) ** batch)
+    assert abs(sum(distinct) / len(distinct) / ideal - 1) < 0.03, (sum(distinct) / len(distinct), ideal)
+
+
 def test_a_loop_that_was_left_is_over():
     with tempfile.TemporaryDirectory(prefix="xoe-epochs-") as folder:
         make_images(folder, 40)

@@ -60,20 +60,25 @@ struct ElementBytes<ImageBatch> {
   }
 };
 
+// All records, in a permutation that takes no memory, where each can be read by itself; else a buffer of
+// kShuffleBuffer: with shard_by_file, and in compressed files, where each read decompresses about a MiB.
+inline constexpr int kAutoShuffle = -1;
+inline constexpr int kShuffleBuffer = 10000;
+
 struct ImagePipelineOptions {
   std::string directory = {};  // or one file, for TFRecord, idx and tar
   SourceFormat format = SourceFormat::kAuto;
-  std::string pattern = {};    // of file names, with * and ?, for TFRecord and tar; empty: "train-*" and the like when
-                               // training, else "validation-*"
-  int batch = 32;              // images per rank and batch
-  int image_size = 224;        // height and width of what is delivered
-  int rank = 0;                // this rank of
-  int size = 1;                // so many
-  int threads = 1;             // that decode; 0: next() does the work in its caller's thread; kAutoThreads: as many
-                               // as the consumer needs, up to the CPUs that this process was given
-  int processes = 1;           // ranks on this host: what kAutoThreads shares the CPUs with
-  int shuffle_buffer = 10000;  // records; training only; at least the number of records shuffles perfectly. It holds
-                               // positions, 16 bytes each, not images
+  std::string pattern = {};  // of file names, with * and ?, for TFRecord and tar; empty: "train-*" and the like when
+                             // training, else "validation-*"
+  int batch = 32;            // images per rank and batch
+  int image_size = 224;      // height and width of what is delivered
+  int rank = 0;              // this rank of
+  int size = 1;              // so many
+  int threads = 1;           // that decode; 0: next() does the work in its caller's thread; kAutoThreads: as many
+                             // as the consumer needs, up to the CPUs that this process was given
+  int processes = 1;         // ranks on this host: what kAutoThreads shares the CPUs with
+  int shuffle_buffer = kAutoShuffle;  // records; training only; at least the number of records shuffles perfectly. It
+                                      // holds positions, 16 bytes each, not images
   bool shard_by_file = false;  // each rank reads from files of its own, as far as equal shares allow: for storage that
                                // dislikes many readers a file. The order then depends on `size` too
   int prefetch = 2;            // batches made ahead; with kAutoThreads the least of them

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -43,7 +44,8 @@ Status check(const ImagePipelineOptions& options) {
                   options.threads));
   XOE_TRY(require(options.processes > 0, "processes (1 or more)", options.processes));
   XOE_TRY(require(options.prefetch >= 0 && options.prefetch <= 1024, "prefetch (0 to 1024)", options.prefetch));
-  XOE_TRY(require(options.shuffle_buffer >= 0, "shuffle_buffer (0 or more)", options.shuffle_buffer));
+  XOE_TRY(require(options.shuffle_buffer >= kAutoShuffle, "shuffle_buffer (0 or more, or kAutoShuffle)",
+                  options.shuffle_buffer));
   XOE_TRY(require(options.epochs >= 0, "epochs (0 or more)", options.epochs));
   XOE_TRY(require(options.max_bad >= 0, "max_bad (0 or more)", options.max_bad));
   const BatchMixing& mixing = options.augmentation.mixing;
@@ -110,6 +112,12 @@ Result<int> find_classes(const ImagePipelineOptions& options, const ImageSource&
   return source.classes() > 0 ? source.classes() : count_classes(source, options);
 }
 
+int shuffle_buffer_of(const ImagePipelineOptions& options, const ImageSource& source) {
+  if (options.shuffle_buffer != kAutoShuffle) return options.shuffle_buffer;
+  if (options.shard_by_file || !source.random_access()) return kShuffleBuffer;
+  return static_cast<int>(std::min<std::int64_t>(source.records(), std::numeric_limits<int>::max()));
+}
+
 // Threads and batches in flight, within the CPUs and the memory of this process.
 MapAndBatchOptions plan_batching(const ImagePipelineOptions& options, bool keep_full) {
   MapAndBatchOptions batching{.threads = options.threads,
@@ -146,9 +154,10 @@ Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& o
                    options.directory, source->records(), options.size, options.batch);
   XOE_ASSIGN(plan.options.classes, find_classes(plan.options, *source));
   plan.options.label_offset = source->label_offset();
-  plan.order_fingerprint = order_fingerprint(*source, options);
+  plan.options.shuffle_buffer = shuffle_buffer_of(options, *source);
+  plan.order_fingerprint = order_fingerprint(*source, plan.options);
   const auto shard =
-      shard_batches(record_order(source, options), {options.rank, options.size, options.batch, remainder});
+      shard_batches(record_order(source, plan.options), {options.rank, options.size, options.batch, remainder});
   XOE_ASSIGN(auto loader, ImageLoader::open(source, repeat(shard, options.epochs), std::move(plan)));
   return loader;
 }

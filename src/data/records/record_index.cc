@@ -50,6 +50,11 @@ Result<RecordIndex::IndexedFile> RecordIndex::open_file(const std::string& path,
   return indexed;
 }
 
+bool RecordIndex::compressed() const noexcept {
+  return std::ranges::any_of(files_,
+                             [](const IndexedFile& file) { return file.index.compression != Compression::kNone; });
+}
+
 Result<std::shared_ptr<const RecordIndex>> RecordIndex::open(const std::vector<std::string>& paths,
                                                              const RecordIndexOptions& options) {
   std::vector<std::optional<Result<IndexedFile>>> opened(paths.size());

@@ -35,6 +35,7 @@ class RecordIndex {
   // The records of one file are first(file) to first(file + 1) - 1.
   std::int64_t first(std::size_t file) const noexcept { return first_[file]; }
 
+  bool compressed() const noexcept;  // any of the files
   // Ranges of damaged framing (kSkip).
   std::int64_t lost() const noexcept { return lost_; }
 

@@ -37,6 +37,8 @@ class ImageSource {
   // to first(g + 1) - 1. Shuffling starts with the order of the groups, and sharding by file deals whole groups.
   virtual std::size_t groups() const noexcept { return 1; }
   virtual std::int64_t first(std::size_t group) const noexcept { return group == 0 ? 0 : records(); }
+  // Whether any record can be read at about the price of the next one.
+  virtual bool random_access() const noexcept { return true; }
   // Whether each record is a file of its own.
   virtual bool own_files() const noexcept { return false; }
 

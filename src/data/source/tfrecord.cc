@@ -21,6 +21,7 @@ class TfRecordImages final : public ImageSource {
   std::int64_t records() const noexcept override { return index_->records(); }
   std::size_t groups() const noexcept override { return index_->files(); }
   std::int64_t first(std::size_t group) const noexcept override { return index_->first(group); }
+  bool random_access() const noexcept override { return !index_->compressed(); }
   std::string name(std::int64_t record) const override { return index_->name(record); }
   int classes() const noexcept override { return options_.classes; }
   std::vector<std::string> class_names() const override { return names_; }
