@@ -34,7 +34,8 @@ bool StallWatch::pause(std::chrono::nanoseconds time) {
 
 // begin() wakes nobody: the thread never sleeps for longer than until a collective that begins now is due.
 void StallWatch::run() {
-  const auto first = StallTimer().next(limits_);
+  constexpr std::chrono::hours kLongestSleep(1);  // without a warning and a limit
+  const auto first = std::min<std::chrono::nanoseconds>(StallTimer().next(limits_), kLongestSleep);
   StallTimer timer;
   std::uint64_t watched = 0;
   for (auto sleep = first; pause(sleep);) {
