@@ -17,14 +17,15 @@ fi
 if (($# > 1)) || [[ ${1:-} == -* ]]; then die "usage: scripts/gpu_bundle.sh [--no-wheel] [FILE]"; fi
 bundle=$(realpath -m "${1:-$root/build/xoe-gpu.tar.gz}")
 
-# The files of the packages below: no documents, and shared libraries only where there is no static one.
+# The files of the packages below: no documents, and static libraries only where there is no shared one: some of them (libpng) cannot
+# become part of libxoe.so.
 package_files() {
   local packages file
   # Between hosts there is nothing to do on one machine, and nothing is compared with Google Benchmark.
   mapfile -t packages < <(listed_packages build | grep -E '^lib.*-dev$|^(nlohmann-json3|zlib1g)-dev$' |
     grep -vE '^lib(benchmark|gloo|mpich|openmpi)-dev$')
   dpkg-query -L "${packages[@]}" | grep -E '^/usr/(include|lib|share/cmake)/' | sort -u | while read -r file; do
-    if [[ -d $file && ! -L $file || $file == *.so && -e ${file%.so}.a ]]; then continue; fi
+    if [[ -d $file && ! -L $file || $file == *.a && -e ${file%.a}.so ]]; then continue; fi
     if [[ $file == *.so ]]; then printf '%s\n' "$file"*; else echo "$file"; fi
   done
 }

@@ -10,6 +10,8 @@ packages=$root/build/gpu/debian/usr
 if [[ -d $packages ]]; then
   # The compiler and CMake then treat them as the system's own.
   export CMAKE_PREFIX_PATH=$packages LIBRARY_PATH=$packages/lib/x86_64-linux-gnu
+  # Programs find its libraries there, too; a variable would have the machine's own programs find them.
+  export LDFLAGS="${LDFLAGS:-} -Wl,-rpath,$LIBRARY_PATH"
   export CPLUS_INCLUDE_PATH=$packages/include:$packages/include/x86_64-linux-gnu C_INCLUDE_PATH=$packages/include
 fi
 exec python3 "$root/bench/gpu/check.py" "$@"

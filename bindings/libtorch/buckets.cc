@@ -84,7 +84,7 @@ GradientBuckets::~GradientBuckets() {
   // Peers may be using these buckets, so reductions must end; errors end them too, and cannot be returned from here.
   for (; stopped_ < started_; ++stopped_) static_cast<void>(buckets_[stopped_].reduction.wait());
   for (Slot& slot : slots_) {
-    if (slot.accumulator) slot.accumulator->del_post_hook(slot.hook);
+    if (slot.remove_hook) slot.remove_hook();
   }
 }
 
@@ -117,8 +117,10 @@ Status GradientBuckets::allocate() {
 void GradientBuckets::attach_hooks() {
   for (std::size_t parameter = 0; parameter < slots_.size(); ++parameter) {
     Slot& slot = slots_[parameter];
-    slot.accumulator = ::torch::autograd::impl::grad_accumulator(parameters_[parameter].tensor);
-    slot.hook = slot.accumulator->add_post_hook(std::make_unique<Hook>(*this, parameter));
+    // A pointer whose type depends on PyTorch's version.
+    const auto accumulator = ::torch::autograd::impl::grad_accumulator(parameters_[parameter].tensor);
+    const auto hook = accumulator->add_post_hook(std::make_unique<Hook>(*this, parameter));
+    slot.remove_hook = [accumulator, hook] { accumulator->del_post_hook(hook); };
   }
 }
 

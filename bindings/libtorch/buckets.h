@@ -2,9 +2,9 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,10 +15,6 @@
 #include "layout.h"
 #include "xoe/communicator.h"
 #include "xoe/torch/optimizer.h"
-
-namespace torch::autograd {
-struct Node;
-}
 
 namespace xoe::torch {
 
@@ -73,8 +69,7 @@ class GradientBuckets {
     std::size_t bucket = 0;
     at::Tensor view;      // into the bucket; of a lone rank's GPU tensors, of its own
     bool staged = false;  // the gradient has memory of its own, and is copied
-    c10::intrusive_ptr<::torch::autograd::Node> accumulator;
-    std::uintptr_t hook = 0;
+    std::function<void()> remove_hook = {};
     int passes = 0;      // backward passes of this step so far
     bool ready = false;  // this step's gradient is complete in the bucket
     bool used = false;

@@ -32,7 +32,7 @@ bool StallWatch::pause(std::chrono::nanoseconds time) {
   return !ending_.wait_for(lock, time, [this] { return ends_; });
 }
 
-// begin() wakes nobody: the thread never sleeps for longer than until a collective that begins now is due.
+// begin() does not wake the thread, which never sleeps for longer than until a collective that begins now is due.
 void StallWatch::run() {
   constexpr std::chrono::hours kLongestSleep(1);  // without a warning and a limit
   const auto first = std::min<std::chrono::nanoseconds>(StallTimer().next(limits_), kLongestSleep);
