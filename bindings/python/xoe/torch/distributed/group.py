@@ -5,26 +5,31 @@ from __future__ import annotations
 import atexit
 import weakref
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as _c10d
 from torch._C import _distributed_c10d
+from torch._C._distributed_c10d import PrefixStore
 
 from xoe import world as _world
 from xoe.errors import InvalidArgumentError, UnsupportedError
-from xoe.process_sets import ProcessSet
-from xoe.reduction import Average, Sum
-from xoe.torch import collectives
 from xoe.torch.distributed import operations as start
+from xoe.torch.distributed.completer import Completer
+from xoe.torch.distributed.initialize import operation_timeout
+from xoe.torch.distributed.members import Members, make_engine
+from xoe.torch.distributed.monitored_barrier import MonitoredBarrier
 from xoe.torch.distributed.point_to_point import PointToPoint
-from xoe.torch.distributed.work import Completer, Waitable, Work, forget
+from xoe.torch.distributed.untraced import untraced_methods
+from xoe.torch.distributed.work import Waitable, Work, forget
 from xoe.torch.tensors import restore, shares_memory, to_engine
 
 _ProcessGroup: Any = _distributed_c10d.ProcessGroup
 _Op = dist.ReduceOp
 Tensors = list[torch.Tensor]
+_NO_TIME = timedelta(0)
 
 _REDUCTIONS = (
     (_Op.SUM, "sum"),
@@ -71,6 +76,7 @@ def _one(tensors: Any, what: str) -> Any:
     return tensors[0]
 
 
+@untraced_methods
 class Group(_ProcessGroup):  # type: ignore[misc]
     """A process group on a process set of the world's engine, created by ``torch.distributed``. Methods return works, and do
     not block.
@@ -79,31 +85,37 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     calls in the same order.
     """
 
-    def __init__(self, options: Any, process_set: ProcessSet, owns_world: bool) -> None:
-        super().__init__(options.group_rank, options.group_size)
-        self._store = options.store
-        self._process_set = process_set
-        self._owns_world = owns_world
-        self._name = str(options.group_id)
+    def __init__(self, store: Any, rank: int, size: int, name: str, timeout: timedelta, members: Members) -> None:
+        super().__init__(rank, size)
+        self._store = store
+        self._members = members
+        self._name = name
+        self._timeout = timeout
         self._description = ""
         self._alone = False
         self._batch: list[Work] | None = None
-        self._completer = Completer(f"xoe group {self._name}")
-        self._lane = start.Lane(_world.current().engine, process_set._need(), self.rank(), self.size(), f"torch.{self._name}")
-        self._messages = PointToPoint(self._store, self.rank(), options.timeout)
+        self._completer = Completer(f"xoe group {name}")
+        label = f"torch {members.name}"
+        self._lane = start.Lane(members.engine, members.process_set, rank, size, label, operation_timeout(timeout))
+        self._messages = PointToPoint(members.store, rank, timeout)
+        self._monitored = MonitoredBarrier(members.store, rank, size)
         _groups.add(self)
 
     def _work(self, operations: Sequence[Waitable], finish: start.Finish, result: Tensors, source: int = -1) -> Work:
-        work = Work(operations, finish, result, self._completer, source)
+        work = Work(operations, finish, result, self._completer, self._lane.next_sequence(), source)
         if self._batch is not None:
             self._batch.append(work)
         return work
 
-    def _run(self, function: Callable[..., start.Started], result: Tensors, *arguments: Any) -> Work:
+    def _run(self, opts: Any, function: Callable[..., start.Started], result: Tensors, *arguments: Any) -> Work:
         if not self._alone:
             self._check_alone()
-        operation, finish = function(self._lane, *arguments)
+        operation, finish = function(self._lane_for(opts), *arguments)
         return self._work([operation], finish, result)
+
+    def _lane_for(self, opts: Any) -> start.Lane:
+        timeout = getattr(opts, "timeout", _NO_TIME)  # negative: the group's
+        return self._lane if timeout <= _NO_TIME else self._lane.within(timeout.total_seconds())
 
     def _check_alone(self) -> None:
         config = str(_c10d._world.pg_backend_config.get(self, ""))
@@ -122,7 +134,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         given = _list(tensors)
         if given[0].is_sparse:
             return self._allreduce_sparse(given, opts)
-        return self._run(start.allreduce, given, given, *reduction_of(opts))
+        return self._run(opts, start.allreduce, given, given, *reduction_of(opts))
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Work:
         """Several tensors that complete together."""
@@ -130,24 +142,16 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
     def average(self, tensor: torch.Tensor) -> Work:
         """Averages the tensor in place."""
-        return self._run(start.allreduce, [tensor], [tensor], "average", 1.0)
+        return self._run(None, start.allreduce, [tensor], [tensor], "average", 1.0)
 
     def _allreduce_sparse(self, tensors: Tensors, opts: Any) -> Work:
-        name, factor = reduction_of(opts)
         tensor = _one(tensors, "allreduce of sparse tensors")
-        if name not in ("sum", "average"):
-            raise UnsupportedError(f"sparse tensors support SUM and AVG, not {name}")
-        handle = collectives.sparse_allreduce_async(
-            tensor if factor == 1 else tensor * factor,
-            op=Average if name == "average" else Sum,
-            process_set=self._process_set,
-        )
-        return self._work([handle], lambda: tensor.copy_(handle.wait()), tensors)
+        return self._run(opts, start.allreduce_sparse, tensors, tensor, *reduction_of(opts))
 
     def reduce(self, tensors: Any, opts: Any = None) -> Work:
         """In place at the root."""
         given = _list(tensors)
-        return self._run(start.reduce, given, given, *reduction_of(opts), _root(opts))
+        return self._run(opts, start.reduce, given, given, *reduction_of(opts), _root(opts))
 
     def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """A list of inputs, one for each rank."""
@@ -158,23 +162,23 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         if len(inputs) != self.size():
             raise InvalidArgumentError(f"reduce_scatter: {len(inputs)} inputs for {self.size()} ranks")
         if any(tensor.numel() != output.numel() for tensor in inputs):
-            return self._run(start.reduce_scatter_uneven, [output], output, inputs, *reduction_of(opts))
+            return self._run(opts, start.reduce_scatter_uneven, [output], output, inputs, *reduction_of(opts))
         whole = torch.cat([tensor.reshape(-1) for tensor in inputs])
-        return self._run(start.reduce_scatter, [output], [output], [whole], *reduction_of(opts))
+        return self._run(opts, start.reduce_scatter, [output], [output], [whole], *reduction_of(opts))
 
     def _reduce_scatter_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
-        return self._run(start.reduce_scatter, [output], [output], [input], *reduction_of(opts))
+        return self._run(opts, start.reduce_scatter, [output], [output], [input], *reduction_of(opts))
 
     def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Several tensors that complete together."""
-        return self._run(start.reduce_scatter, list(outputs), list(outputs), list(inputs), *reduction_of(opts))
+        return self._run(opts, start.reduce_scatter, list(outputs), list(outputs), list(inputs), *reduction_of(opts))
 
     # ---- data movement
 
     def broadcast(self, tensors: Any, opts: Any = None) -> Work:
         """From the root to all."""
         given = _list(tensors)
-        return self._run(start.broadcast, given, given, _root(opts))
+        return self._run(opts, start.broadcast, given, given, _root(opts))
 
     def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """A list of outputs, one for each rank."""
@@ -183,22 +187,23 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         outputs = _list(_one(output_tensors, "allgather"))
         if len(outputs) != self.size():
             raise InvalidArgumentError(f"allgather: {len(outputs)} outputs for {self.size()} ranks")
-        return self._run(start.allgather_parts, outputs, outputs, _one(input_tensors, "allgather"))
+        return self._run(opts, start.allgather_parts, outputs, outputs, _one(input_tensors, "allgather"))
 
     def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> Work:
         """Several inputs; ``output_lists`` has a list for each rank, or for each input."""
         lists, inputs = list(output_lists), list(input_list)
         by_input = [list(of_input) for of_input in zip(*lists, strict=True)] if len(lists[0]) == len(inputs) else lists
-        parts = [start.allgather_parts(self._lane, outputs, one) for outputs, one in zip(by_input, inputs, strict=True)]
+        lane = self._lane_for(opts)
+        parts = [start.allgather_parts(lane, outputs, one) for outputs, one in zip(by_input, inputs, strict=True)]
         works = [self._work([operation], finish, []) for operation, finish in parts]
         return self._work(works, None, [tensor for outputs in by_input for tensor in outputs])
 
     def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
-        return self._run(start.allgather, [output], [output], [input])
+        return self._run(opts, start.allgather, [output], [output], [input])
 
     def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Several tensors that complete together."""
-        return self._run(start.allgather, list(outputs), list(outputs), list(inputs))
+        return self._run(opts, start.allgather, list(outputs), list(outputs), list(inputs))
 
     def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """To the root; other ranks pass no outputs."""
@@ -206,7 +211,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         outputs = _list(_one(output_tensors, "gather")) if self.rank() == root else []
         if self.rank() == root and len(outputs) != self.size():
             raise InvalidArgumentError(f"gather: {len(outputs)} outputs for {self.size()} ranks")
-        return self._run(start.gather, outputs, outputs, _one(_list(input_tensors), "gather"), root)
+        return self._run(opts, start.gather, outputs, outputs, _one(_list(input_tensors), "gather"), root)
 
     def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """From the root; other ranks pass no inputs."""
@@ -215,24 +220,28 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         if self.rank() == root and len(inputs) != self.size():
             raise InvalidArgumentError(f"scatter: {len(inputs)} inputs for {self.size()} ranks")
         output = _one(_list(output_tensors), "scatter")
-        return self._run(start.scatter, [output], output, inputs, root)
+        return self._run(opts, start.scatter, [output], output, inputs, root)
 
     def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """The n-th input goes to rank n."""
         outputs, inputs = list(output_tensors), list(input_tensors)
         if len(outputs) != self.size() or len(inputs) != self.size():
             raise InvalidArgumentError(f"alltoall: {len(inputs)} inputs and {len(outputs)} outputs for {self.size()} ranks")
-        return self._run(start.alltoall, outputs, outputs, inputs)
+        return self._run(opts, start.alltoall, outputs, outputs, inputs)
 
     def alltoall_base(
         self, output: torch.Tensor, input: torch.Tensor, output_splits: Any, input_splits: Any, opts: Any = None
     ) -> Work:
         """Exchanges rows of the first dimension, in parts of given or equal length."""
-        return self._run(start.alltoall_rows, [output], output, input, list(output_splits), list(input_splits))
+        return self._run(opts, start.alltoall_rows, [output], output, input, list(output_splits), list(input_splits))
 
     def barrier(self, opts: Any = None) -> Work:
         """Completes when all ranks have called it."""
-        return self._run(lambda lane: (lane.start("barrier"), None), [])
+        return self._run(opts, lambda lane: (lane.start("barrier"), None), [])
+
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+        """A barrier on the host, after which the first rank knows who is missing."""
+        self._monitored.wait(self._timeout if timeout is None else timeout, wait_all_ranks)
 
     # ---- point to point
 
@@ -292,30 +301,56 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     setGroupDesc = _set_group_desc  # noqa: N815
     group_name = property(getGroupName)
     group_desc = property(getGroupDesc)
-    supports_splitting = False
+    supports_splitting = True
     supports_coalescing = False
 
     @property
     def _device_types(self) -> list[torch.device]:
-        # Empty until PyTorch has registered the group: hooks that it attaches before require a backend in C++.
-        return [torch.device("cpu"), torch.device("cuda")] if self in _c10d._world.pg_map else []
+        return [torch.device("cpu"), torch.device("cuda")]
 
     def _get_backend(self, device: Any) -> Group:
         return self
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """How long operations from now on wait for ranks."""
+        self._timeout = timeout
+        self._lane.timeout = operation_timeout(timeout)
+        self._messages.set_timeout(timeout)
+
+    def split_group(
+        self,
+        ranks: list[int],
+        timeout: timedelta | None = None,
+        opts: Any = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: Any = None,
+    ) -> Group | None:
+        """A group of some ranks of this one; all of them call it, each with its own part. None: this rank is in no part."""
+        if self.rank() not in ranks:
+            return None
+        job_ranks = [_c10d.get_global_rank(self, rank) for rank in ranks]
+        timeout = timeout or self._timeout
+        members = make_engine(_c10d._get_default_store(), job_ranks, _c10d.get_rank(), timeout)
+        group = Group(
+            PrefixStore(f"{group_name}/", self._store), ranks.index(self.rank()), len(ranks), str(group_name), timeout, members
+        )
+        group._description = group_desc or ""
+        return group
 
     def get_group_store(self) -> Any:
         """The store that the group was created with."""
         return self._store
 
     def abort(self) -> None:
-        """Fails all pending operations of the job's engine, here and at the peers."""
-        _world.shutdown()
+        """Fails all pending operations of the group's engine, here and at the peers."""
+        self._members.abort()
 
     def shutdown(self) -> None:
-        """Closes the group; the default group shuts down the engine too, if it has started it."""
-        if self._owns_world:
-            self._owns_world = False
-            _world.shutdown()
+        """Closes the group, and the engine if that was started for it."""
+        close, self._members.close = self._members.close, None
+        if close is not None:
+            close()
         self._completer.stop()
         self._lane.close()
 
