@@ -1,7 +1,5 @@
 #include "comm/conformance.h"
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/hash.h"
 #include "comm/element.h"
 #include "reduce/reduce.h"
 
@@ -18,31 +17,20 @@ namespace {
 
 constexpr bool kSanitized = XOE_SANITIZED != 0;  // the build says so
 
-// Elements are small whole numbers, exact in every type; 1 or 2 for products, so that 8 ranks stay in range of float16.
-double element(int rank, std::size_t i, DType dtype, ReduceOp op) {
-  const auto n = static_cast<std::uint64_t>(rank) * 7919 + i * 31 + i / 97;
+// Of either sign and of 21 magnitudes, so that a sum depends on the order of its terms. Products of 8 ranks stay in
+// range of float32.
+double any_number(std::uint64_t n) {
+  const std::uint64_t bits = mix(n + 1);
+  const double fraction = 1.0 + static_cast<double>(bits & 0xFFFFFF) / 0x1p24;
+  const double magnitude = std::ldexp(fraction, static_cast<int>(bits >> 24 & 0xFF) % 21 - 10);
+  return (bits >> 32 & 1) != 0 ? -magnitude : magnitude;
+}
+
+// Exact in every type; 1 or 2 for products, so that 8 ranks stay in range of float16.
+double small_whole_number(std::uint64_t n, DType dtype, ReduceOp op) {
   if (dtype == DType::kBool) return static_cast<double>(n % 3 == 0);
   if (op == ReduceOp::kProduct) return static_cast<double>(1 + n % 2);
   return static_cast<double>(n % 4);
-}
-
-double expected_reduction(int size, std::size_t i, DType dtype, ReduceOp op) {
-  double result = element(0, i, dtype, op);
-  for (int r = 1; r < size; ++r) {
-    const double x = element(r, i, dtype, op);
-    if (op == ReduceOp::kMin) result = std::min(result, x);
-    if (op == ReduceOp::kMax) result = std::max(result, x);
-    if (op == ReduceOp::kProduct) result *= x;
-    if (op == ReduceOp::kSum || op == ReduceOp::kAverage) result += x;
-  }
-  if (dtype == DType::kBool) return std::min(result, 1.0);
-  if (op == ReduceOp::kAverage) result = is_float(dtype) ? result / size : std::trunc(result / size);
-  if (!is_float(dtype)) {  // wraps as the type does
-    std::byte wrapped[8];
-    store(wrapped, dtype, result);
-    return load(wrapped, dtype);
-  }
-  return result;
 }
 
 // Room for one operation's input or output in private or shared memory.
@@ -67,8 +55,12 @@ class Memory {
 
 class Checker {
  public:
-  Checker(Communicator& communicator, DType dtype, bool shared)
-      : comm_(communicator), dtype_(dtype), width_(dtype_size(dtype)), shared_(shared) {}
+  Checker(Communicator& communicator, DType dtype, const ConformanceGrid& grid)
+      : comm_(communicator),
+        dtype_(dtype),
+        width_(dtype_size(dtype)),
+        shared_(grid.shared),
+        any_numbers_(grid.in_rank_order && is_float(dtype)) {}
 
   std::string allreduce(std::size_t count, ReduceOp op, bool in_place, bool with_handle) {
     Memory in(comm_, count * width_, shared_), separate(comm_, count * width_, shared_);
@@ -85,11 +77,10 @@ class Checker {
       status = comm_.allreduce(from, to, op);
     }
     if (!status) return status.error().to_string();
-    for (std::size_t i = 0; i < count; ++i)
-      if (auto problem = compare(out, i, expected_reduction(comm_.size(), i, dtype_, op)); !problem.empty())
-        return fmt::format("allreduce {} {} count {} in place {}: {}", dtype_name(dtype_), reduce_op_name(op), count,
-                           in_place, problem);
-    return same_bits(out, count);
+    if (auto problem = compare(out, reduced(0, count, op)); !problem.empty())
+      return fmt::format("allreduce {} {} count {} in place {}: {}", dtype_name(dtype_), reduce_op_name(op), count,
+                         in_place, problem);
+    return "";
   }
 
   std::string broadcast(std::size_t count) {
@@ -134,9 +125,8 @@ class Checker {
     std::byte* out = in_place ? in.data() + offset * width_ : separate.data();
     if (auto s = comm_.reduce_scatter({in.data(), total, dtype_}, {out, mine, dtype_}, counts, op); !s)
       return s.error().to_string();
-    for (std::size_t i = 0; i < mine; ++i)
-      if (auto problem = compare(out, i, expected_reduction(comm_.size(), offset + i, dtype_, op)); !problem.empty())
-        return fmt::format("reduce_scatter {} {} count {}: {}", dtype_name(dtype_), reduce_op_name(op), count, problem);
+    if (auto problem = compare(out, reduced(offset, mine, op)); !problem.empty())
+      return fmt::format("reduce_scatter {} {} count {}: {}", dtype_name(dtype_), reduce_op_name(op), count, problem);
     return "";
   }
 
@@ -180,38 +170,47 @@ class Checker {
     return std::accumulate(counts.begin(), counts.begin() + rank, std::size_t{0});
   }
 
+  double element(int rank, std::size_t i, ReduceOp op) const {
+    const auto n = static_cast<std::uint64_t>(rank) * 7919 + i * 31 + i / 97;
+    return any_numbers_ ? any_number(n) : small_whole_number(n, dtype_, op);
+  }
   void fill(std::byte* at, std::size_t count, int rank, std::size_t first, ReduceOp op) const {
-    for (std::size_t i = 0; i < count; ++i) store(at + i * width_, dtype_, element(rank, first + i, dtype_, op));
+    for (std::size_t i = 0; i < count; ++i) store(at + i * width_, dtype_, element(rank, first + i, op));
   }
   std::string expect_elements(const std::byte* at, std::size_t count, int rank, std::size_t first) const {
-    for (std::size_t i = 0; i < count; ++i)
-      if (auto p = compare(at, i, element(rank, first + i, dtype_, ReduceOp::kSum)); !p.empty()) return p;
-    return "";
+    std::vector<std::byte> expected(count * width_);
+    fill(expected.data(), count, rank, first, ReduceOp::kSum);
+    return compare(at, expected);
   }
-  std::string compare(const std::byte* at, std::size_t i, double expected) const {
-    const double actual = load(at + i * width_, dtype_);
-    // Averages are the only results that are not whole numbers.
-    const double tolerance = expected == std::floor(expected) || !is_float(dtype_) ? 0
-                             : dtype_ == DType::kBfloat16                          ? 1.0 / 64
-                             : dtype_ == DType::kFloat16                           ? 1.0 / 512
-                                                                                   : 1e-6;
-    return std::abs(actual - expected) <= tolerance * std::max(1.0, std::abs(expected))
-               ? ""
-               : fmt::format("element {} is {}, expected {}", i, actual, expected);
+
+  // Elements [first, first + count) of all ranks, combined in the order of ranks.
+  std::vector<std::byte> reduced(std::size_t first, std::size_t count, ReduceOp op) const {
+    std::vector<std::vector<std::byte>> inputs;
+    std::vector<const void*> ins;
+    for (int rank = 0; rank < comm_.size(); ++rank) {
+      fill(inputs.emplace_back(count * width_).data(), count, rank, first, op);
+      ins.push_back(inputs.back().data());
+    }
+    std::vector<std::byte> result(count * width_);
+    void* const outs[] = {result.data()};
+    reduce::reduce_into(outs, ins, count, dtype_, op);
+    return result;
   }
-  std::string same_bits(const std::byte* mine, std::size_t count) {
-    const auto all = comm_.allgather(ConstTensor(mine, count * width_, DType::kUint8));
-    if (!all) return all.error().to_string();
-    for (int r = 0; count != 0 && r < comm_.size(); ++r)
-      if (std::memcmp(all->data.data() + index(r) * count * width_, mine, count * width_) != 0)
-        return fmt::format("allreduce of {} elements: bits differ between this rank and rank {}", count, r);
-    return "";
+
+  // Bit by bit.
+  std::string compare(const std::byte* actual, const std::vector<std::byte>& expected) const {
+    if (expected.empty() || std::memcmp(actual, expected.data(), expected.size()) == 0) return "";
+    std::size_t i = 0;
+    while (std::memcmp(actual + i * width_, expected.data() + i * width_, width_) == 0) ++i;
+    return fmt::format("element {} is {}, expected {}", i, load(actual + i * width_, dtype_),
+                       load(expected.data() + i * width_, dtype_));
   }
 
   Communicator& comm_;
   DType dtype_;
   std::size_t width_;
   bool shared_;
+  bool any_numbers_;
 };
 
 }  // namespace
@@ -221,7 +220,8 @@ ConformanceGrid thin_grid(int size, bool shared) {
   return {.counts = {0, 1, n - 1, n, 1000, 100003},
           .dtypes = {DType::kFloat32, DType::kBfloat16, DType::kInt8},
           .ops = {ReduceOp::kSum, ReduceOp::kAverage},
-          .shared = shared};
+          .shared = shared,
+          .in_rank_order = false};
 }
 
 ConformanceGrid full_grid(int size, bool shared) {
@@ -236,7 +236,7 @@ ConformanceGrid full_grid(int size, bool shared) {
 
 std::string check_conformance(Communicator& communicator, const ConformanceGrid& grid) {
   for (const DType dtype : grid.dtypes) {
-    Checker check(communicator, dtype, grid.shared);
+    Checker check(communicator, dtype, grid);
     for (const std::size_t count : grid.counts) {
       for (const ReduceOp op : grid.ops) {
         if (!reduce::supports(dtype, op)) continue;

@@ -13,6 +13,9 @@ struct ConformanceGrid {
   std::vector<DType> dtypes;
   std::vector<ReduceOp> ops;
   bool shared = false;  // buffers from shared_buffer() instead of private memory
+  // Floating-point elements are any numbers, and results have the bits of combining them in the order of ranks.
+  // Otherwise elements are small whole numbers, whose sums are the same in any order.
+  bool in_rank_order = false;
 };
 
 // {0, 1, size-1, size, 1000, 100003} elements, three types, two reductions: types and reductions do not change how

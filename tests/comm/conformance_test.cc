@@ -19,7 +19,8 @@ class Conformance : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Conformance, RanksAsThreads) {
   const auto [size, shared] = GetParam();
-  const auto grid = full_grid(size, shared);
+  auto grid = full_grid(size, shared);
+  grid.in_rank_order = true;
   run_ranks(size, [&](Communicator& communicator) {
     const auto problem = check_conformance(communicator, grid);
     EXPECT_EQ(problem, "") << "rank " << communicator.rank();
@@ -28,7 +29,8 @@ TEST_P(Conformance, RanksAsThreads) {
 
 TEST_P(Conformance, RanksAsProcesses) {
   const auto [size, shared] = GetParam();
-  const auto grid = size > 4 ? thin_grid(size, shared) : full_grid(size, shared);
+  auto grid = size > 4 ? thin_grid(size, shared) : full_grid(size, shared);
+  grid.in_rank_order = true;
   ProcessGroup(size, [&](Communicator& communicator) {
     return check_conformance(communicator, grid);
   }).expect_success();
@@ -46,7 +48,8 @@ INSTANTIATE_TEST_SUITE_P(Shm, Conformance, ::testing::ValuesIn(cases()), [](cons
 });
 
 TEST(ConformanceLimits, SixtyFourRanksOnOneHost) {
-  const ConformanceGrid grid{{0, 1, 1000}, {DType::kFloat32}, {ReduceOp::kSum}, false};
+  const ConformanceGrid grid{
+      {0, 1, 1000}, {DType::kFloat32}, {ReduceOp::kSum}, /*shared=*/false, /*in_rank_order=*/true};
   ProcessGroup(64, [&](Communicator& communicator) { return check_conformance(communicator, grid); }).expect_success();
 }
 

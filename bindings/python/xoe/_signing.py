@@ -21,8 +21,8 @@ Submitted = TypeVar("Submitted")
 class Signer:
     """Signs the objects of one world: HMAC-SHA-256 with the world's key, another one after every init.
 
-    A signature holds for one object of one sender, for one call: that of its kind, name, ranks and place in order. ``group``: the
-    ranks of the job that this world consists of; empty: all.
+    A signature holds for one object of one sender, for one call: that of its kind, name, ranks and place in order. ``group``:
+    the ranks of the job that this world consists of; empty: all.
     """
 
     def __init__(self, key: bytes, group: Sequence[int] = ()) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 _LIBRARIES = Path(__file__).parent.parent / "lib"
+_NCCL_VERSION = 21900  # src/drivers/nccl/nccl.h: the newest functions that it knows
 
 
 def _plugin(name: str) -> bool:
@@ -36,9 +37,12 @@ def gloo_enabled() -> bool:
     return gloo_built()
 
 
-def nccl_built() -> bool:
-    """Whether the NCCL backend is installed; NCCL itself is loaded at run time."""
-    return _plugin("nccl")
+def nccl_built() -> int:
+    """The newest version of NCCL that the backend knows, in NCCL's form: 21900 for 2.19. 0 where it is not installed.
+
+    NCCL itself is loaded at run time, and may be older or newer.
+    """
+    return _NCCL_VERSION if _plugin("nccl") else 0
 
 
 def cuda_built() -> bool:

@@ -6,6 +6,7 @@ All take ``name`` (the same on all ranks; None: the n-th unnamed operation of a 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -313,6 +314,14 @@ def broadcast_async_(
     return Handle(operation, _copy_back([dense], [tensor], single=True))
 
 
+def _row_counts(splits: torch.Tensor | Sequence[int]) -> list[int]:
+    values = splits.tolist() if isinstance(splits, torch.Tensor) else splits
+    try:
+        return [operator.index(rows) for rows in values]
+    except TypeError:
+        raise InvalidArgumentError(f"splits is {splits}; pass one integer for each rank") from None
+
+
 def alltoall_async(
     tensor: torch.Tensor,
     splits: torch.Tensor | Sequence[int] | None = None,
@@ -324,9 +333,7 @@ def alltoall_async(
     The handle returns the received rows, in the order of ranks; with ``splits``, a pair of them and of the number of rows
     from each rank, as an int32 tensor.
     """
-    given = (
-        None if splits is None else [int(rows) for rows in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
-    )
+    given = None if splits is None else _row_counts(splits)
     need_tensors([tensor])
     device = choose_device([tensor])
     request = _core.Request(_KINDS["alltoall"], process_set=process_set._need())

@@ -53,8 +53,8 @@ def gloo_built(verbose: bool = False) -> bool:
     return _build.gloo_built()
 
 
-def nccl_built(verbose: bool = False) -> bool:
-    """Whether the NCCL backend is installed."""
+def nccl_built(verbose: bool = False) -> int:
+    """The newest version of NCCL that the backend knows; 0 where it is not installed."""
     del verbose
     return _build.nccl_built()
 
