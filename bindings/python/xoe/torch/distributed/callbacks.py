@@ -10,25 +10,37 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 _Future: Any = torch._C.Future
+_WORKS = 1024  # numbers are used in turn: the engine caches names
 _here = threading.local()  # sequence: of the callback that this thread is in
 
 
 class Sequence:
-    """The operations that the callbacks of one work start.
+    """The operations of one group that no callback starts, or those that the callbacks of one work start.
 
-    after: names the work, alike on all ranks; empty: no callback's.
+    after: in the names of operations: names the work, alike on all ranks. key: names the sequence.
     """
 
-    def __init__(self, after: str) -> None:
+    def __init__(self, after: str, key: str) -> None:
         self.after = after
-        self.counts: Counter[str] = Counter()  # by group
+        self.counts: dict[str, int] = {}  # of operations, by group
+        self._key = key
+        self._works = 0
+
+    def add_work(self) -> int:
+        """The number of a work among those that operations of this sequence have made."""
+        self._works += 1
+        return self._works % _WORKS
+
+    def after_work(self, number: int) -> Sequence:
+        """What the callbacks of that work start."""
+        after = f"{self._key}.{number}"
+        return Sequence(after, after)
 
 
 def current() -> Sequence | None:

@@ -22,7 +22,7 @@ from xoe.torch.distributed.initialize import operation_timeout
 from xoe.torch.distributed.members import Members, make_engine
 from xoe.torch.distributed.monitored_barrier import MonitoredBarrier
 from xoe.torch.distributed.point_to_point import PointToPoint
-from xoe.torch.distributed.untraced import untraced_methods
+from xoe.torch.distributed.untraced import untraced, untraced_methods
 from xoe.torch.distributed.work import Waitable, Work, forget
 from xoe.torch.tensors import restore, shares_memory, to_engine
 
@@ -102,20 +102,16 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         _groups.add(self)
 
     def _work(self, operations: Sequence[Waitable], finish: start.Finish, result: Tensors, source: int = -1) -> Work:
-        work = Work(operations, finish, result, self._completer, self._lane.next_sequence(), source)
+        work = Work(operations, finish, result, self._completer, self._lane.sequence(), source)
         if self._batch is not None:
             self._batch.append(work)
         return work
 
-    def _run(self, opts: Any, function: Callable[..., start.Started], result: Tensors, *arguments: Any) -> Work:
+    def _run(self, function: Callable[..., start.Started], result: Tensors, *arguments: Any) -> Work:
         if not self._alone:
             self._check_alone()
-        operation, finish = function(self._lane_for(opts), *arguments)
+        operation, finish = function(self._lane, *arguments)
         return self._work([operation], finish, result)
-
-    def _lane_for(self, opts: Any) -> start.Lane:
-        timeout = getattr(opts, "timeout", _NO_TIME)  # negative: the group's
-        return self._lane if timeout <= _NO_TIME else self._lane.within(timeout.total_seconds())
 
     def _check_alone(self) -> None:
         config = str(_c10d._world.pg_backend_config.get(self, ""))
@@ -134,24 +130,25 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         given = _list(tensors)
         if given[0].is_sparse:
             return self._allreduce_sparse(given, opts)
-        return self._run(opts, start.allreduce, given, given, *reduction_of(opts))
+        return self._run(start.allreduce, given, given, *reduction_of(opts))
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Work:
         """Several tensors that complete together."""
         return self.allreduce(tensors, opts)
 
+    @untraced
     def average(self, tensor: torch.Tensor) -> Work:
         """Averages the tensor in place."""
-        return self._run(None, start.allreduce, [tensor], [tensor], "average", 1.0)
+        return self._run(start.allreduce, [tensor], [tensor], "average", 1.0)
 
     def _allreduce_sparse(self, tensors: Tensors, opts: Any) -> Work:
         tensor = _one(tensors, "allreduce of sparse tensors")
-        return self._run(opts, start.allreduce_sparse, tensors, tensor, *reduction_of(opts))
+        return self._run(start.allreduce_sparse, tensors, tensor, *reduction_of(opts))
 
     def reduce(self, tensors: Any, opts: Any = None) -> Work:
         """In place at the root."""
         given = _list(tensors)
-        return self._run(opts, start.reduce, given, given, *reduction_of(opts), _root(opts))
+        return self._run(start.reduce, given, given, *reduction_of(opts), _root(opts))
 
     def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """A list of inputs, one for each rank."""
@@ -162,23 +159,23 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         if len(inputs) != self.size():
             raise InvalidArgumentError(f"reduce_scatter: {len(inputs)} inputs for {self.size()} ranks")
         if any(tensor.numel() != output.numel() for tensor in inputs):
-            return self._run(opts, start.reduce_scatter_uneven, [output], output, inputs, *reduction_of(opts))
+            return self._run(start.reduce_scatter_uneven, [output], output, inputs, *reduction_of(opts))
         whole = torch.cat([tensor.reshape(-1) for tensor in inputs])
-        return self._run(opts, start.reduce_scatter, [output], [output], [whole], *reduction_of(opts))
+        return self._run(start.reduce_scatter, [output], [output], [whole], *reduction_of(opts))
 
     def _reduce_scatter_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
-        return self._run(opts, start.reduce_scatter, [output], [output], [input], *reduction_of(opts))
+        return self._run(start.reduce_scatter, [output], [output], [input], *reduction_of(opts))
 
     def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Several tensors that complete together."""
-        return self._run(opts, start.reduce_scatter, list(outputs), list(outputs), list(inputs), *reduction_of(opts))
+        return self._run(start.reduce_scatter, list(outputs), list(outputs), list(inputs), *reduction_of(opts))
 
     # ---- data movement
 
     def broadcast(self, tensors: Any, opts: Any = None) -> Work:
         """From the root to all."""
         given = _list(tensors)
-        return self._run(opts, start.broadcast, given, given, _root(opts))
+        return self._run(start.broadcast, given, given, _root(opts))
 
     def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """A list of outputs, one for each rank."""
@@ -187,23 +184,22 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         outputs = _list(_one(output_tensors, "allgather"))
         if len(outputs) != self.size():
             raise InvalidArgumentError(f"allgather: {len(outputs)} outputs for {self.size()} ranks")
-        return self._run(opts, start.allgather_parts, outputs, outputs, _one(input_tensors, "allgather"))
+        return self._run(start.allgather_parts, outputs, outputs, _one(input_tensors, "allgather"))
 
     def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> Work:
         """Several inputs; ``output_lists`` has a list for each rank, or for each input."""
         lists, inputs = list(output_lists), list(input_list)
         by_input = [list(of_input) for of_input in zip(*lists, strict=True)] if len(lists[0]) == len(inputs) else lists
-        lane = self._lane_for(opts)
-        parts = [start.allgather_parts(lane, outputs, one) for outputs, one in zip(by_input, inputs, strict=True)]
+        parts = [start.allgather_parts(self._lane, outputs, one) for outputs, one in zip(by_input, inputs, strict=True)]
         works = [self._work([operation], finish, []) for operation, finish in parts]
         return self._work(works, None, [tensor for outputs in by_input for tensor in outputs])
 
     def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
-        return self._run(opts, start.allgather, [output], [output], [input])
+        return self._run(start.allgather, [output], [output], [input])
 
     def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Several tensors that complete together."""
-        return self._run(opts, start.allgather, list(outputs), list(outputs), list(inputs))
+        return self._run(start.allgather, list(outputs), list(outputs), list(inputs))
 
     def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """To the root; other ranks pass no outputs."""
@@ -211,7 +207,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         outputs = _list(_one(output_tensors, "gather")) if self.rank() == root else []
         if self.rank() == root and len(outputs) != self.size():
             raise InvalidArgumentError(f"gather: {len(outputs)} outputs for {self.size()} ranks")
-        return self._run(opts, start.gather, outputs, outputs, _one(_list(input_tensors), "gather"), root)
+        return self._run(start.gather, outputs, outputs, _one(_list(input_tensors), "gather"), root)
 
     def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """From the root; other ranks pass no inputs."""
@@ -220,24 +216,26 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         if self.rank() == root and len(inputs) != self.size():
             raise InvalidArgumentError(f"scatter: {len(inputs)} inputs for {self.size()} ranks")
         output = _one(_list(output_tensors), "scatter")
-        return self._run(opts, start.scatter, [output], output, inputs, root)
+        return self._run(start.scatter, [output], output, inputs, root)
 
     def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """The n-th input goes to rank n."""
         outputs, inputs = list(output_tensors), list(input_tensors)
         if len(outputs) != self.size() or len(inputs) != self.size():
             raise InvalidArgumentError(f"alltoall: {len(inputs)} inputs and {len(outputs)} outputs for {self.size()} ranks")
-        return self._run(opts, start.alltoall, outputs, outputs, inputs)
+        return self._run(start.alltoall, outputs, outputs, inputs)
 
     def alltoall_base(
         self, output: torch.Tensor, input: torch.Tensor, output_splits: Any, input_splits: Any, opts: Any = None
     ) -> Work:
         """Exchanges rows of the first dimension, in parts of given or equal length."""
-        return self._run(opts, start.alltoall_rows, [output], output, input, list(output_splits), list(input_splits))
+        return self._run(start.alltoall_rows, [output], output, input, list(output_splits), list(input_splits))
 
     def barrier(self, opts: Any = None) -> Work:
         """Completes when all ranks have called it."""
-        return self._run(opts, lambda lane: (lane.start("barrier"), None), [])
+        timeout = getattr(opts, "timeout", _NO_TIME)  # negative: the group's
+        own = {} if timeout <= _NO_TIME else {"timeout": timeout.total_seconds()}
+        return self._run(lambda lane: (lane.start("barrier", **own), None), [])
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """A barrier on the host, after which the first rank knows who is missing."""

@@ -6,7 +6,6 @@ Each function starts the collective of its name. It returns the operation, and a
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 
 import torch
@@ -40,7 +39,7 @@ class Lane:
         self._engine: _core.Engine | None = engine
         self._process_set = process_set
         self._label = label
-        self._sequence = Operations("")
+        self._sequence = Operations("", f" after {label}")
         self._requests: dict[tuple[str, str, float, int, float], _core.Request] = {}
 
     def start(
@@ -56,11 +55,13 @@ class Lane:
         shapes: Sequence[Sequence[int]] | None = None,
         dense_shape: Sequence[int] | None = None,
         device: str = "cpu",
+        timeout: float | None = None,
     ) -> _core.Operation:
         """Starts an operation on dense tensors, which it treats as being of the given ``shapes``."""
         if self._engine is None:
             raise UnavailableError(f"{kind}: the process group was destroyed")
-        key = (kind, reduction, prescale, root, self.timeout)
+        timeout = self.timeout if timeout is None else timeout
+        key = (kind, reduction, prescale, root, timeout)
         request = self._requests.get(key)
         if request is None:
             request = _core.Request(
@@ -70,7 +71,7 @@ class Lane:
                 root=root,
                 process_set=self._process_set,
                 takes_turns=True,
-                timeout=self.timeout,
+                timeout=timeout,
             )
             if len(self._requests) >= _NAMES:
                 self._requests.clear()
@@ -81,9 +82,9 @@ class Lane:
         ]
         stream = stream_of(device, sources)
         keep = (list(sources), list(results))
-        sequence = current() or self._sequence
+        sequence = self.sequence()
         counts, label = sequence.counts, self._label
-        number = counts[label]
+        number = counts.get(label, 0)
         counts[label] = number + 1
         try:
             name = f"{label}{sequence.after}.{number % _NAMES}"
@@ -93,18 +94,9 @@ class Lane:
                 counts[label] = number
             raise
 
-    def next_sequence(self) -> Operations:
-        """For the callbacks of a work that this thread has just started."""
-        before = current() or self._sequence
-        number = before.counts["works"]
-        before.counts["works"] = number + 1
-        return Operations(f"{before.after} after {self._label}.{number % _NAMES}")
-
-    def within(self, timeout: float) -> Lane:
-        """This lane, with another timeout."""
-        lane = copy.copy(self)
-        lane.timeout = timeout
-        return lane
+    def sequence(self) -> Operations:
+        """Where this thread's operations are counted."""
+        return current() or self._sequence
 
     def close(self) -> None:
         """Releases the engine."""

@@ -34,9 +34,9 @@ def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def untraced_methods(kind: _Class) -> _Class:
-    """A class decorator: :func:`untraced` for all of its methods."""
+    """A class decorator: :func:`untraced` for the methods that PyTorch calls, which its base class has."""
     for name, method in list(vars(kind).items()):
-        if callable(method) and not isinstance(method, type):
+        if callable(method) and not name.startswith("__") and hasattr(kind.__base__, name):
             setattr(kind, name, untraced(method))
     return kind
 

@@ -53,7 +53,8 @@ class Work(_Work):  # type: ignore[misc]
         self._finish = finish
         self._result = result
         self._completer = completer
-        self._sequence = sequence  # of what its callbacks start
+        self._sequence = sequence
+        self._number = sequence.add_work()
         self._source = source
         self._error: Exception | None = None
         self._done = False
@@ -118,7 +119,7 @@ class Work(_Work):  # type: ignore[misc]
                 self._promise = torch.futures.Future(devices=devices or None)
                 # C++ (DDP's reducer) sees errors that a callback raises, but not errors that are set from Python.
                 self._future = self._promise.then(self._deliver)
-                callbacks.follow(self._future, self._sequence)
+                callbacks.follow(self._future, self._sequence.after_work(self._number))
                 self._completer.put(self)
             return self._future
 
@@ -129,6 +130,7 @@ class Work(_Work):  # type: ignore[misc]
 
     def call_back(self) -> None:
         """Tells the future, after complete()."""
+        self._finished.set()
         with self._lock:
             promise, self._promise = self._promise, None
         if promise is not None:
@@ -157,7 +159,6 @@ class Work(_Work):  # type: ignore[misc]
             self._finish = None
             self._operations = []
             self._done = True
-        self._finished.set()
 
 
 def _wait_for_copies(tensors: list[torch.Tensor]) -> None:
