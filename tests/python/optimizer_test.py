@@ -440,6 +440,70 @@ def test_a_scheduler_and_mixed_precision():
     same_parameters(model, reference(3), rtol=0.1, atol=0.05)
 
 
+def test_a_gradient_scaler_alone():
+    """GradScaler.step() right after backward: every rank sees the averages, so all take the step, or none."""
+    for fused in (False, True):
+        make = lambda p, fused=fused: torch.optim.SGD(p, lr=0.1, momentum=0.9, fused=fused)
+        model = network()
+        optimizer = distributed(model, make)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        for step in range(3):
+            optimizer.zero_grad()
+            scaler.scale(loss_of(model, step)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        same_parameters(model, reference(3, make))
+        before = [p.detach().clone() for p in model.parameters()]
+        optimizer.zero_grad()
+        scaler.scale(loss_of(model, 3) * (torch.inf if RANK == SIZE - 1 else 1.0)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert scaler.get_scale() == 512.0
+        assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
+        del optimizer
+
+
+def test_an_optimizer_for_each_parameter():
+    """They step as soon as their gradient is there; making many costs little."""
+    model = network()
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    collections_before = gc.get_stats()[2]["collections"]
+    optimizers = {
+        p: hvd.DistributedOptimizer(torch.optim.SGD([p], lr=0.1), named_parameters=[(name, p)])
+        for name, p in model.named_parameters()
+    }
+    assert gc.get_stats()[2]["collections"] <= collections_before + 1
+
+    def step(p):
+        optimizers[p].step()
+        optimizers[p].zero_grad()
+
+    hooks = [p.register_post_accumulate_grad_hook(step) for p in model.parameters()]
+    for turn in range(3):
+        loss_of(model, turn).backward()
+    for hook in hooks:
+        hook.remove()
+    same_parameters(model, reference(3, lambda p: torch.optim.SGD(p, lr=0.1)))
+
+
+def test_parameters_added_to_two_optimizers():
+    """Of which each has parameters of its own from the beginning, and no two names alike."""
+    parts = [torch.nn.Linear(2, 1, bias=False) for _ in range(4)]
+    optimizers = [
+        hvd.DistributedOptimizer(torch.optim.SGD(part.parameters(), lr=0.1), named_parameters=[(name, part.weight)])
+        for name, part in zip("ab", parts, strict=False)
+    ]
+    for optimizer, part in zip(optimizers, parts[2:], strict=True):
+        optimizer.add_param_group({"params": part.parameters()})
+    order = range(4) if RANK == 0 else range(3, -1, -1)
+    for index in order:
+        (parts[index](torch.ones(1, 2)).sum() * (index + 1) * (RANK + 1)).backward()
+    for optimizer in optimizers:
+        optimizer.step()
+    for index, part in enumerate(parts):
+        torch.testing.assert_close(part.weight.grad, torch.full((1, 2), (index + 1) * (SIZE + 1) / 2))
+
+
 def plain_optimizer(model):
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

@@ -30,8 +30,20 @@ from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
 from xoe.torch.override import Override, Wrapping
 
-# Live optimizers by number: two at a time must not use the same name for different tensors.
-_alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+# Live optimizers: two at a time must not use the same name for different tensors.
+_alive: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _free_number(names: set[str]) -> int:
+    """The lowest number that no live optimizer with one of these names has; the same on all ranks."""
+
+    def taken() -> set[int]:
+        return {other._number for other in _alive if not names.isdisjoint(other._parameter_names.values())}
+
+    if taken():
+        gc.collect()  # an optimizer that is garbage on every rank must not be alive on some
+    used = taken()
+    return next(number for number in range(len(used) + 1) if number not in used)
 
 
 class DistributedMixin(Wrapping):
@@ -52,11 +64,9 @@ class DistributedMixin(Wrapping):
         process_set: ProcessSet,
     ) -> None:
         names = self._parameter_names = parameter_names(self.param_groups, named_parameters)  # programs read it
-        if _alive:
-            gc.collect()  # an optimizer that is garbage on every rank must not be alive on some
-        number = next(n for n in range(len(_alive) + 1) if n not in _alive)
-        _alive[number] = self
-        self._prefix = f"gradient.{number}." if number else "gradient."
+        self._number = _free_number(set(names.values()))
+        _alive.add(self)
+        self._prefix = f"gradient.{self._number}." if self._number else "gradient."
         self._compression = compression
         # The gradient itself is submitted: compressed by the engine, or uncompressed.
         self._uncopied = getattr(compression, "compress", None) is Compressor.compress
@@ -109,9 +119,10 @@ class DistributedMixin(Wrapping):
         if sum(len(group["params"]) for group in self.param_groups) == len(self._gradients):
             return
         known = {id(gradient.param) for gradient in self._gradients}
+        first = next(iter(self._parameter_names.values()))  # no other optimizer with this number has it
         for p in self._parameters():
             if id(p) not in known:
-                self._gradients.append(Gradient(p, f"{self._prefix}added{len(self._gradients)}", self._passes))
+                self._gradients.append(Gradient(p, f"{self._prefix}{first}.added{len(self._gradients)}", self._passes))
 
     def _groups(self, groups: int | Sequence[Sequence[torch.Tensor]] | None) -> list[tuple[Gradient, ...]]:
         if groups is None or groups == 0:
@@ -321,6 +332,18 @@ class DistributedMixin(Wrapping):
             return loss
 
         return own(evaluate_distributed)
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """GradScaler.step() asks for this before it looks at gradients: then they must be the averages, or ranks would disagree
+        on infinite ones. It leaves no trace of a change in a gradient, so that a step could not find the mistake."""
+        if not self._skip:
+            self.synchronize()
+        return bool(self._inner("_step_supports_amp_scaling", False))
+
+    @_step_supports_amp_scaling.setter
+    def _step_supports_amp_scaling(self, value: bool) -> None:
+        self.__dict__["_step_supports_amp_scaling"] = value
 
     @Override
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -61,7 +61,7 @@ class Wrapping:
         for group in self.param_groups:
             yield from group["params"]
 
-    def _inner(self, name: str) -> Any:
-        """The method of the plain optimizer's class, or the function that replaces it there."""
+    def _inner(self, name: str, *default: Any) -> Any:
+        """The attribute of the plain optimizer or its class: a method, or the function that replaces it there."""
         own = self.__dict__.get(name)
-        return getattr(super(), name) if own is None else own
+        return getattr(super(), name, *default) if own is None else own
