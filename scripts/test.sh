@@ -2,7 +2,7 @@
 # Builds what the tests of some tiers need, runs them, and ends with one line: N passed, N failed[, N skipped] (tiers: ...).
 #   scripts/test.sh [--changed[=COMMIT]] [TIER...]
 # Tiers:
-#   core   (unless others are named) shows that the product works, in minutes; what continuous integration runs
+#   core   (unless others are named) shows that the product works, in minutes
 #   full   long runs, the models, the rest of the Python package's tests
 #   peers  with TensorFlow, MPI, and servers: ssh, Slurm, Docker
 #   asan, tsan   the tests labelled unit and multiproc under the sanitizers

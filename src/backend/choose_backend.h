@@ -10,20 +10,23 @@
 namespace xoe {
 
 struct BackendRequest {
-  std::string backend = "auto";  // XOE_BACKEND: auto, shm, hierarchical, gloo, mpi, nccl
-  std::string net = "auto";      // XOE_NET: auto, gloo, mpi, nccl: the net between hosts
+  std::string backend = "auto";             // XOE_BACKEND: auto, shm, hierarchical, gloo, mpi, nccl
+  std::string net = "auto";                 // XOE_NET: auto, gloo, mpi, nccl: the net between hosts
+  std::string deterministic = "placement";  // XOE_DETERMINISTIC: placement, placement-free
 };
 
 struct BackendChoice {
-  bool shm = false;   // shared memory only
-  bool flat = false;  // the net only
+  bool shm = false;            // shared memory only
+  bool flat = false;           // the net only
+  bool in_rank_order = false;  // reductions combine the ranks in their order, also between hosts
   // Nets in the order in which to try them; the first that loads is taken.
   std::vector<std::string> nets = {};
   std::string why = {};  // for messages
 };
 
 // by_mpi: an MPI's own launcher started the job. `invalid_argument` for unknown names, for shared memory between
-// several hosts, and for nccl below hierarchical: nccl moves GPU memory, so it is always the only net.
+// several hosts, for nccl below hierarchical: nccl moves GPU memory, so it is always the only net; and for nccl where
+// the order of the ranks must not depend on their placement, because it chooses one.
 Result<BackendChoice> choose_backend(const BackendRequest& request, bool several_hosts, bool by_mpi);
 
 }  // namespace xoe

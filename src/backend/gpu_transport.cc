@@ -32,6 +32,12 @@ Status check_nccl(std::span<const RankGpu> ranks) {
 
 }  // namespace
 
+std::string requested_gpu_transport(const Env& env) {
+  const auto requested = env.text("XOE_GPU");
+  if (!requested || *requested == "auto") return env.text("XOE_DETERMINISTIC") == "placement-free" ? "staged" : "auto";
+  return *requested;
+}
+
 std::string_view gpu_transport_name(GpuTransport transport) noexcept {
   return transport == GpuTransport::kNccl ? "nccl" : "staged";
 }
@@ -83,7 +89,7 @@ Result<GpuChoice> choose_gpu_transport(std::span<const RankGpu> ranks) {
       return failure(Code::kInvalidArgument, "{} has XOE_GPU=nccl, {} has XOE_GPU=staged; set the same for all ranks",
                      demands->name(), stages->name());
     choice.transport = GpuTransport::kStaged;
-    choice.why = fmt::format("{} has XOE_GPU=staged", stages->name());
+    choice.why = fmt::format("{} has XOE_GPU=staged or XOE_DETERMINISTIC=placement-free", stages->name());
     return choice;
   }
   const Status usable = check_nccl(ranks);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/env.h"
 #include "xoe/status.h"
 
 namespace xoe {
@@ -16,11 +17,15 @@ enum class GpuTransport : std::uint8_t {
   kStaged,  // tensors pass through pinned host memory, and the backend for host memory reduces them
 };
 
+// XOE_GPU: auto, nccl, staged, host, or what is no transport. NCCL combines ranks in an order of its own, so where the
+// user wants one that does not depend on the placement, auto is staged.
+std::string requested_gpu_transport(const Env& env);
+
 std::string_view gpu_transport_name(GpuTransport transport) noexcept;  // "nccl"
 
 // One rank and its GPU.
 struct RankGpu {
-  std::string requested = "auto";  // XOE_GPU: auto, nccl, staged
+  std::string requested = "auto";  // requested_gpu_transport(): auto, nccl, staged
   int rank = 0;                    // of the job
   int pid = 0;
   std::string host = {};          // its name
@@ -46,8 +51,8 @@ struct GpuChoice {
 // Whether NCCL takes both for one GPU: the same, or (on one machine) at the same PCI address, as instances (MIG) are.
 bool same_gpu(const RankGpu& one, const RankGpu& other);
 
-// NCCL where every rank has the same version and a GPU of its own; else staging. An error where a rank settings for
-// NCCL and it cannot be, naming the ranks. The same for all ranks.
+// NCCL where every rank has the same version and a GPU of its own; else staging. An error where a rank asks for NCCL
+// and it cannot be, naming the ranks. The same for all ranks.
 Result<GpuChoice> choose_gpu_transport(std::span<const RankGpu> ranks);
 
 }  // namespace xoe

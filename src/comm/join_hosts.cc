@@ -67,12 +67,15 @@ Result<std::unique_ptr<bootstrap::Store>> connect_through(net::Provider& provide
   return bootstrap::connect_store(at, parts[1], /*wait=*/true, timeout);
 }
 
-// Exchanges the ranks' "host address pid", which rank 0 gathers for all.
+constexpr std::string_view kInRankOrder = "placement-free";
+
+// Exchanges the ranks' "host address pid" and "placement-free" or nothing, which rank 0 gathers for all.
 Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& store, const std::string& keys,
                                                            const Topology& topology, const hierarchical::RankInfo& mine,
                                                            std::chrono::nanoseconds timeout) {
   const auto key = [&](int rank) { return fmt::format("{}rank/{}", keys, rank); };
-  XOE_TRY(store.set(key(topology.rank), fmt::format("{}\t{}\t{}", mine.host, mine.address, mine.pid)));
+  XOE_TRY(store.set(key(topology.rank), fmt::format("{}\t{}\t{}\t{}", mine.host, mine.address, mine.pid,
+                                                    mine.in_rank_order ? kInRankOrder : "")));
   if (topology.rank == 0) {
     bootstrap::AwaitedRanks awaited;
     for (int rank = 0; rank < topology.size; ++rank) {
@@ -89,13 +92,26 @@ Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& sto
   std::vector<hierarchical::RankInfo> ranks;
   for (const std::string& line : split_text(table, '\n')) {
     const auto fields = split_text(line, '\t');
-    const auto pid = fields.size() == 3 ? parse_integer(fields[2]) : std::nullopt;
+    const auto pid = fields.size() == 4 ? parse_integer(fields[2]) : std::nullopt;
     if (!pid) return failure(Code::kInternal, "a rank announced itself as '{}'", line);
-    ranks.push_back({.host = fields[0], .address = fields[1], .pid = static_cast<int>(*pid)});
+    ranks.push_back({.host = fields[0],
+                     .address = fields[1],
+                     .pid = static_cast<int>(*pid),
+                     .in_rank_order = fields[3] == kInRankOrder});
   }
   if (ranks.size() != index(topology.size))
     return failure(Code::kInternal, "{} announcements of {} ranks", ranks.size(), topology.size);
   return ranks;
+}
+
+// Ranks that choose different orders would wait for each other.
+Status check_order(const std::vector<hierarchical::RankInfo>& ranks) {
+  const auto other = std::ranges::find(ranks, !ranks[0].in_rank_order, &hierarchical::RankInfo::in_rank_order);
+  if (other == ranks.end()) return {};
+  const auto value = [](const hierarchical::RankInfo& rank) { return rank.in_rank_order ? kInRankOrder : "placement"; };
+  return failure(Code::kInvalidArgument,
+                 "rank 0 has XOE_DETERMINISTIC={}, rank {} (host {}) has {}; set the same for all ranks",
+                 value(ranks[0]), other - ranks.begin(), other->host, value(*other));
 }
 
 // The launcher's numbers must match the hosts that the ranks report.
@@ -158,14 +174,16 @@ Result<Joined> join_many_hosts(bootstrap::LaunchInfo info, const Env& env, const
                                        .start_timeout = settings.start_timeout,
                                        .waits = settings.waits,
                                        .arena_bytes = settings.arena_bytes,
-                                       .flat = choice.flat,
+                                       .routing = {.flat = choice.flat, .in_rank_order = choice.in_rank_order},
                                        .warn = settings.warn};
   XOE_ASSIGN(const auto silence, env.seconds("XOE_HOST_TIMEOUT"));
   if (silence)
     options.silence = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*silence));
-  const hierarchical::RankInfo mine{.host = info.host, .address = address, .pid = ::getpid()};
+  const hierarchical::RankInfo mine{
+      .host = info.host, .address = address, .pid = ::getpid(), .in_rank_order = choice.in_rank_order};
   XOE_ASSIGN(auto ranks, exchange_ranks(*store, options.keys, topology, mine, settings.start_timeout));
   XOE_TRY(check_hosts(ranks, topology));
+  XOE_TRY(check_order(ranks));
   XOE_ASSIGN(options.secret, common_secret(*store, options, topology.rank));
   std::string key = key_of(options.secret, info.group);
   // Keeps rank 0's server for as long as the store is used.

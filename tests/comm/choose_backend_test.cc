@@ -33,6 +33,10 @@ TEST(ChooseBackend, WhatCannotBe) {
               HasSubstr("XOE_BACKEND=ring: expected auto, shm, hierarchical, gloo, mpi, nccl"));
   EXPECT_THAT(choose_backend({.net = "shm"}, false, false).error().message(), HasSubstr("XOE_NET=shm: expected auto"));
   EXPECT_THAT(choose_backend({.backend = "shm"}, true, false).error().message(), HasSubstr("share no memory"));
+  EXPECT_THAT(choose_backend({.deterministic = "yes"}, true, false).error().message(),
+              HasSubstr("XOE_DETERMINISTIC=yes: expected placement, placement-free"));
+  EXPECT_THAT(choose_backend({.net = "nccl", .deterministic = "placement-free"}, true, false).error().message(),
+              HasSubstr("nccl combines ranks in an order of its own"));
 }
 
 }  // namespace

@@ -90,10 +90,21 @@ TEST(GpuTransport, StagedWithoutTheSameNcclEverywhere) {
 TEST(GpuTransport, WishesMayNotContradictEachOther) {
   auto ranks = two_gpus();
   ranks[1].requested = "staged";
-  EXPECT_EQ(decide(ranks), "staged: rank 1 (nodeA, pid 4401) has XOE_GPU=staged");
+  EXPECT_EQ(decide(ranks), "staged: rank 1 (nodeA, pid 4401) has XOE_GPU=staged or XOE_DETERMINISTIC=placement-free");
   ranks[0].requested = "nccl";
   EXPECT_THAT(decide(ranks), HasSubstr("error: rank 0 (nodeA, pid 4400) has XOE_GPU=nccl, rank 1 (nodeA, pid 4401) has "
                                        "XOE_GPU=staged"));
+}
+
+TEST(GpuTransport, AnOrderThatDoesNotDependOnThePlacementIsNotThatOfNccl) {
+  const auto requested = [](const char* gpu, const char* deterministic) {
+    return requested_gpu_transport(Env({{"XOE_GPU", gpu}, {"XOE_DETERMINISTIC", deterministic}}));
+  };
+  EXPECT_EQ(requested("", ""), "auto");
+  EXPECT_EQ(requested("", "placement-free"), "staged");
+  EXPECT_EQ(requested("auto", "placement-free"), "staged");
+  EXPECT_EQ(requested("host", "placement-free"), "host");
+  EXPECT_EQ(requested("nccl", "placement"), "nccl");
 }
 
 TEST(GpuTransport, TheLeastMemoryCounts) {

@@ -211,6 +211,45 @@ TEST(LateRank, TimesOutOnAllHosts) {
   group.expect_success();
 }
 
+// What the ranks of the hosts print while rank 3, of the second one, is late. backend: as XOE_BACKEND.
+std::string said_while_rank_3_is_late(const char* backend, const std::function<void()>& be_late) {
+  ::testing::internal::CaptureStderr();
+  ProcessGroup(kTwoByTwo,
+               [&](Communicator& communicator) -> std::string {
+                 if (const Status met = communicator.barrier(); !met) return met.error().to_string();
+                 if (communicator.rank() == 3) be_late();
+                 float x = 1;
+                 const Status status = communicator.allreduce(Tensor(&x, 1), ReduceOp::kSum, {.name = "w"});
+                 return status ? "" : status.error().to_string();
+               },
+               {{"XOE_STALL_WARNING", "0.3"}, {"XOE_BACKEND", backend}})
+      .expect_success();
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(LateRank, IsNamedOnTheOtherHosts) {
+  for (const char* const backend : {"auto", "gloo"}) {
+    const std::string said = said_while_rank_3_is_late(backend, [] { ::usleep(1'500'000); });
+    EXPECT_THAT(said, ::testing::ContainsRegex(R"(\(w\): rank 0 \(host host0, pid [0-9]+\) waited .* for )"
+                                               R"(rank 3 \(host host1, pid [0-9]+\) \(at operation #[0-9]+\))"))
+        << backend;
+    EXPECT_THAT(said, ::testing::Not(::testing::HasSubstr("for rank 2"))) << backend;
+  }
+}
+
+TEST(LateRank, ThatIsStoppedIsSaidToBe) {
+  const std::string said = said_while_rank_3_is_late("auto", [] {
+    const pid_t stopped = ::getpid();
+    if (::fork() == 0) {
+      ::usleep(1'500'000);
+      ::kill(stopped, SIGCONT);
+      ::_exit(0);
+    }
+    ::raise(SIGSTOP);
+  });
+  EXPECT_THAT(said, ::testing::ContainsRegex("rank 0 .* for rank 3 .*; its process is stopped"));
+}
+
 TEST(LeavingHosts, ARankThatLeftIsNamed) {
   // A failure also reaches ranks that are still in the previous collective: rank 2 leaves after all have left init().
   void* const page =

@@ -57,8 +57,10 @@ class ProcessGroup {
       pids_.push_back(pid);
     }
   }
-  // hosts: by rank; each has its own name and shared memory. The ranks connect over TCP.
-  ProcessGroup(const std::vector<int>& hosts, const Body& body, std::map<std::string, std::string> more = {}) {
+  // hosts: by rank; each has its own name and shared memory. The ranks connect over TCP. of_last: variables of the last
+  // rank alone.
+  ProcessGroup(const std::vector<int>& hosts, const Body& body, std::map<std::string, std::string> more = {},
+               const std::map<std::string, std::string>& of_last = {}) {
     std::fflush(nullptr);
     more["XOE_STORE"] = serve_store();
     more["XOE_SECRET"] = kSecret;
@@ -67,6 +69,8 @@ class ProcessGroup {
       more["XOE_HOSTNAME"] = "host" + std::to_string(hosts[rank]);
       more["XOE_LOCAL_RANK"] = std::to_string(before);
       more["XOE_LOCAL_SIZE"] = std::to_string(std::count(hosts.begin(), hosts.end(), hosts[rank]));
+      if (rank + 1 == hosts.size())
+        for (const auto& [name, value] : of_last) more[name] = value;
       const pid_t pid = ::fork();
       if (pid == 0) ::_exit(child(static_cast<int>(rank), static_cast<int>(hosts.size()), "hosts", body, more));
       pids_.push_back(pid);

@@ -29,7 +29,7 @@ void run_job(MockMachine& machine, int size, const std::function<void(Communicat
                                                 .start_timeout = seconds(60),
                                                 .waits = {.limits = {.limit = seconds(60), .spares_computing = false}},
                                                 .arena_bytes = std::size_t{64} << 20,
-                                                .flat = true});
+                                                .routing = {.flat = true}});
       ASSERT_TRUE(world) << world.error().message();
       auto backend = hierarchical::HierarchicalBackend::make(std::move(*world));
       ASSERT_TRUE(backend) << backend.error().message();

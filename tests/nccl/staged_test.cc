@@ -32,12 +32,13 @@ bool is_float(DType dtype) {
 Bytes random_bytes(DType dtype, std::size_t count, int seed) {
   std::mt19937_64 random(static_cast<std::uint64_t>(seed) * 1000003 + count);
   Bytes bytes(count * dtype_size(dtype));
+  if (count == 0) return bytes;
   if (is_float(dtype)) {
     std::vector<double> wide(count);
     for (double& x : wide) x = std::uniform_real_distribution<>(-3, 3)(random);
     if (dtype == DType::kFloat64)
       std::memcpy(bytes.data(), wide.data(), bytes.size());
-    else if (count != 0)
+    else
       reduce::cast(wide.data(), DType::kFloat64, bytes.data(), dtype, count);
     return bytes;
   }

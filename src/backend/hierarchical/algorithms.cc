@@ -65,7 +65,8 @@ Status run_packed(Rails& rails, const Operation& op) {
 Status run(Rails& rails, const Operation& op) {
   if (!op.collective.segments.empty()) return run_packed(rails, op);
   if (op.collective.kind == CollectiveKind::kAlltoall) return alltoall(rails, op);
-  if (rails.flat()) return run_flat(rails, op);
+  if (rails.routing().flat) return run_flat(rails, op);
+  if (rails.routing().in_rank_order && is_reduction(op.collective.kind)) return reduce_in_rank_order(rails, op);
   switch (op.collective.kind) {
     case CollectiveKind::kAllreduce: return allreduce(rails, op);
     case CollectiveKind::kBroadcast: return broadcast(rails, op);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <numeric>
 #include <span>
 
@@ -26,13 +27,25 @@ Status allreduce(Rails& rails, const Operation& op);
 Status broadcast(Rails& rails, const Operation& op);
 Status allgather(Rails& rails, const Operation& op);
 Status reduce_scatter(Rails& rails, const Operation& op);
+// An allreduce or a reduce-scatter with the bits of one host, whatever the placement of the ranks.
+Status reduce_in_rank_order(Rails& rails, const Operation& op);
 
 // Divides the sums in the output of `c`, float32 or float64, by the number of ranks.
 void average_floats(const Rails& rails, const Collective& c);
-// An average of this type whose sum needs a wider type: integers, and short floats where hosts differ in ranks.
-bool averages_in_wider_type(const Rails& rails, DType dtype);
 constexpr bool is_integer(DType dtype) noexcept { return dtype <= DType::kInt64; }
-constexpr bool is_short_float(DType dtype) noexcept { return dtype == DType::kFloat16 || dtype == DType::kBfloat16; }
+// A sum, an average or a product of float16 or bfloat16: the hosts' results stay in float32 until the last rounding.
+bool rounds(const Collective& c) noexcept;
+
+// The input of a collective in float32.
+class Widened {
+ public:
+  explicit Widened(const Collective& c);
+  ConstTensor tensor() const noexcept { return {values_.get(), count_}; }
+
+ private:
+  std::size_t count_;
+  std::unique_ptr<float[]> values_;
+};
 
 // A block of more than this for each host is divided among all rails, which takes additional steps.
 inline constexpr std::size_t kWorthRails = std::size_t{64} << 10;
@@ -51,6 +64,7 @@ BlockShares block_shares(const Rails& rails, const Collective& c);
 inline std::size_t sum(std::span<const std::size_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
 }
+using net::equal_parts;
 using net::sum_before;
 
 }  // namespace xoe::hierarchical

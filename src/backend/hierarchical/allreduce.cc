@@ -91,18 +91,44 @@ Status average_integers(Rails& rails, const Operation& op) {
   return {};
 }
 
-// Float16 and bfloat16, whose sum may lie beyond the type's range: each host averages, and then the hosts do. Where the
-// hosts differ in ranks, as float32.
-Status average_short_floats(Rails& rails, const Operation& op) {
+// The sums of a share, float32, become the share's result on all members of the rail. Between the hosts the sums travel
+// in float32, and the rounded results of larger shares in their own type.
+Status reduce_and_round(Rails& rails, const Operation& op, Tensor sums, Tensor share, ReduceOp reduction) {
+  const auto round = [&](std::size_t from, std::size_t count) {
+    float* const values = static_cast<float*>(sums.data) + from;
+    if (op.collective.op == ReduceOp::kAverage) divide<float>(values, values, count, static_cast<float>(rails.size()));
+    reduce::cast(values, DType::kFloat32, net::at(share.data, from * dtype_size(share.dtype)), share.dtype, count);
+  };
+  if (sums.count * sizeof(float) <= kSmall) {
+    XOE_TRY(reduce_small(rails, op, sums, reduction));
+    round(0, sums.count);
+    return {};
+  }
+  XOE_TRY(rails.agree(op));
+  const auto parts = equal_parts(sums.count, index(rails.placement().host_count()));
+  const std::size_t start = sum_before(parts, rails.placement().host());
+  const std::size_t count = parts[index(rails.placement().host())];
+  XOE_TRY(rails.on_rail(
+      op, make_reduce_scatter(sums, Tensor(static_cast<float*>(sums.data) + start, count), parts, reduction)));
+  round(start, count);
+  const ConstTensor part(net::at(share.data, start * dtype_size(share.dtype)), count, share.dtype);
+  return rails.on_rail(op, make_allgather(part, share, parts));
+}
+
+// Sums, averages and products of float16 and bfloat16, which are rounded once. Where no host has two ranks, that is
+// what the rail does.
+Status reduce_short_floats(Rails& rails, const Operation& op) {
   const Collective& c = op.collective;
-  if (!averages_in_wider_type(rails, c.dtype))
-    return reduce_over_rails(rails, op, ConstTensor(c.in, c.in_count, c.dtype), c.out, ReduceOp::kAverage);
-  std::vector<float> wide(c.in_count);
-  reduce::cast(c.in, c.dtype, wide.data(), DType::kFloat32, wide.size());
-  XOE_TRY(reduce_over_rails(rails, op, ConstTensor(wide.data(), wide.size()), wide.data(), ReduceOp::kSum));
-  divide<float>(wide.data(), wide.data(), wide.size(), static_cast<float>(rails.size()));
-  reduce::cast(wide.data(), DType::kFloat32, c.out, c.dtype, wide.size());
-  return {};
+  if (rails.one_rank_each()) return reduce_over_rails(rails, op, ConstTensor(c.in, c.in_count, c.dtype), c.out, c.op);
+  const ReduceOp reduction = c.op == ReduceOp::kAverage ? ReduceOp::kSum : c.op;
+  const Widened wide(c);
+  const auto shares = rails.shares(c.in_count, DType::kFloat32);
+  const std::size_t count = shares[index(rails.placement().local_rank())];
+  XOE_ASSIGN(std::byte* const memory, rails.scratch(count * (sizeof(float) + dtype_size(c.dtype))));
+  const Tensor sums(memory, count, DType::kFloat32), share(memory + count * sizeof(float), count, c.dtype);
+  XOE_TRY(rails.on_host(op, make_reduce_scatter(wide.tensor(), sums, shares, reduction)));
+  if (rails.leads() || count > 0) XOE_TRY(reduce_and_round(rails, op, sums, share, reduction));
+  return rails.on_host(op, make_allgather(share, Tensor(c.out, c.out_count, c.dtype), shares));
 }
 
 }  // namespace
@@ -114,18 +140,21 @@ void average_floats(const Rails& rails, const Collective& c) {
     divide<double>(static_cast<const double*>(c.out), c.out, c.out_count, static_cast<double>(rails.size()));
 }
 
-bool averages_in_wider_type(const Rails& rails, DType dtype) {
-  const auto& hosts = rails.placement().ranks_of;
-  const bool even = std::ranges::all_of(hosts, [&](const auto& ranks) { return ranks.size() == hosts.front().size(); });
-  return is_integer(dtype) || (is_short_float(dtype) && !even);
+Widened::Widened(const Collective& c) : count_(c.in_count), values_(new float[c.in_count]) {
+  reduce::cast(c.in, c.dtype, values_.get(), DType::kFloat32, count_);
+}
+
+bool rounds(const Collective& c) noexcept {
+  const bool short_float = c.dtype == DType::kFloat16 || c.dtype == DType::kBfloat16;
+  return short_float && c.op != ReduceOp::kMin && c.op != ReduceOp::kMax;
 }
 
 Status allreduce(Rails& rails, const Operation& op) {
   const Collective& c = op.collective;
   const ConstTensor in(c.in, c.in_count, c.dtype);
+  if (rounds(c)) return reduce_short_floats(rails, op);
   if (c.op != ReduceOp::kAverage) return reduce_over_rails(rails, op, in, c.out, c.op);
   if (is_integer(c.dtype)) return average_integers(rails, op);
-  if (is_short_float(c.dtype)) return average_short_floats(rails, op);
   XOE_TRY(reduce_over_rails(rails, op, in, c.out, ReduceOp::kSum));
   average_floats(rails, c);
   return {};

@@ -8,6 +8,7 @@
 #include "backend/hierarchical/leader_channel.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/text.h"
 
 namespace xoe::hierarchical {
 namespace {
@@ -60,19 +61,27 @@ Status HierarchicalBackend::connect() {
     };
     return context_->provider().connect(members, exchange, net::Clock::now() + context_->options().start_timeout);
   };
-  rails_ = std::make_unique<Rails>(placement_, *local_, context_->options().flat, connect);
+  rails_ = std::make_unique<Rails>(placement_, *local_, context_->options().routing, connect);
   XOE_TRY(rails_->connect());
-  name_ = rails_->flat() ? std::string(rails_->net_name()) : "hierarchical";
+  name_ = rails_->routing().flat ? std::string(rails_->net_name()) : "hierarchical";
   subscription_ = context_->failures().subscribe([this](const FailureEvent& event) { on_failure(event); });
+  const WaitPolicy& waits = context_->options().waits;
+  WaitLimits limits = waits.limits;
+  if (!waits.warn) limits.warning = {};
+  watch_ = std::make_unique<StallWatch>(
+      limits, [this](const StallWatch::Stall& stall) { on_stall(stall); },
+      [this](std::uint64_t number) { return used_by_late(number); });
   return {};
 }
 
 HierarchicalBackend::~HierarchicalBackend() {
   if (!context_->in_its_process()) {  // a forked child: its parent is the rank, and has the threads
     operations_.detach();
+    [[maybe_unused]] auto* const thread_of_the_rank = watch_.release();
     [[maybe_unused]] auto* const leaked = rails_.release();
     return;
   }
+  watch_.reset();
   if (subscription_ >= 0) context_->failures().unsubscribe(subscription_);
   operations_.stop([this] {
     end(Error(Code::kPeerLost, who(placement_.rank) + " destroyed its communicator while operations were pending"));
@@ -94,9 +103,13 @@ Status HierarchicalBackend::execute(const Collective& collective) {
                                            : failure(cause);
   };
   begun_.store(number, std::memory_order_release);
+  context_->note_begun(number_, number);
   if (const auto left = left_before(number)) fail(*left);
   if (const auto known = cause()) return failed(*known);
-  if (const Status status = hierarchical::run(*rails_, op); !status) return failed(first_cause(status.error()));
+  watch_->begin(collective, number);
+  const Status status = hierarchical::run(*rails_, op);
+  watch_->end();
+  if (!status) return failed(first_cause(status.error()));
   done_.store(number, std::memory_order_release);
   return {};
 }
@@ -110,6 +123,68 @@ Error HierarchicalBackend::first_cause(const Error& seen) {
   }
   end(seen);
   return *cause();
+}
+
+// --- waiting ---
+
+std::optional<ProcessActivity> HierarchicalBackend::activity(int rank) const {
+  const auto state = context_->state(ranks_[index(rank)]);
+  return state ? std::optional(state->activity) : std::nullopt;
+}
+
+// What this host knows of the group's collective `number`. Only the job's first rank on each host can ask the others.
+HierarchicalBackend::Late HierarchicalBackend::late_for(std::uint64_t number) const {
+  constexpr std::chrono::milliseconds kAnswer(300);
+  const auto look = [&] {
+    Late late;
+    for (int rank = 0; rank < topology_.size; ++rank) {
+      const auto state = context_->state(ranks_[index(rank)]);
+      if (!state)
+        late.others_unknown = true;
+      else if (state->group != number_ || state->begun < number || state->activity.stopped)
+        late.ranks.push_back(rank);
+    }
+    return late;
+  };
+  (void)look();  // asks the other hosts
+  watch_->pause(kAnswer);
+  return look();
+}
+
+std::chrono::nanoseconds HierarchicalBackend::used_by_late(std::uint64_t number) const {
+  std::chrono::nanoseconds used{0};
+  for (const int rank : late_for(number).ranks) used += activity(rank).value_or(ProcessActivity()).used;
+  return used;
+}
+
+// One rank of each host reports: the first that has come. Of a host's own ranks those tell that wait in its memory.
+bool HierarchicalBackend::reports(const Late& late) const {
+  const auto is_late = [&](int rank) { return std::ranges::count(late.ranks, rank) != 0; };
+  const auto& local = placement_.local_ranks();
+  const auto first = std::ranges::find_if_not(local, is_late);
+  if (first == local.end() || *first != placement_.rank) return false;
+  return late.others_unknown || std::ranges::any_of(late.ranks, [&](int rank) {
+           return rails_->routing().flat || std::ranges::count(local, rank) == 0;
+         });
+}
+
+std::string HierarchicalBackend::describe_late(int rank) const {
+  const RankState state = context_->state(ranks_[index(rank)]).value_or(RankState());
+  const std::string where = state.group == number_ ? fmt::format("at operation #{}", state.begun)
+                                                   : std::string("not in an operation of this group");
+  return fmt::format("{} ({}{})", who(rank), where, state.activity.stopped ? "; its process is stopped" : "");
+}
+
+// Called by the watch's thread.
+void HierarchicalBackend::on_stall(const StallWatch::Stall& stall) {
+  const Late late = late_for(stall.number);
+  if (done_.load(std::memory_order_acquire) >= stall.number || cause() || !reports(late)) return;
+  std::string whom = late.others_unknown ? "the other hosts" : "";
+  for (const int rank : late.ranks) whom += (whom.empty() ? "" : ", ") + describe_late(rank);
+  const std::string text =
+      fmt::format("{}: {} waited {} for {}", stall.title, who(placement_.rank), human_seconds(stall.waited), whom);
+  if (stall.due == StallTimer::Due::kWarning) return context_->options().waits.warn(text);
+  if (!late.others_unknown) end(Error(Code::kTimeout, text));
 }
 
 // --- failing ---

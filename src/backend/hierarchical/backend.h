@@ -13,6 +13,7 @@
 #include "backend/hierarchical/context.h"
 #include "backend/hierarchical/operation_queue.h"
 #include "backend/hierarchical/rails.h"
+#include "backend/hierarchical/stall_watch.h"
 
 namespace xoe::hierarchical {
 
@@ -46,7 +47,7 @@ class HierarchicalBackend final : public Backend, public HostGroup {
     local_->sleep(ready, until);
   }
   std::vector<int> departed() const override;
-  std::optional<ProcessActivity> activity(int rank) const override { return context_->activity(ranks_[index(rank)]); }
+  std::optional<ProcessActivity> activity(int rank) const override;
   bool oversubscribed() const noexcept override { return local_->oversubscribed(); }
 
  private:
@@ -55,11 +56,21 @@ class HierarchicalBackend final : public Backend, public HostGroup {
     int rank;
     std::uint64_t done;
   };
+  // The ranks that have not begun a collective, or are stopped.
+  struct Late {
+    std::vector<int> ranks = {};
+    bool others_unknown = false;  // ranks of other hosts
+  };
   HierarchicalBackend(std::shared_ptr<Context> context, std::vector<int> ranks, std::uint64_t number,
                       std::unique_ptr<shm::ShmBackend> local);
   Status connect();
 
   Status execute(const Collective& collective);
+  Late late_for(std::uint64_t number) const;
+  std::chrono::nanoseconds used_by_late(std::uint64_t number) const;
+  bool reports(const Late& late) const;
+  std::string describe_late(int rank) const;
+  void on_stall(const StallWatch::Stall& stall);
   void on_failure(const FailureEvent& event);
   bool fail(const Error& cause);
   void end(const Error& cause);
@@ -87,6 +98,7 @@ class HierarchicalBackend final : public Backend, public HostGroup {
   std::vector<Departure> departed_;
   std::condition_variable cause_known_;
   int subscription_ = -1;
+  std::unique_ptr<StallWatch> watch_;
   OperationQueue operations_;  // last: its thread uses the members above
 };
 

@@ -22,10 +22,16 @@ constexpr std::string_view kAskActivity = "activity?";
 constexpr std::chrono::milliseconds kAskAgain(100);
 constexpr std::string_view kAnswerActivity = "activity:";
 
-// The log is followed by the bits of the ranks that have left.
+// The log is followed by the bits of the ranks that have left, and the ranks' progress.
 std::size_t log_bytes() { return (FailureLog::bytes() + 63) / 64 * 64; }
 
 }  // namespace
+
+// The rank itself alone writes it. The two numbers may be of different collectives for a moment.
+struct alignas(64) Context::Progress {
+  std::atomic<std::uint64_t> group;
+  std::atomic<std::uint64_t> begun;
+};
 
 Result<std::shared_ptr<Context>> Context::join(std::vector<RankInfo> ranks, int rank,
                                                std::shared_ptr<bootstrap::Store> store,
@@ -52,8 +58,10 @@ Result<std::shared_ptr<Context>> Context::join(std::vector<RankInfo> ranks, int 
 }
 
 Status Context::connect() {
-  XOE_ASSIGN(std::byte* const memory, host_backend_->host_memory(log_bytes() + sizeof(std::uint64_t)));
+  XOE_ASSIGN(std::byte* const memory,
+             host_backend_->host_memory(log_bytes() + sizeof(Progress) * (index(memory_->size()) + 1)));
   left_ = reinterpret_cast<std::atomic<std::uint64_t>*>(memory + log_bytes());
+  progress_ = reinterpret_cast<Progress*>(memory + log_bytes()) + 1;
   log_.emplace(memory);
   FailureListener::Callback to_hosts;
   if (placement_.local_rank() == 0) {
@@ -151,9 +159,11 @@ void Context::on_message(int host, std::string_view message) {
     ByteWriter answer;
     answer.raw(kAnswerActivity);
     for (const int rank : placement_.local_ranks()) {
-      const auto activity = process_activity(ranks_[index(rank)].pid).value_or(ProcessActivity());
-      answer.fixed(static_cast<std::int64_t>(activity.used.count()));
-      answer.fixed(static_cast<std::uint8_t>(activity.stopped ? 1 : 0));
+      const RankState state = local_state(rank);
+      answer.fixed(static_cast<std::int64_t>(state.activity.used.count()));
+      answer.fixed(static_cast<std::uint8_t>(state.activity.stopped ? 1 : 0));
+      answer.fixed(state.group);
+      answer.fixed(state.begun);
     }
     return mesh_->send(host, answer.bytes());
   }
@@ -163,13 +173,28 @@ void Context::on_message(int host, std::string_view message) {
   for (const int rank : placement_.ranks_of[index(host)]) {
     const std::chrono::nanoseconds used(answer.fixed<std::int64_t>());
     const bool stopped = answer.fixed<std::uint8_t>() == 1;
-    if (answer.ok()) reported_[rank] = {.used = used, .stopped = stopped};
+    const auto group = answer.fixed<std::uint64_t>(), begun = answer.fixed<std::uint64_t>();
+    if (answer.ok()) reported_[rank] = {.activity = {.used = used, .stopped = stopped}, .group = group, .begun = begun};
   }
 }
 
-std::optional<ProcessActivity> Context::activity(int rank) {
+RankState Context::local_state(int rank) const {
+  const auto& local = placement_.ranks_of[index(placement_.host())];
+  const Progress& progress = progress_[std::ranges::find(local, rank) - local.begin()];
+  return {.activity = process_activity(ranks_[index(rank)].pid).value_or(ProcessActivity()),
+          .group = progress.group.load(std::memory_order_acquire),
+          .begun = progress.begun.load(std::memory_order_acquire)};
+}
+
+void Context::note_begun(std::uint64_t group, std::uint64_t number) noexcept {
+  Progress& own = progress_[placement_.local_rank()];
+  own.group.store(group, std::memory_order_release);
+  own.begun.store(number, std::memory_order_release);
+}
+
+std::optional<RankState> Context::state(int rank) {
   const int host = placement_.hosts[index(rank)];
-  if (host == placement_.host()) return process_activity(ranks_[index(rank)].pid);
+  if (host == placement_.host()) return local_state(rank);
   if (mesh_ == nullptr) return std::nullopt;
   const std::lock_guard lock(reported_mutex_);
   const auto now = std::chrono::steady_clock::now();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backend/hierarchical/failure_log.h"
+#include "backend/hierarchical/rails.h"
 #include "backend/net/net.h"
 #include "backend/placement.h"
 #include "backend/shm/backend.h"
@@ -24,11 +25,19 @@
 
 namespace xoe::hierarchical {
 
+// What a rank is doing.
+struct RankState {
+  ProcessActivity activity = {};
+  std::uint64_t group = 0;  // of the collective that it began last
+  std::uint64_t begun = 0;  // its number in that group
+};
+
 // A rank as its peers know it.
 struct RankInfo {
   std::string host;     // a name that the ranks of one host share, and only they
   std::string address;  // of the host, numeric
   int pid = 0;
+  bool in_rank_order = false;  // its user wants Routing::in_rank_order
 };
 
 struct ContextOptions {
@@ -39,7 +48,7 @@ struct ContextOptions {
   WaitPolicy waits = {};
   std::chrono::nanoseconds silence = std::chrono::seconds(10);  // after which a host counts as lost
   std::size_t arena_bytes = 0;
-  bool flat = false;  // collectives use one net of all ranks, and no shared memory within hosts
+  Routing routing = {};
   std::function<void(const std::string&)> warn = {};  // receives warnings, one line each
 };
 
@@ -64,8 +73,10 @@ class Context {
   bool in_its_process() const noexcept;
   // The group of this host's ranks. Call it once.
   std::unique_ptr<shm::ShmBackend> take_host_backend() { return std::move(host_backend_); }
-  // As HostGroup's.
-  std::optional<ProcessActivity> activity(int rank);
+  // nullopt: not known, or not yet: for a rank of another host this asks that host, as HostGroup::activity() does.
+  std::optional<RankState> state(int rank);
+  // This rank begins a collective.
+  void note_begun(std::uint64_t group, std::uint64_t number) noexcept;
   // Wakes this rank if it sleeps.
   void wake() const noexcept;
   // "rank 3 (host nodeB, pid 4410)"
@@ -78,7 +89,9 @@ class Context {
                                                             int host, bootstrap::MeshEvents events);
 
  private:
+  struct Progress;
   Context() = default;
+  RankState local_state(int rank) const;
   Status connect();
   Status connect_hosts();
   void on_rank_ended(int local_rank);
@@ -97,8 +110,9 @@ class Context {
   std::unique_ptr<shm::ShmBackend> host_backend_;  // allocates the log, then becomes the first group's
   std::optional<FailureLog> log_;
   std::atomic<std::uint64_t>* left_ = nullptr;  // a bit for each of this host's ranks that has left the job
+  Progress* progress_ = nullptr;                // of each of this host's ranks
   std::mutex reported_mutex_;
-  std::map<int, ProcessActivity> reported_;                     // by ranks of other hosts
+  std::map<int, RankState> reported_;                           // by ranks of other hosts
   std::map<int, std::chrono::steady_clock::time_point> asked_;  // by host
   std::set<FailureKey> learned_;                                // from other hosts, by the mesh's thread
   std::set<FailureKey> forwarded_;                              // to them, by the listener's thread

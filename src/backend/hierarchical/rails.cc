@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backend/net/buffers.h"
 #include "base/error.h"
 
 namespace xoe::hierarchical {
@@ -13,11 +14,11 @@ constexpr std::size_t kLeastRailBytes = std::size_t{32} << 10;
 
 }  // namespace
 
-Rails::Rails(const Placement& placement, Backend& local, bool flat, Connect connect)
-    : placement_(placement), local_(local), flat_(flat), connect_(std::move(connect)) {}
+Rails::Rails(const Placement& placement, Backend& local, Routing routing, Connect connect)
+    : placement_(placement), local_(local), routing_(routing), connect_(std::move(connect)) {}
 
 Status Rails::connect() {
-  if (flat_) {
+  if (routing_.flat) {
     XOE_ASSIGN(net::Net* const net, all_ranks());
     net_name_ = net->name();
     return {};
@@ -59,11 +60,13 @@ int Rails::count() const {
   return static_cast<int>(std::ranges::min(placement_.ranks_of, {}, &std::vector<int>::size).size());
 }
 
+bool Rails::one_rank_each() const { return placement_.hosts.size() == placement_.ranks_of.size(); }
+
 std::vector<std::size_t> Rails::shares(std::size_t count, DType dtype) const {
   const std::size_t least = kLeastRailBytes / dtype_size(dtype);
   const auto used = std::clamp<std::size_t>(count / least, 1, index(this->count()));
-  std::vector<std::size_t> shares(index(placement_.local_size()));
-  for (std::size_t rail = 0; rail < used; ++rail) shares[rail] = count / used + (rail < count % used ? 1 : 0);
+  std::vector<std::size_t> shares = net::equal_parts(count, used);
+  shares.resize(index(placement_.local_size()));
   return shares;
 }
 

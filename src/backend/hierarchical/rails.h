@@ -15,6 +15,12 @@
 
 namespace xoe::hierarchical {
 
+// What the user has chosen to go another way.
+struct Routing {
+  bool flat = false;           // everything over one net of all ranks, and no shared memory within hosts
+  bool in_rank_order = false;  // reductions combine the ranks in their order, whatever the placement
+};
+
 // Rail k is a net of the k-th ranks of all hosts. There are as many rails as the smallest host has ranks, and each
 // carries an equal share of the data, so that a byte crosses the network once for each host and all of a host's network
 // queues are used. Ranks without a rail take part on their host only.
@@ -24,14 +30,13 @@ class Rails {
   using Connect =
       std::function<Result<std::unique_ptr<net::Net>>(const std::vector<int>& ranks, std::string_view what)>;
 
-  // local: the backend of this host's ranks, in the order of their ranks. flat: everything goes over one net of all
-  // ranks.
-  Rails(const Placement& placement, Backend& local, bool flat, Connect connect);
+  // local: the backend of this host's ranks, in the order of their ranks.
+  Rails(const Placement& placement, Backend& local, Routing routing, Connect connect);
 
   // Collective: connects the nets that every group needs.
   Status connect();
-  bool flat() const noexcept { return flat_; }
-  // REQUIRES: flat.
+  const Routing& routing() const noexcept { return routing_; }
+  // REQUIRES: routing().flat.
   Status supports(const Collective& collective) const { return all_ranks_->supports(collective); }
   std::string_view net_name() const noexcept { return net_name_; }
   // Any thread.
@@ -40,7 +45,8 @@ class Rails {
   const Placement& placement() const noexcept { return placement_; }
   int size() const noexcept { return static_cast<int>(placement_.hosts.size()); }
   bool leads() const { return placement_.local_rank() == 0; }
-  int count() const;  // rails
+  int count() const;           // rails
+  bool one_rank_each() const;  // on every host
   // The share of `count` elements that the rail of each local rank carries; small arrays use fewer rails. Sums to
   // count.
   std::vector<std::size_t> shares(std::size_t count, DType dtype) const;
@@ -70,7 +76,7 @@ class Rails {
 
   Placement placement_;
   Backend& local_;
-  bool flat_;
+  Routing routing_;
   Connect connect_;
   std::string net_name_;
   SharedBuffer scratch_;

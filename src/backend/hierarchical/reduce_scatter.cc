@@ -3,6 +3,7 @@
 
 #include "backend/hierarchical/algorithms.h"
 #include "base/error.h"
+#include "reduce/reduce.h"
 
 namespace xoe::hierarchical {
 namespace {
@@ -83,6 +84,18 @@ Status reduce_scatter_shares(Rails& rails, const Operation& op, ReduceOp reducti
   return exchange_shares(rails, op, ConstTensor(mine, own_count, c.dtype), shares.by_rail[host]);
 }
 
+Status reduce_scatter_widened(Rails& rails, const Operation& op) {
+  const Collective& c = op.collective;
+  const Widened wide(c);
+  std::vector<float> own(c.out_count);
+  const ReduceOp reduction = c.op == ReduceOp::kAverage ? ReduceOp::kSum : c.op;
+  const Collective sums = make_reduce_scatter(wide.tensor(), Tensor(own.data(), own.size()), c.send_counts, reduction);
+  XOE_TRY(reduce_scatter_shares(rails, op.with(sums), reduction));
+  if (c.op == ReduceOp::kAverage) average_floats(rails, sums);
+  reduce::cast(own.data(), DType::kFloat32, c.out, c.dtype, own.size());
+  return {};
+}
+
 // Reduces everything for every rank, which keeps its part.
 Status allreduce_and_keep(Rails& rails, const Operation& op) {
   const Collective& c = op.collective;
@@ -102,10 +115,11 @@ Status allreduce_and_keep(Rails& rails, const Operation& op) {
 Status reduce_scatter(Rails& rails, const Operation& op) {
   const Collective& c = op.collective;
   const bool average = c.op == ReduceOp::kAverage;
-  if ((average && averages_in_wider_type(rails, c.dtype)) ||
+  if ((average && is_integer(c.dtype)) ||
       c.in_count * dtype_size(c.dtype) <= rails.placement().ranks_of.size() * kWorthRails)
     return allreduce_and_keep(rails, op);
-  if (!average || is_short_float(c.dtype)) return reduce_scatter_shares(rails, op, c.op);
+  if (rounds(c) && !rails.one_rank_each()) return reduce_scatter_widened(rails, op);
+  if (!average || rounds(c)) return reduce_scatter_shares(rails, op, c.op);
   XOE_TRY(reduce_scatter_shares(rails, op, ReduceOp::kSum));
   average_floats(rails, c);
   return {};

@@ -24,7 +24,7 @@ Result<std::shared_ptr<Mapping>> Mapping::map(int fd, std::size_t bytes) {
                    "cannot map {} of shared memory: {}. Lower XOE_ARENA_BYTES or raise the address space limit "
                    "(ulimit -v)",
                    human_bytes(bytes), errno_text(errno));
-  // Both are hints: a operations dump should not carry the peers' gradients, and huge pages help where shmem allows
+  // Both are hints: a core dump should not carry the peers' gradients, and huge pages help where shmem allows
   // them.
   ::madvise(base, bytes, MADV_DONTDUMP);
   ::madvise(base, bytes, MADV_HUGEPAGE);
@@ -92,12 +92,47 @@ Result<std::size_t> Arena::allocate(std::size_t bytes) {
                  human_bytes(bytes), human_bytes(capacity), human_bytes(largest));
 }
 
+bool Arena::take_back(const void* data, std::size_t bytes) noexcept {
+  const auto start = static_cast<std::size_t>(static_cast<const std::byte*>(data) - mapping_->base());
+  const std::size_t offset = start / kPage * kPage, size = round_to_pages(start + bytes) - offset;
+  std::byte* const first = mapping_->base() + offset;
+  if (::mmap(first, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd_.get(),
+             static_cast<off_t>(offset)) == MAP_FAILED)
+    return false;
+  ::madvise(first, size, MADV_DONTDUMP);
+  // A page is the peers' too until it is first written.
+  for (std::size_t at = 0; at < size; at += kPage)
+    std::atomic_ref(*reinterpret_cast<std::uint64_t*>(first + at)).fetch_or(0, std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  taken_.emplace_back(offset, size);
+  any_taken_.store(true, std::memory_order_release);
+  return true;
+}
+
+bool Arena::shares(const void* data, std::size_t bytes) const noexcept {
+  if (!mapping_->contains(data, bytes)) return false;
+  if (!any_taken_.load(std::memory_order_acquire)) [[likely]]
+    return true;
+  const std::lock_guard lock(mutex_);
+  return !overlaps_taken(static_cast<std::size_t>(static_cast<const std::byte*>(data) - mapping_->base()), bytes);
+}
+
+bool Arena::overlaps_taken(std::size_t offset, std::size_t bytes) const noexcept {
+  return std::ranges::any_of(
+      taken_, [&](const auto& taken) { return offset < taken.first + taken.second && taken.first < offset + bytes; });
+}
+
 void Arena::release(std::size_t offset, std::size_t bytes) noexcept {
   if (::getpid() != owner_) return;
   std::size_t size = round_to_pages(std::max<std::size_t>(bytes, 1));
   ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
               static_cast<off_t>(size));
   const std::lock_guard lock(mutex_);
+  if (overlaps_taken(offset, size)) {
+    // A peer may still write here: only the address space is kept.
+    ::mmap(mapping_->base() + offset, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    return;
+  }
   auto next = free_.lower_bound(offset);
   if (next != free_.end() && offset + size == next->first) {
     size += next->second;

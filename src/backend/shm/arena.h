@@ -3,11 +3,14 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "base/fd.h"
 #include "xoe/status.h"
@@ -49,6 +52,12 @@ class Arena {
   Result<std::size_t> allocate(std::size_t bytes);
   // Gives the block's pages back to the system. In a forked child it does nothing: they are the parent's.
   void release(std::size_t offset, std::size_t bytes) noexcept;
+  // Makes pages of a block this process's own, with what they hold: what peers write from now on does not show here,
+  // and what this process writes does not show there. No write of this process is lost. The block is not allocated
+  // again. False: there is no memory for that.
+  bool take_back(const void* data, std::size_t bytes) noexcept;
+  // Whether these bytes are in the arena, and not taken back.
+  bool shares(const void* data, std::size_t bytes) const noexcept;
 
  private:
   Arena(Fd fd, std::shared_ptr<Mapping> mapping, std::size_t reserved);
@@ -56,8 +65,12 @@ class Arena {
   const pid_t owner_;
   Fd fd_;
   std::shared_ptr<Mapping> mapping_;
-  std::mutex mutex_;
-  std::map<std::size_t, std::size_t> free_;  // offset -> bytes, never two neighbours that touch
+  bool overlaps_taken(std::size_t offset, std::size_t bytes) const noexcept;
+
+  mutable std::mutex mutex_;
+  std::map<std::size_t, std::size_t> free_;                 // offset -> bytes, never two neighbours that touch
+  std::vector<std::pair<std::size_t, std::size_t>> taken_;  // offset, bytes
+  std::atomic<bool> any_taken_ = false;
 };
 
 }  // namespace xoe::shm

@@ -147,7 +147,7 @@ Result<SharedBuffer> ShmBackend::shared_buffer(std::size_t bytes) {
 
 Result<std::vector<std::byte*>> ShmBackend::map_peers(const SharedBuffer& mine, const OpOptions& options) {
   const Group& group = operations_->group();
-  if (!group.arena().contains(mine.data(), mine.bytes()))
+  if (!group.context().arena()->shares(mine.data(), mine.bytes()))
     return failure(Code::kInvalidArgument, "map_peers: the buffer is not a shared_buffer of this communicator's job");
   const Context::Extent extent{static_cast<std::size_t>(mine.data() - group.arena().base()), mine.bytes()};
   XOE_ASSIGN(const auto extents,

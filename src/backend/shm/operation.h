@@ -33,6 +33,11 @@ class Operation {
 
   // The ranks that it waits for now.
   std::vector<int> waiting_for() const;
+  // Calls visit(data, bytes) for each output of this rank into which peers may be writing.
+  template <class Visit>
+  void each_output_of_peers(Visit&& visit) const {
+    if (planned_) data_.each_output_of_peers(visit);
+  }
   // "allreduce #17 (conv1.weight)"
   std::string title() const { return title_of(data_.call(), number_); }
 

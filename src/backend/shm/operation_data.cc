@@ -66,28 +66,30 @@ void OperationData::copy_own_block() {
 }
 
 void OperationData::post_offsets(Posted& posted) const {
-  const Mapping& arena = group_.arena();
-  if (arena.contains(in(), call_->in_count * element_)) {
+  const Arena& arena = *group_.context().arena();
+  const std::byte* const base = arena.mapping()->base();
+  if (arena.shares(in(), call_->in_count * element_)) {
     posted.flags |= kInShared;
-    posted.in_offset = static_cast<std::uint64_t>(in() - arena.base());
+    posted.in_offset = static_cast<std::uint64_t>(in() - base);
   }
-  if (arena.contains(out(), call_->out_count * element_)) {
+  if (arena.shares(out(), call_->out_count * element_)) {
     posted.flags |= kOutShared;
-    posted.out_offset = static_cast<std::uint64_t>(out() - arena.base());
+    posted.out_offset = static_cast<std::uint64_t>(out() - base);
   }
 }
 
 // Posts where this rank's segments lie, if peers can reach them all.
 void OperationData::post_segments(Posted& posted) const {
-  const Mapping& arena = group_.arena();
+  const Arena& arena = *group_.context().arena();
+  const std::byte* const base = arena.mapping()->base();
   const auto segments = call_->segments;
   if (segments.size() > kEagerBytes / sizeof(SegmentOffsets)) return;
   auto* table = reinterpret_cast<SegmentOffsets*>(slots_.eager(group_.rank()));
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const std::size_t bytes = segments[i].count * element_;
-    if (!arena.contains(segments[i].in, bytes) || !arena.contains(segments[i].out, bytes)) return;
-    table[i] = {static_cast<std::uint64_t>(static_cast<const std::byte*>(segments[i].in) - arena.base()),
-                static_cast<std::uint64_t>(static_cast<const std::byte*>(segments[i].out) - arena.base())};
+    if (!arena.shares(segments[i].in, bytes) || !arena.shares(segments[i].out, bytes)) return;
+    table[i] = {static_cast<std::uint64_t>(static_cast<const std::byte*>(segments[i].in) - base),
+                static_cast<std::uint64_t>(static_cast<const std::byte*>(segments[i].out) - base)};
   }
   posted.flags |= kSegments;
   posted.segments_hash = segments_.hash();

@@ -43,6 +43,16 @@ class OperationData {
   bool uses_peers() const noexcept { return uses_peers_; }
   bool peers_use_mine() const noexcept { return peers_use_mine_; }
 
+  // Calls visit(data, bytes) for each output of this rank into which peers write.
+  template <class Visit>
+  void each_output_of_peers(Visit&& visit) const {
+    if (call_->kind != CollectiveKind::kAllreduce || rounds_ == 0) return;
+    if (segments_direct_)
+      for (const Segment& segment : call_->segments) visit(segment.out, segment.count * element_);
+    else if ((header(group_.rank()).posted.flags & kOutShared) != 0)
+      visit(call_->out, call_->out_count * element_);
+  }
+
   void pack(std::uint64_t round);
   void process(std::uint64_t round);
   void copy_out(std::uint64_t round);

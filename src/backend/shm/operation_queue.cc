@@ -251,7 +251,7 @@ void OperationQueue::fail(Error cause, bool tell_peers) {
       failure_ = recorded_failure(first);
     group_.wakeups().wake_all();
   }
-  wait_for_peers_in_buffers();
+  if (!wait_for_peers_in_buffers()) take_back_outputs();
   posted_ = 0;
   for (Pending* pending : std::exchange(queue_, {})) {
     pending->error = error_for(pending->operation);
@@ -271,15 +271,36 @@ void OperationQueue::abort(const Error& cause) {
 }
 
 // Called when failed_by is set: from now on no peer enters a buffer, and a peer that is in one stays for as long as a
-// round takes. A peer that was stopped there must not hold up the others for ever.
-void OperationQueue::wait_for_peers_in_buffers() const {
+// round takes. False: one is still there, it has been stopped.
+bool OperationQueue::wait_for_peers_in_buffers() const {
   constexpr std::chrono::milliseconds kPatience(500);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const auto until = Clock::now() + kPatience;
-  for (int r = 0; r < group_.size(); ++r)
-    while (r != group_.rank() && group_.block(r).busy.load(std::memory_order_acquire) != 0 && group_.ended(r) == 0 &&
-           Clock::now() < until)
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  const auto is_in = [&](int r) {
+    return r != group_.rank() && group_.block(r).busy.load(std::memory_order_acquire) != 0 && group_.ended(r) == 0;
+  };
+  bool none = true;
+  for (int r = 0; r < group_.size(); ++r) {
+    while (is_in(r) && Clock::now() < until) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    // A thread of this process writes wherever it writes.
+    if (is_in(r) && group_.member(r).pid != group_.member(group_.rank()).pid) none = false;
+  }
+  return none;
+}
+
+// A peer that was stopped while it reduced goes on where it was when it is let go.
+void OperationQueue::take_back_outputs() const {
+  Arena& arena = *group_.context().arena();
+  bool taken = true;
+  for (const Pending* pending : queue_)
+    pending->operation.each_output_of_peers([&](const void* data, std::size_t bytes) {
+      if (bytes != 0) taken = arena.take_back(data, bytes) && taken;
+    });
+  if (!taken && policy_.warn)
+    policy_.warn(
+        fmt::format("{}: no memory to take back the results of failed operations from a peer that is stopped; "
+                    "it may still write to them if it is let go",
+                    group_.who(group_.rank())));
 }
 
 std::vector<int> OperationQueue::departed() const {

@@ -74,7 +74,8 @@ class OperationQueue {
   void check_stall(Pending& pending, Clock::time_point now);
   std::string late_peers(const Operation& stuck, Clock::duration waited) const;
   void fail(Error cause, bool tell_peers);
-  void wait_for_peers_in_buffers() const;
+  bool wait_for_peers_in_buffers() const;
+  void take_back_outputs() const;
   Error recorded_failure(std::uint32_t failed_by) const;
   Error error_for(const Operation& operation) const;
 

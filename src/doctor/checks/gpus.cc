@@ -171,7 +171,7 @@ std::string describe(const Result<GpuChoice>& choice) {
 }
 
 std::string why_not_nccl(const CudaLibraries& libraries, const GpuVariables& variables) {
-  if (variables.transport == "staged") return "XOE_GPU=staged";
+  if (variables.transport == "staged") return "XOE_GPU=staged or XOE_DETERMINISTIC=placement-free";
   return libraries.nccl == 0 ? "there is no NCCL" : "NCCL refuses a GPU that two ranks have";
 }
 
@@ -255,7 +255,7 @@ int oldest_driver(int cuda_major) {
 }
 
 GpuVariables read_gpu_variables(const Env& env) {
-  return {.transport = env.text("XOE_GPU").value_or("auto"),
+  return {.transport = requested_gpu_transport(env),
           .many_ranks = parse_integer(env.text("NCCL_MULTI_RANK_GPU_ENABLE").value_or("0")).value_or(0) != 0};
 }
 

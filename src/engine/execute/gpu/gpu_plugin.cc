@@ -1,5 +1,6 @@
 #include "engine/execute/gpu/gpu_plugin.h"
 
+#include "backend/gpu_transport.h"
 #include "backend/net/plugin.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -26,14 +27,19 @@ StagingBytes read_staging(const Env& env) {
 }  // namespace
 
 std::shared_ptr<GpuPlugin> GpuPlugin::of_process(const Env& env, int local_rank) {
-  const std::string requested = env.text("XOE_GPU").value_or("auto");
+  const std::string requested = requested_gpu_transport(env);
   const std::string folder = env.text("XOE_PLUGIN_DIR").value_or("");
   const StagingBytes staging = read_staging(env);
-  const auto open = [requested, folder, local_rank, staging]() -> Result<std::unique_ptr<net::Provider>> {
+  const bool ordered = env.text("XOE_DETERMINISTIC") == "placement-free";
+  const auto open = [=]() -> Result<std::unique_ptr<net::Provider>> {
     if (requested == "host") return failure(Code::kUnsupported, "GPU memory is not taken: XOE_GPU=host");
     if (requested != "auto" && requested != "nccl" && requested != "staged")
       return failure(Code::kInvalidArgument, "environment variable XOE_GPU={}: expected auto, nccl, staged, host",
                      requested);
+    if (requested == "nccl" && ordered)
+      return failure(Code::kInvalidArgument,
+                     "XOE_GPU=nccl with XOE_DETERMINISTIC=placement-free: NCCL combines ranks in an order of its own; "
+                     "unset one of them");
     if (!staging.malformed.empty()) return failure(Code::kInvalidArgument, staging.malformed);
     auto opened = net::open_plugin("nccl", {.local_rank = local_rank, .gpu = requested}, folder);
     if (opened) return opened;
