@@ -304,6 +304,7 @@ def main():
         print(f"{len(mutants)} mutants fit the source")
         return 0
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that a running test ends, too
     try:
         counts = judge(mutants, given.jobs)
     except Unfit as error:
