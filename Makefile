@@ -1,7 +1,7 @@
 # The front door. Every target prepares what it needs (packages, .venv, build) and is quick when all is there.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-peers bench soak lint format setup build asan tsan fuzz clean
+.PHONY: help demo test test-all test-peers mutants bench soak lint format setup build asan tsan fuzz clean
 
 help:  ## show this list
 	@echo "Xoe: distributed data-parallel training. Targets:"
@@ -18,6 +18,10 @@ test-all:  ## all tests: those of `make test`, the long ones, with peers and ser
 
 test-peers:  ## tests with TensorFlow, MPI, ssh, Slurm and Docker
 	@scripts/test.sh peers
+
+mutants:  ## break the source in many places, one after the other, and show that a test notices each time
+	@scripts/setup.sh
+	@scripts/mutants.py
 
 bench:  ## compare with Open MPI, MPICH, Gloo, other designs of engines, tf.data, DALI, side by side
 	@scripts/bench.sh

@@ -112,7 +112,7 @@ use_pip_settings() {
   if [[ -n $cert ]]; then export SSL_CERT_FILE=${SSL_CERT_FILE:-$cert}; fi
 }
 
-# make_environment FOLDER ARGUMENT...: a Python environment of its own, with what `uv pip install ARGUMENT...` installs. uv
+# make_environment FOLDER ARGUMENT...: a Python environment of its own (of $base_python, if set), with what `uv pip install ARGUMENT...` installs. uv
 # shares its downloads between environments: PyTorch's are gigabytes. Compiled at once, since each of the many processes that tests
 # start would do it where PYTHONDONTWRITEBYTECODE is set. Chained, because errexit does not reach into the
 # condition of an if.
@@ -120,7 +120,7 @@ make_environment() {
   local folder=$1
   shift
   rm -rf "$folder"
-  python3 -m venv "$folder" &&
+  "${base_python:-python3}" -m venv "$folder" &&
     "$folder/bin/python" -m pip install -q --disable-pip-version-check -r "$root/requirements/tools.txt" &&
     use_pip_settings "$folder/bin/python" &&
     "$folder/bin/uv" pip install -q --compile-bytecode --python "$folder/bin/python" "$@"

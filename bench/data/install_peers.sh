@@ -12,7 +12,7 @@ mkdir -p build/peers
 declare -A packages=(
   [tfdata]="tensorflow-cpu"
   [dali]="nvidia-dali-cuda120 numpy"
-  [pytorch]="torch torchvision pillow numpy cloudpickle lightning accelerate"
+  [pytorch]="torch torchvision pillow numpy cloudpickle lightning accelerate expecttest"
   [mlx]="mlx-data numpy"
 )
 

@@ -264,6 +264,8 @@ typedef struct xoe_request {
   int32_t takes_turns;
   const int64_t* dense_shape; /* XOE_SPARSE_ALLREDUCE: of the whole tensor, for ranks to compare; null: unknown */
   size_t dense_shape_count;
+  int64_t
+      timeout; /* how long it waits for ranks that have not submitted it; then the process set fails. 0: stall_limit */
 } xoe_request;
 
 /* An allreduce by sum of nothing over the world, uncompressed, scales 1. struct_size: sizeof(xoe_request). Null is

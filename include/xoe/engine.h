@@ -112,6 +112,8 @@ struct Request {
   // kSparseAllreduce: the shape of the whole tensor, for ranks to compare; empty: unknown.
   std::span<const std::int64_t> dense_shape = {};
   ProcessSetId process_set = kWorldSet;
+  // How long it waits for ranks that have not submitted it; then the process set fails. 0: EngineOptions::stall_limit.
+  std::chrono::nanoseconds timeout{0};
   // For GPU memory: a cudaStream_t; null: the default stream. Work that is in it at the submit is done before tensors
   // are read; once the operation has completed, its results can be used in every stream.
   void* stream = nullptr;

@@ -62,6 +62,7 @@ Status check_request(const xoe_request& from) {
   XOE_TRY(check_number(from.gpu, 0, 1, "request: gpu"));
   XOE_TRY(check_number(from.needs_all_ranks, 0, 1, "request: needs_all_ranks"));
   XOE_TRY(check_number(from.takes_turns, 0, 1, "request: takes_turns"));
+  XOE_TRY(check_number(from.timeout, 0, INT64_MAX, "request: timeout"));
   if (from.tensor_count > 0) XOE_TRY(need(from.tensors, "request: tensors"));
   if (from.split_count > 0) XOE_TRY(need(from.splits, "request: splits"));
   if (from.dense_shape_count > 0) XOE_TRY(need(from.dense_shape, "request: dense_shape"));
@@ -119,6 +120,7 @@ Status convert_request(const xoe_request* from, RequestParts& parts) {
                    .splits = {request.splits, request.split_count},
                    .dense_shape = {request.dense_shape, request.dense_shape_count},
                    .process_set = request.process_set,
+                   .timeout = std::chrono::nanoseconds(request.timeout),
                    .stream = request.stream,
                    .allocator = convert_allocator(request),
                    .callback = convert_callback(request)};

@@ -215,6 +215,11 @@ void ProcessSet::take_line(std::uint64_t position) {
     return;
   }
   if (submission == nullptr) return;
+  // No data phase follows, which would find that another rank has given up. One that is gone has come before.
+  if (const Status group = comm_.progress(); !group && group.error().code() != Code::kPeerLost) {
+    taken_.push_back(std::move(submission));
+    return fail(group.error());
+  }
   if (line.kind == LogKind::kMismatch || line.kind == LogKind::kJoinForbids)
     submission->part_status = failure(Code::kInvalidArgument, agreement_->error(line, submission->name));
   complete(*submission, std::move(submission->part_status));
@@ -223,7 +228,8 @@ void ProcessSet::take_line(std::uint64_t position) {
 bool ProcessSet::take_sealed() {
   bool moved = false;
   for (auto seal = agreement_->next_sealed(); seal; seal = agreement_->next_sealed()) {
-    for (std::uint64_t position = seal->begin; position < seal->end; ++position) take_line(position);
+    for (std::uint64_t position = seal->begin; position < seal->end && !failed(); ++position) take_line(position);
+    if (failed()) return true;
     if (!taken_.empty()) queue_batches(std::exchange(taken_, {}), seal->knobs, seal->begin);
     moved = true;
   }

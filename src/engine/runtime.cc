@@ -116,6 +116,7 @@ Status Runtime::admit_gpu_memory(const Request& request, Submission& submission)
 Status Runtime::enqueue(ProcessSet& set, const std::shared_ptr<Submission>& submission) {
   submission->runtime = weak_from_this();
   submission->submitted = EngineClock::now();
+  watch_->stalls().expect(submission->timeout);
   XOE_TRY(submission->op.kind == OpKind::kJoin ? set.join(submission) : set.submit(submission));
   set.wake();
   return {};

@@ -260,6 +260,7 @@ Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std
   auto s = std::make_shared<Submission>();
   s->name = std::move(name);
   s->takes_turns = request.takes_turns;
+  s->timeout = request.timeout;
   static_cast<OpSpec&>(s->op) = agreed_spec(request.op);
   if (s->name.size() > kMaxSubmittedName)
     return failure(Code::kInvalidArgument, "a name has {} bytes; at most {} are allowed", s->name.size(),

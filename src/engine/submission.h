@@ -74,8 +74,9 @@ class Submission {
   std::vector<std::int64_t> argument;  // of an internal operation
   std::uint64_t signature = 0;
   bool placeholder = false;
-  bool takes_turns = false;          // a name in flight is no error: this submission enters after the one that has it
-  std::shared_ptr<const void> mark;  // of GPU memory: the work in its stream at the submit
+  bool takes_turns = false;  // a name in flight is no error: this submission enters after the one that has it
+  std::chrono::nanoseconds timeout{0};  // with ranks that have not submitted it; 0: the engine's limit
+  std::shared_ptr<const void> mark;     // of GPU memory: the work in its stream at the submit
   EngineClock::time_point submitted;
   std::weak_ptr<Runtime> runtime;
 

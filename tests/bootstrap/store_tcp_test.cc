@@ -52,6 +52,22 @@ class StoreTcp : public testing::Test {
     return all;
   }
 
+  // The nonce and the proof with which the server answers a client's nonce.
+  static std::string challenge(const Fd& socket, const std::string& nonce) {
+    std::string client_hello;
+    append_client_hello(client_hello, nonce);
+    send(socket, client_hello);
+    std::string answer(4 + 1 + kNonceBytes + kProofBytes, '\0');
+    for (std::size_t got = 0; got < answer.size();) {
+      pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
+      if (::poll(&entry, 1, 5000) <= 0) break;
+      const auto count = ::recv(socket.get(), answer.data() + got, answer.size() - got, 0);
+      if (count <= 0) break;
+      got += static_cast<std::size_t>(count);
+    }
+    return answer.substr(5);
+  }
+
   std::unique_ptr<StoreServer> server_;
 };
 
@@ -87,29 +103,23 @@ TEST_F(StoreTcp, TakesNoSecretInTheClearAndNoRequestBeforeTheProof) {
 TEST_F(StoreTcp, AProofServesOnce) {
   // A replay of all messages of another connection.
   const std::string nonce = make_nonce();
-  std::string client_hello;
-  append_client_hello(client_hello, nonce);
-  const auto challenge = [&](const Fd& socket) {
-    send(socket, client_hello);
-    std::string answer(4 + 1 + kNonceBytes + kProofBytes, '\0');
-    for (std::size_t got = 0; got < answer.size();) {
-      pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
-      if (::poll(&entry, 1, 5000) <= 0) break;
-      const auto count = ::recv(socket.get(), answer.data() + got, answer.size() - got, 0);
-      if (count <= 0) break;
-      got += static_cast<std::size_t>(count);
-    }
-    return answer.substr(5);
-  };
   const Fd friendly = raw();
-  const std::string first = challenge(friendly);
+  const std::string first = challenge(friendly, nonce);
   EXPECT_TRUE(equal_in_constant_time(first.substr(kNonceBytes),
                                      make_proof("right", End::kServer, nonce, first.substr(0, kNonceBytes))));
   std::string proof;
   append_proof(proof, make_proof("right", End::kClient, nonce, first.substr(0, kNonceBytes)));
   const Fd foreign = raw();
-  EXPECT_NE(challenge(foreign), first);
+  EXPECT_NE(challenge(foreign, nonce), first);
   send(foreign, proof);
+  EXPECT_THAT(rest_of(foreign), HasSubstr("wrong secret"));
+}
+
+TEST_F(StoreTcp, TheServersProofIsNoClients) {
+  const Fd foreign = raw();
+  std::string echo;
+  append_proof(echo, challenge(foreign, make_nonce()).substr(kNonceBytes));
+  send(foreign, echo);
   EXPECT_THAT(rest_of(foreign), HasSubstr("wrong secret"));
 }
 

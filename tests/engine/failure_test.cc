@@ -123,6 +123,28 @@ TEST(EngineFailure, AStallBeyondTheLimitFailsOnAllRanks) {
       options);
 }
 
+TEST(EngineFailure, AnOperationWithATimeoutEndsItsProcessSetAlone) {
+  std::latch done(2);
+  run_engines(2, [&](Engine& engine) {
+    const std::vector<int> both{0, 1};
+    const auto set = engine.add_process_set(both).value();
+    const OpSpec barrier{.kind = OpKind::kBarrier};
+    if (engine.topology().rank == 0) {
+      const Status status =
+          engine.run({.name = "b", .op = barrier, .process_set = set, .timeout = std::chrono::milliseconds(50)});
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code(), Code::kTimeout);
+      EXPECT_THAT(status.error().message(),
+                  ::testing::AllOf(HasSubstr("Timed out after "), HasSubstr("missing on rank 1")));
+    }
+    done.arrive_and_wait();
+    const Status late = engine.run({.name = "b", .op = barrier, .process_set = set});
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code(), Code::kTimeout);
+    EXPECT_TRUE(engine.run({.name = "of the world", .op = barrier, .timeout = std::chrono::minutes(1)}));
+  });
+}
+
 TEST(EngineFailure, RanksThatWaitForEachOtherInTwoSetsAreNamed) {
   testing::Warnings warnings;
   auto options = quiet_options();

@@ -19,6 +19,7 @@ PATH = os.pathsep.join([str(ranks.BUILD / "python"), str(ranks.ROOT / "packages"
 SIZES = (1, 2, 3)
 SECONDS = 240  # for one program, on a loaded machine too
 STARTS_RANKS_ITSELF = ("notebook",)
+FROM_PYTORCH = {"fsdp": (2, 6)}
 
 
 def run_program(name):
@@ -27,6 +28,8 @@ def run_program(name):
 
     import xoe.torch as hvd
 
+    if tuple(map(int, torch.__version__.split(".")[:2])) < FROM_PYTORCH.get(name, ()):
+        raise long_jobs.Skipped(f"PyTorch {torch.__version__} is too old")
     torch.set_num_threads(1)
     try:
         left = runpy.run_path(str(PROGRAMS / f"{name}.py"), run_name="__main__")
@@ -84,6 +87,9 @@ def main():
         found = long_jobs.run_all(size, __file__, [name for name in names if name not in wrong], PYTHONPATH=PATH)
         print(f"{len(found)} programs on {size} ranks after {time.monotonic() - started:.1f} s", flush=True)
         for name, (outcome, said) in found.items():
+            if outcome == "skipped":
+                print(f"skipped: {name}: {said}", flush=True)
+                continue
             if outcome != "passes":
                 wrong[name] = f"{outcome} on {size} ranks\n{said}"
                 continue

@@ -172,13 +172,19 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def entry_point(folder):
+def entry_point(folder, group):
     """What an installed package says of itself."""
-    about = pathlib.Path(folder) / "xoe_test-0.dist-info"
-    about.mkdir()
+    about = pathlib.Path(folder) / group / "xoe_test-0.dist-info"
+    about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: xoe-test\nVersion: 0\n")
-    (about / "entry_points.txt").write_text("[torch.backends]\nxoe = xoe._torch_autoload:register\n")
-    return os.pathsep.join([folder, ranks.environment()["PYTHONPATH"]])
+    (about / "entry_points.txt").write_text(f"[{group}]\nxoe = xoe._torch_autoload:register\n")
+    return os.pathsep.join([str(about.parent), ranks.environment()["PYTHONPATH"]])
+
+
+def reads_backends():
+    """Whether PyTorch looks for the entry points of backends."""
+    look = "import torch.distributed as dist; raise SystemExit(not hasattr(dist.Backend, '_ensure_backend_registered'))"
+    return subprocess.run([ranks.interpreter(), "-c", look], check=False).returncode == 0
 
 
 def call(words, role, count, word, **variables):
@@ -226,7 +232,10 @@ def main():
     python = ranks.interpreter()
     torchrun = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     with tempfile.TemporaryDirectory(prefix="xoe-test-") as folder:
-        call([*torchrun, __file__], "told_apart", 2, "met", PYTHONPATH=entry_point(folder))
+        call([*torchrun, __file__], "told_apart", 2, "met", PYTHONPATH=entry_point(folder, "torch.backends"))
+        if reads_backends():
+            path = entry_point(folder, "torch.distributed.backends")
+            call([*torchrun, __file__], "told_apart", 2, "met", PYTHONPATH=path, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     call([python, __file__], "spawn", 2, "met")
     call(ranks.command(2, __file__), "under_xoe_run", 2, "met")
     by_hand(3, "losing", [(0, 1), (0, 1), (-signal.SIGKILL, 0)])

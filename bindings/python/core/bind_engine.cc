@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 
 namespace xoe::python {
 namespace {
+
+constexpr double kLongestTimeout = 1e9;  // seconds
 
 struct FreeBuffer {
   void operator()(xoe_buffer* buffer) const noexcept { xoe_buffer_free(buffer); }
@@ -91,7 +94,7 @@ void bind_request(nb::module_& module) {
           "__init__",
           [](xoe_request* request, std::int32_t kind, std::int32_t reduce, double prescale, double postscale,
              std::int32_t root, std::int32_t process_set, std::int32_t compression, bool error_feedback,
-             double top_k_ratio, std::int32_t power_sgd_rank, bool needs_all_ranks, bool takes_turns) {
+             double top_k_ratio, std::int32_t power_sgd_rank, bool needs_all_ranks, bool takes_turns, double timeout) {
             xoe_request_init(new (request) xoe_request, sizeof(xoe_request));
             request->kind = kind;
             request->reduce = reduce;
@@ -105,13 +108,15 @@ void bind_request(nb::module_& module) {
             request->power_sgd_rank = power_sgd_rank;
             request->needs_all_ranks = needs_all_ranks ? 1 : 0;
             request->takes_turns = takes_turns ? 1 : 0;
+            request->timeout = static_cast<std::int64_t>(std::clamp(timeout, 0.0, kLongestTimeout) * 1e9);
           },
           nb::arg("kind"), nb::arg("reduce") = int{XOE_SUM}, nb::arg("prescale") = 1.0, nb::arg("postscale") = 1.0,
           nb::arg("root") = 0, nb::arg("process_set") = int{XOE_WORLD_SET},
           nb::arg("compression") = int{XOE_COMPRESSION_NONE}, nb::arg("error_feedback") = false,
           nb::arg("top_k_ratio") = 0.01, nb::arg("power_sgd_rank") = 4, nb::arg("needs_all_ranks") = false,
-          nb::arg("takes_turns") = false,
-          "An operation without its name and tensors, for any number of submits; xoe/c.h has the numbers.");
+          nb::arg("takes_turns") = false, nb::arg("timeout") = 0.0,
+          "An operation without its name and tensors, for any number of submits; xoe/c.h has the numbers. timeout: "
+          "seconds;\n0: the engine's limit.");
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ class Request:
         power_sgd_rank: int = 4,
         needs_all_ranks: bool = False,
         takes_turns: bool = False,
+        timeout: float = 0.0,
     ) -> None: ...
 
 class Operation:

@@ -26,16 +26,20 @@ def register() -> None:
 def _create(options: Any, backend_options: Any = None) -> Any:
     """The backend's factory for a new group; ``options`` are PyTorch's ``_DistributedBackendOptions``."""
     del backend_options
-    from xoe.process_sets import global_process_set
+    from xoe import world
     from xoe.torch.distributed import subgroups
     from xoe.torch.distributed.group import Group
     from xoe.torch.distributed.initialize import initialize_engine
+    from xoe.torch.distributed.members import Members
 
-    ranks = list(options.global_ranks_in_group)
+    ranks, name, timeout = list(options.global_ranks_in_group), str(options.group_id), options.timeout
     if ranks:
-        return Group(options, subgroups.take(str(options.group_id), ranks), owns_world=False)
-    started = initialize_engine(options.store, options.group_rank, options.group_size, options.timeout)
-    return Group(options, global_process_set, owns_world=started)
+        members = subgroups.take(name, ranks, timeout)
+    else:
+        started = initialize_engine(options.store, options.group_rank, options.group_size, timeout)
+        end = world.shutdown if started else None
+        members = Members(world.current().engine, 0, "set 0", options.store, end, world.shutdown)
+    return Group(options.store, options.group_rank, options.group_size, name, timeout, members)
 
 
 def _replace_rendezvous() -> None:

@@ -8,15 +8,19 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def variables(values: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables within the context; afterwards they are as before."""
+def variables(values: Mapping[str, str | None]) -> Iterator[None]:
+    """Sets environment variables within the context, or removes them (None); afterwards they are as before."""
     before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
+    _set(values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _set(before)
+
+
+def _set(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -9,6 +9,7 @@ namespace xoe::engine {
 namespace {
 
 constexpr int kMaskBits = 64;
+constexpr int kLooksPerLimit = 20;
 
 std::uint64_t to_mask(const std::vector<MissingRank>& missing) {
   std::uint64_t mask = 0;
@@ -50,8 +51,17 @@ void StallWatch::unblock(const Submission& submission) {
 std::chrono::nanoseconds StallWatch::period() const {
   std::chrono::nanoseconds period = std::chrono::seconds(1);
   if (options_.stall_warning.count() > 0) period = std::min(period, options_.stall_warning / 2);
-  if (options_.stall_limit.count() > 0) period = std::min(period, options_.stall_limit / 20);
+  if (options_.stall_limit.count() > 0) period = std::min(period, options_.stall_limit / kLooksPerLimit);
+  period =
+      std::min(period, std::chrono::nanoseconds(shortest_timeout_ns_.load(std::memory_order_relaxed)) / kLooksPerLimit);
   return std::max<std::chrono::nanoseconds>(period, std::chrono::milliseconds(1));
+}
+
+void StallWatch::expect(std::chrono::nanoseconds timeout) {
+  std::int64_t shortest = shortest_timeout_ns_.load(std::memory_order_relaxed);
+  while (timeout.count() > 0 && timeout.count() < shortest &&
+         !shortest_timeout_ns_.compare_exchange_weak(shortest, timeout.count(), std::memory_order_relaxed)) {
+  }
 }
 
 std::size_t StallWatch::look(std::span<ProcessSet* const> sets) {
@@ -84,6 +94,11 @@ void StallWatch::check(ProcessSet& set, const ProcessSet::Waiting& waiting, Engi
   WaitLimits limits{.warning = options_.stall_warning,
                     .limit = options_.stall_limit,
                     .spares_computing = options_.stall_spares_computing};
+  const std::chrono::nanoseconds own = waiting.submission->timeout;
+  if (own.count() > 0) {
+    limits.limit = own;
+    limits.spares_computing = false;
+  }
   if (waiting.missing.empty()) {
     // The leader of the host knows more, and the hosts of the missing ranks know most: they come first.
     if (!set.agreement().speaks_for_host()) {
@@ -97,10 +112,14 @@ void StallWatch::check(ProcessSet& set, const ProcessSet::Waiting& waiting, Engi
     case StallTimer::Due::kNothing: return;
     case StallTimer::Due::kWarning: return stalled.push_back(describe(set, waiting, now));
     case StallTimer::Due::kLimit:
-      return set.abort(Error(
-          Code::kTimeout, fmt::format("{}; the limit is {} (XOE_STALL_LIMIT)", stall_line(describe(set, waiting, now)),
-                                      human_seconds(options_.stall_limit))));
+      return set.abort(Error(Code::kTimeout, limit_line(stall_line(describe(set, waiting, now)), own)));
   }
+}
+
+// PyTorch's programs look for "Timed out" where an operation has a timeout of its own.
+std::string StallWatch::limit_line(const std::string& stall, std::chrono::nanoseconds own) const {
+  if (own.count() > 0) return fmt::format("Timed out after {}: {}", human_seconds(own), stall);
+  return fmt::format("{}; the limit is {} (XOE_STALL_LIMIT)", stall, human_seconds(options_.stall_limit));
 }
 
 // The CPU time of the ranks that may be missing: where that is not known, those of other hosts.

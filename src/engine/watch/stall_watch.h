@@ -1,6 +1,9 @@
 // Detects operations that only some ranks have submitted, and ranks that wait for each other.
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -26,11 +29,14 @@ class StallWatch {
   // Returns the number of tensors past the warning.
   std::size_t look(std::span<ProcessSet* const> sets);
   std::chrono::nanoseconds period() const;
+  // A submission has this timeout: period() suits it from now on. Any thread.
+  void expect(std::chrono::nanoseconds timeout);
 
  private:
   // Gives up on `waiting`, or adds it to `stalled` when a warning is due.
   void check(ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now,
              std::vector<PendingTensor>& stalled);
+  std::string limit_line(const std::string& stall, std::chrono::nanoseconds own) const;
   PendingTensor describe(ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now);
   std::chrono::nanoseconds used_by_missing(const ProcessSet& set, const std::vector<MissingRank>& missing);
   ProcessActivity activity(int rank);
@@ -40,12 +46,13 @@ class StallWatch {
 
   const EngineOptions& options_;
   int rank_;
+  std::atomic<std::int64_t> shortest_timeout_ns_{INT64_MAX};
   std::mutex mutex_;
   std::vector<const Submission*> blocked_;
   const HostGroup* world_ = nullptr;
   std::map<int, ProcessActivity> activities_;  // of ranks that others wait for, in this look
-  RankStatus* status_ = nullptr;  // where other ranks read what this rank waits for
-  std::string last_cycle_;        // of the last check; reported when it is found again
+  RankStatus* status_ = nullptr;               // where other ranks read what this rank waits for
+  std::string last_cycle_;                     // of the last check; reported when it is found again
   std::string reported_cycle_;
 };
 

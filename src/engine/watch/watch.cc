@@ -124,8 +124,8 @@ void Watch::completing(const Submission& submission, const Status& status) {
 
 void Watch::look(std::span<ProcessSet* const> sets) {
   const auto now = EngineClock::now();
-  if (now < next_look_) return;
-  next_look_ = now + stalls_.period();
+  if (now < last_look_ + stalls_.period()) return;
+  last_look_ = now;
   metrics_.stalled(stalls_.look(sets));
 }
 

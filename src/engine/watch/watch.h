@@ -50,7 +50,7 @@ class Watch {
   std::optional<Tuner> tuner_;  // on rank 0 of the world
   bool saved_ = false;
   TimePoint busy_until_{};
-  TimePoint next_look_{};
+  TimePoint last_look_{};
   std::uint64_t batches_ = 0;  // of this step
   std::unique_ptr<MetricsServer> server_;
 };

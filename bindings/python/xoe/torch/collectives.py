@@ -20,6 +20,7 @@ from xoe.reduction import Adasum, Average, ReduceOp, Sum, choose
 from xoe.torch.compression import Wire
 from xoe.torch.gpu import Results, choose_device, stream_of
 from xoe.torch.handle import Handle
+from xoe.torch.sparse import SparseSum
 from xoe.torch.tensors import DTYPES, describe, need_tensors, of_array, restore, shares_memory, to_engine
 
 _KINDS = _core.KINDS
@@ -210,29 +211,13 @@ def sparse_allreduce_async(
     """
     if op not in (Average, Sum):
         raise InvalidArgumentError(f"sparse tensors support Sum and Average, not {op!r}")
-    need_tensors([tensor])
-    if tensor.layout is not torch.sparse_coo:
-        raise InvalidArgumentError(f"layout {tensor.layout} is not supported; pass a sparse COO tensor, or use allreduce_async")
-    tensor = tensor.detach().coalesce()
-    sparse_dims, shape = tensor.sparse_dim(), tensor.shape
-    # The engine has one index per entry: indices of all sparse dimensions are flattened.
-    flat = torch.zeros(tensor.indices().shape[1], dtype=torch.int64, device=tensor.device)
-    for dim in range(sparse_dims):
-        flat = flat * shape[dim] + tensor.indices()[dim]
-    indices, values = to_engine(flat), to_engine(tensor.values(), "sum")
+    given = SparseSum(tensor)
     request = _core.Request(_KINDS["sparse_allreduce"], _core.REDUCTIONS["sum"], process_set=process_set._need())
-    operation, _ = _start(name, [(indices, None), (values, None)], request, "cpu", dense_shape=shape)
-    like, ranks = tensor.values(), process_set.size()
+    operation, _ = _start(name, [(part, None) for part in given.parts], request, "cpu", dense_shape=given.shape)
+    ranks = process_set.size()
 
     def finish(done: _core.Operation) -> torch.Tensor:
-        all_indices, all_values = done.outputs()
-        numbers = of_array(all_indices, flat)
-        rows = []
-        for size in reversed(shape[:sparse_dims]):
-            rows.append(numbers % max(size, 1))
-            numbers = torch.div(numbers, max(size, 1), rounding_mode="floor")
-        indices, values = torch.stack(rows[::-1]), of_array(all_values, like)
-        summed = torch.sparse_coo_tensor(indices, values, shape, check_invariants=False).coalesce()
+        summed = given.result(done.outputs())
         return summed / ranks if op is Average else summed
 
     return Handle(operation, finish)

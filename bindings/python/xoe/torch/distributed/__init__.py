@@ -9,7 +9,7 @@ docs/guide/torch-distributed.md describes what it supports.
 """
 
 from xoe._torch_autoload import register
-from xoe.torch.distributed import subgroups
+from xoe.torch.distributed import callbacks, subgroups
 from xoe.torch.distributed.group import Group
 from xoe.torch.distributed.hook import allreduce_hook
 
@@ -17,3 +17,4 @@ __all__ = ["Group", "allreduce_hook"]
 
 register()
 subgroups.watch()
+callbacks.watch()

@@ -5,26 +5,31 @@ from __future__ import annotations
 import atexit
 import weakref
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as _c10d
 from torch._C import _distributed_c10d
+from torch._C._distributed_c10d import PrefixStore
 
 from xoe import world as _world
 from xoe.errors import InvalidArgumentError, UnsupportedError
-from xoe.process_sets import ProcessSet
-from xoe.reduction import Average, Sum
-from xoe.torch import collectives
 from xoe.torch.distributed import operations as start
+from xoe.torch.distributed.completer import Completer
+from xoe.torch.distributed.initialize import operation_timeout
+from xoe.torch.distributed.members import Members, make_engine
+from xoe.torch.distributed.monitored_barrier import MonitoredBarrier
 from xoe.torch.distributed.point_to_point import PointToPoint
-from xoe.torch.distributed.work import Completer, Waitable, Work, forget
+from xoe.torch.distributed.untraced import untraced, untraced_methods
+from xoe.torch.distributed.work import Waitable, Work, forget
 from xoe.torch.tensors import restore, shares_memory, to_engine
 
 _ProcessGroup: Any = _distributed_c10d.ProcessGroup
 _Op = dist.ReduceOp
 Tensors = list[torch.Tensor]
+_NO_TIME = timedelta(0)
 
 _REDUCTIONS = (
     (_Op.SUM, "sum"),
@@ -71,6 +76,7 @@ def _one(tensors: Any, what: str) -> Any:
     return tensors[0]
 
 
+@untraced_methods
 class Group(_ProcessGroup):  # type: ignore[misc]
     """A process group on a process set of the world's engine, created by ``torch.distributed``. Methods return works, and do
     not block.
@@ -79,22 +85,24 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     calls in the same order.
     """
 
-    def __init__(self, options: Any, process_set: ProcessSet, owns_world: bool) -> None:
-        super().__init__(options.group_rank, options.group_size)
-        self._store = options.store
-        self._process_set = process_set
-        self._owns_world = owns_world
-        self._name = str(options.group_id)
+    def __init__(self, store: Any, rank: int, size: int, name: str, timeout: timedelta, members: Members) -> None:
+        super().__init__(rank, size)
+        self._store = store
+        self._members = members
+        self._name = name
+        self._timeout = timeout
         self._description = ""
         self._alone = False
         self._batch: list[Work] | None = None
-        self._completer = Completer(f"xoe group {self._name}")
-        self._lane = start.Lane(_world.current().engine, process_set._need(), self.rank(), self.size(), f"torch.{self._name}")
-        self._messages = PointToPoint(self._store, self.rank(), options.timeout)
+        self._completer = Completer(f"xoe group {name}")
+        label = f"torch {members.name}"
+        self._lane = start.Lane(members.engine, members.process_set, rank, size, label, operation_timeout(timeout))
+        self._messages = PointToPoint(members.store, rank, timeout)
+        self._monitored = MonitoredBarrier(members.store, rank, size)
         _groups.add(self)
 
     def _work(self, operations: Sequence[Waitable], finish: start.Finish, result: Tensors, source: int = -1) -> Work:
-        work = Work(operations, finish, result, self._completer, source)
+        work = Work(operations, finish, result, self._completer, self._lane.sequence(), source)
         if self._batch is not None:
             self._batch.append(work)
         return work
@@ -128,21 +136,14 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         """Several tensors that complete together."""
         return self.allreduce(tensors, opts)
 
+    @untraced
     def average(self, tensor: torch.Tensor) -> Work:
         """Averages the tensor in place."""
         return self._run(start.allreduce, [tensor], [tensor], "average", 1.0)
 
     def _allreduce_sparse(self, tensors: Tensors, opts: Any) -> Work:
-        name, factor = reduction_of(opts)
         tensor = _one(tensors, "allreduce of sparse tensors")
-        if name not in ("sum", "average"):
-            raise UnsupportedError(f"sparse tensors support SUM and AVG, not {name}")
-        handle = collectives.sparse_allreduce_async(
-            tensor if factor == 1 else tensor * factor,
-            op=Average if name == "average" else Sum,
-            process_set=self._process_set,
-        )
-        return self._work([handle], lambda: tensor.copy_(handle.wait()), tensors)
+        return self._run(start.allreduce_sparse, tensors, tensor, *reduction_of(opts))
 
     def reduce(self, tensors: Any, opts: Any = None) -> Work:
         """In place at the root."""
@@ -232,7 +233,13 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
     def barrier(self, opts: Any = None) -> Work:
         """Completes when all ranks have called it."""
-        return self._run(lambda lane: (lane.start("barrier"), None), [])
+        timeout = getattr(opts, "timeout", _NO_TIME)  # negative: the group's
+        own = {} if timeout <= _NO_TIME else {"timeout": timeout.total_seconds()}
+        return self._run(lambda lane: (lane.start("barrier", **own), None), [])
+
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+        """A barrier on the host, after which the first rank knows who is missing."""
+        self._monitored.wait(self._timeout if timeout is None else timeout, wait_all_ranks)
 
     # ---- point to point
 
@@ -292,30 +299,56 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     setGroupDesc = _set_group_desc  # noqa: N815
     group_name = property(getGroupName)
     group_desc = property(getGroupDesc)
-    supports_splitting = False
+    supports_splitting = True
     supports_coalescing = False
 
     @property
     def _device_types(self) -> list[torch.device]:
-        # Empty until PyTorch has registered the group: hooks that it attaches before require a backend in C++.
-        return [torch.device("cpu"), torch.device("cuda")] if self in _c10d._world.pg_map else []
+        return [torch.device("cpu"), torch.device("cuda")]
 
     def _get_backend(self, device: Any) -> Group:
         return self
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """How long operations from now on wait for ranks."""
+        self._timeout = timeout
+        self._lane.timeout = operation_timeout(timeout)
+        self._messages.set_timeout(timeout)
+
+    def split_group(
+        self,
+        ranks: list[int],
+        timeout: timedelta | None = None,
+        opts: Any = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: Any = None,
+    ) -> Group | None:
+        """A group of some ranks of this one; all of them call it, each with its own part. None: this rank is in no part."""
+        if self.rank() not in ranks:
+            return None
+        job_ranks = [_c10d.get_global_rank(self, rank) for rank in ranks]
+        timeout = timeout or self._timeout
+        members = make_engine(_c10d._get_default_store(), job_ranks, _c10d.get_rank(), timeout)
+        group = Group(
+            PrefixStore(f"{group_name}/", self._store), ranks.index(self.rank()), len(ranks), str(group_name), timeout, members
+        )
+        group._description = group_desc or ""
+        return group
 
     def get_group_store(self) -> Any:
         """The store that the group was created with."""
         return self._store
 
     def abort(self) -> None:
-        """Fails all pending operations of the job's engine, here and at the peers."""
-        _world.shutdown()
+        """Fails all pending operations of the group's engine, here and at the peers."""
+        self._members.abort()
 
     def shutdown(self) -> None:
-        """Closes the group; the default group shuts down the engine too, if it has started it."""
-        if self._owns_world:
-            self._owns_world = False
-            _world.shutdown()
+        """Closes the group, and the engine if that was started for it."""
+        close, self._members.close = self._members.close, None
+        if close is not None:
+            close()
         self._completer.stop()
         self._lane.close()
 

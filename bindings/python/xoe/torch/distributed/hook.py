@@ -8,8 +8,10 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
 from xoe.torch.distributed.group import Group
+from xoe.torch.distributed.untraced import untraced
 
 
+@untraced
 def allreduce_hook(state: dist.ProcessGroup | None, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Averages a bucket of gradients in place, in one pass of the engine::
 

@@ -9,6 +9,8 @@ import socket
 from datetime import timedelta
 from typing import Any
 
+from torch.distributed.constants import default_pg_timeout
+
 from xoe import world as _world
 from xoe._variables import variables
 from xoe.errors import InvalidArgumentError
@@ -22,7 +24,7 @@ _LAUNCHERS = (
     ("Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
 
-_exchanges = 0  # how often ranks have exchanged their hosts, for keys of the store
+_exchanges = 0  # how often the ranks of the job have exchanged their hosts, for keys of the store
 
 
 def initialize_engine(store: Any, rank: int, size: int, timeout: timedelta) -> bool:
@@ -32,7 +34,7 @@ def initialize_engine(store: Any, rank: int, size: int, timeout: timedelta) -> b
     """
     started = not _world.is_initialized()
     if started:
-        with variables({**_missing_variables(store, rank, size), **_deadlines(timeout)}):
+        with variables({**_missing_variables(store, rank, size), **deadlines(timeout)}):
             patience = None if "XOE_START_TIMEOUT" in os.environ else timeout.total_seconds()
             _world.init(start_timeout=patience)
     at = _world.current()
@@ -51,10 +53,17 @@ def _conflict(who: str, their_rank: Any, their_size: Any, rank: int, size: int) 
     )
 
 
-def _deadlines(timeout: timedelta) -> dict[str, str]:
+def deadlines(timeout: timedelta) -> dict[str, str]:
     """The group's timeout limits how long operations wait for ranks, unless the environment sets these limits."""
     seconds = f"{timeout.total_seconds():g}"
     return {name: seconds for name in ("XOE_TIMEOUT", "XOE_STALL_LIMIT") if name not in os.environ}
+
+
+def operation_timeout(timeout: timedelta) -> float:
+    """How many seconds an operation of a group with this timeout waits for ranks. 0: the engine's limit, for PyTorch's default
+    timeout where the environment sets a limit."""
+    limited = any(name in os.environ for name in ("XOE_TIMEOUT", "XOE_STALL_LIMIT"))
+    return 0.0 if limited and timeout == default_pg_timeout else timeout.total_seconds()
 
 
 def _missing_variables(store: Any, rank: int, size: int) -> dict[str, str]:
@@ -66,7 +75,7 @@ def _missing_variables(store: Any, rank: int, size: int) -> dict[str, str]:
             return {}
         if who in ("xoe run", "torchrun"):
             raise InvalidArgumentError(_conflict(who, their_rank, their_size, rank, size))
-    return _torchrun_variables(store, rank, size)
+    return describe_ranks(store, rank, size)
 
 
 def _launcher() -> tuple[str, str, str] | None:
@@ -78,18 +87,21 @@ def _launcher() -> tuple[str, str, str] | None:
     return None
 
 
-def _torchrun_variables(store: Any, rank: int, size: int) -> dict[str, str]:
-    """Torchrun's variables, for processes without a known launcher: ranks exchange their hosts through the store."""
+def describe_ranks(store: Any, rank: int, size: int, members: str = "") -> dict[str, str]:
+    """Torchrun's variables, for ranks that no launcher has described: they exchange their hosts through the store.
+
+    members: a name for this meeting, of ranks that are not the whole job. They meet at the host of the first of them.
+    """
     global _exchanges
-    keys = f"xoe/{_exchanges}"
-    _exchanges += 1
+    keys = f"xoe/{members or _exchanges}"
+    _exchanges += 0 if members else 1
     host = os.environ.get("XOE_HOSTNAME") or socket.gethostname()
     token = secrets.token_hex(8) if rank == 0 else ""
     store.set(f"{keys}/{rank}", json.dumps([host, token]))
     received = [json.loads(store.get(f"{keys}/{other}")) for other in range(size)]
     hosts = [str(name) for name, _ in received]
     order = list(dict.fromkeys(hosts))
-    several = len(order) > 1
+    master = hosts[0] if len(order) > 1 else "127.0.0.1"
     return {
         "RANK": str(rank),
         "WORLD_SIZE": str(size),
@@ -97,7 +109,7 @@ def _torchrun_variables(store: Any, rank: int, size: int) -> dict[str, str]:
         "LOCAL_WORLD_SIZE": str(hosts.count(host)),
         "GROUP_RANK": str(order.index(host)),
         "GROUP_WORLD_SIZE": str(len(order)),
-        "MASTER_ADDR": os.environ.get("MASTER_ADDR", hosts[0] if several else "127.0.0.1"),
+        "MASTER_ADDR": master if members else os.environ.get("MASTER_ADDR", master),
         "MASTER_PORT": os.environ.get("MASTER_PORT", "0"),
         "TORCHELASTIC_RUN_ID": str(received[0][1]),
         "TORCHELASTIC_RESTART_COUNT": "0",

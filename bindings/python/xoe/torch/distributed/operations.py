@@ -12,8 +12,11 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from xoe import _core
-from xoe.errors import InvalidArgumentError, MismatchError, UnavailableError
+from xoe.errors import InvalidArgumentError, MismatchError, UnavailableError, UnsupportedError
+from xoe.torch.distributed.callbacks import Sequence as Operations
+from xoe.torch.distributed.callbacks import current
 from xoe.torch.gpu import choose_device, stream_of
+from xoe.torch.sparse import SparseSum
 from xoe.torch.tensors import DTYPES, restore, shares_memory, to_engine
 
 Finish = Callable[[], None] | None
@@ -23,16 +26,21 @@ _NAMES = 1024  # reused in turn: the engine caches names, and new ones each time
 
 
 class Lane:
-    """Issues the operations of one group. The n-th matches the other ranks' n-th; if they differ, all ranks get an error."""
+    """Issues the operations of one group. The n-th matches the other ranks' n-th; if they differ, all ranks get an error. Those
+    of callbacks are counted apart (callbacks.py).
 
-    def __init__(self, engine: _core.Engine, process_set: int, rank: int, size: int, label: str) -> None:
+    timeout: seconds to wait for ranks that have not issued an operation; then the group fails. 0: the engine's limit.
+    """
+
+    def __init__(self, engine: _core.Engine, process_set: int, rank: int, size: int, label: str, timeout: float) -> None:
         self.rank = rank
         self.size = size
+        self.timeout = timeout
         self._engine: _core.Engine | None = engine
         self._process_set = process_set
         self._label = label
-        self._count = 0
-        self._requests: dict[tuple[str, str, float, int], _core.Request] = {}
+        self._sequence = Operations("", f" after {label}")
+        self._requests: dict[tuple[str, str, float, int, float], _core.Request] = {}
 
     def start(
         self,
@@ -45,12 +53,15 @@ class Lane:
         root: int = 0,
         splits: Sequence[int] | None = None,
         shapes: Sequence[Sequence[int]] | None = None,
+        dense_shape: Sequence[int] | None = None,
         device: str = "cpu",
+        timeout: float | None = None,
     ) -> _core.Operation:
         """Starts an operation on dense tensors, which it treats as being of the given ``shapes``."""
         if self._engine is None:
             raise UnavailableError(f"{kind}: the process group was destroyed")
-        key = (kind, reduction, prescale, root)
+        timeout = self.timeout if timeout is None else timeout
+        key = (kind, reduction, prescale, root, timeout)
         request = self._requests.get(key)
         if request is None:
             request = _core.Request(
@@ -60,23 +71,32 @@ class Lane:
                 root=root,
                 process_set=self._process_set,
                 takes_turns=True,
+                timeout=timeout,
             )
+            if len(self._requests) >= _NAMES:
+                self._requests.clear()
             self._requests[key] = request
         tensors = [
             (source.data_ptr(), 0 if result is None else result.data_ptr(), shape, DTYPES[source.dtype])
             for source, result, shape in zip(sources, results, shapes or [source.shape for source in sources], strict=True)
         ]
         stream = stream_of(device, sources)
-        number = self._count
-        self._count = number + 1
+        keep = (list(sources), list(results))
+        sequence = self.sequence()
+        counts, label = sequence.counts, self._label
+        number = counts.get(label, 0)
+        counts[label] = number + 1
         try:
-            return self._engine.submit(
-                f"{self._label}.{number % _NAMES}", tensors, request, splits, (list(sources), list(results)), stream
-            )
+            name = f"{label}{sequence.after}.{number % _NAMES}"
+            return self._engine.submit(name, tensors, request, splits, keep, stream, dense_shape=dense_shape)
         except BaseException:
-            if self._count == number + 1:  # a refusal must not shift this rank's operations against the others'
-                self._count = number
+            if counts[label] == number + 1:  # a refusal must not shift this rank's operations against the others'
+                counts[label] = number
             raise
+
+    def sequence(self) -> Operations:
+        """Where this thread's operations are counted."""
+        return current() or self._sequence
 
     def close(self) -> None:
         """Releases the engine."""
@@ -217,6 +237,20 @@ def reduce_scatter_uneven(
     first = sum(to_engine(tensor).numel() for tensor in inputs[: lane.rank])
     operation = lane.start("allreduce", [whole], [whole], reduction=reduction, prescale=prescale)
     return operation, lambda: target.finish(whole[first : first + part])
+
+
+def allreduce_sparse(lane: Lane, tensor: torch.Tensor, reduction: str, prescale: float) -> Started:
+    """In place, a sparse COO tensor."""
+    if reduction not in ("sum", "average"):
+        raise UnsupportedError(f"sparse tensors support SUM and AVG, not {reduction}")
+    given = SparseSum(tensor if prescale == 1 else tensor * prescale)
+    operation = lane.start("sparse_allreduce", given.parts, [None, None], dense_shape=given.shape)
+
+    def finish() -> None:
+        result = given.result(operation.outputs())
+        tensor.copy_(result / lane.size if reduction == "average" else result)
+
+    return operation, finish
 
 
 # ---- data movement

@@ -14,7 +14,7 @@ from typing import Any
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
 
-from xoe.errors import PeerLostError, UnsupportedError
+from xoe.errors import OperationTimeoutError, PeerLostError, UnsupportedError
 
 
 class Transfer:
@@ -44,7 +44,8 @@ class Transfer:
                 raise self._error
             self._work.wait()
         except (RuntimeError, ValueError) as error:
-            raise PeerLostError(f"{self._what}: {error}") from error
+            kind = OperationTimeoutError if "timed out" in str(error).lower() else PeerLostError
+            raise kind(f"{self._what}: {error}") from error
 
     def poll(self) -> bool:
         """Whether it has completed or failed."""
@@ -68,6 +69,12 @@ class Pair:
             else:
                 transfer.start(self._group, begin)
 
+    def set_timeout(self, timeout: timedelta) -> None:
+        """How long messages from now on may take; no effect before PyTorch 2.13."""
+        with self._lock:
+            if hasattr(self._group, "set_timeout"):
+                self._group.set_timeout(timeout)
+
     def _connect(self, make: Callable[[], Any]) -> None:
         try:
             group = make()
@@ -89,6 +96,13 @@ class PointToPoint:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._pairs: dict[int, Pair] = {}
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """How long messages from now on may take."""
+        with self._lock:
+            self._timeout = timeout
+            for pair in self._pairs.values():
+                pair.set_timeout(timeout)
 
     def send(self, tensor: Any, to: int, tag: int) -> Transfer:
         """Starts sending a dense tensor in host memory."""

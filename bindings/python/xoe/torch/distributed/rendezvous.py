@@ -10,6 +10,7 @@ from typing import Any
 
 from torch._C._distributed_c10d import TCPStore
 
+from xoe import _core
 from xoe import world as _world
 from xoe.objects import broadcast_object
 from xoe.torch.distributed.initialize import initialize_engine
@@ -27,6 +28,9 @@ def rendezvous(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
     host, port = broadcast_object((host, store.port if store else 0), 0, name="xoe.torch.distributed.rendezvous")
     if store is None:
         store = TCPStore(host, port, size, False, timeout, wait_for_workers=False)
+    # Rank 0 may destroy its group, and the store with it, as soon as it has left.
+    connected = _core.Request(_core.KINDS["barrier"])
+    _world.current().engine.submit("xoe.torch.distributed.rendezvous.connected", [], connected).wait()
     yield store, rank, size
     raise RuntimeError("xoe run: this rendezvous has been used; torch.distributed cannot repeat it")
 
@@ -36,4 +40,8 @@ def _serve_here(size: int, timeout: timedelta) -> TCPStore:
     listener = socket.create_server(("127.0.0.1", 0), backlog=size)
     port = listener.getsockname()[1]
     fd = listener.detach()  # the store closes it
-    return TCPStore("127.0.0.1", port, size, True, timeout, wait_for_workers=False, master_listen_fd=fd)
+    options = {"wait_for_workers": False, "master_listen_fd": fd}
+    try:
+        return TCPStore("127.0.0.1", port, size, True, timeout, **options)
+    except NotImplementedError:  # PyTorch 2.4, unless it uses its older implementation
+        return TCPStore("127.0.0.1", port, size, True, timeout, **options, use_libuv=False)

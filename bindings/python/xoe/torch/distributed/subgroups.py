@@ -1,28 +1,34 @@
-"""Process sets for torch.distributed.new_group.
+"""What the subgroups of torch.distributed run on.
 
 All ranks of the job call new_group, and adding a process set is collective over all ranks, but PyTorch calls a backend's
 creator on the members only. So a function of PyTorch's that all ranks call is wrapped: for a group of this backend, the
-wrapper first adds the process set.
+wrapper first adds the process set. A group that only its members make has an engine of its own.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import timedelta
 from typing import Any
 
+import torch.distributed as dist
 import torch.distributed.distributed_c10d as _c10d
 
 from xoe import world as _world
 from xoe.errors import UnsupportedError
-from xoe.process_sets import ProcessSet, add_process_set
+from xoe.process_sets import add_process_set
 from xoe.torch.distributed.initialize import initialize_engine
+from xoe.torch.distributed.members import Members, make_engine, process_set_members
 
-_added: dict[str, ProcessSet] = {}  # by the group's name, until its creator takes it
+_added: dict[str, Members] = {}  # by the group's name, until its creator takes it
+_only_members_call: ContextVar[bool] = ContextVar("xoe_only_members_call", default=False)
 
 
 def watch() -> None:
-    """Wraps PyTorch's function; does nothing when called again."""
+    """Wraps PyTorch's functions; does nothing when called again."""
     original: Any = getattr(_c10d, "_new_process_group_helper", None)
     if original is None or hasattr(original, "_xoe"):
         return
@@ -31,37 +37,65 @@ def watch() -> None:
     @functools.wraps(original)
     def helper(*arguments: Any, **options: Any) -> Any:
         given = signature.bind(*arguments, **options).arguments
-        if given["global_ranks_in_group"] and _is_ours(given["backend"]):
+        if given["global_ranks_in_group"] and _is_ours(given["backend"]) and not _is_local(given["group_name"]):
             _add(given)
         return original(*arguments, **options)
 
     helper._xoe = True  # type: ignore[attr-defined]
     _c10d._new_process_group_helper = helper
+    record: Any = getattr(_c10d, "_maybe_attach_flight_recorder", None)
+    if record is not None:  # it needs a backend in C++
+        _c10d._maybe_attach_flight_recorder = lambda group, *more: None if _is_group_of_ours(group) else record(group, *more)
+    _c10d._find_or_create_pg_by_ranks_and_tag = _called_by_members(_c10d._find_or_create_pg_by_ranks_and_tag, lambda _: True)
+    _c10d.new_subgroups = dist.new_subgroups = _called_by_members(
+        _c10d.new_subgroups, lambda given: given.get("group") not in (None, dist.group.WORLD)
+    )
 
 
-def take(name: str, ranks: list[int]) -> ProcessSet:
-    """The process set of a new group."""
-    process_set = _added.pop(name, None)
-    if process_set is None:
+def take(name: str, ranks: list[int], timeout: timedelta) -> Members:
+    """What the new group of these ranks of the job runs on."""
+    if _is_local(name):
+        return make_engine(_c10d._get_default_store(), ranks, _c10d._get_default_group().rank(), timeout)
+    members = _added.pop(name, None)
+    if members is None:
         raise UnsupportedError(
             f"the group of ranks {', '.join(map(str, ranks))} has no process set: import xoe.torch.distributed on all ranks"
             " before torch.distributed.new_group(backend='xoe')"
         )
-    return process_set
+    return members
+
+
+def _called_by_members(function: Any, is_local: Callable[[dict[str, Any]], bool]) -> Any:
+    """The function, which only the members of new groups may call; is_local: for these arguments."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        token = _only_members_call.set(_only_members_call.get() or is_local(signature.bind(*arguments, **options).arguments))
+        try:
+            return function(*arguments, **options)
+        finally:
+            _only_members_call.reset(token)
+
+    return call
+
+
+def _is_group_of_ours(group: Any) -> bool:
+    return bool(group.name() == "xoe")
 
 
 def _is_ours(backend: Any) -> bool:
     return any(pair.split(":")[-1] == "xoe" for pair in str(backend).lower().split(","))
 
 
+def _is_local(name: Any) -> bool:
+    """PyTorch numbers groups that all ranks make, and names the others by a hash."""
+    return _only_members_call.get() or not str(name).isdecimal()
+
+
 def _add(given: dict[str, Any]) -> None:
-    name = str(given["group_name"])
-    if not name.isdecimal():  # PyTorch numbers groups that all ranks create, and names the others by a hash
-        raise UnsupportedError(
-            "the backend xoe does not support new_group(use_local_synchronization=True): all ranks must agree on a group;"
-            " call new_group on all ranks without it"
-        )
     if not _world.is_initialized():
         default = _c10d._get_default_group()
         initialize_engine(given["store"], default.rank(), default.size(), given["timeout"])
-    _added[name] = add_process_set(list(given["global_ranks_in_group"]))
+    process_set = add_process_set(list(given["global_ranks_in_group"]))
+    _added[str(given["group_name"])] = process_set_members(_c10d._get_default_store(), process_set)

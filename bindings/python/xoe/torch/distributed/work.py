@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import queue
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -13,6 +12,9 @@ import torch
 from torch._C import _distributed_c10d
 
 from xoe.errors import OperationTimeoutError
+from xoe.torch.distributed import callbacks
+from xoe.torch.distributed.completer import Completer
+from xoe.torch.distributed.untraced import untraced_methods
 
 _Work: Any = _distributed_c10d.Work
 
@@ -33,6 +35,7 @@ class Waitable(Protocol):
     def poll(self) -> bool: ...
 
 
+@untraced_methods
 class Work(_Work):  # type: ignore[misc]
     """Operations that complete together, and a function to call then. Any thread may wait, without spinning or the GIL."""
 
@@ -42,6 +45,7 @@ class Work(_Work):  # type: ignore[misc]
         finish: Callable[[], None] | None,
         result: list[torch.Tensor],
         completer: Completer,
+        sequence: callbacks.Sequence,
         source: int = -1,
     ) -> None:
         super().__init__()
@@ -49,6 +53,8 @@ class Work(_Work):  # type: ignore[misc]
         self._finish = finish
         self._result = result
         self._completer = completer
+        self._sequence = sequence
+        self._number = sequence.add_work()
         self._source = source
         self._error: Exception | None = None
         self._done = False
@@ -68,8 +74,8 @@ class Work(_Work):  # type: ignore[misc]
         if seconds > 0 and not self._done:
             self._completer.put(self)
             if not self._finished.wait(seconds):
-                raise OperationTimeoutError(f"not completed after {seconds:g} s; the operation continues")
-        self._complete()
+                raise OperationTimeoutError(f"Timed out after {seconds:g} s; the operation continues")
+        self.complete()
         if self._error is not None:
             raise self._error
         return True
@@ -77,7 +83,7 @@ class Work(_Work):  # type: ignore[misc]
     def is_completed(self) -> bool:
         """Whether it has completed or failed."""
         if not self._done and all(operation.poll() for operation in list(self._operations)):
-            self._complete()
+            self.complete()
         return self._done
 
     poll = is_completed
@@ -113,6 +119,7 @@ class Work(_Work):  # type: ignore[misc]
                 self._promise = torch.futures.Future(devices=devices or None)
                 # C++ (DDP's reducer) sees errors that a callback raises, but not errors that are set from Python.
                 self._future = self._promise.then(self._deliver)
+                callbacks.follow(self._future, self._sequence.after_work(self._number))
                 self._completer.put(self)
             return self._future
 
@@ -121,16 +128,16 @@ class Work(_Work):  # type: ignore[misc]
             raise self._error
         return self._result
 
-    def _finish_work(self) -> None:
-        """Completes the work, in the completer's thread."""
-        self._complete()
+    def call_back(self) -> None:
+        """Tells the future, after complete()."""
         self._finished.set()
         with self._lock:
             promise, self._promise = self._promise, None
         if promise is not None:
             promise.set_result(self._result)
 
-    def _complete(self) -> None:
+    def complete(self) -> None:
+        """Waits for the operations, and keeps their error."""
         error: Exception | None = None
         # Wait for all operations, also after a failure: none may use the tensors any more.
         for operation in list(self._operations):
@@ -175,35 +182,3 @@ def forget() -> None:
     with _keeping:
         _with_tensors.clear()
         _kept.clear()
-
-
-class Completer:
-    """Completes works that have a future, in the order of put(). Its thread sleeps while there are none."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._works: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-
-    def put(self, work: Work) -> None:
-        """Adds a work."""
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
-        self._works.put(work)
-
-    def stop(self) -> None:
-        """Ends the thread when all works have completed, and waits for it."""
-        with self._lock:
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            self._works.put(None)
-            if thread is not threading.current_thread():
-                thread.join(timeout=10)
-
-    def _run(self) -> None:
-        while (work := self._works.get()) is not None:
-            work._finish_work()
-            del work

@@ -1,0 +1,68 @@
+"""Threads that complete the works of a group which have a future, and call back."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import Protocol
+
+_PATIENCE = 10  # seconds to wait for callbacks at the end
+_here = threading.local()  # of a completer's thread: its completer
+
+
+class Completable(Protocol):
+    """A work."""
+
+    def complete(self) -> None:
+        """Waits for its operations."""
+
+    def call_back(self) -> None:
+        """Tells its future."""
+
+
+class Completer:
+    """Completes works, and calls back, in the order of put(). Its thread sleeps while there are none.
+
+    A callback may wait for a work that it has started itself: a thread of its own completes works that are put by a callback.
+    """
+
+    def __init__(self, name: str, depth: int = 0) -> None:
+        self._name = name
+        self._depth = depth
+        self._works: queue.SimpleQueue[Completable | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._inner: Completer | None = None  # for works that the callbacks put
+        self._lock = threading.Lock()
+
+    def put(self, work: Completable) -> None:
+        """Adds a work."""
+        here: Completer | None = getattr(_here, "completer", None)
+        if here is not None and here._depth >= self._depth:
+            with self._lock:
+                self._inner = self._inner or Completer(self._name, self._depth + 1)
+            self._inner.put(work)
+            return
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+        self._works.put(work)
+
+    def stop(self) -> None:
+        """Ends the threads when all works have completed, and waits for them."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            inner, self._inner = self._inner, None
+        if thread is not None:
+            self._works.put(None)
+            if thread is not threading.current_thread():
+                thread.join(timeout=_PATIENCE)
+        if inner is not None:
+            inner.stop()
+
+    def _run(self) -> None:
+        _here.completer = self
+        while (work := self._works.get()) is not None:
+            work.complete()
+            work.call_back()
+            del work

@@ -1,0 +1,75 @@
+"""Engines of the groups that only their members make, and what a group of torch.distributed runs on."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from torch._C._distributed_c10d import PrefixStore
+
+from xoe import world as _world
+from xoe._variables import variables
+from xoe.torch.distributed.initialize import deadlines, describe_ranks
+
+if TYPE_CHECKING:
+    from xoe._core import Engine
+    from xoe.process_sets import ProcessSet
+
+# What the launcher says of the whole job, and files and ports that the job's engine has.
+_OF_THE_JOB = (
+    "XOE_RANK",
+    "XOE_SIZE",
+    "XOE_LOCAL_RANK",
+    "XOE_LOCAL_SIZE",
+    "XOE_CROSS_RANK",
+    "XOE_CROSS_SIZE",
+    "XOE_STORE",
+    "XOE_RESTARTS",
+    "XOE_PRETEND_HOSTS",
+    "XOE_TIMELINE",
+    "HOROVOD_TIMELINE",
+    "XOE_METRICS_PORT",
+)
+
+_making = threading.Lock()  # one engine at a time reads the environment
+_made: Counter[str] = Counter()  # engines, by their ranks
+
+
+@dataclass
+class Members:
+    """A process set of an engine.
+
+    name: the same on all of its ranks; PyTorch's name of the group may differ if ranks have made groups without the others.
+    store: in which they have this name. close: ends the engine; None: others use it too. abort: fails all of its operations.
+    """
+
+    engine: Engine
+    process_set: int
+    name: str
+    store: Any
+    close: Callable[[], None] | None
+    abort: Callable[[], None]
+
+
+def make_engine(store: Any, ranks: list[int], rank: int, timeout: timedelta) -> Members:
+    """An engine of these ranks of the job, of which ``rank`` is this one; ``store`` is the job's. Collective over them."""
+    from xoe._core import Engine
+
+    known = "-".join(map(str, ranks))
+    name = f"ranks {known}/{_made[known]}"
+    _made[known] += 1
+    described = describe_ranks(store, ranks.index(rank), len(ranks), members=name)
+    with _making, variables({**dict.fromkeys(_OF_THE_JOB), **described, **deadlines(timeout)}):
+        engine = Engine(timeout.total_seconds(), [])
+    return Members(engine, 0, name, PrefixStore(f"xoe/{name}/", store), engine.shutdown, engine.shutdown)
+
+
+def process_set_members(store: Any, process_set: ProcessSet) -> Members:
+    """A process set of the world's engine; ``store`` is the job's."""
+    number = process_set._need()
+    name = f"set {number}"
+    return Members(_world.current().engine, number, name, PrefixStore(f"xoe/{name}/", store), None, _world.shutdown)
