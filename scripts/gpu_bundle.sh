@@ -51,6 +51,10 @@ mkdir -p "$folder/build/gpu/debian" "$(dirname "$bundle")"
 git archive HEAD | tar -x -C "$folder"
 git rev-parse HEAD >"$folder/build/gpu/commit"
 package_files | tar -c -C / --files-from <(sed "s,^/,,") | tar -x -C "$folder/build/gpu/debian"
+# Links must not lead to what the other machine has instead (libz.so).
+find "$folder/build/gpu/debian" -lname '/*' -printf '%p\t%l\n' | while IFS=$'\t' read -r link target; do
+  ln -sf "${target##*/}" "$link"
+done
 if [[ -n $wants_wheel ]]; then make_wheel; fi
 tar -czf "$bundle" -C "${folder%/*}" "${folder##*/}"
 rm -rf "${folder%/*}"

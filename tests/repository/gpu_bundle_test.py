@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """scripts/gpu_bundle.sh: what is in the bundle, and its size."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ class Bundle(unittest.TestCase):
         subprocess.run([ROOT / "scripts" / "gpu_bundle.sh", "--no-wheel", cls.file], check=True)
         with tarfile.open(cls.file) as archive:
             cls.names = set(archive.getnames())
+            cls.links = {member.name: member.linkname for member in archive.getmembers() if member.issym()}
 
     def test_size(self):
         self.assertLess(self.file.stat().st_size, MOST)
@@ -39,6 +41,12 @@ class Bundle(unittest.TestCase):
             self.assertTrue(any(found.startswith(f"{packages}/{name}") for found in self.names), name)
         static = [name for name in self.names if name.endswith("libpng16.a")]
         self.assertEqual(static, [], "it may be found before the shared one, and cannot become part of libxoe.so")
+
+    def test_links_stay_in_the_bundle(self):
+        packages = "xoe-gpu/build/gpu/debian"
+        for name, target in self.links.items():
+            if name.startswith(packages):
+                self.assertIn(os.path.normpath(os.path.join(os.path.dirname(name), target)), self.names, name)
 
     def test_nothing_else_is_left(self):
         self.assertFalse((ROOT / "build" / "gpu-bundle").exists())
