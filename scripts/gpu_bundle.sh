@@ -17,7 +17,7 @@ fi
 if (($# > 1)) || [[ ${1:-} == -* ]]; then die "usage: scripts/gpu_bundle.sh [--no-wheel] [FILE]"; fi
 bundle=$(realpath -m "${1:-$root/build/xoe-gpu.tar.gz}")
 
-# The files of the packages below: no documents, and static libraries only where there is no shared one: some of them (libpng) cannot
+# The files of the packages below, without documents. Static libraries are for the static launcher; some of them (libpng) could not
 # become part of libxoe.so.
 package_files() {
   local packages file
@@ -25,7 +25,7 @@ package_files() {
   mapfile -t packages < <(listed_packages build | grep -E '^lib.*-dev$|^(nlohmann-json3|zlib1g)-dev$' |
     grep -vE '^lib(benchmark|gloo|mpich|openmpi)-dev$')
   dpkg-query -L "${packages[@]}" | grep -E '^/usr/(include|lib|share/cmake)/' | sort -u | while read -r file; do
-    if [[ -d $file && ! -L $file || $file == *.a && -e ${file%.a}.so ]]; then continue; fi
+    if [[ -d $file && ! -L $file ]]; then continue; fi
     if [[ $file == *.so ]]; then printf '%s\n' "$file"*; else echo "$file"; fi
   done
 }
