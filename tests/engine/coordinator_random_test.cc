@@ -10,7 +10,7 @@
 namespace xoe::engine {
 namespace {
 
-struct Submission {
+struct Announcement {
   std::string name;
   std::uint64_t signature = 0;
   bool failed = false;
@@ -23,7 +23,7 @@ struct Submission {
 // A step in the program of one host.
 struct Action {
   enum Kind { kSubmit, kWait, kJoin } kind = kSubmit;
-  Submission submission;
+  Announcement submission;
 };
 
 struct Workload {
@@ -71,11 +71,11 @@ class RandomProgram {
   int pick(int low, int high) { return std::uniform_int_distribution(low, high)(random_); }
   bool chance(int percent) { return pick(1, 100) <= percent; }
 
-  std::vector<Submission> step_of(int step) {
-    std::vector<Submission> list;
+  std::vector<Announcement> step_of(int step) {
+    std::vector<Announcement> list;
     const bool odd = pick(1, 100) <= shape_.odd_steps;
     for (int i = 0; i < shape_.tensors; ++i) {
-      Submission one{.name = "t" + std::to_string(i), .signature = 1};
+      Announcement one{.name = "t" + std::to_string(i), .signature = 1};
       if (odd && chance(20)) one.name += "." + std::to_string(step);
       if (odd && chance(20)) one.signature = static_cast<std::uint64_t>(pick(1, 3));
       if (odd && chance(20)) continue;
@@ -87,14 +87,14 @@ class RandomProgram {
   void write_scripts() {
     scripts_.assign(static_cast<std::size_t>(shape_.hosts), {});
     at_.assign(static_cast<std::size_t>(shape_.hosts), 0);
-    std::vector<std::vector<Submission>> steps;
+    std::vector<std::vector<Announcement>> steps;
     for (int step = 0; step < shape_.steps; ++step) steps.push_back(step_of(step));
     for (auto& script : scripts_) {
       const std::size_t own = shape_.joins ? static_cast<std::size_t>(pick(0, shape_.steps)) : steps.size();
       for (std::size_t step = 0; step < own; ++step) {
-        std::vector<Submission> list = steps[step];
+        std::vector<Announcement> list = steps[step];
         if (shape_.jitter) std::shuffle(list.begin(), list.end(), random_);
-        for (Submission& one : list) {
+        for (Announcement& one : list) {
           if (pick(1, 1000) <= shape_.mismatches) one.signature = static_cast<std::uint64_t>(pick(4, 5));
           if (pick(1, 1000) <= shape_.mismatches) one.failed = true;
           script.push_back({Action::kSubmit, one});
@@ -114,7 +114,7 @@ class RandomProgram {
     const Action& action = script[at];
     if (action.kind == Action::kWait && !outstanding.empty()) return false;
     if (action.kind == Action::kSubmit) {
-      const Submission& one = action.submission;
+      const Announcement& one = action.submission;
       if (!outstanding.emplace(one.name, one).second) return false;
       if (one.failed)
         net_->at(host).fail_local(one.name, one.text());
@@ -244,7 +244,7 @@ class RandomProgram {
   std::unique_ptr<CoordinatorNet> net_;
   std::vector<std::vector<Action>> scripts_;
   std::vector<std::size_t> at_;
-  std::vector<std::map<std::string, Submission>> outstanding_;
+  std::vector<std::map<std::string, Announcement>> outstanding_;
   std::vector<std::size_t> seen_;
   std::vector<bool> joined_;
   std::map<std::pair<int, std::string>, int> times_;

@@ -280,6 +280,44 @@ TEST(Engine, ProcessSetsRunOnTheirOwn) {
   });
 }
 
+TEST(Engine, ASetsRanksAreInTheOrderGiven) {
+  run_engines(4, [](Engine& engine) {
+    const int rank = engine.topology().rank;
+    const std::vector<int> given{3, 0, 2};
+    const auto set = engine.add_process_set(given).value();
+    EXPECT_EQ(engine.process_set_ranks(set).value(), given);
+    if (rank == 1) return;
+    EXPECT_EQ(given[static_cast<std::size_t>(engine.process_set_rank(set).value())], rank);
+    const std::int32_t own = rank;
+    const Shape shape{1};
+    const TensorArg tensor{&own, nullptr, DType::kInt32, shape};
+    auto handle =
+        engine
+            .submit({.name = "ranks", .op = {.kind = OpKind::kAllgather}, .tensors = {&tensor, 1}, .process_set = set})
+            .value();
+    ASSERT_TRUE(handle.wait());
+    const auto* data = static_cast<const std::int32_t*>(handle.outputs()[0].data);
+    EXPECT_EQ(std::vector<int>(data, data + 3), given);
+  });
+}
+
+TEST(Engine, CompressedAveragesAreAverages) {
+  run_engines(2, [](Engine& engine) {
+    const Shape shape{16, 16};
+    for (const Compression kind :
+         {Compression::kFloat16, Compression::kFloat8, Compression::kTopK, Compression::kPowerSgd})
+      for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage}) {
+        std::vector<float> x(256, static_cast<float>(engine.topology().rank + 1));
+        const TensorArg tensor = in_place(x, shape);
+        const OpSpec spec{.reduce = op,
+                          .compression = {.kind = kind, .error_feedback = true, .top_k_ratio = 1, .power_sgd_rank = 1}};
+        const std::string name = std::string(compression_name(kind)).append(".").append(reduce_op_name(op));
+        ASSERT_TRUE(engine.run({.name = name, .op = spec, .tensors = {&tensor, 1}})) << name;
+        EXPECT_THAT(x, ::testing::Each(::testing::FloatNear(op == ReduceOp::kSum ? 3 : 1.5F, 0.01F))) << name;
+      }
+  });
+}
+
 TEST(Engine, CallbacksComeWithoutAnybodyWaiting) {
   std::atomic<int> called{0};
   run_engines(2, [&](Engine& engine) {

@@ -184,20 +184,24 @@ TEST(HalfReduce, SumMayPassTheRangeInBetween) {
 }
 
 #if defined(__x86_64__)
-// Programs flush subnormals in some of their threads; ranks must agree all the same.
+// Programs flush subnormals, or round otherwise, in some of their threads; ranks must agree all the same.
 TEST(FloatState, OfTheThreadDoesNotMatter) {
   const unsigned before = _mm_getcsr();
-  const unsigned flushing = before | 0x8040;
-  _mm_setcsr(flushing);
-  const float tiny[] = {1e-40f, 1e-40f};
-  const void* ins[] = {&tiny[0], &tiny[1]};
-  float sum = 0;
-  void* out[] = {&sum};
-  reduce::reduce_into(out, ins, 1, DType::kFloat32, ReduceOp::kSum);
+  const unsigned changed = before | 0xE040;  // flushes subnormals and rounds toward zero
+  const auto sum_of = [](const float(&values)[2]) {
+    const void* ins[] = {&values[0], &values[1]};
+    float sum = 0;
+    void* out[] = {&sum};
+    reduce::reduce_into(out, ins, 1, DType::kFloat32, ReduceOp::kSum);
+    return sum;
+  };
+  _mm_setcsr(changed);
+  const float tiny = sum_of({1e-40f, 1e-40f}), rounded = sum_of({1.0f, 0x1.8p-24f});
   const unsigned after = _mm_getcsr();
   _mm_setcsr(before);
-  EXPECT_EQ(sum, 2 * 1e-40f);
-  EXPECT_EQ(after & 0xFFC0, flushing & 0xFFC0);
+  EXPECT_EQ(tiny, 2 * 1e-40f);
+  EXPECT_EQ(rounded, 1.0f + 0x1p-23f);
+  EXPECT_EQ(after & 0xFFC0, changed & 0xFFC0);
 }
 #endif
 
