@@ -112,8 +112,8 @@ use_pip_settings() {
   if [[ -n $cert ]]; then export SSL_CERT_FILE=${SSL_CERT_FILE:-$cert}; fi
 }
 
-# make_environment FOLDER ARGUMENT...: a Python environment of its own (of $base_python, if set), with what `uv pip install ARGUMENT...` installs. uv
-# shares its downloads between environments: PyTorch's are gigabytes. Compiled at once, since each of the many processes that tests
+# make_environment FOLDER ARGUMENT...: a Python environment of its own (of $base_python, if set), with what `uv pip install
+# ARGUMENT...` installs. uv shares its downloads between environments: PyTorch's are gigabytes. Compiled at once, since each of the many processes that tests
 # start would do it where PYTHONDONTWRITEBYTECODE is set. Chained, because errexit does not reach into the
 # condition of an if.
 make_environment() {

@@ -17,7 +17,7 @@
 
 namespace xoe {
 
-// For operations over several hosts, where ranks cannot see whether a peer computes.
+// For waits in libraries, which cannot see whether a peer computes.
 inline constexpr std::chrono::nanoseconds kDefaultTimeout = std::chrono::minutes(30);
 
 // How long operations wait for their peers.

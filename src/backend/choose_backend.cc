@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kBackends{"auto", "shm", "hierarchical", "gloo", "mpi", "nccl"};
 constexpr std::array<std::string_view, 4> kNets{"auto", "gloo", "mpi", "nccl"};
-constexpr std::array<std::string_view, 2> kDeterministic{"placement", "placement-free"};
+constexpr std::array<std::string_view, 2> kDeterministic{"placement", kPlacementFree};
 
 template <class Names>
 Status check(std::string_view variable, const std::string& value, const Names& names) {
@@ -25,7 +25,7 @@ Result<BackendChoice> choose_backend(const BackendRequest& request, bool several
   XOE_TRY(check("XOE_BACKEND", request.backend, kBackends));
   XOE_TRY(check("XOE_NET", request.net, kNets));
   XOE_TRY(check("XOE_DETERMINISTIC", request.deterministic, kDeterministic));
-  BackendChoice choice{.in_rank_order = request.deterministic == "placement-free"};
+  BackendChoice choice{.in_rank_order = request.deterministic == kPlacementFree};
   if (choice.in_rank_order && (request.backend == "nccl" || request.net == "nccl"))
     return failure(Code::kInvalidArgument,
                    "XOE_DETERMINISTIC=placement-free: nccl combines ranks in an order of its own; choose gloo or mpi "

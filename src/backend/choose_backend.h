@@ -9,6 +9,9 @@
 
 namespace xoe {
 
+// The value of XOE_DETERMINISTIC for reductions with the bits of one host.
+inline constexpr std::string_view kPlacementFree = "placement-free";
+
 struct BackendRequest {
   std::string backend = "auto";             // XOE_BACKEND: auto, shm, hierarchical, gloo, mpi, nccl
   std::string net = "auto";                 // XOE_NET: auto, gloo, mpi, nccl: the net between hosts

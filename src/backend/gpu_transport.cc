@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backend/choose_backend.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -34,7 +35,7 @@ Status check_nccl(std::span<const RankGpu> ranks) {
 
 std::string requested_gpu_transport(const Env& env) {
   const auto requested = env.text("XOE_GPU");
-  if (!requested || *requested == "auto") return env.text("XOE_DETERMINISTIC") == "placement-free" ? "staged" : "auto";
+  if (!requested || *requested == "auto") return env.text("XOE_DETERMINISTIC") == kPlacementFree ? "staged" : "auto";
   return *requested;
 }
 

@@ -67,15 +67,13 @@ Result<std::unique_ptr<bootstrap::Store>> connect_through(net::Provider& provide
   return bootstrap::connect_store(at, parts[1], /*wait=*/true, timeout);
 }
 
-constexpr std::string_view kInRankOrder = "placement-free";
-
 // Exchanges the ranks' "host address pid" and "placement-free" or nothing, which rank 0 gathers for all.
 Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& store, const std::string& keys,
                                                            const Topology& topology, const hierarchical::RankInfo& mine,
                                                            std::chrono::nanoseconds timeout) {
   const auto key = [&](int rank) { return fmt::format("{}rank/{}", keys, rank); };
   XOE_TRY(store.set(key(topology.rank), fmt::format("{}\t{}\t{}\t{}", mine.host, mine.address, mine.pid,
-                                                    mine.in_rank_order ? kInRankOrder : "")));
+                                                    mine.in_rank_order ? kPlacementFree : "")));
   if (topology.rank == 0) {
     bootstrap::AwaitedRanks awaited;
     for (int rank = 0; rank < topology.size; ++rank) {
@@ -97,7 +95,7 @@ Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& sto
     ranks.push_back({.host = fields[0],
                      .address = fields[1],
                      .pid = static_cast<int>(*pid),
-                     .in_rank_order = fields[3] == kInRankOrder});
+                     .in_rank_order = fields[3] == kPlacementFree});
   }
   if (ranks.size() != index(topology.size))
     return failure(Code::kInternal, "{} announcements of {} ranks", ranks.size(), topology.size);
@@ -108,7 +106,9 @@ Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& sto
 Status check_order(const std::vector<hierarchical::RankInfo>& ranks) {
   const auto other = std::ranges::find(ranks, !ranks[0].in_rank_order, &hierarchical::RankInfo::in_rank_order);
   if (other == ranks.end()) return {};
-  const auto value = [](const hierarchical::RankInfo& rank) { return rank.in_rank_order ? kInRankOrder : "placement"; };
+  const auto value = [](const hierarchical::RankInfo& rank) {
+    return rank.in_rank_order ? kPlacementFree : "placement";
+  };
   return failure(Code::kInvalidArgument,
                  "rank 0 has XOE_DETERMINISTIC={}, rank {} (host {}) has {}; set the same for all ranks",
                  value(ranks[0]), other - ranks.begin(), other->host, value(*other));

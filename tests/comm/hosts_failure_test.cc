@@ -250,6 +250,21 @@ TEST(LateRank, ThatIsStoppedIsSaidToBe) {
   EXPECT_THAT(said, ::testing::ContainsRegex("rank 0 .* for rank 3 .*; its process is stopped"));
 }
 
+TEST(LateRank, MayBeLookedForWhileTheCommunicatorGoes) {
+  for (int round = 0; round < 5; ++round)
+    ProcessGroup({0, 1},
+                 [&](Communicator& communicator) -> std::string {
+                   if (communicator.rank() == 1) ::usleep(300'000);
+                   float x = 1;
+                   const auto timeout = std::chrono::milliseconds(20 + 20 * round);
+                   const Status status =
+                       communicator.allreduce(Tensor(&x, 1), ReduceOp::kSum, {.name = "w", .timeout = timeout});
+                   return status ? "no error" : "";
+                 },
+                 {{"XOE_STALL_WARNING", "0.01"}})
+        .expect_success();
+}
+
 TEST(LeavingHosts, ARankThatLeftIsNamed) {
   // A failure also reaches ranks that are still in the previous collective: rank 2 leaves after all have left init().
   void* const page =

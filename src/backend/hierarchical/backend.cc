@@ -68,8 +68,8 @@ Status HierarchicalBackend::connect() {
   const WaitPolicy& waits = context_->options().waits;
   WaitLimits limits = waits.limits;
   if (!waits.warn) limits.warning = {};
-  watch_ = std::make_unique<StallWatch>(
-      limits, [this](const StallWatch::Stall& stall) { on_stall(stall); },
+  watchdog_ = std::make_unique<Watchdog>(
+      limits, [this](const Watchdog::Stall& stall) { on_stall(stall); },
       [this](std::uint64_t number) { return used_by_late(number); });
   return {};
 }
@@ -77,11 +77,11 @@ Status HierarchicalBackend::connect() {
 HierarchicalBackend::~HierarchicalBackend() {
   if (!context_->in_its_process()) {  // a forked child: its parent is the rank, and has the threads
     operations_.detach();
-    [[maybe_unused]] auto* const thread_of_the_rank = watch_.release();
+    [[maybe_unused]] auto* const thread_of_the_rank = watchdog_.release();
     [[maybe_unused]] auto* const leaked = rails_.release();
     return;
   }
-  watch_.reset();
+  if (watchdog_ != nullptr) watchdog_->stop();  // its thread uses it, and this
   if (subscription_ >= 0) context_->failures().unsubscribe(subscription_);
   operations_.stop([this] {
     end(Error(Code::kPeerLost, who(placement_.rank) + " destroyed its communicator while operations were pending"));
@@ -106,9 +106,9 @@ Status HierarchicalBackend::execute(const Collective& collective) {
   context_->note_begun(number_, number);
   if (const auto left = left_before(number)) fail(*left);
   if (const auto known = cause()) return failed(*known);
-  watch_->begin(collective, number);
+  watchdog_->begin(collective, number);
   const Status status = hierarchical::run(*rails_, op);
-  watch_->end();
+  watchdog_->end();
   if (!status) return failed(first_cause(status.error()));
   done_.store(number, std::memory_order_release);
   return {};
@@ -147,7 +147,7 @@ HierarchicalBackend::Late HierarchicalBackend::late_for(std::uint64_t number) co
     return late;
   };
   (void)look();  // asks the other hosts
-  watch_->pause(kAnswer);
+  watchdog_->pause(kAnswer);
   return look();
 }
 
@@ -175,8 +175,8 @@ std::string HierarchicalBackend::describe_late(int rank) const {
   return fmt::format("{} ({}{})", who(rank), where, state.activity.stopped ? "; its process is stopped" : "");
 }
 
-// Called by the watch's thread.
-void HierarchicalBackend::on_stall(const StallWatch::Stall& stall) {
+// Called by the watchdog's thread.
+void HierarchicalBackend::on_stall(const Watchdog::Stall& stall) {
   const Late late = late_for(stall.number);
   if (done_.load(std::memory_order_acquire) >= stall.number || cause() || !reports(late)) return;
   std::string whom = late.others_unknown ? "the other hosts" : "";

@@ -13,7 +13,7 @@
 #include "backend/hierarchical/context.h"
 #include "backend/hierarchical/operation_queue.h"
 #include "backend/hierarchical/rails.h"
-#include "backend/hierarchical/stall_watch.h"
+#include "backend/hierarchical/watchdog.h"
 
 namespace xoe::hierarchical {
 
@@ -70,7 +70,7 @@ class HierarchicalBackend final : public Backend, public HostGroup {
   std::chrono::nanoseconds used_by_late(std::uint64_t number) const;
   bool reports(const Late& late) const;
   std::string describe_late(int rank) const;
-  void on_stall(const StallWatch::Stall& stall);
+  void on_stall(const Watchdog::Stall& stall);
   void on_failure(const FailureEvent& event);
   bool fail(const Error& cause);
   void end(const Error& cause);
@@ -98,7 +98,7 @@ class HierarchicalBackend final : public Backend, public HostGroup {
   std::vector<Departure> departed_;
   std::condition_variable cause_known_;
   int subscription_ = -1;
-  std::unique_ptr<StallWatch> watch_;
+  std::unique_ptr<Watchdog> watchdog_;
   OperationQueue operations_;  // last: its thread uses the members above
 };
 

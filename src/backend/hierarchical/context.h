@@ -63,7 +63,8 @@ class Context {
   int rank() const noexcept { return placement_.rank; }
   const Placement& placement() const noexcept { return placement_; }
   const ContextOptions& options() const noexcept { return options_; }
-  // For an operation without one of its own. Between hosts ranks cannot see whether a peer computes.
+  // Of the nets, for an operation without one of its own. Where the limit spares ranks that compute, the watchdog keeps
+  // it, and this is the last resort.
   std::chrono::nanoseconds timeout() const noexcept {
     return options_.waits.limits.spares_computing ? kDefaultTimeout : options_.waits.limits.limit;
   }

@@ -84,6 +84,7 @@ Status reduce_scatter_shares(Rails& rails, const Operation& op, ReduceOp reducti
   return exchange_shares(rails, op, ConstTensor(mine, own_count, c.dtype), shares.by_rail[host]);
 }
 
+// Float16 and bfloat16, rounded once.
 Status reduce_scatter_widened(Rails& rails, const Operation& op) {
   const Collective& c = op.collective;
   const Widened wide(c);

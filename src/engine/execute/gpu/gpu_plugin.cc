@@ -1,5 +1,6 @@
 #include "engine/execute/gpu/gpu_plugin.h"
 
+#include "backend/choose_backend.h"
 #include "backend/gpu_transport.h"
 #include "backend/net/plugin.h"
 #include "base/error.h"
@@ -30,7 +31,7 @@ std::shared_ptr<GpuPlugin> GpuPlugin::of_process(const Env& env, int local_rank)
   const std::string requested = requested_gpu_transport(env);
   const std::string folder = env.text("XOE_PLUGIN_DIR").value_or("");
   const StagingBytes staging = read_staging(env);
-  const bool ordered = env.text("XOE_DETERMINISTIC") == "placement-free";
+  const bool ordered = env.text("XOE_DETERMINISTIC") == kPlacementFree;
   const auto open = [=]() -> Result<std::unique_ptr<net::Provider>> {
     if (requested == "host") return failure(Code::kUnsupported, "GPU memory is not taken: XOE_GPU=host");
     if (requested != "auto" && requested != "nccl" && requested != "staged")

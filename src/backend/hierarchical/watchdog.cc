@@ -1,39 +1,40 @@
-#include "backend/hierarchical/stall_watch.h"
+#include "backend/hierarchical/watchdog.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace xoe::hierarchical {
 
-StallWatch::StallWatch(const WaitLimits& limits, Report report, Used used)
+Watchdog::Watchdog(const WaitLimits& limits, Report report, Used used)
     : limits_(limits), report_(std::move(report)), used_(std::move(used)), thread_([this] { run(); }) {}
 
-StallWatch::~StallWatch() {
+void Watchdog::stop() {
   {
     const std::lock_guard lock(mutex_);
-    ends_ = true;
+    stops_ = true;
   }
-  ending_.notify_all();
+  stopping_.notify_all();
+  if (thread_.joinable()) thread_.join();
 }
 
-void StallWatch::begin(const Collective& collective, std::uint64_t number) {
+void Watchdog::begin(const Collective& collective, std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   wait_ = {
       .kind = collective.kind, .name = std::string(collective.options.name), .number = number, .began = Clock::now()};
 }
 
-void StallWatch::end() {
+void Watchdog::end() {
   const std::lock_guard lock(mutex_);
   wait_.reset();
 }
 
-bool StallWatch::pause(std::chrono::nanoseconds time) {
+bool Watchdog::pause(std::chrono::nanoseconds time) {
   std::unique_lock lock(mutex_);
-  return !ending_.wait_for(lock, time, [this] { return ends_; });
+  return !stopping_.wait_for(lock, time, [this] { return stops_; });
 }
 
 // begin() does not wake the thread, which never sleeps for longer than until a collective that begins now is due.
-void StallWatch::run() {
+void Watchdog::run() {
   constexpr std::chrono::hours kLongestSleep(1);  // without a warning and a limit
   const auto first = std::min<std::chrono::nanoseconds>(StallTimer().next(limits_), kLongestSleep);
   StallTimer timer;

@@ -15,7 +15,7 @@
 
 namespace xoe::hierarchical {
 
-class StallWatch {
+class Watchdog {
  public:
   struct Stall {
     StallTimer::Due due = StallTimer::Due::kNothing;
@@ -23,18 +23,21 @@ class StallWatch {
     std::string title = {};
     std::chrono::nanoseconds waited{0};
   };
-  // Both are called by the watch's thread. report: of a warning or the limit. used: as StallTimer's, of the collective
-  // with this number.
+  // Both are called by the watchdog's thread. report: of a warning or the limit. used: as StallTimer's, of the
+  // collective with this number.
   using Report = std::function<void(const Stall& stall)>;
   using Used = std::function<std::chrono::nanoseconds(std::uint64_t number)>;
 
-  StallWatch(const WaitLimits& limits, Report report, Used used);
-  ~StallWatch();
+  Watchdog(const WaitLimits& limits, Report report, Used used);
+  ~Watchdog() { stop(); }
+
+  // Waits for the thread; no call is in progress afterwards.
+  void stop();
 
   // Around each collective, by the thread that runs it.
   void begin(const Collective& collective, std::uint64_t number);
   void end();
-  // Waits; false when the watch ends meanwhile.
+  // Waits; false when it is stopped meanwhile.
   bool pause(std::chrono::nanoseconds time);
 
  private:
@@ -51,8 +54,8 @@ class StallWatch {
   const Report report_;
   const Used used_;
   std::mutex mutex_;
-  std::condition_variable ending_;
-  bool ends_ = false;
+  std::condition_variable stopping_;
+  bool stops_ = false;
   std::optional<Wait> wait_;
   std::jthread thread_;  // last: it uses the members above
 };
