@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "xoe/data/pixels.h"
 #include "xoe/status.h"
 
 namespace xoe::train {
@@ -18,7 +19,8 @@ struct TrainOptions {
   std::string data_dir;  // empty: one random batch, made once (as tf_cnn_benchmarks)
   int classes = 0;       // 0: what the data has; 1000 for synthetic data
   int batch = 32;        // per rank and backward pass
-  int image_size = 64;
+  data::ImageSize image_size = 64;
+  data::PixelOptions pixels = {};
 
   double epochs = 0;       // of the data; 0: `steps` counts
   std::int64_t steps = 0;  // optimizer steps; 0: `epochs` counts. Both 0: 10 epochs of data, or 100 synthetic steps
