@@ -69,6 +69,16 @@ Result<std::unique_ptr<bootstrap::Store>> connect_through(net::Provider& provide
   return bootstrap::connect_store(at, parts[1], /*wait=*/true, timeout);
 }
 
+// Whether the secret may come through the library's launcher.
+Status check_encryption(const BackendChoice& choice, const bootstrap::LaunchInfo& info) {
+  if (!choice.encrypt) return {};
+  return failure(
+      Code::kUnsupported,
+      "XOE_ENCRYPT=1: {} does not say where the ranks of several hosts can meet, and MPI would carry the key "
+      "in clear; use xoe run, or set XOE_STORE and XOE_SECRET",
+      info.launcher);
+}
+
 // Exchanges the ranks' "host address pid", "placement-free" or nothing, and "encrypt" or nothing, which rank 0 gathers
 // for all.
 Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& store, const std::string& keys,
@@ -181,11 +191,7 @@ Result<Joined> join_many_hosts(bootstrap::LaunchInfo info, const Env& env, const
     XOE_ASSIGN(info.secret, bootstrap::job_secret(env, info.job));
   }
   if (several_hosts && info.store.empty() && info.meeting.empty()) {
-    if (choice.encrypt)
-      return failure(Code::kUnsupported,
-                     "XOE_ENCRYPT=1: {} does not say where the ranks of several hosts can meet, and MPI would carry "
-                     "the key in clear; use xoe run, or set XOE_STORE and XOE_SECRET",
-                     info.launcher);
+    XOE_TRY(check_encryption(choice, info));
     XOE_ASSIGN(store, connect_through(*provider, info, address, settings.start_timeout, server));
   } else {
     XOE_ASSIGN(store, bootstrap::open_store(info, settings.start_timeout));

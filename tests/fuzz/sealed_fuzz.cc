@@ -1,4 +1,4 @@
-// What arrives on an encrypted connection, from somebody who took it over: arbitrary bytes, and sealed ones that were
+// What arrives on an encrypted connection, from a program that took it over: arbitrary bytes, and sealed ones that were
 // changed.
 #include <cstdint>
 #include <cstdlib>
@@ -18,7 +18,7 @@ XOE_FUZZ_TARGET(sealed_fuzz) {
   // In two pieces, the first of which may end anywhere.
   const std::size_t cut = size == 0 ? 0 : bytes[0] % (size + 1);
   if (opener.open(input.substr(0, cut), plain)) (void)opener.open(input.substr(cut), plain);
-  if (!plain.empty()) std::abort();  // nobody who does not know the key can seal
+  if (!plain.empty()) std::abort();  // who does not know the key cannot seal
 
   Sealer sealer(client.send);
   std::string wire, got;
