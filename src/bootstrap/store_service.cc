@@ -211,7 +211,7 @@ bool StoreService::authenticate(Connection& connection, const Frame& frame) {
     append_challenge(connection.out, nonce + make_proof(secret_, End::kServer, frame.value, nonce));
     return true;
   }
-  // Nothing that somebody else put behind the proof is taken for a request of the client.
+  // Nothing that another program put behind the proof is taken for a request of the client.
   return frame.kind == FrameKind::kProof && connection.reader.partial() == 0 &&
          admit(connection, equal_in_constant_time(frame.value, connection.expected_proof));
 }

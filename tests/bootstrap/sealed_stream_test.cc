@@ -1,4 +1,4 @@
-// What is sealed opens at the other end only, whole, and in order.
+// Only the other end opens what one end sealed, whole and in order.
 #include "bootstrap/sealed_stream.h"
 
 #include <gtest/gtest.h>
