@@ -80,4 +80,18 @@ int exif_orientation(std::string_view jpeg) noexcept {
   return kAsStored;
 }
 
+std::string with_orientation(std::string_view jpeg, int orientation) {
+  constexpr std::string_view kSegment(
+      "\xff\xe1\0\x22"
+      "Exif\0\0MM\0\x2a\0\0\0\x08"
+      "\0\x01\x01\x12\0\x03\0\0\0\x01\0",
+      29);
+  constexpr std::string_view kRest("\0\0\0\0\0\0", 6);
+  const std::size_t first = 4 + 256U * static_cast<unsigned char>(jpeg[4]) + static_cast<unsigned char>(jpeg[5]);
+  std::string turned(jpeg.substr(0, first));
+  turned.append(kSegment);
+  turned += static_cast<char>(orientation);
+  return turned.append(kRest).append(jpeg.substr(first));
+}
+
 }  // namespace xoe::data
