@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -264,6 +265,18 @@ TEST_P(Interrupted, GoesOnToTheSameBytes) {
   const auto whole = contents(file("whole"));
   EXPECT_EQ(parts.size(), whole.size());
   for (const auto& [name, bytes] : whole) EXPECT_TRUE(parts.contains(name) && parts.at(name) == bytes) << name;
+}
+
+TEST_F(Convert, RemovesWhatAKilledRunLeft) {
+  make();
+  std::filesystem::create_directory(file("out"));
+  for (const char* content : {"", "half"}) {  // killed before its first byte, or later
+    const std::string left = file("out/.train-00000-of-00002.unfinished-") + std::to_string(std::strlen(content));
+    put_file(left, content);
+  }
+  ASSERT_EQ(run({"convert", set_, file("out")}).code, 0);
+  for (const auto& entry : std::filesystem::directory_iterator(file("out")))
+    EXPECT_EQ(entry.path().string().find("unfinished"), std::string::npos) << entry.path();
 }
 
 TEST_F(Convert, BadImagesFailOrAreLeftOut) {

@@ -231,6 +231,9 @@ TEST(MissingNames, AreToldOf) {
   const auto opened = open_image_source({.directory = scratch.path()});
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message(), HasSubstr("labels.txt: cannot open: a link to /nowhere"));
+  const Ended verified = run({"verify", scratch.path()});
+  EXPECT_EQ(verified.code, 1);
+  EXPECT_THAT(verified.out, HasSubstr("labels.txt: a link to /nowhere, which does not exist"));
 }
 
 TEST(MissingRows, OfTheListOfASplitAreToldOf) {

@@ -68,13 +68,18 @@ Status add_matches(const std::string& pattern, std::vector<std::string>& paths) 
 
 }  // namespace
 
-Result<std::vector<std::string>> match_files(const std::vector<std::string>& patterns, const MatchOptions& options) {
+Result<std::vector<std::string>> match_paths(const std::vector<std::string>& patterns) {
   if (patterns.empty()) return failure(Code::kInvalidArgument, "no pattern of files");
-  MissingData missing(options.allow_missing);
   std::vector<std::string> paths;
   for (const std::string& pattern : patterns) XOE_TRY(add_matches(pattern, paths));
   std::sort(paths.begin(), paths.end());
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+  return paths;
+}
+
+Result<std::vector<std::string>> match_files(const std::vector<std::string>& patterns, const MatchOptions& options) {
+  XOE_ASSIGN(std::vector<std::string> paths, match_paths(patterns));
+  MissingData missing(options.allow_missing);
   const auto wanted = [&patterns](const std::string& path) {
     return std::ranges::any_of(patterns, [&](const std::string& pattern) { return glob_matches(pattern, path); });
   };

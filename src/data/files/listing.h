@@ -22,7 +22,9 @@ Result<Listing> list_directory(const std::string& path);
 // without index files. A hidden file matches only a pattern that starts with a dot. `unavailable`: no file matches.
 Result<std::vector<std::string>> match_files(const std::string& directory, const std::string& pattern);
 
-// Whether a name matches such a pattern.
+// The paths that match patterns of xoe/data/files.h, files or not.
+Result<std::vector<std::string>> match_paths(const std::vector<std::string>& patterns);
+// Whether a name matches a pattern with * and ?.
 bool matches(const std::string& name, const std::string& pattern);
 
 bool is_directory(const std::string& path);

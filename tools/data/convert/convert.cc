@@ -187,7 +187,7 @@ class Conversion {
                                    ? layout_.path(0) + "/*/.*.unfinished-*"
                                    : fmt::format("{}/.{}-*.unfinished-*", options_.directory, layout_.split);
     for (const std::string& pattern : {images, options_.directory + "/..xoe-convert.json.unfinished-*"})
-      if (const auto stale = match_files(std::vector{pattern}))
+      if (const auto stale = match_paths({pattern}))
         for (const std::string& path : *stale) xoe::remove_unfinished(path);
   }
 

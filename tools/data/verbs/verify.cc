@@ -129,6 +129,8 @@ class Verification {
       data::BadRecords bad;
       data::MissingData missing(true, &bad);
       XOE_ASSIGN(const auto files, record_files(path, missing));
+      if (const std::string names = path + "/labels.txt"; data::is_directory(path) && data::is_there(names))
+        if (const auto size = data::size_of_file(names); !size) missing.add(names, size.error().message());
       add(bad, path);
       files_ += files.size();
       for (const std::string& file : files)
