@@ -149,9 +149,11 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
   XOE_ASSIGN(JoinSettings settings, read_settings(env, options, topology.size));
   settings.warn =
       warn ? std::move(warn) : [](const std::string& line) { std::fprintf(stderr, "xoe: %s\n", line.c_str()); };
+  XOE_ASSIGN(const auto encrypt, env.integer(kEncryptVariable, 0, 1));
   const BackendRequest request{.backend = env.text("XOE_BACKEND").value_or("auto"),
                                .net = env.text("XOE_NET").value_or("auto"),
-                               .deterministic = env.text("XOE_DETERMINISTIC").value_or("placement")};
+                               .deterministic = env.text("XOE_DETERMINISTIC").value_or("placement"),
+                               .encrypt = encrypt == 1};
   const bool by_mpi = info.launcher == "openmpi" || info.launcher == "mpich";
   XOE_ASSIGN(const BackendChoice choice, choose_backend(request, topology.local_size != topology.size, by_mpi));
   WorldVersion version(info, env);
