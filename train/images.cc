@@ -21,7 +21,6 @@ class ImageBatches : public BatchSource {
       : training_(std::move(training)), held_out_(std::move(held_out)) {
     info_.classes = training_->classes();
     info_.batches_per_epoch = training_->batches_per_epoch();
-    info_.fingerprint = training_->order_fingerprint();
     if (held_out_) {
       info_.held_out = held_out_->records_per_epoch();
       held_out_start_ = held_out_->save();
@@ -29,6 +28,14 @@ class ImageBatches : public BatchSource {
   }
 
   const DataInfo& info() const noexcept override { return info_; }
+
+  OpenedSplits opened() const override {
+    OpenedSplits splits{.training = training_->opened(), .held_out = {}};
+    splits.held_out.where = splits.training.where;
+    if (held_out_) splits.held_out = held_out_->opened();
+    splits.held_out.where += " (for evaluation)";
+    return splits;
+  }
 
   Result<Batch> next() override {
     XOE_ASSIGN(auto images, training_->next());
@@ -77,6 +84,7 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
   pipeline.seed = options.seed;
   pipeline.shuffle_buffer = options.shuffle_buffer;
   pipeline.classes = options.classes;
+  pipeline.allow_missing = options.allow_missing;
   if (options.max_bad_images > 0) {
     pipeline.on_error = data::OnError::kSkip;
     pipeline.max_bad = options.max_bad_images;
@@ -89,9 +97,10 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
   pipeline.training = false;
   pipeline.epochs = 1;
   pipeline.classes = training->classes();
-  auto held_out = data::open_images(pipeline);
-  if (!held_out && held_out.error().code() != Code::kUnavailable) return failure(held_out.error());
-  std::unique_ptr<data::ImageIterator> validation = held_out ? std::move(*held_out) : nullptr;  // none is no error
+  std::unique_ptr<data::ImageIterator> validation;  // none is no error
+  if (data::has_split(pipeline)) {
+    XOE_ASSIGN(validation, data::open_images(pipeline));
+  }
   return std::make_unique<ImageBatches>(std::move(training), std::move(validation));
 }
 

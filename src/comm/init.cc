@@ -164,7 +164,10 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
     if (number > 0 && !env.has("XOE_START_TIMEOUT")) now.start_timeout = std::max(now.start_timeout, kRestartTimeout);
     auto joined =
         choice.shm || topology.size == 1 ? join_one_host(info, env, now) : join_many_hosts(info, env, now, choice);
-    if (joined) return joined;
+    if (joined) {
+      joined->version = number;
+      return joined;
+    }
     if (!version.superseded(joined.error())) return failure(joined.error());
   }
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "xoe/data/opened.h"
 #include "xoe/status.h"
 
 namespace xoe::data {
@@ -60,6 +61,19 @@ class ImageSource {
   virtual int label_offset() const noexcept { return 0; }
   // Places where opening the source left out records, because the framing itself is damaged there.
   virtual std::int64_t lost() const noexcept { return 0; }
+
+  // For ranks to compare: the files that were opened, in their order, and a number that is the same where the labels
+  // are that names and tables give.
+  virtual std::size_t files() const noexcept = 0;
+  virtual OpenedFile file(std::size_t number) const = 0;
+  virtual std::uint64_t labels_fingerprint() const { return static_cast<std::uint64_t>(classes()); }
+
+  // Parts of the data that are missing and were left out, because that was allowed.
+  std::int64_t missing() const noexcept { return missing_; }
+  void set_missing(std::int64_t missing) noexcept { missing_ = missing; }
+
+ private:
+  std::int64_t missing_ = 0;
 };
 
 using SourcePtr = std::unique_ptr<ImageSource>;

@@ -27,6 +27,7 @@ struct Sample {
 struct Archive {
   std::string path;
   std::shared_ptr<const OpenFile> file;  // null where there are too many to keep all open
+  std::uint64_t bytes = 0;
   std::vector<Sample> samples;
 };
 
@@ -45,7 +46,7 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
 class ArchiveIndex {
  public:
   ArchiveIndex(std::shared_ptr<const OpenFile> file, const ImagePipelineOptions& options, BadRecords* bad)
-      : options_(options), bad_(bad), reader_(file), archive_{file->path, file, {}} {}
+      : options_(options), bad_(bad), reader_(file), archive_{file->path, file, file->bytes, {}} {}
 
   Result<Archive> make() {
     for (bool more = true; more;) {
@@ -144,7 +145,8 @@ class ArchiveIndex {
 
 class TarImages final : public ImageSource {
  public:
-  TarImages(std::vector<Archive> archives, std::int64_t lost) : archives_(std::move(archives)), lost_(lost) {
+  TarImages(std::string root, std::vector<Archive> archives, std::int64_t lost)
+      : root_(std::move(root)), archives_(std::move(archives)), lost_(lost) {
     for (const Archive& archive : archives_)
       first_.push_back(first_.back() + static_cast<std::int64_t>(archive.samples.size()));
   }
@@ -154,6 +156,13 @@ class TarImages final : public ImageSource {
   std::int64_t first(std::size_t group) const noexcept override { return first_[group]; }
   int classes() const noexcept override { return 0; }
   std::int64_t lost() const noexcept override { return lost_; }
+  std::size_t files() const noexcept override { return archives_.size(); }
+  OpenedFile file(std::size_t number) const override {
+    const Archive& archive = archives_[number];
+    return {.name = name_below(root_, archive.path),
+            .bytes = archive.bytes,
+            .records = static_cast<std::int64_t>(archive.samples.size())};
+  }
 
   Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
     const auto [archive, sample] = where(record);
@@ -179,6 +188,7 @@ class TarImages final : public ImageSource {
     return {archives_[at], archives_[at].samples[static_cast<std::size_t>(record - first_[at])]};
   }
 
+  std::string root_;
   std::vector<Archive> archives_;
   std::vector<std::int64_t> first_ = {0};
   std::int64_t lost_;
@@ -192,6 +202,8 @@ Result<std::vector<std::string>> find_archives(const ImagePipelineOptions& optio
     return found;
   return match_files(options.directory, "*.tar");
 }
+
+bool has_tar_split(const ImagePipelineOptions& options) { return find_archives(options).has_value(); }
 
 // An archive and how much of it is lost.
 Result<std::pair<Archive, std::int64_t>> open_archive(const std::string& path, const ImagePipelineOptions& options,
@@ -208,8 +220,10 @@ bool is_tar(const std::string&, bool, const Listing& contents) {
                      [](const std::string& name) { return has_extension(name, ".tar"); });
 }
 
-Result<SourcePtr> open_tar(const ImagePipelineOptions& options, BadRecords* bad) {
-  XOE_ASSIGN(const auto paths, find_archives(options));
+Result<SourcePtr> open_tar(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad) {
+  XOE_ASSIGN(auto paths, find_archives(options));
+  keep_shards(options, paths, missing);
+  XOE_TRY(missing.check(options.directory));
   std::vector<std::optional<Result<std::pair<Archive, std::int64_t>>>> opened(paths.size());
   for_each_in_threads(paths.size(), options.threads, [&](std::size_t i) {
     opened[i].emplace(open_archive(paths[i], options, bad, paths.size() <= kMaxOpenFiles));
@@ -219,17 +233,20 @@ Result<SourcePtr> open_tar(const ImagePipelineOptions& options, BadRecords* bad)
   for (auto& one : opened) {
     if (!*one) return failure(one->error());
     auto& [archive, its_lost] = **one;
+    if (archive.samples.empty() && its_lost == 0 && archive.path != options.directory)
+      missing.add(archive.path, "no sample in it");
     archives.push_back(std::move(archive));
     lost += its_lost;
   }
+  XOE_TRY(missing.check(options.directory));
   if (std::all_of(archives.begin(), archives.end(), [](const Archive& one) { return one.samples.empty(); }))
     return failure(Code::kUnavailable, "{}: no sample of an image and a .cls file in {} archives", options.directory,
                    paths.size());
-  return std::make_unique<TarImages>(std::move(archives), lost);
+  return std::make_unique<TarImages>(options.directory, std::move(archives), lost);
 }
 
 }  // namespace
 
-constinit const ImageFormat kTarFormat = {SourceFormat::kTar, "tar", is_tar, open_tar};
+constinit const ImageFormat kTarFormat = {SourceFormat::kTar, "tar", is_tar, has_tar_split, open_tar};
 
 }  // namespace xoe::data

@@ -25,4 +25,8 @@ inline void add_split_option(CLI::App& verb, bool& training) {
       ->option_text("SPLIT");
 }
 
+inline void add_missing_option(CLI::App& verb, bool& allow_missing) {
+  verb.add_flag("--allow-missing", allow_missing, "go on without files that should be there and are not");
+}
+
 }  // namespace xoe::tools
