@@ -41,9 +41,11 @@ Status add_matches(const std::string& pattern, std::vector<std::string>& paths) 
   Glob glob;
   XOE_TRY(glob.run(pattern));
   const std::size_t before = paths.size();
-  for (std::size_t i = 0; i < glob.size(); ++i)
-    if (is_regular(glob.path(i)) && (!is_index_path(glob.path(i)) || pattern == glob.path(i)))
-      paths.emplace_back(glob.path(i));
+  for (std::size_t i = 0; i < glob.size(); ++i) {
+    const std::string path = glob.path(i);
+    if (is_regular(path.c_str()) && (pattern == path || (!is_index_path(path) && !is_foreign_index(path))))
+      paths.push_back(path);
+  }
   if (paths.size() == before) return failure(Code::kUnavailable, "{}: no file matches", pattern);
   return {};
 }
