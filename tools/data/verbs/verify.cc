@@ -111,6 +111,8 @@ class Verification {
   std::int64_t records() const { return records_; }
   std::uint64_t bytes() const { return bytes_; }
   Findings& findings() { return findings_; }
+  // Files that are no part of the data sets.
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   using Task = std::function<void(Checker&)>;
@@ -147,7 +149,8 @@ class Verification {
                                        .training = training,
                                        .on_error = data::OnError::kSkip,
                                        .max_bad = INT64_MAX};
-    if (format == SourceFormat::kTar) options.pattern = data::is_directory(path) ? "*.tar" : "";
+    if (format == SourceFormat::kTar)
+      options.pattern = data::is_directory(path) ? "*.t[ag][rz]*" : "";  // compressed, too
     data::BadRecords bad;
     auto opened = data::open_image_source(options, &bad);
     for (std::string& message : bad.messages()) findings_.add({path, {}, {}, std::move(message)});
@@ -157,6 +160,8 @@ class Verification {
       if (!lacks) findings_.add({path, {}, {}, opened.error().message()});
       return !lacks;
     }
+    for (const auto& notes : {(*opened)->warnings(), (*opened)->remarks()})
+      notes_.insert(notes_.end(), notes.begin(), notes.end());
     sources_.push_back(std::move(*opened));
     plan_records(*sources_.back());
     return true;
@@ -231,6 +236,7 @@ class Verification {
   std::vector<data::SourcePtr> sources_;
   std::vector<Task> tasks_;
   Findings findings_;
+  std::vector<std::string> notes_;
   std::size_t files_ = 0;
   std::atomic<std::int64_t> records_ = 0;
   std::atomic<std::uint64_t> bytes_ = 0;
@@ -245,7 +251,8 @@ std::string location_of(const Finding& finding) {
 void print_json(const VerifyRequest& request, Verification& verification) {
   Json out = {{"files", verification.files()},          {"records", verification.records()},
               {"bytes", verification.bytes()},          {"decoded", request.decode},
-              {"bad", verification.findings().count()}, {"findings", Json::array()}};
+              {"bad", verification.findings().count()}, {"findings", Json::array()},
+              {"notes", verification.notes()}};
   for (const Finding& finding : verification.findings().first()) {
     Json one = {{"file", finding.file}};
     if (finding.record) one["record"] = *finding.record;
@@ -266,6 +273,7 @@ void print_text(const VerifyRequest& request, Verification& verification) {
     fmt::print("{} {}\n", paint(Paint::kBad, "bad"), named ? finding.problem : place + ": " + finding.problem);
   }
   if (bad > static_cast<std::int64_t>(first.size())) fmt::print("... and {} more\n", bad - std::ssize(first));
+  for (const std::string& note : verification.notes()) fmt::print("note {}\n", note);
   fmt::print("{}, {}, {}: {}\n", counted(static_cast<std::int64_t>(verification.files()), "file"),
              counted(verification.records(), "record"), human_bytes(verification.bytes()),
              bad > 0 ? paint(Paint::kBad, fmt::format("{} bad", bad))
