@@ -198,6 +198,7 @@ struct AutoForm {
 };
 using ThreadsForm = AutoForm<data::kAutoThreads>;
 using ShuffleForm = AutoForm<data::kAutoShuffle>;
+using OffsetForm = AutoForm<data::kAutoLabelOffset>;
 
 // Bytes, with an optional unit.
 struct BytesForm {
@@ -306,7 +307,7 @@ constexpr Field<ImagePipelineOptions> kImages[] = {
     option<&ImagePipelineOptions::multi_label>("multi_label"),
     option<&ImagePipelineOptions::classes>("classes"),
     option<&ImagePipelineOptions::min_area>("min_area"),
-    option<&ImagePipelineOptions::label_offset>("label_offset"),
+    option_as<OffsetForm, &ImagePipelineOptions::label_offset>("label_offset"),
     option<&ImagePipelineOptions::quality>("quality"),
     option<&ImagePipelineOptions::dtype>("dtype"),
     option<&ImagePipelineOptions::layout>("layout"),

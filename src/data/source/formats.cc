@@ -22,7 +22,7 @@ std::string_view source_format_name(SourceFormat format) noexcept {
 
 Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options) {
   if (options.format != SourceFormat::kAuto) return options.format;
-  if (!options.pattern.empty()) return options.pattern.ends_with(".tar") ? SourceFormat::kTar : SourceFormat::kTfRecord;
+  if (!options.pattern.empty()) return is_archive_name(options.pattern) ? SourceFormat::kTar : SourceFormat::kTfRecord;
   const std::string& path = options.directory;
   const bool directory = is_directory(path);
   Listing contents;
@@ -37,6 +37,12 @@ Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options) {
                  "{}: no data set of images that is known: no train-* record files, .tar archives, idx files, "
                  "Data_Entry_2017*.csv or folders of .jpg, .jpeg and .png files",
                  path);
+}
+
+Status check_no_label_offset(const ImagePipelineOptions& options, std::string_view layout) {
+  if (label_offset_of(options, 0) == 0) return {};
+  return failure(Code::kInvalidArgument, "{}: label_offset is {}, but {} have names, not numbers", options.directory,
+                 options.label_offset, layout);
 }
 
 Result<SourcePtr> open_image_source(const ImagePipelineOptions& options, BadRecords* bad) {

@@ -153,6 +153,7 @@ class TableReader {
 };
 
 Result<SourcePtr> open_nih_chest(const ImagePipelineOptions& options, BadRecords* bad) {
+  XOE_TRY(check_no_label_offset(options, "findings"));
   XOE_ASSIGN(std::string path, find_table(options.directory));
   XOE_ASSIGN(auto content, TableReader(options, bad, std::move(path)).read());
   return std::make_unique<FileImages>(std::move(content));
