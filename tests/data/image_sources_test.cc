@@ -489,6 +489,9 @@ TEST(TarImages, MoreArchivesThanFilesMayBeOpen) {
 
 TEST(OpenImageSource, NothingKnownIsUnavailable) {
   const Scratch scratch;
+  const Scratch flat;
+  put_file(flat.file("1.jpg"), "1");
+  EXPECT_THAT(error_of({.directory = flat.path()}).message(), HasSubstr("its images lie in no folder"));
   EXPECT_EQ(error_of({.directory = scratch.path()}).code(), Code::kUnavailable);
   EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("no data set of images that is known"));
   EXPECT_EQ(error_of({.directory = scratch.file("none")}).code(), Code::kUnavailable);

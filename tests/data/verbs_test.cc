@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 Json verified(std::vector<std::string> arguments, int code) {
@@ -268,6 +269,15 @@ TEST_F(Verbs, LabelsFromZeroAreAskedFor) {
   EXPECT_EQ(Json::parse(run({"stats", file("converted"), "--json"}).out)["classes"], 4);
   const Json shown = Json::parse(run({"inspect", file("zero"), "--json", "--label-offset", "0"}).out);
   EXPECT_EQ(shown["first"][0]["class"], 0);
+}
+
+// What was not looked at is not called right.
+TEST_F(Verbs, VerifySaysWhereItFindsNoImages) {
+  make();
+  Json report = verified({set_, "--decode", "--image-key", "picture"}, 0);
+  EXPECT_THAT(report["notes"].dump(), HasSubstr("49 records without picture"));
+  EXPECT_THAT(run({"verify", set_, "--decode", "--image-key", "picture"}).out, Not(HasSubstr("every image decodes")));
+  EXPECT_THAT(run({"verify", set_, "--decode"}).out, HasSubstr("every image decodes"));
 }
 
 TEST_F(Verbs, IndexesOfOtherToolsAreLeftAlone) {

@@ -33,10 +33,12 @@ Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options) {
   }
   for (const ImageFormat* format : kFormats)
     if (format->recognises(path, directory, contents)) return format->format;
-  return failure(Code::kUnavailable,
-                 "{}: no data set of images that is known: no train-* record files, .tar archives, idx files, "
-                 "Data_Entry_2017*.csv or folders of .jpg, .jpeg and .png files",
-                 path);
+  const bool images = std::ranges::any_of(contents.files, is_image_name);
+  return failure(
+      Code::kUnavailable,
+      "{}: no data set of images that is known: no train-* or *.tfrecord files, .tar or .tar.gz archives, idx "
+      "files, Data_Entry_2017*.csv or folders of .jpg, .jpeg and .png files{}",
+      path, images ? "; its images lie in no folder: each class needs one" : "");
 }
 
 Status check_no_label_offset(const ImagePipelineOptions& options, std::string_view layout) {
