@@ -18,6 +18,13 @@ function(xoe_compile_quickly name)
   endif()
 endfunction()
 
+# Code that no rank waits for, such as the launcher and command lines: a third cheaper to compile.
+function(xoe_optimise_little)
+  foreach(name ${ARGV})
+    target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+  endforeach()
+endfunction()
+
 # xoe_program(name SOURCES ... LINK ...): an executable in bin/.
 function(xoe_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})

@@ -10,7 +10,7 @@
 # --changed: only the tests that a change since COMMIT can reach (else since this branch left main); under the sanitizers,
 # the tests of the folders that changed.
 # As root in a container the tier peers installs its servers; elsewhere `scripts/setup.sh --with net` does, or those tests are
-# skipped. XOE_TEST_JOBS: how many tests run at once; 2 unless set. A test whose programs and files are those of its last success
+# skipped. XOE_TEST_JOBS: how many tests run at once; else one more than there are cores, at most 8. A test whose programs and files are those of its last success
 # does not run again, which the last line says; XOE_TEST_FRESH=1 runs it.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh

@@ -47,6 +47,7 @@ void add_data_options(CLI::App& app, train::TrainOptions& options, bool& synthet
                  "records to draw the next one from: a number, or auto: all, where each can be read by itself")
       ->transform(CLI::Transformer(std::map<std::string, int>{{"auto", -1}}))
       ->default_str("auto");
+  app.add_flag("--allow-missing", options.allow_missing, "go on without files that should be there and are not");
   app.add_option("--max-bad-images", options.max_bad_images, "broken images to skip and count per rank and epoch")
       ->capture_default_str();
 }

@@ -30,4 +30,15 @@ Status broadcast_bytes(Communicator& comm, std::string& bytes, int root) {
   return comm.broadcast(Tensor(bytes.data(), bytes.size(), DType::kUint8), root);
 }
 
+Result<std::vector<std::string>> gather_texts(Communicator& comm, std::string_view text) {
+  XOE_ASSIGN(const Gathered all, comm.allgather(ConstTensor(text.data(), text.size(), DType::kUint8)));
+  const char* from = reinterpret_cast<const char*>(all.data.data());
+  std::vector<std::string> texts;
+  for (const std::size_t length : all.counts) {
+    texts.emplace_back(from, length);
+    from += length;
+  }
+  return texts;
+}
+
 }  // namespace xoe::train

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "xoe/communicator.h"
 
@@ -13,5 +15,8 @@ Status agree(Communicator& comm, const Status& mine);
 
 // Collective. Replaces `bytes` by those of `root` on all ranks.
 Status broadcast_bytes(Communicator& comm, std::string& bytes, int root = 0);
+
+// Collective. The texts of all ranks, by rank.
+Result<std::vector<std::string>> gather_texts(Communicator& comm, std::string_view text);
 
 }  // namespace xoe::train

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "train/options.h"
+#include "xoe/data/opened.h"
 #include "xoe/status.h"
 
 namespace xoe::train {
@@ -24,7 +25,12 @@ struct DataInfo {
   int classes = 0;                     // 0: not known yet
   std::int64_t batches_per_epoch = 0;  // of this and of every rank; 0: no epochs
   std::int64_t held_out = 0;           // images for evaluation, all ranks together
-  std::uint64_t fingerprint = 0;       // of the records and their order: must be the same on every rank
+};
+
+// For all ranks to compare.
+struct OpenedSplits {
+  data::OpenedData training;
+  data::OpenedData held_out;
 };
 
 // This rank's part of the data. One thread.
@@ -36,6 +42,7 @@ class BatchSource {
   virtual Result<int> count_classes() = 0;
   // Tells a rank that has not counted them.
   virtual void set_classes(int classes) = 0;
+  virtual OpenedSplits opened() const { return {}; }
   // The next batch of training images; repeats for ever.
   virtual Result<Batch> next() = 0;
   // The position of next(), for restore() on the same rank of a group of the same size.

@@ -26,7 +26,6 @@ class ImageBatches : public BatchSource {
       : training_(std::move(training)), held_out_(std::move(held_out)) {
     info_.classes = training_->classes();
     info_.batches_per_epoch = training_->batches_per_epoch();
-    info_.fingerprint = training_->order_fingerprint();
     if (held_out_) {
       info_.held_out = held_out_->records_per_epoch();
       held_out_start_ = held_out_->save();
@@ -36,6 +35,14 @@ class ImageBatches : public BatchSource {
   const DataInfo& info() const noexcept override { return info_; }
   Result<int> count_classes() override { return training_->count_classes(); }
   void set_classes(int classes) override { info_.classes = classes; }
+
+  OpenedSplits opened() const override {
+    OpenedSplits splits{.training = training_->opened(), .held_out = {}};
+    splits.held_out.where = splits.training.where;
+    if (held_out_) splits.held_out = held_out_->opened();
+    splits.held_out.where += " (for evaluation)";
+    return splits;
+  }
 
   Result<Batch> next() override {
     XOE_ASSIGN(auto images, training_->next());
@@ -88,6 +95,7 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
   pipeline.image_key = options.image_key;
   pipeline.label_key = options.label_key;
   pipeline.label_offset = options.label_offset.value_or(data::kAutoLabelOffset);
+  pipeline.allow_missing = options.allow_missing;
   if (options.max_bad_images > 0) {
     pipeline.on_error = data::OnError::kSkip;
     pipeline.max_bad = options.max_bad_images;
@@ -99,10 +107,11 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
 
   pipeline.training = false;
   pipeline.epochs = 1;
-  pipeline.classes = training->classes();  // 0: to_batch() checks the labels once they are known
-  auto held_out = data::open_images(pipeline);
-  if (!held_out && held_out.error().code() != Code::kUnavailable) return failure(held_out.error());
-  std::unique_ptr<data::ImageIterator> validation = held_out ? std::move(*held_out) : nullptr;  // none is no error
+  pipeline.classes = training->classes();           // 0: to_batch() checks the labels once they are known
+  std::unique_ptr<data::ImageIterator> validation;  // none is no error
+  if (data::has_split(pipeline)) {
+    XOE_ASSIGN(validation, data::open_images(pipeline));
+  }
   return std::make_unique<ImageBatches>(std::move(training), std::move(validation));
 }
 

@@ -50,10 +50,11 @@ struct TrainOptions {
   std::string run_dir;   // metrics.jsonl and curve.svg; empty: none
   std::string timeline;  // a file; empty: none
 
-  int threads = 0;          // of libtorch, per rank; 0: cores / ranks on this host
-  int shuffle_buffer = -1;  // records to draw the next one from; -1: all, where each can be read by itself
-  int data_threads = -1;    // per rank, that make images; 0: the training thread does; -1: as many as it needs
-  int max_bad_images = 0;   // broken images that are skipped and counted before they are an error
+  int threads = 0;             // of libtorch, per rank; 0: cores / ranks on this host
+  int shuffle_buffer = -1;     // records to draw the next one from; -1: all, where each can be read by itself
+  int data_threads = -1;       // per rank, that make images; 0: the training thread does; -1: as many as it needs
+  bool allow_missing = false;  // goes on without files that should be there and are not
+  int max_bad_images = 0;      // broken images that are skipped and counted before they are an error
   DeviceKind device = DeviceKind::kAuto;
   Precision precision = Precision::kFp32;
 };

@@ -34,23 +34,10 @@ Result<Outcome> Run::run() {
 
 // Ranks with different files would have different numbers of batches, and wait for each other for ever.
 Status Run::check_same_data() {
-  const DataInfo& mine = setup_.data->info();
-  const std::array<std::int64_t, 3> facts = {static_cast<std::int64_t>(mine.fingerprint), mine.batches_per_epoch,
-                                             mine.held_out};
-  std::vector<std::int64_t> all(facts.size() * static_cast<std::size_t>(comm_.size()));
-  XOE_TRY(comm_.allgather(ConstTensor(facts.data(), facts.size()), Tensor(all.data(), all.size())));
-  std::string others;
-  for (auto theirs = all.begin(); theirs != all.end(); theirs += facts.size()) {
-    if (std::equal(all.begin(), all.begin() + facts.size(), theirs)) continue;
-    others += fmt::format("{}rank {} ({} batches an epoch and {} images for evaluation)", others.empty() ? "" : ", ",
-                          (theirs - all.begin()) / static_cast<std::ptrdiff_t>(facts.size()), theirs[1], theirs[2]);
-  }
-  if (others.empty()) return {};
-  return failure(
-      Code::kInvalidArgument,
-      "{}: not all ranks have the same records: rank 0 has {} batches an epoch and {} images for evaluation, "
-      "but others have {}; give each rank the same files",
-      options_.data_dir, all[1], all[2], others);
+  const data::GatherTexts gather = [this](const std::string& text) { return gather_texts(comm_, text); };
+  const OpenedSplits mine = setup_.data->opened();
+  XOE_TRY(data::compare_opened(mine.training, comm_.rank(), gather));
+  return data::compare_opened(mine.held_out, comm_.rank(), gather);
 }
 
 // Where only the labels tell the number of classes, rank 0 reads them for all.

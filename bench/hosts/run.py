@@ -25,7 +25,9 @@ sys.path.insert(0, str(ROOT / "tests" / "net"))
 import starts  # noqa: E402
 from netns_hosts import Hosts, why_not  # noqa: E402
 
-XOE = ("hierarchical", "hierarchical-mpi", "gloo", "mpi")
+XOE = ("hierarchical", "hierarchical-mpi", "gloo", "mpi", "placement-free", "encrypted")
+# The hierarchical backend with an option.
+OPTIONS = {"placement-free": ("--env", "XOE_DETERMINISTIC=placement-free"), "encrypted": ("--encrypt",)}
 
 
 def size_of(text):
@@ -62,6 +64,8 @@ class Bench:
     def words(self, engine, arguments):
         program = f"{self.folder}/xoe_bench_hosts"
         over = [f"{self.folder}/xoe", "run", "-H", "nodeA:2,nodeB:2", "--network-interface", "eth0", "--backend"]
+        if engine in OPTIONS:
+            return [*over, "hierarchical", *OPTIONS[engine], program, *arguments]
         if engine in ("hierarchical", "gloo"):
             return [*over, engine, program, *arguments]
         if engine in ("mpi", "hierarchical-mpi"):
@@ -145,7 +149,7 @@ def main():
     parser.add_argument("--out", default=str(ROOT / "build/bench"))
     parser.add_argument("--rates", default="unlimited,1gbit")
     parser.add_argument("--sizes", default="1K,64K,1M,4M,16M")
-    parser.add_argument("--engines", default="hierarchical,hierarchical-mpi,gloo,mpi,torch-gloo,openmpi")
+    parser.add_argument("--engines", default="hierarchical,hierarchical-mpi,gloo,mpi,placement-free,encrypted,torch-gloo,openmpi")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--most", type=int, default=64, help="hosts and processes of the largest start; 0: none is measured")
@@ -164,6 +168,8 @@ def main():
         try:
             bench = Bench(hosts, options.bin, scratch)
             for rate in filter(None, options.rates.split(",")):
+                for node in hosts.names if rate == "unlimited" else ():
+                    hosts.call("unlimit", node)
                 if rate != "unlimited":
                     for node in ("nodeA", "nodeB"):
                         hosts.call("rate", node, rate)

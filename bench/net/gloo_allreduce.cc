@@ -1,4 +1,5 @@
-// Float32 sums over loopback: Xoe's collectives on Gloo's connections against Gloo's own, each member a thread.
+// Float32 sums over loopback: Xoe's collectives on Gloo's connections, as they are and encrypted, against Gloo's own,
+// each member a thread.
 //   xoe_bench_gloo [MEMBERS [ROUNDS]]
 // Prints by size, for one allreduce of all members in step: the median of the time, and the processor time of all
 // members together, which says more where others use the machine too.
@@ -50,8 +51,8 @@ Allreduce gloo_own(int member, int size, ::gloo::rendezvous::Store& store, Algor
   };
 }
 
-Allreduce xoe_on_gloo(int member, int size, const xoe::net::Exchange& exchange) {
-  auto provider = xoe::net::open_plugin("gloo", {.address = "127.0.0.1"});
+Allreduce xoe_on_gloo(int member, int size, const xoe::net::Exchange& exchange, bool encrypt) {
+  auto provider = xoe::net::open_plugin("gloo", {.address = "127.0.0.1", .encrypt = encrypt});
   if (!provider) die(provider.error());
   xoe::net::Members members{
       .ranks = std::vector<int>(static_cast<std::size_t>(size)), .self = member, .secret = "of this run"};
@@ -131,16 +132,20 @@ int main(int argc, char** argv) {
       return told;
     };
   };
-  const auto ours = measure(members, rounds, counts, [&](int m) { return xoe_on_gloo(m, members, exchange(m)); });
+  const auto on_gloo = [&](bool encrypt) {
+    return measure(members, rounds, counts, [&](int m) { return xoe_on_gloo(m, members, exchange(m), encrypt); });
+  };
+  const auto ours = on_gloo(false), sealed = on_gloo(true);
   const auto own = [&](Algorithm algorithm) {
     ::gloo::rendezvous::HashStore store;
     return measure(members, rounds, counts, [&](int m) { return gloo_own(m, members, store, algorithm); });
   };
   const auto ring = own(Algorithm::RING), bcube = own(Algorithm::BCUBE);
-  std::printf("%12s %12s %12s %12s   processor: %10s %10s %10s  us\n", "bytes", "xoe", "ring", "bcube", "xoe", "ring",
-              "bcube");
+  std::printf("%12s %10s %10s %10s %10s   processor: %10s %10s %10s %10s  us\n", "bytes", "xoe", "encrypted", "ring",
+              "bcube", "xoe", "encrypted", "ring", "bcube");
   for (std::size_t i = 0; i < counts.size(); ++i)
-    std::printf("%12zu %12.1f %12.1f %12.1f              %10.1f %10.1f %10.1f\n", counts[i] * 4, ours[i].median,
-                ring[i].median, bcube[i].median, ours[i].processor, ring[i].processor, bcube[i].processor);
+    std::printf("%12zu %10.1f %10.1f %10.1f %10.1f              %10.1f %10.1f %10.1f %10.1f\n", counts[i] * 4,
+                ours[i].median, sealed[i].median, ring[i].median, bcube[i].median, ours[i].processor,
+                sealed[i].processor, ring[i].processor, bcube[i].processor);
   return 0;
 }

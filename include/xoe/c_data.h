@@ -7,8 +7,9 @@
  * except for an object's _close, _free or last _release. Calls on one iterator wait for each other. Any thread may use
  * and release a batch or record, also after its iterator was closed.
  *
- * No function needs an engine or xoe_init(): each rank opens its shard, given its rank and size. Iterators have
- * threads, so a forked process must not use those of its parent.
+ * No function but the two that end in _open_on needs an engine or xoe_init(): each rank opens its shard, given its rank
+ * and size. Those two also compare what the ranks open. Iterators have threads, so a forked process must not use those
+ * of its parent.
  */
 #ifndef XOE_C_DATA_H
 #define XOE_C_DATA_H
@@ -34,7 +35,7 @@ extern "C" {
  *   max_bad image_key label_key multi_label classes
  *   threads shuffle_buffer label_offset        a whole number, or auto
  *   memory_budget                              bytes, also as 512M or 2GiB
- *   shard_by_file training                     0 or 1; also false or true
+ *   shard_by_file training allow_missing       0 or 1; also false or true
  *   remainder                                  auto, drop, pad or keep
  *   on_error                                   fail or skip
  *   min_area mixup_alpha cutmix_alpha          numbers
@@ -58,6 +59,8 @@ XOE_API xoe_status xoe_images_options_set(xoe_images_options* options, const cha
 /* All options, one line "key=value" each, as xoe_images_options_set() takes them. Free the text with xoe_text_free().
  */
 XOE_API xoe_status xoe_images_options_text(const xoe_images_options* options, char** text);
+/* Receives warnings during xoe_images_open(), in the thread that calls it; null: they go to standard error. */
+XOE_API xoe_status xoe_images_options_warn(xoe_images_options* options, xoe_warn warn, void* user);
 /* Null is ignored. */
 XOE_API void xoe_images_options_free(xoe_images_options* options);
 
@@ -76,6 +79,8 @@ XOE_API void xoe_images_options_free(xoe_images_options* options);
  *   ahead             records that they read ahead from each file, 1 or more (default 64)
  *   seed epochs       whole numbers; epochs 0 (the default): for ever
  *   compression       auto (the default), plain, gzip or zlib
+ *   allow_missing     0 (the default): links that lead nowhere, folders, pipes, empty files and absent shards are
+ *                     XOE_DATA_LOSS; 1: they are left out
  *   on_error max_bad  fail (the default) or skip, and how many (default 100) for each file in each epoch
  *   block_bytes       read at once; also as 256K (the default)
  */
@@ -92,9 +97,16 @@ XOE_API void xoe_records_options_free(xoe_records_options* options);
 typedef struct xoe_images xoe_images;
 
 /* Opens the files, starts the threads and copies the options. XOE_UNAVAILABLE: no such directory, or no file that
- * matches. XOE_DATA_LOSS: a file is damaged. XOE_INVALID_ARGUMENT: an option is out of range, or there are too few
- * records for one batch on all ranks. */
+ * matches. XOE_DATA_LOSS: a file is damaged or missing. XOE_INVALID_ARGUMENT: an option is out of range, or there are
+ * too few records for one batch on all ranks. */
 XOE_API xoe_status xoe_images_open(const xoe_images_options* options, xoe_images** images);
+/* The same for this process's place among the ranks of an engine, which replaces the options rank and size (and
+ * processes, where that is 1). Collective: all ranks open, or none does. They compare the names, sizes and numbers of
+ * records of the files that they opened, and their batches: where these differ, or one rank fails, every rank gets that
+ * error, which names the rank, its host and the first file that differs. Ranks that open several data sets do so in one
+ * order. In the world that forms after a restart of ranks nothing is compared, because not all of them may
+ * open. */
+XOE_API xoe_status xoe_images_open_on(xoe_engine* engine, const xoe_images_options* options, xoe_images** images);
 /* Ends the threads. Batches stay valid. Null is ignored. */
 XOE_API void xoe_images_close(xoe_images* images);
 
@@ -157,7 +169,8 @@ typedef struct xoe_images_facts {
   int64_t skipped;       /* bad records left out so far; kept by save and restore */
   int64_t waited;        /* nanoseconds that callers of xoe_images_next() waited */
   uint64_t memory_bytes; /* upper bound of what batches in flight take */
-  int64_t lost;          /* damaged or missing places found when the files were opened; see on_error */
+  int64_t lost;          /* damaged places found when the files were opened; see on_error */
+  int64_t missing;       /* parts of the data that are missing and were left out; see allow_missing */
 } xoe_images_facts;
 
 /* struct_size: sizeof(xoe_images_facts). Null is ignored. */
@@ -176,9 +189,12 @@ XOE_API xoe_status xoe_images_report(xoe_images* images, char** json);
 typedef struct xoe_records xoe_records;
 
 /* Patterns are paths whose parts may have *, ?, [...] and {a,b}; files that match several come once. `options` may be
- * null. XOE_UNAVAILABLE: a pattern that nothing matches. */
+ * null. XOE_UNAVAILABLE: a pattern that nothing matches. XOE_DATA_LOSS: a match is missing (allow_missing). */
 XOE_API xoe_status xoe_records_open(const char* const* patterns, size_t count, const xoe_records_options* options,
                                     xoe_records** records);
+/* As xoe_images_open_on(); the numbers of records are not compared, since nothing is read yet. */
+XOE_API xoe_status xoe_records_open_on(xoe_engine* engine, const char* const* patterns, size_t count,
+                                       const xoe_records_options* options, xoe_records** records);
 /* Ends the threads. Records stay valid. Null is ignored. */
 XOE_API void xoe_records_close(xoe_records* records);
 

@@ -39,10 +39,10 @@ struct Gathered {
 //
 // Error messages name ranks by their numbers in the job, also in a group made by split().
 //
-// Reductions give the same bits on every rank, and in every run with the same placement of the ranks on hosts: the ranks
-// of each host are combined in rank order, then the hosts in the order of their first ranks; float16 and bfloat16 in
-// float32 with one rounding at the end. XOE_DETERMINISTIC=placement-free combines all ranks in rank order, so that any
-// placement gives the bits of one host. The backend nccl promises the same bits on every rank only.
+// Reductions give the same bits on every rank, and in every run with the same placement of the ranks on hosts: the
+// ranks of each host are combined in rank order, then the hosts in the order of their first ranks; float16 and bfloat16
+// in float32 with one rounding at the end. XOE_DETERMINISTIC=placement-free combines all ranks in rank order, so that
+// any placement gives the bits of one host. The backend nccl promises the same bits on every rank only.
 //
 // Any count is allowed, 0 too. `in` and `out` are the same memory (in place) or do not overlap.
 class Communicator {

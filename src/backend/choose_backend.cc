@@ -25,11 +25,15 @@ Result<BackendChoice> choose_backend(const BackendRequest& request, bool several
   XOE_TRY(check("XOE_BACKEND", request.backend, kBackends));
   XOE_TRY(check("XOE_NET", request.net, kNets));
   XOE_TRY(check("XOE_DETERMINISTIC", request.deterministic, kDeterministic));
-  BackendChoice choice{.in_rank_order = request.deterministic == kPlacementFree};
+  BackendChoice choice{.in_rank_order = request.deterministic == kPlacementFree, .encrypt = request.encrypt};
   if (choice.in_rank_order && (request.backend == "nccl" || request.net == "nccl"))
     return failure(Code::kInvalidArgument,
                    "XOE_DETERMINISTIC=placement-free: nccl combines ranks in an order of its own; choose gloo or mpi "
                    "for XOE_BACKEND or XOE_NET");
+  for (const std::string& name : {request.backend, request.net})
+    if (request.encrypt && (name == "mpi" || name == "nccl"))
+      return failure(Code::kInvalidArgument,
+                     "XOE_ENCRYPT=1: {} does not encrypt what it sends; choose gloo for XOE_BACKEND or XOE_NET", name);
   if (request.backend == "hierarchical" && request.net == "nccl")
     return failure(
         Code::kInvalidArgument,
@@ -54,7 +58,7 @@ Result<BackendChoice> choose_backend(const BackendRequest& request, bool several
     choice.flat = request.net == "nccl";
     choice.nets = {request.net};
     choice.why = "several hosts; chosen with XOE_NET";
-  } else if (by_mpi) {
+  } else if (by_mpi && !request.encrypt) {
     choice.nets = {"mpi", "gloo"};
     choice.why = "several hosts, and an MPI started the job";
   } else {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "backend/collective.h"
@@ -14,6 +15,7 @@ namespace xoe {
 // from the program's own.
 template <class Runner, class T>
 Result<std::vector<T>> exchange(Runner& runner, const Topology& topology, const T& mine, const OpOptions& options) {
+  static_assert(std::has_unique_object_representations_v<T>, "padding would carry what was in this rank's memory");
   std::vector<T> all(static_cast<std::size_t>(topology.size));
   const std::vector<std::size_t> counts(all.size(), sizeof mine);
   XOE_TRY(runner.run(make_allgather(ConstTensor(&mine, sizeof mine, DType::kUint8),

@@ -25,6 +25,7 @@ void fill(Fingerprint& d, const Collective& collective) noexcept {
   d.kind = collective.kind;
   d.dtype = collective.dtype;
   d.op = collective.op;
+  d.unused = 0;
   d.root = collective.root;
   d.count = collective.in_count;
   d.counts_hash = d.name_hash = d.name_length = 0;
@@ -51,7 +52,8 @@ std::uint32_t digest(const Fingerprint& fingerprint) noexcept {
 
 std::string to_string(const Fingerprint& d) {
   std::string text = fmt::format("{}(", collective_name(d.kind));
-  const std::string name = d.name_length == 0 ? "" : fmt::format(" '{}'", std::string_view(d.name, d.name_length));
+  const std::size_t length = std::min<std::size_t>(d.name_length, sizeof d.name);
+  const std::string name = length == 0 ? "" : fmt::format(" '{}'", std::string_view(d.name, length));
   if (d.kind == CollectiveKind::kBarrier) return text + ")" + name;
   text += dtype_name(d.dtype);
   if (d.kind == CollectiveKind::kAllreduce || d.kind == CollectiveKind::kReduceScatter)

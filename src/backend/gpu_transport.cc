@@ -11,10 +11,15 @@ namespace xoe {
 namespace {
 
 constexpr char kSeparator = '\x1f';  // in no name
-constexpr std::size_t kFields = 12;
+constexpr std::size_t kFields = 13;
 
 // What keeps NCCL from joining the ranks.
 Status check_nccl(std::span<const RankGpu> ranks) {
+  const auto encrypts = std::ranges::find(ranks, true, &RankGpu::encrypts);
+  const auto elsewhere = std::ranges::find_if(ranks, [&](const RankGpu& rank) { return rank.host != ranks[0].host; });
+  if (encrypts != ranks.end() && elsewhere != ranks.end())
+    return failure(Code::kUnsupported, "{} has XOE_ENCRYPT=1, and NCCL does not encrypt what it sends to other hosts",
+                   encrypts->name());
   for (const RankGpu& rank : ranks)
     if (rank.nccl.empty()) return failure(Code::kUnsupported, "{} has no NCCL: {}", rank.name(), rank.nccl_missing);
   for (const RankGpu& rank : ranks)
@@ -48,9 +53,19 @@ std::string RankGpu::name() const { return fmt::format("rank {} ({}, pid {})", r
 std::string RankGpu::encode() const {
   std::string missing = nccl_missing;
   std::ranges::replace(missing, kSeparator, ' ');
-  const std::string fields[kFields] = {
-      requested, std::to_string(rank),         std::to_string(pid),           host, boot, uuid, bus, nccl,
-      missing,   nccl_shares_gpus ? "1" : "0", std::to_string(staging_bytes), "."};
+  const std::string fields[kFields] = {requested,
+                                       std::to_string(rank),
+                                       std::to_string(pid),
+                                       host,
+                                       boot,
+                                       uuid,
+                                       bus,
+                                       nccl,
+                                       missing,
+                                       nccl_shares_gpus ? "1" : "0",
+                                       std::to_string(staging_bytes),
+                                       encrypts ? "1" : "0",
+                                       "."};
   return fmt::format("{}", fmt::join(fields, std::string_view(&kSeparator, 1)));
 }
 
@@ -69,6 +84,7 @@ Result<RankGpu> RankGpu::decode(std::string_view text) {
                  .nccl = fields[7],
                  .nccl_missing = fields[8],
                  .nccl_shares_gpus = fields[9] == "1",
+                 .encrypts = fields[11] == "1",
                  .staging_bytes = static_cast<std::size_t>(*bytes)};
 }
 

@@ -35,6 +35,7 @@ struct RankGpu {
   std::string nccl = {};          // its version; empty: there is none
   std::string nccl_missing = {};  // why
   bool nccl_shares_gpus = false;  // NCCL was told to take a GPU for several ranks
+  bool encrypts = false;          // its user wants what leaves the host to be encrypted, which NCCL cannot
   std::size_t staging_bytes = 0;  // of pinned host memory
 
   std::string name() const;  // "rank 3 (nodeB, pid 4410)"

@@ -25,14 +25,19 @@ HostMesh::HostMesh(const MeshOptions& options, MeshEvents events)
 Result<std::unique_ptr<HostMesh>> HostMesh::connect(int self, int size, const Exchange& exchange,
                                                     const MeshOptions& options, Clock::time_point deadline,
                                                     MeshEvents events) {
-  XOE_ASSIGN(auto sockets, connect_members(self, size, exchange, options.connection, deadline));
+  XOE_ASSIGN(auto connections, connect_members(self, size, exchange, options.connection, deadline));
   std::unique_ptr<HostMesh> mesh(new HostMesh(options, std::move(events)));
   mesh->wakeup_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!mesh->wakeup_.valid()) return failure(Code::kResourceExhausted, "eventfd: {}", errno_text(errno));
   const auto now = Clock::now();
-  for (Fd& socket : sockets) {
-    const bool gone = !socket.valid();  // this one
-    mesh->peers_.push_back({.socket = std::move(socket), .heard = now, .sent = now, .gone = gone});
+  for (MemberConnection& connection : connections) {
+    const bool gone = !connection.socket.valid();  // this one
+    mesh->peers_.push_back({.socket = std::move(connection.socket),
+                            .sealer = Sealer(std::move(connection.keys.send)),
+                            .opener = Opener(std::move(connection.keys.receive)),
+                            .heard = now,
+                            .sent = now,
+                            .gone = gone});
   }
   try {
     mesh->thread_ = std::jthread([raw = mesh.get()](const std::stop_token& stop) { raw->run(stop); });
@@ -50,7 +55,7 @@ HostMesh::~HostMesh() {
   const std::lock_guard lock(mutex_);
   for (Peer& peer : peers_) {
     if (peer.gone) continue;
-    append_little(peer.out, kGoodbye);
+    enqueue(peer, kGoodbye);
     write_to(peer);
     ::shutdown(peer.socket.get(), SHUT_WR);
   }
@@ -61,11 +66,19 @@ void HostMesh::send(int to, std::string_view message) {
   Peer& peer = peers_[static_cast<std::size_t>(to)];
   if (peer.gone || message.empty() || message.size() > kMaxMessage) return;
   const bool queued = !peer.out.empty();
-  append_little(peer.out, static_cast<std::uint32_t>(message.size()));
-  peer.out.append(message);
+  enqueue(peer, static_cast<std::uint32_t>(message.size()), message);
   if (queued) return;  // the thread is sending
   write_to(peer);
   if (!peer.out.empty()) ::eventfd_write(wakeup_.get(), 1);
+}
+
+// REQUIRES: mutex_ is held.
+void HostMesh::enqueue(Peer& peer, std::uint32_t length, std::string_view message) {
+  std::string frame;
+  frame.reserve(sizeof length + message.size());
+  append_little(frame, length);
+  frame.append(message);
+  peer.sealer.seal(frame, peer.out);
 }
 
 // REQUIRES: mutex_ is held. A broken connection is noticed when reading.
@@ -117,6 +130,7 @@ void HostMesh::run(const std::stop_token& stop) {
 void HostMesh::read_from(int member, Clock::time_point now) {
   Peer& peer = peers_[static_cast<std::size_t>(member)];
   char bytes[65536];
+  std::string plain;
   while (!peer.gone) {
     const auto count = ::recv(peer.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
@@ -125,7 +139,10 @@ void HostMesh::read_from(int member, Clock::time_point now) {
       return lose(member, errno == ETIMEDOUT || errno == EHOSTUNREACH, errno_text(errno));
     if (count <= 0) return lose(member, false, "the connection was closed");
     peer.heard = now;
-    peer.in.append({bytes, static_cast<std::size_t>(count)});
+    plain.clear();
+    const Status opened = peer.opener.open({bytes, static_cast<std::size_t>(count)}, plain);
+    if (!opened) return lose(member, false, opened.error().message());
+    peer.in.append(plain);
     if (!take_messages(member)) return;
   }
 }
@@ -157,7 +174,7 @@ void HostMesh::keep_alive(Clock::time_point now) {
     }
     const std::lock_guard lock(mutex_);
     if (!peer.out.empty() || now - peer.sent < silence_ / 5) continue;
-    append_little(peer.out, kAlive);
+    enqueue(peer, kAlive);
     write_to(peer);
   }
 }

@@ -31,7 +31,8 @@ struct MeshOptions {
   std::chrono::nanoseconds silence = std::chrono::seconds(10);  // after which a host counts as lost
 };
 
-// One TCP connection between each two members. Messages arrive exactly once and in order.
+// One TCP connection between each two members. Messages arrive exactly once, in order, and as they were sent: they are
+// encrypted, and a connection on which they were changed counts as lost.
 class HostMesh {
  public:
   static constexpr std::size_t kMaxMessage = std::size_t{64} << 20;
@@ -50,8 +51,10 @@ class HostMesh {
   using Clock = std::chrono::steady_clock;
   struct Peer {
     Fd socket = {};
+    Sealer sealer;
+    Opener opener;
     FrameBuffer in = {};
-    std::string out = {};
+    std::string out = {};  // sealed
     Clock::time_point heard = {};
     Clock::time_point sent = {};
     bool gone = false;
@@ -61,13 +64,14 @@ class HostMesh {
   void run(const std::stop_token& stop);
   void read_from(int member, Clock::time_point now);
   bool take_messages(int member);
-  void write_to(Peer& peer);
+  static void enqueue(Peer& peer, std::uint32_t length, std::string_view message = {});
+  static void write_to(Peer& peer);
   void keep_alive(Clock::time_point now);
   void lose(int member, bool silent, const std::string& why);
 
   std::chrono::nanoseconds silence_;
   MeshEvents events_;
-  std::mutex mutex_;  // guards the peers' `out`, `sent` and `gone`
+  std::mutex mutex_;  // guards the peers' `sealer`, `out`, `sent` and `gone`
   std::vector<Peer> peers_;
   Fd wakeup_;  // eventfd: there is something to send, or the thread shall stop
   std::jthread thread_;

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 // The client sends its hello: kMagic, its number among the members, the lane, a nonce. The server answers with a nonce
 // and its proof, the client with its own proof, and the server with kAccepted. The proofs include the server's address,
 // as it announced it: a member cannot be led to another mesh of the job.
-constexpr std::string_view kMagic = "xoe-mesh-2\n";
+constexpr std::string_view kMagic = "xoe-mesh-3\n";
 constexpr std::size_t kClientHelloBytes = kMagic.size() + 2 * sizeof(std::uint32_t) + kNonceBytes;
 constexpr char kAccepted = '+';
 constexpr std::size_t kMaxUnauthenticated = 256;  // connections at a time
@@ -72,7 +72,7 @@ std::string client_hello(const Client& client) {
   return std::move(hello).take();
 }
 
-Status authenticate(const Fd& socket, const Client& client, Clock::time_point deadline) {
+Result<SessionKeys> authenticate(const Fd& socket, const Client& client, Clock::time_point deadline) {
   const std::string hello = client_hello(client);
   if (!send_all(socket, hello)) return failure(Code::kPeerLost, "the connection was closed");
   XOE_ASSIGN(const std::string answer, receive(socket, kNonceBytes + kProofBytes, deadline));
@@ -83,17 +83,17 @@ Status authenticate(const Fd& socket, const Client& client, Clock::time_point de
     return failure(Code::kPeerLost, "the connection was closed");
   XOE_ASSIGN(const std::string accepted, receive(socket, 1, deadline));
   if (accepted[0] != kAccepted) return failure(Code::kInternal, "it sent a malformed answer");
-  return {};
+  return session_keys(client.secret, End::kClient, said, theirs);
 }
 
 // On a busy host the server may drop a member that is slow to authenticate, so the client tries again.
-Result<Fd> connect_member(const Client& client, Clock::time_point deadline) {
+Result<MemberConnection> connect_member(const Client& client, Clock::time_point deadline) {
   XOE_ASSIGN(const auto at, SocketAddress::parse(client.address));
   for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(200))) {
     XOE_ASSIGN(Fd socket, connect_to(at, /*wait=*/true, deadline));
-    const Status done = authenticate(socket, client, deadline);
-    if (done) return socket;
-    if (done.error().code() != Code::kPeerLost || Clock::now() + pause >= deadline) return failure(done.error());
+    auto keys = authenticate(socket, client, deadline);
+    if (keys) return MemberConnection{.socket = std::move(socket), .keys = std::move(*keys)};
+    if (keys.error().code() != Code::kPeerLost || Clock::now() + pause >= deadline) return failure(keys.error());
     std::this_thread::sleep_for(pause);
   }
 }
@@ -104,20 +104,21 @@ struct Unauthenticated {
   Clock::time_point deadline;
   std::string bytes = {};
   std::string expected = {};  // its proof
-  std::size_t place = 0;      // among the sockets
+  std::size_t place = 0;      // among the members' connections
+  SessionKeys keys = {};
 };
 
 // Accepts connections and authenticates them side by side, so that a foreign one cannot hold up the members.
 class Acceptor {
  public:
-  Acceptor(Fd listener, const ConnectOptions& options, std::vector<Fd>& sockets, int self)
+  Acceptor(Fd listener, const ConnectOptions& options, std::vector<MemberConnection>& connections, int self)
       : listener_(std::move(listener)),
         stop_(::eventfd(0, EFD_CLOEXEC)),
         address_(SocketAddress::of(listener_.get()).text()),
         options_(options),
-        sockets_(sockets),
+        connections_(connections),
         self_(self),
-        size_(static_cast<int>(sockets.size()) / options.lanes) {}
+        size_(static_cast<int>(connections.size()) / options.lanes) {}
 
   const std::string& address() const noexcept { return address_; }
   // How many connections did not prove to be a member's.
@@ -148,7 +149,7 @@ class Acceptor {
   int first_missing() const {
     for (int member = self_ + 1; member < size_; ++member)
       for (int lane = 0; lane < options_.lanes; ++lane)
-        if (!sockets_[static_cast<std::size_t>(lane * size_ + member)].valid()) return member;
+        if (!connections_[static_cast<std::size_t>(lane * size_ + member)].socket.valid()) return member;
     return -1;
   }
 
@@ -176,7 +177,7 @@ class Acceptor {
     ++dropped_;
   }
 
-  // False: the connection is to be dropped, or has moved into `sockets_` as a member's.
+  // False: the connection is to be dropped, or has moved into `connections_` as a member's.
   bool read_from(Unauthenticated& peer) {
     char bytes[256];
     const std::size_t wanted = (peer.expected.empty() ? kClientHelloBytes : kProofBytes) - peer.bytes.size();
@@ -196,15 +197,17 @@ class Acceptor {
     peer.place = std::size_t{lane} * static_cast<std::size_t>(size_) + member;
     const std::string nonce = make_nonce(), said = peer.bytes + address_;
     peer.expected = make_proof(options_.secret, End::kClient, said, nonce);
+    peer.keys = session_keys(options_.secret, End::kServer, said, nonce);
     peer.bytes.clear();
     return send_all(peer.socket, nonce + make_proof(options_.secret, End::kServer, said, nonce));
   }
 
   bool admit(Unauthenticated& peer) {
-    Fd& socket = sockets_[peer.place];
-    if (!equal_in_constant_time(peer.bytes, peer.expected) || socket.valid() || !send_all(peer.socket, {&kAccepted, 1}))
+    MemberConnection& member = connections_[peer.place];
+    if (!equal_in_constant_time(peer.bytes, peer.expected) || member.socket.valid() ||
+        !send_all(peer.socket, {&kAccepted, 1}))
       return false;
-    socket = std::move(peer.socket);
+    member = {.socket = std::move(peer.socket), .keys = std::move(peer.keys)};
     ++admitted_;
     return false;
   }
@@ -212,7 +215,7 @@ class Acceptor {
   Fd listener_, stop_;
   const std::string address_;
   const ConnectOptions& options_;
-  std::vector<Fd>& sockets_;
+  std::vector<MemberConnection>& connections_;
   int self_, size_;
   std::vector<Unauthenticated> unauthenticated_;
   std::size_t dropped_ = 0, admitted_ = 0;  // a connection that was admitted leaves the list like one that was dropped
@@ -247,16 +250,15 @@ class Accepting {
 
 // To all members before this one.
 Status connect_to_members(int self, int size, const std::vector<std::string>& addresses, const ConnectOptions& options,
-                          std::vector<Fd>& sockets, Clock::time_point deadline) {
+                          std::vector<MemberConnection>& connections, Clock::time_point deadline) {
   for (int lane = 0; lane < options.lanes; ++lane) {
     for (int member = 0; member < self; ++member) {
       const std::string& address = addresses[static_cast<std::size_t>(member)];
-      auto socket =
-          connect_member({.self = self, .lane = lane, .address = address, .secret = options.secret}, deadline);
-      if (!socket)
-        return failure(socket.error().code(), "cannot connect to {} at {}: {}", options.name(member), address,
-                       socket.error().message());
-      sockets[static_cast<std::size_t>(lane * size + member)] = std::move(*socket);
+      auto made = connect_member({.self = self, .lane = lane, .address = address, .secret = options.secret}, deadline);
+      if (!made)
+        return failure(made.error().code(), "cannot connect to {} at {}: {}", options.name(member), address,
+                       made.error().message());
+      connections[static_cast<std::size_t>(lane * size + member)] = std::move(*made);
     }
   }
   return {};
@@ -264,28 +266,28 @@ Status connect_to_members(int self, int size, const std::vector<std::string>& ad
 
 }  // namespace
 
-Result<std::vector<Fd>> connect_members(int self, int size, const Exchange& exchange, const ConnectOptions& given,
-                                        Clock::time_point deadline) {
+Result<std::vector<MemberConnection>> connect_members(int self, int size, const Exchange& exchange,
+                                                      const ConnectOptions& given, Clock::time_point deadline) {
   ConnectOptions options = given;
   if (!options.name) options.name = [](int member) { return fmt::format("host {}", member); };
   if (options.secret.empty())
     return failure(Code::kInvalidArgument, "connections between hosts require a secret (XOE_SECRET)");
   XOE_ASSIGN(const auto any, SocketAddress::tcp(options.address, 0));
   XOE_ASSIGN(Fd listener, listen_at(any));
-  std::vector<Fd> sockets(static_cast<std::size_t>(size * options.lanes));
-  Acceptor acceptor(std::move(listener), options, sockets, self);
+  std::vector<MemberConnection> connections(static_cast<std::size_t>(size * options.lanes));
+  Acceptor acceptor(std::move(listener), options, connections, self);
   Accepting accepting(acceptor);
   XOE_TRY(accepting.start(deadline));
   XOE_ASSIGN(const auto addresses, exchange(acceptor.address()));
   if (addresses.size() != static_cast<std::size_t>(size))
     return failure(Code::kInternal, "{} addresses of {} members", addresses.size(), size);
-  XOE_TRY(connect_to_members(self, size, addresses, options, sockets, deadline));
+  XOE_TRY(connect_to_members(self, size, addresses, options, connections, deadline));
   XOE_TRY(accepting.wait());
   if (acceptor.unauthenticated() != 0 && options.warn)
     options.warn(
         fmt::format("{}: {} unauthenticated connections were dropped: other programs connect to this job's ports",
                     acceptor.address(), acceptor.unauthenticated()));
-  return sockets;
+  return connections;
 }
 
 }  // namespace xoe::bootstrap

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "bootstrap/sealed_stream.h"
 #include "xoe/status.h"
 
 namespace xoe::bootstrap {
@@ -23,10 +24,17 @@ struct ConnectOptions {
   std::function<void(const std::string&)> warn = {};
 };
 
-// Non-blocking sockets to all members but this one: that of `lane` to `member` is at lane * size + member. Each member
-// connects to those before it and accepts those after it; both ends prove that they know the secret. Connections that
-// do not are dropped, and hold up no member.
-Result<std::vector<Fd>> connect_members(int self, int size, const Exchange& exchange, const ConnectOptions& options,
-                                        std::chrono::steady_clock::time_point deadline);
+// A non-blocking socket whose other end has proven to be a member, and the keys for what the two send each other.
+struct MemberConnection {
+  Fd socket = {};
+  SessionKeys keys = {};
+};
+
+// Connections to all members but this one: that of `lane` to `member` is at lane * size + member. Each member connects
+// to those before it and accepts those after it; both ends prove that they know the secret. Connections that do not
+// are dropped, and hold up no member.
+Result<std::vector<MemberConnection>> connect_members(int self, int size, const Exchange& exchange,
+                                                      const ConnectOptions& options,
+                                                      std::chrono::steady_clock::time_point deadline);
 
 }  // namespace xoe::bootstrap

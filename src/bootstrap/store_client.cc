@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/text.h"
+#include "bootstrap/sealed_stream.h"
 #include "bootstrap/socket_address.h"
 #include "bootstrap/store_protocol.h"
 
@@ -47,7 +48,20 @@ class Connection {
  public:
   explicit Connection(Fd socket) : socket_(std::move(socket)) {}
 
+  // All that follows is encrypted, in both directions.
+  Status encrypt(SessionKeys keys) {
+    if (reader_.partial() != 0) return changed();
+    sealer_.emplace(std::move(keys.send));
+    opener_.emplace(std::move(keys.receive));
+    return {};
+  }
+
   Status send(std::string_view bytes, Clock::time_point deadline) {
+    std::string sealed;
+    if (sealer_) {
+      sealer_->seal(bytes, sealed);
+      bytes = sealed;
+    }
     while (!bytes.empty()) {
       const auto count = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (count >= 0) {
@@ -71,7 +85,7 @@ class Connection {
       std::array<char, 8192> chunk;
       const auto count = ::recv(socket_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
       if (count > 0)
-        reader_.append({chunk.data(), static_cast<std::size_t>(count)});
+        XOE_TRY(read({chunk.data(), static_cast<std::size_t>(count)}));
       else if (count == 0)
         return lost(ECONNRESET);
       else if (errno != EAGAIN && errno != EINTR)
@@ -80,6 +94,17 @@ class Connection {
   }
 
  private:
+  static tl::unexpected<Error> changed() {
+    return failure(Code::kDataLoss, "store: what arrived is not what its server sent: something changed it on its way");
+  }
+
+  Status read(std::string_view bytes) {
+    std::string plain;
+    if (opener_ && !opener_->open(bytes, plain)) return changed();
+    reader_.append(opener_ ? std::string_view(plain) : bytes);
+    return {};
+  }
+
   static Result<std::string> unpack(std::string_view body, FrameKind kind) {
     XOE_ASSIGN(const Frame frame, parse_body(body));
     if (frame.kind == FrameKind::kFail) return failure(frame.code, std::string(frame.value));
@@ -88,6 +113,8 @@ class Connection {
   }
 
   Fd socket_;
+  std::optional<Sealer> sealer_;
+  std::optional<Opener> opener_;
   FrameBuffer reader_;
 };
 
@@ -218,6 +245,7 @@ class SocketStore final : public Store {
     message.clear();
     append_proof(message, make_proof(secret_, End::kClient, nonce, theirs));
     const Status sent = connection.send(message, deadline);
+    XOE_TRY(connection.encrypt(session_keys(secret_, End::kClient, nonce, theirs)));
     const auto answer = connection.receive(deadline);
     if (!answer) return failure(answer.error());
     return sent;

@@ -4,6 +4,7 @@
 //   value: bytes                   fail: one byte of Code, message
 // Each request gets one reply, in order. Over TCP no secret is sent; the two ends prove that they know it (proof.h):
 //   client hello: kStoreMagic, nonce           challenge: nonce, proof         proof: proof
+// and all that follows is sealed (sealed_stream.h).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@
 
 namespace xoe::bootstrap {
 
-inline constexpr std::string_view kStoreMagic = "xoe-store-3\n";
+inline constexpr std::string_view kStoreMagic = "xoe-store-4\n";
 inline constexpr std::size_t kMaxKey = 256;
 inline constexpr std::size_t kMaxValue = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxSecret = 256;

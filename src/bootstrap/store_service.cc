@@ -12,6 +12,7 @@
 #include "base/constant_time.h"
 #include "base/error.h"
 #include "bootstrap/await_ranks.h"
+#include "bootstrap/sealed_stream.h"
 
 namespace xoe::bootstrap {
 namespace {
@@ -26,9 +27,13 @@ constexpr std::size_t kMaxHello = kStoreMagic.size() + kMaxSecret + 64;
 struct StoreService::Connection {
   Fd socket;
   FrameBuffer reader = {};
-  std::string out = {};
+  std::string out = {};     // replies
+  std::string sealed = {};  // replies that are on their way
   bool authenticated = false;
   std::string expected_proof = {};
+  SessionKeys keys = {};
+  std::optional<Sealer> sealer = {};  // both: once the client is authenticated, over TCP
+  std::optional<Opener> opener = {};
   std::string waits_for = {};
   std::uint32_t watched = 0;
   Clock::time_point deadline = Clock::time_point::max();  // for authentication, or for the rest of a message
@@ -131,14 +136,20 @@ bool StoreService::read_from(Connection& connection) {
   const auto count = ::recv(connection.socket.get(), chunk.data(), chunk.size(), 0);
   if (count == 0) return false;
   if (count < 0) return errno == EAGAIN || errno == EINTR;
-  connection.reader.append({chunk.data(), static_cast<std::size_t>(count)});
+  std::string_view bytes(chunk.data(), static_cast<std::size_t>(count));
+  std::string plain;
+  if (connection.opener) {
+    if (!connection.opener->open(bytes, plain)) return false;
+    bytes = plain;
+  }
+  connection.reader.append(bytes);
   if (connection.authenticated) connection.deadline = Clock::time_point::max();  // more has arrived
   return answer_all(connection) && (connection.authenticated || connection.reader.partial() <= kMaxHello);
 }
 
 // False while a get waits for its key, or the client does not read its replies.
 bool StoreService::may_answer(const Connection& connection) const {
-  return connection.waits_for.empty() && connection.out.size() < limits_.unread;
+  return connection.waits_for.empty() && connection.out.size() + connection.sealed.size() < limits_.unread;
 }
 
 bool StoreService::answer_all(Connection& connection) {
@@ -196,10 +207,12 @@ bool StoreService::authenticate(Connection& connection, const Frame& frame) {
   if (frame.kind == FrameKind::kClientHello && connection.expected_proof.empty()) {
     const std::string nonce = make_nonce();
     connection.expected_proof = make_proof(secret_, End::kClient, frame.value, nonce);
+    connection.keys = session_keys(secret_, End::kServer, frame.value, nonce);
     append_challenge(connection.out, nonce + make_proof(secret_, End::kServer, frame.value, nonce));
     return true;
   }
-  return frame.kind == FrameKind::kProof &&
+  // Nothing that another program put behind the proof is taken for a request of the client.
+  return frame.kind == FrameKind::kProof && connection.reader.partial() == 0 &&
          admit(connection, equal_in_constant_time(frame.value, connection.expected_proof));
 }
 
@@ -212,6 +225,10 @@ bool StoreService::admit(Connection& connection, bool knows_secret) {
   connection.authenticated = true;
   --unauthenticated_;
   connection.deadline = Clock::time_point::max();
+  if (remote_) {
+    connection.sealer.emplace(std::move(connection.keys.send));
+    connection.opener.emplace(std::move(connection.keys.receive));
+  }
   append_value(connection.out, {});
   return true;
 }
@@ -259,12 +276,13 @@ void StoreService::wake(const std::vector<int>& waiting, std::string_view value)
 }
 
 bool StoreService::flush(Connection& connection) {
-  while (!connection.out.empty()) {
-    const auto count =
-        ::send(connection.socket.get(), connection.out.data(), connection.out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (connection.sealer) connection.sealer->seal(std::exchange(connection.out, {}), connection.sealed);
+  std::string& out = connection.sealer ? connection.sealed : connection.out;
+  while (!out.empty()) {
+    const auto count = ::send(connection.socket.get(), out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno == EAGAIN;
-    connection.out.erase(0, static_cast<std::size_t>(count));
+    out.erase(0, static_cast<std::size_t>(count));
   }
   return true;
 }
@@ -273,7 +291,7 @@ void StoreService::keep_or_drop(Connection& connection, bool keep) {
   if (!keep) return drop(connection.socket.get());
   std::uint32_t wanted = EPOLLRDHUP;
   if (may_answer(connection)) wanted |= EPOLLIN;
-  if (!connection.out.empty()) wanted |= EPOLLOUT;
+  if (!connection.out.empty() || !connection.sealed.empty()) wanted |= EPOLLOUT;
   if (wanted == connection.watched) return;
   connection.watched = wanted;
   epoll_event event{.events = wanted, .data = {.fd = connection.socket.get()}};

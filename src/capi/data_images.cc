@@ -5,7 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "capi/compare_on.h"
 #include "capi/data_options.h"
+#include "capi/objects.h"
 #include "capi/structs.h"
 
 namespace xoe::capi {
@@ -43,16 +45,35 @@ struct OwnedBatch : xoe_image_batch {
   std::atomic<std::int64_t> owners = 1;
 };
 
-Status open(const xoe_images_options* options, xoe_images** images) {
+Status copy_options(const xoe_images_options* options, data::ImagePipelineOptions& chosen) {
   XOE_TRY(need(options, "options"));
-  XOE_TRY(need(images, "images"));
+  const std::lock_guard lock(options->mutex);
+  chosen = options->options;
+  return {};
+}
+
+Status open(const xoe_images_options* options, xoe_images** images) {
   data::ImagePipelineOptions chosen;
-  {
-    const std::lock_guard lock(options->mutex);
-    chosen = options->options;
-  }
+  XOE_TRY(copy_options(options, chosen));
+  XOE_TRY(need(images, "images"));
   auto made = std::make_unique<xoe_images>();
   XOE_ASSIGN(made->iterator, data::open_images(chosen));
+  *images = made.release();
+  return {};
+}
+
+Status open_on(xoe_engine& engine, const xoe_images_options* options, xoe_images** images) {
+  data::ImagePipelineOptions chosen;
+  XOE_TRY(copy_options(options, chosen));
+  XOE_TRY(need(images, "images"));
+  const Topology& topology = engine.engine->topology();
+  chosen.rank = topology.rank;
+  chosen.size = topology.size;
+  if (chosen.processes == 1) chosen.processes = topology.local_size;
+  auto made = std::make_unique<xoe_images>();
+  auto opened = data::open_images(chosen);
+  XOE_TRY(compare_on(engine, opened ? Result<data::OpenedData>((*opened)->opened()) : failure(opened.error())));
+  made->iterator = std::move(*opened);
   *images = made.release();
   return {};
 }
@@ -96,7 +117,8 @@ Status facts_of(xoe_images* images, xoe_images_facts* facts) {
                                 .skipped = from.skipped(),
                                 .waited = static_cast<std::int64_t>(1e9 * from.waited_seconds()),
                                 .memory_bytes = from.memory_bytes(),
-                                .lost = from.lost()};
+                                .lost = from.lost(),
+                                .missing = from.missing()};
   std::memcpy(facts, &all, std::min(facts->struct_size, sizeof(all)));
   return {};
 }
@@ -139,11 +161,16 @@ using xoe::capi::copy_text;
 using xoe::capi::guard;
 using xoe::capi::need;
 using xoe::capi::OwnedBatch;
+using xoe::capi::with_engine;
 
 extern "C" {
 
 xoe_status xoe_images_open(const xoe_images_options* options, xoe_images** images) {
   return guard([&] { return xoe::capi::open(options, images); });
+}
+
+xoe_status xoe_images_open_on(xoe_engine* engine, const xoe_images_options* options, xoe_images** images) {
+  return with_engine(engine, [&](xoe::Engine&) { return xoe::capi::open_on(*engine, options, images); });
 }
 
 void xoe_images_close(xoe_images* images) {

@@ -300,6 +300,7 @@ constexpr Field<ImagePipelineOptions> kImages[] = {
     option<&ImagePipelineOptions::training>("training"),
     option<&ImagePipelineOptions::epochs>("epochs"),
     option<&ImagePipelineOptions::remainder>("remainder"),
+    option<&ImagePipelineOptions::allow_missing>("allow_missing"),
     option<&ImagePipelineOptions::on_error>("on_error"),
     option<&ImagePipelineOptions::max_bad>("max_bad"),
     option<&ImagePipelineOptions::image_key>("image_key"),
@@ -335,6 +336,7 @@ constexpr Field<RecordsOptions> kRecords[] = {
     option<&RecordsOptions::interleave, &InterleaveOptions::ahead>("ahead"),
     option<&RecordsOptions::seed>("seed"),
     option<&RecordsOptions::epochs>("epochs"),
+    option<&RecordsOptions::allow_missing>("allow_missing"),
     option<&RecordsOptions::reading, &RecordOptions::compression>("compression"),
     option<&RecordsOptions::reading, &RecordOptions::on_error>("on_error"),
     option<&RecordsOptions::reading, &RecordOptions::max_bad>("max_bad"),
@@ -379,6 +381,16 @@ xoe_status xoe_images_options_set(xoe_images_options* options, const char* key, 
 }
 xoe_status xoe_images_options_text(const xoe_images_options* options, char** text) {
   return guard([&] { return text_of(options, kImages, text); });
+}
+xoe_status xoe_images_options_warn(xoe_images_options* options, xoe_warn warn, void* user) {
+  return guard([&]() -> xoe::Status {
+    XOE_TRY(need(options, "options"));
+    const std::lock_guard lock(options->mutex);
+    options->options.warn = nullptr;
+    if (warn != nullptr)
+      options->options.warn = [warn, user](std::string_view line) { warn(user, std::string(line).c_str()); };
+    return {};
+  });
 }
 void xoe_images_options_free(xoe_images_options* options) { delete options; }
 

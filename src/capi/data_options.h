@@ -22,6 +22,7 @@ struct RecordsOptions {
   data::InterleaveOptions interleave = {.cycle_length = 1};
   std::uint64_t seed = 0;
   std::int64_t epochs = 0;
+  bool allow_missing = false;
   data::RecordOptions reading = {};
 };
 

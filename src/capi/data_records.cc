@@ -1,8 +1,11 @@
 // Streams of records.
 #include <nlohmann/json.hpp>
 
+#include "capi/compare_on.h"
 #include "capi/data_options.h"
+#include "capi/objects.h"
 #include "capi/structs.h"
+#include "data/files/missing.h"
 #include "xoe/data/files.h"
 #include "xoe/data/records.h"
 #include "xoe/data/stages.h"
@@ -133,22 +136,58 @@ struct xoe_records {
 namespace xoe::capi {
 namespace {
 
-Status open(const char* const* patterns, std::size_t count, const xoe_records_options* from, xoe_records** records) {
+// What xoe_records_open() was given.
+struct RecordsRequest {
+  std::vector<std::string> patterns;
+  RecordsOptions options;
+};
+
+Result<RecordsRequest> request_of(const char* const* patterns, std::size_t count, const xoe_records_options* from) {
   XOE_TRY(need(patterns, "patterns"));
-  XOE_TRY(need(records, "records"));
   if (count == 0) return failure(Code::kInvalidArgument, "records: no patterns of files");
-  std::vector<std::string> wanted;
+  RecordsRequest request;
   for (std::size_t i = 0; i < count; ++i) {
     XOE_TRY(need(patterns[i], fmt::format("pattern {}", i)));
-    wanted.emplace_back(patterns[i]);
+    request.patterns.emplace_back(patterns[i]);
   }
-  RecordsOptions options;
   if (from != nullptr) {
     const std::lock_guard lock(from->mutex);
-    options = from->options;
+    request.options = from->options;
   }
-  XOE_ASSIGN(std::vector<std::string> files, data::match_files(wanted));
-  XOE_TRY(check(options, files.size()));
+  return request;
+}
+
+Result<std::vector<std::string>> find_files(const RecordsRequest& request) {
+  XOE_ASSIGN(std::vector<std::string> files,
+             data::match_files(request.patterns, {.allow_missing = request.options.allow_missing}));
+  XOE_TRY(check(request.options, files.size()));
+  return files;
+}
+
+// A file's name below what a pattern says before its first sign.
+std::string name_of(const std::string& path, const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    const std::string fixed = pattern.substr(0, pattern.find_first_of("*?[{\\"));
+    const std::string folder = fixed.substr(0, fixed.rfind('/') + 1);
+    if (!folder.empty() && path.starts_with(folder)) return path.substr(folder.size());
+  }
+  return path;
+}
+
+data::OpenedData opened_data(const RecordsRequest& request, const std::vector<std::string>& files) {
+  std::vector<data::OpenedFile> opened;
+  for (const std::string& path : files)
+    opened.push_back({.name = name_of(path, request.patterns), .bytes = data::size_of_file(path).value_or(0)});
+  const RecordsOptions& options = request.options;
+  const bool drawn = options.shuffle_files || options.shuffle_buffer > 1;
+  const std::size_t count = opened.size();
+  return {.where = request.patterns.front(),
+          .order = data::mix(options.shard_by_file ? 1 : 0, options.shuffle_files ? 1 : 0, drawn ? options.seed : 0),
+          .files = count,
+          .file = [opened = std::move(opened)](std::size_t number) { return opened[number]; }};
+}
+
+Status open_files(std::vector<std::string> files, RecordsOptions options, xoe_records** records) {
   auto made = std::make_unique<xoe_records>();
   made->files_in_all = made->files = static_cast<std::int64_t>(files.size());
   if (options.shard_by_file)
@@ -157,6 +196,26 @@ Status open(const char* const* patterns, std::size_t count, const xoe_records_op
   XOE_ASSIGN(made->iterator, make_stage(std::move(files), options)->iterate(0));
   *records = made.release();
   return {};
+}
+
+Status open(const char* const* patterns, std::size_t count, const xoe_records_options* from, xoe_records** records) {
+  XOE_TRY(need(records, "records"));
+  XOE_ASSIGN(RecordsRequest request, request_of(patterns, count, from));
+  XOE_ASSIGN(std::vector<std::string> files, find_files(request));
+  return open_files(std::move(files), std::move(request.options), records);
+}
+
+Status open_on(xoe_engine& engine, const char* const* patterns, std::size_t count, const xoe_records_options* from,
+               xoe_records** records) {
+  XOE_TRY(need(records, "records"));
+  XOE_ASSIGN(RecordsRequest request, request_of(patterns, count, from));
+  const Topology& topology = engine.engine->topology();
+  request.options.rank = topology.rank;
+  request.options.size = topology.size;
+  if (request.options.interleave.processes == 1) request.options.interleave.processes = topology.local_size;
+  auto files = find_files(request);
+  XOE_TRY(compare_on(engine, files ? Result<data::OpenedData>(opened_data(request, *files)) : failure(files.error())));
+  return open_files(std::move(*files), std::move(request.options), records);
 }
 
 Status next(xoe_records* records, xoe_record** record) {
@@ -205,12 +264,19 @@ Status report_of(xoe_records* records, char** json) {
 
 using xoe::Status;
 using xoe::capi::guard;
+using xoe::capi::with_engine;
 
 extern "C" {
 
 xoe_status xoe_records_open(const char* const* patterns, size_t count, const xoe_records_options* options,
                             xoe_records** records) {
   return guard([&] { return xoe::capi::open(patterns, count, options, records); });
+}
+
+xoe_status xoe_records_open_on(xoe_engine* engine, const char* const* patterns, size_t count,
+                               const xoe_records_options* options, xoe_records** records) {
+  return with_engine(engine,
+                     [&](xoe::Engine&) { return xoe::capi::open_on(*engine, patterns, count, options, records); });
 }
 
 void xoe_records_close(xoe_records* records) {

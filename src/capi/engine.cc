@@ -114,6 +114,7 @@ Status init(const xoe_options* options, xoe_engine** engine) {
   auto made = std::make_unique<xoe_engine>();
   XOE_ASSIGN(Joined joined, join(Env::process(), start.init, start.engine.warn));
   made->key = std::move(joined.key);
+  made->world_version = joined.version;
   Communicator world = std::move(joined.world);
   if (options != nullptr && !start.ranks.empty()) {
     XOE_ASSIGN(world, subgroup(std::move(world), start.ranks));

@@ -13,6 +13,7 @@
 struct xoe_engine {
   std::unique_ptr<xoe::Engine> engine;
   std::string key;  // XOE_KEY_BYTES
+  int world_version = 0;
 };
 
 struct xoe_handle {

@@ -149,9 +149,11 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
   XOE_ASSIGN(JoinSettings settings, read_settings(env, options, topology.size));
   settings.warn =
       warn ? std::move(warn) : [](const std::string& line) { std::fprintf(stderr, "xoe: %s\n", line.c_str()); };
+  XOE_ASSIGN(const auto encrypt, env.integer(kEncryptVariable, 0, 1));
   const BackendRequest request{.backend = env.text("XOE_BACKEND").value_or("auto"),
                                .net = env.text("XOE_NET").value_or("auto"),
-                               .deterministic = env.text("XOE_DETERMINISTIC").value_or("placement")};
+                               .deterministic = env.text("XOE_DETERMINISTIC").value_or("placement"),
+                               .encrypt = encrypt == 1};
   const bool by_mpi = info.launcher == "openmpi" || info.launcher == "mpich";
   XOE_ASSIGN(const BackendChoice choice, choose_backend(request, topology.local_size != topology.size, by_mpi));
   WorldVersion version(info, env);
@@ -162,7 +164,10 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
     if (number > 0 && !env.has("XOE_START_TIMEOUT")) now.start_timeout = std::max(now.start_timeout, kRestartTimeout);
     auto joined =
         choice.shm || topology.size == 1 ? join_one_host(info, env, now) : join_many_hosts(info, env, now, choice);
-    if (joined) return joined;
+    if (joined) {
+      joined->version = number;
+      return joined;
+    }
     if (!version.superseded(joined.error())) return failure(joined.error());
   }
 }

@@ -17,6 +17,8 @@ struct Joined {
   // 32 bytes that only the ranks know that joined together, for this time: what they send each other can be
   // authenticated with it.
   std::string key;
+  // How often the world has formed again after restarts of ranks; 0: this is the first.
+  int version = 0;
 };
 
 // warn: empty for standard error.

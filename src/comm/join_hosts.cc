@@ -26,6 +26,8 @@ namespace {
 // After rank 0 has waited for as long as all others: its message is the better one.
 constexpr std::chrono::nanoseconds kGatherTime = std::chrono::seconds(2);
 
+constexpr std::string_view kEncrypt = "encrypt";
+
 // Opens the first of the nets that loads. The error has the messages of all.
 Result<std::unique_ptr<net::Provider>> open_net(const std::vector<std::string>& names, const net::NetOptions& options,
                                                 const Env& env) {
@@ -67,13 +69,25 @@ Result<std::unique_ptr<bootstrap::Store>> connect_through(net::Provider& provide
   return bootstrap::connect_store(at, parts[1], /*wait=*/true, timeout);
 }
 
-// Exchanges the ranks' "host address pid" and "placement-free" or nothing, which rank 0 gathers for all.
+// Whether the secret may come through the library's launcher.
+Status check_encryption(const BackendChoice& choice, const bootstrap::LaunchInfo& info) {
+  if (!choice.encrypt) return {};
+  return failure(
+      Code::kUnsupported,
+      "XOE_ENCRYPT=1: {} does not say where the ranks of several hosts can meet, and MPI would carry the key "
+      "in clear; use xoe run, or set XOE_STORE and XOE_SECRET",
+      info.launcher);
+}
+
+// Exchanges the ranks' "host address pid", "placement-free" or nothing, and "encrypt" or nothing, which rank 0 gathers
+// for all.
 Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& store, const std::string& keys,
                                                            const Topology& topology, const hierarchical::RankInfo& mine,
                                                            std::chrono::nanoseconds timeout) {
   const auto key = [&](int rank) { return fmt::format("{}rank/{}", keys, rank); };
-  XOE_TRY(store.set(key(topology.rank), fmt::format("{}\t{}\t{}\t{}", mine.host, mine.address, mine.pid,
-                                                    mine.in_rank_order ? kPlacementFree : "")));
+  XOE_TRY(store.set(key(topology.rank),
+                    fmt::format("{}\t{}\t{}\t{}\t{}", mine.host, mine.address, mine.pid,
+                                mine.in_rank_order ? kPlacementFree : "", mine.encrypts ? kEncrypt : "")));
   if (topology.rank == 0) {
     bootstrap::AwaitedRanks awaited;
     for (int rank = 0; rank < topology.size; ++rank) {
@@ -90,29 +104,40 @@ Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& sto
   std::vector<hierarchical::RankInfo> ranks;
   for (const std::string& line : split_text(table, '\n')) {
     const auto fields = split_text(line, '\t');
-    const auto pid = fields.size() == 4 ? parse_integer(fields[2]) : std::nullopt;
+    const auto pid = fields.size() == 5 ? parse_integer(fields[2]) : std::nullopt;
     if (!pid) return failure(Code::kInternal, "a rank announced itself as '{}'", line);
     ranks.push_back({.host = fields[0],
                      .address = fields[1],
                      .pid = static_cast<int>(*pid),
-                     .in_rank_order = fields[3] == kPlacementFree});
+                     .in_rank_order = fields[3] == kPlacementFree,
+                     .encrypts = fields[4] == kEncrypt});
   }
   if (ranks.size() != index(topology.size))
     return failure(Code::kInternal, "{} announcements of {} ranks", ranks.size(), topology.size);
   return ranks;
 }
 
-// Ranks that choose different orders would wait for each other.
-Status check_order(const std::vector<hierarchical::RankInfo>& ranks) {
-  const auto other = std::ranges::find(ranks, !ranks[0].in_rank_order, &hierarchical::RankInfo::in_rank_order);
-  if (other == ranks.end()) return {};
-  const auto value = [](const hierarchical::RankInfo& rank) {
-    return rank.in_rank_order ? kPlacementFree : "placement";
-  };
-  return failure(Code::kInvalidArgument,
-                 "rank 0 has XOE_DETERMINISTIC={}, rank {} (host {}) has {}; set the same for all ranks",
-                 value(ranks[0]), other - ranks.begin(), other->host, value(*other));
-}
+// A choice that all ranks must make alike, because ranks that choose differently would wait for each other.
+struct CommonChoice {
+  std::string_view variable;
+  bool hierarchical::RankInfo::*made;
+  std::string_view yes, no;  // its values
+
+  Status check(const std::vector<hierarchical::RankInfo>& ranks) const {
+    const auto other = std::ranges::find(ranks, !(ranks[0].*made), made);
+    if (other == ranks.end()) return {};
+    const bool first = ranks[0].*made;
+    return failure(Code::kInvalidArgument, "rank 0 has {}={}, rank {} (host {}) has {}; set the same for all ranks",
+                   variable, first ? yes : no, other - ranks.begin(), other->host, first ? no : yes);
+  }
+};
+
+constexpr CommonChoice kOrder{.variable = "XOE_DETERMINISTIC",
+                              .made = &hierarchical::RankInfo::in_rank_order,
+                              .yes = kPlacementFree,
+                              .no = "placement"};
+constexpr CommonChoice kEncryption{
+    .variable = "XOE_ENCRYPT", .made = &hierarchical::RankInfo::encrypts, .yes = "1", .no = "0"};
 
 // The launcher's numbers must match the hosts that the ranks report.
 Status check_hosts(const std::vector<hierarchical::RankInfo>& ranks, const Topology& topology) {
@@ -152,11 +177,13 @@ Result<Joined> join_many_hosts(bootstrap::LaunchInfo info, const Env& env, const
   const Topology& topology = info.topology;
   const std::string interfaces = env.text("XOE_INTERFACE").value_or("");
   XOE_ASSIGN(const std::string address, bootstrap::own_address(interfaces, store_host(info.store)));
-  XOE_ASSIGN(
-      auto provider,
-      open_net(choice.nets,
-               {.address = address, .interfaces = interfaces, .local_rank = topology.local_rank, .warn = settings.warn},
-               env));
+  XOE_ASSIGN(auto provider, open_net(choice.nets,
+                                     {.address = address,
+                                      .interfaces = interfaces,
+                                      .local_rank = topology.local_rank,
+                                      .encrypt = choice.encrypt,
+                                      .warn = settings.warn},
+                                     env));
   std::unique_ptr<bootstrap::StoreServer> server;
   std::unique_ptr<bootstrap::Store> store;
   const bool several_hosts = topology.size != topology.local_size;
@@ -164,6 +191,7 @@ Result<Joined> join_many_hosts(bootstrap::LaunchInfo info, const Env& env, const
     XOE_ASSIGN(info.secret, bootstrap::job_secret(env, info.job));
   }
   if (several_hosts && info.store.empty() && info.meeting.empty()) {
+    XOE_TRY(check_encryption(choice, info));
     XOE_ASSIGN(store, connect_through(*provider, info, address, settings.start_timeout, server));
   } else {
     XOE_ASSIGN(store, bootstrap::open_store(info, settings.start_timeout));
@@ -179,11 +207,15 @@ Result<Joined> join_many_hosts(bootstrap::LaunchInfo info, const Env& env, const
   XOE_ASSIGN(const auto silence, env.seconds("XOE_HOST_TIMEOUT"));
   if (silence)
     options.silence = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*silence));
-  const hierarchical::RankInfo mine{
-      .host = info.host, .address = address, .pid = ::getpid(), .in_rank_order = choice.in_rank_order};
+  const hierarchical::RankInfo mine{.host = info.host,
+                                    .address = address,
+                                    .pid = ::getpid(),
+                                    .in_rank_order = choice.in_rank_order,
+                                    .encrypts = choice.encrypt};
   XOE_ASSIGN(auto ranks, exchange_ranks(*store, options.keys, topology, mine, settings.start_timeout));
   XOE_TRY(check_hosts(ranks, topology));
-  XOE_TRY(check_order(ranks));
+  XOE_TRY(kOrder.check(ranks));
+  XOE_TRY(kEncryption.check(ranks));
   XOE_ASSIGN(options.secret, common_secret(*store, options, topology.rank));
   std::string key = key_of(options.secret, info.group);
   // Keeps rank 0's server for as long as the store is used.

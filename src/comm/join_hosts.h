@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "backend/backend.h"
 #include "backend/choose_backend.h"
 #include "base/env.h"
 #include "bootstrap/launch_env.h"

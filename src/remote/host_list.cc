@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/text_file.h"
 #include "base/text.h"
+#include "base/text_file.h"
 
 namespace xoe::remote {
 namespace {

@@ -182,13 +182,14 @@ struct Spoken {
   std::string hello, proof;
 };
 
-bool greet(const std::string& address, Spoken& said) {
-  const Fd socket = connect_to(SocketAddress::parse(address).value(), false, Clock::now() + 5s).value();
+// kept: gets the connection.
+bool greet(const std::string& address, Spoken& said, Fd* kept = nullptr) {
+  Fd socket = connect_to(SocketAddress::parse(address).value(), false, Clock::now() + 5s).value();
   const auto send = [&](const std::string& bytes) {
     (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   };
   const bool first = said.hello.empty();
-  if (first) said.hello = std::string("xoe-mesh-2\n\1\0\0\0\0\0\0\0", 19) + make_nonce();
+  if (first) said.hello = std::string("xoe-mesh-3\n\1\0\0\0\0\0\0\0", 19) + make_nonce();
   send(said.hello);
   pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
   while (::poll(&entry, 1, 100) == 0) {
@@ -201,7 +202,9 @@ bool greet(const std::string& address, Spoken& said) {
   char answer = 0;
   while (::poll(&entry, 1, 100) == 0) {
   }
-  return ::recv(socket.get(), &answer, 1, 0) == 1 && answer == '+';
+  const bool accepted = ::recv(socket.get(), &answer, 1, 0) == 1 && answer == '+';
+  if (kept != nullptr) *kept = std::move(socket);
+  return accepted;
 }
 
 TEST(MeshHandshake, AGreetingIsGoodOnce) {
@@ -236,6 +239,27 @@ TEST(MeshHandshake, AnUnauthenticatedClientIsReported) {
       .address = "127.0.0.1", .secret = "s", .warn = [&](const std::string& line) { warning = line; }};
   EXPECT_TRUE(connect_members(0, 2, exchange, options, Clock::now() + 20s));
   EXPECT_THAT(warning, HasSubstr("1 unauthenticated connections"));
+}
+
+// Who takes over a connection that a member has authenticated cannot say anything in its name.
+TEST(HostMesh, WhatTheMemberDidNotSendIsNoMessage) {
+  Ears ears;
+  Fd taken_over;
+  const auto exchange = [&](std::string mine) -> Result<std::vector<std::string>> {
+    Spoken member;
+    EXPECT_TRUE(greet(mine, member, &taken_over));
+    return std::vector<std::string>{mine, ""};
+  };
+  const MeshOptions options{.connection = {.address = "127.0.0.1", .secret = "s"}};
+  const auto mesh = HostMesh::connect(0, 2, exchange, options, Clock::now() + 20s, ears.events());
+  ASSERT_TRUE(mesh) << mesh.error().message();
+  std::string frame;
+  append_little(frame, std::uint32_t{25});
+  frame += "this is for the mesh's me";
+  ASSERT_EQ(::send(taken_over.get(), frame.data(), frame.size(), MSG_NOSIGNAL), static_cast<ssize_t>(frame.size()));
+  ASSERT_TRUE(ears.wait([&] { return !ears.lost.empty(); }));
+  EXPECT_THAT(ears.lost[0].second, HasSubstr("changed on its way"));
+  EXPECT_TRUE(ears.messages.empty());
 }
 
 TEST(HostMesh, UnauthenticatedClientsAreNotInTheWay) {

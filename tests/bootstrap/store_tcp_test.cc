@@ -10,6 +10,7 @@
 
 #include "base/constant_time.h"
 #include "bootstrap/own_address.h"
+#include "bootstrap/sealed_stream.h"
 #include "bootstrap/socket_address.h"
 #include "bootstrap/store.h"
 #include "bootstrap/store_client.h"
@@ -70,6 +71,53 @@ class StoreTcp : public testing::Test {
 
   std::unique_ptr<StoreServer> server_;
 };
+
+// Who changes what passes between a client and the store can add bytes to the client's proof, but no request.
+TEST_F(StoreTcp, NothingPutBehindTheProofIsARequest) {
+  for (const bool sealed : {false, true}) {
+    const Fd socket = raw();
+    const std::string nonce = make_nonce();
+    const std::string theirs = challenge(socket, nonce).substr(0, kNonceBytes);
+    std::string proof, request;
+    append_proof(proof, make_proof("right", End::kClient, nonce, theirs));
+    append_set(request, "planted", "value");
+    if (sealed)
+      Sealer(session_keys("wrong", End::kClient, nonce, theirs).send).seal(std::exchange(request, {}), request);
+    send(socket, proof + request);
+    rest_of(socket);  // closes
+  }
+  EXPECT_EQ(client().value()->get("planted", 100ms).error().code(), Code::kTimeout);
+}
+
+TEST_F(StoreTcp, WhatFollowsTheGreetingIsEncrypted) {
+  const Fd socket = raw();
+  const std::string nonce = make_nonce();
+  const std::string theirs = challenge(socket, nonce).substr(0, kNonceBytes);
+  const SessionKeys keys = session_keys("right", End::kClient, nonce, theirs);
+  std::string proof, requests, sealed;
+  append_proof(proof, make_proof("right", End::kClient, nonce, theirs));
+  send(socket, proof);
+  append_set(requests, "key", "a value to look for");
+  append_get(requests, "key");
+  Sealer(keys.send).seal(requests, sealed);
+  Opener opener(keys.receive);
+  std::string seen, plain;
+  pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
+  const auto receive_until = [&](auto done) {
+    char bytes[4096];
+    while (!done() && ::poll(&entry, 1, 5000) > 0) {
+      const auto count = ::recv(socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+      ASSERT_GT(count, 0);
+      seen.append(bytes, static_cast<std::size_t>(count));
+      ASSERT_TRUE(opener.open({bytes, static_cast<std::size_t>(count)}, plain));
+    }
+  };
+  receive_until([&] { return !plain.empty(); });  // accepted
+  send(socket, sealed);
+  receive_until([&] { return plain.find("look for") != std::string::npos; });
+  EXPECT_THAT(plain, HasSubstr("a value to look for"));
+  EXPECT_EQ(seen.find("look for"), std::string::npos);
+}
 
 TEST_F(StoreTcp, SetsAndGets) {
   const auto a = client().value();

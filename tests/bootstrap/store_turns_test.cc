@@ -219,7 +219,7 @@ TEST(MeshHandshake, AMemberThatWasCutOffCallsAgain) {
       return all;
     };
     const std::string hello =
-        receive(std::string_view("xoe-mesh-2\n").size() + 8 + kNonceBytes) + SocketAddress::of(listener.get()).text();
+        receive(std::string_view("xoe-mesh-3\n").size() + 8 + kNonceBytes) + SocketAddress::of(listener.get()).text();
     const std::string nonce = make_nonce();
     const std::string answer = nonce + make_proof("s", End::kServer, hello, nonce);
     EXPECT_EQ(::send(socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL), static_cast<ssize_t>(answer.size()));
@@ -230,7 +230,7 @@ TEST(MeshHandshake, AMemberThatWasCutOffCallsAgain) {
   other.request_stop();
   other.join();
   ASSERT_TRUE(sockets) << sockets.error().message();
-  EXPECT_TRUE((*sockets)[0].valid());
+  EXPECT_TRUE((*sockets)[0].socket.valid());
 }
 
 }  // namespace

@@ -283,10 +283,10 @@ std::vector<std::string> drain(const Owned<xoe_records>& records) {
   return all;
 }
 
-// Five files with 0, 7, 14, 21 and 28 records; all records in the files' order.
+// Five files, part-1 to part-5, with 7, 14, 21, 28 and 35 records; all records in the files' order.
 std::vector<std::string> five_files(const Scratch& scratch) {
   std::vector<std::string> all;
-  for (std::size_t file = 0; file < 5; ++file) {
+  for (std::size_t file = 1; file <= 5; ++file) {
     std::vector<std::size_t> sizes;
     for (std::size_t i = 0; i < 7 * file; ++i) sizes.push_back(20 * (file + 1) + i);
     for (std::string& record : write_records(scratch.file("part-" + std::to_string(file)), sizes))
@@ -298,7 +298,7 @@ std::vector<std::string> five_files(const Scratch& scratch) {
 TEST(CRecords, ComeInOrderWithTheirPlaces) {
   const Scratch scratch;
   const auto expected = five_files(scratch);
-  const std::vector<std::string> patterns = {scratch.file("part-[0-2]"), scratch.file("part-*")};
+  const std::vector<std::string> patterns = {scratch.file("part-[1-2]"), scratch.file("part-*")};
   EXPECT_EQ(drain(open_records(patterns, {{"epochs", "1"}})), expected);
   const auto records = open_records(patterns, {{"epochs", "1"}});
   const auto first = next_of(records);
@@ -314,11 +314,11 @@ TEST(CRecords, EveryShardingGivesEachRecordOnce) {
   std::sort(expected.begin(), expected.end());
   for (const bool by_file : {true, false})
     for (const int size : {1, 2, 3, 7}) {
-      if (by_file && size > 4) continue;
+      if (by_file && size > 5) continue;
       std::vector<std::string> all;
       for (int rank = 0; rank < size; ++rank)
         for (std::string& record :
-             drain(open_records({scratch.file("part-[1-4]")}, {{"epochs", "1"},
+             drain(open_records({scratch.file("part-[1-5]")}, {{"epochs", "1"},
                                                                {"rank", std::to_string(rank)},
                                                                {"size", std::to_string(size)},
                                                                {"shard_by_file", by_file ? "1" : "0"},
@@ -344,7 +344,7 @@ TEST(CRecords, ResumeFromEveryPosition) {
                              {"block_bytes", "64"}, {"shuffle_buffer", buffer}};
     const auto open = [&] { return open_records({scratch.file("part-*")}, choices); };
     const auto expected = drain(open());
-    ASSERT_EQ(expected.size(), 140U);
+    ASSERT_EQ(expected.size(), 210U);
     for (std::size_t at = 0; at <= expected.size(); at += 13) {
       const auto first = open();
       for (std::size_t i = 0; i < at; ++i) next_of(first);
@@ -382,6 +382,40 @@ TEST(CRecords, RefuseWhatCannotBe) {
     EXPECT_EQ(xoe_records_open(patterns, 1, fresh.get(), &records), XOE_INVALID_ARGUMENT) << key;
     EXPECT_THAT(xoe_last_error(), HasSubstr(key));
   }
+}
+
+// Records and images: an error that says how to go on, and the option that does.
+TEST(CData, MissingFilesAreErrorsUnlessAllowed) {
+  const Scratch scratch;
+  std::filesystem::copy(rendered().path(), scratch.path(), std::filesystem::copy_options::recursive);
+  std::string removed;
+  for (const auto& entry : std::filesystem::directory_iterator(scratch.path()))
+    if (entry.path().filename().string().starts_with("train-")) removed = std::max(removed, entry.path().string());
+  std::filesystem::remove(removed);
+  const auto options = given<xoe_images_options>(xoe_images_options_create);
+  for (const auto& [key, value] : in_words(scratch.path()))
+    ASSERT_EQ(xoe_images_options_set(options.get(), key.c_str(), value.c_str()), XOE_OK);
+  xoe_images* images = nullptr;
+  EXPECT_EQ(xoe_images_open(options.get(), &images), XOE_DATA_LOSS);
+  EXPECT_THAT(xoe_last_error(), HasSubstr(removed + ": absent"));
+  ASSERT_EQ(xoe_images_options_set(options.get(), "allow_missing", "1"), XOE_OK);
+  std::vector<std::string> lines;
+  const auto keep = [](void* user, const char* line) { static_cast<std::vector<std::string>*>(user)->push_back(line); };
+  ASSERT_EQ(xoe_images_options_warn(options.get(), keep, &lines), XOE_OK);
+  const auto opened = given<xoe_images>([&](auto** to) { return xoe_images_open(options.get(), to); });
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_THAT(lines[0], HasSubstr(removed + ": absent"));
+  xoe_images_facts facts;
+  xoe_images_facts_init(&facts, sizeof(facts));
+  ASSERT_EQ(xoe_images_facts_of(opened.get(), &facts), XOE_OK);
+  EXPECT_EQ(facts.missing, 1);
+
+  const std::string pattern = scratch.file("train-*");
+  const char* const patterns[] = {pattern.c_str()};
+  xoe_records* records = nullptr;
+  EXPECT_EQ(xoe_records_open(patterns, 1, nullptr, &records), XOE_DATA_LOSS);
+  EXPECT_THAT(xoe_last_error(), HasSubstr(removed + ": absent"));
+  EXPECT_FALSE(drain(open_records({pattern}, {{"allow_missing", "1"}, {"epochs", "1"}})).empty());
 }
 
 TEST(CRecords, DamageIsNamedOrCounted) {

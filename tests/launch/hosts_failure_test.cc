@@ -69,8 +69,8 @@ TEST_F(HostsFailure, NoXoeThere) {
 
 TEST_F(HostsFailure, ACommandThatIsMissingInAProfile) {
   expect_refusal("one,sour", 125,
-                 AllOf(HasSubstr("host sour: "), HasSubstr("exited with code 127"), HasSubstr("| profile: line 3: module"),
-                       Not(HasSubstr("there is no xoe"))));
+                 AllOf(HasSubstr("host sour: "), HasSubstr("exited with code 127"),
+                       HasSubstr("| profile: line 3: module"), Not(HasSubstr("there is no xoe"))));
 }
 
 TEST_F(HostsFailure, SomethingElseAnswers) {

@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(All, Attacks,
                                            Attack{"GlooMessage", with_zeros("\x30", 8) + with_zeros("\2", 40), 1},
                                            Attack{"Garbage", std::string(20'000, 'x'), 2, false},
                                            Attack{"HalfOpen", "xoe-me", 400},
-                                           Attack{"NoProof", "xoe-mesh-2\n" + with_zeros("\1", 40), 5}),
+                                           Attack{"NoProof", "xoe-mesh-3\n" + with_zeros("\1", 40), 5}),
                          [](const auto& attack) { return attack.param.name; });
 
 // The address that a member was given leads to a program that answers as a member would, but for the proof.

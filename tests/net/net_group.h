@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -77,8 +78,10 @@ inline net::Members members_of(int size, int self) {
   return members;
 }
 
+// The tests run once more with XOE_TEST_ENCRYPT=1.
 inline std::unique_ptr<net::Provider> open_gloo() {
-  auto provider = net::open_plugin("gloo", {.address = "127.0.0.1"});
+  auto provider =
+      net::open_plugin("gloo", {.address = "127.0.0.1", .encrypt = ::getenv("XOE_TEST_ENCRYPT") != nullptr});
   if (!provider) throw std::runtime_error(provider.error().to_string());
   return std::move(*provider);
 }

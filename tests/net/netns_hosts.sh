@@ -9,6 +9,7 @@
 #   netns_hosts.sh FOLDER mute|deafen NODE   nothing that it sends, or that is sent to it, arrives
 #   netns_hosts.sh FOLDER heal NODE          undoes these
 #   netns_hosts.sh FOLDER rate NODE 100mbit  limits it
+#   netns_hosts.sh FOLDER unlimit NODE       does not limit it any more
 #   netns_hosts.sh FOLDER pids NODE          processes there, its sshd's listener not counted
 #   netns_hosts.sh FOLDER down               ends every process there and removes everything
 #
@@ -174,6 +175,7 @@ case $verb in
   exec) in_node "$@" ;;
   pids) pids "$1" ;;
   rate) in_node "$1" tc qdisc replace dev eth0 root tbf rate "$2" burst 256kb latency 50ms ;;
+  unlimit) in_node "$1" sh -c 'tc qdisc del dev eth0 root 2>/dev/null || true' ;;
   cut) ip -n "$prefix-switch" link set "$(cat "$folder/$1/port")" down ;;
   mute) drop_all "$prefix-$1" eth0 ;;
   deafen) drop_all "$prefix-switch" "$(cat "$folder/$1/port")" ;;

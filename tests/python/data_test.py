@@ -1,10 +1,12 @@
 """xoe.data from Python: images as tensors, an epoch a loop, positions, records, errors."""
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 
 import ranks
 
@@ -206,6 +208,85 @@ def test_errors():
             assert word in str(error), error
         else:
             raise AssertionError(f"{kind.__name__} was not raised")
+
+
+def raised(kind, call):
+    try:
+        call()
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"{kind.__name__} was not raised")
+
+
+def own_copy(stack):
+    """A copy of the images for each rank, as on hosts of their own."""
+    folder = f"{stack.enter_context(tempfile.TemporaryDirectory(prefix='xoe-data-'))}/images"
+    shutil.copytree(FOLDER, folder)
+    return folder
+
+
+def test_ranks_with_other_files_are_told():
+    opens = (
+        ("train-00001-of-00002", lambda folder, **more: ImageDataset(folder, training=True, **OPTIONS, **more)),
+        ("validation-00000-of-00001", lambda folder, **more: Images(folder, training=False, **OPTIONS, **more)),
+        ("train-00001-of-00002", lambda folder, **more: Records(f"{folder}/train-*", shard_by_file=False, **more)),
+    )
+    for name, open_on in opens:
+        with contextlib.ExitStack() as stack:
+            folder = own_copy(stack)
+            open_on(folder)  # equal files in folders with other names, written at other times
+            if SIZE == 1:
+                continue
+            path = f"{folder}/{name}"
+            whole = os.path.getsize(path)
+            if RANK == SIZE - 1:  # its last record is lost
+                last = list(Records(path, rank=0, size=1))[-1]
+                os.truncate(path, whole - len(last) - 16)
+            told = raised(xoe.InvalidArgumentError, lambda: open_on(folder))
+            assert f"rank {SIZE - 1} on host " in told and f"First difference: {name} has " in told, told
+            assert len(set(hvd.allgather_object(told.split(": ", 1)[1]))) == 1, "all ranks are told the same"
+            # One that lacks the file, though it may: the others still have it.
+            if RANK == SIZE - 1:
+                os.remove(path)
+                os.symlink("/nowhere", path)
+            told = raised(xoe.DataLossError, lambda: open_on(folder))
+            assert f"rank {SIZE - 1} on host " in told and f"{name}: a link to /nowhere" in told, told
+            if name.startswith("train"):
+                told = raised(xoe.InvalidArgumentError, lambda: open_on(folder, allow_missing=True))
+                assert f"First difference: {name} is absent on rank {SIZE - 1}" in told, told
+            hvd.barrier()  # the world goes on
+
+
+def test_ranks_may_open_for_themselves():
+    if RANK == 0:
+        assert Images(FOLDER, rank=0, size=1, **OPTIONS).facts["records_per_epoch"] == 40
+        assert Images(FOLDER, compare=False, **OPTIONS).facts["records_per_epoch"] == 40
+        assert len(list(Records(f"{FOLDER}/train-*", rank=0, size=1))) == 40
+    hvd.barrier()
+
+
+def test_ranks_with_other_options_are_told():
+    if SIZE > 1:
+        told = raised(xoe.InvalidArgumentError, lambda: Images(FOLDER, **{**OPTIONS, "batch": 4 + RANK}))
+        assert "rank 1 on host " in told and "batches an epoch" in told, told
+        told = raised(xoe.InvalidArgumentError, lambda: Images(FOLDER, **{**OPTIONS, "seed": RANK}))
+        assert "in another order" in told, told
+
+
+def test_missing_files():
+    with contextlib.ExitStack() as stack:
+        folder = own_copy(stack)
+        os.rename(f"{folder}/train-00001-of-00002", f"{folder}/moved")
+        for open_on in (lambda **more: Images(folder, **OPTIONS, **more), lambda **more: Records(f"{folder}/train-*", **more)):
+            told = raised(xoe.DataLossError, open_on)
+            assert "train-00001-of-00002: absent" in told and "allow_missing" in told, told
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            images = Images(folder, allow_missing=True, **OPTIONS)
+        assert images.facts["missing"] == 1 and images.facts["records_per_epoch"] == 20
+        assert ["1 missing part left out" in str(one.message) for one in seen] == [True] * (RANK == 0)
+        options = {"shard_by_file": False, "allow_missing": True}
+        assert sum(hvd.allgather_object(len(list(Records(f"{folder}/train-*", **options))))) == 20
 
 
 def test_the_end():

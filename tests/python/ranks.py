@@ -20,6 +20,7 @@ import peer_python
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("XOE_BUILD_DIR", ROOT / "build" / "release"))
 _MARK = "XOE_TEST_RANK"
+IN_A_RANK = {_MARK: "1"}  # the environment in which start() returns
 
 
 def interpreter():
@@ -92,7 +93,7 @@ def start(script, sizes=(1, 2, 3, 4), timeout=300):
         return
     failed = []
     for size in [int(word) for word in sys.argv[1:]] or sizes:
-        done = run(size, script, timeout=timeout, **{_MARK: "1"})
+        done = run(size, script, timeout=timeout, **IN_A_RANK)
         print(
             f"{pathlib.Path(script).name} on {size} ranks: exit code {done.returncode} after {done.seconds:.1f} s", flush=True
         )

@@ -35,7 +35,8 @@ TEST(HostList, FilesOfOpenMpiHorovodAndMpich) {
   EXPECT_THAT(wrong.error().message(), HasSubstr("hosts.txt line 2: \"slot=2\""));
   EXPECT_THAT(parse_hostfile("#\n", "f").error().message(), HasSubstr("no host"));
   EXPECT_FALSE(parse_hostfile("a slots=4 max-slots=2", "f"));
-  EXPECT_THAT(read_hostfile("/no/such").error().message(), HasSubstr("--hostfile /no/such: cannot read it: No such file"));
+  EXPECT_THAT(read_hostfile("/no/such").error().message(),
+              HasSubstr("--hostfile /no/such: cannot read it: No such file"));
   EXPECT_THAT(read_hostfile("/tmp").error().message(), HasSubstr("--hostfile /tmp: cannot read it: Is a directory"));
 }
 

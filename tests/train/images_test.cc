@@ -135,9 +135,55 @@ TEST_F(ImagesTest, RanksThatReadOtherRecordsAreRefusedByName) {
       errors += rank->err();
     }
     EXPECT_NE(errors.find("error: invalid_argument: "), std::string::npos) << errors;
-    EXPECT_NE(errors.find("others have rank 1 ("), std::string::npos) << errors;
+    EXPECT_NE(errors.find("the ranks have different data: rank 1 on host "), std::string::npos) << errors;
+    EXPECT_NE(errors.find("First difference: "), std::string::npos) << errors;
     EXPECT_EQ(errors.find("rank 2"), std::string::npos) << errors;
     EXPECT_TRUE(metrics("refused", "step").empty()) << "before the first step";
+  }
+}
+
+// A training must not go on with less than it was given, nor without its evaluation, and say nothing.
+TEST_F(ImagesTest, MissingFilesAreErrorsUnlessAllowed) {
+  for (const char* name : {"train-00001-of-00002", "validation-00000-of-00001"}) {
+    const std::string path = at("data/") + name;
+    std::filesystem::rename(path, at("moved"));
+    std::filesystem::create_symlink("/nowhere", path);
+    const Ended refused = run(on_images({"--steps", "1"}));
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_NE(refused.err.find(path + ": a link to /nowhere, which does not exist"), std::string::npos) << refused.err;
+    EXPECT_NE(refused.err.find("--allow-missing"), std::string::npos) << refused.err;
+    std::filesystem::remove(path);
+    std::filesystem::rename(at("moved"), path);
+  }
+  std::filesystem::rename(at("data/train-00001-of-00002"), at("moved"));
+  const Ended refused = run(on_images({"--steps", "1"}));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find("train-00001-of-00002: absent"), std::string::npos) << refused.err;
+  const Ended allowed = run(on_images({"--steps", "1", "--allow-missing"}));
+  EXPECT_EQ(allowed.code, 0) << allowed.err;
+  EXPECT_NE(allowed.err.find("1 missing part left out: "), std::string::npos) << allowed.err;
+}
+
+// As on hosts with copies of the data, of which one lost a file: also where that is allowed.
+TEST_F(ImagesTest, ARankThatLacksAFileEndsAllRanks) {
+  std::filesystem::copy(at("data"), at("copy"));
+  std::filesystem::remove(at("copy/train-00001-of-00002"));
+  for (const bool allowed : {false, true}) {
+    Arguments whole = on_images({"--epochs", "1", "--run-dir", at("lacking")});
+    if (allowed) whole.push_back("--allow-missing");
+    Arguments lacking = whole;
+    std::replace(lacking.begin(), lacking.end(), at("data"), at("copy"));
+    std::string errors;
+    for (auto& rank : start({whole, lacking, whole})) {
+      EXPECT_EQ(rank->wait(), 1);
+      errors += rank->err();
+    }
+    const std::string told = allowed ? "First difference: train-00001-of-00002 is absent on rank 1"
+                                     : "rank 1: " + at("copy") +
+                                           ": a part of the data is missing: " + at("copy/train-00001-of-00002") +
+                                           ": absent";
+    EXPECT_NE(errors.find(told), std::string::npos) << errors;
+    EXPECT_TRUE(metrics("lacking", "step").empty()) << "before the first step";
   }
 }
 

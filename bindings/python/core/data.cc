@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "batch_array.h"
+#include "engine.h"
 #include "errors.h"
 #include "xoe/c_data.h"
 
@@ -69,15 +70,23 @@ class BatchOrigins {
 
 class Images {
  public:
-  explicit Images(const nb::dict& values) {
+  // With an engine: on all its ranks, which compare what they open.
+  Images(const nb::dict& values, const Engine* engine) {
     xoe_images_options* made = nullptr;
     check(xoe_images_options_create(&made));
     const ImagesOptions options(made);
     set_all(options.get(), values, xoe_images_options_set);
+    check(xoe_images_options_warn(options.get(), keep_warning, &warnings_));
+    const EnginePtr on = engine == nullptr ? nullptr : engine->get();
     xoe_images* opened = nullptr;
-    check(call_released([&] { return xoe_images_open(options.get(), &opened); }));
+    check(call_released([&] {
+      return on ? xoe_images_open_on(on.get(), options.get(), &opened) : xoe_images_open(options.get(), &opened);
+    }));
     images_.reset(opened);
   }
+
+  // Of the opening.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
   // pixels, labels, targets (each an array or None), epoch, index, batches left in the epoch, the images' numbers and
   // origins; None at the end.
@@ -122,6 +131,7 @@ class Images {
     dict["waited"] = static_cast<double>(facts.waited) / 1e9;
     dict["memory_bytes"] = facts.memory_bytes;
     dict["lost"] = facts.lost;
+    dict["missing"] = facts.missing;
     return dict;
   }
 
@@ -135,6 +145,10 @@ class Images {
   }
 
  private:
+  static void keep_warning(void* lines, const char* line) {
+    static_cast<std::vector<std::string>*>(lines)->emplace_back(line);
+  }
+
   xoe_images* get() const {
     return images_.get();  // null once closed: the library says so
   }
@@ -144,20 +158,25 @@ class Images {
     return nb::cast(BatchArray(output, owner));
   }
 
+  std::vector<std::string> warnings_;
   Owned<xoe_images, xoe_images_close> images_;
 };
 
 class Records {
  public:
-  Records(const std::vector<std::string>& patterns, const nb::dict& values) {
+  Records(const std::vector<std::string>& patterns, const nb::dict& values, const Engine* engine) {
     xoe_records_options* made = nullptr;
     check(xoe_records_options_create(&made));
     const RecordsOptions options(made);
     set_all(options.get(), values, xoe_records_options_set);
     std::vector<const char*> texts(patterns.size());
     std::ranges::transform(patterns, texts.begin(), [](const std::string& pattern) { return pattern.c_str(); });
+    const EnginePtr on = engine == nullptr ? nullptr : engine->get();
     xoe_records* opened = nullptr;
-    check(call_released([&] { return xoe_records_open(texts.data(), texts.size(), options.get(), &opened); }));
+    check(call_released([&] {
+      return on ? xoe_records_open_on(on.get(), texts.data(), texts.size(), options.get(), &opened)
+                : xoe_records_open(texts.data(), texts.size(), options.get(), &opened);
+    }));
     records_.reset(opened);
   }
 
@@ -198,7 +217,9 @@ void bind_data(nb::module_& module) {
   nb::class_<BatchOrigins>(module, "BatchOrigins")
       .def("__getitem__", &BatchOrigins::at, nb::arg("image"), "The file, the number within it, and the name.");
   nb::class_<Images>(module, "Images")
-      .def(nb::init<const nb::dict&>(), nb::arg("options"), "Opens the files and starts the threads.")
+      .def(nb::init<const nb::dict&, const Engine*>(), nb::arg("options"), nb::arg("engine").none() = nb::none(),
+           "Opens the files and starts the threads; with an engine on all its ranks, which compare what they open.")
+      .def("warnings", &Images::warnings, "Lines about what was opened.")
       .def("next", &Images::next,
            "pixels, labels, targets, epoch, index, left, records, origins of the next batch; None at the end.")
       .def("save", &Images::save)
@@ -209,7 +230,8 @@ void bind_data(nb::module_& module) {
       .def("report", &Images::report, "Where the time went, as JSON.")
       .def("close", &Images::close);
   nb::class_<Records>(module, "Records")
-      .def(nb::init<const std::vector<std::string>&, const nb::dict&>(), nb::arg("patterns"), nb::arg("options"))
+      .def(nb::init<const std::vector<std::string>&, const nb::dict&, const Engine*>(), nb::arg("patterns"),
+           nb::arg("options"), nb::arg("engine").none() = nb::none())
       .def("next", &Records::next, "The bytes, the file, and the number of the next record; None at the end.")
       .def("save", &Records::save)
       .def("restore", &Records::restore, nb::arg("position"))

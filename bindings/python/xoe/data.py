@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
@@ -61,11 +62,14 @@ class Batch:
         return [origin.file for origin in self.origins]
 
 
-def _place(options: dict[str, Any]) -> dict[str, Any]:
-    """The options, with this process's rank and size as defaults, and the number of ranks that share the host's CPUs."""
+def _place(options: dict[str, Any], compare: bool) -> tuple[dict[str, Any], _core.Engine | None]:
+    """The options, with this process's rank and size as defaults, and the number of ranks that share the host's CPUs; and the
+    engine whose ranks compare what they open, if they do."""
+    engine = None
     if "rank" not in options and "size" not in options and _world.is_initialized():
         options = {"rank": _world.rank(), "size": _world.size(), **options}
-    return {"processes": _local_size(), **options}
+        engine = _world.current().engine if compare else None
+    return {"processes": _local_size(), **options}, engine
 
 
 def _local_size() -> int:
@@ -106,15 +110,21 @@ class Images(_Pipeline):
 
     directory: with TFRecord files, a folder for each class, NIH ChestX-ray14, MNIST or tar files (``format``). batch: images of
     this rank in one. Others: image_size, threads ("auto": as many as needed, up to this rank's share of the host's CPUs),
-    seed, epochs, training, quality, dtype, layout, on_error, ...
+    seed, epochs, training, quality, dtype, layout, allow_missing, on_error, ...
 
-    One thread at a time. Raises UnavailableError where there are no files, DataLossError for a damaged one.
+    compare: after :func:`xoe.init` the ranks compare what they open, unless options say rank or size: all of them open, in one
+    order, and where one fails or finds other files all raise that error. False: each rank opens for itself.
+
+    One thread at a time. Raises UnavailableError where there are no files, DataLossError for a damaged or missing one,
+    InvalidArgumentError where the ranks have different files. Warns where the order looks badly mixed.
     """
 
-    def __init__(self, directory: str | PathLike[str], batch: int = 32, **options: Any) -> None:
+    def __init__(self, directory: str | PathLike[str], batch: int = 32, *, compare: bool = True, **options: Any) -> None:
         defaults = {"directory": fspath(directory), "batch": batch, "threads": "auto"}
-        self._images = _core.Images(_place({**defaults, **options}))
+        self._images = _core.Images(*_place({**defaults, **options}, compare))
         super().__init__(self._images)
+        for line in self._images.warnings():
+            warnings.warn(line, stacklevel=2)
 
     def __iter__(self) -> Iterator[Batch]:
         return self
@@ -131,7 +141,8 @@ class Images(_Pipeline):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """records_per_epoch (of all ranks), batches_per_epoch, classes, multi_label, skipped, waited (s), memory_bytes.
+        """records_per_epoch (of all ranks), batches_per_epoch, classes, multi_label, skipped, waited (s), memory_bytes, lost,
+        missing.
 
         Where the files do not tell the number of classes (TFRecord without labels.txt), every record is read for it, once.
         """
@@ -153,12 +164,16 @@ class Records(_Pipeline):
     """The records of TFRecord files, undecoded, as bytes.
 
     patterns: paths whose parts may have ``*``, ``?``, ``[...]`` and ``{a,b}``. Options: shuffle_buffer, cycle_length, threads,
-    seed, epochs (1 unless given; 0: endless), compression, on_error, max_bad, ...
+    seed, epochs (1 unless given; 0: endless), compression, allow_missing, on_error, max_bad, ... compare: as in
+    :class:`Images`.
     """
 
-    def __init__(self, patterns: str | PathLike[str] | Sequence[str | PathLike[str]], **options: Any) -> None:
+    def __init__(
+        self, patterns: str | PathLike[str] | Sequence[str | PathLike[str]], *, compare: bool = True, **options: Any
+    ) -> None:
         listed = [patterns] if isinstance(patterns, (str, PathLike)) else list(patterns)
-        self._records = _core.Records([fspath(pattern) for pattern in listed], _place({"epochs": 1, **options}))
+        placed, engine = _place({"epochs": 1, **options}, compare)
+        self._records = _core.Records([fspath(pattern) for pattern in listed], placed, engine)
         self._place: list[Any] = []
         super().__init__(self._records)
 

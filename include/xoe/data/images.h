@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "xoe/data/augment.h"
+#include "xoe/data/opened.h"
 #include "xoe/data/pixels.h"
 #include "xoe/data/report.h"
 #include "xoe/data/stage.h"
@@ -81,7 +83,8 @@ struct ElementBytes<ImageBatch> {
 };
 
 // All records, in a permutation that takes no memory, where each can be read by itself; else a buffer of
-// kShuffleBuffer: with shard_by_file, and in compressed files, where each read decompresses about a MiB.
+// kShuffleBuffer: with shard_by_file, and in compressed files, where each read decompresses about a MiB. Such a buffer
+// cannot mix records that lie sorted by class: where it looks so, `warn` is told.
 inline constexpr int kAutoShuffle = -1;
 inline constexpr int kShuffleBuffer = 10000;
 
@@ -111,6 +114,13 @@ struct ImagePipelineOptions {
   bool training = true;                     // shuffled, randomly cropped and flipped; else in file order, centre crop
   std::int64_t epochs = 0;                  // after so many the iterator ends; 0: never
   std::optional<Remainder> remainder = {};  // unset: kDrop when training, kKeep when not
+  // What should be there and is not is an error by default: links that lead nowhere, folders and pipes in the place of
+  // files, empty files, folders of classes without images, shards that names like train-00002-of-00006 promise. True:
+  // it is left out, counted (missing()) and told to `warn`.
+  bool allow_missing = false;
+  // Receives a line for each thing that is right but surely not meant, during open_images(), on rank 0. Unset: standard
+  // error.
+  std::function<void(std::string_view)> warn = {};
   OnError on_error = OnError::kFail;
   std::int64_t max_bad = 100;  // per epoch and rank, with OnError::kSkip
   // TFRecord alone: the names of the features, and whether the label feature lists several classes (then `classes` or
@@ -155,9 +165,13 @@ class ImageIterator : public Iterator<ImageBatch> {
   virtual Result<int> count_classes() = 0;
   virtual bool multi_label() const = 0;      // batches have targets, not labels
   virtual std::int64_t skipped() const = 0;  // bad records left out so far by this rank; kept by save() and restore()
-  // Places where records were left out when the files were opened (OnError::kSkip): damaged framing, missing files.
-  // They are no part of records_per_epoch(), and count against max_bad once.
+  // Places where records were left out when the files were opened (OnError::kSkip): damaged framing, rows of tables
+  // without their image. They are no part of records_per_epoch(), and count against max_bad once.
   virtual std::int64_t lost() const = 0;
+  // Parts of the data that are missing and were left out (allow_missing).
+  virtual std::int64_t missing() const = 0;
+  // What this rank opened, for compare_opened(). Good also after the iterator is gone.
+  virtual OpenedData opened() const = 0;
   // What the order depends on: the options and how many records lie together. Positions are only understood where it is
   // the same, and so it must be on every rank: ranks that find different files make different numbers of batches.
   virtual std::uint64_t order_fingerprint() const = 0;
@@ -169,8 +183,12 @@ class ImageIterator : public Iterator<ImageBatch> {
 inline PipelineReport report(const ImageIterator& images) { return images.report(); }
 
 // Opens the files and checks their framing (lengths, and their CRCs; the data's CRCs are checked as records are read).
-// `unavailable`: no such directory or no file matches; `data_loss`: corrupt or truncated file; `invalid_argument`:
-// an option out of range, or fewer records than one batch on all ranks needs.
+// `unavailable`: no such directory or no file matches; `data_loss`: corrupt, truncated or missing file;
+// `invalid_argument`: an option out of range, or fewer records than one batch on all ranks needs.
 Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& options);
+
+// Whether there is anything of the split that options.training names, be it right or not: where there is, an error of
+// open_images() is a fault, and where there is not, the data set has only the other split.
+bool has_split(const ImagePipelineOptions& options);
 
 }  // namespace xoe::data

@@ -25,21 +25,45 @@ constexpr std::uint64_t kLivenessSlot = 1, kCloseSlot = 2, kHandshakeSlot = 3;
 
 using Context = ::gloo::transport::Context;
 
+// What Gloo gets of the members' connections.
+struct Ends {
+  std::vector<Fd> sockets;
+  std::unique_ptr<SealedRelay> relay = nullptr;  // between these and the other members, if they are encrypted
+};
+
+Result<Ends> make_ends(std::vector<bootstrap::MemberConnection> connections, const MeshOptions& options,
+                       const net::Members& members) {
+  Ends ends;
+  if (!options.encrypt) {
+    for (auto& connection : connections) ends.sockets.push_back(std::move(connection.socket));
+    return ends;
+  }
+  const auto changed = [ranks = members.ranks, warn = options.connection.warn](std::size_t connection) {
+    if (warn)
+      warn(fmt::format("gloo: something between the hosts changed what rank {} sent; its connection is closed",
+                       ranks[connection % ranks.size()]));
+  };
+  XOE_ASSIGN(ends.relay, SealedRelay::start(std::move(connections), changed));
+  ends.sockets = ends.relay->take_plain_ends();
+  return ends;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Mesh>> Mesh::connect(const std::shared_ptr<::gloo::transport::Device>& device,
-                                            bootstrap::ConnectOptions options, const net::Members& members,
+                                            MeshOptions options, const net::Members& members,
                                             const net::Exchange& exchange, Clock::time_point deadline) {
   const int size = static_cast<int>(members.ranks.size());
-  options.secret = members.secret;
-  options.lanes = 2;
-  options.name = [&members](int member) { return fmt::format("rank {}", members.ranks[index(member)]); };
-  auto sockets = bootstrap::connect_members(members.self, size, exchange, options, deadline);
-  if (!sockets) return failure(sockets.error().code(), "gloo: {}", sockets.error().message());
+  options.connection.secret = members.secret;
+  options.connection.lanes = 2;
+  options.connection.name = [&members](int member) { return fmt::format("rank {}", members.ranks[index(member)]); };
+  auto connections = bootstrap::connect_members(members.self, size, exchange, options.connection, deadline);
+  if (!connections) return failure(connections.error().code(), "gloo: {}", connections.error().message());
+  XOE_ASSIGN(Ends ends, make_ends(std::move(*connections), options, members));
   std::unique_ptr<Mesh> mesh;
   try {
-    auto contexts = make_contexts(*device, members.self, size, *sockets);
-    mesh.reset(new Mesh(members, std::move(contexts[0]), std::move(contexts[1])));
+    auto contexts = make_contexts(*device, members.self, size, ends.sockets);
+    mesh.reset(new Mesh(members, std::move(ends.relay), std::move(contexts[0]), std::move(contexts[1])));
   } catch (const std::exception& e) {
     return failure(Code::kPeerLost, "gloo: a connection broke at once: {}", e.what());
   }
@@ -47,8 +71,10 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(const std::shared_ptr<::gloo::transp
   return mesh;
 }
 
-Mesh::Mesh(net::Members members, std::shared_ptr<Context> data, std::shared_ptr<Context> control)
+Mesh::Mesh(net::Members members, std::unique_ptr<SealedRelay> relay, std::shared_ptr<Context> data,
+           std::shared_ptr<Context> control)
     : members_(std::move(members)),
+      relay_(std::move(relay)),
       data_(std::move(data)),
       control_(std::move(control)),
       peers_(members_.ranks.size()),

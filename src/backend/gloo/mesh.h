@@ -15,6 +15,7 @@
 #include <gloo/transport/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include "backend/gloo/sealed_relay.h"
 #include "backend/net/net.h"
 #include "bootstrap/mesh_handshake.h"
 #include "xoe/status.h"
@@ -26,6 +27,11 @@ using net::Clock;
 // Messages of one channel with one peer complete in the order in which they were posted.
 enum Channel : int { kFirstChannel, kSecondChannel, kChannels };
 
+struct MeshOptions {
+  bootstrap::ConnectOptions connection = {};  // the address, and who is warned
+  bool encrypt = false;                       // the same for all members
+};
+
 // Gloo moves the bytes; its device's thread moves those that a call cannot move at once. When a connection breaks, Gloo
 // wakes only some of the threads that wait for the peer, and its timeouts break all connections without a reason. So
 // one thread of the mesh waits for broken connections and another for the deadline; they wake the threads that wait,
@@ -33,9 +39,9 @@ enum Channel : int { kFirstChannel, kSecondChannel, kChannels };
 // for data are stuck after a collective was given up.
 class Mesh {
  public:
-  // Collective, within the deadline. device: of make_device(). options: the address, and who is warned.
+  // Collective, within the deadline. device: of make_device().
   static Result<std::unique_ptr<Mesh>> connect(const std::shared_ptr<::gloo::transport::Device>& device,
-                                               bootstrap::ConnectOptions options, const net::Members& members,
+                                               MeshOptions options, const net::Members& members,
                                                const net::Exchange& exchange, Clock::time_point deadline);
   ~Mesh();
 
@@ -67,7 +73,8 @@ class Mesh {
     bool gone = false;
   };
 
-  Mesh(net::Members members, std::shared_ptr<Context> data, std::shared_ptr<Context> control);
+  Mesh(net::Members members, std::unique_ptr<SealedRelay> relay, std::shared_ptr<Context> data,
+       std::shared_ptr<Context> control);
 
   void open_channels(Context& context);
   Status handshake(Clock::time_point deadline);
@@ -88,6 +95,7 @@ class Mesh {
   void send_notice_and_close();
 
   const net::Members members_;
+  const std::unique_ptr<SealedRelay> relay_;  // where the mesh is encrypted
   const std::shared_ptr<Context> data_, control_;
   std::vector<Peer> peers_;                   // by member; the channels are replaced with the mutex held
   std::vector<std::uint64_t> close_notices_;  // by member; 0 for none yet

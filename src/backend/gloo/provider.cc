@@ -18,14 +18,14 @@ namespace {
 // One device, whose thread moves bytes for all nets.
 class GlooProvider final : public net::Provider {
  public:
-  GlooProvider(bootstrap::ConnectOptions options, std::shared_ptr<::gloo::transport::Device> device)
+  GlooProvider(MeshOptions options, std::shared_ptr<::gloo::transport::Device> device)
       : options_(std::move(options)), device_(std::move(device)) {}
 
   std::string_view name() const noexcept override { return "gloo"; }
 
   std::string describe() const override {
-    return fmt::format("Gloo {}.{}.{}, TCP from {}", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH,
-                       options_.address);
+    return fmt::format("Gloo {}.{}.{}, TCP from {}{}", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH,
+                       options_.connection.address, options_.encrypt ? ", encrypted" : "");
   }
 
   Result<std::unique_ptr<net::Net>> connect(const net::Members& members, const net::Exchange& exchange,
@@ -44,7 +44,7 @@ class GlooProvider final : public net::Provider {
   }
 
  private:
-  const bootstrap::ConnectOptions options_;
+  const MeshOptions options_;
   const std::shared_ptr<::gloo::transport::Device> device_;
 };
 
@@ -58,8 +58,8 @@ Result<std::unique_ptr<net::Provider>> open_provider(const net::NetOptions& opti
   const SigpipeGuard guard;  // the device's thread writes
   try {
     auto device = make_device(address);
-    return std::make_unique<GlooProvider>(bootstrap::ConnectOptions{.address = address, .warn = options.warn},
-                                          std::move(device));
+    MeshOptions mesh{.connection = {.address = address, .warn = options.warn}, .encrypt = options.encrypt};
+    return std::make_unique<GlooProvider>(std::move(mesh), std::move(device));
   } catch (const std::exception& e) {
     return failure(Code::kUnavailable, "gloo: cannot use the address {} of this host: {}", address, e.what());
   }

@@ -38,6 +38,7 @@ struct RankInfo {
   std::string address;  // of the host, numeric
   int pid = 0;
   bool in_rank_order = false;  // its user wants Routing::in_rank_order
+  bool encrypts = false;       // its user wants what leaves the host to be encrypted
 };
 
 struct ContextOptions {

@@ -26,12 +26,14 @@ struct Operation {
   Operation with(const Collective& other) const { return {other, number, deadline}; }
 };
 
-// The ranks of a net exchange it before an operation: plain bytes of one size, whatever they are about to do.
+// The ranks of a net exchange it before an operation: plain bytes of one size, whatever they are about to do, without
+// padding.
 struct OperationHeader {
   static constexpr std::size_t kInline = 320;
 
   std::uint64_t number = 0;
   std::int32_t rank = 0;  // in the group
+  std::byte unused[52] = {};
   Fingerprint fingerprint = {};
   std::byte data[kInline] = {};
 
@@ -43,5 +45,6 @@ struct OperationHeader {
   }
   std::string text() const { return fmt::format("{} as #{}", to_string(fingerprint), number); }
 };
+static_assert(std::has_unique_object_representations_v<OperationHeader>);
 
 }  // namespace xoe::hierarchical

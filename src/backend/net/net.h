@@ -57,6 +57,7 @@ struct NetOptions {
   std::string interfaces = {};  // names or networks (10.0.0.0/8), separated by commas
   int local_rank = 0;           // chooses the GPU
   std::string gpu = "nccl";     // nccl: NCCL must load; auto: a GPU will do; staged: NCCL is not even tried
+  bool encrypt = false;         // what leaves this host; only Gloo's provider can
   std::function<void(const std::string&)> warn = {};  // receives warnings, one line each
 };
 

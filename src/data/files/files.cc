@@ -1,11 +1,13 @@
 #include "xoe/data/files.h"
 
+#include <fnmatch.h>
 #include <glob.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/files/listing.h"
+#include "data/files/missing.h"
 #include "data/records/file_index.h"
 #include "xoe/data/stages.h"
 
@@ -32,19 +34,34 @@ class Glob {
   glob_t found_ = {};
 };
 
-bool is_regular(const char* path) {
-  struct stat facts = {};
-  return ::stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
+// Whether glob() would give a path for a pattern: fnmatch() writes {a,b} as @(a|b).
+bool glob_matches(const std::string& pattern, const std::string& path) {
+  std::string extended;
+  int depth = 0;
+  for (const char c : pattern) {
+    if (c == '{') ++depth;
+    if (c == '{') {
+      extended += "@(";
+    } else if (c == '}' && depth > 0) {
+      extended += ')';
+      --depth;
+    } else {
+      extended += c == ',' && depth > 0 ? '|' : c;
+    }
+  }
+  return ::fnmatch(extended.c_str(), path.c_str(), FNM_PATHNAME | FNM_PERIOD | FNM_EXTMATCH) == 0;
 }
 
 Status add_matches(const std::string& pattern, std::vector<std::string>& paths) {
   Glob glob;
   XOE_TRY(glob.run(pattern));
   const std::size_t before = paths.size();
+  const bool any_name = pattern == "*" || pattern.ends_with("/*");
   for (std::size_t i = 0; i < glob.size(); ++i) {
     const std::string path = glob.path(i);
-    if (is_regular(path.c_str()) && (pattern == path || (!is_index_path(path) && !is_foreign_index(path))))
-      paths.push_back(path);
+    const bool index = is_index_path(path) || is_foreign_index(path);
+    if ((index && pattern != path) || (any_name && is_directory(path))) continue;
+    paths.push_back(path);
   }
   if (paths.size() == before) return failure(Code::kUnavailable, "{}: no file matches", pattern);
   return {};
@@ -52,7 +69,7 @@ Status add_matches(const std::string& pattern, std::vector<std::string>& paths) 
 
 }  // namespace
 
-Result<std::vector<std::string>> match_files(const std::vector<std::string>& patterns) {
+Result<std::vector<std::string>> match_paths(const std::vector<std::string>& patterns) {
   if (patterns.empty()) return failure(Code::kInvalidArgument, "no pattern of files");
   std::vector<std::string> paths;
   for (const std::string& pattern : patterns) XOE_TRY(add_matches(pattern, paths));
@@ -61,8 +78,21 @@ Result<std::vector<std::string>> match_files(const std::vector<std::string>& pat
   return paths;
 }
 
-Result<StagePtr<std::string>> files(const std::vector<std::string>& patterns) {
-  XOE_ASSIGN(auto paths, match_files(patterns));
+Result<std::vector<std::string>> match_files(const std::vector<std::string>& patterns, const MatchOptions& options) {
+  XOE_ASSIGN(std::vector<std::string> paths, match_paths(patterns));
+  MissingData missing(options.allow_missing);
+  const auto wanted = [&patterns](const std::string& path) {
+    return std::ranges::any_of(patterns, [&](const std::string& pattern) { return glob_matches(pattern, path); });
+  };
+  find_absent_shards(paths, wanted, missing);
+  (void)keep_files(paths, 1, missing);
+  XOE_TRY(missing.check(patterns.front()));
+  if (paths.empty()) return failure(Code::kUnavailable, "{}: nothing that matches is a file", patterns.front());
+  return paths;
+}
+
+Result<StagePtr<std::string>> files(const std::vector<std::string>& patterns, const MatchOptions& options) {
+  XOE_ASSIGN(auto paths, match_files(patterns, options));
   return from_vector(std::move(paths));
 }
 

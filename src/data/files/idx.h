@@ -20,6 +20,7 @@ class IdxArray {
   static Result<IdxArray> open(const std::string& path);
 
   const std::string& path() const noexcept { return file_->path; }
+  std::uint64_t bytes() const noexcept { return file_->bytes; }
   const std::vector<std::uint32_t>& sizes() const noexcept { return sizes_; }  // of each dimension
   std::int64_t items() const noexcept { return sizes_[0]; }
   std::size_t item_bytes() const noexcept { return item_bytes_; }

@@ -1,6 +1,7 @@
 #include "data/files/image_tree.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -30,6 +31,11 @@ Status add_folders(const std::string& path, int depth, std::vector<Folder>& fold
     return failure(Code::kDataLoss, "{}: more than {} folders within each other, as where a link leads back", path,
                    kMaxDepth);
   XOE_ASSIGN(Listing listing, list_directory(path));
+  // A folder with the name of an image counts as one that is missing.
+  const auto named =
+      std::ranges::partition(listing.folders, [](const std::string& name) { return !is_image_name(name); });
+  std::ranges::move(named, std::back_inserter(listing.files));
+  listing.folders.erase(named.begin(), named.end());
   const std::vector<std::string> inner = listing.folders;
   folders.emplace_back(path, std::move(listing));
   for (const std::string& name : inner) XOE_TRY(add_folders(path + "/" + name, depth + 1, folders));

@@ -28,7 +28,7 @@ Result<Listing> list_directory(const std::string& path) {
       listing.hidden.push_back(std::move(name));
     else if (entries->is_directory(ignored))
       listing.folders.push_back(std::move(name));
-    else if (entries->is_regular_file(ignored))
+    else
       listing.files.push_back(std::move(name));
   }
   if (error) return failure(Code::kUnavailable, "{}: cannot list the directory: {}", path, error.message());
@@ -43,9 +43,7 @@ Result<std::vector<std::string>> match_files(const std::string& directory, const
   std::vector<std::string> paths;
   std::filesystem::directory_iterator entries(directory, error);
   for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-    std::error_code ignored;
-    if (::fnmatch(pattern.c_str(), entries->path().filename().c_str(), FNM_PERIOD) == 0 &&
-        entries->is_regular_file(ignored) && !is_index_path(entries->path().native()) &&
+    if (matches(entries->path().filename().string(), pattern) && !is_index_path(entries->path().native()) &&
         !is_foreign_index(entries->path().native()))
       paths.push_back(entries->path().string());
   }
@@ -55,9 +53,26 @@ Result<std::vector<std::string>> match_files(const std::string& directory, const
   return paths;
 }
 
+bool matches(const std::string& name, const std::string& pattern) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0;
+}
+
 bool is_directory(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored);
+}
+
+bool is_there(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::symlink_status(path, ignored).type() != std::filesystem::file_type::not_found;
+}
+
+std::string name_below(const std::string& directory, const std::string& path) {
+  std::size_t at = directory.size();
+  while (at > 0 && directory[at - 1] == '/') --at;
+  if (path.size() <= at || path[at] != '/' || path.compare(0, at, directory, 0, at) != 0)
+    return path.substr(path.rfind('/') + 1);
+  return path.substr(std::min(path.find_first_not_of('/', at), path.size()));
 }
 
 Status read_whole(const std::string& path, std::size_t limit, std::string& buffer) {

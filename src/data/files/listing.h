@@ -10,19 +10,30 @@
 namespace xoe::data {
 
 struct Listing {
-  std::vector<std::string> files;  // names of regular files and links to such, sorted, without hidden ones
+  // Names, sorted, without hidden ones. Whatever is no folder is a file here, so that links that lead nowhere and pipes
+  // are noticed (missing.h).
+  std::vector<std::string> files;
   std::vector<std::string> folders;
   std::vector<std::string> hidden;  // files and folders whose names begin with a dot
 };
 // `unavailable`: it cannot be listed.
 Result<Listing> list_directory(const std::string& path);
 
-// Paths of the regular files of a directory whose names match a pattern with * and ?, sorted, without index files, be
-// they Xoe's or another tool's. A
-// hidden file matches only a pattern that starts with a dot. `unavailable`: no file matches.
+// Paths of what a directory holds, files or not (missing.h tells), whose names match a pattern with * and ?, sorted,
+// without index files, be they Xoe's or another tool's. A hidden file matches only a pattern that starts with a dot.
+// `unavailable`: no file matches.
 Result<std::vector<std::string>> match_files(const std::string& directory, const std::string& pattern);
 
+// The paths that match patterns of xoe/data/files.h, files or not.
+Result<std::vector<std::string>> match_paths(const std::vector<std::string>& patterns);
+// Whether a name matches a pattern with * and ?.
+bool matches(const std::string& name, const std::string& pattern);
+
 bool is_directory(const std::string& path);
+// Whether there is anything of that name, be it a link that leads nowhere.
+bool is_there(const std::string& path);
+// "a/b/c" below "a" is "b/c"; a path that does not lie below is its last part.
+std::string name_below(const std::string& directory, const std::string& path);
 
 // A file's content. `data_loss`: more than `limit` bytes.
 Result<std::string> read_whole(const std::string& path, std::size_t limit);

@@ -141,6 +141,16 @@ Result<int> ImageLoader::count_classes() {
   return classes();
 }
 
+OpenedData ImageLoader::opened() const {
+  return {.where = plan_.options.directory,
+          .records = source_->records(),
+          .batches = plan_.batches_per_epoch,
+          .labels = source_->labels_fingerprint(),
+          .order = plan_.order_fingerprint,
+          .files = source_->files(),
+          .file = [source = source_](std::size_t number) { return source->file(number); }};
+}
+
 PipelineReport ImageLoader::report() const {
   PipelineReport report = report_of(tensors_->stages(), plan_.options.processes);
   report.making = tensors_->stats();

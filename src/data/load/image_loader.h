@@ -95,6 +95,8 @@ class ImageLoader final : public ImageIterator {
   bool multi_label() const override { return source_->multi_label(); }
   std::int64_t skipped() const override { return tensors_->skipped(); }
   std::int64_t lost() const override { return source_->lost(); }
+  std::int64_t missing() const override { return source_->missing(); }
+  OpenedData opened() const override;
   std::uint64_t order_fingerprint() const override { return plan_.order_fingerprint; }
   double waited_seconds() const override { return tensors_->stats().waited; }
   std::size_t memory_bytes() const override { return tensors_->memory_bytes(); }

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 #include <string>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "data/load/class_runs.h"
 #include "data/load/count_classes.h"
 #include "data/load/image_loader.h"
 #include "data/source/formats.h"
@@ -51,8 +54,21 @@ Status check(const ImagePipelineOptions& options) {
   return require(options.classes >= 0, "classes (0 or more)", options.classes);
 }
 
+void warn(const ImagePipelineOptions& options, const std::string& line) {
+  if (options.rank != 0) return;
+  if (options.warn)
+    options.warn(line);
+  else
+    std::fprintf(stderr, "xoe: %s\n", line.c_str());
+}
+
 Result<std::shared_ptr<const ImageSource>> open_source(const ImagePipelineOptions& options) {
-  XOE_ASSIGN(std::shared_ptr<const ImageSource> opened, open_image_source(options));
+  BadRecords bad;
+  XOE_ASSIGN(std::shared_ptr<const ImageSource> opened, open_image_source(options, &bad));
+  if (opened->missing() > 0)
+    warn(options, fmt::format("{}: {} left out: {}{}", options.directory, counted(opened->missing(), "missing part"),
+                              bad.first(), opened->missing() > 1 ? ", and others" : ""));
+  for (const std::string& line : opened->warnings()) warn(options, line);
   if (opened->lost() > options.max_bad)
     return failure(Code::kDataLoss, "{}: {} places are damaged or missing, more than the {} allowed", options.directory,
                    opened->lost(), options.max_bad);
@@ -113,6 +129,7 @@ Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& o
                    options.directory, source->records(), options.size, options.batch);
   XOE_ASSIGN(plan.options.classes, find_classes(plan.options, *source));
   plan.options.shuffle_buffer = shuffle_buffer_of(options, *source);
+  if (const std::string runs = describe_runs(*source, plan.options); !runs.empty()) warn(options, runs);
   plan.order_fingerprint = order_fingerprint(*source, plan.options);
   const auto shard =
       shard_batches(record_order(source, plan.options), {options.rank, options.size, options.batch, remainder});

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "data/files/missing.h"
 #include "data/records/inflate.h"
 #include "data/records/record_file.h"
 
@@ -49,7 +50,7 @@ class PlainSource final : public ByteSource {
 
 Result<OpenFile> OpenFile::open(const std::string& path) {
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe must not block
-  if (!fd.valid()) return failure(Code::kUnavailable, "{}: cannot open: {}", path, errno_text(errno));
+  if (!fd.valid()) return failure(Code::kUnavailable, "{}: cannot open: {}", path, why_no_file(path, errno));
   struct stat facts = {};
   if (::fstat(fd.get(), &facts) != 0) return failure(Code::kUnavailable, "{}: {}", path, errno_text(errno));
   if (!S_ISREG(facts.st_mode)) return failure(Code::kUnavailable, "{}: not a regular file", path);

@@ -29,7 +29,7 @@ Result<RecordIndex::IndexedFile> RecordIndex::open_file(const std::string& path,
                                                         bool keep_open) {
   XOE_ASSIGN(OpenFile opened, OpenFile::open(path));
   const auto file = std::make_shared<const OpenFile>(std::move(opened));
-  IndexedFile indexed{.path = path, .handle = keep_open ? file : nullptr, .index = {}};
+  IndexedFile indexed{.path = path, .bytes = file->bytes, .handle = keep_open ? file : nullptr, .index = {}};
   if (options.use_index_files) {
     auto loaded = load_index(*file);  // one that does not fit is ignored
     const bool fits =

@@ -35,6 +35,13 @@ class RecordIndex {
   // The records of one file are first(file) to first(file + 1) - 1.
   std::int64_t first(std::size_t file) const noexcept { return first_[file]; }
 
+  const std::string& path(std::size_t file) const noexcept { return files_[file].path; }
+  std::uint64_t bytes(std::size_t file) const noexcept { return files_[file].bytes; }
+  // Whether a file has neither records nor damaged places.
+  bool empty(std::size_t file) const noexcept {
+    return files_[file].index.records.empty() && files_[file].index.lost.empty();
+  }
+
   bool compressed() const noexcept;  // any of the files
   // Ranges of damaged framing (kSkip).
   std::int64_t lost() const noexcept { return lost_; }
@@ -48,6 +55,7 @@ class RecordIndex {
  private:
   struct IndexedFile {
     std::string path;
+    std::uint64_t bytes = 0;
     std::shared_ptr<const OpenFile> handle;  // null where there are too many files to keep all open
     FileIndex index;
   };

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/files/missing.h"
 #include "data/source/image_source.h"
 
 namespace xoe::data {
@@ -12,7 +13,9 @@ namespace xoe::data {
 class FileImages final : public ImageSource {
  public:
   struct Content {
+    std::string root;  // the directory of the data set
     std::vector<std::string> paths;
+    std::vector<std::uint64_t> sizes;
     std::vector<std::int64_t> labels;
     std::vector<float> targets;  // `classes` for each file, when not empty
     int classes = 0;
@@ -37,9 +40,15 @@ class FileImages final : public ImageSource {
   std::int64_t lost() const noexcept override { return content_.lost; }
   std::vector<std::string> warnings() const override { return content_.warnings; }
   std::vector<std::string> remarks() const override { return content_.remarks; }
+  std::size_t files() const noexcept override { return content_.paths.size(); }
+  OpenedFile file(std::size_t number) const override;
+  std::uint64_t labels_fingerprint() const override;
 
  private:
   Content content_;
 };
+
+// Finds the sizes of the files, and leaves out those that are none, of which `missing` is told.
+void keep_files(FileImages::Content& content, int threads, MissingData& missing);
 
 }  // namespace xoe::data

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iterator>
 
 #include "base/error.h"
@@ -14,13 +15,13 @@ namespace {
 
 constexpr int kDepthOfLook = 3;  // train/class/part/part/1.jpg
 
-// The folder of the split; empty: there is none.
-std::string split_folder(const std::string& directory, bool training) {
+// The folder of the split, as far as it `is_right`; empty: there is none.
+std::string split_folder(const std::string& directory, bool training,
+                         bool (*is_right)(const std::string& path) = is_directory) {
   static constexpr std::array kTrain = {"train", "training", "", ""};
   static constexpr std::array kValidation = {"val", "validation", "valid", "test"};
   for (const std::string_view name : training ? kTrain : kValidation)
-    if (!name.empty() && is_directory(fmt::format("{}/{}", directory, name)))
-      return fmt::format("{}/{}", directory, name);
+    if (!name.empty() && is_right(fmt::format("{}/{}", directory, name))) return fmt::format("{}/{}", directory, name);
   return {};
 }
 
@@ -79,10 +80,25 @@ void describe(const std::string& root, const FilesOfAKind& unclassed, const Othe
   say(content.remarks, others.others, "file", "left alone, being no image");
 }
 
-Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, BadRecords* bad) {
+bool has_folder_split(const ImagePipelineOptions& options) {
+  return options.training || !split_folder(options.directory, false, is_there).empty();
+}
+
+// A split or a class may be behind a link that leads nowhere. Files, which belong to no class, are left alone.
+void find_missing_folder(const std::string& path, MissingData& missing) {
+  std::error_code ignored;
+  if (path.empty() || std::filesystem::is_regular_file(path, ignored)) return;
+  if (const auto size = size_of_file(path); !size) missing.add(path, size.error().message());
+}
+
+Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad) {
   XOE_TRY(check_no_label_offset(options, "folders of classes"));
   std::string root = split_folder(options.directory, options.training);
   const std::string train = split_folder(options.directory, true);
+  if (root.empty()) {
+    find_missing_folder(split_folder(options.directory, options.training, is_there), missing);
+    XOE_TRY(missing.check(options.directory));
+  }
   if (root.empty() && (!options.training || !split_folder(options.directory, false).empty()))
     return failure(Code::kUnavailable, "{}: no folder named {}", options.directory,
                    options.training ? "train" : "val, validation, valid or test");
@@ -91,10 +107,12 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, BadReco
   // A class has the same number in both splits, also where one of them lacks it.
   XOE_ASSIGN(const Listing classes, list_directory(train.empty() ? root : train));
 
+  for (const std::string& name : here.files) find_missing_folder(root + "/" + name, missing);
   OtherFiles others;
   FilesOfAKind unclassed;
   find_other_files(root, here, unclassed, others);
   FileImages::Content content;
+  content.root = options.directory;
   content.classes = static_cast<int>(classes.folders.size());
   content.class_names = classes.folders;
   for (const std::string& folder : here.folders) {
@@ -102,6 +120,7 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, BadReco
     if (label == classes.folders.end() || *label != folder)
       return failure(Code::kInvalidArgument, "{}/{}: no class of that name in {}", root, folder, train);
     XOE_ASSIGN(auto images, find_images(root + "/" + folder, others));
+    if (images.empty()) missing.add(root + "/" + folder, "a class without images");
     content.labels.insert(content.labels.end(), images.size(), label - classes.folders.begin());
     std::ranges::move(images, std::back_inserter(content.paths));
   }
@@ -109,6 +128,8 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, BadReco
   XOE_TRY(check_level(root, here.folders, content));
   content.lost = others.unreadable.count;
   describe(root, unclassed, others, content);
+  keep_files(content, options.threads, missing);
+  XOE_TRY(missing.check(options.directory));
   if (content.paths.empty())
     return failure(Code::kUnavailable, "{}: no .jpg, .jpeg or .png file in its {} folders", root, here.folders.size());
   return std::make_unique<FileImages>(std::move(content));
@@ -116,6 +137,7 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, BadReco
 
 }  // namespace
 
-constinit const ImageFormat kFolderFormat = {SourceFormat::kFolder, "folder", is_image_folder, open_image_folder};
+constinit const ImageFormat kFolderFormat = {SourceFormat::kFolder, "folder", is_image_folder, has_folder_split,
+                                             open_image_folder};
 
 }  // namespace xoe::data

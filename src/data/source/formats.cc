@@ -11,13 +11,18 @@ namespace {
 // In the order in which they are tried: kTfRecordFormat takes any single file, kFolderFormat looks into folders.
 constexpr std::array kFormats = {&kNihChestFormat, &kIdxFormat, &kTarFormat, &kTfRecordFormat, &kFolderFormat};
 
+const ImageFormat* format_of(SourceFormat format) {
+  const auto known =
+      std::find_if(kFormats.begin(), kFormats.end(), [format](const auto* one) { return one->format == format; });
+  return known == kFormats.end() ? nullptr : *known;
+}
+
 }  // namespace
 
 std::string_view source_format_name(SourceFormat format) noexcept {
   if (format == SourceFormat::kAuto) return "auto";
-  const auto known =
-      std::find_if(kFormats.begin(), kFormats.end(), [format](const auto* one) { return one->format == format; });
-  return known == kFormats.end() ? "" : (*known)->name;
+  const ImageFormat* known = format_of(format);
+  return known == nullptr ? "" : known->name;
 }
 
 Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options) {
@@ -49,9 +54,29 @@ Status check_no_label_offset(const ImagePipelineOptions& options, std::string_vi
 
 Result<SourcePtr> open_image_source(const ImagePipelineOptions& options, BadRecords* bad) {
   XOE_ASSIGN(const SourceFormat chosen, detect_source_format(options));
-  for (const ImageFormat* format : kFormats)
-    if (format->format == chosen) return format->open(options, bad);
-  return failure(Code::kInvalidArgument, "images: there is no format {}", static_cast<int>(chosen));
+  const ImageFormat* format = format_of(chosen);
+  if (format == nullptr)
+    return failure(Code::kInvalidArgument, "images: there is no format {}", static_cast<int>(chosen));
+  MissingData missing(options.allow_missing, bad);
+  XOE_ASSIGN(SourcePtr source, format->open(options, missing, bad));
+  XOE_TRY(missing.check(options.directory));
+  source->set_missing(missing.count());
+  return source;
+}
+
+void keep_shards(const ImagePipelineOptions& options, std::vector<std::string>& paths, MissingData& missing) {
+  if (!is_directory(options.directory)) return;
+  const auto wanted = [&](const std::string& path) {
+    return options.pattern.empty() || matches(path.substr(path.rfind('/') + 1), options.pattern);
+  };
+  find_absent_shards(paths, wanted, missing);
+  (void)keep_files(paths, options.threads, missing);
+}
+
+bool has_split(const ImagePipelineOptions& options) {
+  const auto chosen = detect_source_format(options);
+  const ImageFormat* format = chosen ? format_of(*chosen) : nullptr;
+  return format != nullptr && format->has_split(options);
 }
 
 }  // namespace xoe::data

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "data/files/listing.h"
+#include "data/files/missing.h"
 #include "data/source/image_source.h"
 #include "xoe/data/images.h"
 #include "xoe/data/records.h"
@@ -19,8 +20,11 @@ struct ImageFormat {
   std::string_view name;  // "tfrecord"
   // Whether a directory, or a single file (its name alone is listed, and it need not exist), is of this format.
   bool (*recognises)(const std::string& path, bool is_directory, const Listing& contents);
-  // `bad`, which may be null, gets a message for each place that is left out (OnError::kSkip).
-  Result<SourcePtr> (*open)(const ImagePipelineOptions& options, BadRecords* bad);
+  // Whether a directory has anything that belongs to the split (options.training), be it right or not.
+  bool (*has_split)(const ImagePipelineOptions& options);
+  // `missing` is told of what should be there and is not; `bad`, which may be null, gets a message for each place that
+  // is left out (OnError::kSkip).
+  Result<SourcePtr> (*open)(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad);
 };
 
 extern const ImageFormat kTfRecordFormat;
@@ -30,14 +34,18 @@ extern const ImageFormat kIdxFormat;
 extern const ImageFormat kTarFormat;
 
 // Opens the data set that the options name: directory, format, pattern, training (which split), threads (that open
-// files), on_error and max_bad (damaged or missing places), label_offset, and for TFRecord the keys and classes. The
-// other options are ignored. `unavailable`: no such directory, or nothing in it that fits; `data_loss`: damaged files;
-// `invalid_argument`: options that do not fit the format.
+// files), allow_missing, on_error and max_bad (damaged places), label_offset, and for TFRecord the keys and classes.
+// The other options are ignored. `unavailable`: no such directory, or nothing in it that fits; `data_loss`: damaged or
+// missing files; `invalid_argument`: options that do not fit the format. `bad`, which may be null, gets a message for
+// each place or file that is left out.
 Result<SourcePtr> open_image_source(const ImagePipelineOptions& options, BadRecords* bad = nullptr);
 
 // The format that open_image_source() chooses. `unavailable`: the directory holds none of them.
 Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options);
 
+// For formats whose files hold many images: removes those paths in a directory that are no files, and tells `missing`
+// of them and of shards that are absent.
+void keep_shards(const ImagePipelineOptions& options, std::vector<std::string>& paths, MissingData& missing);
 // The label stored for class 0, where options leave it open and `usual` is what the layout has.
 inline int label_offset_of(const ImagePipelineOptions& options, int usual) noexcept {
   return options.label_offset == kAutoLabelOffset ? usual : options.label_offset;

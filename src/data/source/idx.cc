@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <filesystem>
 
 #include "data/failure_in.h"
 #include "data/files/idx.h"
 #include "data/files/listing.h"
+#include "data/records/crc32c.h"
 #include "data/source/formats.h"
 
 namespace xoe::data {
@@ -24,6 +24,12 @@ class IdxImages final : public ImageSource {
   ImageOrigin origin(std::int64_t record) const override { return {images_.path(), record, name(record)}; }
   int classes() const noexcept override { return classes_; }
   int label_offset() const noexcept override { return label_offset_; }
+  std::size_t files() const noexcept override { return 2; }
+  OpenedFile file(std::size_t number) const override {
+    if (number == 0) return {.name = name_below({}, images_.path()), .bytes = images_.bytes(), .records = records()};
+    return {.name = "labels", .bytes = labels_.size(), .records = records()};
+  }
+  std::uint64_t labels_fingerprint() const override { return crc32c(labels_); }
 
   Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
     const auto pixels = images_.read(record, buffer);
@@ -87,11 +93,15 @@ Result<std::string> find_labels_file(const std::string& images) {
     path.replace(at, std::string_view(from).size(), to);
   }
   for (std::string candidate : {path, path + ".gz", path.ends_with(".gz") ? path.substr(0, path.size() - 3) : path})
-    if (std::error_code ignored; std::filesystem::exists(candidate, ignored)) return candidate;
+    if (is_there(candidate)) return candidate;
   return failure(Code::kUnavailable, "{}: no such file", path);
 }
 
-Result<SourcePtr> open_idx(const ImagePipelineOptions& options, BadRecords*) {
+bool has_idx_split(const ImagePipelineOptions& options) {
+  return !is_directory(options.directory) || find_images_file(options.directory, options.training).has_value();
+}
+
+Result<SourcePtr> open_idx(const ImagePipelineOptions& options, MissingData&, BadRecords*) {
   std::string path = options.directory;
   if (is_directory(path)) {
     XOE_ASSIGN(path, find_images_file(options.directory, options.training));
@@ -110,6 +120,6 @@ Result<SourcePtr> open_idx(const ImagePipelineOptions& options, BadRecords*) {
 
 }  // namespace
 
-constinit const ImageFormat kIdxFormat = {SourceFormat::kIdx, "idx", is_idx, open_idx};
+constinit const ImageFormat kIdxFormat = {SourceFormat::kIdx, "idx", is_idx, has_idx_split, open_idx};
 
 }  // namespace xoe::data

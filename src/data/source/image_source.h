@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "xoe/data/images.h"
+#include "xoe/data/opened.h"
 #include "xoe/status.h"
 
 namespace xoe::data {
@@ -76,6 +77,19 @@ class ImageSource : public ImageOrigins {
   virtual std::vector<std::string> remarks() const { return {}; }
   // Places where opening the source left out records, because the framing itself is damaged there.
   virtual std::int64_t lost() const noexcept { return 0; }
+
+  // For ranks to compare: the files that were opened, in their order, and a number that is the same where the labels
+  // are that names and tables give.
+  virtual std::size_t files() const noexcept = 0;
+  virtual OpenedFile file(std::size_t number) const = 0;
+  virtual std::uint64_t labels_fingerprint() const { return static_cast<std::uint64_t>(classes()); }
+
+  // Parts of the data that are missing and were left out, because that was allowed.
+  std::int64_t missing() const noexcept { return missing_; }
+  void set_missing(std::int64_t missing) noexcept { missing_ = missing; }
+
+ private:
+  std::int64_t missing_ = 0;
 };
 
 using SourcePtr = std::unique_ptr<ImageSource>;

@@ -19,7 +19,9 @@ constexpr std::size_t kMaxTableBytes = std::size_t{256} << 20;
 using ImagePaths = std::unordered_map<std::string, std::string>;  // by file name
 
 Status add_images(const std::string& folder, ImagePaths& paths) {
-  XOE_ASSIGN(const Listing listing, list_directory(folder));
+  XOE_ASSIGN(Listing listing, list_directory(folder));
+  // A folder with the name of an image is told of.
+  listing.files.insert(listing.files.end(), listing.folders.begin(), listing.folders.end());
   for (const std::string& name : listing.files)
     if (is_image_name(name)) paths.emplace(name, folder + "/" + name);
   return {};
@@ -98,18 +100,22 @@ Status append_targets(std::string_view findings, std::vector<float>& targets) {
 
 class TableReader {
  public:
-  TableReader(const ImagePipelineOptions& options, BadRecords* bad, std::string path)
-      : options_(options), bad_(bad), path_(std::move(path)) {}
+  TableReader(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad, std::string path)
+      : options_(options), missing_(missing), bad_(bad), path_(std::move(path)) {}
 
   Result<FileImages::Content> read() {
     XOE_ASSIGN(images_, find_image_paths(options_.directory));
     XOE_ASSIGN(split_, read_split(options_.directory, options_.training));
+    unlisted_ = split_;
     XOE_ASSIGN(const std::string text, read_whole(path_, kMaxTableBytes));
     CsvReader reader(text);
+    content_.root = options_.directory;
     content_.classes = static_cast<int>(kChestFindings.size());
     content_.class_names.assign(kChestFindings.begin(), kChestFindings.end());
     if (auto rows = read_rows(reader); !rows)
       return failure(rows.error().code(), "{}: line {}: {}", path_, reader.line(), rows.error().message());
+    for (const std::string& name : unlisted_) missing_.add(name, "in the list of the split, but not in the table");
+    XOE_TRY(missing_.check(options_.directory));
     if (content_.paths.empty()) return failure(Code::kUnavailable, "{}: none of its images is there", path_);
     return std::move(content_);
   }
@@ -124,43 +130,59 @@ class TableReader {
       if (!more) return {};
       if (row.size() == 1 && row[0].empty()) continue;
       if (auto added = add_row(row, columns); !added) {
+        if (added.error().code() == Code::kUnavailable && options_.allow_missing) {
+          missing_.add(fmt::format("{}: line {}", path_, reader.line()), added.error().message());
+          continue;
+        }
         ++content_.lost;
         if (bad_ != nullptr) bad_->add(fmt::format("{}: line {}: {}", path_, reader.line(), added.error().message()));
         if (options_.on_error == OnError::kFail || content_.lost > options_.max_bad) return added;
       }
     }
   }
+  // `unavailable`: the row's image is missing.
   Status add_row(const std::vector<std::string>& row, const Columns& columns) {
     if (row.size() <= std::max(columns.image, columns.findings))
       return failure(Code::kDataLoss, "{} columns are too few", row.size());
     const std::string& name = row[columns.image];
     if (!split_.empty() && !split_.contains(name)) return {};
+    unlisted_.erase(name);
     const auto path = images_.find(name);
     if (path == images_.end())
-      return failure(Code::kUnavailable, "no image {} among {} files; images that are not there can be left out", name,
-                     images_.size());
+      return failure(Code::kUnavailable, "no image {} among {} files; {}", name, images_.size(), kMayGoOn);
+    const auto size = size_of_file(path->second);
+    if (!size) return failure(Code::kUnavailable, "{}: {}; {}", path->second, size.error().message(), kMayGoOn);
     XOE_TRY(append_targets(row[columns.findings], content_.targets));
     content_.paths.push_back(path->second);
+    content_.sizes.push_back(*size);
     return {};
   }
 
   const ImagePipelineOptions& options_;
+  MissingData& missing_;
   BadRecords* bad_;
   std::string path_;
   ImagePaths images_;
   std::unordered_set<std::string> split_;
+  std::unordered_set<std::string> unlisted_;  // of the split, and in no row so far
   FileImages::Content content_;
 };
 
-Result<SourcePtr> open_nih_chest(const ImagePipelineOptions& options, BadRecords* bad) {
+// Without lists all images are for training.
+bool has_nih_split(const ImagePipelineOptions& options) {
+  return options.training || is_there(options.directory + "/test_list.txt");
+}
+
+Result<SourcePtr> open_nih_chest(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad) {
   XOE_TRY(check_no_label_offset(options, "findings"));
   XOE_ASSIGN(std::string path, find_table(options.directory));
-  XOE_ASSIGN(auto content, TableReader(options, bad, std::move(path)).read());
+  XOE_ASSIGN(auto content, TableReader(options, missing, bad, std::move(path)).read());
   return std::make_unique<FileImages>(std::move(content));
 }
 
 }  // namespace
 
-constinit const ImageFormat kNihChestFormat = {SourceFormat::kNihChest, "nih-chest", is_nih_chest, open_nih_chest};
+constinit const ImageFormat kNihChestFormat = {SourceFormat::kNihChest, "nih-chest", is_nih_chest, has_nih_split,
+                                               open_nih_chest};
 
 }  // namespace xoe::data

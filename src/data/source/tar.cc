@@ -32,6 +32,7 @@ struct Sample {
 struct Archive {
   std::string path;
   std::shared_ptr<const OpenFile> file;  // null where there are too many to keep all open
+  std::uint64_t bytes = 0;
   std::vector<Sample> samples;
   bool gzip = false;
   std::vector<RestartPoint> restarts;  // of a GZIP file
@@ -55,7 +56,12 @@ class ArchiveIndex {
       : options_(options),
         bad_(bad),
         reader_(archive_bytes(file, &points_)),
-        archive_{.path = file->path, .file = file, .samples = {}, .gzip = is_gzip(*file), .restarts = {}} {}
+        archive_{.path = file->path,
+                 .file = file,
+                 .bytes = file->bytes,
+                 .samples = {},
+                 .gzip = is_gzip(*file),
+                 .restarts = {}} {}
 
   Result<Archive> make() {
     for (bool more = true; more;) {
@@ -166,8 +172,8 @@ class ArchiveIndex {
 
 class TarImages final : public ImageSource {
  public:
-  TarImages(std::vector<Archive> archives, std::int64_t lost, int label_offset)
-      : archives_(std::move(archives)), lost_(lost), label_offset_(label_offset) {
+  TarImages(std::string root, std::vector<Archive> archives, std::int64_t lost, int label_offset)
+      : root_(std::move(root)), archives_(std::move(archives)), lost_(lost), label_offset_(label_offset) {
     for (const Archive& archive : archives_)
       first_.push_back(first_.back() + static_cast<std::int64_t>(archive.samples.size()));
   }
@@ -181,6 +187,13 @@ class TarImages final : public ImageSource {
   int classes() const noexcept override { return 0; }
   int label_offset() const noexcept override { return label_offset_; }
   std::int64_t lost() const noexcept override { return lost_; }
+  std::size_t files() const noexcept override { return archives_.size(); }
+  OpenedFile file(std::size_t number) const override {
+    const Archive& archive = archives_[number];
+    return {.name = name_below(root_, archive.path),
+            .bytes = archive.bytes,
+            .records = static_cast<std::int64_t>(archive.samples.size())};
+  }
 
   Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
     const auto [archive, sample] = where(record);
@@ -220,6 +233,7 @@ class TarImages final : public ImageSource {
     return {archives_[at], archives_[at].samples[static_cast<std::size_t>(record - first_[at])]};
   }
 
+  std::string root_;
   std::vector<Archive> archives_;
   std::vector<std::int64_t> first_ = {0};
   std::int64_t lost_;
@@ -247,6 +261,8 @@ Result<std::vector<std::string>> find_archives(const ImagePipelineOptions& optio
   return match_archives(options.directory, "*");
 }
 
+bool has_tar_split(const ImagePipelineOptions& options) { return find_archives(options).has_value(); }
+
 // An archive and how much of it is lost.
 Result<std::pair<Archive, std::int64_t>> open_archive(const std::string& path, const ImagePipelineOptions& options,
                                                       BadRecords* bad, bool keep_open) {
@@ -261,8 +277,10 @@ bool is_tar(const std::string&, bool, const Listing& contents) {
   return std::any_of(contents.files.begin(), contents.files.end(), is_archive_name);
 }
 
-Result<SourcePtr> open_tar(const ImagePipelineOptions& options, BadRecords* bad) {
-  XOE_ASSIGN(const auto paths, find_archives(options));
+Result<SourcePtr> open_tar(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad) {
+  XOE_ASSIGN(auto paths, find_archives(options));
+  keep_shards(options, paths, missing);
+  XOE_TRY(missing.check(options.directory));
   std::vector<std::optional<Result<std::pair<Archive, std::int64_t>>>> opened(paths.size());
   for_each_in_threads(paths.size(), options.threads, [&](std::size_t i) {
     opened[i].emplace(open_archive(paths[i], options, bad, paths.size() <= kMaxOpenFiles));
@@ -272,17 +290,20 @@ Result<SourcePtr> open_tar(const ImagePipelineOptions& options, BadRecords* bad)
   for (auto& one : opened) {
     if (!*one) return failure(one->error());
     auto& [archive, its_lost] = **one;
+    if (archive.samples.empty() && its_lost == 0 && archive.path != options.directory)
+      missing.add(archive.path, "no sample in it");
     archives.push_back(std::move(archive));
     lost += its_lost;
   }
+  XOE_TRY(missing.check(options.directory));
   if (std::all_of(archives.begin(), archives.end(), [](const Archive& one) { return one.samples.empty(); }))
     return failure(Code::kUnavailable, "{}: no sample of an image and a .cls file in {}; {}", options.directory,
                    counted(std::ssize(paths), "archive"), kLayout);
-  return std::make_unique<TarImages>(std::move(archives), lost, label_offset_of(options, 0));
+  return std::make_unique<TarImages>(options.directory, std::move(archives), lost, label_offset_of(options, 0));
 }
 
 }  // namespace
 
-constinit const ImageFormat kTarFormat = {SourceFormat::kTar, "tar", is_tar, open_tar};
+constinit const ImageFormat kTarFormat = {SourceFormat::kTar, "tar", is_tar, has_tar_split, open_tar};
 
 }  // namespace xoe::data

@@ -34,6 +34,12 @@ class TfRecordImages final : public ImageSource {
   int label_offset() const noexcept override { return label_offset_of(options_, 1); }
   bool label_offset_assumed() const noexcept override { return options_.label_offset == kAutoLabelOffset; }
   std::int64_t lost() const noexcept override { return index_->lost(); }
+  std::size_t files() const noexcept override { return index_->files(); }
+  OpenedFile file(std::size_t number) const override {
+    return {.name = name_below(options_.directory, index_->path(number)),
+            .bytes = index_->bytes(number),
+            .records = index_->first(number + 1) - index_->first(number)};
+  }
 
   bool labels_at_hand() const noexcept override { return false; }
   Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
@@ -82,8 +88,12 @@ std::string labels_path(const ImagePipelineOptions& options) {
   return ((is_directory(options.directory) ? path : path.parent_path()) / "labels.txt").string();
 }
 
-std::vector<std::string> read_names(const ImagePipelineOptions& options) {
-  return read_lines(labels_path(options)).value_or(std::vector<std::string>());
+// None where there is no such file.
+Result<std::vector<std::string>> read_names(const ImagePipelineOptions& options) {
+  const std::string path = labels_path(options);
+  auto names = read_lines(path);
+  if (!names && (options.allow_missing || !is_there(path))) return std::vector<std::string>();
+  return names;
 }
 
 Result<int> count_classes_of(const ImagePipelineOptions& options, const std::vector<std::string>& names) {
@@ -125,21 +135,32 @@ bool is_tfrecord(const std::string&, bool is_directory, const Listing& contents)
   });
 }
 
-Result<SourcePtr> open_tfrecord(const ImagePipelineOptions& options, BadRecords*) {
+bool has_tfrecord_split(const ImagePipelineOptions& options) { return find_files(options).has_value(); }
+
+Result<SourcePtr> open_tfrecord(const ImagePipelineOptions& options, MissingData& missing, BadRecords*) {
   ImagePipelineOptions known = options;
-  auto names = read_names(options);
+  XOE_ASSIGN(auto names, read_names(options));
   XOE_ASSIGN(known.classes, count_classes_of(options, names));
   if (names.size() != static_cast<std::size_t>(known.classes)) names.clear();
-  XOE_ASSIGN(const auto paths, find_files(options));
+  XOE_ASSIGN(auto paths, find_files(options));
+  keep_shards(options, paths, missing);
+  XOE_TRY(missing.check(options.directory));
+  if (paths.empty()) return failure(Code::kUnavailable, "{}: none of its files is there", options.directory);
   XOE_ASSIGN(auto index, RecordIndex::open(paths, RecordIndexOptions{.threads = options.threads,
                                                                      .on_error = options.on_error,
                                                                      .max_lost = options.max_bad}));
+  for (std::size_t file = 0; file < index->files(); ++file)
+    if (index->empty(file)) missing.add(index->path(file), "no record in it");
+  XOE_TRY(missing.check(options.directory));
+  if (index->records() == 0 && index->lost() == 0)
+    return failure(Code::kDataLoss, "{}: no record in it", options.directory);
   return std::make_unique<TfRecordImages>(std::move(index), std::move(known), std::move(names));
 }
 
 }  // namespace
 
-constinit const ImageFormat kTfRecordFormat = {SourceFormat::kTfRecord, "tfrecord", is_tfrecord, open_tfrecord};
+constinit const ImageFormat kTfRecordFormat = {SourceFormat::kTfRecord, "tfrecord", is_tfrecord, has_tfrecord_split,
+                                               open_tfrecord};
 
 Result<bool> lists_labels(const ImagePipelineOptions& options) {
   XOE_ASSIGN(auto paths, find_files(options));

@@ -137,6 +137,7 @@ Usage: xoe run -np N [options] PROGRAM [arguments of the program]
   --no-gpu-binding       leave CUDA_VISIBLE_DEVICES as it is
   --backend NAME         auto, shm, gloo, mpi, nccl or hierarchical
   --network-interface X  names or networks (ib0, 10.1.0.0/16) that ranks talk over
+  --encrypt              encrypts tensors between hosts; other messages always are
   --ssh-port N, --ssh-identity-file FILE, --ssh-command CMD
   --launch-agent CMD     instead of ssh: CMD HOST PROGRAM ARGUMENTS... runs a program there
   --fan-out N            with more hosts than this (default 64) agents reach some of them for the

@@ -132,6 +132,11 @@ Status add_variables(RunArguments& run, std::string_view path) {
   return {};
 }
 
+Status set_encrypt(RunArguments& run, std::string_view /*text*/) {
+  run.options.env.emplace_back("XOE_ENCRYPT", "1");
+  return {};
+}
+
 constexpr std::array kOptions{
     Option{{"-np", "-n", "--np", "--num-proc"}, "a number of ranks", set_size},
     Option{{"-H", "--hosts"}, "hosts", set_hosts},
@@ -143,6 +148,7 @@ constexpr std::array kOptions{
     Option{{"--network-interface", "--network-interfaces"},
            "an interface or a network",
            set_text<&HostOptions::network_interface>},
+    Option{{"--encrypt"}, "", set_encrypt},
     Option{{"--ssh-port", "-p"}, "1 to 65535", set_integer<&ConnectOptions::ssh_port, 1, 65535>},
     Option{{"-i", "--ssh-identity-file"}, "the file of a key", set_text<&ConnectOptions::ssh_identity_file>},
     Option{{"--ssh-command"}, "a command", set_text<&ConnectOptions::ssh_command>},

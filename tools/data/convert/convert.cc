@@ -94,6 +94,7 @@ class Conversion {
     report_.bytes = sum.bytes;
     report_.shards = layout_.shards;
     report_.bad = bad_.messages();
+    report_.missing = source_->missing();
     return {};
   }
 
@@ -138,8 +139,11 @@ class Conversion {
     layout_.shards = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(records, 1)));
     order_.resize(static_cast<std::size_t>(records));
     std::iota(order_.begin(), order_.end(), 0);
-    if (!options_.shuffle) return;
-    Random random(*options_.shuffle, 0, 0);
+    const bool wanted_order = options_.order == ConvertOrder::kShuffled ||
+                              (options_.order == ConvertOrder::kAuto && source_->random_access());
+    report_.shuffled = wanted_order && options_.to != ConvertTo::kFolder;
+    if (!report_.shuffled) return;
+    Random random(options_.seed, 0, 0);
     for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.bits() % i]);
   }
 
@@ -164,7 +168,7 @@ class Conversion {
     if (!options_.from.pattern.empty()) words += fmt::format(", of {}", options_.from.pattern);
     if (options_.compression != Compression::kNone)
       words += fmt::format(", {}", compression_name(options_.compression));
-    if (options_.shuffle) words += fmt::format(", shuffled by {}", *options_.shuffle);
+    if (report_.shuffled) words += fmt::format(", shuffled by {}", options_.seed);
     if (reencode.resize_shorter > 0)
       words += fmt::format(", resized to {} with quality {}", reencode.resize_shorter, reencode.quality);
     if (source_->multi_label()) words += ", of several classes";
@@ -203,7 +207,7 @@ class Conversion {
                                    ? layout_.path(0) + "/*/.*.unfinished-*"
                                    : fmt::format("{}/.{}-*.unfinished-*", options_.directory, layout_.split);
     for (const std::string& pattern : {images, options_.directory + "/..xoe-convert.json.unfinished-*"})
-      if (const auto stale = match_files(std::vector{pattern}))
+      if (const auto stale = match_paths({pattern}))
         for (const std::string& path : *stale) xoe::remove_unfinished(path);
   }
 

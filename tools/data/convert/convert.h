@@ -13,14 +13,21 @@
 
 namespace xoe::data {
 
+enum class ConvertOrder : std::uint8_t {
+  kAuto,      // kShuffled where each image of the source can be read by itself, else kKept
+  kShuffled,  // drawn by `seed`; the source is read in that order, so memory holds numbers and no images
+  kKept,      // the source's
+};
+
 struct ConvertOptions {
   ImagePipelineOptions from = {};  // as open_image_source() takes them; on_error and max_bad are skip_bad's
   std::string directory = {};      // made when missing
   ConvertTo to = ConvertTo::kTfRecord;
   int shards = 0;  // files; 0: suggest_shards(). With kFolder: the units that an interrupted conversion keeps
   Compression compression = Compression::kNone;  // of TFRecord files
-  std::optional<std::uint64_t> shuffle = {};     // the seed of a random order
-  int threads = 0;                               // each writes one shard at a time; 0: all cores
+  ConvertOrder order = ConvertOrder::kAuto;      // of images in files; folders have none
+  std::uint64_t seed = 0;
+  int threads = 0;  // each writes one shard at a time; 0: all cores
   ReencodeOptions reencode = {};
   std::int64_t skip_bad = 0;  // bad images that may be left out; more are an error
 };
@@ -29,6 +36,8 @@ struct ConvertReport {
   std::int64_t images = 0;
   std::int64_t skipped = 0;
   std::vector<std::string> bad;  // the first of them, of this run
+  std::int64_t missing = 0;      // parts of the source that are missing, with from.allow_missing
+  bool shuffled = false;
   int shards = 0;
   int kept = 0;  // shards that an earlier run had finished
   std::uint64_t bytes = 0;

@@ -258,6 +258,7 @@ void add_bench(CLI::App& app, int& code) {
   BenchOptions& options = *request;
   verb->add_option("DIR", options.pipeline.directory, "the directory of the record files")->required();
   verb->add_option("--pattern", options.pipeline.pattern, "of file names, with * and ? (default: train-*)");
+  add_missing_option(*verb, options.pipeline.allow_missing);
   verb->add_option("--batch", options.pipeline.batch, "images")->capture_default_str();
   verb->add_option("--image-size", options.pipeline.image_size, "height and width of what is made")
       ->capture_default_str();

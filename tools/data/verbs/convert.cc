@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 struct ConvertRequest {
   ConvertOptions options;
-  std::uint64_t seed = 0;
+  bool keep_order = false;
   bool json = false;
 };
 
@@ -27,11 +27,12 @@ void print(const ConvertRequest& request, const ConvertReport& report) {
   const double speed = report.seconds > 0 ? static_cast<double>(report.images) / report.seconds : 0;
   const std::string& directory = request.options.directory;
   if (request.json) {
-    const Json out = {{"directory", directory},     {"format", convert_to_name(request.options.to)},
-                      {"images", report.images},    {"skipped", report.skipped},
-                      {"bad", report.bad},          {"shards", report.shards},
-                      {"kept_shards", report.kept}, {"bytes", report.bytes},
-                      {"seconds", report.seconds},  {"images_per_s", speed}};
+    const Json out = {{"directory", directory},      {"format", convert_to_name(request.options.to)},
+                      {"images", report.images},     {"skipped", report.skipped},
+                      {"bad", report.bad},           {"missing", report.missing},
+                      {"shuffled", report.shuffled}, {"shards", report.shards},
+                      {"kept_shards", report.kept},  {"bytes", report.bytes},
+                      {"seconds", report.seconds},   {"images_per_s", speed}};
     fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
     return;
   }
@@ -40,6 +41,7 @@ void print(const ConvertRequest& request, const ConvertReport& report) {
              folder ? "a file each" : "in " + counted(report.shards, "file"), human_bytes(report.bytes), report.seconds,
              speed);
   if (report.kept > 0) fmt::print("{} of {} kept from an earlier run\n", report.kept, counted(report.shards, "shard"));
+  if (report.missing > 0) fmt::print("{} of the source left out\n", counted(report.missing, "missing part"));
   if (report.skipped > 0) fmt::print("{} left out:\n", counted(report.skipped, "bad image"));
   for (const std::string& bad : report.bad) fmt::print("  {}\n", bad);
 }
@@ -55,6 +57,13 @@ int convert(const ConvertRequest& request) {
   }();
   if (!report) return report_failure("convert", report.error(), request.json);
   print(request, *report);
+  if (request.options.order == data::ConvertOrder::kAuto && !report->shuffled &&
+      request.options.to != data::ConvertTo::kFolder)
+    fmt::print(
+        stderr,
+        "xoe data convert: the images are in the source's order, because it is compressed and each image by itself "
+        "costs about a MiB of decompression; --shuffle SEED shuffles all the same, or convert the result once "
+        "more\n");
   return exit_code(0);
 }
 
@@ -72,12 +81,16 @@ void add_options(CLI::App& verb, ConvertRequest& request) {
   verb.add_option("--compression", options.compression, "of TFRecord files: none, gzip or zlib (default: none)")
       ->transform(CLI::Transformer(compressions))
       ->option_text("METHOD");
-  verb.add_option("--shuffle", request.seed, "write the images in a random order, drawn with this seed")
-      ->option_text("SEED");
+  CLI::Option* const shuffle =
+      verb.add_option("--shuffle", options.seed,
+                      "the seed of the order of the images (default: 0 where each can be read by itself)")
+          ->option_text("SEED");
+  verb.add_flag("--keep-order", request.keep_order, "write the images in the order of the source")->excludes(shuffle);
   verb.add_option("--resize-shorter", options.reencode.resize_shorter,
                   "downscale images whose shorter side is longer than this many pixels");
   verb.add_option("--quality", options.reencode.quality, "quality of downscaled JPEGs, 1 to 100")
       ->capture_default_str();
+  add_missing_option(verb, options.from.allow_missing);
   verb.add_option("--skip-bad", options.skip_bad, "leave out up to this many bad images")->capture_default_str();
   verb.add_option("--threads", options.threads, "threads, each of which writes a file; 0: all cores")
       ->capture_default_str();
@@ -107,7 +120,8 @@ void add_convert(CLI::App& app, int& code) {
       "  xoe data convert imagenet small --resize-shorter 256 --quality 90 --shards 64\n"
       "  xoe data convert data archives --to tar");
   verb->callback([request, verb, &code] {
-    if (verb->count("--shuffle") > 0) request->options.shuffle = request->seed;
+    if (verb->count("--shuffle") > 0) request->options.order = data::ConvertOrder::kShuffled;
+    if (request->keep_order) request->options.order = data::ConvertOrder::kKept;
     code = convert(*request);
   });
 }

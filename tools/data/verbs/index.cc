@@ -121,8 +121,10 @@ void print(const std::vector<IndexResult>& rows, bool json) {
 int index(const IndexRequest& request) {
   catch_signals();
   std::vector<std::string> files;
+  data::BadRecords bad;
+  data::MissingData missing(true, &bad);
   for (const std::string& path : request.paths) {
-    const auto found = record_files(path);
+    const auto found = record_files(path, missing);
     if (!found) return report_failure("index", found.error(), request.json);
     files.insert(files.end(), found->begin(), found->end());
   }
@@ -138,6 +140,10 @@ int index(const IndexRequest& request) {
     if (!run_all(request.threads, files.size(), work, show))
       return report_failure("index", Error(Code::kUnavailable, fmt::format("stopped after {}", counted(done, "file"))),
                             request.json);
+  }
+  for (const std::string& message : bad.messages()) {
+    const std::size_t end = message.find(": ");
+    rows.push_back({.file = message.substr(0, end), .state = "missing", .problem = message.substr(end + 2)});
   }
   print(rows, request.json);
   return exit_code(std::all_of(rows.begin(), rows.end(), [](const IndexResult& row) { return row.good(); }) ? 0

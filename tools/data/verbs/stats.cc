@@ -338,6 +338,7 @@ void add_stats(CLI::App& app, int& code) {
   const auto request = std::make_shared<StatsRequest>();
   verb->add_option("PATH", request->from.directory, "a data set of any format")->required();
   add_split_option(*verb, request->from.training);
+  add_missing_option(*verb, request->from.allow_missing);
   verb->add_option("--sample", request->sample, "images that are decoded for the levels")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);

@@ -97,13 +97,20 @@ std::string paint(Paint colour, std::string_view text) {
   return fmt::format("\033[{}m{}\033[0m", code, text);
 }
 
-Result<std::vector<std::string>> record_files(const std::string& path) {
+Result<std::vector<std::string>> record_files(const std::string& path, data::MissingData& missing) {
   if (!data::is_directory(path)) return std::vector{path};
-  XOE_ASSIGN(const data::Listing listing, data::list_directory(path));
+  XOE_ASSIGN(data::Listing listing, data::list_directory(path));
+  // A folder with the name of a record file is told of, too.
+  listing.files.insert(listing.files.end(), listing.folders.begin(), listing.folders.end());
   std::vector<std::string> files;
   for (const std::string& name : listing.files)
     if (is_record_name(name) && !data::is_foreign_index(path + "/" + name)) files.push_back(path + "/" + name);
-  if (files.empty()) return failure(Code::kUnavailable, "{}: no train-*, validation-* or *.tfrecord file", path);
+  std::sort(files.begin(), files.end());
+  data::find_absent_shards(
+      files, [](const std::string&) { return true; }, missing);
+  (void)data::keep_files(files, 1, missing);
+  if (files.empty() && missing.count() == 0)
+    return failure(Code::kUnavailable, "{}: no train-*, validation-* or *.tfrecord file", path);
   return files;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/files/missing.h"
 #include "xoe/status.h"
 
 namespace xoe::tools {
@@ -34,8 +35,8 @@ enum class Paint { kGood, kBad, kBar };
 // Coloured on a terminal, where NO_COLOR is not set.
 std::string paint(Paint colour, std::string_view text);
 
-// A file itself; of a directory its train-*, validation-*, val-*, test-* and *.tfrecord* files, sorted. `unavailable`:
-// there is none.
-Result<std::vector<std::string>> record_files(const std::string& path);
+// A file itself; of a directory its train-*, validation-*, val-*, test-* and *.tfrecord* files, sorted, without those
+// that are missing, of which `missing` is told. `unavailable`: there is none.
+Result<std::vector<std::string>> record_files(const std::string& path, data::MissingData& missing);
 
 }  // namespace xoe::tools

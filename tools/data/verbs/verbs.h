@@ -27,6 +27,10 @@ inline void add_split_option(CLI::App& verb, bool& training) {
       ->option_text("SPLIT");
 }
 
+inline void add_missing_option(CLI::App& verb, bool& allow_missing) {
+  verb.add_flag("--allow-missing", allow_missing, "go on without files that should be there and are not");
+}
+
 // How labels are read; the names of features are for TFRecord files.
 inline void add_label_options(CLI::App& verb, data::ImagePipelineOptions& from) {
   verb.add_option("--image-key", from.image_key, "the feature of TFRecord files that holds the image")

@@ -136,7 +136,12 @@ class Verification {
   Status plan(const std::string& path) {
     XOE_ASSIGN(const SourceFormat format, data::detect_source_format({.directory = path}));
     if (format == SourceFormat::kTfRecord) {
-      XOE_ASSIGN(const auto files, record_files(path));
+      data::BadRecords bad;
+      data::MissingData missing(true, &bad);
+      XOE_ASSIGN(const auto files, record_files(path, missing));
+      if (const std::string names = path + "/labels.txt"; data::is_directory(path) && data::is_there(names))
+        if (const auto size = data::size_of_file(names); !size) missing.add(names, size.error().message());
+      add(bad, path);
       files_ += files.size();
       for (const std::string& file : files)
         tasks_.emplace_back([this, file](Checker& checker) { check_records(file, checker); });
@@ -155,16 +160,16 @@ class Verification {
     data::ImagePipelineOptions options{.directory = path,
                                        .format = format,
                                        .training = training,
+                                       .allow_missing = true,
                                        .on_error = data::OnError::kSkip,
                                        .max_bad = INT64_MAX};
     if (format == SourceFormat::kTar)
       options.pattern = data::is_directory(path) ? "*.t[ag][rz]*" : "";  // compressed, too
     data::BadRecords bad;
     auto opened = data::open_image_source(options, &bad);
-    for (std::string& message : bad.messages()) findings_.add({path, {}, {}, std::move(message)});
-    findings_.add_unnamed(bad.count() - std::ssize(bad.messages()));
+    add(bad, path);
     if (!opened) {
-      const bool lacks = opened.error().code() == Code::kUnavailable && may_lack && bad.count() == 0;
+      const bool lacks = may_lack && bad.count() == 0 && !data::has_split(options);
       if (!lacks) findings_.add({path, {}, {}, opened.error().message()});
       return !lacks;
     }
@@ -173,6 +178,11 @@ class Verification {
     sources_.push_back(std::move(*opened));
     plan_records(*sources_.back());
     return true;
+  }
+
+  void add(const data::BadRecords& bad, const std::string& path) {
+    for (std::string& message : bad.messages()) findings_.add({path, {}, {}, std::move(message)});
+    findings_.add_unnamed(bad.count() - std::ssize(bad.messages()));
   }
 
   void plan_records(const data::ImageSource& source) {
@@ -198,6 +208,10 @@ class Verification {
     constexpr std::size_t kStreamBlock = std::size_t{1} << 20;
     auto stream = data::RecordStream::open(path, data::Compression::kAuto, kStreamBlock);
     const auto file = data::OpenFile::open(path);
+    if (file && file->bytes == 0) {
+      findings_.add({path, {}, {}, "empty"});
+      return add_share(1);
+    }
     if (!stream || !file) {
       findings_.add({path, {}, {}, (stream ? file.error() : stream.error()).message()});
       return add_share(1);

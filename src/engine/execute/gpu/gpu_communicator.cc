@@ -113,6 +113,7 @@ struct GpuCommunicator::State {
   Result<RankGpu> own_facts(net::Provider& provider) const {
     XOE_ASSIGN(RankGpu mine, provider.rank_gpu());
     mine.requested = plugin->settings().requested;
+    mine.encrypts = plugin->settings().encrypts;
     mine.rank = members.ranks[static_cast<std::size_t>(members.self)];
     mine.staging_bytes = plugin->settings().staging_bytes;
     return mine;

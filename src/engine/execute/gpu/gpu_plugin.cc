@@ -46,7 +46,8 @@ std::shared_ptr<GpuPlugin> GpuPlugin::of_process(const Env& env, int local_rank)
     if (opened) return opened;
     return failure(Code::kUnsupported, "GPU memory is not taken: {}", opened.error().message());
   };
-  GpuSettings settings{.requested = requested, .staging_bytes = staging.bytes};
+  GpuSettings settings{
+      .requested = requested, .encrypts = env.text(kEncryptVariable) == "1", .staging_bytes = staging.bytes};
   // init() has refused malformed values.
   if (const auto seconds = env.seconds("XOE_TIMEOUT").value_or(std::nullopt))
     settings.timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*seconds));

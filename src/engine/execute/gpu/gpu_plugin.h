@@ -18,6 +18,7 @@ namespace xoe::engine {
 
 struct GpuSettings {
   std::string requested = "auto";                      // auto, nccl, staged
+  bool encrypts = false;                               // what leaves this host
   std::size_t staging_bytes = std::size_t{8} << 20;    // of pinned memory, for each process set that needs it
   std::chrono::nanoseconds timeout = kDefaultTimeout;  // of each collective
 };
@@ -27,7 +28,7 @@ class GpuPlugin {
  public:
   using Open = std::function<Result<std::unique_ptr<net::Provider>>()>;
   explicit GpuPlugin(Open open, GpuSettings settings = {}) : settings_(std::move(settings)), open_(std::move(open)) {}
-  // As XOE_GPU (auto, nccl or staged; or host for none), XOE_GPU_STAGING and XOE_TIMEOUT say.
+  // As XOE_GPU (auto, nccl or staged; or host for none), XOE_GPU_STAGING, XOE_ENCRYPT and XOE_TIMEOUT say.
   static std::shared_ptr<GpuPlugin> of_process(const Env& env, int local_rank);
 
   // The same result every time.

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""The Python package's tests of collectives and of torch.distributed, on ranks of two hosts; some once more, encrypted.
+
+  python_over_hosts.py BUILD
+
+Needs root, iproute2 and openssh-server, and PyTorch in build/peers; else it says what is missing and exits 77.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from netns_hosts import SKIPPED, Hosts, why_not
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+PYTHON_TESTS = FOLDER.parent / "python"
+RUNS = (
+    ("collectives_test.py", ()),
+    ("torch_distributed_test.py", ()),
+    ("torch_distributed_groups_test.py", ()),
+    ("torch_distributed_hooks_test.py", ()),
+    ("collectives_test.py", ("--encrypt",)),
+    ("torch_distributed_groups_test.py", ("--encrypt",)),
+)
+SECONDS = 240
+
+
+def main():
+    missing = why_not()
+    if missing:
+        print(f"skipped: {missing}")
+        return SKIPPED
+    os.environ["XOE_BUILD_DIR"] = str(pathlib.Path(sys.argv[1]).resolve())
+    sys.path.insert(0, str(PYTHON_TESTS))
+    import ranks
+
+    interpreter = ranks.interpreter()
+    environment = ranks.environment(**ranks.IN_A_RANK, XOE_TEST_LAYOUT="2,1")
+    passed_on = [word for name in ("PYTHONPATH", "XOE_BUILD_DIR", "XOE_TEST_LAYOUT", *ranks.IN_A_RANK)
+                 for word in ("--env", name)]
+    failed = []
+    with tempfile.TemporaryDirectory() as scratch:
+        hosts = Hosts(pathlib.Path(scratch) / "hosts", ("nodeA", "nodeB"))
+        try:
+            for script, options in RUNS:
+                words = [ranks.BUILD / "bin" / "xoe", "run", "-H", "nodeA:2,nodeB:1", "--timeout", SECONDS, *options, *passed_on,
+                         interpreter, PYTHON_TESTS / script]
+                done = subprocess.run([str(word) for word in hosts.command("nodeA", *words)], env=environment, check=False,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=2 * SECONDS)
+                print(f"{' '.join([script, *options])}: exit code {done.returncode}", flush=True)
+                if done.returncode != 0:
+                    print(done.stdout)
+                    failed.append(script)
+        finally:
+            hosts.call("down")
+    return f"failed: {', '.join(failed)}" if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
