@@ -1,6 +1,7 @@
 #include "data/records/file_index.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/output_file.h"
 #include "data/failure_in.h"
@@ -129,6 +130,8 @@ bool is_index_path(std::string_view path) noexcept { return path.ends_with(kSuff
 bool is_foreign_index(const std::string& path) {
   static constexpr std::string_view kForeign[] = {".idx", ".index", ".tfindex"};
   if (std::ranges::none_of(kForeign, [&](std::string_view suffix) { return path.ends_with(suffix); })) return false;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;  // a pipe is not opened
   const auto file = OpenFile::open(path);
   const auto head = file ? read_head(*file) : Result<std::string>(failure(file.error()));
   const auto is_text = [](char c) { return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t'; };
