@@ -1,24 +1,15 @@
 #include "input_pipelines.h"
 
-#include <algorithm>
-#include <filesystem>
-
 #include "xoe/data/example.h"
+#include "xoe/data/files.h"
 
 namespace xoe::examples {
 
 Result<std::vector<std::string>> record_files(const std::string& directory) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error))
-    if (entry.path().filename().string().starts_with("train-")) files.push_back(entry.path().string());
-  if (error) return failure(Code::kUnavailable, directory + ": " + error.message());
-  if (files.empty()) return failure(Code::kUnavailable, directory + ": no train-* file");
-  std::sort(files.begin(), files.end());
-  return files;
+  return data::match_files({directory + "/train-*"});
 }
 
-Result<Encoded> parse(std::string_view record) {
+Result<Encoded> parse(std::string_view record, int label_offset) {
   auto example = data::ExampleView::parse(record);
   if (!example) return failure(example.error());
   const data::FeatureView* image = example->find("image/encoded");
@@ -26,7 +17,10 @@ Result<Encoded> parse(std::string_view record) {
   const auto jpeg = image != nullptr ? image->only_bytes() : std::nullopt;
   const auto number = label != nullptr ? label->only_integer() : std::nullopt;
   if (!jpeg || !number) return failure(Code::kDataLoss, "a record without image/encoded or image/class/label");
-  return Encoded{*jpeg, *number};
+  if (*number < label_offset)
+    return failure(Code::kInvalidArgument, "a label " + std::to_string(*number) + " where labels count from " +
+                                               std::to_string(label_offset) + " (label_offset, --label-offset)");
+  return Encoded{*jpeg, *number - label_offset};
 }
 
 }  // namespace xoe::examples

@@ -21,8 +21,9 @@ struct WayOptions {
   int batch = 64;
   data::ImageSize image_size = 224;
   data::PixelOptions pixels = {};
-  int threads = 2;    // that decode
-  int shuffle = 500;  // elements in the shuffle buffer
+  int threads = 2;       // that decode
+  int shuffle = 500;     // elements in the shuffle buffer
+  int label_offset = 1;  // the label stored for the first class
   std::uint64_t seed = 0;
   std::int64_t epochs = 0;  // 0: never ends
   int ahead = 0;            // batches in flight in the old way; 0: as many as a batch has images, as in the article
@@ -30,8 +31,8 @@ struct WayOptions {
 
 // The input of one training step.
 struct Images {
-  std::shared_ptr<float> pixels;  // [count, 3, height, width]
-  std::vector<std::int64_t> labels;
+  std::shared_ptr<float> pixels;     // [count, 3, height, width]
+  std::vector<std::int64_t> labels;  // from 0
   int count = 0;
 };
 // The next batch; nullopt at the end.
@@ -43,11 +44,11 @@ Result<NextImages> new_way(const WayOptions& options);
 // The train-* files of a directory, sorted.
 Result<std::vector<std::string>> record_files(const std::string& directory);
 
-// The JPEG and the label of one record.
+// The JPEG and the label of one record, counted from 0.
 struct Encoded {
   std::string_view jpeg;
   std::int64_t label = 0;
 };
-Result<Encoded> parse(std::string_view record);
+Result<Encoded> parse(std::string_view record, int label_offset);
 
 }  // namespace xoe::examples

@@ -26,7 +26,7 @@ Result<Raw> copy(std::uint64_t seed, const data::Record& record) {
 }
 
 Status decode(const WayOptions& options, const data::Numbered<Raw>& record, std::span<void* const> places) {
-  auto parsed = parse(record.element.bytes);
+  auto parsed = parse(record.element.bytes, options.label_offset);
   if (!parsed) return failure(parsed.error());
   *static_cast<std::int64_t*>(places[1]) = parsed->label;
   thread_local data::ImageTransformer transformer;

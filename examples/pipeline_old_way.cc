@@ -26,7 +26,7 @@ std::size_t image_floats(const WayOptions& options) {
 std::shared_ptr<float> floats(std::size_t count) { return {new float[count], std::default_delete<float[]>()}; }
 
 Result<Decoded> decode(const WayOptions& options, const data::Record& record) {
-  auto parsed = parse(record.data);
+  auto parsed = parse(record.data, options.label_offset);
   if (!parsed) return failure(parsed.error());
   thread_local data::ImageTransformer transformer;
   Decoded image{floats(image_floats(options)), parsed->label};

@@ -28,11 +28,17 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (SIGINT, SIGTERM: t
 checkpoint written; a second signal, a quarter of a second later or more, ends at once).)";
 
 void add_data_options(CLI::App& app, train::TrainOptions& options, bool& synthetic) {
-  auto* data = app.add_option("--data", options.data_dir, "folder of train-* and validation-* TFRecord files");
+  auto* data =
+      app.add_option("--data", options.data_dir, "images: TFRecord files, archives, a folder for each class, MNIST");
   data->type_name("DIR");
   app.add_flag("--synthetic", synthetic, "one random batch, made once")->excludes(data);
   app.add_option("--classes", options.classes, "number of classes (default: as the data has; 1000 synthetic)")
       ->check(CLI::PositiveNumber);
+  app.add_option("--image-key", options.image_key, "the feature of TFRecord files that holds the image")
+      ->capture_default_str();
+  app.add_option("--label-key", options.label_key, "the feature that holds the label")->capture_default_str();
+  app.add_option("--label-offset", options.label_offset,
+                 "the label stored for the first class (default: 1 in TFRecord files, as in ImageNet's; 0 in others)");
   app.add_option("--batch", options.batch, "images per rank and pass")->capture_default_str();
   tools::add_image_size(app, options.image_size);
   tools::add_pixel_options(app, options.pixels);

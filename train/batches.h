@@ -22,7 +22,7 @@ struct Batch {
 };
 
 struct DataInfo {
-  int classes = 0;
+  int classes = 0;                     // 0: not known yet
   std::int64_t batches_per_epoch = 0;  // of this and of every rank; 0: no epochs
   std::int64_t held_out = 0;           // images for evaluation, all ranks together
 };
@@ -38,6 +38,10 @@ class BatchSource {
  public:
   virtual ~BatchSource() = default;
   virtual const DataInfo& info() const noexcept = 0;
+  // The number of classes; reads all records if only they tell.
+  virtual Result<int> count_classes() = 0;
+  // Tells a rank that has not counted them.
+  virtual void set_classes(int classes) = 0;
   virtual OpenedSplits opened() const { return {}; }
   // The next batch of training images; repeats for ever.
   virtual Result<Batch> next() = 0;

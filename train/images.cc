@@ -8,11 +8,16 @@
 namespace xoe::train {
 namespace {
 
-Batch to_batch(data::ImageBatch images) {
+Result<Batch> to_batch(data::ImageBatch images, int classes) {
+  for (int i = 0; i < images.count; ++i)
+    if (const std::int64_t label = images.labels[static_cast<std::size_t>(i)]; label >= classes)
+      return failure(Code::kDataLoss,
+                     "{}: its class is {}, counted from 0, but there are {} (--classes, --label-offset)",
+                     images.origin(i).name, label, classes);
   auto keep = [pixels = images.pixels](void*) {};  // the tensor's storage holds the batch's memory
-  return {.images = at::from_blob(images.floats(), {images.count, images.channels, images.height, images.width},
-                                  std::move(keep), at::kFloat),
-          .labels = at::tensor(images.labels, at::kLong)};
+  return Batch{.images = at::from_blob(images.floats(), {images.count, images.channels, images.height, images.width},
+                                       std::move(keep), at::kFloat),
+               .labels = at::tensor(images.labels, at::kLong)};
 }
 
 class ImageBatches : public BatchSource {
@@ -28,6 +33,8 @@ class ImageBatches : public BatchSource {
   }
 
   const DataInfo& info() const noexcept override { return info_; }
+  Result<int> count_classes() override { return training_->count_classes(); }
+  void set_classes(int classes) override { info_.classes = classes; }
 
   OpenedSplits opened() const override {
     OpenedSplits splits{.training = training_->opened(), .held_out = {}};
@@ -40,7 +47,7 @@ class ImageBatches : public BatchSource {
   Result<Batch> next() override {
     XOE_ASSIGN(auto images, training_->next());
     if (!images) return failure(Code::kInternal, "the endless iterator over training images ended");
-    return to_batch(std::move(*images));
+    return to_batch(std::move(*images), info_.classes);
   }
 
   std::string save() const override { return training_->save().to_text(); }
@@ -60,7 +67,8 @@ class ImageBatches : public BatchSource {
     if (!held_out_) return std::nullopt;
     XOE_ASSIGN(auto images, held_out_->next());
     if (!images) return std::nullopt;
-    return to_batch(std::move(*images));
+    XOE_ASSIGN(Batch batch, to_batch(std::move(*images), info_.classes));
+    return std::optional<Batch>(std::move(batch));
   }
 
  private:
@@ -85,6 +93,9 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
   pipeline.seed = options.seed;
   pipeline.shuffle_buffer = options.shuffle_buffer;
   pipeline.classes = options.classes;
+  pipeline.image_key = options.image_key;
+  pipeline.label_key = options.label_key;
+  pipeline.label_offset = options.label_offset.value_or(data::kAutoLabelOffset);
   pipeline.allow_missing = options.allow_missing;
   if (options.max_bad_images > 0) {
     pipeline.on_error = data::OnError::kSkip;
@@ -97,7 +108,7 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
 
   pipeline.training = false;
   pipeline.epochs = 1;
-  pipeline.classes = training->classes();
+  pipeline.classes = training->classes();           // 0: to_batch() checks the labels once they are known
   std::unique_ptr<data::ImageIterator> validation;  // none is no error
   if (data::has_split(pipeline)) {
     XOE_ASSIGN(validation, data::open_images(pipeline));

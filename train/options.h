@@ -16,9 +16,12 @@ enum class Precision : std::uint8_t { kFp32, kBf16 };
 
 struct TrainOptions {
   std::string model = "resnet18";
-  std::string data_dir;  // empty: one random batch, made once (as tf_cnn_benchmarks)
-  int classes = 0;       // 0: what the data has; 1000 for synthetic data
-  int batch = 32;        // per rank and backward pass
+  std::string data_dir;                     // empty: one random batch, made once (as tf_cnn_benchmarks)
+  int classes = 0;                          // 0: what the data has; 1000 for synthetic data
+  std::string image_key = "image/encoded";  // features of TFRecord files
+  std::string label_key = "image/class/label";
+  std::optional<int> label_offset;  // the label stored for class 0; unset: 1 in TFRecord files, 0 in others
+  int batch = 32;                   // per rank and backward pass
   data::ImageSize image_size = 64;
   data::PixelOptions pixels = {};
 

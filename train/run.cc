@@ -40,11 +40,23 @@ Status Run::check_same_data() {
   return data::compare_opened(mine.held_out, comm_.rank(), gather);
 }
 
+// Where only the labels tell the number of classes, rank 0 reads them for all.
+Status Run::agree_on_classes() {
+  const auto counted = first() ? setup_.data->count_classes() : Result<int>(0);
+  XOE_TRY(agree(comm_, counted ? Status() : failure(counted.error())));
+  std::int64_t classes = *counted;
+  XOE_TRY(comm_.broadcast(Tensor(&classes, 1), 0));
+  setup_.data->set_classes(static_cast<int>(classes));
+  return {};
+}
+
 Status Run::prepare() {
   auto local = set_up(options_, comm_);
   XOE_TRY(on_all_ranks(agree(comm_, local ? Status() : failure(local.error()))));
   setup_ = std::move(*local);
   XOE_TRY(on_all_ranks(check_same_data()));
+  XOE_TRY(on_all_ranks(agree_on_classes()));
+  XOE_TRY(on_all_ranks(agree(comm_, create_model(setup_, options_, comm_.rank()))));
   if (!options_.timeline.empty() && !first()) {
     // Rank 0 has created the file by now.
     if (auto joined = trace::Timeline::open(options_.timeline, {.rank = comm_.rank(), .create = false})) {

@@ -27,6 +27,7 @@ class Run {
  private:
   Status prepare();
   Status check_same_data();
+  Status agree_on_classes();
   Status resume(const Sections& sections);
   Status step();
   std::vector<PassSums> forward_backward();

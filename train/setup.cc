@@ -49,16 +49,20 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm) {
   } else {
     XOE_ASSIGN(setup.data, image_batches(options, comm.rank(), comm.size(), comm.local_size()));
   }
-  at::Generator random = at::detail::getDefaultCPUGenerator();
-  random.set_current_seed(options.seed);
-  XOE_ASSIGN(setup.model, models::make_model(options.model, setup.data->info().classes, options.image_size.height,
-                                             options.image_size.width));
-  random.set_current_seed(options.seed + 1 + static_cast<std::uint64_t>(comm.rank()));
   if (first) XOE_TRY(check_checkpoint_folder(options));
   if (first && !options.timeline.empty()) {
     XOE_ASSIGN(setup.timeline, trace::Timeline::open(options.timeline, {.rank = comm.rank(), .create = true}));
   }
   return setup;
+}
+
+Status create_model(Setup& setup, const TrainOptions& options, int rank) {
+  at::Generator random = at::detail::getDefaultCPUGenerator();
+  random.set_current_seed(options.seed);
+  XOE_ASSIGN(setup.model, models::make_model(options.model, setup.data->info().classes, options.image_size.height,
+                                             options.image_size.width));
+  random.set_current_seed(options.seed + 1 + static_cast<std::uint64_t>(rank));
+  return {};
 }
 
 void place_model(Setup& setup, const TrainOptions& options) {

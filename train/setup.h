@@ -27,8 +27,10 @@ struct Setup {
   std::unique_ptr<::torch::optim::Optimizer> optimizer;
 };
 
-// The local part, without communication. Rank 0 also creates the timeline's file.
+// The local part, without communication and without the model. Rank 0 also creates the timeline's file.
 Result<Setup> set_up(const TrainOptions& options, const Communicator& comm);
+// Makes the model, for the number of classes that the data's info() tells.
+Status create_model(Setup& setup, const TrainOptions& options, int rank);
 // Moves the model to its device and memory format, and creates an optimizer for it.
 // REQUIRES: nothing else refers to the model's parameters yet.
 void place_model(Setup& setup, const TrainOptions& options);

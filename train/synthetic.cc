@@ -18,6 +18,8 @@ class SyntheticBatches : public BatchSource {
   }
 
   const DataInfo& info() const noexcept override { return info_; }
+  Result<int> count_classes() override { return info_.classes; }
+  void set_classes(int classes) override { info_.classes = classes; }
   Result<Batch> next() override { return batch_; }
   std::string save() const override { return {}; }
   Status restore(std::string_view) override { return {}; }

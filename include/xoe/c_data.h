@@ -33,9 +33,9 @@ extern "C" {
  *   format                                     auto, tfrecord, folder, nih-chest, idx or tar
  *   batch rank size processes max_pixels       whole numbers
  *   prefetch seed epochs
- *   max_bad image_key label_key multi_label classes label_offset
+ *   max_bad image_key label_key multi_label classes
  *   image_size                                 pixels of a side, or HEIGHTxWIDTH
- *   threads shuffle_buffer                     a whole number, or auto
+ *   threads shuffle_buffer label_offset        a whole number, or auto
  *   memory_budget                              bytes, also as 512M or 2GiB
  *   shard_by_file training allow_missing       0 or 1; also false or true
  *   antialias exif_orientation
@@ -134,6 +134,8 @@ typedef struct xoe_image_batch {
   int64_t epoch; /* from 0 */
   int64_t index; /* of this batch within the epoch */
   int64_t left;  /* batches of the epoch that follow, the same on every rank */
+  /* From here on only where struct_size tells that the library has it. */
+  xoe_output records; /* XOE_INT64 [count]: the images' numbers in the data set, from 0 */
 } xoe_image_batch;
 
 /* The next batch; *batch is null at the end. Release it with xoe_image_batch_release(), so that its memory is reused.
@@ -143,6 +145,13 @@ XOE_API xoe_status xoe_images_next(xoe_images* images, xoe_image_batch** batch);
 XOE_API void xoe_image_batch_retain(xoe_image_batch* batch);
 /* The last owner's call frees the batch. Null is ignored. */
 XOE_API void xoe_image_batch_release(xoe_image_batch* batch);
+
+/* Where image number `image` of a batch was read; any of the three may be null. *file, its path. *record, its number in
+ * the file, from 0: of a TFRecord, of a sample in an archive, of an idx image; else 0. *name, as messages name it:
+ * "data/train-00000-of-00004: record 17 at byte 90112". Free the texts with xoe_text_free(). XOE_INVALID_ARGUMENT: the
+ * batch has no such image. */
+XOE_API xoe_status xoe_image_batch_origin(const xoe_image_batch* batch, int32_t image, char** file, int64_t* record,
+                                          char** name);
 
 /* The position behind the last delivered batch: a short line of text, the same on every rank. Free it with
  * xoe_text_free(). */
@@ -159,7 +168,7 @@ typedef struct xoe_images_facts {
   size_t struct_size;
   int64_t records_per_epoch; /* over all ranks, before dropping or padding */
   int64_t batches_per_epoch; /* the same on every rank */
-  int32_t classes;
+  int32_t classes; /* where the files do not tell (TFRecord without labels.txt), the first call reads every record */
   int32_t multi_label;   /* batches have targets, not labels */
   int64_t skipped;       /* bad records left out so far; kept by save and restore */
   int64_t waited;        /* nanoseconds that callers of xoe_images_next() waited */
@@ -171,6 +180,8 @@ typedef struct xoe_images_facts {
 /* struct_size: sizeof(xoe_images_facts). Null is ignored. */
 XOE_API void xoe_images_facts_init(xoe_images_facts* facts, size_t struct_size);
 XOE_API xoe_status xoe_images_facts_of(xoe_images* images, xoe_images_facts* facts);
+/* batches_per_epoch alone, which is known without reading. */
+XOE_API xoe_status xoe_images_batches_per_epoch(xoe_images* images, int64_t* batches);
 
 /* A JSON object on the time since the start or the last restore: "steps" (thread seconds and bytes of each), threads,
  * queue and waits, and "words", which name the bottleneck and what would help. Free it with xoe_text_free(). */

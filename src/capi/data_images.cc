@@ -14,7 +14,7 @@ namespace xoe::capi {
 namespace {
 
 static_assert(XOE_NCHW == static_cast<int>(data::Layout::kNchw) && XOE_NHWC == static_cast<int>(data::Layout::kNhwc));
-static_assert(sizeof(xoe_image_batch) == 112);
+static_assert(offsetof(xoe_image_batch, records) == 112);  // what the first version had
 
 constexpr std::size_t kFirstFactsSize = 56;
 static_assert(sizeof(xoe_images_facts) >= kFirstFactsSize);
@@ -36,6 +36,7 @@ struct OwnedBatch : xoe_image_batch {
     epoch = batch.epoch;
     index = batch.index;
     left = batch.left;
+    records = {batch.records.data(), rows.data(), 1, XOE_INT64};
   }
 
   data::ImageBatch batch;
@@ -90,6 +91,15 @@ Status next(xoe_images* images, xoe_image_batch** batch) {
   return {};
 }
 
+Status origin_of(const xoe_image_batch* batch, std::int32_t image, char** file, std::int64_t* record, char** name) {
+  XOE_TRY(need(batch, "batch"));
+  XOE_TRY(check_number(image, 0, std::int64_t{batch->count} - 1, "image"));
+  data::ImageOrigin origin = static_cast<const OwnedBatch*>(batch)->batch.origin(image);
+  if (record != nullptr) *record = origin.record;
+  if (name != nullptr) XOE_TRY(copy_text(std::move(origin.name), name));
+  return file == nullptr ? Status() : copy_text(std::move(origin.file), file);
+}
+
 Status facts_of(xoe_images* images, xoe_images_facts* facts) {
   XOE_TRY(need(images, "images"));
   XOE_TRY(need(facts, "facts"));
@@ -97,11 +107,12 @@ Status facts_of(xoe_images* images, xoe_images_facts* facts) {
     return failure(Code::kInvalidArgument, "facts: struct_size is {}, must be {} at least; call its _init() first",
                    facts->struct_size, kFirstFactsSize);
   const std::lock_guard lock(images->mutex);
+  XOE_ASSIGN(const int classes, images->iterator->count_classes());
   const data::ImageIterator& from = *images->iterator;
   const xoe_images_facts all = {.struct_size = facts->struct_size,
                                 .records_per_epoch = from.records_per_epoch(),
                                 .batches_per_epoch = from.batches_per_epoch(),
-                                .classes = from.classes(),
+                                .classes = classes,
                                 .multi_label = from.multi_label() ? 1 : 0,
                                 .skipped = from.skipped(),
                                 .waited = static_cast<std::int64_t>(1e9 * from.waited_seconds()),
@@ -183,6 +194,11 @@ void xoe_image_batch_release(xoe_image_batch* batch) {
   if (owned->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete owned;
 }
 
+xoe_status xoe_image_batch_origin(const xoe_image_batch* batch, int32_t image, char** file, int64_t* record,
+                                  char** name) {
+  return guard([&] { return xoe::capi::origin_of(batch, image, file, record, name); });
+}
+
 xoe_status xoe_images_save(xoe_images* images, char** text) {
   return guard([&]() -> Status {
     XOE_TRY(need(images, "images"));
@@ -215,6 +231,16 @@ void xoe_images_facts_init(xoe_images_facts* facts, size_t struct_size) {
 
 xoe_status xoe_images_facts_of(xoe_images* images, xoe_images_facts* facts) {
   return guard([&] { return xoe::capi::facts_of(images, facts); });
+}
+
+xoe_status xoe_images_batches_per_epoch(xoe_images* images, int64_t* batches) {
+  return guard([&]() -> Status {
+    XOE_TRY(need(images, "images"));
+    XOE_TRY(need(batches, "batches"));
+    const std::lock_guard lock(images->mutex);
+    *batches = images->iterator->batches_per_epoch();
+    return {};
+  });
 }
 
 xoe_status xoe_images_report(xoe_images* images, char** json) {

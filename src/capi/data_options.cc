@@ -206,6 +206,7 @@ struct AutoForm {
 };
 using ThreadsForm = AutoForm<data::kAutoThreads>;
 using ShuffleForm = AutoForm<data::kAutoShuffle>;
+using OffsetForm = AutoForm<data::kAutoLabelOffset>;
 
 // Bytes, with an optional unit.
 struct BytesForm {
@@ -316,7 +317,7 @@ constexpr Field<ImagePipelineOptions> kImages[] = {
     option<&ImagePipelineOptions::multi_label>("multi_label"),
     option<&ImagePipelineOptions::classes>("classes"),
     option<&ImagePipelineOptions::min_area>("min_area"),
-    option<&ImagePipelineOptions::label_offset>("label_offset"),
+    option_as<OffsetForm, &ImagePipelineOptions::label_offset>("label_offset"),
     option<&ImagePipelineOptions::pixels, &PixelOptions::interpolation>("interpolation"),
     option<&ImagePipelineOptions::pixels, &PixelOptions::antialias>("antialias"),
     option<&ImagePipelineOptions::pixels, &PixelOptions::exif_orientation>("exif_orientation"),

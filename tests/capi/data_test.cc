@@ -197,6 +197,43 @@ TEST(CData, SeveralClassesAreTargets) {
   EXPECT_EQ(facts.classes, 14);
 }
 
+TEST(CData, OriginsAreThoseOfCpp) {
+  const auto images = open_in_c(in_words());
+  const auto expected = open_images(small()).value();
+  const auto got = next_of(images);
+  const auto wanted = expected->next().value();
+  ASSERT_EQ(shape_of(got->records), std::vector<std::int64_t>{wanted->count});
+  EXPECT_EQ(std::memcmp(got->records.data, wanted->records.data(), wanted->records.size() * 8), 0);
+  for (int i = 0; i < wanted->count; ++i) {
+    std::int64_t record = -1;
+    char* file = nullptr;
+    char* name = nullptr;
+    ASSERT_EQ(xoe_image_batch_origin(got.get(), i, &file, &record, &name), XOE_OK);
+    EXPECT_EQ(file, wanted->origin(i).file);
+    EXPECT_EQ(name, wanted->origin(i).name);
+    EXPECT_EQ(record, wanted->origin(i).record);
+    xoe_text_free(file);
+    xoe_text_free(name);
+  }
+  EXPECT_EQ(xoe_image_batch_origin(got.get(), 0, nullptr, nullptr, nullptr), XOE_OK);
+  for (const int image : {-1, wanted->count})
+    EXPECT_EQ(xoe_image_batch_origin(got.get(), image, nullptr, nullptr, nullptr), XOE_INVALID_ARGUMENT);
+}
+
+// Only facts that need them read the records.
+TEST(CData, BatchesAreCountedWithoutReading) {
+  const Damaged damaged({3});
+  std::filesystem::remove(damaged.directory() + "/labels.txt");
+  const auto images = open_in_c(in_words(damaged.directory()));
+  std::int64_t batches = 0;
+  ASSERT_EQ(xoe_images_batches_per_epoch(images.get(), &batches), XOE_OK) << xoe_last_error();
+  EXPECT_EQ(batches, kImages / 4);
+  xoe_images_facts facts;
+  xoe_images_facts_init(&facts, sizeof(facts));
+  EXPECT_EQ(xoe_images_facts_of(images.get(), &facts), XOE_DATA_LOSS);
+  EXPECT_THAT(xoe_last_error(), HasSubstr(damaged.name(3)));
+}
+
 // A position of one interface is one of the other.
 TEST(CData, PositionsAreThoseOfCpp) {
   const auto images = open_in_c(in_words());

@@ -34,6 +34,16 @@ TEST_F(Files, PatternsWithFoldersSortedAndEachOnce) {
   EXPECT_THAT(match_files({path("a/train-0")}).value(), ElementsAre(path("a/train-0")));
 }
 
+// DALI, WebDataset and others keep text beside the files.
+TEST_F(Files, IndexesOfOtherToolsAreNoneOfThem) {
+  for (const char* name : {"a/train-0.idx", "a/train-0.index", "a/train-1.tfindex"})
+    put_file(path(name), "0 120\n120 98\n");
+  put_file(path("a/train-5.idx"), std::string("\x08\0\0\0", 4));  // not text: a record file with an odd name
+  EXPECT_THAT(match_files({path("a/train-*")}).value(),
+              ElementsAre(path("a/train-0"), path("a/train-1"), path("a/train-5.idx")));
+  EXPECT_THAT(match_files({path("a/train-0.idx")}).value(), ElementsAre(path("a/train-0.idx")));
+}
+
 TEST_F(Files, EveryPatternMustMatch) {
   const auto found = match_files({path("a/*"), path("a/none-*")});
   EXPECT_EQ(found.error().code(), Code::kUnavailable);

@@ -80,6 +80,48 @@ TEST(TfRecordImages, SplitsGroupsAndClasses) {
   EXPECT_EQ(open({.directory = scratch.path(), .pattern = "*-00000-*"})->records(), 3);
 }
 
+// Files as TensorFlow Datasets and others name them, and features with names of their own.
+TEST(TfRecordImages, OfOtherPrograms) {
+  const Scratch scratch;
+  write_images(scratch.file("mine.tfrecord"), 2);
+  EXPECT_EQ(open({.directory = scratch.path()})->records(), 2);
+  EXPECT_EQ(error_of({.directory = scratch.path(), .training = false}).code(), Code::kUnavailable);
+  write_images(scratch.file("digits-test.tfrecord-00000-of-00001"), 1);
+  EXPECT_EQ(error_of({.directory = scratch.path()}).code(), Code::kUnavailable) << "which of them is for training?";
+  write_images(scratch.file("digits-train.tfrecord-00000-of-00001"), 3);
+  EXPECT_EQ(open({.directory = scratch.path()})->records(), 3);
+  EXPECT_EQ(open({.directory = scratch.path(), .training = false})->records(), 1);
+
+  auto writer = RecordWriter::create(scratch.file("named.tfrecord")).value();
+  ASSERT_TRUE(writer.write(FeaturesBuilder().add_bytes("image", "pixels").add_integer("label", 0).to_example()));
+  ASSERT_TRUE(writer.finish());
+  ImagePipelineOptions named{.directory = scratch.file("named.tfrecord")};
+  std::string buffer;
+  const auto unnamed = open(named)->read(0, buffer);
+  EXPECT_THAT(unnamed.error().message(), HasSubstr("no single image/encoded among 2 features: image, label"));
+  EXPECT_THAT(unnamed.error().message(), HasSubstr("--image-key, --label-key"));
+  named.image_key = "image";
+  named.label_key = "label";
+  EXPECT_THAT(read_all(*open(named)), ElementsAre("pixels 0"));
+}
+
+TEST(TfRecordImages, IndexesOfOtherToolsBesideThemAreLeftAlone) {
+  const Scratch scratch;
+  write_images(scratch.file("train-00000-of-00001"), 3);
+  const std::string index = "0 61\n61 61\n122 61\n";
+  for (const char* name : {"train-00000-of-00001.idx", "train-00000-of-00001.index"})
+    put_file(scratch.file(name), index);
+  for (const char* pattern : {"", "train*"})
+    EXPECT_EQ(open({.directory = scratch.path(), .pattern = pattern})->records(), 3) << pattern;
+  // Not even one with the name of Xoe's is written over.
+  put_file(scratch.file("train-00000-of-00001.xoeindex"), index);
+  EXPECT_EQ(open({.directory = scratch.path()})->records(), 3);
+  const auto written = write_index(scratch.file("train-00000-of-00001"), {});
+  EXPECT_EQ(written.error().code(), Code::kInvalidArgument);
+  EXPECT_THAT(written.error().message(), HasSubstr("train-00000-of-00001.xoeindex: not an index of Xoe"));
+  EXPECT_EQ(read_file(scratch.file("train-00000-of-00001.xoeindex")), index);
+}
+
 TEST(TfRecordImages, SeveralLabelsAndOtherKeys) {
   const Scratch scratch;
   auto writer = RecordWriter::create(scratch.file("train-0")).value();
@@ -136,6 +178,73 @@ TEST(ImageFolder, ClassesAreFoldersInTheirOrder) {
   std::filesystem::remove(scratch.file("dog/a.png"));
   EXPECT_THAT(read_all(*source), ElementsAre("cat x 0", "unavailable", "dog b 1"));
   EXPECT_EQ(error_of({.directory = scratch.path(), .training = false}).code(), Code::kUnavailable);
+}
+
+// As torchvision's ImageFolder: folder by folder, then by name.
+TEST(ImageFolder, FoldersWithinAClassBelongToIt) {
+  const Scratch scratch;
+  put_deep(scratch, "train/cat/b/2.jpg", "cat b 2");
+  put_deep(scratch, "train/cat/a/deep/1.png", "cat a deep 1");
+  put_deep(scratch, "train/cat/a/3.jpg", "cat a 3");
+  put_deep(scratch, "train/cat/9.jpg", "cat 9");
+  put_deep(scratch, "train/dog/x/1.jpg", "dog x 1");
+  EXPECT_EQ(detect_source_format({.directory = scratch.path()}).value(), SourceFormat::kFolder);
+  const auto source = open({.directory = scratch.path()});
+  EXPECT_THAT(read_all(*source), ElementsAre("cat 9 0", "cat a 3 0", "cat a deep 1 0", "cat b 2 0", "dog x 1 1"));
+  EXPECT_EQ(source->classes(), 2);
+  EXPECT_TRUE(source->warnings().empty());
+  std::filesystem::create_directory_symlink(scratch.file("train/cat"), scratch.file("train/cat/a/round"));
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("more than 32 folders within each other"));
+}
+
+TEST(ImageFolder, OneLevelTooHighIsSaid) {
+  const Scratch scratch;
+  put_deep(scratch, "images/cat/1.jpg", "1");
+  put_deep(scratch, "images/dog/1.jpg", "2");
+  const Error error = error_of({.directory = scratch.path()});
+  EXPECT_EQ(error.code(), Code::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("if those are the classes, open " + scratch.file("images")));
+  put_deep(scratch, "images/2.jpg", "3");
+  EXPECT_EQ(open({.directory = scratch.path()})->classes(), 1);
+}
+
+TEST(ImageFolder, ImagesOfOtherFormatsAreNamedOrLeftOut) {
+  const Scratch scratch;
+  put_deep(scratch, "cat/1.jpg", "1");
+  for (int i = 0; i < 8; ++i) put_deep(scratch, fmt::format("dog/{}.WebP", i), "webp");
+  put_deep(scratch, "dog/a.tiff", "tiff");
+  put_deep(scratch, "dog/2.jpg", "2");
+  const Error error = error_of({.directory = scratch.path()});
+  EXPECT_EQ(error.code(), Code::kDataLoss);
+  EXPECT_THAT(error.message(), HasSubstr("9 images in formats that are not read"));
+  EXPECT_THAT(error.message(), HasSubstr(scratch.file("dog/0.WebP") + ", " + scratch.file("dog/1.WebP")));
+  EXPECT_THAT(error.message(), HasSubstr(" and 4 more"));
+  BadRecords bad;
+  const auto source = open_image_source({.directory = scratch.path(), .on_error = OnError::kSkip}, &bad).value();
+  EXPECT_THAT(read_all(*source), ElementsAre("1 0", "2 1"));
+  EXPECT_EQ(source->lost(), 9);
+  EXPECT_THAT(bad.first(), HasSubstr("0.WebP"));
+  EXPECT_THAT(error_of({.directory = scratch.path(), .on_error = OnError::kSkip, .max_bad = 8}).message(),
+              HasSubstr("9 images"));
+  // A folder of nothing else is one of images, too.
+  std::filesystem::remove(scratch.file("cat/1.jpg"));
+  std::filesystem::remove(scratch.file("dog/2.jpg"));
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("9 images in formats"));
+}
+
+TEST(ImageFolder, WhatIsLeftAloneIsTold) {
+  const Scratch scratch;
+  for (const char* name : {"cat/1.jpg", "cat/.2.jpg", "cat/._1.jpg", "cat/.DS_Store", "cat/.cache/3.jpg", "stray.png",
+                           "cat/1.txt", "labels.csv", ".git/config"})
+    put_deep(scratch, name, "content");
+  const auto source = open({.directory = scratch.path()});
+  EXPECT_EQ(source->records(), 1);
+  EXPECT_THAT(
+      source->warnings(),
+      ElementsAre(HasSubstr("4 hidden files left out: " + scratch.file(".git") + ", " + scratch.file("cat/.2.jpg")),
+                  HasSubstr("1 image in no class's folder, left out: " + scratch.file("stray.png"))));
+  EXPECT_THAT(source->remarks(),
+              ElementsAre(HasSubstr("2 files left alone, being no image: " + scratch.file("labels.csv"))));
 }
 
 TEST(ImageFolder, ClassesOfBothSplitsHaveTheSameNumbers) {
@@ -279,6 +388,40 @@ TEST(TarImages, SamplesAreMembersWithOneKey) {
   EXPECT_EQ(open({.directory = scratch.file("val-0.tar")})->records(), 2);
 }
 
+TEST(TarImages, CompressedArchivesHaveTheSameSamples) {
+  const Scratch scratch;
+  for (const char* name : {"train-0.tar", "train-1.tar", "val-0.tar"}) {
+    auto writer = TarWriter::create(scratch.file(name)).value();
+    for (int i = 0; i < 60; ++i) {
+      ASSERT_TRUE(writer.write(fmt::format("{}.jpg", i), some_bytes(50'000, static_cast<std::uint64_t>(i))));
+      ASSERT_TRUE(writer.write(fmt::format("{}.cls", i), std::to_string(i % 7)));
+    }
+    ASSERT_TRUE(writer.finish());
+  }
+  const auto plain = read_all(*open({.directory = scratch.path()}));
+  ASSERT_EQ(std::system(("gzip " + scratch.file("train-0.tar") + " " + scratch.file("val-0.tar")).c_str()), 0);
+  ASSERT_EQ(std::system(("gzip -S .x " + scratch.file("train-1.tar")).c_str()), 0);
+  std::filesystem::rename(scratch.file("train-1.tar.x"), scratch.file("train-1.tgz"));
+  EXPECT_EQ(detect_source_format({.directory = scratch.path()}).value(), SourceFormat::kTar);
+  EXPECT_EQ(detect_source_format({.directory = scratch.file("train-1.tgz")}).value(), SourceFormat::kTar);
+  const auto source = open({.directory = scratch.path()});
+  EXPECT_EQ(read_all(*source), plain);
+  EXPECT_EQ(source->groups(), 2U);
+  EXPECT_FALSE(source->random_access());  // so that shuffling goes through a buffer
+  EXPECT_EQ(open({.directory = scratch.path(), .training = false})->records(), 60);
+  // Damage costs the rest of an archive, and nothing of the others.
+  std::string bytes = read_file(scratch.file("train-0.tar.gz"));
+  bytes.resize(bytes.size() / 2);
+  put_file(scratch.file("train-0.tar.gz"), bytes);
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("train-0.tar.gz"));
+  const auto rest = open({.directory = scratch.path(), .on_error = OnError::kSkip});
+  EXPECT_GE(rest->lost(), 1);
+  EXPECT_GT(rest->first(1), 20);
+  EXPECT_LT(rest->first(1), 40);
+  EXPECT_EQ(rest->records() - rest->first(1), 60);
+  for (const std::string& record : read_all(*rest)) EXPECT_NE(record, "data_loss");
+}
+
 TEST(TarImages, IncompleteSamplesAndDamageAreSaidOrLeftOut) {
   const Scratch scratch;
   auto writer = TarWriter::create(scratch.file("a.tar")).value();
@@ -346,6 +489,9 @@ TEST(TarImages, MoreArchivesThanFilesMayBeOpen) {
 
 TEST(OpenImageSource, NothingKnownIsUnavailable) {
   const Scratch scratch;
+  const Scratch flat;
+  put_file(flat.file("1.jpg"), "1");
+  EXPECT_THAT(error_of({.directory = flat.path()}).message(), HasSubstr("its images lie in no folder"));
   EXPECT_EQ(error_of({.directory = scratch.path()}).code(), Code::kUnavailable);
   EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("no data set of images that is known"));
   EXPECT_EQ(error_of({.directory = scratch.file("none")}).code(), Code::kUnavailable);

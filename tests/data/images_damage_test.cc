@@ -103,7 +103,7 @@ TEST(Images, TruncatedFileFailsAtOnce) {
 TEST(Images, ClassesAreFoundWithoutLabelFile) {
   const Damaged damaged({});
   std::filesystem::remove(damaged.directory() + "/labels.txt");
-  EXPECT_EQ(open_images(small(damaged.directory())).value()->classes(), 5);
+  EXPECT_EQ(open_images(small(damaged.directory())).value()->count_classes(), 5);
   auto options = small(damaged.directory());
   options.classes = 3;  // fewer than there are
   const auto iterator = open_images(options).value();
@@ -113,6 +113,20 @@ TEST(Images, ClassesAreFoundWithoutLabelFile) {
   EXPECT_THAT(batch.error().message(), HasSubstr("classes have labels 1 to 3"));
 }
 
+// A damaged record that opening does not notice was not read.
+TEST(Images, OpeningReadsNoRecordToFindTheClasses) {
+  const Damaged damaged({3});
+  std::filesystem::remove(damaged.directory() + "/labels.txt");
+  const auto iterator = open_images(small(damaged.directory()));
+  ASSERT_TRUE(iterator) << iterator.error().message();
+  EXPECT_EQ((*iterator)->classes(), 0);
+  auto options = small(damaged.directory());
+  options.augmentation.mixing.mixup_alpha = 0.2;  // its targets are as long as there are classes
+  EXPECT_THAT(open_images(options).error().message(), HasSubstr(damaged.name(3)));
+  options.classes = 5;
+  EXPECT_TRUE(open_images(options));
+}
+
 TEST(Images, ClassesAreCountedWithoutBadRecords) {
   const Damaged damaged({3, 7});
   std::filesystem::remove(damaged.directory() + "/labels.txt");
@@ -120,12 +134,12 @@ TEST(Images, ClassesAreCountedWithoutBadRecords) {
   for (const int threads : {0, 1, 3}) {
     options.threads = threads;
     options.on_error = OnError::kFail;
-    const auto failed = open_images(options);
+    const auto failed = open_images(options).value()->count_classes();
     ASSERT_FALSE(failed);
     EXPECT_EQ(failed.error().code(), Code::kDataLoss);
     EXPECT_THAT(failed.error().message(), HasSubstr(damaged.name(3)));
     options.on_error = OnError::kSkip;
-    EXPECT_EQ(open_images(options).value()->classes(), 5);
+    EXPECT_EQ(open_images(options).value()->count_classes(), 5);
   }
 }
 

@@ -33,14 +33,15 @@ class Numbers final : public ImageSource {
   }
   bool random_access() const noexcept override { return random_access_; }
   Result<ImageRecord> read(std::int64_t record, std::string&) const override {
-    return ImageRecord{.bytes = {}, .label = label(record), .targets = {}};
+    return ImageRecord{.bytes = {}, .label = label_of(record), .targets = {}};
   }
   std::string name(std::int64_t record) const override { return std::to_string(record); }
+  ImageOrigin origin(std::int64_t record) const override { return {{}, record, name(record)}; }
   int classes() const noexcept override { return classes_; }
   std::size_t files() const noexcept override { return 0; }
   OpenedFile file(std::size_t) const override { return {}; }
 
-  std::int64_t label(std::int64_t record) const { return runs_ ? record * classes_ / records_ : record % classes_; }
+  std::int64_t label_of(std::int64_t record) const { return runs_ ? record * classes_ / records_ : record % classes_; }
 
  private:
   std::int64_t records_;
@@ -70,7 +71,7 @@ TEST(OrderOfImageNet, IsAPermutationOfAllThatTakesNoMemory) {
       ASSERT_EQ(ref.epoch, epoch);
       ASSERT_FALSE(seen[static_cast<std::size_t>(ref.record)]);
       seen[static_cast<std::size_t>(ref.record)] = true;
-      in_batch.insert(source->label(ref.record));
+      in_batch.insert(source->label_of(ref.record));
       if (i % kBatch != kBatch - 1) continue;
       distinct += static_cast<double>(in_batch.size());
       in_batch.clear();

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/files/tar.h"
+#include "data/records/file_index.h"
+#include "data/records/inflate.h"
 #include "data/records/record_file.h"
 #include "record_files.h"
 #include "scratch.h"
@@ -330,6 +333,30 @@ TEST(ReadRecords, FilesThatShrinkOrVanishWhileInUse) {
   auto vanished = read_records(scratch.file("b"), small)->iterate(0).value();
   std::filesystem::remove(scratch.file("b"));
   EXPECT_EQ(read_all(*vanished).records.size(), 10U);  // an open file stays
+}
+
+// Zeros compress a thousandfold: neither opening nor reading goes through all of them.
+TEST(Inflate, BombsEndEarlyWithAnErrorThatSaysSo) {
+  const Scratch scratch;
+  const std::string path = scratch.file("bomb");
+  ASSERT_EQ(std::system(("head -c 600000000 /dev/zero | gzip -1 > " + path).c_str()), 0);
+  const auto file = std::make_shared<const OpenFile>(OpenFile::open(path).value());
+  const auto source = inflate_source(file, Compression::kGzip);
+  std::vector<char> block(std::size_t{1} << 20);
+  std::uint64_t made = 0;
+  auto got = source->read(block.data(), block.size());
+  for (; got && *got > 0; got = source->read(block.data(), block.size())) made += *got;
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code(), Code::kDataLoss);
+  EXPECT_THAT(got.error().message(), HasSubstr("as in a decompression bomb"));
+  EXPECT_LT(made, std::uint64_t{300} << 20);
+  // The same for everything that reads such files.
+  EXPECT_FALSE(make_index(file, {}));
+  const auto skipping = make_index(file, {.on_error = OnError::kSkip});
+  ASSERT_TRUE(skipping);
+  EXPECT_EQ(skipping->records.size(), 0U);
+  TarReader archive(archive_bytes(file));
+  EXPECT_THAT(archive.next().error().message(), HasSubstr("as in a decompression bomb"));
 }
 
 }  // namespace

@@ -6,15 +6,18 @@
 
 #include "data/files/tar.h"
 #include "data/record_extents.h"
+#include "data/records/example.h"
 #include "data/run_data.h"
 #include "xoe/data/example.h"
 #include "xoe/data/record_writer.h"
+#include "xoe/data/records.h"
 
 namespace xoe::data {
 namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 Json verified(std::vector<std::string> arguments, int code) {
@@ -138,6 +141,28 @@ TEST_F(Verbs, VerifyFindsWhatOtherFormatsLack) {
   EXPECT_EQ(run({"verify"}).code, 2);
 }
 
+TEST_F(Verbs, FilesThatAFolderLeavesOutAreTold) {
+  make("folder");
+  const std::string folder = set_ + "/train/disc-plain-0/";
+  std::filesystem::create_directory(folder + "more");
+  std::filesystem::copy(folder + "train_00000000.jpg", folder + "more");
+  put_file(folder + ".hidden.jpg", "?");
+  put_file(folder + "notes.txt", "?");
+  Json report = verified({set_}, 0);
+  EXPECT_EQ(report["records"], 50);
+  EXPECT_THAT(report["notes"].dump(), HasSubstr("1 hidden file left out"));
+  EXPECT_THAT(report["notes"].dump(), HasSubstr("notes.txt"));
+  EXPECT_THAT(run({"verify", set_}).out, HasSubstr("note " + set_ + "/train: 1 hidden file"));
+  EXPECT_THAT(run({"stats", set_}).out, HasSubstr("1 hidden file left out"));
+  // Files of one name in one class keep their images, under other names.
+  ASSERT_EQ(run({"convert", set_, file("copy"), "--to", "folder"}).code, 0);
+  EXPECT_EQ(verified({file("copy")}, 0)["records"], 41);
+  put_file(folder + "image.webp", "?");
+  report = verified({set_}, 1);
+  EXPECT_EQ(report["bad"], 1);
+  EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(), HasSubstr("image.webp"));
+}
+
 TEST_F(Verbs, StatsOfNothingReadableFail) {
   std::filesystem::create_directories(set_ + "/train/a");
   put_file(set_ + "/train/a/1.jpg", "nothing");
@@ -215,6 +240,57 @@ TEST_F(Verbs, IndexIsWrittenCheckedAndUsed) {
   truncate_file(set_ + "/train-00000-of-00002", 10);
   EXPECT_EQ(states({}, 1), (States{"failed", "fresh", "fresh"}));
   EXPECT_EQ(run({"index", file("none")}).code, 1);
+}
+
+// Labels from 0 are read where that is said, by every verb that reads labels.
+TEST_F(Verbs, LabelsFromZeroAreAskedFor) {
+  make();
+  std::filesystem::create_directory(file("zero"));
+  auto writer = RecordWriter::create(file("zero/train-0")).value();
+  auto records = read_records(set_ + "/train-00000-of-00002")->iterate(0).value();
+  for (std::int64_t i = 0; i < 4; ++i)
+    ASSERT_TRUE(writer.write(
+        make_image_example({.encoded = parse_image_labels(records->next().value()->data)->encoded, .label = i})));
+  ASSERT_TRUE(writer.finish());
+  const std::vector<std::vector<std::string>> verbs = {
+      {"stats", file("zero")},
+      {"bench", file("zero"), "--batch", "4", "--image-size", "16", "--seconds", "0.01", "--warmup", "0"},
+      {"compare", file("zero"), "--ranks", "1", "--batch", "4", "--image-size", "16", "--seconds", "0.01", "--warmup",
+       "0"},
+      {"convert", file("zero"), file("converted")}};
+  for (std::vector<std::string> verb : verbs) {
+    const Ended asked = run(verb);
+    EXPECT_NE(asked.code, 0) << verb[0];
+    EXPECT_THAT(asked.error, HasSubstr("--label-offset")) << verb[0];
+    verb.insert(verb.end(), {"--label-offset", "0"});
+    const Ended told = run(verb);
+    EXPECT_EQ(told.code, 0) << verb[0] << ": " << told.error;
+  }
+  EXPECT_EQ(Json::parse(run({"stats", file("converted"), "--json"}).out)["classes"], 4);
+  const Json shown = Json::parse(run({"inspect", file("zero"), "--json", "--label-offset", "0"}).out);
+  EXPECT_EQ(shown["first"][0]["class"], 0);
+}
+
+// What was not looked at is not called right.
+TEST_F(Verbs, VerifySaysWhereItFindsNoImages) {
+  make();
+  Json report = verified({set_, "--decode", "--image-key", "picture"}, 0);
+  EXPECT_THAT(report["notes"].dump(), HasSubstr("49 records without picture"));
+  EXPECT_THAT(run({"verify", set_, "--decode", "--image-key", "picture"}).out, Not(HasSubstr("every image decodes")));
+  EXPECT_THAT(run({"verify", set_, "--decode"}).out, HasSubstr("every image decodes"));
+}
+
+TEST_F(Verbs, IndexesOfOtherToolsAreLeftAlone) {
+  make();
+  const std::string index = set_ + "/train-00000-of-00002.idx";
+  put_file(index, "0 3000\n3000 2900\n");
+  EXPECT_EQ(run({"verify", set_}).code, 0);
+  const Json indexed = Json::parse(run({"index", "--json", set_}).out);
+  EXPECT_EQ(indexed["files"].size(), 3U) << indexed;
+  auto again = make_arguments(set_);
+  again.insert(again.end() - 1, "--overwrite");
+  ASSERT_EQ(run(again).code, 0);
+  EXPECT_EQ(read_file(index), "0 3000\n3000 2900\n");
 }
 
 TEST_F(Verbs, InspectShowsOneRecordCompressedAndSequences) {

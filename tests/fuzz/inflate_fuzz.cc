@@ -1,10 +1,9 @@
 // Compressed record files. The first byte chooses the compression, and whether the bytes are such a file or what it
 // holds, with how many CRCs made right.
-#include <zlib.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "compressed.h"
 #include "data/records/record_index.h"
 #include "memory_file.h"
 #include "record_repair.h"
@@ -15,22 +14,6 @@ namespace {
 
 using namespace xoe::data;
 using xoe::require;
-
-std::string compressed(const std::string& content, Compression compression) {
-  z_stream stream = {};
-  if (::deflateInit2(&stream, 1, Z_DEFLATED, compression == Compression::kGzip ? 31 : 15, 8, Z_DEFAULT_STRATEGY) !=
-      Z_OK)
-    std::abort();
-  std::string out(::deflateBound(&stream, content.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
-  stream.avail_in = static_cast<uInt>(content.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  require(::deflate(&stream, Z_FINISH) == Z_STREAM_END);
-  out.resize(stream.total_out);
-  ::deflateEnd(&stream);
-  return out;
-}
 
 std::vector<Record> read_stream(const std::string& path, Compression compression) {
   const RecordOptions options{.compression = compression,
@@ -52,7 +35,7 @@ XOE_FUZZ_TARGET(inflate_fuzz) {
   const Compression compression = (bytes[0] & 1) != 0 ? Compression::kGzip : Compression::kZlib;
   if ((bytes[0] & 6) != 0) {
     repair(content, (bytes[0] & 6) == 2);
-    content = compressed(content, compression);
+    content = xoe::compressed(content, compression);
   }
   const xoe::MemoryFile file(content);
   const auto records = read_stream(file.path(), compression);

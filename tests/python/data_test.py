@@ -102,6 +102,104 @@ def test_options_of_all_sorts():
     torch.testing.assert_close(targets.sum(1), torch.ones(4))
 
 
+def test_arrays_behave_as_arrays():
+    batch = next(iter(Images(FOLDER, training=True, **OPTIONS)))
+    pixels, labels = batch.pixels, batch.labels
+    tensor, numbers = torch.from_dlpack(pixels), torch.from_dlpack(labels)
+    assert pixels.shape == (4, 3, 32, 32) == tuple(tensor.shape) and pixels.dtype == "float32" and labels.dtype == "int64"
+    assert pixels.ndim == 4 and pixels.size == tensor.numel() and pixels.nbytes == 4 * pixels.size and pixels.itemsize == 4
+    assert len(pixels) == 4 and len(labels) == 4
+    assert labels.tolist() == numbers.tolist() and list(labels) == numbers.tolist() and labels[-1] == numbers[-1].item()
+    for key in (0, -1, (1, 2), slice(1, 3), (..., 5), (slice(None), 0, slice(3, 30, 7), ...), slice(9, 9), (2, ..., slice(2))):
+        part, expected = pixels[key], tensor[key]
+        assert part.shape == tuple(expected.shape), key
+        assert torch.equal(torch.from_dlpack(part), expected), key
+        assert part.tolist() == expected.tolist(), key
+    assert pixels[1, 2, 3, 4] == tensor[1, 2, 3, 4].item() and isinstance(pixels[1, 2, 3, 4], float)
+    assert [tuple(image.shape) for image in pixels] == [(3, 32, 32)] * 4
+    assert memoryview(pixels[1:3])[1, 2, 3, 4] == pixels[2, 2, 3, 4]
+    assert "4, 3, 32, 32" in repr(pixels) and "float32" in repr(batch)
+    torch.from_dlpack(pixels[0])[:] = 7  # a view, not a copy
+    assert pixels[0, 1, 2, 3] == 7
+    for key, kind in ((4, IndexError), (-5, IndexError), ((0,) * 5, IndexError), ((..., ...), IndexError), ([0, 1], TypeError),
+                      (True, TypeError), (slice(None, None, -1), ValueError), (0.5, TypeError)):
+        try:
+            pixels[key]
+        except kind:
+            pass
+        else:
+            raise AssertionError(f"{key}: {kind.__name__} was not raised")
+    for dtype in ("uint8", "float16", "bfloat16"):
+        batch = next(iter(Images(FOLDER, training=True, dtype=dtype, **OPTIONS)))
+        assert batch.pixels.dtype == dtype
+        assert batch.pixels[0, 0, 0].tolist() == torch.from_dlpack(batch.pixels)[0, 0, 0].tolist()
+
+
+def test_arrays_become_those_of_numpy():
+    try:
+        import numpy
+    except ImportError:
+        return
+    batch = next(iter(Images(FOLDER, training=True, **OPTIONS)))
+    pixels = numpy.asarray(batch.pixels)
+    assert pixels.shape == batch.pixels.shape and pixels.dtype == batch.pixels.dtype
+    pixels[0] = 3
+    assert batch.pixels[0, 0, 0, 0] == 3
+    assert numpy.array(batch.labels, dtype="float64").tolist() == batch.labels.tolist()
+    assert (batch.pixels.__array__(dtype="float64", copy=True) == pixels).all()
+    halves = next(iter(Images(FOLDER, training=True, dtype="bfloat16", **OPTIONS)))
+    try:
+        halves.pixels.__array__()
+    except TypeError as error:
+        assert "bfloat16" in str(error)
+    else:
+        raise AssertionError("numpy has no bfloat16")
+
+
+def test_images_are_found_again():
+    """By the file and the number of each image its record is read again."""
+    dataset = ImageDataset(FOLDER, training=True, **OPTIONS)
+    seen = []
+    for _, labels in dataset:
+        batch = dataset.batch
+        assert batch.files == [origin.file for origin in batch.origins] and len(batch.records) == len(labels)
+        for origin, label in zip(batch.origins, labels.tolist(), strict=True):
+            records = Records(origin.file, rank=0, size=1)
+            record = next(record for record in records if records.place == (origin.file, origin.record))
+            # The feature is a packed list of one number, in this file from 1.
+            feature = record[record.index(b"image/class/label") + len(b"image/class/label") :]
+            assert feature[: feature.index(b"image/")].find(bytes([label + 1])) >= 0
+            assert origin.name.startswith(f"{origin.file}: record {origin.record} at byte ")
+        seen += batch.records.tolist()
+    assert len(set(seen)) == len(seen) == len(dataset) * 4
+    kept = dataset.batch
+    dataset.images.close()
+    assert kept.origins[0].file in kept.files  # a batch outlives the pipeline
+
+
+def test_opening_reads_no_record_for_the_classes():
+    if RANK > 0:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for name in os.listdir(FOLDER):
+            if name.startswith("train-"):
+                shutil.copy(f"{FOLDER}/{name}", folder)
+        name = sorted(os.listdir(folder))[0]
+        with open(f"{folder}/{name}", "r+b") as damaged:
+            damaged.seek(500)
+            byte = damaged.read(1)
+            damaged.seek(500)
+            damaged.write(bytes([byte[0] ^ 1]))
+        dataset = ImageDataset(folder, rank=0, size=1, training=True, **OPTIONS)
+        assert len(dataset) == 10
+        try:
+            dataset.images.facts  # noqa: B018
+        except xoe.DataLossError as error:
+            assert name in str(error)
+        else:
+            raise AssertionError("the damaged record was not read")
+
+
 def test_records():
     records = Records(f"{FOLDER}/train-*")
     first = next(records)

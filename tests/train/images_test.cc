@@ -104,6 +104,21 @@ TEST_F(ImagesTest, ACorruptRecordIsNamedOnceByAllRanks) {
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << errors;
 }
 
+TEST_F(ImagesTest, OneRankCountsTheClassesWhereOnlyLabelsTellThem) {
+  std::filesystem::remove(at("data/labels.txt"));
+  run_group(2, on_images({"--steps", "1", "--run-dir", at("run")}));
+  EXPECT_EQ(metrics("run", "start").at(0)["classes"], 3);
+  run_group(1, on_images({"--steps", "1", "--label-offset", "0", "--run-dir", at("from-zero")}));
+  EXPECT_EQ(metrics("from-zero", "start").at(0)["classes"], 4);
+}
+
+TEST_F(ImagesTest, ALabelOutOfRangeNamesFileAndRecord) {
+  const Ended ended = run(on_images({"--epochs", "1", "--label-offset", "0"}));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_NE(ended.err.find("label 3; the 3 classes have labels 0 to 2"), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find(": record "), std::string::npos) << ended.err;
+}
+
 // They would have different numbers of batches, or confuse positions: no rank makes a step.
 TEST_F(ImagesTest, RanksThatReadOtherRecordsAreRefusedByName) {
   for (const auto& [name, images, validation] :

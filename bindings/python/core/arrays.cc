@@ -27,11 +27,12 @@ nb::dlpack::dtype dlpack_type(std::int32_t dtype) {
 
 }  // namespace
 
-Array array_of(void* data, const std::int64_t* shape, std::int32_t ndim, std::int32_t dtype, nb::handle owner) {
+Array array_of(void* data, const std::int64_t* shape, std::int32_t ndim, std::int32_t dtype, nb::handle owner,
+               const std::int64_t* strides) {
   alignas(64) static std::byte nothing[64];  // frameworks want an address even where there are no elements
   if (data == nullptr) data = nothing;
   const std::vector<std::size_t> sizes(shape, shape + ndim);
-  return Array(data, sizes.size(), sizes.data(), owner, nullptr, dlpack_type(dtype));
+  return Array(data, sizes.size(), sizes.data(), owner, strides, dlpack_type(dtype));
 }
 
 }  // namespace xoe::python

@@ -15,7 +15,8 @@ namespace nb = nanobind;
 
 using Array = nb::ndarray<nb::array_api, nb::device::cpu>;
 
-// `owner` lives as long as the array does.
-Array array_of(void* data, const std::int64_t* shape, std::int32_t ndim, std::int32_t dtype, nb::handle owner);
+// `owner` lives as long as the array does. `strides` count elements; null: rows lie behind each other.
+Array array_of(void* data, const std::int64_t* shape, std::int32_t ndim, std::int32_t dtype, nb::handle owner,
+               const std::int64_t* strides = nullptr);
 
 }  // namespace xoe::python

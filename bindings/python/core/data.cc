@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "arrays.h"
+#include "batch_array.h"
 #include "engine.h"
 #include "errors.h"
 #include "xoe/c_data.h"
@@ -49,6 +49,25 @@ nb::str text_of(const Call& call) {
   return take_text(text);
 }
 
+// Finds where the images of a batch were read.
+class BatchOrigins {
+ public:
+  explicit BatchOrigins(xoe_image_batch* batch) : batch_(batch) { xoe_image_batch_retain(batch); }
+
+  // The file, the number within it, and the name in messages.
+  nb::tuple at(std::int32_t image) const {
+    char* file = nullptr;
+    char* name = nullptr;
+    std::int64_t record = 0;
+    check(xoe_image_batch_origin(batch_.get(), image, &file, &record, &name));
+    const nb::str file_text = take_text(file);
+    return nb::make_tuple(file_text, record, take_text(name));
+  }
+
+ private:
+  Owned<xoe_image_batch, xoe_image_batch_release> batch_;
+};
+
 class Images {
  public:
   // With an engine: on all its ranks, which compare what they open.
@@ -69,7 +88,8 @@ class Images {
   // Of the opening.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // pixels, labels, targets (each an array or None), epoch, index, batches left in the epoch; None at the end.
+  // pixels, labels, targets (each an array or None), epoch, index, batches left in the epoch, the images' numbers and
+  // origins; None at the end.
   nb::object next() {
     xoe_image_batch* batch = nullptr;
     check(call_released([&] { return xoe_images_next(get(), &batch); }));
@@ -77,7 +97,7 @@ class Images {
     const nb::capsule owner(batch,
                             [](void* held) noexcept { xoe_image_batch_release(static_cast<xoe_image_batch*>(held)); });
     return nb::make_tuple(array(batch->pixels, owner), array(batch->labels, owner), array(batch->targets, owner),
-                          batch->epoch, batch->index, batch->left);
+                          batch->epoch, batch->index, batch->left, array(batch->records, owner), BatchOrigins(batch));
   }
 
   nb::str save() {
@@ -90,6 +110,12 @@ class Images {
 
   void start_epoch(std::int64_t epoch) {
     check(call_released([&] { return xoe_images_start_epoch(get(), epoch); }));
+  }
+
+  std::int64_t batches_per_epoch() {
+    std::int64_t batches = 0;
+    check(call_released([&] { return xoe_images_batches_per_epoch(get(), &batches); }));
+    return batches;
   }
 
   nb::dict facts() {
@@ -129,7 +155,7 @@ class Images {
 
   static nb::object array(const xoe_output& output, const nb::capsule& owner) {
     if (output.data == nullptr && output.ndim == 0) return nb::none();
-    return nb::cast(array_of(output.data, output.shape, output.ndim, output.dtype, owner));
+    return nb::cast(BatchArray(output, owner));
   }
 
   std::vector<std::string> warnings_;
@@ -187,15 +213,20 @@ class Records {
 }  // namespace
 
 void bind_data(nb::module_& module) {
+  bind_batch_array(module);
+  nb::class_<BatchOrigins>(module, "BatchOrigins")
+      .def("__getitem__", &BatchOrigins::at, nb::arg("image"), "The file, the number within it, and the name.");
   nb::class_<Images>(module, "Images")
       .def(nb::init<const nb::dict&, const Engine*>(), nb::arg("options"), nb::arg("engine").none() = nb::none(),
            "Opens the files and starts the threads; with an engine on all its ranks, which compare what they open.")
       .def("warnings", &Images::warnings, "Lines about what was opened.")
-      .def("next", &Images::next, "pixels, labels, targets, epoch, index, left of the next batch; None at the end.")
+      .def("next", &Images::next,
+           "pixels, labels, targets, epoch, index, left, records, origins of the next batch; None at the end.")
       .def("save", &Images::save)
       .def("restore", &Images::restore, nb::arg("position"))
       .def("start_epoch", &Images::start_epoch, nb::arg("epoch"))
       .def("facts", &Images::facts)
+      .def("batches_per_epoch", &Images::batches_per_epoch)
       .def("report", &Images::report, "Where the time went, as JSON.")
       .def("close", &Images::close);
   nb::class_<Records>(module, "Records")

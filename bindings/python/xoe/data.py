@@ -1,7 +1,7 @@
 """The input pipeline: batches of decoded images, and plain records, from files.
 
-No framework is needed: arrays support DLPack and the buffer protocol without a copy (``numpy.asarray(memoryview(...))``,
-``torch.from_dlpack(...)``). ``xoe.torch.data`` has data sets for PyTorch. Each rank reads its shard of the data.
+No framework is needed: arrays have a shape, a dtype and indices, and become those of a framework without a copy
+(``numpy.asarray(...)``, ``torch.from_dlpack(...)``). ``xoe.torch.data`` has data sets for PyTorch. Each rank reads its shard of the data.
 
 Options have the names of the C interface (xoe/c_data.h); the error for an unknown one lists all of them.
 """
@@ -12,12 +12,24 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, NamedTuple
 
 from xoe import _core
 from xoe import world as _world
+
+
+class Origin(NamedTuple):
+    """Where an image was read.
+
+    record: its number in the file, from 0: of a TFRecord, of a sample in an archive, of an idx image; else 0. name: as errors
+    name it: ``data/train-00000-of-00004: record 17 at byte 90112``.
+    """
+
+    file: str
+    record: int
+    name: str
 
 
 @dataclass(frozen=True)
@@ -27,15 +39,27 @@ class Batch:
     pixels: [count, channels, height, width], or [count, height, width, channels] with layout="nhwc".
     labels: int64 [count]; None where images have several classes. targets: float32 [count, classes], the share of each class;
     None where images have one class and are not mixed. index: of this batch within the epoch. left: batches of the epoch
-    that follow, the same on every rank.
+    that follow, the same on every rank. records: int64 [count], the images' numbers in the data set, from 0.
     """
 
-    pixels: _core.Array
-    labels: _core.Array | None
-    targets: _core.Array | None
+    pixels: _core.BatchArray
+    labels: _core.BatchArray | None
+    targets: _core.BatchArray | None
     epoch: int
     index: int
     left: int
+    records: _core.BatchArray
+    _origins: _core.BatchOrigins = field(repr=False, compare=False)
+
+    @property
+    def origins(self) -> list[Origin]:
+        """Where each image was read; found out when asked for."""
+        return [Origin(*self._origins[image]) for image in range(len(self.records))]
+
+    @property
+    def files(self) -> list[str]:
+        """The file of each image."""
+        return [origin.file for origin in self.origins]
 
 
 def _place(options: dict[str, Any], compare: bool) -> tuple[dict[str, Any], _core.Engine | None]:
@@ -119,8 +143,16 @@ class Images(_Pipeline):
     @property
     def facts(self) -> dict[str, Any]:
         """records_per_epoch (of all ranks), batches_per_epoch, classes, multi_label, skipped, waited (s), memory_bytes, lost,
-        missing."""
+        missing.
+
+        Where the files do not tell the number of classes (TFRecord without labels.txt), every record is read for it, once.
+        """
         return self._images.facts()
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """The same on every rank; reads nothing."""
+        return self._images.batches_per_epoch()
 
     def __enter__(self) -> Images:
         return self
@@ -143,6 +175,7 @@ class Records(_Pipeline):
         listed = [patterns] if isinstance(patterns, (str, PathLike)) else list(patterns)
         placed, engine = _place({"epochs": 1, **options}, compare)
         self._records = _core.Records([fspath(pattern) for pattern in listed], placed, engine)
+        self._place: list[Any] = []
         super().__init__(self._records)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -152,4 +185,13 @@ class Records(_Pipeline):
         record = self._records.next()
         if record is None:
             raise StopIteration
-        return record[0]
+        data, *self._place = record
+        return data
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The file of the record that came last, and its number there, from 0."""
+        if not self._place:
+            raise ValueError("no record has come yet")
+        file, number = self._place
+        return file, number

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,20 @@ enum class SourceFormat : std::uint8_t {
 };
 std::string_view source_format_name(SourceFormat format) noexcept;  // "tfrecord"; empty: there is no such format
 
+// Where an image was read.
+struct ImageOrigin {
+  std::string file;
+  std::int64_t record = 0;  // within the file, from 0: of a TFRecord, a sample of an archive, an idx image; else 0
+  std::string name;         // as in messages: "data/train-00000-of-00004: record 17 at byte 90112"
+};
+
+// Finds the origins of records. Thread safety: any thread at any time.
+class ImageOrigins {
+ public:
+  virtual ~ImageOrigins() = default;
+  virtual ImageOrigin origin(std::int64_t record) const = 0;
+};
+
 // Images, and their classes counted from 0. The memory is the batch's own for as long as a copy of `pixels` lives (it
 // goes back to the iterator for reuse then), also after the iterator is gone. May be written to.
 struct ImageBatch {
@@ -45,9 +60,14 @@ struct ImageBatch {
   int channels = 3;
   int height = 0;
   int width = 0;
-  std::int64_t epoch = 0;  // from 0
-  std::int64_t index = 0;  // of this batch within the epoch
-  std::int64_t left = 0;   // batches of the epoch that follow, the same on every rank
+  std::int64_t epoch = 0;                       // from 0
+  std::int64_t index = 0;                       // of this batch within the epoch
+  std::int64_t left = 0;                        // batches of the epoch that follow, the same on every rank
+  std::vector<std::int64_t> records;            // [count]: the images' numbers in the data set, from 0
+  std::shared_ptr<const ImageOrigins> origins;  // keeps the files open while a copy of it lives
+
+  // Where image i lies on disk: made when asked for. REQUIRES: 0 <= i < count.
+  ImageOrigin origin(int i) const { return origins->origin(records[static_cast<std::size_t>(i)]); }
 
   // REQUIRES: dtype is kFloat32.
   float* floats() const noexcept { return static_cast<float*>(pixels.get()); }
@@ -67,6 +87,10 @@ struct ElementBytes<ImageBatch> {
 // cannot mix records that lie sorted by class: where it looks so, `warn` is told.
 inline constexpr int kAutoShuffle = -1;
 inline constexpr int kShuffleBuffer = 10000;
+
+// Labels count from 1 in TFRecord files, as in ImageNet's, and from 0 in all others. Nothing is guessed: a label 0
+// where they should count from 1 is an error that asks for label_offset, and is never skipped.
+inline constexpr int kAutoLabelOffset = std::numeric_limits<int>::min();
 
 struct ImagePipelineOptions {
   std::string directory = {};  // or one file, for TFRecord, idx and tar
@@ -104,10 +128,10 @@ struct ImagePipelineOptions {
   std::string image_key = "image/encoded";
   std::string label_key = "image/class/label";
   bool multi_label = false;
-  int classes = 0;         // 0: the lines of labels.txt in the directory, else found by reading every record
-                           // once, in `threads` threads; with kSkip bad ones are left out
+  int classes = 0;         // 0: the lines of labels.txt in the directory; else no record is read to find out, unless
+                           // count_classes() is called or mixing needs it
   double min_area = 0.08;  // share of an image that a training crop covers at least; more learns faster from few images
-  int label_offset = 1;    // the label stored for class 0; 1 in the ImageNet layout
+  int label_offset = kAutoLabelOffset;  // the label stored for class 0, in TFRecord, tar and idx files
   PixelOptions pixels = {};
   Quality quality = Quality::kExact;
   DType dtype = DType::kFloat32;  // or kFloat16, kBfloat16; kUint8 is not normalised
@@ -136,7 +160,10 @@ class ImageIterator : public Iterator<ImageBatch> {
   virtual Status start_epoch(std::int64_t epoch) = 0;
   virtual std::int64_t records_per_epoch() const = 0;  // over all ranks, before dropping or padding
   virtual std::int64_t batches_per_epoch() const = 0;  // the same on every rank
-  virtual int classes() const = 0;
+  virtual int classes() const = 0;  // 0: the files do not tell (TFRecord without labels.txt); count_classes()
+  // classes(); where the files do not tell, one more than the highest class, once all records were read, in `threads`
+  // threads: so one rank should do it for all. With kSkip bad ones are left out.
+  virtual Result<int> count_classes() = 0;
   virtual bool multi_label() const = 0;      // batches have targets, not labels
   virtual std::int64_t skipped() const = 0;  // bad records left out so far by this rank; kept by save() and restore()
   // Places where records were left out when the files were opened (OnError::kSkip): damaged framing, rows of tables

@@ -59,7 +59,8 @@ Status add_matches(const std::string& pattern, std::vector<std::string>& paths) 
   const bool any_name = pattern == "*" || pattern.ends_with("/*");
   for (std::size_t i = 0; i < glob.size(); ++i) {
     const std::string path = glob.path(i);
-    if ((is_index_path(path) && pattern != path) || (any_name && is_directory(path))) continue;
+    const bool index = is_index_path(path) || is_foreign_index(path);
+    if ((index && pattern != path) || (any_name && is_directory(path))) continue;
     paths.push_back(path);
   }
   if (paths.size() == before) return failure(Code::kUnavailable, "{}: no file matches", pattern);

@@ -14,27 +14,11 @@ constexpr std::uint8_t kByteItems = 0x08;  // the type of the items
 constexpr std::size_t kMaxDimensions = 4;
 constexpr std::uint64_t kMaxIdxBytes = std::uint64_t{8} << 30;
 constexpr std::uint64_t kMaxInflatedBytes = std::uint64_t{2} << 30;  // of a compressed file
-constexpr std::size_t kReadStep = std::size_t{1} << 20;
 
 std::uint32_t load_big(std::string_view from) {
   std::uint32_t value = 0;
   for (const char byte : from.substr(0, 4)) value = value << 8 | static_cast<std::uint8_t>(byte);
   return value;
-}
-
-// Appends exactly `count` bytes. Memory grows with the bytes that arrive.
-Status read_more(ByteSource& source, std::uint64_t count, std::string& to) {
-  const std::uint64_t whole = to.size() + count;
-  while (to.size() < whole) {
-    const std::size_t had = to.size();
-    const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(kReadStep, whole - had));
-    to.resize(had + step);
-    const auto got = source.read(to.data() + had, step);
-    to.resize(had + (got ? *got : 0));
-    if (!got) return failure(got.error());
-    if (*got == 0) return failure(Code::kDataLoss, "truncated: {} bytes are missing", whole - had);
-  }
-  return {};
 }
 
 // The product of the sizes; nullopt: too large.
@@ -49,14 +33,14 @@ std::optional<std::uint64_t> count_bytes(std::span<const std::uint32_t> sizes) {
 
 Result<std::vector<std::uint32_t>> read_sizes(ByteSource& source) {
   std::string header;
-  XOE_TRY(read_more(source, 4, header));
+  XOE_TRY(append_bytes(source, 4, header));
   const auto type = static_cast<std::uint8_t>(header[2]);
   const auto dimensions = static_cast<std::uint8_t>(header[3]);
   if (header[0] != 0 || header[1] != 0) return failure(Code::kDataLoss, "not an idx file");
   if (type != kByteItems) return failure(Code::kUnsupported, "items of type {:#04x}; only bytes (0x08) are read", type);
   if (dimensions == 0 || dimensions > kMaxDimensions)
     return failure(Code::kDataLoss, "{} dimensions; 1 to {} are possible", dimensions, kMaxDimensions);
-  XOE_TRY(read_more(source, 4 * std::uint64_t{dimensions}, header));
+  XOE_TRY(append_bytes(source, 4 * std::uint64_t{dimensions}, header));
   std::vector<std::uint32_t> sizes;
   for (std::size_t i = 0; i < dimensions; ++i) sizes.push_back(load_big(std::string_view(header).substr(4 + 4 * i)));
   return sizes;
@@ -92,7 +76,7 @@ Result<IdxArray> IdxArray::open(const std::string& path) {
     return failure(Code::kUnsupported, "{}: {} bytes when decompressed, at most {} are kept in memory; decompress it",
                    path, *all, kMaxInflatedBytes);
   auto content = std::make_shared<std::string>();
-  if (auto got = read_more(*source, *all, *content); !got) return failure_in(path, got.error());
+  if (auto got = append_bytes(*source, *all, *content); !got) return failure_in(path, got.error());
   char beyond = 0;
   const auto end = source->read(&beyond, 1);
   if (!end) return failure_in(path, end.error());

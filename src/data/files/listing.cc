@@ -23,9 +23,10 @@ Result<Listing> list_directory(const std::string& path) {
   std::filesystem::directory_iterator entries(path, error);
   for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
     std::string name = entries->path().filename().string();
-    if (name.starts_with('.')) continue;
     std::error_code ignored;
-    if (entries->is_directory(ignored))
+    if (name.starts_with('.'))
+      listing.hidden.push_back(std::move(name));
+    else if (entries->is_directory(ignored))
       listing.folders.push_back(std::move(name));
     else
       listing.files.push_back(std::move(name));
@@ -33,6 +34,7 @@ Result<Listing> list_directory(const std::string& path) {
   if (error) return failure(Code::kUnavailable, "{}: cannot list the directory: {}", path, error.message());
   std::sort(listing.files.begin(), listing.files.end());
   std::sort(listing.folders.begin(), listing.folders.end());
+  std::sort(listing.hidden.begin(), listing.hidden.end());
   return listing;
 }
 
@@ -41,7 +43,8 @@ Result<std::vector<std::string>> match_files(const std::string& directory, const
   std::vector<std::string> paths;
   std::filesystem::directory_iterator entries(directory, error);
   for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-    if (matches(entries->path().filename().string(), pattern) && !is_index_path(entries->path().native()))
+    if (matches(entries->path().filename().string(), pattern) && !is_index_path(entries->path().native()) &&
+        !is_foreign_index(entries->path().native()))
       paths.push_back(entries->path().string());
   }
   if (error) return failure(Code::kUnavailable, "{}: cannot list the directory: {}", directory, error.message());
@@ -106,6 +109,10 @@ bool has_extension(std::string_view name, std::string_view extension) noexcept {
   return std::equal(end.begin(), end.end(), extension.begin(), [](char a, char b) {
     return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
   });
+}
+
+bool is_archive_name(std::string_view name) noexcept {
+  return has_extension(name, ".tar") || has_extension(name, ".tar.gz") || has_extension(name, ".tgz");
 }
 
 bool is_image_name(std::string_view name) noexcept {

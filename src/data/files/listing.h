@@ -14,12 +14,14 @@ struct Listing {
   // are noticed (missing.h).
   std::vector<std::string> files;
   std::vector<std::string> folders;
+  std::vector<std::string> hidden;  // files and folders whose names begin with a dot
 };
 // `unavailable`: it cannot be listed.
 Result<Listing> list_directory(const std::string& path);
 
 // Paths of what a directory holds, files or not (missing.h tells), whose names match a pattern with * and ?, sorted,
-// without index files. A hidden file matches only a pattern that starts with a dot. `unavailable`: no file matches.
+// without index files, be they Xoe's or another tool's. A hidden file matches only a pattern that starts with a dot.
+// `unavailable`: no file matches.
 Result<std::vector<std::string>> match_files(const std::string& directory, const std::string& pattern);
 
 // The paths that match patterns of xoe/data/files.h, files or not.
@@ -43,6 +45,7 @@ Result<std::vector<std::string>> read_lines(const std::string& path);
 
 // Whether the name ends in the extension, in any case of ASCII letters: "a/b.TXT", ".txt".
 bool has_extension(std::string_view name, std::string_view extension) noexcept;
-bool is_image_name(std::string_view name) noexcept;  // .jpg, .jpeg, .png
+bool is_archive_name(std::string_view name) noexcept;  // .tar, .tar.gz, .tgz
+bool is_image_name(std::string_view name) noexcept;    // .jpg, .jpeg, .png
 
 }  // namespace xoe::data

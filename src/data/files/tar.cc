@@ -21,6 +21,8 @@ constexpr std::size_t kNameBytes = 100;
 constexpr std::uint64_t kMaxMemberBytes = std::uint64_t{1} << 33;  // what 11 octal digits hold
 constexpr std::uint64_t kMaxExtraBytes = std::uint64_t{1} << 20;   // of a long name or of pax records
 
+constexpr std::uint64_t kMaxOffset = std::uint64_t{1} << 62;  // where the size of an archive is not known
+
 using TarBlock = std::array<char, kTarBlock>;
 
 std::string_view field(const TarBlock& block, std::size_t at, std::size_t bytes) {
@@ -66,13 +68,19 @@ std::uint64_t padded(std::uint64_t bytes) { return (bytes + kTarBlock - 1) / kTa
 
 }  // namespace
 
+// Where a GZIP file ends within a member, that shows only now.
+Result<std::optional<TarReader::Header>> TarReader::end_of_file() const {
+  if (const auto size = bytes_->size(); size && *size < data_end_)
+    return failure(Code::kDataLoss, "truncated: the last {} bytes of the member before are missing", data_end_ - *size);
+  return std::nullopt;
+}
+
 Result<std::optional<TarReader::Header>> TarReader::read_header() {
-  if (offset_ >= file_->bytes) return std::nullopt;
-  if (file_->bytes - offset_ < kTarBlock)
-    return failure(Code::kDataLoss, "truncated: {} of a header's {} bytes are there", file_->bytes - offset_,
-                   kTarBlock);
   TarBlock block;
-  XOE_TRY(file_->read_at(offset_, block.data(), block.size()));
+  XOE_ASSIGN(const std::size_t got, bytes_->read_at(offset_, block.data(), block.size()));
+  if (got == 0) return end_of_file();
+  if (got < kTarBlock)
+    return failure(Code::kDataLoss, "truncated: {} of a header's {} bytes are there", got, kTarBlock);
   if (is_zero(block)) {
     XOE_TRY(check_end());
     return std::nullopt;
@@ -86,22 +94,26 @@ Result<std::optional<TarReader::Header>> TarReader::read_header() {
   const bool posix = std::string_view(block.data() + 257, 6) == std::string_view("ustar\0", 6);
   const std::string_view prefix = posix ? field(block, 345, 155) : std::string_view();
   header.name = prefix.empty() ? std::string(field(block, 0, 100)) : fmt::format("{}/{}", prefix, field(block, 0, 100));
-  if (header.bytes > file_->bytes - offset_ - kTarBlock)
-    return failure(Code::kDataLoss, "truncated: {} of its {} bytes are there", file_->bytes - offset_ - kTarBlock,
-                   header.bytes);
+  const auto size = bytes_->size();
+  if (header.bytes > size.value_or(kMaxOffset) - offset_ - kTarBlock)
+    return failure(Code::kDataLoss, "truncated: {} of its {} bytes are there",
+                   size.value_or(kMaxOffset) - offset_ - kTarBlock, header.bytes);
   return header;
 }
 
 // Concatenated archives, or a hole in the middle, must not pass for the end.
-Status TarReader::check_end() const {
+Status TarReader::check_end() {
   std::string bytes;
-  for (std::uint64_t at = offset_; at < file_->bytes; at += bytes.size()) {
-    bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kReadBytes, file_->bytes - at)));
-    XOE_TRY(file_->read_at(at, bytes.data(), bytes.size()));
-    if (const std::size_t more = bytes.find_first_not_of('\0'); more != std::string::npos)
+  for (std::uint64_t at = offset_;; at += bytes.size()) {
+    bytes.resize(kReadBytes);
+    XOE_ASSIGN(const std::size_t got, bytes_->read_at(at, bytes.data(), bytes.size()));
+    bytes.resize(got);
+    if (got == 0) return {};
+    if (const std::size_t more = bytes.find_first_not_of('\0'); more != std::string::npos) {
+      good_from_ = (at + more) / kTarBlock * kTarBlock;
       return failure(Code::kDataLoss, "zeros as at the end of an archive, but other bytes from byte {} on", at + more);
+    }
   }
-  return {};
 }
 
 Result<std::string> TarReader::read_extra(const Header& header) {
@@ -109,8 +121,22 @@ Result<std::string> TarReader::read_extra(const Header& header) {
     return failure(Code::kDataLoss, "a name or pax header of {} bytes; at most {} are read", header.bytes,
                    kMaxExtraBytes);
   std::string data(header.bytes, '\0');
-  XOE_TRY(file_->read_at(offset_ + kTarBlock, data.data(), data.size()));
-  return data;
+  XOE_ASSIGN(const std::size_t got, bytes_->read_at(offset_ + kTarBlock, data.data(), data.size()));
+  if (got == data.size()) return data;
+  return failure(Code::kDataLoss, "truncated: {} of its {} bytes are there", got, data.size());
+}
+
+Status TarReader::read(const TarMember& member, char* to) const {
+  XOE_ASSIGN(const std::size_t got, bytes_->read_at(member.offset, to, member.bytes));
+  if (got == member.bytes) return {};
+  return failure(Code::kDataLoss, "truncated: {} of its {} bytes are there", got, member.bytes);
+}
+
+// Moves behind a member, or to the end where its padding is missing.
+void TarReader::pass(const Header& header) {
+  data_end_ = offset_ + kTarBlock + header.bytes;
+  offset_ =
+      std::min(offset_ + kTarBlock + padded(header.bytes), std::max(bytes_->size().value_or(kMaxOffset), data_end_));
 }
 
 // Records of the form "LENGTH KEY=VALUE\n".
@@ -162,22 +188,24 @@ Result<std::optional<TarMember>> TarReader::next() {
                          header->bytes};
         long_name_.clear();
         long_bytes_.reset();
-        offset_ += kTarBlock + std::min(padded(header->bytes), file_->bytes - offset_ - kTarBlock);
+        pass(*header);
         if (header->type == '0' || header->type == '\0') return member;
         continue;
       }
     }
-    offset_ += kTarBlock + std::min(padded(header->bytes), file_->bytes - offset_ - kTarBlock);
+    pass(*header);
   }
 }
 
 Status TarReader::resynchronise() {
   long_name_.clear();
   long_bytes_.reset();
+  data_end_ = 0;
   std::string blocks;
-  for (offset_ = padded(offset_ + 1); offset_ < file_->bytes;) {
-    blocks.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kReadBytes, file_->bytes - offset_)));
-    XOE_TRY(file_->read_at(offset_, blocks.data(), blocks.size()));
+  for (offset_ = std::max(padded(offset_ + 1), good_from_);; offset_ += padded(blocks.size())) {
+    blocks.resize(kReadBytes);
+    XOE_ASSIGN(const std::size_t got, bytes_->read_at(offset_, blocks.data(), blocks.size()));
+    blocks.resize(got);
     for (std::size_t at = 0; at + kTarBlock <= blocks.size(); at += kTarBlock) {
       TarBlock block;
       std::copy_n(blocks.data() + at, kTarBlock, block.data());
@@ -186,9 +214,9 @@ Status TarReader::resynchronise() {
         return {};
       }
     }
-    offset_ += padded(blocks.size());
+    if (got < kReadBytes) break;
   }
-  offset_ = file_->bytes;
+  offset_ = std::max(offset_, bytes_->size().value_or(offset_));
   return {};
 }
 

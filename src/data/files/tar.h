@@ -1,4 +1,4 @@
-// POSIX tar archives: ustar, with the long names of GNU and pax; docs/formats/tar.md.
+// POSIX tar archives: ustar, with the long names of GNU and pax, plain or in a GZIP file; docs/formats/tar.md.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/output_file.h"
-#include "data/records/byte_source.h"
+#include "data/files/archive_bytes.h"
 
 namespace xoe::data {
 
@@ -24,27 +24,37 @@ struct TarMember {
 // Reads an archive from header to header.
 class TarReader {
  public:
-  explicit TarReader(std::shared_ptr<const OpenFile> file) : file_(std::move(file)) {}
+  explicit TarReader(std::unique_ptr<ArchiveBytes> bytes) : bytes_(std::move(bytes)) {}
 
   // The offset of the next header.
   std::uint64_t offset() const noexcept { return offset_; }
 
   // The next regular file; folders, links and other members are skipped. nullopt at the end: only zeros follow, or
-  // nothing. `data_loss`: a wrong checksum, a member that exceeds the file, or bytes other than zeros behind a block of
-  // zeros; resynchronise() then moves to the next block with a good header, or to the end.
+  // nothing. `data_loss`: a wrong checksum, a member that exceeds the file (of a GZIP file: that the member before
+  // did), or bytes other than zeros behind a block of zeros; resynchronise() then moves to the next block with a good
+  // header, or to the end.
   Result<std::optional<TarMember>> next();
   Status resynchronise();
+
+  // Data of the member that next() returned last.
+  Status read(const TarMember& member, char* to) const;
+  // The archive's size; of a GZIP file only once its end was reached.
+  std::optional<std::uint64_t> size() const { return bytes_->size(); }
 
  private:
   struct Header;
   Result<std::optional<Header>> read_header();
-  Status check_end() const;
+  Result<std::optional<Header>> end_of_file() const;
+  Status check_end();
+  void pass(const Header& header);
   Result<std::string> read_extra(const Header& header);
   Status parse_pax(std::string_view records);
 
-  std::shared_ptr<const OpenFile> file_;
+  std::unique_ptr<ArchiveBytes> bytes_;
   std::uint64_t offset_ = 0;
-  std::string long_name_;  // for the next member, from extension headers in front of it
+  std::uint64_t data_end_ = 0;   // of the member before
+  std::uint64_t good_from_ = 0;  // no header lies before, as check_end() has found
+  std::string long_name_;        // for the next member, from extension headers in front of it
   std::optional<std::uint64_t> long_bytes_;
 };
 

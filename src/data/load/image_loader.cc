@@ -5,6 +5,7 @@
 
 #include "data/failure_in.h"
 #include "data/image/augment/batch.h"
+#include "data/load/count_classes.h"
 
 namespace xoe::data {
 namespace {
@@ -13,13 +14,14 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-enum Tensor : std::size_t { kPixels, kLabels };
+enum Tensor : std::size_t { kPixels, kLabels, kRecords };
 
 std::vector<TensorSpec> specs_of(const ImagePipelineOptions& options, bool multi_label) {
   const ImageSize size = options.image_size;
   const TensorSpec pixels{options.dtype, {3, size.height, size.width}};  // only their number counts
-  if (multi_label) return {pixels, {DType::kFloat32, {options.classes}}};
-  return {pixels, {DType::kInt64, {}}};
+  const TensorSpec number{DType::kInt64, {}};
+  if (multi_label) return {pixels, {DType::kFloat32, {options.classes}}, number};
+  return {pixels, number, number};
 }
 
 }  // namespace
@@ -32,12 +34,7 @@ Status ImageWorker::write_label(const ImageRecord& record, const Output& output)
     std::copy(record.targets.begin(), record.targets.end(), output.targets);
     return {};
   }
-  const int lowest = plan_.options.label_offset;
-  const std::int64_t highest = std::int64_t{classes} - 1 + lowest;
-  if (record.label < lowest || record.label > highest)
-    return failure(Code::kDataLoss, "label {}; the {} classes have labels {} to {}", record.label, classes, lowest,
-                   highest);
-  *output.label = record.label - lowest;
+  XOE_ASSIGN(*output.label, class_of(*source_, record.label, classes));
   return {};
 }
 
@@ -76,6 +73,7 @@ Result<std::unique_ptr<ImageLoader>> ImageLoader::open(std::shared_ptr<const Ima
       output.targets = static_cast<float*>(places[kLabels]);
     else
       output.label = static_cast<std::int64_t*>(places[kLabels]);
+    *static_cast<std::int64_t*>(places[kRecords]) = ref.record;
     return loader->workers_[static_cast<std::size_t>(worker)]->run(ref, output);
   };
   const ImagePipelineOptions& options = loader->plan_.options;
@@ -107,6 +105,9 @@ Result<std::optional<ImageBatch>> ImageLoader::next() {
   batch.epoch = tensors->epoch;
   batch.index = tensors->index;
   batch.left = tensors->left;
+  const auto* records = tensors->data<std::int64_t>(kRecords);
+  batch.records.assign(records, records + count);
+  batch.origins = source_;
   mix_images(batch);
   return std::optional<ImageBatch>(std::move(batch));
 }
@@ -132,6 +133,13 @@ void ImageLoader::mix_images(ImageBatch& batch) {
                     .width = batch.width,
                     .layout = batch.layout},
         SoftLabels{.data = batch.targets.data(), .classes = options.classes}, scratch_);
+}
+
+Result<int> ImageLoader::count_classes() {
+  if (classes() == 0) {
+    XOE_ASSIGN(counted_, data::count_classes(*source_, plan_.options));
+  }
+  return classes();
 }
 
 OpenedData ImageLoader::opened() const {

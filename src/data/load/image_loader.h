@@ -16,7 +16,7 @@ namespace xoe::data {
 
 // The options of a pipeline, and what open_images() derives from them and the data set.
 struct ImagePlan {
-  ImagePipelineOptions options;  // `classes` and `label_offset` are the data set's
+  ImagePipelineOptions options;  // `classes` is the data set's; 0: not known
   ImageTransform transform;      // as the options say
   MapAndBatchOptions batching;
   std::int64_t batches_per_epoch = 0;
@@ -90,7 +90,8 @@ class ImageLoader final : public ImageIterator {
 
   std::int64_t records_per_epoch() const override { return source_->records(); }
   std::int64_t batches_per_epoch() const override { return plan_.batches_per_epoch; }
-  int classes() const override { return plan_.options.classes; }
+  int classes() const override { return plan_.options.classes > 0 ? plan_.options.classes : counted_; }
+  Result<int> count_classes() override;
   bool multi_label() const override { return source_->multi_label(); }
   std::int64_t skipped() const override { return tensors_->skipped(); }
   std::int64_t lost() const override { return source_->lost(); }
@@ -110,6 +111,7 @@ class ImageLoader final : public ImageIterator {
   std::shared_ptr<const ImageSource> source_;
   ImagePlan plan_;
   std::vector<float> scratch_;  // of mix_images()
+  int counted_ = 0;             // by count_classes(); the workers go by the plan
   std::vector<std::unique_ptr<ImageWorker>> workers_;
   State first_;                              // before the first batch
   std::unique_ptr<TensorIterator> tensors_;  // last: its threads use the workers

@@ -1,16 +1,13 @@
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <limits>
-#include <mutex>
-#include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "data/load/class_runs.h"
+#include "data/load/count_classes.h"
 #include "data/load/image_loader.h"
-#include "data/records/threads.h"
 #include "data/source/formats.h"
 #include "data/tune/tuning.h"
 #include "xoe/data/images.h"
@@ -19,8 +16,6 @@ namespace xoe::data {
 namespace {
 
 constexpr std::size_t kMaxDepth = 64;  // batches in flight
-constexpr std::int64_t kMaxScannedClasses = 1 << 24;
-constexpr std::int64_t kRecordsPerTurn = 64;  // of a thread
 
 Status require(bool good, std::string_view what, std::int64_t value) {
   if (good) return {};
@@ -74,58 +69,23 @@ Result<std::shared_ptr<const ImageSource>> open_source(const ImagePipelineOption
   if (opened->missing() > 0)
     warn(options, fmt::format("{}: {} left out: {}{}", options.directory, counted(opened->missing(), "missing part"),
                               bad.first(), opened->missing() > 1 ? ", and others" : ""));
+  for (const std::string& line : opened->warnings()) warn(options, line);
   if (opened->lost() > options.max_bad)
     return failure(Code::kDataLoss, "{}: {} places are damaged or missing, more than the {} allowed", options.directory,
                    opened->lost(), options.max_bad);
   return opened;
 }
 
-// The highest label of all records; nullopt: there is no label.
-Result<std::optional<std::int64_t>> highest_label(const ImageSource& source, const ImagePipelineOptions& options) {
-  std::mutex mutex;
-  std::optional<std::int64_t> highest;
-  std::optional<Error> error;                        // of the first bad record
-  std::atomic<std::int64_t> bad_record = INT64_MAX;  // its number
-  const std::int64_t turns = (source.records() + kRecordsPerTurn - 1) / kRecordsPerTurn;
-  for_each_in_threads(static_cast<std::size_t>(turns), options.threads, [&](std::size_t turn) {
-    const std::int64_t first = static_cast<std::int64_t>(turn) * kRecordsPerTurn;
-    std::string buffer;
-    for (std::int64_t i = first; i < std::min(first + kRecordsPerTurn, source.records()) && i < bad_record; ++i) {
-      const auto record = source.read(i, buffer);
-      if (!record && options.on_error == OnError::kSkip && may_skip(record.error())) continue;
-      const std::lock_guard lock(mutex);
-      if (record) {
-        highest = std::max(highest.value_or(record->label), record->label);
-      } else if (i < bad_record) {
-        bad_record = i;
-        error = record.error();
-      }
-    }
-  });
-  if (error) return failure(*error);
-  return highest;
-}
-
-// For a data set whose layout does not give the number of classes: one more than the highest label of all records,
-// counted from the source's label_offset(). Reads them all, with options.threads threads; leaves bad ones out with
-// OnError::kSkip, else returns the error of the first bad record.
-Result<int> count_classes(const ImageSource& source, const ImagePipelineOptions& options) {
-  XOE_ASSIGN(const auto highest, highest_label(source, options));
-  const int offset = source.label_offset();
-  if (!highest || *highest < offset)
-    return failure(Code::kDataLoss, "no record has a label of {} or more, so there are no classes", offset);
-  if (*highest - offset >= kMaxScannedClasses)
-    return failure(Code::kDataLoss, "labels go up to {}; at most {} classes are supported", *highest,
-                   kMaxScannedClasses);
-  return static_cast<int>(*highest - offset + 1);
-}
-
+// 0: only the labels tell, and nothing needs to know: then no rank reads all records for it.
 Result<int> find_classes(const ImagePipelineOptions& options, const ImageSource& source) {
   if (options.classes > 0 && source.multi_label() && options.classes != source.classes())
     return failure(Code::kInvalidArgument, "images: classes is {}; {} has {}", options.classes, options.directory,
                    source.classes());
   if (options.classes > 0) return options.classes;
-  return source.classes() > 0 ? source.classes() : count_classes(source, options);
+  if (source.classes() > 0) return source.classes();
+  const BatchMixing& mixing = options.augmentation.mixing;
+  const bool mixes = options.training && (mixing.mixup_alpha > 0 || mixing.cutmix_alpha > 0);  // targets need a length
+  return source.labels_at_hand() || mixes ? count_classes(source, options) : Result<int>(0);
 }
 
 int shuffle_buffer_of(const ImagePipelineOptions& options, const ImageSource& source) {
@@ -169,7 +129,6 @@ Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& o
     return failure(Code::kInvalidArgument, "{}: {} records are too few for {} ranks with batches of {}",
                    options.directory, source->records(), options.size, options.batch);
   XOE_ASSIGN(plan.options.classes, find_classes(plan.options, *source));
-  plan.options.label_offset = source->label_offset();
   plan.options.shuffle_buffer = shuffle_buffer_of(options, *source);
   if (const std::string runs = describe_runs(*source, plan.options); !runs.empty()) warn(options, runs);
   plan.order_fingerprint = order_fingerprint(*source, plan.options);

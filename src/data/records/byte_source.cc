@@ -77,6 +77,21 @@ Status OpenFile::read_at(std::uint64_t offset, char* to, std::size_t count) cons
   return {};
 }
 
+Status append_bytes(ByteSource& source, std::uint64_t count, std::string& to) {
+  constexpr std::size_t kStep = std::size_t{1} << 20;
+  const std::uint64_t whole = to.size() + count;
+  while (to.size() < whole) {
+    const std::size_t had = to.size();
+    const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(kStep, whole - had));
+    to.resize(had + step);
+    const auto got = source.read(to.data() + had, step);
+    to.resize(had + (got ? *got : 0));
+    if (!got) return failure(got.error());
+    if (*got == 0) return failure(Code::kDataLoss, "truncated: {} bytes are missing", whole - had);
+  }
+  return {};
+}
+
 Result<Compression> detect_compression(const std::shared_ptr<const OpenFile>& file) {
   std::array<char, kRecordHeader> header;
   const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(header.size(), file->bytes));

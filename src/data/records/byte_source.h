@@ -49,6 +49,9 @@ class ByteSource {
   virtual std::optional<std::uint64_t> bytes() const = 0;
 };
 
+// Appends exactly `count` bytes. Memory grows with the bytes that arrive. `data_loss`: the source ends before.
+Status append_bytes(ByteSource& source, std::uint64_t count, std::string& to);
+
 // By the file's first bytes; kNone where they do not match a compressed format.
 Result<Compression> detect_compression(const std::shared_ptr<const OpenFile>& file);
 

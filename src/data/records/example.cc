@@ -11,10 +11,8 @@ struct ImageSearch {
   FeatureView encoded;
   FeatureView labels;
   bool has_labels = false;
-  std::size_t features = 0;
 
   void see(const FeatureView& feature) {
-    ++features;
     if (feature.name() == keys.encoded) encoded = feature;
     if (feature.name() == keys.label) {
       labels = feature;
@@ -23,16 +21,29 @@ struct ImageSearch {
   }
 };
 
+// Which features there are instead, since most often another program has named them.
+tl::unexpected<Error> no_feature(std::string_view example, std::string_view what, std::string_view key) {
+  constexpr std::size_t kMostNames = 20;
+  std::string names;
+  std::size_t features = 0;
+  const Status seen = for_each_feature(example, [&](const FeatureView& feature) {
+    if (++features <= kMostNames) names += fmt::format("{}{:.60}", features > 1 ? ", " : "", feature.name());
+  });
+  return failure(Code::kDataLoss,
+                 "no {}{} among {} features{}{}; image_key and label_key (--image-key, --label-key) "
+                 "tell their names",
+                 what, key, features, seen && features > 0 ? ": " : "", names);
+}
+
 }  // namespace
 
 Result<ImageExample> parse_image_labels(std::string_view example, const ImageKeys& keys) {
   ImageSearch search{keys, {}, {}};
   XOE_TRY(for_each_feature(example, [&search](const FeatureView& feature) { search.see(feature); }));
   const auto encoded = search.encoded.only_bytes();
-  if (!encoded) return failure(Code::kDataLoss, "no single {} among {} features", keys.encoded, search.features);
+  if (!encoded) return no_feature(example, "single ", keys.encoded);
   const bool fits = search.labels.kind() == FeatureKind::kIntegers || search.labels.size() == 0;
-  if (!search.has_labels || !fits)
-    return failure(Code::kDataLoss, "no {} among {} features", keys.label, search.features);
+  if (!search.has_labels || !fits) return no_feature(example, "", keys.label);
   return ImageExample{*encoded, search.labels.only_integer().value_or(0), search.labels};
 }
 

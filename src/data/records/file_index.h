@@ -49,13 +49,18 @@ Result<FileStamp> stamp_file(const OpenFile& file);
 
 std::string index_path(const std::string& path);  // "data/train-3.xoeindex"
 bool is_index_path(std::string_view path) noexcept;
+// Whether a file is the index that another tool keeps beside record files or archives: DALI's and WebDataset's .idx,
+// the .index and .tfindex of others. All are text, which no record file and no archive is.
+bool is_foreign_index(const std::string& path);
+bool is_index(std::string_view content) noexcept;  // by its first bytes
 std::string encode_index(const FileIndex& index, const FileStamp& stamp);
 // `data_loss`: not an index file, or damaged; `invalid_argument`: the record file has changed since.
 Result<FileIndex> decode_index(std::string_view content, const FileStamp& stamp);
 
 // Reads the index beside a file. `unavailable`: there is none.
 Result<FileIndex> load_index(const OpenFile& file);
-// Makes and writes the index, which appears whole or not at all.
+// Makes and writes the index, which appears whole or not at all. `invalid_argument`: a file of that name is there, and
+// is none of Xoe's.
 Result<FileIndex> write_index(const std::string& path, const IndexOptions& options);
 
 }  // namespace xoe::data

@@ -82,6 +82,8 @@ bool read_restarts(ByteReader& bytes, std::uint64_t count, std::uint64_t file_by
 
 }  // namespace
 
+bool is_index(std::string_view content) noexcept { return content.starts_with(kMagic); }
+
 std::string encode_index(const FileIndex& index, const FileStamp& stamp) {
   std::string out(kMagic);
   append_little(out, kVersion);
@@ -110,8 +112,8 @@ std::string encode_index(const FileIndex& index, const FileStamp& stamp) {
 
 Result<FileIndex> decode_index(std::string_view content, const FileStamp& stamp) {
   constexpr std::size_t kCrc = sizeof(std::uint32_t);
-  if (content.size() < kMagic.size() + kCrc || !content.starts_with(kMagic))
-    return failure(Code::kDataLoss, "not an index file");
+  if (!is_index(content)) return failure(Code::kDataLoss, "not an index of Xoe");
+  if (content.size() < kMagic.size() + kCrc) return failure(Code::kDataLoss, "truncated");
   ByteReader bytes(content.substr(0, content.size() - kCrc));
   if (load_little<std::uint32_t>(content.data() + content.size() - kCrc) != crc32c(content.substr(0, bytes.left())))
     return failure(Code::kDataLoss, "its CRC is wrong");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 
 #include "base/error.h"
@@ -13,6 +14,9 @@ namespace xoe::data {
 namespace {
 
 constexpr std::size_t kInput = std::size_t{64} << 10;
+// Images and other bytes that are compressed already stay far below; deflate reaches 1032.
+constexpr std::uint64_t kMaxRatio = 200;
+constexpr std::uint64_t kMaxFree = std::uint64_t{256} << 20;
 constexpr int kRaw = -15;  // zlib's windowBits for deflate without header and trailer
 
 class InflateSource final : public ByteSource {
@@ -27,8 +31,8 @@ class InflateSource final : public ByteSource {
   InflateSource(std::shared_ptr<const OpenFile> file, Compression compression, const RestartPoint& point)
       : file_(std::move(file)), compression_(compression), input_(kInput) {
     begin(kRaw);
-    in_ = point.in;
-    out_ = point.out;
+    in_ = first_in_ = point.in;
+    out_ = first_out_ = point.out;
     raw_ = true;
     if (!error_ && !prime(point)) fail({Code::kDataLoss, "a restart point of its index does not fit"});
   }
@@ -65,7 +69,7 @@ class InflateSource final : public ByteSource {
     stream_ = {};
     error_.reset();
     ended_ = raw_ = fresh_ = false;
-    in_ = out_ = 0;
+    in_ = out_ = first_in_ = first_out_ = 0;
     if (::inflateInit2(&stream_, window_bits) != Z_OK) fail({Code::kResourceExhausted, "no memory to decompress with"});
   }
   bool prime(const RestartPoint& point) {
@@ -83,6 +87,14 @@ class InflateSource final : public ByteSource {
     fail({Code::kDataLoss,
           fmt::format("the {} stream is {} at byte {} of {}, after {} decompressed bytes",
                       compression_name(compression_), what, in_ - stream_.avail_in, file_->bytes, out_)});
+  }
+
+  void fail_as_bomb() {
+    fail({Code::kDataLoss,
+          fmt::format(
+              "{} bytes of {} decompress to {}, more than {} times as many, as in a decompression bomb; where the "
+              "file is right, decompress it and read it plain",
+              in_ - stream_.avail_in - first_in_, compression_name(compression_), out_ - first_out_, kMaxRatio)});
   }
 
   // False: the end of the file, or an error.
@@ -112,7 +124,9 @@ class InflateSource final : public ByteSource {
     const int result = ::inflate(&stream_, points_ != nullptr ? Z_BLOCK : Z_NO_FLUSH);
     const std::size_t made = room - stream_.avail_out;
     out_ += made;
-    if (result == Z_STREAM_END)
+    if (out_ - first_out_ > kMaxFree && (out_ - first_out_) / kMaxRatio > in_ - stream_.avail_in - first_in_)
+      fail_as_bomb();
+    else if (result == Z_STREAM_END)
       next_member();
     else if (result == Z_NEED_DICT || (result != Z_OK && result != Z_BUF_ERROR))
       fail_here(stream_.msg != nullptr ? fmt::format("damaged ({})", stream_.msg) : "damaged");
@@ -157,10 +171,12 @@ class InflateSource final : public ByteSource {
   RestartPoints* points_ = nullptr;
   std::vector<char> input_;
   z_stream stream_ = {};
-  std::uint64_t in_ = 0;   // bytes of the file read
-  std::uint64_t out_ = 0;  // bytes made
-  bool raw_ = false;       // started in the middle of a member
-  bool fresh_ = false;     // no byte of a further member has been read
+  std::uint64_t in_ = 0;        // bytes of the file read
+  std::uint64_t out_ = 0;       // bytes made
+  std::uint64_t first_in_ = 0;  // where it started
+  std::uint64_t first_out_ = 0;
+  bool raw_ = false;    // started in the middle of a member
+  bool fresh_ = false;  // no byte of a further member has been read
   bool ended_ = false;
   bool truncated_ = false;
   std::optional<Error> error_;
@@ -186,6 +202,14 @@ std::unique_ptr<ByteSource> inflate_source(std::shared_ptr<const OpenFile> file,
 std::unique_ptr<ByteSource> inflate_source_at(std::shared_ptr<const OpenFile> file, Compression compression,
                                               const RestartPoint& point) {
   return std::make_unique<InflateSource>(std::move(file), compression, point);
+}
+
+std::unique_ptr<ByteSource> inflate_source_near(std::shared_ptr<const OpenFile> file, Compression compression,
+                                                const std::vector<RestartPoint>& points, std::uint64_t offset) {
+  const auto after = std::upper_bound(points.begin(), points.end(), offset,
+                                      [](std::uint64_t at, const RestartPoint& point) { return at < point.out; });
+  if (after == points.begin()) return inflate_source(std::move(file), compression);
+  return inflate_source_at(std::move(file), compression, *std::prev(after));
 }
 
 bool holds_records(std::shared_ptr<const OpenFile> file, Compression compression) {

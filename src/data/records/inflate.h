@@ -38,14 +38,19 @@ class RestartPoints {
   std::vector<RestartPoint> points_;
 };
 
-// REQUIRES: `compression` is kGzip or kZlib. `points`, unless null, collects restart points and must outlive the
-// source.
+// A stream that makes more than 256 MiB and 200 times what was read of it is taken for a decompression bomb:
+// `data_loss`, so that time and memory are bounded by the file's size. REQUIRES: `compression` is kGzip or kZlib.
+// `points`, unless null, collects restart points and must outlive the source.
 std::unique_ptr<ByteSource> inflate_source(std::shared_ptr<const OpenFile> file, Compression compression,
                                            RestartPoints* points = nullptr);
 
-// The output from `point` on. seek() must not be called.
+// The output from `point` on. seek() goes forward only.
 std::unique_ptr<ByteSource> inflate_source_at(std::shared_ptr<const OpenFile> file, Compression compression,
                                               const RestartPoint& point);
+
+// The output, such that seek() to `offset` and reading from there on starts at the nearest of the points.
+std::unique_ptr<ByteSource> inflate_source_near(std::shared_ptr<const OpenFile> file, Compression compression,
+                                                const std::vector<RestartPoint>& points, std::uint64_t offset);
 
 // Whether a file decompresses to bytes that begin with a record's header, or to fewer bytes than a header has.
 bool holds_records(std::shared_ptr<const OpenFile> file, Compression compression);

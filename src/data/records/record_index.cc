@@ -12,10 +12,7 @@ namespace {
 
 Status read_compressed(const std::shared_ptr<const OpenFile>& file, const FileIndex& index, const RecordExtent& extent,
                        std::string& buffer) {
-  const auto after = std::upper_bound(index.restarts.begin(), index.restarts.end(), extent.offset,
-                                      [](std::uint64_t at, const RestartPoint& point) { return at < point.out; });
-  RecordStream stream(after == index.restarts.begin() ? inflate_source(file, index.compression)
-                                                      : inflate_source_at(file, index.compression, *std::prev(after)),
+  RecordStream stream(inflate_source_near(file, index.compression, index.restarts, extent.offset),
                       extent.end() - extent.offset);
   XOE_TRY(stream.seek(extent.offset));
   XOE_ASSIGN(const auto found, stream.locate());

@@ -49,6 +49,8 @@ class RecordIndex {
   // REQUIRES: 0 <= record < records(). In a compressed file a read decompresses about a MiB.
   Result<std::string_view> read(std::int64_t record, std::string& buffer) const;
   std::string name(std::int64_t record) const;
+  const std::string& file_of(std::int64_t record) const { return locate(record).file.path; }
+  std::int64_t number_of(std::int64_t record) const { return locate(record).number; }  // within its file
 
  private:
   struct IndexedFile {

@@ -1,14 +1,19 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "data/files/image_tree.h"
 #include "data/files/listing.h"
 #include "data/source/file_images.h"
 #include "data/source/formats.h"
 
 namespace xoe::data {
 namespace {
+
+constexpr int kDepthOfLook = 3;  // train/class/part/part/1.jpg
 
 // The folder of the split, as far as it `is_right`; empty: there is none.
 std::string split_folder(const std::string& directory, bool training,
@@ -27,14 +32,52 @@ bool has_image_folder(const std::string& directory, const std::vector<std::strin
     const std::string folder = directory + "/" + folders[i];
     const auto inside = list_directory(folder);
     if (!inside) continue;
-    if (std::any_of(inside->files.begin(), inside->files.end(), is_image_name)) return true;
+    if (std::ranges::any_of(inside->files, [](const std::string& name) {
+          return is_image_name(name) || is_unreadable_image_name(name);
+        }))
+      return true;
     if (depth > 0 && has_image_folder(folder, inside->folders, depth - 1)) return true;
   }
   return false;
 }
 
 bool is_image_folder(const std::string& path, bool, const Listing& contents) {
-  return has_image_folder(path, contents.folders, 1);
+  return has_image_folder(path, contents.folders, kDepthOfLook);
+}
+
+// Images in other formats are damage: they are named, or left out where that is allowed.
+Status leave_out_unreadable(const ImagePipelineOptions& options, const FilesOfAKind& files, BadRecords* bad) {
+  if (files.count == 0) return {};
+  const std::string what = fmt::format("{}: {} in formats that are not read, which are JPEG and PNG alone: {}",
+                                       options.directory, counted(files.count, "image"), files.text());
+  if (bad != nullptr) bad->add(what);
+  if (options.on_error == OnError::kSkip && files.count <= options.max_bad) return {};
+  return failure(Code::kDataLoss, "{}; convert them, remove them, or have bad images left out", what);
+}
+
+// A folder with a single folder of folders is more likely one level too high than of one class.
+Status check_level(const std::string& root, const std::vector<std::string>& folders,
+                   const FileImages::Content& content) {
+  if (folders.size() != 1 || content.paths.empty()) return {};
+  const std::string folder = fmt::format("{}/{}/", root, folders[0]);
+  const auto is_direct = [&](const std::string& path) { return path.find('/', folder.size()) == std::string::npos; };
+  if (std::ranges::any_of(content.paths, is_direct)) return {};
+  return failure(Code::kInvalidArgument,
+                 "{}: a single class, {}, all of whose images lie in folders of their own, as in {}; "
+                 "if those are the classes, open {}/{}",
+                 root, folders[0], content.paths.front(), root, folders[0]);
+}
+
+void describe(const std::string& root, const FilesOfAKind& unclassed, const OtherFiles& others,
+              FileImages::Content& content) {
+  const auto say = [&root](std::vector<std::string>& to, const FilesOfAKind& files, std::string_view what,
+                           std::string_view fate) {
+    if (files.count > 0)
+      to.push_back(fmt::format("{}: {} {}: {}", root, counted(files.count, what), fate, files.text()));
+  };
+  say(content.warnings, others.hidden, "hidden file", "left out");
+  say(content.warnings, unclassed, "image", "in no class's folder, left out");
+  say(content.remarks, others.others, "file", "left alone, being no image");
 }
 
 bool has_folder_split(const ImagePipelineOptions& options) {
@@ -48,7 +91,8 @@ void find_missing_folder(const std::string& path, MissingData& missing) {
   if (const auto size = size_of_file(path); !size) missing.add(path, size.error().message());
 }
 
-Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, MissingData& missing, BadRecords*) {
+Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad) {
+  XOE_TRY(check_no_label_offset(options, "folders of classes"));
   std::string root = split_folder(options.directory, options.training);
   const std::string train = split_folder(options.directory, true);
   if (root.empty()) {
@@ -64,6 +108,9 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, Missing
   XOE_ASSIGN(const Listing classes, list_directory(train.empty() ? root : train));
 
   for (const std::string& name : here.files) find_missing_folder(root + "/" + name, missing);
+  OtherFiles others;
+  FilesOfAKind unclassed;
+  find_other_files(root, here, unclassed, others);
   FileImages::Content content;
   content.root = options.directory;
   content.classes = static_cast<int>(classes.folders.size());
@@ -72,17 +119,15 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, Missing
     const auto label = std::lower_bound(classes.folders.begin(), classes.folders.end(), folder);
     if (label == classes.folders.end() || *label != folder)
       return failure(Code::kInvalidArgument, "{}/{}: no class of that name in {}", root, folder, train);
-    XOE_ASSIGN(Listing images, list_directory(root + "/" + folder));
-    // A folder with the name of an image is told of, too.
-    images.files.insert(images.files.end(), images.folders.begin(), images.folders.end());
-    const std::size_t before = content.paths.size();
-    for (const std::string& name : images.files) {
-      if (!is_image_name(name)) continue;
-      content.paths.push_back(fmt::format("{}/{}/{}", root, folder, name));
-      content.labels.push_back(label - classes.folders.begin());
-    }
-    if (content.paths.size() == before) missing.add(root + "/" + folder, "a class without images");
+    XOE_ASSIGN(auto images, find_images(root + "/" + folder, others));
+    if (images.empty()) missing.add(root + "/" + folder, "a class without images");
+    content.labels.insert(content.labels.end(), images.size(), label - classes.folders.begin());
+    std::ranges::move(images, std::back_inserter(content.paths));
   }
+  XOE_TRY(leave_out_unreadable(options, others.unreadable, bad));
+  XOE_TRY(check_level(root, here.folders, content));
+  content.lost = others.unreadable.count;
+  describe(root, unclassed, others, content);
   keep_files(content, options.threads, missing);
   XOE_TRY(missing.check(options.directory));
   if (content.paths.empty())

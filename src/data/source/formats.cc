@@ -27,7 +27,7 @@ std::string_view source_format_name(SourceFormat format) noexcept {
 
 Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options) {
   if (options.format != SourceFormat::kAuto) return options.format;
-  if (!options.pattern.empty()) return options.pattern.ends_with(".tar") ? SourceFormat::kTar : SourceFormat::kTfRecord;
+  if (!options.pattern.empty()) return is_archive_name(options.pattern) ? SourceFormat::kTar : SourceFormat::kTfRecord;
   const std::string& path = options.directory;
   const bool directory = is_directory(path);
   Listing contents;
@@ -38,10 +38,18 @@ Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options) {
   }
   for (const ImageFormat* format : kFormats)
     if (format->recognises(path, directory, contents)) return format->format;
-  return failure(Code::kUnavailable,
-                 "{}: no data set of images that is known: no train-* record files, .tar archives, idx files, "
-                 "Data_Entry_2017*.csv or folders of .jpg, .jpeg and .png files",
-                 path);
+  const bool images = std::ranges::any_of(contents.files, is_image_name);
+  return failure(
+      Code::kUnavailable,
+      "{}: no data set of images that is known: no train-* or *.tfrecord files, .tar or .tar.gz archives, idx "
+      "files, Data_Entry_2017*.csv or folders of .jpg, .jpeg and .png files{}",
+      path, images ? "; its images lie in no folder: each class needs one" : "");
+}
+
+Status check_no_label_offset(const ImagePipelineOptions& options, std::string_view layout) {
+  if (label_offset_of(options, 0) == 0) return {};
+  return failure(Code::kInvalidArgument, "{}: label_offset is {}, but {} have names, not numbers", options.directory,
+                 options.label_offset, layout);
 }
 
 Result<SourcePtr> open_image_source(const ImagePipelineOptions& options, BadRecords* bad) {

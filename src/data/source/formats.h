@@ -34,10 +34,10 @@ extern const ImageFormat kIdxFormat;
 extern const ImageFormat kTarFormat;
 
 // Opens the data set that the options name: directory, format, pattern, training (which split), threads (that open
-// files), allow_missing, on_error and max_bad (damaged places), and for TFRecord the keys and classes. The other
-// options are ignored. `unavailable`: no such directory, or nothing in it that fits; `data_loss`: damaged or missing
-// files; `invalid_argument`: options that do not fit the format. `bad`, which may be null, gets a message for each
-// place or file that is left out.
+// files), allow_missing, on_error and max_bad (damaged places), label_offset, and for TFRecord the keys and classes.
+// The other options are ignored. `unavailable`: no such directory, or nothing in it that fits; `data_loss`: damaged or
+// missing files; `invalid_argument`: options that do not fit the format. `bad`, which may be null, gets a message for
+// each place or file that is left out.
 Result<SourcePtr> open_image_source(const ImagePipelineOptions& options, BadRecords* bad = nullptr);
 
 // The format that open_image_source() chooses. `unavailable`: the directory holds none of them.
@@ -46,6 +46,12 @@ Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options);
 // For formats whose files hold many images: removes those paths in a directory that are no files, and tells `missing`
 // of them and of shards that are absent.
 void keep_shards(const ImagePipelineOptions& options, std::vector<std::string>& paths, MissingData& missing);
+// The label stored for class 0, where options leave it open and `usual` is what the layout has.
+inline int label_offset_of(const ImagePipelineOptions& options, int usual) noexcept {
+  return options.label_offset == kAutoLabelOffset ? usual : options.label_offset;
+}
+// `invalid_argument` where a layout whose classes have names, not numbers, gets a label_offset.
+Status check_no_label_offset(const ImagePipelineOptions& options, std::string_view layout);
 
 // Whether one of the first TFRecords lists no class or several, so that they must be opened with multi_label.
 Result<bool> lists_labels(const ImagePipelineOptions& options);

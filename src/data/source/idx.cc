@@ -13,12 +13,17 @@ constexpr std::uint32_t kMaxImageSide = 1 << 15;
 
 class IdxImages final : public ImageSource {
  public:
-  IdxImages(IdxArray images, std::string labels)
-      : images_(std::move(images)), labels_(std::move(labels)), classes_(count_classes()) {}
+  IdxImages(IdxArray images, std::string labels, int label_offset)
+      : images_(std::move(images)),
+        labels_(std::move(labels)),
+        label_offset_(label_offset),
+        classes_(count_classes()) {}
 
   std::int64_t records() const noexcept override { return images_.items(); }
   std::string name(std::int64_t record) const override { return fmt::format("{}: image {}", images_.path(), record); }
+  ImageOrigin origin(std::int64_t record) const override { return {images_.path(), record, name(record)}; }
   int classes() const noexcept override { return classes_; }
+  int label_offset() const noexcept override { return label_offset_; }
   std::size_t files() const noexcept override { return 2; }
   OpenedFile file(std::size_t number) const override {
     if (number == 0) return {.name = name_below({}, images_.path()), .bytes = images_.bytes(), .records = records()};
@@ -34,19 +39,24 @@ class IdxImages final : public ImageSource {
                        .width = static_cast<int>(sizes[2]),
                        .height = static_cast<int>(sizes[1]),
                        .channels = sizes.size() == 4 ? static_cast<int>(sizes[3]) : 1,
-                       .label = static_cast<std::uint8_t>(labels_[static_cast<std::size_t>(record)]),
+                       .label = label_of(record),
                        .targets = {}};
   }
+  Result<std::int64_t> label(std::int64_t record, std::string&) const override { return label_of(record); }
 
  private:
+  std::int64_t label_of(std::int64_t record) const {
+    return static_cast<std::uint8_t>(labels_[static_cast<std::size_t>(record)]);
+  }
   int count_classes() const {
     int highest = -1;
     for (const char label : labels_) highest = std::max<int>(highest, static_cast<std::uint8_t>(label));
-    return highest + 1;
+    return static_cast<int>(std::max<std::int64_t>(std::int64_t{highest} + 1 - label_offset_, 0));
   }
 
   IdxArray images_;
   std::string labels_;
+  int label_offset_;
   int classes_;
 };
 
@@ -105,7 +115,7 @@ Result<SourcePtr> open_idx(const ImagePipelineOptions& options, MissingData&, Ba
     return failure(Code::kDataLoss, "{}: {} labels for {} images", labels_path, labels.items(), images.items());
   std::string buffer;
   XOE_ASSIGN(const std::string_view bytes, labels.read_all(buffer));
-  return std::make_unique<IdxImages>(std::move(images), std::string(bytes));
+  return std::make_unique<IdxImages>(std::move(images), std::string(bytes), label_offset_of(options, 0));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "xoe/data/images.h"
 #include "xoe/data/opened.h"
 #include "xoe/status.h"
 
@@ -25,9 +26,8 @@ struct ImageRecord {
 };
 
 // Thread safety: any number of threads may read at a time, each with a buffer of its own.
-class ImageSource {
+class ImageSource : public ImageOrigins {
  public:
-  virtual ~ImageSource() = default;
   ImageSource() = default;
   ImageSource(const ImageSource&) = delete;
   ImageSource& operator=(const ImageSource&) = delete;
@@ -47,18 +47,34 @@ class ImageSource {
   // `data_loss`: the record is broken, others may be whole; `unavailable`: its file is gone or cannot be read.
   virtual Result<ImageRecord> read(std::int64_t record, std::string& buffer) const = 0;
 
+  // The label of a record as stored, as read() gives it. REQUIRES: !multi_label().
+  virtual Result<std::int64_t> label(std::int64_t record, std::string& buffer) const {
+    const auto image = read(record, buffer);
+    if (!image) return failure(image.error());
+    return image->label;
+  }
+  // Whether label() reads no file.
+  virtual bool labels_at_hand() const noexcept { return true; }
+
   // "data/train-00000-of-00004: record 17 at byte 90112", "photos/cat/0017.jpg": for messages.
   virtual std::string name(std::int64_t record) const = 0;
+  // REQUIRES: 0 <= record < records().
+  ImageOrigin origin(std::int64_t record) const override = 0;
 
-  // The number of classes, where the layout gives it (labels.txt, folders, a CSV's columns); 0: the labels must be
-  // read.
+  // The number of classes, where the layout gives it (labels.txt, folders, a CSV's columns); 0: only the labels tell.
   virtual int classes() const noexcept = 0;
   // The names of the classes() classes, where the layout gives them; else none.
   virtual std::vector<std::string> class_names() const { return {}; }
   // Whether records have targets instead of a label.
   virtual bool multi_label() const noexcept { return false; }
-  // The label stored for class 0.
+  // The label stored for class 0, and whether that is only usual for the layout, so that a label 0 below it makes
+  // class_of() ask.
   virtual int label_offset() const noexcept { return 0; }
+  virtual bool label_offset_assumed() const noexcept { return false; }
+  // Sentences about what opening left out, though it may have been meant to be in: hidden images, images of no class.
+  virtual std::vector<std::string> warnings() const { return {}; }
+  // The same about what is no image.
+  virtual std::vector<std::string> remarks() const { return {}; }
   // Places where opening the source left out records, because the framing itself is damaged there.
   virtual std::int64_t lost() const noexcept { return 0; }
 
@@ -77,5 +93,10 @@ class ImageSource {
 };
 
 using SourcePtr = std::unique_ptr<ImageSource>;
+
+// The class, from 0, that a stored label means. `data_loss`: it is none of the `classes` (0: they are not known);
+// `invalid_argument`: a label 0 where label_offset was left open and is 1. Errors do not name the record; the caller
+// does.
+Result<std::int64_t> class_of(const ImageSource& source, std::int64_t label, int classes);
 
 }  // namespace xoe::data

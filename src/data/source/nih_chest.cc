@@ -174,6 +174,7 @@ bool has_nih_split(const ImagePipelineOptions& options) {
 }
 
 Result<SourcePtr> open_nih_chest(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad) {
+  XOE_TRY(check_no_label_offset(options, "findings"));
   XOE_ASSIGN(std::string path, find_table(options.directory));
   XOE_ASSIGN(auto content, TableReader(options, missing, bad, std::move(path)).read());
   return std::make_unique<FileImages>(std::move(content));

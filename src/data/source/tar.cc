@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/text.h"
 #include "data/failure_in.h"
 #include "data/files/listing.h"
 #include "data/files/tar.h"
@@ -17,6 +18,10 @@ namespace xoe::data {
 namespace {
 
 constexpr std::uint64_t kMaxLabelBytes = 32;
+// For archives of folders, which are more common than WebDataset's.
+constexpr std::string_view kLayout =
+    "each image needs a .cls file of the same name, with the number of its class; an "
+    "archive of folders of classes is read unpacked";
 
 struct Sample {
   std::string key;
@@ -29,6 +34,8 @@ struct Archive {
   std::shared_ptr<const OpenFile> file;  // null where there are too many to keep all open
   std::uint64_t bytes = 0;
   std::vector<Sample> samples;
+  bool gzip = false;
+  std::vector<RestartPoint> restarts;  // of a GZIP file
 };
 
 // "dir/0001.seg.PNG": "dir/0001" and "seg.png".
@@ -46,7 +53,15 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
 class ArchiveIndex {
  public:
   ArchiveIndex(std::shared_ptr<const OpenFile> file, const ImagePipelineOptions& options, BadRecords* bad)
-      : options_(options), bad_(bad), reader_(file), archive_{file->path, file, file->bytes, {}} {}
+      : options_(options),
+        bad_(bad),
+        reader_(archive_bytes(file, &points_)),
+        archive_{.path = file->path,
+                 .file = file,
+                 .bytes = file->bytes,
+                 .samples = {},
+                 .gzip = is_gzip(*file),
+                 .restarts = {}} {}
 
   Result<Archive> make() {
     for (bool more = true; more;) {
@@ -55,13 +70,22 @@ class ArchiveIndex {
         const Error error(member.error().code(),
                           fmt::format("{}: header at byte {}: {}", path(), reader_.offset(), member.error().message()));
         XOE_TRY(lose(error));
-        if (auto found = reader_.resynchronise(); !found) return failure_in(path(), found.error());
+        if (auto found = reader_.resynchronise(); !found) {
+          if (archive_.gzip && found.error().code() == Code::kDataLoss)
+            break;  // the stream is broken: the rest is lost
+          return failure_in(path(), found.error());
+        }
         continue;
       }
       more = member->has_value();
       if (more) XOE_TRY(take(**member));
     }
     XOE_TRY(finish_sample());
+    // Where a GZIP file ends within an image shows only behind it.
+    std::erase_if(archive_.samples, [end = reader_.size().value_or(UINT64_MAX)](const Sample& sample) {
+      return sample.image.offset + sample.image.bytes > end;
+    });
+    archive_.restarts = points_.take();
     return std::move(archive_);
   }
   std::int64_t lost() const { return lost_; }
@@ -115,14 +139,16 @@ class ArchiveIndex {
     if (std::exchange(damaged_, false)) return {};
     if (has_image && had_label) archive_.samples.push_back(std::move(sample));
     if (has_image == had_label) return {};
-    return lose({Code::kDataLoss,
-                 fmt::format("{}: sample {} has no {}", path(), sample.key, has_image ? "label (.cls)" : "image")});
+    return lose(
+        {Code::kDataLoss,
+         fmt::format("{}: sample {} has no {}{}{}", path(), sample.key, has_image ? "label (.cls)" : "image",
+                     archive_.samples.empty() ? "; " : "", archive_.samples.empty() ? kLayout : std::string_view())});
   }
   Result<std::int64_t> read_label(const TarMember& member) const {
     std::array<char, kMaxLabelBytes> text;
     if (member.bytes > text.size())
       return failure(Code::kDataLoss, "{}: {}: a label of {} bytes", path(), member.name, member.bytes);
-    if (auto got = archive_.file->read_at(member.offset, text.data(), member.bytes); !got)
+    if (auto got = reader_.read(member, text.data()); !got)
       return failure(got.error().code(), "{}: {}: {}", path(), member.name, got.error().message());
     std::string_view digits(text.data(), member.bytes);
     while (digits.ends_with('\n') || digits.ends_with('\r') || digits.ends_with(' ')) digits.remove_suffix(1);
@@ -135,6 +161,7 @@ class ArchiveIndex {
 
   const ImagePipelineOptions& options_;
   BadRecords* bad_;
+  RestartPoints points_;
   TarReader reader_;
   Archive archive_;
   Sample sample_;
@@ -145,8 +172,8 @@ class ArchiveIndex {
 
 class TarImages final : public ImageSource {
  public:
-  TarImages(std::string root, std::vector<Archive> archives, std::int64_t lost)
-      : root_(std::move(root)), archives_(std::move(archives)), lost_(lost) {
+  TarImages(std::string root, std::vector<Archive> archives, std::int64_t lost, int label_offset)
+      : root_(std::move(root)), archives_(std::move(archives)), lost_(lost), label_offset_(label_offset) {
     for (const Archive& archive : archives_)
       first_.push_back(first_.back() + static_cast<std::int64_t>(archive.samples.size()));
   }
@@ -154,7 +181,11 @@ class TarImages final : public ImageSource {
   std::int64_t records() const noexcept override { return first_.back(); }
   std::size_t groups() const noexcept override { return archives_.size(); }
   std::int64_t first(std::size_t group) const noexcept override { return first_[group]; }
+  bool random_access() const noexcept override {
+    return std::ranges::none_of(archives_, [](const Archive& archive) { return archive.gzip; });
+  }
   int classes() const noexcept override { return 0; }
+  int label_offset() const noexcept override { return label_offset_; }
   std::int64_t lost() const noexcept override { return lost_; }
   std::size_t files() const noexcept override { return archives_.size(); }
   OpenedFile file(std::size_t number) const override {
@@ -170,17 +201,31 @@ class TarImages final : public ImageSource {
     if (!got) return failure_in(name(record), got.error());
     return ImageRecord{.bytes = buffer, .label = sample.label, .targets = {}};
   }
+  Result<std::int64_t> label(std::int64_t record, std::string&) const override { return where(record).second.label; }
   std::string name(std::int64_t record) const override {
     const auto [archive, sample] = where(record);
     return fmt::format("{}: {} at byte {}", archive.path, sample.image.name, sample.image.offset);
   }
+  ImageOrigin origin(std::int64_t record) const override {
+    const Archive& archive = where(record).first;
+    return {archive.path, record - first_[static_cast<std::size_t>(&archive - archives_.data())], name(record)};
+  }
 
  private:
   static Status read_image(const Archive& archive, const TarMember& image, std::string& buffer) {
+    std::shared_ptr<const OpenFile> file = archive.file;
+    if (!file) {
+      XOE_ASSIGN(OpenFile opened, OpenFile::open(archive.path));
+      file = std::make_shared<const OpenFile>(std::move(opened));
+    }
+    if (archive.gzip) {
+      const auto source = inflate_source_near(file, Compression::kGzip, archive.restarts, image.offset);
+      XOE_TRY(source->seek(image.offset));
+      buffer.clear();
+      return append_bytes(*source, image.bytes, buffer);
+    }
     buffer.resize(image.bytes);
-    if (archive.file) return archive.file->read_at(image.offset, buffer.data(), buffer.size());
-    XOE_ASSIGN(const OpenFile opened, OpenFile::open(archive.path));
-    return opened.read_at(image.offset, buffer.data(), buffer.size());
+    return file->read_at(image.offset, buffer.data(), buffer.size());
   }
   std::pair<const Archive&, const Sample&> where(std::int64_t record) const {
     const auto after = std::upper_bound(first_.begin(), first_.end(), record);
@@ -192,15 +237,28 @@ class TarImages final : public ImageSource {
   std::vector<Archive> archives_;
   std::vector<std::int64_t> first_ = {0};
   std::int64_t lost_;
+  int label_offset_;
 };
+
+// The archives of a directory whose names, without their ending, match.
+Result<std::vector<std::string>> match_archives(const std::string& directory, std::string_view stem) {
+  std::vector<std::string> paths;
+  for (const std::string_view ending : {".tar", ".tar.gz", ".tgz"})
+    if (auto found = match_files(directory, fmt::format("{}{}", stem, ending)))
+      paths.insert(paths.end(), found->begin(), found->end());
+  if (paths.empty())
+    return failure(Code::kUnavailable, "{}: no file matches {}.tar, {}.tar.gz or {}.tgz", directory, stem, stem, stem);
+  std::ranges::sort(paths);
+  return paths;
+}
 
 Result<std::vector<std::string>> find_archives(const ImagePipelineOptions& options) {
   if (!is_directory(options.directory)) return std::vector<std::string>{options.directory};
   if (!options.pattern.empty()) return match_files(options.directory, options.pattern);
-  if (auto found = match_files(options.directory, options.training ? "*train*.tar" : "*val*.tar");
+  if (auto found = match_archives(options.directory, options.training ? "*train*" : "*val*");
       found || !options.training)
     return found;
-  return match_files(options.directory, "*.tar");
+  return match_archives(options.directory, "*");
 }
 
 bool has_tar_split(const ImagePipelineOptions& options) { return find_archives(options).has_value(); }
@@ -216,8 +274,7 @@ Result<std::pair<Archive, std::int64_t>> open_archive(const std::string& path, c
 }
 
 bool is_tar(const std::string&, bool, const Listing& contents) {
-  return std::any_of(contents.files.begin(), contents.files.end(),
-                     [](const std::string& name) { return has_extension(name, ".tar"); });
+  return std::any_of(contents.files.begin(), contents.files.end(), is_archive_name);
 }
 
 Result<SourcePtr> open_tar(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad) {
@@ -240,9 +297,9 @@ Result<SourcePtr> open_tar(const ImagePipelineOptions& options, MissingData& mis
   }
   XOE_TRY(missing.check(options.directory));
   if (std::all_of(archives.begin(), archives.end(), [](const Archive& one) { return one.samples.empty(); }))
-    return failure(Code::kUnavailable, "{}: no sample of an image and a .cls file in {} archives", options.directory,
-                   paths.size());
-  return std::make_unique<TarImages>(options.directory, std::move(archives), lost);
+    return failure(Code::kUnavailable, "{}: no sample of an image and a .cls file in {}; {}", options.directory,
+                   counted(std::ssize(paths), "archive"), kLayout);
+  return std::make_unique<TarImages>(options.directory, std::move(archives), lost, label_offset_of(options, 0));
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "data/failure_in.h"
 #include "data/files/listing.h"
@@ -23,10 +25,14 @@ class TfRecordImages final : public ImageSource {
   std::int64_t first(std::size_t group) const noexcept override { return index_->first(group); }
   bool random_access() const noexcept override { return !index_->compressed(); }
   std::string name(std::int64_t record) const override { return index_->name(record); }
+  ImageOrigin origin(std::int64_t record) const override {
+    return {index_->file_of(record), index_->number_of(record), index_->name(record)};
+  }
   int classes() const noexcept override { return options_.classes; }
   std::vector<std::string> class_names() const override { return names_; }
   bool multi_label() const noexcept override { return options_.multi_label; }
-  int label_offset() const noexcept override { return options_.label_offset; }
+  int label_offset() const noexcept override { return label_offset_of(options_, 1); }
+  bool label_offset_assumed() const noexcept override { return options_.label_offset == kAutoLabelOffset; }
   std::int64_t lost() const noexcept override { return index_->lost(); }
   std::size_t files() const noexcept override { return index_->files(); }
   OpenedFile file(std::size_t number) const override {
@@ -35,6 +41,7 @@ class TfRecordImages final : public ImageSource {
             .records = index_->first(number + 1) - index_->first(number)};
   }
 
+  bool labels_at_hand() const noexcept override { return false; }
   Result<ImageRecord> read(std::int64_t record, std::string& buffer) const override {
     XOE_ASSIGN(const std::string_view example, index_->read(record, buffer));
     auto image = options_.multi_label ? read_targets(example, buffer) : read_label(example);
@@ -58,10 +65,8 @@ class TfRecordImages final : public ImageSource {
     image.labels.append_to(labels);
     std::vector<float> targets(static_cast<std::size_t>(options_.classes));
     for (const std::int64_t label : labels) {
-      if (label < options_.label_offset || label - options_.label_offset >= options_.classes)
-        return failure(Code::kDataLoss, "label {} of {} classes from {} on", label, options_.classes,
-                       options_.label_offset);
-      targets[static_cast<std::size_t>(label - options_.label_offset)] = 1;
+      XOE_ASSIGN(const std::int64_t number, class_of(*this, label, options_.classes));
+      targets[static_cast<std::size_t>(number)] = 1;
     }
     const std::size_t start = static_cast<std::size_t>(image.encoded.data() - buffer.data());
     const std::size_t bytes = image.encoded.size();
@@ -105,10 +110,21 @@ Result<int> count_classes_of(const ImagePipelineOptions& options, const std::vec
 Result<std::vector<std::string>> find_files(const ImagePipelineOptions& options) {
   if (!is_directory(options.directory)) return std::vector<std::string>{options.directory};
   if (!options.pattern.empty()) return match_files(options.directory, options.pattern);
-  auto found = match_files(options.directory, options.training ? "train-*" : "validation-*");
-  if (!found && !options.training)
-    if (auto others = match_files(options.directory, "val-*")) return others;
-  return found;
+  // The names of ImageNet's files, and those of TensorFlow Datasets.
+  const auto find_split = [&options](bool training) {
+    static constexpr std::array kTraining = {"train-*", "*train*.tfrecord*"};
+    static constexpr std::array kValidation = {"validation-*", "val-*", "*val*.tfrecord*", "*test*.tfrecord*"};
+    const auto patterns =
+        training ? std::span<const char* const>(kTraining) : std::span<const char* const>(kValidation);
+    auto found = match_files(options.directory, patterns[0]);
+    for (std::size_t i = 1; !found && i < patterns.size(); ++i)
+      if (auto others = match_files(options.directory, patterns[i])) found = std::move(others);
+    return found;
+  };
+  auto found = find_split(options.training);
+  if (found || !options.training || find_split(false)) return found;
+  auto all = match_files(options.directory, "*.tfrecord*");  // no name tells a split
+  return all ? all : found;
 }
 
 // Any single file may be one of records.

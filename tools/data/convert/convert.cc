@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "data/files/listing.h"
+#include "data/records/example.h"
 #include "data/records/threads.h"
 #include "data/stages/random.h"
 #include "tools/data/convert/manifest.h"
@@ -106,9 +107,24 @@ class Conversion {
       return failure(Code::kInvalidArgument,
                      "{}: its images can be of several classes, which a {} cannot express; tfrecord can",
                      from.directory, convert_to_name(options_.to));
-    keep_names_ = source_->own_files() && options_.to != ConvertTo::kTar;
+    keep_names_ =
+        source_->own_files() && options_.to != ConvertTo::kTar && (options_.to != ConvertTo::kFolder || names_differ());
     plan();
     return plan_names();
+  }
+
+  // Whether no two files of a class have one name, as those of folders within it may.
+  bool names_differ() const {
+    std::set<std::pair<std::int64_t, std::string>> names;
+    std::string buffer;
+    for (std::int64_t record = 0; record < source_->records(); ++record) {
+      const auto label = source_->label(record, buffer);
+      if (!names.emplace(label.value_or(0), base_name(record)).second) return false;
+    }
+    return true;
+  }
+  std::string base_name(std::int64_t record) const {
+    return std::filesystem::path(source_->name(record)).filename().string();
   }
 
   void plan() {
@@ -156,6 +172,10 @@ class Conversion {
     if (reencode.resize_shorter > 0)
       words += fmt::format(", resized to {} with quality {}", reencode.resize_shorter, reencode.quality);
     if (source_->multi_label()) words += ", of several classes";
+    if (options_.from.image_key != ImageKeys().encoded || options_.from.label_key != ImageKeys().label)
+      words += fmt::format(", {} and {}", options_.from.image_key, options_.from.label_key);
+    if (options_.from.label_offset != kAutoLabelOffset)
+      words += fmt::format(", labels from {}", options_.from.label_offset);
     return words;
   }
 
@@ -292,11 +312,12 @@ class Conversion {
     const auto fail = [&](const Error& error) {
       return leave_out({error.code(), fmt::format("{}: {}", source_->name(record), error.message())});
     };
-    ConvertedImage image{.encoded = {}, .name = {}, .label = read->label - source_->label_offset()};
-    image.targets = read->targets;
-    const int classes = source_->classes();
-    if (!source_->multi_label() && (image.label < 0 || (classes > 0 && image.label >= classes)))
-      return fail({Code::kDataLoss, fmt::format("label {} of {} classes", read->label, classes)});
+    ConvertedImage image{.encoded = {}, .name = {}, .targets = read->targets};
+    if (!source_->multi_label()) {
+      const auto number = class_of(*source_, read->label, source_->classes());
+      if (!number) return fail(number.error());
+      image.label = *number;
+    }
     auto encoded = reencoder.run(*read);
     if (!encoded) return fail(encoded.error());
     image.encoded = *encoded;
@@ -307,12 +328,12 @@ class Conversion {
     return true;
   }
   std::string file_name(std::int64_t record, const EncodedImage& encoded) const {
-    if (keep_names_) return std::filesystem::path(source_->name(record)).filename().string();
+    if (keep_names_) return base_name(record);
     return fmt::format("{}_{:08}.{}", layout_.split, record, encoded.extension());
   }
 
   Result<bool> leave_out(const Error& error) {
-    if (options_.skip_bad == 0) return failure(error);
+    if (options_.skip_bad == 0 || !may_skip(error)) return failure(error);
     bad_.add(error.message());
     if (++skipped_ <= options_.skip_bad) return false;
     return failure(Code::kDataLoss, "more than {} bad images; the last one: {}", options_.skip_bad, error.message());

@@ -265,6 +265,8 @@ void add_bench(CLI::App& app, int& code) {
   add_pixel_options(*verb, options.pipeline.pixels);
   verb->add_option("--threads", options.pipeline.threads, "0: as many as are needed, up to the CPUs that were given")
       ->capture_default_str();
+  verb->add_option("--classes", options.pipeline.classes, "of TFRecord files without labels.txt");
+  add_label_options(*verb, options.pipeline);
   verb->add_option("--shuffle", options.pipeline.shuffle_buffer, "records in the shuffle buffer")
       ->capture_default_str();
   verb->add_option("--mode", options.mode, "how images are decoded and resized: exact or fast")->capture_default_str();

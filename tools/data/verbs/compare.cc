@@ -44,6 +44,7 @@ struct CompareOptions {
   data::ImageSize image_size = 224;
   data::PixelOptions pixels = {};
   int shuffle = 500;
+  int label_offset = 1;
   int threads = 0;        // of each rank; 0: the cores, shared by the ranks
   double step_ms = 0;     // of the consumer; 0: the largest number of ranks wants 70 % of what the new way delivers
   double seconds = 5;     // of the measurement, after
@@ -215,7 +216,8 @@ class Comparison {
                           .image_size = options_.image_size,
                           .pixels = options_.pixels,
                           .threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / ranks),
-                          .shuffle = options_.shuffle},
+                          .shuffle = options_.shuffle,
+                          .label_offset = options_.label_offset},
                   .step = step_,
                   .warmup = options_.warmup,
                   .seconds = options_.seconds};
@@ -393,6 +395,8 @@ void add_compare(CLI::App& app, int& code) {
   verb->add_option("--shuffle", options.shuffle, "elements in the shuffle buffer")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 20));
+  verb->add_option("--label-offset", options.label_offset, "the label stored for the first class")
+      ->capture_default_str();
   verb->add_option("--threads", options.threads, "of each rank; 0: the cores, shared by the ranks")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));

@@ -97,8 +97,7 @@ void add_options(CLI::App& verb, ConvertRequest& request) {
   verb.add_option("--pattern", options.from.pattern, "pattern of the source's file names, for TFRecord and tar");
   verb.add_flag("--multi-label", options.from.multi_label, "the TFRecord source's images can be of several classes");
   verb.add_option("--classes", options.from.classes, "number of classes of a TFRecord source without labels.txt");
-  verb.add_option("--label-offset", options.from.label_offset, "label of the first class in a TFRecord source")
-      ->capture_default_str();
+  add_label_options(verb, options.from);
   verb.add_flag("--json", request.json, "print the result as JSON");
 }
 

@@ -306,7 +306,11 @@ Json show(const data::ImageSource& source, std::int64_t record, std::string& buf
       if (read->targets[i] != 0) out["classes"].push_back(name_of(static_cast<std::int64_t>(i)));
   } else {
     out["label"] = read->label;
-    out["class"] = name_of(read->label - source.label_offset());
+    const auto number = data::class_of(source, read->label, source.classes());
+    if (number)
+      out["class"] = name_of(*number);
+    else
+      out["problem"] = number.error().message();
   }
   out["image"] = show_image(*read);
   return out;
@@ -388,6 +392,7 @@ void add_inspect(CLI::App& app, int& code) {
   add_missing_option(*verb, options->allow_missing);
   verb->add_flag("--multi-label", options->multi_label,
                  "a directory's TFRecords can be of several classes (default: if one of the first 100 is)");
+  add_label_options(*verb, *options);
   verb->add_flag("--json", request->json, "print JSON");
   verb->footer(
       "Examples:\n  xoe data inspect data/train-00000-of-00008\n"

@@ -3,9 +3,11 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -105,6 +107,7 @@ struct DataSetStatistics {
   std::int64_t images = 0;
   std::int64_t bad = 0;
   std::string first_bad;
+  std::optional<Error> wrong;   // what no image is left out for: the options do not fit the data
   std::int64_t unlabelled = 0;  // images without a class, where an image can have several
   std::map<std::int64_t, std::int64_t> classes;
   std::map<std::string, std::int64_t> formats;
@@ -117,6 +120,7 @@ struct DataSetStatistics {
     images += other.images;
     bad += other.bad;
     if (first_bad.empty()) first_bad = other.first_bad;
+    if (!wrong) wrong = other.wrong;
     unlabelled += other.unlabelled;
     for (const auto& [label, count] : other.classes) classes[label] += count;
     for (const auto& [format, count] : other.formats) formats[format] += count;
@@ -132,6 +136,7 @@ class StatisticsCounter {
  public:
   void count(const data::ImageSource& source, std::int64_t record, bool sampled) {
     if (auto counted = try_count(source, record, sampled); !counted) {
+      if (!data::may_skip(counted.error()) && !statistics_.wrong) statistics_.wrong = counted.error();
       ++statistics_.bad;
       if (statistics_.first_bad.empty()) statistics_.first_bad = counted.error().message();
     }
@@ -141,6 +146,9 @@ class StatisticsCounter {
  private:
   Status try_count(const data::ImageSource& source, std::int64_t record, bool sampled) {
     XOE_ASSIGN(const ImageRecord image, source.read(record, buffer_));
+    const auto number =
+        source.multi_label() ? Result<std::int64_t>(0) : data::class_of(source, image.label, source.classes());
+    if (!number) return data::failure_in(source.name(record), number.error());
     const auto facts = data::read_image_facts(image);
     if (!facts) return data::failure_in(source.name(record), facts.error());
     if (sampled)
@@ -151,7 +159,7 @@ class StatisticsCounter {
     statistics_.height.add(static_cast<std::uint64_t>(facts->height));
     statistics_.bytes.add(image.bytes.size());
     if (!source.multi_label()) {
-      ++statistics_.classes[image.label - source.label_offset()];
+      ++statistics_.classes[*number];
       return {};
     }
     bool any = false;
@@ -204,11 +212,19 @@ Result<DataSetStatistics> count(const data::ImageSource& source, const StatsRequ
   if (!all || stopped()) return failure(Code::kUnavailable, "stopped after {}", counted(done, "image"));
   DataSetStatistics statistics;
   for (const StatisticsCounter& counter : counters) statistics.add(counter.statistics());
+  if (statistics.wrong) return failure(*statistics.wrong);
   return statistics;
 }
 
 std::string name_of(const std::vector<std::string>& names, std::int64_t label) {
   return label >= 0 && label < std::ssize(names) ? names[static_cast<std::size_t>(label)] : std::to_string(label);
+}
+
+// Files that are no part of the data set.
+std::vector<std::string> notes_of(const data::ImageSource& source) {
+  std::vector<std::string> notes = source.warnings();
+  std::ranges::move(source.remarks(), std::back_inserter(notes));
+  return notes;
 }
 
 Json spread(const Spread& numbers) {
@@ -239,6 +255,7 @@ void print_json(const StatsRequest& request, const data::ImageSource& source, co
               {"suggested_shards", data::suggest_shards(statistics.images, statistics.bytes.sum())}};
   if (source.multi_label()) out["images_without_class"] = statistics.unlabelled;
   if (!statistics.first_bad.empty()) out["first_bad"] = statistics.first_bad;
+  out["notes"] = notes_of(source);
   fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -277,6 +294,7 @@ void print_text(const StatsRequest& request, const data::ImageSource& source, co
   if (statistics.bad + source.lost() > 0)
     fmt::print("{}: {}\n", paint(Paint::kBad, fmt::format("{} bad images left out", statistics.bad + source.lost())),
                statistics.first_bad.empty() ? "xoe data verify names them" : statistics.first_bad);
+  for (const std::string& note : notes_of(source)) fmt::print("{}\n", note);
   row("width", statistics.width);
   row("height", statistics.height);
   row("bytes", statistics.bytes);
@@ -327,6 +345,7 @@ void add_stats(CLI::App& app, int& code) {
   verb->add_option("--pattern", request->from.pattern, "of file names, for TFRecord and tar");
   verb->add_flag("--multi-label", request->from.multi_label, "the TFRecords' images can be of several classes");
   verb->add_option("--classes", request->from.classes, "of TFRecords without labels.txt");
+  add_label_options(*verb, request->from);
   verb->add_option("--threads", request->threads, "0: all cores")->capture_default_str()->check(CLI::Range(0, 1024));
   verb->add_flag("--json", request->json, "print the result as JSON");
   verb->footer("Example:\n  xoe data stats photos --split validation");

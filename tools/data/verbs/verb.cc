@@ -29,7 +29,7 @@ void on_signal(int signal) { stop_signal = signal; }
 
 bool is_record_name(std::string_view name) {
   static constexpr std::array<std::string_view, 4> kBeginnings = {"train-", "validation-", "val-", "test-"};
-  if (data::is_index_path(name) || data::has_extension(name, ".tar")) return false;
+  if (data::is_index_path(name) || data::is_archive_name(name)) return false;
   return name.find(".tfrecord") != std::string_view::npos ||
          std::any_of(kBeginnings.begin(), kBeginnings.end(), [name](auto begin) { return name.starts_with(begin); });
 }
@@ -104,7 +104,7 @@ Result<std::vector<std::string>> record_files(const std::string& path, data::Mis
   listing.files.insert(listing.files.end(), listing.folders.begin(), listing.folders.end());
   std::vector<std::string> files;
   for (const std::string& name : listing.files)
-    if (is_record_name(name)) files.push_back(path + "/" + name);
+    if (is_record_name(name) && !data::is_foreign_index(path + "/" + name)) files.push_back(path + "/" + name);
   std::sort(files.begin(), files.end());
   data::find_absent_shards(
       files, [](const std::string&) { return true; }, missing);

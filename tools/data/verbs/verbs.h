@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "xoe/data/images.h"
+
 namespace xoe::tools {
 
 // Adds a verb. If the command line names it, parse() runs it: it prints its result, errors to stderr, and sets the
@@ -27,6 +29,15 @@ inline void add_split_option(CLI::App& verb, bool& training) {
 
 inline void add_missing_option(CLI::App& verb, bool& allow_missing) {
   verb.add_flag("--allow-missing", allow_missing, "go on without files that should be there and are not");
+}
+
+// How labels are read; the names of features are for TFRecord files.
+inline void add_label_options(CLI::App& verb, data::ImagePipelineOptions& from) {
+  verb.add_option("--image-key", from.image_key, "the feature of TFRecord files that holds the image")
+      ->capture_default_str();
+  verb.add_option("--label-key", from.label_key, "the feature that holds the label")->capture_default_str();
+  verb.add_option("--label-offset", from.label_offset,
+                  "the label stored for the first class (default: 1 in TFRecord files, as in ImageNet's; 0 in others)");
 }
 
 }  // namespace xoe::tools

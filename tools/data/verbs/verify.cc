@@ -69,6 +69,7 @@ class Findings {
 
 struct VerifyRequest {
   std::vector<std::string> paths;
+  std::string image_key = std::string(data::ImageKeys().encoded);
   bool decode = false;
   bool first = false;
   int threads = 0;
@@ -111,6 +112,15 @@ class Verification {
   std::int64_t records() const { return records_; }
   std::uint64_t bytes() const { return bytes_; }
   Findings& findings() { return findings_; }
+  // Files that are no part of the data sets, and records in which no image was looked for.
+  std::vector<std::string> notes() const {
+    std::vector<std::string> notes = notes_;
+    if (without_image_ > 0)
+      notes.push_back(fmt::format("{} without {}: their images, if there are any, were not looked at (--image-key)",
+                                  counted(without_image_, "record"), request_.image_key));
+    return notes;
+  }
+  bool looked_at_all() const { return without_image_ == 0; }
 
  private:
   using Task = std::function<void(Checker&)>;
@@ -153,7 +163,8 @@ class Verification {
                                        .allow_missing = true,
                                        .on_error = data::OnError::kSkip,
                                        .max_bad = INT64_MAX};
-    if (format == SourceFormat::kTar) options.pattern = data::is_directory(path) ? "*.tar" : "";
+    if (format == SourceFormat::kTar)
+      options.pattern = data::is_directory(path) ? "*.t[ag][rz]*" : "";  // compressed, too
     data::BadRecords bad;
     auto opened = data::open_image_source(options, &bad);
     add(bad, path);
@@ -162,6 +173,8 @@ class Verification {
       if (!lacks) findings_.add({path, {}, {}, opened.error().message()});
       return !lacks;
     }
+    for (const auto& notes : {(*opened)->warnings(), (*opened)->remarks()})
+      notes_.insert(notes_.end(), notes.begin(), notes.end());
     sources_.push_back(std::move(*opened));
     plan_records(*sources_.back());
     return true;
@@ -233,11 +246,13 @@ class Verification {
     if (!problem.empty()) findings_.add({path, number, offset, std::move(problem)});
     return !stream.broken();
   }
-  Status check_example(std::string_view bytes, Checker& checker) const {
+  Status check_example(std::string_view bytes, Checker& checker) {
     XOE_ASSIGN(const auto example, data::ExampleView::parse(bytes));
-    const data::FeatureView* encoded = example.find(data::ImageKeys().encoded);
+    const data::FeatureView* encoded = example.find(request_.image_key);
     const auto image = encoded != nullptr ? encoded->only_bytes() : std::nullopt;
-    return image ? checker.check({.bytes = *image, .targets = {}}, request_.decode) : Status();
+    if (image) return checker.check({.bytes = *image, .targets = {}}, request_.decode);
+    ++without_image_;
+    return {};
   }
 
   const VerifyRequest& request_;
@@ -245,8 +260,10 @@ class Verification {
   std::vector<data::SourcePtr> sources_;
   std::vector<Task> tasks_;
   Findings findings_;
+  std::vector<std::string> notes_;
   std::size_t files_ = 0;
   std::atomic<std::int64_t> records_ = 0;
+  std::atomic<std::int64_t> without_image_ = 0;  // records of other features, which need not be images
   std::atomic<std::uint64_t> bytes_ = 0;
   std::atomic<double> done_ = 0;
 };
@@ -259,7 +276,8 @@ std::string location_of(const Finding& finding) {
 void print_json(const VerifyRequest& request, Verification& verification) {
   Json out = {{"files", verification.files()},          {"records", verification.records()},
               {"bytes", verification.bytes()},          {"decoded", request.decode},
-              {"bad", verification.findings().count()}, {"findings", Json::array()}};
+              {"bad", verification.findings().count()}, {"findings", Json::array()},
+              {"notes", verification.notes()}};
   for (const Finding& finding : verification.findings().first()) {
     Json one = {{"file", finding.file}};
     if (finding.record) one["record"] = *finding.record;
@@ -280,10 +298,13 @@ void print_text(const VerifyRequest& request, Verification& verification) {
     fmt::print("{} {}\n", paint(Paint::kBad, "bad"), named ? finding.problem : place + ": " + finding.problem);
   }
   if (bad > static_cast<std::int64_t>(first.size())) fmt::print("... and {} more\n", bad - std::ssize(first));
+  for (const std::string& note : verification.notes()) fmt::print("note {}\n", note);
   fmt::print("{}, {}, {}: {}\n", counted(static_cast<std::int64_t>(verification.files()), "file"),
              counted(verification.records(), "record"), human_bytes(verification.bytes()),
-             bad > 0 ? paint(Paint::kBad, fmt::format("{} bad", bad))
-                     : paint(Paint::kGood, request.decode ? "no damage, every image decodes" : "no damage"));
+             bad > 0
+                 ? paint(Paint::kBad, fmt::format("{} bad", bad))
+                 : paint(Paint::kGood, request.decode && verification.looked_at_all() ? "no damage, every image decodes"
+                                                                                      : "no damage"));
 }
 
 int verify(const VerifyRequest& request) {
@@ -301,6 +322,8 @@ void add_verify(CLI::App& app, int& code) {
   const auto request = std::make_shared<VerifyRequest>();
   verb->add_option("PATH", request->paths, "data sets or files of any format, compressed too")->required();
   verb->add_flag("--decode", request->decode, "decode every image in full, too");
+  verb->add_option("--image-key", request->image_key, "the feature of TFRecord files that holds the image")
+      ->capture_default_str();
   verb->add_flag("--first", request->first, "stop at the first bad one");
   verb->add_option("--threads", request->threads, "0: all cores")->capture_default_str()->check(CLI::Range(0, 1024));
   verb->add_flag("--json", request->json, "print the result as JSON");

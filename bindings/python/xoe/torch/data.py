@@ -31,8 +31,9 @@ class ImageDataset(torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Te
     def __init__(self, directory: str | PathLike[str], batch: int = 32, **options: Any) -> None:
         super().__init__()
         self._images = Images(directory, batch, **options)
-        self._batches: int = self._images.facts["batches_per_epoch"]
+        self._batches: int = self._images.batches_per_epoch
         self._left_in: int | None = None  # the epoch in which the last loop ended early
+        self._batch: Batch | None = None
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         worker = torch.utils.data.get_worker_info()
@@ -43,6 +44,7 @@ class ImageDataset(torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Te
             self._left_in = None
         for batch in self._images:
             self._left_in = batch.epoch if batch.left else None
+            self._batch = batch
             yield tensors_of(batch)
             if batch.left == 0:
                 return
@@ -55,6 +57,11 @@ class ImageDataset(torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Te
     def images(self) -> Images:
         """The pipeline itself, with its facts and its report of where time went."""
         return self._images
+
+    @property
+    def batch(self) -> Batch | None:
+        """The batch that came last, which knows the files and records of its images (``batch.origins``)."""
+        return self._batch
 
     def state_dict(self) -> dict[str, Any]:
         """The position after the last batch."""

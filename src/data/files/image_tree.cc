@@ -1,0 +1,89 @@
+#include "data/files/image_tree.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/error.h"
+
+namespace xoe::data {
+namespace {
+
+constexpr int kMaxDepth = 32;
+
+// Notes a file that is no image. `name` is its name.
+void add_other(const std::string& folder, const std::string& name, OtherFiles& others) {
+  const std::string path = folder + "/" + name;
+  (is_unreadable_image_name(name) ? others.unreadable : others.others).add(path);
+}
+
+// Hidden images, and hidden folders.
+void add_hidden(const std::string& folder, const Listing& listing, OtherFiles& others) {
+  for (const std::string& name : listing.hidden)
+    if (is_image_name(name) || is_unreadable_image_name(name) || is_directory(folder + "/" + name))
+      others.hidden.add(folder + "/" + name);
+}
+
+using Folder = std::pair<std::string, Listing>;  // a path and what is there
+
+Status add_folders(const std::string& path, int depth, std::vector<Folder>& folders) {
+  if (depth > kMaxDepth)
+    return failure(Code::kDataLoss, "{}: more than {} folders within each other, as where a link leads back", path,
+                   kMaxDepth);
+  XOE_ASSIGN(Listing listing, list_directory(path));
+  // A folder with the name of an image counts as one that is missing.
+  const auto named =
+      std::ranges::partition(listing.folders, [](const std::string& name) { return !is_image_name(name); });
+  std::ranges::move(named, std::back_inserter(listing.files));
+  listing.folders.erase(named.begin(), named.end());
+  const std::vector<std::string> inner = listing.folders;
+  folders.emplace_back(path, std::move(listing));
+  for (const std::string& name : inner) XOE_TRY(add_folders(path + "/" + name, depth + 1, folders));
+  return {};
+}
+
+}  // namespace
+
+void FilesOfAKind::add(std::string path) {
+  if (++count <= static_cast<std::int64_t>(kMostNamed)) first.push_back(std::move(path));
+}
+
+std::string FilesOfAKind::text() const {
+  std::string text = fmt::format("{}", fmt::join(first, ", "));
+  if (count > std::ssize(first)) text += fmt::format(" and {} more", count - std::ssize(first));
+  return text;
+}
+
+bool is_unreadable_image_name(std::string_view name) noexcept {
+  static constexpr std::string_view kFormats[] = {".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif", ".heic", ".heif",
+                                                  ".jp2",  ".j2k", ".jxl", ".ppm", ".pgm",  ".pbm",  ".pnm",  ".jpe",
+                                                  ".jfif", ".tga", ".ico", ".dcm", ".exr",  ".hdr"};
+  return std::ranges::any_of(kFormats, [name](std::string_view format) { return has_extension(name, format); });
+}
+
+Result<std::vector<std::string>> find_images(const std::string& folder, OtherFiles& others) {
+  std::vector<Folder> folders;
+  XOE_TRY(add_folders(folder, 1, folders));
+  std::ranges::sort(folders, {}, &Folder::first);
+  std::vector<std::string> images;
+  for (const auto& [path, listing] : folders) {
+    for (const std::string& name : listing.files)
+      if (is_image_name(name))
+        images.push_back(path + "/" + name);
+      else
+        add_other(path, name, others);
+    add_hidden(path, listing, others);
+  }
+  return images;
+}
+
+void find_other_files(const std::string& folder, const Listing& listing, FilesOfAKind& unclassed, OtherFiles& others) {
+  for (const std::string& name : listing.files)
+    if (is_image_name(name) || is_unreadable_image_name(name))
+      unclassed.add(folder + "/" + name);
+    else
+      others.others.add(folder + "/" + name);
+  add_hidden(folder, listing, others);
+}
+
+}  // namespace xoe::data
