@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-enum Tensor : std::size_t { kPixels, kLabels, kRecords };
+enum Tensor : std::size_t { kPixels, kLabels, kRecordNumbers };
 
 std::vector<TensorSpec> specs_of(const ImagePipelineOptions& options, bool multi_label) {
   const ImageSize size = options.image_size;
@@ -73,7 +73,7 @@ Result<std::unique_ptr<ImageLoader>> ImageLoader::open(std::shared_ptr<const Ima
       output.targets = static_cast<float*>(places[kLabels]);
     else
       output.label = static_cast<std::int64_t*>(places[kLabels]);
-    *static_cast<std::int64_t*>(places[kRecords]) = ref.record;
+    *static_cast<std::int64_t*>(places[kRecordNumbers]) = ref.record;
     return loader->workers_[static_cast<std::size_t>(worker)]->run(ref, output);
   };
   const ImagePipelineOptions& options = loader->plan_.options;
@@ -105,7 +105,7 @@ Result<std::optional<ImageBatch>> ImageLoader::next() {
   batch.epoch = tensors->epoch;
   batch.index = tensors->index;
   batch.left = tensors->left;
-  const auto* records = tensors->data<std::int64_t>(kRecords);
+  const auto* records = tensors->data<std::int64_t>(kRecordNumbers);
   batch.records.assign(records, records + count);
   batch.origins = source_;
   mix_images(batch);
