@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "xoe/data/pixels.h"
 #include "xoe/data/stages.h"
 
 namespace xoe::examples {
@@ -18,7 +19,8 @@ struct WayOptions {
   int rank = 0;           // this process of
   int size = 1;           // so many
   int batch = 64;
-  int image_size = 224;
+  data::ImageSize image_size = 224;
+  data::PixelOptions pixels = {};
   int threads = 2;       // that decode
   int shuffle = 500;     // elements in the shuffle buffer
   int label_offset = 1;  // the label stored for the first class
@@ -29,7 +31,7 @@ struct WayOptions {
 
 // The input of one training step.
 struct Images {
-  std::shared_ptr<float> pixels;     // [count, 3, image_size, image_size]
+  std::shared_ptr<float> pixels;     // [count, 3, height, width]
   std::vector<std::int64_t> labels;  // from 0
   int count = 0;
 };

@@ -32,7 +32,7 @@ Status decode(const WayOptions& options, const data::Numbered<Raw>& record, std:
   thread_local data::ImageTransformer transformer;
   const std::uint64_t key =
       data::mix(record.element.key, static_cast<std::uint64_t>(record.epoch));  // another crop each epoch
-  return transformer.run({.size = options.image_size}, parsed->jpeg, key, places[0]);
+  return transformer.run({.size = options.image_size, .pixels = options.pixels}, parsed->jpeg, key, places[0]);
 }
 
 Images images_of(const data::TensorBatch& batch) {
@@ -67,9 +67,9 @@ Result<NextImages> new_way(const WayOptions& options) {
   // 7. Repeat.
   const auto repeated = data::repeat(data::numbered(shuffled), options.epochs);
   // 8. Decode into the batch's memory, and 9. keep two batches in flight.
-  const auto side = std::int64_t{options.image_size};
+  const auto [height, width] = options.image_size;
   auto batches = data::map_and_batch<data::Numbered<Raw>>(
-      data::batch(repeated, options.batch), options.batch, {{DType::kFloat32, {3, side, side}}, {DType::kInt64, {}}},
+      data::batch(repeated, options.batch), options.batch, {{DType::kFloat32, {3, height, width}}, {DType::kInt64, {}}},
       [options](const data::Numbered<Raw>& record, std::span<void* const> places, int) {
         return decode(options, record, places);
       },

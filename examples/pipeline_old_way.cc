@@ -20,7 +20,7 @@ struct Decoded {
 };
 
 std::size_t image_floats(const WayOptions& options) {
-  return std::size_t{3} * static_cast<std::size_t>(options.image_size) * static_cast<std::size_t>(options.image_size);
+  return 3 * static_cast<std::size_t>(options.image_size.pixels());
 }
 
 std::shared_ptr<float> floats(std::size_t count) { return {new float[count], std::default_delete<float[]>()}; }
@@ -32,7 +32,8 @@ Result<Decoded> decode(const WayOptions& options, const data::Record& record) {
   Decoded image{floats(image_floats(options)), parsed->label};
   // The same crop in every epoch, because the function of a map sees only its element.
   const std::uint64_t key = data::mix(options.seed, record.offset, static_cast<std::uint64_t>(record.number));
-  auto made = transformer.run({.size = options.image_size}, parsed->jpeg, key, image.pixels.get());
+  auto made =
+      transformer.run({.size = options.image_size, .pixels = options.pixels}, parsed->jpeg, key, image.pixels.get());
   if (!made) return failure(made.error());
   return image;
 }

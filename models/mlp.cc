@@ -7,8 +7,8 @@ namespace {
 
 class Mlp : public ImageModel {
  public:
-  Mlp(int classes, int image_size)
-      : fc1_(register_module("fc1", ::torch::nn::Linear(3 * std::int64_t{image_size} * image_size, 512))),
+  Mlp(int classes, int height, int width)
+      : fc1_(register_module("fc1", ::torch::nn::Linear(3 * std::int64_t{height} * width, 512))),
         fc2_(register_module("fc2", ::torch::nn::Linear(512, 256))),
         fc3_(register_module("fc3", ::torch::nn::Linear(256, classes))) {}
 
@@ -25,6 +25,6 @@ class Mlp : public ImageModel {
 
 }  // namespace
 
-ModelHandle make_mlp(int classes, int image_size) { return std::make_shared<Mlp>(classes, image_size); }
+ModelHandle make_mlp(int classes, int height, int width) { return std::make_shared<Mlp>(classes, height, width); }
 
 }  // namespace xoe::models

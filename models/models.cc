@@ -41,20 +41,21 @@ Error unknown_model(std::string_view name) {
 
 std::span<const std::string_view> model_names() noexcept { return kNames; }
 
-Result<ModelHandle> make_model(std::string_view name, int classes, int image_size) {
+Result<ModelHandle> make_model(std::string_view name, int classes, int height, int width) {
   if (std::ranges::find(kNames, name) == kNames.end()) return failure(unknown_model(name));
   if (classes < 1) return failure(Code::kInvalidArgument, "a model needs at least 1 class, not {}", classes);
-  if (image_size < 1) return failure(Code::kInvalidArgument, "the image size must be at least 1, not {}", image_size);
+  if (height < 1 || width < 1)
+    return failure(Code::kInvalidArgument, "the image size must be at least 1, not {}x{}", height, width);
   if (name == "resnet18") return make_resnet18(classes);
   if (name == "resnet50") return make_resnet50(classes);
-  if (name == "mlp") return make_mlp(classes, image_size);
-  if (const int patch = vit_patch_size(image_size); image_size % patch != 0) {
+  if (name == "mlp") return make_mlp(classes, height, width);
+  if (const int patch = vit_patch_size(height, width); height % patch != 0 || width % patch != 0) {
     return failure(Code::kInvalidArgument,
                    "vit_tiny cuts images into patches of {} pixels; take an image size that is "
-                   "a multiple of that, not {}",
-                   patch, image_size);
+                   "a multiple of that, not {}x{}",
+                   patch, height, width);
   }
-  return make_vit_tiny(classes, image_size);
+  return make_vit_tiny(classes, height, width);
 }
 
 }  // namespace xoe::models

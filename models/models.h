@@ -27,13 +27,13 @@ using ModelHandle = std::shared_ptr<ImageModel>;
 std::span<const std::string_view> model_names() noexcept;
 
 // A freshly initialised model; draws from torch's default generator. `invalid_argument` for an unknown name (lists
-// the known ones and the closest), for classes or image_size below 1 and for a size that the model does not support.
+// the known ones and the closest), for classes, height or width below 1 and for a size that the model does not support.
 //   resnet18, resnet50: K. He et al., Deep Residual Learning for Image Recognition, 2015; the variant "v1.5" with the
 //     stride in the 3x3 convolution; the last batch norm of each block starts at zero (P. Goyal et al., 2017). Names of
 //     parameters as in torchvision.
 //   vit_tiny: A. Dosovitskiy et al., An Image is Worth 16x16 Words, 2020; width 192, 12 layers, 3 heads; patches of 16
 //     pixels, 8 for images below 128.
 //   mlp: two hidden layers (512, 256), no normalisation.
-Result<ModelHandle> make_model(std::string_view name, int classes, int image_size);
+Result<ModelHandle> make_model(std::string_view name, int classes, int height, int width);
 
 }  // namespace xoe::models

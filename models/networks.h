@@ -7,9 +7,9 @@ namespace xoe::models {
 
 ModelHandle make_resnet18(int classes);
 ModelHandle make_resnet50(int classes);
-ModelHandle make_vit_tiny(int classes, int image_size);  // image_size is a multiple of vit_patch_size()
-ModelHandle make_mlp(int classes, int image_size);
+ModelHandle make_vit_tiny(int classes, int height, int width);  // both are multiples of vit_patch_size()
+ModelHandle make_mlp(int classes, int height, int width);
 
-int vit_patch_size(int image_size) noexcept;
+int vit_patch_size(int height, int width) noexcept;
 
 }  // namespace xoe::models

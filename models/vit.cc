@@ -56,9 +56,9 @@ class Layer : public nn::Module {
 
 class VisionTransformer : public ImageModel {
  public:
-  VisionTransformer(int classes, int image_size) {
-    const std::int64_t patch = vit_patch_size(image_size);
-    const std::int64_t tokens = (image_size / patch) * (image_size / patch) + 1;
+  VisionTransformer(int classes, int height, int width) {
+    const std::int64_t patch = vit_patch_size(height, width);
+    const std::int64_t tokens = (height / patch) * (width / patch) + 1;
     patches_ = register_module("patch_embed", nn::Conv2d(nn::Conv2dOptions(3, kWidth, patch).stride(patch)));
     class_token_ = register_parameter("cls_token", at::zeros({1, 1, kWidth}));
     position_ = register_parameter("pos_embed", at::zeros({1, tokens, kWidth}));
@@ -98,10 +98,10 @@ class VisionTransformer : public ImageModel {
 
 }  // namespace
 
-int vit_patch_size(int image_size) noexcept { return image_size < 128 ? 8 : 16; }
+int vit_patch_size(int height, int width) noexcept { return height < 128 || width < 128 ? 8 : 16; }
 
-ModelHandle make_vit_tiny(int classes, int image_size) {
-  return std::make_shared<VisionTransformer>(classes, image_size);
+ModelHandle make_vit_tiny(int classes, int height, int width) {
+  return std::make_shared<VisionTransformer>(classes, height, width);
 }
 
 }  // namespace xoe::models

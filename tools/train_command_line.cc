@@ -9,6 +9,7 @@
 
 #include "base/env.h"
 #include "bootstrap/launch_env.h"
+#include "tools/pixel_options.h"
 
 namespace xoe {
 namespace {
@@ -38,7 +39,8 @@ void add_data_options(CLI::App& app, train::TrainOptions& options, bool& synthet
   app.add_option("--label-offset", options.label_offset,
                  "the label stored for the first class (default: 1 in TFRecord files, as in ImageNet's; 0 in others)");
   app.add_option("--batch", options.batch, "images per rank and pass")->capture_default_str();
-  app.add_option("--image-size", options.image_size, "height and width")->capture_default_str();
+  tools::add_image_size(app, options.image_size);
+  tools::add_pixel_options(app, options.pixels);
   app.add_option("--data-threads", options.data_threads,
                  "that decode, per rank: a number, 0 for none of their own, or auto: as many as training needs")
       ->transform(CLI::Transformer(std::map<std::string, int>{{"auto", -1}}))

@@ -11,6 +11,7 @@
 #include "train/agree.h"
 #include "train/buffers.h"
 #include "train/files.h"
+#include "train/size_json.h"
 
 namespace xoe::train {
 namespace {
@@ -21,7 +22,7 @@ using Json = nlohmann::ordered_json;
 Json identity(const TrainOptions& options, const DataInfo& data, int size) {
   return {{"model", options.model},
           {"classes", data.classes},
-          {"image size", options.image_size},
+          {"image size", size_json(options.image_size)},
           {"ranks", size},
           {"batch", options.batch},
           {"accumulate", options.accumulate},
@@ -173,7 +174,8 @@ Status restore_model(const Sections& sections, const TrainOptions& options, cons
                      models::ImageModel& model) {
   const at::NoGradGuard no_grad;
   // Loads into another model and copies: loading replaces the storage, and with it device and memory format.
-  XOE_ASSIGN(const auto stored, models::make_model(options.model, data.classes, options.image_size));
+  XOE_ASSIGN(const auto stored,
+             models::make_model(options.model, data.classes, options.image_size.height, options.image_size.width));
   auto archive = open_archive(sections.at("model"));
   stored->load(archive);
   const auto source = stored->parameters();

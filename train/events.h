@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "train/speed.h"
+#include "xoe/data/pixels.h"
 
 namespace xoe::train {
 
@@ -16,7 +17,7 @@ struct RunStart {
   std::string device;  // "cpu", "cuda"
   std::string data;    // a folder, or "synthetic"
   int classes = 0;
-  int image_size = 0;
+  data::ImageSize image_size = 0;
   int ranks = 1;
   int batch = 0;  // per rank and backward pass
   int accumulate = 1;

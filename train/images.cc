@@ -85,6 +85,7 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
   pipeline.directory = options.data_dir;
   pipeline.batch = options.batch;
   pipeline.image_size = options.image_size;
+  pipeline.pixels = options.pixels;
   pipeline.rank = rank;
   pipeline.size = size;
   pipeline.threads = options.data_threads;

@@ -16,7 +16,10 @@ Status require(bool good, std::string_view option, std::string_view rule) {
 
 Result<TrainOptions> complete_options(TrainOptions options) {
   XOE_TRY(require(options.batch >= 1, "batch", "at least 1"));
-  XOE_TRY(require(options.image_size >= 8 && options.image_size <= 4096, "image-size", "between 8 and 4096"));
+  for (const int side : {options.image_size.height, options.image_size.width})
+    XOE_TRY(require(side >= 8 && side <= 4096, "image-size", "between 8 and 4096"));
+  XOE_TRY(require(options.pixels.antialias || options.pixels.interpolation != data::Interpolation::kArea,
+                  "interpolation", "bilinear or bicubic with --no-antialias: area is a mean of pixels"));
   XOE_TRY(require(options.classes >= 0, "classes", "at least 1"));
   XOE_TRY(require(std::isfinite(options.epochs) && options.epochs >= 0, "epochs", "at least 0"));
   XOE_TRY(require(options.steps >= 0, "steps", "at least 0"));

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "xoe/data/pixels.h"
 #include "xoe/status.h"
 
 namespace xoe::train {
@@ -21,7 +22,8 @@ struct TrainOptions {
   std::string label_key = "image/class/label";
   std::optional<int> label_offset;  // the label stored for class 0; unset: 1 in TFRecord files, 0 in others
   int batch = 32;                   // per rank and backward pass
-  int image_size = 64;
+  data::ImageSize image_size = 64;
+  data::PixelOptions pixels = {};
 
   double epochs = 0;       // of the data; 0: `steps` counts
   std::int64_t steps = 0;  // optimizer steps; 0: `epochs` counts. Both 0: 10 epochs of data, or 100 synthetic steps

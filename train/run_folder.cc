@@ -47,8 +47,9 @@ Result<RunFolder> RunFolder::open(const std::string& path, std::int64_t first_st
 }
 
 Status RunFolder::started(const RunStart& start) {
-  curve_.title = fmt::format("{}, {} {} x batch {}, images {}x{}", start.model, start.ranks,
-                             start.ranks == 1 ? "rank" : "ranks", start.batch, start.image_size, start.image_size);
+  curve_.title =
+      fmt::format("{}, {} {} x batch {}, images {}x{}", start.model, start.ranks, start.ranks == 1 ? "rank" : "ranks",
+                  start.batch, start.image_size.height, start.image_size.width);
   return metrics_.write(start_json(start));
 }
 

@@ -59,7 +59,8 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm) {
 Status create_model(Setup& setup, const TrainOptions& options, int rank) {
   at::Generator random = at::detail::getDefaultCPUGenerator();
   random.set_current_seed(options.seed);
-  XOE_ASSIGN(setup.model, models::make_model(options.model, setup.data->info().classes, options.image_size));
+  XOE_ASSIGN(setup.model, models::make_model(options.model, setup.data->info().classes, options.image_size.height,
+                                             options.image_size.width));
   random.set_current_seed(options.seed + 1 + static_cast<std::uint64_t>(rank));
   return {};
 }

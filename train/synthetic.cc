@@ -12,7 +12,8 @@ class SyntheticBatches : public BatchSource {
   SyntheticBatches(const TrainOptions& options, int rank, c10::Device device) {
     info_.classes = options.classes > 0 ? options.classes : 1000;
     auto random = at::detail::createCPUGenerator(options.seed * 7919 + static_cast<std::uint64_t>(rank));
-    batch_.images = at::randn({options.batch, 3, options.image_size, options.image_size}, random).to(device);
+    batch_.images =
+        at::randn({options.batch, 3, options.image_size.height, options.image_size.width}, random).to(device);
     batch_.labels = at::randint(info_.classes, {options.batch}, random, at::kLong).to(device);
   }
 

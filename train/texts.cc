@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "train/size_json.h"
+
 namespace xoe::train {
 namespace {
 
@@ -49,8 +51,8 @@ std::string evaluation_line(const Evaluation& evaluation) {
 
 std::string start_lines(const RunStart& start) {
   std::string text = fmt::format("{} ({:.1f} M parameters), {} classes, images {}x{}, {}\n", start.model,
-                                 static_cast<double>(start.parameters) * 1e-6, start.classes, start.image_size,
-                                 start.image_size, start.data);
+                                 static_cast<double>(start.parameters) * 1e-6, start.classes, start.image_size.height,
+                                 start.image_size.width, start.data);
   text += fmt::format("{} {} x batch {}{}, {} with {} {} each, {} gradient {}{}\n", start.ranks,
                       start.ranks == 1 ? "rank" : "ranks", start.batch,
                       start.accumulate > 1 ? fmt::format(" x {} passes", start.accumulate) : "", start.device,
@@ -88,7 +90,7 @@ std::string start_json(const RunStart& start) {
                   {"device", start.device},
                   {"data", start.data},
                   {"classes", start.classes},
-                  {"image_size", start.image_size},
+                  {"image_size", size_json(start.image_size)},
                   {"ranks", start.ranks},
                   {"batch", start.batch},
                   {"accumulate", start.accumulate},

@@ -30,10 +30,7 @@ def one_pixel(level):
 
     header = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
     return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(bytes((0, level))))
-        + chunk(b"IEND", b"")
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes((0, level)))) + chunk(b"IEND", b"")
     )
 
 

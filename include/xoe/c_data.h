@@ -26,21 +26,25 @@ extern "C" {
 /* ---- Options -------------------------------------------------------------------------------------------------- */
 
 /* Options have names and texts, so that new ones need no new interface. A key is the name of the field of
- * ImagePipelineOptions in xoe/data/images.h, or of Augmentation in xoe/data/augment.h:
+ * ImagePipelineOptions in xoe/data/images.h, of PixelOptions in xoe/data/pixels.h, or of Augmentation in
+ * xoe/data/augment.h:
  *
  *   directory pattern                          text
  *   format                                     auto, tfrecord, folder, nih-chest, idx or tar
- *   batch image_size rank size processes       whole numbers
+ *   batch rank size processes max_pixels       whole numbers
  *   prefetch seed epochs
  *   max_bad image_key label_key multi_label classes
+ *   image_size                                 pixels of a side, or HEIGHTxWIDTH
  *   threads shuffle_buffer label_offset        a whole number, or auto
  *   memory_budget                              bytes, also as 512M or 2GiB
  *   shard_by_file training allow_missing       0 or 1; also false or true
+ *   antialias exif_orientation
  *   remainder                                  auto, drop, pad or keep
  *   on_error                                   fail or skip
  *   min_area mixup_alpha cutmix_alpha          numbers
  *   cutmix_probability
  *   mean deviation                             three numbers: 0.485,0.456,0.406
+ *   interpolation                              bilinear, bicubic or area
  *   quality                                    exact or fast
  *   dtype                                      uint8, float16, bfloat16 or float32
  *   layout                                     nchw or nhwc

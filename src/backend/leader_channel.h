@@ -19,7 +19,8 @@ class LeaderChannel {
   virtual ~LeaderChannel() = default;
   // Queues the message; progress() sends it.
   virtual void send(int to_host, std::vector<std::byte> message) = 0;
-  // Sends queued bytes without blocking; true if any went out.
+  // Sends queued bytes without blocking; true if other leaders have something to do: bytes went out, or receive() took
+  // some, also of a message that has not arrived whole.
   virtual bool progress() = 0;
   virtual std::optional<Incoming> receive() = 0;
 };

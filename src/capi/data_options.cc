@@ -63,6 +63,13 @@ struct Form<double> {
   static std::string choices() { return "a number"; }
 };
 
+template <>
+struct Form<data::ImageSize> {
+  static std::optional<data::ImageSize> read(std::string_view text) { return data::parse_image_size(text); }
+  static std::string write(data::ImageSize value) { return data::to_text(value); }
+  static std::string choices() { return "pixels of a side, or HEIGHTxWIDTH"; }
+};
+
 // `count` numbers, separated by commas.
 std::optional<std::vector<double>> numbers_of(std::string_view text, std::size_t count) {
   std::vector<double> numbers;
@@ -155,6 +162,7 @@ std::string_view name_of(DType value) { return static_cast<int>(value) < kDTypeC
 std::string_view name_of(data::Remainder value) { return pick({"drop", "pad", "keep"}, value); }
 std::string_view name_of(data::OnError value) { return pick({"fail", "skip"}, value); }
 std::string_view name_of(data::Quality value) { return pick({"exact", "fast"}, value); }
+std::string_view name_of(data::Interpolation value) { return data::interpolation_name(value); }
 std::string_view name_of(data::Layout value) { return pick({"nchw", "nhwc"}, value); }
 
 template <class T>
@@ -280,6 +288,7 @@ using data::Augmentation;
 using data::BatchMixing;
 using data::ImagePipelineOptions;
 using data::InterleaveOptions;
+using data::PixelOptions;
 using data::RecordOptions;
 
 constexpr Field<ImagePipelineOptions> kImages[] = {
@@ -309,6 +318,10 @@ constexpr Field<ImagePipelineOptions> kImages[] = {
     option<&ImagePipelineOptions::classes>("classes"),
     option<&ImagePipelineOptions::min_area>("min_area"),
     option_as<OffsetForm, &ImagePipelineOptions::label_offset>("label_offset"),
+    option<&ImagePipelineOptions::pixels, &PixelOptions::interpolation>("interpolation"),
+    option<&ImagePipelineOptions::pixels, &PixelOptions::antialias>("antialias"),
+    option<&ImagePipelineOptions::pixels, &PixelOptions::exif_orientation>("exif_orientation"),
+    option<&ImagePipelineOptions::pixels, &PixelOptions::max_pixels>("max_pixels"),
     option<&ImagePipelineOptions::quality>("quality"),
     option<&ImagePipelineOptions::dtype>("dtype"),
     option<&ImagePipelineOptions::layout>("layout"),

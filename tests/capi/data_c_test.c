@@ -59,6 +59,8 @@ static void test_options(void) {
   CHECK_FAILS(xoe_images_options_set(options, "seed", "-1"), XOE_INVALID_ARGUMENT, "a whole number from 0");
   CHECK_FAILS(xoe_images_options_set(options, "training", "yes"), XOE_INVALID_ARGUMENT, "0, 1, false or true");
   CHECK_FAILS(xoe_images_options_set(options, "quality", "good"), XOE_INVALID_ARGUMENT, "it may be exact, fast");
+  CHECK_FAILS(xoe_images_options_set(options, "interpolation", "nearest"), XOE_INVALID_ARGUMENT, "bicubic, area");
+  CHECK_FAILS(xoe_images_options_set(options, "image_size", "16x"), XOE_INVALID_ARGUMENT, "HEIGHTxWIDTH");
   CHECK_FAILS(xoe_images_options_set(options, "remainder", "none"), XOE_INVALID_ARGUMENT, "auto, or drop, pad, keep");
   CHECK_FAILS(xoe_images_options_set(options, "rand_augment", "2,9"), XOE_INVALID_ARGUMENT, "off, or OPERATIONS");
   CHECK_FAILS(xoe_images_options_set(options, "colour_jitter", "1,x,1,1"), XOE_INVALID_ARGUMENT, "BRIGHTNESS");
@@ -75,6 +77,8 @@ static void test_options(void) {
   CHECK_OK(xoe_images_options_text(options, &text));
   CHECK(has_line(text, "batch=32") && has_line(text, "threads=auto") && has_line(text, "memory_budget=2147483648"));
   CHECK(has_line(text, "training=0") && has_line(text, "dtype=bfloat16") && has_line(text, "deviation=0.5,0.25,1"));
+  CHECK(has_line(text, "image_size=224") && has_line(text, "interpolation=bilinear") && has_line(text, "antialias=1"));
+  CHECK(has_line(text, "exif_orientation=0") && has_line(text, "max_pixels=67108864"));
   CHECK(has_line(text, "remainder=auto") && has_line(text, "format=auto") && has_line(text, "min_area=0.08"));
   CHECK(has_line(text, "random_erasing=0.25,0.02,0.33,0.3,3.3,noise") && has_line(text, "rand_augment=off"));
   xoe_text_free(text);

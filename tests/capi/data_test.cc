@@ -133,6 +133,9 @@ TEST(CData, OptionsReachThePipeline) {
       {{{"training", "0"}}, [](Options& o) { o.training = false; }},
       {{{"remainder", "pad"}}, [](Options& o) { o.remainder = Remainder::kPad; }},
       {{{"min_area", "0.9"}}, [](Options& o) { o.min_area = 0.9; }},
+      {{{"image_size", "16x24"}}, [](Options& o) { o.image_size = ImageSize(16, 24); }},
+      {{{"interpolation", "bicubic"}}, [](Options& o) { o.pixels.interpolation = Interpolation::kBicubic; }},
+      {{{"antialias", "false"}}, [](Options& o) { o.pixels.antialias = false; }},
       {{{"label_offset", "0"}, {"classes", "6"}}, [](Options& o) { o.label_offset = 0, o.classes = 6; }},
       {{{"mean", "0,0.5,1"}, {"deviation", "1,2,3"}},
        [](Options& o) {

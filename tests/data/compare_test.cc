@@ -41,7 +41,7 @@ std::vector<std::int64_t> read(Result<NextImages> next, const WayOptions& option
     const Images& batch = **images;
     EXPECT_EQ(batch.labels.size(), static_cast<std::size_t>(batch.count));
     labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
-    const auto pixels = static_cast<std::ptrdiff_t>(3 * batch.count * options.image_size * options.image_size);
+    const auto pixels = static_cast<std::ptrdiff_t>(3 * batch.count * options.image_size.pixels());
     EXPECT_TRUE(std::all_of(batch.pixels.get(), batch.pixels.get() + pixels, [](float x) { return x > -3 && x < 3; }));
   }
   return labels;
@@ -85,8 +85,8 @@ nlohmann::json run(const Scratch& scratch, const std::string& arguments) {
 
 TEST(Bench, MeasuresAndEmulatesAConsumer) {
   const Scratch scratch;
-  const std::string common = "bench " + make_set(scratch) + " --batch 4 --image-size 32 --seconds 0.1 --warmup 0.05 ";
-  const auto report = run(scratch, common + "--threads 2 --consumer 40");
+  const std::string common = "bench " + make_set(scratch) + " --batch 4 --seconds 0.1 --warmup 0.05 ";
+  const auto report = run(scratch, common + "--image-size 32 --threads 2 --consumer 40");
   ASSERT_TRUE(report.is_object());
   EXPECT_GE(report["images"], 4);
   for (const char* figure : {"images_per_s", "cpu_ms_per_image", "peak_bytes", "first_batch_s"})
@@ -95,6 +95,11 @@ TEST(Bench, MeasuresAndEmulatesAConsumer) {
   EXPECT_LE(report["emulated_consumer"]["fed_images_per_s"], 41);
   EXPECT_EQ(report["emulated_consumer"]["threads_missing"], 0);
   EXPECT_TRUE(run(scratch, common + "--mode unheard-of").is_null());
+  EXPECT_TRUE(run(scratch, common + "--image-size 24x40 --interpolation bicubic --no-antialias").is_object());
+  EXPECT_TRUE(run(scratch, common + "--image-size 32 --interpolation area --exif-orientation").is_object());
+  for (const char* wrong : {"--image-size 24x", "--interpolation nearest", "--interpolation area --no-antialias",
+                            "--max-pixels 0", "--max-pixels 100"})
+    EXPECT_TRUE(run(scratch, common + wrong).is_null()) << wrong;
 }
 
 TEST(Compare, RunsBothWaysAndDraws) {

@@ -60,11 +60,35 @@ TEST(RandomCrop, IsWholePixels) {
 }
 
 TEST(CentreCrop, IsSevenEighthsOfTheShorterSide) {
-  const Region region = centre_crop(500, 320);
+  const Region region = centre_crop(500, 320, 224);
   EXPECT_DOUBLE_EQ(region.width, 280);
   EXPECT_DOUBLE_EQ(region.height, 280);
   EXPECT_DOUBLE_EQ(region.x, 110);
   EXPECT_DOUBLE_EQ(region.y, 20);
+}
+
+TEST(CentreCrop, HasTheShapeOfTheTarget) {
+  const Region wide = centre_crop(500, 320, ImageSize(100, 200));
+  EXPECT_DOUBLE_EQ(wide.width, 437.5);
+  EXPECT_DOUBLE_EQ(wide.height, 218.75);
+  EXPECT_DOUBLE_EQ(wide.y, 50.625);
+  const Region tall = centre_crop(500, 320, ImageSize(200, 100));
+  EXPECT_DOUBLE_EQ(tall.width, 140);
+  EXPECT_DOUBLE_EQ(tall.height, 280);
+}
+
+// torchvision: Resize(256) makes 341 x 256 of 500 x 375, and CenterCrop(224) begins at round(58.5), which is 58.
+TEST(EvaluationCrop, IsOfWholePixelsOfTheResizedImage) {
+  const Resampling smooth{Interpolation::kBilinear, true};
+  EXPECT_EQ(evaluation_crop(500, 375, 224, smooth).resized, (PixelRect{58, 16, 341, 256}));
+  EXPECT_EQ(evaluation_crop(375, 500, 224, smooth).resized, (PixelRect{16, 58, 256, 341}));
+  EXPECT_EQ(evaluation_crop(503, 375, 224, smooth).resized, (PixelRect{60, 16, 343, 256}));  // round(59.5)
+  EXPECT_EQ(evaluation_crop(1, 1, 1, smooth).resized, (PixelRect{0, 0, 1, 1}));
+  EXPECT_EQ(evaluation_crop(65500, 1, 8192, smooth).limits, (PixelRect{0, 0, 65500, 1}));
+  // Without antialiasing the crop is exactly 7/8.
+  const Crop sharp = evaluation_crop(500, 375, 224, {});
+  EXPECT_EQ(sharp.resized, PixelRect{});
+  EXPECT_DOUBLE_EQ(sharp.region.width, 328.125);
 }
 
 }  // namespace

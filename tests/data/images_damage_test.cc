@@ -143,6 +143,22 @@ TEST(Images, ClassesAreCountedWithoutBadRecords) {
   }
 }
 
+TEST(Images, AnImageOfTooManyPixelsIsAnErrorThatNamesIt) {
+  auto options = small();
+  options.pixels.max_pixels = 100;
+  const auto batch = open_images(options).value()->next();
+  ASSERT_FALSE(batch);
+  EXPECT_EQ(batch.error().code(), Code::kResourceExhausted);
+  EXPECT_THAT(batch.error().message(), HasSubstr(rendered().path()));
+  EXPECT_THAT(batch.error().message(), HasSubstr("at most 100 pixels are decoded (max_pixels)"));
+  options.on_error = OnError::kSkip;
+  options.training = false;
+  options.epochs = 1;
+  const auto iterator = open_images(options).value();
+  for (const Made& made : drain(*iterator)) EXPECT_TRUE(made.labels.empty());
+  EXPECT_EQ(iterator->skipped(), kValidation);
+}
+
 TEST(Images, BadOptionsAreRefused) {
   const auto code = [](auto change) {
     auto options = small();
@@ -154,6 +170,10 @@ TEST(Images, BadOptionsAreRefused) {
   using Options = ImagePipelineOptions;
   EXPECT_EQ(code([](Options& o) { o.batch = 0; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](Options& o) { o.image_size = -1; }), Code::kInvalidArgument);
+  EXPECT_EQ(code([](Options& o) { o.image_size = ImageSize(16, 0); }), Code::kInvalidArgument);
+  EXPECT_EQ(code([](Options& o) { o.pixels.max_pixels = 0; }), Code::kInvalidArgument);
+  EXPECT_EQ(code([](Options& o) { o.pixels = {.interpolation = Interpolation::kArea, .antialias = false}; }),
+            Code::kInvalidArgument);
   EXPECT_EQ(code([](Options& o) { o.rank = 1; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](Options& o) { o.size = 0; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](Options& o) { o.min_area = 0; }), Code::kInvalidArgument);

@@ -255,5 +255,38 @@ TEST(Images, CanBeDroppedAtAnyMoment) {
   }
 }
 
+// A rectangle is what the image transformer makes of the same records.
+TEST(Images, MayBeRectangles) {
+  for (const bool training : {false, true}) {
+    auto options = small();
+    options.image_size = ImageSize(12, 20);
+    options.training = training;
+    options.epochs = 1;
+    const auto iterator = open_images(options).value();
+    const auto batch = iterator->next().value().value();
+    EXPECT_EQ(batch.height, 12);
+    EXPECT_EQ(batch.width, 20);
+    EXPECT_EQ(iterator->report().batch_bytes, 3 * 12 * 20 * 4 * 4);
+    options.threads = 3;
+    EXPECT_EQ(made_of(open_images(options).value()->next().value().value()), made_of(batch));
+    options.layout = Layout::kNhwc;
+    const auto by_pixel = open_images(options).value()->next().value().value();
+    for (int y = 0; y < 12; ++y)
+      for (int x = 0; x < 20; ++x)
+        for (int c = 0; c < 3; ++c)
+          ASSERT_EQ(by_pixel.floats()[(y * 20 + x) * 3 + c], batch.floats()[(c * 12 + y) * 20 + x]);
+  }
+}
+
+TEST(ImageSize, IsReadAndWritten) {
+  EXPECT_EQ(parse_image_size("224"), ImageSize(224));
+  EXPECT_EQ(parse_image_size("192x256"), ImageSize(192, 256));
+  EXPECT_EQ(parse_image_size("192,256"), ImageSize(192, 256));
+  for (const char* wrong : {"", "x", "1x", "x1", "1x2x3", "1.5", " 1", "99999999999"})
+    EXPECT_FALSE(parse_image_size(wrong)) << wrong;
+  EXPECT_EQ(to_text(224), "224");
+  EXPECT_EQ(to_text(ImageSize(192, 256)), "192x256");
+}
+
 }  // namespace
 }  // namespace xoe::data::test

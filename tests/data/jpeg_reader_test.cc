@@ -189,7 +189,7 @@ class Verdicts {
   // a part does not show it.
   void check(const std::string& jpeg) {
     const bool accepted = turbo_.decode(jpeg, whole_, kFew).has_value();
-    const auto header = reader_.open(jpeg);
+    const auto header = reader_.open(jpeg, kFew);
     ASSERT_TRUE(header || !accepted);
     if (!header) return;
     KeepingSink sink;
@@ -215,7 +215,7 @@ class Verdicts {
  private:
   static constexpr std::int64_t kFew = 1 << 20;
   JpegDecoder turbo_;
-  JpegReader reader_{kFew};
+  JpegReader reader_;
   Image whole_;
   Random random_{11};
 };
@@ -254,9 +254,9 @@ TEST(JpegReader, FlippedBytesHaveTurbosVerdict) {
 }
 
 TEST(JpegReader, ErrorsSayWhatIsWrong) {
-  JpegReader reader(64 * 48 - 1);
+  JpegReader reader;
   const std::string jpeg = write_jpeg(wavy_image(64, 48, 5, 1), {});
-  EXPECT_EQ(reader.open(jpeg).error().code(), Code::kResourceExhausted);
+  EXPECT_EQ(reader.open(jpeg, 64 * 48 - 1).error().code(), Code::kResourceExhausted);
   EXPECT_EQ(reader.open("no JPEG at all").error().code(), Code::kDataLoss);
   EXPECT_EQ(reader.open("").error().code(), Code::kDataLoss);
 }

@@ -3,29 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "data/image/push.h"
+#include "tests/data/every_target.h"
 
 namespace xoe::data {
 namespace {
-
-// Runs `body` once for each instruction set that this processor has.
-template <class Body>
-void on_every_target(const Body& body) {
-  const std::int64_t all = hwy::SupportedTargets();
-  for (const std::int64_t target : {HWY_SCALAR, HWY_AVX2, HWY_AVX3, HWY_AVX3_DL}) {
-    if ((all & target) == 0 && target != HWY_SCALAR) continue;
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::GetChosenTarget().Update(target);
-    body();
-  }
-  hwy::GetChosenTarget().Update(all);
-}
 
 // An image of noise as planes.
 struct Picture {
@@ -180,7 +167,7 @@ void compare(const Picture& picture, const Crop& crop, Target target, Order orde
 }
 
 Crop any_crop(int width, int height, Random& random) {
-  if (random.chance(0.3)) return resize_then_crop(centre_crop(width, height), width, height);
+  if (random.chance(0.3)) return resize_then_crop(centre_crop(width, height, 224), width, height);
   const int w = random.integer(1, width);
   const int h = random.integer(1, height);
   return crop_then_resize({1.0 * random.integer(0, width - w), 1.0 * random.integer(0, height - h), 1.0 * w, 1.0 * h});
@@ -280,6 +267,182 @@ TEST(Resizer, EveryInstructionSetMakesTheSamePixels) {
   for (const auto& result : results) EXPECT_EQ(result, results.front());
 }
 
+// ---- Filters of many taps
+
+double filter_weight(double x, const Resampling& how) {
+  const double a = how.antialias ? -0.5 : -0.75;
+  const double d = std::abs(x);
+  switch (how.interpolation) {
+    case Interpolation::kBilinear: return std::max(0.0, 1 - d);
+    case Interpolation::kBicubic:
+      if (d < 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
+      return d < 2 ? (((d - 5) * d + 8) * d - 4) * a : 0;
+    case Interpolation::kArea: return x > -0.5 && x <= 0.5 ? 1 : 0;
+  }
+  return 0;
+}
+
+// The weights of all samples from `begin` to `end` for an output whose centre is at `centre`; they count from 0.
+std::vector<double> filter_weights(double centre, double scale, int begin, int end, const Resampling& how) {
+  const double stretch = how.antialias ? std::max(1.0, scale) : 1;
+  std::vector<double> weights(static_cast<std::size_t>(end));
+  double sum = 0;
+  // As Pillow bounds them, which decides about samples on the edge.
+  const double support = filter_support(how.interpolation) * stretch;
+  const int low = static_cast<int>(std::floor(centre - support + 0.5));
+  const int high = static_cast<int>(std::floor(centre + support + 0.5));
+  for (int k = low; k < high; ++k) {
+    const double weight = filter_weight((k - centre + 0.5) * (1 / stretch), how);
+    if (how.antialias && (k < begin || k >= end)) continue;
+    weights[static_cast<std::size_t>(std::clamp(k, begin, end - 1))] += weight;
+    sum += weight;
+  }
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+// One channel of a picture without subsampling, filtered along rows, clamped, then along columns, and clamped.
+std::vector<double> filtered(const Picture& picture, std::size_t p, const Crop& crop, int width, int height) {
+  const PixelRect& limits = crop.limits;
+  const auto side = [](double start, int low, int high, int resized, int skipped, double extent, int outputs, int i) {
+    const double scale = resized > 0 ? static_cast<double>(high - low) / resized : extent / outputs;
+    const double base = resized > 0 ? 0 : start - low;
+    return std::pair(base + (skipped + i + 0.5) * scale, scale);
+  };
+  std::vector<double> levels(static_cast<std::size_t>(width * height));
+  for (int x = 0; x < width; ++x) {
+    const auto [centre, scale] =
+        side(crop.region.x, limits.x, limits.right(), crop.resized.width, crop.resized.x, crop.region.width, width, x);
+    const auto across = filter_weights(centre, scale, 0, limits.width, crop.resampling);
+    std::vector<double> column(static_cast<std::size_t>(limits.height));
+    for (int y = 0; y < limits.height; ++y) {
+      double sum = 0;
+      for (int k = 0; k < limits.width; ++k)
+        sum += across[static_cast<std::size_t>(k)] * picture.sample(p, limits.x + k, limits.y + y);
+      column[static_cast<std::size_t>(y)] = std::clamp(sum, 0.0, 255.0);
+    }
+    for (int y = 0; y < height; ++y) {
+      const auto [middle, step] = side(crop.region.y, limits.y, limits.bottom(), crop.resized.height, crop.resized.y,
+                                       crop.region.height, height, y);
+      const auto down = filter_weights(middle, step, 0, limits.height, crop.resampling);
+      double sum = 0;
+      for (std::size_t k = 0; k < down.size(); ++k) sum += down[k] * column[k];
+      levels[static_cast<std::size_t>(y * width + x)] = std::clamp(sum, 0.0, 255.0);
+    }
+  }
+  return levels;
+}
+
+void compare_filtered(const Picture& picture, const Crop& crop, Target target, Random& random, Resizer& resizer) {
+  const std::size_t plane = static_cast<std::size_t>(target.width) * static_cast<std::size_t>(target.height);
+  std::vector<float> to(3 * plane);
+  target.to = to.data();
+  target.mean = {0, 0, 0};
+  target.deviation = {1, 1, 1};
+  resizer.prepare(crop, target);
+  push(picture, needed_pixels(crop), static_cast<Order>(random.integer(0, 2)), random, resizer);
+  ASSERT_TRUE(resizer.complete());
+  for (std::size_t c = 0; c < 3; ++c) {
+    const auto levels =
+        filtered(picture, picture.layout.colour == Colour::kGrey ? 0 : c, crop, target.width, target.height);
+    for (int y = 0; y < target.height; ++y)
+      for (int x = 0; x < target.width; ++x) {
+        const int column = target.flip ? target.width - 1 - x : x;
+        const auto at = static_cast<std::size_t>(y * target.width + x);
+        ASSERT_NEAR(255 * to[c * plane + at], levels[static_cast<std::size_t>(y * target.width + column)], 0.1)
+            << c << " " << x << " " << y;
+      }
+  }
+}
+
+constexpr Resampling kFilters[] = {{Interpolation::kBilinear, true},
+                                   {Interpolation::kBicubic, true},
+                                   {Interpolation::kArea, true},
+                                   {Interpolation::kBicubic, false}};
+
+TEST(Resizer, FiltersAreAsDefined) {
+  on_every_target([] {
+    Random random(21);
+    Resizer resizer;
+    for (int round = 0; round < 120; ++round) {
+      const int width = random.integer(1, 90);
+      const int height = random.integer(1, 70);
+      const Picture picture = make_picture(width, height, random.chance(0.3) ? Colour::kGrey : Colour::kRgb, random);
+      const Resampling how = kFilters[round % 4];
+      Target target;
+      target.width = random.integer(1, random.chance(0.5) ? 20 : 60);
+      target.height = random.integer(1, random.chance(0.5) ? 20 : 60);
+      target.flip = random.chance(0.5);
+      Crop crop = evaluation_crop(width, height, ImageSize(target.height, target.width), how);
+      if (random.chance(0.6)) {
+        const int w = random.integer(1, width);
+        const int h = random.integer(1, height);
+        crop = crop_then_resize(
+            {1.0 * random.integer(0, width - w), 1.0 * random.integer(0, height - h), 1.0 * w, 1.0 * h}, how);
+      }
+      SCOPED_TRACE(::testing::Message() << "round " << round << ": " << width << " x " << height << " to "
+                                        << target.width << " x " << target.height << ", "
+                                        << interpolation_name(how.interpolation));
+      compare_filtered(picture, crop, target, random, resizer);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+// Reductions by 1.1 to 40 use each way to find samples: many in one load, few in one, one by one.
+TEST(Resizer, LargeReductionsByFiltersAreAsDefined) {
+  on_every_target([] {
+    Random random(22);
+    Resizer resizer;
+    for (const double factor : {1.1, 1.9, 2.0, 3.1, 4.5, 5.0, 7.0, 9.9, 12.0, 17.0, 40.0})
+      for (const Resampling& how : kFilters) {
+        SCOPED_TRACE(::testing::Message() << factor << " " << interpolation_name(how.interpolation));
+        const int width = static_cast<int>(33 * factor);
+        const Picture picture = make_picture(width, 60, Colour::kRgb, random);
+        Target target;
+        target.width = 33;
+        target.height = 4;
+        target.flip = random.chance(0.5);
+        compare_filtered(picture, crop_then_resize({0, 0, 1.0 * width, 60}, how), target, random, resizer);
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+  });
+}
+
+TEST(Resizer, FiltersMakeTheSamePixelsOnEveryInstructionSet) {
+  Random random(23);
+  for (const Colour colour : {Colour::kRgb, Colour::kYcc})
+    for (const Resampling& how : kFilters) {
+      const Picture picture = make_picture(300, 140, colour, random);
+      const Crop crop = evaluation_crop(300, 140, ImageSize(40, 50), how);
+      std::vector<std::vector<float>> results;
+      on_every_target([&] {
+        results.emplace_back(3 * 50 * 40);
+        Resizer resizer;
+        resizer.prepare(crop, {.to = results.back().data(), .width = 50, .height = 40});
+        push(picture, needed_pixels(crop), Order::kBlocks, random, resizer);
+      });
+      for (const auto& result : results) EXPECT_EQ(result, results.front());
+    }
+}
+
+// A shrunk checkerboard is grey, whose mean is that of the image; without antialiasing it is not.
+TEST(Resizer, AntialiasingKeepsTheMean) {
+  Picture picture;
+  picture.layout.width = picture.layout.height = 120;
+  for (auto& plane : picture.planes)
+    for (int i = 0; i < 120 * 120; ++i) plane.push_back((i % 120 + i / 120) % 2 == 0 ? 0 : 255);
+  Random random(24);
+  Resizer resizer;
+  for (const Interpolation interpolation : {Interpolation::kBilinear, Interpolation::kBicubic, Interpolation::kArea}) {
+    std::vector<std::uint8_t> to(3 * 30 * 30);
+    const Crop crop = crop_then_resize({0, 0, 120, 120}, {interpolation, true});
+    resizer.prepare(crop, {.to = to.data(), .dtype = DType::kUint8, .width = 30, .height = 30});
+    push(picture, needed_pixels(crop), Order::kRows, random, resizer);
+    for (const std::uint8_t level : to) EXPECT_NEAR(level, 127.5, 2) << interpolation_name(interpolation);
+  }
+}
+
 TEST(Resizer, MissingRowsAreNoticed) {
   Random random(14);
   const Picture picture = make_picture(20, 20, Colour::kRgb, random);
@@ -316,6 +479,10 @@ TEST(NeededPixels, AreThoseThatTapsReach) {
   EXPECT_EQ(needed_pixels(resize_then_crop({3, 4, 10, 20}, 100, 100)), (PixelRect{2, 3, 12, 22}));
   EXPECT_EQ(needed_pixels(resize_then_crop({0, 0, 100, 99.5}, 100, 100)), (PixelRect{0, 0, 100, 100}));
   EXPECT_EQ(needed_pixels(resize_then_crop({10.75, 0, 4.5, 1}, 100, 1)), (PixelRect{10, 0, 6, 1}));
+  // A reduction by 4 reaches 4 pixels from the centres of the outputs.
+  const Crop crop = evaluation_crop(1024, 1024, 224, {Interpolation::kBilinear, true});
+  EXPECT_EQ(crop.resized, (PixelRect{16, 16, 256, 256}));
+  EXPECT_EQ(needed_pixels(crop), (PixelRect{62, 62, 901, 901}));
 }
 
 }  // namespace

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/jpeg/exif.h"
 #include "data/jpeg_kinds.h"
 #include "data/png/png.h"
+#include "tests/data/exif_segment.h"
 #include "tools/data/convert/downscale.h"
+#include "tools/data/convert/reencode.h"
 #include "tools/data/image_facts.h"
 
 namespace xoe::data {
@@ -49,6 +52,19 @@ TEST(Shrink, IsTheTriangleFilter) {
       for (int x = 0; x < width; ++x)
         for (int c = 0; c < 3; ++c)
           ASSERT_NEAR(to.row(y)[3 * x + c], exact(from, width, height, x, y, c), 0.51) << width << "x" << height;
+  }
+}
+
+TEST(Shrink, KeepsTheOrientationOfJpegs) {
+  const std::string jpeg = encode_jpeg(noise(60, 40)).value();
+  Reencoder reencoder({.resize_shorter = 20});
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const std::string turned = with_exif(jpeg, orientation);
+    const auto shrunk = reencoder.run({.bytes = turned, .targets = {}}).value();
+    EXPECT_EQ(shrunk.facts.width, 30);
+    EXPECT_EQ(exif_orientation(shrunk.bytes), orientation);
+    Image image;
+    EXPECT_TRUE(JpegDecoder().decode(shrunk.bytes, image));
   }
 }
 

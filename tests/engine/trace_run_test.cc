@@ -129,7 +129,8 @@ TEST(EngineTrace, FourRanksOnTwoHostsMergeIntoOneFile) {
     std::sort(sorted.begin(), sorted.end(), [](const Bar& a, const Bar& b) { return a.start < b.start; });
     for (std::size_t i = 1; i < sorted.size(); ++i)
       EXPECT_TRUE(sorted[i].start >= sorted[i - 1].stop - 0.002 || sorted[i].stop <= sorted[i - 1].stop + 0.002)
-          << lane;
+          << lane << ": " << sorted[i - 1].start << " to " << sorted[i - 1].stop << ", then " << sorted[i].start
+          << " to " << sorted[i].stop;
     if (lane == "compute") compute[place.first] = sorted;
     if (lane == "engine: reduce") reduce[place.first] = sorted;
   }

@@ -53,12 +53,12 @@ class ComparingSink : public RowSink {
 XOE_FUZZ_TARGET(jpeg_reader_fuzz) {
   constexpr std::int64_t kFewPixels = 1 << 16;  // keeps a round short
   static JpegDecoder turbo;
-  static JpegReader reader(kFewPixels);
+  static JpegReader reader;
   static Image image;
   static JpegPlanes planes;
   const std::string_view jpeg(reinterpret_cast<const char*>(bytes), size);
   const bool accepted = turbo.decode(jpeg, image, kFewPixels).has_value();
-  const auto header = reader.open(jpeg);
+  const auto header = reader.open(jpeg, kFewPixels);
   require(header || !accepted);
   if (!header) return 0;
   require(!accepted || (header->width == image.width() && header->height == image.height()));

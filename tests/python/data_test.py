@@ -52,6 +52,22 @@ def test_batches_are_tensors():
     assert torch.isfinite(seen[0][0]).all()
 
 
+def test_pixels():
+    with Images(FOLDER, training=False, **{**OPTIONS, "image_size": (16, 24)}) as images:
+        smooth = torch.from_dlpack(next(images).pixels).clone()
+    assert smooth.shape[1:] == (3, 16, 24)
+    options = {**OPTIONS, "image_size": "16x24", "antialias": False, "interpolation": "bicubic", "exif_orientation": True}
+    with Images(FOLDER, training=False, **options) as images:
+        sharp = torch.from_dlpack(next(images).pixels).clone()
+    assert sharp.shape == smooth.shape and not torch.equal(sharp, smooth)
+    with Images(FOLDER, training=False, max_pixels=100, **OPTIONS) as images:
+        try:
+            next(images)
+            raise AssertionError("an image of too many pixels was decoded")
+        except RuntimeError as error:
+            assert "max_pixels" in str(error) and FOLDER in str(error), error
+
+
 def test_every_image_once():
     dataset = ImageDataset(FOLDER, training=False, remainder="keep", **{**OPTIONS, "batch": 3})
     count = sum(len(labels) for _, labels in dataset)

@@ -16,13 +16,13 @@ std::int64_t parameter_count(const ImageModel& model) {
 
 // torchvision's counts; timm's for vit_tiny_patch16_224.
 TEST(Models, HaveThePublishedNumberOfParameters) {
-  EXPECT_EQ(parameter_count(*make_model("resnet18", 1000, 224).value()), 11689512);
-  EXPECT_EQ(parameter_count(*make_model("resnet50", 1000, 224).value()), 25557032);
-  EXPECT_EQ(parameter_count(*make_model("vit_tiny", 1000, 224).value()), 5717416);
+  EXPECT_EQ(parameter_count(*make_model("resnet18", 1000, 224, 224).value()), 11689512);
+  EXPECT_EQ(parameter_count(*make_model("resnet50", 1000, 224, 224).value()), 25557032);
+  EXPECT_EQ(parameter_count(*make_model("vit_tiny", 1000, 224, 224).value()), 5717416);
 }
 
 TEST(Models, UseTheNamesOfTorchvision) {
-  const auto model = make_model("resnet50", 1000, 224).value();
+  const auto model = make_model("resnet50", 1000, 224, 224).value();
   const auto parameters = model->named_parameters();
   EXPECT_EQ(parameters["layer1.0.downsample.0.weight"].sizes(), (at::IntArrayRef{256, 64, 1, 1}));
   EXPECT_EQ(parameters["layer4.2.conv3.weight"].sizes(), (at::IntArrayRef{2048, 512, 1, 1}));
@@ -32,7 +32,7 @@ TEST(Models, UseTheNamesOfTorchvision) {
 
 TEST(Models, GiveOneLogitPerClassAndLearn) {
   for (const std::string_view name : model_names()) {
-    const auto model = make_model(name, 7, 32).value();
+    const auto model = make_model(name, 7, 32, 32).value();
     const at::Tensor logits = model->forward(at::randn({2, 3, 32, 32}));
     ASSERT_EQ(logits.sizes(), (at::IntArrayRef{2, 7})) << name;
     logits.square().sum().backward();
@@ -43,7 +43,7 @@ TEST(Models, GiveOneLogitPerClassAndLearn) {
 }
 
 TEST(Models, BlocksStartAsTheIdentity) {
-  const auto model = make_model("resnet18", 10, 64).value();
+  const auto model = make_model("resnet18", 10, 64, 64).value();
   const auto parameters = model->named_parameters();
   EXPECT_EQ(parameters["layer3.1.bn2.weight"].abs().sum().item<double>(), 0);
   EXPECT_EQ(parameters["layer3.1.bn1.weight"].min().item<double>(), 1);
@@ -52,7 +52,7 @@ TEST(Models, BlocksStartAsTheIdentity) {
 }
 
 TEST(Models, AnUnknownNameGetsTheKnownOnes) {
-  const auto model = make_model("resnet5", 10, 64);
+  const auto model = make_model("resnet5", 10, 64, 64);
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code(), Code::kInvalidArgument);
   for (const std::string_view name : model_names()) {
@@ -62,11 +62,11 @@ TEST(Models, AnUnknownNameGetsTheKnownOnes) {
 }
 
 TEST(Models, SayWhichSizesTheyTake) {
-  const auto vit = make_model("vit_tiny", 10, 60);
+  const auto vit = make_model("vit_tiny", 10, 60, 60);
   ASSERT_FALSE(vit);
   EXPECT_NE(vit.error().message().find("multiple"), std::string::npos);
-  EXPECT_FALSE(make_model("resnet18", 0, 64));
-  EXPECT_FALSE(make_model("resnet18", 10, 0));
+  EXPECT_FALSE(make_model("resnet18", 0, 64, 64));
+  EXPECT_FALSE(make_model("resnet18", 10, 0, 0));
 }
 
 }  // namespace

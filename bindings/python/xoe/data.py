@@ -109,7 +109,8 @@ class Images(_Pipeline):
     """An endless sequence of batches, or one of ``epochs`` epochs; the same number of batches on every rank.
 
     directory: with TFRecord files, a folder for each class, NIH ChestX-ray14, MNIST or tar files (``format``). batch: images of
-    this rank in one. Others: image_size, threads ("auto": as many as needed, up to this rank's share of the host's CPUs),
+    this rank in one. Others: image_size (a side, or (height, width)), interpolation ("bilinear", "bicubic" or "area"),
+    antialias, exif_orientation, max_pixels, threads ("auto": as many as needed, up to this rank's share of the host's CPUs),
     seed, epochs, training, quality, dtype, layout, allow_missing, on_error, ...
 
     compare: after :func:`xoe.init` the ranks compare what they open, unless options say rank or size: all of them open, in one

@@ -14,9 +14,10 @@
 namespace xoe::data {
 
 struct ImageTransform {
-  int size = 224;          // height and width of the result, pixels
+  ImageSize size = 224;    // of the result
   bool training = true;    // random crop and flip; else the centre crop
   double min_area = 0.08;  // least share of the image that a random crop covers
+  PixelOptions pixels = {};
   Quality quality = Quality::kExact;
   DType dtype = DType::kFloat32;  // or kFloat16, kBfloat16; kUint8 is not normalised
   Layout layout = Layout::kNchw;
@@ -34,9 +35,9 @@ class ImageTransformer {
   ImageTransformer& operator=(ImageTransformer&&) noexcept;
   ~ImageTransformer();
 
-  // Writes 3 x size x size elements of a JPEG or PNG file to `pixels`. `key` decides everything random: equal keys,
-  // equal pixels. `data_loss`: the file is broken or of another format; `invalid_argument`: a field out of its range,
-  // by name.
+  // Writes 3 x height x width elements of a JPEG or PNG file to `pixels`. `key` decides everything random: equal keys,
+  // equal pixels. `data_loss`: the file is broken or of another format; `resource_exhausted`: more than max_pixels;
+  // `invalid_argument`: a field out of its range, by name.
   Status run(const ImageTransform& transform, std::string_view file, std::uint64_t key, void* pixels);
 
  private:

@@ -95,15 +95,15 @@ inline constexpr int kAutoLabelOffset = std::numeric_limits<int>::min();
 struct ImagePipelineOptions {
   std::string directory = {};  // or one file, for TFRecord, idx and tar
   SourceFormat format = SourceFormat::kAuto;
-  std::string pattern = {};  // of file names, with * and ?, for TFRecord and tar; empty: "train-*" and the like when
-                             // training, else "validation-*"
-  int batch = 32;            // images per rank and batch
-  int image_size = 224;      // height and width of what is delivered
-  int rank = 0;              // this rank of
-  int size = 1;              // so many
-  int threads = 1;           // that decode; 0: next() does the work in its caller's thread; kAutoThreads: as many
-                             // as the consumer needs, up to the CPUs that this process was given
-  int processes = 1;         // ranks on this host: what kAutoThreads shares the CPUs with
+  std::string pattern = {};    // of file names, with * and ?, for TFRecord and tar; empty: "train-*" and the like when
+                               // training, else "validation-*"
+  int batch = 32;              // images per rank and batch
+  ImageSize image_size = 224;  // of what is delivered
+  int rank = 0;                // this rank of
+  int size = 1;                // so many
+  int threads = 1;             // that decode; 0: next() does the work in its caller's thread; kAutoThreads: as many
+                               // as the consumer needs, up to the CPUs that this process was given
+  int processes = 1;           // ranks on this host: what kAutoThreads shares the CPUs with
   int shuffle_buffer = kAutoShuffle;  // records; training only; at least the number of records shuffles perfectly. It
                                       // holds positions, 16 bytes each, not images
   bool shard_by_file = false;  // each rank reads from files of its own, as far as equal shares allow: for storage that
@@ -132,6 +132,7 @@ struct ImagePipelineOptions {
                            // count_classes() is called or mixing needs it
   double min_area = 0.08;  // share of an image that a training crop covers at least; more learns faster from few images
   int label_offset = kAutoLabelOffset;  // the label stored for class 0, in TFRecord, tar and idx files
+  PixelOptions pixels = {};
   Quality quality = Quality::kExact;
   DType dtype = DType::kFloat32;  // or kFloat16, kBfloat16; kUint8 is not normalised
   Layout layout = Layout::kNchw;

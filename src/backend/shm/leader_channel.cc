@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "backend/collective.h"
 #include "base/bytes.h"
@@ -42,7 +43,7 @@ class ShmLeaderChannel final : public LeaderChannel {
   }
 
   bool progress() override {
-    bool moved = false;
+    bool moved = std::exchange(made_room_, false);
     for (std::size_t to = 0; to < pending_.size(); ++to) {
       auto& queue = pending_[to];
       if (queue.empty()) continue;
@@ -75,7 +76,7 @@ class ShmLeaderChannel final : public LeaderChannel {
   }
 
  private:
-  static void take(ByteRing& ring, FrameBuffer& to) {
+  void take(ByteRing& ring, FrameBuffer& to) {
     const std::uint64_t read = ring.read.load(std::memory_order_relaxed);
     const auto bytes = static_cast<std::size_t>(ring.written.load(std::memory_order_acquire) - read);
     if (bytes == 0) return;
@@ -84,10 +85,12 @@ class ShmLeaderChannel final : public LeaderChannel {
     to.append({begin + read % kRingBytes, first});
     to.append({begin, bytes - first});
     ring.read.store(read + bytes, std::memory_order_release);
+    made_room_ = true;
   }
 
   std::vector<ByteRing*> outgoing_, incoming_;
   int host_;
+  bool made_room_ = false;            // bytes were taken, for whose place a sender may wait
   std::vector<std::string> pending_;  // by host
   std::vector<FrameBuffer> arrived_;  // by host
 };

@@ -97,6 +97,60 @@ class ToNetwork {
 };
 
 template <bool kPastCache>
+void clamped_to(const RowPairs& rows, const Normalisation& to_network, const RowsTo& to) {
+  const std::size_t last = last_vector(to.count);
+  for (std::size_t p = 0; p < rows.planes; ++p) {
+    const Blend blended(rows, p);
+    const ToNetwork out(to_network, p);
+    for (std::size_t x = 0; x < to.count; x += hn::Lanes(Floats())) {
+      const std::size_t at = std::min(x, last);
+      store<kPastCache>(out(blended.at(at)), to.row[p] + at);
+    }
+  }
+}
+
+void clamped(const RowPairs& rows, const Normalisation& to_network, const RowsTo& to) {
+  to.past_cache ? clamped_to<true>(rows, to_network, to) : clamped_to<false>(rows, to_network, to);
+}
+
+void clamped_sum(const RowPairs& rows, const Normalisation& to_network, const RowsTo& to) {
+  const Blend a(rows, 0);
+  const Blend b(rows, 1);
+  const Blend c(rows, 2);
+  const ToNetwork out(to_network, 0);
+  const std::size_t last = last_vector(to.count);
+  for (std::size_t x = 0; x < to.count; x += hn::Lanes(Floats())) {
+    const std::size_t at = std::min(x, last);
+    store<false>(out(hn::Add(hn::Add(a.at(at), b.at(at)), c.at(at))), to.row[0] + at);
+  }
+}
+
+// Several vectors at once, so that a row's address and weight are read once for them.
+template <std::size_t kVectors>
+HWY_INLINE void sum_at(const float* const* rows, const float* weights, std::size_t count, float* to, std::size_t x) {
+  const Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  V sums[kVectors];
+  const V first = hn::Set(d, weights[0]);
+  for (std::size_t v = 0; v < kVectors; ++v) sums[v] = hn::Mul(hn::Load(d, rows[0] + x + v * lanes), first);
+  for (std::size_t i = 1; i < count; ++i) {
+    const V weight = hn::Set(d, weights[i]);
+    const float* row = rows[i] + x;
+    for (std::size_t v = 0; v < kVectors; ++v)
+      sums[v] = hn::Add(sums[v], hn::Mul(hn::Load(d, row + v * lanes), weight));
+  }
+  for (std::size_t v = 0; v < kVectors; ++v) hn::Store(sums[v], d, to + x + v * lanes);
+}
+
+void sums(const float* const* rows, const float* weights, std::size_t count, float* to, std::size_t floats) {
+  constexpr std::size_t kVectors = 4;
+  const std::size_t lanes = hn::Lanes(Floats());
+  std::size_t x = 0;
+  for (; x + kVectors * lanes <= floats; x += kVectors * lanes) sum_at<kVectors>(rows, weights, count, to, x);
+  for (; x < floats; x += lanes) sum_at<1>(rows, weights, count, to, x);
+}
+
+template <bool kPastCache>
 void ycc_to(const RowPairs& rows, const Normalisation& to_network, const RowsTo& to) {
   const Floats d;
   const Blend luma(rows, 0);
@@ -135,6 +189,9 @@ namespace xoe::data {
 
 HWY_EXPORT(planes);
 HWY_EXPORT(sum);
+HWY_EXPORT(clamped);
+HWY_EXPORT(clamped_sum);
+HWY_EXPORT(sums);
 HWY_EXPORT(ycc);
 HWY_EXPORT(move_past_cache);
 
@@ -143,6 +200,18 @@ void blend(const RowPairs& rows, const std::array<float, 3>& shift, const RowsTo
 }
 
 void blend_sum(const RowPairs& rows, float shift, const RowsTo& to) { HWY_DYNAMIC_DISPATCH(sum)(rows, shift, to); }
+
+void blend_clamped(const RowPairs& rows, const Normalisation& to_network, const RowsTo& to) {
+  HWY_DYNAMIC_DISPATCH(clamped)(rows, to_network, to);
+}
+
+void blend_sum_clamped(const RowPairs& rows, const Normalisation& to_network, const RowsTo& to) {
+  HWY_DYNAMIC_DISPATCH(clamped_sum)(rows, to_network, to);
+}
+
+void sum_rows(const float* const* rows, const float* weights, std::size_t count, float* to, std::size_t floats) {
+  HWY_DYNAMIC_DISPATCH(sums)(rows, weights, count, to, floats);
+}
 
 void blend_ycc(const RowPairs& rows, const Normalisation& to_network, const RowsTo& to) {
   HWY_DYNAMIC_DISPATCH(ycc)(rows, to_network, to);

@@ -18,7 +18,48 @@ std::pair<int, int> span(double start, double extent, int low, int high) noexcep
   return {static_cast<int>(first), static_cast<int>(end)};
 }
 
+// The same for a filter that reaches `support` pixels from the centre of each output.
+std::pair<int, int> filter_span(double first_centre, double last_centre, double support, int low, int high) noexcept {
+  const double first = std::clamp(std::floor(first_centre - support), 1.0 * low, high - 1.0);
+  const double end = std::clamp(std::floor(last_centre + support) + 1, first + 1, 1.0 * high);
+  return {static_cast<int>(first), static_cast<int>(end)};
+}
+
+std::pair<int, int> needed_span(const Resampling& resampling, double start, double extent, int low, int high,
+                                int resized) noexcept {
+  if (resized > 0) {
+    const double scale = static_cast<double>(high - low) / resized;
+    const double support =
+        filter_support(resampling.interpolation) * (resampling.antialias ? std::max(scale, 1.0) : 1.0);
+    return filter_span(start + scale / 2, start + extent - scale / 2, support, low, high);
+  }
+  if (resampling.interpolation == Interpolation::kBilinear) return span(start, extent, low, high);
+  return filter_span(start, start + extent, filter_support(resampling.interpolation), low, high);
+}
+
+// Half of the pixels around the crop, halves to even: as Python's round().
+int margin(int whole, int part) noexcept {
+  const int twice = whole - part;
+  const int half = twice / 2;
+  return half + (twice % 2 == 1 && half % 2 == 1 ? 1 : 0);
+}
+
+int eight_sevenths(int side) noexcept { return static_cast<int>(std::lround(side * 8.0 / 7)); }
+
+int in_proportion(int side, int other, int to) noexcept {
+  return static_cast<int>(std::min<std::int64_t>(std::int64_t{side} * other / to, 1 << 30));
+}
+
 }  // namespace
+
+double filter_support(Interpolation interpolation) noexcept {
+  switch (interpolation) {
+    case Interpolation::kBilinear: return 1;
+    case Interpolation::kBicubic: return 2;
+    case Interpolation::kArea: return 0.5;
+  }
+  return 1;
+}
 
 Region random_crop(int width, int height, Random& random, double min_area) noexcept {
   const double area = static_cast<double>(width) * height;
@@ -39,22 +80,54 @@ Region random_crop(int width, int height, Random& random, double min_area) noexc
   return {static_cast<double>(x), static_cast<double>(y), static_cast<double>(w), static_cast<double>(h)};
 }
 
-Region centre_crop(int width, int height) noexcept {
-  const double side = std::min(width, height) * 7.0 / 8;
-  return {(width - side) / 2, (height - side) / 2, side, side};
+Region centre_crop(int width, int height, ImageSize size) noexcept {
+  Region region;
+  if (std::int64_t{width} * size.height <= std::int64_t{height} * size.width) {
+    region.width = width * 7.0 / 8;
+    region.height = region.width * size.height / size.width;
+  } else {
+    region.height = height * 7.0 / 8;
+    region.width = region.height * size.width / size.height;
+  }
+  region.x = (width - region.width) / 2;
+  region.y = (height - region.height) / 2;
+  return region;
 }
 
-Crop crop_then_resize(const Region& region) noexcept {
+Crop crop_then_resize(const Region& region, Resampling resampling) noexcept {
   return {region,
           {static_cast<int>(region.x), static_cast<int>(region.y), static_cast<int>(region.width),
-           static_cast<int>(region.height)}};
+           static_cast<int>(region.height)},
+          resampling};
 }
 
-Crop resize_then_crop(const Region& region, int width, int height) noexcept { return {region, {0, 0, width, height}}; }
+Crop resize_then_crop(const Region& region, int width, int height, Resampling resampling) noexcept {
+  return {region, {0, 0, width, height}, resampling};
+}
+
+Crop evaluation_crop(int width, int height, ImageSize size, Resampling resampling) noexcept {
+  if (!resampling.antialias) return resize_then_crop(centre_crop(width, height, size), width, height, resampling);
+  // The smallest size of the image's shape, in whole pixels, that has room for 8/7 of the target.
+  PixelRect resized;
+  resized.width = eight_sevenths(size.width);
+  resized.height = eight_sevenths(size.height);
+  if (std::int64_t{width} * resized.height >= std::int64_t{height} * resized.width)
+    resized.width = in_proportion(resized.height, width, height);
+  else
+    resized.height = in_proportion(resized.width, height, width);
+  resized.x = margin(resized.width, size.width);
+  resized.y = margin(resized.height, size.height);
+  const double across = static_cast<double>(width) / resized.width;
+  const double down = static_cast<double>(height) / resized.height;
+  const Region region{resized.x * across, resized.y * down, size.width * across, size.height * down};
+  return {region, {0, 0, width, height}, resampling, resized};
+}
 
 PixelRect needed_pixels(const Crop& crop) noexcept {
-  const auto [left, right] = span(crop.region.x, crop.region.width, crop.limits.x, crop.limits.right());
-  const auto [top, bottom] = span(crop.region.y, crop.region.height, crop.limits.y, crop.limits.bottom());
+  const auto [left, right] = needed_span(crop.resampling, crop.region.x, crop.region.width, crop.limits.x,
+                                         crop.limits.right(), crop.resized.width);
+  const auto [top, bottom] = needed_span(crop.resampling, crop.region.y, crop.region.height, crop.limits.y,
+                                         crop.limits.bottom(), crop.resized.height);
   return {left, top, right - left, bottom - top};
 }
 

@@ -1,8 +1,9 @@
-// Turns the rows that a decoder delivers into a network's input: crop, bilinear resize, flip, normalisation and layout
-// in one pass, written straight to the target.
+// Turns the rows that a decoder delivers into a network's input: crop, resize, flip, normalisation and layout in one
+// pass, written straight to the target.
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "data/image/aligned.h"
 #include "data/image/crop.h"
@@ -27,11 +28,12 @@ struct Target {
   std::array<float, 3> deviation = {kDeviation[0], kDeviation[1], kDeviation[2]};
 };
 
-// Grey and RGB planes are interpolated bilinearly between pixel centres, without antialiasing when the image shrinks,
-// within 0.01 of a grey level before rounding. YCC planes are resized one by one, each with its own sampling, and only
-// the result is converted to RGB: less work, and colours that differ a little from those of a decoder that converts the
-// whole image first. At the crop's border chroma is interpolated with the samples outside of it: the window of a
-// subsampled plane must include one sample more on each side of needed_pixels(crop), where the image has them.
+// Grey and RGB planes are resized as the crop's Resampling says, columns before rows, within 0.01 of a grey level
+// before rounding (0.1 with a filter of many taps). Levels are clamped to 0 to 255 after either step. YCC planes are
+// resized one by one, each with its own sampling, and only the result is converted to RGB: less work, and colours that
+// differ a little from those of a decoder that converts the whole image first. At the crop's border chroma is
+// interpolated with the samples outside of it: the window of a subsampled plane must include one sample more on each
+// side of needed_pixels(crop), where the image has them.
 //
 // The pixels are the same on every processor. Keeps its memory from image to image. One thread at a time.
 class Resizer final : public RowSink {
@@ -63,8 +65,12 @@ class Resizer final : public RowSink {
 
   int used_planes(Colour colour) const noexcept;
   void make_geometry(int plane, const PixelRect& window);
+  void make_columns_of(int plane, const PixelRect& window);
+  void make_rows_of(int plane, const PixelRect& window);
+  bool overshoots() const noexcept { return crop_.resampling.interpolation == Interpolation::kBicubic; }
   void make_room(Plane& plane);
-  RowPairs find_rows(std::size_t count, const std::array<float, 3>& scale) const noexcept;
+  RowPairs find_rows(std::size_t count, const std::array<float, 3>& scale);
+  void add_up(const Plane& plane, const RowTaps& taps, float* to);
   void write_row();
   void fill_rows(const std::array<float*, 3>& row, bool past_cache);
   template <class Convert>
@@ -84,6 +90,9 @@ class Resizer final : public RowSink {
   std::size_t row_bytes_ = 0;
   FloatRows finished_;                    // one row for each channel, where the target is not such rows of floats
   AlignedArray<std::uint8_t> converted_;  // a row in the target's type
+  FilterTaps filter_;
+  std::vector<const float*> summands_;
+  FloatRows sums_;  // of each plane: all rows of the target's next one but the last
 };
 
 }  // namespace xoe::data

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/image/too_large.h"
 #include "data/jpeg/baseline.h"
 
 namespace xoe::data {
@@ -46,8 +47,9 @@ Status JpegReader::decode_by_turbo(Colour colour, const jpeg::DecodeArea& area, 
   return {};
 }
 
-Result<JpegHeader> JpegReader::open(std::string_view jpeg) {
+Result<JpegHeader> JpegReader::open(std::string_view jpeg, std::int64_t max_pixels) {
   bytes_ = jpeg;
+  max_pixels_ = max_pixels;
   framed_ = jpeg::read_frame(jpeg, frame_);
   if (!framed_) {
     XOE_ASSIGN(header_, turbo_.read_header(jpeg, max_pixels_));
@@ -56,8 +58,7 @@ Result<JpegHeader> JpegReader::open(std::string_view jpeg) {
   const bool grey = frame_.components == 1;
   header_ = {frame_.width, frame_.height, grey, grey ? 1 : frame_.across(), grey ? 1 : frame_.down()};
   if (std::int64_t{frame_.width} * frame_.height > max_pixels_)
-    return failure(Code::kResourceExhausted, "JPEG of {} x {} pixels; at most {} pixels are decoded", frame_.width,
-                   frame_.height, max_pixels_);
+    return too_large("JPEG", frame_.width, frame_.height, max_pixels_);
   return header_;
 }
 

@@ -18,10 +18,8 @@ namespace xoe::data {
 // authoritative. Keeps its memory and tables from image to image. One thread at a time.
 class JpegReader {
  public:
-  explicit JpegReader(std::int64_t max_pixels = kMaxPixels) : max_pixels_(max_pixels) {}
-
   // Reads the headers. The errors are JpegDecoder's. The bytes must stay valid until the last decode().
-  Result<JpegHeader> open(std::string_view jpeg);
+  Result<JpegHeader> open(std::string_view jpeg, std::int64_t max_pixels = kMaxPixels);
 
   // Pushes the rows of `window` of the opened image into `sink`; may be called again for another window.
   // kRgb: the pixels equal JpegDecoder's. kYcc: the planes as stored, chroma with one sample more on each side of the
@@ -38,7 +36,7 @@ class JpegReader {
   // The rows from `first` of each plane on.
   Status decode_by_turbo(Colour colour, const jpeg::DecodeArea& area, const std::array<int, 3>& first, RowSink& sink);
 
-  std::int64_t max_pixels_;
+  std::int64_t max_pixels_ = kMaxPixels;
   std::string_view bytes_;
   JpegHeader header_;
   jpeg::Frame frame_;

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "data/image/planes.h"
+#include "data/image/too_large.h"
 #include "data/jpeg/jpeg.h"
 
 namespace xoe::data {
@@ -165,8 +166,7 @@ Status JpegDecoder::start(std::string_view jpeg, std::int64_t max_pixels) {
   const std::int64_t pixels = std::int64_t{info.image_width} * info.image_height;
   if (pixels <= max_pixels) return {};
   jpeg_abort_decompress(&info);
-  return failure(Code::kResourceExhausted, "JPEG of {} x {} pixels; at most {} pixels are decoded", info.image_width,
-                 info.image_height, max_pixels);
+  return too_large("JPEG", info.image_width, info.image_height, max_pixels);
 }
 
 Status JpegDecoder::decode(std::string_view jpeg, Image& image, std::int64_t max_pixels) {

@@ -17,8 +17,8 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 enum Tensor : std::size_t { kPixels, kLabels, kRecords };
 
 std::vector<TensorSpec> specs_of(const ImagePipelineOptions& options, bool multi_label) {
-  const std::int64_t side = options.image_size;
-  const TensorSpec pixels{options.dtype, {3, side, side}};  // only their number counts
+  const ImageSize size = options.image_size;
+  const TensorSpec pixels{options.dtype, {3, size.height, size.width}};  // only their number counts
   const TensorSpec number{DType::kInt64, {}};
   if (multi_label) return {pixels, {DType::kFloat32, {options.classes}}, number};
   return {pixels, number, number};
@@ -51,8 +51,8 @@ Status ImageWorker::run(const RecordRef& ref, const Output& output) {
   const ImageTransform& transform = plan_.transform;
   if (const Status done = transformer_.run(transform, record, key, output.pixels); !done)
     return failure_in(source_->name(ref.record), done.error());
-  const auto side = static_cast<std::size_t>(transform.size);
-  decode_.add(seconds_since(decoding), 3 * side * side * dtype_size(transform.dtype));
+  decode_.add(seconds_since(decoding),
+              3 * static_cast<std::size_t>(transform.size.pixels()) * dtype_size(transform.dtype));
   return {};
 }
 
@@ -100,7 +100,8 @@ Result<std::optional<ImageBatch>> ImageLoader::next() {
   batch.dtype = options.dtype;
   batch.layout = options.layout;
   batch.count = tensors->count;
-  batch.height = batch.width = options.image_size;
+  batch.height = options.image_size.height;
+  batch.width = options.image_size.width;
   batch.epoch = tensors->epoch;
   batch.index = tensors->index;
   batch.left = tensors->left;
@@ -158,8 +159,8 @@ PipelineReport ImageLoader::report() const {
   for (const auto& worker : workers_) worker->add_steps(report.steps);
   report.elements = report.making.tasks;
   const ImagePipelineOptions& options = plan_.options;
-  const auto side = static_cast<std::int64_t>(options.image_size);
-  report.batch_bytes = 3 * side * side * options.batch * static_cast<std::int64_t>(dtype_size(options.dtype));
+  report.batch_bytes =
+      3 * options.image_size.pixels() * options.batch * static_cast<std::int64_t>(dtype_size(options.dtype));
   return report;
 }
 

@@ -26,6 +26,7 @@ ImageTransform transform_of(const ImagePipelineOptions& options) {
   return {.size = options.image_size,
           .training = options.training,
           .min_area = options.min_area,
+          .pixels = options.pixels,
           .quality = options.quality,
           .dtype = options.dtype,
           .layout = options.layout,
@@ -104,8 +105,8 @@ MapAndBatchOptions plan_batching(const ImagePipelineOptions& options, bool keep_
   if (options.threads != kAutoThreads) return batching;
   batching.tune = true;
   batching.threads = batching.cpus = most_threads(options.threads, options.processes);
-  const auto side = static_cast<std::size_t>(options.image_size);
-  const std::size_t batch_bytes = 3 * side * side * dtype_size(options.dtype) * static_cast<std::size_t>(options.batch);
+  const std::size_t batch_bytes = 3 * static_cast<std::size_t>(options.image_size.pixels()) *
+                                  dtype_size(options.dtype) * static_cast<std::size_t>(options.batch);
   const std::size_t budget = memory_budget(options.memory_budget);
   const std::size_t fitting = budget / std::max<std::size_t>(batch_bytes, 1);  // one of them is the consumer's
   batching.depth = std::clamp<std::size_t>(fitting > 0 ? fitting - 1 : 0, 1, kMaxDepth);

@@ -9,6 +9,8 @@
 #include "data/image/augment/plan.h"
 #include "data/image/crop.h"
 #include "data/image/push.h"
+#include "data/image/too_large.h"
+#include "data/jpeg/exif.h"
 
 namespace xoe::data {
 namespace {
@@ -24,8 +26,8 @@ Target target_of(const ImageTransform& transform, void* pixels) {
   return {.to = pixels,
           .dtype = transform.dtype,
           .layout = transform.layout,
-          .width = transform.size,
-          .height = transform.size,
+          .width = transform.size.width,
+          .height = transform.size.height,
           .channels = 3,
           .flip = false,
           .mean = transform.mean,
@@ -33,7 +35,7 @@ Target target_of(const ImageTransform& transform, void* pixels) {
 }
 
 Target pixel_target_of(const ImageTransform& transform, Image& image) {
-  image.resize(transform.size, transform.size);
+  image.resize(transform.size.width, transform.size.height);
   Target target = target_of(transform, image.row(0));
   target.dtype = DType::kUint8;
   target.layout = Layout::kNhwc;
@@ -41,40 +43,62 @@ Target pixel_target_of(const ImageTransform& transform, Image& image) {
 }
 
 void erase(const ImageTransform& transform, Random& random, void* pixels) {
-  const auto plan = draw_erasing(random, *transform.augmentation.erasing, transform.size, transform.size);
+  const auto plan = draw_erasing(random, *transform.augmentation.erasing, transform.size.width, transform.size.height);
   if (!plan) return;
   apply(*plan, FloatImages{.data = static_cast<float*>(pixels),
                            .count = 1,
                            .channels = 3,
-                           .height = transform.size,
-                           .width = transform.size,
+                           .height = transform.size.height,
+                           .width = transform.size.width,
                            .layout = transform.layout});
 }
 
 }  // namespace
 
-Result<ImageDecoder::Facts> ImageDecoder::open(const ImageRecord& record) {
-  record_ = record;
-  if (record.width != 0) {
+Result<ImageDecoder::Facts> ImageDecoder::open_pixels(std::int64_t max_pixels) const {
+  const ImageRecord& record = record_;
+  const bool sized = record.width > 0 && record.height > 0 && record.width <= kMaxRawSide &&
+                     record.height <= kMaxRawSide && (record.channels == 1 || record.channels == 3);
+  if (!sized || record.bytes.size() != std::size_t{1} * record.width * record.height * record.channels)
+    return failure(Code::kDataLoss, "{} bytes are not {} x {} pixels of {} channels", record.bytes.size(), record.width,
+                   record.height, record.channels);
+  if (std::int64_t{record.width} * record.height > max_pixels)
+    return too_large("an image", record.width, record.height, max_pixels);
+  return Facts{record.width, record.height};
+}
+
+Result<ImageDecoder::Facts> ImageDecoder::open_stored(const PixelOptions& options) {
+  turn_ = {};
+  if (record_.width != 0) {
     kind_ = Kind::kPixels;
-    const bool sized = record.width > 0 && record.height > 0 && record.width <= kMaxRawSide &&
-                       record.height <= kMaxRawSide && (record.channels == 1 || record.channels == 3);
-    if (!sized || record.bytes.size() != std::size_t{1} * record.width * record.height * record.channels)
-      return failure(Code::kDataLoss, "{} bytes are not {} x {} pixels of {} channels", record.bytes.size(),
-                     record.width, record.height, record.channels);
-    return Facts{record.width, record.height};
+    return open_pixels(options.max_pixels);
   }
-  if (record.bytes.starts_with(kPngSignature)) {
+  if (record_.bytes.starts_with(kPngSignature)) {
     kind_ = Kind::kPng;
-    XOE_ASSIGN(const PngHeader header, png_.open(record.bytes));
+    XOE_ASSIGN(const PngHeader header, png_.open(record_.bytes, options.max_pixels));
     return Facts{header.width, header.height};
   }
   kind_ = Kind::kJpeg;
-  XOE_ASSIGN(const JpegHeader header, jpeg_.open(record.bytes));
+  XOE_ASSIGN(const JpegHeader header, jpeg_.open(record_.bytes, options.max_pixels));
+  if (options.exif_orientation) turn_ = turn_of(exif_orientation(record_.bytes));
   return Facts{header.width, header.height};
 }
 
+Result<ImageDecoder::Facts> ImageDecoder::open(const ImageRecord& record, const PixelOptions& options) {
+  record_ = record;
+  XOE_ASSIGN(stored_, open_stored(options));
+  return turn_.transposed ? Facts{stored_.height, stored_.width} : stored_;
+}
+
 Status ImageDecoder::decode(const PixelRect& window, Colour wanted, RowSink& sink) {
+  if (turn_.none()) return decode_stored(window, wanted, sink);
+  turned_.prepare(turn_);
+  XOE_TRY(decode_stored(stored_window(window, turn_, stored_.width, stored_.height), Colour::kRgb, turned_));
+  turned_.push(sink);
+  return {};
+}
+
+Status ImageDecoder::decode_stored(const PixelRect& window, Colour wanted, RowSink& sink) {
   switch (kind_) {
     case Kind::kJpeg: return jpeg_.decode(window, wanted, sink);
     case Kind::kPng: return png_.push(window, sink);
@@ -105,8 +129,17 @@ void ImageDecoder::push_pixels(const PixelRect& window, RowSink& sink) {
 
 Status check(const ImageTransform& transform) {
   constexpr int kMaxOutputSide = 8192;
-  if (transform.size < 1 || transform.size > kMaxOutputSide)
-    return failure(Code::kInvalidArgument, "images: the size (1 to {}) is {}", kMaxOutputSide, transform.size);
+  for (const int side : {transform.size.height, transform.size.width})
+    if (side < 1 || side > kMaxOutputSide)
+      return failure(Code::kInvalidArgument, "images: the size (1 to {}) is {}", kMaxOutputSide, side);
+  const PixelOptions& pixels = transform.pixels;
+  if (interpolation_name(pixels.interpolation).empty())
+    return failure(Code::kInvalidArgument, "images: there is no interpolation {}",
+                   static_cast<int>(pixels.interpolation));
+  if (pixels.interpolation == Interpolation::kArea && !pixels.antialias)
+    return failure(Code::kInvalidArgument, "images: interpolation area is a mean of pixels, so it needs antialias");
+  if (pixels.max_pixels < 1)
+    return failure(Code::kInvalidArgument, "images: max_pixels (1 or more) is {}", pixels.max_pixels);
   if (!(transform.min_area > 0 && transform.min_area <= 1))
     return failure(Code::kInvalidArgument, "images: min_area (above 0, up to 1) is {}", transform.min_area);
   if (!Resizer::supports(transform.dtype))
@@ -119,23 +152,27 @@ Status check(const ImageTransform& transform) {
 }
 
 void RecordTransformer::augment_and_normalise(const ImageTransform& transform, Random& random, void* pixels) {
-  const int side = transform.size;
-  apply(draw_changes(random, transform.augmentation, side, side), image_, scratch_);
-  normaliser_.prepare(crop_then_resize({0, 0, static_cast<double>(side), static_cast<double>(side)}),
+  const auto [height, width] = transform.size;
+  apply(draw_changes(random, transform.augmentation, width, height), image_, scratch_);
+  normaliser_.prepare(crop_then_resize({0, 0, static_cast<double>(width), static_cast<double>(height)}),
                       target_of(transform, pixels));
-  push_image(image_, PixelRect{0, 0, side, side}, normaliser_);
+  push_image(image_, PixelRect{0, 0, width, height}, normaliser_);
 }
 
 Status RecordTransformer::run(const ImageTransform& transform, const ImageRecord& record, std::uint64_t key,
                               void* pixels) {
-  XOE_ASSIGN(const ImageDecoder::Facts facts, decoder_.open(record));
+  const PixelOptions& options = transform.pixels;
+  XOE_ASSIGN(const ImageDecoder::Facts facts, decoder_.open(record, options));
   const bool augments = augments_pixels(transform);
   Target target = augments ? pixel_target_of(transform, image_) : target_of(transform, pixels);
-  Crop crop = resize_then_crop(centre_crop(facts.width, facts.height), facts.width, facts.height);
+  const Resampling resampling{options.interpolation, options.antialias};
   Random random(key);
+  Crop crop;
   if (transform.training) {
-    crop = crop_then_resize(random_crop(facts.width, facts.height, random, transform.min_area));
+    crop = crop_then_resize(random_crop(facts.width, facts.height, random, transform.min_area), resampling);
     target.flip = random.chance(0.5);
+  } else {
+    crop = evaluation_crop(facts.width, facts.height, transform.size, resampling);
   }
   resizer_.prepare(crop, target);
   const Colour wanted = transform.quality == Quality::kFast ? Colour::kYcc : Colour::kRgb;

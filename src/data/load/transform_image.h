@@ -7,6 +7,7 @@
 #include "data/image/image.h"
 #include "data/image/push.h"
 #include "data/image/resizer.h"
+#include "data/image/turned.h"
 #include "data/jpeg/reader.h"
 #include "data/png/png.h"
 #include "data/source/image_source.h"
@@ -25,14 +26,17 @@ class ImageDecoder {
     int height = 0;
   };
 
-  // Reads the header. The record's bytes must stay valid until decode() has returned. `data_loss`: no JPEG, PNG or
-  // pixels.
-  Result<Facts> open(const ImageRecord& record);
+  // Reads the header; the facts are of the image as `options` turns it. The record's bytes must stay valid until
+  // decode() has returned. `data_loss`: no JPEG, PNG or pixels; `resource_exhausted`: more than options.max_pixels.
+  Result<Facts> open(const ImageRecord& record, const PixelOptions& options);
 
-  // Pushes at least `window` of the image. Only JPEGs can be pushed as Colour::kYcc.
+  // Pushes at least `window` of the image. Only JPEGs that are stored as they are meant can be pushed as Colour::kYcc.
   Status decode(const PixelRect& window, Colour wanted, RowSink& sink);
 
  private:
+  Result<Facts> open_pixels(std::int64_t max_pixels) const;
+  Result<Facts> open_stored(const PixelOptions& options);
+  Status decode_stored(const PixelRect& window, Colour wanted, RowSink& sink);
   void push_pixels(const PixelRect& window, RowSink& sink);
 
   enum class Kind : std::uint8_t { kJpeg, kPng, kPixels };
@@ -43,12 +47,15 @@ class ImageDecoder {
   PngDecoder png_;
   PixelRows rgb_;
   std::vector<std::uint8_t> grey_;  // one row with its slack
+  Facts stored_;
+  Turn turn_;
+  TurnedRows turned_;
 };
 
 // Keeps its memory from image to image. One thread at a time.
 class RecordTransformer {
  public:
-  // Writes 3 x size x size elements. `key` decides everything random. REQUIRES: check(transform).
+  // Writes 3 x height x width elements. `key` decides everything random. REQUIRES: check(transform).
   Status run(const ImageTransform& transform, const ImageRecord& record, std::uint64_t key, void* pixels);
 
  private:

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "data/image/push.h"
+#include "data/image/too_large.h"
 
 namespace xoe::data {
 
@@ -159,8 +160,7 @@ Result<PngHeader> PngDecoder::open(std::string_view png, std::int64_t max_pixels
   const std::int64_t height = png_get_image_height(impl.png, impl.info);
   if (width * height > max_pixels) {
     impl.close();
-    return failure(Code::kResourceExhausted, "PNG of {} x {} pixels; at most {} pixels are decoded", width, height,
-                   max_pixels);
+    return too_large("PNG", width, height, max_pixels);
   }
   const auto colour = png_get_color_type(impl.png, impl.info);
   impl.header = {static_cast<int>(width), static_cast<int>(height), (colour & PNG_COLOR_MASK_COLOR) == 0,

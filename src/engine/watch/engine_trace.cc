@@ -116,7 +116,10 @@ void EngineTrace::batch_done(const Batch& batch) {
   const TimePoint from = std::max(std::max(batch.packed, batch.started), reduced_until_);
   if (reduced > from) t->record(open->reduce, name, from, reduced, args);
   reduced_until_ = std::max(reduced_until_, reduced);
-  if (batch.done > reduced) t->record(open->unpack, name, reduced, batch.done, args);
+  // So do copies back, though a collective may be found complete while the batch before it is being copied.
+  const TimePoint unpacking = std::max(reduced, unpacked_until_);
+  if (batch.done > unpacking) t->record(open->unpack, name, unpacking, batch.done, args);
+  unpacked_until_ = std::max(unpacked_until_, batch.done);
 }
 
 void EngineTrace::mark(std::string_view lane, std::string_view name, TimePoint start, TimePoint stop) {

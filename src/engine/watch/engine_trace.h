@@ -76,7 +76,7 @@ class EngineTrace {
   // Only of the thread that makes progress.
   std::uint64_t spans_ = 0;
   std::int64_t batches_ = 0;
-  TimePoint reduced_until_{};
+  TimePoint reduced_until_{}, unpacked_until_{};
 };
 
 }  // namespace xoe::engine

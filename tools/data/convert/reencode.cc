@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/jpeg/exif.h"
 #include "tools/data/convert/downscale.h"
 
 namespace xoe::data {
@@ -59,7 +60,12 @@ Result<EncodedImage> Reencoder::run(const ImageRecord& record) {
   const double scale = static_cast<double>(options_.resize_shorter) / shorter;
   const auto scaled = [scale](int side) { return std::max(1, static_cast<int>(std::lround(side * scale))); };
   downscale(decoded_, scaled(facts.width), scaled(facts.height), downscaled_);
-  return encode(downscaled_, facts.jpeg(), facts.channels <= 2);
+  XOE_ASSIGN(EncodedImage encoded, encode(downscaled_, facts.jpeg(), facts.channels <= 2));
+  if (const int orientation = facts.jpeg() ? exif_orientation(record.bytes) : 1; orientation != 1) {
+    bytes_ = with_orientation(bytes_, orientation);
+    encoded.bytes = bytes_;
+  }
+  return encoded;
 }
 
 }  // namespace xoe::data

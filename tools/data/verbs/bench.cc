@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
+#include "tools/pixel_options.h"
 #include "xoe/data/images.h"
 
 namespace xoe::tools {
@@ -219,7 +220,7 @@ void print_json(const BenchOptions& options, const BenchResult& result) {
 void print_text(const BenchOptions& options, const BenchResult& result) {
   const Measurement& window = result.window;
   fmt::print("{}: {}, batches of {} at {}x{}, {}, {} images in {:.1f} s\n", options.pipeline.directory, options.mode,
-             options.pipeline.batch, options.pipeline.image_size, options.pipeline.image_size,
+             options.pipeline.batch, options.pipeline.image_size.height, options.pipeline.image_size.width,
              counted(result.threads, "thread"), window.images, window.seconds);
   fmt::print("  {:.0f} images/s, {:.3f} CPU-ms an image, {:.2f} cores used\n", window.images_per_s(),
              window.cpu_ms_per_image(), window.cores());
@@ -260,8 +261,8 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option("--pattern", options.pipeline.pattern, "of file names, with * and ? (default: train-*)");
   add_missing_option(*verb, options.pipeline.allow_missing);
   verb->add_option("--batch", options.pipeline.batch, "images")->capture_default_str();
-  verb->add_option("--image-size", options.pipeline.image_size, "height and width of what is made")
-      ->capture_default_str();
+  add_image_size(*verb, options.pipeline.image_size);
+  add_pixel_options(*verb, options.pipeline.pixels);
   verb->add_option("--threads", options.pipeline.threads, "0: as many as are needed, up to the CPUs that were given")
       ->capture_default_str();
   verb->add_option("--classes", options.pipeline.classes, "of TFRecord files without labels.txt");

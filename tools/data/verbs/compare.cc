@@ -26,6 +26,7 @@
 #include "input_pipelines.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
+#include "tools/pixel_options.h"
 
 namespace xoe::tools {
 namespace {
@@ -40,7 +41,8 @@ struct CompareOptions {
   std::string directory;
   std::vector<int> ranks = {1, 2, 4};
   int batch = 64;
-  int image_size = 224;
+  data::ImageSize image_size = 224;
+  data::PixelOptions pixels = {};
   int shuffle = 500;
   int label_offset = 1;
   int threads = 0;        // of each rank; 0: the cores, shared by the ranks
@@ -212,6 +214,7 @@ class Comparison {
                   .way = {.directory = options_.directory,
                           .batch = options_.batch,
                           .image_size = options_.image_size,
+                          .pixels = options_.pixels,
                           .threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / ranks),
                           .shuffle = options_.shuffle,
                           .label_offset = options_.label_offset},
@@ -224,7 +227,7 @@ class Comparison {
 
   // All ranks of the old way together may use half of the available memory.
   void fit_into_memory(examples::WayOptions& way, int ranks) {
-    const double image = 3.0 * 4 * way.image_size * way.image_size;
+    const double image = 3.0 * 4 * static_cast<double>(way.image_size.pixels());
     const auto available = static_cast<double>(available_memory_bytes());
     const double room = (available / 2 / ranks - image * way.shuffle) / (image * way.batch);
     way.ahead = std::clamp(static_cast<int>(std::min(room, 1e6)), 2, way.batch);
@@ -387,9 +390,8 @@ void add_compare(CLI::App& app, int& code) {
                    "that a consumer takes for a batch (default: most ranks want 70 % of what the new way makes)")
       ->check(CLI::PositiveNumber);
   verb->add_option("--batch", options.batch, "images")->capture_default_str()->check(CLI::Range(1, 4096));
-  verb->add_option("--image-size", options.image_size, "height and width of what is made")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 4096));
+  add_image_size(*verb, options.image_size);
+  add_pixel_options(*verb, options.pixels);
   verb->add_option("--shuffle", options.shuffle, "elements in the shuffle buffer")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 20));

@@ -1,0 +1,144 @@
+// EXIF orientation: the tag in a JPEG's headers, and images that it turns.
+#include "data/jpeg/exif.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "data/image/push.h"
+#include "data/image/resizer.h"
+#include "data/jpeg/jpeg.h"
+#include "data/stages/random.h"
+#include "tests/data/exif_segment.h"
+#include "xoe/data/image_transform.h"
+
+namespace xoe::data {
+namespace {
+
+Image any_image(int width, int height) {
+  Image image;
+  image.resize(width, height);
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x) {
+      image.row(y)[3 * x] = static_cast<std::uint8_t>(3 * x);
+      image.row(y)[3 * x + 1] = static_cast<std::uint8_t>(4 * y);
+      image.row(y)[3 * x + 2] = static_cast<std::uint8_t>(200 - x - y);
+    }
+  return image;
+}
+
+// Where pixel (x, y) of the image as it is meant is stored, by the definition of each orientation.
+std::pair<int, int> stored_at(int orientation, int x, int y, int width, int height) {
+  switch (orientation) {
+    case 2: return {width - 1 - x, y};
+    case 3: return {width - 1 - x, height - 1 - y};
+    case 4: return {x, height - 1 - y};
+    case 5: return {y, x};
+    case 6: return {y, height - 1 - x};
+    case 7: return {width - 1 - y, height - 1 - x};
+    case 8: return {width - 1 - y, x};
+    default: return {x, y};
+  }
+}
+
+// The same image, stored as it is meant.
+Image upright(const Image& stored, int orientation) {
+  Image image;
+  const bool swapped = orientation >= 5;
+  image.resize(swapped ? stored.height() : stored.width(), swapped ? stored.width() : stored.height());
+  for (int y = 0; y < image.height(); ++y)
+    for (int x = 0; x < image.width(); ++x) {
+      const auto [sx, sy] = stored_at(orientation, x, y, stored.width(), stored.height());
+      for (int c = 0; c < 3; ++c) image.row(y)[3 * x + c] = stored.row(sy)[3 * sx + c];
+    }
+  return image;
+}
+
+std::vector<std::uint8_t> made(const std::string& file, ImageTransform transform, std::uint64_t key = 1) {
+  transform.dtype = DType::kUint8;
+  transform.layout = Layout::kNhwc;
+  std::vector<std::uint8_t> pixels(3 * static_cast<std::size_t>(transform.size.pixels()));
+  const auto done = ImageTransformer().run(transform, file, key, pixels.data());
+  EXPECT_TRUE(done) << done.error().message();
+  return pixels;
+}
+
+// Pixels of a decoded JPEG, pushed as a PNG would be.
+std::vector<std::uint8_t> expected(const Image& image, const ImageTransform& transform, std::uint64_t key) {
+  const Resampling how{transform.pixels.interpolation, transform.pixels.antialias};
+  Random random(key);
+  Target target{.dtype = DType::kUint8, .layout = Layout::kNhwc};
+  target.width = transform.size.width;
+  target.height = transform.size.height;
+  Crop crop = evaluation_crop(image.width(), image.height(), transform.size, how);
+  if (transform.training) {
+    crop = crop_then_resize(random_crop(image.width(), image.height(), random), how);
+    target.flip = random.chance(0.5);
+  }
+  std::vector<std::uint8_t> pixels(3 * static_cast<std::size_t>(transform.size.pixels()));
+  target.to = pixels.data();
+  Resizer resizer;
+  resizer.prepare(crop, target);
+  push_image(image, needed_pixels(crop), resizer);
+  EXPECT_TRUE(resizer.complete());
+  return pixels;
+}
+
+TEST(Exif, ReadsAllOrientationsInBothByteOrders) {
+  const std::string jpeg = encode_jpeg(any_image(20, 10)).value();
+  EXPECT_EQ(exif_orientation(jpeg), 1);
+  for (int orientation = 1; orientation <= 8; ++orientation)
+    for (const bool big_endian : {false, true})
+      for (const bool wide : {false, true})
+        EXPECT_EQ(exif_orientation(with_exif(jpeg, orientation, {big_endian, wide})), orientation);
+  for (const int wrong : {0, 9, 255, 65535}) EXPECT_EQ(exif_orientation(with_exif(jpeg, wrong)), 1);
+}
+
+TEST(Exif, BrokenSegmentsAreIgnored) {
+  const std::string jpeg = with_exif(encode_jpeg(any_image(20, 10)).value(), 6);
+  for (std::size_t size = 0; size < 60; ++size) {
+    const int orientation = exif_orientation(jpeg.substr(0, size));
+    EXPECT_TRUE(orientation == 1 || orientation == 6) << size;
+  }
+  EXPECT_EQ(exif_orientation(""), 1);
+  EXPECT_EQ(exif_orientation("no JPEG at all"), 1);
+}
+
+TEST(Exif, EveryOrientationIsTurned) {
+  const Image stored = any_image(61, 43);
+  const std::string jpeg = encode_jpeg(stored, {.quality = 95}).value();
+  Image decoded;
+  ASSERT_TRUE(JpegDecoder().decode(jpeg, decoded));
+  for (int orientation = 1; orientation <= 8; ++orientation)
+    for (const bool training : {false, true})
+      for (const Interpolation interpolation : {Interpolation::kBilinear, Interpolation::kBicubic})
+        for (const std::uint64_t key : {1U, 2U, 3U}) {
+          ImageTransform transform{.size = ImageSize(17, 24), .training = training};
+          transform.pixels.interpolation = interpolation;
+          transform.pixels.exif_orientation = true;
+          EXPECT_EQ(made(with_exif(jpeg, orientation), transform, key),
+                    expected(upright(decoded, orientation), transform, key))
+              << orientation << " " << training;
+          // Without the option, the image stays as it is stored.
+          transform.pixels.exif_orientation = false;
+          EXPECT_EQ(made(with_exif(jpeg, orientation), transform, key), made(jpeg, transform, key)) << orientation;
+        }
+}
+
+TEST(Exif, GreyAndFastImagesAreTurnedToo) {
+  const Image image = any_image(50, 30);
+  const std::string grey = encode_jpeg(image, {.quality = 95, .grey = true}).value();
+  Image decoded;
+  ASSERT_TRUE(JpegDecoder().decode(grey, decoded));
+  ImageTransform transform{.size = 20, .training = false};
+  transform.pixels.exif_orientation = true;
+  EXPECT_EQ(made(with_exif(grey, 6), transform), expected(upright(decoded, 6), transform, 1));
+  const std::string colour = encode_jpeg(image, {.quality = 95}).value();
+  const auto exact = made(with_exif(colour, 8), transform);
+  transform.quality = Quality::kFast;
+  EXPECT_EQ(made(with_exif(colour, 8), transform), exact);
+}
+
+}  // namespace
+}  // namespace xoe::data
