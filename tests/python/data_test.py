@@ -121,8 +121,16 @@ def test_arrays_behave_as_arrays():
     assert "4, 3, 32, 32" in repr(pixels) and "float32" in repr(batch)
     torch.from_dlpack(pixels[0])[:] = 7  # a view, not a copy
     assert pixels[0, 1, 2, 3] == 7
-    for key, kind in ((4, IndexError), (-5, IndexError), ((0,) * 5, IndexError), ((..., ...), IndexError), ([0, 1], TypeError),
-                      (True, TypeError), (slice(None, None, -1), ValueError), (0.5, TypeError)):
+    for key, kind in (
+        (4, IndexError),
+        (-5, IndexError),
+        ((0,) * 5, IndexError),
+        ((..., ...), IndexError),
+        ([0, 1], TypeError),
+        (True, TypeError),
+        (slice(None, None, -1), ValueError),
+        (0.5, TypeError),
+    ):
         try:
             pixels[key]
         except kind:

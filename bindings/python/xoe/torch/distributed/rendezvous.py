@@ -40,7 +40,7 @@ def _serve_here(size: int, timeout: timedelta) -> TCPStore:
     listener = socket.create_server(("127.0.0.1", 0), backlog=size)
     port = listener.getsockname()[1]
     fd = listener.detach()  # the store closes it
-    options = {"wait_for_workers": False, "master_listen_fd": fd}
+    options: dict[str, Any] = {"wait_for_workers": False, "master_listen_fd": fd}
     try:
         return TCPStore("127.0.0.1", port, size, True, timeout, **options)
     except NotImplementedError:  # PyTorch 2.4, unless it uses its older implementation
