@@ -1,8 +1,8 @@
 """The input pipeline: batches of decoded images, and plain records, from files.
 
 No framework is needed: arrays have a shape, a dtype and indices, and become those of a framework without a copy
-(``numpy.asarray(...)``, ``torch.from_dlpack(...)``). ``xoe.torch.data`` has data sets for PyTorch. Each rank reads its shard of the
-data.
+(``numpy.asarray(...)``, ``torch.from_dlpack(...)``). ``xoe.torch.data`` has data sets for PyTorch. Each rank reads its
+shard of the data.
 
 Options have the names of the C interface (xoe/c_data.h); the error for an unknown one lists all of them.
 """
