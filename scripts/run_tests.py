@@ -10,7 +10,7 @@ A test belongs to the tier `core` unless its labels say `full` or `peers`; under
 labelled `unit` or `multiproc`, and not `fuzz` under the thread sanitizer. build/test-record.json holds, for each test, a digest of
 all that its last success rested on: its programs and libraries, the files it reads, the machine's packages, XOE_* variables. While
 the digest is the same, the success counts and the test does not run again. XOE_TEST_FRESH=1 runs all; XOE_TEST_JOBS says how many
-at once (one more than cores).
+at once (one more than cores; under a sanitizer as many).
 """
 
 import argparse
@@ -26,8 +26,6 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORD = ROOT / "build" / "test-record.json"
-# Many tests wait for most of their time.
-JOBS = min((os.cpu_count() or 1) + 1, 8)
 TIERS = ("core", "full", "peers", "asan", "tsan")
 CPP = {".h", ".cc", ".c"}
 PRODUCT = re.compile(r"(bin|lib|tests|python/xoe)/[^/]+$")  # programs and libraries in a build folder
@@ -257,6 +255,12 @@ def outcomes(path):
     return found
 
 
+def jobs(preset):
+    """How many tests run at once: many wait for most of their time, but not under a sanitizer."""
+    wanted = (os.cpu_count() or 1) + (preset == "release")
+    return os.environ.get("XOE_TEST_JOBS", str(min(wanted, 8)))
+
+
 def run(preset, tiers, commit):
     build = Build(preset)
     tests = choose(build, tiers, commit)
@@ -272,7 +276,7 @@ def run(preset, tiers, commit):
     results.unlink(missing_ok=True)
     if rest:
         names = "|".join(re.escape(test.name) for test in rest)
-        subprocess.run(["ctest", "--preset", preset, "-j", os.environ.get("XOE_TEST_JOBS", str(JOBS)), "-R", f"^({names})$",
+        subprocess.run(["ctest", "--preset", preset, "-j", jobs(preset), "-R", f"^({names})$",
                         "--output-junit", results], cwd=ROOT, check=False)
     done = outcomes(results)
     for test in rest:
