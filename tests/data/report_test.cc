@@ -176,7 +176,7 @@ TEST(Report, NamesTheBottleneckAndWhatWouldHelp) {
               AllOf(HasSubstr("mostly for fetch"), HasSubstr("One thread of map does it")));
   EXPECT_THAT(words(sleepy(indices(200), 2ms, {.threads = 2, .name = "decode"})),
               AllOf(HasSubstr("mostly for decode"), Not(HasSubstr("One thread"))));
-  EXPECT_THAT(words(prefetch(indices(80), 8), 5ms), HasSubstr("The consumer is the bottleneck"));
+  EXPECT_THAT(words(prefetch(indices(60), 8), 20ms), HasSubstr("The consumer is the bottleneck"));
   EXPECT_EQ(explain(report(*indices(3)->iterate(0).value())), "nothing was delivered yet");
   const auto walk = prefetch(sleepy(indices(10), 1ms, {.name = "parse"}), 4)->iterate(0).value();
   while (walk->next().value()) continue;
