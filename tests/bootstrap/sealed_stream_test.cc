@@ -82,11 +82,10 @@ TEST(SealedStream, NoOtherKeyOpens) {
   const Ends ends;
   Sealer sealer(ends.client.send);
   const std::string wire = sealed_by(sealer, "one");
-  const SessionKeys others[] = {session_keys("another secret", End::kServer, "hello", "nonce"),
-                                session_keys("secret", End::kServer, "hello", "another nonce"),
-                                session_keys("secret", End::kServer, "another hello", "nonce"),
-                                session_keys("secret", End::kServer, "hellon", "once"),
-                                ends.client};  // reflected to its sender
+  const SessionKeys others[] = {
+      session_keys("another secret", End::kServer, "hello", "nonce"),
+      session_keys("secret", End::kServer, "hello", "other"), session_keys("secret", End::kServer, "howdy", "nonce"),
+      session_keys("secret", End::kServer, "hellon", "once"), ends.client};  // reflected to its sender
   for (const SessionKeys& keys : others) {
     Opener opener(keys.receive);
     std::string got;
