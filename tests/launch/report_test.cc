@@ -108,6 +108,10 @@ TEST(Report, OtherCauses) {
   EXPECT_EQ(exit_code(outcome), 126);
   EXPECT_THAT(report_lines(outcome, {}).front(), testing::HasSubstr("rank 5"));
   EXPECT_THAT(report_lines(outcome, {}).front(), testing::HasSubstr("ulimit -u"));
+  outcome.cause = Cause::kTimeout;
+  EXPECT_EQ(exit_code(outcome), 124);
+  EXPECT_THAT(report_lines(outcome, {.timeout = std::chrono::seconds(5)}),
+              ElementsAre(testing::HasSubstr("the job's time limit of 5 s is over")));
   outcome.cause = Cause::kOutputClosed;
   outcome.output_error = EPIPE;
   EXPECT_EQ(exit_code(outcome), 141);
