@@ -33,9 +33,10 @@ extern "C" {
  *   format                                     auto, tfrecord, folder, nih-chest, idx or tar
  *   batch rank size processes max_pixels       whole numbers
  *   prefetch seed epochs
- *   max_bad image_key label_key multi_label classes
+ *   image_key label_key multi_label classes
  *   image_size                                 pixels of a side, or HEIGHTxWIDTH
  *   threads shuffle_buffer label_offset        a whole number, or auto
+ *   max_bad
  *   memory_budget                              bytes, also as 512M or 2GiB
  *   shard_by_file training allow_missing       0 or 1; also false or true
  *   antialias exif_orientation
@@ -63,7 +64,8 @@ XOE_API xoe_status xoe_images_options_set(xoe_images_options* options, const cha
 /* All options, one line "key=value" each, as xoe_images_options_set() takes them. Free the text with xoe_text_free().
  */
 XOE_API xoe_status xoe_images_options_text(const xoe_images_options* options, char** text);
-/* Receives warnings during xoe_images_open(), in the thread that calls it; null: they go to standard error. */
+/* Receives warnings during xoe_images_open(), in the thread that calls it; xoe_images_warnings() has later ones. Null:
+ * all go to standard error. */
 XOE_API xoe_status xoe_images_options_warn(xoe_images_options* options, xoe_warn warn, void* user);
 /* Null is ignored. */
 XOE_API void xoe_images_options_free(xoe_images_options* options);
@@ -85,7 +87,8 @@ XOE_API void xoe_images_options_free(xoe_images_options* options);
  *   compression       auto (the default), plain, gzip or zlib
  *   allow_missing     0 (the default): links that lead nowhere, folders, pipes, empty files and absent shards are
  *                     XOE_DATA_LOSS; 1: they are left out
- *   on_error max_bad  fail (the default) or skip, and how many (default 100) for each file in each epoch
+ *   max_bad           damaged places that are left out in an epoch before one more is an error; 0 (the default): the
+ *                     first is. on_error=skip alone allows 100
  *   block_bytes       read at once; also as 256K (the default)
  */
 typedef struct xoe_records_options xoe_records_options;
@@ -173,7 +176,7 @@ typedef struct xoe_images_facts {
   int64_t skipped;       /* bad records left out so far; kept by save and restore */
   int64_t waited;        /* nanoseconds that callers of xoe_images_next() waited */
   uint64_t memory_bytes; /* upper bound of what batches in flight take */
-  int64_t lost;          /* damaged places found when the files were opened; see on_error */
+  int64_t lost;          /* bad images and damage found when the files were opened; see max_bad */
   int64_t missing;       /* parts of the data that are missing and were left out; see allow_missing */
 } xoe_images_facts;
 
@@ -182,6 +185,11 @@ XOE_API void xoe_images_facts_init(xoe_images_facts* facts, size_t struct_size);
 XOE_API xoe_status xoe_images_facts_of(xoe_images* images, xoe_images_facts* facts);
 /* batches_per_epoch alone, which is known without reading. */
 XOE_API xoe_status xoe_images_batches_per_epoch(xoe_images* images, int64_t* batches);
+
+/* Warnings since the last call, one line each, and "" where there are none: which images were left out (max_bad). What
+ * is not asked for goes to standard error when the iterator is closed, and so does everything where
+ * xoe_images_options_warn() was not given a function. Free the text with xoe_text_free(). */
+XOE_API xoe_status xoe_images_warnings(xoe_images* images, char** lines);
 
 /* A JSON object on the time since the start or the last restore: "steps" (thread seconds and bytes of each), threads,
  * queue and waits, and "words", which name the bottleneck and what would help. Free it with xoe_text_free(). */
@@ -225,8 +233,8 @@ XOE_API xoe_status xoe_records_save(xoe_records* records, char** text);
 XOE_API xoe_status xoe_records_restore(xoe_records* records, const char* text);
 
 /* A JSON object: "files" (of this rank in an epoch), "records" (delivered since the start), "bad" (records left out;
- * those that are read again after a restore count again) and "messages" (on the first 100 of them). Free it with
- * xoe_text_free(). */
+ * those that are read again after a restore count again), "messages" (on the first 100 of them), "missing" (files left
+ * out; see allow_missing) and "missing_files" (the first 100, and why). Free it with xoe_text_free(). */
 XOE_API xoe_status xoe_records_report(xoe_records* records, char** json);
 
 #ifdef __cplusplus

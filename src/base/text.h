@@ -24,7 +24,7 @@ std::vector<std::string> words_of(std::string_view text);
 // "2(x3),1", as Slurm writes it, to {2, 2, 2, 1}: at most 65536 counts of up to 2^20.
 std::optional<std::vector<int>> expand_counts(std::string_view text);
 
-// "1 thread", "2 threads"
+// "1 thread", "2 threads", "2 classes"
 std::string counted(std::int64_t count, std::string_view noun);
 std::string human_bytes(std::uint64_t bytes);  // "1.5 MiB"
 std::string human_seconds(double seconds);     // "30 s", "250 ms"

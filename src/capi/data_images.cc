@@ -56,8 +56,9 @@ Status open(const xoe_images_options* options, xoe_images** images) {
   data::ImagePipelineOptions chosen;
   XOE_TRY(copy_options(options, chosen));
   XOE_TRY(need(images, "images"));
-  auto made = std::make_unique<xoe_images>();
+  auto made = std::make_unique<xoe_images>(chosen);
   XOE_ASSIGN(made->iterator, data::open_images(chosen));
+  made->warnings.opened();
   *images = made.release();
   return {};
 }
@@ -70,10 +71,11 @@ Status open_on(xoe_engine& engine, const xoe_images_options* options, xoe_images
   chosen.rank = topology.rank;
   chosen.size = topology.size;
   if (chosen.processes == 1) chosen.processes = topology.local_size;
-  auto made = std::make_unique<xoe_images>();
+  auto made = std::make_unique<xoe_images>(chosen);
   auto opened = data::open_images(chosen);
   XOE_TRY(compare_on(engine, opened ? Result<data::OpenedData>((*opened)->opened()) : failure(opened.error())));
   made->iterator = std::move(*opened);
+  made->warnings.opened();
   *images = made.release();
   return {};
 }
@@ -240,6 +242,15 @@ xoe_status xoe_images_batches_per_epoch(xoe_images* images, int64_t* batches) {
     const std::lock_guard lock(images->mutex);
     *batches = images->iterator->batches_per_epoch();
     return {};
+  });
+}
+
+xoe_status xoe_images_warnings(xoe_images* images, char** lines) {
+  return guard([&]() -> Status {
+    XOE_TRY(need(images, "images"));
+    const std::lock_guard lock(images->mutex);
+    images->iterator->warn_of_skipped();
+    return copy_text(images->warnings.take(), lines);
   });
 }
 

@@ -198,12 +198,14 @@ struct Form<std::optional<T>> {
 };
 
 // A number, or "auto" for kAutoThreads and the like.
-template <int kAuto>
+template <auto kAuto>
 struct AutoForm {
-  static std::optional<int> read(std::string_view text) { return text == "auto" ? kAuto : Form<int>::read(text); }
-  static std::string write(int value) { return value == kAuto ? "auto" : std::to_string(value); }
-  static std::string choices() { return "auto, or " + Form<int>::choices(); }
+  using T = std::remove_const_t<decltype(kAuto)>;
+  static std::optional<T> read(std::string_view text) { return text == "auto" ? kAuto : Form<T>::read(text); }
+  static std::string write(T value) { return value == kAuto ? "auto" : std::to_string(value); }
+  static std::string choices() { return "auto, or " + Form<T>::choices(); }
 };
+using BadForm = AutoForm<data::kAutoBad>;
 using ThreadsForm = AutoForm<data::kAutoThreads>;
 using ShuffleForm = AutoForm<data::kAutoShuffle>;
 using OffsetForm = AutoForm<data::kAutoLabelOffset>;
@@ -311,7 +313,7 @@ constexpr Field<ImagePipelineOptions> kImages[] = {
     option<&ImagePipelineOptions::remainder>("remainder"),
     option<&ImagePipelineOptions::allow_missing>("allow_missing"),
     option<&ImagePipelineOptions::on_error>("on_error"),
-    option<&ImagePipelineOptions::max_bad>("max_bad"),
+    option_as<BadForm, &ImagePipelineOptions::max_bad>("max_bad"),
     option<&ImagePipelineOptions::image_key>("image_key"),
     option<&ImagePipelineOptions::label_key>("label_key"),
     option<&ImagePipelineOptions::multi_label>("multi_label"),
@@ -352,7 +354,7 @@ constexpr Field<RecordsOptions> kRecords[] = {
     option<&RecordsOptions::allow_missing>("allow_missing"),
     option<&RecordsOptions::reading, &RecordOptions::compression>("compression"),
     option<&RecordsOptions::reading, &RecordOptions::on_error>("on_error"),
-    option<&RecordsOptions::reading, &RecordOptions::max_bad>("max_bad"),
+    option_as<BadForm, &RecordsOptions::reading, &RecordOptions::max_bad>("max_bad"),
     option_as<BytesForm, &RecordsOptions::reading, &RecordOptions::block_bytes>("block_bytes"),
 };
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "capi/warnings.h"
 #include "xoe/c_data.h"
 #include "xoe/data/images.h"
 #include "xoe/data/records.h"
@@ -39,6 +40,11 @@ struct xoe_records_options {
 };
 
 struct xoe_images {
+  explicit xoe_images(xoe::data::ImagePipelineOptions& options) : warnings(options.warn) {
+    options.warn = [this](std::string_view line) { warnings.add(line); };
+  }
+
   std::mutex mutex;  // an iterator is for one thread at a time
-  std::unique_ptr<xoe::data::ImageIterator> iterator;
+  xoe::capi::Warnings warnings;
+  std::unique_ptr<xoe::data::ImageIterator> iterator;  // last: it warns as it ends
 };

@@ -1,6 +1,7 @@
 // Streams of records.
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "capi/compare_on.h"
 #include "capi/data_options.h"
 #include "capi/objects.h"
@@ -91,6 +92,53 @@ Status check(const RecordsOptions& options, std::size_t files) {
   return {};
 }
 
+// An epoch, with the limit of bad records over all of its files.
+class LimitedRecords final : public data::Stage<FileRecord> {
+ public:
+  LimitedRecords(data::StagePtr<FileRecord> records, const data::RecordOptions& options)
+      : records_(std::move(records)), bad_(options.bad), limit_(options.max_bad) {}
+
+  Result<std::unique_ptr<FileRecordIterator>> iterate(std::int64_t epoch) const override {
+    const std::int64_t before = bad_->count();
+    XOE_ASSIGN(auto records, records_->iterate(epoch));
+    return std::make_unique<Walk>(std::move(records), *this, epoch, before);
+  }
+  std::optional<std::int64_t> size() const override { return records_->size(); }
+
+ private:
+  class Walk final : public FileRecordIterator {
+   public:
+    Walk(std::unique_ptr<FileRecordIterator> records, const LimitedRecords& stage, std::int64_t epoch,
+         std::int64_t before)
+        : records_(std::move(records)), bad_(stage.bad_), limit_(stage.limit_), epoch_(epoch), before_(before) {}
+
+    Result<std::optional<FileRecord>> next() override {
+      auto record = records_->next();
+      const std::int64_t bad = bad_->count() - before_;
+      if (!record || bad <= limit_) return record;
+      return failure(Code::kDataLoss, "{} in epoch {}, more than the {} allowed by max_bad: {}",
+                     counted(bad, "bad record"), epoch_, limit_, bad_->text());
+    }
+    data::State save() const override { return records_->save(); }
+    Status restore(data::State state) override {
+      before_ = bad_->count();
+      return records_->restore(std::move(state));
+    }
+    std::vector<data::StageReport> stages() const override { return records_->stages(); }
+
+   private:
+    std::unique_ptr<FileRecordIterator> records_;
+    std::shared_ptr<data::BadRecords> bad_;
+    std::int64_t limit_;
+    std::int64_t epoch_;
+    std::int64_t before_;  // of the epoch, or of where it was restored
+  };
+
+  data::StagePtr<FileRecord> records_;
+  std::shared_ptr<data::BadRecords> bad_;
+  std::int64_t limit_;
+};
+
 data::StagePtr<FileRecord> make_stage(std::vector<std::string> files, const RecordsOptions& options) {
   const std::size_t count = files.size();
   auto order = data::from_vector(std::move(files));
@@ -104,8 +152,9 @@ data::StagePtr<FileRecord> make_stage(std::vector<std::string> files, const Reco
       },
       options.interleave);
   if (!options.shard_by_file) records = data::shard(records, options.rank, options.size);
-  return data::repeat(data::shuffle(records, static_cast<std::size_t>(options.shuffle_buffer), options.seed),
-                      options.epochs);
+  auto epoch = data::shuffle(records, static_cast<std::size_t>(options.shuffle_buffer), options.seed);
+  return data::repeat<FileRecord>(std::make_shared<const LimitedRecords>(std::move(epoch), options.reading),
+                                  options.epochs);
 }
 
 struct OwnedRecord : xoe_record {
@@ -130,6 +179,7 @@ struct xoe_records {
   std::int64_t files = 0;  // of this rank, in an epoch
   std::int64_t delivered = 0;
   std::shared_ptr<xoe::data::BadRecords> bad;
+  std::shared_ptr<const xoe::data::BadRecords> missing;
   std::unique_ptr<xoe::capi::FileRecordIterator> iterator;
 };
 
@@ -140,6 +190,7 @@ namespace {
 struct RecordsRequest {
   std::vector<std::string> patterns;
   RecordsOptions options;
+  std::shared_ptr<data::BadRecords> missing = std::make_shared<data::BadRecords>();
 };
 
 Result<RecordsRequest> request_of(const char* const* patterns, std::size_t count, const xoe_records_options* from) {
@@ -154,12 +205,14 @@ Result<RecordsRequest> request_of(const char* const* patterns, std::size_t count
     const std::lock_guard lock(from->mutex);
     request.options = from->options;
   }
+  data::settle_bad_limit(request.options.reading);
   return request;
 }
 
 Result<std::vector<std::string>> find_files(const RecordsRequest& request) {
   XOE_ASSIGN(std::vector<std::string> files,
-             data::match_files(request.patterns, {.allow_missing = request.options.allow_missing}));
+             data::match_files(request.patterns,
+                               {.allow_missing = request.options.allow_missing, .left_out = request.missing.get()}));
   XOE_TRY(check(request.options, files.size()));
   return files;
 }
@@ -187,11 +240,13 @@ data::OpenedData opened_data(const RecordsRequest& request, const std::vector<st
           .file = [opened = std::move(opened)](std::size_t number) { return opened[number]; }};
 }
 
-Status open_files(std::vector<std::string> files, RecordsOptions options, xoe_records** records) {
+Status open_files(std::vector<std::string> files, RecordsRequest request, xoe_records** records) {
+  RecordsOptions& options = request.options;
   auto made = std::make_unique<xoe_records>();
   made->files_in_all = made->files = static_cast<std::int64_t>(files.size());
   if (options.shard_by_file)
     made->files = data::plan_shard(made->files, options.rank, options.size, 1, data::Remainder::kKeep).elements;
+  made->missing = request.missing;
   made->bad = options.reading.bad = std::make_shared<data::BadRecords>();
   XOE_ASSIGN(made->iterator, make_stage(std::move(files), options)->iterate(0));
   *records = made.release();
@@ -202,7 +257,7 @@ Status open(const char* const* patterns, std::size_t count, const xoe_records_op
   XOE_TRY(need(records, "records"));
   XOE_ASSIGN(RecordsRequest request, request_of(patterns, count, from));
   XOE_ASSIGN(std::vector<std::string> files, find_files(request));
-  return open_files(std::move(files), std::move(request.options), records);
+  return open_files(std::move(files), std::move(request), records);
 }
 
 Status open_on(xoe_engine& engine, const char* const* patterns, std::size_t count, const xoe_records_options* from,
@@ -215,7 +270,7 @@ Status open_on(xoe_engine& engine, const char* const* patterns, std::size_t coun
   if (request.options.interleave.processes == 1) request.options.interleave.processes = topology.local_size;
   auto files = find_files(request);
   XOE_TRY(compare_on(engine, files ? Result<data::OpenedData>(opened_data(request, *files)) : failure(files.error())));
-  return open_files(std::move(*files), std::move(request.options), records);
+  return open_files(std::move(*files), std::move(request), records);
 }
 
 Status next(xoe_records* records, xoe_record** record) {
@@ -254,7 +309,9 @@ Status report_of(xoe_records* records, char** json) {
   const Json out = {{"files", records->files},
                     {"records", records->delivered},
                     {"bad", records->bad->count()},
-                    {"messages", records->bad->messages()}};
+                    {"messages", records->bad->messages()},
+                    {"missing", records->missing->count()},
+                    {"missing_files", records->missing->messages()}};
   // A file name need not be UTF-8.
   return copy_text(out.dump(-1, ' ', false, Json::error_handler_t::replace), json);
 }

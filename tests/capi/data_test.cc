@@ -264,6 +264,30 @@ TEST(CData, DamageIsNamedOrCounted) {
   EXPECT_EQ(facts.skipped, 2) << "once in each epoch";
 }
 
+// After the opening, warnings wait until they are asked for, and the function that opening was given is not called.
+TEST(CData, BadImagesAreToldOfWhenAsked) {
+  const Damaged damaged({5});
+  auto choices = in_words(damaged.directory());
+  choices["max_bad"] = "1";
+  const auto options = given<xoe_images_options>(xoe_images_options_create);
+  for (const auto& [key, value] : choices)
+    ASSERT_EQ(xoe_images_options_set(options.get(), key.c_str(), value.c_str()), XOE_OK);
+  auto lines = std::make_unique<std::vector<std::string>>();
+  const auto keep = [](void* user, const char* line) { static_cast<std::vector<std::string>*>(user)->push_back(line); };
+  ASSERT_EQ(xoe_images_options_warn(options.get(), keep, lines.get()), XOE_OK);
+  const auto images = given<xoe_images>([&](auto** to) { return xoe_images_open(options.get(), to); });
+  EXPECT_TRUE(lines->empty());
+  lines.reset();
+  const auto told = [&images] {
+    return std::string(given<char>([&](auto** to) { return xoe_images_warnings(images.get(), to); }).get());
+  };
+  EXPECT_EQ(told(), "");
+  while (next_of(images) != nullptr) continue;
+  EXPECT_THAT(told(),
+              ::testing::AllOf(HasSubstr("1 bad image left out: " + damaged.name(5)), ::testing::EndsWith("\n")));
+  EXPECT_EQ(told(), "");
+}
+
 // ---- Records
 
 Owned<xoe_records> open_records(const std::vector<std::string>& patterns, const Choices& choices) {
@@ -418,7 +442,10 @@ TEST(CData, MissingFilesAreErrorsUnlessAllowed) {
   xoe_records* records = nullptr;
   EXPECT_EQ(xoe_records_open(patterns, 1, nullptr, &records), XOE_DATA_LOSS);
   EXPECT_THAT(xoe_last_error(), HasSubstr(removed + ": absent"));
-  EXPECT_FALSE(drain(open_records({pattern}, {{"allow_missing", "1"}, {"epochs", "1"}})).empty());
+  const auto left = open_records({pattern}, {{"allow_missing", "1"}, {"epochs", "1"}});
+  EXPECT_FALSE(drain(left).empty());
+  const auto json = given<char>([&](auto** to) { return xoe_records_report(left.get(), to); });
+  EXPECT_THAT(json.get(), HasSubstr(R"("missing":1,"missing_files":[")" + removed + ": absent"));
 }
 
 TEST(CRecords, DamageIsNamedOrCounted) {
@@ -438,6 +465,29 @@ TEST(CRecords, DamageIsNamedOrCounted) {
   EXPECT_EQ(drain(skipping).size(), 2U);
   const auto json = given<char>([&](auto** to) { return xoe_records_report(skipping.get(), to); });
   EXPECT_THAT(json.get(), HasSubstr(R"("files":1,"records":2,"bad":1,"messages":[")"));
+}
+
+// Over all files of an epoch, and by itself.
+TEST(CRecords, TheLimitIsOfAnEpoch) {
+  const Scratch scratch;
+  for (const char* name : {"part-1", "part-2", "part-3"}) {
+    write_records(scratch.file(name), {40, 40, 40});
+    std::string bytes = read_file(scratch.file(name));
+    bytes[(40 + 16) + 12 + 5] ^= 1;
+    put_file(scratch.file(name), bytes);
+  }
+  const auto read = [&scratch](const std::string& most) {
+    const auto records = open_records({scratch.file("part-*")}, {{"max_bad", most}, {"epochs", "2"}});
+    for (;;) {
+      xoe_record* record = nullptr;
+      if (xoe_records_next(records.get(), &record) != XOE_OK) return std::string(xoe_last_error());
+      if (record == nullptr) return std::string();
+      xoe_record_release(record);
+    }
+  };
+  EXPECT_EQ(read("3"), "");
+  EXPECT_THAT(read("2"), ::testing::AllOf(HasSubstr("3 bad records in epoch 0, more than the 2 allowed by max_bad"),
+                                          HasSubstr(scratch.file("part-1") + ": record 1")));
 }
 
 // The program in C, over the rendered files.

@@ -219,11 +219,12 @@ TEST(ImageFolder, ImagesOfOtherFormatsAreNamedOrLeftOut) {
   EXPECT_THAT(error.message(), HasSubstr("9 images in formats that are not read"));
   EXPECT_THAT(error.message(), HasSubstr(scratch.file("dog/0.WebP") + ", " + scratch.file("dog/1.WebP")));
   EXPECT_THAT(error.message(), HasSubstr(" and 4 more"));
-  BadRecords bad;
-  const auto source = open_image_source({.directory = scratch.path(), .on_error = OnError::kSkip}, &bad).value();
+  LeftOut left_out;
+  const auto source = open_image_source({.directory = scratch.path(), .on_error = OnError::kSkip}, &left_out).value();
   EXPECT_THAT(read_all(*source), ElementsAre("1 0", "2 1"));
   EXPECT_EQ(source->lost(), 9);
-  EXPECT_THAT(bad.first(), HasSubstr("0.WebP"));
+  EXPECT_THAT(left_out.bad.first(), HasSubstr("0.WebP"));
+  EXPECT_EQ(left_out.bad.count(), 9);
   EXPECT_THAT(error_of({.directory = scratch.path(), .on_error = OnError::kSkip, .max_bad = 8}).message(),
               HasSubstr("9 images"));
   // A folder of nothing else is one of images, too.
@@ -499,6 +500,71 @@ TEST(OpenImageSource, NothingKnownIsUnavailable) {
                                     SourceFormat::kIdx, SourceFormat::kTar})
     EXPECT_EQ(error_of({.directory = scratch.path(), .format = format}).code(), Code::kUnavailable)
         << source_format_name(format);
+}
+
+// ---- Splits
+
+// A file by itself is one split: its records are not held out from training on it.
+TEST(Splits, ASingleFileHasNoOther) {
+  const Scratch scratch;
+  write_images(scratch.file("a.tfrecord"), 3);
+  put_file(scratch.file("a.tar"), "x");
+  write_digits(scratch, "train");
+  for (const char* name : {"a.tfrecord", "a.tar", "train-images-idx3-ubyte"}) {
+    EXPECT_TRUE(has_split({.directory = scratch.file(name)})) << name;
+    EXPECT_FALSE(has_split({.directory = scratch.file(name), .training = false})) << name;
+  }
+  EXPECT_FALSE(has_split({.directory = scratch.path(), .pattern = "*.tfrecord", .training = false}));
+  EXPECT_EQ(open({.directory = scratch.file("a.tfrecord"), .training = false})->records(), 3) << "asked for by name";
+}
+
+// Names that speak of both splits are of the training one.
+TEST(Splits, OfRecordsDoNotOverlap) {
+  const Scratch scratch;
+  write_images(scratch.file("trainval.tfrecord"), 3);
+  EXPECT_FALSE(has_split({.directory = scratch.path(), .training = false}));
+  write_images(scratch.file("test.tfrecord"), 2);
+  EXPECT_TRUE(has_split({.directory = scratch.path(), .training = false}));
+  write_images(scratch.file("val.tfrecord"), 1);
+  EXPECT_EQ(open({.directory = scratch.path()})->records(), 3);
+  EXPECT_EQ(open({.directory = scratch.path(), .training = false})->records(), 1);
+}
+
+TEST(Splits, OfArchivesDoNotOverlap) {
+  const Scratch scratch;
+  const auto put_archive = [&scratch](const std::string& name, int samples) {
+    auto tar = TarWriter::create(scratch.file(name)).value();
+    for (int i = 0; i < samples; ++i) {
+      ASSERT_TRUE(tar.write(fmt::format("{}.jpg", i), "jpeg"));
+      ASSERT_TRUE(tar.write(fmt::format("{}.cls", i), "0"));
+    }
+    ASSERT_TRUE(tar.finish());
+  };
+  const auto records = [&scratch](bool training) {
+    return open({.directory = scratch.path(), .training = training})->records();
+  };
+  put_archive("interval.tar", 1);
+  EXPECT_EQ(records(true), 1);
+  EXPECT_FALSE(has_split({.directory = scratch.path(), .training = false})) << "no word of its name is val";
+  put_archive("images_val_0.tar", 2);
+  put_archive("val-1.tar", 4);
+  EXPECT_EQ(records(true), 1);
+  EXPECT_EQ(records(false), 6);
+  EXPECT_TRUE(has_split({.directory = scratch.path(), .training = false}));
+  put_archive("train-val-0.tar", 8);
+  EXPECT_EQ(records(true), 8);
+  EXPECT_EQ(records(false), 6);
+}
+
+// ---- Files that are no data set
+
+TEST(ForeignFiles, AreCalledByTheirKind) {
+  const Scratch scratch;
+  put_file(scratch.file("a"), "\xFF\xD8\xFF\xE0 and so on");
+  put_file(scratch.file("b.tfrecord"), "PK\x03\x04 and so on");
+  EXPECT_THAT(error_of({.directory = scratch.file("a")}).message(),
+              testing::AllOf(HasSubstr("a JPEG image, not a file of records"), HasSubstr("a folder for each class")));
+  EXPECT_THAT(error_of({.directory = scratch.file("b.tfrecord")}).message(), HasSubstr("a ZIP archive"));
 }
 
 }  // namespace

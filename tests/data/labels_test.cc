@@ -154,7 +154,7 @@ TEST_F(Labels, FoldersHaveNames) {
 
 TEST_F(Labels, OfAConversionAreTheSameQuestion) {
   write_records("train-0", {0, 2});
-  ConvertOptions convert{.from = {.directory = scratch_.path()}, .directory = scratch_.file("to"), .skip_bad = 5};
+  ConvertOptions convert{.from = {.directory = scratch_.path(), .max_bad = 5}, .directory = scratch_.file("to")};
   const auto go_on = [](std::int64_t, std::int64_t) { return true; };
   EXPECT_THAT(data::convert(convert, go_on).error().message(),
               AllOf(HasSubstr("record 0"), HasSubstr("--label-offset 0")));

@@ -65,12 +65,13 @@ class Missing : public ::testing::TestWithParam<Fault> {
     EXPECT_THAT(refused.error().message(), HasSubstr(GetParam().message));
     EXPECT_THAT(refused.error().message(), HasSubstr("--allow-missing"));
     options.allow_missing = true;
-    BadRecords bad;
-    const auto opened = open_image_source(options, &bad);
+    LeftOut left_out;
+    const auto opened = open_image_source(options, &left_out);
     ASSERT_TRUE(opened) << opened.error().message();
     EXPECT_EQ((*opened)->records(), left);
     EXPECT_EQ((*opened)->missing(), 1);
-    EXPECT_THAT(bad.first(), HasSubstr(path));
+    EXPECT_THAT(left_out.missing.first(), HasSubstr(path));
+    EXPECT_EQ(left_out.bad.count(), 0);
     std::string buffer;
     for (std::int64_t i = 0; i < left; ++i) EXPECT_TRUE((*opened)->read(i, buffer));
   }
@@ -92,7 +93,8 @@ class Missing : public ::testing::TestWithParam<Fault> {
     ASSERT_EQ(converted.code, 0) << converted.error;
     const Json made = Json::parse(converted.out);
     EXPECT_EQ(made["images"], left);
-    EXPECT_THAT(made["bad"].dump(), HasSubstr(path));
+    EXPECT_THAT(made["missing_parts"].dump(), HasSubstr(path));
+    EXPECT_TRUE(made["bad"].empty());
   }
 
   Scratch scratch_;

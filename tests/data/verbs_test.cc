@@ -15,6 +15,7 @@
 namespace xoe::data {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -84,6 +85,7 @@ TEST_F(Verbs, VerifyNamesEachDamagedRecord) {
   EXPECT_EQ(findings[2]["file"], other);
   EXPECT_EQ(findings[2]["record"], 19);
   EXPECT_THAT(findings[2]["problem"].get<std::string>(), HasSubstr("truncated"));
+  EXPECT_EQ(report["records"], 47) << "the rest of a record is none, nor is what has no right length";
   EXPECT_EQ(verified({set_, "--first", "--threads", "1"}, 1)["bad"], 1);
   const Ended text = run({"verify", set_});
   EXPECT_EQ(text.code, 1);
@@ -271,12 +273,41 @@ TEST_F(Verbs, LabelsFromZeroAreAskedFor) {
   EXPECT_EQ(shown["first"][0]["class"], 0);
 }
 
+TEST_F(Verbs, VerifyLooksAtLabels) {
+  make();
+  const auto put_labels = [&](const std::string& name, std::initializer_list<std::int64_t> labels) {
+    auto writer = RecordWriter::create(file(name)).value();
+    auto records = read_records(set_ + "/train-00000-of-00002")->iterate(0).value();
+    for (const std::int64_t label : labels)
+      ASSERT_TRUE(writer.write(
+          make_image_example({.encoded = parse_image_labels(records->next().value()->data)->encoded, .label = label})));
+    ASSERT_TRUE(writer.finish());
+  };
+  put_labels("zero.tfrecord", {0, 1, 2});
+  Json report = verified({file("zero.tfrecord")}, 0);
+  EXPECT_THAT(report["notes"].dump(), AllOf(HasSubstr("1 record with a label 0"), HasSubstr("--label-offset 0")));
+  EXPECT_TRUE(verified({file("zero.tfrecord"), "--label-offset", "0"}, 0)["notes"].empty());
+  report = verified({file("zero.tfrecord"), "--label-offset", "1"}, 1);
+  EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(), HasSubstr("label 0; they count from 1"));
+  report = verified({file("zero.tfrecord"), "--label-key", "class"}, 1);
+  EXPECT_EQ(report["bad"], 3);
+  EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(), HasSubstr("no whole number in the feature class"));
+  put_file(file("labels.txt"), "a\nb\n");
+  report = verified({file("zero.tfrecord"), "--label-offset", "0"}, 1);
+  EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(),
+              HasSubstr("label 2; the 2 classes have labels 0 to 1"));
+}
+
 // What was not looked at is not called right.
 TEST_F(Verbs, VerifySaysWhereItFindsNoImages) {
   make();
-  Json report = verified({set_, "--decode", "--image-key", "picture"}, 0);
+  Json report = verified({set_, "--image-key", "picture"}, 0);
   EXPECT_THAT(report["notes"].dump(), HasSubstr("49 records without picture"));
-  EXPECT_THAT(run({"verify", set_, "--decode", "--image-key", "picture"}).out, Not(HasSubstr("every image decodes")));
+  report = verified({set_, "--decode", "--image-key", "picture"}, 1);
+  EXPECT_EQ(report["bad"], 3) << "files";
+  EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(),
+              AllOf(HasSubstr("20 records without an image in the feature picture"),
+                    HasSubstr("--image-key names the right one of "), HasSubstr("image/encoded")));
   EXPECT_THAT(run({"verify", set_, "--decode"}).out, HasSubstr("every image decodes"));
 }
 

@@ -313,6 +313,45 @@ def test_missing_files():
         assert sum(hvd.allgather_object(len(list(Records(f"{folder}/train-*", **options))))) == 20
 
 
+def told_by(call):
+    """The texts of the warnings."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        call()
+    return [str(one.message) for one in seen]
+
+
+def test_bad_images_are_told_of():
+    if RANK > 0:
+        return
+    with contextlib.ExitStack() as stack:
+        folder = own_copy(stack)
+        path = f"{folder}/train-00000-of-00002"
+        with open(path, "r+b") as damaged:
+            damaged.seek(500)
+            byte = damaged.read(1)
+            damaged.seek(500)
+            damaged.write(bytes([byte[0] ^ 1]))
+        options = {**OPTIONS, "rank": 0, "size": 1, "max_bad": 1}
+        dataset = ImageDataset(folder, **options)
+        lines = told_by(lambda: list(dataset))
+        assert len(lines) == 1 and f"1 bad image left out: {path}: record 0" in lines[0], lines
+        assert told_by(lambda: list(dataset)) == [], "told of once"
+        evaluation = Images(folder, training=False, pattern="train-*", **options)
+        next(evaluation)
+        lines = told_by(evaluation.close)
+        assert len(lines) == 1 and path in lines[0], lines
+        evaluation.close()
+        told = raised(xoe.DataLossError, lambda: list(ImageDataset(folder, **{**options, "max_bad": 0})))
+        assert "max_bad=N" in told, told
+        records = Records(f"{folder}/train-*", rank=0, size=1, max_bad=1)
+        lines = told_by(lambda: list(records))
+        assert len(lines) == 1 and f"1 bad record left out: {path}: record 0" in lines[0], lines
+        os.remove(path)
+        lines = told_by(lambda: Records(f"{folder}/train-*", rank=0, size=1, allow_missing=True))
+        assert lines == [f"1 missing file left out: {path}: absent; 1 file of 2 are there"], lines
+
+
 def test_the_end():
     hvd.barrier()
     if RANK == 0:

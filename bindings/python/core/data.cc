@@ -85,8 +85,11 @@ class Images {
     images_.reset(opened);
   }
 
-  // Of the opening.
+  // Of the opening, in a list; then later ones, one line each.
   const std::vector<std::string>& warnings() const { return warnings_; }
+  nb::str later_warnings() {
+    return text_of([&](char** lines) { return xoe_images_warnings(get(), lines); });
+  }
 
   // pixels, labels, targets (each an array or None), epoch, index, batches left in the epoch, the images' numbers and
   // origins; None at the end.
@@ -220,6 +223,7 @@ void bind_data(nb::module_& module) {
       .def(nb::init<const nb::dict&, const Engine*>(), nb::arg("options"), nb::arg("engine").none() = nb::none(),
            "Opens the files and starts the threads; with an engine on all its ranks, which compare what they open.")
       .def("warnings", &Images::warnings, "Lines about what was opened.")
+      .def("later_warnings", &Images::later_warnings, "Lines about images that were left out since the last call.")
       .def("next", &Images::next,
            "pixels, labels, targets, epoch, index, left, records, origins of the next batch; None at the end.")
       .def("save", &Images::save)

@@ -73,6 +73,12 @@ def _place(options: dict[str, Any], compare: bool) -> tuple[dict[str, Any], _cor
     return {"processes": _local_size(), **options}, engine
 
 
+def _left_out(count: int, noun: str, messages: list[str]) -> str:
+    named = messages[:5]
+    more = [f"and {count - len(named)} more"] if count > len(named) else []
+    return f"{count} {noun}{'' if count == 1 else 's'} left out: {'; '.join(named + more)}"
+
+
 def _local_size() -> int:
     if _world.is_initialized():
         return _world.local_size()
@@ -85,6 +91,7 @@ class _Pipeline:
 
     def __init__(self, pipeline: _core.Images | _core.Records) -> None:
         self._pipeline = pipeline
+        self._closed = False
 
     def save(self) -> str:
         """The position after the last batch, the same on every rank, or this rank's position after the last record; a short
@@ -103,7 +110,16 @@ class _Pipeline:
 
     def close(self) -> None:
         """Ends the pipeline's threads; batches stay valid."""
-        self._pipeline.close()
+        try:
+            if not self._closed:
+                self._warn()
+        finally:
+            self._closed = True
+            self._pipeline.close()
+
+    def _warn(self) -> None:
+        """Warns, in the name of its caller's caller, of what was left out since the last time."""
+        raise NotImplementedError
 
 
 class Images(_Pipeline):
@@ -112,13 +128,15 @@ class Images(_Pipeline):
     directory: with TFRecord files, a folder for each class, NIH ChestX-ray14, MNIST or tar files (``format``). batch: images of
     this rank in one. Others: image_size (a side, or (height, width)), interpolation ("bilinear", "bicubic" or "area"),
     antialias, exif_orientation, max_pixels, threads ("auto": as many as needed, up to this rank's share of the host's CPUs),
-    seed, epochs, training, quality, dtype, layout, allow_missing, on_error, ...
+    seed, epochs, training, quality, dtype, layout, allow_missing, max_bad (images per epoch that cannot be read and are left
+    out; one more is an error), ...
 
     compare: after :func:`xoe.init` the ranks compare what they open, unless options say rank or size: all of them open, in one
     order, and where one fails or finds other files all raise that error. False: each rank opens for itself.
 
     One thread at a time. Raises UnavailableError where there are no files, DataLossError for a damaged or missing one,
-    InvalidArgumentError where the ranks have different files. Warns where the order looks badly mixed.
+    InvalidArgumentError where the ranks have different files. Warns where the order looks badly mixed, of what is missing, and
+    at the end of an epoch of the images that were left out, of each once.
     """
 
     def __init__(self, directory: str | PathLike[str], batch: int = 32, *, compare: bool = True, **options: Any) -> None:
@@ -132,10 +150,17 @@ class Images(_Pipeline):
         return self
 
     def __next__(self) -> Batch:
-        batch = self._images.next()
+        made = self._images.next()
+        batch = None if made is None else Batch(*made)
+        if batch is None or batch.left == 0:
+            self._warn()
         if batch is None:
             raise StopIteration
-        return Batch(*batch)
+        return batch
+
+    def _warn(self) -> None:
+        for line in self._images.later_warnings().splitlines():
+            warnings.warn(line, stacklevel=3)
 
     def start_epoch(self, epoch: int) -> None:
         """Continues with the first batch of an epoch."""
@@ -166,8 +191,8 @@ class Records(_Pipeline):
     """The records of TFRecord files, undecoded, as bytes.
 
     patterns: paths whose parts may have ``*``, ``?``, ``[...]`` and ``{a,b}``. Options: shuffle_buffer, cycle_length, threads,
-    seed, epochs (1 unless given; 0: endless), compression, allow_missing, on_error, max_bad, ... compare: as in
-    :class:`Images`.
+    seed, epochs (1 unless given; 0: endless), compression, allow_missing, max_bad (of an epoch), ... compare: as in
+    :class:`Images`. Warns of files that are missing, and in the end of records that were left out.
     """
 
     def __init__(
@@ -177,7 +202,11 @@ class Records(_Pipeline):
         placed, engine = _place({"epochs": 1, **options}, compare)
         self._records = _core.Records([fspath(pattern) for pattern in listed], placed, engine)
         self._place: list[Any] = []
+        self._told = 0
         super().__init__(self._records)
+        report = self.report()
+        if report["missing"]:
+            warnings.warn(_left_out(report["missing"], "missing file", report["missing_files"]), stacklevel=2)
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -185,9 +214,16 @@ class Records(_Pipeline):
     def __next__(self) -> bytes:
         record = self._records.next()
         if record is None:
+            self._warn()
             raise StopIteration
         data, *self._place = record
         return data
+
+    def _warn(self) -> None:
+        report = self.report()
+        if report["bad"] > self._told:
+            warnings.warn(_left_out(report["bad"] - self._told, "bad record", report["messages"][self._told :]), stacklevel=3)
+        self._told = report["bad"]
 
     @property
     def place(self) -> tuple[str, int]:

@@ -8,8 +8,11 @@
 
 namespace xoe::data {
 
+class BadRecords;
+
 struct MatchOptions {
-  bool allow_missing = false;  // leaves out what is missing, instead of failing
+  bool allow_missing = false;      // leaves out what is missing, instead of failing
+  BadRecords* left_out = nullptr;  // and is told of it; may be null
 };
 
 // Files that match any of the patterns, each once, sorted. A pattern is a path whose parts may have *, ?, [...]

@@ -118,11 +118,14 @@ struct ImagePipelineOptions {
   // files, empty files, folders of classes without images, shards that names like train-00002-of-00006 promise. True:
   // it is left out, counted (missing()) and told to `warn`.
   bool allow_missing = false;
-  // Receives a line for each thing that is right but surely not meant, during open_images(), on rank 0. Unset: standard
-  // error.
+  // Receives lines about what the caller should know: during open_images(), on rank 0, of what is missing or badly
+  // mixed; on every rank, of images that were left out: from next() at the end of an epoch, and as the iterator ends.
+  // Each is told of once. Unset: standard error.
   std::function<void(std::string_view)> warn = {};
+  // max_bad: images per epoch and rank that cannot be read and are left out, counted (skipped(), lost()) and told to
+  // `warn`; one more is an error. on_error need not be said: kSkip alone allows kUsualBad of them.
   OnError on_error = OnError::kFail;
-  std::int64_t max_bad = 100;  // per epoch and rank, with OnError::kSkip
+  std::int64_t max_bad = kAutoBad;
   // TFRecord alone: the names of the features, and whether the label feature lists several classes (then `classes` or
   // labels.txt is needed, and batches have targets).
   std::string image_key = "image/encoded";
@@ -164,10 +167,12 @@ class ImageIterator : public Iterator<ImageBatch> {
   // classes(); where the files do not tell, one more than the highest class, once all records were read, in `threads`
   // threads: so one rank should do it for all. With kSkip bad ones are left out.
   virtual Result<int> count_classes() = 0;
-  virtual bool multi_label() const = 0;      // batches have targets, not labels
+  virtual bool multi_label() const = 0;  // batches have targets, not labels
+  // Tells `warn` of images that were left out since it was last told, without waiting for the end of the epoch.
+  virtual void warn_of_skipped() = 0;
   virtual std::int64_t skipped() const = 0;  // bad records left out so far by this rank; kept by save() and restore()
-  // Places where records were left out when the files were opened (OnError::kSkip): damaged framing, rows of tables
-  // without their image. They are no part of records_per_epoch(), and count against max_bad once.
+  // What was left out when the files were opened (max_bad): images of unreadable formats, damaged framing, rows of
+  // tables without their image. They are no part of records_per_epoch(), and count against max_bad once.
   virtual std::int64_t lost() const = 0;
   // Parts of the data that are missing and were left out (allow_missing).
   virtual std::int64_t missing() const = 0;
@@ -189,7 +194,8 @@ inline PipelineReport report(const ImageIterator& images) { return images.report
 Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& options);
 
 // Whether there is anything of the split that options.training names, be it right or not: where there is, an error of
-// open_images() is a fault, and where there is not, the data set has only the other split.
+// open_images() is a fault, and where there is not, the data set has only the other split. A single file, or the files
+// that a pattern matches, are one split, which is the training one: opened for evaluation they are not held out.
 bool has_split(const ImagePipelineOptions& options);
 
 }  // namespace xoe::data

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "xoe/data/report.h"
@@ -45,7 +46,9 @@ struct MapAndBatchOptions {
   bool tune = false;            // adjust threads and depth to the consumer, up to these; kAutoThreads does so anyway
   std::size_t least_depth = 2;  // and from so many on
   OnError on_error = OnError::kFail;
-  std::int64_t max_bad = 100;  // per epoch, with kSkip
+  std::int64_t max_bad = kAutoBad;  // per epoch; one more is an error
+  // Told of each element that is left out, in the order of the elements, by the caller of next(); may be empty.
+  std::function<void(const Error& error)> left_out = {};
   // With kSkip: a bad element's place is taken by the next good one of its batch, so that batches stay full; else the
   // batch shrinks. A full batch without any good element is an error.
   bool keep_full = true;
@@ -94,7 +97,7 @@ Result<std::unique_ptr<TensorIterator>> map_and_batch(const StagePtr<Batch<T>>& 
       [f = std::move(f)](const void* made, std::size_t index, std::span<void* const> places, int worker) {
         return f(static_cast<const Batch<T>*>(made)->elements[index], places, worker);
       },
-      options, epoch);
+      std::move(options), epoch);
 }
 
 }  // namespace xoe::data

@@ -44,9 +44,11 @@ class BadRecords {
   static constexpr std::size_t kMostMessages = 100;
 
   void add(std::string message);
+  void add_unnamed(std::int64_t count);  // of which there is no more to say
   std::int64_t count() const;
   std::string first() const;                  // "data/train-3: record 17 at byte 90112: ..."; empty: none yet
   std::vector<std::string> messages() const;  // the first ones, up to kMostMessages
+  std::string text() const;                   // of the first few: "a: why; b: why; and 7 more"
 
  private:
   mutable std::mutex mutex_;
@@ -61,7 +63,7 @@ struct RecordOptions {
   // cannot be read at all (no such file, an I/O error, a broken compressed stream) costs the rest of its file and
   // counts once.
   OnError on_error = OnError::kFail;
-  std::int64_t max_bad = 100;                        // per iterator (one file, one epoch), with kSkip; more fail
+  std::int64_t max_bad = kAutoBad;                   // per iterator (one file, one epoch); more fail
   std::shared_ptr<BadRecords> bad;                   // told of each with kSkip; may be null
   std::size_t block_bytes = std::size_t{256} << 10;  // read at once; longer records get blocks of their own
 };

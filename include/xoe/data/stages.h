@@ -230,9 +230,9 @@ struct MapOptions {
   std::size_t ahead = 0;  // elements in flight; 0: 4 per thread
   bool tune = false;      // adjust both to the consumer, up to these; kAutoThreads does so anyway
   OnError on_error = OnError::kFail;
-  std::int64_t max_bad = 100;  // per iterator, with kSkip
-  int processes = 1;           // ranks on this host: what kAutoThreads shares the CPUs with
-  std::string name = "map";    // in reports
+  std::int64_t max_bad = kAutoBad;  // per iterator; one more is an error
+  int processes = 1;                // ranks on this host: what kAutoThreads shares the CPUs with
+  std::string name = "map";         // in reports
 };
 // f(element), where f: const T& -> Result<U> is pure. Any number of threads keeps the order. An error names the
 // element and ends the iterator, or leaves that element out.

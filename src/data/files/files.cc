@@ -80,7 +80,7 @@ Result<std::vector<std::string>> match_paths(const std::vector<std::string>& pat
 
 Result<std::vector<std::string>> match_files(const std::vector<std::string>& patterns, const MatchOptions& options) {
   XOE_ASSIGN(std::vector<std::string> paths, match_paths(patterns));
-  MissingData missing(options.allow_missing);
+  MissingData missing(options.allow_missing, options.left_out);
   const auto wanted = [&patterns](const std::string& path) {
     return std::ranges::any_of(patterns, [&](const std::string& pattern) { return glob_matches(pattern, path); });
   };

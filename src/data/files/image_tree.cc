@@ -45,12 +45,14 @@ Status add_folders(const std::string& path, int depth, std::vector<Folder>& fold
 }  // namespace
 
 void FilesOfAKind::add(std::string path) {
-  if (++count <= static_cast<std::int64_t>(kMostNamed)) first.push_back(std::move(path));
+  if (++count <= static_cast<std::int64_t>(kMostKept)) first.push_back(std::move(path));
 }
 
 std::string FilesOfAKind::text() const {
-  std::string text = fmt::format("{}", fmt::join(first, ", "));
-  if (count > std::ssize(first)) text += fmt::format(" and {} more", count - std::ssize(first));
+  constexpr std::ptrdiff_t kMostNamed = 5;
+  const auto named = std::min<std::ptrdiff_t>(std::ssize(first), kMostNamed);
+  std::string text = fmt::format("{}", fmt::join(first.begin(), first.begin() + named, ", "));
+  if (count > named) text += fmt::format(" and {} more", count - named);
   return text;
 }
 

@@ -13,13 +13,13 @@ namespace xoe::data {
 
 // How many files of a kind there are, and the first ones.
 struct FilesOfAKind {
-  static constexpr std::size_t kMostNamed = 5;
+  static constexpr std::size_t kMostKept = 100;
 
   std::int64_t count = 0;
   std::vector<std::string> first;
 
   void add(std::string path);
-  std::string text() const;  // "photos/cat/1.webp, photos/cat/2.webp and 7 more"
+  std::string text() const;  // of the first few: "photos/cat/1.webp, photos/cat/2.webp and 7 more"
 };
 
 // Files that no data set of images has in it.

@@ -75,7 +75,7 @@ void MissingData::add(std::string_view path, std::string_view why) {
   std::string message = fmt::format("{}: {}", path, why);
   const std::lock_guard lock(mutex_);
   ++count_;
-  if (bad_ != nullptr && allowed_) bad_->add(message);
+  if (left_out_ != nullptr && allowed_) left_out_->add(message);
   first_.push_back(std::move(message));
   std::sort(first_.begin(), first_.end());  // threads may find them in any order
   if (first_.size() > kMostNamed) first_.pop_back();

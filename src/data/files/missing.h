@@ -18,11 +18,15 @@ namespace xoe::data {
 inline constexpr std::string_view kMayGoOn =
     "put back what is missing, or go on without it by the option allow_missing (--allow-missing)";
 
+// Ends a message about an image that cannot be read.
+inline constexpr std::string_view kMayLeaveOut =
+    "go on without up to N bad images by the option max_bad=N (--max-bad N)";
+
 // Collects what is missing while a data set is opened. Thread safety: any thread at any time.
 class MissingData {
  public:
-  // allowed: what is missing is left out, and `bad`, which may be null, gets a message for each.
-  explicit MissingData(bool allowed, BadRecords* bad = nullptr) : allowed_(allowed), bad_(bad) {}
+  // allowed: what is missing is left out, and `left_out`, which may be null, gets a message for each.
+  explicit MissingData(bool allowed, BadRecords* left_out = nullptr) : allowed_(allowed), left_out_(left_out) {}
 
   // "data/train-3: a link to /disk/train-3, which does not exist"
   void add(std::string_view path, std::string_view why);
@@ -34,7 +38,7 @@ class MissingData {
 
  private:
   bool allowed_;
-  BadRecords* bad_;
+  BadRecords* left_out_;
   mutable std::mutex mutex_;
   std::int64_t count_ = 0;
   std::vector<std::string> first_;

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "data/failure_in.h"
+#include "data/files/missing.h"
 #include "data/image/augment/batch.h"
 #include "data/load/count_classes.h"
 
@@ -77,6 +78,7 @@ Result<std::unique_ptr<ImageLoader>> ImageLoader::open(std::shared_ptr<const Ima
     return loader->workers_[static_cast<std::size_t>(worker)]->run(ref, output);
   };
   const ImagePipelineOptions& options = loader->plan_.options;
+  loader->plan_.batching.left_out = [loader = loader.get()](const Error& error) { loader->bad_.add(error.message()); };
   XOE_ASSIGN(loader->tensors_, map_and_batch<RecordRef>(upstream, options.batch, specs_of(options, multi_label),
                                                         transform, loader->plan_.batching));
   loader->first_ = loader->tensors_->save();
@@ -84,7 +86,10 @@ Result<std::unique_ptr<ImageLoader>> ImageLoader::open(std::shared_ptr<const Ima
 }
 
 Result<std::optional<ImageBatch>> ImageLoader::next() {
-  XOE_ASSIGN(auto tensors, tensors_->next());
+  auto made = tensors_->next();
+  if (!made) return failure(explain_bad(made.error()));
+  auto& tensors = *made;
+  if (!tensors || tensors->left == 0) warn_of_skipped();
   if (!tensors) return std::nullopt;
   const ImagePipelineOptions& options = plan_.options;
   ImageBatch batch;
@@ -110,6 +115,19 @@ Result<std::optional<ImageBatch>> ImageLoader::next() {
   batch.origins = source_;
   mix_images(batch);
   return std::optional<ImageBatch>(std::move(batch));
+}
+
+void ImageLoader::warn_of_skipped() {
+  const std::string left_out = bad_.take();
+  if (left_out.empty()) return;
+  const ImagePipelineOptions& options = plan_.options;
+  const std::string rank = options.size > 1 ? fmt::format(", rank {}", options.rank) : std::string();
+  warn(options, fmt::format("{}{}: {}", options.directory, rank, left_out));
+}
+
+Error ImageLoader::explain_bad(const Error& error) const {
+  if (!may_skip(error) || plan_.options.max_bad > 0) return error;
+  return {error.code(), fmt::format("{}; {}", error.message(), kMayLeaveOut)};
 }
 
 // In the caller's thread: it needs the whole batch. Each rank draws its own numbers.
@@ -186,12 +204,15 @@ Status ImageLoader::restore(State state) {
   XOE_ASSIGN(const auto order, state.pop("images.order"));
   XOE_ASSIGN(const auto seed, state.pop("images.seed"));
   if (records != source_->records())
-    return failure(Code::kInvalidArgument, "saved position: of {} records; here are {}", records, source_->records());
+    return failure(Code::kInvalidArgument,
+                   "saved position: of data with {} records; here are {}, so these are other data", records,
+                   source_->records());
   if (seed != static_cast<std::int64_t>(plan_.options.seed))
     return failure(Code::kInvalidArgument, "saved position: of seed {}; here it is {}", seed, plan_.options.seed);
   if (order != static_cast<std::int64_t>(plan_.order_fingerprint))
     return failure(Code::kInvalidArgument,
-                   "saved position: of another order (shuffle_buffer, shard_by_file, training, or other files)");
+                   "saved position: of other data, such as files that were written again with as many records, or of "
+                   "another order (training, shuffle_buffer, shard_by_file)");
   return tensors_->restore(std::move(state));
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/load/bad_images.h"
 #include "data/load/record_order.h"
 #include "data/load/transform_image.h"
 #include "data/source/image_source.h"
@@ -13,6 +14,9 @@
 #include "xoe/data/map_and_batch.h"
 
 namespace xoe::data {
+
+// Tells options.warn, or standard error.
+void warn(const ImagePipelineOptions& options, const std::string& line);
 
 // The options of a pipeline, and what open_images() derives from them and the data set.
 struct ImagePlan {
@@ -83,6 +87,8 @@ class ImageLoader final : public ImageIterator {
   static Result<std::unique_ptr<ImageLoader>> open(std::shared_ptr<const ImageSource> source,
                                                    const StagePtr<Batch<RecordRef>>& upstream, ImagePlan plan);
 
+  ~ImageLoader() override { warn_of_skipped(); }
+
   Result<std::optional<ImageBatch>> next() override;
   State save() const override;
   Status restore(State state) override;
@@ -93,6 +99,7 @@ class ImageLoader final : public ImageIterator {
   int classes() const override { return plan_.options.classes > 0 ? plan_.options.classes : counted_; }
   Result<int> count_classes() override;
   bool multi_label() const override { return source_->multi_label(); }
+  void warn_of_skipped() override;
   std::int64_t skipped() const override { return tensors_->skipped(); }
   std::int64_t lost() const override { return source_->lost(); }
   std::int64_t missing() const override { return source_->missing(); }
@@ -107,10 +114,12 @@ class ImageLoader final : public ImageIterator {
   ImageLoader(std::shared_ptr<const ImageSource> source, ImagePlan plan);
 
   void mix_images(ImageBatch& batch);
+  Error explain_bad(const Error& error) const;
 
   std::shared_ptr<const ImageSource> source_;
   ImagePlan plan_;
   std::vector<float> scratch_;  // of mix_images()
+  BadImages bad_;               // that were left out
   int counted_ = 0;             // by count_classes(); the workers go by the plan
   std::vector<std::unique_ptr<ImageWorker>> workers_;
   State first_;                              // before the first batch

@@ -46,7 +46,7 @@ Status check(const ImagePipelineOptions& options) {
   XOE_TRY(require(options.shuffle_buffer >= kAutoShuffle, "shuffle_buffer (0 or more, or kAutoShuffle)",
                   options.shuffle_buffer));
   XOE_TRY(require(options.epochs >= 0, "epochs (0 or more)", options.epochs));
-  XOE_TRY(require(options.max_bad >= 0, "max_bad (0 or more)", options.max_bad));
+  XOE_TRY(require(options.max_bad >= 0, "max_bad (0 or more, or kAutoBad)", options.max_bad));
   const BatchMixing& mixing = options.augmentation.mixing;
   if ((mixing.mixup_alpha > 0 || mixing.cutmix_alpha > 0) && options.dtype != DType::kFloat32)
     return failure(Code::kInvalidArgument, "images: mixup and cutmix are for float32, not for {}",
@@ -55,24 +55,24 @@ Status check(const ImagePipelineOptions& options) {
   return require(options.classes >= 0, "classes (0 or more)", options.classes);
 }
 
-void warn(const ImagePipelineOptions& options, const std::string& line) {
-  if (options.rank != 0) return;
-  if (options.warn)
-    options.warn(line);
-  else
-    std::fprintf(stderr, "xoe: %s\n", line.c_str());
+// Of the opening, which is the same on all ranks.
+void warn_once(const ImagePipelineOptions& options, const std::string& line) {
+  if (options.rank == 0) warn(options, line);
 }
 
 Result<std::shared_ptr<const ImageSource>> open_source(const ImagePipelineOptions& options) {
-  BadRecords bad;
-  XOE_ASSIGN(std::shared_ptr<const ImageSource> opened, open_image_source(options, &bad));
-  if (opened->missing() > 0)
-    warn(options, fmt::format("{}: {} left out: {}{}", options.directory, counted(opened->missing(), "missing part"),
-                              bad.first(), opened->missing() > 1 ? ", and others" : ""));
-  for (const std::string& line : opened->warnings()) warn(options, line);
+  LeftOut left_out;
+  XOE_ASSIGN(std::shared_ptr<const ImageSource> opened, open_image_source(options, &left_out));
   if (opened->lost() > options.max_bad)
-    return failure(Code::kDataLoss, "{}: {} places are damaged or missing, more than the {} allowed", options.directory,
-                   opened->lost(), options.max_bad);
+    return failure(Code::kDataLoss, "{}: {} places are damaged or missing, more than the {} allowed by max_bad: {}",
+                   options.directory, opened->lost(), options.max_bad, left_out.bad.text());
+  if (opened->missing() > 0)
+    warn_once(options, fmt::format("{}: {} left out: {}", options.directory, counted(opened->missing(), "missing part"),
+                                   left_out.missing.text()));
+  if (opened->lost() > 0)
+    warn_once(options, fmt::format("{}: {} left out: {}", options.directory, counted(opened->lost(), "bad image"),
+                                   left_out.bad.text()));
+  for (const std::string& line : opened->warnings()) warn_once(options, line);
   return opened;
 }
 
@@ -116,7 +116,16 @@ MapAndBatchOptions plan_batching(const ImagePipelineOptions& options, bool keep_
 
 }  // namespace
 
-Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& options) {
+void warn(const ImagePipelineOptions& options, const std::string& line) {
+  if (options.warn)
+    options.warn(line);
+  else
+    std::fprintf(stderr, "xoe: %s\n", line.c_str());
+}
+
+Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& wanted) {
+  ImagePipelineOptions options = wanted;
+  settle_bad_limit(options);
   XOE_TRY(check(options));
   const Remainder remainder = options.remainder.value_or(options.training ? Remainder::kDrop : Remainder::kKeep);
   ImagePlan plan{.options = options,
@@ -126,11 +135,12 @@ Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& o
   XOE_ASSIGN(const std::shared_ptr<const ImageSource> source, open_source(plan.options));
   plan.batches_per_epoch = plan_shard(source->records(), options.rank, options.size, options.batch, remainder).batches;
   if (plan.batches_per_epoch == 0)
-    return failure(Code::kInvalidArgument, "{}: {} records are too few for {} ranks with batches of {}",
-                   options.directory, source->records(), options.size, options.batch);
+    return failure(Code::kInvalidArgument, "{}: {} {} too few for {} with batches of {}", options.directory,
+                   counted(source->records(), "record"), source->records() == 1 ? "is" : "are",
+                   counted(options.size, "rank"), options.batch);
   XOE_ASSIGN(plan.options.classes, find_classes(plan.options, *source));
   plan.options.shuffle_buffer = shuffle_buffer_of(options, *source);
-  if (const std::string runs = describe_runs(*source, plan.options); !runs.empty()) warn(options, runs);
+  if (const std::string runs = describe_runs(*source, plan.options); !runs.empty()) warn_once(options, runs);
   plan.order_fingerprint = order_fingerprint(*source, plan.options);
   const auto shard =
       shard_batches(record_order(source, plan.options), {options.rank, options.size, options.batch, remainder});

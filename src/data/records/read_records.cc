@@ -13,7 +13,9 @@ namespace {
 class RecordReader final : public Produces<RecordReader> {
  public:
   RecordReader(std::string path, RecordOptions options)
-      : Produces("read_records", kElementType<Record>), path_(std::move(path)), options_(std::move(options)) {}
+      : Produces("read_records", kElementType<Record>), path_(std::move(path)), options_(std::move(options)) {
+    settle_bad_limit(options_);
+  }
 
   Status open() {
     auto opened = RecordStream::open(path_, options_.compression, options_.block_bytes);
@@ -123,6 +125,10 @@ void BadRecords::add(std::string message) {
   ++count_;
   if (messages_.size() < kMostMessages) messages_.push_back(std::move(message));
 }
+void BadRecords::add_unnamed(std::int64_t count) {
+  const std::lock_guard lock(mutex_);
+  count_ += count;
+}
 std::int64_t BadRecords::count() const {
   const std::lock_guard lock(mutex_);
   return count_;
@@ -134,6 +140,14 @@ std::string BadRecords::first() const {
 std::vector<std::string> BadRecords::messages() const {
   const std::lock_guard lock(mutex_);
   return messages_;
+}
+std::string BadRecords::text() const {
+  constexpr std::ptrdiff_t kMostNamed = 5;
+  const std::lock_guard lock(mutex_);
+  const auto named = std::min<std::ptrdiff_t>(std::ssize(messages_), kMostNamed);
+  std::string text = fmt::format("{}", fmt::join(messages_.begin(), messages_.begin() + named, "; "));
+  if (count_ > named) text += fmt::format("{}{} more", text.empty() ? "" : "; and ", count_ - named);
+  return text;
 }
 
 StagePtr<Record> read_records(std::string path, RecordOptions options) {

@@ -45,6 +45,7 @@ class RecordIndex {
   bool compressed() const noexcept;  // any of the files
   // Ranges of damaged framing (kSkip).
   std::int64_t lost() const noexcept { return lost_; }
+  const std::vector<LostRange>& lost_in(std::size_t file) const noexcept { return files_[file].index.lost; }
 
   // REQUIRES: 0 <= record < records(). In a compressed file a read decompresses about a MiB.
   Result<std::string_view> read(std::int64_t record, std::string& buffer) const;

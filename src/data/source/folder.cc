@@ -48,11 +48,15 @@ bool is_image_folder(const std::string& path, bool, const Listing& contents) {
 // Images in other formats are damage: they are named, or left out where that is allowed.
 Status leave_out_unreadable(const ImagePipelineOptions& options, const FilesOfAKind& files, BadRecords* bad) {
   if (files.count == 0) return {};
-  const std::string what = fmt::format("{}: {} in formats that are not read, which are JPEG and PNG alone: {}",
-                                       options.directory, counted(files.count, "image"), files.text());
-  if (bad != nullptr) bad->add(what);
-  if (options.on_error == OnError::kSkip && files.count <= options.max_bad) return {};
-  return failure(Code::kDataLoss, "{}; convert them, remove them, or have bad images left out", what);
+  if (bad != nullptr) {
+    for (const std::string& path : files.first) bad->add(path + ": not a JPEG or PNG, which alone are read");
+    bad->add_unnamed(files.count - std::ssize(files.first));
+  }
+  if (files.count <= options.max_bad) return {};
+  return failure(Code::kDataLoss,
+                 "{}: {} in formats that are not read, which are all but JPEG and PNG: {}; convert them, remove them, "
+                 "or go on without them by the option max_bad={} (--max-bad {})",
+                 options.directory, counted(files.count, "image"), files.text(), files.count, files.count);
 }
 
 // A folder with a single folder of folders is more likely one level too high than of one class.
@@ -124,12 +128,12 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, Missing
     content.labels.insert(content.labels.end(), images.size(), label - classes.folders.begin());
     std::ranges::move(images, std::back_inserter(content.paths));
   }
-  XOE_TRY(leave_out_unreadable(options, others.unreadable, bad));
+  const Status readable = leave_out_unreadable(options, others.unreadable, bad);
+  keep_files(content, options.threads, missing);
+  XOE_TRY(both(readable, missing.check(options.directory)));
   XOE_TRY(check_level(root, here.folders, content));
   content.lost = others.unreadable.count;
   describe(root, unclassed, others, content);
-  keep_files(content, options.threads, missing);
-  XOE_TRY(missing.check(options.directory));
   if (content.paths.empty())
     return failure(Code::kUnavailable, "{}: no .jpg, .jpeg or .png file in its {} folders", root, here.folders.size());
   return std::make_unique<FileImages>(std::move(content));

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "data/files/foreign.h"
 
 namespace xoe::data {
 namespace {
@@ -34,6 +35,11 @@ Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options) {
   if (directory) {
     XOE_ASSIGN(contents, list_directory(path));
   } else {
+    if (const auto kind = foreign_kind(path); !kind.empty())
+      return failure(Code::kUnavailable,
+                     "{}: {}, not a file of records; files by themselves are TFRecord files, .tar and .tar.gz archives "
+                     "and idx files, and images lie in a folder for each class: name the folder above those",
+                     path, kind);
     contents.files.push_back(path.substr(path.rfind('/') + 1));
   }
   for (const ImageFormat* format : kFormats)
@@ -52,13 +58,25 @@ Status check_no_label_offset(const ImagePipelineOptions& options, std::string_vi
                  options.label_offset, layout);
 }
 
-Result<SourcePtr> open_image_source(const ImagePipelineOptions& options, BadRecords* bad) {
+std::vector<std::string> without(std::vector<std::string> paths, const std::vector<std::string>& others) {
+  std::erase_if(paths, [&](const std::string& path) { return std::ranges::binary_search(others, path); });
+  return paths;
+}
+
+Status both(Status first, Status second) {
+  if (first) return second;
+  if (second) return first;
+  return failure(first.error().code(), "{}. Besides: {}", first.error().message(), second.error().message());
+}
+
+Result<SourcePtr> open_image_source(ImagePipelineOptions options, LeftOut* left_out) {
+  settle_bad_limit(options);
   XOE_ASSIGN(const SourceFormat chosen, detect_source_format(options));
   const ImageFormat* format = format_of(chosen);
   if (format == nullptr)
     return failure(Code::kInvalidArgument, "images: there is no format {}", static_cast<int>(chosen));
-  MissingData missing(options.allow_missing, bad);
-  XOE_ASSIGN(SourcePtr source, format->open(options, missing, bad));
+  MissingData missing(options.allow_missing, left_out == nullptr ? nullptr : &left_out->missing);
+  XOE_ASSIGN(SourcePtr source, format->open(options, missing, left_out == nullptr ? nullptr : &left_out->bad));
   XOE_TRY(missing.check(options.directory));
   source->set_missing(missing.count());
   return source;
@@ -74,6 +92,7 @@ void keep_shards(const ImagePipelineOptions& options, std::vector<std::string>& 
 }
 
 bool has_split(const ImagePipelineOptions& options) {
+  if (!options.training && (!options.pattern.empty() || !is_directory(options.directory))) return false;
   const auto chosen = detect_source_format(options);
   const ImageFormat* format = chosen ? format_of(*chosen) : nullptr;
   return format != nullptr && format->has_split(options);

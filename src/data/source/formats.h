@@ -15,6 +15,12 @@
 
 namespace xoe::data {
 
+// What opening a data set left out, because the options allow it.
+struct LeftOut {
+  BadRecords missing;  // parts that should be there and are not (allow_missing)
+  BadRecords bad;      // images and places that cannot be read (max_bad)
+};
+
 struct ImageFormat {
   SourceFormat format;
   std::string_view name;  // "tfrecord"
@@ -23,7 +29,7 @@ struct ImageFormat {
   // Whether a directory has anything that belongs to the split (options.training), be it right or not.
   bool (*has_split)(const ImagePipelineOptions& options);
   // `missing` is told of what should be there and is not; `bad`, which may be null, gets a message for each place that
-  // is left out (OnError::kSkip).
+  // is left out (max_bad, which is settled with on_error).
   Result<SourcePtr> (*open)(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad);
 };
 
@@ -36,9 +42,8 @@ extern const ImageFormat kTarFormat;
 // Opens the data set that the options name: directory, format, pattern, training (which split), threads (that open
 // files), allow_missing, on_error and max_bad (damaged places), label_offset, and for TFRecord the keys and classes.
 // The other options are ignored. `unavailable`: no such directory, or nothing in it that fits; `data_loss`: damaged or
-// missing files; `invalid_argument`: options that do not fit the format. `bad`, which may be null, gets a message for
-// each place or file that is left out.
-Result<SourcePtr> open_image_source(const ImagePipelineOptions& options, BadRecords* bad = nullptr);
+// missing files; `invalid_argument`: options that do not fit the format. `left_out` may be null.
+Result<SourcePtr> open_image_source(ImagePipelineOptions options, LeftOut* left_out = nullptr);
 
 // The format that open_image_source() chooses. `unavailable`: the directory holds none of them.
 Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options);
@@ -52,6 +57,12 @@ inline int label_offset_of(const ImagePipelineOptions& options, int usual) noexc
 }
 // `invalid_argument` where a layout whose classes have names, not numbers, gets a label_offset.
 Status check_no_label_offset(const ImagePipelineOptions& options, std::string_view layout);
+
+// Those of `paths` that are none of `others`; each is sorted.
+std::vector<std::string> without(std::vector<std::string> paths, const std::vector<std::string>& others);
+
+// Both, where both went wrong, so that the first does not hide the second.
+Status both(Status first, Status second);
 
 // Whether one of the first TFRecords lists no class or several, so that they must be opened with multi_label.
 Result<bool> lists_labels(const ImagePipelineOptions& options);

@@ -115,7 +115,7 @@ class TableReader {
     if (auto rows = read_rows(reader); !rows)
       return failure(rows.error().code(), "{}: line {}: {}", path_, reader.line(), rows.error().message());
     for (const std::string& name : unlisted_) missing_.add(name, "in the list of the split, but not in the table");
-    XOE_TRY(missing_.check(options_.directory));
+    XOE_TRY(both(check_rows(), missing_.check(options_.directory)));
     if (content_.paths.empty()) return failure(Code::kUnavailable, "{}: none of its images is there", path_);
     return std::move(content_);
   }
@@ -134,11 +134,23 @@ class TableReader {
           missing_.add(fmt::format("{}: line {}", path_, reader.line()), added.error().message());
           continue;
         }
-        ++content_.lost;
-        if (bad_ != nullptr) bad_->add(fmt::format("{}: line {}: {}", path_, reader.line(), added.error().message()));
-        if (options_.on_error == OnError::kFail || content_.lost > options_.max_bad) return added;
+        lose(
+            Error(added.error().code(), fmt::format("{}: line {}: {}", path_, reader.line(), added.error().message())));
       }
     }
+  }
+  void lose(const Error& row) {
+    if (content_.lost++ == 0) first_lost_ = row.code();
+    if (row.code() == Code::kUnavailable) lacks_images_ = true;
+    lost_.add(row.message());
+    if (bad_ != nullptr) bad_->add(row.message());
+  }
+  // An error names the first few rows.
+  Status check_rows() const {
+    if (content_.lost <= options_.max_bad) return {};
+    std::string ways(kMayLeaveOut);
+    if (lacks_images_) ways = fmt::format("{}; or {}", kMayGoOn, kMayLeaveOut);
+    return failure(first_lost_, "{}; {}", lost_.text(), ways);
   }
   // `unavailable`: the row's image is missing.
   Status add_row(const std::vector<std::string>& row, const Columns& columns) {
@@ -148,10 +160,9 @@ class TableReader {
     if (!split_.empty() && !split_.contains(name)) return {};
     unlisted_.erase(name);
     const auto path = images_.find(name);
-    if (path == images_.end())
-      return failure(Code::kUnavailable, "no image {} among {} files; {}", name, images_.size(), kMayGoOn);
+    if (path == images_.end()) return failure(Code::kUnavailable, "no image {} among {} files", name, images_.size());
     const auto size = size_of_file(path->second);
-    if (!size) return failure(Code::kUnavailable, "{}: {}; {}", path->second, size.error().message(), kMayGoOn);
+    if (!size) return failure(Code::kUnavailable, "{}: {}", path->second, size.error().message());
     XOE_TRY(append_targets(row[columns.findings], content_.targets));
     content_.paths.push_back(path->second);
     content_.sizes.push_back(*size);
@@ -165,6 +176,9 @@ class TableReader {
   ImagePaths images_;
   std::unordered_set<std::string> split_;
   std::unordered_set<std::string> unlisted_;  // of the split, and in no row so far
+  BadRecords lost_;                           // rows
+  Code first_lost_ = Code::kDataLoss;
+  bool lacks_images_ = false;
   FileImages::Content content_;
 };
 

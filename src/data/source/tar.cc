@@ -94,9 +94,10 @@ class ArchiveIndex {
   const std::string& path() const { return archive_.path; }
 
   Status lose(const Error& error) {
-    if (options_.on_error == OnError::kFail || error.code() == Code::kUnavailable) return failure(error);
+    if (error.code() == Code::kUnavailable) return failure(error);
     if (bad_ != nullptr) bad_->add(error.message());
-    return ++lost_ <= options_.max_bad ? Status{} : failure(error);
+    if (++lost_ <= options_.max_bad) return {};
+    return failure(error.code(), "{}; {}", error.message(), kMayLeaveOut);
   }
 
   Status take(const TarMember& member) {
@@ -252,16 +253,37 @@ Result<std::vector<std::string>> match_archives(const std::string& directory, st
   return paths;
 }
 
+// Archives of the validation split: "val" begins their names or a word in it, as it does not in "interval.tar".
+std::vector<std::string> held_out_archives(const std::string& directory) {
+  std::vector<std::string> paths;
+  for (const std::string_view stem : {"val*", "*[!a-zA-Z]val*"})
+    if (const auto found = match_archives(directory, stem)) paths.insert(paths.end(), found->begin(), found->end());
+  std::ranges::sort(paths);
+  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+  const auto training = match_archives(directory, "*train*");
+  return without(std::move(paths), training ? *training : std::vector<std::string>());
+}
+
 Result<std::vector<std::string>> find_archives(const ImagePipelineOptions& options) {
   if (!is_directory(options.directory)) return std::vector<std::string>{options.directory};
   if (!options.pattern.empty()) return match_files(options.directory, options.pattern);
-  if (auto found = match_archives(options.directory, options.training ? "*train*" : "*val*");
-      found || !options.training)
-    return found;
-  return match_archives(options.directory, "*");
+  if (!options.training) {
+    auto held_out = held_out_archives(options.directory);
+    return held_out.empty() ? match_archives(options.directory, "*val*") : std::move(held_out);
+  }
+  if (auto found = match_archives(options.directory, "*train*")) return found;
+  XOE_ASSIGN(auto all, match_archives(options.directory, "*"));
+  auto others = without(all, held_out_archives(options.directory));
+  return others.empty() ? std::move(all) : std::move(others);
 }
 
-bool has_tar_split(const ImagePipelineOptions& options) { return find_archives(options).has_value(); }
+bool has_tar_split(const ImagePipelineOptions& options) {
+  if (options.training) return find_archives(options).has_value();
+  // Archives that are all of one split are for training.
+  const auto held_out = held_out_archives(options.directory);
+  const auto all = match_archives(options.directory, "*");
+  return !held_out.empty() && all && held_out.size() < all->size();
+}
 
 // An archive and how much of it is lost.
 Result<std::pair<Archive, std::int64_t>> open_archive(const std::string& path, const ImagePipelineOptions& options,

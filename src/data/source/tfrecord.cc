@@ -107,22 +107,35 @@ Result<int> count_classes_of(const ImagePipelineOptions& options, const std::vec
   return classes;
 }
 
+// The names of ImageNet's files, and those of TensorFlow Datasets.
+constexpr std::array kTrainingFiles = {"train-*", "*train*.tfrecord*"};
+constexpr std::array kValidationFiles = {"validation-*", "val-*", "*val*.tfrecord*", "*test*.tfrecord*"};
+
+// What the first of the patterns that matches anything does.
+Result<std::vector<std::string>> match_split(const std::string& directory, bool training) {
+  const auto patterns =
+      training ? std::span<const char* const>(kTrainingFiles) : std::span<const char* const>(kValidationFiles);
+  auto found = match_files(directory, patterns[0]);
+  for (std::size_t i = 1; !found && i < patterns.size(); ++i)
+    if (auto others = match_files(directory, patterns[i])) found = std::move(others);
+  return found;
+}
+
+// The validation split without files that the names give to training, as they do "trainval.tfrecord". May be empty.
+std::vector<std::string> held_out_files(const std::string& directory) {
+  const auto training = match_split(directory, true).value_or(std::vector<std::string>());
+  for (const char* pattern : kValidationFiles)
+    if (auto found = match_files(directory, pattern))
+      if (auto held_out = without(std::move(*found), training); !held_out.empty()) return held_out;
+  return {};
+}
+
 Result<std::vector<std::string>> find_files(const ImagePipelineOptions& options) {
   if (!is_directory(options.directory)) return std::vector<std::string>{options.directory};
   if (!options.pattern.empty()) return match_files(options.directory, options.pattern);
-  // The names of ImageNet's files, and those of TensorFlow Datasets.
-  const auto find_split = [&options](bool training) {
-    static constexpr std::array kTraining = {"train-*", "*train*.tfrecord*"};
-    static constexpr std::array kValidation = {"validation-*", "val-*", "*val*.tfrecord*", "*test*.tfrecord*"};
-    const auto patterns =
-        training ? std::span<const char* const>(kTraining) : std::span<const char* const>(kValidation);
-    auto found = match_files(options.directory, patterns[0]);
-    for (std::size_t i = 1; !found && i < patterns.size(); ++i)
-      if (auto others = match_files(options.directory, patterns[i])) found = std::move(others);
-    return found;
-  };
-  auto found = find_split(options.training);
-  if (found || !options.training || find_split(false)) return found;
+  if (auto held_out = held_out_files(options.directory); !options.training && !held_out.empty()) return held_out;
+  auto found = match_split(options.directory, options.training);
+  if (found || !options.training || match_split(options.directory, false)) return found;
   auto all = match_files(options.directory, "*.tfrecord*");  // no name tells a split
   return all ? all : found;
 }
@@ -135,9 +148,29 @@ bool is_tfrecord(const std::string&, bool is_directory, const Listing& contents)
   });
 }
 
-bool has_tfrecord_split(const ImagePipelineOptions& options) { return find_files(options).has_value(); }
+bool has_tfrecord_split(const ImagePipelineOptions& options) {
+  return options.training ? find_files(options).has_value() : !held_out_files(options.directory).empty();
+}
 
-Result<SourcePtr> open_tfrecord(const ImagePipelineOptions& options, MissingData& missing, BadRecords*) {
+// By name, damage that costs records.
+void name_lost(const RecordIndex& index, BadRecords& bad) {
+  for (std::size_t file = 0; file < index.files(); ++file)
+    for (const LostRange& range : index.lost_in(file))
+      bad.add(range.bytes > 0 ? fmt::format("{}: the lengths of records are damaged from byte {} to {}",
+                                            index.path(file), range.offset, range.offset + range.bytes)
+                              : fmt::format("{}: the lengths of records are damaged from byte {} to the end",
+                                            index.path(file), range.offset));
+}
+
+Result<std::shared_ptr<const RecordIndex>> open_index(const std::vector<std::string>& paths,
+                                                      const ImagePipelineOptions& options) {
+  auto index =
+      RecordIndex::open(paths, {.threads = options.threads, .on_error = options.on_error, .max_lost = options.max_bad});
+  if (index || index.error().code() != Code::kDataLoss) return index;
+  return failure(Code::kDataLoss, "{}; {}", index.error().message(), kMayLeaveOut);
+}
+
+Result<SourcePtr> open_tfrecord(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad) {
   ImagePipelineOptions known = options;
   XOE_ASSIGN(auto names, read_names(options));
   XOE_ASSIGN(known.classes, count_classes_of(options, names));
@@ -146,9 +179,8 @@ Result<SourcePtr> open_tfrecord(const ImagePipelineOptions& options, MissingData
   keep_shards(options, paths, missing);
   XOE_TRY(missing.check(options.directory));
   if (paths.empty()) return failure(Code::kUnavailable, "{}: none of its files is there", options.directory);
-  XOE_ASSIGN(auto index, RecordIndex::open(paths, RecordIndexOptions{.threads = options.threads,
-                                                                     .on_error = options.on_error,
-                                                                     .max_lost = options.max_bad}));
+  XOE_ASSIGN(auto index, open_index(paths, options));
+  if (bad != nullptr) name_lost(*index, *bad);
   for (std::size_t file = 0; file < index->files(); ++file)
     if (index->empty(file)) missing.add(index->path(file), "no record in it");
   XOE_TRY(missing.check(options.directory));

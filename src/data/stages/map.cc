@@ -1,6 +1,7 @@
 // map(): a function of the user for each element.
 #include <algorithm>
 
+#include "base/text.h"
 #include "data/stages/iterator_base.h"
 #include "data/tune/tuning.h"
 #include "xoe/data/ordered_thread_pool.h"
@@ -38,8 +39,8 @@ class MapIterator : public UpstreamIterator {
     const MapOptions& options = recipe_.options;
     if (options.on_error == OnError::kFail || !may_skip(error)) return failure(error);
     if (++skipped_ <= options.max_bad) return {};
-    return failure(error.code(), "map: {} bad elements, more than the {} allowed; the last one: {}", skipped_,
-                   options.max_bad, error.message());
+    return failure(error.code(), "map: {}, more than the {} allowed; the last one: {}",
+                   xoe::counted(skipped_, "bad element"), options.max_bad, error.message());
   }
   MapRecipe recipe_;
   std::int64_t position_ = 0;  // in the upstream
@@ -158,6 +159,7 @@ class ThreadedMapIterator final : public Produces<ThreadedMapIterator, MapIterat
 }  // namespace
 
 AnyStagePtr map(AnyStagePtr upstream, const ElementType& type, MapFunction f, MapOptions options) {
+  settle_bad_limit(options);
   const MapRecipe recipe{std::move(f), std::move(options)};
   return make_stage(
       type,

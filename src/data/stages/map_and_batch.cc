@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/text.h"
 #include "data/stages/iterator_base.h"
 #include "data/tune/tuning.h"
 #include "xoe/data/memory_pool.h"
@@ -71,11 +72,12 @@ class BatchMaker final : public Produces<BatchMaker> {
         upstream_(std::move(upstream)),
         batch_type_(type),
         make_(std::move(make)),
-        options_(options),
+        options_(std::move(options)),
         batch_(static_cast<std::size_t>(batch)),
         delivered_(upstream_->save()) {
-    const bool automatic = options.threads == kAutoThreads;
-    options_.threads = most_threads(options.threads, options.processes);
+    settle_bad_limit(options_);
+    const bool automatic = options_.threads == kAutoThreads;
+    options_.threads = most_threads(options_.threads, options_.processes);
     for (const TensorSpec& spec : specs) {
       bytes_.push_back(spec.bytes());
       memory_.emplace_back(std::max<std::size_t>(spec.bytes() * batch_, 1), options_.depth + 1);
@@ -188,8 +190,9 @@ class BatchMaker final : public Produces<BatchMaker> {
       if (options_.on_error == OnError::kFail || !may_skip(*error)) return failure(*error);
       ++skipped_;
       if (++skipped_in_epoch_ > options_.max_bad)
-        return failure(Code::kDataLoss, "{} bad records in epoch {}, more than the {} allowed; the last one: {}",
-                       skipped_in_epoch_, epoch_, options_.max_bad, error->message());
+        return failure(Code::kDataLoss, "{} in epoch {}, more than the {} allowed by max_bad; the last one: {}",
+                       xoe::counted(skipped_in_epoch_, "bad record"), epoch_, options_.max_bad, error->message());
+      if (options_.left_out) options_.left_out(*error);
     }
     return {};
   }
@@ -253,7 +256,7 @@ Result<std::unique_ptr<TensorIterator>> map_and_batch(const AnyStage& upstream, 
   XOE_TRY(check(batch, specs, options));
   XOE_ASSIGN(auto iterator, upstream.iterate_any(epoch));
   return std::make_unique<TypedBatchMaker>(
-      std::make_unique<BatchMaker>(std::move(iterator), type, batch, specs, std::move(make), options));
+      std::make_unique<BatchMaker>(std::move(iterator), type, batch, specs, std::move(make), std::move(options)));
 }
 
 }  // namespace detail
