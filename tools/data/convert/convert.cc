@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/output_file.h"
+#include "base/text.h"
 #include "data/files/listing.h"
 #include "data/records/example.h"
 #include "data/records/threads.h"
@@ -37,7 +38,7 @@ Status check(const ConvertOptions& options) {
   XOE_TRY(require(reencode.resize_shorter >= 0 && reencode.resize_shorter <= 16384,
                   "the shorter side must be 1 to 16384 pixels", reencode.resize_shorter));
   XOE_TRY(require(reencode.quality >= 1 && reencode.quality <= 100, "quality must be 1 to 100", reencode.quality));
-  XOE_TRY(require(options.skip_bad >= 0, "bad images must be 0 or more", options.skip_bad));
+  XOE_TRY(require(options.from.max_bad >= 0, "max_bad must be 0 or more", options.from.max_bad));
   if (options.to != ConvertTo::kTfRecord && options.compression != Compression::kNone)
     return failure(Code::kInvalidArgument, "only TFRecord files are compressed, not a {}", convert_to_name(options.to));
   return {};
@@ -68,6 +69,7 @@ void make_folder_names(std::vector<std::string>& names) {
 
 class Conversion {
  public:
+  // `options` are settled.
   Conversion(const ConvertOptions& options, const ConvertProgress& progress) : options_(options), progress_(progress) {}
 
   Result<ConvertReport> run() {
@@ -93,16 +95,16 @@ class Conversion {
     report_.skipped = sum.skipped + source_->lost();
     report_.bytes = sum.bytes;
     report_.shards = layout_.shards;
-    report_.bad = bad_.messages();
+    report_.bad = left_out_.bad.messages();
     report_.missing = source_->missing();
+    report_.named = !layout_.class_names.empty();
+    report_.missing_parts = left_out_.missing.messages();
     return {};
   }
 
   Status open() {
-    ImagePipelineOptions from = options_.from;
-    from.on_error = options_.skip_bad > 0 ? OnError::kSkip : OnError::kFail;
-    from.max_bad = options_.skip_bad;
-    XOE_ASSIGN(source_, open_image_source(from, &bad_));
+    const ImagePipelineOptions& from = options_.from;
+    XOE_ASSIGN(source_, open_image_source(from, &left_out_));
     if (source_->multi_label() && options_.to != ConvertTo::kTfRecord)
       return failure(Code::kInvalidArgument,
                      "{}: its images can be of several classes, which a {} cannot express; tfrecord can",
@@ -333,15 +335,18 @@ class Conversion {
   }
 
   Result<bool> leave_out(const Error& error) {
-    if (options_.skip_bad == 0 || !may_skip(error)) return failure(error);
-    bad_.add(error.message());
-    if (++skipped_ <= options_.skip_bad) return false;
-    return failure(Code::kDataLoss, "more than {} bad images; the last one: {}", options_.skip_bad, error.message());
+    const std::int64_t most = options_.from.max_bad;
+    if (!may_skip(error)) return failure(error);
+    if (most == 0) return failure(error.code(), "{}; {}", error.message(), kMayLeaveOut);
+    left_out_.bad.add(error.message());
+    if (++skipped_ <= most) return false;
+    return failure(Code::kDataLoss, "more than the {} allowed by max_bad; the last one: {}", counted(most, "bad image"),
+                   error.message());
   }
 
   const ConvertOptions& options_;
   const ConvertProgress& progress_;
-  BadRecords bad_;
+  LeftOut left_out_;
   SourcePtr source_;
   ShardLayout layout_;
   std::unique_ptr<Manifest> manifest_;
@@ -370,8 +375,10 @@ int suggest_shards(std::int64_t images, std::uint64_t bytes) noexcept {
   return static_cast<int>(std::min<std::int64_t>(std::max(by_bytes, by_readers), 8192));
 }
 
-Result<ConvertReport> convert(const ConvertOptions& options, const ConvertProgress& progress) {
+Result<ConvertReport> convert(const ConvertOptions& wanted, const ConvertProgress& progress) {
   const auto start = std::chrono::steady_clock::now();
+  ConvertOptions options = wanted;
+  settle_bad_limit(options.from);
   XOE_TRY(check(options));
   XOE_ASSIGN(ConvertReport report, Conversion(options, progress).run());
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

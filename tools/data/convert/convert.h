@@ -20,7 +20,7 @@ enum class ConvertOrder : std::uint8_t {
 };
 
 struct ConvertOptions {
-  ImagePipelineOptions from = {};  // as open_image_source() takes them; on_error and max_bad are skip_bad's
+  ImagePipelineOptions from = {};  // as open_image_source() takes them; max_bad is for the whole conversion
   std::string directory = {};      // made when missing
   ConvertTo to = ConvertTo::kTfRecord;
   int shards = 0;  // files; 0: suggest_shards(). With kFolder: the units that an interrupted conversion keeps
@@ -29,15 +29,16 @@ struct ConvertOptions {
   std::uint64_t seed = 0;
   int threads = 0;  // each writes one shard at a time; 0: all cores
   ReencodeOptions reencode = {};
-  std::int64_t skip_bad = 0;  // bad images that may be left out; more are an error
 };
 
 struct ConvertReport {
   std::int64_t images = 0;
-  std::int64_t skipped = 0;
-  std::vector<std::string> bad;  // the first of them, of this run
-  std::int64_t missing = 0;      // parts of the source that are missing, with from.allow_missing
+  std::int64_t skipped = 0;                // bad images
+  std::vector<std::string> bad;            // the first of them, of this run
+  std::int64_t missing = 0;                // parts of the source that are missing, with from.allow_missing
+  std::vector<std::string> missing_parts;  // the first of them
   bool shuffled = false;
+  bool named = true;  // false: the source has no names of classes, so that they are called by five-digit numbers
   int shards = 0;
   int kept = 0;  // shards that an earlier run had finished
   std::uint64_t bytes = 0;

@@ -219,9 +219,9 @@ void print_json(const BenchOptions& options, const BenchResult& result) {
 
 void print_text(const BenchOptions& options, const BenchResult& result) {
   const Measurement& window = result.window;
-  fmt::print("{}: {}, batches of {} at {}x{}, {}, {} images in {:.1f} s\n", options.pipeline.directory, options.mode,
+  fmt::print("{}: {}, batches of {} at {}x{}, {}, {} in {:.1f} s\n", options.pipeline.directory, options.mode,
              options.pipeline.batch, options.pipeline.image_size.height, options.pipeline.image_size.width,
-             counted(result.threads, "thread"), window.images, window.seconds);
+             counted(result.threads, "thread"), counted(window.images, "image"), window.seconds);
   fmt::print("  {:.0f} images/s, {:.3f} CPU-ms an image, {:.2f} cores used\n", window.images_per_s(),
              window.cpu_ms_per_image(), window.cores());
   fmt::print("  first batch {:.3f} s after the program's start, {:.3f} s after opening the files\n", result.first_batch,
@@ -260,6 +260,7 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option("DIR", options.pipeline.directory, "the directory of the record files")->required();
   verb->add_option("--pattern", options.pipeline.pattern, "of file names, with * and ? (default: train-*)");
   add_missing_option(*verb, options.pipeline.allow_missing);
+  add_max_bad_option(*verb, options.pipeline);
   verb->add_option("--batch", options.pipeline.batch, "images")->capture_default_str();
   add_image_size(*verb, options.pipeline.image_size);
   add_pixel_options(*verb, options.pipeline.pixels);

@@ -27,12 +27,20 @@ void print(const ConvertRequest& request, const ConvertReport& report) {
   const double speed = report.seconds > 0 ? static_cast<double>(report.images) / report.seconds : 0;
   const std::string& directory = request.options.directory;
   if (request.json) {
-    const Json out = {{"directory", directory},      {"format", convert_to_name(request.options.to)},
-                      {"images", report.images},     {"skipped", report.skipped},
-                      {"bad", report.bad},           {"missing", report.missing},
-                      {"shuffled", report.shuffled}, {"shards", report.shards},
-                      {"kept_shards", report.kept},  {"bytes", report.bytes},
-                      {"seconds", report.seconds},   {"images_per_s", speed}};
+    const Json out = {{"directory", directory},
+                      {"format", convert_to_name(request.options.to)},
+                      {"images", report.images},
+                      {"skipped", report.skipped},
+                      {"bad", report.bad},
+                      {"missing", report.missing},
+                      {"missing_parts", report.missing_parts},
+                      {"named_classes", report.named},
+                      {"shuffled", report.shuffled},
+                      {"shards", report.shards},
+                      {"kept_shards", report.kept},
+                      {"bytes", report.bytes},
+                      {"seconds", report.seconds},
+                      {"images_per_s", speed}};
     fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
     return;
   }
@@ -41,9 +49,12 @@ void print(const ConvertRequest& request, const ConvertReport& report) {
              folder ? "a file each" : "in " + counted(report.shards, "file"), human_bytes(report.bytes), report.seconds,
              speed);
   if (report.kept > 0) fmt::print("{} of {} kept from an earlier run\n", report.kept, counted(report.shards, "shard"));
-  if (report.missing > 0) fmt::print("{} of the source left out\n", counted(report.missing, "missing part"));
-  if (report.skipped > 0) fmt::print("{} left out:\n", counted(report.skipped, "bad image"));
-  for (const std::string& bad : report.bad) fmt::print("  {}\n", bad);
+  if (!report.named)
+    fmt::print(
+        "the source has no names of classes: {} by numbers of five digits, which sort as they count: 00000, ...\n",
+        folder ? "folders are called" : "labels.txt calls them");
+  print_left_out(counted(report.missing, "missing part") + " of the source", report.missing, report.missing_parts);
+  print_left_out(counted(report.skipped, "bad image"), report.skipped, report.bad);
 }
 
 int convert(const ConvertRequest& request) {
@@ -73,9 +84,10 @@ void add_options(CLI::App& verb, ConvertRequest& request) {
       {"tfrecord", data::ConvertTo::kTfRecord}, {"tar", data::ConvertTo::kTar}, {"folder", data::ConvertTo::kFolder}};
   const std::map<std::string, data::Compression> compressions = {
       {"none", data::Compression::kNone}, {"gzip", data::Compression::kGzip}, {"zlib", data::Compression::kZlib}};
-  verb.add_option("--to", options.to, "tfrecord, tar or folder (default: tfrecord)")
+  verb.add_option("--format", options.to, "tfrecord, tar or folder (default: tfrecord)")
       ->transform(CLI::Transformer(formats))
       ->option_text("FORMAT");
+  verb.add_option("--to", options.to)->transform(CLI::Transformer(formats))->group("");  // what it was called before
   add_split_option(verb, options.from.training);
   verb.add_option("--shards", options.shards, "number of files; 0: files of about 128 MiB")->capture_default_str();
   verb.add_option("--compression", options.compression, "of TFRecord files: none, gzip or zlib (default: none)")
@@ -91,7 +103,7 @@ void add_options(CLI::App& verb, ConvertRequest& request) {
   verb.add_option("--quality", options.reencode.quality, "quality of downscaled JPEGs, 1 to 100")
       ->capture_default_str();
   add_missing_option(verb, options.from.allow_missing);
-  verb.add_option("--skip-bad", options.skip_bad, "leave out up to this many bad images")->capture_default_str();
+  add_max_bad_option(verb, options.from);
   verb.add_option("--threads", options.threads, "threads, each of which writes a file; 0: all cores")
       ->capture_default_str();
   verb.add_option("--pattern", options.from.pattern, "pattern of the source's file names, for TFRecord and tar");
@@ -118,7 +130,7 @@ void add_convert(CLI::App& app, int& code) {
       "  xoe data convert photos data\n"
       "  xoe data convert photos data --split validation\n"
       "  xoe data convert imagenet small --resize-shorter 256 --quality 90 --shards 64\n"
-      "  xoe data convert data archives --to tar");
+      "  xoe data convert data archives --format tar");
   verb->callback([request, verb, &code] {
     if (verb->count("--shuffle") > 0) request->options.order = data::ConvertOrder::kShuffled;
     if (request->keep_order) request->options.order = data::ConvertOrder::kKept;

@@ -22,7 +22,7 @@ struct IndexRequest {
   std::vector<std::string> paths;
   bool check = false;
   bool force = false;
-  bool skip = false;
+  std::int64_t max_bad = 0;  // damaged places of a file
   int threads = 0;
   bool json = false;
 };
@@ -74,7 +74,9 @@ IndexResult index_file(const std::string& path, const IndexRequest& request) {
   } else if (request.check) {
     set_bad(row, there.error(), state_of(there.error().code()));
   } else {
-    const auto made = data::write_index(path, {.on_error = request.skip ? data::OnError::kSkip : data::OnError::kFail});
+    const auto made = data::write_index(
+        path,
+        {.on_error = request.max_bad > 0 ? data::OnError::kSkip : data::OnError::kFail, .max_lost = request.max_bad});
     made ? set_good(row, *made, "written") : set_bad(row, made.error(), "failed");
   }
   return row;
@@ -158,7 +160,8 @@ void add_index(CLI::App& app, int& code) {
   verb->add_option("PATH", request->paths, "record files, or directories of them")->required();
   verb->add_flag("--check", request->check, "write nothing; exit code 1 unless every index is there and fits");
   verb->add_flag("--force", request->force, "write those again that fit");
-  verb->add_flag("--skip", request->skip, "leave damaged places out, up to 100 a file");
+  add_max_bad_option(*verb, request->max_bad, "damaged places of a file to leave out; one more is an error");
+  verb->add_flag_function("--skip", [request](std::int64_t) { request->max_bad = data::kUsualBad; })->group("");
   verb->add_option("--threads", request->threads, "files at a time; 0: all cores")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));

@@ -29,7 +29,9 @@ struct InspectRequest {
   std::string path;
   std::int64_t records = 3;            // shown one by one
   std::optional<std::int64_t> record;  // or this one in full
-  bool sequence = false;               // as tf.SequenceExample
+  data::ImageKeys keys;
+  std::int64_t max_bad = 0;
+  bool sequence = false;  // as tf.SequenceExample
   bool json = false;
 };
 
@@ -117,25 +119,33 @@ struct Summary {
   std::uint64_t largest = 0;
   std::map<std::string, FeatureSummary> features;
   Json first = Json::array();
+  data::BadRecords bad;
 
   std::uint64_t mean_bytes() const { return records == 0 ? 0 : data_bytes / static_cast<std::uint64_t>(records); }
 };
 
-// Calls `visit` for the records up to the end, or until it returns false.
+// Calls `visit` for the records up to the end, or until it returns false. Leaves out request.max_bad that are damaged,
+// of which `bad` is told.
 using Visit = std::function<bool(std::int64_t number, const RecordExtent& place, std::string_view data)>;
-Status walk(const std::string& path, data::Compression compression, const Visit& visit) {
+Status walk(const InspectRequest& request, data::Compression compression, data::BadRecords& bad, const Visit& visit) {
+  const std::string& path = request.path;
   XOE_ASSIGN(auto stream, data::RecordStream::open(path, compression, kReadBytes));
   for (std::int64_t number = 0; !stopped(); ++number) {
     const std::uint64_t offset = stream.offset();
-    const auto fail = [&](const Error& error) {
-      return data::failure_in(data::record_name(path, number, offset), error);
-    };
     const auto place = stream.locate();
-    if (!place) return fail(place.error());
-    if (!*place) return {};
-    const auto bytes = stream.take(**place);
-    if (!bytes) return fail(bytes.error());
-    if (!visit(number, **place, *bytes)) return {};
+    if (place && !*place) return {};
+    const auto bytes = place ? stream.take(**place) : Result<std::string_view>(failure(place.error()));
+    if (bytes) {
+      if (!visit(number, **place, *bytes)) return {};
+      continue;
+    }
+    if (bad.count() == request.max_bad)
+      return failure(bytes.error().code(), "{}: {}; go on behind it by --max-bad {}",
+                     data::record_name(path, number, offset), bytes.error().message(), bad.count() + 1);
+    if (!stream.broken() && stream.offset() == offset) (void)stream.resynchronise();  // a failure shows as broken()
+    bad.add(fmt::format("{}: {}{}", data::record_name(path, number, offset), bytes.error().message(),
+                        stream.broken() ? "; the rest of the file cannot be read" : ""));
+    if (stream.broken()) return {};
   }
   return failure(Code::kUnavailable, "{}: stopped", path);
 }
@@ -180,7 +190,8 @@ void add(Summary& summary, const FeatureView& feature) {
   }
 }
 
-void add(Summary& summary, const InspectRequest& request, const RecordExtent& place, std::string_view bytes) {
+void add(Summary& summary, const InspectRequest& request, std::int64_t number, const RecordExtent& place,
+         std::string_view bytes) {
   // Other bytes may parse as an Example without features.
   const auto features = show_features(bytes, request.sequence, show_short);
   const bool example = features && !features->empty();
@@ -188,7 +199,7 @@ void add(Summary& summary, const InspectRequest& request, const RecordExtent& pl
   if (const auto view = data::ExampleView::parse(bytes); example && view)
     for (const FeatureView& feature : view->features()) add(summary, feature);
   if (summary.records < request.records) {
-    Json shown = {{"record", summary.records}, {"offset", place.offset}, {"bytes", place.length}};
+    Json shown = {{"record", number}, {"offset", place.offset}, {"bytes", place.length}};
     if (example) shown["features"] = *features;
     summary.first.push_back(std::move(shown));
   }
@@ -198,19 +209,19 @@ void add(Summary& summary, const InspectRequest& request, const RecordExtent& pl
   ++summary.records;
 }
 
-Result<Summary> read(const InspectRequest& request) {
-  Summary summary;
+Status read(const InspectRequest& request, Summary& summary) {
   XOE_ASSIGN(data::OpenFile opened, data::OpenFile::open(request.path));
   summary.file_bytes = opened.bytes;
   const auto compression = data::detect_compression(std::make_shared<const data::OpenFile>(std::move(opened)));
   if (!compression) return data::failure_in(request.path, compression.error());
   summary.compression = *compression;
-  XOE_TRY(walk(request.path, summary.compression, [&](std::int64_t, const RecordExtent& place, std::string_view bytes) {
-    add(summary, request, place, bytes);
-    return true;
-  }));
+  XOE_TRY(walk(request, summary.compression, summary.bad,
+               [&](std::int64_t number, const RecordExtent& place, std::string_view bytes) {
+                 add(summary, request, number, place, bytes);
+                 return true;
+               }));
   if (summary.records == 0) summary.smallest = 0;
-  return summary;
+  return {};
 }
 
 void print_json(const InspectRequest& request, const Summary& summary) {
@@ -220,6 +231,8 @@ void print_json(const InspectRequest& request, const Summary& summary) {
               {"records", summary.records},
               {"examples", summary.examples},
               {"record_bytes", {{"min", summary.smallest}, {"mean", summary.mean_bytes()}, {"max", summary.largest}}},
+              {"bad", summary.bad.count()},
+              {"bad_records", summary.bad.messages()},
               {"features", Json::object()},
               {"first", summary.first}};
   for (const auto& [name, total] : summary.features) {
@@ -235,8 +248,9 @@ void print_json(const InspectRequest& request, const Summary& summary) {
 }
 
 void print_text(const InspectRequest& request, const Summary& summary) {
-  fmt::print("{}: {}, {}, {}; all CRCs are right\n", request.path, counted(summary.records, "record"),
-             human_bytes(summary.file_bytes), compression_name(summary.compression));
+  fmt::print("{}: {}, {}, {}{}\n", request.path, counted(summary.records, "record"), human_bytes(summary.file_bytes),
+             compression_name(summary.compression), summary.bad.count() == 0 ? "; all CRCs are right" : "");
+  print_left_out(counted(summary.bad.count(), "bad record"), summary.bad.count(), summary.bad.messages());
   fmt::print("record sizes: {} to {}, mean {} bytes\n", summary.smallest, summary.largest, summary.mean_bytes());
   fmt::print("{} of {} records are {}\n", summary.examples, summary.records,
              request.sequence ? "tf.SequenceExamples; of their contexts:" : "tf.Examples");
@@ -258,7 +272,8 @@ void print_text(const InspectRequest& request, const Summary& summary) {
 
 // Reads and summarises a whole record file.
 Status inspect_records(const InspectRequest& request) {
-  XOE_ASSIGN(const Summary summary, read(request));
+  Summary summary;
+  XOE_TRY(read(request, summary));
   request.json ? print_json(request, summary) : print_text(request, summary);
   return {};
 }
@@ -266,20 +281,23 @@ Status inspect_records(const InspectRequest& request) {
 Status inspect_one_record(const InspectRequest& request) {
   std::optional<Json> shown;
   std::int64_t records = 0;
-  XOE_TRY(walk(request.path, data::Compression::kAuto,
+  data::BadRecords bad;
+  XOE_TRY(walk(request, data::Compression::kAuto, bad,
                [&](std::int64_t number, const RecordExtent& place, std::string_view bytes) {
                  records = number + 1;
                  if (number < *request.record) return true;
+                 if (number > *request.record) return false;
                  shown = {{"record", number}, {"offset", place.offset}, {"bytes", place.length}};
                  const auto features = show_features(bytes, request.sequence, show_long);
                  if (features)
                    (*shown)["features"] = *features;
                  else
                    (*shown)["problem"] = features.error().message();
-                 if (const auto image = data::parse_image_labels(bytes))
+                 if (const auto image = data::parse_image_labels(bytes, request.keys))
                    (*shown)["image"] = show_image({.bytes = image->encoded, .targets = {}});
                  return false;
                }));
+  if (!shown && bad.count() > 0) return failure(Code::kDataLoss, "{}", bad.text());
   if (!shown)
     return failure(Code::kInvalidArgument, "{}: no record {}; it has {}", request.path, *request.record, records);
   fmt::print("{}\n", to_text(*shown, request.json ? -1 : 2));
@@ -317,18 +335,19 @@ Json show(const data::ImageSource& source, std::int64_t record, std::string& buf
 }
 
 // TFRecords state neither the number of classes nor whether an image can have several: reads some.
-Result<data::SourcePtr> open_source(data::ImagePipelineOptions options) {
+Result<data::SourcePtr> open_source(data::ImagePipelineOptions options, data::LeftOut& left_out) {
   if (options.format == SourceFormat::kTfRecord && !options.multi_label) {
     XOE_ASSIGN(options.multi_label, data::lists_labels(options));
   }
-  auto source = data::open_image_source(options);
+  auto source = data::open_image_source(options, &left_out);
   if (source || !options.multi_label || source.error().code() != Code::kInvalidArgument) return source;
   options.classes = data::kMaxMultiLabelClasses;  // labels have only numbers
-  return data::open_image_source(options);
+  return data::open_image_source(options, &left_out);
 }
 
 Status inspect_source(const InspectRequest& request, const data::ImagePipelineOptions& options) {
-  XOE_ASSIGN(const auto source, open_source(options));
+  data::LeftOut left_out;
+  XOE_ASSIGN(const auto source, open_source(options, left_out));
   const int classes = source->classes() == data::kMaxMultiLabelClasses ? 0 : source->classes();
   std::string buffer;
   if (request.record && (*request.record < 0 || *request.record >= source->records()))
@@ -350,13 +369,19 @@ Status inspect_source(const InspectRequest& request, const data::ImagePipelineOp
                       {"classes", classes},
                       {"class_names", source->class_names()},
                       {"multi_label", source->multi_label()},
+                      {"missing", left_out.missing.count()},
+                      {"missing_parts", left_out.missing.messages()},
+                      {"bad", left_out.bad.count()},
+                      {"bad_images", left_out.bad.messages()},
                       {"first", first}};
     fmt::print("{}\n", to_text(out, 2));
     return {};
   }
   fmt::print("{}: {}, {}{}{}\n", request.path, format, counted(source->records(), "image"),
-             classes > 0 ? fmt::format(" of {} classes", classes) : "",
-             source->multi_label() ? ", several per image" : "");
+             classes > 0 ? " of " + counted(classes, "class") : "", source->multi_label() ? ", several per image" : "");
+  print_left_out(counted(left_out.missing.count(), "missing part"), left_out.missing.count(),
+                 left_out.missing.messages());
+  print_left_out(counted(left_out.bad.count(), "bad image"), left_out.bad.count(), left_out.bad.messages());
   for (const Json& one : first) {
     fmt::print("{}\n", one["name"].get<std::string>());
     for (const auto& [name, value] : one.items())
@@ -365,9 +390,12 @@ Status inspect_source(const InspectRequest& request, const data::ImagePipelineOp
   return {};
 }
 
-int inspect(const InspectRequest& request, data::ImagePipelineOptions options) {
+int inspect(InspectRequest request, data::ImagePipelineOptions options) {
   catch_signals();
   options.directory = request.path;
+  data::settle_bad_limit(options);
+  request.keys = {options.image_key, options.label_key};
+  request.max_bad = options.max_bad;
   const auto format = data::detect_source_format(options);
   if (!format) return report_failure("inspect", format.error(), request.json);
   options.format = *format;
@@ -390,6 +418,7 @@ void add_inspect(CLI::App& app, int& code) {
   verb->add_flag("--sequence", request->sequence, "the records are tf.SequenceExamples");
   add_split_option(*verb, options->training);
   add_missing_option(*verb, options->allow_missing);
+  add_max_bad_option(*verb, *options);
   verb->add_flag("--multi-label", options->multi_label,
                  "a directory's TFRecords can be of several classes (default: if one of the first 100 is)");
   add_label_options(*verb, *options);

@@ -80,8 +80,8 @@ void print_report(const MakeRequest& request, const DataSetReport& report) {
   const int classes = chest ? 14 : options.classes;
   const double speed = static_cast<double>(report.images + report.validation) / report.seconds;
   if (!request.json) {
-    fmt::print("{}: {} training and {} {} images of {} classes in {}, {}, {:.1f} s ({:.0f} images/s)\n",
-               options.directory, report.images, report.validation, chest ? "test" : "validation", classes,
+    fmt::print("{}: {} training and {} {} images of {} in {}, {}, {:.1f} s ({:.0f} images/s)\n", options.directory,
+               report.images, report.validation, chest ? "test" : "validation", counted(classes, "class"),
                counted(report.files, "file"), human_bytes(report.bytes), report.seconds, speed);
     return;
   }

@@ -106,9 +106,9 @@ struct Levels {
 struct DataSetStatistics {
   std::int64_t images = 0;
   std::int64_t bad = 0;
-  std::string first_bad;
-  std::optional<Error> wrong;   // what no image is left out for: the options do not fit the data
-  std::int64_t unlabelled = 0;  // images without a class, where an image can have several
+  std::map<std::int64_t, std::string> first_bad;  // why, by record
+  std::optional<Error> wrong;                     // what no image is left out for: the options do not fit the data
+  std::int64_t unlabelled = 0;                    // images without a class, where an image can have several
   std::map<std::int64_t, std::int64_t> classes;
   std::map<std::string, std::int64_t> formats;
   Spread width;
@@ -119,7 +119,7 @@ struct DataSetStatistics {
   void add(const DataSetStatistics& other) {
     images += other.images;
     bad += other.bad;
-    if (first_bad.empty()) first_bad = other.first_bad;
+    first_bad.insert(other.first_bad.begin(), other.first_bad.end());
     if (!wrong) wrong = other.wrong;
     unlabelled += other.unlabelled;
     for (const auto& [label, count] : other.classes) classes[label] += count;
@@ -138,7 +138,8 @@ class StatisticsCounter {
     if (auto counted = try_count(source, record, sampled); !counted) {
       if (!data::may_skip(counted.error()) && !statistics_.wrong) statistics_.wrong = counted.error();
       ++statistics_.bad;
-      if (statistics_.first_bad.empty()) statistics_.first_bad = counted.error().message();
+      if (statistics_.first_bad.size() < data::BadRecords::kMostMessages)
+        statistics_.first_bad.emplace(record, counted.error().message());
     }
   }
   const DataSetStatistics& statistics() const { return statistics_; }
@@ -231,7 +232,14 @@ Json spread(const Spread& numbers) {
   return {{"min", numbers.min()}, {"median", numbers.median()}, {"max", numbers.max()}};
 }
 
-void print_json(const StatsRequest& request, const data::ImageSource& source, const DataSetStatistics& statistics) {
+// With the bad images that opening left out.
+void add_bad(const DataSetStatistics& statistics, data::LeftOut& left_out) {
+  for (const auto& [record, why] : statistics.first_bad) left_out.bad.add(why);
+  left_out.bad.add_unnamed(statistics.bad - std::ssize(statistics.first_bad));
+}
+
+void print_json(const StatsRequest& request, const data::ImageSource& source, const DataSetStatistics& statistics,
+                const data::LeftOut& left_out) {
   const auto names = source.class_names();
   Json classes = Json::array();
   for (const auto& [label, number] : statistics.classes)
@@ -240,7 +248,10 @@ void print_json(const StatsRequest& request, const data::ImageSource& source, co
   Json out = {{"path", request.from.directory},
               {"format", source_format_name(request.from.format)},
               {"images", statistics.images},
-              {"bad", statistics.bad + source.lost()},
+              {"bad", left_out.bad.count()},
+              {"bad_images", left_out.bad.messages()},
+              {"missing", left_out.missing.count()},
+              {"missing_parts", left_out.missing.messages()},
               {"bytes", statistics.bytes.sum()},
               {"classes", std::max<std::int64_t>(source.classes(), std::ssize(statistics.classes))},
               {"multi_label", source.multi_label()},
@@ -254,7 +265,7 @@ void print_json(const StatsRequest& request, const data::ImageSource& source, co
               {"deviation", {levels.deviation(0), levels.deviation(1), levels.deviation(2)}},
               {"suggested_shards", data::suggest_shards(statistics.images, statistics.bytes.sum())}};
   if (source.multi_label()) out["images_without_class"] = statistics.unlabelled;
-  if (!statistics.first_bad.empty()) out["first_bad"] = statistics.first_bad;
+  if (left_out.bad.count() > 0) out["first_bad"] = left_out.bad.first();
   out["notes"] = notes_of(source);
   fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
@@ -283,17 +294,22 @@ void print_classes(const data::ImageSource& source, const DataSetStatistics& sta
   if (source.multi_label()) fmt::print("  {} without a class\n", counted(statistics.unlabelled, "image"));
 }
 
-void print_text(const StatsRequest& request, const data::ImageSource& source, const DataSetStatistics& statistics) {
+void print_some(std::string_view noun, const data::BadRecords& left_out) {
+  if (left_out.count() > 0)
+    fmt::print("{}: {}\n", paint(Paint::kBad, counted(left_out.count(), noun) + " left out"), left_out.text());
+}
+
+void print_text(const StatsRequest& request, const data::ImageSource& source, const DataSetStatistics& statistics,
+                const data::LeftOut& left_out) {
   const auto row = [](std::string_view what, const Spread& numbers) {
     fmt::print("{:<8}{} to {}, median {}\n", what, numbers.min(), numbers.max(), numbers.median());
   };
-  fmt::print("{}: {}, {}, {}, {} classes{}\n", request.from.directory, source_format_name(request.from.format),
+  fmt::print("{}: {}, {}, {}, {}{}\n", request.from.directory, source_format_name(request.from.format),
              counted(statistics.images, "image"), human_bytes(statistics.bytes.sum()),
-             std::max<std::int64_t>(source.classes(), std::ssize(statistics.classes)),
+             counted(std::max<std::int64_t>(source.classes(), std::ssize(statistics.classes)), "class"),
              source.multi_label() ? ", several per image" : "");
-  if (statistics.bad + source.lost() > 0)
-    fmt::print("{}: {}\n", paint(Paint::kBad, fmt::format("{} bad images left out", statistics.bad + source.lost())),
-               statistics.first_bad.empty() ? "xoe data verify names them" : statistics.first_bad);
+  print_some("missing part", left_out.missing);
+  print_some("bad image", left_out.bad);
   for (const std::string& note : notes_of(source)) fmt::print("{}\n", note);
   row("width", statistics.width);
   row("height", statistics.height);
@@ -301,9 +317,9 @@ void print_text(const StatsRequest& request, const data::ImageSource& source, co
   for (const auto& [format, number] : statistics.formats) fmt::print("{:<8}{} {}\n", "format", number, format);
   const Levels& levels = statistics.levels;
   if (levels.images > 0)
-    fmt::print("levels  mean {:.4f} {:.4f} {:.4f}, deviation {:.4f} {:.4f} {:.4f} (of 1, in {} images)\n",
-               levels.mean(0), levels.mean(1), levels.mean(2), levels.deviation(0), levels.deviation(1),
-               levels.deviation(2), levels.images);
+    fmt::print("levels  mean {:.4f} {:.4f} {:.4f}, deviation {:.4f} {:.4f} {:.4f} (of 1, in {})\n", levels.mean(0),
+               levels.mean(1), levels.mean(2), levels.deviation(0), levels.deviation(1), levels.deviation(2),
+               counted(levels.images, "image"));
   fmt::print("files   suggested for TFRecord or tar: {}\n",
              data::suggest_shards(statistics.images, statistics.bytes.sum()));
   print_classes(source, statistics);
@@ -311,23 +327,23 @@ void print_text(const StatsRequest& request, const data::ImageSource& source, co
 
 int stats(StatsRequest& request) {
   catch_signals();
-  request.from.on_error = data::OnError::kSkip;
   request.from.max_bad = INT64_MAX;
   const auto format = data::detect_source_format(request.from);
   if (!format) return report_failure("stats", format.error(), request.json);
   request.from.format = *format;
-  const auto source = data::open_image_source(request.from);
+  data::LeftOut left_out;
+  const auto source = data::open_image_source(request.from, &left_out);
   if (!source) return report_failure("stats", source.error(), request.json);
   const auto statistics = count(**source, request);
   if (!statistics) return report_failure("stats", statistics.error(), request.json);
+  add_bad(*statistics, left_out);
   if (statistics->images == 0)
     return report_failure("stats",
                           Error(Code::kDataLoss, fmt::format("{}: no image can be read; {}", request.from.directory,
-                                                             statistics->first_bad.empty()
-                                                                 ? counted((*source)->lost(), "image") + " are lost"
-                                                                 : statistics->first_bad)),
+                                                             left_out.bad.text())),
                           request.json);
-  request.json ? print_json(request, **source, *statistics) : print_text(request, **source, *statistics);
+  request.json ? print_json(request, **source, *statistics, left_out)
+               : print_text(request, **source, *statistics, left_out);
   return exit_code(0);
 }
 

@@ -90,6 +90,14 @@ bool run_all(int threads, std::size_t count, const std::function<void(std::size_
   return next >= count;
 }
 
+void print_left_out(std::string_view what, std::int64_t count, const std::vector<std::string>& messages) {
+  if (count == 0) return;
+  fmt::print("{} left out{}\n", what, messages.empty() ? "" : ":");
+  for (const std::string& message : messages) fmt::print("  {}\n", message);
+  if (const std::int64_t more = count - std::ssize(messages); more > 0 && !messages.empty())
+    fmt::print("  ... and {} more\n", more);
+}
+
 std::string paint(Paint colour, std::string_view text) {
   static const bool coloured = ::isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
   if (!coloured) return std::string(text);

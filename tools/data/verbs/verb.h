@@ -31,6 +31,9 @@ bool run_all(int threads, std::size_t count, const std::function<void(std::size_
              const std::function<void()>& show);
 std::size_t worker_count(int threads);  // the threads of run_all()
 
+// Prints "WHAT left out:" and what they are, unless `count` is 0; `messages` may be of the first ones alone.
+void print_left_out(std::string_view what, std::int64_t count, const std::vector<std::string>& messages);
+
 enum class Paint { kGood, kBad, kBar };
 // Coloured on a terminal, where NO_COLOR is not set.
 std::string paint(Paint colour, std::string_view text);

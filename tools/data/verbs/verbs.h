@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "tools/max_bad_option.h"
 #include "xoe/data/images.h"
 
 namespace xoe::tools {
@@ -29,6 +30,11 @@ inline void add_split_option(CLI::App& verb, bool& training) {
 
 inline void add_missing_option(CLI::App& verb, bool& allow_missing) {
   verb.add_flag("--allow-missing", allow_missing, "go on without files that should be there and are not");
+}
+
+// Bad images of a data set.
+inline void add_max_bad_option(CLI::App& verb, data::ImagePipelineOptions& from) {
+  add_max_bad_option(verb, from.max_bad, "bad images to leave out; one more is an error");
 }
 
 // How labels are read; the names of features are for TFRecord files.

@@ -1,6 +1,7 @@
 // xoe data verify: reads every byte of data sets.
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -69,7 +70,8 @@ class Findings {
 
 struct VerifyRequest {
   std::vector<std::string> paths;
-  std::string image_key = std::string(data::ImageKeys().encoded);
+  data::ImagePipelineOptions from;  // how images and labels are named
+  bool label_key_given = false;
   bool decode = false;
   bool first = false;
   int threads = 0;
@@ -117,13 +119,25 @@ class Verification {
     std::vector<std::string> notes = notes_;
     if (without_image_ > 0)
       notes.push_back(fmt::format("{} without {}: their images, if there are any, were not looked at (--image-key)",
-                                  counted(without_image_, "record"), request_.image_key));
+                                  counted(without_image_, "record"), request_.from.image_key));
+    if (labels_of_0_ > 0)
+      notes.push_back(
+          fmt::format("{} with a label 0, where labels should count from 1: if they count from 0, "
+                      "--label-offset 0 must be said wherever they are read",
+                      counted(labels_of_0_, "record")));
     return notes;
   }
-  bool looked_at_all() const { return without_image_ == 0; }
 
  private:
   using Task = std::function<void(Checker&)>;
+
+  // Of one record file.
+  struct RecordTally {
+    std::string path;
+    std::int64_t classes = 0;        // 0: not known
+    std::int64_t without_image = 0;  // records
+    std::string features;            // of the first of those
+  };
 
   bool enough() const { return stopped() || (request_.first && findings_.count() > 0); }
   // All tasks count the same; the task of a record file counts in fractions while it is read.
@@ -135,23 +149,32 @@ class Verification {
 
   Status plan(const std::string& path) {
     XOE_ASSIGN(const SourceFormat format, data::detect_source_format({.directory = path}));
-    if (format == SourceFormat::kTfRecord) {
-      data::BadRecords bad;
-      data::MissingData missing(true, &bad);
-      XOE_ASSIGN(const auto files, record_files(path, missing));
-      if (const std::string names = path + "/labels.txt"; data::is_directory(path) && data::is_there(names))
-        if (const auto size = data::size_of_file(names); !size) missing.add(names, size.error().message());
-      add(bad, path);
-      files_ += files.size();
-      for (const std::string& file : files)
-        tasks_.emplace_back([this, file](Checker& checker) { check_records(file, checker); });
-      return {};
-    }
+    if (format == SourceFormat::kTfRecord) return plan_record_files(path);
     const bool whole = format == SourceFormat::kTar || !data::is_directory(path);
     const auto train = open(path, format, true, !whole);
     if (whole) return {};
     const auto validation = open(path, format, false, train);
     if (!train && !validation) return failure(Code::kUnavailable, "{}: neither split can be opened", path);
+    return {};
+  }
+
+  Status plan_record_files(const std::string& path) {
+    data::BadRecords bad;
+    data::MissingData missing(true, &bad);
+    XOE_ASSIGN(const auto files, record_files(path, missing));
+    const bool directory = data::is_directory(path);
+    const std::filesystem::path folder =
+        directory ? std::filesystem::path(path) : std::filesystem::path(path).parent_path();
+    const std::string names = (folder / "labels.txt").string();
+    if (directory && data::is_there(names))
+      if (const auto size = data::size_of_file(names); !size) missing.add(names, size.error().message());
+    add(bad, path);
+    const auto classes = data::read_lines(names);
+    files_ += files.size();
+    for (const std::string& file : files)
+      tasks_.emplace_back([this, file, count = classes ? std::ssize(*classes) : 0](Checker& checker) {
+        check_records(file, count, checker);
+      });
     return {};
   }
 
@@ -161,15 +184,17 @@ class Verification {
                                        .format = format,
                                        .training = training,
                                        .allow_missing = true,
-                                       .on_error = data::OnError::kSkip,
-                                       .max_bad = INT64_MAX};
+                                       .max_bad = INT64_MAX,
+                                       .label_offset = request_.from.label_offset};
     if (format == SourceFormat::kTar)
       options.pattern = data::is_directory(path) ? "*.t[ag][rz]*" : "";  // compressed, too
-    data::BadRecords bad;
-    auto opened = data::open_image_source(options, &bad);
-    add(bad, path);
+    data::LeftOut left_out;
+    auto opened = data::open_image_source(options, &left_out);
+    add(left_out.missing, path);
+    add(left_out.bad, path);
     if (!opened) {
-      const bool lacks = may_lack && bad.count() == 0 && !data::has_split(options);
+      const bool said = left_out.missing.count() + left_out.bad.count() > 0;
+      const bool lacks = may_lack && !said && !data::has_split(options);
       if (!lacks) findings_.add({path, {}, {}, opened.error().message()});
       return !lacks;
     }
@@ -198,13 +223,16 @@ class Verification {
 
   void check_record(const data::ImageSource& source, std::int64_t record, Checker& checker) {
     const auto read = source.read(record, checker.buffer);
-    const Status checked = read ? checker.check(*read, request_.decode) : Status(failure(read.error()));
+    Status checked = read ? checker.check(*read, request_.decode) : Status(failure(read.error()));
     ++records_;
     if (read) bytes_ += read->bytes.size();
+    if (checked && !source.multi_label())
+      if (const auto number = data::class_of(source, read->label, source.classes()); !number)
+        checked = failure(number.error());
     if (!checked) findings_.add({source.name(record), {}, {}, checked.error().message()});
   }
 
-  void check_records(const std::string& path, Checker& checker) {
+  void check_records(const std::string& path, std::int64_t classes, Checker& checker) {
     constexpr std::size_t kStreamBlock = std::size_t{1} << 20;
     auto stream = data::RecordStream::open(path, data::Compression::kAuto, kStreamBlock);
     const auto file = data::OpenFile::open(path);
@@ -217,24 +245,41 @@ class Verification {
       return add_share(1);
     }
     double seen = 0;
-    for (std::int64_t number = 0; !enough() && step(*stream, path, number, checker); ++number) {
-      ++records_;
+    RecordTally tally{.path = path, .classes = classes, .features = {}};
+    for (std::int64_t number = 0; !enough() && step(*stream, tally, number, checker); ++number) {
       // In a compressed file the offset is one of decompressed bytes, so this is too high.
       const double now = std::min(1.0, static_cast<double>(stream->offset()) / static_cast<double>(file->bytes));
       add_share(now - std::exchange(seen, now));
     }
     bytes_ += file->bytes;
     add_share(1 - seen);
+    add(tally);
+  }
+  // Where every image was to be decoded, records without one are not right.
+  void add(const RecordTally& tally) {
+    if (tally.without_image == 0) return;
+    if (!request_.decode) {
+      without_image_ += tally.without_image;
+      return;
+    }
+    findings_.add({tally.path,
+                   {},
+                   {},
+                   fmt::format("{} without an image in the feature {}, so there was none to decode; {}",
+                               counted(tally.without_image, "record"), request_.from.image_key,
+                               tally.features.empty() ? "there are no features"
+                                                      : "--image-key names the right one of " + tally.features)});
   }
   // False: the end.
-  bool step(data::RecordStream& stream, const std::string& path, std::int64_t number, Checker& checker) {
+  bool step(data::RecordStream& stream, RecordTally& tally, std::int64_t number, Checker& checker) {
     const std::uint64_t offset = stream.offset();
     const auto place = stream.locate();
     if (place && !*place) return false;
     const auto bytes = place ? stream.take(**place) : Result<std::string_view>(failure(place.error()));
     std::string problem;
+    if (place && stream.offset() != offset) ++records_;  // as a whole, though its data may be wrong: no rest of one
     if (bytes) {
-      if (auto checked = check_example(*bytes, checker); !checked) problem = checked.error().message();
+      if (auto checked = check_example(*bytes, tally, checker); !checked) problem = checked.error().message();
     } else {
       problem = bytes.error().message();
       if (!stream.broken() && stream.offset() == offset) {
@@ -243,15 +288,43 @@ class Verification {
       }
       if (stream.broken()) problem += "; the rest of the file cannot be read";
     }
-    if (!problem.empty()) findings_.add({path, number, offset, std::move(problem)});
+    if (!problem.empty()) findings_.add({tally.path, number, offset, std::move(problem)});
     return !stream.broken();
   }
-  Status check_example(std::string_view bytes, Checker& checker) {
+  Status check_example(std::string_view bytes, RecordTally& tally, Checker& checker) {
     XOE_ASSIGN(const auto example, data::ExampleView::parse(bytes));
-    const data::FeatureView* encoded = example.find(request_.image_key);
+    const data::FeatureView* encoded = example.find(request_.from.image_key);
     const auto image = encoded != nullptr ? encoded->only_bytes() : std::nullopt;
-    if (image) return checker.check({.bytes = *image, .targets = {}}, request_.decode);
-    ++without_image_;
+    if (image) {
+      XOE_TRY(checker.check({.bytes = *image, .targets = {}}, request_.decode));
+    } else if (tally.without_image++ == 0) {
+      for (const data::FeatureView& feature : example.features())
+        tally.features += (tally.features.empty() ? "" : ", ") + std::string(feature.name());
+    }
+    return check_labels(example, tally.classes);
+  }
+  // Records need not have labels, unless --label-key says so.
+  Status check_labels(const data::ExampleView& example, std::int64_t classes) {
+    const data::FeatureView* feature = example.find(request_.from.label_key);
+    const bool numbers = feature != nullptr && feature->kind() == data::FeatureKind::kIntegers;
+    if (!numbers && request_.label_key_given)
+      return failure(Code::kDataLoss, "no whole number in the feature {}", request_.from.label_key);
+    if (!numbers) return {};
+    std::vector<std::int64_t> labels;
+    feature->append_to(labels);
+    const std::int64_t lowest = data::label_offset_of(request_.from, 1);
+    const bool assumed = request_.from.label_offset == data::kAutoLabelOffset;
+    for (const std::int64_t label : labels) {
+      if (label == 0 && assumed) {
+        ++labels_of_0_;
+      } else if (label < lowest) {
+        return failure(Code::kDataLoss, "label {}; they count from {}", label, lowest);
+      } else if (classes > 0 && static_cast<std::uint64_t>(label) - static_cast<std::uint64_t>(lowest) >=
+                                    static_cast<std::uint64_t>(classes)) {
+        return failure(Code::kDataLoss, "label {}; the {} have labels {} to {}", label, counted(classes, "class"),
+                       lowest, lowest + classes - 1);
+      }
+    }
     return {};
   }
 
@@ -264,6 +337,7 @@ class Verification {
   std::size_t files_ = 0;
   std::atomic<std::int64_t> records_ = 0;
   std::atomic<std::int64_t> without_image_ = 0;  // records of other features, which need not be images
+  std::atomic<std::int64_t> labels_of_0_ = 0;
   std::atomic<std::uint64_t> bytes_ = 0;
   std::atomic<double> done_ = 0;
 };
@@ -301,10 +375,8 @@ void print_text(const VerifyRequest& request, Verification& verification) {
   for (const std::string& note : verification.notes()) fmt::print("note {}\n", note);
   fmt::print("{}, {}, {}: {}\n", counted(static_cast<std::int64_t>(verification.files()), "file"),
              counted(verification.records(), "record"), human_bytes(verification.bytes()),
-             bad > 0
-                 ? paint(Paint::kBad, fmt::format("{} bad", bad))
-                 : paint(Paint::kGood, request.decode && verification.looked_at_all() ? "no damage, every image decodes"
-                                                                                      : "no damage"));
+             bad > 0 ? paint(Paint::kBad, fmt::format("{} bad", bad))
+                     : paint(Paint::kGood, request.decode ? "no damage, every image decodes" : "no damage"));
 }
 
 int verify(const VerifyRequest& request) {
@@ -322,15 +394,17 @@ void add_verify(CLI::App& app, int& code) {
   const auto request = std::make_shared<VerifyRequest>();
   verb->add_option("PATH", request->paths, "data sets or files of any format, compressed too")->required();
   verb->add_flag("--decode", request->decode, "decode every image in full, too");
-  verb->add_option("--image-key", request->image_key, "the feature of TFRecord files that holds the image")
-      ->capture_default_str();
+  add_label_options(*verb, request->from);
   verb->add_flag("--first", request->first, "stop at the first bad one");
   verb->add_option("--threads", request->threads, "0: all cores")->capture_default_str()->check(CLI::Range(0, 1024));
   verb->add_flag("--json", request->json, "print the result as JSON");
   verb->footer(
       "Lists up to 100 bad places with file, record and byte. Exit code 1 if there is any.\n\nExample:\n"
       "  xoe data verify --decode data");
-  verb->callback([request, &code] { code = verify(*request); });
+  verb->callback([request, verb, &code] {
+    request->label_key_given = verb->count("--label-key") > 0;
+    code = verify(*request);
+  });
 }
 
 }  // namespace xoe::tools
