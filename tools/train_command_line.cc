@@ -9,6 +9,7 @@
 
 #include "base/env.h"
 #include "bootstrap/launch_env.h"
+#include "tools/max_bad_option.h"
 #include "tools/pixel_options.h"
 
 namespace xoe {
@@ -51,8 +52,7 @@ void add_data_options(CLI::App& app, train::TrainOptions& options, bool& synthet
       ->transform(CLI::Transformer(std::map<std::string, int>{{"auto", -1}}))
       ->default_str("auto");
   app.add_flag("--allow-missing", options.allow_missing, "go on without files that should be there and are not");
-  app.add_option("--max-bad-images", options.max_bad_images, "broken images to skip and count per rank and epoch")
-      ->capture_default_str();
+  tools::add_max_bad_option(app, options.max_bad, "bad images to leave out per rank and epoch; one more is an error");
 }
 
 void add_recipe_options(CLI::App& app, train::TrainOptions& options) {

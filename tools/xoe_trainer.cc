@@ -79,6 +79,11 @@ class Console : public train::Listener {
   void noted(std::string_view message) override {
     if (!options_.json) line(message);
   }
+  void warned(std::string_view message) override {
+    if (bar_) fmt::print("\r\x1b[K");
+    std::fflush(stdout);
+    fmt::print(stderr, "xoe: {}\n", message);
+  }
   void failed_everywhere() override { failed_together_ = true; }
 
   void finished(const train::Outcome& outcome) {

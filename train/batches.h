@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,10 +58,15 @@ class BatchSource {
   virtual Result<std::optional<Batch>> next_held_out() = 0;
 };
 
+// Receives a line on the data at a time, on the training thread.
+using Warn = std::function<void(std::string_view)>;
+
 // A random batch, generated once, different on each rank, which lies on `device`.
 std::unique_ptr<BatchSource> synthetic_batches(const TrainOptions& options, int rank, c10::Device device);
 // Images of any layout that data::open_images() reads; for evaluation its validation part, where there is one.
-// `local_size`: ranks on this host, which share its CPUs.
-Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size, int local_size);
+// `local_size`: ranks on this host, which share its CPUs. `warn` must live as long as the source; empty: standard
+// error.
+Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size, int local_size,
+                                                   Warn warn);
 
 }  // namespace xoe::train

@@ -17,6 +17,7 @@ struct RunStart {
   std::string device;  // "cpu", "cuda"
   std::string data;    // a folder, or "synthetic"
   int classes = 0;
+  std::int64_t held_out = 0;  // images for evaluation; 0: there are none
   data::ImageSize image_size = 0;
   int ranks = 1;
   int batch = 0;  // per rank and backward pass
@@ -74,7 +75,8 @@ class Listener {
   virtual void stepped(std::int64_t /*step*/, std::int64_t /*total*/) {}
   virtual void reported(const Report&) {}
   virtual void evaluated(const Evaluation&) {}
-  virtual void noted(std::string_view /*message*/) {}  // "checkpoint runs/a/step-00000040.ckpt"
+  virtual void warned(std::string_view /*message*/) {}  // "photos: 1 bad image left out: ..."
+  virtual void noted(std::string_view /*message*/) {}   // "checkpoint runs/a/step-00000040.ckpt"
   // On every rank: the error that train() is about to return is the same on all of them.
   virtual void failed_everywhere() {}
 };

@@ -80,7 +80,8 @@ class ImageBatches : public BatchSource {
 
 }  // namespace
 
-Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size, int local_size) {
+Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size, int local_size,
+                                                   Warn warn) {
   data::ImagePipelineOptions pipeline;
   pipeline.directory = options.data_dir;
   pipeline.batch = options.batch;
@@ -97,10 +98,8 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
   pipeline.label_key = options.label_key;
   pipeline.label_offset = options.label_offset.value_or(data::kAutoLabelOffset);
   pipeline.allow_missing = options.allow_missing;
-  if (options.max_bad_images > 0) {
-    pipeline.on_error = data::OnError::kSkip;
-    pipeline.max_bad = options.max_bad_images;
-  }
+  pipeline.max_bad = options.max_bad;
+  pipeline.warn = std::move(warn);
   XOE_ASSIGN(auto training, data::open_images(pipeline));
   if (training->multi_label())
     return failure(Code::kUnsupported, "{}: its images have several classes each; the trainer takes one class an image",

@@ -56,7 +56,7 @@ struct TrainOptions {
   int shuffle_buffer = -1;     // records to draw the next one from; -1: all, where each can be read by itself
   int data_threads = -1;       // per rank, that make images; 0: the training thread does; -1: as many as it needs
   bool allow_missing = false;  // goes on without files that should be there and are not
-  int max_bad_images = 0;      // broken images that are skipped and counted before they are an error
+  std::int64_t max_bad = 0;    // images per rank and epoch that cannot be read and are left out; one more is an error
   DeviceKind device = DeviceKind::kAuto;
   Precision precision = Precision::kFp32;
 };

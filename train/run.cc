@@ -24,7 +24,7 @@ Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, co
 
 Result<Outcome> Run::run() {
   XOE_TRY(prepare());
-  if (first()) listener_.started(start_event());
+  if (first()) tell_start();
   while (step_ < plan_.total_steps && !stopping_) {
     XOE_TRY(step());
     XOE_TRY(after_step());
@@ -51,7 +51,9 @@ Status Run::agree_on_classes() {
 }
 
 Status Run::prepare() {
-  auto local = set_up(options_, comm_);
+  Warn warn;
+  if (first()) warn = [this](std::string_view line) { listener_.warned(line); };
+  auto local = set_up(options_, comm_, std::move(warn));
   XOE_TRY(on_all_ranks(agree(comm_, local ? Status() : failure(local.error()))));
   setup_ = std::move(*local);
   XOE_TRY(on_all_ranks(check_same_data()));
@@ -328,6 +330,15 @@ Result<Outcome> Run::finish() {
   return outcome_;
 }
 
+void Run::tell_start() {
+  if (!options_.data_dir.empty() && setup_.data->info().held_out == 0)
+    listener_.noted(
+        fmt::format("{}: no images are held out for evaluation (a validation split of a directory, such as "
+                    "val/ beside train/), so only the accuracy on training images is told",
+                    options_.data_dir));
+  listener_.started(start_event());
+}
+
 RunStart Run::start_event() const {
   RunStart start;
   start.model = options_.model;
@@ -336,6 +347,7 @@ RunStart Run::start_event() const {
   start.data = options_.data_dir.empty() ? "synthetic" : options_.data_dir;
   start.classes = setup_.data->info().classes;
   start.image_size = options_.image_size;
+  start.held_out = setup_.data->info().held_out;
   start.ranks = comm_.size();
   start.batch = options_.batch;
   start.accumulate = options_.accumulate;

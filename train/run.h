@@ -41,6 +41,7 @@ class Run {
   Status evaluate();
   Status checkpoint();
   Result<Outcome> finish();
+  void tell_start();
   RunStart start_event() const;
 
   // For errors that all ranks return.

@@ -38,7 +38,7 @@ Status check_checkpoint_folder(const TrainOptions& options) {
 
 }  // namespace
 
-Result<Setup> set_up(const TrainOptions& options, const Communicator& comm) {
+Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn warn) {
   Setup setup;
   const bool first = comm.rank() == 0;
   XOE_ASSIGN(setup.device, choose_device(options.device, comm.local_rank()));
@@ -47,7 +47,7 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm) {
   if (options.data_dir.empty()) {
     setup.data = synthetic_batches(options, comm.rank(), setup.device);
   } else {
-    XOE_ASSIGN(setup.data, image_batches(options, comm.rank(), comm.size(), comm.local_size()));
+    XOE_ASSIGN(setup.data, image_batches(options, comm.rank(), comm.size(), comm.local_size(), std::move(warn)));
   }
   if (first) XOE_TRY(check_checkpoint_folder(options));
   if (first && !options.timeline.empty()) {

@@ -28,7 +28,7 @@ struct Setup {
 };
 
 // The local part, without communication and without the model. Rank 0 also creates the timeline's file.
-Result<Setup> set_up(const TrainOptions& options, const Communicator& comm);
+Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn warn);
 // Makes the model, for the number of classes that the data's info() tells.
 Status create_model(Setup& setup, const TrainOptions& options, int rank);
 // Moves the model to its device and memory format, and creates an optimizer for it.

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "train/size_json.h"
 
 namespace xoe::train {
@@ -45,14 +46,14 @@ std::string report_line(const Report& report) {
 }
 
 std::string evaluation_line(const Evaluation& evaluation) {
-  return fmt::format("step {} (epoch {:.4g}): held-out accuracy {:.4f}, loss {:.4f} on {} images", evaluation.step,
-                     evaluation.epoch, evaluation.accuracy, evaluation.loss, evaluation.images);
+  return fmt::format("step {} (epoch {:.4g}): held-out accuracy {:.4f}, loss {:.4f} on {}", evaluation.step,
+                     evaluation.epoch, evaluation.accuracy, evaluation.loss, counted(evaluation.images, "image"));
 }
 
 std::string start_lines(const RunStart& start) {
-  std::string text = fmt::format("{} ({:.1f} M parameters), {} classes, images {}x{}, {}\n", start.model,
-                                 static_cast<double>(start.parameters) * 1e-6, start.classes, start.image_size.height,
-                                 start.image_size.width, start.data);
+  std::string text = fmt::format("{} ({:.1f} M parameters), {}, images {}x{}, {}\n", start.model,
+                                 static_cast<double>(start.parameters) * 1e-6, counted(start.classes, "class"),
+                                 start.image_size.height, start.image_size.width, start.data);
   text += fmt::format("{} {} x batch {}{}, {} with {} {} each, {} gradient {}{}\n", start.ranks,
                       start.ranks == 1 ? "rank" : "ranks", start.batch,
                       start.accumulate > 1 ? fmt::format(" x {} passes", start.accumulate) : "", start.device,
@@ -90,6 +91,7 @@ std::string start_json(const RunStart& start) {
                   {"device", start.device},
                   {"data", start.data},
                   {"classes", start.classes},
+                  {"held_out_images", start.held_out},
                   {"image_size", size_json(start.image_size)},
                   {"ranks", start.ranks},
                   {"batch", start.batch},

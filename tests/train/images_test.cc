@@ -164,6 +164,34 @@ TEST_F(ImagesTest, MissingFilesAreErrorsUnlessAllowed) {
   EXPECT_NE(allowed.err.find("1 missing part left out: "), std::string::npos) << allowed.err;
 }
 
+// Accuracy on the images that were trained on is never called one of held-out images.
+TEST_F(ImagesTest, ASingleFileHoldsNoImagesOut) {
+  const Ended ended = run(quick({"--data", record_file(), "--model", "mlp", "--image-size", "16"},
+                                {"--classes", "3", "--epochs", "1", "--run-dir", at("single"), "--summary", "demo"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out.find("held-out"), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find("no images are held out for evaluation"), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find("demo: accuracy=none "), std::string::npos) << ended.out;
+  EXPECT_TRUE(metrics("single", "evaluation").empty());
+}
+
+TEST_F(ImagesTest, BadImagesAreNamedAsTheyAreLeftOut) {
+  const std::string path = record_file();
+  std::string bytes = file_text(path);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  for (const char* name : {"--max-bad", "--max-bad-images"}) {
+    const Ended ended =
+        run(quick({"--data", at("data"), "--model", "mlp", "--image-size", "16"}, {"--epochs", "2", name, "1"}));
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    EXPECT_NE(ended.err.find("1 bad image left out: " + path + ": record "), std::string::npos) << ended.err;
+    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+  }
+  const Ended ended = run(quick({"--data", at("data"), "--model", "mlp", "--image-size", "16"}, {"--epochs", "2"}));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_NE(ended.err.find("(--max-bad N)"), std::string::npos) << ended.err;
+}
+
 // As on hosts with copies of the data, of which one lost a file: also where that is allowed.
 TEST_F(ImagesTest, ARankThatLacksAFileEndsAllRanks) {
   std::filesystem::copy(at("data"), at("copy"));
