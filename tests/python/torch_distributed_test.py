@@ -1,5 +1,7 @@
 """The backend "xoe" of torch.distributed: every collective in the ways PyTorch calls them, against its own backend gloo."""
 
+import os
+import socket
 import warnings
 
 import ranks
@@ -300,8 +302,18 @@ def test_functional_collectives():
         same(reduced + 0, sum(everyone(seed=seed)))
 
 
+def encrypted_between_hosts():
+    """Whether this job is encrypted, and on several hosts."""
+    hosts = [None] * SIZE
+    dist.all_gather_object(hosts, socket.gethostname())
+    return os.environ.get("XOE_ENCRYPT") == "1" and len(set(hosts)) > 1
+
+
 def test_point_to_point():
     if SIZE == 1:
+        return
+    if encrypted_between_hosts():
+        refused_between_hosts()
         return
     # A ring of sends before the receives.
     received = torch.zeros(2, 3)
@@ -317,6 +329,19 @@ def test_point_to_point():
         work.wait()
     same(received, values((RANK - 1) % SIZE, seed=1))
     raises(UnsupportedError, lambda: dist.recv(received), "gloo")
+
+
+def refused_between_hosts():
+    """What would be readable on its way is refused on both sides; within a host messages go on. The last rank is alone."""
+    local = torch.zeros(2, 3)
+    if RANK == 0:
+        raises(UnsupportedError, lambda: dist.send(values(), SIZE - 1), "XOE_ENCRYPT=1", "does not", "broadcast")
+        dist.send(values(), 1)
+    elif RANK == SIZE - 1:
+        raises(UnsupportedError, lambda: dist.recv(local, 0), "XOE_ENCRYPT=1")
+    else:
+        dist.recv(local, 0)
+        same(local, values(0))
 
 
 def test_subgroups():
