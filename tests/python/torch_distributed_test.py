@@ -1,7 +1,5 @@
 """The backend "xoe" of torch.distributed: every collective in the ways PyTorch calls them, against its own backend gloo."""
 
-import os
-import socket
 import warnings
 
 import ranks
@@ -302,17 +300,10 @@ def test_functional_collectives():
         same(reduced + 0, sum(everyone(seed=seed)))
 
 
-def encrypted_between_hosts():
-    """Whether this job is encrypted, and on several hosts."""
-    hosts = [None] * SIZE
-    dist.all_gather_object(hosts, socket.gethostname())
-    return os.environ.get("XOE_ENCRYPT") == "1" and len(set(hosts)) > 1
-
-
 def test_point_to_point():
     if SIZE == 1:
         return
-    if encrypted_between_hosts():
+    if ranks.encrypted_between_hosts(dist):
         refused_between_hosts()
         return
     # A ring of sends before the receives.
