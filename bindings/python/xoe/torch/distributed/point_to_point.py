@@ -149,6 +149,6 @@ class PointToPoint:
         theirs = store.get(f"host/{other}").decode()
         if theirs != mine:
             raise UnsupportedError(
-                f"the ranks are on the hosts {mine} and {theirs}, and XOE_ENCRYPT=1: send and recv go over PyTorch's own Gloo, which"
-                " does not encrypt. Collectives do: use broadcast in a group of the two ranks, or all_to_all"
+                f"the ranks are on the hosts {mine} and {theirs}, and XOE_ENCRYPT=1: send and recv go over PyTorch's own Gloo,"
+                " which does not encrypt. Collectives do: use broadcast in a group of the two ranks, or all_to_all"
             )
