@@ -16,7 +16,7 @@ fi
 if [[ -z $programs ]]; then
   programs=build/release/bin
   scripts/setup.sh --with docs release:xoe,xoe-train,xoe-data,xoe-doctor,xoe-timeline
-  install_environment docs "what builds the documentation" requirements/docs.txt
+  install_docs_tools
 fi
 tools=build/peers/docs/bin
 [[ -x $tools/sphinx-build ]] || die "build/peers/docs is missing: make docs installs it"
