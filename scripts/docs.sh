@@ -32,6 +32,6 @@ if [[ ! -f $out/xml/index.xml || -n $(find "$headers" docs/site/Doxyfile -newer 
   run_step "docs declarations" doxygen "$out/Doxyfile"
 fi
 export XOE_DOXYGEN_XML=$root/$out/xml
-run_step "docs site" "$tools/sphinx-build" -q -W --keep-going -b html -c docs/site -d "$out/trees" "$out/pages" "$out/html"
+run_step "docs site" "$tools/sphinx-build" -q -a -W --keep-going -b html -c docs/site -d "$out/trees" "$out/pages" "$out/html"
 run_step "docs links" python3 -B docs/site/check_site.py "$out/html"
 say "the documentation is in $out/html/index.html"
