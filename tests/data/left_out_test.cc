@@ -1,5 +1,5 @@
-// What is left out is counted and named, each thing as what it is: missing parts, images that cannot be read. One
-// option says how many may be left out, and errors name it.
+// Missing parts and images that cannot be read are left out, counted and named apart. One option says how many images,
+// and errors name it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
