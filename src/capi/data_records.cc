@@ -117,7 +117,7 @@ class LimitedRecords final : public data::Stage<FileRecord> {
       const std::int64_t bad = bad_->count() - before_;
       if (!record || bad <= limit_) return record;
       return failure(Code::kDataLoss, "{} in epoch {}, more than the {} allowed by max_bad: {}",
-                     counted(bad, "bad record"), epoch_, limit_, bad_->text());
+                     xoe::counted(bad, "bad record"), epoch_, limit_, bad_->text());
     }
     data::State save() const override { return records_->save(); }
     Status restore(data::State state) override {
