@@ -20,8 +20,9 @@ BUILD = pathlib.Path(sys.argv[1]).resolve()
 
 def run(*words, **options):
     """Runs a command, and shows what it said if it fails; returns its output."""
-    done = subprocess.run([str(word) for word in words], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          **options)
+    done = subprocess.run(
+        [str(word) for word in words], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options
+    )
     if done.returncode != 0:
         print(done.stdout)
         raise AssertionError(f"{' '.join(map(str, words))}: exit code {done.returncode}")
@@ -42,18 +43,22 @@ class Installed:
         if prefix is None:
             run("cmake", "--install", BUILD, "--prefix", self.prefix, "--strip")
         self.library = next(self.prefix.glob("lib*/libxoe.so.0")).parent
-        self.environment = {**os.environ, "PKG_CONFIG_PATH": str(self.library / "pkgconfig"), "LD_LIBRARY_PATH": str(self.library)}
+        self.environment = {
+            **os.environ,
+            "PKG_CONFIG_PATH": str(self.library / "pkgconfig"),
+            "LD_LIBRARY_PATH": str(self.library),
+        }
         self.environment.pop("XOE_PLUGIN_DIR", None)
 
     def job(self, program, ranks=2, **variables):
         """The output of `xoe run` with the installed launcher."""
         return run(self.prefix / "bin" / "xoe", "run", "-np", ranks, program, env={**self.environment, **variables})
 
-    def configure(self, project, *options):
-        """The build folder of one of the projects here, built."""
+    def built(self, project, target, *options):
+        """The build folder of one of the projects here, with this target."""
         build = self.scratch / f"build-{project}"
         run("cmake", "-G", "Ninja", "-S", FOLDER / project, "-B", build, f"-DXOE_EXAMPLES={EXAMPLES}", *options)
-        run("cmake", "--build", build, env={**os.environ, "CCACHE_BASEDIR": str(ROOT)})
+        run("cmake", "--build", build, "--target", target)
         return build
 
     def flags(self, *words):
@@ -67,8 +72,10 @@ AVERAGES = ("rank 0 of 2: the average is 0.5", "rank 1 of 2: the average is 0.5"
 def found_by_cmake(xoe):
     """find_package(), from C and C++; a backend between hosts is found from a program that lies elsewhere."""
     torch = (xoe.library / "xoe" / "libxoe_torch.a").exists()
-    options = ["-DOUTSIDE_TORCH=ON", f"-DXOE_TORCH_ROOT={next(ROOT.glob('.venv/lib/python3*/site-packages/torch'))}"] if torch else []
-    build = xoe.configure("found", f"-DCMAKE_PREFIX_PATH={xoe.prefix}", *options)
+    options = (
+        ["-DOUTSIDE_TORCH=ON", f"-DXOE_TORCH_ROOT={next(ROOT.glob('.venv/lib/python3*/site-packages/torch'))}"] if torch else []
+    )
+    build = xoe.built("found", "all", f"-DCMAKE_PREFIX_PATH={xoe.prefix}", *options)
     expect(xoe.job(build / "outside"), *SUMS)
     expect(xoe.job(build / "outside_c"), *AVERAGES)
     if torch:
@@ -84,10 +91,16 @@ def missing_component(xoe):
     """A component that there is not is an error that names it."""
     project = xoe.scratch / "unknown"
     project.mkdir()
-    (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(outside LANGUAGES CXX)\n"
-                                            "find_package(xoe CONFIG REQUIRED COMPONENTS comm horses)\n")
-    done = subprocess.run(["cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={xoe.prefix}"], check=False,
-                          text=True, capture_output=True)
+    (project / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(outside LANGUAGES CXX)\n"
+        "find_package(xoe CONFIG REQUIRED COMPONENTS comm horses)\n"
+    )
+    done = subprocess.run(
+        ["cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={xoe.prefix}"],
+        check=False,
+        text=True,
+        capture_output=True,
+    )
     assert done.returncode != 0
     expect(done.stderr, "horses")
 
@@ -107,8 +120,15 @@ def from_go(xoe):
     if shutil.which("go") is None:
         return "no go"
     folder = shutil.copytree(EXAMPLES / "go", xoe.scratch / "go")
-    run("go", "build", "-o", "average", ".", cwd=folder,
-        env={**xoe.environment, "GOCACHE": str(xoe.scratch / "gocache"), "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"})
+    run(
+        "go",
+        "build",
+        "-o",
+        "average",
+        ".",
+        cwd=folder,
+        env={**xoe.environment, "GOCACHE": str(xoe.scratch / "gocache"), "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"},
+    )
     expect(xoe.job(folder / "average"), *AVERAGES)
     shutil.rmtree(xoe.scratch / "gocache")
     return None
@@ -124,13 +144,16 @@ def from_rust(xoe):
     return None
 
 
+# What is compiled once more is compiled quickly.
+QUICKLY = ("-DXOE_UNITY=ON", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0")
+
+
 def within_a_project(xoe):
-    """add_subdirectory(): only libraries are built, and the project's own build is left as it is."""
-    build = xoe.configure("within", f"-DXOE_SOURCE={ROOT}", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-                          "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O3 -g1 -DNDEBUG")
+    """add_subdirectory(): only libraries are built, and nothing of Xoe's development."""
+    build = xoe.built("within", "outside", f"-DXOE_SOURCE={ROOT}", *QUICKLY)
     expect(xoe.job(build / "outside"), *SUMS)
     cache = (build / "CMakeCache.txt").read_text()
-    expect(cache, "XOE_BUILD_TESTS:BOOL=OFF", "XOE_WITH_TORCH:BOOL=OFF", "XOE_BUILD_BENCH:BOOL=OFF")
+    expect(cache, "XOE_BUILD_TESTS:BOOL=OFF", "XOE_WITH_TORCH:BOOL=OFF", "XOE_BUILD_BENCH:BOOL=OFF", "XOE_INSTALL:BOOL=OFF")
 
 
 def fetched_by_git(xoe):
@@ -138,10 +161,7 @@ def fetched_by_git(xoe):
     if not (ROOT / ".git").exists():
         return "no git checkout"
     commit = run("git", "-C", ROOT, "rev-parse", "HEAD").strip()
-    build = xoe.scratch / "build-fetched"
-    run("cmake", "-G", "Ninja", "-S", FOLDER / "fetched", "-B", build, f"-DXOE_REPOSITORY=file://{ROOT}", f"-DXOE_COMMIT={commit}",
-        "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O3 -g1 -DNDEBUG")
-    run("cmake", "--build", build, "--target", "outside")
+    build = xoe.built("fetched", "outside", f"-DXOE_REPOSITORY=file://{ROOT}", f"-DXOE_COMMIT={commit}", *QUICKLY)
     expect(xoe.job(build / "outside"), *SUMS)
     return None
 
@@ -165,7 +185,16 @@ def debian_package(xoe):
     return None
 
 
-CASES = (found_by_cmake, missing_component, found_by_pkg_config, from_go, from_rust, within_a_project, fetched_by_git, debian_package)
+CASES = (
+    found_by_cmake,
+    missing_component,
+    found_by_pkg_config,
+    from_go,
+    from_rust,
+    within_a_project,
+    fetched_by_git,
+    debian_package,
+)
 
 
 def main():
