@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Projects outside the tree use an installed Xoe: found by CMake, by pkg-config, as a folder of theirs, fetched by git, from C, C++,
-Go and Rust, and from the Debian package.
+"""Projects outside the tree use an installed Xoe: found by CMake or pkg-config, as a folder of theirs, fetched by git, in C, C++, Go
+and Rust, and from the Debian package.
 
   outside_test.py BUILD [CASE]...
 """
@@ -144,7 +144,7 @@ def from_rust(xoe):
     return None
 
 
-# What is compiled once more is compiled quickly.
+# Compiled once more, so quickly.
 QUICKLY = ("-DXOE_UNITY=ON", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0")
 
 
