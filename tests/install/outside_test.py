@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Projects outside the tree use an installed Xoe: found by CMake or pkg-config, as a folder of theirs, fetched by git, in C, C++, Go
-and Rust, and from the Debian package.
+"""Projects outside the tree use an installed Xoe: found by CMake or pkg-config, as a folder of theirs, fetched by git, in C,
+C++, Go and Rust, and from the Debian package.
 
   outside_test.py BUILD [CASE]...
 """
