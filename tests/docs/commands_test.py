@@ -28,7 +28,7 @@ DATA = "xoe data make data --images 64 --validation 16 --classes 4 --shards 8\n"
 # What a reader of the page has already.
 PREPARE = {
     "docs/guide/data.md": PHOTOS + "xoe data make shards --format tar --images 24 --validation 8 --classes 4\n",
-    "docs/guide/timeline.md": "XOE_PRETEND_HOSTS=2 XOE_TIMELINE=run.json xoe run -np 4 example_named_tensors\n",
+    "docs/guide/timeline.md": "XOE_TIMELINE=run.json xoe run -np 4 example_named_tensors\n",
     "docs/reference/data.md": PHOTOS + "xoe data make imagenet --images 32 --validation 8 --classes 4\n",
     "docs/reference/doctor.md": "",
 }
@@ -86,6 +86,7 @@ def prepare_folder(folder):
     (folder / "train.py").write_text((pages.ROOT / "examples/tutorial/two.py").read_text())
     write_program(tools / "python", f'#!/bin/sh\nexec {ranks.interpreter()} "$@"\n')
     pages.write_entry_points(tools)
+    write_program(tools / "horovodrun", f'#!/bin/sh\nexec {PROGRAMS / "xoe"} run "$@"\n')
     write_program(tools / "agent", AGENT)
     write_program(tools / "ssh", SSH)
     write_program(tools / "xoe", WRAPPER.format(xoe=PROGRAMS / "xoe", agent=tools / "agent", ssh=tools / "ssh"))
