@@ -25,6 +25,7 @@ namespace xoe::data {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 // All files below a directory.
@@ -93,6 +94,11 @@ TEST_F(Convert, RoundsThroughFoldersAndTarKeepImagesAndClasses) {
   EXPECT_EQ(numbered.size(), before.size());
   for (const auto& [bytes, name] : images({.directory = file("folder")})) EXPECT_TRUE(before.contains(bytes));
   EXPECT_EQ(read_file(file("last/labels.txt")), "00000\n00001\n00002\n00003\n00004\n");
+  // One name for what is written, as in make; and numbers in place of names are said.
+  EXPECT_THAT(run({"convert", file("last"), file("named"), "--format", "tar"}).out, Not(HasSubstr("no names")));
+  std::filesystem::remove(file("last/labels.txt"));
+  const Ended unnamed = run({"convert", file("last"), file("unnamed"), "--format", "folder"});
+  EXPECT_THAT(unnamed.out, HasSubstr("the source has no names of classes: folders are called by numbers"));
 }
 
 TEST_F(Convert, FillsInWhatHeadersSay) {
