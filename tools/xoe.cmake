@@ -2,5 +2,6 @@
 xoe_program(xoe SOURCES ${CMAKE_CURRENT_LIST_DIR}/xoe.cc ${CMAKE_CURRENT_LIST_DIR}/run.cc LINK xoe::launch)
 if(NOT XOE_SANITIZE)
   target_link_options(xoe PRIVATE -static -no-pie)
+  set_target_properties(xoe PROPERTIES XOE_STATIC ON)
 endif()
 target_compile_definitions(xoe PRIVATE XOE_VERSION="${PROJECT_VERSION}")
