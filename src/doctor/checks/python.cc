@@ -157,7 +157,7 @@ PythonFacts ask_python(const Env& env, std::chrono::milliseconds patience) {
   if (answer) {
     const auto end = answer->find_last_not_of('\n');
     const auto begin = answer->rfind('\n', end);
-    const auto parsed = Json::parse(begin == std::string::npos ? "" : answer->substr(begin), nullptr, false);
+    const auto parsed = Json::parse(answer->substr(begin == std::string::npos ? 0 : begin), nullptr, false);
     if (parsed.is_object()) parsed.get_to(facts);
     if (facts.version.empty()) facts.error = "it ended without an answer";
   } else {
