@@ -27,11 +27,11 @@ def fail_in_both(thread):
         except RuntimeError as error:
             assert "must match" in str(error), error
         try:
-            hvd.broadcast(torch.zeros(1), root_rank=1000 + k, name=f"fail.{thread}.{k}")
-        except xoe.XoeError as error:
-            assert "root" in str(error), error
+            hvd.allreduce(torch.zeros(1 + hvd.rank()), name=f"fail.{thread}.{k}")
+        except xoe.MismatchError as error:
+            assert "ranks disagree" in str(error), error
         else:
-            raise AssertionError("a root that does not exist was accepted")
+            raise AssertionError("shapes that differ were accepted")
     caught.append(thread)
 
 
