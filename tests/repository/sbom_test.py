@@ -49,6 +49,10 @@ class Version(unittest.TestCase):
         found = [str(path.relative_to(ROOT)) for path in files if path.is_file() and own.search(path.read_text())]
         self.assertEqual(found, [], "the version stands in CMakeLists.txt alone")
 
+    def test_documents_that_must_say_it_agree(self):
+        for name, form in (("CITATION.cff", r"^version: (\S+)$"), ("docs/cite.md", r"version = \{([^}]*)\}")):
+            self.assertEqual(re.findall(form, (ROOT / name).read_text(), re.MULTILINE), [sbom.xoe_version()], name)
+
 
 if __name__ == "__main__":
     unittest.main()
