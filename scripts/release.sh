@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes a release from the tag of this version: wheels, the sources, a bill of materials (CycloneDX) and checksums.
 #   scripts/release.sh [FOLDER]          (default: build/release-VERSION; it must not exist)
-# The tag is vVERSION, with the version of CMakeLists.txt, which CHANGELOG.md must have; it must be what is checked out, and nothing may be changed.
-# Nothing is published.
+# The tag is vVERSION, with the version of CMakeLists.txt, which CHANGELOG.md must have; it must be what is checked out, and nothing
+# may be changed. Nothing is published.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -19,7 +19,7 @@ namespace {
 constexpr auto kDriverPatience = std::chrono::seconds(20);
 constexpr auto kLibraryPatience = std::chrono::seconds(10);
 constexpr auto kTryPatience = std::chrono::seconds(5);
-constexpr auto kPythonPatience = std::chrono::seconds(40);  // PyTorch from a slow disk
+constexpr auto kPythonPatience = std::chrono::seconds(50);  // PyTorch from a slow disk; other hosts have a minute
 
 std::string host_name(const Tree& tree) {
   char name[256] = {};

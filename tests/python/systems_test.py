@@ -140,13 +140,13 @@ def check_package(inside, python, newest):
     packages = ("xoe", "xoe-horovod")
     inside.timed("pip install", "pip", "install", "-q", "--no-index", "--find-links", "/wheels", *packages)
     inside.run("xoe", "--version")
+    check_data_tools(inside)
+    said = inside.timed("training", "xoe", "run", "-np", 2, "python", "-m", "xoe.examples.mnist", "--target", 0.9, **site)
+    print("  " + said.strip().splitlines()[-1], flush=True)
     findings = findings_of(inside, **site)
     for name in ("xoe.shm", "xoe.gloo", "xoe.nccl", "python.package", "python.torch", *(["python.backend"] if newest else [])):
         if findings[name]["state"] != "ok":
             raise Failed(f"xoe doctor: {findings[name]}")
-    check_data_tools(inside)
-    said = inside.timed("training", "xoe", "run", "-np", 2, "python", "-m", "xoe.examples.mnist", "--target", 0.9, **site)
-    print("  " + said.strip().splitlines()[-1], flush=True)
     for order in ("torch-first", "xoe-first"):
         inside.timed(f"together, {order}", "xoe", "run", "-np", 2, "python", "/programs/together.py", order, **site)
     horovod = "import horovod.torch as hvd; hvd.init(); assert hvd.size() == 2"
