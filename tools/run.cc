@@ -15,13 +15,19 @@
 #include "launch/agents/agent_startup.h"
 #include "launch/agents/remote_processes.h"
 #include "launch/options/arguments.h"
+#include "launch/options/run_help.h"
 #include "launch/output/job_streams.h"
 #include "launch/plan/cores.h"
 #include "launch/supervise/job.h"
+#include "manners/command.h"
+#include "manners/help.h"
+#include "manners/version.h"
 #include "remote/program.h"
 
 namespace xoe::tools {
 namespace {
+
+using manners::kUsageError;
 
 constexpr int kLauncherFailed = 125;
 
@@ -35,6 +41,12 @@ int fail(const Error& error, int code) {
 // The user can mend a bad request; anything else is a failure of the host.
 int fail(const Error& error) {
   return fail(error, error.code() == Code::kInvalidArgument ? kUsageError : kLauncherFailed);
+}
+
+int print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (std::fflush(stdout) == 0) return 0;
+  return fail(Error(Code::kUnavailable, "cannot write the output: " + errno_text(errno)), kLauncherFailed);
 }
 
 int report(const launch::JobOutcome& outcome, const launch::RunOptions& options) {
@@ -71,7 +83,7 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
   const auto token = random_token();
   const auto secret = random_token();
   if (!token || !secret) return fail(token ? secret.error() : token.error());
-  const auto plan = launch::plan_hosts(options, list, env, XOE_VERSION, *token, *secret);
+  const auto plan = launch::plan_hosts(options, list, env, std::string(manners::version()), *token, *secret);
   if (!plan) return fail(plan.error());
   if (options.where.dry_run) {
     for (const std::string& line : launch::describe(*plan, options)) fmt::print("{}\n", line);
@@ -135,11 +147,8 @@ int describe_here(const launch::RunOptions& options, const launch::JobPlan& plan
 int run(std::span<const std::string_view> arguments) {
   auto parsed = launch::parse_run_arguments(arguments);
   if (!parsed) return fail(parsed.error(), kUsageError);
-  if (parsed->help) {
-    const auto help = launch::run_help();
-    std::fwrite(help.data(), 1, help.size(), stdout);
-    return 0;
-  }
+  if (parsed->help) return print(manners::help_text(launch::run_command()));
+  if (parsed->version) return print(fmt::format("xoe {}\n", manners::version()));
   launch::RunOptions& options = parsed->options;
   const Env env = Env::process();
   options.color = !env.has("NO_COLOR");

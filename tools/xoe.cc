@@ -3,32 +3,52 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/env.h"
+#include "base/error.h"
+#include "base/nearest_word.h"
 #include "launch/agents/agent.h"
-#include "launch/options/arguments.h"
+#include "launch/options/option_table.h"
+#include "manners/command.h"
+#include "manners/help.h"
+#include "manners/version.h"
+#include "remote/program.h"
 #include "run.h"
 
 namespace {
 
-using xoe::tools::kUsageError;
+using namespace xoe;
+using manners::kUsageError;
+
+constexpr int kCannotRun = 126;
 
 struct Verb {
   std::string_view name;
   std::string_view what;
+  bool built_in = false;
 };
-constexpr Verb kVerbs[] = {{"run", "starts a program as several ranks, on this machine or several"},
-                           {"train", "trains a network on images"},
-                           {"data", "makes, converts and checks data sets"},
-                           {"timeline", "merges and sums up traces of a run"},
+constexpr Verb kVerbs[] = {{"run", "start a program as several ranks, on this machine or several", true},
+                           {"train", "train a network on images"},
+                           {"data", "make, convert and check data sets"},
+                           {"timeline", "merge and sum up traces of a run"},
                            {"doctor", "is this machine, this cluster, ready? what to fix"},
-                           {"bench", "measures collectives and training"}};
+                           {"help", "`xoe help VERB` tells about a verb", true}};
+
+constexpr const char* kFooter = R"(Examples:
+  xoe doctor                                what this machine can do
+  xoe run -np 2 python train.py             two ranks of a program
+  xoe run -np 2 xoe train --synthetic       two ranks of the built-in training
+
+`xoe VERB --help` tells more.)";
 
 std::filesystem::path folder_of_this_program() {
   std::error_code error;
@@ -37,41 +57,85 @@ std::filesystem::path folder_of_this_program() {
 
 std::string path_of(std::string_view verb) { return (folder_of_this_program() / "xoe-").string() + std::string(verb); }
 
-void print_help() {
-  std::puts("xoe: distributed data-parallel training.\n\nUsage: xoe VERB [options]\n");
+bool is_there(const Verb& verb) { return verb.built_in || ::access(path_of(verb.name).c_str(), X_OK) == 0; }
+
+std::string help() {
+  manners::Command command{.name = "xoe", .what = "distributed data-parallel training.", .footer = kFooter};
   for (const Verb& verb : kVerbs)
-    if (verb.name == "run" || ::access(path_of(verb.name).c_str(), X_OK) == 0)
-      std::printf("  %-8.*s %.*s\n", static_cast<int>(verb.name.size()), verb.name.data(),
-                  static_cast<int>(verb.what.size()), verb.what.data());
-  std::puts("\n`xoe VERB --help` tells more. `xoe --version` prints the version.");
+    if (is_there(verb))
+      command.verbs.push_back({.name = fmt::format("xoe {}", verb.name), .what = std::string(verb.what)});
+  command.options.push_back({.names = {"-h", "--help"}, .what = "print this help"});
+  command.options.push_back({.names = {"--version"}, .what = "print the version of Xoe"});
+  return manners::help_text(command);
 }
 
-int unknown_verb(std::string_view verb) {
-  std::vector<std::string_view> names;
-  for (const Verb& known : kVerbs) names.push_back(known.name);
-  for (const std::string_view name : names)
-    if (name == verb) {
-      std::fprintf(stderr, "xoe: the program %s is not there: this Xoe was built without it\n", path_of(verb).c_str());
-      return kUsageError;
-    }
-  const auto meant = xoe::launch::nearest_word(verb, names);
-  const std::string hint = meant.empty() ? "see xoe --help" : "did you mean " + std::string(meant) + "?";
-  std::fprintf(stderr, "xoe: unknown verb \"%.*s\"; %s\n", static_cast<int>(verb.size()), verb.data(), hint.c_str());
+int print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (std::fflush(stdout) == 0) return 0;
+  fmt::print(stderr, "xoe: cannot write the output: {}\n", errno_text(errno));
+  return kCannotRun;
+}
+
+int usage_error(std::string_view what) {
+  fmt::print(stderr, "xoe: {}\n", what);
   return kUsageError;
 }
 
-int start_verb(std::string_view verb, char** argv) {
-  const bool plain = verb.find('/') == std::string_view::npos && !verb.empty() && !verb.starts_with('-');
-  if (plain) {
-    std::string path = path_of(verb);
-    argv[1] = path.data();
-    ::execv(path.c_str(), argv + 1);
-    if (errno != ENOENT) {
-      std::fprintf(stderr, "xoe: cannot run %s: %s\n", path.c_str(), std::strerror(errno));
-      return 126;
-    }
+// "run -np 2 prog" for the words behind "xoe".
+std::string as_run(std::span<const std::string_view> words) {
+  return fmt::format("`xoe run {}{}`", words[0].starts_with('-') ? "" : "-np 2 ", fmt::join(words, " "));
+}
+
+// A first word that is neither a verb nor a program beside this one.
+int unknown_verb(std::span<const std::string_view> words) {
+  const std::string_view word = words[0];
+  std::vector<std::string_view> names;
+  for (const Verb& verb : kVerbs) names.push_back(verb.name);
+  if (std::ranges::find(names, word) != names.end())
+    return usage_error(fmt::format("the program {} is not there: this Xoe was built without it", path_of(word)));
+  if (word.starts_with('-')) {
+    if (launch::find_option(word.substr(0, word.find_first_of("=0123456789"))) != nullptr)
+      return usage_error(fmt::format("{} is an option of xoe run; did you mean {}?", word, as_run(words)));
+    return usage_error(fmt::format("unknown option {}; see xoe --help", word));
   }
-  return unknown_verb(verb);
+  const auto meant = did_you_mean(word, names);
+  if (!meant.empty()) return usage_error(fmt::format("unknown verb \"{}\"{}", word, meant));
+  std::error_code ignored;
+  if (std::filesystem::exists(word, ignored) || remote::find_program(std::string(word), Env::process()))
+    return usage_error(fmt::format("unknown verb \"{}\"; to start it as ranks: {}", word, as_run(words)));
+  return usage_error(fmt::format("unknown verb \"{}\"; see xoe --help", word));
+}
+
+// Becomes xoe-VERB, or says why not.
+int start_verb(std::vector<std::string_view> words) {
+  const std::string_view verb = words[0];
+  if (verb.empty() || verb.starts_with('-') || verb.find('/') != std::string_view::npos) return unknown_verb(words);
+  const std::string path = path_of(verb);
+  std::vector<std::string> arguments(words.begin(), words.end());
+  arguments[0] = path;
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  ::execv(path.c_str(), argv.data());
+  if (errno == ENOENT) return unknown_verb(words);
+  fmt::print(stderr, "xoe: cannot run {}: {}\n", path, errno_text(errno));
+  return kCannotRun;
+}
+
+bool asks_for_help(std::string_view word) { return word == "--help" || word == "-h" || word == "help"; }
+
+int start(std::span<const std::string_view> words) {
+  const std::string_view verb = words[0];
+  if (verb == "run") return tools::run(words.subspan(1));
+  if (verb == "agent")
+    return launch::run_agent(std::string(manners::version()));  // what `xoe run` starts on other hosts
+  if (verb == "--version") return print(fmt::format("xoe {}\n", manners::version()));
+  if (!asks_for_help(verb)) return start_verb({words.begin(), words.end()});
+  if (words.size() == 1 || verb != "help" || asks_for_help(words[1])) return print(help());
+  // `xoe help data make` is `xoe data make --help`.
+  std::vector<std::string_view> about(words.begin() + 1, words.end());
+  about.push_back("--help");
+  return start(about);
 }
 
 // So that no pipe or file opened later becomes one of the three.
@@ -85,23 +149,9 @@ void open_missing_standard_streams() {
 int main(int argc, char** argv) {
   open_missing_standard_streams();
   if (argc < 2) {
-    print_help();
+    print(help());
     return kUsageError;
   }
-  const std::string_view verb = argv[1];
-  if (verb == "run") {
-    const std::vector<std::string_view> arguments(argv + 2, argv + argc);
-    return xoe::tools::run(arguments);
-  }
-  if (verb == "agent") return xoe::launch::run_agent(XOE_VERSION);  // what `xoe run` starts on other hosts
-  if (verb == "--help" || verb == "-h" || verb == "help") {
-    print_help();
-    return 0;
-  }
-  if (verb == "--version") {
-    std::puts("xoe " XOE_VERSION);
-    return 0;
-  }
-  // argv[1] is replaced there; the verb is kept for the message.
-  return start_verb(std::string(verb), argv);
+  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  return start(words);
 }
