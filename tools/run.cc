@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/known_variables.h"
 #include "base/random_token.h"
 #include "base/text.h"
 #include "bootstrap/store.h"
@@ -121,6 +122,13 @@ Result<launch::JobPlan> plan_here(const launch::RunOptions& options, const Env& 
   return launch::plan_job(options, env, host, program, token, secret);
 }
 
+// The launcher's own variables and those that its options set.
+Env variables_of_ranks(const launch::RunOptions& options, const Env& env) {
+  auto values = env.all();
+  for (const auto& [name, value] : options.env) values[name] = value;
+  return Env(std::move(values));
+}
+
 // For a job on this host alone.
 Status choose_size(launch::RunOptions& options, const launch::HostList& list) {
   const int slots = launch::all_slots(list);
@@ -153,6 +161,7 @@ int run(std::span<const std::string_view> arguments) {
   const Env env = Env::process();
   options.color = !env.has("NO_COLOR");
   for (const std::string& note : options.notes) say(note);
+  for (const std::string& sentence : misspelt_variables(variables_of_ranks(options, env))) say(sentence);
   const auto hosts = launch::find_hosts(options, env);
   if (!hosts) return fail(hosts.error());
   if (!hosts->hosts.empty() && !launch::all_here(*hosts)) return run_on_hosts(options, *hosts, env);

@@ -19,10 +19,12 @@
 #include "launch/agents/agent.h"
 #include "launch/options/option_table.h"
 #include "manners/command.h"
+#include "manners/completion.h"
 #include "manners/help.h"
 #include "manners/version.h"
 #include "remote/program.h"
 #include "run.h"
+#include "verbs.h"
 
 namespace {
 
@@ -30,44 +32,6 @@ using namespace xoe;
 using manners::kUsageError;
 
 constexpr int kCannotRun = 126;
-
-struct Verb {
-  std::string_view name;
-  std::string_view what;
-  bool built_in = false;
-};
-constexpr Verb kVerbs[] = {{"run", "start a program as several ranks, on this machine or several", true},
-                           {"train", "train a network on images"},
-                           {"data", "make, convert and check data sets"},
-                           {"timeline", "merge and sum up traces of a run"},
-                           {"doctor", "is this machine, this cluster, ready? what to fix"},
-                           {"help", "`xoe help VERB` tells about a verb", true}};
-
-constexpr const char* kFooter = R"(Examples:
-  xoe doctor                                what this machine can do
-  xoe run -np 2 python train.py             two ranks of a program
-  xoe run -np 2 xoe train --synthetic       two ranks of the built-in training
-
-`xoe VERB --help` tells more.)";
-
-std::filesystem::path folder_of_this_program() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-}
-
-std::string path_of(std::string_view verb) { return (folder_of_this_program() / "xoe-").string() + std::string(verb); }
-
-bool is_there(const Verb& verb) { return verb.built_in || ::access(path_of(verb.name).c_str(), X_OK) == 0; }
-
-std::string help() {
-  manners::Command command{.name = "xoe", .what = "distributed data-parallel training.", .footer = kFooter};
-  for (const Verb& verb : kVerbs)
-    if (is_there(verb))
-      command.verbs.push_back({.name = fmt::format("xoe {}", verb.name), .what = std::string(verb.what)});
-  command.options.push_back({.names = {"-h", "--help"}, .what = "print this help"});
-  command.options.push_back({.names = {"--version"}, .what = "print the version of Xoe"});
-  return manners::help_text(command);
-}
 
 int print(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -90,9 +54,10 @@ std::string as_run(std::span<const std::string_view> words) {
 int unknown_verb(std::span<const std::string_view> words) {
   const std::string_view word = words[0];
   std::vector<std::string_view> names;
-  for (const Verb& verb : kVerbs) names.push_back(verb.name);
+  for (const tools::Verb& verb : tools::all_verbs()) names.push_back(verb.name);
   if (std::ranges::find(names, word) != names.end())
-    return usage_error(fmt::format("the program {} is not there: this Xoe was built without it", path_of(word)));
+    return usage_error(
+        fmt::format("the program {} is not there: this Xoe was built without it", tools::program_of(word)));
   if (word.starts_with('-')) {
     if (launch::find_option(word.substr(0, word.find_first_of("=0123456789"))) != nullptr)
       return usage_error(fmt::format("{} is an option of xoe run; did you mean {}?", word, as_run(words)));
@@ -110,7 +75,7 @@ int unknown_verb(std::span<const std::string_view> words) {
 int start_verb(std::vector<std::string_view> words) {
   const std::string_view verb = words[0];
   if (verb.empty() || verb.starts_with('-') || verb.find('/') != std::string_view::npos) return unknown_verb(words);
-  const std::string path = path_of(verb);
+  const std::string path = tools::program_of(verb);
   std::vector<std::string> arguments(words.begin(), words.end());
   arguments[0] = path;
   std::vector<char*> argv;
@@ -122,16 +87,36 @@ int start_verb(std::vector<std::string_view> words) {
   return kCannotRun;
 }
 
+// `words` follow the word `completion`.
+int completion(std::span<const std::string_view> words) {
+  const manners::Command command = tools::completion_command();
+  for (const std::string_view word : words) {
+    if (word == "-h" || word == "--help") return print(manners::help_text(command));
+    if (word == "--version") return print(fmt::format("xoe {}\n", manners::version()));
+  }
+  const auto& shells = manners::shell_names();
+  if (words.size() != 1)
+    return usage_error(
+        fmt::format("completion: say for which shell: {}; see xoe completion --help", manners::one_of(shells)));
+  const auto shell = manners::shell_named(words[0]);
+  if (shell) return print(manners::completion_script(*shell, tools::whole_command()));
+  const std::vector<std::string_view> names(shells.begin(), shells.end());
+  return usage_error(fmt::format("completion: unknown {} {}{}", words[0].starts_with('-') ? "option" : "shell",
+                                 words[0], did_you_mean(words[0], names, "; there are " + manners::one_of(shells))));
+}
+
 bool asks_for_help(std::string_view word) { return word == "--help" || word == "-h" || word == "help"; }
 
 int start(std::span<const std::string_view> words) {
   const std::string_view verb = words[0];
   if (verb == "run") return tools::run(words.subspan(1));
+  if (verb == "completion") return completion(words.subspan(1));
   if (verb == "agent")
     return launch::run_agent(std::string(manners::version()));  // what `xoe run` starts on other hosts
   if (verb == "--version") return print(fmt::format("xoe {}\n", manners::version()));
   if (!asks_for_help(verb)) return start_verb({words.begin(), words.end()});
-  if (words.size() == 1 || verb != "help" || asks_for_help(words[1])) return print(help());
+  if (words.size() == 1 || verb != "help" || asks_for_help(words[1]))
+    return print(manners::help_text(tools::short_command()));
   // `xoe help data make` is `xoe data make --help`.
   std::vector<std::string_view> about(words.begin() + 1, words.end());
   about.push_back("--help");
@@ -149,7 +134,7 @@ void open_missing_standard_streams() {
 int main(int argc, char** argv) {
   open_missing_standard_streams();
   if (argc < 2) {
-    print(help());
+    print(manners::help_text(tools::short_command()));
     return kUsageError;
   }
   const std::vector<std::string_view> words(argv + 1, argv + argc);

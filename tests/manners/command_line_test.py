@@ -26,7 +26,7 @@ def is_built(words):
 
 def verbs():
     """Every verb of every program, as words behind `xoe`."""
-    found = [("run",), ("doctor",), ("train",), ("timeline",), ("timeline", "merge"), ("timeline", "summary"), ("data",)]
+    found = [("run",), ("doctor",), ("train",), ("timeline",), ("timeline", "merge"), ("timeline", "summary"), ("data",), ("completion",)]
     return [words for words in found + [("data", verb) for verb in DATA_VERBS] if is_built(words)]
 
 
@@ -45,6 +45,9 @@ MISTAKES = [
     ("--hosts=a:2 prog", "did you mean `xoe run --hosts=a:2 prog`?"),
     ("python3 train.py", "`xoe run -np 2 python3 train.py`"),
     ("--verbose", "see xoe --help"),
+    ("completion", "say for which shell: bash, zsh or fish"),
+    ("completion bsh", "did you mean bash?"),
+    ("completion --shell bash", "say for which shell"),
     # run
     ("run", "no program given; for example: xoe run -np 2 python train.py"),
     ("run true", "how many ranks? For example: xoe run -np 2 true"),
