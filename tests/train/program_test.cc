@@ -31,7 +31,7 @@ TEST_F(TrainProgramTest, JsonLinesAreJson) {
 }
 
 TEST_F(TrainProgramTest, RanksWriteOneTimeline) {
-  const std::string timeline = at("timeline.json");
+  const std::string timeline = at("a-new/folder/timeline.json");
   run_group(2, small({"--steps", "4", "--timeline", timeline}));
   const auto json = nlohmann::json::parse(file_text(timeline), nullptr, false);
   ASSERT_TRUE(json.is_object());
