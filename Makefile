@@ -1,7 +1,7 @@
 # The front door. Every target prepares what it needs (packages, .venv, build) and is quick when all is there.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-peers mutants bench soak lint format setup build asan tsan fuzz clean
+.PHONY: help demo test test-all test-peers mutants bench soak lint format docs setup build asan tsan fuzz clean
 
 help:  ## show this list
 	@echo "Xoe: distributed data-parallel training. Targets:"
@@ -34,6 +34,9 @@ lint:  ## formatting, clang-tidy, shellcheck, include direction
 
 format:  ## rewrite the C++ files as .clang-format says
 	@scripts/format.sh
+
+docs:  ## build the documentation site into build/docs/html
+	@scripts/docs.sh
 
 setup:  ## packages and Python environment only
 	@scripts/setup.sh

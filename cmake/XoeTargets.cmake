@@ -66,15 +66,19 @@ function(xoe_test_program name)
   xoe_tell_sanitizer(${name})
 endfunction()
 
-# xoe_test(name SOURCES ... [PROGRAM program | LINK ...] [LABELS ...] [TIMEOUT s]): the tests of some files, run as one ctest; in
-# a program of their own unless one of xoe_test_program is named.
+# xoe_test(name SOURCES ... [PROGRAM program | LINK ...] [LABELS ...] [TIMEOUT s] [COST s]): the tests of some files, run as one
+# ctest; in a program of their own unless one of xoe_test_program is named. COST: about how long it takes, so that a first run
+# starts long tests first; later ones know.
 function(xoe_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;PROGRAM" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PROGRAM;COST" "SOURCES;LINK;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 400)
+  endif()
+  if(NOT ARG_COST)
+    set(ARG_COST 0)
   endif()
   set(files "")
   if(ARG_PROGRAM)
@@ -86,6 +90,6 @@ function(xoe_test name)
   endif()
   target_sources(${ARG_PROGRAM} PRIVATE ${ARG_SOURCES})
   add_test(NAME ${name} COMMAND ${ARG_PROGRAM})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST}
     ENVIRONMENT "XOE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;XOE_TEST_DIR=${PROJECT_BINARY_DIR}/tests;${files}")
 endfunction()

@@ -14,6 +14,7 @@ INTRODUCTION = """# GPUs: the check of a machine
 
 On a machine that has a GPU, but perhaps no network, one command here and one there build, test and measure Xoe:
 
+<!-- test: skip takes minutes; gpu_bundle_test and gpu_check_test run both -->
 ```sh
 scripts/gpu_bundle.sh                                                # here: makes build/xoe-gpu.tar.gz, at most 60 MiB
 tar xf xoe-gpu.tar.gz && xoe-gpu/scripts/gpu_check.sh RESULTS        # there: at most {minutes} minutes

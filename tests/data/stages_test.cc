@@ -239,6 +239,19 @@ TEST(Restore, ContinuesEverywhere) {
     }
 }
 
+// Behind no batches of ranks, which start the shuffled epoch again and count.
+TEST(Restore, ContinuesAShuffle) {
+  const auto stage = shuffle(from_vector(counting(23)), 6, 5);
+  const auto expected = drain(stage);
+  for (std::size_t at = 0; at <= expected.size(); ++at) {
+    const auto walk = stage->iterate(0).value();
+    for (std::size_t i = 0; i < at; ++i) ASSERT_TRUE(walk->next());
+    const auto fresh = stage->iterate(0).value();
+    ASSERT_TRUE(fresh->restore(walk->save()));
+    EXPECT_EQ(drain(*fresh), std::vector<int>(expected.begin() + static_cast<std::ptrdiff_t>(at), expected.end()));
+  }
+}
+
 TEST(Restore, RefusesStatesOfOtherPipelines) {
   const auto shuffled = shuffle(from_vector(counting(9)), 5, 1)->iterate(0).value();
   const auto plain = from_vector(counting(9))->iterate(0).value();

@@ -22,6 +22,7 @@ RUNS = (
     ("torch_distributed_groups_test.py", ()),
     ("torch_distributed_hooks_test.py", ()),
     ("collectives_test.py", ("--encrypt",)),
+    ("torch_distributed_test.py", ("--encrypt",)),
     ("torch_distributed_groups_test.py", ("--encrypt",)),
 )
 SECONDS = 240

@@ -114,6 +114,7 @@ class Text(unittest.TestCase):
         page = "[a](docs/a.md) [b](docs/a.md#part) [c](#part) [d](https://example.org/x)\n"
         self.assertEqual(violations({"README.md": page, "docs/a.md": ""}), [])
         self.assertEqual(len(violations({"README.md": page})), 2)
+        self.assertEqual(violations({"README.md": f"```cpp\n{page}```\n"}), [])
 
     def test_the_walk_names_files_that_exist(self):
         walk = "Then `src/base/a.cc` and `hvd.allreduce` go on.\n"

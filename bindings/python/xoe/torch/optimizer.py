@@ -287,10 +287,10 @@ class DistributedMixin(Wrapping):
     def skip_synchronize(self) -> Iterator[None]:
         """A context in which :meth:`step` does not synchronize::
 
-        optimizer.synchronize()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        with optimizer.skip_synchronize():
-            optimizer.step()
+            optimizer.synchronize()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            with optimizer.skip_synchronize():
+                optimizer.step()
         """
         self._skip = True
         try:

@@ -87,6 +87,11 @@ def _launcher() -> tuple[str, str, str] | None:
     return None
 
 
+def host_name() -> str:
+    """What this rank's host is called: ranks with the same name share memory."""
+    return os.environ.get("XOE_HOSTNAME") or socket.gethostname()
+
+
 def describe_ranks(store: Any, rank: int, size: int, members: str = "") -> dict[str, str]:
     """Torchrun's variables, for ranks that no launcher has described: they exchange their hosts through the store.
 
@@ -95,7 +100,7 @@ def describe_ranks(store: Any, rank: int, size: int, members: str = "") -> dict[
     global _exchanges
     keys = f"xoe/{members or _exchanges}"
     _exchanges += 0 if members else 1
-    host = os.environ.get("XOE_HOSTNAME") or socket.gethostname()
+    host = host_name()
     token = secrets.token_hex(8) if rank == 0 else ""
     store.set(f"{keys}/{rank}", json.dumps([host, token]))
     received = [json.loads(store.get(f"{keys}/{other}")) for other in range(size)]

@@ -1,11 +1,12 @@
 """Send and receive over Gloo, since the engine does not have them; each pair of ranks has a group of its own.
 
 A pair's group is created on first use, in a thread, so that a rank that sends to its neighbour does not wait for it: the
-neighbour may be about to send to another one.
+neighbour may be about to send to another one. PyTorch's Gloo does not encrypt, so an encrypted job has no pairs between hosts.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,7 +15,8 @@ from typing import Any
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
 
-from xoe.errors import OperationTimeoutError, PeerLostError, UnsupportedError
+from xoe.errors import OperationTimeoutError, PeerLostError, UnsupportedError, XoeError
+from xoe.torch.distributed.initialize import host_name
 
 
 class Transfer:
@@ -43,6 +45,8 @@ class Transfer:
             if self._error is not None:
                 raise self._error
             self._work.wait()
+        except XoeError:
+            raise
         except (RuntimeError, ValueError) as error:
             kind = OperationTimeoutError if "timed out" in str(error).lower() else PeerLostError
             raise kind(f"{self._what}: {error}") from error
@@ -133,5 +137,18 @@ class PointToPoint:
         # A separate connection where PyTorch supports it: waiting there must not block other users of the store.
         store = self._store.clone() if hasattr(self._store, "clone") else self._store
         store = PrefixStore(f"pair/{low}-{high}", store)
+        if os.environ.get("XOE_ENCRYPT") == "1":
+            self._refuse_other_host(store, other)
         gloo: Any = dist.ProcessGroupGloo
         return gloo(store, 1 - self._pair_rank(other), 2, self._timeout)
+
+    def _refuse_other_host(self, store: Any, other: int) -> None:
+        """Raises UnsupportedError if the other rank is on another host."""
+        mine = host_name()
+        store.set(f"host/{self._rank}", mine)
+        theirs = store.get(f"host/{other}").decode()
+        if theirs != mine:
+            raise UnsupportedError(
+                f"the ranks are on the hosts {mine} and {theirs}, and XOE_ENCRYPT=1: send and recv go over PyTorch's own Gloo,"
+                " which does not encrypt. Collectives do: use broadcast in a group of the two ranks, or all_to_all"
+            )

@@ -13,7 +13,7 @@ from torch._C._distributed_c10d import TCPStore
 from xoe import _core
 from xoe import world as _world
 from xoe.objects import broadcast_object
-from xoe.torch.distributed.initialize import initialize_engine
+from xoe.torch.distributed.initialize import host_name, initialize_engine
 
 
 def rendezvous(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
@@ -21,7 +21,7 @@ def rendezvous(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
     rank, size = int(os.environ["XOE_RANK"]), int(os.environ["XOE_SIZE"])
     initialize_engine(None, rank, size, timeout)
     alone = _world.local_size() == size
-    host = "127.0.0.1" if alone else os.environ.get("XOE_HOSTNAME") or socket.gethostname()
+    host = "127.0.0.1" if alone else host_name()
     store = None
     if rank == 0:
         store = _serve_here(size, timeout) if alone else TCPStore(host, 0, size, True, timeout, wait_for_workers=False)

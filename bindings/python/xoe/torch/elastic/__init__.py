@@ -1,15 +1,15 @@
 """Elastic training with PyTorch::
 
-@hvd.elastic.run
-def train(state):
-    for state.epoch in range(state.epoch, epochs):
-        for batch, (images, labels) in enumerate(loader):
-            ...
-            state.sampler.record_batch(batch, batch_size)
-        state.sampler.set_epoch(state.epoch + 1)
-        state.commit()
+    @hvd.elastic.run
+    def train(state):
+        for state.epoch in range(state.epoch, epochs):
+            for batch, (images, labels) in enumerate(loader):
+                ...
+                state.sampler.record_batch(batch, batch_size)
+            state.sampler.set_epoch(state.epoch + 1)
+            state.commit()
 
-train(hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=sampler, epoch=0))
+    train(hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=sampler, epoch=0))
 """
 
 from xoe.elastic import ObjectState, State, run

@@ -19,7 +19,7 @@ _Kept = (torch.nn.Module, torch.optim.Optimizer, ElasticSampler)
 class TorchState(ObjectState):
     """Any number of models, optimizers and samplers, under any names, and plain objects::
 
-    state = TorchState(model=model, optimizer=optimizer, epoch=0, batch=0)
+        state = TorchState(model=model, optimizer=optimizer, epoch=0, batch=0)
     """
 
     def __init__(self, model: torch.nn.Module | None = None, optimizer: Any = None, **values: Any) -> None:

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Copies the public headers for Doxygen: comments before a declaration, and behind it on its line, become documentation of it.
+
+docs/site/headers.py FOLDER
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDERS = ("include", "bindings/libtorch/include")
+
+LINE = re.compile(r"^(\s*)// ?(.*)$")
+BEHIND = re.compile(r"^(.*?[;,{(}].*?|.*?\w.*?)\s*//\s?(.*)$")
+BLOCK = re.compile(r"/\*(?!\*)(.*?)\*/", re.DOTALL)
+
+
+def escaped(text):
+    """Our comments are plain text with code in backquotes: nothing in them is a command of Doxygen or HTML."""
+    parts = re.split(r"(`[^`]*`)", text)
+    for number, part in enumerate(parts):
+        if number % 2 == 0:
+            parts[number] = re.sub(r"([\\@<>&#])", r"\\\1", part).replace("*", "\\*").replace("_", "\\_")
+    return "".join(parts)
+
+
+def of_cpp(text):
+    lines, previous = [], ""
+    for line in text.splitlines():
+        alone = LINE.match(line)
+        if alone:
+            if alone[2].startswith(("clang-format", "NOLINT")):
+                lines.append(line)
+                continue
+            behind = previous == "<" and len(alone[1]) > 12  # goes on with the comment behind the line before
+            lines.append(f"{alone[1]}///{'<' if behind else ''} {escaped(alone[2])}")
+            previous = "<" if behind else "/"
+        elif (behind := BEHIND.match(line)) and not line.lstrip().startswith("#") and '"' not in line:
+            lines.append(f"{behind[1]}  ///< {escaped(behind[2])}")
+            previous = "<"
+        else:
+            lines.append(line)
+            previous = ""
+    return "\n".join(lines) + "\n"
+
+
+def of_c(text):
+    def replaced(match):
+        start = text.rfind("\n", 0, match.start()) + 1
+        before = text[start : match.start()].strip()
+        body = "\n".join(escaped(line) for line in match[1].split("\n"))
+        return f"/**{'<' if before else ''}{body}*/"
+
+    return BLOCK.sub(replaced, text)
+
+
+def main():
+    target = pathlib.Path(sys.argv[1])
+    for folder in FOLDERS:
+        for header in sorted((ROOT / folder).rglob("*.h")):
+            if "detail" in header.parts:
+                continue
+            text = header.read_text()
+            text = of_c(text) if header.name in ("c.h", "c_data.h") else of_cpp(text)
+            path = target / header.relative_to(ROOT / folder)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists() or path.read_text() != text:
+                path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The documents without running anything: each block has a known language, messages and drawings are those of today, links lead on."""
+
+import ast
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path += [str(ROOT / "docs/site"), str(pathlib.Path(__file__).parent)]
+import chart  # noqa: E402
+import check_site  # noqa: E402
+import headers  # noqa: E402
+import pages  # noqa: E402
+import python_api  # noqa: E402
+import stage  # noqa: E402
+
+LANGUAGES = {"", "sh", "python", "cpp", "c", "cmake", "diff", "text", "json", "toml", "yaml", "bibtex", "rust", "go"}
+SAID_BY = re.compile(r"<!-- said by: ([\w./-]+): (.+?) -->")
+EXTERNAL_SCRIPT = '<html><script src="https://cdn.example.org/x.js"></script><a href="b.html#none">b</a></html>'
+
+
+class Blocks(unittest.TestCase):
+    def test_languages_are_known(self):
+        self.assertEqual([str(block) for block in pages.all_blocks() if block.language not in LANGUAGES], [])
+
+    def test_python_is_python(self):
+        for block in pages.all_blocks():
+            if block.language == "python" and not block.skip:
+                with self.subTest(block=str(block)):
+                    ast.parse(block.text)
+
+    def test_frames_exist(self):
+        for block in pages.all_blocks():
+            if block.within:
+                self.assertIn("BLOCK", (ROOT / block.within).read_text().split(), str(block))
+
+    def test_parts_are_parts(self):
+        for block in pages.all_blocks():
+            if block.part_of:
+                self.assertIn(block.text, (ROOT / block.part_of).read_text(), str(block))
+
+    def test_programs_in_cpp_and_c_are_compiled(self):
+        for block in pages.all_blocks():
+            if block.language in ("cpp", "c"):
+                self.assertTrue(
+                    block.within or block.part_of or block.skip or "#include" in block.text, f"{block}: what compiles it?"
+                )
+
+
+class Messages(unittest.TestCase):
+    def test_pages_quote_what_the_source_says(self):
+        found = 0
+        for path in sorted((ROOT / "docs/troubleshooting").glob("*.md")):
+            for source, text in SAID_BY.findall(path.read_text()):
+                found += 1
+                self.assertIn(text, (ROOT / source).read_text(), f"{path.name}: {source} does not say so")
+        self.assertGreater(found, 10)
+
+    def test_each_page_is_in_the_list(self):
+        folder = ROOT / "docs/troubleshooting"
+        listed = (folder / "README.md").read_text()
+        self.assertEqual(
+            [path.name for path in folder.glob("*.md") if path.name != "README.md" and f"({path.name})" not in listed], []
+        )
+
+
+class Tutorial(unittest.TestCase):
+    def test_the_difference_is_the_one_of_the_programs(self):
+        shown = next(block for block in pages.blocks_of(ROOT / "docs/guide/tutorial.md") if block.language == "diff")
+        programs = [ROOT / "examples/tutorial" / name for name in ("one.py", "two.py")]
+        real = subprocess.run(["diff", "-U0", *programs], capture_output=True, text=True, check=False).stdout.splitlines()
+        changes = [line for line in real[2:] if line[:1] in "+-" and line.strip("+-") and '"""' not in line]
+        self.assertEqual([line for line in shown.text.splitlines() if line[:1] in ("+", "-")], changes)
+        for line in shown.text.splitlines():
+            if line.startswith(" ") and line.strip():
+                self.assertIn(line[1:], programs[1].read_text().splitlines())
+
+
+class Drawings(unittest.TestCase):
+    def test_the_chart_has_the_figures_of_the_table(self):
+        drawn = (ROOT / "docs/images/allreduce.svg").read_text()
+        self.assertEqual(drawn, chart.chart(), "docs/site/chart.py > docs/images/allreduce.svg draws it")
+
+
+class Site(unittest.TestCase):
+    def test_every_document_is_in_the_navigation(self):
+        listed = (ROOT / "docs/README.md").read_text()
+        for path in sorted((ROOT / "docs").rglob("*.md")):
+            name = path.relative_to(ROOT / "docs").as_posix()
+            if path.parts[-2] not in ("decisions", "troubleshooting", "site") and name != "README.md":
+                self.assertIn(f"({name})", listed)
+
+    def test_links_out_of_docs_lead_to_pages(self):
+        site = stage.Site("/nonexistent")
+        text = "[a](../../examples/sum.cc) [b](../../CONTRIBUTING.md#x) [c](concepts.md) [d](https://example.org)\n```\n[e](../../x)\n```\n"
+        linked = site.relink(text, ROOT / "docs/guide/tutorial.md")
+        expected = (
+            "[a](/source/examples/sum.cc.md) [b](/project/contributing.md#x) [c](/guide/concepts.md) [d](https://example.org)\n"
+        )
+        self.assertEqual(linked, expected + "```\n[e](../../x)\n```\n")
+
+    def test_comments_of_headers_become_documentation(self):
+        self.assertEqual(headers.of_cpp("// One <T>.\nint f();  // `x<y>`\n"), "/// One \\<T\\>.\nint f();  ///< `x<y>`\n")
+        self.assertEqual(headers.of_c("/* One. */\nint f(void); /* two */\n"), "/** One. */\nint f(void); /**< two */\n")
+
+    def test_python_is_described_without_being_imported(self):
+        made = python_api.pages(ROOT)
+        self.assertIn(".. py:function:: allreduce(", made["reference/python/xoe.torch.rst"])
+        self.assertIn(":param named_parameters:", made["reference/python/xoe.torch.rst"])
+        self.assertIn(".. py:exception:: PeerLostError", made["reference/python/xoe.errors.rst"])
+
+    def test_what_is_wrong_with_a_site_is_found(self):
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "a.html").write_text(EXTERNAL_SCRIPT)
+            pathlib.Path(folder, "b.html").write_text('<a href="c.html">c</a>')
+            found = list(check_site.problems(folder))
+        self.assertEqual(len(found), 3, found)
+
+
+if __name__ == "__main__":
+    unittest.main()
