@@ -3,29 +3,35 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <utility>
+
 namespace xoe {
 namespace {
+
+using Values = std::map<std::string, std::string, std::less<>>;
+
+std::vector<std::string> misspelt(Values values) { return misspelt_variables(Env(std::move(values))); }
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(KnownVariables, TheNearestNameIsTold) {
-  EXPECT_THAT(misspelt_variables(Env({{"XOE_FUSION_TRESHOLD", "1M"}})),
+  EXPECT_THAT(misspelt({{"XOE_FUSION_TRESHOLD", "1M"}}),
               ElementsAre("XOE_FUSION_TRESHOLD is set, but is no variable of Xoe; did you mean XOE_FUSION_THRESHOLD?"));
-  EXPECT_THAT(misspelt_variables(Env({{"XOE_TIMELIEN", "t.json"}})), ElementsAre(HasSubstr("XOE_TIMELINE?")));
-  EXPECT_THAT(misspelt_variables(Env({{"XOE_STALL", "3"}})), ElementsAre(HasSubstr("XOE_STALL_")));
+  EXPECT_THAT(misspelt({{"XOE_TIMELIEN", "t.json"}}), ElementsAre(HasSubstr("XOE_TIMELINE?")));
+  EXPECT_THAT(misspelt({{"XOE_STALL", "3"}}), ElementsAre(HasSubstr("XOE_STALL_")));
 }
 
 TEST(KnownVariables, OthersAreTheUsersOwn) {
-  EXPECT_THAT(misspelt_variables(Env({{"XOE_MY_DATA", "x"}, {"XOE", "1"}, {"XOE_", "1"}, {"TIMELIEN", "1"}})),
-              IsEmpty());
+  EXPECT_THAT(misspelt({{"XOE_MY_DATA", "x"}, {"XOE", "1"}, {"XOE_", "1"}, {"TIMELIEN", "1"}}), IsEmpty());
 }
 
 TEST(KnownVariables, NoneOfThemIsMisspelt) {
-  std::map<std::string, std::string, std::less<>> all;
+  Values all;
   for (const std::string_view name : known_variables()) all.emplace(name, "1");
-  EXPECT_THAT(misspelt_variables(Env(std::move(all))), IsEmpty());
+  EXPECT_THAT(misspelt(std::move(all)), IsEmpty());
 }
 
 }  // namespace

@@ -72,11 +72,17 @@ std::string cut(const std::string& bytes, std::vector<std::string>* live = nullp
     for (std::size_t at = 0; at < bytes.size(); at += size)
       cutter.feed(std::string_view(bytes).substr(at, size), "", out);
     const auto shown = cutter.live();
-    if (live != nullptr && size > 1) EXPECT_EQ(*live, shown);
-    if (live != nullptr) *live = shown;
+    if (live != nullptr) {
+      if (size > 1) {
+        EXPECT_EQ(*live, shown);
+      }
+      *live = shown;
+    }
     cutter.finish("", out);
     EXPECT_TRUE(cutter.live().empty());
-    if (size > 1) EXPECT_EQ(whole, out);
+    if (size > 1) {
+      EXPECT_EQ(whole, out);
+    }
     whole = out;
   }
   return whole;

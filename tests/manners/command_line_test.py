@@ -26,7 +26,16 @@ def is_built(words):
 
 def verbs():
     """Every verb of every program, as words behind `xoe`."""
-    found = [("run",), ("doctor",), ("train",), ("timeline",), ("timeline", "merge"), ("timeline", "summary"), ("data",), ("completion",)]
+    found = [
+        ("run",),
+        ("doctor",),
+        ("train",),
+        ("timeline",),
+        ("timeline", "merge"),
+        ("timeline", "summary"),
+        ("data",),
+        ("completion",),
+    ]
     return [words for words in found + [("data", verb) for verb in DATA_VERBS] if is_built(words)]
 
 

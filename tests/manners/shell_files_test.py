@@ -14,8 +14,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ["XOE_BIN_DIR"])
-ZSH = os.environ.get("XOE_ZSH") or shutil.which("zsh")
-FISH = os.environ.get("XOE_FISH") or shutil.which("fish")
+ZSH = shutil.which("zsh")
+FISH = shutil.which("fish")
 
 # The line up to the cursor, words that are offered, and words that are not.
 CASES = [
@@ -77,8 +77,7 @@ class Zsh:
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
             os.execve(ZSH, [ZSH, "-f", "-i"], environment)
-        functions = os.environ.get("XOE_ZSH_FUNCTIONS", "")
-        self.say(f"fpath=({folder} {functions} $fpath); autoload -Uz compinit; compinit -u -D; unsetopt beep; PS1=; LISTMAX=0")
+        self.say(f"fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D; unsetopt beep; PS1=; LISTMAX=0")
         self.say("zstyle ':completion:*' list-prompt ''; setopt auto_list no_list_beep; stty -echo; stty cols 300")
 
     def say(self, line):
@@ -95,14 +94,9 @@ class Zsh:
         return seen
 
     def complete(self, line):
-        # What is offered is listed, what is complete is inserted; both are seen before the mark.
-        os.write(self.terminal, line.encode() + b"\t\x05 #mark\x01\x0b")
-        seen = ""
-        deadline = time.monotonic() + 30
-        while "#mark" not in seen and time.monotonic() < deadline:
-            if select.select([self.terminal], [], [], 1)[0]:
-                seen += os.read(self.terminal, 65536).decode(errors="replace")
-        return re.findall(r"[\w-]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", " ", seen))
+        # The shell lists what it offers, or inserts it if it is alone; then the line is dropped, and a command ends it.
+        os.write(self.terminal, line.encode() + b"\t\x15echo ma''rk\n")
+        return re.findall(r"[\w-]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", " ", self.until("mark")))
 
     def close(self):
         os.close(self.terminal)

@@ -36,7 +36,7 @@ manners::Argument argument_of(const CLI::Option& option) {
   argument.names = option.get_positional() ? std::vector{option.get_name(true, false)} : names_of(option);
   if (option.get_group() != "Options") argument.group = option.get_group();
   if (!takes_value(option)) return argument;
-  argument.value = placeholder(option);
+  argument.value = option.get_positional() ? argument.names.front() : placeholder(option);
   argument.choices = choices_of(option);
   if (!option.get_positional()) argument.fallback = option.get_default_str();
   return argument;

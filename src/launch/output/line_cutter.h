@@ -9,7 +9,7 @@
 namespace xoe::launch {
 
 // A bar is a line that is written again and again: each time after '\r', and below another bar by going down with '\n'
-// and up with ESC [ A, as tqdm does. Only its last state becomes a line: when the line below it is begun anew, or at
+// and up with ESC [ A, as tqdm does. Only its last state becomes a line: when the line below it is begun again, or at
 // the end. Until then it is one of live(). A line that grows past a limit is cut into several.
 class LineCutter {
  public:
@@ -48,7 +48,7 @@ class LineCutter {
   bool pass_;
   std::vector<Row> rows_{1};
   std::size_t row_ = 0;    // that the next byte belongs to
-  bool returned_ = false;  // the next text draws the row anew, as a bar
+  bool returned_ = false;  // the next text draws the row again, as a bar
   bool fresh_ = false;     // the row was entered from above: the next text replaces what it holds
   bool went_up_ = false;   // since the last '\n'
   std::string escape_;     // the beginning of an escape sequence

@@ -56,7 +56,7 @@ void Sink::hide() {
   redraw_ = false;
 }
 
-// What is drawn lies at the end of the queue or on the terminal already.
+// The drawn lines are at the end of the queue or on the terminal already.
 void Sink::take_away() {
   if (drawn_ == 0) return;
   queue_.append("\r\x1b[K");

@@ -19,7 +19,7 @@ class Sink {
   int fd() const noexcept { return fd_; }
   bool terminal() const noexcept { return terminal_; }
   void write(std::string_view text);
-  // Of a terminal: these lines stay below all that is written, each cut to one row, until they are shown anew.
+  // Of a terminal: these lines stay below all that is written, each cut to one row, until others are shown.
   enum class Place : std::uint8_t { kOut, kErr };
   void show(Place place, std::vector<std::string> lines);
   // They go away.
