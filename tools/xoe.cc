@@ -100,7 +100,8 @@ int completion(std::span<const std::string_view> words) {
         fmt::format("completion: say for which shell: {}; see xoe completion --help", manners::one_of(shells)));
   const auto shell = manners::shell_named(words[0]);
   if (shell) return print(manners::completion_script(*shell, tools::whole_command()));
-  const std::vector<std::string_view> names(shells.begin(), shells.end());
+  std::vector<std::string_view> names(shells.begin(), shells.end());
+  names.insert(names.end(), {"--help", "--version"});
   return usage_error(fmt::format("completion: unknown {} {}{}", words[0].starts_with('-') ? "option" : "shell",
                                  words[0], did_you_mean(words[0], names, "; there are " + manners::one_of(shells))));
 }

@@ -149,7 +149,7 @@ TEST(Sink, ShowsLinesBelowTheOthers) {
   EXPECT_EQ(read_all(screen), "\r\x1b[Kline\r\n[0] 10%");
   sink.show(Sink::Place::kErr, {"a line that is longer than the terminal is wide"});
   sink.flush();
-  EXPECT_EQ(read_all(screen), "\r\x1b[K[0] 10%\r\na line that is longe");
+  EXPECT_EQ(read_all(screen), "\r\x1b[K[0] 10%\r\na line that is long");
   sink.hide();
   sink.flush();
   EXPECT_EQ(read_all(screen), "\r\x1b[K\x1b[A\x1b[K");

@@ -206,7 +206,7 @@ class CommandLine(unittest.TestCase):
             self.assertEqual((ended.returncode, ended.stdout), (0, version), verb)
 
     def test_help_wins_over_mistakes_behind_it(self):
-        self.assertEqual(xoe("data", "make", "--help", "--imgaes").returncode, 0)
+        self.assertEqual(xoe("timeline", "merge", "--help", "--jason").returncode, 0)
 
     def test_the_number_of_ranks_may_touch_its_option(self):
         for form in ("-np2", "-np=2", "-n2", "--np=2"):

@@ -338,7 +338,8 @@ std::string expected_text(const Option& option, std::string_view value) {
 }  // namespace
 
 bool Option::has_name(std::string_view name) const {
-  return std::ranges::find(names, name) != names.end() || std::ranges::find(others, name) != others.end();
+  const auto among = [name](const Names& list) { return std::ranges::find(list, name) != list.end(); };
+  return !name.empty() && (among(names) || among(others));
 }
 
 std::span<const Option> all_options() noexcept { return kOptions; }

@@ -11,8 +11,6 @@ namespace {
 constexpr char kEscape = '\x1b';
 constexpr std::size_t kLongestEscape = 32;
 
-std::string_view without_blanks_at_end(std::string_view text) { return text.substr(0, text.find_last_not_of(' ') + 1); }
-
 bool ends_escape(char c) { return c >= 0x40 && c <= 0x7e; }
 
 }  // namespace
@@ -115,10 +113,15 @@ void LineCutter::go_up(std::size_t rows) {
   went_up_ = true;
 }
 
+// Bars are filled up with blanks, to cover what stood there before.
+std::string_view LineCutter::shown(const Row& row) {
+  const std::string_view text = row.text;
+  return row.bar ? text.substr(0, text.find_last_not_of(' ') + 1) : text;
+}
+
 void LineCutter::commit(std::size_t count, std::string_view tag, std::string& out) {
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string_view text = rows_[i].bar ? without_blanks_at_end(rows_[i].text) : rows_[i].text;
-    if (!text.empty()) out.append(tag).append(text).push_back('\n');
+    if (const auto text = shown(rows_[i]); !text.empty()) out.append(tag).append(text).push_back('\n');
   }
   rows_.erase(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(count));
   row_ -= count;
@@ -135,12 +138,10 @@ void LineCutter::finish(std::string_view tag, std::string& out) {
 std::vector<std::string> LineCutter::live() const {
   std::vector<std::string> rows;
   for (const Row& row : rows_)
-    if (const auto text = without_blanks_at_end(row.text); !text.empty()) rows.emplace_back(text);
+    if (const auto text = shown(row); !text.empty()) rows.emplace_back(text);
   return rows;
 }
 
-std::string LineCutter::bar() const {
-  return rows_[row_].bar ? std::string(without_blanks_at_end(rows_[row_].text)) : std::string();
-}
+std::string LineCutter::bar() const { return rows_[row_].bar ? std::string(shown(rows_[row_])) : std::string(); }
 
 }  // namespace xoe::launch

@@ -41,6 +41,7 @@ class LineCutter {
   // The bytes of an escape sequence that `bytes` begins with, or the rest of one; acts on it when it is complete.
   std::size_t take_escape(std::string_view bytes, std::string_view tag, std::string& out);
   void go_up(std::size_t rows);
+  static std::string_view shown(const Row& row);
   // The first `count` rows become lines.
   void commit(std::size_t count, std::string_view tag, std::string& out);
   bool on_last_row() const noexcept { return row_ + 1 == rows_.size(); }
