@@ -1,15 +1,18 @@
-# libtorch from the PyPI wheel in .venv, as imported targets. find_package(Torch) would ask for a CUDA toolkit; nothing of
-# CUDA is needed to compile, and libtorch_cpu.so is all that is linked. The CUDA half, where the wheel's libraries
-# are complete, is loaded at run time.
-set(XOE_TORCH_ROOT "" CACHE PATH "The torch package folder; empty: found in .venv")
-if(NOT XOE_TORCH_ROOT)
-  file(GLOB found ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
+# libtorch from a PyPI wheel, as imported targets. find_package(Torch) would ask for a CUDA toolkit; nothing of CUDA is needed
+# to compile, and libtorch_cpu.so is all that is linked. The CUDA half, where the wheel's libraries are complete, is loaded at
+# run time. Also find_package(xoe COMPONENTS torch) reads this file.
+set(XOE_TORCH_ROOT "" CACHE PATH "The torch package folder; empty: found in .venv, or where python3 finds it")
+set(torch_root ${XOE_TORCH_ROOT})
+if(NOT torch_root)
+  file(GLOB found ${CMAKE_CURRENT_LIST_DIR}/../.venv/lib/python3*/site-packages/torch)
   list(POP_FRONT found torch_root)
-else()
-  set(torch_root ${XOE_TORCH_ROOT})
+endif()
+if(NOT torch_root)
+  execute_process(COMMAND python3 -c "import importlib.util; print(importlib.util.find_spec('torch').submodule_search_locations[0])"
+    OUTPUT_VARIABLE torch_root OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 endif()
 if(NOT torch_root OR NOT EXISTS ${torch_root}/lib/libtorch_cpu.so)
-  message(FATAL_ERROR "libtorch not found. Run `make setup`, or pass -DXOE_TORCH_ROOT=<site-packages>/torch, "
+  message(FATAL_ERROR "libtorch not found. Run `make setup` in a checkout of Xoe, or pass -DXOE_TORCH_ROOT=<site-packages>/torch, "
     "or build without training: -DXOE_WITH_TORCH=OFF")
 endif()
 

@@ -16,7 +16,7 @@ fi
 if [[ -z $programs ]]; then
   programs=build/release/bin
   scripts/setup.sh --with docs release:xoe,xoe-train,xoe-data,xoe-doctor,xoe-timeline
-  install_environment docs "what builds the documentation" requirements/docs.txt
+  install_docs_tools
 fi
 tools=build/peers/docs/bin
 [[ -x $tools/sphinx-build ]] || die "build/peers/docs is missing: make docs installs it"
@@ -32,6 +32,6 @@ if [[ ! -f $out/xml/index.xml || -n $(find "$headers" docs/site/Doxyfile -newer 
   run_step "docs declarations" doxygen "$out/Doxyfile"
 fi
 export XOE_DOXYGEN_XML=$root/$out/xml
-run_step "docs site" "$tools/sphinx-build" -q -W --keep-going -b html -c docs/site -d "$out/trees" "$out/pages" "$out/html"
+run_step "docs site" "$tools/sphinx-build" -q -a -W --keep-going -b html -c docs/site -d "$out/trees" "$out/pages" "$out/html"
 run_step "docs links" python3 -B docs/site/check_site.py "$out/html"
 say "the documentation is in $out/html/index.html"

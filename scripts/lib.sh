@@ -131,6 +131,11 @@ install_lint_tools() {
   install_environment lint "what checks Python" "$root/requirements/lint.txt"
 }
 
+# What builds the documentation site, in build/peers/docs.
+install_docs_tools() {
+  install_environment docs "what builds the documentation" "$root/requirements/docs.txt"
+}
+
 # install_environment NAME WHAT REQUIREMENTS: build/peers/NAME with what the file lists, unless it is there.
 install_environment() {
   local folder=$root/build/peers/$1 wanted

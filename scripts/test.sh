@@ -37,6 +37,11 @@ if wants full || wants peers; then
   # The build compares with NVIDIA's headers; where they cannot be installed, it goes without them.
   scripts/install_nccl.sh
 fi
+# The documentation site; its test is skipped where its tools are missing.
+if wants full; then
+  if ((EUID == 0)); then scripts/setup.sh --with docs; fi
+  (install_docs_tools) || true
+fi
 # Not where a service manager would start the servers that come with them.
 if wants peers && ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with net; fi
 # Python's tests need a PyTorch that Python can import, some TensorFlow too; while they are downloaded the build goes on. What cannot

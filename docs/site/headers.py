@@ -42,6 +42,8 @@ def of_cpp(text):
         else:
             lines.append(line)
             previous = ""
+    if lines[0].startswith("///"):
+        lines.insert(0, "/// \\file")  # the first comment is about the header, not about its namespace
     return "\n".join(lines) + "\n"
 
 
@@ -50,7 +52,8 @@ def of_c(text):
         start = text.rfind("\n", 0, match.start()) + 1
         before = text[start : match.start()].strip()
         body = "\n".join(escaped(line) for line in match[1].split("\n"))
-        return f"/**{'<' if before else ''}{body}*/"
+        about = " \\file\n *" if match.start() == 0 else ""
+        return f"/**{'<' if before else ''}{about}{body}*/"
 
     return BLOCK.sub(replaced, text)
 

@@ -7,7 +7,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def project_version(root=ROOT):
-    found = re.search(r'^version = "([^"]+)"', (root / "pyproject.toml").read_text(), re.MULTILINE)
-    if not found:
-        raise ValueError("pyproject.toml states no version")
-    return found[1]
+    for name, pattern in (("pyproject.toml", r'^version = "([^"]+)"'), ("CMakeLists.txt", r"^project\(\s*\w+\s+VERSION (\S+)")):
+        found = re.search(pattern, (root / name).read_text(), re.MULTILINE)
+        if found:
+            return found[1]
+    raise ValueError("no file states the version")

@@ -19,7 +19,7 @@ loader = torch.utils.data.DataLoader(data, batch_size=64 // size, sampler=sample
 
 network = torch.nn.Sequential(torch.nn.Linear(2, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
 model = torch.nn.parallel.DistributedDataParallel(network)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
 for epoch in range(8):
     sampler.set_epoch(epoch)

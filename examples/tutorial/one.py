@@ -9,7 +9,7 @@ data = torch.utils.data.TensorDataset(points, inside)
 loader = torch.utils.data.DataLoader(data, batch_size=64, shuffle=True)
 
 model = torch.nn.Sequential(torch.nn.Linear(2, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
 for epoch in range(8):
     for x, y in loader:

@@ -12,7 +12,7 @@ sampler = torch.utils.data.DistributedSampler(data, hvd.size(), hvd.rank())
 loader = torch.utils.data.DataLoader(data, batch_size=64 // hvd.size(), sampler=sampler)
 
 model = torch.nn.Sequential(torch.nn.Linear(2, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 

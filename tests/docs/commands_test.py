@@ -28,17 +28,17 @@ DATA = "xoe data make data --images 64 --validation 16 --classes 4 --shards 8\n"
 # What a reader of the page has already.
 PREPARE = {
     "docs/guide/data.md": PHOTOS + "xoe data make shards --format tar --images 24 --validation 8 --classes 4\n",
-    "docs/guide/timeline.md": "XOE_PRETEND_HOSTS=2 XOE_TIMELINE=run.json xoe run -np 4 example_named_tensors\n",
+    "docs/guide/timeline.md": "XOE_TIMELINE=run.json xoe run -np 4 example_named_tensors\n",
     "docs/reference/data.md": PHOTOS + "xoe data make imagenet --images 32 --validation 8 --classes 4\n",
     "docs/reference/doctor.md": "",
 }
 # Sizes for a machine that is not idle: the page's command, smaller. What it says is still run, word by word but for these.
 SMALLER = [
-    (r"--images 3000\b", "--images 48 --validation 16"),
+    (r"--images 3000\b", "--images 160 --validation 32"),
     (r"--images 2000\b", "--images 40 --validation 20"),
     (r"--epochs (?:2|10)\b", "--steps 2"),
     (r"--shards 64\b", "--shards 4"),
-    (r"(data bench .*)", r"\1 --seconds 0.5 --warmup 0.2"),
+    (r"(data bench (?!.*--seconds)\S+)", r"\1 --seconds 0.5 --warmup 0.2"),
 ]
 # The same command on many pages; it runs for one of them.
 REPEATED = {"xoe run -np 4 python train.py"}
@@ -86,6 +86,7 @@ def prepare_folder(folder):
     (folder / "train.py").write_text((pages.ROOT / "examples/tutorial/two.py").read_text())
     write_program(tools / "python", f'#!/bin/sh\nexec {ranks.interpreter()} "$@"\n')
     pages.write_entry_points(tools)
+    write_program(tools / "horovodrun", f'#!/bin/sh\nexec {PROGRAMS / "xoe"} run "$@"\n')
     write_program(tools / "agent", AGENT)
     write_program(tools / "ssh", SSH)
     write_program(tools / "xoe", WRAPPER.format(xoe=PROGRAMS / "xoe", agent=tools / "agent", ssh=tools / "ssh"))

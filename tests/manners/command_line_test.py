@@ -131,6 +131,7 @@ MISTAKES = [
     ("data bench x --image-size big", "--image-size big: expected pixels of a side"),
     ("data index x --threads 5000", "--threads 5000: expected a whole number from 0 to 1024"),
     ("data --images 5 make x", "write it behind the verb"),
+    ("data verify x --decode=all", "--decode takes no value"),
     ("data verify x --decodee", "did you mean --decode?"),
     # train
     ("train", "say what to train on: --data DIR or --synthetic"),
@@ -146,12 +147,12 @@ MISTAKES = [
     ("train --synthetic --batch 0", "--batch"),
     ("train --synthetic --epocs 3", "did you mean --epochs?"),
     ("train --data x --epochs -1", "--epochs -1: expected a number above 0"),
-    ("train --synthetic --steps 3 --epochs 1", "--steps and --epochs exclude each other"),
+    ("train --synthetic --steps 3 --epochs 1", "exclude each other"),
     ("train --synthetic --data x", "exclude each other"),
     ("train --synthetic --data-threads lots", "--data-threads lots: expected a whole number from 0 on, or auto"),
     ("train --synthetic --lr fast", "--lr fast: expected a number above 0"),
     ("train --synthetic --resume", "--checkpoint"),
-    ("train --synthetic --json=3", "--json"),
+    ("train --synthetic --json=3", "--json takes no value"),
 ]
 
 
@@ -182,6 +183,8 @@ class CommandLine(unittest.TestCase):
             for option in letters.sample(options, min(4, len(options))):
                 at = letters.randrange(3, len(option))
                 wrong = option[:at] + letters.choice("qxz") + option[at + 1 :]
+                if wrong in options:
+                    continue
                 with self.subTest(verb=verb, wrong=wrong):
                     self.assert_one_line([*verb, wrong], xoe(*verb, wrong), "did you mean --")
 

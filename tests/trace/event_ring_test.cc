@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
 #include <vector>
 
 namespace xoe::trace {
@@ -24,6 +25,17 @@ TEST(EventRing, TakesAsManyAsItHoldsAndRefusesTheNext) {
     drain();
   }
   EXPECT_EQ(drained, (std::vector<std::int64_t>{0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23}));
+}
+
+TEST(EventRing, AnEventIsWholeWhenTheOtherThreadSeesIt) {
+  constexpr std::int64_t kEvents = 20'000;
+  EventRing ring(16);
+  const std::jthread recording([&ring] {
+    for (std::int64_t i = 0; i < kEvents;)
+      if (ring.push(event_at(i))) ++i;
+  });
+  std::int64_t seen = 0;
+  while (seen < kEvents) ring.drain([&](const TimelineEvent& event) { EXPECT_EQ(event.start_ns, seen++); });
 }
 
 }  // namespace

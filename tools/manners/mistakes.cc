@@ -52,6 +52,12 @@ const CLI::Option* find_option(const CLI::App& app, std::string_view name) {
 
 bool is_number(std::string_view word) { return parse_number(word).has_value(); }
 
+// The parser takes --flag=VALUE for these.
+bool is_switch(std::string_view value) {
+  static constexpr std::string_view kSwitches[] = {"true", "false", "on", "off", "yes", "no", "1", "0"};
+  return std::ranges::find(kSwitches, value) != std::end(kSwitches);
+}
+
 // Goes over the words as the parser does, but takes nothing.
 class Look {
  public:
@@ -88,6 +94,8 @@ class Look {
       if (!is_long && word.size() > 2) return;  // -vVALUE
       if (equals == std::string_view::npos) look_at_value(name);
       count(*option, name);
+    } else if (is_long && equals != std::string_view::npos && !is_switch(word.substr(equals + 1))) {
+      found_.mistake = fmt::format("{} takes no value{}", name, see_help(app()));
     }
   }
 

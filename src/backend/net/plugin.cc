@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -24,11 +25,25 @@ fs::path own_folder() {
   return (whole.empty() ? fs::read_symlink("/proc/self/exe", ignored) : whole).parent_path();
 }
 
+// Where a plug-in may lie, best first. The last is a bare name, which the loader seeks itself: in the program's RUNPATH, which a
+// program that was linked with an installed Xoe has, and in the system's folders.
 std::vector<fs::path> places(std::string_view name, std::string_view folder) {
   const std::string file = fmt::format("libxoe-{}.so", name);
   if (!folder.empty()) return {fs::path(folder) / file};
   const fs::path own = own_folder();
-  return {own / file, own.parent_path() / "lib" / file};
+  return {own / file, own.parent_path() / "lib" / file, fs::path(file)};
+}
+
+Result<std::unique_ptr<Provider>> open_library(void* library, const fs::path& path, const NetOptions& options) {
+  const auto build = reinterpret_cast<const char* (*)()>(::dlsym(library, kBuildSymbol));
+  const auto open = reinterpret_cast<OpenFunction>(::dlsym(library, kOpenSymbol));
+  if (build == nullptr || open == nullptr)
+    return failure(Code::kUnsupported, "{} is no backend of Xoe", path.string());
+  if (build() != build_name())
+    return failure(Code::kUnsupported, "{} belongs to another build of Xoe ({}; this is {}); install both from one",
+                   path.string(), build(), build_name());
+  const std::unique_ptr<Result<std::unique_ptr<Provider>>> opened(open(options));
+  return std::move(*opened);
 }
 
 }  // namespace
@@ -38,21 +53,16 @@ std::string_view build_name() noexcept { return XOE_BUILD_NAME; }
 Result<std::unique_ptr<Provider>> open_plugin(std::string_view name, const NetOptions& options,
                                               std::string_view folder) {
   const auto candidates = places(name, folder);
+  std::string why = fmt::format("no file {}", candidates.front().string());
   for (const fs::path& path : candidates) {
-    if (::access(path.c_str(), F_OK) != 0) continue;
-    void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | XOE_DEEP_BIND);
-    if (library == nullptr) return failure(Code::kUnsupported, "the backend {} does not load: {}", name, ::dlerror());
-    const auto build = reinterpret_cast<const char* (*)()>(::dlsym(library, kBuildSymbol));
-    const auto open = reinterpret_cast<OpenFunction>(::dlsym(library, kOpenSymbol));
-    if (build == nullptr || open == nullptr)
-      return failure(Code::kUnsupported, "{} is no backend of Xoe", path.string());
-    if (build() != build_name())
-      return failure(Code::kUnsupported, "{} belongs to another build of Xoe ({}; this is {}); install both from one",
-                     path.string(), build(), build_name());
-    const std::unique_ptr<Result<std::unique_ptr<Provider>>> opened(open(options));
-    return std::move(*opened);
+    const bool bare = !path.has_parent_path();
+    if (!bare && ::access(path.c_str(), F_OK) != 0) continue;
+    if (void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | XOE_DEEP_BIND); library != nullptr)
+      return open_library(library, path, options);
+    if (!bare) return failure(Code::kUnsupported, "the backend {} does not load: {}", name, ::dlerror());
+    why += fmt::format("; {}", ::dlerror());
   }
-  return failure(Code::kUnsupported, "the backend {} is not installed: no file {}", name, candidates.front().string());
+  return failure(Code::kUnsupported, "the backend {} is not installed: {}", name, why);
 }
 
 }  // namespace xoe::net

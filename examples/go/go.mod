@@ -1,0 +1,3 @@
+module example.invalid/average
+
+go 1.19

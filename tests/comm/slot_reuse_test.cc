@@ -1,0 +1,40 @@
+// Slots that are written again while many operations are in flight. A rank that takes part in an operation has read the
+// ones before, unless it has started several: then only the count of completed ones says that a slot is free.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "comm/thread_group.h"
+
+namespace xoe::testing {
+namespace {
+
+constexpr int kBroadcasts = 60;
+constexpr std::size_t kSlotValues = 2000;  // fits the slots of small operations
+
+// One rank's part: the values of rank 0 in all operations of a round.
+void broadcast_many(Communicator& communicator, int round) {
+  std::vector<std::vector<float>> values(kBroadcasts, std::vector<float>(kSlotValues));
+  std::vector<Handle> handles;
+  for (int i = 0; i < kBroadcasts; ++i) {
+    auto& mine = values[static_cast<std::size_t>(i)];
+    if (communicator.rank() == 0) mine.assign(kSlotValues, static_cast<float>(round * kBroadcasts + i));
+    auto handle = communicator.start_broadcast(Tensor(mine.data(), kSlotValues), 0);
+    ASSERT_TRUE(handle) << handle.error().to_string();
+    handles.push_back(std::move(*handle));
+  }
+  for (int i = 0; i < kBroadcasts; ++i) {
+    ASSERT_TRUE(handles[static_cast<std::size_t>(i)].wait());
+    ASSERT_EQ(values[static_cast<std::size_t>(i)],
+              std::vector<float>(kSlotValues, static_cast<float>(round * kBroadcasts + i)));
+  }
+}
+
+TEST(SlotReuse, WithManyBroadcastsInFlightNothingUnreadIsOverwritten) {
+  run_ranks(3, [](Communicator& communicator) {
+    for (int round = 0; round < 20; ++round) broadcast_many(communicator, round);
+  });
+}
+
+}  // namespace
+}  // namespace xoe::testing

@@ -1,0 +1,55 @@
+"""The files that tell the outside how this project works agree with how it works."""
+
+import json
+import pathlib
+import re
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "scripts"), str(ROOT / "docs/site")]
+sys.dont_write_bytecode = True
+import run_tests  # noqa: E402
+import version  # noqa: E402
+
+VERSION = version.project_version()
+
+
+class Manners(unittest.TestCase):
+    def test_the_workflow_runs_every_tier(self):
+        workflow = (ROOT / ".github/workflows/tests.yml").read_text()
+        tiers = re.search(r"tier: \[([^\]]+)\]", workflow)[1].split(", ")
+        self.assertEqual(sorted(["core", *tiers]), sorted(run_tests.TIERS))
+        self.assertIn("run: .ci/run", workflow)
+        self.assertIn("make test", (ROOT / ".ci/run").read_text())
+
+    def test_commands_of_the_workflow_exist(self):
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        for target in re.findall(r"run: make (\w+)", (ROOT / ".github/workflows/tests.yml").read_text()):
+            self.assertIn(target, targets)
+
+    def test_the_citation_has_the_version(self):
+        self.assertIn(f"\nversion: {VERSION}\n", (ROOT / "CITATION.cff").read_text())
+
+    def test_the_changelog_has_the_version(self):
+        self.assertIn(f"## [{VERSION}]", (ROOT / "CHANGELOG.md").read_text())
+
+    def test_hooks_call_what_is_there(self):
+        hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+        for path in re.findall(r"(?:scripts|tests)/[\w/]+\.(?:py|sh)\b", hooks):
+            self.assertTrue((ROOT / path).exists(), path)
+
+    def test_the_container_is_the_pinned_system(self):
+        container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text())
+        self.assertEqual(container["image"], "debian:12")
+
+    def test_pins_have_hashes(self):
+        for name in ("core", "docs", "lint", "nccl", "tools"):
+            text = (ROOT / f"requirements/{name}.txt").read_text()
+            pins = re.findall(r"^[\w.-]+==", text, re.MULTILINE)
+            blocks = re.findall(r"^[\w.-]+==.*(?:\\\n.*--hash=sha256:[0-9a-f]{64}.*)+", text, re.MULTILINE)
+            self.assertEqual(len(blocks), len(pins), name)
+
+
+if __name__ == "__main__":
+    unittest.main()
