@@ -31,7 +31,7 @@ TEST(JobEnd, ReturnsTheFailingCode) {
   EXPECT_EQ(ran.code, 7);
   EXPECT_THAT(ran.err, HasSubstr("rank 1 (host " + remote::this_hostname() + ", pid "));
   EXPECT_THAT(ran.err, HasSubstr("exited with code 7 after "));
-  EXPECT_THAT(ran.err, HasSubstr(" s; its last line: broken pipework\n"));
+  EXPECT_THAT(ran.err, HasSubstr("s; its last line: broken pipework\n"));
   EXPECT_THAT(ran.err, HasSubstr("2 other ranks were ended by SIGTERM"));
 }
 
@@ -84,7 +84,7 @@ TEST(JobEnd, SaysTheSignal) {
   const auto ran = run_script(2, "echo last words; [ $XOE_RANK = 0 ] && kill -SEGV $$; sleep 100");
   EXPECT_EQ(ran.code, 128 + SIGSEGV);
   EXPECT_THAT(ran.err, HasSubstr("was killed by SIGSEGV (segmentation fault)"));
-  EXPECT_THAT(ran.err, HasSubstr(" s; its last line: last words\n"));
+  EXPECT_THAT(ran.err, HasSubstr("s; its last line: last words\n"));
   EXPECT_EQ(run_script(1, "kill -KILL $$").code, 137);
   EXPECT_THAT(run_script(1, "kill -ABRT $$").err, HasSubstr("SIGABRT"));
 }
