@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-VERBS = ("run", "train", "doctor", "timeline", "data")
+VERBS = ("run", "train", "doctor", "timeline", "data", "completion")
 SUBCOMMANDS = re.compile(r"^(?:Subcommands|Verbs|Commands):\n((?:  .*\n)+)", re.MULTILINE)
 
 
@@ -20,7 +20,7 @@ def help_of(programs, *words):
     )
     if done.returncode != 0:
         raise RuntimeError(f"xoe {' '.join(words)} --help ended with {done.returncode}: {done.stdout}{done.stderr}")
-    return done.stdout.replace("\0", "").strip()
+    return done.stdout.strip()
 
 
 def subcommands(text):
