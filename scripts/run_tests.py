@@ -47,6 +47,7 @@ class Test:
         self.programs = [word.removeprefix(below) for word in self.command if word.startswith(below)]
         self.programs = [name for name in self.programs if name in build.inputs]
         self.is_script = not self.command[0].startswith(below)
+        self.reads_all = "repository" in self.labels or declared == "tests/docs"  # documents too
 
     def tier(self, preset):
         if preset in ("asan", "tsan"):
@@ -144,7 +145,7 @@ class Digests:
 
     def files_read(self, test):
         """The files of the tree that a test may read."""
-        if "repository" in test.labels:
+        if test.reads_all:
             return self.tree
         if test.is_script:
             return [file for file in self.tree if pathlib.Path(file).suffix not in CPP | {".md", ".svg"}]
@@ -198,7 +199,7 @@ class Changes:
     def concerns(self, test):
         """By what the test is made of: the folders that changed and all that stand on them."""
         others = [file for file in self.files if pathlib.Path(file).suffix not in CPP | {".md", ".svg"}]
-        if "repository" in test.labels:
+        if test.reads_all:
             return bool(self.files)
         if any("/" not in file or file.startswith(("cmake/", "requirements/", "scripts/")) for file in others):
             return True  # how everything is built

@@ -1,17 +1,17 @@
 // xoe timeline: merges and sums up the traces that ranks have written.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "manners/terminal.h"
+#include "tools/manners/command_line.h"
 #include "trace/merge.h"
 #include "trace/summary.h"
 
@@ -27,16 +27,19 @@ using trace::TraceRow;
 using trace::TraceSummary;
 using Json = nlohmann::ordered_json;
 
+using tools::kUsageError;
+
 constexpr int kFailed = 1;
-constexpr int kUsageError = 2;
 
 constexpr const char* kExamples = R"(Examples:
-  xoe timeline merge run.json run-a.json run-b.json    the files of two hosts in one
+  xoe timeline merge run.json run-a.json run-b.json    two hosts in one file
   xoe timeline summary run.json                        where the time went
   xoe timeline summary run.json --json | jq .overlap
 
-Open a file with https://ui.perfetto.dev or chrome://tracing. Exit codes: 0, 1 a file is bad or cannot be read or
-written, 2 wrong usage (also: a rank is in two files, or the output is there already).)";
+Open a file with https://ui.perfetto.dev.
+
+Exit codes: 0 done, 1 a file is bad or cannot be read or written, 2 wrong usage
+(also: a rank is in two files, or the output is there already).)";
 
 struct SummaryOptions {
   std::string file;
@@ -62,10 +65,7 @@ int print(const char* verb, const std::string& text) {
   return kFailed;
 }
 
-bool colours_wanted() {
-  const char* none = std::getenv("NO_COLOR");
-  return ::isatty(STDOUT_FILENO) != 0 && (none == nullptr || *none == '\0');
-}
+bool colours_wanted() { return manners::colours_wanted(STDOUT_FILENO, Env::process()); }
 
 std::string time_text(std::int64_t ns) {
   const auto value = static_cast<double>(ns);
@@ -226,21 +226,21 @@ std::vector<std::string> summary_warnings(const TraceSummary& summary) {
     warnings.push_back(
         fmt::format("the file has no proper end (byte {}): a rank was killed, or still writes", *info.cut_at));
   if (info.ignored > 0) {
-    warnings.push_back(fmt::format("{} events that make no sense were left out, the first near byte {}", info.ignored,
+    warnings.push_back(fmt::format("events that make no sense were left out: {}, the first near byte {}", info.ignored,
                                    info.first_ignored_at));
   }
   if (summary.dropped > 0)
-    warnings.push_back(fmt::format("{} events were dropped while recording: no room to write", summary.dropped));
-  if (summary.unfinished > 0)
-    warnings.push_back(fmt::format("{} spans have no end and are left out", summary.unfinished));
+    warnings.push_back(fmt::format("events dropped while recording, for want of room to write: {}", summary.dropped));
+  if (summary.unfinished > 0) warnings.push_back(fmt::format("spans without an end, left out: {}", summary.unfinished));
   return warnings;
 }
 
 // Tables; several lines.
 std::string summary_text(const TraceSummary& summary, bool colours, bool each_rank) {
   const std::int64_t wall = wall_of_all(summary);
-  std::string out = fmt::format("{}: {} ranks, {} events, {}\n", shown(summary.info.path, 200), summary.ranks.size(),
-                                summary.events, time_text(summary.wall_ns));
+  std::string out = fmt::format("{}: {}, {}, {}\n", shown(summary.info.path, 200),
+                                counted(static_cast<std::int64_t>(summary.ranks.size()), "rank"),
+                                counted(summary.events, "event"), time_text(summary.wall_ns));
   if (summary.ranks.empty()) return out;
   out += title("Ranks", colours) + ranks_text(summary, colours);
   out +=
@@ -306,7 +306,8 @@ std::string merge_text(const MergeReport& report, const std::string& output) {
                file.info.ours ? fmt::format("{}{}", offset < 0 ? "-" : "", time_text(std::abs(offset))) : "-",
                file.clock.uncertainty_ns > 0 ? time_text(file.clock.uncertainty_ns) : "-"});
   }
-  return table.text(false) + fmt::format("{}: {} events, {}\n", output, report.events, time_text(report.length_ns));
+  return table.text(false) +
+         fmt::format("{}: {}, {}\n", output, counted(report.events, "event"), time_text(report.length_ns));
 }
 
 std::string merge_json(const MergeReport& report, const std::string& output) {
@@ -374,10 +375,6 @@ int main(int argc, char** argv) {
   add_merge(app, merge_options, json);
   add_summary(app, summary_options);
   for (CLI::App* verb : app.get_subcommands({})) verb->footer(kExamples);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
+  if (const auto answer = tools::understand(app, argc, argv)) return tools::tell(*answer);
   return app.got_subcommand("merge") ? merge(merge_options, json) : summarize(summary_options);
 }

@@ -51,9 +51,13 @@ def of_c(text):
     def replaced(match):
         start = text.rfind("\n", 0, match.start()) + 1
         before = text[start : match.start()].strip()
-        body = "\n".join(escaped(line) for line in match[1].split("\n"))
+        after = text[match.end() :]
+        alone = after.startswith("\n\n") or after.lstrip().startswith("/*")  # the title of a part of the header, or a tool's
+        if match.start() > 0 and not before and alone:
+            return match[0]
+        lines = [escaped(re.sub(r"^\s*\*(?: |$)", "", line)) for line in match[1].rstrip().split("\n")]
         about = " \\file\n *" if match.start() == 0 else ""
-        return f"/**{'<' if before else ''}{about}{body}*/"
+        return f"/**{'<' if before else ''}{about}" + "\n * ".join(lines) + " */"
 
     return BLOCK.sub(replaced, text)
 

@@ -7,6 +7,7 @@
 
 #include "base/cgroup.h"
 #include "base/error.h"
+#include "base/nearest_word.h"
 #include "doctor/checks/gpus.h"
 #include "doctor/checks/host.h"
 #include "doctor/checks/installation.h"
@@ -30,11 +31,12 @@ Status check_options(const ExamineOptions& options) {
     if (std::find(std::begin(kGroups), std::end(kGroups), group) != std::end(kGroups)) continue;
     std::string known;
     for (const std::string_view name : kGroups) known.append(known.empty() ? "" : ", ").append(name);
-    return failure(Code::kInvalidArgument, "there is no group \"{}\"; the groups are {}", group, known);
+    return failure(Code::kInvalidArgument, "--only: there is no group \"{}\"{}; the groups are {}", group,
+                   did_you_mean(group, kGroups), known);
   }
   std::error_code ignored;
   if (!std::filesystem::is_directory(options.root, ignored))
-    return failure(Code::kInvalidArgument, "the root {} is no folder", options.root);
+    return failure(Code::kInvalidArgument, "--root {}: it is no folder", options.root);
   return {};
 }
 

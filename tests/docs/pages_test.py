@@ -103,9 +103,17 @@ class Site(unittest.TestCase):
         self.assertEqual(linked, expected + "```\n[e](../../x)\n```\n")
 
     def test_comments_of_headers_become_documentation(self):
-        self.assertEqual(headers.of_cpp("#pragma once\n// One <T>.\nint f();  // `x<y>`\n"), "#pragma once\n/// One \\<T\\>.\nint f();  ///< `x<y>`\n")
+        self.assertEqual(
+            headers.of_cpp("#pragma once\n// One <T>.\nint f();  // `x<y>`\n"),
+            "#pragma once\n/// One \\<T\\>.\nint f();  ///< `x<y>`\n",
+        )
         self.assertTrue(headers.of_cpp("// About the header.\n").startswith("/// \\file\n/// About"))
-        self.assertEqual(headers.of_c("\n/* One. */\nint f(void); /* two */\n"), "\n/** One. */\nint f(void); /**< two */\n")
+        self.assertEqual(
+            headers.of_c("\n/* One,\n * two. */\nint f(void); /* three */\n"),
+            "\n/** One,\n * two. */\nint f(void); /**< three */\n",
+        )
+        part = "\n/* ---- Errors ---- */\n\nint f(void);\n"
+        self.assertEqual(headers.of_c(part), part)
 
     def test_python_is_described_without_being_imported(self):
         made = python_api.pages(ROOT)

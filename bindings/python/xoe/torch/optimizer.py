@@ -295,7 +295,9 @@ class DistributedMixin(Wrapping):
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """A context in which :meth:`step` does not synchronize::
+        """A context in which :meth:`step` does not synchronize.
+
+        It follows a call of :meth:`synchronize`::
 
         optimizer.synchronize()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
