@@ -37,7 +37,7 @@ constexpr const char* kExamples = R"(Examples:
   xoe timeline summary run.json                        where the time went
   xoe timeline summary run.json --json | jq .overlap
 
-Open a file with https://ui.perfetto.dev or chrome://tracing.
+Open a file with https://ui.perfetto.dev.
 
 Exit codes: 0 done, 1 a file is bad or cannot be read or written, 2 wrong usage
 (also: a rank is in two files, or the output is there already).)";

@@ -4,7 +4,8 @@ import os
 import re
 import subprocess
 
-VERBS = ("run", "train", "doctor", "timeline", "data", "completion")
+# Of a program that does not list them.
+VERBS = ("run", "train", "doctor", "timeline", "data")
 SUBCOMMANDS = re.compile(r"^(?:Subcommands|Verbs|Commands):\n((?:  .*\n)+)", re.MULTILINE)
 
 
@@ -20,7 +21,7 @@ def help_of(programs, *words):
     )
     if done.returncode != 0:
         raise RuntimeError(f"xoe {' '.join(words)} --help ended with {done.returncode}: {done.stdout}{done.stderr}")
-    return done.stdout.strip()
+    return done.stdout.replace("\0", "").strip()
 
 
 def subcommands(text):
@@ -29,14 +30,15 @@ def subcommands(text):
 
 
 def page(programs):
+    front = help_of(programs)
     parts = [
         "# The command line",
         "What each program prints for `--help`. The pages [xoe run](run.md), [xoe train](train.md), [xoe data](data.md) and "
         "[xoe doctor](doctor.md) explain more.",
         "## xoe",
-        block(help_of(programs)),
+        block(front),
     ]
-    for verb in VERBS:
+    for verb in [name for name in subcommands(front) if name != "help"] or VERBS:
         text = help_of(programs, verb)
         parts += [f"## xoe {verb}", block(text)]
         for name in subcommands(text):
