@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -36,10 +37,12 @@ constexpr const char* kExamples = R"(Examples:
   xoe timeline summary run.json                        where the time went
   xoe timeline summary run.json --json | jq .overlap
 
-Open a file with https://ui.perfetto.dev or chrome://tracing.
+Open a file with https://ui.perfetto.dev.
 
 Exit codes: 0 done, 1 a file is bad or cannot be read or written, 2 wrong usage
 (also: a rank is in two files, or the output is there already).)";
+
+constexpr std::size_t kHostName = 20;  // columns
 
 struct SummaryOptions {
   std::string file;
@@ -85,6 +88,18 @@ double share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80; }
+
+// Names differ at their ends as much as at their beginnings, so the middle goes.
+std::string shortened(const std::string& text, std::size_t columns) {
+  std::vector<std::size_t> starts;  // of characters
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (!continues_character(text[i])) starts.push_back(i);
+  if (starts.size() <= columns) return text;
+  const std::size_t head = (columns - 2) / 2;
+  return text.substr(0, starts[head]) + ".." + text.substr(starts[starts.size() - (columns - 2 - head)]);
+}
+
 // Columns of text; the first is flush left.
 class Table {
  public:
@@ -92,16 +107,21 @@ class Table {
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.size() == 1; }
 
+  // On a terminal it is no wider than that: the first column gives way.
   std::string text(bool colours) const {
     std::vector<std::size_t> widths(rows_[0].size());
     for (const auto& row : rows_) {
       for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
     }
+    std::size_t others = 2 * widths.size();
+    for (std::size_t i = 1; i < widths.size(); ++i) others += widths[i];
+    const auto columns = static_cast<std::size_t>(manners::terminal_width(STDOUT_FILENO, kUnlimited));
+    widths[0] = std::min(widths[0], std::max(kNarrowest, columns - std::min(columns, others)));
     std::string out;
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       std::string line = "  ";
       for (std::size_t i = 0; i < rows_[row].size(); ++i) {
-        const std::string& cell = rows_[row][i];
+        const std::string cell = i == 0 ? shortened(rows_[row][0], widths[0]) : rows_[row][i];
         const std::string space(widths[i] - width_of(cell), ' ');
         if (i == 0) {
           line.append(cell).append(space);
@@ -118,9 +138,10 @@ class Table {
  private:
   // Characters, not bytes.
   static std::size_t width_of(const std::string& text) {
-    return static_cast<std::size_t>(std::count_if(
-        text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
+    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), std::not_fn(continues_character)));
   }
+  static constexpr int kUnlimited = 1 << 20;
+  static constexpr std::size_t kNarrowest = 10;
   std::vector<std::vector<std::string>> rows_;
 };
 
@@ -155,10 +176,10 @@ std::string rows_text(const std::vector<TraceRow>& rows, std::int64_t wall_ns, b
 }
 
 std::string ranks_text(const TraceSummary& summary, bool colours) {
-  Table table({"rank", "host", "wall", "compute", "input", "communication", "hidden behind compute"});
+  Table table({"rank", "host", "wall", "compute", "input", "communication", "hidden"});
   for (const RankSummary& rank : summary.ranks) {
     const Overlap& overlap = rank.overlap;
-    table.add({fmt::format("{}", rank.rank), shown(rank.host.empty() ? summary.info.host : rank.host),
+    table.add({fmt::format("{}", rank.rank), shown(rank.host.empty() ? summary.info.host : rank.host, kHostName),
                time_text(rank.wall_ns), share_text(overlap.compute_ns, rank.wall_ns),
                share_text(rank.input_ns, rank.wall_ns), share_text(overlap.communication_ns, rank.wall_ns),
                share_text(overlap.common_ns, overlap.communication_ns)});
@@ -168,7 +189,7 @@ std::string ranks_text(const TraceSummary& summary, bool colours) {
 
 std::string waits_text(const TraceSummary& summary, bool colours) {
   std::string out;
-  Table tensors({"tensor", "total", "count", "mean", "p99", "max", "slowest on rank"});
+  Table tensors({"tensor", "total", "count", "mean", "p99", "max", "last rank"});
   for (const auto& wait : summary.tensors) {
     const LengthStats& lengths = wait.lengths;
     tensors.add({shown(wait.tensor), time_text(lengths.total_ns), fmt::format("{}", lengths.count),
@@ -242,7 +263,7 @@ std::string summary_text(const TraceSummary& summary, bool colours, bool each_ra
                                 counted(static_cast<std::int64_t>(summary.ranks.size()), "rank"),
                                 counted(summary.events, "event"), time_text(summary.wall_ns));
   if (summary.ranks.empty()) return out;
-  out += title("Ranks", colours) + ranks_text(summary, colours);
+  out += title("Ranks (hidden: communication behind compute)", colours) + ranks_text(summary, colours);
   out +=
       title("All ranks (busy: summed over them; of wall: the mean)", colours) + rows_text(summary.rows, wall, colours);
   if (each_rank) {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/make_folder.h"
 #include "base/random_token.h"
 #include "base/write_all.h"
 
@@ -69,7 +68,6 @@ Result<OutputFile> OutputFile::create(std::string path) {
     XOE_ASSIGN(std::string temporary, temporary_name(path));
     Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (fd.valid() && keep(fd)) return OutputFile(std::move(path), std::move(temporary), std::move(fd));
-    if (!fd.valid() && errno == ENOENT && attempt == 0 && make_folder_of(path)) continue;
     if ((!fd.valid() && errno != EEXIST) || attempt == kMostAttempts) return cannot_write(path, errno);
   }
 }

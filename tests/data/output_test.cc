@@ -32,16 +32,6 @@ TEST(OutputFile, SeveralOfOneNameDoNotMix) {
   EXPECT_THAT(names_in(scratch.path()), ElementsAre("a"));
 }
 
-TEST(OutputFile, FoldersAboveItAreMade) {
-  const Scratch scratch;
-  ASSERT_TRUE(write_file(scratch.file("new/folder/a"), "text"));
-  EXPECT_EQ(read_file(scratch.file("new/folder/a")), "text");
-  put_file(scratch.file("file"), "x");
-  const auto below = write_file(scratch.file("file/below/a"), "text");
-  ASSERT_FALSE(below);
-  EXPECT_THAT(below.error().message(), ::testing::HasSubstr(scratch.file("file/below/a")));
-}
-
 // A directory that is being written stays; one that a killed process left is removed.
 TEST(OutputFile, OnlyWhatNobodyWritesIsRemoved) {
   const Scratch scratch;

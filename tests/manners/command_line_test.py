@@ -1,10 +1,17 @@
 """The command lines of all programs: help, version, and what they say of mistakes."""
 
+import contextlib
+import fcntl
+import json
 import os
 import pathlib
+import pty
 import random
 import re
+import struct
 import subprocess
+import tempfile
+import termios
 import unittest
 
 BIN = pathlib.Path(os.environ["XOE_BIN_DIR"])
@@ -215,6 +222,31 @@ class CommandLine(unittest.TestCase):
         for form in ("-np2", "-np=2", "-n2", "--np=2"):
             ended = xoe("run", form, "--no-tag-output", "echo", "here")
             self.assertEqual((ended.returncode, ended.stdout), (0, "here\nhere\n"), ended.stderr)
+
+    @unittest.skipUnless(is_built(("timeline",)), "no xoe timeline")
+    def test_tables_fit_the_terminal(self):
+        name = "a long name of a lane " * 4
+        span = {"ph": "X", "pid": 0, "ts": 0, "dur": 123456789.0}
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder, "trace.json")
+            lanes = [{"ph": "M", "name": "thread_name", "pid": 0, "tid": 1, "args": {"name": name}}]
+            trace.write_text(json.dumps([*lanes, {**span, "tid": 1, "name": name}]))
+            for columns in (80, 120):
+                screen, terminal = pty.openpty()
+                fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+                ended = subprocess.run([BIN / "xoe", "timeline", "summary", trace], stdout=terminal, stderr=subprocess.PIPE)
+                os.close(terminal)
+                shown = b""
+                with contextlib.suppress(OSError):  # the other end is closed
+                    while part := os.read(screen, 65536):
+                        shown += part
+                os.close(screen)
+                self.assertEqual(ended.returncode, 0, ended.stderr)
+                lines = re.sub(r"\x1b\[\d+m", "", shown.decode()).splitlines()
+                table = [line for line in lines if line.startswith("  ")]
+                self.assertTrue(table, shown)
+                for line in table:
+                    self.assertLessEqual(len(line), columns, line)
 
     def test_no_color(self):
         for verb in verbs():
