@@ -1,40 +1,20 @@
 #include "models/models.h"
 
 #include <algorithm>
-#include <array>
-#include <vector>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/nearest_word.h"
+#include "models/names.h"
 #include "models/networks.h"
 
 namespace xoe::models {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames = {"mlp", "resnet18", "resnet50", "vit_tiny"};
-
-// Levenshtein's distance.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
-    }
-  }
-  return row.back();
-}
-
 Error unknown_model(std::string_view name) {
-  const auto closest =
-      std::ranges::min_element(kNames, {}, [&](std::string_view candidate) { return edit_distance(name, candidate); });
-  return {Code::kInvalidArgument, fmt::format("no model is named '{}'; did you mean '{}'? Known models: {}", name,
-                                              *closest, fmt::join(kNames, ", "))};
+  return {Code::kInvalidArgument, fmt::format("no model is named {}{}; known models: {}", name,
+                                              did_you_mean(name, kNames), fmt::join(kNames, ", "))};
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ CAPI = ENGINE | {"engine"}
 BINDINGS = CAPI | {"capi"}
 ROOMS = {
     "src/base": set(),
+    "src/manners": BASE,
     "src/drivers": BASE,
     "src/reduce": BASE,
     "src/trace": BASE,
@@ -33,7 +34,7 @@ ROOMS = {
     "src/capi": CAPI | {"data"},
     "src/data": BASE,
     "src/remote": REMOTE,
-    "src/launch": PROGRAMS,
+    "src/launch": PROGRAMS | {"manners"},
     "src/doctor": PROGRAMS | {"backend"},
     "src/pool": PROGRAMS,
     "bindings": BINDINGS,

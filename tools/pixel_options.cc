@@ -2,6 +2,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/manners/command_line.h"
 
 namespace xoe::tools {
 
@@ -11,7 +15,8 @@ void add_image_size(CLI::App& app, data::ImageSize& size) {
          [&size](const std::string& text) {
            const auto parsed = data::parse_image_size(text);
            if (!parsed || parsed->height < 1 || parsed->width < 1)
-             throw CLI::ValidationError("--image-size", "is pixels of a side, or HEIGHTxWIDTH, not " + text);
+             throw CLI::ValidationError("--image-size " + text + ": expected pixels of a side, or HEIGHTxWIDTH",
+                                        CLI::ExitCodes::ValidationError);
            size = *parsed;
          },
          "height and width of what is made: 224, or 192x256")
@@ -20,19 +25,10 @@ void add_image_size(CLI::App& app, data::ImageSize& size) {
 }
 
 void add_pixel_options(CLI::App& app, data::PixelOptions& options) {
-  app.add_option_function<std::string>(
-         "--interpolation",
-         [&options](const std::string& name) {
-           for (int i = 0; !data::interpolation_name(data::Interpolation(i)).empty(); ++i)
-             if (data::interpolation_name(data::Interpolation(i)) == name) {
-               options.interpolation = data::Interpolation(i);
-               return;
-             }
-           throw CLI::ValidationError("--interpolation", "is bilinear, bicubic or area, not " + name);
-         },
-         "bilinear, bicubic or area")
-      ->default_str(std::string(data::interpolation_name(options.interpolation)))
-      ->type_name("NAME");
+  std::vector<std::pair<std::string, data::Interpolation>> kinds;
+  for (int i = 0; !data::interpolation_name(data::Interpolation(i)).empty(); ++i)
+    kinds.emplace_back(data::interpolation_name(data::Interpolation(i)), data::Interpolation(i));
+  add_choice(app, "--interpolation", options.interpolation, std::move(kinds), "how images are resized");
   app.add_flag("--antialias,!--no-antialias", options.antialias,
                "average over all pixels when an image shrinks, as torchvision does (the default)");
   app.add_flag("--exif-orientation", options.exif_orientation, "turn JPEGs as their EXIF data say");

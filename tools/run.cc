@@ -9,19 +9,26 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/known_variables.h"
 #include "base/random_token.h"
 #include "base/text.h"
 #include "bootstrap/store.h"
 #include "launch/agents/agent_startup.h"
 #include "launch/agents/remote_processes.h"
 #include "launch/options/arguments.h"
+#include "launch/options/run_help.h"
 #include "launch/output/job_streams.h"
 #include "launch/plan/cores.h"
 #include "launch/supervise/job.h"
+#include "manners/command.h"
+#include "manners/help.h"
+#include "manners/version.h"
 #include "remote/program.h"
 
 namespace xoe::tools {
 namespace {
+
+using manners::kUsageError;
 
 constexpr int kLauncherFailed = 125;
 
@@ -35,6 +42,12 @@ int fail(const Error& error, int code) {
 // The user can mend a bad request; anything else is a failure of the host.
 int fail(const Error& error) {
   return fail(error, error.code() == Code::kInvalidArgument ? kUsageError : kLauncherFailed);
+}
+
+int print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (std::fflush(stdout) == 0) return 0;
+  return fail(Error(Code::kUnavailable, "cannot write the output: " + errno_text(errno)), kLauncherFailed);
 }
 
 int report(const launch::JobOutcome& outcome, const launch::RunOptions& options) {
@@ -71,7 +84,7 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
   const auto token = random_token();
   const auto secret = random_token();
   if (!token || !secret) return fail(token ? secret.error() : token.error());
-  const auto plan = launch::plan_hosts(options, list, env, XOE_VERSION, *token, *secret);
+  const auto plan = launch::plan_hosts(options, list, env, std::string(manners::version()), *token, *secret);
   if (!plan) return fail(plan.error());
   if (options.where.dry_run) {
     for (const std::string& line : launch::describe(*plan, options)) fmt::print("{}\n", line);
@@ -109,6 +122,13 @@ Result<launch::JobPlan> plan_here(const launch::RunOptions& options, const Env& 
   return launch::plan_job(options, env, host, program, token, secret);
 }
 
+// The launcher's own variables and those that its options set.
+Env variables_of_ranks(const launch::RunOptions& options, const Env& env) {
+  auto values = env.all();
+  for (const auto& [name, value] : options.env) values[name] = value;
+  return Env(std::move(values));
+}
+
 // For a job on this host alone.
 Status choose_size(launch::RunOptions& options, const launch::HostList& list) {
   const int slots = launch::all_slots(list);
@@ -135,15 +155,13 @@ int describe_here(const launch::RunOptions& options, const launch::JobPlan& plan
 int run(std::span<const std::string_view> arguments) {
   auto parsed = launch::parse_run_arguments(arguments);
   if (!parsed) return fail(parsed.error(), kUsageError);
-  if (parsed->help) {
-    const auto help = launch::run_help();
-    std::fwrite(help.data(), 1, help.size(), stdout);
-    return 0;
-  }
+  if (parsed->help) return print(manners::help_text(launch::run_command()));
+  if (parsed->version) return print(fmt::format("xoe {}\n", manners::version()));
   launch::RunOptions& options = parsed->options;
   const Env env = Env::process();
   options.color = !env.has("NO_COLOR");
   for (const std::string& note : options.notes) say(note);
+  for (const std::string& sentence : misspelt_variables(variables_of_ranks(options, env))) say(sentence);
   const auto hosts = launch::find_hosts(options, env);
   if (!hosts) return fail(hosts.error());
   if (!hosts->hosts.empty() && !launch::all_here(*hosts)) return run_on_hosts(options, *hosts, env);

@@ -6,8 +6,6 @@
 
 namespace xoe::tools {
 
-inline constexpr int kUsageError = 2;
-
 // `arguments` follow the word `run`. Returns the exit code.
 int run(std::span<const std::string_view> arguments);
 

@@ -2,33 +2,35 @@
 
 #include <signal.h>
 
-#include <map>
-
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/env.h"
 #include "bootstrap/launch_env.h"
+#include "models/names.h"
+#include "tools/manners/command_line.h"
 #include "tools/max_bad_option.h"
 #include "tools/pixel_options.h"
 
 namespace xoe {
 namespace {
 
-constexpr int kUsage = 2;
+using tools::add_choice;
+using tools::add_number_or;
 
 constexpr const char* kExamples = R"(
 Examples:
-  xoe train --synthetic --model resnet50 --batch 4 --steps 50     speed of this machine
-  xoe data make --images 3000 --validation 600 --classes 10 --shards 4 demo-data
+  xoe train --synthetic --model resnet50 --batch 4 --steps 50
+  xoe data make --images 3000 --validation 600 --classes 10 demo-data
   xoe train --data demo-data --model resnet18 --epochs 10 --run-dir runs/a
-  xoe run -np 2 xoe train --data demo-data --epochs 10 --run-dir runs/b --timeline runs/b/timeline.json
-  xoe run -np 2 xoe train --data demo-data --checkpoint runs/c/checkpoints --checkpoint-every 100 --resume
+  xoe run -np 2 xoe train --data demo-data --timeline runs/b/timeline.json
+  xoe run -np 2 xoe train --data demo-data --checkpoint runs/c --resume
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (SIGINT, SIGTERM: the step was finished and a
-checkpoint written; a second signal, a quarter of a second later or more, ends at once).)";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (SIGINT, SIGTERM:
+the step was finished and a checkpoint written; a second signal, a quarter of a
+second later or more, ends at once).)";
 
 void add_data_options(CLI::App& app, train::TrainOptions& options, bool& synthetic) {
+  app.option_defaults()->group("Data");
   auto* data =
       app.add_option("--data", options.data_dir, "images: TFRecord files, archives, a folder for each class, MNIST");
   data->type_name("DIR");
@@ -43,24 +45,19 @@ void add_data_options(CLI::App& app, train::TrainOptions& options, bool& synthet
   app.add_option("--batch", options.batch, "images per rank and pass")->capture_default_str();
   tools::add_image_size(app, options.image_size);
   tools::add_pixel_options(app, options.pixels);
-  app.add_option("--data-threads", options.data_threads,
-                 "that decode, per rank: a number, 0 for none of their own, or auto: as many as training needs")
-      ->transform(CLI::Transformer(std::map<std::string, int>{{"auto", -1}}))
-      ->default_str("auto");
-  app.add_option("--shuffle-buffer", options.shuffle_buffer,
-                 "records to draw the next one from: a number, or auto: all, where each can be read by itself")
-      ->transform(CLI::Transformer(std::map<std::string, int>{{"auto", -1}}))
-      ->default_str("auto");
+  add_number_or(app, "--data-threads", options.data_threads, "auto", -1,
+                "that decode, per rank: a number, 0 for none of their own, or auto: as many as training needs");
+  add_number_or(app, "--shuffle-buffer", options.shuffle_buffer, "auto", -1,
+                "records to draw the next one from: a number, or auto: all, where each can be read by itself");
   app.add_flag("--allow-missing", options.allow_missing, "go on without files that should be there and are not");
   tools::add_max_bad_option(app, options.max_bad, "bad images to leave out per rank and epoch; one more is an error");
 }
 
 void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
-  static const std::map<std::string, train::OptimizerKind> kOptimizers = {{"sgd", train::OptimizerKind::kSgd},
-                                                                          {"adamw", train::OptimizerKind::kAdamW}};
-  static const std::map<std::string, train::Precision> kPrecisions = {{"fp32", train::Precision::kFp32},
-                                                                      {"bf16", train::Precision::kBf16}};
-  app.add_option("--model", options.model, "mlp, resnet18, resnet50 or vit_tiny")->capture_default_str();
+  using train::OptimizerKind;
+  using train::Precision;
+  app.option_defaults()->group("Training");
+  add_choice(app, "--model", options.model, {models::kNames.begin(), models::kNames.end()}, "the network");
   auto* epochs = app.add_option("--epochs", options.epochs, "how often to go through the data (default 10)");
   epochs->check(CLI::PositiveNumber);
   app.add_option("--steps", options.steps, "how many steps instead (default 100 synthetic)")
@@ -71,9 +68,8 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
   app.add_option("--lr-batch", options.lr_batch, "the rate grows with images per step over this; 0: it does not")
       ->capture_default_str();
   app.add_option("--lr-warmup", options.lr_warmup_epochs, "epochs in which the rate rises")->capture_default_str();
-  app.add_option("--optimizer", options.optimizer, "sgd or adamw")
-      ->transform(CLI::CheckedTransformer(kOptimizers))
-      ->type_name("NAME");
+  add_choice<OptimizerKind>(app, "--optimizer", options.optimizer,
+                            {{"sgd", OptimizerKind::kSgd}, {"adamw", OptimizerKind::kAdamW}}, "");
   app.add_option("--momentum", options.momentum, "of sgd")->capture_default_str();
   app.add_option("--weight-decay", options.weight_decay, "(default: sgd 5e-5, adamw 0.05)");
   app.add_option("--label-smoothing", options.label_smoothing, "0 to 1")->capture_default_str();
@@ -81,17 +77,16 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
   app.add_option("--seed", options.seed, "of weights, order and distortions")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--precision", options.precision, "fp32 or bf16 (autocast)")
-      ->transform(CLI::CheckedTransformer(kPrecisions))
-      ->type_name("NAME");
+  add_choice<Precision>(app, "--precision", options.precision, {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}},
+                        "bf16: autocast");
 }
 
 void add_machine_options(CLI::App& app, train::TrainOptions& options) {
-  static const std::map<std::string, train::DeviceKind> kDevices = {
-      {"auto", train::DeviceKind::kAuto}, {"cpu", train::DeviceKind::kCpu}, {"cuda", train::DeviceKind::kCuda}};
-  app.add_option("--device", options.device, "auto, cpu or cuda")
-      ->transform(CLI::CheckedTransformer(kDevices))
-      ->type_name("NAME");
+  using train::DeviceKind;
+  app.option_defaults()->group("Machine");
+  add_choice<DeviceKind>(app, "--device", options.device,
+                         {{"auto", DeviceKind::kAuto}, {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}},
+                         "auto: CUDA where libtorch sees a device");
   app.add_option("--threads", options.threads, "of libtorch per rank (default: cores / ranks of this host)")
       ->check(CLI::PositiveNumber);
   app.add_flag("--sharded", options.sharded, "ranks share parameters, each updates its part for all");
@@ -100,6 +95,7 @@ void add_machine_options(CLI::App& app, train::TrainOptions& options) {
 
 void add_output_options(CLI::App& app, TrainCommandLine& line) {
   train::TrainOptions& options = line.options;
+  app.option_defaults()->group("Output");
   app.add_option("--eval-every", options.eval_every, "epochs between evaluations; 0: at the end")
       ->capture_default_str();
   app.add_option("--report-every", options.report_every, "steps between reports")->capture_default_str();
@@ -133,13 +129,14 @@ void leave_it_to_rank_0() {
   ::sigtimedwait(&ending, nullptr, &patience);
 }
 
+int answer_once(const tools::Answer& answer) {
+  if (first_of_job()) return tools::tell(answer);
+  if (answer.code != 0) leave_it_to_rank_0();
+  return answer.code;
+}
+
 int usage_error(std::string_view message) {
-  if (first_of_job()) {
-    fmt::print(stderr, "error: {}\nxoe train --help lists the options\n", message);
-  } else {
-    leave_it_to_rank_0();
-  }
-  return kUsage;
+  return answer_once({.code = tools::kUsageError, .text = fmt::format("xoe train: {}\n", message)});
 }
 
 }  // namespace
@@ -153,16 +150,9 @@ tl::expected<TrainCommandLine, int> parse_train_command_line(int argc, char** ar
   add_recipe_options(app, line.options);
   add_machine_options(app, line.options);
   add_output_options(app, line);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    if (first_of_job()) app.exit(help);
-    return tl::unexpected(0);
-  } catch (const CLI::ParseError& error) {
-    return tl::unexpected(usage_error(error.what()));
-  }
+  if (const auto answer = tools::understand(app, argc, argv)) return tl::unexpected(answer_once(*answer));
   if (!synthetic && line.options.data_dir.empty())
-    return tl::unexpected(usage_error("say what to train on: --data DIR or --synthetic"));
+    return tl::unexpected(usage_error("say what to train on: --data DIR or --synthetic; see xoe train --help"));
   auto complete = train::complete_options(std::move(line.options));
   if (!complete) return tl::unexpected(usage_error(complete.error().message()));
   line.options = std::move(*complete);

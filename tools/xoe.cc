@@ -3,75 +3,125 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/env.h"
+#include "base/error.h"
+#include "base/nearest_word.h"
 #include "launch/agents/agent.h"
-#include "launch/options/arguments.h"
+#include "launch/options/option_table.h"
+#include "manners/command.h"
+#include "manners/completion.h"
+#include "manners/help.h"
+#include "manners/version.h"
+#include "remote/program.h"
 #include "run.h"
+#include "verbs.h"
 
 namespace {
 
-using xoe::tools::kUsageError;
+using namespace xoe;
+using manners::kUsageError;
 
-struct Verb {
-  std::string_view name;
-  std::string_view what;
-};
-constexpr Verb kVerbs[] = {{"run", "starts a program as several ranks, on this machine or several"},
-                           {"train", "trains a network on images"},
-                           {"data", "makes, converts and checks data sets"},
-                           {"timeline", "merges and sums up traces of a run"},
-                           {"doctor", "is this machine, this cluster, ready? what to fix"},
-                           {"bench", "measures collectives and training"}};
+constexpr int kCannotRun = 126;
 
-std::filesystem::path folder_of_this_program() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+int print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (std::fflush(stdout) == 0) return 0;
+  fmt::print(stderr, "xoe: cannot write the output: {}\n", errno_text(errno));
+  return kCannotRun;
 }
 
-std::string path_of(std::string_view verb) { return (folder_of_this_program() / "xoe-").string() + std::string(verb); }
-
-void print_help() {
-  std::puts("xoe: distributed data-parallel training.\n\nUsage: xoe VERB [options]\n");
-  for (const Verb& verb : kVerbs)
-    if (verb.name == "run" || ::access(path_of(verb.name).c_str(), X_OK) == 0)
-      std::printf("  %-8.*s %.*s\n", static_cast<int>(verb.name.size()), verb.name.data(),
-                  static_cast<int>(verb.what.size()), verb.what.data());
-  std::puts("\n`xoe VERB --help` tells more. `xoe --version` prints the version.");
-}
-
-int unknown_verb(std::string_view verb) {
-  std::vector<std::string_view> names;
-  for (const Verb& known : kVerbs) names.push_back(known.name);
-  for (const std::string_view name : names)
-    if (name == verb) {
-      std::fprintf(stderr, "xoe: the program %s is not there: this Xoe was built without it\n", path_of(verb).c_str());
-      return kUsageError;
-    }
-  const auto meant = xoe::launch::nearest_word(verb, names);
-  const std::string hint = meant.empty() ? "see xoe --help" : "did you mean " + std::string(meant) + "?";
-  std::fprintf(stderr, "xoe: unknown verb \"%.*s\"; %s\n", static_cast<int>(verb.size()), verb.data(), hint.c_str());
+int usage_error(std::string_view what) {
+  fmt::print(stderr, "xoe: {}\n", what);
   return kUsageError;
 }
 
-int start_verb(std::string_view verb, char** argv) {
-  const bool plain = verb.find('/') == std::string_view::npos && !verb.empty() && !verb.starts_with('-');
-  if (plain) {
-    std::string path = path_of(verb);
-    argv[1] = path.data();
-    ::execv(path.c_str(), argv + 1);
-    if (errno != ENOENT) {
-      std::fprintf(stderr, "xoe: cannot run %s: %s\n", path.c_str(), std::strerror(errno));
-      return 126;
-    }
+// "run -np 2 prog" for the words behind "xoe".
+std::string as_run(std::span<const std::string_view> words) {
+  return fmt::format("`xoe run {}{}`", words[0].starts_with('-') ? "" : "-np 2 ", fmt::join(words, " "));
+}
+
+// A first word that is neither a verb nor a program beside this one.
+int unknown_verb(std::span<const std::string_view> words) {
+  const std::string_view word = words[0];
+  std::vector<std::string_view> names;
+  for (const tools::Verb& verb : tools::all_verbs()) names.push_back(verb.name);
+  if (std::ranges::find(names, word) != names.end())
+    return usage_error(
+        fmt::format("the program {} is not there: this Xoe was built without it", tools::program_of(word)));
+  if (word.starts_with('-')) {
+    if (launch::find_option(word.substr(0, word.find_first_of("=0123456789"))) != nullptr)
+      return usage_error(fmt::format("{} is an option of xoe run; did you mean {}?", word, as_run(words)));
+    return usage_error(fmt::format("unknown option {}; see xoe --help", word));
   }
-  return unknown_verb(verb);
+  const auto meant = did_you_mean(word, names);
+  if (!meant.empty()) return usage_error(fmt::format("unknown verb \"{}\"{}", word, meant));
+  std::error_code ignored;
+  if (std::filesystem::exists(word, ignored) || remote::find_program(std::string(word), Env::process()))
+    return usage_error(fmt::format("unknown verb \"{}\"; to start it as ranks: {}", word, as_run(words)));
+  return usage_error(fmt::format("unknown verb \"{}\"; see xoe --help", word));
+}
+
+// Becomes xoe-VERB, or says why not.
+int start_verb(std::vector<std::string_view> words) {
+  const std::string_view verb = words[0];
+  if (verb.empty() || verb.starts_with('-') || verb.find('/') != std::string_view::npos) return unknown_verb(words);
+  const std::string path = tools::program_of(verb);
+  std::vector<std::string> arguments(words.begin(), words.end());
+  arguments[0] = path;
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  ::execv(path.c_str(), argv.data());
+  if (errno == ENOENT) return unknown_verb(words);
+  fmt::print(stderr, "xoe: cannot run {}: {}\n", path, errno_text(errno));
+  return kCannotRun;
+}
+
+// `words` follow the word `completion`.
+int completion(std::span<const std::string_view> words) {
+  const manners::Command command = tools::completion_command();
+  for (const std::string_view word : words) {
+    if (word == "-h" || word == "--help") return print(manners::help_text(command));
+    if (word == "--version") return print(fmt::format("xoe {}\n", manners::version()));
+  }
+  const auto& shells = manners::shell_names();
+  if (words.size() != 1)
+    return usage_error(
+        fmt::format("completion: say for which shell: {}; see xoe completion --help", manners::one_of(shells)));
+  const auto shell = manners::shell_named(words[0]);
+  if (shell) return print(manners::completion_script(*shell, tools::whole_command()));
+  std::vector<std::string_view> names(shells.begin(), shells.end());
+  names.insert(names.end(), {"--help", "--version"});
+  return usage_error(fmt::format("completion: unknown {} {}{}", words[0].starts_with('-') ? "option" : "shell",
+                                 words[0], did_you_mean(words[0], names, "; there are " + manners::one_of(shells))));
+}
+
+bool asks_for_help(std::string_view word) { return word == "--help" || word == "-h" || word == "help"; }
+
+int start(std::span<const std::string_view> words) {
+  const std::string_view verb = words[0];
+  if (verb == "run") return tools::run(words.subspan(1));
+  if (verb == "completion") return completion(words.subspan(1));
+  if (verb == "agent")
+    return launch::run_agent(std::string(manners::version()));  // what `xoe run` starts on other hosts
+  if (verb == "--version") return print(fmt::format("xoe {}\n", manners::version()));
+  if (!asks_for_help(verb)) return start_verb({words.begin(), words.end()});
+  if (words.size() == 1 || verb != "help" || asks_for_help(words[1]))
+    return print(manners::help_text(tools::short_command()));
+  // `xoe help data make` is `xoe data make --help`.
+  std::vector<std::string_view> about(words.begin() + 1, words.end());
+  about.push_back("--help");
+  return start(about);
 }
 
 // So that no pipe or file opened later becomes one of the three.
@@ -85,23 +135,9 @@ void open_missing_standard_streams() {
 int main(int argc, char** argv) {
   open_missing_standard_streams();
   if (argc < 2) {
-    print_help();
+    print(manners::help_text(tools::short_command()));
     return kUsageError;
   }
-  const std::string_view verb = argv[1];
-  if (verb == "run") {
-    const std::vector<std::string_view> arguments(argv + 2, argv + argc);
-    return xoe::tools::run(arguments);
-  }
-  if (verb == "agent") return xoe::launch::run_agent(XOE_VERSION);  // what `xoe run` starts on other hosts
-  if (verb == "--help" || verb == "-h" || verb == "help") {
-    print_help();
-    return 0;
-  }
-  if (verb == "--version") {
-    std::puts("xoe " XOE_VERSION);
-    return 0;
-  }
-  // argv[1] is replaced there; the verb is kept for the message.
-  return start_verb(std::string(verb), argv);
+  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  return start(words);
 }

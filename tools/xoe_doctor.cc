@@ -1,8 +1,6 @@
 // xoe doctor: are this machine and other hosts ready for training, and what must be fixed?
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -16,7 +14,10 @@
 #include "doctor/cluster/probe_agent.h"
 #include "doctor/examine.h"
 #include "doctor/report/report.h"
+#include "manners/terminal.h"
+#include "manners/version.h"
 #include "remote/host_list.h"
+#include "tools/manners/command_line.h"
 
 namespace {
 
@@ -28,7 +29,7 @@ using doctor::Json;
 using doctor::Severity;
 
 constexpr int kProblems = 1;
-constexpr int kUsageError = 2;
+using tools::kUsageError;
 
 constexpr const char* kExamples = R"(Examples:
   xoe doctor                          this machine
@@ -36,8 +37,10 @@ constexpr const char* kExamples = R"(Examples:
   xoe doctor -H node1,node2           other hosts too, and the network between them
   xoe doctor --json | jq '.findings[] | select(.state == "problem")'
 
-Groups: cpu, memory, process, virtual, network, rdma, pcie, gpu, xoe. Exit codes: 0 no problem found, 1 a problem (with
---strict: or a warning), 2 wrong usage.)";
+Groups: cpu, memory, process, virtual, network, rdma, pcie, gpu, xoe, python.
+
+Exit codes: 0 no problem found, 1 a problem (with --strict: or a warning),
+2 wrong usage.)";
 
 // `xoe doctor --hosts`: other hosts, and the network between them.
 struct DoctorHostsOptions {
@@ -54,17 +57,10 @@ struct DoctorOptions {
   bool strict = false;
 };
 
-bool colours_wanted() {
-  const char* none = std::getenv("NO_COLOR");
-  return ::isatty(STDOUT_FILENO) != 0 && (none == nullptr || *none == '\0');
-}
-
 doctor::TextOptions text_options(const DoctorOptions& options) {
-  winsize size = {};
-  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return {.colours = colours_wanted(),
+  return {.colours = manners::colours_wanted(STDOUT_FILENO, Env::process()),
           .verbose = options.verbose,
-          .width = known ? std::clamp<int>(size.ws_col, 60, 120) : 100};
+          .width = std::clamp(manners::terminal_width(STDOUT_FILENO, 80), 60, 120)};
 }
 
 int print(const std::string& text) {
@@ -218,18 +214,14 @@ int main(int argc, char** argv) {
   CLI::App app("Is this machine ready for training, and what must be fixed?", "xoe doctor");
   app.footer(kExamples);
   DoctorOptions options;
-  options.examine.version = XOE_VERSION;
+  options.examine.version = std::string(manners::version());
   std::error_code ignored;
   options.examine.program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   if (const char* const folder = std::getenv("XOE_PLUGIN_DIR")) options.examine.plugins = folder;
   add_options(app, options);
   add_host_options(app, options);
   const CLI::App* const probe =
-      app.add_subcommand("probe", "answer the requests of another xoe doctor; an agent starts this");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
+      app.add_subcommand("probe", "answer the requests of another xoe doctor; an agent starts this")->group("");
+  if (const auto answer = tools::understand(app, argc, argv)) return tools::tell(*answer);
   return probe->parsed() ? answer_requests(options) : examine(options);
 }

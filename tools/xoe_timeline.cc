@@ -1,17 +1,18 @@
 // xoe timeline: merges and sums up the traces that ranks have written.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "manners/terminal.h"
+#include "tools/manners/command_line.h"
 #include "trace/merge.h"
 #include "trace/summary.h"
 
@@ -27,16 +28,21 @@ using trace::TraceRow;
 using trace::TraceSummary;
 using Json = nlohmann::ordered_json;
 
+using tools::kUsageError;
+
 constexpr int kFailed = 1;
-constexpr int kUsageError = 2;
 
 constexpr const char* kExamples = R"(Examples:
-  xoe timeline merge run.json run-a.json run-b.json    the files of two hosts in one
+  xoe timeline merge run.json run-a.json run-b.json    two hosts in one file
   xoe timeline summary run.json                        where the time went
   xoe timeline summary run.json --json | jq .overlap
 
-Open a file with https://ui.perfetto.dev or chrome://tracing. Exit codes: 0, 1 a file is bad or cannot be read or
-written, 2 wrong usage (also: a rank is in two files, or the output is there already).)";
+Open a file with https://ui.perfetto.dev.
+
+Exit codes: 0 done, 1 a file is bad or cannot be read or written, 2 wrong usage
+(also: a rank is in two files, or the output is there already).)";
+
+constexpr std::size_t kHostName = 20;  // columns
 
 struct SummaryOptions {
   std::string file;
@@ -62,10 +68,7 @@ int print(const char* verb, const std::string& text) {
   return kFailed;
 }
 
-bool colours_wanted() {
-  const char* none = std::getenv("NO_COLOR");
-  return ::isatty(STDOUT_FILENO) != 0 && (none == nullptr || *none == '\0');
-}
+bool colours_wanted() { return manners::colours_wanted(STDOUT_FILENO, Env::process()); }
 
 std::string time_text(std::int64_t ns) {
   const auto value = static_cast<double>(ns);
@@ -85,6 +88,18 @@ double share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80; }
+
+// Names differ at their ends as much as at their beginnings, so the middle goes.
+std::string shortened(const std::string& text, std::size_t columns) {
+  std::vector<std::size_t> starts;  // of characters
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (!continues_character(text[i])) starts.push_back(i);
+  if (starts.size() <= columns) return text;
+  const std::size_t head = (columns - 2) / 2;
+  return text.substr(0, starts[head]) + ".." + text.substr(starts[starts.size() - (columns - 2 - head)]);
+}
+
 // Columns of text; the first is flush left.
 class Table {
  public:
@@ -92,16 +107,21 @@ class Table {
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.size() == 1; }
 
+  // On a terminal it is no wider than that: the first column gives way.
   std::string text(bool colours) const {
     std::vector<std::size_t> widths(rows_[0].size());
     for (const auto& row : rows_) {
       for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
     }
+    std::size_t others = 2 * widths.size();
+    for (std::size_t i = 1; i < widths.size(); ++i) others += widths[i];
+    const auto columns = static_cast<std::size_t>(manners::terminal_width(STDOUT_FILENO, kUnlimited));
+    widths[0] = std::min(widths[0], std::max(kNarrowest, columns - std::min(columns, others)));
     std::string out;
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       std::string line = "  ";
       for (std::size_t i = 0; i < rows_[row].size(); ++i) {
-        const std::string& cell = rows_[row][i];
+        const std::string cell = i == 0 ? shortened(rows_[row][0], widths[0]) : rows_[row][i];
         const std::string space(widths[i] - width_of(cell), ' ');
         if (i == 0) {
           line.append(cell).append(space);
@@ -118,9 +138,10 @@ class Table {
  private:
   // Characters, not bytes.
   static std::size_t width_of(const std::string& text) {
-    return static_cast<std::size_t>(std::count_if(
-        text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
+    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), std::not_fn(continues_character)));
   }
+  static constexpr int kUnlimited = 1 << 20;
+  static constexpr std::size_t kNarrowest = 10;
   std::vector<std::vector<std::string>> rows_;
 };
 
@@ -155,10 +176,10 @@ std::string rows_text(const std::vector<TraceRow>& rows, std::int64_t wall_ns, b
 }
 
 std::string ranks_text(const TraceSummary& summary, bool colours) {
-  Table table({"rank", "host", "wall", "compute", "input", "communication", "hidden behind compute"});
+  Table table({"rank", "host", "wall", "compute", "input", "communication", "hidden"});
   for (const RankSummary& rank : summary.ranks) {
     const Overlap& overlap = rank.overlap;
-    table.add({fmt::format("{}", rank.rank), shown(rank.host.empty() ? summary.info.host : rank.host),
+    table.add({fmt::format("{}", rank.rank), shown(rank.host.empty() ? summary.info.host : rank.host, kHostName),
                time_text(rank.wall_ns), share_text(overlap.compute_ns, rank.wall_ns),
                share_text(rank.input_ns, rank.wall_ns), share_text(overlap.communication_ns, rank.wall_ns),
                share_text(overlap.common_ns, overlap.communication_ns)});
@@ -168,7 +189,7 @@ std::string ranks_text(const TraceSummary& summary, bool colours) {
 
 std::string waits_text(const TraceSummary& summary, bool colours) {
   std::string out;
-  Table tensors({"tensor", "total", "count", "mean", "p99", "max", "slowest on rank"});
+  Table tensors({"tensor", "total", "count", "mean", "p99", "max", "last rank"});
   for (const auto& wait : summary.tensors) {
     const LengthStats& lengths = wait.lengths;
     tensors.add({shown(wait.tensor), time_text(lengths.total_ns), fmt::format("{}", lengths.count),
@@ -226,23 +247,23 @@ std::vector<std::string> summary_warnings(const TraceSummary& summary) {
     warnings.push_back(
         fmt::format("the file has no proper end (byte {}): a rank was killed, or still writes", *info.cut_at));
   if (info.ignored > 0) {
-    warnings.push_back(fmt::format("{} events that make no sense were left out, the first near byte {}", info.ignored,
+    warnings.push_back(fmt::format("events that make no sense were left out: {}, the first near byte {}", info.ignored,
                                    info.first_ignored_at));
   }
   if (summary.dropped > 0)
-    warnings.push_back(fmt::format("{} events were dropped while recording: no room to write", summary.dropped));
-  if (summary.unfinished > 0)
-    warnings.push_back(fmt::format("{} spans have no end and are left out", summary.unfinished));
+    warnings.push_back(fmt::format("events dropped while recording, for want of room to write: {}", summary.dropped));
+  if (summary.unfinished > 0) warnings.push_back(fmt::format("spans without an end, left out: {}", summary.unfinished));
   return warnings;
 }
 
 // Tables; several lines.
 std::string summary_text(const TraceSummary& summary, bool colours, bool each_rank) {
   const std::int64_t wall = wall_of_all(summary);
-  std::string out = fmt::format("{}: {} ranks, {} events, {}\n", shown(summary.info.path, 200), summary.ranks.size(),
-                                summary.events, time_text(summary.wall_ns));
+  std::string out = fmt::format("{}: {}, {}, {}\n", shown(summary.info.path, 200),
+                                counted(static_cast<std::int64_t>(summary.ranks.size()), "rank"),
+                                counted(summary.events, "event"), time_text(summary.wall_ns));
   if (summary.ranks.empty()) return out;
-  out += title("Ranks", colours) + ranks_text(summary, colours);
+  out += title("Ranks (hidden: communication behind compute)", colours) + ranks_text(summary, colours);
   out +=
       title("All ranks (busy: summed over them; of wall: the mean)", colours) + rows_text(summary.rows, wall, colours);
   if (each_rank) {
@@ -306,7 +327,8 @@ std::string merge_text(const MergeReport& report, const std::string& output) {
                file.info.ours ? fmt::format("{}{}", offset < 0 ? "-" : "", time_text(std::abs(offset))) : "-",
                file.clock.uncertainty_ns > 0 ? time_text(file.clock.uncertainty_ns) : "-"});
   }
-  return table.text(false) + fmt::format("{}: {} events, {}\n", output, report.events, time_text(report.length_ns));
+  return table.text(false) +
+         fmt::format("{}: {}, {}\n", output, counted(report.events, "event"), time_text(report.length_ns));
 }
 
 std::string merge_json(const MergeReport& report, const std::string& output) {
@@ -374,10 +396,6 @@ int main(int argc, char** argv) {
   add_merge(app, merge_options, json);
   add_summary(app, summary_options);
   for (CLI::App* verb : app.get_subcommands({})) verb->footer(kExamples);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
+  if (const auto answer = tools::understand(app, argc, argv)) return tools::tell(*answer);
   return app.got_subcommand("merge") ? merge(merge_options, json) : summarize(summary_options);
 }

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 
+# Of a program that does not list them.
 VERBS = ("run", "train", "doctor", "timeline", "data")
 SUBCOMMANDS = re.compile(r"^(?:Subcommands|Verbs|Commands):\n((?:  .*\n)+)", re.MULTILINE)
 
@@ -29,14 +30,15 @@ def subcommands(text):
 
 
 def page(programs):
+    front = help_of(programs)
     parts = [
         "# The command line",
         "What each program prints for `--help`. The pages [xoe run](run.md), [xoe train](train.md), [xoe data](data.md) and "
         "[xoe doctor](doctor.md) explain more.",
         "## xoe",
-        block(help_of(programs)),
+        block(front),
     ]
-    for verb in VERBS:
+    for verb in [name for name in subcommands(front) if name != "help"] or VERBS:
         text = help_of(programs, verb)
         parts += [f"## xoe {verb}", block(text)]
         for name in subcommands(text):

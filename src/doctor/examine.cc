@@ -7,9 +7,11 @@
 
 #include "base/cgroup.h"
 #include "base/error.h"
+#include "base/nearest_word.h"
 #include "doctor/checks/gpus.h"
 #include "doctor/checks/host.h"
 #include "doctor/checks/installation.h"
+#include "doctor/checks/python.h"
 
 namespace xoe::doctor {
 namespace {
@@ -18,6 +20,7 @@ namespace {
 constexpr auto kDriverPatience = std::chrono::seconds(20);
 constexpr auto kLibraryPatience = std::chrono::seconds(10);
 constexpr auto kTryPatience = std::chrono::seconds(5);
+constexpr auto kPythonPatience = std::chrono::seconds(50);  // PyTorch from a slow disk; other hosts have a minute
 
 std::string host_name(const Tree& tree) {
   char name[256] = {};
@@ -30,11 +33,12 @@ Status check_options(const ExamineOptions& options) {
     if (std::find(std::begin(kGroups), std::end(kGroups), group) != std::end(kGroups)) continue;
     std::string known;
     for (const std::string_view name : kGroups) known.append(known.empty() ? "" : ", ").append(name);
-    return failure(Code::kInvalidArgument, "there is no group \"{}\"; the groups are {}", group, known);
+    return failure(Code::kInvalidArgument, "--only: there is no group \"{}\"{}; the groups are {}", group,
+                   did_you_mean(group, kGroups), known);
   }
   std::error_code ignored;
   if (!std::filesystem::is_directory(options.root, ignored))
-    return failure(Code::kInvalidArgument, "the root {} is no folder", options.root);
+    return failure(Code::kInvalidArgument, "--root {}: it is no folder", options.root);
   return {};
 }
 
@@ -60,6 +64,7 @@ class Examination {
     if (wants("gpu"))
       add(check_gpus(gpus_, libraries_, read_gpu_traces(tree_, gpus_), read_gpu_variables(Env::process())));
     if (wants("xoe")) add_installation(rdma);
+    if (wants("python")) add_python();
     return std::move(report_);
   }
 
@@ -100,6 +105,14 @@ class Examination {
       report_.engines = loading_engines(facts);
     }
     add(check_installation(facts));
+  }
+
+  void add_python() {
+    PythonFacts facts{.tried = tree_.live()};
+    if (facts.tried) facts = ask_python(Env::process(), kPythonPatience);
+    for (const auto& [name, version] : {std::pair("python", facts.version), std::pair("torch", facts.torch)})
+      if (!version.empty()) report_.versions[name] = version;
+    add(check_python(facts, options_.version, options_.program));
   }
 
   const ExamineOptions& options_;

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/machine.h"
+#include "base/make_folder.h"
 #include "base/text.h"
 #include "trace/text.h"
 
@@ -116,7 +117,9 @@ std::string_view trace_closing_lines() { return kTail; }
 Result<TraceFile> TraceFile::create(const std::string& path, const TraceHeader& header) {
   // A new inode: a viewer, or a late rank of an earlier run, keeps the old file.
   ::unlink(path.c_str());
-  Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  const auto open = [&path] { return Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644)); };
+  Fd fd = open();
+  if (!fd.valid() && errno == ENOENT && make_folder_of(path)) fd = open();
   if (!fd.valid()) return failure(Code::kUnavailable, "cannot create the timeline {}: {}", path, errno_text(errno));
   if (!write_at(fd.get(), trace_header_line(header).append(kTail), 0)) {
     const int reason = errno;

@@ -128,7 +128,7 @@ TEST_F(HostsFailure, ARankThatFailsIsNamedWithItsHost) {
   const auto ran = hosts_.run("one:2,two:2", "[ $XOE_RANK = 2 ] || exec sleep 100; echo broken >&2; exit 7");
   EXPECT_EQ(ran.code, 7);
   EXPECT_THAT(ran.err, AllOf(HasSubstr("rank 2 (host two, pid "), HasSubstr("exited with code 7"),
-                             HasSubstr("  | broken\n"), HasSubstr("3 other ranks were ended by SIGTERM")));
+                             HasSubstr("; its last line: broken\n"), HasSubstr("3 other ranks were ended by SIGTERM")));
 }
 
 TEST_F(HostsFailure, ARankThatIsKilled) {

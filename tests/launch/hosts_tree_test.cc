@@ -129,7 +129,7 @@ TEST_F(HostsTree, ARelayWhoseRanksEndedFirstStays) {
 TEST_F(HostsTree, ARankThatFailsIsNamedWithItsHost) {
   const auto ran = run(twelve_hosts(), "[ $FAKE_HOST = h10 ] || exec sleep 100; echo broken >&2; exit 7");
   EXPECT_EQ(ran.code, 7);
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("rank 10 (host h10, pid "), HasSubstr("  | broken\n"),
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("rank 10 (host h10, pid "), HasSubstr("; its last line: broken\n"),
                              HasSubstr("11 other ranks were ended by SIGTERM")));
 }
 

@@ -31,8 +31,22 @@ TEST(JobEnd, ReturnsTheFailingCode) {
   EXPECT_EQ(ran.code, 7);
   EXPECT_THAT(ran.err, HasSubstr("rank 1 (host " + remote::this_hostname() + ", pid "));
   EXPECT_THAT(ran.err, HasSubstr("exited with code 7 after "));
-  EXPECT_THAT(ran.err, HasSubstr("last lines of its stderr:\nxoe run:   | broken pipework\n"));
+  EXPECT_THAT(ran.err, HasSubstr("s; its last line: broken pipework\n"));
   EXPECT_THAT(ran.err, HasSubstr("2 other ranks were ended by SIGTERM"));
+}
+
+// The rank's own lines have told it: the report is one line that says who was the first.
+TEST(JobEnd, ATracebackAppearsOnce) {
+  const auto ran =
+      run_script(2,
+                 "[ $XOE_RANK = 1 ] || exec sleep 100; printf 'Traceback (most recent call last):\\n  File "
+                 "\"t.py\", line 3\\nValueError: bad\\n' >&2; exit 1");
+  EXPECT_EQ(ran.code, 1);
+  const auto lines = lines_of(ran.err);
+  ASSERT_EQ(lines.size(), 5U) << ran.err;
+  EXPECT_EQ(lines[0], "[1] Traceback (most recent call last):");
+  EXPECT_EQ(lines[2], "[1] ValueError: bad");
+  EXPECT_THAT(lines[3], testing::AllOf(HasSubstr("xoe run: rank 1 ("), HasSubstr("its last line: ValueError: bad")));
 }
 
 // Some supervisors ignore SIGCHLD, and every program below them does, too.
@@ -70,7 +84,7 @@ TEST(JobEnd, SaysTheSignal) {
   const auto ran = run_script(2, "echo last words; [ $XOE_RANK = 0 ] && kill -SEGV $$; sleep 100");
   EXPECT_EQ(ran.code, 128 + SIGSEGV);
   EXPECT_THAT(ran.err, HasSubstr("was killed by SIGSEGV (segmentation fault)"));
-  EXPECT_THAT(ran.err, HasSubstr("last lines of its stdout:\nxoe run:   | last words\n"));
+  EXPECT_THAT(ran.err, HasSubstr("s; its last line: last words\n"));
   EXPECT_EQ(run_script(1, "kill -KILL $$").code, 137);
   EXPECT_THAT(run_script(1, "kill -ABRT $$").err, HasSubstr("SIGABRT"));
 }

@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"OwnVariable", {"run", "-np", "2", "--env", "XOE_RANK=5", "true"}, 2, "sets this variable itself"},
         Refusal{"BadTimeout", {"run", "-np", "2", "--timeout", "soon", "true"}, 2, "expected seconds"},
         Refusal{
-            "BadBinding", {"run", "-np", "2", "--bind-to", "node", "true"}, 2, "expected core, socket, numa or none"},
+            "BadBinding", {"run", "-np", "2", "--bind-to", "node", "true"}, 2, "expected none, core, socket or numa"},
         Refusal{"NoSuchProgram", {"run", "-np", "2", "no-such-program"}, 127, "there is no such program in PATH"},
         Refusal{"NoSuchFile", {"run", "-np", "2", "./no/such"}, 127, "no such file"},
         Refusal{"Folder", {"run", "-np", "2", "/tmp"}, 126, "it is a folder"},

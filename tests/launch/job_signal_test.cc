@@ -50,6 +50,40 @@ TEST(JobSignal, RanksThatDieOfItGiveItsCode) {
   EXPECT_TRUE(job.all_gone());
 }
 
+// One rank has ended as the signal asked, and another still writes its checkpoint.
+TEST(JobSignal, ARankMayTakeLongerThanTheOthers) {
+  Launched job(script_arguments(
+      2,
+      "trap '[ $XOE_RANK = 1 ] && exit 130; echo saving' INT; trap 'echo terminated; exit 1' TERM; trap 'echo "
+      "saved; exit 0' USR1; echo ready $$; while true; do sleep 0.02; done",
+      {"--grace", "0.1"}));
+  ASSERT_TRUE(both_ready(job));
+  const std::string tag = "[1] ready ";
+  const pid_t quick = std::atoi(job.out().c_str() + job.out().find(tag) + tag.size());
+  job.signal(SIGINT);
+  ASSERT_TRUE(job.wait_for_out("[0] saving"));
+  ASSERT_TRUE(eventually([&] { return state_of(quick) == 0; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // longer than the grace
+  job.signal(SIGUSR1);
+  const auto ran = job.wait();
+  EXPECT_THAT(ran.out, HasSubstr("[0] saved")) << ran.err;
+  EXPECT_THAT(ran.out, testing::Not(HasSubstr("terminated")));
+  EXPECT_EQ(ran.code, 130);
+  EXPECT_THAT(ran.err, HasSubstr("ended by SIGINT after"));
+  EXPECT_TRUE(job.all_gone());
+}
+
+// A failure is no answer to the signal: it ends the others.
+TEST(JobSignal, AFailureAfterItEndsTheOthers) {
+  Launched job(
+      script_arguments(2, "trap '[ $XOE_RANK = 1 ] && exit 7' INT; echo ready; while true; do sleep 0.02; done"));
+  ASSERT_TRUE(both_ready(job));
+  job.signal(SIGINT);
+  const auto ran = job.wait();
+  EXPECT_EQ(ran.code, 7);
+  EXPECT_THAT(ran.err, HasSubstr("rank 1 (host"));
+}
+
 TEST(JobSignal, TheSecondOneKills) {
   Launched job(script_arguments(2, "trap 'echo no' INT; echo ready; while true; do sleep 0.02; done"));
   ASSERT_TRUE(both_ready(job));

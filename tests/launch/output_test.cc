@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 
 #include <array>
 
@@ -53,12 +55,104 @@ TEST(LineCutter, EndlessLinesComeInPieces) {
 }
 
 TEST(LineCutter, WithoutTagsNothingIsAdded) {
-  LineCutter cutter;
+  LineCutter cutter(LineCutter::Bars::kPass);
   std::string out;
   const std::string line = std::string(200'000, 'x') + "\n";
   cutter.feed(std::string_view(line).substr(0, 150'000), "", out);
   cutter.feed(std::string_view(line).substr(150'000), "", out);
   EXPECT_EQ(out, line);
+}
+
+// The lines, when the bytes come in pieces of every size; the unfinished ones are put into `live`.
+std::string cut(const std::string& bytes, std::vector<std::string>* live = nullptr) {
+  std::string whole;
+  for (std::size_t size = 1; size <= bytes.size(); ++size) {
+    LineCutter cutter;
+    std::string out;
+    for (std::size_t at = 0; at < bytes.size(); at += size)
+      cutter.feed(std::string_view(bytes).substr(at, size), "", out);
+    const auto shown = cutter.live();
+    if (live != nullptr) {
+      if (size > 1) {
+        EXPECT_EQ(*live, shown);
+      }
+      *live = shown;
+    }
+    cutter.finish("", out);
+    EXPECT_TRUE(cutter.live().empty());
+    if (size > 1) {
+      EXPECT_EQ(whole, out);
+    }
+    whole = out;
+  }
+  return whole;
+}
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(LineCutter, OfABarTheLastStateBecomesALine) {
+  EXPECT_EQ(cut("\r 0%\r 50%\r100%\nnext\n"), "100%\nnext\n");
+  EXPECT_EQ(cut("10%\r20%\r"), "20%\n");
+  EXPECT_EQ(cut("\r 0%\r100%\n\r 0%\r100%\n"), "100%\n100%\n");
+  EXPECT_EQ(cut("\r 50%\r     \rwritten\n\r 60%\r 70%"), "written\n 70%\n");
+}
+
+TEST(LineCutter, WhatIsUnfinishedIsLive) {
+  std::vector<std::string> live;
+  cut("line\n\r 0%\r 50%  ", &live);
+  EXPECT_THAT(live, ElementsAre(" 50%"));
+  cut("\r 0%\r100%\ndone\nname: ", &live);
+  EXPECT_THAT(live, ElementsAre("name: "));
+  cut("line\n", &live);
+  EXPECT_THAT(live, IsEmpty());
+}
+
+TEST(LineCutter, BarsBelowEachOther) {
+  const std::string below = "\n\rinner 1\x1b[A";
+  std::vector<std::string> live;
+  EXPECT_EQ(cut("\router 0" + below + "\n\rinner 2\x1b[A\router 1\n\rinner 3\x1b[A", &live), "outer 1\ninner 3\n");
+  EXPECT_THAT(live, ElementsAre("outer 1", "inner 3"));
+  // The inner bar is erased, the outer one ends, and ordinary lines follow.
+  EXPECT_EQ(cut("\router 0" + below + "\n\r       \x1b[A\router 2\nafter\n"), "outer 2\nafter\n");
+  // The inner bar stays, in the outer one's place, and another begins.
+  EXPECT_EQ(cut("\router 0" + below + "\rinner 9\n\router 1\r\router 2"), "inner 9\nouter 2\n");
+}
+
+TEST(LineCutter, OtherLinesAreLeftAlone) {
+  EXPECT_EQ(cut("a\r\nb\r\n"), "a\nb\n");
+  EXPECT_EQ(cut("\x1b[31mred\x1b[0m\n\n \n"), "\x1b[31mred\x1b[0m\n\n \n");
+  EXPECT_EQ(cut("up\x1b[Aand on\nmore\n"), "upand on\nmore\n");
+  EXPECT_EQ(cut("odd \x1bZ\x1b"), "odd \x1bZ\x1b\n");
+}
+
+// Both ends of a terminal of 20 columns.
+std::array<Fd, 2> make_terminal() {
+  int master = -1;
+  int slave = -1;
+  winsize size{.ws_row = 10, .ws_col = 20, .ws_xpixel = 0, .ws_ypixel = 0};
+  EXPECT_EQ(::openpty(&master, &slave, nullptr, nullptr, &size), 0);
+  ::fcntl(master, F_SETFL, O_NONBLOCK);
+  return {Fd(master), Fd(slave)};
+}
+
+TEST(Sink, ShowsLinesBelowTheOthers) {
+  auto [screen, terminal] = make_terminal();
+  Sink sink(terminal.get());
+  sink.show(Sink::Place::kOut, {"[0] 10%"});
+  sink.flush();
+  EXPECT_EQ(read_all(screen), "[0] 10%");
+  sink.flush();
+  EXPECT_EQ(read_all(screen), "");
+  sink.write("line\n");
+  sink.flush();
+  EXPECT_EQ(read_all(screen), "\r\x1b[Kline\r\n[0] 10%");
+  sink.show(Sink::Place::kErr, {"a line that is longer than the terminal is wide"});
+  sink.flush();
+  EXPECT_EQ(read_all(screen), "\r\x1b[K[0] 10%\r\na line that is long");
+  sink.hide();
+  sink.flush();
+  EXPECT_EQ(read_all(screen), "\r\x1b[K\x1b[A\x1b[K");
 }
 
 TEST(Sink, NeverBlocksAndLosesNothing) {
@@ -117,6 +211,29 @@ TEST(Stream, CarriesKeepsAndRemembers) {
   EXPECT_EQ(read_all(out_reader), "[7] one\n[7] two\n[7] three\n");
   EXPECT_THAT(stream.last_lines(2), testing::ElementsAre("two", "three"));
   EXPECT_THAT(stream.last_lines(9), testing::ElementsAre("one", "two", "three"));
+}
+
+TEST(Stream, OfABarOnlyTheLastStateIsRemembered) {
+  auto [out_reader, out_writer] = make_pipe();
+  Sink sink(out_writer.get());
+  Stream stream(Fd(), Fd(), "", "[7] ", sink);
+  stream.feed("start\r\n");
+  for (int i = 0; i < 1000; ++i) stream.feed("\r" + std::to_string(i) + " of 1000");
+  stream.feed("\nend\n");
+  EXPECT_THAT(stream.last_lines(9), testing::ElementsAre("start", "999 of 1000", "end"));
+  sink.flush();
+  EXPECT_EQ(read_all(out_reader), "[7] start\n[7] 999 of 1000\n[7] end\n");
+}
+
+TEST(Stream, ABarOfALiveStreamIsSeenFromTheStart) {
+  auto [out_reader, out_writer] = make_pipe();
+  Sink sink(out_writer.get());
+  Stream stream(Fd(), Fd(), "", "[0] ", sink);
+  stream.show_live(Sink::Place::kErr);
+  stream.feed("\r  0%");
+  stream.feed("\r  1%");
+  sink.flush();
+  EXPECT_EQ(read_all(out_reader), "[0]   0%\n");  // and later every ten seconds
 }
 
 TEST(Stream, LastLinesAreBounded) {

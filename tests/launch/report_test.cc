@@ -37,13 +37,12 @@ TEST(Report, GoodJobsHaveNone) {
 
 TEST(Report, AFailure) {
   JobOutcome outcome = failed_with(exited(3));
-  outcome.last_stream = "stderr";
-  outcome.last_lines = {"boom"};
+  outcome.last_line = "ValueError: boom\t";
   outcome.terminated = 2;
   outcome.killed = 1;
   EXPECT_THAT(report_lines(outcome, {}),
-              ElementsAre("rank 3 (host a, pid 42) exited with code 3 after 1.5 s", "last lines of its stderr:",
-                          "  | boom", "2 other ranks were ended by SIGTERM, 1 of them by SIGKILL after 5 s of grace"));
+              ElementsAre("rank 3 (host a, pid 42) exited with code 3 after 1.5 s; its last line: ValueError: boom",
+                          "2 other ranks were ended by SIGTERM, 1 of them by SIGKILL after 5 s of grace"));
   EXPECT_EQ(exit_code(outcome), 3);
   EXPECT_EQ(exit_code(failed_with(SIGSEGV)), 139);
 }

@@ -146,7 +146,7 @@ class Tests(HostsTests):
 
     def test_exit_code_and_name(self):
         job = self.start(["-H", "nodeA:1,nodeB:2"], '[ "$XOE_RANK" = 2 ] || exec sleep 1000; echo bad >&2; exit 9')
-        self.expect_end(job, 9, "rank 2 (host nodeB, pid ", "exited with code 9", "  | bad")
+        self.expect_end(job, 9, "rank 2 (host nodeB, pid ", "exited with code 9", "; its last line: bad")
 
     def test_output_is_whole(self):
         code, out, err = self.run(["-H", "nodeA:2,nodeB:2"], "seq 20000")
@@ -265,7 +265,7 @@ class Tests(HostsTests):
         self.expect_end(self.start(["-H", "nodeB,nowhere", "--fan-out", "1"], "echo started"), 125,
                         "host nowhere (reached from nodeB): unreachable")
         job = self.start(self.CHAIN, '[ "$XOE_RANK" = 2 ] || exec sleep 1000; echo bad >&2; exit 9')
-        self.expect_end(job, 9, "rank 2 (host nodeC, pid ", "  | bad")
+        self.expect_end(job, 9, "rank 2 (host nodeC, pid ", "; its last line: bad")
 
     def test_kill_agents_of_a_chain(self):
         for _ in range(ROUNDS):

@@ -174,12 +174,18 @@ TEST_F(TimelineTest, AFullDiskLeavesAValidFile) {
   EXPECT_EQ(bars().size(), 2U);
 }
 
+TEST_F(TimelineTest, MakesItsFolder) {
+  const std::string path = folder_ + "/new/folder/file.json";
+  ASSERT_TRUE(Timeline::open(path, {.rank = 0, .create = true}));
+  EXPECT_TRUE(std::ifstream(path));
+}
+
 TEST_F(TimelineTest, RefusesWhatItCannotUse) {
-  const auto missing = Timeline::open(folder_ + "/no/such/file.json", {.rank = 0, .create = true});
-  ASSERT_FALSE(missing);
-  EXPECT_EQ(missing.error().code(), Code::kUnavailable);
   EXPECT_FALSE(Timeline::open(path_, {.rank = 1, .create = false}));
   std::ofstream(path_) << "{}";
+  const auto below_a_file = Timeline::open(path_ + "/file.json", {.rank = 0, .create = true});
+  ASSERT_FALSE(below_a_file);
+  EXPECT_EQ(below_a_file.error().code(), Code::kUnavailable);
   const auto foreign = Timeline::open(path_, {.rank = 1, .create = false});
   ASSERT_FALSE(foreign);
   EXPECT_EQ(foreign.error().code(), Code::kDataLoss);

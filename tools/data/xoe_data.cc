@@ -1,20 +1,18 @@
 // xoe data: makes, converts, checks and measures data sets.
-#include <CLI/CLI.hpp>
-
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
+#include "tools/manners/command_line.h"
 
 int main(int argc, char** argv) {
   using namespace xoe::tools;
   CLI::App app("Makes, converts, checks and measures data sets.", "xoe data");
   app.require_subcommand(1);
+  app.footer(
+      "Examples:\n  xoe data make --images 3000 --classes 10 data\n  xoe data verify --decode data\n"
+      "  xoe data stats data\n\n`xoe data VERB --help` tells more.");
   int code = 0;
   for (const auto add : {add_make, add_convert, add_inspect, add_verify, add_stats, add_index, add_bench, add_compare})
     add(app, code);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
+  if (const auto answer = understand(app, argc, argv)) return tell(*answer);
   return code;
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/known_variables.h"
 #include "base/text.h"
 
 namespace xoe {
@@ -120,6 +121,9 @@ Result<EngineOptions> read_engine_options(const Env& env, std::vector<std::strin
   XOE_TRY(read_switch(find(env, "XOE_PROGRESS_THREAD"), options.progress_thread));
   XOE_TRY(read_stall(env, options));
   XOE_TRY(read_observation(env, options));
+  // `xoe run`, which alone sets this, has told of them already.
+  if (!env.has("XOE_CROSS_SIZE"))
+    for (std::string& sentence : misspelt_variables(env)) warnings.push_back(std::move(sentence));
   for (const auto& [name, value] : env.all()) {
     if (value.empty() || !name.starts_with("HOROVOD_")) continue;
     // For programs that read Horovod's name, such as HOROVOD_RANK.

@@ -15,16 +15,12 @@ struct RunArguments {
   RunOptions options;
   std::string config_file = {};
   bool help = false;
+  bool version = false;
 };
 
 // `arguments` follow the word `run`. Options end at the first word that is not an option, or at --; the rest
 // is the program and its arguments. `invalid_argument` says what is wrong, and names the option that was meant if one
 // is near.
 Result<RunArguments> parse_run_arguments(std::span<const std::string_view> arguments);
-
-std::string_view run_help() noexcept;
-
-// The candidate that `word` was probably meant to be, or an empty text.
-std::string_view nearest_word(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace xoe::launch

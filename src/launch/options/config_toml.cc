@@ -44,7 +44,7 @@ Status apply_env(const toml::node& node, std::string_view path, RunArguments& ru
 
 Status apply_key(std::string_view key, const toml::node& node, std::string_view path, RunArguments& run) {
   if (key == "env") return apply_env(node, path, run);
-  if (key == "config-file" || key == "help")
+  if (key == "config-file" || key == "help" || key == "version")
     return wrong(path, node.source(), fmt::format("{} does not belong in a configuration file", key));
   const std::string name = fmt::format("--{}", key);
   const Option* option = find_option(name);

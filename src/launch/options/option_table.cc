@@ -10,7 +10,10 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/nearest_word.h"
 #include "base/text.h"
+#include "launch/options/horovod_settings.h"
+#include "manners/command.h"
 #include "remote/host_list.h"
 
 namespace xoe::launch {
@@ -74,9 +77,11 @@ constexpr std::array kMappings{std::pair(Name("slot"), MapBy::kSlot), std::pair(
 constexpr std::array kBindings{std::pair(Name("core"), Binding::kCore), std::pair(Name("socket"), Binding::kSocket),
                                std::pair(Name("numa"), Binding::kNuma), std::pair(Name("none"), Binding::kNone)};
 
+constexpr std::string_view kBackends = "auto|shm|gloo|mpi|nccl|hierarchical";
+
 Status set_backend(RunArguments& run, std::string_view text) {
-  static constexpr std::array kBackends{"auto", "shm", "gloo", "mpi", "nccl", "hierarchical"};
-  if (std::ranges::find(kBackends, text) == kBackends.end()) return wrong_form();
+  const auto known = split_text(kBackends, '|');
+  if (std::ranges::find(known, text) == known.end()) return wrong_form();
   run.options.backend = text;
   return {};
 }
@@ -137,47 +142,210 @@ Status set_encrypt(RunArguments& run, std::string_view /*text*/) {
   return {};
 }
 
+constexpr std::string_view kRankOptions = "Ranks";
+constexpr std::string_view kHostOptions = "Hosts";
+constexpr std::string_view kSettingOptions = "Settings";
+constexpr std::string_view kEndOptions = "Output and end";
+constexpr std::string_view kHostCommandOptions = "A command for each host";
+
 constexpr std::array kOptions{
-    Option{{"-np", "-n", "--np", "--num-proc"}, "a number of ranks", set_size},
-    Option{{"-H", "--hosts"}, "hosts", set_hosts},
-    Option{{"--hostfile", "-hostfile"}, "a file", set_text<&HostOptions::hostfile>},
-    Option{{"--map-by"}, "slot, node or socket", set_choice<&HostOptions::map_by, kMappings>},
-    Option{{"--bind-to"}, "core, socket, numa or none", set_choice<&RunOptions::binding, kBindings>},
-    Option{{"--oversubscribe"}, "", set_flag<&HostOptions::oversubscribe, true>},
-    Option{{"--backend"}, "auto, shm, gloo, mpi, nccl or hierarchical", set_backend},
-    Option{{"--network-interface", "--network-interfaces"},
-           "an interface or a network",
-           set_text<&HostOptions::network_interface>},
-    Option{{"--encrypt"}, "", set_encrypt},
-    Option{{"--ssh-port", "-p"}, "1 to 65535", set_integer<&ConnectOptions::ssh_port, 1, 65535>},
-    Option{{"-i", "--ssh-identity-file"}, "the file of a key", set_text<&ConnectOptions::ssh_identity_file>},
-    Option{{"--ssh-command"}, "a command", set_text<&ConnectOptions::ssh_command>},
-    Option{{"--launch-agent"}, "a command", set_text<&ConnectOptions::launch_agent>},
-    Option{{"--fan-out"}, "0 (no tree) to 4096 hosts", set_integer<&HostOptions::fan_out, 0, 4096>},
-    Option{{"--xoe-path"}, "the path of xoe on the hosts", set_text<&ConnectOptions::xoe_path>},
-    Option{{"--start-timeout"}, "seconds", set_seconds<&ConnectOptions::start_timeout, 1>},
-    Option{{"--host-timeout"}, "seconds", set_seconds<&ConnectOptions::host_timeout, 100>},
-    Option{{"--no-gpu-binding"}, "", set_flag<&HostOptions::bind_gpus, false>},
-    Option{{"--dry-run"}, "", set_flag<&HostOptions::dry_run, true>},
-    Option{{"--check"}, "", set_flag<&HostOptions::check, true>},
-    Option{{"--output-dir", "--output-filename"}, "a folder", set_text<&RunOptions::output_dir>},
-    Option{{"--tag-output"}, "", set_flag<&RunOptions::tag_output, true>},
-    Option{{"--no-tag-output"}, "", set_flag<&RunOptions::tag_output, false>},
-    Option{{"--timeout"}, "seconds", set_seconds<&RunOptions::timeout, 1>},
-    Option{{"--grace"}, "seconds", set_seconds<&RunOptions::grace, 0>},
-    Option{{"--restarts", "--reset-limit"},
-           "how often failed ranks are restarted, 0 to 10000",
-           set_integer<&RunOptions::restarts, 0, 10000>},
-    Option{{"--env"}, "NAME=VALUE or NAME", add_variable},
-    Option{{"--env-file"}, "a file", add_variables},
-    Option{{"--config-file"}, "a file", set_text<&RunArguments::config_file>},
-    Option{{"--help", "-h"}, "", set_flag<&RunArguments::help, true>}};
+    Option{.group = kRankOptions,
+           .names = {"-np", "-n", "--np"},
+           .others = {"--num-proc"},
+           .value = "N",
+           .expected = "a number of ranks",
+           .what = "number of ranks (default: one for each slot of the hosts)",
+           .apply = set_size},
+    Option{.group = kRankOptions,
+           .names = {"--bind-to"},
+           .value = "WHAT",
+           .choices = "none|core|socket|numa",
+           .what = "each rank may run on every core (default), on its own share of the cores, on the cores of one "
+                   "socket, or near one memory: its GPU's, or from the network interface's on",
+           .apply = set_choice<&RunOptions::binding, kBindings>},
+    Option{.group = kRankOptions,
+           .names = {"--map-by"},
+           .value = "WHAT",
+           .choices = "slot|node|socket",
+           .what = "fill a host's slots first (default); hosts by turns; sockets by turns",
+           .apply = set_choice<&HostOptions::map_by, kMappings>},
+    Option{.group = kRankOptions,
+           .names = {"--oversubscribe"},
+           .what = "more ranks than slots may run",
+           .apply = set_flag<&HostOptions::oversubscribe, true>},
+    Option{.group = kRankOptions,
+           .names = {"--no-gpu-binding"},
+           .what = "leave CUDA_VISIBLE_DEVICES as it is",
+           .apply = set_flag<&HostOptions::bind_gpus, false>},
+    Option{.group = kHostOptions,
+           .names = {"-H", "--hosts"},
+           .value = "A:4,B:4",
+           .expected = "hosts",
+           .what = "hosts and their slots, reached by ssh without a password; without hosts, inside a Slurm "
+                   "allocation: its nodes and tasks",
+           .apply = set_hosts},
+    Option{.group = kHostOptions,
+           .names = {"--hostfile"},
+           .others = {"-hostfile"},
+           .value = "FILE",
+           .expected = "a file",
+           .what = "the same, a line for each: `host slots=4 max-slots=8` or `host:4`",
+           .apply = set_text<&HostOptions::hostfile>},
+    Option{.group = kHostOptions,
+           .names = {"--check"},
+           .what = "check every host and print the result; start nothing",
+           .apply = set_flag<&HostOptions::check, true>},
+    Option{.group = kHostOptions,
+           .names = {"--dry-run"},
+           .what = "print what would be started; connect to no host",
+           .apply = set_flag<&HostOptions::dry_run, true>},
+    Option{.group = kHostOptions,
+           .names = {"--start-timeout"},
+           .value = "S",
+           .expected = "seconds",
+           .what = "until all hosts have answered (default: 30)",
+           .apply = set_seconds<&ConnectOptions::start_timeout, 1>},
+    Option{.group = kHostOptions,
+           .names = {"--host-timeout"},
+           .value = "S",
+           .expected = "seconds",
+           .what = "until a silent host counts as lost (default: XOE_HOST_TIMEOUT or 10)",
+           .apply = set_seconds<&ConnectOptions::host_timeout, 100>},
+    Option{.group = kHostCommandOptions,
+           .names = {"--ssh-port"},
+           .others = {"-p"},
+           .value = "N",
+           .expected = "1 to 65535",
+           .what = "port of the hosts' ssh servers",
+           .apply = set_integer<&ConnectOptions::ssh_port, 1, 65535>},
+    Option{.group = kHostCommandOptions,
+           .names = {"--ssh-identity-file"},
+           .others = {"-i"},
+           .value = "FILE",
+           .expected = "the file of a key",
+           .what = "private key",
+           .apply = set_text<&ConnectOptions::ssh_identity_file>},
+    Option{.group = kHostCommandOptions,
+           .names = {"--ssh-command"},
+           .value = "COMMAND",
+           .expected = "a command",
+           .what = "in place of ssh; may have options",
+           .apply = set_text<&ConnectOptions::ssh_command>},
+    Option{.group = kHostCommandOptions,
+           .names = {"--launch-agent"},
+           .value = "COMMAND",
+           .expected = "a command",
+           .what = "instead of ssh: COMMAND HOST PROGRAM ARGUMENTS... runs a program there",
+           .apply = set_text<&ConnectOptions::launch_agent>},
+    Option{.group = kHostCommandOptions,
+           .names = {"--fan-out"},
+           .value = "N",
+           .expected = "0 (no tree) to 4096 hosts",
+           .what = "with more hosts than this (default: 64) agents reach some of them for the launcher; 0: never",
+           .apply = set_integer<&HostOptions::fan_out, 0, 4096>},
+    Option{.group = kHostCommandOptions,
+           .names = {"--xoe-path"},
+           .value = "FILE",
+           .expected = "the path of xoe on the hosts",
+           .what = "of xoe on the hosts (default: as here)",
+           .apply = set_text<&ConnectOptions::xoe_path>},
+    Option{.group = kSettingOptions,
+           .names = {"--backend"},
+           .value = "NAME",
+           .choices = kBackends,
+           .what = "what ranks talk over",
+           .apply = set_backend},
+    Option{.group = kSettingOptions,
+           .names = {"--network-interface"},
+           .others = {"--network-interfaces"},
+           .value = "LIST",
+           .expected = "an interface or a network",
+           .what = "names or networks (ib0, 10.1.0.0/16) that ranks talk over",
+           .apply = set_text<&HostOptions::network_interface>},
+    Option{.group = kSettingOptions,
+           .names = {"--encrypt"},
+           .what = "encrypt tensors between hosts; other messages always are",
+           .apply = set_encrypt},
+    Option{.group = kSettingOptions,
+           .names = {"--env"},
+           .value = "NAME[=VALUE]",
+           .expected = "NAME=VALUE or NAME",
+           .what = "set a variable for all ranks, or pass ours on; may be repeated",
+           .apply = add_variable},
+    Option{.group = kSettingOptions,
+           .names = {"--env-file"},
+           .value = "FILE",
+           .expected = "a file",
+           .what = "set the variables of a file, as env -0 prints them",
+           .apply = add_variables},
+    Option{.group = kSettingOptions,
+           .names = {"--config-file"},
+           .value = "FILE",
+           .expected = "a file",
+           .what = "options from TOML (`np = 4`), settings from Horovod's YAML",
+           .apply = set_text<&RunArguments::config_file>},
+    Option{.group = kEndOptions,
+           .names = {"--output-dir"},
+           .others = {"--output-filename"},
+           .value = "DIR",
+           .expected = "a folder",
+           .what = "also write DIR/rank.N/stdout and DIR/rank.N/stderr",
+           .apply = set_text<&RunOptions::output_dir>},
+    Option{.group = kEndOptions,
+           .names = {"--tag-output"},
+           .what = "\"[N] \" before each line: the default",
+           .apply = set_flag<&RunOptions::tag_output, true>},
+    Option{.group = kEndOptions,
+           .names = {"--no-tag-output"},
+           .what = "no \"[N] \" before each line",
+           .apply = set_flag<&RunOptions::tag_output, false>},
+    Option{.group = kEndOptions,
+           .names = {"--timeout"},
+           .value = "S",
+           .expected = "seconds",
+           .what = "end the whole job after so many seconds, with exit code 124",
+           .apply = set_seconds<&RunOptions::timeout, 1>},
+    Option{.group = kEndOptions,
+           .names = {"--restarts"},
+           .others = {"--reset-limit"},
+           .value = "N",
+           .expected = "how often failed ranks are restarted, 0 to 10000",
+           .what = "restart ranks that fail, N times in all; training goes on from where it last committed "
+                   "(xoe.torch.elastic) or wrote a checkpoint",
+           .apply = set_integer<&RunOptions::restarts, 0, 10000>},
+    Option{.group = kEndOptions,
+           .names = {"--grace"},
+           .value = "S",
+           .expected = "seconds",
+           .what = "between SIGTERM and SIGKILL when a job is ended (default: 5)",
+           .apply = set_seconds<&RunOptions::grace, 0>},
+    Option{.group = kEndOptions,
+           .names = {"-h", "--help"},
+           .what = "print this help",
+           .apply = set_flag<&RunArguments::help, true>},
+    Option{.group = kEndOptions,
+           .names = {"--version"},
+           .what = "print the version of Xoe",
+           .apply = set_flag<&RunArguments::version, true>}};
+
+std::string expected_text(const Option& option, std::string_view value) {
+  if (option.choices.empty()) return fmt::format("expected {}", option.expected);
+  const auto words = split_text(option.choices, '|');
+  const std::vector<std::string_view> views(words.begin(), words.end());
+  return fmt::format("expected {}{}", manners::one_of(words), did_you_mean(value, views));
+}
 
 }  // namespace
 
+bool Option::has_name(std::string_view name) const {
+  const auto among = [name](const Names& list) { return std::ranges::find(list, name) != list.end(); };
+  return !name.empty() && (among(names) || among(others));
+}
+
+std::span<const Option> all_options() noexcept { return kOptions; }
+
 const Option* find_option(std::string_view name) noexcept {
-  const auto option = std::ranges::find_if(
-      kOptions, [name](const Option& one) { return std::ranges::find(one.names, name) != one.names.end(); });
+  const auto option = std::ranges::find_if(kOptions, [name](const Option& one) { return one.has_name(name); });
   return option == kOptions.end() ? nullptr : &*option;
 }
 
@@ -186,16 +354,17 @@ Status apply_option(const Option& option, std::string_view name, std::string_vie
   if (applied) return {};
   const std::string given = value.empty() ? std::string(name) : fmt::format("{} {}", name, value);
   const std::string& message = applied.error().message();
-  return failure(Code::kInvalidArgument, "{}: {}", given,
-                 message.empty() ? fmt::format("expected {}", option.expected) : message);
+  return failure(Code::kInvalidArgument, "{}: {}", given, message.empty() ? expected_text(option, value) : message);
 }
 
 tl::unexpected<Error> unknown_option(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const Option& option : kOptions) names.insert(names.end(), option.names.begin(), option.names.end());
-  const auto meant = nearest_word(name, names);
-  if (meant.empty()) return failure(Code::kInvalidArgument, "unknown option {}; see xoe run --help", name);
-  return failure(Code::kInvalidArgument, "unknown option {}; did you mean {}?", name, meant);
+  for (const Option& option : kOptions)
+    for (const auto& list : {option.names, option.others}) names.insert(names.end(), list.begin(), list.end());
+  for (const HorovodSetting& setting : horovod_settings()) names.push_back(setting.flag);
+  std::erase(names, std::string_view());
+  return failure(Code::kInvalidArgument, "unknown option {}{}", name,
+                 did_you_mean(name, names, "; see xoe run --help"));
 }
 
 }  // namespace xoe::launch

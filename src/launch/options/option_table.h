@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string_view>
 
 #include "launch/options/arguments.h"
@@ -10,13 +11,22 @@
 namespace xoe::launch {
 
 struct Option {
-  std::array<std::string_view, 4> names;  // the rest is empty
-  std::string_view expected;              // the form of its value, for messages; empty: it takes none
+  using Names = std::array<std::string_view, 3>;  // the rest is empty
+  std::string_view group;                         // the heading that the help puts it under
+  Names names;
+  Names others = {};               // horovodrun's names, and other spellings that the help leaves out
+  std::string_view value = {};     // what stands for its value in the help; empty: it takes none
+  std::string_view choices = {};   // "slot|node|socket": all values it can have; empty: any
+  std::string_view expected = {};  // the form of its value, for messages; empty: as `choices` say
+  std::string_view what;           // for the help
   // An error without a message: the value does not have the expected form.
   Status (*apply)(RunArguments&, std::string_view value);
 
-  bool has_value() const { return !expected.empty(); }
+  bool has_value() const { return !value.empty(); }
+  bool has_name(std::string_view name) const;
 };
+
+std::span<const Option> all_options() noexcept;
 
 // `name` is not empty. nullptr: there is no such option.
 const Option* find_option(std::string_view name) noexcept;

@@ -55,6 +55,13 @@ Result<Stream> open_stream(const RunOptions& options, int rank, const char* name
   return Stream(std::move(pipe[0]), std::move(file.fd), std::move(file.path), tag_of(rank, options, sink), sink);
 }
 
+// Of rank 0 alone: every rank's would be too much for a terminal.
+void show_rank_0(std::vector<Stream>& streams) {
+  if (streams.empty()) return;
+  streams[0].show_live(Sink::Place::kOut);
+  streams[1].show_live(Sink::Place::kErr);
+}
+
 }  // namespace
 
 bool JobStreams::open() const {
@@ -144,6 +151,7 @@ Result<OpenedStreams> open_streams(const RunOptions& options, Output& output) {
       if (!end.in.valid()) return failure(Code::kUnavailable, "cannot open /dev/null: {}", errno_text(errno));
     }
   }
+  show_rank_0(streams);
   return OpenedStreams{JobStreams(std::move(streams), std::move(relay)), std::move(ends)};
 }
 
@@ -155,6 +163,7 @@ Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Outpu
       XOE_ASSIGN(auto file, open_file(options, rank, err ? "stderr" : "stdout"));
       streams.emplace_back(Fd(), std::move(file.fd), std::move(file.path), tag_of(rank, options, sink), sink);
     }
+  show_rank_0(streams);
   return streams;
 }
 

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
+
+#include "manners/terminal.h"
 
 namespace xoe::launch {
 namespace {
@@ -21,6 +24,8 @@ bool writable(int fd) {
   return ::poll(&entry, 1, 0) == 1;
 }
 
+constexpr int kNarrow = 80;  // columns, where the terminal does not say
+
 bool same_file(int a, int b) {
   struct stat first = {};
   struct stat second = {};
@@ -32,7 +37,52 @@ bool same_file(int a, int b) {
 
 Sink::Sink(int fd) : fd_(fd), terminal_(::isatty(fd) == 1), chunk_(chunk_of(fd, terminal_)) {}
 
+void Sink::write(std::string_view text) {
+  if (error_ != 0 || text.empty()) return;
+  take_away();
+  queue_.append(text);
+}
+
+void Sink::show(Place place, std::vector<std::string> lines) {
+  auto& shown = shown_[static_cast<std::size_t>(place)];
+  if (shown == lines) return;
+  shown = std::move(lines);
+  redraw_ = true;
+}
+
+void Sink::hide() {
+  for (auto& lines : shown_) lines.clear();
+  take_away();
+  redraw_ = false;
+}
+
+// The drawn lines are at the end of the queue or on the terminal already.
+void Sink::take_away() {
+  if (drawn_ == 0) return;
+  queue_.append("\r\x1b[K");
+  for (; drawn_ > 1; --drawn_) queue_.append("\x1b[A\x1b[K");
+  drawn_ = 0;
+  redraw_ = true;
+}
+
+bool Sink::draw() {
+  if (!redraw_ || error_ != 0) return false;
+  take_away();
+  redraw_ = false;
+  const auto columns = static_cast<std::size_t>(manners::terminal_width(fd_, kNarrow));
+  for (const auto& lines : shown_)
+    for (const std::string& line : lines)
+      queue_.append(drawn_++ == 0 ? "" : "\n").append(manners::fitted(line, columns - 1));
+  return true;
+}
+
+// Lines are drawn only when all else is written, so that a slow terminal sees the newest ones.
 void Sink::flush() {
+  send();
+  if (empty() && draw()) send();
+}
+
+void Sink::send() {
   while (!empty() && writable(fd_)) {
     const auto count = ::write(fd_, queue_.data() + written_, std::min(chunk_, queue_.size() - written_));
     if (count >= 0) {
@@ -53,6 +103,11 @@ void Sink::flush() {
 }
 
 Output::Output(int out, int err) : out_(out), err_(err), same_(same_file(out, err)) {}
+
+void Output::hide() {
+  out_.hide();
+  err_.hide();
+}
 
 void Output::flush() {
   out_.flush();

@@ -1,8 +1,11 @@
 // The destination of the job's output: the launcher's own stdout and stderr.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/fd.h"
 
@@ -15,9 +18,12 @@ class Sink {
 
   int fd() const noexcept { return fd_; }
   bool terminal() const noexcept { return terminal_; }
-  void write(std::string_view text) {
-    if (error_ == 0) queue_.append(text);
-  }
+  void write(std::string_view text);
+  // Of a terminal: these lines stay below all that is written, each cut to one row, until others are shown.
+  enum class Place : std::uint8_t { kOut, kErr };
+  void show(Place place, std::vector<std::string> lines);
+  // They go away.
+  void hide();
   // Writes what the descriptor takes now.
   void flush();
   bool empty() const noexcept { return written_ == queue_.size(); }
@@ -28,6 +34,9 @@ class Sink {
 
  private:
   static constexpr std::size_t kFull = std::size_t{1} << 20;
+  void send();
+  bool draw();
+  void take_away();
 
   int fd_;
   bool terminal_;
@@ -35,6 +44,9 @@ class Sink {
   std::string queue_;
   std::size_t written_ = 0;
   int error_ = 0;
+  std::array<std::vector<std::string>, 2> shown_;  // by place
+  bool redraw_ = false;                            // what is drawn is not what is to be shown
+  std::size_t drawn_ = 0;                          // rows, in the last of which the cursor stands
 };
 
 // stdout and stderr; one queue for both where they are the same file, so that their lines do not mix.
@@ -44,6 +56,8 @@ class Output {
   Sink& out() noexcept { return out_; }
   Sink& err() noexcept { return same_ ? out_ : err_; }
   void flush();
+  // Shown lines go away.
+  void hide();
   bool empty() const noexcept { return out_.empty() && (same_ || err_.empty()); }
 
  private:

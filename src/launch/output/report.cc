@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "manners/terminal.h"
 #include "remote/spawn.h"
 
 namespace xoe::launch {
@@ -25,13 +26,7 @@ std::string hint_for(int status) {
 // Programs that handle SIGINT and SIGTERM themselves, as xoe train does, often end with 130.
 constexpr int kInterrupted = 128 + SIGINT;
 
-// Whether the rank died of the signal that it was sent, or ended because of it.
-bool ended_as_asked(const JobOutcome& outcome) {
-  const int code = remote::exit_code_of(outcome.first_failure->status);
-  if (outcome.passed_on == SIGINT || outcome.passed_on == SIGTERM)
-    return code == 128 + outcome.passed_on || code == kInterrupted;
-  return outcome.passed_on != 0 && code == 128 + outcome.passed_on;
-}
+constexpr std::size_t kLongestQuote = 200;
 
 // The ranks that the launcher ended after the first failure.
 std::string others_text(const JobOutcome& outcome, const RunOptions& options) {
@@ -44,15 +39,21 @@ std::string others_text(const JobOutcome& outcome, const RunOptions& options) {
   return text;
 }
 
-void add_failure(const JobOutcome& outcome, std::vector<std::string>& lines) {
+// What it wrote before that, a traceback say, has been shown already.
+std::string blame(const JobOutcome& outcome) {
   const RankEnd& end = *outcome.first_failure;
-  lines.push_back(describe_end(end, outcome.host) + hint_for(end.status));
-  if (outcome.last_lines.empty()) return;
-  lines.push_back(fmt::format("last lines of its {}:", outcome.last_stream));
-  for (const std::string& line : outcome.last_lines) lines.push_back("  | " + line);
+  std::string line = describe_end(end, outcome.host) + hint_for(end.status);
+  const std::string last = manners::fitted(trimmed(outcome.last_line), kLongestQuote);
+  return last.empty() ? line : fmt::format("{}; its last line: {}", line, last);
 }
 
 }  // namespace
+
+bool ended_as_asked(int status, int passed_on) {
+  const int code = remote::exit_code_of(status);
+  if (passed_on == SIGINT || passed_on == SIGTERM) return code == 128 + passed_on || code == kInterrupted;
+  return passed_on != 0 && code == 128 + passed_on;
+}
 
 std::string describe_end(const RankEnd& end, std::string_view host) {
   return fmt::format("rank {} (host {}, pid {}) {} after {}", end.rank, host, end.pid,
@@ -86,7 +87,8 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
   switch (outcome.cause) {
     case Cause::kNone: return lines;
     case Cause::kRankFailed:
-      if (!ended_as_asked(outcome) && !outcome.killed_by_user) add_failure(outcome, lines);
+      if (!ended_as_asked(outcome.first_failure->status, outcome.passed_on) && !outcome.killed_by_user)
+        lines.push_back(blame(outcome));
       break;
     case Cause::kStartFailed:
       lines.push_back(fmt::format(

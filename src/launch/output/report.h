@@ -29,16 +29,18 @@ struct JobOutcome {
   bool killed_by_user = false;                // a second signal came
   int start_error = 0;                        // errno: kStartFailed
   int start_rank = 0;
-  int output_error = 0;          // errno of a write to stdout
-  bool unread = false;           // the rest of the output was not read in time
-  int terminated = 0;            // ranks that ended after SIGTERM was sent to them
-  int killed = 0;                // of those, by SIGKILL
-  std::string last_stream = {};  // "stderr" or "stdout" of the first failure
-  std::vector<std::string> last_lines = {};
+  int output_error = 0;        // errno of a write to stdout
+  bool unread = false;         // the rest of the output was not read in time
+  int terminated = 0;          // ranks that ended after SIGTERM was sent to them
+  int killed = 0;              // of those, by SIGKILL
+  std::string last_line = {};  // that the first failure wrote to stderr, or else to stdout
   std::vector<std::string> file_errors = {};
   std::vector<std::string> host_failures = {};  // of hosts that were lost
   std::chrono::nanoseconds ran = {};
 };
+
+// Whether a rank with this status of wait() died of the signal that it was sent, or ended because of it.
+bool ended_as_asked(int status, int passed_on);
 
 // "rank 1 (host a, pid 4711) exited with code 3 after 2 s"
 std::string describe_end(const RankEnd& end, std::string_view host);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -12,36 +13,17 @@ namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr std::size_t kTailBytes = 4096;
+constexpr auto kBarEvery = std::chrono::seconds(10);  // where there is no terminal
 
 }  // namespace
-
-void LineCutter::feed(std::string_view bytes, std::string_view tag, std::string& out) {
-  while (!bytes.empty()) {
-    const auto end = bytes.find('\n');
-    if (end == std::string_view::npos) break;
-    out.append(tag).append(partial_).append(bytes.substr(0, end + 1));
-    partial_.clear();
-    bytes.remove_prefix(end + 1);
-  }
-  partial_.append(bytes);
-  if (partial_.size() < kLongest) return;
-  if (!tag.empty()) return finish(tag, out);
-  out.append(partial_);  // without tags the bytes of a rank pass as they are
-  partial_.clear();
-}
-
-void LineCutter::finish(std::string_view tag, std::string& out) {
-  if (partial_.empty()) return;
-  out.append(tag).append(partial_).push_back('\n');
-  partial_.clear();
-}
 
 Stream::Stream(Fd pipe, Fd file, std::string file_path, std::string tag, Sink& sink)
     : pipe_(std::move(pipe)),
       file_(std::move(file)),
       file_path_(std::move(file_path)),
       tag_(std::move(tag)),
-      sink_(&sink) {}
+      sink_(&sink),
+      cutter_(tag_.empty() && !sink.terminal() ? LineCutter::Bars::kPass : LineCutter::Bars::kFollow) {}
 
 void Stream::pump() {
   std::array<char, kReadBytes> chunk;
@@ -56,19 +38,45 @@ void Stream::feed(std::string_view bytes) {
   std::string lines;
   lines.reserve(bytes.size() + 64 * tag_.size());
   cutter_.feed(bytes, tag_, lines);
-  sink_->write(lines);
+  write_lines(std::move(lines));
 }
 
 void Stream::close() {
   std::string lines;
   cutter_.finish(tag_, lines);
-  sink_->write(lines);
+  write_lines(std::move(lines));
   pipe_ = Fd();
   file_ = Fd();
 }
 
+void Stream::write_lines(std::string lines) {
+  if (place_ && !sink_->terminal())
+    if (const std::string bar = cutter_.bar(); !bar.empty() && Clock::now() >= bar_written_ + kBarEvery) {
+      bar_written_ = Clock::now();
+      lines.append(tag_).append(bar).push_back('\n');
+    }
+  sink_->write(lines);
+  if (!place_ || !sink_->terminal()) return;
+  std::vector<std::string> live = cutter_.live();
+  for (std::string& line : live) line.insert(0, tag_);
+  sink_->show(*place_, std::move(live));
+}
+
+// What a later '\r' draws over is forgotten at once.
+void Stream::remember(std::string_view bytes) {
+  while (!bytes.empty()) {
+    if (std::exchange(tail_returned_, false) && bytes.front() != '\n' && bytes.front() != '\r')
+      tail_.erase(tail_.rfind('\n') + 1);
+    const auto end = bytes.find('\r');
+    tail_.append(bytes.substr(0, end));
+    if (end == std::string_view::npos) return;
+    bytes.remove_prefix(end + 1);
+    tail_returned_ = true;
+  }
+}
+
 void Stream::keep(std::string_view bytes) {
-  tail_.append(bytes);
+  remember(bytes);
   if (tail_.size() > 4 * kTailBytes) {
     tail_.erase(0, tail_.size() - kTailBytes);
     tail_cut_ = true;

@@ -1,32 +1,27 @@
 // One of the output streams of one rank.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/fd.h"
+#include "launch/output/line_cutter.h"
 #include "launch/output/output.h"
 
 namespace xoe::launch {
 
-// Cuts bytes into whole lines; a line that grows past a limit is cut into several.
-class LineCutter {
- public:
-  // Appends to `out` each line that `bytes` completes: tag, line, newline.
-  void feed(std::string_view bytes, std::string_view tag, std::string& out);
-  // At the end of the stream: the rest without a newline becomes a line.
-  void finish(std::string_view tag, std::string& out);
-
- private:
-  static constexpr std::size_t kLongest = std::size_t{64} << 10;
-  std::string partial_;
-};
-
 class Stream {
  public:
-  // Reads `pipe`, if valid; `file`, if valid, receives every byte too. The sink outlives the stream.
+  // Reads `pipe`, if valid; `file`, if valid, receives every byte too. The sink outlives the stream. Without a tag and
+  // a terminal all bytes pass as they are.
   Stream(Fd pipe, Fd file, std::string file_path, std::string tag, Sink& sink);
+
+  // From now on bars and unfinished lines are seen while they change: on a terminal at its bottom, as those of `place`,
+  // elsewhere as a line every now and then.
+  void show_live(Sink::Place place) { place_ = place; }
 
   int fd() const noexcept { return pipe_.get(); }
   bool open() const noexcept { return pipe_.valid(); }
@@ -43,7 +38,10 @@ class Stream {
   const std::string& file_error() const noexcept { return file_error_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
   void keep(std::string_view bytes);
+  void remember(std::string_view bytes);
+  void write_lines(std::string lines);
 
   Fd pipe_;
   Fd file_;
@@ -51,8 +49,11 @@ class Stream {
   std::string tag_;
   Sink* sink_;
   LineCutter cutter_;
-  std::string tail_;
+  std::optional<Sink::Place> place_;
+  Clock::time_point bar_written_ = {};
+  std::string tail_;  // of each bar the last state
   bool tail_cut_ = false;
+  bool tail_returned_ = false;  // after '\r'
   std::string file_error_;
 };
 

@@ -21,7 +21,6 @@ using Clock = ShutdownPolicy::Clock;
 
 // `timeout` and some shells send a signal to the process and to its group: twice, but meant once.
 constexpr auto kSameSignal = std::chrono::milliseconds(250);
-constexpr std::size_t kLastLines = 10;
 
 class Job {
  public:
@@ -133,6 +132,7 @@ class Job {
   // The time in which the job is stopped does not count.
   void stop_with_the_ranks() {
     processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTSTP});
+    output_->hide();
     output_->flush();
     processes_->pause();
     const auto stopped = Clock::now();
@@ -184,6 +184,9 @@ class Job {
     if (event.asked) {
       ++outcome_.terminated;
       if (shutdown_.killed() && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
+    } else if (end.status != 0 && ended_as_asked(end.status, outcome_.passed_on)) {
+      // The others have all the time they want: they may be writing a checkpoint.
+      if (!asked_end_) asked_end_ = {.cause = Cause::kRankFailed, .host = event.host, .end = end, .at = event.at};
     } else if (end.status != 0) {
       faults_.add({.cause = Cause::kRankFailed, .host = event.host, .end = end, .at = event.at});
       shutdown_.begin(Cause::kRankFailed, now, processes_->news_delay());
@@ -213,12 +216,19 @@ class Job {
   }
 
   JobOutcome conclude() {
+    output_->hide();
+    output_->flush();
     outcome_.cause = shutdown_.cause();
     outcome_.ran = Clock::now() - started_;
     outcome_.file_errors = processes_->file_errors();
     outcome_.host_failures = processes_->host_failures();
     outcome_.host = processes_->host_of(outcome_.start_rank);
-    if (!faults_.empty()) blame(faults_.first());
+    if (!faults_.empty()) {
+      blame(faults_.first());
+    } else if (asked_end_) {
+      if (outcome_.cause == Cause::kNone) outcome_.cause = Cause::kRankFailed;
+      blame(*asked_end_);
+    }
     return std::move(outcome_);
   }
 
@@ -231,11 +241,9 @@ class Job {
     outcome_.first_failure = first.end;
     if (outcome_.first_failure) {
       const auto rank = static_cast<std::size_t>(outcome_.first_failure->rank);
-      for (const bool err : {true, false}) {
-        if (!outcome_.last_lines.empty()) break;
-        outcome_.last_lines = processes_->stream_of(rank, err).last_lines(kLastLines);
-        outcome_.last_stream = err ? "stderr" : "stdout";
-      }
+      for (const bool err : {false, true})
+        if (const auto lines = processes_->stream_of(rank, err).last_lines(1); !lines.empty())
+          outcome_.last_line = lines.back();
     }
   }
 
@@ -262,6 +270,7 @@ class Job {
   std::vector<DueRestart> due_restarts_;  // by time
   bool may_restart_;  // until a rank ends well: the others cannot form a group with a restarted one then
   FirstFault faults_;
+  std::optional<Fault> asked_end_;         // the first rank that ended as the user's signal asked
   std::optional<Clock::time_point> gone_;  // since when no process of the job is left
   std::optional<Clock::time_point> last_end_signal_;
 };

@@ -270,8 +270,8 @@ void add_bench(CLI::App& app, int& code) {
   add_label_options(*verb, options.pipeline);
   verb->add_option("--shuffle", options.pipeline.shuffle_buffer, "records in the shuffle buffer")
       ->capture_default_str();
-  verb->add_option("--mode", options.mode, "how images are decoded and resized: exact or fast")->capture_default_str();
-  verb->add_option("--dtype", options.dtype, "uint8, float16, bfloat16 or float32")->capture_default_str();
+  add_choice(*verb, "--mode", options.mode, {"exact", "fast"}, "how images are decoded and resized");
+  add_choice(*verb, "--dtype", options.dtype, {"uint8", "float16", "bfloat16", "float32"}, "of the pixels");
   verb->add_flag("--explain", options.explain, "say where the time goes, and what would help");
   verb->add_option("--seconds", options.seconds, "that are measured")
       ->capture_default_str()
@@ -282,6 +282,7 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option("--consumer", options.consumer, "images/s of an emulated consumer: says whether it can be fed")
       ->check(CLI::PositiveNumber);
   verb->add_flag("--json", options.json, "print the result as one line of JSON");
+  verb->footer("Example:\n  xoe data bench data --image-size 224 --explain");
   verb->callback([request, &code] { code = bench(*request); });
 }
 

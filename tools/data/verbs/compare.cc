@@ -408,6 +408,7 @@ void add_compare(CLI::App& app, int& code) {
       ->check(CLI::Range(0., 1e6));
   verb->add_option("--plot", options.plot, "an SVG file to write");
   verb->add_flag("--json", options.json, "print the result as one line of JSON");
+  verb->footer("Example:\n  xoe data compare data --ranks 1,2,4 --plot compare.svg");
   verb->callback([request, &code] { code = compare(*request); });
 }
 

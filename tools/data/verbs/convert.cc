@@ -1,5 +1,4 @@
 // xoe data convert: writes a data set of images in another format.
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -80,19 +79,17 @@ int convert(const ConvertRequest& request) {
 
 void add_options(CLI::App& verb, ConvertRequest& request) {
   ConvertOptions& options = request.options;
-  const std::map<std::string, data::ConvertTo> formats = {
-      {"tfrecord", data::ConvertTo::kTfRecord}, {"tar", data::ConvertTo::kTar}, {"folder", data::ConvertTo::kFolder}};
-  const std::map<std::string, data::Compression> compressions = {
-      {"none", data::Compression::kNone}, {"gzip", data::Compression::kGzip}, {"zlib", data::Compression::kZlib}};
-  verb.add_option("--format", options.to, "tfrecord, tar or folder (default: tfrecord)")
-      ->transform(CLI::Transformer(formats))
-      ->option_text("FORMAT");
-  verb.add_option("--to", options.to)->transform(CLI::Transformer(formats))->group("");  // what it was called before
+  using data::Compression;
+  using data::ConvertTo;
+  const std::vector<std::pair<std::string, ConvertTo>> formats = {
+      {"tfrecord", ConvertTo::kTfRecord}, {"tar", ConvertTo::kTar}, {"folder", ConvertTo::kFolder}};
+  add_choice<ConvertTo>(verb, "--format", options.to, formats, "format to write");
+  add_choice<ConvertTo>(verb, "--to", options.to, formats, "")->group("");  // what it was called before
   add_split_option(verb, options.from.training);
   verb.add_option("--shards", options.shards, "number of files; 0: files of about 128 MiB")->capture_default_str();
-  verb.add_option("--compression", options.compression, "of TFRecord files: none, gzip or zlib (default: none)")
-      ->transform(CLI::Transformer(compressions))
-      ->option_text("METHOD");
+  add_choice<Compression>(verb, "--compression", options.compression,
+                          {{"none", Compression::kNone}, {"gzip", Compression::kGzip}, {"zlib", Compression::kZlib}},
+                          "of TFRecord files");
   CLI::Option* const shuffle =
       verb.add_option("--shuffle", options.seed,
                       "the seed of the order of the images (default: 0 where each can be read by itself)")

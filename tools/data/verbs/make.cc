@@ -1,7 +1,6 @@
 // xoe data make: renders a data set.
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -107,14 +106,12 @@ int make(const MakeRequest& request) {
 }
 
 void add_options(CLI::App& verb, MakeRequest& request) {
-  const std::map<std::string, Format> formats = {
-      {"tfrecord", Format::kTfRecord}, {"folder", Format::kFolder}, {"tar", Format::kTar}, {"nih", Format::kNihChest}};
   DataSetOptions& options = request.options;
   verb.add_option("DIR", options.directory, "the directory to write; created if missing")->required();
-  verb.add_option("--format", request.format,
-                  "tfrecord, folder, tar, or nih: radiographs in the layout of ChestX-ray14 (default: tfrecord)")
-      ->transform(CLI::Transformer(formats))
-      ->option_text("FORMAT");
+  add_choice<Format>(
+      verb, "--format", request.format,
+      {{"tfrecord", Format::kTfRecord}, {"folder", Format::kFolder}, {"tar", Format::kTar}, {"nih", Format::kNihChest}},
+      "nih makes radiographs in the layout of ChestX-ray14");
   verb.add_option("--images", options.images, "training images")->capture_default_str();
   verb.add_option("--validation", request.validation,
                   "validation or test images (default: a fifth of the training images)");

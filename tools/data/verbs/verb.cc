@@ -8,7 +8,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
-#include <cstdlib>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -18,6 +17,7 @@
 #include "data/files/listing.h"
 #include "data/records/file_index.h"
 #include "data/records/threads.h"
+#include "manners/terminal.h"
 
 namespace xoe::tools {
 namespace {
@@ -99,7 +99,7 @@ void print_left_out(std::string_view what, std::int64_t count, const std::vector
 }
 
 std::string paint(Paint colour, std::string_view text) {
-  static const bool coloured = ::isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  static const bool coloured = manners::colours_wanted(STDOUT_FILENO, Env::process());
   if (!coloured) return std::string(text);
   const int code = colour == Paint::kGood ? 32 : colour == Paint::kBad ? 31 : 36;
   return fmt::format("\033[{}m{}\033[0m", code, text);

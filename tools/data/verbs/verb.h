@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "data/files/missing.h"
+#include "tools/manners/command_line.h"
 #include "xoe/status.h"
 
 namespace xoe::tools {
 
 inline constexpr int kFailed = 1;
-inline constexpr int kUsageError = 2;
 
 // Lets a stopped run remove its unfinished files, and makes a full disk or a limit an error instead of a signal.
 void catch_signals();

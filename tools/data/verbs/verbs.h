@@ -1,10 +1,7 @@
 // The verbs of `xoe data`, each in a file of its own.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <map>
-#include <string>
-
+#include "tools/manners/command_line.h"
 #include "tools/max_bad_option.h"
 #include "xoe/data/images.h"
 
@@ -23,9 +20,7 @@ void add_compare(CLI::App& app, int& code);
 
 // "--split train" or "--split validation".
 inline void add_split_option(CLI::App& verb, bool& training) {
-  verb.add_option("--split", training, "train or validation (default: train)")
-      ->transform(CLI::Transformer(std::map<std::string, bool>{{"train", true}, {"validation", false}}))
-      ->option_text("SPLIT");
+  add_choice<bool>(verb, "--split", training, {{"train", true}, {"validation", false}}, "which images");
 }
 
 inline void add_missing_option(CLI::App& verb, bool& allow_missing) {

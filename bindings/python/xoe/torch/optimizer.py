@@ -25,6 +25,7 @@ from xoe.torch.collectives import (
     sparse_allreduce_async,
 )
 from xoe.torch.compression import Compression, Compressor
+from xoe.torch.first_step import FirstStep
 from xoe.torch.gradient import Gradient, Work, dense_alias
 from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
@@ -39,6 +40,7 @@ class DistributedMixin(Wrapping):
 
     _set_id: int | None = None
     _distributed: bool = False
+    _first_step: FirstStep | None = None
 
     def _distribute(
         self,
@@ -154,6 +156,7 @@ class DistributedMixin(Wrapping):
         self._set_id = process_set._need()
         self._engine = self._world.engine
         self._distributed = process_set.included() and process_set.size() > 1
+        self._first_step = FirstStep() if FirstStep.wanted() else None  # also of ranks that go on, with those that are new
         wire = getattr(self._compression, "wire", None)
         self._request = prepare_request(self._op, "allreduce", *self._scales, self._set_id, wire)
         return self._distributed
@@ -182,6 +185,8 @@ class DistributedMixin(Wrapping):
                 self._submit_group(group)
 
     def _submit(self, gradient: Gradient) -> None:
+        if self._first_step is not None:
+            self._first_step.note(gradient)
         try:
             if not (self._uncopied and gradient.start(self._engine, self._request)):
                 gradient.work = self._submit_derived(gradient)
@@ -201,6 +206,8 @@ class DistributedMixin(Wrapping):
         sent, contexts = [], []
         try:
             for gradient in group:
+                if self._first_step is not None:
+                    self._first_step.note(gradient)
                 grad = gradient.hold()
                 if grad.is_sparse:
                     raise InvalidArgumentError(
@@ -261,6 +268,9 @@ class DistributedMixin(Wrapping):
         finally:
             self._forget()
         self._synchronized = True
+        if self._first_step is not None:
+            noted, self._first_step = self._first_step, None
+            noted.compare(self._prefix, self._process_set)
 
     def _forget(self) -> None:
         for gradient in self._gradients:
@@ -285,12 +295,14 @@ class DistributedMixin(Wrapping):
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """A context in which :meth:`step` does not synchronize::
+        """A context in which :meth:`step` does not synchronize.
 
-            optimizer.synchronize()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            with optimizer.skip_synchronize():
-                optimizer.step()
+        It follows a call of :meth:`synchronize`::
+
+        optimizer.synchronize()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        with optimizer.skip_synchronize():
+            optimizer.step()
         """
         self._skip = True
         try:

@@ -1,4 +1,6 @@
-"""Elastic training with PyTorch::
+"""Elastic training with PyTorch.
+
+A training function gets a state to which all ranks can return::
 
     @hvd.elastic.run
     def train(state):

@@ -17,7 +17,9 @@ _Kept = (torch.nn.Module, torch.optim.Optimizer, ElasticSampler)
 
 
 class TorchState(ObjectState):
-    """Any number of models, optimizers and samplers, under any names, and plain objects::
+    """Any number of models, optimizers and samplers, under any names, and plain objects.
+
+    For example::
 
         state = TorchState(model=model, optimizer=optimizer, epoch=0, batch=0)
     """

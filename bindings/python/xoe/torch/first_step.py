@@ -1,0 +1,96 @@
+"""What ranks forget before they train: compared in an optimizer's first step, and said in one warning."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from xoe.errors import InvalidArgumentError
+from xoe.process_sets import ProcessSet
+from xoe.reduction import Max
+from xoe.torch.collectives import allreduce_async
+from xoe.torch.gradient import dense_alias
+
+if TYPE_CHECKING:
+    from xoe.torch.gradient import Gradient
+
+VARIABLE = "XOE_CHECK_FIRST_STEP"
+_LIMIT = 1 << 16  # of the values of a tensor that are compared
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class FirstStepWarning(UserWarning):
+    """Ranks start from different parameters, or train on the same batches."""
+
+
+class FirstStep:
+    """The parameters and gradients of one rank in its first step, as sums of their bits, before gradients are reduced."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @staticmethod
+    def wanted() -> bool:
+        """Whether XOE_CHECK_FIRST_STEP leaves it on."""
+        return os.environ.get(VARIABLE, "1") != "0"
+
+    def note(self, gradient: Gradient) -> None:
+        """Notes a parameter, and its gradient as this rank computed it."""
+        grad = gradient.param.grad
+        self._sums[gradient.name] = (_bits(gradient.param), _zero() if grad is None else _bits(grad))
+
+    def compare(self, prefix: str, process_set: ProcessSet) -> None:
+        """Compares with the other ranks, and warns on the first of them. Collective."""
+        names = sorted(self._sums)
+        mine = torch.stack([self._sums[name][which].cpu() for which in (0, 1) for name in names])
+        rank = torch.tensor([process_set.rank()])
+        # The largest and the smallest of each in one operation. A rank that has joined adds nothing to either.
+        largest = torch.cat([mine, rank, -mine, -rank])
+        try:
+            largest = allreduce_async(largest, name=f"{prefix}first_step", op=Max, process_set=process_set).wait()
+        except InvalidArgumentError:
+            return  # the ranks do not have the same parameters, which reducing them says better
+        equal = (largest[: len(mine) + 1] == -largest[len(mine) + 1 :]).tolist()
+        if equal[-1]:
+            return  # all others have joined
+        count = len(names)
+        no_gradient = not bool(mine[count:].any())
+        found = _say(names, equal[:count], [False] if no_gradient else equal[count:-1])
+        if found and process_set.rank() == 0:
+            warnings.warn(f"{found} ({VARIABLE}=0 leaves this check out)", FirstStepWarning, stacklevel=4)
+
+
+_PARAMETERS = (
+    "ranks start from different parameters: {}. Call xoe.torch.broadcast_parameters(model.state_dict(), root_rank=0) before the"
+    " first step, or give all ranks the same seed"
+)
+_BATCHES = (
+    "all ranks computed the same gradients in the first step, as if on the same batch. Give each rank its part of the"
+    " data, with torch.utils.data.DistributedSampler(data, xoe.size(), xoe.rank()), and a seed of its own if data are random"
+)
+
+
+def _say(names: Sequence[str], same_parameters: Sequence[bool], same_gradients: Sequence[bool]) -> str:
+    other = [name.removeprefix("gradient.") for name, same in zip(names, same_parameters, strict=True) if not same]
+    if other:
+        return _PARAMETERS.format(", ".join(other[:3]) + (f" and {len(other) - 3} more" if len(other) > 3 else ""))
+    return _BATCHES if all(same_gradients) else ""
+
+
+def _zero() -> torch.Tensor:
+    return torch.zeros((), dtype=torch.int64)
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The sum of a tensor's bits, read as whole numbers: it does not depend on the order of additions."""
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided or tensor.numel() == 0:
+        return _zero()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    values = dense_alias(tensor).reshape(-1)[:_LIMIT]
+    return values.view(_BITS[values.element_size()]).sum(dtype=torch.int64)

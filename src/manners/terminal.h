@@ -1,0 +1,21 @@
+// What a terminal shows.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "base/env.h"
+
+namespace xoe::manners {
+
+// Whether text on this descriptor may have colours: it is a terminal, and NO_COLOR is unset or empty.
+bool colours_wanted(int fd, const Env& env);
+
+// Columns of the terminal, or `otherwise` where there is none.
+int terminal_width(int fd, int otherwise);
+
+// `line` for one row of a terminal: at most so many columns, without control characters; colours stay, and end with it.
+std::string fitted(std::string_view line, std::size_t columns);
+
+}  // namespace xoe::manners

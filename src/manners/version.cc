@@ -1,0 +1,7 @@
+#include "manners/version.h"
+
+namespace xoe::manners {
+
+std::string_view version() noexcept { return XOE_VERSION; }
+
+}  // namespace xoe::manners
