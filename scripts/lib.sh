@@ -103,6 +103,21 @@ listed_packages() {
   done <"$root/packages.txt"
 }
 
+# find_python VERSION...: the first Python of these versions that runs and has its headers; pyenv's are found.
+find_python() {
+  local version candidate
+  for version in "$@"; do
+    for candidate in "$(command -v "python$version" || true)" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python; do
+      if [[ -x $candidate ]] && "$candidate" -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null; then
+        echo "$candidate"
+        return
+      fi
+    done
+  done
+  return 1
+}
+
 # use_pip_settings PYTHON: uv reads no pip configuration; hands it what pip was told about the index and certificates.
 use_pip_settings() {
   local index cert

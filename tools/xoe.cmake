@@ -3,4 +3,5 @@ xoe_program(xoe SOURCES ${CMAKE_CURRENT_LIST_DIR}/xoe.cc ${CMAKE_CURRENT_LIST_DI
   LINK xoe::launch xoe::manners)
 if(NOT XOE_SANITIZE)
   target_link_options(xoe PRIVATE -static -no-pie)
+  set_target_properties(xoe PROPERTIES XOE_STATIC ON)
 endif()

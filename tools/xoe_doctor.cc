@@ -37,7 +37,7 @@ constexpr const char* kExamples = R"(Examples:
   xoe doctor -H node1,node2           other hosts too, and the network between them
   xoe doctor --json | jq '.findings[] | select(.state == "problem")'
 
-Groups: cpu, memory, process, virtual, network, rdma, pcie, gpu, xoe.
+Groups: cpu, memory, process, virtual, network, rdma, pcie, gpu, xoe, python.
 
 Exit codes: 0 no problem found, 1 a problem (with --strict: or a warning),
 2 wrong usage.)";

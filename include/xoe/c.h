@@ -39,7 +39,7 @@ extern "C" {
 #define XOE_ABI_VERSION 1
 
 XOE_API int32_t xoe_abi_version(void);
-XOE_API const char* xoe_version_string(void); /* "0.1.0" */
+XOE_API const char* xoe_version_string(void); /* "1.2.3" */
 
 /* ---- Errors --------------------------------------------------------------------------------------------------- */
 

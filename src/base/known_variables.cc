@@ -1,7 +1,7 @@
 #include "base/known_variables.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/nearest_word.h"
@@ -11,15 +11,48 @@ namespace {
 
 constexpr std::string_view kPrefix = "XOE_";
 
-constexpr std::array<std::string_view, 41> kKnown = {
-    "XOE_ARENA_BYTES",   "XOE_BACKEND",       "XOE_CACHE_CAPACITY", "XOE_CODEC_STATE",      "XOE_CROSS_RANK",
-    "XOE_CROSS_SIZE",    "XOE_DETERMINISTIC", "XOE_ENCRYPT",        "XOE_FUSION_THRESHOLD", "XOE_GPU",
-    "XOE_GPU_STAGING",   "XOE_HOSTNAME",      "XOE_HOST_TIMEOUT",   "XOE_INTERFACE",        "XOE_IN_FLIGHT",
-    "XOE_JOB",           "XOE_KEY_FILE",      "XOE_LOCAL_RANK",     "XOE_LOCAL_SIZE",       "XOE_METRICS_PORT",
-    "XOE_MPI",           "XOE_NCCL_LIBRARY",  "XOE_NCCL_REGISTER",  "XOE_NCCL_SHARE_GPU",   "XOE_NET",
-    "XOE_PACK_LIMIT",    "XOE_PLUGIN_DIR",    "XOE_PRETEND_HOSTS",  "XOE_PROGRESS_THREAD",  "XOE_RANK",
-    "XOE_RESTARTS",      "XOE_SECRET",        "XOE_SIZE",           "XOE_STALL_LIMIT",      "XOE_STALL_WARNING",
-    "XOE_START_TIMEOUT", "XOE_STORE",         "XOE_TIMELINE",       "XOE_TIMEOUT",          "XOE_TUNE",
+constexpr std::string_view kKnown[] = {
+    "XOE_ARENA_BYTES",
+    "XOE_BACKEND",
+    "XOE_CACHE_CAPACITY",
+    "XOE_CHECK_FIRST_STEP",
+    "XOE_CODEC_STATE",
+    "XOE_CROSS_RANK",
+    "XOE_CROSS_SIZE",
+    "XOE_DETERMINISTIC",
+    "XOE_ENCRYPT",
+    "XOE_FUSION_THRESHOLD",
+    "XOE_GPU",
+    "XOE_GPU_STAGING",
+    "XOE_HOSTNAME",
+    "XOE_HOST_TIMEOUT",
+    "XOE_INTERFACE",
+    "XOE_IN_FLIGHT",
+    "XOE_JOB",
+    "XOE_KEY_FILE",
+    "XOE_LOCAL_RANK",
+    "XOE_LOCAL_SIZE",
+    "XOE_METRICS_PORT",
+    "XOE_MPI",
+    "XOE_NCCL_LIBRARY",
+    "XOE_NCCL_REGISTER",
+    "XOE_NCCL_SHARE_GPU",
+    "XOE_NET",
+    "XOE_PACK_LIMIT",
+    "XOE_PLUGIN_DIR",
+    "XOE_PRETEND_HOSTS",
+    "XOE_PROGRESS_THREAD",
+    "XOE_RANK",
+    "XOE_RESTARTS",
+    "XOE_SECRET",
+    "XOE_SIZE",
+    "XOE_STALL_LIMIT",
+    "XOE_STALL_WARNING",
+    "XOE_START_TIMEOUT",
+    "XOE_STORE",
+    "XOE_TIMELINE",
+    "XOE_TIMEOUT",
+    "XOE_TUNE",
     "XOE_TUNE_FILE",
 };
 
@@ -32,7 +65,7 @@ std::vector<std::string> misspelt_variables(const Env& env) {
   for (const std::string_view name : kKnown) endings.push_back(name.substr(kPrefix.size()));
   std::vector<std::string> sentences;
   for (const auto& [name, value] : env.all()) {
-    if (!name.starts_with(kPrefix) || std::ranges::find(kKnown, name) != kKnown.end()) continue;
+    if (!name.starts_with(kPrefix) || std::ranges::find(kKnown, name) != std::end(kKnown)) continue;
     const auto meant = nearest_word(std::string_view(name).substr(kPrefix.size()), endings);
     if (!meant.empty())
       sentences.push_back(

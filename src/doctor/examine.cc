@@ -11,6 +11,7 @@
 #include "doctor/checks/gpus.h"
 #include "doctor/checks/host.h"
 #include "doctor/checks/installation.h"
+#include "doctor/checks/python.h"
 
 namespace xoe::doctor {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 constexpr auto kDriverPatience = std::chrono::seconds(20);
 constexpr auto kLibraryPatience = std::chrono::seconds(10);
 constexpr auto kTryPatience = std::chrono::seconds(5);
+constexpr auto kPythonPatience = std::chrono::seconds(50);  // PyTorch from a slow disk; other hosts have a minute
 
 std::string host_name(const Tree& tree) {
   char name[256] = {};
@@ -62,6 +64,7 @@ class Examination {
     if (wants("gpu"))
       add(check_gpus(gpus_, libraries_, read_gpu_traces(tree_, gpus_), read_gpu_variables(Env::process())));
     if (wants("xoe")) add_installation(rdma);
+    if (wants("python")) add_python();
     return std::move(report_);
   }
 
@@ -102,6 +105,14 @@ class Examination {
       report_.engines = loading_engines(facts);
     }
     add(check_installation(facts));
+  }
+
+  void add_python() {
+    PythonFacts facts{.tried = tree_.live()};
+    if (facts.tried) facts = ask_python(Env::process(), kPythonPatience);
+    for (const auto& [name, version] : {std::pair("python", facts.version), std::pair("torch", facts.torch)})
+      if (!version.empty()) report_.versions[name] = version;
+    add(check_python(facts, options_.version, options_.program));
   }
 
   const ExamineOptions& options_;

@@ -12,7 +12,7 @@ namespace xoe::doctor {
 
 // In the order in which they are shown.
 inline constexpr std::string_view kGroups[] = {"cpu",  "memory", "process", "virtual", "network",
-                                               "rdma", "pcie",   "gpu",     "xoe"};
+                                               "rdma", "pcie",   "gpu",     "xoe",     "python"};
 
 struct ExamineOptions {
   std::string root = "/";              // of /proc, /sys, /dev; another one: a recorded tree
@@ -31,9 +31,10 @@ struct Address {
 
 struct Report {
   std::string host = {};
-  std::map<std::string, std::string> versions = {};  // "xoe", "kernel", "driver", "cuda", "nccl"; empty: not there
-  std::vector<Address> addresses = {};               // by which other hosts may reach this one
-  std::vector<std::string> engines = {};             // loading_engines()
+  std::map<std::string, std::string> versions =
+      {};  // "xoe", "kernel", "driver", "cuda", "nccl", "python", "torch"; empty: not there
+  std::vector<Address> addresses = {};    // by which other hosts may reach this one
+  std::vector<std::string> engines = {};  // loading_engines()
   Findings findings = {};
 };
 

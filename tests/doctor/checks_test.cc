@@ -5,6 +5,7 @@
 
 #include "doctor/checks/host.h"
 #include "doctor/checks/installation.h"
+#include "doctor/checks/python.h"
 #include "doctor/facts/pci_config.h"
 #include "findings.h"
 #include "scratch.h"
@@ -168,6 +169,75 @@ TEST(Installation, TheChoiceIsThatOfTheRanks) {
   EXPECT_EQ(find(check_installation(facts), "xoe.backend").details["between_hosts"], "gloo");
   facts.plugins.clear();
   EXPECT_THAT(find(check_installation(facts), "xoe.backend").what, HasSubstr("on several: none"));
+}
+
+TEST(Installation, AnMpiThatIsNotHereIsNoFault) {
+  const std::string error = "libmpi.so.40: cannot open shared object file: No such file or directory";
+  const InstallationFacts facts{.plugins = {{.name = "mpi-openmpi", .path = "m", .error = error},
+                                            {.name = "gloo", .path = "g", .error = "libz.so: " + error}}};
+  const Findings all = check_installation(facts);
+  expect_states(all, {{"xoe.mpi-openmpi", Severity::kNote}, {"xoe.gloo", Severity::kWarning}});
+  EXPECT_THAT(find(all, "xoe.mpi-openmpi").what, HasSubstr("libmpi.so.40"));
+}
+
+// What python3 of PATH says, played by a script.
+PythonFacts facts_of(const Scratch& folder, const std::string& script) {
+  const std::string path = folder.file("python3");
+  put_file(path, "#!/bin/sh\n" + script + "\n");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return ask_python(Env({{"PATH", folder.path()}}), std::chrono::seconds(20));
+}
+
+TEST(Python, TheAnswerIsTheLastLine) {
+  const Scratch folder;
+  const PythonFacts facts = facts_of(folder, R"(echo '{"version": "1.0.0"}'
+echo noise >&2
+echo '{"version": "3.11.2", "xoe": "1.2.3", "xoe_path": "/p/xoe", "torch": "2.15.0", "backend": true}')");
+  EXPECT_EQ(facts.error, "");
+  const Findings all = check_python(facts, "1.2.3", "/p/xoe/bin/xoe-doctor");
+  expect_states(
+      all, {{"python.package", Severity::kOk}, {"python.torch", Severity::kOk}, {"python.backend", Severity::kOk}});
+  EXPECT_THAT(find(all, "python.package").what, HasSubstr("Python 3.11.2"));
+  // Another Xoe than the package's.
+  EXPECT_EQ(find(check_python(facts, "1.2.4", "/opt/bin/xoe-doctor"), "python.package").severity, Severity::kWarning);
+}
+
+TEST(Python, WhatIsMissingIsNoted) {
+  const Scratch folder;
+  const PythonFacts facts = facts_of(folder, R"(echo '{"version": "3.11.2"}')");
+  const Findings all = check_python(facts, "1.2.3", "/env/lib/python3.11/site-packages/xoe/bin/xoe-doctor");
+  expect_states(all, {{"python.package", Severity::kNote}, {"python.torch", Severity::kNote}});
+  EXPECT_THAT(find(all, "python.package").fix, HasSubstr("belongs to the Python of /env"));
+  EXPECT_EQ(all.size(), 2U);
+  expect_states(check_python({}, "1.2.3", "p"), {{"python.package", Severity::kNote}});
+}
+
+TEST(Python, WhatIsBrokenIsTold) {
+  const Scratch folder;
+  PythonFacts facts =
+      facts_of(folder, R"(echo '{"version": "3.11.2", "xoe_error": "ImportError: x", "torch": "2.3.1"}')");
+  Findings all = check_python(facts, "1.2.3", "p");
+  expect_states(all, {{"python.package", Severity::kProblem}, {"python.torch", Severity::kWarning}});
+  EXPECT_THAT(find(all, "python.package").what, HasSubstr("ImportError: x"));
+  EXPECT_THAT(find(all, "python.torch").what, HasSubstr("older than 2.4"));
+
+  facts = {.program = "python3", .version = "3.11.2", .xoe = "1.2.3", .torch = "2.4.1"};
+  all = check_python(facts, "1.2.3", "p");
+  expect_states(all, {{"python.backend", Severity::kNote}});
+  EXPECT_THAT(find(all, "python.backend").fix, HasSubstr("import xoe.torch.distributed"));
+
+  facts = facts_of(folder, "exit 1");
+  expect_states(check_python(facts, "1.2.3", "p"), {{"python.package", Severity::kWarning}});
+}
+
+TEST(Python, OneThatHangsIsKilled) {
+  const Scratch folder;
+  const std::string path = folder.file("python3");
+  put_file(path, "#!/bin/sh\nexec sleep 1000\n");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  const Env env({{"PATH", folder.path() + ":/usr/bin:/bin"}});
+  const PythonFacts facts = ask_python(env, std::chrono::milliseconds(1000));
+  EXPECT_THAT(facts.error, HasSubstr("no answer within 1 s"));
 }
 
 TEST(Installation, SharingIsTried) { EXPECT_EQ(try_sharing(std::chrono::seconds(20)), ""); }

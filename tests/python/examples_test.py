@@ -1,17 +1,19 @@
-"""The programs in examples/pytorch, with small settings: they learn, resume, compare."""
+"""The programs in examples/pytorch, and that of the package, with small settings: they learn, resume, compare."""
 
+import pathlib
 import re
 import subprocess
 
 import ranks
 
 EXAMPLES = ranks.ROOT / "examples" / "pytorch"
+MNIST = ranks.ROOT / "bindings" / "python" / "xoe" / "examples" / "mnist.py"
 
 
 def output(size, name, *arguments):
     """What an example prints; it must end well."""
     done = ranks.run(size, EXAMPLES / name, *map(str, arguments))
-    print(f"  {name} on {size} ranks: exit code {done.returncode} after {done.seconds:.1f} s", flush=True)
+    print(f"  {pathlib.Path(name).name} on {size} ranks: exit code {done.returncode} after {done.seconds:.1f} s", flush=True)
     assert done.returncode == 0, done.stdout
     return done.stdout
 
@@ -23,7 +25,7 @@ def numbers(pattern, text):
 
 
 def test_mnist(folder):
-    said = output(2, "mnist.py", "--target", 0.95)
+    said = output(2, MNIST, "--target", 0.95)
     assert numbers(r"accuracy ([\d.]+)%", said)[-1] >= 95.0, said
 
 
@@ -37,7 +39,7 @@ def test_mnist_below_its_target(folder):
         (folder / f"{kind}-labels-idx1-ubyte").write_bytes(
             bytes([0, 0, 8, 1, 0, 0, 0, count]) + bytes(k % 10 for k in range(count))
         )
-    done = ranks.run(2, EXAMPLES / "mnist.py", "--data", str(folder), "--epochs", "1", "--target", "1.0")
+    done = ranks.run(2, MNIST, "--data", str(folder), "--epochs", "1", "--target", "1.0")
     assert done.returncode == 1 and "is below --target 1.0" in done.stdout, done.stdout
 
 

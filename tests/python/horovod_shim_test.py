@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import textwrap
 
@@ -212,8 +213,9 @@ def test_wheel(folder):
     """The wheel holds every module; nothing is downloaded."""
     source = ranks.ROOT / "packages" / "xoe-horovod"
     modules = {str(path.relative_to(source)) for path in source.glob("horovod/**/*.py")}
-    copy = pathlib.Path(folder) / "source"  # building leaves files behind
-    subprocess.run(["cp", "-r", str(source), str(copy)], check=True)
+    copy = pathlib.Path(folder) / "packages" / "xoe-horovod"  # building leaves files behind
+    shutil.copytree(source, copy)
+    shutil.copy(ranks.ROOT / "CMakeLists.txt", folder)
     python = ranks.interpreter()
     code = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
     needed = "import setuptools, sys; sys.exit(int(setuptools.__version__.partition('.')[0]) < 77)"

@@ -7,18 +7,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
 cd "$root"
 mkdir -p build/peers
 
-# find_python VERSION: a Python of this version that runs.
-find_python() {
-  local candidate
-  for candidate in "$(command -v "python$1" || true)" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python; do
-    if [[ -x $candidate ]] && "$candidate" -c pass 2>/dev/null; then
-      echo "$candidate"
-      return
-    fi
-  done
-  return 1
-}
-
 while read -r version packages; do
   if [[ -z $version || $version == \#* ]]; then continue; fi
   folder=build/peers/python-$version

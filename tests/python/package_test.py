@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import ranks
+import wheels
 
 
 def output(python, code, **variables):
@@ -42,26 +43,21 @@ def test_names_are_there(_):
 
 def test_the_wheel(folder):
     """Built by pip, installed into an empty environment, run there without a compiler in PATH."""
-    wheels = sorted((ranks.ROOT / "build" / "wheels").glob("xoe-*.whl")) if os.environ.get("XOE_TEST_WHEEL") == "built" else []
-    if not wheels:
-        subprocess.run([str(ranks.ROOT / "scripts" / "wheel.sh"), folder], check=True)
-        wheels = sorted(folder.glob("xoe-*.whl"))
-    assert len(wheels) == 1, wheels
+    wheel = wheels.fitting(wheels.made(folder), ranks.interpreter())
     venv = folder / "venv"
     subprocess.run([ranks.interpreter(), "-m", "venv", str(venv)], check=True)
-    subprocess.run([str(venv / "bin" / "pip"), "install", "-q", "--disable-pip-version-check", str(wheels[0])], check=True)
+    subprocess.run([str(venv / "bin" / "pip"), "install", "-q", "--disable-pip-version-check", str(wheel)], check=True)
     # PyTorch comes from build/peers, Xoe from the wheel; of this machine's programs only what a rank needs.
     site = pathlib.Path(output(ranks.interpreter(), "import torch; print(torch.__path__[0])").strip()).parent
     variables = {name: value for name, value in os.environ.items() if not name.startswith("XOE_")}
     variables |= {"PATH": str(venv / "bin"), "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
     for tool in ("gcc", "g++", "cmake"):
         assert shutil.which(tool, path=variables["PATH"]) is None
-    example = ranks.ROOT / "examples" / "pytorch" / "mnist.py"
     for command in (
         ["xoe", "--version"],
         ["xoe", "doctor", "--help"],
         ["xoe", "data", "--help"],
-        ["xoe", "run", "-np", "2", "python", str(example), "--target", "0.95"],
+        ["xoe", "run", "-np", "2", "python", "-m", "xoe.examples.mnist", "--target", "0.95"],
         ["horovodrun", "-np", "2", "--gloo", "python", "-c", "import xoe; xoe.init(); print(xoe.size())"],
     ):
         program = venv / "bin" / command[0]

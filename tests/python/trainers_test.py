@@ -99,9 +99,9 @@ def tell(rank, size, loss, model):
 
 def installed(folder):
     """The build as an installed package shows itself: PyTorch finds the backend by the package's entry point."""
-    information = folder / "xoe-0.1.0.dist-info"
+    information = folder / "xoe-1.2.3.dist-info"
     information.mkdir(exist_ok=True)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: xoe\nVersion: 0.1.0\n")
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: xoe\nVersion: 1.2.3\n")
     (information / "entry_points.txt").write_text("[torch.backends]\nxoe = xoe._torch_autoload:register\n")
     variables = ranks.environment()
     return {**variables, "PYTHONPATH": os.pathsep.join([variables["PYTHONPATH"], str(folder)])}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # of these, the names in __all__
     from xoe.runner import *
     from xoe.world import *
 
-__version__ = "0.1.0"
+__version__: str
 
 __all__ = [
     "DataLossError",
@@ -67,6 +67,8 @@ def __getattr__(name: str) -> Any:
         for home in map(import_module, _HOMES):
             if hasattr(home, name):
                 return globals().setdefault(name, getattr(home, name))
+    if name == "__version__":
+        return globals().setdefault(name, import_module("xoe._core").__version__)
     raise AttributeError(f"module 'xoe' has no attribute {name!r}")
 
 

@@ -131,6 +131,11 @@ Finding check_plugin(const PluginFacts& plugin, const InstallationFacts& facts) 
     finding.report(Severity::kSkipped, fmt::format("backend {} not tried: this is a recorded tree", plugin.name));
   } else if (plugin.path.empty()) {
     finding.report(Severity::kNote, fmt::format("backend {} is not installed", plugin.name), use.install);
+  } else if (plugin.name.starts_with("mpi") &&
+             plugin.error.find("cannot open shared object file") != std::string::npos) {
+    // Wheels come with the plug-in, whether or not the cluster has this MPI.
+    finding.report(Severity::kNote, fmt::format("backend {} finds no MPI here: {}", plugin.name, plugin.error),
+                   "only where it is wanted: install this MPI, or put its libraries into LD_LIBRARY_PATH");
   } else if (!plugin.error.empty()) {
     finding.report(Severity::kWarning, fmt::format("backend {} does not load: {}", plugin.name, plugin.error),
                    use.repair);

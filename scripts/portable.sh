@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Makes what wheels link with, in build/peers/portable: stubs of glibc 2.28 (names and versions of its functions, no code), and the
+# small libraries that wheels hold, from Debian's sources, as static libraries that may become part of a shared one.
+#   scripts/portable.sh
+# cmake/Portable.cmake says how they are used. No root is needed.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# Debian's source packages, and what is made of each: SOURCE:LIBRARY.
+sources=(zlib:z libpng1.6:png libjpeg-turbo:jpeg highway:hwy)
+glibc=2.28
+
+cd "$root"
+tools=$root/build/peers/wheel
+folder=$root/build/peers/portable
+made_of=$(cat "${BASH_SOURCE[0]}" cmake/portable/compat.c requirements/wheel.txt requirements/gloo.txt | sha256sum)
+if [[ -f $folder/installed && $(<"$folder/installed") == "$made_of" ]]; then exit 0; fi
+
+# zig makes the stubs; libc_nonshared.a has stat and its like, Scrt1.o runs constructors on a glibc before 2.34.
+make_glibc() {
+  local stubs=$folder/glibc library
+  mkdir -p "$stubs" "$folder/zig"
+  echo 'int main(void) { return 0; }' >"$folder/empty.c"
+  ZIG_GLOBAL_CACHE_DIR=$folder/zig "$tools/bin/python" -m ziglang cc -target "x86_64-linux-gnu.$glibc" -fPIE -pie \
+    -o "$folder/empty" "$folder/empty.c"
+  find "$folder/zig/o" \( -name '*.so*' -o -name libc_nonshared.a -o -name Scrt1.o \) -exec cp {} "$stubs" \;
+  mv "$stubs/libld.so.2" "$stubs/ld-linux-x86-64.so.2"
+  for library in m.so.6 pthread.so.0 dl.so.2 rt.so.1 resolv.so.2 util.so.1; do
+    ln -sf "lib$library" "$stubs/lib${library%%.*}.so"
+  done
+  # Before 2.34, threads and dlopen() had libraries of their own.
+  echo "GROUP ( $stubs/libc.so.6 $stubs/libc_nonshared.a AS_NEEDED ( $stubs/libpthread.so.0 $stubs/libdl.so.2 $stubs/librt.so.1" \
+    "$stubs/ld-linux-x86-64.so.2 ) )" >"$stubs/libc.so"
+  rm -rf "$folder/zig" "$folder/empty" "$folder/empty.c"
+}
+
+# Lists of source packages, from the places of Debian that apt takes its packages from, in folders of their own: neither root nor a
+# change to this system is needed.
+make_apt() {
+  mkdir -p "$folder"/apt/lists/partial "$folder"/apt/cache/archives/partial
+  cp /var/lib/dpkg/status "$folder/apt/status"
+  # shellcheck disable=SC2016
+  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' | sort -u |
+    sed 's,^,deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ,' >"$folder/apt/sources.list"
+  cat >"$folder/apt.conf" <<END
+Dir::Etc::sourcelist "$folder/apt/sources.list";
+Dir::Etc::sourceparts "-";
+Dir::State "$folder/apt";
+Dir::State::lists "$folder/apt/lists";
+Dir::Cache "$folder/apt/cache";
+Dir::State::status "$folder/apt/status";
+APT::Sandbox::User "";
+END
+  APT_CONFIG=$folder/apt.conf apt-get -qq update
+}
+
+# unpack SOURCE: the newest version that can be downloaded, into sources/SOURCE; notes which. A mirror may lack the newest.
+unpack() {
+  local choice from
+  mkdir -p "$folder/lib" "$folder/sources" "$folder/licences"
+  export APT_CONFIG=$folder/apt.conf
+  # shellcheck disable=SC1091
+  for choice in $(apt-cache showsrc "$1" | sed -n 's/^Version: /=/p' | sort -Vru) "/$(. /etc/os-release && echo "$VERSION_CODENAME")"; do
+    from=$folder/sources/$1-as-packed
+    rm -rf "$from" && mkdir "$from"
+    if (cd "$from" && apt-get -qq source --download-only "$1$choice" && dpkg-source -x "$1"_*.dsc "$folder/sources/$1"); then
+      echo "$1 $(sed -n 's/^Version: //p' "$from/$1"_*.dsc | head -n 1)" >>"$folder/versions.txt"
+      cp "$folder/sources/$1/debian/copyright" "$folder/licences/$1.txt"
+      return
+    fi
+  done
+  echo "error: the sources of $1 cannot be downloaded"
+  return 1
+}
+
+# make_library SOURCE NAME: lib/libNAME.a.
+make_library() {
+  local from=$folder/sources/$1 options=() target=$2
+  case $1 in
+    zlib) # without the files of other systems that its CMakeLists.txt asks for
+      (cd "$from" && CC="ccache gcc" CFLAGS="-O3 -fPIC -fvisibility=hidden" ./configure --static && make libz.a)
+      cp "$from/libz.a" "$folder/lib/"
+      return
+      ;;
+    libpng1.6) options=(-DPNG_SHARED=OFF -DPNG_TESTS=OFF) target=png_static ;;
+    libjpeg-turbo) options=(-DENABLE_SHARED=OFF -DWITH_TURBOJPEG=OFF -DREQUIRE_SIMD=ON) target=jpeg-static ;;
+    highway) options=(-DBUILD_TESTING=OFF -DHWY_ENABLE_TESTS=OFF -DHWY_ENABLE_EXAMPLES=OFF -DHWY_ENABLE_CONTRIB=OFF) ;;
+    gloo) options=(-DUSE_REDIS=OFF -DUSE_IBVERBS=OFF -DBUILD_TEST=OFF -DBUILD_BENCHMARK=OFF) ;;
+  esac
+  cmake -S "$from" -B "$from/made" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
+    -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache \
+    -DCMAKE_C_FLAGS=-fvisibility=hidden -DCMAKE_CXX_FLAGS=-fvisibility=hidden "${options[@]}"
+  cmake --build "$from/made" --target "$target"
+  cp "$(find "$from/made" -name "lib$2*.a" -type f -print -quit)" "$folder/lib/lib$2.a"
+}
+
+# Gloo, with its headers: TCP only.
+make_gloo() {
+  mkdir -p "$folder/sources/packed" "$folder/include"
+  "$tools/bin/python" -m pip download -q --disable-pip-version-check --no-deps --no-binary :all: -d "$folder/sources/packed" \
+    -r requirements/gloo.txt
+  tar -xzf "$folder"/sources/packed/*.tar.gz -C "$folder/sources" --strip-components=2 --wildcards '*/third_party/gloo/*'
+  make_library gloo gloo
+  (cd "$folder/sources/gloo" && find gloo -name '*.h' -exec cp --parents {} "$folder/include" \;)
+  cp "$folder/sources/gloo/made/gloo/config.h" "$folder/include/gloo/"
+  cp /usr/share/doc/libgloo-dev/copyright "$folder/licences/gloo.txt"
+  sed -n 's/^# Gloo \([0-9.]*\) .*/gloo \1/p' requirements/gloo.txt >>"$folder/versions.txt"
+}
+
+# Debian's own archive of libsodium fits.
+take_libsodium() {
+  cp /usr/lib/x86_64-linux-gnu/libsodium.a "$folder/lib/"
+  cp /usr/share/doc/libsodium-dev/copyright "$folder/licences/libsodium.txt"
+  dpkg-query -W -f 'libsodium ${Version}\n' libsodium-dev >>"$folder/versions.txt"
+}
+
+if [[ ${1:-} == steps ]]; then
+  [[ -f $folder/glibc/libc.so ]] || make_glibc
+  gcc -O2 -fPIC -Wall -Werror -c cmake/portable/compat.c -o "$folder/compat.o"
+  make_apt
+  for pair in "${sources[@]}"; do
+    unpack "${pair%:*}"
+    make_library "${pair%:*}" "${pair#*:}"
+  done
+  make_gloo
+  take_libsodium
+  exit 0
+fi
+
+[[ $(uname -m) == x86_64 ]] || die "portable.sh: wheels are made on x86-64"
+command -v nasm >/dev/null || die "portable.sh: nasm is missing; scripts/setup.sh --with wheel installs it"
+install_environment wheel "what makes wheels" requirements/wheel.txt
+say "making what wheels link with, in build/peers/portable"
+rm -rf "$folder/sources" "$folder/versions.txt" "$folder/installed"
+mkdir -p "$folder"
+# A process of its own, which the first error ends.
+run_step "portable libraries" "${BASH_SOURCE[0]}" steps
+rm -rf "$folder/sources" "$folder/apt" "$folder/apt.conf"
+echo "$made_of" >"$folder/installed"

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Lists what is linked into a wheel of Xoe, with versions and licences, and collects the licences' texts.
+
+    scripts/sbom.py FOLDER
+
+writes FOLDER/sboms/xoe.cdx.json (CycloneDX 1.6) and FOLDER/licenses/third-party/*.txt, for a wheel's .dist-info. Run it after
+scripts/portable.sh.
+"""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PORTABLE = ROOT / "build" / "peers" / "portable"
+LIBXOE, DATA, DOCTOR, TIMELINE, LAUNCHER, MODULE = "libxoe.so.0", "xoe-data", "xoe-doctor", "xoe-timeline", "xoe", "_core"
+GLOO, OTHER_PLUGINS = "libxoe-gloo.so", ("libxoe-nccl.so", "libxoe-mpi-openmpi.so", "libxoe-mpi-mpich.so")
+PLUGINS = (GLOO, *OTHER_PLUGINS)
+DYNAMIC = (LIBXOE, MODULE, *PLUGINS, DATA, DOCTOR, TIMELINE)
+ALL = (*DYNAMIC, LAUNCHER)
+
+
+class Component(NamedTuple):
+    name: str
+    licence: str  # SPDX
+    files: tuple[str, ...]  # of the wheel, which hold parts of it
+    package: str  # of Debian, whose headers or archive the build takes; empty: see `source` and `python`
+    source: str = ""  # of Debian, which scripts/portable.sh builds
+    archive: str = ""  # the Python package whose sources have it
+    python: str = ""  # a package of requirements/ or pyproject.toml
+
+
+COMPONENTS = (
+    Component("zlib", "Zlib", (LIBXOE, DATA), "zlib1g-dev", source="zlib"),
+    Component("libpng", "libpng-2.0", (LIBXOE, DATA), "libpng-dev", source="libpng1.6"),
+    Component("libjpeg-turbo", "IJG AND BSD-3-Clause AND Zlib", (LIBXOE, DATA), "libjpeg62-turbo-dev", source="libjpeg-turbo"),
+    Component("highway", "Apache-2.0 OR BSD-3-Clause", (LIBXOE, DATA, *PLUGINS), "libhwy-dev", source="highway"),
+    Component("gloo", "BSD-3-Clause", (GLOO,), "libgloo-dev", source="gloo", archive="horovod"),
+    Component("libsodium", "ISC", (LIBXOE, GLOO, LAUNCHER, DOCTOR), "libsodium-dev"),
+    Component("fmt", "MIT", ALL, "libfmt-dev"),
+    Component("expected", "CC0-1.0", ALL, "libexpected-dev"),
+    Component("nlohmann-json", "MIT", (LIBXOE, DATA, DOCTOR, TIMELINE), "nlohmann-json3-dev"),
+    Component("protozero", "BSD-2-Clause", (LIBXOE, DATA), "libprotozero-dev"),
+    Component("tomlplusplus", "MIT", (LAUNCHER,), "libtomlplusplus-dev"),
+    Component("CLI11", "BSD-3-Clause", (DATA, DOCTOR, TIMELINE), "libcli11-dev"),
+    Component("libstdc++", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libstdc++-12-dev"),
+    Component("libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libgcc-12-dev"),
+    Component("glibc", "LGPL-2.1-or-later", (LAUNCHER,), "libc6-dev"),
+    Component("glibc-nonshared", "LGPL-2.1-or-later", DYNAMIC, "", python="ziglang"),
+    Component("nanobind", "BSD-3-Clause", (MODULE,), "", python="nanobind"),
+    Component("robin-map", "MIT", (MODULE,), "", python="nanobind"),
+)
+# Libraries of packages.txt that no wheel holds: of tests and benchmarks, and those that the cluster has.
+NOT_HELD = {"libbenchmark-dev", "libgmock-dev", "libgtest-dev", "libmpich-dev", "libopenmpi-dev"}
+
+
+def xoe_version():
+    return re.search(r"project\(xoe VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+
+
+def pinned(package):
+    """The version of a Python package that requirements or pyproject.toml name."""
+    for path in (ROOT / "pyproject.toml", *sorted((ROOT / "requirements").glob("*.txt"))):
+        if found := re.search(rf'\b{package}==([0-9][^"\s,]*)', path.read_text()):
+            return found[1]
+    raise SystemExit(f"error: no version of {package} in pyproject.toml or requirements/")
+
+
+def debian_version(package):
+    done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"error: {done.stderr.strip()}")
+    return done.stdout
+
+
+def built_versions():
+    path = PORTABLE / "versions.txt"
+    if not path.exists():
+        raise SystemExit("error: scripts/portable.sh has not run")
+    return dict(line.split() for line in path.read_text().splitlines())
+
+
+def describe(component, built):
+    """The component as CycloneDX has it."""
+    if component.python:
+        version = pinned(component.python)
+        url = f"pkg:pypi/{component.python}@{version}"
+        within = component.python
+    elif component.archive:
+        version = built[component.source]
+        url = f"pkg:github/facebookincubator/gloo@{version}"
+        within = f"the sources of {component.archive} {pinned(component.archive)}"
+    elif component.source:
+        version = built[component.source]
+        url = f"pkg:deb/debian/{component.source}@{version}?arch=source&distro=debian-12"
+        within = component.source
+    else:
+        version = debian_version(component.package)
+        url = f"pkg:deb/debian/{component.package}@{version}?arch=amd64&distro=debian-12"
+        within = component.package
+    return {
+        "type": "library",
+        "bom-ref": f"{component.name}@{version}",
+        "name": component.name,
+        "version": version,
+        "licenses": [{"expression": component.licence}],
+        "purl": url,
+        "properties": [
+            {"name": "xoe:taken-from", "value": within},
+            {"name": "xoe:linked", "value": "static"},
+            *({"name": "xoe:file", "value": name} for name in component.files),
+        ],
+    }
+
+
+def document():
+    version = xoe_version()
+    built = built_versions()
+    components = [describe(component, built) for component in COMPONENTS]
+    made = datetime.datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), tz=datetime.timezone.utc)
+    own = f"xoe@{version}"
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "timestamp": made.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "component": {
+                "type": "library",
+                "bom-ref": own,
+                "name": "xoe",
+                "version": version,
+                "licenses": [{"expression": "Apache-2.0"}],
+                "purl": f"pkg:pypi/xoe@{version}",
+            },
+        },
+        "components": components,
+        "dependencies": [{"ref": own, "dependsOn": [component["bom-ref"] for component in components]}],
+    }
+
+
+def python_licence(component):
+    """The texts that a Python package ships; else only the licence's name."""
+    texts = []
+    for folder in (ROOT / ".venv" / "lib").glob("python3*/site-packages"):
+        for found in importlib.metadata.distributions(name=component.python, path=[str(folder)]):
+            names = [str(name) for name in found.files or [] if "licenses/" in str(name)]
+            texts += [pathlib.Path(found.locate_file(name)).read_text() for name in names]
+    return "\n".join([f"{component.name}: {component.licence}", *texts]) + "\n"
+
+
+def write_licences(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for component in COMPONENTS:
+        if component.source:
+            text = (PORTABLE / "licences" / f"{component.source}.txt").read_text()
+        elif component.package:
+            text = pathlib.Path(f"/usr/share/doc/{component.package}/copyright").read_text()
+        else:
+            text = python_licence(component)
+        (folder / f"{component.name}.txt").write_text(text)
+
+
+def main():
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: scripts/sbom.py FOLDER")
+    folder = pathlib.Path(sys.argv[1])
+    (folder / "sboms").mkdir(parents=True, exist_ok=True)
+    (folder / "sboms" / "xoe.cdx.json").write_text(json.dumps(document(), indent=2) + "\n")
+    write_licences(folder / "licenses" / "third-party")
+
+
+if __name__ == "__main__":
+    main()
