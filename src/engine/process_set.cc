@@ -369,10 +369,9 @@ void ProcessSet::check_failures() {
 
 // Operations that all ranks have agreed on may still complete; all others need the rank that has left.
 void ProcessSet::check_departed() {
-  const Error cause(Code::kPeerLost,
-                    fmt::format("rank {} has shut its engine down; if it only had less data than "
-                                "the others, let each rank call join() when it has no more",
-                                ranks_[static_cast<std::size_t>(host_group_.departed().front())]));
+  const Error cause(Code::kPeerLost, fmt::format("rank {} has shut its engine down; if it only had less data than "
+                                                 "the others, let each rank call join() when it has no more",
+                                                 ranks_[static_cast<std::size_t>(host_group_.departed().front())]));
   for (const Waiting& w : waiting())
     if (!w.missing.empty()) return agreement_->speaks_for_host() ? abort(cause) : fail(cause);
 }

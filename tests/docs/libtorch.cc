@@ -1,3 +1,4 @@
+// clang-format off: a block of a document takes the place of BLOCK
 // A program that trains with libtorch; a block of a document takes the place of the line below.
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>

@@ -1,3 +1,4 @@
+// clang-format off: a block of a document takes the place of BLOCK
 // A program with a pipeline of its own; a block of a document takes the place of the line below.
 struct Sample {
   int size;

@@ -1,3 +1,4 @@
+// clang-format off: a block of a document takes the place of BLOCK
 // A program that reads images; a block of a document takes the place of the line below.
 #include <cstdint>
 

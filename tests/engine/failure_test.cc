@@ -17,10 +17,10 @@ namespace xoe {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using testing::in_place;
 using testing::quiet_options;
 using testing::run_engines;
+using ::testing::StartsWith;
 using Shape = std::vector<std::int64_t>;
 
 TEST(EngineFailure, AnEngineThatGoesFailsWhatIsPendingEverywhere) {

@@ -25,8 +25,8 @@ fs::path own_folder() {
   return (whole.empty() ? fs::read_symlink("/proc/self/exe", ignored) : whole).parent_path();
 }
 
-// Where a plug-in may lie, best first. The last is a bare name, which the loader seeks itself: in the program's RUNPATH, which a
-// program that was linked with an installed Xoe has, and in the system's folders.
+// Where a plug-in may lie, best first. The last is a bare name, which the loader seeks itself: in the program's
+// RUNPATH, which a program that was linked with an installed Xoe has, and in the system's folders.
 std::vector<fs::path> places(std::string_view name, std::string_view folder) {
   const std::string file = fmt::format("libxoe-{}.so", name);
   if (!folder.empty()) return {fs::path(folder) / file};
@@ -37,8 +37,7 @@ std::vector<fs::path> places(std::string_view name, std::string_view folder) {
 Result<std::unique_ptr<Provider>> open_library(void* library, const fs::path& path, const NetOptions& options) {
   const auto build = reinterpret_cast<const char* (*)()>(::dlsym(library, kBuildSymbol));
   const auto open = reinterpret_cast<OpenFunction>(::dlsym(library, kOpenSymbol));
-  if (build == nullptr || open == nullptr)
-    return failure(Code::kUnsupported, "{} is no backend of Xoe", path.string());
+  if (build == nullptr || open == nullptr) return failure(Code::kUnsupported, "{} is no backend of Xoe", path.string());
   if (build() != build_name())
     return failure(Code::kUnsupported, "{} belongs to another build of Xoe ({}; this is {}); install both from one",
                    path.string(), build(), build_name());

@@ -30,8 +30,8 @@ using OpenFunction = Result<std::unique_ptr<Provider>>* (*)(const NetOptions&); 
 std::string_view build_name() noexcept;
 
 // Loads libxoe-<name>.so from `folder` (XOE_PLUGIN_DIR) if one is given, else from beside this library or program, from
-// the `lib` folder beside its own, or from where the loader seeks libraries. The library stays loaded. `unsupported` when it is missing or does not load,
-// with the loader's message.
+// the `lib` folder beside its own, or from where the loader seeks libraries. The library stays loaded. `unsupported`
+// when it is missing or does not load, with the loader's message.
 Result<std::unique_ptr<Provider>> open_plugin(std::string_view name, const NetOptions& options,
                                               std::string_view folder = {});
 

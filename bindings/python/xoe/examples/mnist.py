@@ -101,7 +101,7 @@ def main() -> None:
         for images, labels in loader:
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(images), labels)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         accuracy = accuracy_of(model, test, len(test))
         if hvd.rank() == 0:
