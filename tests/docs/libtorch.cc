@@ -1,4 +1,5 @@
-// clang-format off: a block of a document takes the place of BLOCK
+// A block of a document takes the place of BLOCK.
+// clang-format off
 // A program that trains with libtorch; a block of a document takes the place of the line below.
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>

@@ -1,4 +1,5 @@
-// clang-format off: a block of a document takes the place of BLOCK
+// A block of a document takes the place of BLOCK.
+// clang-format off
 // A program that reads images; a block of a document takes the place of the line below.
 #include <cstdint>
 
