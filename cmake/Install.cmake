@@ -1,6 +1,7 @@
 # What `cmake --install` and `cpack` install: programs, libxoe.so with the C interface, its plug-ins, static libraries of the C++
 # interface, and what find_package(xoe) and pkg-config read.
 include(CMakePackageConfigHelpers)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME xoe)
 
 set(xoe_config ${CMAKE_INSTALL_LIBDIR}/cmake/xoe)
 # What find_package(xoe COMPONENTS comm engine data torch) offers, and what they stand on.
@@ -18,7 +19,11 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INC
 
 foreach(plugin gloo mpi-openmpi mpi-mpich nccl)
   if(TARGET xoe_net_${plugin})
-    install(TARGETS xoe_net_${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    set(component xoe)
+    if(plugin MATCHES "^mpi")
+      set(component mpi)
+    endif()
+    install(TARGETS xoe_net_${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component})
   endif()
 endforeach()
 install(TARGETS xoe xoe-data xoe-doctor xoe-timeline RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -48,6 +53,11 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-# MPI and Gloo belong to plug-ins, which a machine may lack.
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, pkg-config, libopenmpi3, libmpich12")
+# Two packages: what needs an MPI is one of its own.
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_ALL xoe mpi)
+set(CPACK_DEBIAN_XOE_PACKAGE_NAME xoe)
+set(CPACK_DEBIAN_XOE_PACKAGE_SUGGESTS "xoe-mpi, cmake, pkg-config")
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME xoe-mpi)
+set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "xoe (= ${PROJECT_VERSION})")
 include(CPack)

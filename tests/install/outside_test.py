@@ -42,6 +42,7 @@ class Installed:
         self.prefix = prefix or scratch / "prefix"
         if prefix is None:
             run("cmake", "--install", BUILD, "--prefix", self.prefix, "--strip")
+        assert not (self.prefix / "xoe").exists(), "the Python package is a wheel's"
         self.library = next(self.prefix.glob("lib*/libxoe.so.0")).parent
         self.environment = {
             **os.environ,
@@ -172,9 +173,13 @@ def debian_package(xoe):
         return "no dpkg-deb"
     folder = xoe.scratch / "deb"
     run("cpack", "--config", BUILD / "CPackConfig.cmake", "-G", "DEB", "-B", folder)
-    (package,) = folder.glob("*.deb")
+    (package,) = folder.glob("xoe_*.deb")
     said = run("dpkg-deb", "--field", package)
-    expect(said, "Package: xoe", "Depends: ", "libc6", "libjpeg62-turbo", "libsodium23")
+    expect(said, "Package: xoe\n", "Depends: ", "libc6", "libjpeg62-turbo", "libsodium23")
+    needed = run("dpkg-deb", "--field", package, "Depends")
+    assert "libmpich" not in needed and "libopenmpi" not in needed, needed
+    for package_of_mpi in folder.glob("xoe-mpi_*.deb"):
+        expect(run("dpkg-deb", "--field", package_of_mpi, "Depends"), "xoe (= ")
     root = xoe.scratch / "deb-root"
     run("dpkg-deb", "--extract", package, root)
     unpacked = Installed(xoe.scratch, root / "usr")

@@ -119,6 +119,14 @@ TEST(LineCutter, BarsBelowEachOther) {
   EXPECT_EQ(cut("\router 0" + below + "\rinner 9\n\router 1\r\router 2"), "inner 9\nouter 2\n");
 }
 
+TEST(LineCutter, ALineEndsAlsoInsideASequenceThatWasCutOff) {
+  LineCutter cutter;
+  std::string out;
+  cutter.feed("one\x1b[\ntwo\x1b\nthree\x1b", "[0] ", out);
+  cutter.feed("\nfour\n", "[0] ", out);
+  EXPECT_EQ(out, "[0] one\x1b[\n[0] two\x1b\n[0] three\x1b\n[0] four\n");
+}
+
 TEST(LineCutter, OtherLinesAreLeftAlone) {
   EXPECT_EQ(cut("a\r\nb\r\n"), "a\nb\n");
   EXPECT_EQ(cut("\x1b[31mred\x1b[0m\n\n \n"), "\x1b[31mred\x1b[0m\n\n \n");

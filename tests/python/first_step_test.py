@@ -86,6 +86,18 @@ def test_a_parameter_without_a_gradient():
         optimizer.step()
 
 
+def test_parameters_that_are_all_frozen():
+    frozen = torch.nn.Parameter(torch.ones(3), requires_grad=False)
+    hvd.DistributedOptimizer(torch.optim.SGD([frozen], lr=0.1)).step()
+
+
+def test_gradients_that_are_conjugated_lazily():
+    weight = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.1))
+    weight.grad = torch.full((3,), complex(1, RANK)).conj()
+    optimizer.step()
+
+
 def test_it_can_be_left_out():
     os.environ["XOE_CHECK_FIRST_STEP"] = "0"
     try:

@@ -2,6 +2,9 @@
 
 #include <nanobind/stl/string.h>
 
+#include <cstring>
+#include <memory>
+
 namespace xoe::python {
 
 void raise(xoe_status status, const std::string& message, bool completed) {
@@ -13,9 +16,11 @@ void raise(xoe_status status, const std::string& message, bool completed) {
 }
 
 nb::str take_text(char* text) {
-  nb::str copy(text);
-  xoe_text_free(text);
-  return copy;
+  const std::unique_ptr<char, decltype(&xoe_text_free)> owned(text, xoe_text_free);
+  // It may name a file in any bytes.
+  PyObject* const copy = PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
+  if (copy == nullptr) throw nb::python_error();
+  return nb::steal<nb::str>(copy);
 }
 
 }  // namespace xoe::python

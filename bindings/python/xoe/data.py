@@ -159,8 +159,9 @@ class Images(_Pipeline):
         return batch
 
     def _warn(self) -> None:
-        for line in self._images.later_warnings().splitlines():
-            warnings.warn(line, stacklevel=3)
+        for line in self._images.later_warnings().split("\n"):
+            if line:
+                warnings.warn(line, stacklevel=3)
 
     def start_epoch(self, epoch: int) -> None:
         """Continues with the first batch of an epoch."""

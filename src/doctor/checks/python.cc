@@ -19,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 // A package that is not there is no error. The last line that is printed is the answer.
 constexpr const char* kQuestions = R"(
 import json, sys
+sys.path[:] = [folder for folder in sys.path if folder]  # not the folder in which the doctor was called
 found = {"version": "%d.%d.%d" % sys.version_info[:3]}
 def look(name, package, question):
     try:
@@ -28,6 +29,8 @@ def look(name, package, question):
             found[name + "_error"] = "%s: %s" % (type(error).__name__, error)
 def xoe():
     import xoe
+    if xoe.__file__ is None:
+        raise ModuleNotFoundError("a folder called xoe", name="xoe")
     found["xoe_path"] = xoe.__path__[0]
     found["xoe"] = str(xoe.__version__)
 def torch():

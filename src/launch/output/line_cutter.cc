@@ -91,6 +91,10 @@ std::size_t LineCutter::take_escape(std::string_view bytes, std::string_view tag
   std::size_t used = 0;
   while (used < bytes.size()) {
     const char c = bytes[used++];
+    if (c == '\n' || c == '\r') {  // ends what began as a sequence and is none
+      take(std::exchange(escape_, {}), tag, out);
+      return used - 1;
+    }
     escape_.push_back(c);
     const std::size_t size = escape_.size();
     const bool no_sequence = size == 2 && c != '[';

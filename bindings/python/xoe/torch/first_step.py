@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from xoe.errors import InvalidArgumentError
+from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.process_sets import ProcessSet
 from xoe.reduction import Max
 from xoe.torch.collectives import allreduce_async
@@ -36,7 +36,7 @@ class FirstStep:
     @staticmethod
     def wanted() -> bool:
         """Whether XOE_CHECK_FIRST_STEP leaves it on."""
-        return os.environ.get(VARIABLE, "1") != "0"
+        return os.environ.get(VARIABLE, "1").lower() not in ("0", "false", "off", "no")
 
     def note(self, gradient: Gradient) -> None:
         """Notes a parameter, and its gradient as this rank computed it."""
@@ -46,14 +46,16 @@ class FirstStep:
     def compare(self, prefix: str, process_set: ProcessSet) -> None:
         """Compares with the other ranks, and warns on the first of them. Collective."""
         names = sorted(self._sums)
+        if not names:
+            return
         mine = torch.stack([self._sums[name][which].cpu() for which in (0, 1) for name in names])
         rank = torch.tensor([process_set.rank()])
         # The largest and the smallest of each in one operation. A rank that has joined adds nothing to either.
         largest = torch.cat([mine, rank, -mine, -rank])
         try:
             largest = allreduce_async(largest, name=f"{prefix}first_step", op=Max, process_set=process_set).wait()
-        except InvalidArgumentError:
-            return  # the ranks do not have the same parameters, which reducing them says better
+        except (InvalidArgumentError, UnsupportedError):
+            return  # the ranks do not have the same parameters, which reducing them says better; or NCCL alone carries all data
         equal = (largest[: len(mine) + 1] == -largest[len(mine) + 1 :]).tolist()
         if equal[-1]:
             return  # all others have joined
@@ -87,7 +89,7 @@ def _zero() -> torch.Tensor:
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     """The sum of a tensor's bits, read as whole numbers: it does not depend on the order of additions."""
-    tensor = tensor.detach()
+    tensor = tensor.detach().resolve_conj().resolve_neg()
     if tensor.layout is not torch.strided or tensor.numel() == 0:
         return _zero()
     if tensor.is_complex():

@@ -185,9 +185,9 @@ class DistributedMixin(Wrapping):
                 self._submit_group(group)
 
     def _submit(self, gradient: Gradient) -> None:
-        if self._first_step is not None:
-            self._first_step.note(gradient)
         try:
+            if self._first_step is not None:
+                self._first_step.note(gradient)
             if not (self._uncopied and gradient.start(self._engine, self._request)):
                 gradient.work = self._submit_derived(gradient)
         except BaseException:
@@ -267,9 +267,9 @@ class DistributedMixin(Wrapping):
                     self._copy_results(gradient.work)
         finally:
             self._forget()
-        self._synchronized = True
-        if self._first_step is not None:
             noted, self._first_step = self._first_step, None
+        self._synchronized = True
+        if noted is not None:
             noted.compare(self._prefix, self._process_set)
 
     def _forget(self) -> None:
