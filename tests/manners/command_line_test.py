@@ -218,6 +218,11 @@ class CommandLine(unittest.TestCase):
     def test_help_wins_over_mistakes_behind_it(self):
         self.assertEqual(xoe("timeline", "merge", "--help", "--jason").returncode, 0)
 
+    def test_an_option_of_several_values_takes_several_words(self):
+        ended = xoe("doctor", "--only", "cpu", "memory", "--json")
+        self.assertEqual(ended.stderr, "")
+        self.assertIn(ended.returncode, (0, 1))
+
     def test_the_number_of_ranks_may_touch_its_option(self):
         for form in ("-np2", "-np=2", "-n2", "--np=2"):
             ended = xoe("run", form, "--no-tag-output", "echo", "here")

@@ -92,7 +92,10 @@ class Look {
       found_.mistake = unknown_option(is_long ? name : word);
     } else if (takes_value(*option)) {
       if (!is_long && word.size() > 2) return;  // -vVALUE
-      if (equals == std::string_view::npos) look_at_value(name);
+      if (equals == std::string_view::npos) {
+        look_at_value(name);
+        pass_over_more_values(*option);
+      }
       count(*option, name);
     } else if (is_long && equals != std::string_view::npos && !is_switch(word.substr(equals + 1))) {
       found_.mistake = fmt::format("{} takes no value{}", name, see_help(app()));
@@ -109,6 +112,17 @@ class Look {
     const std::string_view value = words_[at_++];
     if (value.starts_with("--") && find_option(app(), value.substr(0, value.find('='))) != nullptr)
       found_.mistake = fmt::format("{} needs a value, but {}, an option, follows it", name, value);
+  }
+
+  // An option of several values takes all words up to the next option or verb, as the parser does.
+  void pass_over_more_values(const CLI::Option& option) {
+    if (option.get_items_expected_max() == 1 || !option.get_allow_extra_args()) return;
+    const auto verbs = verbs_of(app());
+    const auto is_value = [&verbs](std::string_view word) {
+      return !word.starts_with('-') &&
+             std::ranges::none_of(verbs, [word](const CLI::App* verb) { return verb->get_name() == word; });
+    };
+    while (at_ < words_.size() && is_value(words_[at_])) ++at_;
   }
 
   void count(const CLI::Option& option, std::string_view name) {
