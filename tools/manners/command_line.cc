@@ -1,5 +1,7 @@
 #include "tools/manners/command_line.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -32,12 +34,31 @@ std::optional<Answer> answer_request(const CLI::App& app, const Survey& survey) 
   return std::nullopt;
 }
 
+// The parser would read 010 as eight and 0x10 as sixteen. Empty: `text` is decimal, without leading zeros now.
+std::string read_as_decimal(std::string& text) {
+  const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  const std::string_view digits = std::string_view(text).substr(sign);
+  if (digits.size() < 2 || digits.front() != '0') return {};
+  if (std::isdigit(static_cast<unsigned char>(digits[1])) == 0) return "not a decimal number";
+  text.erase(sign, std::min(digits.find_first_not_of('0'), digits.size() - 1));
+  return {};
+}
+
+void take_only_decimal_numbers(CLI::App& app) {
+  const CLI::Validator decimal(read_as_decimal, "");
+  for (CLI::Option* option : app.get_options())
+    if (const std::string type = option->get_type_name(); type.starts_with("INT") || type.starts_with("UINT"))
+      option->transform(decimal);
+  for (CLI::App* verb : app.get_subcommands({})) take_only_decimal_numbers(*verb);
+}
+
 }  // namespace
 
 std::optional<Answer> understand(CLI::App& app, int argc, const char* const* argv) {
   const Survey seen = look_over(app, {argv + 1, argv + argc});
   if (auto answer = answer_request(*seen.app, seen)) return answer;
   if (!seen.mistake.empty()) return mistake(*seen.app, seen.mistake);
+  take_only_decimal_numbers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
