@@ -160,6 +160,7 @@ int run(std::span<const std::string_view> arguments) {
   launch::RunOptions& options = parsed->options;
   const Env env = Env::process();
   options.color = !env.has("NO_COLOR");
+  options.terminal = ::isatty(STDOUT_FILENO) == 1;
   for (const std::string& note : options.notes) say(note);
   for (const std::string& sentence : misspelt_variables(variables_of_ranks(options, env))) say(sentence);
   const auto hosts = launch::find_hosts(options, env);

@@ -50,6 +50,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_STALL_WARNING",
     "XOE_START_TIMEOUT",
     "XOE_STORE",
+    "XOE_TERMINAL",
     "XOE_TIMELINE",
     "XOE_TIMEOUT",
     "XOE_TUNE",

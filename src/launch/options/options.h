@@ -37,6 +37,7 @@ struct RunOptions {
   std::string output_dir = {};  // empty: no files
   bool tag_output = true;
   bool color = true;                                         // of the tags, on a terminal
+  bool terminal = false;                                     // stdout is one, so that ranks may draw progress bars
   std::optional<std::chrono::nanoseconds> timeout = {};      // of the whole job
   std::chrono::nanoseconds grace = std::chrono::seconds(5);  // between SIGTERM and SIGKILL
   int restarts = 0;                                          // of ranks that failed, in all

@@ -87,6 +87,7 @@ Result<std::vector<std::pair<std::string, std::string>>> variables_of(const RunO
   // Where hosts are slow to become ready, ranks are slow to connect.
   if (const auto patience = options.where.connect.start_timeout; patience > kDefaultRankPatience)
     all.emplace_back("XOE_START_TIMEOUT", fmt::format("{}", std::chrono::duration<double>(patience).count()));
+  if (options.terminal) all.emplace_back("XOE_TERMINAL", "1");
   for (const auto& [name, value] : env.all())
     if (passed_on(name)) all.emplace_back(name, value);
   XOE_ASSIGN(const auto passed, passed_variables(options, env));
