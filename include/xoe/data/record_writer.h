@@ -11,6 +11,10 @@
 
 namespace xoe::data {
 
+// `data` as a record of a plain file, with its length and both CRCs: for files that grow, as logs do. A plain TFRecord
+// file is one such record behind the other.
+std::string framed_record(std::string_view data);
+
 // Writes beside `path` first, under a hidden name of its own; finish() flushes to the device and renames, over what is
 // there. Without finish() nothing stays. Any bytes are a record; FeaturesBuilder (example.h) makes tf.Examples. After
 // an error the file cannot be finished. Thread safety: one thread at a time.

@@ -17,6 +17,19 @@ namespace {
 constexpr std::size_t kOutputBytes = std::size_t{64} << 10;
 constexpr std::size_t kMaxInputBytes = std::size_t{1} << 30;  // zlib counts in 32 bits
 
+std::string header_of(std::string_view data) {
+  std::string header;
+  append_little<std::uint64_t>(header, data.size());
+  append_little<std::uint32_t>(header, mask_crc(crc32c(header)));
+  return header;
+}
+
+std::string footer_of(std::string_view data) {
+  std::string footer;
+  append_little<std::uint32_t>(footer, mask_crc(crc32c(data)));
+  return footer;
+}
+
 // Compresses a file from front to back.
 class Deflater {
  public:
@@ -67,6 +80,8 @@ class Deflater {
 
 }  // namespace
 
+std::string framed_record(std::string_view data) { return header_of(data).append(data).append(footer_of(data)); }
+
 struct RecordWriter::Impl {
   OutputFile file;
   std::unique_ptr<Deflater> deflater;  // null: plain
@@ -99,11 +114,8 @@ Result<RecordWriter> RecordWriter::create(std::string path, Compression compress
 
 Status RecordWriter::write(std::string_view data) {
   XOE_TRY(impl_->usable());
-  std::string header;
-  append_little<std::uint64_t>(header, data.size());
-  append_little<std::uint32_t>(header, mask_crc(crc32c(header)));
-  std::string footer;
-  append_little<std::uint32_t>(footer, mask_crc(crc32c(data)));
+  const std::string header = header_of(data);
+  const std::string footer = footer_of(data);
   for (const std::string_view part : {std::string_view(header), data, std::string_view(footer)})
     XOE_TRY(impl_->kept(impl_->put(part)));
   ++impl_->records;
