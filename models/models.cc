@@ -1,6 +1,8 @@
 #include "models/models.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include <fmt/ranges.h>
 
@@ -36,6 +38,16 @@ Result<ModelHandle> make_model(std::string_view name, int classes, int height, i
                    patch, height, width);
   }
   return make_vit_tiny(classes, height, width);
+}
+
+std::string common_name(std::string_view model, const std::string& name) {
+  if (model != "vit_tiny") return name;
+  if (name.starts_with("patch_embed.")) return "patch_embed.proj." + name.substr(name.find('.') + 1);
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kWithin = {
+      {{".qkv.", ".attn"}, {".proj.", ".attn"}, {".fc1.", ".mlp"}, {".fc2.", ".mlp"}}};
+  for (const auto& [part, room] : kWithin)
+    if (const auto at = name.find(part); at != std::string::npos) return std::string(name).insert(at, room);
+  return name;
 }
 
 }  // namespace xoe::models

@@ -36,4 +36,9 @@ std::span<const std::string_view> model_names() noexcept;
 //   mlp: two hidden layers (512, 256), no normalisation.
 Result<ModelHandle> make_model(std::string_view name, int classes, int height, int width);
 
+// The name that a parameter or buffer of the model `model` has in the library that most programs know it from:
+// torchvision for resnets, which is their own, and timm for vit_tiny: "blocks.0.attn.qkv.weight" for
+// "blocks.0.qkv.weight".
+std::string common_name(std::string_view model, const std::string& name);
+
 }  // namespace xoe::models

@@ -10,6 +10,7 @@
 #include "tools/manners/command_line.h"
 #include "tools/max_bad_option.h"
 #include "tools/pixel_options.h"
+#include "train/exported_file.h"
 
 namespace xoe {
 namespace {
@@ -24,6 +25,7 @@ Examples:
   xoe train --data demo-data --model resnet18 --epochs 10 --run-dir runs/a
   xoe run -np 2 xoe train --data demo-data --timeline runs/b/timeline.json
   xoe run -np 2 xoe train --data demo-data --checkpoint runs/c --resume
+  xoe train export runs/c model.pt
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (SIGINT, SIGTERM:
 the step was finished and a checkpoint written; a second signal, a quarter of a
@@ -106,10 +108,30 @@ void add_output_options(CLI::App& app, TrainCommandLine& line) {
       ->capture_default_str();
   app.add_option("--checkpoint-keep", options.checkpoint_keep, "newest ones to keep")->capture_default_str();
   app.add_flag("--resume", options.resume, "go on from the newest checkpoint, if there is one");
-  app.add_option("--run-dir", options.run_dir, "folder for metrics.jsonl and curve.svg")->type_name("DIR");
+  app.add_option("--run-dir", options.run_dir, "new folder for metrics.jsonl, TensorBoard's files and curve.svg")
+      ->type_name("DIR");
   app.add_option("--timeline", options.timeline, "trace of all ranks for Perfetto")->type_name("FILE");
   app.add_flag("--json", line.json, "print JSON lines");
   app.add_option("--summary", line.summary, "end with `NAME: accuracy=... images_per_s=...`")->type_name("NAME");
+}
+
+constexpr const char* kExportExamples = R"(
+Examples:
+  xoe train export runs/c model.pt             for torch.load()
+  xoe train export runs/c model.safetensors    for safetensors.torch.load_file()
+  xoe train export runs/c/step-00000120.ckpt model.pt
+
+Parameters have the names that torchvision has for resnet18 and resnet50, and
+timm for vit_tiny.)";
+
+void add_export(CLI::App& app, ExportCommandLine& line) {
+  auto* verb = app.add_subcommand("export", "write the weights of a run for PyTorch: a state dict, or safetensors");
+  verb->footer(kExportExamples);
+  verb->add_option("RUN", line.run,
+                   "a folder with checkpoints, of which the newest counts, or one checkpoint; or a "
+                   "run's folder, if the run wrote checkpoints")
+      ->required();
+  verb->add_option("FILE", line.file, "the new file: NAME.pt (or .pth), or NAME.safetensors")->required();
 }
 
 // A rank above 0 leaves it to rank 0 to complain about a command line that all ranks share.
@@ -139,6 +161,17 @@ int usage_error(std::string_view message) {
   return answer_once({.code = tools::kUsageError, .text = fmt::format("xoe train: {}\n", message)});
 }
 
+// `app` has understood a command line with the verb `export`.
+tl::expected<TrainCommandLine, int> only_export(const CLI::App& app, ExportCommandLine line) {
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0)
+      return tl::unexpected(usage_error(
+          fmt::format("{} is an option of training; xoe train export takes none of them", option->get_name())));
+  if (auto known = train::check_export_name(line.file); !known)
+    return tl::unexpected(usage_error(fmt::format("export {}: {}", line.file, known.error().message())));
+  return TrainCommandLine{.exported = std::move(line)};
+}
+
 }  // namespace
 
 tl::expected<TrainCommandLine, int> parse_train_command_line(int argc, char** argv) {
@@ -150,7 +183,10 @@ tl::expected<TrainCommandLine, int> parse_train_command_line(int argc, char** ar
   add_recipe_options(app, line.options);
   add_machine_options(app, line.options);
   add_output_options(app, line);
+  ExportCommandLine exported;
+  add_export(app, exported);
   if (const auto answer = tools::understand(app, argc, argv)) return tl::unexpected(answer_once(*answer));
+  if (app.got_subcommand("export")) return only_export(app, std::move(exported));
   if (!synthetic && line.options.data_dir.empty())
     return tl::unexpected(usage_error("say what to train on: --data DIR or --synthetic; see xoe train --help"));
   auto complete = train::complete_options(std::move(line.options));

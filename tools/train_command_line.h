@@ -1,6 +1,7 @@
 // The command line of `xoe train`.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include <tl/expected.hpp>
@@ -9,7 +10,14 @@
 
 namespace xoe {
 
+// `xoe train export RUN FILE`
+struct ExportCommandLine {
+  std::string run = {};
+  std::string file = {};
+};
+
 struct TrainCommandLine {
+  std::optional<ExportCommandLine> exported = {};  // then the rest does not count
   train::TrainOptions options = {};
   bool json = false;
   std::string summary = {};

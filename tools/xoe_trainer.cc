@@ -1,14 +1,20 @@
 // xoe-trainer: the built-in trainer, which xoe-train becomes once its command line is understood.
 #include <fmt/format.h>
 #include <malloc.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <limits>
 
+#include "base/env.h"
+#include "base/text.h"
+#include "run_folder_question.h"
+#include "train/export.h"
 #include "train/texts.h"
 #include "train/trainer.h"
 #include "train_command_line.h"
@@ -50,11 +56,17 @@ void watch_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-// Prints what rank 0 tells: lines, and a progress bar below them on a terminal.
+// Whether a bar that is drawn on stdout is seen: a terminal, or a pipe to a launcher that has one.
+bool shows_bars() {
+  if (::isatty(STDOUT_FILENO) == 1) return true;
+  struct stat facts = {};
+  return Env::process().has("XOE_TERMINAL") && ::fstat(STDOUT_FILENO, &facts) == 0 && S_ISFIFO(facts.st_mode);
+}
+
+// Prints what rank 0 tells: lines, and a progress bar below them where it is seen.
 class Console : public train::Listener {
  public:
-  explicit Console(const TrainCommandLine& options)
-      : options_(options), bar_(!options_.json && ::isatty(STDOUT_FILENO) == 1) {}
+  explicit Console(const TrainCommandLine& options) : options_(options), bar_(!options_.json && shows_bars()) {}
 
   bool failed_together() const noexcept { return failed_together_; }
 
@@ -64,7 +76,9 @@ class Console : public train::Listener {
     line(train::report_header());
   }
   void stepped(std::int64_t step, std::int64_t total) override {
-    if (!bar_) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (!bar_ || (step < total && now - drawn_ < kDrawEvery)) return;
+    drawn_ = now;
     constexpr std::int64_t kCells = 40;
     const auto full = static_cast<std::size_t>(step * kCells / std::max<std::int64_t>(1, total));
     fmt::print("\r[{}{}] {}/{}", std::string(full, '='), std::string(kCells - full, ' '), step, total);
@@ -80,7 +94,7 @@ class Console : public train::Listener {
     if (!options_.json) line(message);
   }
   void warned(std::string_view message) override {
-    if (bar_) fmt::print("\r\x1b[K");
+    if (bar_) fmt::print("{}", kEraseLine);
     std::fflush(stdout);
     fmt::print(stderr, "xoe: {}\n", message);
   }
@@ -92,14 +106,18 @@ class Console : public train::Listener {
   }
 
  private:
+  static constexpr auto kDrawEvery = std::chrono::milliseconds(100);
+  static constexpr std::string_view kEraseLine = "\r\x1b[2K";
+
   void line(std::string_view text) {
-    if (bar_) fmt::print("\r\x1b[K");
+    if (bar_) fmt::print("{}", kEraseLine);
     fmt::print("{}\n", text);
     std::fflush(stdout);
   }
 
   const TrainCommandLine& options_;
   bool bar_;
+  std::chrono::steady_clock::time_point drawn_ = {};
   bool failed_together_ = false;
 };
 
@@ -131,6 +149,17 @@ int run(const TrainCommandLine& line) {
   return outcome->interrupted ? kInterrupted : 0;
 }
 
+int export_weights(const ExportCommandLine& line) {
+  const auto exported = train::export_weights(line.run, line.file);
+  if (!exported) {
+    print_error(exported.error());
+    return kFailure;
+  }
+  fmt::print("{}: {} of {}, step {} ({})\n", line.file, counted(exported->tensors, "tensor"), exported->model,
+             exported->step, exported->checkpoint);
+  return std::fflush(stdout) == 0 ? 0 : kFailure;
+}
+
 // Each step frees and allocates the same large tensors. By default glibc returns them to the kernel, which then clears
 // every page again: a fifth of a step of resnet50 at batch 4.
 void keep_freed_memory() {
@@ -142,7 +171,10 @@ void keep_freed_memory() {
 
 int main(int argc, char** argv) {
   keep_freed_memory();
+  auto line = parse_train_command_line(argc, argv);
+  if (!line) return line.error();
+  if (line->exported) return export_weights(*line->exported);
+  ask_for_run_folder(line->options);
   watch_signals();
-  const auto line = parse_train_command_line(argc, argv);
-  return line ? run(*line) : line.error();
+  return run(*line);
 }

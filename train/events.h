@@ -12,10 +12,10 @@
 namespace xoe::train {
 
 struct RunStart {
-  std::string model;
+  std::string model = {};
   std::int64_t parameters = 0;
-  std::string device;  // "cpu", "cuda"
-  std::string data;    // a folder, or "synthetic"
+  std::string device = {};  // "cpu", "cuda"
+  std::string data = {};    // a folder, or "synthetic"
   int classes = 0;
   std::int64_t held_out = 0;  // images for evaluation; 0: there are none
   data::ImageSize image_size = 0;
@@ -29,6 +29,7 @@ struct RunStart {
   std::int64_t first_step = 0;  // > 0: resumed
   std::int64_t total_steps = 0;
   std::int64_t steps_per_epoch = 0;  // 0: no epochs
+  std::string checkpoints = {};      // their folder, an absolute path; empty: none
 };
 
 // Covers the steps since the previous report; speed covers all measured steps.

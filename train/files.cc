@@ -42,20 +42,18 @@ Status make_folder(const std::string& path) {
   return {};
 }
 
-Result<LineFile> LineFile::open(const std::string& path, bool append) {
+Result<GrowingFile> GrowingFile::open(const std::string& path, bool append) {
   Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC), 0644));
   if (!fd.valid()) return failure(write_error("create", path, errno));
-  return LineFile(path, std::move(fd));
+  return GrowingFile(path, std::move(fd));
 }
 
-Status LineFile::write(std::string line) {
-  line += '\n';
+Status GrowingFile::append(std::string_view bytes) {
   const off_t before = ::lseek(fd_.get(), 0, SEEK_END);
-  const Status written = write_all(fd_.get(), path_, line);
+  const Status written = write_all(fd_.get(), path_, bytes);
   if (written) return {};
-  // No half line stays behind.
   if (before >= 0 && ::ftruncate(fd_.get(), before) != 0)
-    return failure(written.error().code(), "{} (its last line is cut off)", written.error().message());
+    return failure(written.error().code(), "{} (its end is cut off)", written.error().message());
   return written;
 }
 

@@ -1,7 +1,8 @@
-// The files of a run: read whole, written line by line.
+// The files of a run: read whole, written piece by piece.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/fd.h"
 #include "xoe/status.h"
@@ -14,15 +15,16 @@ Result<std::string> read_file(const std::string& path);
 // Creates the folder and those above it; checks that files can be created there.
 Status make_folder(const std::string& path);
 
-// A file of lines that grows; each line is one write.
-class LineFile {
+// A file that grows, by a line or a record at a time, each of which is one write.
+class GrowingFile {
  public:
   // append == false: truncates the file.
-  static Result<LineFile> open(const std::string& path, bool append);
-  Status write(std::string line);
+  static Result<GrowingFile> open(const std::string& path, bool append);
+  // All of it is written, or nothing. `resource_exhausted`: the disk is full, or a quota or limit is reached.
+  Status append(std::string_view bytes);
 
  private:
-  LineFile(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  GrowingFile(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   std::string path_;
   Fd fd_;

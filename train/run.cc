@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 
 #include "base/error.h"
 #include "train/agree.h"
@@ -99,6 +100,8 @@ Status Run::prepare() {
   if (first() && !options_.run_dir.empty()) {
     if (auto folder = RunFolder::open(options_.run_dir, first_step_)) {
       folder_ = std::move(*folder);
+      if (!folder_->earlier().empty())
+        listener_.noted(fmt::format("the metrics of the run before are in {}", folder_->earlier()));
       hold(folder_->started(start_event()));
     } else {
       hold(failure(folder.error()));
@@ -357,6 +360,7 @@ RunStart Run::start_event() const {
   start.peak_rate = plan_.schedule.peak;
   start.first_step = first_step_;
   start.total_steps = plan_.total_steps;
+  if (!options_.checkpoint_dir.empty()) start.checkpoints = std::filesystem::absolute(options_.checkpoint_dir);
   start.steps_per_epoch = std::llround(plan_.steps_per_epoch);
   return start;
 }

@@ -1,4 +1,4 @@
-// The output folder of a run: metrics.jsonl, one line per event, and curve.svg.
+// The output folder of a run: metrics.jsonl, one line per event, the same for TensorBoard, and curve.svg.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,23 @@
 
 #include "base/output_file.h"
 #include "train/curve.h"
+#include "train/event_file.h"
 #include "train/events.h"
 #include "train/files.h"
 
 namespace xoe::train {
 
+// Whether a run has written into the folder.
+bool holds_run(const std::string& path);
+// A folder beside `path` that is not there yet: "runs/a-2" for "runs/a", "runs/a-3" for "runs/a-2".
+std::string free_folder_beside(std::string path);
+// `invalid_argument`, with what to do instead, where a new run would overwrite the one that the folder holds.
+Status check_free(const std::string& path);
+
 class RunFolder {
  public:
-  // Truncates the files when first_step is 0. A resumed run keeps the lines up to that step and appends.
+  // Writes from `first_step` on. A resumed run keeps the lines up to that step and appends. With 0 what an earlier run
+  // wrote is set aside: metrics.jsonl becomes metrics-1.jsonl.
   static Result<RunFolder> open(const std::string& path, std::int64_t first_step);
 
   Status started(const RunStart& start);
@@ -23,14 +32,19 @@ class RunFolder {
   // Draws the current plot; also called after each evaluation.
   Status finished(const Outcome& outcome);
 
+  // Where the metrics of an earlier run are now that were in the way; empty: there were none.
+  const std::string& earlier() const noexcept { return earlier_; }
   std::string curve_path() const { return path_ + "/curve.svg"; }
 
  private:
-  RunFolder(std::string path, LineFile metrics) : path_(std::move(path)), metrics_(std::move(metrics)) {}
+  RunFolder(std::string path, GrowingFile metrics, EventFile events)
+      : path_(std::move(path)), metrics_(std::move(metrics)), events_(std::move(events)) {}
   Status draw() const { return write_file(curve_path(), curve_svg(curve_)); }
 
   std::string path_;
-  LineFile metrics_;
+  std::string earlier_;
+  GrowingFile metrics_;
+  EventFile events_;
   Curve curve_;
 };
 

@@ -50,6 +50,7 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn
     XOE_ASSIGN(setup.data, image_batches(options, comm.rank(), comm.size(), comm.local_size(), std::move(warn)));
   }
   if (first) XOE_TRY(check_checkpoint_folder(options));
+  if (first && !options.resume && !options.run_dir.empty()) XOE_TRY(check_free(options.run_dir));
   if (first && !options.timeline.empty()) {
     XOE_ASSIGN(setup.timeline, trace::Timeline::open(options.timeline, {.rank = comm.rank(), .create = true}));
   }

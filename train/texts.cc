@@ -85,24 +85,26 @@ std::string summary_line(const std::string& name, const Outcome& outcome) {
 }
 
 std::string start_json(const RunStart& start) {
-  return line_of({{"event", "start"},
-                  {"model", start.model},
-                  {"parameters", start.parameters},
-                  {"device", start.device},
-                  {"data", start.data},
-                  {"classes", start.classes},
-                  {"held_out_images", start.held_out},
-                  {"image_size", size_json(start.image_size)},
-                  {"ranks", start.ranks},
-                  {"batch", start.batch},
-                  {"accumulate", start.accumulate},
-                  {"threads", start.threads},
-                  {"buckets", start.buckets},
-                  {"sharded", start.sharded},
-                  {"peak_rate", start.peak_rate},
-                  {"first_step", start.first_step},
-                  {"total_steps", start.total_steps},
-                  {"steps_per_epoch", start.steps_per_epoch}});
+  Json json = {{"event", "start"},
+               {"model", start.model},
+               {"parameters", start.parameters},
+               {"device", start.device},
+               {"data", start.data},
+               {"classes", start.classes},
+               {"held_out_images", start.held_out},
+               {"image_size", size_json(start.image_size)},
+               {"ranks", start.ranks},
+               {"batch", start.batch},
+               {"accumulate", start.accumulate},
+               {"threads", start.threads},
+               {"buckets", start.buckets},
+               {"sharded", start.sharded},
+               {"peak_rate", start.peak_rate},
+               {"first_step", start.first_step},
+               {"total_steps", start.total_steps},
+               {"steps_per_epoch", start.steps_per_epoch}};
+  if (!start.checkpoints.empty()) json["checkpoints"] = start.checkpoints;
+  return line_of(json);
 }
 
 std::string report_json(const Report& report) {

@@ -10,7 +10,7 @@ cd "$root"
 mkdir -p build/peers
 
 declare -A packages=(
-  [tfdata]="tensorflow-cpu"
+  [tfdata]="tensorflow-cpu tensorboard"
   [dali]="nvidia-dali-cuda120 numpy"
   [pytorch]="torch torchvision pillow numpy cloudpickle lightning accelerate expecttest"
   [mlx]="mlx-data numpy"

@@ -70,7 +70,10 @@ std::string wrapped(std::string_view text, std::size_t indent) {
 
 std::string usage_of(const Command& command) {
   if (!command.usage.empty()) return command.usage;
-  if (!command.verbs.empty()) return "VERB [options]";
+  // With options of its own besides --help and --version it does something without a verb, too.
+  constexpr std::size_t kCommonOptions = 2;
+  if (!command.verbs.empty())
+    return command.options.size() > kCommonOptions ? "[options], or VERB [options]" : "VERB [options]";
   std::string usage = "[options]";
   for (const Argument& operand : command.operands) {
     const std::string name = operand.names.front() + (operand.repeated ? "..." : "");

@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,12 +15,16 @@
 #include "base/output_file.h"
 #include "train/checkpoint_file.h"
 #include "train/curve.h"
+#include "train/event_file.h"
+#include "train/exported_file.h"
 #include "train/files.h"
 #include "train/options.h"
 #include "train/run_folder.h"
+#include "train/safetensors.h"
 #include "train/schedule.h"
 #include "train/speed.h"
 #include "train/texts.h"
+#include "xoe/data/records.h"
 
 namespace xoe::train {
 namespace {
@@ -166,22 +174,22 @@ TEST_F(FolderTest, WriteFileReplacesWholeOrNotAtAll) {
   EXPECT_EQ(files(), 1U);
 }
 
-TEST_F(FolderTest, ALineFileKeepsNoHalfLine) {
+TEST_F(FolderTest, AGrowingFileKeepsNoHalfLine) {
   const std::string path = folder_ + "/lines";
-  auto file = LineFile::open(path, false).value();
-  ASSERT_TRUE(file.write("first"));
+  auto file = GrowingFile::open(path, false).value();
+  ASSERT_TRUE(file.append("first\n"));
   {
     const SmallDisk disk(20);
-    EXPECT_FALSE(file.write(std::string(100, 'x')));
+    EXPECT_FALSE(file.append(std::string(100, 'x')));
   }
   EXPECT_EQ(read_file(path).value(), "first\n");
-  EXPECT_FALSE(LineFile::open(folder_ + "/no/file", false));
+  EXPECT_FALSE(GrowingFile::open(folder_ + "/no/file", false));
 }
 
 TEST_F(FolderTest, AFullDeviceIsNamed) {
-  auto file = LineFile::open("/dev/full", true);
+  auto file = GrowingFile::open("/dev/full", true);
   ASSERT_TRUE(file);
-  const Status status = file->write("x");
+  const Status status = file->append("x");
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().message().find("/dev/full"), std::string::npos);
 }
@@ -248,6 +256,169 @@ TEST_F(FolderTest, AResumedRunFolderGoesOnBehindItsStep) {
   }
   EXPECT_EQ(steps, (std::vector<std::int64_t>{10, 20, 30}));
   EXPECT_TRUE(fs::exists(folder_ + "/run/curve.svg"));
+}
+
+// The records of the event files in a folder, in the order in which TensorBoard reads them.
+std::vector<std::string> event_records(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with("events.out.tfevents.")) names.push_back(entry.path());
+  std::ranges::sort(names);
+  std::vector<std::string> records;
+  for (const std::string& name : names) {
+    const auto file = data::read_records(name)->iterate(0).value();
+    for (auto record = file->next(); *record; record = file->next()) records.emplace_back((*record)->data);
+  }
+  return records;
+}
+
+// Behind field 1, the wall time: 1 byte of key and 8 of a double.
+std::string behind_the_time(const std::string& record) { return record.substr(9); }
+
+TEST_F(FolderTest, AnEventFileHasTheBytesOfTensorFlowsMessages) {
+  const auto now = [] {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  };
+  const double before = now();
+  auto file = EventFile::begin(folder_, 300).value();
+  const std::array<Scalar, 2> scalars = {{{"loss/train", 1.5}, {"rate", 0.25}}};
+  ASSERT_TRUE(file.write(310, scalars));
+  const auto records = event_records(folder_);
+  ASSERT_EQ(records.size(), 3U);
+  EXPECT_EQ(behind_the_time(records[0]), std::string("\x10\0\x1a\x0d"
+                                                     "brain.Event:2",
+                                                     17));
+  EXPECT_EQ(behind_the_time(records[1]), "\x10\xad\x02\x3a\x02\x08\x01");  // step 301, START
+  EXPECT_EQ(behind_the_time(records[2]), std::string("\x10\xb6\x02\x2a\x20"
+                                                     "\x0a\x11\x0a\x0aloss/train\x15\0\0\xc0\x3f"
+                                                     "\x0a\x0b\x0a\x04rate\x15\0\0\x80\x3e",
+                                                     37));
+  for (const std::string& record : records) {
+    EXPECT_EQ(record[0], '\x09');
+    double time = 0;
+    std::memcpy(&time, record.data() + 1, sizeof time);
+    EXPECT_GE(time, before);
+    EXPECT_LE(time, now());
+  }
+}
+
+TEST_F(FolderTest, ALaterEventFileHasALaterName) {
+  std::ofstream(folder_ + "/events.out.tfevents.9999999990.elsewhere.3.v2") << "of a clock that is wrong";
+  ASSERT_TRUE(EventFile::begin(folder_, 0));
+  ASSERT_TRUE(EventFile::begin(folder_, 0));
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_)) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  ASSERT_EQ(names.size(), 3U);
+  EXPECT_TRUE(names[1].starts_with("events.out.tfevents.9999999991.")) << names[1];
+  EXPECT_TRUE(names[2].starts_with("events.out.tfevents.9999999992.")) << names[2];
+}
+
+TEST_F(FolderTest, AFullDiskLeavesWholeEvents) {
+  auto file = EventFile::begin(folder_, 0).value();
+  const std::array<Scalar, 1> scalars = {{{"loss/train", 1.5}}};
+  {
+    const SmallDisk disk(300);
+    Status status;
+    for (int step = 1; status && step < 100; ++step) status = file.write(step, scalars);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code(), Code::kResourceExhausted);
+    EXPECT_NE(status.error().message().find("/events.out.tfevents."), std::string::npos);
+  }
+  EXPECT_GT(event_records(folder_).size(), 2U);
+}
+
+TEST_F(FolderTest, ARunIsInItsEventFiles) {
+  auto run = RunFolder::open(folder_, 0).value();
+  Report report;
+  report.step = 10;
+  ASSERT_TRUE(run.reported(report));
+  report.speed.mean = 99;
+  ASSERT_TRUE(run.reported(report));
+  ASSERT_TRUE(run.evaluated({.step = 10}));
+  const auto records = event_records(folder_);
+  ASSERT_EQ(records.size(), 5U);
+  EXPECT_EQ(records[2].find("images_per_second"), std::string::npos) << "a speed that was not measured";
+  EXPECT_NE(records[3].find("images_per_second"), std::string::npos);
+  EXPECT_NE(records[4].find("loss/held-out"), std::string::npos);
+}
+
+TEST_F(FolderTest, ASecondRunIsToldOfAFreeFolder) {
+  const std::string path = folder_ + "/a";
+  EXPECT_TRUE(check_free(path));
+  fs::create_directories(path);
+  EXPECT_TRUE(check_free(path)) << "an empty folder";
+  ASSERT_TRUE(RunFolder::open(path, 0)->started({}));
+  const Status taken = check_free(path + "/");
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().code(), Code::kInvalidArgument);
+  EXPECT_NE(taken.error().message().find("--run-dir " + path + "-2 "), std::string::npos) << taken.error().message();
+  EXPECT_NE(taken.error().message().find("--resume"), std::string::npos);
+  fs::create_directories(path + "-2");
+  EXPECT_EQ(free_folder_beside(path), path + "-3");
+  EXPECT_EQ(free_folder_beside(path + "-2"), path + "-3");
+  EXPECT_EQ(free_folder_beside(folder_ + "/b-x"), folder_ + "/b-x-2");
+  EXPECT_EQ(free_folder_beside(folder_ + "/-7"), folder_ + "/-7-2");
+}
+
+TEST_F(FolderTest, ARunThatStartsAgainSetsTheMetricsBeforeAside) {
+  ASSERT_TRUE(RunFolder::open(folder_, 0)->started({.model = "first"}));
+  ASSERT_TRUE(RunFolder::open(folder_, 0)->started({.model = "second"}));
+  auto third = RunFolder::open(folder_, 0).value();
+  EXPECT_EQ(third.earlier(), folder_ + "/metrics-2.jsonl");
+  EXPECT_NE(read_file(folder_ + "/metrics-1.jsonl")->find("first"), std::string::npos);
+  EXPECT_NE(read_file(folder_ + "/metrics-2.jsonl")->find("second"), std::string::npos);
+  EXPECT_TRUE(RunFolder::open(folder_, 5)->earlier().empty()) << "a resumed run goes on in the same file";
+}
+
+TEST(Safetensors, AHeaderSaysWhereEachTensorIs) {
+  const std::vector<SafeTensor> tensors = {{"a.weight", "F32", {2, 3}, 24}, {"count", "I64", {}, 8}};
+  const std::string header = safetensors_header(tensors, {{"format", "pt"}}).value();
+  const std::string text =
+      R"({"__metadata__":{"format":"pt"},"a.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+      R"("count":{"dtype":"I64","shape":[],"data_offsets":[24,32]}})";
+  ASSERT_EQ(header.size() % 8, 0U);
+  EXPECT_EQ(static_cast<std::size_t>(static_cast<unsigned char>(header[0])), header.size() - 8);
+  EXPECT_TRUE(std::string_view(header).substr(8).starts_with(text)) << header;
+  EXPECT_EQ(header.find_first_not_of(' ', 8 + text.size()), std::string::npos);
+  EXPECT_EQ(safetensors_header({}, {}).value().substr(8), "{}      ");
+}
+
+TEST(Safetensors, AHeaderThatCannotBeRightIsRefused) {
+  for (const SafeTensor& wrong : {SafeTensor{"a", "F32", {2, 3}, 20}, SafeTensor{"a", "F33", {1}, 4},
+                                  SafeTensor{"a", "F32", {-1}, 0}, SafeTensor{"__metadata__", "U8", {1}, 1},
+                                  SafeTensor{"a", "F64", {std::int64_t{1} << 40, std::int64_t{1} << 40}, 0}}) {
+    const std::vector<SafeTensor> one = {wrong};
+    const auto header = safetensors_header(one, {});
+    ASSERT_FALSE(header);
+    EXPECT_EQ(header.error().code(), Code::kInvalidArgument);
+    EXPECT_NE(header.error().message().find(wrong.name), std::string::npos);
+  }
+  const std::vector<SafeTensor> twice = {{"a", "U8", {1}, 1}, {"a", "U8", {1}, 1}};
+  EXPECT_FALSE(safetensors_header(twice, {}));
+}
+
+TEST(ExportedFile, TheEndingSaysTheFormat) {
+  EXPECT_EQ(check_export_name("a/model.pt").value(), ExportFormat::kTorch);
+  EXPECT_EQ(check_export_name("model.pth").value(), ExportFormat::kTorch);
+  EXPECT_EQ(check_export_name("model.v2.safetensors").value(), ExportFormat::kSafetensors);
+  for (const char* name : {"model", "model.onnx", "model.pt/", ".pt"}) EXPECT_FALSE(check_export_name(name)) << name;
+}
+
+TEST_F(FolderTest, ACheckpointIsFoundByFileFolderAndRun) {
+  const std::string checkpoints = folder_ + "/checkpoints";
+  const std::string run = folder_ + "/run";
+  EXPECT_NE(find_checkpoint(run).error().message().find("there is no " + run), std::string::npos);
+  ASSERT_TRUE(RunFolder::open(run, 0)->started({}));
+  EXPECT_NE(find_checkpoint(run).error().message().find("--checkpoint"), std::string::npos);
+  ASSERT_TRUE(RunFolder::open(run, 0)->started({.checkpoints = checkpoints}));
+  EXPECT_NE(find_checkpoint(run).error().message().find(checkpoints), std::string::npos);
+  fs::create_directories(checkpoints);
+  for (const int step : {5, 20}) ASSERT_TRUE(write_sections(checkpoint_path(checkpoints, step), {}));
+  const std::string newest = checkpoint_path(checkpoints, 20);
+  EXPECT_EQ(find_checkpoint(run).value(), newest);
+  EXPECT_EQ(find_checkpoint(checkpoints).value(), newest);
+  EXPECT_EQ(find_checkpoint(checkpoint_path(checkpoints, 5)).value(), checkpoint_path(checkpoints, 5));
 }
 
 TEST(Texts, SayTheSpeedAsTfCnnBenchmarksDo) {

@@ -30,6 +30,16 @@ TEST(Models, UseTheNamesOfTorchvision) {
   EXPECT_EQ(model->named_buffers().size(), 53U * 3);
 }
 
+TEST(Models, VitTinyIsExportedWithTheNamesOfTimm) {
+  EXPECT_EQ(common_name("vit_tiny", "patch_embed.weight"), "patch_embed.proj.weight");
+  EXPECT_EQ(common_name("vit_tiny", "blocks.3.qkv.bias"), "blocks.3.attn.qkv.bias");
+  EXPECT_EQ(common_name("vit_tiny", "blocks.11.proj.weight"), "blocks.11.attn.proj.weight");
+  EXPECT_EQ(common_name("vit_tiny", "blocks.0.fc2.weight"), "blocks.0.mlp.fc2.weight");
+  for (const char* same : {"cls_token", "pos_embed", "blocks.0.norm1.weight", "norm.bias", "head.weight"})
+    EXPECT_EQ(common_name("vit_tiny", same), same);
+  EXPECT_EQ(common_name("mlp", "fc1.weight"), "fc1.weight");
+}
+
 TEST(Models, GiveOneLogitPerClassAndLearn) {
   for (const std::string_view name : model_names()) {
     const auto model = make_model(name, 7, 32, 32).value();

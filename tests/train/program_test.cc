@@ -19,6 +19,71 @@ TEST_F(TrainProgramTest, TrainsAloneAndReports) {
   EXPECT_TRUE(file_text(at("run/curve.svg")).ends_with("</svg>\n"));
 }
 
+TEST_F(TrainProgramTest, ASecondRunDoesNotOverwriteTheFirst) {
+  ASSERT_EQ(run(small({"--steps", "2", "--run-dir", at("run")})).code, 0);
+  const std::string before = file_text(at("run/metrics.jsonl"));
+  const Ended second = run(small({"--steps", "2", "--run-dir", at("run")}));
+  EXPECT_EQ(second.code, 1);
+  EXPECT_TRUE(second.err.starts_with("error: invalid_argument: " + at("run") + " already holds a run")) << second.err;
+  EXPECT_NE(second.err.find("--run-dir " + at("run-2")), std::string::npos) << second.err;
+  EXPECT_EQ(std::count(second.err.begin(), second.err.end(), '\n'), 1) << second.err;
+  EXPECT_EQ(file_text(at("run/metrics.jsonl")), before);
+}
+
+TEST_F(TrainProgramTest, WholeNumbersAreDecimal) {
+  ASSERT_EQ(run(quick({"--synthetic", "--model", "mlp"},
+                      {"--classes", "010", "--image-size", "08", "--steps", "002", "--run-dir", at("run")}))
+                .code,
+            0);
+  const auto started = metrics("run", "start");
+  ASSERT_EQ(started.size(), 1U);
+  EXPECT_EQ(started[0]["classes"], 10);
+  EXPECT_EQ(started[0]["image_size"], 8);
+  EXPECT_EQ(started[0]["total_steps"], 2);
+}
+
+TEST_F(TrainProgramTest, WhatCannotBeExportedIsOneLine) {
+  const std::string train = xoe::testing::bin("xoe-train");
+  const std::string folder = at("checkpoints");
+  ASSERT_EQ(run(small({"--steps", "1", "--checkpoint", folder})).code, 0);
+  const std::string path = checkpoint_path(folder, 1);
+  const std::string whole = file_text(path);
+  std::ofstream(at("mine.pt")) << "mine";
+  std::ofstream(at("cut.ckpt"), std::ios::binary) << whole.substr(0, whole.size() - 1);
+  std::ofstream(at("text.ckpt")) << "no checkpoint at all";
+  ASSERT_TRUE(write_sections(at("empty.ckpt"), {{"meta", "{}"}, {"model", ""}}));
+  ASSERT_TRUE(write_sections(
+      at("strange.ckpt"),
+      {{"meta", R"({"step":1,"run":{"model":"mlp","classes":2,"image size":8}})"}, {"model", "no archive"}}));
+  struct Case {
+    std::string run, file;
+    int code;
+    std::string says;
+  };
+  const std::vector<Case> cases = {
+      {folder, at("model.onnx"), 2, ".safetensors"},
+      {folder, at("model"), 2, ".safetensors"},
+      {at("nowhere"), at("new.pt"), 1, "there is no " + at("nowhere")},
+      {at(""), at("new.pt"), 1, "--checkpoint"},
+      {folder, at("mine.pt"), 1, "mine.pt exists"},
+      {folder, at("no/such/folder.pt"), 1, "no/such/folder.pt"},
+      {at("cut.ckpt"), at("new.pt"), 1, "cut.ckpt is cut short"},
+      {at("text.ckpt"), at("new.pt"), 1, "text.ckpt is not a checkpoint"},
+      {at("empty.ckpt"), at("new.safetensors"), 1, "empty.ckpt is damaged"},
+      {at("strange.ckpt"), at("new.pt"), 1, "strange.ckpt"},
+  };
+  for (const Case& one : cases) {
+    const Ended ended = run({train, "export", one.run, one.file});
+    EXPECT_EQ(ended.code, one.code) << one.says << ": " << ended.err;
+    EXPECT_NE(ended.err.find(one.says), std::string::npos) << ended.err;
+    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+    EXPECT_TRUE(ended.out.empty()) << ended.out;
+  }
+  EXPECT_EQ(file_text(at("mine.pt")), "mine");
+  for (const auto& entry : std::filesystem::directory_iterator(at("")))
+    EXPECT_EQ(entry.path().filename().string().find("new."), std::string::npos) << entry.path();
+}
+
 TEST_F(TrainProgramTest, JsonLinesAreJson) {
   const Ended ended = run(small({"--steps", "2", "--json"}));
   ASSERT_EQ(ended.code, 0) << ended.err;

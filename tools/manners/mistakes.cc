@@ -155,8 +155,11 @@ class Look {
     std::int64_t most = 0;
     for (const CLI::Option* operand : operands_of(app())) most += operand->get_items_expected_max();
     if (++operands_ <= most) return;
+    const auto names = shown_verbs(app());
+    const auto verb_meant = did_you_mean(word, std::vector<std::string_view>(names.begin(), names.end()));
     found_.mistake =
-        fmt::format("unexpected word \"{}\"{}", word, suggestion("--" + std::string(word), option_names(app()), app()));
+        fmt::format("unexpected word \"{}\"{}", word,
+                    verb_meant.empty() ? suggestion("--" + std::string(word), option_names(app()), app()) : verb_meant);
   }
 
   void look_for_verb() {

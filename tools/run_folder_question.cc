@@ -1,0 +1,47 @@
+#include "run_folder_question.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <string>
+
+#include "base/env.h"
+#include "base/text.h"
+#include "bootstrap/launch_env.h"
+#include "train/run_folder.h"
+
+namespace xoe {
+namespace {
+
+bool can_be_asked() {
+  const auto info = bootstrap::read_launch_info(Env::process());
+  return info && info->topology.size == 1 && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
+}
+
+bool is_yes(const std::string& answer) {
+  const std::string_view word = trimmed(answer);
+  return word.empty() || word == "y" || word == "Y" || word == "yes";
+}
+
+// "runs/a/timeline.json" to "runs/a-2/timeline.json"
+void move_along(std::string& path, const std::string& from, const std::string& to) {
+  if (path.starts_with(from) && (from.ends_with('/') || path.substr(from.size()).starts_with('/')))
+    path = fmt::format("{}/{}", to, path.substr(std::min(path.size(), from.size() + (from.ends_with('/') ? 0 : 1))));
+}
+
+}  // namespace
+
+void ask_for_run_folder(train::TrainOptions& options) {
+  if (options.run_dir.empty() || options.resume || !train::holds_run(options.run_dir) || !can_be_asked()) return;
+  const std::string other = train::free_folder_beside(options.run_dir);
+  fmt::print(stderr, "xoe train: {} already holds a run; write into {} instead? [Y/n] ", options.run_dir, other);
+  std::string answer;
+  if (!std::getline(std::cin, answer) || !is_yes(answer)) return;
+  move_along(options.timeline, options.run_dir, other);
+  move_along(options.checkpoint_dir, options.run_dir, other);
+  options.run_dir = other;
+}
+
+}  // namespace xoe
