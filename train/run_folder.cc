@@ -1,7 +1,6 @@
 #include "train/run_folder.h"
 
 #include <array>
-#include <climits>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -35,6 +34,8 @@ Kept keep_until(const std::string& metrics, std::int64_t step) {
   return kept;
 }
 
+constexpr std::int64_t kMostRuns = 1000;  // a larger number in a folder's name is a date or the like
+
 std::string metrics_path(const std::string& folder) { return folder + "/metrics.jsonl"; }
 
 // To the first name that is free, which is returned.
@@ -62,7 +63,7 @@ std::string free_folder_beside(std::string path) {
   std::int64_t number = 2;
   if (const auto dash = path.rfind('-'); dash != std::string::npos && dash > path.rfind('/') + 1) {
     if (const auto last = parse_integer(std::string_view(path).substr(dash + 1));
-        last && *last > 0 && *last < INT_MAX) {
+        last && *last > 0 && *last < kMostRuns) {
       number = *last + 1;
       path.erase(dash);
     }

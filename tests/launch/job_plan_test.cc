@@ -63,6 +63,14 @@ TEST(Plan, ThreadsFillTheHostOnce) {
   EXPECT_THAT(plan(options).value().ranks[0].environment, Contains("OMP_NUM_THREADS=3"));
 }
 
+TEST(Plan, RanksHearOfATerminalOnlyFromTheirOwnLauncher) {
+  RunOptions options = options_for(2);
+  const Env outer({{"XOE_TERMINAL", "1"}});
+  EXPECT_THAT(plan(options, outer).value().ranks[0].environment, Not(Contains("XOE_TERMINAL=1")));
+  options.terminal = true;
+  EXPECT_THAT(plan(options).value().ranks[0].environment, Contains("XOE_TERMINAL=1"));
+}
+
 TEST(Plan, BoundsTheRanks) {
   EXPECT_TRUE(plan(options_for(kMaxRanksPerHost)));
   for (const int size : {0, -1, kMaxRanksPerHost + 1, 100000}) {

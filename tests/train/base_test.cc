@@ -358,6 +358,7 @@ TEST_F(FolderTest, ASecondRunIsToldOfAFreeFolder) {
   EXPECT_EQ(free_folder_beside(path), path + "-3");
   EXPECT_EQ(free_folder_beside(path + "-2"), path + "-3");
   EXPECT_EQ(free_folder_beside(folder_ + "/b-x"), folder_ + "/b-x-2");
+  EXPECT_EQ(free_folder_beside(folder_ + "/c-20261123"), folder_ + "/c-20261123-2");
   EXPECT_EQ(free_folder_beside(folder_ + "/-7"), folder_ + "/-7-2");
 }
 

@@ -36,7 +36,7 @@ class TrainKill : public ::testing::Test {
                                      "--steps",
                                      "9999999",
                                      "--run-dir",
-                                     run_dir_,
+                                     run_dir_ + "/" + std::to_string(round),
                                      "--threads",
                                      "1",
                                      "--model"};
