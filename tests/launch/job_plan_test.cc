@@ -65,7 +65,7 @@ TEST(Plan, ThreadsFillTheHostOnce) {
 
 TEST(Plan, RanksHearOfATerminalOnlyFromTheirOwnLauncher) {
   RunOptions options = options_for(2);
-  const Env outer({{"XOE_TERMINAL", "1"}});
+  const Env outer(std::map<std::string, std::string, std::less<>>{{"XOE_TERMINAL", "1"}});
   EXPECT_THAT(plan(options, outer).value().ranks[0].environment, Not(Contains("XOE_TERMINAL=1")));
   options.terminal = true;
   EXPECT_THAT(plan(options).value().ranks[0].environment, Contains("XOE_TERMINAL=1"));
