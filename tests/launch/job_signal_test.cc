@@ -77,9 +77,11 @@ TEST(JobSignal, ARankMayTakeLongerThanTheOthers) {
 TEST(JobSignal, WhatFollowsFromItIsNoFailureOfItsOwn) {
   for (const char* leaves : {"130", "0"}) {
     Launched job(script_arguments(
-        3, std::string("trap '[ $XOE_RANK = 2 ] && exit ") + leaves +
-               "; echo saving' INT; trap '[ $XOE_RANK = 1 ] && exit 1; echo saved; exit 130' USR1; trap 'echo "
-               "terminated; exit 1' TERM; echo ready $$; while true; do sleep 0.02; done", {"--grace", "0.1"}));
+        3,
+        std::string("trap '[ $XOE_RANK = 2 ] && exit ") + leaves +
+            "; echo saving' INT; trap '[ $XOE_RANK = 1 ] && exit 1; echo saved; exit 130' USR1; trap 'echo "
+            "terminated; exit 1' TERM; echo ready $$; while true; do sleep 0.02; done",
+        {"--grace", "0.1"}));
     ASSERT_TRUE(job.wait_for_out("[0] ready"));
     ASSERT_TRUE(job.wait_for_out("[1] ready"));
     ASSERT_TRUE(job.wait_for_out("[2] ready "));

@@ -17,7 +17,8 @@ class AskedEnds {
   // Whether a failure may be the answer to a rank that has left: no crash, and not before the first that left.
   bool explain(const Fault& failure) const;
 
-  // What the job ended with: the first end by the signal, or else the first failure that followed. None if all went well.
+  // What the job ended with: the first end by the signal, or else the first failure that followed. None if all went
+  // well.
   std::optional<Fault> first_failure() const;
   const std::vector<Fault>& followed() const noexcept { return followed_; }
 

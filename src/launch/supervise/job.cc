@@ -25,8 +25,8 @@ using Clock = ShutdownPolicy::Clock;
 // `timeout` and some shells send a signal to the process and to its group: twice, but meant once.
 constexpr auto kSameSignal = std::chrono::milliseconds(250);
 
-// Ranks have all the time that they want to react to a signal. The user is told of those that still run after this time,
-// and again each time that it has doubled.
+// Ranks have all the time that they want to react to a signal. The user is told of those that still run after this
+// time, and again each time that it has doubled.
 constexpr auto kStillRunning = std::chrono::seconds(10);
 constexpr std::size_t kNamedRanks = 4;
 
@@ -328,7 +328,7 @@ class Job {
   AskedEnds asked_;
   std::set<int> running_;
   std::optional<Clock::time_point> remind_at_;  // the user, of ranks that still run after the signal
-  std::optional<Clock::time_point> gone_;  // since when no process of the job is left
+  std::optional<Clock::time_point> gone_;       // since when no process of the job is left
   std::optional<Clock::time_point> last_end_signal_;
 };
 
