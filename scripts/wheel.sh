@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # Makes wheels of the Python package (manylinux_2_28): they run on every Linux on x86-64 from glibc 2.28 on and need nothing of packages.txt there, MPI
 # apart, which is the cluster's own.
-#   scripts/wheel.sh [--all] [FOLDER]          (default: build/wheels)
+#   scripts/wheel.sh [--all] [--check] [FOLDER]          (default: build/wheels)
 # One wheel: for the Python that XOE_PYTHON=/path/to/python3 names; one of 3.12 or later makes the wheel for 3.12 and all later ones.
 # --all: the wheels for 3.10, for 3.11, and from 3.12 on, and that of xoe-horovod.
+# --check: makes none, and fails where a Python for one of them is missing.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-usage="usage: scripts/wheel.sh [--all] [FOLDER]"
+usage="usage: scripts/wheel.sh [--all] [--check] [FOLDER]"
 all=
-if [[ ${1:-} == --all ]]; then
-  all=yes
+check=
+while [[ ${1:-} == --all || ${1:-} == --check ]]; do
+  if [[ $1 == --all ]]; then all=yes; else check=yes; fi
   shift
-fi
+done
 if (($# > 1)) || [[ ${1:-} == -* ]]; then die "$usage"; fi
 target=$(realpath -m "${1:-$root/build/wheels}")
 cd "$root"
@@ -29,6 +31,7 @@ if [[ -n $all ]]; then
     pythons+=("$python")
   done
 fi
+if [[ -n $check ]]; then exit 0; fi
 
 scripts/setup.sh --with wheel
 install_environment wheel "what makes wheels" requirements/wheel.txt

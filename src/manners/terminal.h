@@ -12,10 +12,12 @@ namespace xoe::manners {
 // Whether text on this descriptor may have colours: it is a terminal, and NO_COLOR is unset or empty.
 bool colours_wanted(int fd, const Env& env);
 
-// Columns of the terminal, or `otherwise` where there is none.
+// Columns and rows of the terminal, or `otherwise` where there is none.
 int terminal_width(int fd, int otherwise);
+int terminal_height(int fd, int otherwise);
 
-// `line` for one row of a terminal: at most so many columns, without control characters; colours stay, and end with it.
+// `line` for one row of a terminal: at most so many columns (two for a wide character), without control characters;
+// colours stay, and end with it.
 std::string fitted(std::string_view line, std::size_t columns);
 
 }  // namespace xoe::manners

@@ -1,5 +1,7 @@
 #include "launch/supervise/first_fault.h"
 
+#include "launch/supervise/asked_ends.h"
+
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -53,6 +55,23 @@ TEST(FirstFault, ALostHostOutranksRanks) {
   EXPECT_EQ(first_rank({ended(0, 0, SIGKILL, 0ms), lost}), -1);
   EXPECT_EQ(first_rank({ended(1, 2, exited(7), 0ms), lost}), 2) << "it failed before its host was lost";
   EXPECT_EQ(first_rank({ended(0, 0, exited(7), -5000ms), lost}), 0);
+}
+
+TEST(AskedEnds, ExplainWhatFailsAfterThemButNoCrash) {
+  AskedEnds asked;
+  EXPECT_FALSE(asked.explain(ended(0, 1, exited(1), 5ms)));
+  asked.add(ended(0, 0, exited(0), 10ms));
+  EXPECT_FALSE(asked.first_failure());
+  EXPECT_TRUE(asked.explain(ended(0, 1, exited(1), 20ms)));
+  EXPECT_TRUE(asked.explain(ended(0, 1, SIGABRT, 20ms)));
+  EXPECT_FALSE(asked.explain(ended(0, 1, SIGSEGV, 20ms)));
+  EXPECT_FALSE(asked.explain(ended(0, 1, exited(1), 5ms))) << "it failed first";
+  EXPECT_TRUE(asked.explain(ended(1, 2, exited(1), 5ms))) << "clocks of hosts differ a little";
+  EXPECT_FALSE(asked.explain(ended(1, 2, exited(1), -600ms)));
+  asked.follow(ended(0, 1, exited(1), 20ms));
+  EXPECT_EQ(asked.first_failure()->end->rank, 1);
+  asked.add(ended(0, 3, SIGTERM, 30ms));
+  EXPECT_EQ(asked.first_failure()->end->rank, 3);
 }
 
 }  // namespace

@@ -73,7 +73,36 @@ TEST(JobSignal, ARankMayTakeLongerThanTheOthers) {
   EXPECT_TRUE(job.all_gone());
 }
 
-// A failure is no answer to the signal: it ends the others.
+// A rank that fails because its peer has left is no one to blame, and the others keep their time.
+TEST(JobSignal, WhatFollowsFromItIsNoFailureOfItsOwn) {
+  for (const char* leaves : {"130", "0"}) {
+    Launched job(script_arguments(
+        3,
+        std::string("trap '[ $XOE_RANK = 2 ] && exit ") + leaves +
+            "; echo saving' INT; trap '[ $XOE_RANK = 1 ] && exit 1; echo saved; exit 130' USR1; trap 'echo "
+            "terminated; exit 1' TERM; echo ready $$; while true; do sleep 0.02; done",
+        {"--grace", "0.1"}));
+    ASSERT_TRUE(job.wait_for_out("[0] ready"));
+    ASSERT_TRUE(job.wait_for_out("[1] ready"));
+    ASSERT_TRUE(job.wait_for_out("[2] ready "));
+    const std::string tag = "[2] ready ";
+    const pid_t quick = std::atoi(job.out().c_str() + job.out().find(tag) + tag.size());
+    job.signal(SIGINT);
+    ASSERT_TRUE(job.wait_for_out("[0] saving"));
+    ASSERT_TRUE(eventually([&] { return state_of(quick) == 0; }));
+    job.signal(SIGUSR1);
+    const auto ran = job.wait();
+    EXPECT_EQ(ran.code, 130) << ran.err;
+    EXPECT_THAT(ran.out, HasSubstr("[0] saved"));
+    EXPECT_THAT(ran.out, testing::Not(HasSubstr("terminated")));
+    EXPECT_THAT(ran.err, HasSubstr("rank 1 (host"));
+    EXPECT_THAT(ran.err, HasSubstr("exited with code 1"));
+    EXPECT_THAT(ran.err, HasSubstr("when another rank had ended"));
+    EXPECT_TRUE(job.all_gone());
+  }
+}
+
+// A failure before that is no answer to the signal: it ends the others.
 TEST(JobSignal, AFailureAfterItEndsTheOthers) {
   Launched job(
       script_arguments(2, "trap '[ $XOE_RANK = 1 ] && exit 7' INT; echo ready; while true; do sleep 0.02; done"));

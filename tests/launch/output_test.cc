@@ -163,6 +163,22 @@ TEST(Sink, ShowsLinesBelowTheOthers) {
   EXPECT_EQ(read_all(screen), "\r\x1b[K\x1b[A\x1b[K");
 }
 
+TEST(Sink, ShowsNoMoreLinesThanTheTerminalHasRows) {
+  auto [screen, terminal] = make_terminal();
+  Sink sink(terminal.get());
+  std::vector<std::string> lines;
+  for (int i = 0; i < 14; ++i) lines.push_back(std::to_string(i));
+  sink.show(Sink::Place::kErr, lines);
+  sink.show(Sink::Place::kOut, {"first"});
+  sink.flush();
+  EXPECT_EQ(read_all(screen), "4\r\n5\r\n6\r\n7\r\n8\r\n9\r\n10\r\n11\r\n12\r\n13");
+  sink.hide();
+  sink.flush();
+  std::string away = "\r\x1b[K";
+  for (int i = 1; i < 10; ++i) away += "\x1b[A\x1b[K";
+  EXPECT_EQ(read_all(screen), away);
+}
+
 TEST(Sink, NeverBlocksAndLosesNothing) {
   auto [reader, writer] = make_pipe();
   Sink sink(writer.get());

@@ -64,5 +64,17 @@ TEST(ShutdownPolicy, AStoppedJobsTimeStandsStill) {
   EXPECT_EQ(ending.due(kStart + 1h + 10s), Step::kTerminate);
 }
 
+TEST(ShutdownPolicy, ACauseMayBeWithdrawnUntilSomethingWasDone) {
+  ShutdownPolicy policy(kStart, std::nullopt, 5s);
+  policy.begin(Cause::kRankFailed, kStart, 300ms);
+  policy.withdraw();
+  EXPECT_EQ(policy.cause(), Cause::kNone);
+  EXPECT_EQ(policy.due(kStart + 1s), ShutdownPolicy::Step::kNothing);
+  policy.begin(Cause::kRankFailed, kStart + 2s);
+  EXPECT_EQ(policy.due(kStart + 2s), ShutdownPolicy::Step::kTerminate);
+  policy.withdraw();
+  EXPECT_EQ(policy.cause(), Cause::kRankFailed);
+}
+
 }  // namespace
 }  // namespace xoe::launch

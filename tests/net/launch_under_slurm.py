@@ -190,6 +190,10 @@ def main():
         print(f"skipped: {missing}")
         return SKIPPED
     if OWN_MOUNTS not in os.environ:
+        probe = subprocess.run(["unshare", "--mount", "--propagation", "private", "true"], capture_output=True, text=True)
+        if probe.returncode != 0:
+            print(f"skipped: mounts of its own cannot be made here: {probe.stderr.strip()}")
+            return SKIPPED
         os.environ[OWN_MOUNTS] = "1"
         os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv])
     os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin"

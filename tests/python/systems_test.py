@@ -217,6 +217,12 @@ def main():
         if not condition:
             print(f"skipped: {why}")
             sys.exit(ranks.peer_python.SKIPPED)
+    pythons = subprocess.run(
+        [ranks.ROOT / "scripts" / "wheel.sh", "--all", "--check"], capture_output=True, text=True, check=False
+    )
+    if pythons.returncode != 0:
+        print(f"skipped: {pythons.stderr.strip()}")
+        sys.exit(ranks.peer_python.SKIPPED)
     failed, tried = [], 0
     with tempfile.TemporaryDirectory(prefix="xoe-systems-") as name:
         scratch = pathlib.Path(name)

@@ -24,7 +24,8 @@ bool writable(int fd) {
   return ::poll(&entry, 1, 0) == 1;
 }
 
-constexpr int kNarrow = 80;  // columns, where the terminal does not say
+constexpr int kNarrow = 80;  // columns and rows, where the terminal does not say
+constexpr int kLow = 24;
 
 bool same_file(int a, int b) {
   struct stat first = {};
@@ -70,9 +71,19 @@ bool Sink::draw() {
   take_away();
   redraw_ = false;
   const auto columns = static_cast<std::size_t>(manners::terminal_width(fd_, kNarrow));
-  for (const auto& lines : shown_)
-    for (const std::string& line : lines)
+  // What has left the screen upwards cannot be taken away: the last rows stay.
+  const auto rows = static_cast<std::size_t>(manners::terminal_height(fd_, kLow));
+  std::size_t too_many = shown_[0].size() + shown_[1].size();
+  too_many -= std::min(too_many, rows);
+  for (const auto& lines : shown_) {
+    for (const std::string& line : lines) {
+      if (too_many > 0) {
+        --too_many;
+        continue;
+      }
       queue_.append(drawn_++ == 0 ? "" : "\n").append(manners::fitted(line, columns - 1));
+    }
+  }
   return true;
 }
 

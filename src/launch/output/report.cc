@@ -13,11 +13,6 @@
 namespace xoe::launch {
 namespace {
 
-std::string signal_name(int signal) {
-  const char* name = ::sigabbrev_np(signal);
-  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
-}
-
 std::string hint_for(int status) {
   if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return {};
   return "; unless a user killed it, the kernel ran out of memory (see dmesg)";
@@ -49,6 +44,11 @@ std::string blame(const JobOutcome& outcome) {
 
 }  // namespace
 
+std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
+}
+
 bool ended_as_asked(int status, int passed_on) {
   const int code = remote::exit_code_of(status);
   if (passed_on == SIGINT || passed_on == SIGTERM) return code == 128 + passed_on || code == kInterrupted;
@@ -64,7 +64,11 @@ int exit_code(const JobOutcome& outcome) {
   if (outcome.killed_by_user) return 128 + outcome.passed_on;
   switch (outcome.cause) {
     case Cause::kNone: return 0;
-    case Cause::kRankFailed: return remote::exit_code_of(outcome.first_failure->status);
+    case Cause::kRankFailed: {
+      const int status = outcome.first_failure->status;
+      const bool followed = !outcome.followed.empty() && !ended_as_asked(status, outcome.passed_on);
+      return followed ? 128 + outcome.passed_on : remote::exit_code_of(status);
+    }
     case Cause::kStartFailed: return outcome.start_error == ENOENT ? 127 : 126;
     case Cause::kTimeout: return 124;
     case Cause::kOutputClosed: return outcome.output_error == EPIPE ? 128 + SIGPIPE : 125;
@@ -87,7 +91,9 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
   switch (outcome.cause) {
     case Cause::kNone: return lines;
     case Cause::kRankFailed:
-      if (!ended_as_asked(outcome.first_failure->status, outcome.passed_on) && !outcome.killed_by_user)
+      if (!outcome.followed.empty())
+        lines.push_back(outcome.followed);
+      else if (!ended_as_asked(outcome.first_failure->status, outcome.passed_on) && !outcome.killed_by_user)
         lines.push_back(blame(outcome));
       break;
     case Cause::kStartFailed:

@@ -27,6 +27,7 @@ struct JobOutcome {
   std::optional<RankEnd> first_failure = {};  // by time
   int passed_on = 0;                          // the first signal that asked the launcher to end; 0: none
   bool killed_by_user = false;                // a second signal came
+  std::string followed = {};                  // failures that follow from its first signal, for the user; else empty
   int start_error = 0;                        // errno: kStartFailed
   int start_rank = 0;
   int output_error = 0;        // errno of a write to stdout
@@ -38,6 +39,9 @@ struct JobOutcome {
   std::vector<std::string> host_failures = {};  // of hosts that were lost
   std::chrono::nanoseconds ran = {};
 };
+
+// "SIGTERM"
+std::string signal_name(int signal);
 
 // Whether a rank with this status of wait() died of the signal that it was sent, or ended because of it.
 bool ended_as_asked(int status, int passed_on);

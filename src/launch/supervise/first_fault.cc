@@ -27,6 +27,8 @@ int strength(const Fault& fault) {
 
 }  // namespace
 
+bool may_answer(const Fault& fault) { return strength(fault) == 0; }
+
 void FirstFault::add(Fault fault) {
   if (fault.end && WIFEXITED(fault.end->status) && strength(fault) > 0) fault.at -= kShellDelay;
   const auto same = std::ranges::find(first_of_host_, fault.host, &Fault::host);

@@ -20,6 +20,9 @@ struct Fault {
   std::chrono::steady_clock::time_point at = {};
 };
 
+// Whether it may be how a survivor ends: an exit, or a signal by which programs abort or are told to end.
+bool may_answer(const Fault& fault);
+
 class FirstFault {
  public:
   // Clocks of hosts are compared with an error, and processes take note of a death late where others compute.

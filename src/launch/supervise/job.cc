@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "launch/output/job_streams.h"
+#include "launch/supervise/asked_ends.h"
 #include "launch/supervise/first_fault.h"
 #include "launch/supervise/local_processes.h"
 #include "launch/supervise/restart_policy.h"
@@ -21,6 +24,11 @@ using Clock = ShutdownPolicy::Clock;
 
 // `timeout` and some shells send a signal to the process and to its group: twice, but meant once.
 constexpr auto kSameSignal = std::chrono::milliseconds(250);
+
+// Ranks have all the time that they want to react to a signal. The user is told of those that still run after this
+// time, and again each time that it has doubled.
+constexpr auto kStillRunning = std::chrono::seconds(10);
+constexpr std::size_t kNamedRanks = 4;
 
 class Job {
  public:
@@ -36,6 +44,7 @@ class Job {
         restarts_(options.restarts),
         may_restart_(options.restarts > 0) {
     if (may_restart_) store_->begin_world(0);
+    for (int rank = 0; rank < options.size; ++rank) running_.insert(running_.end(), rank);
   }
 
   JobOutcome run() {
@@ -67,6 +76,7 @@ class Job {
     if (const auto step = gone_ ? std::nullopt : shutdown_.next()) earlier(*step);
     if (gone_ && shutdown_.cause() == Cause::kTimeout) earlier(*gone_ + options_.grace);
     for (const DueRestart& due : due_restarts_) earlier(due.at);
+    if (remind_at_) earlier(*remind_at_);
     if (next) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
       const auto bounded = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
@@ -79,6 +89,7 @@ class Job {
   void take_due_steps() {
     if (gone_) return;
     while (!due_restarts_.empty() && Clock::now() >= due_restarts_.front().at) restart_next();
+    if (remind_at_ && Clock::now() >= *remind_at_) remind();
     for (auto step = shutdown_.due(Clock::now()); step != ShutdownPolicy::Step::kNothing;
          step = shutdown_.due(Clock::now())) {
       if (step == ShutdownPolicy::Step::kKill) {
@@ -123,10 +134,27 @@ class Job {
         last_end_signal_ = now;
         forbid_restarts();
         outcome_.passed_on = signal;
+        remind_at_ = now + kStillRunning;
         break;
       default: break;
     }
     processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = signal});
+  }
+
+  // The user waits for ranks that do not react, or that have much to save.
+  void remind() {
+    remind_at_ = running_.empty() ? std::nullopt : std::optional(*remind_at_ + (*remind_at_ - *last_end_signal_));
+    if (running_.empty() || shutdown_.cause() != Cause::kNone) return;
+    const std::string signal = signal_name(outcome_.passed_on);
+    std::vector<std::string> names;
+    for (const int rank : running_)
+      if (names.size() < kNamedRanks) names.push_back(fmt::format("{} (host {})", rank, processes_->host_of(rank)));
+    if (running_.size() > names.size()) names.push_back(fmt::format("{} more", running_.size() - names.size()));
+    output_->err().write(
+        fmt::format("xoe run: {} {} not ended {} after {}: {}; a second {} kills {}\n",
+                    counted(static_cast<std::int64_t>(running_.size()), "rank"), running_.size() == 1 ? "has" : "have",
+                    human_seconds(std::chrono::round<std::chrono::seconds>(Clock::now() - *last_end_signal_)), signal,
+                    fmt::join(names, ", "), signal, running_.size() == 1 ? "it" : "them"));
   }
 
   // The time in which the job is stopped does not count.
@@ -179,19 +207,32 @@ class Job {
 
   void on_last_end(const SupervisorEvent& event, Clock::time_point now) {
     const RankEnd end = end_of(event);
+    running_.erase(end.rank);
     if (end.rank == 0) processes_->close_input();
     if (end.status == 0) store_->note_ended(end.rank, remote::describe_status(0));
     if (event.asked) {
       ++outcome_.terminated;
       if (shutdown_.killed() && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
-    } else if (end.status != 0 && ended_as_asked(end.status, outcome_.passed_on)) {
-      // The others have all the time they want: they may be writing a checkpoint.
-      if (!asked_end_) asked_end_ = {.cause = Cause::kRankFailed, .host = event.host, .end = end, .at = event.at};
-    } else if (end.status != 0) {
-      faults_.add({.cause = Cause::kRankFailed, .host = event.host, .end = end, .at = event.at});
-      shutdown_.begin(Cause::kRankFailed, now, processes_->news_delay());
+    } else {
+      sort_out({.cause = Cause::kRankFailed, .host = event.host, .end = end, .at = event.at}, now);
     }
     count_ended(1, now);
+  }
+
+  // After a signal of the user's, a rank that ends as it asked, or because another did, leaves the others all the time
+  // they want: they may be writing a checkpoint.
+  void sort_out(const Fault& end, Clock::time_point now) {
+    const int status = end.end->status;
+    if (outcome_.passed_on != 0 && (status == 0 || ended_as_asked(status, outcome_.passed_on))) {
+      asked_.add(end);
+      // The news of what followed may have come first, from another host.
+      if (!faults_.empty() && asked_.explain(faults_.first())) shutdown_.withdraw();
+    } else if (status != 0 && asked_.explain(end)) {
+      asked_.follow(end);
+    } else if (status != 0) {
+      faults_.add(end);
+      shutdown_.begin(Cause::kRankFailed, now, processes_->news_delay());
+    }
   }
 
   void count_ended(int ranks, Clock::time_point now) {
@@ -223,13 +264,27 @@ class Job {
     outcome_.file_errors = processes_->file_errors();
     outcome_.host_failures = processes_->host_failures();
     outcome_.host = processes_->host_of(outcome_.start_rank);
-    if (!faults_.empty()) {
+    if (!faults_.empty() && asked_.explain(faults_.first())) {
+      asked_.follow(faults_.first());
+    } else if (!faults_.empty()) {
       blame(faults_.first());
-    } else if (asked_end_) {
+      return std::move(outcome_);
+    }
+    if (const auto failure = asked_.first_failure()) {
       if (outcome_.cause == Cause::kNone) outcome_.cause = Cause::kRankFailed;
-      blame(*asked_end_);
+      blame(*failure);
+      outcome_.followed = followed_text();
     }
     return std::move(outcome_);
+  }
+
+  std::string followed_text() const {
+    const auto& followed = asked_.followed();
+    if (followed.empty()) return {};
+    const RankEnd& first = *followed.front().end;
+    std::string text = describe_end(first, processes_->host_of(first.rank)) + ", when another rank had ended";
+    if (followed.size() > 1) text += fmt::format("; so did {}", counted(std::ssize(followed) - 1, "other rank"));
+    return text;
   }
 
   // A limit of the launcher's own stays the cause.
@@ -270,8 +325,10 @@ class Job {
   std::vector<DueRestart> due_restarts_;  // by time
   bool may_restart_;  // until a rank ends well: the others cannot form a group with a restarted one then
   FirstFault faults_;
-  std::optional<Fault> asked_end_;         // the first rank that ended as the user's signal asked
-  std::optional<Clock::time_point> gone_;  // since when no process of the job is left
+  AskedEnds asked_;
+  std::set<int> running_;
+  std::optional<Clock::time_point> remind_at_;  // the user, of ranks that still run after the signal
+  std::optional<Clock::time_point> gone_;       // since when no process of the job is left
   std::optional<Clock::time_point> last_end_signal_;
 };
 

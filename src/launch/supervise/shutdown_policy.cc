@@ -16,6 +16,12 @@ void ShutdownPolicy::begin(Cause cause, Clock::time_point now, std::chrono::nano
   terminate_at_ = std::min(terminate_at_.value_or(Clock::time_point::max()), now + delay);
 }
 
+void ShutdownPolicy::withdraw() {
+  if (terminated_ || cause_ == Cause::kTimeout) return;
+  cause_ = Cause::kNone;
+  terminate_at_.reset();
+}
+
 void ShutdownPolicy::leftovers(Clock::time_point now) {
   limit_.reset();
   if (!terminate_at_) terminate_at_ = now + kLeftoverPatience;

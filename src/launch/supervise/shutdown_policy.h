@@ -27,6 +27,8 @@ class ShutdownPolicy {
 
   // The first cause counts; after a delay the other ranks are asked to end.
   void begin(Cause cause, Clock::time_point now, std::chrono::nanoseconds delay = {});
+  // The cause was none, if nothing was done about it yet.
+  void withdraw();
   // All ranks have ended, but not all processes that they started: a moment later those are asked to end too.
   void leftovers(Clock::time_point now);
   void kill_at_once(Clock::time_point now) { kill_at_ = now; }

@@ -32,33 +32,34 @@ class FirstStep:
 
     def __init__(self) -> None:
         self._sums: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
-
-    @staticmethod
-    def wanted() -> bool:
-        """Whether XOE_CHECK_FIRST_STEP leaves it on."""
-        return os.environ.get(VARIABLE, "1").lower() not in ("0", "false", "off", "no")
+        self._wanted = os.environ.get(VARIABLE, "1").lower() not in ("0", "false", "off", "no")
 
     def note(self, gradient: Gradient) -> None:
         """Notes a parameter, and its gradient as this rank computed it."""
         grad = gradient.param.grad
+        if not self._wanted:
+            self._sums[gradient.name] = (_zero(), _zero())
+            return
         self._sums[gradient.name] = (_bits(gradient.param), _zero() if grad is None else _bits(grad))
 
     def compare(self, prefix: str, process_set: ProcessSet) -> None:
-        """Compares with the other ranks, and warns on the first of them. Collective."""
+        """Compares with the other ranks, and warns on the first of them. Collective, also where a rank does not want it."""
         names = sorted(self._sums)
         if not names:
             return
         mine = torch.stack([self._sums[name][which].cpu() for which in (0, 1) for name in names])
         rank = torch.tensor([process_set.rank()])
+        unwanted = torch.tensor([not self._wanted], dtype=torch.int64)
         # The largest and the smallest of each in one operation. A rank that has joined adds nothing to either.
-        largest = torch.cat([mine, rank, -mine, -rank])
+        largest = torch.cat([mine, rank, -mine, -rank, unwanted])
         try:
             largest = allreduce_async(largest, name=f"{prefix}first_step", op=Max, process_set=process_set).wait()
         except (InvalidArgumentError, UnsupportedError):
             return  # the ranks do not have the same parameters, which reducing them says better; or NCCL alone carries all data
+        largest, unwanted = largest[:-1], largest[-1:]
         equal = (largest[: len(mine) + 1] == -largest[len(mine) + 1 :]).tolist()
-        if equal[-1]:
-            return  # all others have joined
+        if equal[-1] or bool(unwanted):
+            return  # all others have joined, or a rank leaves it out
         count = len(names)
         no_gradient = not bool(mine[count:].any())
         found = _say(names, equal[:count], [False] if no_gradient else equal[count:-1])

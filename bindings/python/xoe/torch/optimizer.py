@@ -156,7 +156,7 @@ class DistributedMixin(Wrapping):
         self._set_id = process_set._need()
         self._engine = self._world.engine
         self._distributed = process_set.included() and process_set.size() > 1
-        self._first_step = FirstStep() if FirstStep.wanted() else None  # also of ranks that go on, with those that are new
+        self._first_step = FirstStep()  # also of ranks that go on, with those that are new
         wire = getattr(self._compression, "wire", None)
         self._request = prepare_request(self._op, "allreduce", *self._scales, self._set_id, wire)
         return self._distributed
