@@ -27,8 +27,9 @@ TEST_F(RunRecordTest, ReadsCurvesSharesAndConfiguration) {
 {"event":"end","interrupted":false,"step":30,"seconds":12.5,"images_per_s":105,"images_per_s_uncertainty":2,"timeline":"elsewhere/trace.json"}
 )");
   put_file(scratch_.file("trace.json"), "{}");
-  put_file(scratch_.file("environment.json"),
-           R"({"host":"a","variables":{"OMP_NUM_THREADS":"2"},"command":["xoe","train"]})");
+  put_file(
+      scratch_.file("environment.json"),
+      R"({"host":"a","variables":{"OMP_NUM_THREADS":"2"},"command":["xoe","train"],"options":{"seed":3,"ranks":9}})");
   put_file(
       scratch_.file("doctor.json"),
       R"({"findings":[{"state":"ok","group":"cpu","what":"fine"},{"state":"problem","group":"gpu","what":"<none>","fix":"buy"}]})");
@@ -46,6 +47,8 @@ TEST_F(RunRecordTest, ReadsCurvesSharesAndConfiguration) {
   EXPECT_EQ(record.timeline, scratch_.file("trace.json"));
   EXPECT_EQ(record.environment[1].second, "OMP_NUM_THREADS=2");
   EXPECT_EQ(record.environment[2].second, "xoe train");
+  EXPECT_EQ(record.environment.size(), 3U);
+  EXPECT_EQ(record.configuration.back(), (std::pair<std::string, std::string>("seed", "3")));
   const std::string html = report_page(record, "runs/a", nullptr);
   for (const char* part :
        {"mlp, 2 ranks x batch 32", "runs/a: done", "105.0 ± 2.0", "30 of 30", "12.5 s", "<svg", "&lt;none&gt;",
