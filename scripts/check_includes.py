@@ -27,6 +27,7 @@ ROOMS = {
     "src/drivers": BASE,
     "src/reduce": BASE,
     "src/trace": BASE,
+    "src/pages": BASE | {"trace"},
     "src/bootstrap": BASE,
     "src/backend": BACKEND,
     "src/comm": COMM,

@@ -20,7 +20,7 @@ stop() {
 }
 
 cd "$root"
-scripts/setup.sh release:xoe,xoe-train,xoe-data,xoe-doctor,xoe-timeline
+scripts/setup.sh release:xoe,xoe-train,xoe-data,xoe-doctor,xoe-report,xoe-timeline
 PATH=$root/build/release/bin:$PATH
 
 # Written when the images are complete, with what they were made from.

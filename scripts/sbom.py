@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PORTABLE = ROOT / "build" / "peers" / "portable"
-LIBXOE, DATA, DOCTOR, TIMELINE, LAUNCHER, MODULE = "libxoe.so.0", "xoe-data", "xoe-doctor", "xoe-timeline", "xoe", "_core"
+LIBXOE, DATA, DOCTOR, REPORT, TIMELINE = "libxoe.so.0", "xoe-data", "xoe-doctor", "xoe-report", "xoe-timeline"
+LAUNCHER, MODULE = "xoe", "_core"
 GLOO, OTHER_PLUGINS = "libxoe-gloo.so", ("libxoe-nccl.so", "libxoe-mpi-openmpi.so", "libxoe-mpi-mpich.so")
 PLUGINS = (GLOO, *OTHER_PLUGINS)
-DYNAMIC = (LIBXOE, MODULE, *PLUGINS, DATA, DOCTOR, TIMELINE)
+DYNAMIC = (LIBXOE, MODULE, *PLUGINS, DATA, DOCTOR, REPORT, TIMELINE)
 ALL = (*DYNAMIC, LAUNCHER)
 
 
@@ -45,10 +46,10 @@ COMPONENTS = (
     Component("libsodium", "ISC", (LIBXOE, GLOO, LAUNCHER, DOCTOR), "libsodium-dev"),
     Component("fmt", "MIT", ALL, "libfmt-dev"),
     Component("expected", "CC0-1.0", ALL, "libexpected-dev"),
-    Component("nlohmann-json", "MIT", (LIBXOE, DATA, DOCTOR, TIMELINE), "nlohmann-json3-dev"),
+    Component("nlohmann-json", "MIT", (LIBXOE, DATA, DOCTOR, REPORT, TIMELINE), "nlohmann-json3-dev"),
     Component("protozero", "BSD-2-Clause", (LIBXOE, DATA), "libprotozero-dev"),
     Component("tomlplusplus", "MIT", (LAUNCHER,), "libtomlplusplus-dev"),
-    Component("CLI11", "BSD-3-Clause", (DATA, DOCTOR, TIMELINE), "libcli11-dev"),
+    Component("CLI11", "BSD-3-Clause", (DATA, DOCTOR, REPORT, TIMELINE), "libcli11-dev"),
     Component("libstdc++", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libstdc++-12-dev"),
     Component("libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libgcc-12-dev"),
     Component("glibc", "LGPL-2.1-or-later", (LAUNCHER,), "libc6-dev"),

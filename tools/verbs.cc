@@ -19,7 +19,8 @@ namespace {
 constexpr std::array kVerbs = {Verb{"run", "start a program as several ranks, on this machine or several", true},
                                Verb{"train", "train a network on images"},
                                Verb{"data", "make, convert and check data sets"},
-                               Verb{"timeline", "merge and sum up traces of a run"},
+                               Verb{"timeline", "merge, sum up and view traces of a run"},
+                               Verb{"report", "a page about a training run, for a browser"},
                                Verb{"doctor", "is this machine, this cluster, ready? what to fix"},
                                Verb{"completion", "print what bash, zsh or fish needs to complete command lines", true},
                                Verb{"help", "`xoe help VERB` tells about a verb", true}};

@@ -1,17 +1,22 @@
-// xoe timeline: merges and sums up the traces that ranks have written.
+// xoe timeline: merges, sums up and shows the traces that ranks have written.
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/random_token.h"
 #include "base/text.h"
 #include "manners/terminal.h"
+#include "pages/timeline_page.h"
 #include "tools/manners/command_line.h"
 #include "trace/merge.h"
 #include "trace/summary.h"
@@ -36,8 +41,7 @@ constexpr const char* kExamples = R"(Examples:
   xoe timeline merge run.json run-a.json run-b.json    two hosts in one file
   xoe timeline summary run.json                        where the time went
   xoe timeline summary run.json --json | jq .overlap
-
-Open a file with https://ui.perfetto.dev.
+  xoe timeline view run.json                           run.html, for a browser
 
 Exit codes: 0 done, 1 a file is bad or cannot be read or written, 2 wrong usage
 (also: a rank is in two files, or the output is there already).)";
@@ -49,6 +53,14 @@ struct SummaryOptions {
   std::size_t tensors = 10;
   bool each_rank = false;
   bool json = false;
+};
+
+struct ViewVerbOptions {
+  std::vector<std::string> files;
+  std::string output;
+  pages::ViewOptions view;
+  bool overwrite = false;
+  bool renumber = false;
 };
 
 int failed(const Error& error, const char* verb, bool json) {
@@ -231,6 +243,14 @@ Json json_of(const Overlap& overlap) {
           {"hidden_share", share(overlap.common_ns, overlap.communication_ns)}};
 }
 
+Json json_of(const trace::TimeShares& shares) {
+  return {{"compute_ns", shares.compute_ns},
+          {"input_ns", shares.input_ns},
+          {"communication_ns", shares.communication_ns},
+          {"waiting_ns", shares.waiting_ns},
+          {"rest_ns", shares.rest_ns}};
+}
+
 std::int64_t wall_of_all(const TraceSummary& summary) {
   std::int64_t wall = 0;
   for (const RankSummary& rank : summary.ranks) wall = trace::sum_ns(wall, rank.wall_ns);
@@ -292,6 +312,7 @@ std::string summary_json(const TraceSummary& summary) {
                      {"wall_ns", rank.wall_ns},
                      {"input_ns", rank.input_ns},
                      {"overlap", json_of(rank.overlap)},
+                     {"shares", json_of(rank.shares)},
                      {"rows", json_of(rank.rows, rank.wall_ns)}});
   }
   Json tensors = Json::array();
@@ -364,6 +385,67 @@ int summarize(const SummaryOptions& options) {
   return print("summary", summary_text(*summary, colours_wanted(), options.each_rank));
 }
 
+// Several files as one, for as long as it lives.
+class MergedFile {
+ public:
+  static Result<MergedFile> make(const std::vector<std::string>& files, bool renumber) {
+    std::error_code error;
+    const auto folder = std::filesystem::temp_directory_path(error);
+    if (error) return failure(Code::kUnavailable, "no folder for temporary files: {}", error.message());
+    XOE_ASSIGN(const std::string token, random_token());
+    MergedFile file(folder / ("xoe-timeline-" + token.substr(0, 16) + ".json"));
+    MergeOptions options;
+    options.inputs = files;
+    options.output = file.path_;
+    options.renumber = renumber;
+    XOE_ASSIGN(MergeReport report, trace::merge_traces(options));
+    file.warnings_ = std::move(report.warnings);
+    return file;
+  }
+  MergedFile(MergedFile&& other) noexcept
+      : path_(std::exchange(other.path_, {})), warnings_(std::move(other.warnings_)) {}
+  MergedFile& operator=(MergedFile&&) = delete;
+  ~MergedFile() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove(path_, ignored);
+  }
+
+  const std::string& path() const noexcept { return path_; }
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }
+
+ private:
+  explicit MergedFile(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+  std::vector<std::string> warnings_;
+};
+
+int view(const ViewVerbOptions& options) {
+  std::string path = options.files.front();
+  std::optional<MergedFile> merged;
+  if (options.files.size() > 1) {
+    auto made = MergedFile::make(options.files, options.renumber);
+    if (!made) return failed(made.error(), "view", false);
+    merged.emplace(std::move(*made));
+    warn("view", merged->warnings());
+    path = merged->path();
+  }
+  const auto timeline = pages::read_timeline(path, options.view);
+  if (!timeline) return failed(timeline.error(), "view", false);
+  warn("view", pages::notes_of(*timeline));
+  const std::string output = options.output.empty() ? pages::page_path(options.files.front()) : options.output;
+  std::string title = std::filesystem::path(options.files.front()).filename();
+  if (merged)
+    title += fmt::format(" and {}", counted(static_cast<std::int64_t>(options.files.size()) - 1, "other file"));
+  const std::string html = pages::timeline_page(*timeline, title);
+  if (const Status written = pages::write_page(output, html, options.overwrite); !written)
+    return failed(written.error(), "view", false);
+  return print("view", fmt::format("{}: {}, {}, {}; open it in a browser\n", output,
+                                   counted(static_cast<std::int64_t>(timeline->summary.ranks.size()), "rank"),
+                                   counted(static_cast<std::int64_t>(timeline->view.events), "event"),
+                                   human_bytes(html.size())));
+}
+
 void add_merge(CLI::App& app, MergeOptions& options, bool& json) {
   CLI::App* verb = app.add_subcommand("merge", "one trace out of those of several hosts, on one clock");
   verb->add_option("OUT", options.output, "the file to make")->required();
@@ -381,21 +463,35 @@ void add_summary(CLI::App& app, SummaryOptions& options) {
   verb->add_flag("--json", options.json, "print JSON, times in ns");
 }
 
+void add_view(CLI::App& app, ViewVerbOptions& options) {
+  CLI::App* verb = app.add_subcommand("view", "a page for a browser, to zoom and search in");
+  verb->add_option("FILES", options.files, "a trace, or those of several hosts")->required();
+  verb->add_option("-o,--output", options.output, "the page (default: FILE.html for FILE.json)")->type_name("PAGE");
+  verb->add_option("--events", options.view.events, "to draw at most; the shortest are left out")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_flag("--renumber", options.renumber, "give ranks that are in several files other numbers");
+  verb->add_flag("--overwrite", options.overwrite, "replace a file that is no page of Xoe");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   // A full disk, a limit or a closed pipe is an error instead of an end.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  CLI::App app("Merges and sums up the traces that ranks have written.", "xoe timeline");
+  CLI::App app("Merges, sums up and shows the traces that ranks have written.", "xoe timeline");
   app.require_subcommand(1);
   app.footer(kExamples);
   MergeOptions merge_options;
   SummaryOptions summary_options;
+  ViewVerbOptions view_options;
   bool json = false;
   add_merge(app, merge_options, json);
   add_summary(app, summary_options);
+  add_view(app, view_options);
   for (CLI::App* verb : app.get_subcommands({})) verb->footer(kExamples);
   if (const auto answer = tools::understand(app, argc, argv)) return tools::tell(*answer);
+  if (app.got_subcommand("view")) return view(view_options);
   return app.got_subcommand("merge") ? merge(merge_options, json) : summarize(summary_options);
 }

@@ -21,7 +21,4 @@ struct Curve {
 // An SVG with loss (points and smoothed) and held-out accuracy over steps.
 std::string curve_svg(const Curve& curve);
 
-// Round numbers that cover [low, high] in about `wanted` equal intervals: 0, 0.5, 1, 1.5.
-std::vector<double> axis_ticks(double low, double high, int wanted);
-
 }  // namespace xoe::train

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 # Of a program that does not list them.
-VERBS = ("run", "train", "doctor", "timeline", "data")
+VERBS = ("run", "train", "doctor", "timeline", "report", "data")
 SUBCOMMANDS = re.compile(r"^(?:Subcommands|Verbs|Commands):\n((?:  .*\n)+)", re.MULTILINE)
 
 
@@ -33,7 +33,7 @@ def page(programs):
     front = help_of(programs)
     parts = [
         "# The command line",
-        "What each program prints for `--help`. The pages [xoe run](run.md), [xoe train](train.md), [xoe data](data.md) and "
+        "What each program prints for `--help`. The pages [xoe run](run.md), [xoe train](train.md), [xoe report](report.md), [xoe data](data.md) and "
         "[xoe doctor](doctor.md) explain more.",
         "## xoe",
         block(front),

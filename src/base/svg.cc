@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace xoe {
 namespace {
 
@@ -13,9 +15,10 @@ void add(std::string& text, fmt::format_string<Args...> format, Args&&... args) 
   fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
 }
 
+// Control characters and broken UTF-8 would make the document unreadable.
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : printable_utf8(text)) {
     if (c == '<')
       out += "&lt;";
     else if (c == '&')
@@ -28,12 +31,14 @@ std::string escaped(std::string_view text) {
 
 }  // namespace
 
-Svg::Svg(double width, double height) {
+Svg::Svg(double width, double height, const Colors& colors) : colors_(colors) {
   add(text_,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-      "font-family=\"system-ui, sans-serif\">\n<rect width=\"{0}\" height=\"{1}\" rx=\"6\" fill=\"#ffffff\" "
-      "stroke=\"{2}\"/>\n",
-      width, height, kGrid);
+      "font-family=\"system-ui, sans-serif\">\n",
+      width, height);
+  if (colors.ground.empty()) return;
+  add(text_, "<rect width=\"{}\" height=\"{}\" rx=\"6\" fill=\"{}\" stroke=\"{}\"/>\n", width, height, colors.ground,
+      colors.grid);
 }
 
 void Svg::text(double x, double y, Anchor anchor, std::string_view color, int size, std::string_view text) {

@@ -12,8 +12,16 @@ class Svg {
   static constexpr std::string_view kFaint = "#6e7781";
   static constexpr std::string_view kGrid = "#e3e7eb";
 
-  // A white card of this size.
-  Svg(double width, double height);
+  struct Colors {
+    std::string_view ink = kInk;      // headings
+    std::string_view faint = kFaint;  // axes and their labels
+    std::string_view grid = kGrid;
+    std::string_view ground = "#ffffff";  // empty: what lies below shows through
+  };
+  // A card of this size. The colours may be any of CSS, also var(--ink) of a page that holds the picture.
+  Svg(double width, double height, const Colors& colors);
+  Svg(double width, double height) : Svg(width, height, Colors{}) {}
+  const Colors& colors() const noexcept { return colors_; }
 
   enum class Anchor : unsigned char { kStart, kMiddle, kEnd };
   void text(double x, double y, Anchor anchor, std::string_view color, int size, std::string_view text);
@@ -29,6 +37,7 @@ class Svg {
   std::string finish() &&;
 
  private:
+  Colors colors_;
   std::string text_;
 };
 

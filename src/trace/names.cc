@@ -26,6 +26,8 @@ bool is_communication(std::string_view lane) noexcept { return lane == kReduceLa
 
 bool is_input(std::string_view lane) noexcept { return lane == kInputLane || lane == "input wait"; }
 
+bool is_waiting(std::string_view lane) noexcept { return lane == kNegotiate || lane == "wait for peers"; }
+
 std::string waited_for_text(std::span<const int> ranks) {
   if (ranks.empty()) return {};
   return fmt::format("{}{}", ranks.size() == 1 ? kWaitedForOne : kWaitedForSome, fmt::join(ranks, ", "));

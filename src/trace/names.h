@@ -34,6 +34,8 @@ int lane_order(std::string_view lane) noexcept;
 // "engine: reduce", and the trainer's "allreduce ...".
 bool is_communication(std::string_view lane) noexcept;
 bool is_input(std::string_view lane) noexcept;
+// Of lanes, and of categories of spans: "negotiate", and the trainer's "wait for peers".
+bool is_waiting(std::string_view lane) noexcept;
 
 // "waited for ranks 1, 3"; "" for none. The inverse ignores any other text.
 std::string waited_for_text(std::span<const int> ranks);

@@ -76,4 +76,19 @@ std::int64_t common_ns(std::span<const Stretch> a, std::span<const Stretch> b) {
   return common;
 }
 
+std::vector<Stretch> without(std::span<const Stretch> a, std::span<const Stretch> b) {
+  std::vector<Stretch> result;
+  std::size_t first = 0;
+  for (const Stretch& stretch : a) {
+    while (first < b.size() && b[first].stop_ns <= stretch.start_ns) ++first;
+    std::int64_t start = stretch.start_ns;
+    for (std::size_t i = first; i < b.size() && b[i].start_ns < stretch.stop_ns; ++i) {
+      if (b[i].start_ns > start) result.push_back({start, b[i].start_ns});
+      start = std::max(start, b[i].stop_ns);
+    }
+    if (start < stretch.stop_ns) result.push_back({start, stretch.stop_ns});
+  }
+  return result;
+}
+
 }  // namespace xoe::trace

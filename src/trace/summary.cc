@@ -42,6 +42,36 @@ struct RankEvents {
   }
 };
 
+// Stretches of one rank, not joined.
+struct Activities {
+  Stretches compute, communication, input, waiting;
+
+  void add(std::string_view lane, const Stretches& bars) {
+    const auto append = [&bars](Stretches& to) { to.insert(to.end(), bars.begin(), bars.end()); };
+    if (lane == trace::kComputeLane) append(compute);
+    if (trace::is_communication(lane)) append(communication);
+    if (trace::is_input(lane)) append(input);
+    if (trace::is_waiting(lane)) append(waiting);
+  }
+};
+
+TimeShares shares_of(const Activities& joined_ones, std::int64_t wall_ns) {
+  TimeShares shares;
+  Stretches counted;
+  const auto count = [&counted](const Stretches& activity) {
+    const Stretches more = without(activity, counted);
+    counted.insert(counted.end(), more.begin(), more.end());
+    counted = joined(std::move(counted));
+    return total_ns(more);
+  };
+  shares.compute_ns = count(joined_ones.compute);
+  shares.input_ns = count(joined_ones.input);
+  shares.communication_ns = count(joined_ones.communication);
+  shares.waiting_ns = count(joined_ones.waiting);
+  shares.rest_ns = wall_ns - total_ns(counted);
+  return shares;
+}
+
 struct TensorEvents {
   Stretches waits;
   std::int64_t longest_ns = -1;
@@ -150,9 +180,7 @@ class EventCollector {
     result.host = events.host;
     if (result.name.empty()) result.name = fmt::format("rank {}", number);
     result.wall_ns = events.whole.stop_ns - events.whole.start_ns;
-    Stretches compute;
-    Stretches communication;
-    Stretches input;
+    Activities all;
     std::map<std::string, Stretches> lanes;  // several may have one name
     for (const auto& [tid, bars] : events.bars) {
       const auto known = events.lanes.find(tid);
@@ -160,17 +188,18 @@ class EventCollector {
       lanes[name].insert(lanes[name].end(), bars.begin(), bars.end());
     }
     for (const auto& [name, bars] : lanes) {
-      const auto add = [&bars = bars](Stretches& to) { to.insert(to.end(), bars.begin(), bars.end()); };
-      if (name == trace::kComputeLane) add(compute);
-      if (trace::is_communication(name)) add(communication);
-      if (trace::is_input(name)) add(input);
+      all.add(name, bars);
       add_row(result.rows, name, false, bars);
     }
-    for (const auto& [name, spans] : events.spans) add_row(result.rows, name, true, spans);
-    compute = joined(std::move(compute));
-    communication = joined(std::move(communication));
-    result.input_ns = total_ns(joined(std::move(input)));
-    result.overlap = {total_ns(compute), total_ns(communication), common_ns(compute, communication)};
+    for (const auto& [name, spans] : events.spans) {
+      if (trace::is_waiting(name)) all.add(name, spans);
+      add_row(result.rows, name, true, spans);
+    }
+    for (Stretches* activity : {&all.compute, &all.communication, &all.input, &all.waiting})
+      *activity = joined(std::move(*activity));
+    result.input_ns = total_ns(all.input);
+    result.overlap = {total_ns(all.compute), total_ns(all.communication), common_ns(all.compute, all.communication)};
+    result.shares = shares_of(all, result.wall_ns);
     sum.compute_ns = sum_ns(sum.compute_ns, result.overlap.compute_ns);
     sum.communication_ns = sum_ns(sum.communication_ns, result.overlap.communication_ns);
     sum.common_ns = sum_ns(sum.common_ns, result.overlap.common_ns);

@@ -24,6 +24,16 @@ struct Overlap {
   std::int64_t common_ns = 0;  // communication while computing: hidden
 };
 
+// A rank's time from its first event to its last, divided: each moment counts once, for the first of these that
+// happened then.
+struct TimeShares {
+  std::int64_t compute_ns = 0;
+  std::int64_t input_ns = 0;          // waiting for data
+  std::int64_t communication_ns = 0;  // not behind compute
+  std::int64_t waiting_ns = 0;        // for other ranks: their tensors, or all of them to be done
+  std::int64_t rest_ns = 0;
+};
+
 struct RankSummary {
   std::int64_t rank = 0;
   std::string name;           // "rank 3 (host b, pid 4410)"
@@ -31,6 +41,7 @@ struct RankSummary {
   std::int64_t wall_ns = 0;   // from its first event to the end of its last
   std::int64_t input_ns = 0;  // waiting for data
   Overlap overlap;
+  TimeShares shares;
   std::vector<TraceRow> rows;
 };
 

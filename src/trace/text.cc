@@ -7,23 +7,12 @@
 #include <charconv>
 #include <iterator>
 
+#include "base/utf8.h"
+
 namespace xoe::trace {
 namespace {
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80; }
-
-// The length of the UTF-8 character at the start of `text`; 0: there is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : 4;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  if (!std::all_of(text.begin() + 1, text.begin() + static_cast<std::ptrdiff_t>(length), is_continuation)) return 0;
-  const auto second = static_cast<unsigned char>(text[1]);
-  const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-  const bool no_character = (first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90);
-  return overlong || no_character ? 0 : length;
-}
 
 }  // namespace
 

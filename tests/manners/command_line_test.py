@@ -15,7 +15,7 @@ import termios
 import unittest
 
 BIN = pathlib.Path(os.environ["XOE_BIN_DIR"])
-PROGRAMS = ("train", "data", "timeline", "doctor")
+PROGRAMS = ("train", "data", "timeline", "report", "doctor")
 DATA_VERBS = ("make", "convert", "inspect", "verify", "stats", "index", "bench", "compare")
 
 
@@ -40,6 +40,8 @@ def verbs():
         ("timeline",),
         ("timeline", "merge"),
         ("timeline", "summary"),
+        ("timeline", "view"),
+        ("report",),
         ("data",),
         ("completion",),
     ]
@@ -102,7 +104,7 @@ MISTAKES = [
     ("doctor --stirct", "did you mean --strict?"),
     ("doctor --hostfile none", "none"),
     # timeline
-    ("timeline", "say what to do: merge or summary"),
+    ("timeline", "say what to do: merge, summary or view"),
     ("timeline sumary x", "did you mean summary?"),
     ("timeline summary", "FILE is missing; usage: xoe timeline summary [options] FILE"),
     ("timeline merge out.json", "FILES is missing; usage: xoe timeline merge"),
@@ -110,6 +112,13 @@ MISTAKES = [
     ("timeline summary a --tensors many", "--tensors many: expected a whole number"),
     ("timeline summary a --jason", "did you mean --json?"),
     ("timeline --tensors 3 summary a", "write it behind the verb"),
+    ("timeline veiw a", "did you mean view?"),
+    ("timeline view", "FILES is missing; usage: xoe timeline view"),
+    ("timeline view a --events none", "--events none: expected a"),
+    ("report", "RUN is missing; usage: xoe report [options] RUN"),
+    ("reprt runs/a", "did you mean report?"),
+    ("report a b", 'unexpected word "b"'),
+    ("report a --ouput b", "did you mean --output?"),
     # data
     ("data", "say what to do: make, convert"),
     ("data mak x", "did you mean make?"),

@@ -154,7 +154,7 @@ class ManualPages(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([sys.executable, ROOT / "scripts/shell_files.py", BIN, folder], check=True)
             names = {file.stem for file in pathlib.Path(folder, "man/man1").iterdir()}
-            self.assertLessEqual({"xoe", "xoe-run", "xoe-doctor", "xoe-timeline", "xoe-timeline-merge"}, names)
+            self.assertLessEqual({"xoe", "xoe-run", "xoe-doctor", "xoe-timeline", "xoe-timeline-merge", "xoe-timeline-view", "xoe-report"}, names)
             page = pathlib.Path(folder, "man/man1/xoe-run.1").read_text()
             for part in (".SH NAME", ".SH SYNOPSIS", ".SH EXAMPLES", ".SH EXIT STATUS", "\\-\\-bind\\-to"):
                 self.assertIn(part, page)

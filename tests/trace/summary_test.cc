@@ -1,5 +1,6 @@
 #include "trace/summary.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "sample_run.h"
@@ -25,6 +26,47 @@ TEST(TraceStats, OfKnownStretches) {
   ASSERT_EQ(merged.size(), 3U);
   EXPECT_EQ(total_ns(merged), 4 + 7);
   EXPECT_EQ(common_ns(joined({{0, 10}, {20, 30}}), joined({{5, 25}, {29, 40}})), 5 + 5 + 1);
+}
+
+TEST(TraceStats, WithoutOtherStretches) {
+  const auto rest = [](std::vector<Stretch> a, std::vector<Stretch> b) {
+    std::string text;
+    for (const Stretch& each : without(a, b)) text += fmt::format("{}-{} ", each.start_ns, each.stop_ns);
+    return text;
+  };
+  EXPECT_EQ(rest({{0, 10}}, {}), "0-10 ");
+  EXPECT_EQ(rest({{0, 10}}, {{0, 10}}), "");
+  EXPECT_EQ(rest({{0, 10}, {20, 30}}, {{2, 3}, {5, 22}, {25, 25}, {29, 40}}), "0-2 3-5 22-25 25-29 ");
+  EXPECT_EQ(rest({{5, 6}}, {{0, 1}, {7, 8}}), "5-6 ");
+  EXPECT_EQ(rest({}, {{0, 1}}), "");
+}
+
+TEST(TraceSummary, EachMomentCountsOnce) {
+  const Scratch scratch;
+  const std::string path = scratch.file("t.json");
+  std::string events;
+  const auto bar = [&events](int lane, std::string_view name, int start, int stop) {
+    events += fmt::format(
+        R"({{"ph":"M","name":"thread_name","pid":0,"tid":{0},"args":{{"name":"{1}"}}}},
+{{"ph":"X","pid":0,"tid":{0},"ts":{2},"dur":{3},"name":"x"}},)",
+        lane, name, start, stop - start);
+  };
+  bar(1, "compute", 0, 40);
+  bar(2, "input wait", 35, 50);
+  bar(3, "allreduce bucket 0", 30, 60);
+  bar(4, "wait for peers", 45, 70);
+  bar(5, "checkpoint", 65, 100);
+  put_file(path, "[" + events + R"({"ph":"b","pid":0,"ts":68,"cat":"negotiate","id":1,"name":"w"},
+{"ph":"e","pid":0,"ts":72,"cat":"negotiate","id":1},{"ph":"b","pid":0,"ts":72,"cat":"queue","id":2,"name":"w"},
+{"ph":"e","pid":0,"ts":90,"cat":"queue","id":2}])");
+  const auto summary = summarize_trace(path);
+  ASSERT_TRUE(summary) << summary.error().message();
+  const TimeShares& shares = summary->ranks.at(0).shares;
+  EXPECT_EQ(shares.compute_ns, 40'000);
+  EXPECT_EQ(shares.input_ns, 10'000);
+  EXPECT_EQ(shares.communication_ns, 10'000);
+  EXPECT_EQ(shares.waiting_ns, 12'000);
+  EXPECT_EQ(shares.rest_ns, 28'000);
 }
 
 TEST(TraceNames, WaitedForThereAndBack) {

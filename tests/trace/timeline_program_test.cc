@@ -91,6 +91,36 @@ TEST_F(TimelineProgramTest, MergesAndSumsUp) {
   EXPECT_THAT(summary["warnings"], IsEmpty());
 }
 
+TEST_F(TimelineProgramTest, WritesAPage) {
+  const auto paths = test::write_sample(scratch_.file("run"));
+  ASSERT_EQ(paths.size(), 2U);
+  const Ended one = run({"view", paths[0]});
+  ASSERT_EQ(one.code, 0) << one.error;
+  EXPECT_THAT(one.error, IsEmpty());
+  EXPECT_THAT(one.out, HasSubstr("run-a.html: 2 ranks, 208 events, "));
+  EXPECT_THAT(read_file(scratch_.file("run-a.html")), HasSubstr("rank 1 on a"));
+
+  const std::string page = scratch_.file("both.html");
+  const Ended both = run({"view", paths[0], paths[1], "-o", page});
+  ASSERT_EQ(both.code, 0) << both.error;
+  EXPECT_THAT(both.out, HasSubstr("4 ranks, 416 events"));
+  EXPECT_THAT(read_file(page), HasSubstr("rank 3 on b"));
+  EXPECT_EQ(run({"view", paths[0], "-o", page}).code, 0);  // its own pages are replaced
+
+  put_file(page, "a file of the user");
+  const Ended refused = run({"view", paths[0], "-o", page});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.error, HasSubstr("--overwrite"));
+  EXPECT_EQ(read_file(page), "a file of the user");
+
+  const Ended few = run({"view", paths[0], "--events", "10"});
+  EXPECT_EQ(few.code, 0);
+  EXPECT_THAT(few.error, HasSubstr("198 of 208 events are not drawn"));
+  EXPECT_EQ(run({"view", paths[0], paths[0]}).code, 2);
+  EXPECT_EQ(run({"view", scratch_.file("none.json")}).code, 1);
+  EXPECT_EQ(run({"view", paths[0], "-o", scratch_.file("no/such/p.html")}).code, 1);
+}
+
 TEST_F(TimelineProgramTest, AKilledRanksFileWorksWithAWarning) {
   const auto paths = test::write_sample(scratch_.file("run"));
   ASSERT_EQ(paths.size(), 2U);

@@ -124,17 +124,6 @@ TEST(Options, NamesTheOneThatIsWrong) {
   EXPECT_NE(message([](auto& o) { o.epochs = 3; }).find("--steps"), std::string::npos);
 }
 
-TEST(Curve, TicksAreRoundAndCoverTheRange) {
-  EXPECT_EQ(axis_ticks(0, 1, 5), (std::vector<double>{0, 0.2, 0.4, 0.6000000000000001, 0.8, 1}));
-  for (const auto& [low, high] : {std::pair{0.0, 2.31}, {0.0, 470.0}, {0.0, 1e-3}, {3.0, 3.0}, {-2.0, 7.0}}) {
-    const auto ticks = axis_ticks(low, high, 5);
-    ASSERT_GE(ticks.size(), 2U);
-    EXPECT_LE(ticks.size(), 9U);
-    EXPECT_LE(ticks.front(), low + 1e-12);
-    EXPECT_GE(ticks.back(), high - 1e-12);
-  }
-}
-
 TEST(Curve, DrawsAnyNumberOfPoints) {
   Curve curve;
   curve.title = "a < b & c";

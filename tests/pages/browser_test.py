@@ -1,0 +1,254 @@
+"""The pages of `xoe timeline view` and `xoe report` in a real browser: light, dark, on a phone."""
+
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+import browser  # noqa: E402, because nothing may be written beside it
+
+BIN = pathlib.Path(os.environ["XOE_BIN_DIR"])
+SKIPPED = 77
+HOSTILE = "</script><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">'\"&\u2028"
+
+
+def metadata(kind, rank, lane, name):
+    return {"ph": "M", "name": kind, "pid": rank, "tid": lane, "args": {"name": name}}
+
+
+def bar(rank, lane, start, length, name, **args):
+    return {"ph": "X", "pid": rank, "tid": lane, "ts": start, "dur": length, "name": name, "args": args}
+
+
+def trace(ranks, events):
+    """Computes, communicates and waits: `events` in all, of which some tensors have hostile names."""
+    draw = random.Random(5)
+    found = []
+    for rank in range(ranks):
+        found.append(metadata("process_name", rank, 0, f"rank {rank} (host a, pid {rank + 10})"))
+        found += [metadata("thread_name", rank, 1, "compute"), metadata("thread_name", rank, 2, "engine: reduce")]
+    each = events // ranks // 3
+    for rank in range(ranks):
+        for step in range(each):
+            start = step * 100 + draw.random() * 20
+            tensor = HOSTILE if step % 50 == 7 else f"layer{step % 9}.weight"
+            found.append(bar(rank, 1, start, 50, "forward" if step % 2 else "backward"))
+            found.append(bar(rank, 2, start + 30, 40, "allreduce", bytes=4096, tensors=1, batch=step, note=tensor))
+            span = {"ph": "b", "pid": rank, "ts": start + 10, "cat": "negotiate", "id": f"{rank}-{step}", "name": tensor}
+            found += [{**span, "args": {"note": "waited for rank 1"}}, {**span, "ph": "e", "ts": start + 45}]
+    return {"traceEvents": found}
+
+
+def metrics():
+    lines = [{"event": "start", "model": HOSTILE, "ranks": 2, "batch": 32, "total_steps": 500, "device": "cpu"}]
+    for step in range(10, 501, 10):
+        share = {"data": 0.1, "compute": 0.7, "peers": 0.15, "optimizer": 0.05}
+        lines.append(
+            {
+                "event": "report",
+                "step": step,
+                "loss": 20 / step,
+                "accuracy": step / 600,
+                "rate": 0.1,
+                "images_per_s": 100.5,
+                "rank_shares": [share, share],
+            }
+        )
+        if step % 100 == 0:
+            lines.append({"event": "evaluation", "step": step, "loss": 25 / step, "accuracy": step / 700})
+    return "".join(json.dumps(line) + "\n" for line in lines) + '{"event":"report","step":510,"loss":NaN}\n{"half of a li'
+
+
+class PagesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        folder = pathlib.Path(cls.folder.name)
+        (folder / "timeline.json").write_text(json.dumps(trace(4, 2000)))
+        (folder / "large.json").write_text(json.dumps(trace(8, 100_000)))
+        (folder / "metrics.jsonl").write_text(metrics())
+        finding = {"state": "warning", "group": "memory", "what": HOSTILE, "why": "", "fix": HOSTILE}
+        (folder / "doctor.json").write_text(json.dumps({"findings": [finding]}))
+        for words in (
+            ["timeline", "view", folder / "timeline.json"],
+            ["timeline", "view", folder / "large.json"],
+            ["report", folder],
+        ):
+            subprocess.run([BIN / "xoe", *words], check=True, capture_output=True, timeout=60)
+        cls.pages = {name: folder / f"{name}.html" for name in ("timeline", "large", "report")}
+        cls.browser = browser.Browser(browser.find()).__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.__exit__()
+        cls.folder.cleanup()
+
+    def tearDown(self):
+        self.assertEqual(self.browser.errors, [])
+        self.assertEqual([url for url in self.browser.requests if not url.startswith(("file:", "data:"))], [])
+        self.assertNotEqual(self.browser.value("document.title"), "broken")
+        self.browser.errors.clear()
+
+    def number(self, name):
+        return float(self.browser.value(f"document.getElementById('timeline').dataset.{name}"))
+
+    def span(self):
+        self.browser.frame()
+        return self.number("to") - self.number("from")
+
+    def box(self, selector):
+        return self.browser.value(
+            f"(({{left, top, width, height}}) => [left, top, width, height])(document.querySelector('{selector}')"
+            ".getBoundingClientRect())"
+        )
+
+    def canvas(self):
+        return self.box("canvas")
+
+    def place_of_event(self):
+        """Where the first bar of the first lane is, in the window."""
+        found = self.browser.value(
+            """(() => { const canvas = document.querySelector("canvas"), box = canvas.getBoundingClientRect();
+               const scale = canvas.width / box.width, narrow = box.width < 640;
+               const y = 26 + 26 + (narrow ? 14 : 0) + 9;
+               const line = canvas.getContext("2d").getImageData(0, y * scale, canvas.width, 1).data;
+               for (let x = Math.round(narrow ? 0 : box.width * 0.2); x < canvas.width; x++)
+                 if (line[4 * x] === 0 && line[4 * x + 1] === 114 && line[4 * x + 2] === 178)
+                   return [box.left + x / scale + 1, box.top + y];
+               return null; })()"""
+        )
+        self.assertIsNotNone(found, "no bar of backward is drawn")
+        return found
+
+    def test_nothing_is_wider_than_the_window(self):
+        for name, page in self.pages.items():
+            for width, dark, touch in ((1280, False, False), (1280, True, False), (390, False, True), (320, True, True)):
+                with self.subTest(page=name, width=width, dark=dark):
+                    self.browser.open(page, width=width, dark=dark, touch=touch)
+                    self.assertLessEqual(self.browser.value("document.documentElement.scrollWidth"), width)
+                    self.assertGreater(self.number("drawn"), 20)
+                    ground = self.browser.value("getComputedStyle(document.body).backgroundColor")
+                    self.assertEqual(ground, "rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
+
+    def test_zooms_and_moves(self):
+        self.browser.open(self.pages["timeline"])
+        left, top, width, _ = self.canvas()
+        x, y = left + width / 2, top + 60
+        whole = self.span()
+        wheel = {"deltaX": 0, "modifiers": 2}  # Ctrl
+        self.browser.mouse("mouseWheel", x, y, deltaY=-300, **wheel)
+        near = self.span()
+        self.assertLess(near, whole / 2)
+        self.browser.mouse("mouseWheel", x, y, deltaY=150, **wheel)
+        self.assertGreater(self.span(), near)
+        self.browser.value("document.querySelector('canvas').focus()")
+        before = self.number("from")
+        self.browser.key("ArrowRight")
+        self.browser.frame()
+        self.assertGreater(self.number("from"), before)
+        before = self.span()
+        self.browser.key("+", "+")
+        self.assertLess(self.span(), before)
+        # Dragged to the right, earlier events appear.
+        before = self.number("from")
+        self.browser.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
+        for moved in (20, 60, 100):
+            self.browser.mouse("mouseMoved", x + moved, y, button="left", buttons=1)
+        self.browser.mouse("mouseReleased", x + 100, y, button="left", clickCount=1)
+        self.browser.frame()
+        self.assertLess(self.number("from"), before)
+        self.browser.key("0", "0")
+        self.assertAlmostEqual(self.span(), whole, delta=whole * 0.01)
+        self.browser.value("document.querySelector('[data-do=in]').click()")
+        self.assertLess(self.span(), whole)
+
+    def test_two_fingers_zoom(self):
+        self.browser.open(self.pages["timeline"], width=390, height=844, touch=True)
+        self.browser.value("document.getElementById('timeline').scrollIntoView()")
+        left, top, _, _ = self.canvas()
+        whole = self.span()
+        self.browser.touch("touchStart", (left + 150, top + 80), (left + 200, top + 80))
+        for apart in (40, 80, 120):
+            self.browser.touch("touchMove", (left + 150 - apart, top + 80), (left + 200 + apart, top + 80))
+        self.browser.touch("touchEnd")
+        self.assertLess(self.span(), whole / 2)
+
+    def test_tells_of_an_event(self):
+        for touch in (False, True):
+            with self.subTest(touch=touch):
+                self.browser.open(self.pages["timeline"], width=390 if touch else 1280, touch=touch)
+                self.browser.value("document.getElementById('timeline').scrollIntoView()")
+                self.browser.frame()
+                x, y = self.place_of_event()
+                if touch:
+                    self.browser.touch("touchStart", (x, y))
+                    self.browser.touch("touchEnd")
+                else:
+                    self.browser.mouse("mouseMoved", x, y)
+                    self.browser.frame()
+                    self.assertIn("backward", self.browser.value("document.querySelector('.tip').innerText"))
+                    self.browser.mouse("mousePressed", x, y, button="left", clickCount=1)
+                    self.browser.mouse("mouseReleased", x, y, button="left", clickCount=1)
+                self.browser.frame()
+                details = self.browser.value("document.querySelector('.details').innerText")
+                for part in ("backward", "rank 0", "compute", "50.0 µs"):
+                    self.assertIn(part, details)
+
+    def search(self, words):
+        self.browser.value(
+            f"(() => {{ const box = document.querySelector('input'); box.value = {json.dumps(words)};"
+            "box.dispatchEvent(new Event('input')); })()"
+        )
+        self.browser.frame()
+        return self.browser.value("document.querySelector('.found').textContent")
+
+    def test_finds_tensors(self):
+        self.browser.open(self.pages["timeline"])
+        steps = 2000 // 4 // 3
+        wanted = 4 * 2 * sum(1 for step in range(steps) if step % 50 != 7 and step % 9 == 3)  # spans, and notes of collectives
+        self.assertEqual(self.search("LAYER3"), f"{wanted} found")
+        whole = self.span()
+        self.browser.value("document.querySelector('[data-do=after]').click()")
+        self.assertLess(self.span(), whole / 10)
+        self.assertIn("layer3.weight", self.browser.value("document.querySelector('.details').innerText"))
+        self.search("</SCRIPT><script>")
+        self.browser.value("document.querySelector('[data-do=after]').click()")
+        self.browser.frame()
+        shown = self.browser.value("document.querySelector('.details').textContent")
+        self.assertIn(HOSTILE, shown)
+        self.assertEqual(self.browser.value("document.querySelectorAll('img').length"), 0)
+        self.assertEqual(self.search("no such tensor"), "0 found")
+
+    def test_a_hundred_thousand_events_are_quick(self):
+        self.browser.open(self.pages["large"])
+        self.assertGreater(
+            self.browser.value("JSON.parse(document.getElementById('timeline-data').textContent).view.events"), 99_000
+        )
+        self.assertGreater(self.number("drawn"), 5000)
+        whole = self.span()
+        for _ in range(30):
+            self.browser.value("document.querySelector('[data-do=in]').click()")
+            self.browser.frame()
+        self.assertLess(self.span(), whole / 10_000)
+
+    def test_a_report_shows_its_curves(self):
+        self.browser.open(self.pages["report"])
+        self.assertEqual(self.browser.value("document.querySelectorAll('.plot svg polyline').length"), 8)
+        self.assertEqual(self.browser.value("document.querySelector('h1').textContent"), HOSTILE + ", 2 ranks x batch 32")
+        self.assertIn("1 broken line skipped", self.browser.value("document.body.innerText"))
+        left, top, width, height = self.box("#loss svg")
+        self.browser.mouse("mouseMoved", left + width / 2, top + height / 2)
+        self.browser.frame()
+        self.assertRegex(self.browser.value("document.querySelector('#loss .read').textContent"), r"^step \d+: [\d.]+, [\d.]+$")
+
+
+if __name__ == "__main__":
+    if browser.find() is None:
+        print("skipped: no browser (chromium, google-chrome) is installed")
+        sys.exit(SKIPPED)
+    unittest.main()
