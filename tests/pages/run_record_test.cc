@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "pages/report_page.h"
 #include "scratch.h"
 
@@ -115,6 +117,34 @@ TEST_F(RunRecordTest, EmptyAndMissingFiles) {
   EXPECT_TRUE(contains(none.error().message(), "--run-dir"));
   put_file(scratch_.file("doctor.json"), "oops");
   EXPECT_TRUE(contains(read().notes.at(0), "doctor.json is no JSON object"));
+}
+
+TEST_F(RunRecordTest, AnyBytesGiveAPage) {
+  const std::string whole = R"({"event":"start","model":"m","ranks":2,"batch":4,"first_step":0}
+{"event":"report","step":10,"loss":3.5e0,"rate":-1,"rank_shares":[{"data":0.5,"compute":NaN},[]]}
+{"event":"evaluation","step":10,"loss":1,"accuracy":"\u00e4"}
+{"event":"end","interrupted":true,"step":10,"timeline":""}
+)";
+  metrics(whole);
+  std::mt19937 random(3);
+  for (int round = 0; round < 400; ++round) {
+    std::string bytes = whole;
+    for (unsigned i = 0; i < 1 + random() % 4; ++i) {
+      const std::size_t at = random() % bytes.size();
+      if (random() % 3 == 0) {
+        bytes.erase(at, 1 + random() % 9);
+      } else {
+        bytes[at] = static_cast<char>(random());
+      }
+    }
+    put_file(scratch_.file(round % 8 == 0   ? "environment.json"
+                           : round % 8 == 1 ? "doctor.json"
+                                            : "metrics.jsonl"),
+             bytes);
+    const std::string html = report_page(read(), "r", nullptr);
+    EXPECT_TRUE(html.ends_with("</html>\n"));
+    EXPECT_FALSE(contains(html, "nan,"));
+  }
 }
 
 TEST_F(RunRecordTest, ReadsNoFileOutsideOfTheFolder) {
