@@ -24,7 +24,11 @@ endfunction()
 # Code that no rank waits for, such as the launcher and command lines: a third cheaper to compile.
 function(xoe_optimise_little)
   foreach(name ${ARGV})
-    target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+    if(XOE_SANITIZE MATCHES "address")
+      xoe_compile_quickly(${name})
+    else()
+      target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+    endif()
   endforeach()
 endfunction()
 

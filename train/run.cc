@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "train/agree.h"
 #include "train/buffers.h"
+#include "train/environment.h"
 #include "xoe/torch/broadcast.h"
 
 namespace xoe::train {
@@ -103,6 +105,8 @@ Status Run::prepare() {
       if (!folder_->earlier().empty())
         listener_.noted(fmt::format("the metrics of the run before are in {}", folder_->earlier()));
       hold(folder_->started(start_event()));
+      hold(write_file(options_.run_dir + "/environment.json",
+                      environment_json(options_, Env::process(), TORCH_VERSION)));
     } else {
       hold(failure(folder.error()));
     }

@@ -76,7 +76,7 @@ class Job {
     if (const auto step = gone_ ? std::nullopt : shutdown_.next()) earlier(*step);
     if (gone_ && shutdown_.cause() == Cause::kTimeout) earlier(*gone_ + options_.grace);
     for (const DueRestart& due : due_restarts_) earlier(due.at);
-    if (remind_at_) earlier(*remind_at_);
+    if (remind_at_ && !gone_) earlier(*remind_at_);
     if (next) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
       const auto bounded = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
@@ -167,6 +167,7 @@ class Job {
     ::kill(::getpid(), SIGSTOP);
     processes_->resume();
     shutdown_.shift(Clock::now() - stopped);
+    if (remind_at_) *remind_at_ += Clock::now() - stopped;
   }
 
   void on_event(const SupervisorEvent& event) {
@@ -226,7 +227,10 @@ class Job {
     if (outcome_.passed_on != 0 && (status == 0 || ended_as_asked(status, outcome_.passed_on))) {
       asked_.add(end);
       // The news of what followed may have come first, from another host.
-      if (!faults_.empty() && asked_.explain(faults_.first())) shutdown_.withdraw();
+      if (faults_.empty() || !asked_.explain(faults_.first())) return;
+      asked_.follow(faults_.first());
+      faults_ = {};
+      shutdown_.withdraw();
     } else if (status != 0 && asked_.explain(end)) {
       asked_.follow(end);
     } else if (status != 0) {
@@ -264,13 +268,9 @@ class Job {
     outcome_.file_errors = processes_->file_errors();
     outcome_.host_failures = processes_->host_failures();
     outcome_.host = processes_->host_of(outcome_.start_rank);
-    if (!faults_.empty() && asked_.explain(faults_.first())) {
-      asked_.follow(faults_.first());
-    } else if (!faults_.empty()) {
+    if (!faults_.empty()) {
       blame(faults_.first());
-      return std::move(outcome_);
-    }
-    if (const auto failure = asked_.first_failure()) {
+    } else if (const auto failure = asked_.first_failure()) {
       if (outcome_.cause == Cause::kNone) outcome_.cause = Cause::kRankFailed;
       blame(*failure);
       outcome_.followed = followed_text();
