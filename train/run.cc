@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "train/agree.h"
 #include "train/buffers.h"
+#include "train/environment.h"
 #include "xoe/torch/broadcast.h"
 
 namespace xoe::train {
@@ -100,6 +102,8 @@ Status Run::prepare() {
     if (auto folder = RunFolder::open(options_.run_dir, first_step_)) {
       folder_ = std::move(*folder);
       hold(folder_->started(start_event()));
+      hold(write_file(options_.run_dir + "/environment.json",
+                      environment_json(options_, Env::process(), TORCH_VERSION)));
     } else {
       hold(failure(folder.error()));
     }

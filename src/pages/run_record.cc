@@ -217,6 +217,19 @@ Json object_in(const std::string& path, std::vector<std::string>& notes) {
   return {};
 }
 
+// Options belong to the configuration, where the start of the run does not tell them.
+void take_environment(Json environment, RunRecord& record) {
+  if (const auto options = environment.find("options"); options != environment.end() && options->is_object()) {
+    for (auto& [name, value] : facts_of(*options)) {
+      const bool told = std::any_of(record.configuration.begin(), record.configuration.end(),
+                                    [&name = name](const auto& fact) { return fact.first == name; });
+      if (!told) record.configuration.emplace_back(name, value);
+    }
+    environment.erase("options");
+  }
+  record.environment = facts_of(environment);
+}
+
 // Of one machine, and of each host of several.
 void add_findings(const Json& report, const std::string& host, std::vector<DoctorFinding>& findings) {
   if (!report.is_object()) return;
@@ -269,7 +282,7 @@ Result<RunRecord> read_run(const std::string& folder) {
   if (metrics->size() == kMostBytes)
     record.notes.push_back(fmt::format("metrics.jsonl: only the first {} were read", human_bytes(kMostBytes)));
   if (const Json environment = object_in(folder + "/environment.json", record.notes); environment.is_object())
-    record.environment = facts_of(environment);
+    take_environment(environment, record);
   add_findings(object_in(folder + "/doctor.json", record.notes), "", record.doctor);
   record.timeline = timeline_in(folder, record.timeline);
   return record;

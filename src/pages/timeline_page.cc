@@ -148,7 +148,8 @@ std::string timeline_page(const Timeline& timeline, const std::string& title) {
   page.title = title;
   page.body = fmt::format("<header><h1>{}</h1>\n<p class=\"faint\">{}, {}, {}</p></header>\n<section>\n",
                           html_text(title), counted(static_cast<std::int64_t>(summary.ranks.size()), "rank"),
-                          counted(static_cast<std::int64_t>(summary.events), "event"), time_text(summary.wall_ns));
+                          counted(static_cast<std::int64_t>(timeline.view.events + timeline.view.left_out), "event"),
+                          time_text(summary.wall_ns));
   add_timeline(page, timeline);
   page.body += "</section>\n";
   return html_of(page);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "pages/report_page.h"
 #include "scratch.h"
 
@@ -27,8 +29,9 @@ TEST_F(RunRecordTest, ReadsCurvesSharesAndConfiguration) {
 {"event":"end","interrupted":false,"step":30,"seconds":12.5,"images_per_s":105,"images_per_s_uncertainty":2,"timeline":"elsewhere/trace.json"}
 )");
   put_file(scratch_.file("trace.json"), "{}");
-  put_file(scratch_.file("environment.json"),
-           R"({"host":"a","variables":{"OMP_NUM_THREADS":"2"},"command":["xoe","train"]})");
+  put_file(
+      scratch_.file("environment.json"),
+      R"({"host":"a","variables":{"OMP_NUM_THREADS":"2"},"command":["xoe","train"],"options":{"seed":3,"ranks":9}})");
   put_file(
       scratch_.file("doctor.json"),
       R"({"findings":[{"state":"ok","group":"cpu","what":"fine"},{"state":"problem","group":"gpu","what":"<none>","fix":"buy"}]})");
@@ -46,6 +49,8 @@ TEST_F(RunRecordTest, ReadsCurvesSharesAndConfiguration) {
   EXPECT_EQ(record.timeline, scratch_.file("trace.json"));
   EXPECT_EQ(record.environment[1].second, "OMP_NUM_THREADS=2");
   EXPECT_EQ(record.environment[2].second, "xoe train");
+  EXPECT_EQ(record.environment.size(), 3U);
+  EXPECT_EQ(record.configuration.back(), (std::pair<std::string, std::string>("seed", "3")));
   const std::string html = report_page(record, "runs/a", nullptr);
   for (const char* part :
        {"mlp, 2 ranks x batch 32", "runs/a: done", "105.0 ± 2.0", "30 of 30", "12.5 s", "<svg", "&lt;none&gt;",
@@ -112,6 +117,34 @@ TEST_F(RunRecordTest, EmptyAndMissingFiles) {
   EXPECT_TRUE(contains(none.error().message(), "--run-dir"));
   put_file(scratch_.file("doctor.json"), "oops");
   EXPECT_TRUE(contains(read().notes.at(0), "doctor.json is no JSON object"));
+}
+
+TEST_F(RunRecordTest, AnyBytesGiveAPage) {
+  const std::string whole = R"({"event":"start","model":"m","ranks":2,"batch":4,"first_step":0}
+{"event":"report","step":10,"loss":3.5e0,"rate":-1,"rank_shares":[{"data":0.5,"compute":NaN},[]]}
+{"event":"evaluation","step":10,"loss":1,"accuracy":"\u00e4"}
+{"event":"end","interrupted":true,"step":10,"timeline":""}
+)";
+  metrics(whole);
+  std::mt19937 random(3);
+  for (int round = 0; round < 400; ++round) {
+    std::string bytes = whole;
+    for (unsigned i = 0; i < 1 + random() % 4; ++i) {
+      const std::size_t at = random() % bytes.size();
+      if (random() % 3 == 0) {
+        bytes.erase(at, 1 + random() % 9);
+      } else {
+        bytes[at] = static_cast<char>(random());
+      }
+    }
+    put_file(scratch_.file(round % 8 == 0   ? "environment.json"
+                           : round % 8 == 1 ? "doctor.json"
+                                            : "metrics.jsonl"),
+             bytes);
+    const std::string html = report_page(read(), "r", nullptr);
+    EXPECT_TRUE(html.ends_with("</html>\n"));
+    EXPECT_FALSE(contains(html, "nan,"));
+  }
 }
 
 TEST_F(RunRecordTest, ReadsNoFileOutsideOfTheFolder) {

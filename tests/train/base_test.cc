@@ -8,9 +8,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/env.h"
 #include "base/output_file.h"
 #include "train/checkpoint_file.h"
 #include "train/curve.h"
+#include "train/environment.h"
 #include "train/files.h"
 #include "train/options.h"
 #include "train/run_folder.h"
@@ -122,6 +124,29 @@ TEST(Options, NamesTheOneThatIsWrong) {
   EXPECT_NE(message([](auto& o) { o.lr = NAN; }).find("--lr"), std::string::npos);
   EXPECT_NE(message([](auto& o) { o.resume = true; }).find("--checkpoint"), std::string::npos);
   EXPECT_NE(message([](auto& o) { o.epochs = 3; }).find("--steps"), std::string::npos);
+}
+
+TEST(Environment, TellsWhatARunRanOnButNoSecret) {
+  TrainOptions options;
+  options.seed = 77;
+  options.weight_decay = 0.25;
+  const Env env({{"XOE_SECRET", "s3cret"},
+                 {"XOE_KEY_FILE", "s3cret"},
+                 {"XOE_JOB", "s3cret"},
+                 {"XOE_BACKEND", "gloo\xff"},
+                 {"OMP_NUM_THREADS", "3"},
+                 {"HOME", "/somewhere"}});
+  const std::string text = environment_json(options, env, "9.8.7");
+  EXPECT_EQ(text.find("s3cret"), std::string::npos);
+  EXPECT_EQ(text.find("somewhere"), std::string::npos);
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["libtorch"], "9.8.7");
+  EXPECT_EQ(json["options"]["seed"], 77);
+  EXPECT_EQ(json["options"]["weight_decay"], 0.25);
+  EXPECT_EQ(json["variables"]["OMP_NUM_THREADS"], "3");
+  EXPECT_EQ(json["variables"]["XOE_BACKEND"], "gloo\xef\xbf\xbd");
+  EXPECT_EQ(json["command"][1], "train");
+  EXPECT_GE(json["processors"], 1);
 }
 
 TEST(Curve, DrawsAnyNumberOfPoints) {

@@ -17,6 +17,7 @@ TEST_F(TrainProgramTest, TrainsAloneAndReports) {
   EXPECT_EQ(metrics("run", "report").size(), 5U);
   EXPECT_EQ(metrics("run", "end").size(), 1U);
   EXPECT_TRUE(file_text(at("run/curve.svg")).ends_with("</svg>\n"));
+  EXPECT_NE(file_text(at("run/environment.json")).find("\"libtorch\": \"2."), std::string::npos);
 }
 
 TEST_F(TrainProgramTest, JsonLinesAreJson) {

@@ -339,7 +339,7 @@
   };
 
   const facts = ({lane, index}) => {
-    const list = [["phase", lane.title], ["took", timeText(lane.stop[index] - lane.start[index])], ["from", momentText(lane.start[index], 1e3)]];
+    const list = [["phase", lane.title], ["took", timeText(lane.stop[index] - lane.start[index])], ["from", lane.start[index] >= 1e10 ? `${(lane.start[index] / 1e9).toFixed(6)} s` : `${(lane.start[index] / 1e6).toFixed(3)} ms`]];
     if (lane.bytes && lane.bytes[index] >= 0) list.push(["bytes", `${bytesText(lane.bytes[index])}`]);
     if (lane.tensors && lane.tensors[index] >= 0) list.push(["tensors", `${lane.tensors[index]}`]);
     if (lane.batch && lane.batch[index] >= 0) list.push(["batch", `${lane.batch[index]}`]);
