@@ -273,10 +273,13 @@ TEST(Timeout, LeavesNobodyInTheBuffers) {
 
 TEST(LatePeer, IsWaitedFor) {
   run_ranks(3, [](Communicator& communicator) {
-    if (communicator.rank() == 2) ::usleep(300'000);  // long enough for the others to sleep
-    float x = static_cast<float>(communicator.rank());
-    ASSERT_TRUE(communicator.allreduce(Tensor(&x, 1)));
-    EXPECT_EQ(x, 3);
+    for (int late = 0; late < 6; ++late) {
+      if (communicator.rank() == late % 3)
+        ::usleep(100'000);  // long enough for the others to sleep, once all have started
+      float x = static_cast<float>(communicator.rank());
+      ASSERT_TRUE(communicator.allreduce(Tensor(&x, 1)));
+      EXPECT_EQ(x, 3);
+    }
   });
 }
 
