@@ -99,20 +99,17 @@ Status Run::prepare() {
                               .observer = &*trace_}));
   hold(trace_->name_buckets(*optimizer_));
   if (sections) XOE_TRY(resume(*sections));
-  if (first() && !options_.run_dir.empty()) {
-    if (auto folder = RunFolder::open(options_.run_dir, first_step_)) {
-      folder_ = std::move(*folder);
-      if (!folder_->earlier().empty())
-        listener_.noted(fmt::format("the metrics of the run before are in {}", folder_->earlier()));
-      hold(folder_->started(start_event()));
-      hold(write_file(options_.run_dir + "/environment.json",
-                      environment_json(options_, Env::process(), TORCH_VERSION)));
-    } else {
-      hold(failure(folder.error()));
-    }
-  }
+  if (first() && !options_.run_dir.empty()) hold(open_folder());
   if (step_ < plan_.total_steps) hold(fetch());
   return on_all_ranks(agree(comm_, held_));
+}
+
+Status Run::open_folder() {
+  XOE_ASSIGN(folder_, RunFolder::open(options_.run_dir, first_step_));
+  if (!folder_->earlier().empty())
+    listener_.noted(fmt::format("the metrics of the run before are in {}", folder_->earlier()));
+  XOE_TRY(folder_->started(start_event()));
+  return write_file(options_.run_dir + "/environment.json", environment_json(options_, Env::process(), TORCH_VERSION));
 }
 
 Status Run::resume(const Sections& sections) {

@@ -29,6 +29,7 @@ class Run {
   Status check_same_data();
   Status agree_on_classes();
   Status resume(const Sections& sections);
+  Status open_folder();
   Status step();
   std::vector<PassSums> forward_backward();
   StepSums read(const std::vector<PassSums>& passes);
