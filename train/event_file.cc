@@ -93,13 +93,15 @@ std::string host_name() {
 // TensorBoard reads the files of a folder in the order of their names, and never goes back. So the number in the new
 // name, which says when the file began, is above all that are there, whatever the clock says.
 std::string new_name(const std::string& folder) {
+  constexpr std::int64_t kLargestNumber = 9'999'999'999;  // of ten digits, or the order of names is another
   auto number = static_cast<std::int64_t>(seconds_since_1970());
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename();
     if (!name.starts_with(kFilePrefix)) continue;
     const auto rest = std::string_view(name).substr(kFilePrefix.size());
-    if (const auto theirs = parse_integer(rest.substr(0, rest.find('.')))) number = std::max(number, *theirs + 1);
+    if (const auto theirs = parse_integer(rest.substr(0, rest.find('.'))); theirs && *theirs < kLargestNumber)
+      number = std::max(number, *theirs + 1);
   }
   return fmt::format("{}/{}{:010}.{}", folder, kFilePrefix, number, host_name());
 }
