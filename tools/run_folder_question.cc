@@ -15,20 +15,16 @@
 namespace xoe {
 namespace {
 
+// A process in the background would be stopped when it reads from the terminal.
 bool can_be_asked() {
   const auto info = bootstrap::read_launch_info(Env::process());
-  return info && info->topology.size == 1 && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
+  return info && info->topology.size == 1 && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1 &&
+         ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
 }
 
 bool is_yes(const std::string& answer) {
   const std::string_view word = trimmed(answer);
   return word.empty() || word == "y" || word == "Y" || word == "yes";
-}
-
-// "runs/a/timeline.json" to "runs/a-2/timeline.json"
-void move_along(std::string& path, const std::string& from, const std::string& to) {
-  if (path.starts_with(from) && (from.ends_with('/') || path.substr(from.size()).starts_with('/')))
-    path = fmt::format("{}/{}", to, path.substr(std::min(path.size(), from.size() + (from.ends_with('/') ? 0 : 1))));
 }
 
 }  // namespace
@@ -39,8 +35,8 @@ void ask_for_run_folder(train::TrainOptions& options) {
   fmt::print(stderr, "xoe train: {} already holds a run; write into {} instead? [Y/n] ", options.run_dir, other);
   std::string answer;
   if (!std::getline(std::cin, answer) || !is_yes(answer)) return;
-  move_along(options.timeline, options.run_dir, other);
-  move_along(options.checkpoint_dir, options.run_dir, other);
+  options.timeline = train::moved_along(options.timeline, options.run_dir, other);
+  options.checkpoint_dir = train::moved_along(options.checkpoint_dir, options.run_dir, other);
   options.run_dir = other;
 }
 

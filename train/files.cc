@@ -21,6 +21,13 @@ Error write_error(std::string_view what, const std::string& path, int reason) {
 
 }  // namespace
 
+std::string normal_path(const std::string& path) {
+  if (path.empty()) return {};
+  std::filesystem::path normal = std::filesystem::absolute(path).lexically_normal();
+  if (!normal.has_filename()) normal = normal.parent_path();
+  return normal;
+}
+
 Result<std::string> read_file(const std::string& path) {
   std::error_code reason;
   if (!std::filesystem::is_regular_file(path, reason))

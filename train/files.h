@@ -9,6 +9,9 @@
 
 namespace xoe::train {
 
+// Absolute, without "." and "..", and without a slash at the end; links are not followed. Empty for an empty path.
+std::string normal_path(const std::string& path);
+
 // The whole of a regular file.
 Result<std::string> read_file(const std::string& path);
 

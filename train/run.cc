@@ -105,7 +105,7 @@ Status Run::prepare() {
 }
 
 Status Run::open_folder() {
-  XOE_ASSIGN(folder_, RunFolder::open(options_.run_dir, first_step_));
+  XOE_ASSIGN(folder_, RunFolder::open(options_.run_dir, first_step_, options_.checkpoint_dir));
   if (!folder_->earlier().empty())
     listener_.noted(fmt::format("the metrics of the run before are in {}", folder_->earlier()));
   XOE_TRY(folder_->started(start_event()));

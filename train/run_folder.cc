@@ -1,8 +1,12 @@
 #include "train/run_folder.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -18,36 +22,72 @@ struct Kept {
   Curve curve;
 };
 
+// Empty where `json` is no object, or has no such text.
+std::optional<std::string> text_in(const nlohmann::json& json, const char* key) {
+  if (!json.is_object()) return std::nullopt;
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
+void add_point(std::vector<CurvePoint>& points, std::int64_t step, const nlohmann::json& json, const char* key) {
+  if (const auto found = json.find(key); found != json.end() && found->is_number()) points.push_back({step, *found});
+}
+
 // The lines of an earlier run up to `step`. Malformed lines, as after a crash, are dropped.
 Kept keep_until(const std::string& metrics, std::int64_t step) {
   Kept kept;
   for (const std::string& line : split_text(metrics, '\n')) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) continue;
-    const std::string event = json.value("event", "");
-    const std::int64_t at = json.value("step", std::int64_t{0});
+    const auto event = text_in(json, "event");
+    if (!event) continue;
+    std::int64_t at = 0;
+    if (const auto found = json.find("step"); found != json.end()) {
+      if (!found->is_number_integer()) continue;
+      at = *found;
+    }
     if (at > step || event == "end") continue;
     kept.lines += line + '\n';
-    if (event == "report" && json["loss"].is_number()) kept.curve.loss.push_back({at, json["loss"]});
-    if (event == "evaluation" && json["accuracy"].is_number()) kept.curve.accuracy.push_back({at, json["accuracy"]});
+    if (event == "report") add_point(kept.curve.loss, at, json, "loss");
+    if (event == "evaluation") add_point(kept.curve.accuracy, at, json, "accuracy");
   }
   return kept;
+}
+
+// Whether the last start in `metrics` was of a run with these checkpoints.
+bool is_of_run(const std::string& metrics, const std::string& checkpoints) {
+  std::string theirs = checkpoints;  // where it says nothing
+  for (const std::string& line : split_text(metrics, '\n')) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (text_in(json, "event") == "start") theirs = text_in(json, "checkpoints").value_or("");
+  }
+  std::error_code ignored;
+  return normal_path(theirs) == normal_path(checkpoints) || fs::equivalent(theirs, checkpoints, ignored);
 }
 
 constexpr std::int64_t kMostRuns = 1000;  // a larger number in a folder's name is a date or the like
 
 std::string metrics_path(const std::string& folder) { return folder + "/metrics.jsonl"; }
 
-// To the first name that is free, which is returned.
+// What a run that starts in the folder writes again. Gives metrics.jsonl's new name, with the first number that is free.
 Result<std::string> set_aside(const std::string& folder) {
+  constexpr std::array<std::array<std::string_view, 2>, 3> kFiles = {
+      {{"metrics", "jsonl"}, {"environment", "json"}, {"curve", "svg"}}};
   std::error_code error;
+  const auto numbered = [&](const auto& file, int number) {
+    return fmt::format("{}/{}-{}.{}", folder, file[0], number, file[1]);
+  };
   int number = 1;
-  const auto name = [&] { return fmt::format("{}/metrics-{}.jsonl", folder, number); };
-  while (fs::exists(name(), error)) ++number;
-  fs::rename(metrics_path(folder), name(), error);
-  if (!error) return name();
-  return failure(Code::kUnavailable, "cannot rename {} to {}: {}", metrics_path(folder), name(),
-                 errno_text(error.value()));
+  while (std::ranges::any_of(kFiles, [&](const auto& file) { return fs::exists(numbered(file, number), error); }))
+    ++number;
+  for (const auto& file : kFiles) {
+    const std::string before = fmt::format("{}/{}.{}", folder, file[0], file[1]);
+    fs::rename(before, numbered(file, number), error);
+    if (error && error != std::errc::no_such_file_or_directory)
+      return failure(Code::kUnavailable, "cannot rename {} to {}: {}", before, numbered(file, number),
+                     errno_text(error.value()));
+  }
+  return numbered(kFiles[0], number);
 }
 
 }  // namespace
@@ -60,6 +100,7 @@ bool holds_run(const std::string& path) {
 
 std::string free_folder_beside(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  if (const fs::path last = fs::path(path).filename(); last == "." || last == "..") path = normal_path(path);
   std::int64_t number = 2;
   if (const auto dash = path.rfind('-'); dash != std::string::npos && dash > path.rfind('/') + 1) {
     if (const auto last = parse_integer(std::string_view(path).substr(dash + 1));
@@ -81,14 +122,26 @@ Status check_free(const std::string& path) {
                  path, free_folder_beside(path));
 }
 
-Result<RunFolder> RunFolder::open(const std::string& path, std::int64_t first_step) {
+std::string moved_along(const std::string& path, const std::string& from, const std::string& to) {
+  if (path.empty()) return path;
+  const fs::path within = fs::path(normal_path(path)).lexically_relative(normal_path(from));
+  if (within.empty() || *within.begin() == "..") return path;
+  return within == "." ? to : (fs::path(to) / within).string();
+}
+
+Result<RunFolder> RunFolder::open(const std::string& path, std::int64_t first_step, const std::string& checkpoints) {
   XOE_TRY(make_folder(path));
+  std::string before;
+  std::error_code error;
+  if (fs::exists(metrics_path(path), error) || error) {
+    XOE_ASSIGN(before, read_file(metrics_path(path)));
+  }
   Kept kept;
   std::string earlier;
-  if (first_step > 0) {
-    if (auto before = read_file(metrics_path(path))) kept = keep_until(*before, first_step);
+  if (first_step > 0 && is_of_run(before, checkpoints)) {
+    kept = keep_until(before, first_step);
     XOE_TRY(write_file(metrics_path(path), kept.lines));
-  } else if (holds_run(path)) {
+  } else if (!before.empty()) {
     XOE_ASSIGN(earlier, set_aside(path));
   }
   XOE_ASSIGN(auto metrics, GrowingFile::open(metrics_path(path), /*append=*/first_step > 0));

@@ -17,14 +17,16 @@ namespace xoe::train {
 bool holds_run(const std::string& path);
 // A folder beside `path` that is not there yet: "runs/a-2" for "runs/a", "runs/a-3" for "runs/a-2".
 std::string free_folder_beside(std::string path);
+// Where `path` is when the folder `from` becomes `to`: "runs/a-2/t.json" for "runs/a/t.json". Others stay as they are.
+std::string moved_along(const std::string& path, const std::string& from, const std::string& to);
 // `invalid_argument`, with what to do instead, where a new run would overwrite the one that the folder holds.
 Status check_free(const std::string& path);
 
 class RunFolder {
  public:
-  // Writes from `first_step` on. A resumed run keeps the lines up to that step and appends. With 0 what an earlier run
-  // wrote is set aside: metrics.jsonl becomes metrics-1.jsonl.
-  static Result<RunFolder> open(const std::string& path, std::int64_t first_step);
+  // Writes from `first_step` on. A resumed run keeps its lines up to that step and appends. With 0, or where the folder
+  // holds a run with other `checkpoints`, what is there is set aside: metrics.jsonl becomes metrics-1.jsonl.
+  static Result<RunFolder> open(const std::string& path, std::int64_t first_step, const std::string& checkpoints = {});
 
   Status started(const RunStart& start);
   Status reported(const Report& report);

@@ -328,6 +328,16 @@ TEST_F(FolderTest, ALaterEventFileHasALaterName) {
   EXPECT_TRUE(names[2].starts_with("events.out.tfevents.9999999992.")) << names[2];
 }
 
+TEST_F(FolderTest, AnEventFileWithAHugeNumberDoesNotCount) {
+  for (const char* number : {"9223372036854775807", "9999999999"})
+    std::ofstream(folder_ + "/events.out.tfevents." + number + ".elsewhere") << "of a program with other names";
+  ASSERT_TRUE(EventFile::begin(folder_, 0));
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    const std::string name = entry.path().filename();
+    EXPECT_TRUE(name.ends_with(".elsewhere") || name.starts_with("events.out.tfevents.1")) << name;
+  }
+}
+
 TEST_F(FolderTest, AFullDiskLeavesWholeEvents) {
   auto file = EventFile::begin(folder_, 0).value();
   const std::array<Scalar, 1> scalars = {{{"loss/train", 1.5}}};
@@ -374,16 +384,76 @@ TEST_F(FolderTest, ASecondRunIsToldOfAFreeFolder) {
   EXPECT_EQ(free_folder_beside(folder_ + "/b-x"), folder_ + "/b-x-2");
   EXPECT_EQ(free_folder_beside(folder_ + "/c-20261123"), folder_ + "/c-20261123-2");
   EXPECT_EQ(free_folder_beside(folder_ + "/-7"), folder_ + "/-7-2");
+  EXPECT_EQ(free_folder_beside(path + "/."), path + "-3");
+  EXPECT_EQ(free_folder_beside(path + "/sub/.."), path + "-3");
+  EXPECT_EQ(free_folder_beside("."), fs::current_path().string() + "-2");
 }
 
 TEST_F(FolderTest, ARunThatStartsAgainSetsTheMetricsBeforeAside) {
   ASSERT_TRUE(RunFolder::open(folder_, 0)->started({.model = "first"}));
+  for (const char* name : {"environment.json", "curve.svg"}) std::ofstream(folder_ + "/" + name) << "of the first run";
   ASSERT_TRUE(RunFolder::open(folder_, 0)->started({.model = "second"}));
+  std::ofstream(folder_ + "/curve-2.svg") << "of another program";
   auto third = RunFolder::open(folder_, 0).value();
-  EXPECT_EQ(third.earlier(), folder_ + "/metrics-2.jsonl");
+  EXPECT_EQ(third.earlier(), folder_ + "/metrics-3.jsonl");
+  EXPECT_EQ(*read_file(folder_ + "/environment-1.json"), "of the first run");
+  EXPECT_EQ(*read_file(folder_ + "/curve-1.svg"), "of the first run");
+  EXPECT_EQ(*read_file(folder_ + "/curve-2.svg"), "of another program");
   EXPECT_NE(read_file(folder_ + "/metrics-1.jsonl")->find("first"), std::string::npos);
-  EXPECT_NE(read_file(folder_ + "/metrics-2.jsonl")->find("second"), std::string::npos);
+  EXPECT_NE(read_file(folder_ + "/metrics-3.jsonl")->find("second"), std::string::npos);
   EXPECT_TRUE(RunFolder::open(folder_, 5)->earlier().empty()) << "a resumed run goes on in the same file";
+}
+
+TEST_F(FolderTest, AResumedRunDoesNotCutTheMetricsOfAnother) {
+  const std::string path = folder_ + "/b";
+  Report report;
+  report.step = 10;
+  {
+    auto theirs = RunFolder::open(path, 0, folder_ + "/checkpoints-b").value();
+    ASSERT_TRUE(theirs.started({.checkpoints = folder_ + "/checkpoints-b"}));
+    ASSERT_TRUE(theirs.reported(report));
+  }
+  const std::string before = *read_file(path + "/metrics.jsonl");
+  auto same = RunFolder::open(path, 10, folder_ + "/x/../checkpoints-b/").value();
+  EXPECT_TRUE(same.earlier().empty()) << "another name of the same folder";
+  EXPECT_EQ(*read_file(path + "/metrics.jsonl"), before);
+  auto other = RunFolder::open(path, 5, folder_ + "/checkpoints-c").value();
+  EXPECT_EQ(other.earlier(), path + "/metrics-1.jsonl");
+  EXPECT_EQ(*read_file(path + "/metrics-1.jsonl"), before);
+  EXPECT_EQ(*read_file(path + "/metrics.jsonl"), "");
+}
+
+TEST_F(FolderTest, MetricsThatCannotBeReadAreNotReplaced) {
+  fs::create_directories(folder_ + "/metrics.jsonl/inside");
+  EXPECT_FALSE(RunFolder::open(folder_, 5));
+  EXPECT_TRUE(fs::exists(folder_ + "/metrics.jsonl/inside"));
+}
+
+TEST_F(FolderTest, StrangeLinesOfMetricsAreDropped) {
+  const std::string good = R"({"event":"report","step":3,"loss":0.5})";
+  std::ofstream(folder_ + "/metrics.jsonl") << R"({"event":5})" << '\n'
+                                            << R"({"event":"report","step":"x","loss":1})" << '\n'
+                                            << R"({"step":2})" << '\n'
+                                            << R"([1])" << '\n'
+                                            << R"({"event":"report","step":4.5})" << '\n'
+                                            << R"({"event":"report","step":1})" << '\n'
+                                            << good << '\n';
+  ASSERT_TRUE(RunFolder::open(folder_, 5));
+  EXPECT_EQ(*read_file(folder_ + "/metrics.jsonl"), R"({"event":"report","step":1})"
+                                                    "\n" +
+                                                        good + "\n");
+}
+
+TEST_F(FolderTest, WhatLiesInTheFolderMovesAlong) {
+  const std::string here = fs::current_path();
+  EXPECT_EQ(moved_along("runs/a/t.json", "runs/a", "runs/a-2"), "runs/a-2/t.json");
+  EXPECT_EQ(moved_along("./runs/a/t.json", "runs/a/", "runs/a-2"), "runs/a-2/t.json");
+  EXPECT_EQ(moved_along("runs/a/t.json", "./runs//a", "runs/a-2"), "runs/a-2/t.json");
+  EXPECT_EQ(moved_along(here + "/runs/a/x/t.json", "runs/a", "runs/a-2"), "runs/a-2/x/t.json");
+  EXPECT_EQ(moved_along("runs/a", "runs/a/", "runs/a-2"), "runs/a-2");
+  EXPECT_EQ(moved_along("runs/a/", here + "/runs/a", "runs/a-2"), "runs/a-2");
+  for (const char* elsewhere : {"", "runs/ab/t.json", "runs/a/../t.json", "/t.json", "runs"})
+    EXPECT_EQ(moved_along(elsewhere, "runs/a", "runs/a-2"), elsewhere);
 }
 
 TEST(Safetensors, AHeaderSaysWhereEachTensorIs) {
