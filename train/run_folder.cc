@@ -54,22 +54,31 @@ Kept keep_until(const std::string& metrics, std::int64_t step) {
   return kept;
 }
 
-// Whether the last start in `metrics` was of a run with these checkpoints.
-bool is_of_run(const std::string& metrics, const std::string& checkpoints) {
+// Whether the folder was copied or moved with the checkpoints in it, which had the name `theirs` before.
+bool moved_with_checkpoints(const std::string& folder, const std::string& checkpoints, const std::string& theirs) {
+  const fs::path within = fs::path(normal_path(checkpoints)).lexically_relative(normal_path(folder));
+  if (within.empty() || within == "." || *within.begin() == "..") return false;
+  return normal_path(theirs).ends_with("/" + within.string());
+}
+
+// Whether the last start in the folder's `metrics` was of a run with these checkpoints.
+bool is_of_run(const std::string& folder, const std::string& metrics, const std::string& checkpoints) {
   std::string theirs = checkpoints;  // where it says nothing
   for (const std::string& line : split_text(metrics, '\n')) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (text_in(json, "event") == "start") theirs = text_in(json, "checkpoints").value_or("");
   }
   std::error_code ignored;
-  return normal_path(theirs) == normal_path(checkpoints) || fs::equivalent(theirs, checkpoints, ignored);
+  return normal_path(theirs) == normal_path(checkpoints) || fs::equivalent(theirs, checkpoints, ignored) ||
+         moved_with_checkpoints(folder, checkpoints, theirs);
 }
 
 constexpr std::int64_t kMostRuns = 1000;  // a larger number in a folder's name is a date or the like
 
 std::string metrics_path(const std::string& folder) { return folder + "/metrics.jsonl"; }
 
-// What a run that starts in the folder writes again. Gives metrics.jsonl's new name, with the first number that is free.
+// What a run that starts in the folder writes again. Gives metrics.jsonl's new name, with the first number that is
+// free.
 Result<std::string> set_aside(const std::string& folder) {
   constexpr std::array<std::array<std::string_view, 2>, 3> kFiles = {
       {{"metrics", "jsonl"}, {"environment", "json"}, {"curve", "svg"}}};
@@ -138,7 +147,7 @@ Result<RunFolder> RunFolder::open(const std::string& path, std::int64_t first_st
   }
   Kept kept;
   std::string earlier;
-  if (first_step > 0 && is_of_run(before, checkpoints)) {
+  if (first_step > 0 && is_of_run(path, before, checkpoints)) {
     kept = keep_until(before, first_step);
     XOE_TRY(write_file(metrics_path(path), kept.lines));
   } else if (!before.empty()) {

@@ -423,6 +423,13 @@ TEST_F(FolderTest, AResumedRunDoesNotCutTheMetricsOfAnother) {
   EXPECT_EQ(*read_file(path + "/metrics.jsonl"), "");
 }
 
+TEST_F(FolderTest, ARunFolderMayBeCopiedWithItsCheckpoints) {
+  const std::string copy = folder_ + "/copy";
+  ASSERT_TRUE(RunFolder::open(copy, 0)->started({.checkpoints = folder_ + "/first/checkpoints"}));
+  EXPECT_TRUE(RunFolder::open(copy, 5, copy + "/checkpoints")->earlier().empty());
+  EXPECT_FALSE(RunFolder::open(copy, 5, folder_ + "/checkpoints")->earlier().empty()) << "checkpoints elsewhere";
+}
+
 TEST_F(FolderTest, MetricsThatCannotBeReadAreNotReplaced) {
   fs::create_directories(folder_ + "/metrics.jsonl/inside");
   EXPECT_FALSE(RunFolder::open(folder_, 5));
