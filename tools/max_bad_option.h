@@ -13,7 +13,7 @@ inline void add_max_bad_option(CLI::App& app, std::int64_t& max_bad, const std::
   for (const char* name : {"--max-bad", "--max-bad-images", "--skip-bad"}) {
     CLI::Option* const option = app.add_option(name, max_bad, description)->check(CLI::NonNegativeNumber);
     if (std::string(name) == "--max-bad")
-      option->default_str("0")->type_name("N");
+      option->default_str("0");
     else
       option->group("");  // not in the help
   }

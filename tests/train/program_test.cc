@@ -32,10 +32,17 @@ TEST_F(TrainProgramTest, ASecondRunDoesNotOverwriteTheFirst) {
 }
 
 TEST_F(TrainProgramTest, WholeNumbersAreDecimal) {
-  ASSERT_EQ(run(quick({"--synthetic", "--model", "mlp"},
-                      {"--classes", "010", "--image-size", "08", "--steps", "002", "--run-dir", at("run")}))
+  ASSERT_EQ(run(quick({"--synthetic", "--model", "mlp"}, {"--classes", "010", "--image-size", "08", "--steps", "002",
+                                                          "--max-bad", "08", "--run-dir", at("run")}))
                 .code,
             0);
+  for (const char* name : {"--steps", "--max-bad"}) {
+    for (const char* number : {" 010", "0x10", "-", ""}) {
+      const Ended refused = run(quick({"--synthetic", "--model", "mlp"}, {name, number}));
+      EXPECT_EQ(refused.code, 2) << name << " " << number;
+      EXPECT_NE(refused.err.find(name), std::string::npos) << refused.err;
+    }
+  }
   const auto started = metrics("run", "start");
   ASSERT_EQ(started.size(), 1U);
   EXPECT_EQ(started[0]["classes"], 10);
@@ -83,6 +90,19 @@ TEST_F(TrainProgramTest, WhatCannotBeExportedIsOneLine) {
   EXPECT_EQ(file_text(at("mine.pt")), "mine");
   for (const auto& entry : std::filesystem::directory_iterator(at("")))
     EXPECT_EQ(entry.path().filename().string().find("new."), std::string::npos) << entry.path();
+}
+
+TEST_F(TrainProgramTest, AnExportOntoAFullDiskLeavesNothing) {
+  const std::string folder = at("checkpoints");
+  ASSERT_EQ(run(small({"--steps", "1", "--checkpoint", folder})).code, 0);
+  std::filesystem::create_directories(at("weights"));
+  for (const char* name : {"w.pt", "w.safetensors"}) {
+    const Ended ended = run({"/bin/sh", "-c", R"(ulimit -f 8; exec "$@")", "sh", xoe::testing::bin("xoe-train"),
+                             "export", folder, at("weights/") + name});
+    EXPECT_EQ(ended.code, 1) << ended.err;
+    EXPECT_TRUE(ended.err.starts_with("error: resource_exhausted: ")) << ended.err;
+    EXPECT_TRUE(std::filesystem::is_empty(at("weights")));
+  }
 }
 
 TEST_F(TrainProgramTest, JsonLinesAreJson) {

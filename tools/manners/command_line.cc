@@ -38,8 +38,10 @@ std::optional<Answer> answer_request(const CLI::App& app, const Survey& survey) 
 std::string read_as_decimal(std::string& text) {
   const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
   const std::string_view digits = std::string_view(text).substr(sign);
+  const auto is_digit = [digits](std::size_t at) { return std::isdigit(static_cast<unsigned char>(digits[at])) != 0; };
+  if (digits.empty() || !is_digit(0)) return "not a decimal number";
   if (digits.size() < 2 || digits.front() != '0') return {};
-  if (std::isdigit(static_cast<unsigned char>(digits[1])) == 0) return "not a decimal number";
+  if (!is_digit(1)) return "not a decimal number";
   text.erase(sign, std::min(digits.find_first_not_of('0'), digits.size() - 1));
   return {};
 }
