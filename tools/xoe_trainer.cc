@@ -45,15 +45,19 @@ void on_signal(int signal) {
   std::raise(signal);
 }
 
+// A file-size limit or a reader that went away is an error like others, not the end of the process.
+void report_failed_writes() {
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
 void watch_signals() {
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
-  // A file-size limit or a reader that went away is an error like others, not the end of the process.
-  std::signal(SIGXFSZ, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
+  report_failed_writes();
 }
 
 // Whether a bar that is drawn on stdout is seen: a terminal, or a pipe to a launcher that has one.
@@ -150,6 +154,7 @@ int run(const TrainCommandLine& line) {
 }
 
 int export_weights(const ExportCommandLine& line) {
+  report_failed_writes();
   const auto exported = train::export_weights(line.run, line.file);
   if (!exported) {
     print_error(exported.error());

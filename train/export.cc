@@ -139,10 +139,15 @@ Status write_safetensors(const Weights& weights, OutputFile& file) {
   return {};
 }
 
+Error already_exists(const std::string& path) {
+  return {Code::kInvalidArgument, fmt::format("{} exists; choose another name, or remove it first", path)};
+}
+
 Status write_weights(const Weights& weights, ExportFormat format, const std::string& path) {
   XOE_ASSIGN(OutputFile file, OutputFile::create(path));
   XOE_TRY(format == ExportFormat::kTorch ? write_torch(weights, file) : write_safetensors(weights, file));
-  return file.finish();
+  XOE_ASSIGN(const bool created, file.finish_new());
+  return created ? Status() : failure(already_exists(path));
 }
 
 }  // namespace
@@ -150,8 +155,7 @@ Status write_weights(const Weights& weights, ExportFormat format, const std::str
 Result<Exported> export_weights(const std::string& run, const std::string& file) {
   XOE_ASSIGN(const ExportFormat format, check_export_name(file));
   std::error_code ignored;
-  if (std::filesystem::exists(std::filesystem::symlink_status(file, ignored)))
-    return failure(Code::kInvalidArgument, "{} exists; choose another name, or remove it first", file);
+  if (std::filesystem::exists(std::filesystem::symlink_status(file, ignored))) return failure(already_exists(file));
   XOE_ASSIGN(const std::string checkpoint, find_checkpoint(run));
   // libtorch reports errors by exceptions, which are converted here.
   try {
@@ -163,6 +167,8 @@ Result<Exported> export_weights(const std::string& run, const std::string& file)
     return failure(Code::kDataLoss, "{} cannot be exported: {}", checkpoint, error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
     return failure(Code::kResourceExhausted, "out of memory while reading {}", checkpoint);
+  } catch (const std::exception& error) {
+    return failure(Code::kDataLoss, "{} cannot be exported: {}", checkpoint, error.what());
   }
 }
 

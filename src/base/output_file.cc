@@ -99,6 +99,19 @@ Status OutputFile::finish() {
   return {};
 }
 
+Result<bool> OutputFile::finish_new() {
+  if (fd_.valid()) XOE_TRY(complete());
+  bool created = ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0;
+  // Some file systems, NFS among them, do not know the flag; but a link never replaces a file.
+  if (!created && errno == EINVAL) created = ::link(temporary_.c_str(), path_.c_str()) == 0;
+  const int error = errno;
+  ::unlink(temporary_.c_str());
+  temporary_.clear();
+  if (!created && error != EEXIST) return cannot_write(path_, error);
+  flush_folder_of(path_);
+  return created;
+}
+
 Status OutputFile::finish_unflushed() {
   if (fd_.valid()) XOE_TRY(flush());
   fd_ = Fd();

@@ -26,6 +26,8 @@ class OutputFile {
   // Flushes to the device and closes, so that a later finish() can hardly fail. Only finish() may follow.
   Status complete();
   Status finish();
+  // finish() under a name that is new: false, and nothing is left, where a file of that name exists by now.
+  Result<bool> finish_new();
   // finish() without waiting for the device: after a power cut the file may exist without its content. For many small
   // files that are flushed together.
   Status finish_unflushed();

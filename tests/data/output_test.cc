@@ -32,6 +32,18 @@ TEST(OutputFile, SeveralOfOneNameDoNotMix) {
   EXPECT_THAT(names_in(scratch.path()), ElementsAre("a"));
 }
 
+TEST(OutputFile, ANewOneReplacesNone) {
+  const Scratch scratch;
+  auto first = OutputFile::create(scratch.file("a")).value();
+  auto second = OutputFile::create(scratch.file("a")).value();
+  ASSERT_TRUE(first.write("first"));
+  ASSERT_TRUE(second.write("2nd"));
+  EXPECT_TRUE(first.finish_new().value());
+  EXPECT_FALSE(second.finish_new().value());
+  EXPECT_EQ(read_file(scratch.file("a")), "first");
+  EXPECT_THAT(names_in(scratch.path()), ElementsAre("a"));
+}
+
 // A directory that is being written stays; one that a killed process left is removed.
 TEST(OutputFile, OnlyWhatNobodyWritesIsRemoved) {
   const Scratch scratch;
