@@ -179,7 +179,7 @@ int main(int argc, char** argv) {
   auto line = parse_train_command_line(argc, argv);
   if (!line) return line.error();
   if (line->exported) return export_weights(*line->exported);
-  ask_for_run_folder(line->options);
+  if (!line->json) ask_for_run_folder(line->options);
   watch_signals();
   return run(*line);
 }

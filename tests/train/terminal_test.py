@@ -94,6 +94,15 @@ class AtATerminal(unittest.TestCase):
             {"metrics.jsonl", "curve.svg", "timeline.json"} <= {path.name for path in (self.folder / "runs/a-2").iterdir()}
         )
 
+    def test_nobody_is_asked_in_the_background_or_for_json(self):
+        words, _ = self.first_run()
+        background = ["/bin/bash", "-c", 'set -m; "$@" & wait $!', "bash", *words]
+        for command in (background, [*words, "--json"]):
+            terminal = Terminal(command, self.folder)
+            self.assertEqual(terminal.end(), 1, terminal.shown)
+            self.assertIn("error: invalid_argument: runs/a already holds a run", terminal.shown)
+            self.assertNotIn("[Y/n]", terminal.shown)
+
     def test_no_is_an_error_that_says_what_to_do(self):
         words, before = self.first_run()
         terminal = Terminal(words, self.folder)
