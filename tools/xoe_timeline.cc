@@ -468,7 +468,7 @@ void add_view(CLI::App& app, ViewVerbOptions& options) {
   verb->add_option("FILES", options.files, "a trace, or those of several hosts")->required();
   verb->add_option("-o,--output", options.output, "the page (default: FILE.html for FILE.json)")->type_name("PAGE");
   verb->add_option("--events", options.view.events, "to draw at most; the shortest are left out")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(std::size_t{1}, pages::kMostEvents))
       ->capture_default_str();
   verb->add_flag("--renumber", options.renumber, "give ranks that are in several files other numbers");
   verb->add_flag("--overwrite", options.overwrite, "replace a file that is no page of Xoe");
