@@ -86,7 +86,7 @@ class Conversion {
   }
 
  private:
-  // Wrong options, which no later run can go on with: one with other options begins anew.
+  // Wrong options, which no later run can go on with: one with other options begins from the start.
   void discard() const {
     std::error_code ignored;
     for (int shard = 0; shard < layout_.shards; ++shard) std::filesystem::remove_all(layout_.path(shard), ignored);
