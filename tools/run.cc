@@ -160,7 +160,8 @@ int run(std::span<const std::string_view> arguments) {
   launch::RunOptions& options = parsed->options;
   const Env env = Env::process();
   options.color = !env.has("NO_COLOR");
-  options.terminal = ::isatty(STDOUT_FILENO) == 1;
+  // Files of ranks hold their bytes as they are, and a bar is thousands of lines there.
+  options.terminal = ::isatty(STDOUT_FILENO) == 1 && options.output_dir.empty();
   for (const std::string& note : options.notes) say(note);
   for (const std::string& sentence : misspelt_variables(variables_of_ranks(options, env))) say(sentence);
   const auto hosts = launch::find_hosts(options, env);

@@ -76,7 +76,9 @@ int main(int argc, char** argv) {
   app.add_option("RUN", options.folder, "the folder of `xoe train --run-dir`")->required();
   app.add_option("-o,--output", options.output, "the page (default: RUN/report.html)")->type_name("FILE");
   app.add_option("--timeline", options.timeline, "the run's timeline, if it is not in RUN")->type_name("FILE");
-  app.add_option("--events", options.view.events, "of the timeline, to draw at most")->capture_default_str();
+  app.add_option("--events", options.view.events, "of the timeline, to draw at most")
+      ->check(CLI::Range(std::size_t{1}, pages::kMostEvents))
+      ->capture_default_str();
   app.add_flag("--overwrite", options.overwrite, "replace a file that is no page of Xoe");
   if (const auto answer = tools::understand(app, argc, argv)) return tools::tell(*answer);
   while (options.folder.size() > 1 && options.folder.ends_with('/')) options.folder.pop_back();

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/random_token.h"
 #include "base/text.h"
 #include "manners/terminal.h"
 #include "pages/timeline_page.h"
@@ -385,49 +384,24 @@ int summarize(const SummaryOptions& options) {
   return print("summary", summary_text(*summary, colours_wanted(), options.each_rank));
 }
 
-// Several files as one, for as long as it lives.
-class MergedFile {
- public:
-  static Result<MergedFile> make(const std::vector<std::string>& files, bool renumber) {
-    std::error_code error;
-    const auto folder = std::filesystem::temp_directory_path(error);
-    if (error) return failure(Code::kUnavailable, "no folder for temporary files: {}", error.message());
-    XOE_ASSIGN(const std::string token, random_token());
-    MergedFile file(folder / ("xoe-timeline-" + token.substr(0, 16) + ".json"));
-    MergeOptions options;
-    options.inputs = files;
-    options.output = file.path_;
-    options.renumber = renumber;
-    XOE_ASSIGN(MergeReport report, trace::merge_traces(options));
-    file.warnings_ = std::move(report.warnings);
-    return file;
-  }
-  MergedFile(MergedFile&& other) noexcept
-      : path_(std::exchange(other.path_, {})), warnings_(std::move(other.warnings_)) {}
-  MergedFile& operator=(MergedFile&&) = delete;
-  ~MergedFile() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove(path_, ignored);
-  }
-
-  const std::string& path() const noexcept { return path_; }
-  const std::vector<std::string>& warnings() const noexcept { return warnings_; }
-
- private:
-  explicit MergedFile(std::string path) : path_(std::move(path)) {}
-
-  std::string path_;
-  std::vector<std::string> warnings_;
-};
+Result<trace::UnnamedTrace> merged_for_view(const ViewVerbOptions& options) {
+  std::error_code error;
+  const auto folder = std::filesystem::temp_directory_path(error);
+  if (error) return failure(Code::kUnavailable, "no folder for temporary files: {}", error.message());
+  MergeOptions merge;
+  merge.inputs = options.files;
+  merge.renumber = options.renumber;
+  return trace::merge_unnamed(merge, folder);
+}
 
 int view(const ViewVerbOptions& options) {
   std::string path = options.files.front();
-  std::optional<MergedFile> merged;
+  std::optional<trace::UnnamedTrace> merged;
   if (options.files.size() > 1) {
-    auto made = MergedFile::make(options.files, options.renumber);
+    auto made = merged_for_view(options);
     if (!made) return failed(made.error(), "view", false);
     merged.emplace(std::move(*made));
-    warn("view", merged->warnings());
+    warn("view", merged->report.warnings);
     path = merged->path();
   }
   const auto timeline = pages::read_timeline(path, options.view);
@@ -468,7 +442,7 @@ void add_view(CLI::App& app, ViewVerbOptions& options) {
   verb->add_option("FILES", options.files, "a trace, or those of several hosts")->required();
   verb->add_option("-o,--output", options.output, "the page (default: FILE.html for FILE.json)")->type_name("PAGE");
   verb->add_option("--events", options.view.events, "to draw at most; the shortest are left out")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(std::size_t{1}, pages::kMostEvents))
       ->capture_default_str();
   verb->add_flag("--renumber", options.renumber, "give ranks that are in several files other numbers");
   verb->add_flag("--overwrite", options.overwrite, "replace a file that is no page of Xoe");

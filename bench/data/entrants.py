@@ -58,7 +58,7 @@ def command(name, programs, folder, timing):
     """The command that measures `name` on the set in `folder`. Raises GivenUp."""
     if name in OURS:
         # tf.data, DALI and mlx-data do not antialias here: the same work for all.
-        words = ["bench", folder, "--json", "--mode", name.split()[1], "--no-antialias", *timing.words()]
+        words = ["bench", folder, "--json", "--shuffle", "500", "--mode", name.split()[1], "--no-antialias", *timing.words()]
         return [programs / "xoe-data", *words]
     if name == LIMIT:
         program = programs / "xoe_bench_turbo_limit"

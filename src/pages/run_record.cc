@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of a file
 constexpr std::size_t kLongestLine = std::size_t{1} << 20;
+constexpr int kDeepest = 64;  // of nested brackets
 constexpr std::size_t kMostRanks = 4096;
 constexpr std::size_t kMostFacts = 200;
 constexpr std::size_t kMostFindings = 1000;
@@ -52,6 +53,19 @@ std::string without_infinities(std::string_view line) {
     }
   }
   return out;
+}
+
+// Null where it is no JSON, or is nested so deeply that to print it would take too much of the stack.
+Json parsed(std::string_view text) {
+  bool too_deep = false;
+  Json json = Json::parse(
+      text,
+      [&too_deep](int depth, Json::parse_event_t, Json&) {
+        too_deep = too_deep || depth > kDeepest;
+        return !too_deep;
+      },
+      /*allow_exceptions=*/false);
+  return too_deep ? Json() : json;
 }
 
 std::string text_of(const Json& value) {
@@ -92,7 +106,7 @@ class RunReader {
   // One line of metrics.jsonl.
   void take(std::string_view line, std::size_t number) {
     if (trimmed(line).empty()) return;
-    const Json event = line.size() > kLongestLine ? Json() : Json::parse(without_infinities(line), nullptr, false);
+    const Json event = line.size() > kLongestLine ? Json() : parsed(without_infinities(line));
     if (!event.is_object() || string_at(event, "event").empty()) {
       if (broken_++ == 0) first_broken_ = number;
       return;
@@ -106,9 +120,9 @@ class RunReader {
 
   RunRecord finish() {
     if (broken_ > 0)
-      record_.notes.push_back(
-          fmt::format("metrics.jsonl: {} skipped, the first is line {}: no JSON object with an \"event\"",
-                      counted(static_cast<std::int64_t>(broken_), "broken line"), first_broken_));
+      record_.notes.push_back(fmt::format(
+          "metrics.jsonl: {} skipped, the first is line {}: no JSON object with an \"event\", or nested too deeply",
+          counted(static_cast<std::int64_t>(broken_), "broken line"), first_broken_));
     if (not_finite_ > 0)
       record_.notes.push_back(fmt::format("metrics.jsonl: {} left out that {} no finite number",
                                           counted(static_cast<std::int64_t>(not_finite_), "value"),
@@ -192,7 +206,8 @@ class RunReader {
 
   void ended(const Json& event) {
     record_.ended = true;
-    record_.interrupted = event.value("interrupted", Json()) == true;
+    const auto interrupted = event.find("interrupted");
+    record_.interrupted = interrupted != event.end() && *interrupted == true;
     if (const auto step = number(event, "step")) record_.step = step;
     record_.seconds = number(event, "seconds");
     if (const auto speed = number(event, "images_per_s")) record_.images_per_s = speed;
@@ -211,9 +226,10 @@ class RunReader {
 Json object_in(const std::string& path, std::vector<std::string>& notes) {
   const auto text = read_start(path, kMostBytes);
   if (!text) return {};
-  Json json = Json::parse(*text, nullptr, false);
+  Json json = parsed(*text);
   if (json.is_object()) return json;
-  notes.push_back(fmt::format("{} is no JSON object, and was skipped", fs::path(path).filename().string()));
+  notes.push_back(
+      fmt::format("{} is no JSON object, or nested too deeply, and was skipped", fs::path(path).filename().string()));
   return {};
 }
 
@@ -281,8 +297,8 @@ Result<RunRecord> read_run(const std::string& folder) {
   RunRecord record = reader.finish();
   if (metrics->size() == kMostBytes)
     record.notes.push_back(fmt::format("metrics.jsonl: only the first {} were read", human_bytes(kMostBytes)));
-  if (const Json environment = object_in(folder + "/environment.json", record.notes); environment.is_object())
-    take_environment(environment, record);
+  if (Json environment = object_in(folder + "/environment.json", record.notes); environment.is_object())
+    take_environment(std::move(environment), record);
   add_findings(object_in(folder + "/doctor.json", record.notes), "", record.doctor);
   record.timeline = timeline_in(folder, record.timeline);
   return record;

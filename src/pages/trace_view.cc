@@ -24,7 +24,8 @@ using nlohmann::json;
 using trace::TraceEvent;
 
 constexpr std::size_t kLongestText = 1024;  // bytes
-constexpr std::size_t kMostArguments = 8;   // of other programs, for one event
+constexpr std::size_t kFewTexts = 1024;
+constexpr std::size_t kMostArguments = 8;  // of other programs, for one event
 
 std::string text_at(const json& object, const char* key) {
   const auto found = object.find(key);
@@ -46,6 +47,23 @@ class Texts {
         numbers_.try_emplace(trace::shortened_text(text, kLongestText), static_cast<std::uint32_t>(texts_.size()));
     if (fresh) texts_.push_back(place->first);
     return place->second;
+  }
+  std::size_t size() const { return texts_.size(); }
+  // Forgets the other texts; returns the new number of each. REQUIRES: one for each text.
+  std::vector<std::uint32_t> keep_only(const std::vector<bool>& used) {
+    std::vector<std::uint32_t> renumbered(texts_.size(), kNoText);
+    std::uint32_t next = kNoText + 1;
+    for (std::uint32_t i = next; i < texts_.size(); ++i) {
+      if (!used[i]) {
+        numbers_.erase(texts_[i]);
+        continue;
+      }
+      numbers_[texts_[i]] = renumbered[i] = next;
+      if (i != next) texts_[next] = std::move(texts_[i]);
+      ++next;
+    }
+    texts_.resize(next);
+    return renumbered;
   }
   std::vector<std::string> take() { return std::move(texts_); }
 
@@ -75,7 +93,7 @@ std::string note_of(const json& args) {
 
 class ViewCollector {
  public:
-  explicit ViewCollector(std::size_t most) : most_(std::max<std::size_t>(most, 1)) {}
+  explicit ViewCollector(std::size_t most) : most_(std::clamp<std::size_t>(most, 1, kMostEvents)) {}
 
   Status take(const TraceEvent& event) {
     const json& fields = *event.fields;
@@ -92,7 +110,9 @@ class ViewCollector {
 
   TraceView finish() {
     not_drawn_ += open_.size();
+    open_.clear();
     if (kept_.size() > most_) prune();
+    drop_unused_texts();
     TraceView view;
     view.events = kept_.size();
     view.left_out = left_out_;
@@ -176,6 +196,24 @@ class ViewCollector {
                      [](const Kept& a, const Kept& b) { return a.event.length_ns > b.event.length_ns; });
     left_out_ += kept_.size() - most_;
     kept_.erase(last, kept_.end());
+    // Not each time: the cost for each event stays constant.
+    if (texts_.size() > 4 * (kept_.size() + open_.size()) + kFewTexts) drop_unused_texts();
+  }
+
+  template <class Visitor>
+  void for_each_event(Visitor visit) {
+    for (Kept& kept : kept_) visit(kept.event);
+    for (auto& [key, event] : open_) visit(event);
+  }
+
+  void drop_unused_texts() {
+    std::vector<bool> used(texts_.size());
+    for_each_event([&used](const ViewEvent& event) { used[event.name] = used[event.note] = true; });
+    const std::vector<std::uint32_t> renumbered = texts_.keep_only(used);
+    for_each_event([&renumbered](ViewEvent& event) {
+      event.name = renumbered[event.name];
+      event.note = renumbered[event.note];
+    });
   }
 
   std::vector<ViewLane> lanes() {
@@ -195,7 +233,7 @@ class ViewCollector {
     std::vector<ViewLane> result;
     for (const auto& [rank, spans, place, tid, category, number] : order) {
       ViewLane lane = {.rank = rank,
-                       .name = spans ? category : name_of(rank, tid),
+                       .name = trace::shortened_text(spans ? category : name_of(rank, tid), kLongestText),
                        .spans = spans,
                        .events = std::move(events[number])};
       if (lane.name.empty()) lane.name = "spans";

@@ -41,8 +41,10 @@ struct TraceView {
   std::uint64_t not_drawn = 0;   // of kinds that are not shown, such as counters
 };
 
+inline constexpr std::size_t kMostEvents = 1'000'000'000;
+
 struct ViewOptions {
-  std::size_t events = 300'000;  // at most
+  std::size_t events = 300'000;  // at most; as 1 and kMostEvents, where it is outside of them
   trace::TraceLimits limits = {};
 };
 

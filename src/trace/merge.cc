@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -109,11 +110,10 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
-// Text in an unnamed file in the folder of `path`, instead of in memory.
+// Text in an unnamed file in a folder, instead of in memory.
 class Spool {
  public:
-  static Result<Spool> create(const std::string& path) {
-    std::string folder = folder_of(path);
+  static Result<Spool> create(std::string folder) {
     Fd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (!fd.valid()) {  // not supported by every file system
       std::string name = folder + "/.xoe-merge-XXXXXX";
@@ -137,6 +137,8 @@ class Spool {
     buffer_.clear();
     return written;
   }
+  // REQUIRES: finish().
+  Fd take() { return std::move(fd_); }
   // REQUIRES: finish().
   Status read(std::uint64_t offset, std::size_t bytes, std::string& text) const {
     text.resize(bytes);
@@ -197,7 +199,10 @@ class Merge {
     return {};
   }
 
-  Result<MergeReport> write(OutputFile out) {
+  using Writer = std::function<Status(std::string_view)>;
+
+  // REQUIRES: read() of each input; once.
+  Result<MergeReport> write(const Writer& write) {
     XOE_TRY(spool_.finish());
     const auto shifts = align_clocks(clocks_, report_.warnings);
     for (std::size_t i = 0; i < shifts.size(); ++i) report_.files[i].clock = shifts[i];
@@ -207,23 +212,22 @@ class Merge {
       return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.length_ns > b.length_ns;
     });
     const std::int64_t base = places_.empty() ? 0 : places_.front().start_ns;
-    XOE_TRY(out.write(header(base)));
+    XOE_TRY(write(header(base)));
     std::string text;
     std::string line;
     for (const Place& place : metadata_) {
       XOE_TRY(spool_.read(place.offset, place.bytes, text));
-      XOE_TRY(out.write(text.append(",\n")));
+      XOE_TRY(write(text.append(",\n")));
     }
     for (const Place& place : places_) {
       XOE_TRY(spool_.read(place.offset, place.bytes, text));
       line = R"({"ts":)";
       append_us(line, place.start_ns - base);
       line.append(",").append(text, 1).append(",\n");
-      XOE_TRY(out.write(line));
+      XOE_TRY(write(line));
       report_.length_ns = std::max(report_.length_ns, sum_ns(place.start_ns - base, place.length_ns));
     }
-    XOE_TRY(out.write(trace_closing_lines()));
-    XOE_TRY(out.finish());
+    XOE_TRY(write(trace_closing_lines()));
     return std::move(report_);
   }
 
@@ -330,33 +334,55 @@ class Merge {
   std::int64_t first_ns_ = 0;
 };
 
-Status check(const MergeOptions& options) {
-  if (options.inputs.empty()) return failure(Code::kInvalidArgument, "no traces to merge");
+// An output that exists must be none of the inputs.
+Status check_inputs(const std::vector<std::string>& inputs, const std::string& output = {}) {
+  if (inputs.empty()) return failure(Code::kInvalidArgument, "no traces to merge");
   std::set<std::pair<dev_t, ino_t>> seen;
   struct stat facts = {};
-  if (::stat(options.output.c_str(), &facts) == 0) seen.emplace(facts.st_dev, facts.st_ino);
-  for (const std::string& input : options.inputs) {
+  if (!output.empty() && ::stat(output.c_str(), &facts) == 0) seen.emplace(facts.st_dev, facts.st_ino);
+  for (const std::string& input : inputs) {
     if (::stat(input.c_str(), &facts) != 0) {
       return failure(Code::kUnavailable, "cannot open {}: {}", input, errno_text(errno));
     }
     if (!seen.emplace(facts.st_dev, facts.st_ino).second) {
-      return failure(Code::kInvalidArgument, "{} is named twice; the output comes first", input);
+      return failure(Code::kInvalidArgument, "{} is named twice{}", input,
+                     output.empty() ? "" : "; the output comes first");
     }
   }
   return {};
 }
 
+Result<MergeReport> merge_to(const MergeOptions& options, std::string spool_folder, const Merge::Writer& writer) {
+  XOE_ASSIGN(Spool spool, Spool::create(std::move(spool_folder)));
+  Merge merge(options, std::move(spool));
+  for (std::uint32_t i = 0; i < options.inputs.size(); ++i) XOE_TRY(merge.read(i));
+  return merge.write(writer);
+}
+
 }  // namespace
 
+std::string UnnamedTrace::path() const { return fmt::format("/proc/self/fd/{}", file.get()); }
+
 Result<MergeReport> merge_traces(const MergeOptions& options) {
-  XOE_TRY(check(options));
+  XOE_TRY(check_inputs(options.inputs, options.output));
   if (!options.replace && ::access(options.output.c_str(), F_OK) == 0)
     return failure(Code::kInvalidArgument, "{} is there already; --overwrite replaces it", options.output);
   XOE_ASSIGN(OutputFile out, OutputFile::create(options.output));
-  XOE_ASSIGN(Spool spool, Spool::create(options.output));
-  Merge merge(options, std::move(spool));
-  for (std::uint32_t i = 0; i < options.inputs.size(); ++i) XOE_TRY(merge.read(i));
-  return merge.write(std::move(out));
+  XOE_ASSIGN(MergeReport report,
+             merge_to(options, folder_of(options.output), [&out](std::string_view text) { return out.write(text); }));
+  XOE_TRY(out.finish());
+  return report;
+}
+
+Result<UnnamedTrace> merge_unnamed(const MergeOptions& options, const std::string& folder) {
+  XOE_TRY(check_inputs(options.inputs));
+  XOE_ASSIGN(Spool out, Spool::create(folder));
+  XOE_ASSIGN(MergeReport report, merge_to(options, folder, [&out](std::string_view text) -> Status {
+               XOE_TRY(out.append(text));
+               return {};
+             }));
+  XOE_TRY(out.finish());
+  return UnnamedTrace{std::move(report), out.take()};
 }
 
 }  // namespace xoe::trace

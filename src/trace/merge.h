@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "trace/reader.h"
 
 namespace xoe::trace {
@@ -40,5 +41,15 @@ struct MergeReport {
 // whole or not at all. `invalid_argument`: a rank is in two files, or the output exists or is an input. Else the errors
 // of read_trace().
 Result<MergeReport> merge_traces(const MergeOptions& options);
+
+struct UnnamedTrace {
+  MergeReport report;
+  Fd file;
+  // For read_trace(), for as long as `file` is open.
+  std::string path() const;
+};
+// The same into a file of `folder` that has no name: only this user can read it, and nothing is left of it once it is
+// closed or the process has ended in any way. `output` and `replace` play no part.
+Result<UnnamedTrace> merge_unnamed(const MergeOptions& options, const std::string& folder);
 
 }  // namespace xoe::trace

@@ -252,14 +252,16 @@ TEST_F(Verbs, LabelsFromZeroAreAskedFor) {
   auto records = read_records(set_ + "/train-00000-of-00002")->iterate(0).value();
   for (std::int64_t i = 0; i < 4; ++i)
     ASSERT_TRUE(writer.write(
-        make_image_example({.encoded = parse_image_labels(records->next().value()->data)->encoded, .label = i})));
+        make_image_example({.encoded = parse_image_labels(records->next().value()->data)->encoded, .label = i ^ 1})));
   ASSERT_TRUE(writer.finish());
   const std::vector<std::vector<std::string>> verbs = {
       {"stats", file("zero")},
       {"bench", file("zero"), "--batch", "4", "--image-size", "16", "--seconds", "0.01", "--warmup", "0"},
       {"compare", file("zero"), "--ranks", "1", "--batch", "4", "--image-size", "16", "--seconds", "0.01", "--warmup",
        "0"},
-      {"convert", file("zero"), file("converted")}};
+      {"convert", file("zero"), file("converted")},
+      {"convert", file("zero"), file("folder"), "--format", "folder"},
+      {"convert", file("zero"), file("parts"), "--shards", "4"}};
   for (std::vector<std::string> verb : verbs) {
     const Ended asked = run(verb);
     EXPECT_NE(asked.code, 0) << verb[0];
@@ -270,7 +272,7 @@ TEST_F(Verbs, LabelsFromZeroAreAskedFor) {
   }
   EXPECT_EQ(Json::parse(run({"stats", file("converted"), "--json"}).out)["classes"], 4);
   const Json shown = Json::parse(run({"inspect", file("zero"), "--json", "--label-offset", "0"}).out);
-  EXPECT_EQ(shown["first"][0]["class"], 0);
+  EXPECT_EQ(shown["first"][0]["class"], 1);
 }
 
 TEST_F(Verbs, VerifyLooksAtLabels) {

@@ -119,6 +119,10 @@ MISTAKES = [
     ("report", "RUN is missing; usage: xoe report [options] RUN"),
     ("reprt runs/a", "did you mean report?"),
     ("report a b", 'unexpected word "b"'),
+    ("timeline view a --events 0", "--events 0: expected a whole number from 1 to 1000000000"),
+    ("timeline view a --events 9223372036854775808", "--events 9223372036854775808: expected a whole number from 1 to"),
+    ("report a --events 0", "--events 0: expected a whole number from 1 to 1000000000"),
+    ("report a --events 9223372036854775808", "--events 9223372036854775808: expected a whole number from 1 to"),
     ("report a --ouput b", "did you mean --output?"),
     # data
     ("data", "say what to do: make, convert"),

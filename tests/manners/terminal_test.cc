@@ -12,6 +12,7 @@ TEST(Fitted, CountsColumnsNotBytes) {
   EXPECT_EQ(fitted("训练中 3", 6), "训练中");
   EXPECT_EQ(fitted("训练中 3", 5), "训练") << "half a character has no room, and what is behind it does not move up";
   EXPECT_EQ(fitted("🚀 go", 4), "🚀 g");
+  EXPECT_EQ(fitted("✅ ⚡ok", 5), "✅ ⚡");
   EXPECT_EQ(fitted("cafe\u0301s", 4), "cafe\u0301") << "a mark has no column of its own";
   EXPECT_EQ(fitted("cafe\u0301s", 3), "caf");
 }

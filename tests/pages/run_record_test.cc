@@ -147,6 +147,29 @@ TEST_F(RunRecordTest, AnyBytesGiveAPage) {
   }
 }
 
+TEST_F(RunRecordTest, DeepNestingIsSkipped) {
+  constexpr std::size_t kDepth = 200'000;
+  const std::string nested = std::string(kDepth, '[') + std::string(kDepth, ']');
+  metrics("{\"event\":\"start\",\"model\":\"deep\",\"a\":" + nested +
+          "}\n{\"event\":\"end\",\"interrupted\":" + nested + "}\n{\"event\":\"report\",\"step\":10,\"loss\":2}\n");
+  const std::string object = "{\"a\":" + nested + "}";
+  put_file(scratch_.file("environment.json"), object);
+  put_file(scratch_.file("doctor.json"), object);
+  const RunRecord record = read();
+  EXPECT_EQ(record.curves.loss.size(), 1U);
+  EXPECT_FALSE(record.ended);
+  ASSERT_EQ(record.notes.size(), 3U);
+  EXPECT_TRUE(contains(record.notes[0], "2 broken lines skipped, the first is line 1"));
+  EXPECT_TRUE(contains(record.notes[1], "environment.json is no JSON object, or nested too deeply"));
+}
+
+TEST_F(RunRecordTest, ModerateNestingIsShown) {
+  metrics(R"({"event":"start","a":[[[[[[1]]]]]]})");
+  const RunRecord record = read();
+  EXPECT_TRUE(record.notes.empty());
+  EXPECT_EQ(record.configuration.at(0).second, "[[[[[1]]]]]");
+}
+
 TEST_F(RunRecordTest, ReadsNoFileOutsideOfTheFolder) {
   const Scratch other;
   put_file(other.file("secret.json"), "[]");

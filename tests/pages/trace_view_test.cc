@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <random>
 
@@ -104,6 +105,47 @@ TEST(TraceView, LeavesOutTheShortestAndSaysSo) {
   ASSERT_EQ(notes_of(*timeline).size(), 1U);
   EXPECT_TRUE(contains(notes_of(*timeline)[0], "900 of 1000 events are not drawn"));
   EXPECT_TRUE(contains(timeline_page(*timeline, "t"), "900 of 1000 events are not drawn"));
+}
+
+TEST(TraceView, AnyLimitOfEventsIsKept) {
+  const Scratch scratch;
+  const std::string path = scratch.file("t.json");
+  put_file(path, trace_of(bar(0, 1, 1, 1, "a") + "," + bar(0, 1, 2, 3, "b")));
+  for (const std::size_t limit : {std::size_t{1} << 63U, std::numeric_limits<std::size_t>::max(), kMostEvents}) {
+    const auto view = view_trace(path, {.events = limit});
+    ASSERT_TRUE(view);
+    EXPECT_EQ(view->events, 2U);
+  }
+  const auto view = view_trace(path, {.events = 0});
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->events, 1U);
+  EXPECT_EQ(view->texts.at(view->lanes.at(0).events.at(0).name), "b");
+}
+
+TEST(TraceView, TextsOfEventsThatAreLeftOutAreNotInThePage) {
+  const Scratch scratch;
+  const std::string path = scratch.file("t.json");
+  const std::string padding(500, 'x');
+  // These spans are open while most of the others are left out; the second never ends.
+  std::string events = R"({"ph":"b","pid":0,"tid":0,"ts":0,"cat":"c","id":1,"name":"early","args":{"note":"first"}},
+{"ph":"b","pid":0,"tid":0,"ts":0,"cat":"c","id":2,"name":"endless","args":{}},)";
+  for (int i = 0; i < 10'000; ++i)
+    events += bar(0, 1, i, (i * 7919) % 10'007, fmt::format("name {}", i),
+                  fmt::format(R"({{"note":"note {} {}"}})", i, padding)) +
+              ",\n";
+  events += R"({"ph":"e","pid":0,"tid":0,"ts":90000,"cat":"c","id":1,"name":"early"})";
+  put_file(path, trace_of(events));
+  const auto timeline = read_timeline(path, {.events = 100});
+  ASSERT_TRUE(timeline);
+  const TraceView& view = timeline->view;
+  EXPECT_EQ(view.events, 100U);
+  EXPECT_EQ(view.texts.size(), 201U);  // a name and a note each, and the empty one
+  ASSERT_EQ(view.lanes.size(), 2U);
+  for (const ViewEvent& event : view.lanes[0].events)
+    EXPECT_EQ(view.texts.at(event.note), "note" + view.texts.at(event.name).substr(4) + " " + padding);
+  EXPECT_EQ(view.texts.at(view.lanes[1].events.at(0).name), "early");
+  EXPECT_EQ(view.texts.at(view.lanes[1].events.at(0).note), "first");
+  EXPECT_LT(json_of(view).size(), std::size_t{100} << 10);
 }
 
 TEST(TraceView, AHundredThousandEventsStaySmall) {

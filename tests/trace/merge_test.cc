@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -204,6 +205,28 @@ TEST_F(TraceMergeTest, ACutFileGivesWhatIsWhole) {
     EXPECT_THAT(report->warnings, Contains(HasSubstr("ends at byte")));
     test::expect_viewable(merged());
   }
+}
+
+TEST_F(TraceMergeTest, AnUnnamedOutputIsInNoFolder) {
+  const auto paths = sample();
+  ASSERT_TRUE(merge(paths));
+  const auto before = files();
+  MergeOptions options;
+  options.inputs = paths;
+  const auto unnamed = merge_unnamed(options, scratch_.path());
+  ASSERT_TRUE(unnamed) << unnamed.error().message();
+  EXPECT_EQ(files(), before);
+  struct stat facts = {};
+  ASSERT_EQ(::fstat(unnamed->file.get(), &facts), 0);
+  EXPECT_EQ(facts.st_nlink, 0U);
+  EXPECT_EQ(facts.st_mode & 0777U, 0600U);
+  // It can be read more than once.
+  EXPECT_EQ(read_file(unnamed->path()), read_file(out_));
+  EXPECT_EQ(read_file(unnamed->path()), read_file(out_));
+  options.inputs = {paths[0], paths[0]};
+  EXPECT_EQ(merge_unnamed(options, scratch_.path()).error().code(), Code::kInvalidArgument);
+  options.inputs = paths;
+  EXPECT_EQ(merge_unnamed(options, scratch_.file("none")).error().code(), Code::kUnavailable);
 }
 
 TEST_F(TraceMergeTest, TheOutputIsWholeOrNotThere) {

@@ -116,6 +116,8 @@ TEST_F(TimelineProgramTest, WritesAPage) {
   const Ended few = run({"view", paths[0], "--events", "10"});
   EXPECT_EQ(few.code, 0);
   EXPECT_THAT(few.error, HasSubstr("198 of 208 events are not drawn"));
+  for (const char* limit : {"0", "9223372036854775808"})
+    EXPECT_EQ(run({"view", paths[0], "--events", limit}).code, 2) << limit;
   EXPECT_EQ(run({"view", paths[0], paths[0]}).code, 2);
   EXPECT_EQ(run({"view", scratch_.file("none.json")}).code, 1);
   EXPECT_EQ(run({"view", paths[0], "-o", scratch_.file("no/such/p.html")}).code, 1);

@@ -36,8 +36,8 @@ struct RunOptions {
   Binding binding = Binding::kNone;
   std::string output_dir = {};  // empty: no files
   bool tag_output = true;
-  bool color = true;                                         // of the tags, on a terminal
-  bool terminal = false;                                     // stdout is one, so that ranks may draw progress bars
+  bool color = true;      // of the tags, on a terminal
+  bool terminal = false;  // stdout is one and the only place, so that ranks may draw bars
   std::optional<std::chrono::nanoseconds> timeout = {};      // of the whole job
   std::chrono::nanoseconds grace = std::chrono::seconds(5);  // between SIGTERM and SIGKILL
   int restarts = 0;                                          // of ranks that failed, in all

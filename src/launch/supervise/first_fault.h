@@ -2,8 +2,10 @@
 // another host.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -29,6 +31,14 @@ class FirstFault {
   static constexpr auto kUncertainty = std::chrono::milliseconds(500);
 
   void add(Fault fault);
+  // Takes out those for which it is true.
+  template <class Predicate>
+  std::vector<Fault> take_if(Predicate&& explained) {
+    const auto rest = std::ranges::stable_partition(first_of_host_, std::not_fn(explained));
+    std::vector<Fault> taken(rest.begin(), rest.end());
+    first_of_host_.erase(rest.begin(), rest.end());
+    return taken;
+  }
   bool empty() const noexcept { return first_of_host_.empty(); }
   // On one host the order is known. Between hosts the earliest counts, but a lost host or supervisor outranks the end
   // of a rank, and a signal outranks an exit, when the earliest is earlier by less than kUncertainty: an exit may well

@@ -227,10 +227,9 @@ class Job {
     if (outcome_.passed_on != 0 && (status == 0 || ended_as_asked(status, outcome_.passed_on))) {
       asked_.add(end);
       // The news of what followed may have come first, from another host.
-      if (faults_.empty() || !asked_.explain(faults_.first())) return;
-      asked_.follow(faults_.first());
-      faults_ = {};
-      shutdown_.withdraw();
+      for (const Fault& explained : faults_.take_if([&](const Fault& fault) { return asked_.explain(fault); }))
+        asked_.follow(explained);
+      if (faults_.empty() && shutdown_.cause() == Cause::kRankFailed) shutdown_.withdraw();
     } else if (status != 0 && asked_.explain(end)) {
       asked_.follow(end);
     } else if (status != 0) {

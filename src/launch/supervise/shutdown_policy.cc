@@ -17,7 +17,7 @@ void ShutdownPolicy::begin(Cause cause, Clock::time_point now, std::chrono::nano
 }
 
 void ShutdownPolicy::withdraw() {
-  if (terminated_ || cause_ == Cause::kTimeout) return;
+  if (terminated_) return;
   cause_ = Cause::kNone;
   terminate_at_.reset();
 }

@@ -78,6 +78,7 @@ class Conversion {
     const bool existed = std::filesystem::exists(options_.directory, ignored);
     const Status done = write();
     if (done) return std::move(report_);
+    if (fresh_ && error_ && error_->code() == Code::kInvalidArgument) discard();
     // Without a finished shard there is nothing to continue from, so nothing stays.
     if (manifest_ && manifest_->empty() && !has_images()) (void)manifest_->remove();
     if (!existed) ::rmdir(options_.directory.c_str());  // fails unless it is empty
@@ -85,6 +86,13 @@ class Conversion {
   }
 
  private:
+  // Wrong options, which no later run can go on with: one with other options begins from the start.
+  void discard() const {
+    std::error_code ignored;
+    for (int shard = 0; shard < layout_.shards; ++shard) std::filesystem::remove_all(layout_.path(shard), ignored);
+    (void)manifest_->remove();
+  }
+
   Status write() {
     XOE_TRY(prepare_directory());
     XOE_TRY(write_shards());
@@ -192,6 +200,7 @@ class Conversion {
                      options_.directory, layout_.split);
     XOE_TRY(check_labels());
     XOE_ASSIGN(manifest_, Manifest::open(options_.directory, command()));
+    fresh_ = !begun;
     remove_left_over();
     return {};
   }
@@ -353,6 +362,7 @@ class Conversion {
   std::vector<std::int64_t> order_;
   std::vector<int> todo_;
   bool keep_names_ = false;
+  bool fresh_ = false;  // no earlier run wrote anything
   ConvertReport report_;
   std::atomic<std::size_t> next_ = 0;
   std::atomic<std::int64_t> done_ = 0;

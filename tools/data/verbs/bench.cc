@@ -27,7 +27,7 @@ constexpr double kMemoryEvery = 0.5;  // seconds between measurements of the pro
 double since(Clock::time_point start) { return Seconds(Clock::now() - start).count(); }
 
 struct BenchOptions {
-  data::ImagePipelineOptions pipeline = {.batch = 64, .threads = 0, .shuffle_buffer = 500};  // threads 0: kAutoThreads
+  data::ImagePipelineOptions pipeline = {.batch = 64, .threads = 0};  // threads 0: kAutoThreads
   std::string mode = "exact";
   std::string dtype = "float32";
   bool explain = false;
@@ -268,8 +268,8 @@ void add_bench(CLI::App& app, int& code) {
       ->capture_default_str();
   verb->add_option("--classes", options.pipeline.classes, "of TFRecord files without labels.txt");
   add_label_options(*verb, options.pipeline);
-  verb->add_option("--shuffle", options.pipeline.shuffle_buffer, "records in the shuffle buffer")
-      ->capture_default_str();
+  add_number_or(*verb, "--shuffle", options.pipeline.shuffle_buffer, "auto", data::kAutoShuffle,
+                "records to draw the next one from: a number, or auto: all, where each can be read by itself");
   add_choice(*verb, "--mode", options.mode, {"exact", "fast"}, "how images are decoded and resized");
   add_choice(*verb, "--dtype", options.dtype, {"uint8", "float16", "bfloat16", "float32"}, "of the pixels");
   verb->add_flag("--explain", options.explain, "say where the time goes, and what would help");
