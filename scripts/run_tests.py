@@ -334,6 +334,8 @@ def main():
         build = Build(preset)
         chosen = choose(build, tiers, options.changed)
         needed = {name for test in chosen for name in test.programs}
+        if any(word.startswith("XOE_BIN_DIR=") for test in chosen for word in test.environment):
+            needed.update(name for name in build.products if name.startswith("bin/"))  # a script may start each of them
         if any("python" in test.declared for test in chosen):
             needed.add("xoe_wheel")
         print("\n".join(sorted(needed)))
