@@ -40,6 +40,7 @@ extern "C" {
  *   memory_budget                              bytes, also as 512M or 2GiB
  *   shard_by_file training allow_missing       0 or 1; also false or true
  *   antialias exif_orientation
+ *   split                                      auto, train or validation
  *   remainder                                  auto, drop, pad or keep
  *   on_error                                   fail or skip
  *   min_area mixup_alpha cutmix_alpha          numbers

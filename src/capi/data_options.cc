@@ -160,6 +160,7 @@ std::string_view name_of(data::Compression value) {
 }
 std::string_view name_of(DType value) { return static_cast<int>(value) < kDTypeCount ? dtype_name(value) : ""; }
 std::string_view name_of(data::Remainder value) { return pick({"drop", "pad", "keep"}, value); }
+std::string_view name_of(data::Split value) { return pick({"train", "validation"}, value); }
 std::string_view name_of(data::OnError value) { return pick({"fail", "skip"}, value); }
 std::string_view name_of(data::Quality value) { return pick({"exact", "fast"}, value); }
 std::string_view name_of(data::Interpolation value) { return data::interpolation_name(value); }
@@ -309,6 +310,7 @@ constexpr Field<ImagePipelineOptions> kImages[] = {
     option_as<BytesForm, &ImagePipelineOptions::memory_budget>("memory_budget"),
     option<&ImagePipelineOptions::seed>("seed"),
     option<&ImagePipelineOptions::training>("training"),
+    option<&ImagePipelineOptions::split>("split"),
     option<&ImagePipelineOptions::epochs>("epochs"),
     option<&ImagePipelineOptions::remainder>("remainder"),
     option<&ImagePipelineOptions::allow_missing>("allow_missing"),

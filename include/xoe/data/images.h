@@ -33,6 +33,9 @@ enum class SourceFormat : std::uint8_t {
 };
 std::string_view source_format_name(SourceFormat format) noexcept;  // "tfrecord"; empty: there is no such format
 
+// Which images of a data set that has both.
+enum class Split : std::uint8_t { kTrain, kValidation };
+
 // Where an image was read.
 struct ImageOrigin {
   std::string file;
@@ -88,8 +91,9 @@ struct ElementBytes<ImageBatch> {
 inline constexpr int kAutoShuffle = -1;
 inline constexpr int kShuffleBuffer = 10000;
 
-// Labels count from 1 in TFRecord files, as in ImageNet's, and from 0 in all others. Nothing is guessed: a label 0
-// where they should count from 1 is an error that asks for label_offset, and is never skipped.
+// Labels count from 1 in TFRecord files, as in ImageNet's, and from 0 in all others. Where that is only assumed,
+// because up to 64 records that rank 0 reads do not show it, `warn` is told; a label 0 is an error that asks for
+// label_offset, and is never skipped.
 inline constexpr int kAutoLabelOffset = std::numeric_limits<int>::min();
 
 struct ImagePipelineOptions {
@@ -112,6 +116,7 @@ struct ImagePipelineOptions {
   std::size_t memory_budget = 0;            // bytes of batches that kAutoThreads may have in flight; 0: 1 GiB
   std::uint64_t seed = 0;                   // of order and distortions
   bool training = true;                     // shuffled, randomly cropped and flipped; else in file order, centre crop
+  std::optional<Split> split = {};          // unset: kTrain when training, else kValidation
   std::int64_t epochs = 0;                  // after so many the iterator ends; 0: never
   std::optional<Remainder> remainder = {};  // unset: kDrop when training, kKeep when not
   // What should be there and is not is an error by default: links that lead nowhere, folders and pipes in the place of
@@ -193,9 +198,10 @@ inline PipelineReport report(const ImageIterator& images) { return images.report
 // `invalid_argument`: an option out of range, or fewer records than one batch on all ranks needs.
 Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& options);
 
-// Whether there is anything of the split that options.training names, be it right or not: where there is, an error of
-// open_images() is a fault, and where there is not, the data set has only the other split. A single file, or the files
-// that a pattern matches, are one split, which is the training one: opened for evaluation they are not held out.
+// Whether there is anything of the split that options.split or options.training names, be it right or not: where there
+// is, an error of open_images() is a fault, and where there is not, the data set has only the other split. A single
+// file, or the files that a pattern matches, are one split, which is the training one: opened for evaluation they are
+// not held out.
 bool has_split(const ImagePipelineOptions& options);
 
 }  // namespace xoe::data

@@ -18,6 +18,11 @@ const ImageFormat* format_of(SourceFormat format) {
   return known == kFormats.end() ? nullptr : *known;
 }
 
+// For formats `training` alone says which images.
+void settle_split(ImagePipelineOptions& options) {
+  if (options.split) options.training = *options.split == Split::kTrain;
+}
+
 }  // namespace
 
 std::string_view source_format_name(SourceFormat format) noexcept {
@@ -70,6 +75,7 @@ Status both(Status first, Status second) {
 }
 
 Result<SourcePtr> open_image_source(ImagePipelineOptions options, LeftOut* left_out) {
+  settle_split(options);
   settle_bad_limit(options);
   XOE_ASSIGN(const SourceFormat chosen, detect_source_format(options));
   const ImageFormat* format = format_of(chosen);
@@ -91,7 +97,9 @@ void keep_shards(const ImagePipelineOptions& options, std::vector<std::string>& 
   (void)keep_files(paths, options.threads, missing);
 }
 
-bool has_split(const ImagePipelineOptions& options) {
+bool has_split(const ImagePipelineOptions& wanted) {
+  ImagePipelineOptions options = wanted;
+  settle_split(options);
   if (!options.training && (!options.pattern.empty() || !is_directory(options.directory))) return false;
   const auto chosen = detect_source_format(options);
   const ImageFormat* format = chosen ? format_of(*chosen) : nullptr;

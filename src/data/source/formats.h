@@ -39,10 +39,10 @@ extern const ImageFormat kNihChestFormat;
 extern const ImageFormat kIdxFormat;
 extern const ImageFormat kTarFormat;
 
-// Opens the data set that the options name: directory, format, pattern, training (which split), threads (that open
-// files), allow_missing, on_error and max_bad (damaged places), label_offset, and for TFRecord the keys and classes.
-// The other options are ignored. `unavailable`: no such directory, or nothing in it that fits; `data_loss`: damaged or
-// missing files; `invalid_argument`: options that do not fit the format. `left_out` may be null.
+// Opens the data set that the options name: directory, format, pattern, split or training (which images), threads (that
+// open files), allow_missing, on_error and max_bad (damaged places), label_offset, and for TFRecord the keys and
+// classes. The other options are ignored. `unavailable`: no such directory, or nothing in it that fits; `data_loss`:
+// damaged or missing files; `invalid_argument`: options that do not fit the format. `left_out` may be null.
 Result<SourcePtr> open_image_source(ImagePipelineOptions options, LeftOut* left_out = nullptr);
 
 // The format that open_image_source() chooses. `unavailable`: the directory holds none of them.
