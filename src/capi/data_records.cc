@@ -176,6 +176,7 @@ struct OwnedRecord : xoe_record {
 struct xoe_records {
   std::mutex mutex;  // an iterator is for one thread at a time
   std::int64_t files_in_all = 0;
+  std::int64_t names = 0;  // of the files, as a fingerprint: files may grow
   std::int64_t files = 0;  // of this rank, in an epoch
   std::int64_t delivered = 0;
   std::shared_ptr<xoe::data::BadRecords> bad;
@@ -246,6 +247,10 @@ Status open_files(std::vector<std::string> files, RecordsRequest request, xoe_re
   made->files_in_all = made->files = static_cast<std::int64_t>(files.size());
   if (options.shard_by_file)
     made->files = data::plan_shard(made->files, options.rank, options.size, 1, data::Remainder::kKeep).elements;
+  made->names = static_cast<std::int64_t>(
+      data::files_fingerprint({.where = {}, .files = files.size(), .file = [&](std::size_t number) {
+                                 return data::OpenedFile{.name = name_of(files[number], request.patterns)};
+                               }}));
   made->missing = request.missing;
   made->bad = options.reading.bad = std::make_shared<data::BadRecords>();
   XOE_ASSIGN(made->iterator, make_stage(std::move(files), options)->iterate(0));
@@ -288,6 +293,7 @@ Status save(xoe_records* records, char** text) {
   const std::lock_guard lock(records->mutex);
   data::State state = records->iterator->save();
   state.push("records.files", records->files_in_all);
+  state.push("records.names", records->names);
   return copy_text(state.to_text(), text);
 }
 
@@ -295,10 +301,13 @@ Status restore(xoe_records* records, const char* text) {
   XOE_TRY(need(records, "records"));
   XOE_TRY(need(text, "text"));
   XOE_ASSIGN(data::State state, data::State::from_text(text));
+  const auto names = state.pop("records.names");  // earlier versions saved none
   XOE_ASSIGN(const std::int64_t files, state.pop("records.files"));
   const std::lock_guard lock(records->mutex);
   if (files != records->files_in_all)
     return failure(Code::kInvalidArgument, "saved position: of {} files; here are {}", files, records->files_in_all);
+  if (names && *names != records->names)
+    return failure(Code::kInvalidArgument, "saved position: of {} files with other names than those here", files);
   return records->iterator->restore(std::move(state));
 }
 

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "data/rendered_images.h"
+#include "data/run_data.h"
 
 namespace xoe::data::test {
 namespace {
@@ -151,6 +152,55 @@ TEST(Images, ResumeRefusesOtherData) {
 
 // Saved with some ranks and batches, restored with others, as often as it happens: over an epoch each record comes
 // once.
+// Other files with as many records, which the order alone does not tell.
+TEST(Images, ResumeRefusesFilesThatChanged) {
+  for (const std::string format : {"tfrecord", "tar", "folder"}) {
+    const Scratch scratch;
+    auto words = make_arguments(scratch.file("set"));
+    words.insert(words.end(), {"--format", format});
+    ASSERT_EQ(run(words).code, 0);
+    auto images = open_images(small(scratch.file("set"))).value();
+    ASSERT_TRUE(images->next().value());
+    const State state = images->save();
+    const std::string moved = scratch.file("moved");
+    std::filesystem::rename(scratch.file("set"), moved);
+    ASSERT_TRUE(open_images(small(moved)).value()->restore(state)) << "the same files under another path";
+    if (format == "folder") {
+      const std::string folder = std::filesystem::directory_iterator(moved + "/train")->path();
+      std::filesystem::rename(std::filesystem::directory_iterator(folder)->path(), folder + "/other.jpg");
+    } else {
+      const std::string ending = format == "tar" ? ".tar" : "";
+      const std::string first = moved + "/train-00000-of-00002" + ending;
+      const std::string second = moved + "/train-00001-of-00002" + ending;
+      std::filesystem::rename(first, scratch.file("first"));
+      std::filesystem::rename(second, first);
+      std::filesystem::rename(scratch.file("first"), second);
+    }
+    const auto other = open_images(small(moved)).value();
+    const Status refused = other->restore(state);
+    ASSERT_FALSE(refused) << format;
+    EXPECT_EQ(refused.error().code(), Code::kInvalidArgument);
+    EXPECT_NE(refused.error().message().find(moved), std::string::npos) << refused.error().message();
+    EXPECT_TRUE(other->start_epoch(1));
+    EXPECT_TRUE(other->next().value());
+    // Positions of earlier versions do not tell.
+    const std::string text = state.to_text();
+    EXPECT_TRUE(other->restore(State::from_text(text.substr(0, text.find(" images.files="))).value())) << format;
+  }
+}
+
+TEST(Images, OfASplitAreReadInEitherWay) {
+  for (const bool training : {true, false}) {
+    auto options = small();
+    options.training = training;
+    options.split = Split::kTrain;
+    EXPECT_EQ(open_images(options).value()->records_per_epoch(), kImages);
+    options.split = Split::kValidation;
+    EXPECT_EQ(open_images(options).value()->records_per_epoch(), kValidation);
+    EXPECT_TRUE(has_split(options));
+  }
+}
+
 TEST(Images, ChangesOfSizeLoseAndRepeatNothing) {
   for (const bool by_file : {false, true}) {
     auto options = small();

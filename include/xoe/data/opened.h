@@ -29,6 +29,9 @@ struct OpenedData {
   std::function<OpenedFile(std::size_t file)> file = {};
 };
 
+// Equal where the names, sizes and numbers of records of all files are.
+std::uint64_t files_fingerprint(const OpenedData& data);
+
 // Collective: gives the texts of all ranks, by rank.
 using GatherTexts = std::function<Result<std::vector<std::string>>(std::string text)>;
 

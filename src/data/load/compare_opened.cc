@@ -247,6 +247,8 @@ class Comparison {
 
 }  // namespace
 
+std::uint64_t files_fingerprint(const OpenedData& data) { return print_of(data, data.files); }
+
 Status compare_opened(const Result<OpenedData>& mine, int rank, const GatherTexts& gather) {
   return Comparison(mine, rank, gather).run();
 }

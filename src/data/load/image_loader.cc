@@ -82,6 +82,7 @@ Result<std::unique_ptr<ImageLoader>> ImageLoader::open(std::shared_ptr<const Ima
   XOE_ASSIGN(loader->tensors_, map_and_batch<RecordRef>(upstream, options.batch, specs_of(options, multi_label),
                                                         transform, loader->plan_.batching));
   loader->first_ = loader->tensors_->save();
+  loader->plan_.files_fingerprint = files_fingerprint(loader->opened());
   return loader;
 }
 
@@ -196,10 +197,12 @@ State ImageLoader::save() const {
   state.push("images.seed", static_cast<std::int64_t>(plan_.options.seed));
   state.push("images.order", static_cast<std::int64_t>(plan_.order_fingerprint));
   state.push("images.records", source_->records());
+  state.push("images.files", static_cast<std::int64_t>(plan_.files_fingerprint));
   return state;
 }
 
 Status ImageLoader::restore(State state) {
+  const auto files = state.pop("images.files");  // earlier versions saved none
   XOE_ASSIGN(const auto records, state.pop("images.records"));
   XOE_ASSIGN(const auto order, state.pop("images.order"));
   XOE_ASSIGN(const auto seed, state.pop("images.seed"));
@@ -213,6 +216,13 @@ Status ImageLoader::restore(State state) {
     return failure(Code::kInvalidArgument,
                    "saved position: of other data, such as files that were written again with as many records, or of "
                    "another order (training, shuffle_buffer, shard_by_file)");
+  if (files && *files != static_cast<std::int64_t>(plan_.files_fingerprint))
+    return failure(
+        Code::kInvalidArgument,
+        "saved position: of other data with as many records: names, sizes or numbers of records of the files "
+        "in {} have changed since. Only with the files as they were can the epoch go on; start_epoch() begins "
+        "one with these",
+        plan_.options.directory);
   return tensors_->restore(std::move(state));
 }
 

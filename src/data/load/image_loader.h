@@ -25,6 +25,7 @@ struct ImagePlan {
   MapAndBatchOptions batching;
   std::int64_t batches_per_epoch = 0;
   std::uint64_t order_fingerprint = 0;
+  std::uint64_t files_fingerprint = 0;
 };
 
 // Time and volume of one step, written by one thread and read by any.
