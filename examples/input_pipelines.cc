@@ -1,13 +1,31 @@
 #include "input_pipelines.h"
 
+#include <utility>
+
 #include "xoe/data/example.h"
 #include "xoe/data/files.h"
 
 namespace xoe::examples {
 
-Result<std::vector<std::string>> record_files(const std::string& directory) {
-  return data::match_files({directory + "/train-*"});
+Result<std::vector<std::string>> record_files(const WayOptions& options) {
+  return data::match_files({options.directory + "/train-*"}, {.allow_missing = options.allow_missing});
 }
+
+std::string FileRecord::name() const {
+  return *file + ": record " + std::to_string(record.number) + " at byte " + std::to_string(record.offset);
+}
+
+Result<data::StagePtr<FileRecord>> read_file(const WayOptions& options, const std::string& file) {
+  data::RecordOptions reading;
+  reading.max_bad = options.max_bad;
+  return data::map<FileRecord, data::Record>(
+      data::read_records(file, std::move(reading)),
+      [name = std::make_shared<const std::string>(file)](const data::Record& record) -> Result<FileRecord> {
+        return FileRecord{record, name};
+      });
+}
+
+Error error_in(const std::string& name, const Error& error) { return {error.code(), name + ": " + error.message()}; }
 
 Result<Encoded> parse(std::string_view record, int label_offset) {
   auto example = data::ExampleView::parse(record);

@@ -19,20 +19,27 @@ constexpr int kCycle = 10;  // files read in turns
 struct Raw {
   std::string bytes;
   std::uint64_t key = 0;
+  FileRecord from;  // without the bytes
 };
 
-Result<Raw> copy(std::uint64_t seed, const data::Record& record) {
-  return Raw{std::string(record.data), data::mix(seed, record.offset, static_cast<std::uint64_t>(record.number))};
+Result<Raw> copy(std::uint64_t seed, const FileRecord& from) {
+  const data::Record& record = from.record;
+  return Raw{std::string(record.data),
+             data::mix(seed, record.offset, static_cast<std::uint64_t>(record.number)),
+             {{.data = {}, .number = record.number, .offset = record.offset, .memory = {}}, from.file}};
 }
 
 Status decode(const WayOptions& options, const data::Numbered<Raw>& record, std::span<void* const> places) {
   auto parsed = parse(record.element.bytes, options.label_offset);
-  if (!parsed) return failure(parsed.error());
+  if (!parsed) return failure(error_in(record.element.from.name(), parsed.error()));
   *static_cast<std::int64_t*>(places[1]) = parsed->label;
   thread_local data::ImageTransformer transformer;
   const std::uint64_t key =
       data::mix(record.element.key, static_cast<std::uint64_t>(record.epoch));  // another crop each epoch
-  return transformer.run({.size = options.image_size, .pixels = options.pixels}, parsed->jpeg, key, places[0]);
+  const Status made =
+      transformer.run({.size = options.image_size, .pixels = options.pixels}, parsed->jpeg, key, places[0]);
+  if (!made) return failure(error_in(record.element.from.name(), made.error()));
+  return {};
 }
 
 Images images_of(const data::TensorBatch& batch) {
@@ -44,7 +51,7 @@ Images images_of(const data::TensorBatch& batch) {
 
 Result<NextImages> new_way(const WayOptions& options) {
   // 1. List the files.
-  auto list = record_files(options.directory);
+  auto list = record_files(options);
   if (!list) return failure(list.error());
   const auto buffer = static_cast<std::size_t>(options.shuffle);
   const StagePtr<std::string> files = data::from_vector(std::move(*list));
@@ -53,14 +60,13 @@ Result<NextImages> new_way(const WayOptions& options) {
   // 3. Shuffle file names.
   const auto shuffled_files = data::shuffle(mine, buffer, options.seed);
   // 4. Read several files in turns.
-  const auto records = data::interleave<data::Record, std::string>(
-      shuffled_files,
-      [](const std::string& file) -> Result<StagePtr<data::Record>> { return data::read_records(file); },
+  const auto records = data::interleave<FileRecord, std::string>(
+      shuffled_files, [options](const std::string& file) { return read_file(options, file); },
       {.cycle_length = kCycle});
   // 5. Read records ahead, not images.
   const auto seed = options.seed;
   const auto raw = data::prefetch(
-      data::map<Raw, data::Record>(records, [seed](const data::Record& record) { return copy(seed, record); }),
+      data::map<Raw, FileRecord>(records, [seed](const FileRecord& record) { return copy(seed, record); }),
       static_cast<std::size_t>(options.batch));
   // 6. Shuffle encoded records, which are small.
   const auto shuffled = data::shuffle(raw, buffer, options.seed);
@@ -73,7 +79,7 @@ Result<NextImages> new_way(const WayOptions& options) {
       [options](const data::Numbered<Raw>& record, std::span<void* const> places, int) {
         return decode(options, record, places);
       },
-      {.threads = options.threads, .depth = 2});
+      {.threads = options.threads, .depth = 2, .max_bad = options.max_bad});
   if (!batches) return failure(batches.error());
 
   return [walk = std::shared_ptr<data::TensorIterator>(std::move(*batches))]() -> Result<std::optional<Images>> {

@@ -25,16 +25,17 @@ std::size_t image_floats(const WayOptions& options) {
 
 std::shared_ptr<float> floats(std::size_t count) { return {new float[count], std::default_delete<float[]>()}; }
 
-Result<Decoded> decode(const WayOptions& options, const data::Record& record) {
+Result<Decoded> decode(const WayOptions& options, const FileRecord& from) {
+  const data::Record& record = from.record;
   auto parsed = parse(record.data, options.label_offset);
-  if (!parsed) return failure(parsed.error());
+  if (!parsed) return failure(error_in(from.name(), parsed.error()));
   thread_local data::ImageTransformer transformer;
   Decoded image{floats(image_floats(options)), parsed->label};
   // The same crop in every epoch, because the function of a map sees only its element.
   const std::uint64_t key = data::mix(options.seed, record.offset, static_cast<std::uint64_t>(record.number));
   auto made =
       transformer.run({.size = options.image_size, .pixels = options.pixels}, parsed->jpeg, key, image.pixels.get());
-  if (!made) return failure(made.error());
+  if (!made) return failure(error_in(from.name(), made.error()));
   return image;
 }
 
@@ -54,16 +55,16 @@ Result<Images> gather(const WayOptions& options, const data::Batch<Decoded>& ima
 
 Result<NextImages> old_way(const WayOptions& options) {
   // 1. List the files.
-  auto files = record_files(options.directory);
+  auto files = record_files(options);
   if (!files) return failure(files.error());
   // 2. Read one file after the other.
-  const auto records = data::interleave<data::Record, std::string>(
-      data::from_vector(std::move(*files)),
-      [](const std::string& file) -> Result<StagePtr<data::Record>> { return data::read_records(file); },
+  const auto records = data::interleave<FileRecord, std::string>(
+      data::from_vector(std::move(*files)), [options](const std::string& file) { return read_file(options, file); },
       {.cycle_length = 1});
   // 3. Parse, decode and preprocess.
-  const auto decoded = data::map<Decoded, data::Record>(
-      records, [options](const data::Record& record) { return decode(options, record); }, {.threads = options.threads});
+  const auto decoded =
+      data::map<Decoded, FileRecord>(records, [options](const FileRecord& record) { return decode(options, record); },
+                                     {.threads = options.threads, .max_bad = options.max_bad});
   // 4. Keep this rank's images: too late, all were decoded.
   const auto mine = data::shard(decoded, options.rank, options.size);
   // 5. Shuffle decoded images.

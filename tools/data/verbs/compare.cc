@@ -23,6 +23,8 @@
 #include "base/process_use.h"
 #include "base/svg.h"
 #include "base/text.h"
+#include "data/files/listing.h"
+#include "data/source/formats.h"
 #include "input_pipelines.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
@@ -45,11 +47,13 @@ struct CompareOptions {
   data::PixelOptions pixels = {};
   int shuffle = 500;
   int label_offset = 1;
-  int threads = 0;        // of each rank; 0: the cores, shared by the ranks
-  double step_ms = 0;     // of the consumer; 0: the largest number of ranks wants 70 % of what the new way delivers
-  double seconds = 5;     // of the measurement, after
-  double warmup = 3;      // seconds of warm-up
-  std::string plot = {};  // an SVG file; empty: none
+  bool allow_missing = false;
+  std::int64_t max_bad = 0;  // of a rank, an epoch
+  int threads = 0;           // of each rank; 0: the cores, shared by the ranks
+  double step_ms = 0;        // of the consumer; 0: the largest number of ranks wants 70 % of what the new way delivers
+  double seconds = 5;        // of the measurement, after
+  double warmup = 3;         // seconds of warm-up
+  std::string plot = {};     // an SVG file; empty: none
   bool json = false;
 };
 
@@ -195,6 +199,7 @@ class Comparison {
     if (options_.ranks.empty() || *std::ranges::min_element(options_.ranks) < 1 ||
         *std::ranges::max_element(options_.ranks) > 256)
       return failure(Code::kInvalidArgument, "{}", "ranks are 1 to 256");
+    XOE_TRY(check_format());
     step_ = Seconds(options_.step_ms / 1e3);
     if (options_.step_ms <= 0) XOE_TRY(choose_step());
     for (const int ranks : options_.ranks)
@@ -209,6 +214,19 @@ class Comparison {
   const std::vector<WayResult>& figures() const { return figures_; }
 
  private:
+  // The two ways are for record files alone.
+  Status check_format() const {
+    if (!data::is_directory(options_.directory))
+      return failure(Code::kUnavailable, "{}: no directory; the train-* record files of one are compared",
+                     options_.directory);
+    const auto format = data::detect_source_format({.directory = options_.directory});
+    if (!format || *format == data::SourceFormat::kTfRecord) return {};
+    return failure(Code::kInvalidArgument,
+                   "{}: a data set of the format {}, but the ways that are compared read TFRecord files: xoe data "
+                   "convert {} DIR makes some",
+                   options_.directory, data::source_format_name(*format), options_.directory);
+  }
+
   RankWork work_of(bool old, int ranks) {
     RankWork work{.old = old,
                   .way = {.directory = options_.directory,
@@ -217,7 +235,9 @@ class Comparison {
                           .pixels = options_.pixels,
                           .threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / ranks),
                           .shuffle = options_.shuffle,
-                          .label_offset = options_.label_offset},
+                          .label_offset = options_.label_offset,
+                          .allow_missing = options_.allow_missing,
+                          .max_bad = options_.max_bad},
                   .step = step_,
                   .warmup = options_.warmup,
                   .seconds = options_.seconds};
@@ -397,6 +417,8 @@ void add_compare(CLI::App& app, int& code) {
       ->check(CLI::Range(0, 1 << 20));
   verb->add_option("--label-offset", options.label_offset, "the label stored for the first class")
       ->capture_default_str();
+  add_missing_option(*verb, options.allow_missing);
+  add_max_bad_option(*verb, options.max_bad, "bad images of a rank to leave out of an epoch; one more is an error");
   verb->add_option("--threads", options.threads, "of each rank; 0: the cores, shared by the ranks")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));

@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/files/listing.h"
 #include "data/records/file_index.h"
+#include "data/source/formats.h"
 #include "tools/data/verbs/progress_line.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
@@ -82,6 +84,28 @@ IndexResult index_file(const std::string& path, const IndexRequest& request) {
   return row;
 }
 
+// Why files of other formats get no index; empty: they are record files, or of no known format.
+std::string explain_format(const std::string& path) {
+  const auto format = data::detect_source_format({.directory = path});
+  if (!format || *format == data::SourceFormat::kTfRecord) return {};
+  if (*format == data::SourceFormat::kTar)
+    return fmt::format(
+        "{}: an index is for TFRecord files; archives have none: the headers in them are read, and all of a .tar.gz is "
+        "decompressed, each time they are opened. xoe data convert makes TFRecord files of them",
+        path);
+  return fmt::format(
+      "{}: an index is for TFRecord files; a data set of the format {} needs none: each image is found without it",
+      path, data::source_format_name(*format));
+}
+
+// A file itself, or the record files of a directory.
+Result<std::vector<std::string>> files_to_index(const std::string& path, data::MissingData& missing) {
+  auto found = record_files(path, missing);
+  if (found && data::is_directory(path)) return found;
+  if (const std::string why = explain_format(path); !why.empty()) return failure(Code::kInvalidArgument, "{}", why);
+  return found;
+}
+
 Json to_json(const IndexResult& row) {
   Json out = {{"file", row.file}, {"state", row.state}, {"bytes", row.bytes}};
   if (row.good()) out.update({{"records", row.records}, {"index_bytes", row.index_bytes}, {"lost", row.lost}});
@@ -126,7 +150,7 @@ int index(const IndexRequest& request) {
   data::BadRecords bad;
   data::MissingData missing(true, &bad);
   for (const std::string& path : request.paths) {
-    const auto found = record_files(path, missing);
+    const auto found = files_to_index(path, missing);
     if (!found) return report_failure("index", found.error(), request.json);
     files.insert(files.end(), found->begin(), found->end());
   }
