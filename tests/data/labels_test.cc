@@ -18,7 +18,9 @@ namespace xoe::data::test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // A JPEG that every test may use.
 std::string some_jpeg() {
@@ -78,26 +80,99 @@ TEST_F(Labels, OfRecordsCountFromOneUnlessToldOtherwise) {
 
 // Neither guessed nor dropped, and the error says what to do.
 TEST_F(Labels, AZeroIsAskedAbout) {
-  write_records("train-0", {1, 2, 0, 1});
+  write_records("train-0", {1, 2, 0, 0});
   for (const OnError on_error : {OnError::kFail, OnError::kSkip}) {
     auto asking = options();
     asking.on_error = on_error;
-    const auto failed = read(asking);
+    const auto failed = open_images(asking);
     ASSERT_FALSE(failed);
     EXPECT_EQ(failed.error().code(), Code::kInvalidArgument);
     EXPECT_THAT(failed.error().message(), AllOf(HasSubstr(scratch_.file("train-0") + ": record 2 at byte"),
                                                 HasSubstr("label 0"), HasSubstr("--label-offset 0")));
+    asking.rank = 1;  // rank 0 has looked for all
+    asking.size = 2;
+    const auto late = read(asking);
+    ASSERT_FALSE(late);
+    EXPECT_THAT(late.error().message(), AllOf(HasSubstr("record 3"), HasSubstr("--label-offset 0")));
     const auto counted = open_images(asking).value()->count_classes();
     EXPECT_THAT(counted.error().message(), AllOf(HasSubstr("record 2"), HasSubstr("--label-offset 0")));
+    asking.rank = 0;
+    asking.size = 1;
     asking.label_offset = 0;
-    EXPECT_EQ(read(asking).value(), (Numbers{1, 2, 0, 1}));
+    EXPECT_EQ(read(asking).value(), (Numbers{1, 2, 0, 0}));
     EXPECT_EQ(open_images(asking).value()->count_classes(), 3);
   }
   // Who says that labels count from 1 has zeros left out, as other broken records.
   auto told = options();
   told.label_offset = 1;
   told.on_error = OnError::kSkip;
-  EXPECT_EQ(read(told).value(), (Numbers{0, 1, 0}));
+  EXPECT_EQ(read(told).value(), (Numbers{0, 1}));
+}
+
+// Labels from 0 whose class 0 is absent look like labels from 1, so the assumption is told, unless the data show it.
+TEST_F(Labels, AnAssumedOffsetIsTold) {
+  write_records("train-0", {1, 3, 7, 3});
+  std::vector<std::string> told;
+  auto asking = options();
+  asking.warn = [&told](std::string_view line) { told.emplace_back(line); };
+  const auto told_by = [&](const ImagePipelineOptions& wanted) {
+    told.clear();
+    EXPECT_TRUE(open_images(wanted));
+    return told;
+  };
+  EXPECT_THAT(told_by(asking), ElementsAre(AllOf(HasSubstr(scratch_.path()), HasSubstr("to count from 1"),
+                                                 HasSubstr("all 4 records were looked at, with labels 1 to 7"),
+                                                 HasSubstr("say label_offset 1 or 0 (--label-offset)"))));
+  for (const int offset : {0, 1}) {
+    auto outright = asking;
+    outright.label_offset = offset;
+    EXPECT_THAT(told_by(outright), IsEmpty());
+  }
+  auto other_rank = asking;
+  other_rank.rank = 1;
+  other_rank.size = 2;
+  EXPECT_THAT(told_by(other_rank), IsEmpty());
+  auto listed = asking;  // a list of labels for each image
+  listed.multi_label = true;
+  listed.classes = 9;
+  EXPECT_THAT(told_by(listed), ElementsAre(HasSubstr("with labels 1 to 7")));
+  // The last of 7 classes is there, which labels from 0 cannot have.
+  auto last = asking;
+  last.classes = 7;
+  EXPECT_THAT(told_by(last), IsEmpty());
+  last.classes = 8;
+  EXPECT_THAT(told_by(last), ElementsAre(HasSubstr("to count from 1")));
+}
+
+TEST_F(Labels, AnAssumedOffsetOfManyRecordsIsTakenFromSome) {
+  Numbers labels(500, 2);
+  labels.front() = 1;
+  labels.back() = 19;
+  write_records("train-0", labels);
+  std::vector<std::string> told;
+  auto asking = options();
+  asking.warn = [&told](std::string_view line) { told.emplace_back(line); };
+  ASSERT_TRUE(open_images(asking));
+  EXPECT_THAT(told, ElementsAre(HasSubstr("64 of 500 records were looked at, with labels 1 to 19")));
+}
+
+// What Xoe writes names the class in the record and in labels.txt.
+TEST_F(Labels, ThatRecordsNameAreCertain) {
+  auto writer = RecordWriter::create(scratch_.file("train-0")).value();
+  for (const std::int64_t label : {1, 2})
+    ASSERT_TRUE(
+        writer.write(make_image_example({.encoded = jpeg_, .label = label, .text = label == 1 ? "cat" : "dog"})));
+  ASSERT_TRUE(writer.finish());
+  std::vector<std::string> told;
+  auto asking = options();
+  asking.warn = [&told](std::string_view line) { told.emplace_back(line); };
+  put_file(scratch_.file("labels.txt"), "cat\ndog\nowl\n");
+  asking.pattern = "train-*";
+  ASSERT_TRUE(open_images(asking));
+  EXPECT_THAT(told, IsEmpty());
+  put_file(scratch_.file("labels.txt"), "owl\ncat\ndog\n");  // from 0
+  ASSERT_TRUE(open_images(asking));
+  EXPECT_EQ(told.size(), 1U);
 }
 
 TEST_F(Labels, OutOfRangeNameFileAndRecord) {

@@ -275,6 +275,85 @@ TEST_F(Verbs, LabelsFromZeroAreAskedFor) {
   EXPECT_EQ(shown["first"][0]["class"], 1);
 }
 
+// Labels from 0 without class 0, as a part of a data set may be.
+TEST_F(Verbs, LabelsThatMayCountFromZeroAreTold) {
+  make();
+  std::filesystem::create_directory(file("some"));
+  auto writer = RecordWriter::create(file("some/train-0")).value();
+  auto records = read_records(set_ + "/train-00000-of-00002")->iterate(0).value();
+  for (const std::int64_t label : {1, 1, 3, 19})
+    ASSERT_TRUE(writer.write(
+        make_image_example({.encoded = parse_image_labels(records->next().value()->data)->encoded, .label = label})));
+  ASSERT_TRUE(writer.finish());
+  const auto told = AllOf(HasSubstr("to count from 1"), HasSubstr("all 4 records were looked at, with labels 1 to 19"),
+                          HasSubstr("(--label-offset)"));
+  const Ended text = run({"stats", file("some")});
+  EXPECT_THAT(text.out, AllOf(told, HasSubstr("19 classes (3 distinct labels)")));
+  const Json stats = Json::parse(run({"stats", file("some"), "--json"}).out);
+  EXPECT_EQ(stats["classes"], 19);
+  EXPECT_EQ(stats["distinct_labels"], 3);
+  const std::vector<std::string> bench = {"bench", file("some"), "--batch", "4",        "--image-size",
+                                          "16",    "--seconds",  "0.01",    "--warmup", "0"};
+  const std::vector<std::string> convert = {"convert", file("some"), file("converted")};
+  for (std::vector<std::string> verb : {bench, convert}) {
+    EXPECT_THAT(run(verb).error, told) << verb[0];
+    verb.insert(verb.end(), {"--label-offset", "0"});
+    if (verb[0] == "convert") verb[2] = file("converted-too");
+    EXPECT_THAT(run(verb).error, Not(HasSubstr("to count from"))) << verb[0];
+  }
+  // What convert writes names its classes.
+  EXPECT_THAT(run({"stats", file("converted")}).out, Not(HasSubstr("to count from")));
+  EXPECT_THAT(run({"stats", set_}).out, Not(HasSubstr("to count from")));
+}
+
+TEST_F(Verbs, CompareSaysWhatIsWrongAndWhere) {
+  const auto compare = [](const std::string& directory, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"compare", directory, "--ranks", "1", "--batch", "4", "--image-size", "16", "--seconds",
+                               "0.01", "--warmup", "0", "--step-ms", "1"});
+    return run(more);
+  };
+  make();
+  const std::string path = set_ + "/train-00000-of-00002";
+  flip(path, extents_of(path)[3].offset + 100);
+  const Ended bad = compare(set_);
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.error, HasSubstr(path + ": record 3 at byte"));
+  EXPECT_EQ(compare(set_, {"--max-bad", "1"}).code, 0);
+
+  put_file(path, read_file(set_ + "/train-00001-of-00002"));
+  std::filesystem::remove(set_ + "/train-00001-of-00002");
+  const Ended missing = compare(set_);
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_THAT(missing.error, AllOf(HasSubstr("train-00001-of-00002: absent"), HasSubstr("--allow-missing")));
+  EXPECT_EQ(compare(set_, {"--allow-missing"}).code, 0);
+
+  auto writer = RecordWriter::create(file("set/train-00001-of-00002")).value();
+  ASSERT_TRUE(writer.write(make_image_example({.encoded = "no image", .label = 1})));
+  ASSERT_TRUE(writer.finish());
+  EXPECT_THAT(compare(set_).error, HasSubstr(set_ + "/train-00001-of-00002: record 0 at byte 0: "));
+  EXPECT_EQ(compare(set_, {"--max-bad", "1"}).code, 0);
+
+  set_ = file("folders");
+  make("folder");
+  const Ended folders = compare(set_);
+  EXPECT_EQ(folders.code, 2);
+  EXPECT_THAT(folders.error, AllOf(HasSubstr(set_), HasSubstr("format folder"), HasSubstr("xoe data convert")));
+  EXPECT_THAT(compare(file("nowhere")).error, HasSubstr("nowhere: no directory"));
+}
+
+TEST_F(Verbs, IndexSaysWhatItIsNotFor) {
+  for (const char* format : {"tar", "folder", "nih"}) {
+    set_ = file(format);
+    make(format);
+    const Ended ended = run({"index", set_});
+    EXPECT_EQ(ended.code, 2) << format;
+    EXPECT_THAT(ended.error, AllOf(HasSubstr(set_ + ": an index is for TFRecord files"))) << format;
+  }
+  const Ended archive = run({"index", file("tar") + "/train-00000-of-00002.tar"});
+  EXPECT_EQ(archive.code, 2);
+  EXPECT_THAT(archive.error, AllOf(HasSubstr("archives have none"), HasSubstr("xoe data convert")));
+}
+
 TEST_F(Verbs, VerifyLooksAtLabels) {
   make();
   const auto put_labels = [&](const std::string& name, std::initializer_list<std::int64_t> labels) {

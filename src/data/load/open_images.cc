@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/load/assumed_labels.h"
 #include "data/load/class_runs.h"
 #include "data/load/count_classes.h"
 #include "data/load/image_loader.h"
@@ -76,6 +77,14 @@ Result<std::shared_ptr<const ImageSource>> open_source(const ImagePipelineOption
   return opened;
 }
 
+// Rank 0 looks for all.
+Status check_labels(const ImagePipelineOptions& options, const ImageSource& source) {
+  if (options.rank != 0) return {};
+  XOE_ASSIGN(const std::string assumed, check_assumed_offset(source, options.directory, options.threads));
+  if (!assumed.empty()) warn(options, assumed);
+  return {};
+}
+
 // 0: only the labels tell, and nothing needs to know: then no rank reads all records for it.
 Result<int> find_classes(const ImagePipelineOptions& options, const ImageSource& source) {
   if (options.classes > 0 && source.multi_label() && options.classes != source.classes())
@@ -139,6 +148,7 @@ Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& w
                    counted(source->records(), "record"), source->records() == 1 ? "is" : "are",
                    counted(options.size, "rank"), options.batch);
   XOE_ASSIGN(plan.options.classes, find_classes(plan.options, *source));
+  XOE_TRY(check_labels(plan.options, *source));
   plan.options.shuffle_buffer = shuffle_buffer_of(options, *source);
   if (const std::string runs = describe_runs(*source, plan.options); !runs.empty()) warn_once(options, runs);
   plan.order_fingerprint = order_fingerprint(*source, plan.options);

@@ -71,6 +71,8 @@ class ImageSource : public ImageOrigins {
   // class_of() ask.
   virtual int label_offset() const noexcept { return 0; }
   virtual bool label_offset_assumed() const noexcept { return false; }
+  // Whether a record itself names its class as the data set names the class of its label.
+  virtual bool label_confirmed(std::int64_t, std::string&) const { return false; }
   // Sentences about what opening left out, though it may have been meant to be in: hidden images, images of no class.
   virtual std::vector<std::string> warnings() const { return {}; }
   // The same about what is no image.

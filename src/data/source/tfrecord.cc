@@ -33,6 +33,13 @@ class TfRecordImages final : public ImageSource {
   bool multi_label() const noexcept override { return options_.multi_label; }
   int label_offset() const noexcept override { return label_offset_of(options_, 1); }
   bool label_offset_assumed() const noexcept override { return options_.label_offset == kAutoLabelOffset; }
+  bool label_confirmed(std::int64_t record, std::string& buffer) const override {
+    const auto example = names_.empty() ? Result<std::string_view>(std::string_view()) : index_->read(record, buffer);
+    const auto image = example ? read_label(*example) : Result<ImageRecord>(failure(example.error()));
+    if (!image) return false;
+    const auto number = class_of(*this, image->label, options_.classes);
+    return number && find_text(*example) == names_[static_cast<std::size_t>(*number)];
+  }
   std::int64_t lost() const noexcept override { return index_->lost(); }
   std::size_t files() const noexcept override { return index_->files(); }
   OpenedFile file(std::size_t number) const override {
@@ -50,6 +57,14 @@ class TfRecordImages final : public ImageSource {
   }
 
  private:
+  // The name of the class in the record; empty: none.
+  static std::string_view find_text(std::string_view example) {
+    std::string_view text;
+    (void)for_each_feature(example, [&text](const FeatureView& feature) {
+      if (feature.name() == "image/class/text") text = feature.only_bytes().value_or(std::string_view());
+    });
+    return text;
+  }
   ImageKeys keys() const { return {options_.image_key, options_.label_key}; }
   Result<ImageRecord> read_label(std::string_view example) const {
     XOE_ASSIGN(const auto image, parse_image_labels(example, keys()));

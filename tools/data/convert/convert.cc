@@ -15,6 +15,7 @@
 #include "base/output_file.h"
 #include "base/text.h"
 #include "data/files/listing.h"
+#include "data/load/assumed_labels.h"
 #include "data/records/example.h"
 #include "data/records/threads.h"
 #include "data/stages/random.h"
@@ -117,6 +118,7 @@ class Conversion {
       return failure(Code::kInvalidArgument,
                      "{}: its images can be of several classes, which a {} cannot express; tfrecord can",
                      from.directory, convert_to_name(options_.to));
+    XOE_ASSIGN(report_.assumed_labels, check_assumed_offset(*source_, from.directory, thread_count(options_.threads)));
     keep_names_ =
         source_->own_files() && options_.to != ConvertTo::kTar && (options_.to != ConvertTo::kFolder || names_differ());
     plan();

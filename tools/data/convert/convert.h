@@ -37,6 +37,7 @@ struct ConvertReport {
   std::vector<std::string> bad;            // the first of them, of this run
   std::int64_t missing = 0;                // parts of the source that are missing, with from.allow_missing
   std::vector<std::string> missing_parts;  // the first of them
+  std::string assumed_labels = {};         // which label_offset was taken, and from what; empty: it is certain
   bool shuffled = false;
   bool named = true;  // false: the source has no names of classes, so that they are called by five-digit numbers
   int shards = 0;

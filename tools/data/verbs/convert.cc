@@ -67,6 +67,7 @@ int convert(const ConvertRequest& request) {
   }();
   if (!report) return report_failure("convert", report.error(), request.json);
   print(request, *report);
+  if (!report->assumed_labels.empty()) fmt::print(stderr, "xoe data convert: {}\n", report->assumed_labels);
   if (request.options.order == data::ConvertOrder::kAuto && !report->shuffled &&
       request.options.to != data::ConvertTo::kFolder)
     fmt::print(

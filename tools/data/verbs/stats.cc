@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "data/failure_in.h"
 #include "data/jpeg/jpeg.h"
+#include "data/load/assumed_labels.h"
 #include "data/png/png.h"
 #include "data/source/formats.h"
 #include "tools/data/convert/convert.h"
@@ -108,6 +109,7 @@ struct DataSetStatistics {
   std::int64_t bad = 0;
   std::map<std::int64_t, std::string> first_bad;  // why, by record
   std::optional<Error> wrong;                     // what no image is left out for: the options do not fit the data
+  bool confirmed = false;                         // a record names its class as its label does
   std::int64_t unlabelled = 0;                    // images without a class, where an image can have several
   std::map<std::int64_t, std::int64_t> classes;
   std::map<std::string, std::int64_t> formats;
@@ -122,6 +124,7 @@ struct DataSetStatistics {
     first_bad.insert(other.first_bad.begin(), other.first_bad.end());
     if (!wrong) wrong = other.wrong;
     unlabelled += other.unlabelled;
+    confirmed = confirmed || other.confirmed;
     for (const auto& [label, count] : other.classes) classes[label] += count;
     for (const auto& [format, count] : other.formats) formats[format] += count;
     width.add(other.width);
@@ -152,6 +155,7 @@ class StatisticsCounter {
     if (!number) return data::failure_in(source.name(record), number.error());
     const auto facts = data::read_image_facts(image);
     if (!facts) return data::failure_in(source.name(record), facts.error());
+    if (sampled && !statistics_.confirmed) statistics_.confirmed = source.label_confirmed(record, label_buffer_);
     if (sampled)
       if (auto decoded = decode(image, *facts); !decoded) return data::failure_in(source.name(record), decoded.error());
     ++statistics_.images;
@@ -191,6 +195,7 @@ class StatisticsCounter {
   data::PngDecoder png_;
   data::Image image_;
   std::string buffer_;
+  std::string label_buffer_;
   DataSetStatistics statistics_;
 };
 
@@ -221,11 +226,26 @@ std::string name_of(const std::vector<std::string>& names, std::int64_t label) {
   return label >= 0 && label < std::ssize(names) ? names[static_cast<std::size_t>(label)] : std::to_string(label);
 }
 
-// Files that are no part of the data set.
-std::vector<std::string> notes_of(const data::ImageSource& source) {
+// Files that are no part of the data set, and what was assumed of labels.
+std::vector<std::string> notes_of(const StatsRequest& request, const data::ImageSource& source,
+                                  const DataSetStatistics& statistics) {
   std::vector<std::string> notes = source.warnings();
   std::ranges::move(source.remarks(), std::back_inserter(notes));
+  if (statistics.classes.empty()) return notes;
+  const std::int64_t first = source.label_offset();
+  const data::LabelsSeen seen{.records = statistics.images,
+                              .lowest = first + statistics.classes.begin()->first,
+                              .highest = first + statistics.classes.rbegin()->first,
+                              .confirmed = statistics.confirmed};
+  if (auto assumed = data::describe_assumed_offset(source, request.from.directory, seen); !assumed.empty())
+    notes.push_back(std::move(assumed));
   return notes;
+}
+
+// As the iterator of images counts them: one more than the highest class, where the layout does not tell.
+std::int64_t classes_of(const data::ImageSource& source, const DataSetStatistics& statistics) {
+  if (source.classes() > 0 || statistics.classes.empty()) return source.classes();
+  return statistics.classes.rbegin()->first + 1;
 }
 
 Json spread(const Spread& numbers) {
@@ -253,7 +273,8 @@ void print_json(const StatsRequest& request, const data::ImageSource& source, co
               {"missing", left_out.missing.count()},
               {"missing_parts", left_out.missing.messages()},
               {"bytes", statistics.bytes.sum()},
-              {"classes", std::max<std::int64_t>(source.classes(), std::ssize(statistics.classes))},
+              {"classes", classes_of(source, statistics)},
+              {"distinct_labels", statistics.classes.size()},
               {"multi_label", source.multi_label()},
               {"per_class", classes},
               {"width", spread(statistics.width)},
@@ -266,7 +287,7 @@ void print_json(const StatsRequest& request, const data::ImageSource& source, co
               {"suggested_shards", data::suggest_shards(statistics.images, statistics.bytes.sum())}};
   if (source.multi_label()) out["images_without_class"] = statistics.unlabelled;
   if (left_out.bad.count() > 0) out["first_bad"] = left_out.bad.first();
-  out["notes"] = notes_of(source);
+  out["notes"] = notes_of(request, source, statistics);
   fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -304,13 +325,16 @@ void print_text(const StatsRequest& request, const data::ImageSource& source, co
   const auto row = [](std::string_view what, const Spread& numbers) {
     fmt::print("{:<8}{} to {}, median {}\n", what, numbers.min(), numbers.max(), numbers.median());
   };
-  fmt::print("{}: {}, {}, {}, {}{}\n", request.from.directory, source_format_name(request.from.format),
-             counted(statistics.images, "image"), human_bytes(statistics.bytes.sum()),
-             counted(std::max<std::int64_t>(source.classes(), std::ssize(statistics.classes)), "class"),
+  const std::int64_t classes = classes_of(source, statistics);
+  fmt::print("{}: {}, {}, {}, {}{}{}\n", request.from.directory, source_format_name(request.from.format),
+             counted(statistics.images, "image"), human_bytes(statistics.bytes.sum()), counted(classes, "class"),
+             std::ssize(statistics.classes) < classes
+                 ? fmt::format(" ({})", counted(std::ssize(statistics.classes), "distinct label"))
+                 : "",
              source.multi_label() ? ", several per image" : "");
   print_some("missing part", left_out.missing);
   print_some("bad image", left_out.bad);
-  for (const std::string& note : notes_of(source)) fmt::print("{}\n", note);
+  for (const std::string& note : notes_of(request, source, statistics)) fmt::print("{}\n", note);
   row("width", statistics.width);
   row("height", statistics.height);
   row("bytes", statistics.bytes);
