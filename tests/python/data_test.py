@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import pydoc
+import re
 import shutil
 import subprocess
 import sys
@@ -100,6 +102,85 @@ def test_options_of_all_sorts():
     mixed = Images(FOLDER, mixup_alpha=0.2, training=True, **OPTIONS)
     targets = torch.from_dlpack(next(iter(mixed)).targets)
     torch.testing.assert_close(targets.sum(1), torch.ones(4))
+
+
+def test_either_split_is_read_in_either_way():
+    for training in (True, False):
+        for split, images in (("train", 40), ("validation", 8), ("auto", 40 if training else 8)):
+            options = {**OPTIONS, "training": training, "split": split}
+            assert Images(FOLDER, **options).facts["records_per_epoch"] == images, options
+            assert len(ImageDataset(FOLDER, **options)) == images // SIZE // 4, options
+
+
+def test_help_lists_every_option():
+    for kind, open_one in (
+        (Images, lambda: Images(FOLDER, unheard_of=1)),
+        (ImageDataset, lambda: ImageDataset(FOLDER, unheard_of=1)),
+        (Records, lambda: Records(f"{FOLDER}/train-*", unheard_of=1)),
+    ):
+        try:
+            open_one()
+            raise AssertionError("an unknown option was taken")
+        except xoe.InvalidArgumentError as error:
+            names = str(error).rsplit("there are ", 1)[1].split(", ")
+        assert len(names) > 10, names
+        text = pydoc.plain(pydoc.render_doc(kind))
+        for name in names:
+            assert re.search(rf"\b{name}(=|,|:|  )", text), f"help({kind.__name__}) lacks {name}"
+        assert ", ..." not in text
+
+
+def test_restore_refuses_files_that_changed():
+    if RANK > 0:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for name in os.listdir(FOLDER):
+            shutil.copy(f"{FOLDER}/{name}", folder)
+        dataset = ImageDataset(folder, compare=False, **OPTIONS)
+        next(iter(dataset))
+        state = dataset.state_dict()
+        dataset.load_state_dict(state)
+        first, second = (f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.startswith("train-"))
+        os.rename(first, f"{folder}/other")
+        os.rename(second, first)
+        os.rename(f"{folder}/other", second)
+        changed = ImageDataset(folder, compare=False, **OPTIONS)
+        try:
+            changed.load_state_dict(state)
+            raise AssertionError("a position of other files was taken")
+        except xoe.InvalidArgumentError as error:
+            assert folder in str(error), error
+
+
+def test_restore_of_records_refuses_other_files():
+    if RANK > 0:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("a", "b"):
+            shutil.copy(f"{FOLDER}/train-00000-of-00002", f"{folder}/{name}")
+        options = {"rank": 0, "size": 1, "shard_by_file": False}
+        records = Records(f"{folder}/*", **options)
+        first = next(records)
+        position = records.save()
+        assert first == next(Records(f"{folder}/*", **options))
+        Records(f"{folder}/*", **options).restore(position)
+        os.rename(f"{folder}/a", f"{folder}/c")
+        told = raised(xoe.InvalidArgumentError, lambda: Records(f"{folder}/*", **options).restore(position))
+        assert "other names" in told, told
+        Records(f"{folder}/*", **options).restore(position.split(" records.names=")[0])  # of an earlier version
+
+
+def test_an_assumed_label_offset_is_told():
+    if RANK > 0:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for name in os.listdir(FOLDER):
+            if name.startswith("train-"):
+                shutil.copy(f"{FOLDER}/{name}", folder)
+        told = told_by(lambda: Images(folder, rank=0, size=1, **OPTIONS))
+        assert len(told) == 1 and "all 40 records were looked at, with labels 1 to 4" in told[0], told
+        assert told_by(lambda: Images(folder, rank=0, size=1, label_offset=1, **OPTIONS)) == []
+        assert told_by(lambda: Images(folder, rank=0, size=1, classes=4, **OPTIONS)) == []
 
 
 def test_arrays_behave_as_arrays():

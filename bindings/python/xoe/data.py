@@ -9,6 +9,7 @@ Options have the names of the C interface (xoe/c_data.h); the error for an unkno
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import warnings
@@ -19,6 +20,13 @@ from typing import Any, NamedTuple
 
 from xoe import _core
 from xoe import world as _world
+
+
+def _options_of(text: str | None) -> str:
+    """What a docstring says of options, from its first list on."""
+    lines = inspect.cleandoc(text or "").splitlines()
+    first = next((i for i, line in enumerate(lines) if line.endswith("::")), len(lines))
+    return "\n".join(lines[first:])
 
 
 class Origin(NamedTuple):
@@ -100,7 +108,8 @@ class _Pipeline:
 
     def restore(self, position: str) -> None:
         """Continues from a position: images bit-identically, also with another number of ranks; records with the same files,
-        options, rank and size."""
+        options, rank and size. InvalidArgumentError: the names, sizes or numbers of records of the images' files have changed,
+        the seed or the kind of order, or the names of records' files. Contents of files of the same size are not compared."""
         self._pipeline.restore(position)
 
     def report(self) -> dict[str, Any]:
@@ -125,18 +134,70 @@ class _Pipeline:
 class Images(_Pipeline):
     """An endless sequence of batches, or one of ``epochs`` epochs; the same number of batches on every rank.
 
-    directory: with TFRecord files, a folder for each class, NIH ChestX-ray14, MNIST or tar files (``format``). batch: images of
-    this rank in one. Others: image_size (a side, or (height, width)), interpolation ("bilinear", "bicubic" or "area"),
-    antialias, exif_orientation, max_pixels, threads ("auto": as many as needed, up to this rank's share of the host's CPUs),
-    seed, epochs, training, quality, dtype, layout, allow_missing, max_bad (images per epoch that cannot be read and are left
-    out; one more is an error), ...
+    directory: with TFRecord files, a folder for each class, NIH ChestX-ray14, MNIST or tar files, or one file of records.
+    batch: images of this rank in one. ``options`` are listed below, each with its default.
 
     compare: after :func:`xoe.init` the ranks compare what they open, unless options say rank or size: all of them open, in one
     order, and where one fails or finds other files all raise that error. False: each rank opens for itself.
 
     One thread at a time. Raises UnavailableError where there are no files, DataLossError for a damaged or missing one,
     InvalidArgumentError where the ranks have different files. Warns where the order looks badly mixed, of what is missing, and
-    at the end of an epoch of the images that were left out, of each once.
+    at the end of an epoch of the images that were left out, of each once. Warns where the first label was only assumed.
+
+    Which images::
+
+      format="auto"           "tfrecord", "folder", "nih-chest", "idx" or "tar"; "auto": what the directory holds
+      pattern=""              of file names, with * and ?, for TFRecord and tar; "": "train-*", "validation-*" and the like
+      training=True           images are shuffled, cropped and flipped at random; False: in file order, the centre is cropped
+      split="auto"            "train" or "validation"; "auto": "train" when training, else "validation"
+      rank, size              this rank of so many; default: those of xoe.init(), else 0 and 1
+      seed=0                  of the order and of random changes
+      shuffle_buffer="auto"   records to draw from; "auto": all of them where each can be read by itself, else 10000
+      shard_by_file=False     each rank reads files of its own, as far as equal shares allow
+      epochs=0                after which the sequence ends; 0: never (ImageDataset: an epoch each loop in either case)
+      remainder="auto"        records of an epoch that fill no batch: "drop" (training), "pad" from its beginning, or "keep" as
+                              shorter batches (evaluation)
+      allow_missing=False     True: leaves out files that should be there and are not, and warns
+      max_bad="auto"          images per epoch and rank that cannot be read and are left out; "auto": 0, with "skip" 100
+      on_error="fail"         "skip": as max_bad=100
+
+    Labels::
+
+      label_offset="auto"     the label stored for class 0; "auto": 1 in TFRecord files (told where it is not certain), else 0
+      image_key="image/encoded", label_key="image/class/label"
+                              the features of TFRecords
+      multi_label=False       the label feature of TFRecords lists several classes: batches have targets
+      classes=0               their number; 0: from names or labels.txt, else not known until facts["classes"] counts them
+
+    Pixels::
+
+      image_size=224          pixels: a side, or (height, width)
+      interpolation="bilinear", antialias=True
+                              or "bicubic", "area"
+      exif_orientation=False  True: turns JPEGs as their EXIF data say
+      max_pixels=67108864     of an image; a larger one counts as bad
+      quality="exact"         "fast": 8 % less CPU time, 0.34 of 255 levels off on average
+      dtype="float32"         "float16", "bfloat16" or "uint8" (0 to 255, not normalised)
+      layout="nchw"           "nhwc": channels last
+      mean=(0.485, 0.456, 0.406), deviation=(0.229, 0.224, 0.225)
+                              of red, green and blue, of values within 0 to 1
+
+    Random changes, in training alone::
+
+      min_area=0.08           share of the image that a crop covers at least
+      colour_jitter="off"     (brightness, contrast, saturation, hue)
+      rand_augment="off"      (operations, magnitude, bins)
+      random_erasing="off"    (probability, least area, most area, least ratio, most ratio, value or "noise")
+      mixup_alpha=0, cutmix_alpha=0, cutmix_probability=0.5
+                              0: never. Batches have targets; where the files do not tell the number of classes, each rank reads
+                              every record for it at opening, unless ``classes`` says it
+
+    Work::
+
+      threads="auto"          that decode; "auto": as many as needed, up to this rank's share of the host's CPUs; 0: the caller
+      processes               ranks that share the host's CPUs; default: those of xoe.init() or of the launcher
+      prefetch=2              batches made ahead; with threads="auto" the least
+      memory_budget=0         bytes of batches ahead with threads="auto", also "512M" or "2GiB"; 0: 1 GiB
     """
 
     def __init__(self, directory: str | PathLike[str], batch: int = 32, *, compare: bool = True, **options: Any) -> None:
@@ -172,7 +233,9 @@ class Images(_Pipeline):
         """records_per_epoch (of all ranks), batches_per_epoch, classes, multi_label, skipped, waited (s), memory_bytes, lost,
         missing.
 
-        Where the files do not tell the number of classes (TFRecord without labels.txt), every record is read for it, once.
+        classes is that of the names, else one more than the largest label, from 0. Where the files do not tell it (TFRecord
+        without labels.txt) and ``classes`` was not given, the first call reads every record for it, on each rank that calls;
+        ``batches_per_epoch`` alone reads nothing.
         """
         return self._images.facts()
 
@@ -191,9 +254,27 @@ class Images(_Pipeline):
 class Records(_Pipeline):
     """The records of TFRecord files, undecoded, as bytes.
 
-    patterns: paths whose parts may have ``*``, ``?``, ``[...]`` and ``{a,b}``. Options: shuffle_buffer, cycle_length, threads,
-    seed, epochs (1 unless given; 0: endless), compression, allow_missing, max_bad (of an epoch), ... compare: as in
-    :class:`Images`. Warns of files that are missing, and in the end of records that were left out.
+    patterns: paths whose parts may have ``*``, ``?``, ``[...]`` and ``{a,b}``. ``options`` are listed below, each with its
+    default. compare: as in :class:`Images`. Warns of files that are missing, and in the end of records that were left out.
+
+    Options::
+
+      rank, size              this rank of so many; default: those of xoe.init(), else 0 and 1
+      shard_by_file=True      a rank reads every size-th file; False: all files, of which it takes every size-th record
+      shuffle_files=False     files come in an order drawn by seed and epoch; False: sorted
+      shuffle_buffer=0        records to draw from; 0 keeps the order
+      cycle_length=1          files that take turns
+      block_length=1          records of a file before the next one's turn
+      seed=0                  of the order
+      epochs=1                0: endless
+      compression="auto"      "plain", "gzip" or "zlib"
+      allow_missing=False     True: leaves out files that should be there and are not, and warns
+      max_bad="auto"          damaged places of an epoch that are left out; "auto": 0, with on_error="skip" 100
+      on_error="fail"         "skip": as max_bad=100
+      threads=0               that read ahead; "auto": as many as needed; 0: the caller reads
+      processes               ranks that share the host's CPUs; default: those of xoe.init() or of the launcher
+      ahead=64                records that threads read ahead of each file
+      block_bytes=262144      that are read at once, or "256K", "1M" and so on
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from os import PathLike
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 import torch.utils.data
 import torch.utils.dlpack
 
-from xoe.data import Batch, Images
+from xoe.data import Batch, Images, _options_of
 
 
 class ImageDataset(torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
@@ -23,10 +24,13 @@ class ImageDataset(torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Te
 
     A loop that was left early is over: the next one begins the next epoch. Tensors use the pipeline's memory without a copy.
     The pipeline has threads of its own: a ``DataLoader`` is not needed, and must have ``batch_size=None, num_workers=0``.
-    Options are those of :class:`xoe.data.Images`. ``state_dict`` holds the position within the epoch; after
-    ``load_state_dict`` the next loop goes on from there to the epoch's end, bit-identically, also with another number of ranks
-    or another batch.
+    ``state_dict`` holds the position within the epoch; after ``load_state_dict`` the next loop goes on from there to the
+    epoch's end, bit-identically, also with another number of ranks or another batch. It raises InvalidArgumentError where the
+    names, sizes or numbers of records of the files have changed, or the seed or the kind of order. Options are those of
+    :class:`xoe.data.Images`, compare too.
     """
+
+    __doc__ = f"{inspect.cleandoc(__doc__ or '')}\n\n{_options_of(Images.__doc__)}"
 
     def __init__(self, directory: str | PathLike[str], batch: int = 32, **options: Any) -> None:
         super().__init__()
