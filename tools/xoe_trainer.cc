@@ -1,7 +1,6 @@
 // xoe-trainer: the built-in trainer, which xoe-train becomes once its command line is understood.
 #include <fmt/format.h>
 #include <malloc.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,6 +11,7 @@
 #include <limits>
 
 #include "base/env.h"
+#include "base/file_identity.h"
 #include "base/text.h"
 #include "run_folder_question.h"
 #include "train/export.h"
@@ -60,11 +60,11 @@ void watch_signals() {
   report_failed_writes();
 }
 
-// Whether a bar that is drawn on stdout is seen: a terminal, or a pipe to a launcher that has one.
+// Whether a bar that is drawn on stdout is seen: a terminal, or the pipe to a launcher that has one.
 bool shows_bars() {
   if (::isatty(STDOUT_FILENO) == 1) return true;
-  struct stat facts = {};
-  return Env::process().has("XOE_TERMINAL") && ::fstat(STDOUT_FILENO, &facts) == 0 && S_ISFIFO(facts.st_mode);
+  const auto pipe = Env::process().text("XOE_TERMINAL");
+  return pipe && *pipe == file_identity(STDOUT_FILENO);
 }
 
 // Prints what rank 0 tells: lines, and a progress bar below them where it is seen.

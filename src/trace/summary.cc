@@ -127,7 +127,7 @@ class EventCollector {
       summary.ranks.push_back(rank_summary(rank, events, summary.overlap));
     }
     summary.wall_ns = whole.stop_ns - whole.start_ns;
-    summary.rows = all_rows(summary.ranks);
+    summary.rows = all_rows();
     summary.tensors = slowest(tensors);
     summary.stragglers = stragglers();
     return summary;
@@ -135,6 +135,10 @@ class EventCollector {
 
  private:
   using SpanKey = std::tuple<std::int64_t, std::string, std::string>;
+  struct AllRanks {
+    Stretches stretches;
+    std::int64_t busy_ns = 0;
+  };
 
   static SpanKey key_of(const TraceEvent& event, const json& fields) {
     const auto id = fields.find("id");
@@ -208,21 +212,15 @@ class EventCollector {
 
   void add_row(std::vector<TraceRow>& rows, const std::string& name, bool spans, const Stretches& stretches) {
     rows.push_back({name, spans, length_stats(stretches), total_ns(joined(stretches))});
-    Stretches& all = all_[{spans, name}];
-    all.insert(all.end(), stretches.begin(), stretches.end());
+    AllRanks& all = all_[{spans, name}];
+    all.stretches.insert(all.stretches.end(), stretches.begin(), stretches.end());
+    all.busy_ns = sum_ns(all.busy_ns, rows.back().busy_ns);
   }
 
-  std::vector<TraceRow> all_rows(const std::vector<RankSummary>& ranks) const {
+  std::vector<TraceRow> all_rows() const {
     std::vector<TraceRow> rows;
-    for (const auto& [key, stretches] : all_) {
-      TraceRow row = {key.second, key.first, length_stats(stretches), 0};
-      for (const RankSummary& rank : ranks) {
-        for (const TraceRow& part : rank.rows) {
-          if (part.name == row.name && part.spans == row.spans) row.busy_ns = sum_ns(row.busy_ns, part.busy_ns);
-        }
-      }
-      rows.push_back(std::move(row));
-    }
+    for (const auto& [key, all] : all_)
+      rows.push_back({key.second, key.first, length_stats(all.stretches), all.busy_ns});
     return rows;
   }
 
@@ -258,7 +256,7 @@ class EventCollector {
   }
 
   std::map<std::int64_t, RankEvents> ranks_;
-  std::map<std::pair<bool, std::string>, Stretches> all_;
+  std::map<std::pair<bool, std::string>, AllRanks> all_;  // by kind and name of the lane
   std::map<std::string, TensorEvents> tensors_;
   std::map<SpanKey, OpenSpan> open_;
   std::uint64_t events_ = 0;

@@ -39,10 +39,14 @@ SMALLER = [
     (r"--epochs (?:2|10)\b", "--steps 2"),
     (r"--steps 50\b", "--steps 2"),
     (r"--shards 64\b", "--shards 4"),
-    (r"(data bench (?!.*--seconds)\S+)", r"\1 --seconds 0.5 --warmup 0.2"),
+    (r"(data (?:bench|compare) (?!.*--seconds)\S+)", r"\1 --seconds 0.5 --warmup 0.2"),
 ]
-# The same command on many pages; it runs for one of them.
-REPEATED = {"xoe run -np 4 python train.py"}
+# The same commands on many pages; each runs for the first of them.
+REPEATED = {
+    "xoe run -np 4 python train.py",
+    "xoe run -H nodeA:4,nodeB:4 python train.py",
+    "torchrun --nproc-per-node 4 train.py",
+}
 COMMENT = re.compile(r" +#.*")
 
 WRAPPER = """\
@@ -118,7 +122,19 @@ def run_shell(text, folder, variables):
     )
 
 
-def run_page(page):
+def not_yet_run(text, ran):
+    """The block without the commands of REPEATED that ran for another one."""
+    lines = []
+    for line in text.splitlines(keepends=True):
+        command = COMMENT.sub("", line).strip()
+        if command not in ran:
+            lines.append(line)
+        if command in REPEATED:
+            ran.add(command)
+    return "".join(lines)
+
+
+def run_page(page, ran):
     blocks = [block for block in pages.blocks_of(pages.ROOT / page) if block.language == "sh"]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -127,14 +143,15 @@ def run_page(page):
             done = run_shell(PREPARE[page], folder, variables)
             assert done.returncode == 0, f"{page}: preparing: {done.stdout}{done.stderr}"
         for block in blocks:
-            if COMMENT.sub("", block.text).strip() in REPEATED and block.page != "docs/guide/your-script.md":
-                print(f"  {block}: runs for another page", flush=True)
-                continue
             if block.skip:
                 print(f"  {block}: not run: {block.skip}", flush=True)
                 continue
+            text = not_yet_run(block.text, ran)
+            if not text.strip():
+                print(f"  {block}: ran for another page", flush=True)
+                continue
             start = time.monotonic()
-            done = run_shell(smaller(block.text), folder, variables)
+            done = run_shell(smaller(text), folder, variables)
             print(f"  {block}: exit code {done.returncode} after {time.monotonic() - start:.1f} s", flush=True)
             said = textwrap.indent(block.text + done.stdout[-3000:] + done.stderr[-3000:], "    ")
             assert done.returncode == 0, f"{block} fails:\n{said}"
@@ -143,9 +160,10 @@ def run_page(page):
 def main():
     ranks.interpreter()  # ends with "skipped" where there is none
     failed = 0
+    ran = set()
     for page in sys.argv[1:] or dict.fromkeys(block.page for block in pages.all_blocks() if block.language == "sh"):
         try:
-            run_page(page)
+            run_page(page, ran)
         except (AssertionError, subprocess.TimeoutExpired) as error:
             print(error, flush=True)
             failed += 1

@@ -46,6 +46,15 @@ for epoch in tqdm(range(3), desc="outer", mininterval=0, ascii=True):
 print("the end", file=sys.stderr)
 """
 
+# The last state of a bar, and nothing after it until it was seen.
+ENDED = """
+import pathlib, sys, time
+print("\\r 50%|", end="", file=sys.stderr, flush=True)
+print("\\r100%|", file=sys.stderr, flush=True)
+while not (pathlib.Path(sys.argv[1]) / "go").exists():
+    time.sleep(0.01)
+"""
+
 
 def eventually(condition, what, seconds=60):
     deadline = time.monotonic() + seconds
@@ -76,7 +85,7 @@ class ProgressBars(unittest.TestCase):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
-        for name, text in (("loop.py", LOOP), ("nested.py", NESTED)):
+        for name, text in (("loop.py", LOOP), ("nested.py", NESTED), ("ended.py", ENDED)):
             (self.folder / name).write_text(text)
 
     def halfway(self):
@@ -104,16 +113,28 @@ class ProgressBars(unittest.TestCase):
     def test_in_a_file_they_are_lines(self):
         (self.folder / "go").touch()
         command = [XOE, "run", "-np", "4", PYTHON, self.folder / "loop.py", self.folder]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        ended = subprocess.run(command, capture_output=True, timeout=60)
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertNotIn("\r", ended.stderr)
-        lines = ended.stderr.splitlines()
+        self.assertNotIn(b"\r", ended.stderr)  # which text=True would hide
+        lines = ended.stderr.decode().splitlines()
         for rank in range(4):
             # The last state, and of rank 0 the first one, too, unless all came at once.
             own = [line for line in lines if line.startswith(f"[{rank}] epoch of {rank}: ")]
             self.assertLessEqual(len(own), 2 if rank == 0 else 1, ended.stderr)
             self.assertIn("100%|", own[-1])
         self.assertLessEqual(len(lines), 5, ended.stderr)
+
+    def test_a_bar_that_ended_is_a_line_though_nothing_follows(self):
+        command = [XOE, "run", "-np", "2", "--timeout", "20", sys.executable, self.folder / "ended.py", self.folder]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as launcher:
+            lines = []
+            for line in launcher.stderr:
+                lines.append(line)
+                if {"[0] 100%|\n", "[1] 100%|\n"} <= set(lines):
+                    (self.folder / "go").touch()
+        self.assertEqual(launcher.returncode, 0, lines)
+        self.assertEqual([line for line in lines if line.startswith("[1]")], ["[1] 100%|\n"])
+        self.assertEqual(lines.count("[0] 100%|\n"), 1, lines)
 
     def test_what_a_rank_wrote_is_kept_as_it_is(self):
         (self.folder / "go").touch()

@@ -44,6 +44,11 @@ def trace(ranks, events):
     return {"traceEvents": found}
 
 
+def many_lanes(lanes):
+    """A trace of another program with a thread for each event, among them more than a call takes arguments."""
+    return {"traceEvents": [bar(0, lane, lane, 50, "forward") for lane in range(lanes)]}
+
+
 def metrics():
     lines = [{"event": "start", "model": HOSTILE, "ranks": 2, "batch": 32, "total_steps": 500, "device": "cpu"}]
     for step in range(10, 501, 10):
@@ -71,16 +76,18 @@ class PagesTest(unittest.TestCase):
         folder = pathlib.Path(cls.folder.name)
         (folder / "timeline.json").write_text(json.dumps(trace(4, 2000)))
         (folder / "large.json").write_text(json.dumps(trace(8, 100_000)))
+        (folder / "lanes.json").write_text(json.dumps(many_lanes(150_000)))
         (folder / "metrics.jsonl").write_text(metrics())
         finding = {"state": "warning", "group": "memory", "what": HOSTILE, "why": "", "fix": HOSTILE}
         (folder / "doctor.json").write_text(json.dumps({"findings": [finding]}))
         for words in (
             ["timeline", "view", folder / "timeline.json"],
             ["timeline", "view", folder / "large.json"],
+            ["timeline", "view", folder / "lanes.json"],
             ["report", folder],
         ):
             subprocess.run([BIN / "xoe", *words], check=True, capture_output=True, timeout=60)
-        cls.pages = {name: folder / f"{name}.html" for name in ("timeline", "large", "report")}
+        cls.pages = {name: folder / f"{name}.html" for name in ("timeline", "large", "lanes", "report")}
         cls.browser = browser.Browser(browser.find()).__enter__()
 
     @classmethod
@@ -126,7 +133,8 @@ class PagesTest(unittest.TestCase):
         return found
 
     def test_nothing_is_wider_than_the_window(self):
-        for name, page in self.pages.items():
+        for name in ("timeline", "large", "report"):
+            page = self.pages[name]
             for width, dark, touch in ((1280, False, False), (1280, True, False), (390, False, True), (320, True, True)):
                 with self.subTest(page=name, width=width, dark=dark):
                     self.browser.open(page, width=width, dark=dark, touch=touch)
@@ -235,6 +243,13 @@ class PagesTest(unittest.TestCase):
             self.browser.value("document.querySelector('[data-do=in]').click()")
             self.browser.frame()
         self.assertLess(self.span(), whole / 10_000)
+
+    def test_a_hundred_thousand_lanes_are_drawn(self):
+        self.browser.open(self.pages["lanes"])
+        self.assertEqual(
+            self.browser.value("JSON.parse(document.getElementById('timeline-data').textContent).view.lanes.length"), 150_000
+        )
+        self.assertGreater(self.number("drawn"), 0)
 
     def test_a_report_shows_its_curves(self):
         self.browser.open(self.pages["report"])

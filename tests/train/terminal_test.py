@@ -77,10 +77,19 @@ class AtATerminal(unittest.TestCase):
     def test_no_bar_where_the_launcher_has_no_terminal(self):
         words = [XOE, "run", "-np", "2", XOE, *QUICK, "--steps", "5"]
         outer = {**os.environ, "XOE_TERMINAL": "1"}  # of a launcher further out
-        ended = subprocess.run(words, capture_output=True, text=True, cwd=self.folder, timeout=120, env=outer)
+        ended = subprocess.run(words, capture_output=True, cwd=self.folder, timeout=120, env=outer)
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertNotIn("\r", ended.stdout)
-        self.assertNotRegex(ended.stdout, BAR)
+        self.assertNotIn(b"\r", ended.stdout)  # which text=True would hide
+        self.assertNotRegex(ended.stdout.decode(), BAR)
+
+    def test_no_bar_in_a_pipe_of_the_ranks_own(self):
+        train = " ".join(map(str, [XOE, *QUICK, "--steps", "5"]))
+        for behind in ("| tee log.$XOE_RANK", "> log.$XOE_RANK"):
+            terminal = Terminal([XOE, "run", "-np", "2", "sh", "-c", f"{train} {behind}"], self.folder)
+            self.assertEqual(terminal.end(), 0, terminal.shown)
+            log = (self.folder / "log.0").read_bytes()
+            self.assertIn(b"images/s", log)
+            self.assertNotIn(b"\r", log, behind)
 
     def test_it_offers_another_folder(self):
         words, before = self.first_run()

@@ -221,6 +221,7 @@ void RemoteProcesses::disconnect_unneeded(std::size_t host) {
 
 // Agents get credit for more output when our own output was taken.
 void RemoteProcesses::pump() {
+  for (Stream& stream : streams_) stream.settle(Clock::now());
   if (output_.out().full() || output_.err().full()) return;
   for (std::size_t host = 0; host < agents_.size(); ++host) {
     HostProgress& progress = hosts_[host];
@@ -237,7 +238,8 @@ std::optional<RemoteProcesses::Clock::time_point> RemoteProcesses::next_turn(Clo
   for (std::size_t host = 0; host < agents_.size(); ++host)
     if (hosts_[host].needed() && agents_[host]->frames().closed())
       patience = std::min<std::chrono::nanoseconds>(patience, kClosingTurn);
-  return now + patience;
+  const auto settled = first_to_settle(streams_);
+  return settled ? std::min(*settled, now + patience) : now + patience;
 }
 
 }  // namespace xoe::launch

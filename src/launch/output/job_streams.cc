@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/file_identity.h"
 #include "remote/child_process.h"
 
 namespace xoe::launch {
@@ -129,6 +130,7 @@ void JobStreams::pump() {
     else if (streams_[what].open())
       streams_[what].pump();
   }
+  for (Stream& stream : streams_) stream.settle(Clock::now());
 }
 
 Result<OpenedStreams> open_streams(const RunOptions& options, Output& output) {
@@ -169,10 +171,14 @@ Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Outpu
 
 RankCommands::RankCommands(const JobPlan& plan, const std::vector<RankEnds>& ends, const remote::Inherited& inherited)
     : argv_(remote::c_strings(plan.arguments)), shell_argv_(remote::script_arguments(plan.program, argv_)) {
+  terminals_.resize(plan.ranks.size());
   environments_.resize(plan.ranks.size());
   for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
     const RankPlan& rank = plan.ranks[i];
     environments_[i] = remote::c_strings(rank.environment);
+    terminals_[i] = fmt::format("XOE_TERMINAL={}", file_identity(ends[i].out.get()));
+    for (std::size_t k = 0; k < rank.environment.size(); ++k)
+      if (rank.environment[k].starts_with("XOE_TERMINAL=")) environments_[i][k] = terminals_[i].data();
     remote::SpawnRequest& request = requests_.emplace_back();
     request.path = plan.program.c_str();
     request.argv = argv_.data();

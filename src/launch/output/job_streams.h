@@ -39,6 +39,8 @@ class JobStreams {
   void close_silent(Clock::time_point now, Clock::duration patience);
   // When close_silent() will next have something to close.
   std::optional<Clock::time_point> next_silent(Clock::duration patience) const;
+  // When pump() will next have something to do though no stream is ready.
+  std::optional<Clock::time_point> next_settled() const { return first_to_settle(streams_); }
   bool in_background() const { return relay_.in_background(); }
   std::vector<std::string> file_errors() const { return file_errors_of(streams_); }
   // Our ends of the pipes, which the supervisor must not keep open.
@@ -76,7 +78,8 @@ Result<OpenedStreams> open_streams(const RunOptions& options, Output& output);
 // The same without pipes, for output of ranks on other hosts: stdout and stderr of each rank.
 Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output);
 
-// The C strings behind the requests to start ranks.
+// The C strings behind the requests to start ranks. A rank whose plan tells it of a terminal hears by which pipe its
+// stdout gets there, so that a program behind a pipe or a file of the rank's own does not draw there.
 class RankCommands {
  public:
   RankCommands(const JobPlan& plan, const std::vector<RankEnds>& ends, const remote::Inherited& inherited);
@@ -86,6 +89,7 @@ class RankCommands {
  private:
   std::vector<char*> argv_;
   std::vector<char*> shell_argv_;
+  std::vector<std::string> terminals_;  // of each rank: the variable that tells of the pipe
   std::vector<std::vector<char*>> environments_;
   std::vector<remote::SpawnRequest> requests_;
 };

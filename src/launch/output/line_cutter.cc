@@ -66,7 +66,7 @@ void LineCutter::end_line(std::string_view tag, std::string& out) {
     commit(row_, tag, out);
     out.append(tag).append(rows_[0].text).push_back('\n');
     rows_[0] = {};
-    fresh_ = false;
+    fresh_ = goes_up_ = false;
     return;
   }
   if (on_last_row()) {
@@ -114,7 +114,7 @@ std::size_t LineCutter::take_escape(std::string_view bytes, std::string_view tag
 
 void LineCutter::go_up(std::size_t rows) {
   row_ -= std::min(rows, row_);
-  went_up_ = true;
+  went_up_ = goes_up_ = true;
 }
 
 // Bars are filled up with blanks, to cover what stood there before.
@@ -131,12 +131,23 @@ void LineCutter::commit(std::size_t count, std::string_view tag, std::string& ou
   row_ -= count;
 }
 
+bool LineCutter::unsettled() const noexcept {
+  if (row_ == 0 || !on_last_row() || went_up_) return false;
+  return !goes_up_ || fresh_ || rows_[row_].text.empty();
+}
+
+void LineCutter::settle(std::string_view tag, std::string& out) {
+  if (!unsettled()) return;
+  commit(row_, tag, out);
+  goes_up_ = false;
+}
+
 void LineCutter::finish(std::string_view tag, std::string& out) {
   if (!escape_.empty()) rows_[row_].text.append(std::exchange(escape_, {}));
   rows_.emplace_back();  // commit() leaves one
   row_ = rows_.size() - 1;
   commit(row_, tag, out);
-  returned_ = fresh_ = went_up_ = false;
+  returned_ = fresh_ = went_up_ = goes_up_ = false;
 }
 
 std::vector<std::string> LineCutter::live() const {

@@ -10,7 +10,8 @@ namespace xoe::launch {
 
 // A bar is a line that is written again and again: each time after '\r', and below another bar by going down with '\n'
 // and up with ESC [ A, as tqdm does. Only its last state becomes a line: when the line below it is begun again, or at
-// the end. Until then it is one of live(). A line that grows past a limit is cut into several.
+// the end, or when it was left downwards and nothing more came for a while: settle(). Until then it is one of live().
+// A line that grows past a limit is cut into several.
 class LineCutter {
  public:
   enum class Bars : bool { kFollow, kPass };  // kPass: '\r' is a byte like others
@@ -18,6 +19,10 @@ class LineCutter {
 
   // Appends to `out` each line that `bytes` completes: tag, line, newline.
   void feed(std::string_view bytes, std::string_view tag, std::string& out);
+  // Whether the cursor left bars downwards, so that they are done with unless it goes up to them again.
+  bool unsettled() const noexcept;
+  // Nothing came for longer than a program takes to draw bars below each other: those above the cursor become lines.
+  void settle(std::string_view tag, std::string& out);
   // At the end of the stream: what is unfinished becomes lines.
   void finish(std::string_view tag, std::string& out);
 
@@ -52,6 +57,7 @@ class LineCutter {
   bool returned_ = false;  // the next text draws the row again, as a bar
   bool fresh_ = false;     // the row was entered from above: the next text replaces what it holds
   bool went_up_ = false;   // since the last '\n'
+  bool goes_up_ = false;   // since the last line that is no bar: it may rest in the lowest of several bars
   std::string escape_;     // the beginning of an escape sequence
 };
 

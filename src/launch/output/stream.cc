@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -13,7 +14,8 @@ namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr std::size_t kTailBytes = 4096;
-constexpr auto kBarEvery = std::chrono::seconds(10);  // where there is no terminal
+constexpr auto kBarEvery = std::chrono::seconds(10);      // where there is no terminal
+constexpr auto kSettle = std::chrono::milliseconds(200);  // bars below each other are drawn in much less
 
 }  // namespace
 
@@ -38,10 +40,20 @@ void Stream::feed(std::string_view bytes) {
   std::string lines;
   lines.reserve(bytes.size() + 64 * tag_.size());
   cutter_.feed(bytes, tag_, lines);
+  settles_at_ = cutter_.unsettled() ? std::optional(Clock::now() + kSettle) : std::nullopt;
+  write_lines(std::move(lines));
+}
+
+void Stream::settle(Clock::time_point now) {
+  if (!settles_at_ || now < *settles_at_) return;
+  settles_at_.reset();
+  std::string lines;
+  cutter_.settle(tag_, lines);
   write_lines(std::move(lines));
 }
 
 void Stream::close() {
+  settles_at_.reset();
   std::string lines;
   cutter_.finish(tag_, lines);
   write_lines(std::move(lines));
@@ -102,6 +114,13 @@ std::vector<std::string> Stream::last_lines(std::size_t most) const {
   auto lines = split_text(text, '\n');
   if (lines.size() > most) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(most));
   return lines;
+}
+
+std::optional<std::chrono::steady_clock::time_point> first_to_settle(const std::vector<Stream>& streams) {
+  std::optional<std::chrono::steady_clock::time_point> first;
+  for (const Stream& stream : streams)
+    if (const auto at = stream.settles_at()) first = std::min(first.value_or(*at), *at);
+  return first;
 }
 
 std::vector<std::string> file_errors_of(const std::vector<Stream>& streams) {

@@ -30,6 +30,9 @@ class Stream {
   void pump();
   // Bytes that did not come through the pipe.
   void feed(std::string_view bytes);
+  // When settle() has something to do, unless more comes: a bar was ended, and may be drawn again from below.
+  std::optional<std::chrono::steady_clock::time_point> settles_at() const noexcept { return settles_at_; }
+  void settle(std::chrono::steady_clock::time_point now);
   // Drops what may still come.
   void close();
   // Whole lines of the last 4 KiB.
@@ -51,11 +54,15 @@ class Stream {
   LineCutter cutter_;
   std::optional<Sink::Place> place_;
   Clock::time_point bar_written_ = {};
+  std::optional<Clock::time_point> settles_at_;
   std::string tail_;  // of each bar the last state
   bool tail_cut_ = false;
   bool tail_returned_ = false;  // after '\r'
   std::string file_error_;
 };
+
+// The first time at which one of them settles.
+std::optional<std::chrono::steady_clock::time_point> first_to_settle(const std::vector<Stream>& streams);
 
 // The file errors of all streams that have one.
 std::vector<std::string> file_errors_of(const std::vector<Stream>& streams);

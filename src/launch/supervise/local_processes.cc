@@ -25,7 +25,9 @@ void LocalProcesses::add_to(std::vector<pollfd>& polled) {
 
 std::optional<LocalProcesses::Clock::time_point> LocalProcesses::next_turn(Clock::time_point now) const {
   auto next = gone_ ? streams_.next_silent(kDrainPatience) : std::nullopt;
-  if (streams_.in_background()) next = std::min(next.value_or(Clock::time_point::max()), now + kBackgroundTurn);
+  const auto earlier = [&next](Clock::time_point time) { next = std::min(next.value_or(time), time); };
+  if (const auto settled = streams_.next_settled()) earlier(*settled);
+  if (streams_.in_background()) earlier(now + kBackgroundTurn);
   return next;
 }
 

@@ -88,7 +88,9 @@
   const place = () => {
     narrow = width < 640;
     context.font = FONT;
-    gutter = narrow ? 0 : Math.min(220, 26 + Math.max(60, ...lanes.map((lane) => context.measureText(lane.title.slice(0, 60)).width)));
+    // No Math.max(...): there may be more lanes than a call takes arguments.
+    const widest = lanes.reduce((most, lane) => Math.max(most, context.measureText(lane.title.slice(0, 60)).width), 60);
+    gutter = narrow ? 0 : Math.min(220, 26 + widest);
     places = [];
     let y = AXIS;
     for (const rank of ranks) {
