@@ -70,12 +70,12 @@ Result<NextImages> new_way(const WayOptions& options) {
       static_cast<std::size_t>(options.batch));
   // 6. Shuffle encoded records, which are small.
   const auto shuffled = data::shuffle(raw, buffer, options.seed);
-  // 7. Repeat.
-  const auto repeated = data::repeat(data::numbered(shuffled), options.epochs);
+  // 7. Repeat, batch by batch, so that each belongs to one epoch; the last one may be short.
+  const auto repeated = data::repeat(data::batch(data::numbered(shuffled), options.batch), options.epochs);
   // 8. Decode into the batch's memory, and 9. keep two batches in flight.
   const auto [height, width] = options.image_size;
   auto batches = data::map_and_batch<data::Numbered<Raw>>(
-      data::batch(repeated, options.batch), options.batch, {{DType::kFloat32, {3, height, width}}, {DType::kInt64, {}}},
+      repeated, options.batch, {{DType::kFloat32, {3, height, width}}, {DType::kInt64, {}}},
       [options](const data::Numbered<Raw>& record, std::span<void* const> places, int) {
         return decode(options, record, places);
       },
