@@ -137,8 +137,8 @@ Status choose_size(launch::RunOptions& options, const launch::HostList& list) {
     return failure(Code::kInvalidArgument, "how many ranks? For example: xoe run -np 2 {}", options.command[0]);
   if (slots != 0 && options.size > slots && !options.where.oversubscribe)
     return failure(Code::kInvalidArgument,
-                   "-np {}: the hosts have {} slots; give more (-H {}:N), or let ranks share with --oversubscribe",
-                   options.size, slots, list.hosts.front().name);
+                   "-np {}: the hosts have {}; give more (-H {}:N), or let ranks share with --oversubscribe",
+                   options.size, counted(slots, "slot"), list.hosts.front().name);
   return {};
 }
 

@@ -93,7 +93,10 @@ std::optional<std::vector<int>> expand_counts(std::string_view text) {
 }
 
 std::string counted(std::int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : noun.ends_with('s') ? "es" : "s");
+  return fmt::format("{} {}{}", count, noun,
+                     count == 1                                    ? ""
+                     : noun.ends_with('s') || noun.ends_with("ch") ? "es"
+                                                                   : "s");
 }
 
 std::string human_bytes(std::uint64_t bytes) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace xoe {
 namespace {
@@ -12,20 +13,21 @@ Status check_table(const Collective& c, const Topology& topology, std::string_vi
                    std::span<const std::size_t> counts, std::size_t expected, std::string_view buffer) {
   const auto what = collective_name(c.kind);
   if (counts.size() != index(topology.size))
-    return failure(Code::kInvalidArgument, "{}: {} has {} entries for {} ranks", what, table_name, counts.size(),
-                   topology.size);
+    return failure(Code::kInvalidArgument, "{}: {} has a length of {} for {}", what, table_name, counts.size(),
+                   counted(topology.size, "rank"));
   XOE_ASSIGN(const std::size_t total, sum_counts(what, counts));
   if (total != expected)
-    return failure(Code::kInvalidArgument, "{}: {} sums to {}, but `{}` has {} elements", what, table_name, total,
-                   buffer, expected);
+    return failure(Code::kInvalidArgument, "{}: {} sums to {}, but `{}` has {}", what, table_name, total, buffer,
+                   counted(static_cast<std::int64_t>(expected), "element"));
   return {};
 }
 
 Status check_own_count(const Collective& c, const Topology& topology, std::size_t count, std::string_view buffer) {
   const std::size_t own = c.send_counts[index(topology.rank)];
   if (own != count)
-    return failure(Code::kInvalidArgument, "{}: counts[{}] is {}, but `{}` of this rank has {} elements",
-                   collective_name(c.kind), topology.rank, own, buffer, count);
+    return failure(Code::kInvalidArgument, "{}: counts[{}] is {}, but `{}` of this rank has {}",
+                   collective_name(c.kind), topology.rank, own, buffer,
+                   counted(static_cast<std::int64_t>(count), "element"));
   return {};
 }
 
@@ -95,7 +97,8 @@ Status check_collective(const Collective& c, const Topology& topology) {
   switch (c.kind) {
     case CollectiveKind::kAllreduce:
       if (c.in_count != c.out_count)
-        return failure(Code::kInvalidArgument, "{}: `in` has {} elements, `out` {}", what, c.in_count, c.out_count);
+        return failure(Code::kInvalidArgument, "{}: `in` has {}, `out` {}", what,
+                       counted(static_cast<std::int64_t>(c.in_count), "element"), c.out_count);
       break;
     case CollectiveKind::kBroadcast:
       if (c.root < 0 || c.root >= topology.size)
@@ -114,8 +117,8 @@ Status check_collective(const Collective& c, const Topology& topology) {
       XOE_TRY(check_table(c, topology, "recv_counts", c.recv_counts, c.out_count, "out"));
       const auto me = static_cast<std::size_t>(topology.rank);
       if (c.send_counts[me] != c.recv_counts[me])
-        return failure(Code::kInvalidArgument, "{}: this rank sends itself {} elements but expects {}", what,
-                       c.send_counts[me], c.recv_counts[me]);
+        return failure(Code::kInvalidArgument, "{}: this rank sends itself {} but expects {}", what,
+                       counted(static_cast<std::int64_t>(c.send_counts[me]), "element"), c.recv_counts[me]);
       break;
     }
     case CollectiveKind::kBarrier: break;

@@ -144,11 +144,11 @@ Status check_hosts(const std::vector<hierarchical::RankInfo>& ranks, const Topol
   const auto& own = ranks[index(topology.rank)];
   const auto here = std::ranges::count(ranks, own.host, &hierarchical::RankInfo::host);
   if (here == topology.local_size) return {};
-  return failure(
-      Code::kInvalidArgument,
-      "rank {}: its launcher says that {} ranks run on this host, but {} ranks report that they run on {}; give hosts "
-      "different names (XOE_HOSTNAME)",
-      topology.rank, topology.local_size, here, own.host);
+  return failure(Code::kInvalidArgument,
+                 "rank {}: its launcher says that this host runs {}, but {} by their own report on {}; give hosts "
+                 "different names (XOE_HOSTNAME)",
+                 topology.rank, counted(topology.local_size, "rank"),
+                 counted(here, "rank") + (here == 1 ? " runs" : " run"), own.host);
 }
 
 // The secret for connections between hosts: the launcher's, or one that rank 0 chooses.

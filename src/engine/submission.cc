@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "reduce/reduce.h"
 
 namespace xoe {
@@ -176,19 +177,19 @@ Status check_rest(const Submission& s, const Request& request, int ranks) {
   const auto rows = static_cast<std::int64_t>(s.tensors[0].rows());
   if (request.splits.empty()) {
     if (rows % ranks != 0)
-      return failure(Code::kInvalidArgument, "{}: {} rows cannot be cut into {} equal parts; give splits", s.title(),
-                     rows, ranks);
+      return failure(Code::kInvalidArgument, "{}: {} cannot be cut into {} equal parts; give splits", s.title(),
+                     counted(rows, "row"), ranks);
     return {};
   }
   std::int64_t sum = 0;
   for (const std::int64_t split : request.splits) {
     if (split < 0 || split > rows)
-      return failure(Code::kInvalidArgument, "{}: a split of {} of {} rows", s.title(), split, rows);
+      return failure(Code::kInvalidArgument, "{}: a split of {} of {}", s.title(), split, counted(rows, "row"));
     sum += split;
   }
   if (static_cast<int>(request.splits.size()) != ranks || sum != rows)
-    return failure(Code::kInvalidArgument, "{}: {} splits that add up to {} for {} ranks and {} rows", s.title(),
-                   request.splits.size(), sum, ranks, rows);
+    return failure(Code::kInvalidArgument, "{}: {} that add up to {} for {} and {}", s.title(),
+                   counted(std::ssize(request.splits), "split"), sum, counted(ranks, "rank"), counted(rows, "row"));
   return {};
 }
 

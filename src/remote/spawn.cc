@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace xoe::remote {
 namespace {
@@ -103,8 +104,8 @@ Result<rlimit> allow_open_files(int children) {
   rlimit raised = before;
   raised.rlim_cur = needed;
   if (needed > before.rlim_max || ::setrlimit(RLIMIT_NOFILE, &raised) != 0)
-    return failure(Code::kResourceExhausted, "{} ranks need {} open files, the limit is {} (ulimit -n)", children,
-                   needed, before.rlim_max);
+    return failure(Code::kResourceExhausted, "{} open files are needed for {}, the limit is {} (ulimit -n)", needed,
+                   counted(children, "rank"), before.rlim_max);
   return before;
 }
 

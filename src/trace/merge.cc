@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/output_file.h"
+#include "base/text.h"
 #include "base/write_all.h"
 #include "trace/file.h"
 #include "trace/stats.h"
@@ -291,8 +292,9 @@ class Merge {
           "{} ends at byte {} within an event or without its end; what is whole was kept", info.path, *info.cut_at));
     }
     if (info.ignored > 0) {
-      report_.warnings.push_back(fmt::format("{}: {} events that make no sense were left out, the first near byte {}",
-                                             info.path, info.ignored, info.first_ignored_at));
+      report_.warnings.push_back(fmt::format("{}: {} left out that {} no sense, the first near byte {}", info.path,
+                                             counted(static_cast<std::int64_t>(info.ignored), "event"),
+                                             info.ignored == 1 ? "makes" : "make", info.first_ignored_at));
     }
   }
 

@@ -111,6 +111,8 @@ MISTAKES = [
     ("timeline merge out.json", "FILES is missing; usage: xoe timeline merge"),
     ("timeline summary a b", 'unexpected word "b"'),
     ("timeline summary a --tensors many", "--tensors many: expected a whole number"),
+    ("timeline summary a --tensors -1", "--tensors -1: expected a whole number, 0 or more"),
+    ("data make x --seed -1", "--seed -1: expected a whole number, 0 or more"),
     ("timeline summary a --jason", "did you mean --json?"),
     ("timeline --tensors 3 summary a", "write it behind the verb"),
     ("timeline veiw a", "did you mean view?"),

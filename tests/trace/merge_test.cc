@@ -186,7 +186,7 @@ TEST_F(TraceMergeTest, ForeignTracesStartWithTheFirstEvent) {
   const auto report = merge({paths[0], foreign});
   ASSERT_TRUE(report) << report.error().message();
   EXPECT_THAT(report->warnings, Contains(HasSubstr("not written by Xoe")));
-  EXPECT_THAT(report->warnings, Contains(HasSubstr("1 events that make no sense")));
+  EXPECT_THAT(report->warnings, Contains(HasSubstr("1 event left out that makes no sense")));
   std::map<std::string, double> at;
   for (const json& event : merged_events()) {
     if (event["pid"] == 77) at[event["name"]] = event["ts"];

@@ -46,11 +46,19 @@ std::string read_as_decimal(std::string& text) {
   return {};
 }
 
+// And -1 of an unsigned number as the largest there is.
+std::string read_as_unsigned_decimal(std::string& text) {
+  return text.starts_with('-') ? "less than 0" : read_as_decimal(text);
+}
+
 void take_only_decimal_numbers(CLI::App& app) {
   const CLI::Validator decimal(read_as_decimal, "");
-  for (CLI::Option* option : app.get_options())
-    if (const std::string type = option->get_type_name(); type.starts_with("INT") || type.starts_with("UINT"))
-      option->transform(decimal);
+  const CLI::Validator unsigned_decimal(read_as_unsigned_decimal, "");
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.starts_with("INT")) option->transform(decimal);
+    if (type.starts_with("UINT")) option->transform(unsigned_decimal);
+  }
   for (CLI::App* verb : app.get_subcommands({})) take_only_decimal_numbers(*verb);
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace xoe::hierarchical {
 namespace {
@@ -20,8 +21,8 @@ Status alltoall(Rails& rails, const Operation& op) {
                                  Tensor(sent.data(), size, DType::kInt64), ones)));
   for (std::size_t r = 0; r < size; ++r)
     if (sent[r] != c.recv_counts[r])
-      return failure(Code::kInvalidArgument, "{}: rank {} sends {} elements to rank {}, which expects {}", op.title(),
-                     r, sent[r], rails.placement().rank, c.recv_counts[r]);
+      return failure(Code::kInvalidArgument, "{}: rank {} sends {} to rank {}, which expects {}", op.title(), r,
+                     counted(static_cast<std::int64_t>(sent[r]), "element"), rails.placement().rank, c.recv_counts[r]);
   return rails.on(*net, op, c);
 }
 

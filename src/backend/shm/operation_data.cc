@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "reduce/reduce.h"
 
 namespace xoe::shm {
@@ -205,8 +206,8 @@ Status OperationData::check_alltoall() const {
     std::memcpy(&sent, slots_.eager(s) + index(group_.rank()) * sizeof sent, sizeof sent);
     const std::size_t expected = call_->recv_counts[index(s)];
     if (sent != expected)
-      return failure(Code::kInvalidArgument, "{} sends {} elements to {}, which expects {}", group_.who(s), sent,
-                     group_.who(group_.rank()), expected);
+      return failure(Code::kInvalidArgument, "{} sends {} to {}, which expects {}", group_.who(s),
+                     counted(static_cast<std::int64_t>(sent), "element"), group_.who(group_.rank()), expected);
   }
   return {};
 }

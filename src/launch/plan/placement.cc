@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "launch/plan/job_plan.h"
 
 namespace xoe::launch {
@@ -19,18 +20,18 @@ Status check_room(const std::vector<remote::Host>& hosts, int size, bool oversub
   std::int64_t room = 0;
   for (const remote::Host& host : hosts) {
     if (!oversubscribe && host.slots > kMaxRanksPerHost)
-      return failure(Code::kInvalidArgument, "host {} has {} slots; at most {} ranks run on one host", host.name,
-                     host.slots, kMaxRanksPerHost);
+      return failure(Code::kInvalidArgument, "host {} has {}; at most {} ranks run on one host", host.name,
+                     counted(host.slots, "slot"), kMaxRanksPerHost);
     slots += host.slots;
     room += room_of(host, oversubscribe);
   }
   if (size <= room) return {};
   if (oversubscribe)
-    return failure(Code::kInvalidArgument, "-np {}: the hosts take at most {} ranks (max-slots, and {} on each)", size,
-                   room, kMaxRanksPerHost);
+    return failure(Code::kInvalidArgument, "-np {}: the hosts take at most {} (max-slots, and {} on each)", size,
+                   counted(room, "rank"), kMaxRanksPerHost);
   return failure(Code::kInvalidArgument,
-                 "-np {}: the hosts have {} slots; give more (-H {}:N), or let ranks share with --oversubscribe", size,
-                 slots, hosts.front().name);
+                 "-np {}: the hosts have {}; give more (-H {}:N), or let ranks share with --oversubscribe", size,
+                 counted(slots, "slot"), hosts.front().name);
 }
 
 }  // namespace

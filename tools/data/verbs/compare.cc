@@ -377,7 +377,7 @@ void print_text(const CompareOptions& options, const Comparison& comparison) {
   fmt::print("{}: a consumer on each rank takes {} images in {:.1f} ms (it sleeps: no accelerator is here)\n",
              options.directory, options.batch, comparison.step_ms());
   if (comparison.lowered() > 0)
-    fmt::print("the old way makes only {} batches ahead, not {}: memory is short\n", comparison.lowered(),
+    fmt::print("the old way makes only {} ahead, not {}: memory is short\n", counted(comparison.lowered(), "batch"),
                options.batch);
   fmt::print("{:<4} {:>6} {:>13} {:>9} {:>7} {:>10} {:>16} {:>10}\n", "way", "ranks", "threads each", "images/s",
              "wanted", "idle", "CPU-ms an image", "memory");

@@ -42,7 +42,7 @@ constexpr std::size_t kMaxValues = 100;
 Json show_bytes(std::string_view bytes, std::size_t most) {
   const bool printable =
       bytes.size() <= most && std::all_of(bytes.begin(), bytes.end(), [](char c) { return c >= ' ' && c <= '~'; });
-  return printable ? std::string(bytes) : fmt::format("<{} bytes>", bytes.size());
+  return printable ? std::string(bytes) : fmt::format("<{}>", counted(std::ssize(bytes), "byte"));
 }
 
 template <class T>
@@ -63,7 +63,7 @@ Json list(const FeatureView& feature, const Show& show) {
 
 // One value in full, text as text; other values as their count or size.
 Json show_short(const FeatureView& feature) {
-  if (feature.size() != 1) return fmt::format("<{} values>", feature.size());
+  if (feature.size() != 1) return fmt::format("<{}>", counted(static_cast<std::int64_t>(feature.size()), "value"));
   if (const auto value = feature.only_integer()) return *value;
   if (const auto value = feature.only_float()) return *value;
   return show_bytes(feature.only_bytes().value_or(""), 80);
@@ -263,8 +263,8 @@ void print_text(const InspectRequest& request, const Summary& summary) {
                range);
   }
   for (const Json& record : summary.first) {
-    fmt::print("record {} at byte {}: {} bytes\n", record["record"].get<std::int64_t>(),
-               record["offset"].get<std::uint64_t>(), record["bytes"].get<std::uint64_t>());
+    fmt::print("record {} at byte {}: {}\n", record["record"].get<std::int64_t>(),
+               record["offset"].get<std::uint64_t>(), counted(record["bytes"].get<std::int64_t>(), "byte"));
     if (!record.contains("features")) continue;
     for (const auto& [name, value] : record["features"].items()) fmt::print("  {} = {}\n", name, to_text(value));
   }

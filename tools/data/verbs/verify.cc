@@ -100,7 +100,8 @@ class Verification {
     for (const std::string& path : request_.paths) XOE_TRY(plan(path));
     ProgressLine line("xoe data verify", !request_.json);
     const auto show = [&] {
-      line.show(share(), fmt::format("{} records, {} bad", records_.load(), findings_.count()));
+      line.show(share(), fmt::format("{}, {} bad", counted(static_cast<std::int64_t>(records_.load()), "record"),
+                                     findings_.count()));
     };
     const auto work = [&](std::size_t thread, std::size_t i) {
       if (!enough()) tasks_[i](checkers_[thread]);
