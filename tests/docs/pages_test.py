@@ -19,6 +19,24 @@ import stage  # noqa: E402
 
 LANGUAGES = {"", "sh", "python", "cpp", "c", "cmake", "diff", "text", "json", "toml", "yaml", "bibtex", "rust", "go"}
 SAID_BY = re.compile(r"<!-- said by: ([\w./-]+): (.+?) -->")
+# The usual messages: the source that says each, and the words by which a reader finds it in docs/troubleshooting.
+USUAL = [
+    ("src/remote/spawn.cc", "exited with code"),
+    ("src/remote/program.cc", "no such file"),
+    ("src/launch/plan/job_plan.cc", "ranks run on one host"),
+    ("src/remote/host_failure.cc", "nothing was heard of it"),
+    ("src/engine/watch/stall.cc", "has waited for"),
+    ("src/engine/watch/stall.cc", "missing on"),
+    ("src/engine/negotiate/host_agreement.cc", "ranks disagree"),
+    ("src/engine/process_set.cc", "has shut its engine down"),
+    ("src/base/env.cc", "environment variable"),
+    ("src/engine/watch/metrics_server.cc", "metrics: cannot listen on 127.0.0.1:"),
+    ("src/backend/nccl/device.cc", "has no GPU"),
+    ("src/data/records/record_file.cc", "truncated:"),
+    ("src/data/records/record_file.cc", "bytes of data is wrong"),
+    ("src/data/load/compare_opened.cc", "the ranks have different data"),
+    ("src/data/load/class_runs.cc", "records of one class lie together"),
+]
 EXTERNAL_SCRIPT = '<html><script src="https://cdn.example.org/x.js"></script><a href="b.html#none">b</a></html>'
 
 
@@ -58,6 +76,18 @@ class Messages(unittest.TestCase):
                 found += 1
                 self.assertIn(text, (ROOT / source).read_text(), f"{path.name}: {source} does not say so")
         self.assertGreater(found, 10)
+
+    def test_usual_messages_are_found_by_their_words(self):
+        written = "".join(path.read_text() for path in (ROOT / "docs/troubleshooting").glob("*.md"))
+        for source, words in USUAL:
+            with self.subTest(words=words):
+                self.assertIn(words, (ROOT / source).read_text())
+                self.assertIn(words, written)
+
+    def test_pages_that_messages_name_exist(self):
+        for path in [*(ROOT / "src").rglob("*.cc"), *(ROOT / "tools").rglob("*.cc"), *(ROOT / "bindings/python").rglob("*.py")]:
+            for page in re.findall(r'"[^"\n]*\b(docs/[\w/.-]+\.md)', path.read_text()):
+                self.assertTrue((ROOT / page).exists(), f"{path.relative_to(ROOT)}: {page}")
 
     def test_each_page_is_in_the_list(self):
         folder = ROOT / "docs/troubleshooting"
