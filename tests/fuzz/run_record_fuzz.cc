@@ -31,7 +31,7 @@ constexpr xoe::pages::ViewOptions kView = {
 void put(const std::string& path, std::string_view content) {
   std::FILE* file = std::fopen(path.c_str(), "w");
   xoe::require(file != nullptr);
-  xoe::require(std::fwrite(content.data(), 1, content.size(), file) == content.size());
+  if (!content.empty()) xoe::require(std::fwrite(content.data(), 1, content.size(), file) == content.size());
   xoe::require(std::fclose(file) == 0);
 }
 
