@@ -108,6 +108,7 @@ void add_output_options(CLI::App& app, TrainCommandLine& line) {
       ->capture_default_str();
   app.add_option("--checkpoint-keep", options.checkpoint_keep, "newest ones to keep")->capture_default_str();
   app.add_flag("--resume", options.resume, "go on from the newest checkpoint, if there is one");
+  app.add_flag("--next-epoch", options.next_epoch, "with --resume: begin the next epoch, with files that have changed");
   app.add_option("--run-dir", options.run_dir, "new folder for metrics.jsonl, TensorBoard's files and curve.svg")
       ->type_name("DIR");
   app.add_option("--timeline", options.timeline, "trace of all ranks for Perfetto")->type_name("FILE");

@@ -56,6 +56,7 @@ class ImageBatches : public BatchSource {
     XOE_ASSIGN(auto state, data::State::from_text(position));
     return training_->restore(std::move(state));
   }
+  Status start_epoch(std::int64_t epoch) override { return training_->start_epoch(epoch); }
 
   std::int64_t skipped_images() const noexcept override { return training_->skipped() + training_->lost(); }
 

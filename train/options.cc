@@ -51,6 +51,9 @@ Result<TrainOptions> complete_options(TrainOptions options) {
     return failure(Code::kInvalidArgument, "{} needs --checkpoint DIR",
                    options.resume ? "--resume" : "--checkpoint-every");
   }
+  if (options.next_epoch && !options.resume) {
+    return failure(Code::kInvalidArgument, "--next-epoch says where a run goes on; it needs --resume");
+  }
 
   if (options.epochs == 0 && options.steps == 0) {
     if (options.data_dir.empty()) {

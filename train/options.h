@@ -48,6 +48,7 @@ struct TrainOptions {
   std::int64_t checkpoint_every = 0;  // steps; 0: at the end and when interrupted
   int checkpoint_keep = 3;
   bool resume = false;
+  bool next_epoch = false;  // a resumed run begins the next epoch, so its data may have changed
 
   std::string run_dir;   // metrics.jsonl and curve.svg; empty: none
   std::string timeline;  // a file; empty: none

@@ -116,7 +116,7 @@ Status Run::resume(const Sections& sections) {
   XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), setup_.device, *optimizer_));
   step_ = first_step_ = checkpoint_step_ = progress.step;
   position_ = std::move(progress.position);
-  hold(setup_.data->restore(position_));
+  hold(find_position());
   if (!first()) return {};
   listener_.noted(fmt::format("resumed from step {} in {}", step_, options_.checkpoint_dir));
   if (progress.total_steps != 0 && progress.total_steps != plan_.total_steps) {
@@ -124,6 +124,21 @@ Status Run::resume(const Sections& sections) {
                                 progress.total_steps, plan_.total_steps));
   }
   return {};
+}
+
+Status Run::find_position() {
+  if (options_.next_epoch) {
+    const auto next = static_cast<std::int64_t>(std::ceil(epoch()));
+    XOE_TRY(setup_.data->start_epoch(next));
+    position_ = setup_.data->save();
+    if (first()) listener_.noted(fmt::format("the images go on with the start of epoch {}, counted from 0", next));
+    return {};
+  }
+  const Status found = setup_.data->restore(position_);
+  if (!found && found.error().code() == Code::kInvalidArgument) {
+    return failure(Code::kInvalidArgument, "{} (xoe train: --next-epoch)", found.error().message());
+  }
+  return found;
 }
 
 Status Run::evaluate() {

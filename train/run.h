@@ -29,6 +29,8 @@ class Run {
   Status check_same_data();
   Status agree_on_classes();
   Status resume(const Sections& sections);
+  // Where the data go on.
+  Status find_position();
   Status open_folder();
   Status step();
   std::vector<PassSums> forward_backward();

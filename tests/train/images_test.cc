@@ -11,8 +11,13 @@ class ImagesTest : public TrainProgramTest {
  protected:
   void SetUp() override {
     TrainProgramTest::SetUp();
-    const Ended made = run({xoe::testing::bin("xoe-data"), "make", "--images", "60", "--validation", "13", "--classes",
-                            "3", "--shards", "2", "--size-min", "32", "--size-max", "48", at("data")});
+    make_data(48);
+  }
+
+  void make_data(int size_max) {
+    const Ended made =
+        run({xoe::testing::bin("xoe-data"), "make", "--images", "60", "--validation", "13", "--classes", "3",
+             "--shards", "2", "--size-min", "32", "--size-max", std::to_string(size_max), at("data")});
     ASSERT_EQ(made.code, 0) << made.err;
   }
 
@@ -65,6 +70,31 @@ TEST_F(ImagesTest, AFinishedRunGoesOnWithTheNextBatch) {
   run_group(2, words("parts", {"--steps", "6", "--resume"}));
   EXPECT_EQ(losses("whole").size(), 6U);
   EXPECT_EQ(losses("whole"), losses("parts"));
+}
+
+// Files that were written again have other records, so an epoch cannot go on with them; the next one can begin.
+TEST_F(ImagesTest, ChangedFilesBeginTheNextEpoch) {
+  const auto words = [&](const std::string& name, Arguments more) {
+    more.insert(more.end(), {"--lr", "1e-30", "--eval-every", "0", "--run-dir", at(name), "--checkpoint",
+                             at(name) + "/checkpoints"});
+    return on_images(more);
+  };
+  run_group(2, words("parts", {"--steps", "3"}));
+  std::filesystem::remove_all(at("data"));
+  make_data(64);
+  auto refused = start(2, words("parts", {"--steps", "6", "--resume"}));
+  std::string errors;
+  for (auto& rank : refused) {
+    EXPECT_EQ(rank->wait(), 1);
+    errors += rank->err();
+  }
+  EXPECT_NE(errors.find("--next-epoch"), std::string::npos) << errors;
+
+  run_group(2, words("parts", {"--steps", "6", "--resume", "--next-epoch"}));
+  run_group(2, words("whole", {"--steps", "10"}));
+  const auto parts = losses("parts");
+  const auto whole = losses("whole");
+  for (const int step : {4, 5, 6}) EXPECT_EQ(parts.at(step), whole.at(step + 4)) << step;
 }
 
 // Each step has an evaluation here, also the one in which the signal comes.
