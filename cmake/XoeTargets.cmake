@@ -73,11 +73,11 @@ function(xoe_test_program name)
   xoe_tell_sanitizer(${name})
 endfunction()
 
-# xoe_test(name SOURCES ... [PROGRAM program | LINK ...] [LABELS ...] [TIMEOUT s] [COST s]): the tests of some files, run as one
+# xoe_test(name SOURCES ... [PROGRAM program | LINK ...] [LABELS ...] [TIMEOUT s] [COST s] [FULL filter]): the tests of some files, run as one
 # ctest; in a program of their own unless one of xoe_test_program is named. COST: about how long it takes, so that a first run
-# starts long tests first; later ones know.
+# starts long tests first; later ones know. FULL: tests of these that run apart, as <name>_full in the tier full.
 function(xoe_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;PROGRAM;COST" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PROGRAM;COST;FULL" "SOURCES;LINK;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
@@ -96,7 +96,14 @@ function(xoe_test name)
     xoe_test_program(${name} LINK ${ARG_LINK})
   endif()
   target_sources(${ARG_PROGRAM} PRIVATE ${ARG_SOURCES})
+  set(folders "XOE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;XOE_TEST_DIR=${PROJECT_BINARY_DIR}/tests")
+  set(without "")
+  if(ARG_FULL)
+    set(without "XOE_TEST_WITHOUT=${ARG_FULL}")
+    add_test(NAME ${name}_full COMMAND ${ARG_PROGRAM} "--gtest_filter=${ARG_FULL}")
+    set_tests_properties(${name}_full PROPERTIES LABELS full TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${folders}")
+  endif()
   add_test(NAME ${name} COMMAND ${ARG_PROGRAM})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST}
-    ENVIRONMENT "XOE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;XOE_TEST_DIR=${PROJECT_BINARY_DIR}/tests;${files}")
+    ENVIRONMENT "${folders};${files};${without}")
 endfunction()

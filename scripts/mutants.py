@@ -158,7 +158,8 @@ class Program:
             command.append("--gtest_fail_fast")
             if filter:
                 command.append(f"--gtest_filter={filter}")
-                environment.pop("XOE_TEST_FILES", None)  # it would take the filter's place
+                for name in ("XOE_TEST_FILES", "XOE_TEST_WITHOUT"):  # they would change the filter
+                    environment.pop(name, None)
         with tempfile.TemporaryFile() as output:
             started = time.monotonic()
             code = run_group(command, environment, self._folder, output, limit)

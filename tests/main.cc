@@ -1,5 +1,5 @@
 // A program that holds the tests of several files. Those of the files in XOE_TEST_FILES run, "a_test.cc:b_test.cc";
-// without it, all.
+// without it, all. XOE_TEST_WITHOUT is a filter of GoogleTest for those that do not.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -37,5 +37,6 @@ int main(int argc, char** argv) {
     }
     testing::GTEST_FLAG(filter) = filter;
   }
+  if (const char* without = std::getenv("XOE_TEST_WITHOUT")) testing::GTEST_FLAG(filter) += std::string("-") + without;
   return RUN_ALL_TESTS();
 }
