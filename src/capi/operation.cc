@@ -33,13 +33,18 @@ struct RequestParts {
   Request request;
 };
 
-Result<TensorArg> convert_tensor(const xoe_tensor& from, std::size_t index) {
-  const std::string what = fmt::format("tensor {}", index);
-  XOE_TRY(check_number(from.dtype, 0, kDTypeCount - 1, what + ": dtype"));
-  XOE_TRY(check_number(from.ndim, 0, kMaxDimensions, what + ": ndim"));
-  if (from.ndim > 0) XOE_TRY(need(from.shape, what + ": shape"));
+Status check_tensor(const xoe_tensor& from) {
+  XOE_TRY(check_number(from.dtype, 0, kDTypeCount - 1, "dtype"));
+  XOE_TRY(check_number(from.ndim, 0, kMaxDimensions, "ndim"));
+  if (from.ndim > 0) XOE_TRY(need(from.shape, "shape"));
   if (std::ranges::any_of(from.reserved, [](std::uint64_t word) { return word != 0; }))
-    return failure(Code::kUnsupported, "{}: its reserved fields are not 0", what);
+    return failure(Code::kUnsupported, "its reserved fields are not 0");
+  return {};
+}
+
+Result<TensorArg> convert_tensor(const xoe_tensor& from, std::size_t index) {
+  if (const Status good = check_tensor(from); !good)
+    return failure(good.error().code(), "tensor {}: {}", index, good.error().message());
   return TensorArg{.in = from.in,
                    .out = from.out,
                    .dtype = static_cast<DType>(from.dtype),

@@ -63,7 +63,7 @@ bool may_be_group(OpKind kind) {
 }
 
 // what: names the operation in errors.
-Result<TensorCopy> copy_tensor(const TensorArg& tensor, std::string_view what, std::size_t index) {
+Result<TensorCopy> copy_tensor(const TensorArg& tensor, const Submission& s, std::size_t index) {
   TensorCopy copy{static_cast<const std::byte*>(tensor.in),
                   static_cast<std::byte*>(tensor.out),
                   tensor.dtype,
@@ -72,14 +72,15 @@ Result<TensorCopy> copy_tensor(const TensorArg& tensor, std::string_view what, s
   const std::size_t most =
       std::numeric_limits<std::ptrdiff_t>::max() / std::max<std::size_t>(1, dtype_size(tensor.dtype));
   if (dtype_size(tensor.dtype) == 0)
-    return failure(Code::kInvalidArgument, "{}: tensor {} has no known element type", what, index);
+    return failure(Code::kInvalidArgument, "{}: tensor {} has no known element type", s.title(), index);
   for (const std::int64_t dimension : copy.shape) {
     if (dimension < 0)
-      return failure(Code::kInvalidArgument, "{}: tensor {} has shape [{}]", what, index, fmt::join(copy.shape, ", "));
+      return failure(Code::kInvalidArgument, "{}: tensor {} has shape [{}]", s.title(), index,
+                     fmt::join(copy.shape, ", "));
     const auto n = static_cast<std::size_t>(dimension);
     if (n != 0 && copy.count > most / n)
-      return failure(Code::kInvalidArgument, "{}: tensor {} of shape [{}] is more than memory can hold", what, index,
-                     fmt::join(copy.shape, ", "));
+      return failure(Code::kInvalidArgument, "{}: tensor {} of shape [{}] is more than memory can hold", s.title(),
+                     index, fmt::join(copy.shape, ", "));
     copy.count *= n;
   }
   return copy;
@@ -93,13 +94,12 @@ std::size_t output_bytes(const TensorCopy& t, OpKind kind, int rank, int ranks) 
 }
 
 Status check_tensors(const Submission& s, const Request& request, int rank, int ranks) {
-  const auto what = s.title();
   const auto count = s.tensors.size();
   const OpKind kind = request.op.kind;
   const bool none = kind == OpKind::kBarrier || kind == OpKind::kJoin;
   const std::size_t wanted = kind == OpKind::kSparseAllreduce ? 2 : 1;
   if (none ? count != 0 : (may_be_group(kind) ? count == 0 : count != wanted))
-    return failure(Code::kInvalidArgument, "{}: takes {}, got {}", what,
+    return failure(Code::kInvalidArgument, "{}: takes {}, got {}", s.title(),
                    none                 ? "no tensors"
                    : may_be_group(kind) ? "one tensor or more"
                                         : fmt::format("{} tensor(s)", wanted),
@@ -108,27 +108,27 @@ Status check_tensors(const Submission& s, const Request& request, int rank, int 
     const TensorCopy& t = s.tensors[i];
     const bool sends = (kind != OpKind::kBroadcast && kind != OpKind::kBroadcastBytes) || rank == request.op.root;
     if (sends && t.in == nullptr && t.count != 0)
-      return failure(Code::kInvalidArgument, "{}: tensor {} has {} elements and no memory", what, i, t.count);
+      return failure(Code::kInvalidArgument, "{}: tensor {} has {} elements and no memory", s.title(), i, t.count);
     if (!gives_output(kind) && t.out == nullptr && t.count != 0)
-      return failure(Code::kInvalidArgument, "{}: tensor {} has no memory for its result", what, i);
+      return failure(Code::kInvalidArgument, "{}: tensor {} has no memory for its result", s.title(), i);
     if (free_first_dim(kind) && t.shape.empty())
-      return failure(Code::kInvalidArgument, "{}: tensor {} is a scalar; it needs a first dimension", what, i);
+      return failure(Code::kInvalidArgument, "{}: tensor {} is a scalar; it needs a first dimension", s.title(), i);
     if (kind == OpKind::kReduceScatter && t.shape.empty())
-      return failure(Code::kInvalidArgument, "{}: tensor {} is a scalar; it cannot be cut", what, i);
+      return failure(Code::kInvalidArgument, "{}: tensor {} is a scalar; it cannot be cut", s.title(), i);
     if (t.out != nullptr && t.in != nullptr && t.out < t.in + t.bytes() &&
         t.in < t.out + output_bytes(t, kind, rank, ranks) && (t.out != t.in || gives_output(kind)))
-      return failure(Code::kInvalidArgument, "{}: `in` and `out` of tensor {} overlap{}", what, i,
+      return failure(Code::kInvalidArgument, "{}: `in` and `out` of tensor {} overlap{}", s.title(), i,
                      gives_output(kind) ? "; this operation does not work in place" : " without being in place");
     if (reduces(kind)) XOE_TRY(reduce::supports(t.dtype, request.op.reduce));
     if (kind == OpKind::kAdasum && !is_float(t.dtype))
-      return failure(Code::kInvalidArgument, "{}: adasum takes float tensors, got {}", what, dtype_name(t.dtype));
+      return failure(Code::kInvalidArgument, "{}: adasum takes float tensors, got {}", s.title(), dtype_name(t.dtype));
     if ((kind == OpKind::kAdasum || request.op.compression.kind != Compression::kNone) && t.dtype != s.tensors[0].dtype)
-      return failure(Code::kInvalidArgument, "{}: the tensors of this group must have one type", what);
+      return failure(Code::kInvalidArgument, "{}: the tensors of this group must have one type", s.title());
   }
   if (kind == OpKind::kSparseAllreduce && (s.tensors[0].dtype != DType::kInt64 || s.tensors[0].shape.size() != 1 ||
                                            s.tensors[0].shape[0] != s.tensors[1].shape[0]))
     return failure(Code::kInvalidArgument, "{}: indices must be int64 [n] and values [n, ...], got {} [{}] and [{}]",
-                   what, dtype_name(s.tensors[0].dtype), fmt::join(s.tensors[0].shape, ", "),
+                   s.title(), dtype_name(s.tensors[0].dtype), fmt::join(s.tensors[0].shape, ", "),
                    fmt::join(s.tensors[1].shape, ", "));
   return {};
 }
@@ -268,7 +268,7 @@ Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std
                    kMaxSubmittedName);
   s->tensors.reserve(request.tensors.size());
   for (std::size_t i = 0; i < request.tensors.size(); ++i) {
-    XOE_ASSIGN(auto copy, copy_tensor(request.tensors[i], s->title(), i));
+    XOE_ASSIGN(auto copy, copy_tensor(request.tensors[i], *s, i));
     s->tensors.push_back(std::move(copy));
   }
   XOE_TRY(check_tensors(*s, request, rank, ranks));

@@ -48,7 +48,15 @@ const std::vector<Knobs>& Knobs::grid() {
   return grid;
 }
 
-bool Knobs::on_grid() const { return in_flight >= 1 && nearest(fusion_threshold, pack_limit, in_flight) == *this; }
+// For each batch: without the logarithms of nearest().
+bool Knobs::on_grid() const {
+  const auto power = [](std::size_t value, int low, int high) {
+    return std::has_single_bit(value) && exponent(value) >= low && exponent(value) <= high;
+  };
+  if (in_flight < 1 || !power(static_cast<std::size_t>(in_flight), 0, kMaxFlight)) return false;
+  if (fusion_threshold == 0 || pack_limit == 0) return fusion_threshold == pack_limit;
+  return power(fusion_threshold, kMinFusion, kMaxFusion) && power(pack_limit, kMinPack, exponent(fusion_threshold));
+}
 
 std::uint16_t Knobs::encode() const {
   return static_cast<std::uint16_t>(exponent(fusion_threshold) | exponent(pack_limit) << 5 |
