@@ -145,6 +145,7 @@ TEST(WorkingRanks, AreSparedOverSeveralHosts) {
 TEST(StoppedRanks, AreNamedByCommunicators) {
   int told[2];
   ASSERT_EQ(::pipe(told), 0);
+  const int own_stderr = ::dup(STDERR_FILENO);
   ASSERT_EQ(::dup2(told[1], STDERR_FILENO), STDERR_FILENO);
   ProcessGroup(2,
                [](Communicator& communicator) -> std::string {
@@ -162,6 +163,8 @@ TEST(StoppedRanks, AreNamedByCommunicators) {
                },
                {{"XOE_STALL_WARNING", "0.2"}, {"XOE_TIMEOUT", "1.5"}})
       .expect_success();
+  ASSERT_EQ(::dup2(own_stderr, STDERR_FILENO), STDERR_FILENO);
+  ::close(own_stderr);
   char text[4096] = {};
   ASSERT_GT(::read(told[0], text, sizeof text - 1), 0);
   EXPECT_EQ(missing_part(text, {"xoe: barrier", "end of epoch", "for rank 1 (pid", "its process is stopped"}), "");
