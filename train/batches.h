@@ -49,7 +49,10 @@ class BatchSource {
   // The position of next(), for restore() on the same rank of a group of the same size.
   virtual std::string save() const = 0;
   virtual Status restore(std::string_view position) = 0;
-  // next() gives the first batch of an epoch; they count from 0.
+  // The epoch after the one that `position` is in the middle of; epochs count from 0. One that has not begun is its
+  // own.
+  virtual Result<std::int64_t> next_epoch(std::string_view position) const = 0;
+  // next() gives the first batch of an epoch.
   virtual Status start_epoch(std::int64_t epoch) = 0;
   virtual std::int64_t skipped_images() const noexcept { return 0; }
   // A report of where the time of producing training images went, and what would help; may be empty.

@@ -30,6 +30,7 @@ struct RunStart {
   std::int64_t total_steps = 0;
   std::int64_t steps_per_epoch = 0;  // 0: no epochs
   std::string checkpoints = {};      // their folder, an absolute path; empty: none
+  std::string run_dir = {};          // an absolute path; empty: none
 };
 
 // Covers the steps since the previous report; speed covers all measured steps.

@@ -56,6 +56,13 @@ class ImageBatches : public BatchSource {
     XOE_ASSIGN(auto state, data::State::from_text(position));
     return training_->restore(std::move(state));
   }
+  Result<std::int64_t> next_epoch(std::string_view position) const override {
+    XOE_ASSIGN(const auto state, data::State::from_text(position));
+    const auto epoch = state.find("repeat.epoch"), started = state.find("repeat.started");
+    if (!epoch || !started || *epoch < 0 || *epoch == INT64_MAX)
+      return failure(Code::kDataLoss, "the checkpoint's position in the data names no epoch: '{}'", position);
+    return *epoch + (*started != 0 ? 1 : 0);
+  }
   Status start_epoch(std::int64_t epoch) override { return training_->start_epoch(epoch); }
 
   std::int64_t skipped_images() const noexcept override { return training_->skipped() + training_->lost(); }

@@ -128,7 +128,7 @@ Status Run::resume(const Sections& sections) {
 
 Status Run::find_position() {
   if (options_.next_epoch) {
-    const auto next = static_cast<std::int64_t>(std::ceil(epoch()));
+    XOE_ASSIGN(const std::int64_t next, setup_.data->next_epoch(position_));
     XOE_TRY(setup_.data->start_epoch(next));
     position_ = setup_.data->save();
     if (first()) listener_.noted(fmt::format("the images go on with the start of epoch {}, counted from 0", next));
@@ -377,6 +377,7 @@ RunStart Run::start_event() const {
   start.first_step = first_step_;
   start.total_steps = plan_.total_steps;
   if (!options_.checkpoint_dir.empty()) start.checkpoints = std::filesystem::absolute(options_.checkpoint_dir);
+  if (!options_.run_dir.empty()) start.run_dir = std::filesystem::absolute(options_.run_dir);
   start.steps_per_epoch = std::llround(plan_.steps_per_epoch);
   return start;
 }

@@ -54,23 +54,40 @@ Kept keep_until(const std::string& metrics, std::int64_t step) {
   return kept;
 }
 
-// Whether the folder was copied or moved with the checkpoints in it, which had the name `theirs` before.
-bool moved_with_checkpoints(const std::string& folder, const std::string& checkpoints, const std::string& theirs) {
+// Where a run and its checkpoints were.
+struct Origin {
+  std::string folder;
+  std::string checkpoints;
+};
+
+// What the last start in `metrics` says of it; nullopt: nothing. Version 0.1.0 wrote neither name.
+std::optional<Origin> origin_in(const std::string& metrics) {
+  std::optional<Origin> origin;
+  for (const std::string& line : split_text(metrics, '\n')) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (text_in(json, "event") != "start") continue;
+    const auto folder = text_in(json, "run_dir"), checkpoints = text_in(json, "checkpoints");
+    origin.reset();
+    if (folder || checkpoints) origin = Origin{.folder = folder.value_or(""), .checkpoints = checkpoints.value_or("")};
+  }
+  return origin;
+}
+
+// Whether the folder was copied or moved with the checkpoints in it.
+bool moved_with_checkpoints(const std::string& folder, const std::string& checkpoints, const Origin& origin) {
   const fs::path within = fs::path(normal_path(checkpoints)).lexically_relative(normal_path(folder));
-  if (within.empty() || within == "." || *within.begin() == "..") return false;
-  return normal_path(theirs).ends_with("/" + within.string());
+  if (within.empty() || within == "." || *within.begin() == ".." || origin.folder.empty()) return false;
+  return normal_path(origin.checkpoints) == normal_path((fs::path(origin.folder) / within).string());
 }
 
 // Whether the last start in the folder's `metrics` was of a run with these checkpoints.
 bool is_of_run(const std::string& folder, const std::string& metrics, const std::string& checkpoints) {
-  std::string theirs = checkpoints;  // where it says nothing
-  for (const std::string& line : split_text(metrics, '\n')) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (text_in(json, "event") == "start") theirs = text_in(json, "checkpoints").value_or("");
-  }
+  const auto origin = origin_in(metrics);
+  if (!origin) return true;
   std::error_code ignored;
-  return normal_path(theirs) == normal_path(checkpoints) || fs::equivalent(theirs, checkpoints, ignored) ||
-         moved_with_checkpoints(folder, checkpoints, theirs);
+  return normal_path(origin->checkpoints) == normal_path(checkpoints) ||
+         fs::equivalent(origin->checkpoints, checkpoints, ignored) ||
+         moved_with_checkpoints(folder, checkpoints, *origin);
 }
 
 constexpr std::int64_t kMostRuns = 1000;  // a larger number in a folder's name is a date or the like
@@ -154,7 +171,8 @@ Result<RunFolder> RunFolder::open(const std::string& path, std::int64_t first_st
     XOE_ASSIGN(earlier, set_aside(path));
   }
   XOE_ASSIGN(auto metrics, GrowingFile::open(metrics_path(path), /*append=*/first_step > 0));
-  XOE_ASSIGN(auto events, EventFile::begin(path, first_step));
+  // The curve of a run that was set aside is not this one's beginning.
+  XOE_ASSIGN(auto events, EventFile::begin(path, earlier.empty() ? first_step : 0));
   RunFolder folder(path, std::move(metrics), std::move(events));
   folder.earlier_ = std::move(earlier);
   folder.curve_ = std::move(kept.curve);

@@ -23,6 +23,7 @@ class SyntheticBatches : public BatchSource {
   Result<Batch> next() override { return batch_; }
   std::string save() const override { return {}; }
   Status restore(std::string_view) override { return {}; }
+  Result<std::int64_t> next_epoch(std::string_view) const override { return 0; }
   Status start_epoch(std::int64_t) override { return {}; }
   Status start_held_out() override { return {}; }
   Result<std::optional<Batch>> next_held_out() override { return std::nullopt; }

@@ -104,6 +104,7 @@ std::string start_json(const RunStart& start) {
                {"total_steps", start.total_steps},
                {"steps_per_epoch", start.steps_per_epoch}};
   if (!start.checkpoints.empty()) json["checkpoints"] = start.checkpoints;
+  if (!start.run_dir.empty()) json["run_dir"] = start.run_dir;
   return line_of(json);
 }
 

@@ -43,6 +43,24 @@ bool keep(const Fd& fd) {
   return ::fstat(fd.get(), &facts) != 0 || facts.st_nlink > 0;
 }
 
+// For file systems that do not know RENAME_NOREPLACE, NFS among them: a link never replaces a file either. Sets errno.
+bool create_without_the_flag(const std::string& from, const std::string& to) {
+  if (::link(from.c_str(), to.c_str()) == 0) return true;
+  const int error = errno;
+  struct stat status = {};
+  // A request that NFS sent twice finds its own link.
+  if (error == EEXIST && ::stat(from.c_str(), &status) == 0 && status.st_nlink > 1) return true;
+  errno = error;
+  if (error != EPERM && error != ENOSYS && error != EOPNOTSUPP) return false;
+  // No links either: an empty file reserves the name.
+  if (!Fd(::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)).valid()) return false;
+  if (::rename(from.c_str(), to.c_str()) == 0) return true;
+  const int why = errno;
+  ::unlink(to.c_str());
+  errno = why;
+  return false;
+}
+
 }  // namespace
 
 void remove_unfinished(const std::string& path) {
@@ -102,8 +120,7 @@ Status OutputFile::finish() {
 Result<bool> OutputFile::finish_new() {
   if (fd_.valid()) XOE_TRY(complete());
   bool created = ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0;
-  // Some file systems, NFS among them, do not know the flag; but a link never replaces a file.
-  if (!created && errno == EINVAL) created = ::link(temporary_.c_str(), path_.c_str()) == 0;
+  if (!created && errno == EINVAL) created = create_without_the_flag(temporary_, path_);
   const int error = errno;
   ::unlink(temporary_.c_str());
   temporary_.clear();

@@ -7,8 +7,11 @@ namespace {
 
 using Time = std::chrono::nanoseconds;
 
-// A rank that uses less than a hundredth of a processor over a tenth of the limit waits or is stopped.
-Time window_of(const WaitLimits& limits) { return limits.limit / 10; }
+// A rank that uses less than a hundredth of a processor over a tenth of the limit waits or is stopped. What other hosts
+// tell may be late, so a short limit has longer windows.
+Time window_of(const WaitLimits& limits) {
+  return std::max(limits.limit / 10, std::min<Time>(std::chrono::seconds(1), limits.limit / 2));
+}
 constexpr int kLeastShare = 100;
 
 Time next_warning(const WaitLimits& limits, const std::optional<Time>& last) {

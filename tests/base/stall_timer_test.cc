@@ -44,6 +44,19 @@ TEST(StallTimer, SparesThoseThatCompute) {
   EXPECT_EQ(wait_for(5000, {}, [](int second) { return std::chrono::seconds(std::min(second, 300)); }).given_up, 600);
 }
 
+// Another host's answer that comes half a second late looks like a rank that has used nothing since.
+TEST(StallTimer, AShortLimitAllowsForLateAnswers) {
+  StallTimer stall_timer;
+  const WaitLimits limits{.warning = 0s, .limit = 4s};
+  const auto told = [](std::chrono::milliseconds age) { return age - age % 700ms; };
+  for (auto age = 0ms; age < 30s; age += 50ms)
+    ASSERT_EQ(stall_timer.check(limits, age, [&] { return told(age); }), Due::kNothing) << age / 1ms;
+  StallTimer idle;
+  auto age = 0ms;
+  while (age < 30s && idle.check(limits, age, [] { return 5s; }) == Due::kNothing) age += 50ms;
+  EXPECT_EQ(age, 4s);
+}
+
 TEST(StallTimer, AnExactLimitSparesNobody) {
   const WaitLimits limits{.warning = 0s, .limit = 7s, .spares_computing = false};
   const Seen seen = wait_for(1000, limits, [](int second) { return std::chrono::seconds(second); });

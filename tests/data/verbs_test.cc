@@ -320,6 +320,9 @@ TEST_F(Verbs, CompareSaysWhatIsWrongAndWhere) {
   EXPECT_THAT(bad.error, HasSubstr(path + ": record 0 at byte 0"));
   EXPECT_EQ(compare(set_, {"--max-bad", "1"}).code, 0);
 
+  put_file(set_ + "/devkit.tar.gz", "an archive beside the records");
+  EXPECT_EQ(compare(set_, {"--max-bad", "1"}).code, 0);
+
   put_file(path, read_file(set_ + "/train-00001-of-00002"));
   std::filesystem::remove(set_ + "/train-00001-of-00002");
   const Ended missing = compare(set_);
@@ -352,6 +355,12 @@ TEST_F(Verbs, IndexSaysWhatItIsNotFor) {
     EXPECT_EQ(ended.code, 2) << format;
     EXPECT_THAT(ended.error, AllOf(HasSubstr(set_ + ": an index is for TFRecord files"))) << format;
   }
+  std::filesystem::create_directory(file("mnist"));
+  for (const char* name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"})
+    put_file(file("mnist/") + name, std::string("\0\0\x08\1\0\0\0\0", 8));
+  const Ended mnist = run({"index", file("mnist")});
+  EXPECT_EQ(mnist.code, 2);
+  EXPECT_THAT(mnist.error, AllOf(HasSubstr("an index is for TFRecord files"), HasSubstr("format idx")));
   const Ended archive = run({"index", file("tar") + "/train-00000-of-00002.tar"});
   EXPECT_EQ(archive.code, 2);
   EXPECT_THAT(archive.error, AllOf(HasSubstr("archives have none"), HasSubstr("xoe data convert")));

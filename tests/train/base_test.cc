@@ -425,9 +425,21 @@ TEST_F(FolderTest, AResumedRunDoesNotCutTheMetricsOfAnother) {
 
 TEST_F(FolderTest, ARunFolderMayBeCopiedWithItsCheckpoints) {
   const std::string copy = folder_ + "/copy";
-  ASSERT_TRUE(RunFolder::open(copy, 0)->started({.checkpoints = folder_ + "/first/checkpoints"}));
+  const auto begin = [&](const std::string& checkpoints) {
+    ASSERT_TRUE(RunFolder::open(copy, 0)->started({.checkpoints = checkpoints, .run_dir = folder_ + "/first"}));
+  };
+  begin(folder_ + "/first/checkpoints");
   EXPECT_TRUE(RunFolder::open(copy, 5, copy + "/checkpoints")->earlier().empty());
+  begin(folder_ + "/scratch/checkpoints");
+  EXPECT_FALSE(RunFolder::open(copy, 5, copy + "/checkpoints")->earlier().empty()) << "another run's, of the same name";
+  begin(folder_ + "/first/checkpoints");
   EXPECT_FALSE(RunFolder::open(copy, 5, folder_ + "/checkpoints")->earlier().empty()) << "checkpoints elsewhere";
+}
+
+TEST_F(FolderTest, ARunOfVersion010GoesOn) {
+  std::ofstream(folder_ + "/metrics.jsonl") << R"({"event":"start","model":"resnet18"})"
+                                            << "\n";
+  EXPECT_TRUE(RunFolder::open(folder_, 5, folder_ + "/checkpoints")->earlier().empty());
 }
 
 TEST_F(FolderTest, MetricsThatCannotBeReadAreNotReplaced) {

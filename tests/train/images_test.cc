@@ -91,10 +91,12 @@ TEST_F(ImagesTest, ChangedFilesBeginTheNextEpoch) {
   EXPECT_NE(errors.find("--next-epoch"), std::string::npos) << errors;
 
   run_group(2, words("parts", {"--steps", "6", "--resume", "--next-epoch"}));
-  run_group(2, words("whole", {"--steps", "10"}));
+  run_group(2, words("parts", {"--steps", "9", "--resume", "--next-epoch"}));
+  run_group(2, words("whole", {"--steps", "17"}));
   const auto parts = losses("parts");
   const auto whole = losses("whole");
   for (const int step : {4, 5, 6}) EXPECT_EQ(parts.at(step), whole.at(step + 4)) << step;
+  for (const int step : {7, 8, 9}) EXPECT_EQ(parts.at(step), whole.at(step + 8)) << step;
 }
 
 // Each step has an evaluation here, also the one in which the signal comes.

@@ -31,6 +31,7 @@ class State {
   bool empty() const noexcept { return values_.empty(); }
   // Replaces a number. `invalid_argument` if there is none of that name.
   Status set(std::string_view name, std::int64_t value);
+  std::optional<std::int64_t> find(std::string_view name) const;
 
   // Another position as one: stages with several upstreams push one for each. pop_group() takes off what push_group()
   // put there under that name.

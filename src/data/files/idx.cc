@@ -48,6 +48,11 @@ Result<std::vector<std::uint32_t>> read_sizes(ByteSource& source) {
 
 }  // namespace
 
+bool is_idx_name(std::string_view name) noexcept {
+  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  return (has("images") && has("idx3")) || (has("labels") && has("idx1"));
+}
+
 Result<IdxArray> IdxArray::open(const std::string& path) {
   IdxArray array;
   XOE_ASSIGN(OpenFile opened, OpenFile::open(path));

@@ -11,6 +11,9 @@
 
 namespace xoe::data {
 
+// MNIST's files, "train-images-idx3-ubyte" and the like: a "-" or a "." is before "idx", and ".gz" may be at the end.
+bool is_idx_name(std::string_view name) noexcept;
+
 // An array of bytes, plain or in a GZIP file; its first dimension counts the items. Thread safety: any number of
 // threads may read at a time.
 class IdxArray {

@@ -43,11 +43,11 @@ std::string describe_assumed_offset(const ImageSource& source, const std::string
   if (!source.label_offset_assumed() || seen.records == 0 || seen.confirmed) return {};
   const std::int64_t first = source.label_offset();
   if (source.classes() > 0 && seen.highest == first + source.classes() - 1) return {};
-  const std::string looked = seen.records == source.records()
-                                 ? fmt::format("all {} records", seen.records)
-                                 : fmt::format("{} of {} records", seen.records, source.records());
+  std::string looked = fmt::format("{} of {} records were", seen.records, source.records());
+  if (seen.records == source.records()) looked = fmt::format("all {} records were", seen.records);
+  if (source.records() == 1) looked = "the only record was";
   return fmt::format(
-      "{}: labels are taken to count from {}, as in ImageNet's files, so label {} is class 0: {} were looked at, with "
+      "{}: labels are taken to count from {}, as in ImageNet's files, so label {} is class 0: {} looked at, with "
       "labels {} to {}. Labels that count from 0 look the same where class 0 is absent; say label_offset {} or 0 "
       "(--label-offset)",
       directory, first, first, looked, seen.lowest, seen.highest, first);

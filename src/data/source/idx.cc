@@ -66,20 +66,17 @@ bool have_image_sizes(const std::vector<std::uint32_t>& sizes) {
   return sizes.size() == 3 || sizes[3] == 1 || sizes[3] == 3;
 }
 
-// MNIST's files have a "-" or a "." before "idx", and may end in ".gz".
-bool is_idx_name(const std::string& name) {
-  return name.find("images") != std::string::npos && name.find("idx3") != std::string::npos;
-}
+bool is_images_name(std::string_view name) { return is_idx_name(name) && name.find("idx3") != std::string::npos; }
 
 bool is_idx(const std::string&, bool, const Listing& contents) {
-  return std::any_of(contents.files.begin(), contents.files.end(), is_idx_name);
+  return std::any_of(contents.files.begin(), contents.files.end(), is_images_name);
 }
 
 Result<std::string> find_images_file(const std::string& directory, bool training) {
   XOE_ASSIGN(const Listing listing, list_directory(directory));
   const std::string_view begin = training ? "train-" : "t10k-";
   for (const std::string& name : listing.files)
-    if (name.starts_with(begin) && is_idx_name(name)) return directory + "/" + name;
+    if (name.starts_with(begin) && is_images_name(name)) return directory + "/" + name;
   return failure(Code::kUnavailable, "{}: no {}images-idx3-ubyte", directory, begin);
 }
 

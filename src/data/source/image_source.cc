@@ -1,5 +1,7 @@
 #include "data/source/image_source.h"
 
+#include <cstdint>
+
 #include "base/error.h"
 
 namespace xoe::data {
@@ -15,6 +17,9 @@ Result<std::int64_t> class_of(const ImageSource& source, std::int64_t label, int
     return failure(Code::kDataLoss, "label {}; the labels count from {} (label_offset, --label-offset)", label, lowest);
   // Unsigned, so that labels far apart do not overflow.
   const std::uint64_t number = static_cast<std::uint64_t>(label) - static_cast<std::uint64_t>(lowest);
+  if (number > static_cast<std::uint64_t>(INT64_MAX))
+    return failure(Code::kDataLoss, "label {}: too far from the first, which is {} (label_offset, --label-offset)",
+                   label, lowest);
   if (classes > 0 && number >= static_cast<std::uint64_t>(classes))
     return failure(
         Code::kDataLoss, "label {}; the {} classes have labels {} to {}{}", label, classes, lowest,

@@ -17,6 +17,11 @@ Result<std::int64_t> State::pop(std::string_view name) {
   return value;
 }
 
+std::optional<std::int64_t> State::find(std::string_view name) const {
+  const auto entry = std::ranges::find(values_, name, [](const auto& pair) -> std::string_view { return pair.first; });
+  return entry == values_.end() ? std::nullopt : std::optional(entry->second);
+}
+
 Status State::set(std::string_view name, std::int64_t value) {
   const auto entry = std::ranges::find(values_, name, [](const auto& pair) -> std::string_view { return pair.first; });
   if (entry == values_.end()) return failure(Code::kInvalidArgument, "saved position: {} is missing", name);

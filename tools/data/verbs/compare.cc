@@ -219,6 +219,9 @@ class Comparison {
     if (!data::is_directory(options_.directory))
       return failure(Code::kUnavailable, "{}: no directory; the train-* record files of one are compared",
                      options_.directory);
+    data::BadRecords absent;
+    data::MissingData missing(true, &absent);
+    if (record_files(options_.directory, missing)) return {};  // whatever lies beside them
     const auto format = data::detect_source_format({.directory = options_.directory});
     if (!format || *format == data::SourceFormat::kTfRecord) return {};
     return failure(Code::kInvalidArgument,

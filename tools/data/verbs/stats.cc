@@ -155,7 +155,10 @@ class StatisticsCounter {
     if (!number) return data::failure_in(source.name(record), number.error());
     const auto facts = data::read_image_facts(image);
     if (!facts) return data::failure_in(source.name(record), facts.error());
-    if (sampled && !statistics_.confirmed) statistics_.confirmed = source.label_confirmed(record, label_buffer_);
+    if (!statistics_.confirmed && (sampled || asked_ < kAskedAtLeast)) {
+      ++asked_;
+      statistics_.confirmed = source.label_confirmed(record, label_buffer_);
+    }
     if (sampled)
       if (auto decoded = decode(image, *facts); !decoded) return data::failure_in(source.name(record), decoded.error());
     ++statistics_.images;
@@ -191,6 +194,9 @@ class StatisticsCounter {
     return {};
   }
 
+  static constexpr int kAskedAtLeast = 64;  // records, whether they name their class
+
+  int asked_ = 0;
   data::JpegDecoder jpeg_;
   data::PngDecoder png_;
   data::Image image_;
@@ -245,7 +251,8 @@ std::vector<std::string> notes_of(const StatsRequest& request, const data::Image
 // As the iterator of images counts them: one more than the highest class, where the layout does not tell.
 std::int64_t classes_of(const data::ImageSource& source, const DataSetStatistics& statistics) {
   if (source.classes() > 0 || statistics.classes.empty()) return source.classes();
-  return statistics.classes.rbegin()->first + 1;
+  const std::int64_t highest = statistics.classes.rbegin()->first;
+  return highest < INT64_MAX ? highest + 1 : highest;
 }
 
 Json spread(const Spread& numbers) {

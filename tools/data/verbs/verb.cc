@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/files/idx.h"
 #include "data/files/listing.h"
 #include "data/records/file_index.h"
 #include "data/records/threads.h"
@@ -29,7 +30,7 @@ void on_signal(int signal) { stop_signal = signal; }
 
 bool is_record_name(std::string_view name) {
   static constexpr std::array<std::string_view, 4> kBeginnings = {"train-", "validation-", "val-", "test-"};
-  if (data::is_index_path(name) || data::is_archive_name(name)) return false;
+  if (data::is_index_path(name) || data::is_archive_name(name) || data::is_idx_name(name)) return false;
   return name.find(".tfrecord") != std::string_view::npos ||
          std::any_of(kBeginnings.begin(), kBeginnings.end(), [name](auto begin) { return name.starts_with(begin); });
 }
