@@ -9,8 +9,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "scripts"), str(ROOT / "docs/site")]
 sys.dont_write_bytecode = True
-import run_tests  # noqa: E402
-import version  # noqa: E402
+import run_tests
+import version
 
 VERSION = version.project_version()
 
