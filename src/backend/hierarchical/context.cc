@@ -120,6 +120,7 @@ Result<std::vector<std::string>> Context::exchange(const std::string& key, const
                                                    std::string mine) {
   XOE_TRY(store_->set(fmt::format("{}/{}", key, rank()), mine));
   std::vector<std::string> keys;
+  keys.reserve(members.size());
   for (const int member : members) keys.push_back(fmt::format("{}/{}", key, member));
   return store_->get_all(keys, options_.start_timeout);
 }
