@@ -107,7 +107,8 @@ class MpiProvider final : public net::Provider {
     MPI_Comm comm = MPI_COMM_NULL;
     const int error = context_->call([&] { return MPI_Comm_dup(MPI_COMM_WORLD, &comm); });
     if (error != MPI_SUCCESS) return failure(Code::kPeerLost, "mpi: no communicator: {}", mpi_text(error));
-    return net::Exchange([context = context_, comm](std::string mine) { return gather_strings(*context, comm, mine); });
+    return net::Exchange(
+        [context = context_, comm](const std::string& mine) { return gather_strings(*context, comm, mine); });
   }
 
  private:

@@ -43,7 +43,7 @@ class Net {
 
 // Every member passes some bytes and receives those of all, by member. The members of a new net exchange their
 // addresses with it.
-using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
+using Exchange = std::function<Result<std::vector<std::string>>(const std::string& mine)>;
 
 struct Members {
   std::vector<int> ranks;   // in the job, by member
