@@ -29,7 +29,7 @@ class ProcessSetRegistryTest : public ::testing::Test {
 
   std::unique_ptr<ProcessSet> make_set(ProcessSetId id, Communicator comm, std::vector<int> ranks) {
     return ProcessSet::create(id, std::move(comm), std::move(ranks), testing::quiet_options(),
-                              GpuPlugin::of_process(Env({}), 0), *runtime_)
+                              GpuPlugin::of_process(Env(), 0), *runtime_)
         .value();
   }
 
