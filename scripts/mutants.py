@@ -8,8 +8,8 @@
 
 tests/mutants/list.toml has the mutants: a file, a text that stands in it exactly once, what takes its place, and the tests of
 which one must fail. They are applied to a copy of the tree in build/mutants, which has build folders of its own; the working
-tree is never written to. A new build folder is configured to compile file by file, and one for --share as build/release is, of which
-the compiler's cache then has all but what a mutant changes. One that is there stays as it is configured.
+tree is never written to. A new build folder is configured to compile file by file, and one for --share and --only as build/release is,
+of which the compiler's cache then has all but what a mutant changes. One that is there stays as it is configured.
 A test runs as ctest would run it, but it must end within ten times what it took without a mutant, or in 30 s if that is more:
 one that hangs has noticed. Tests that cannot run on this machine are named, and their mutants count neither way.
 """
@@ -331,7 +331,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that a running test ends, too
     try:
-        counts = judge(mutants, given.jobs, in_units=given.share is not None)
+        counts = judge(mutants, given.jobs, in_units=bool(given.share or given.only))
     except Unfit as error:
         print(f"error: {error}")
         return 2
