@@ -367,8 +367,11 @@ def test_device_mesh():
 
 
 def test_wrong_calls():
-    if RANK == 0:  # a refusal on one rank does not shift its operations against the others'
-        raises(InvalidArgumentError, lambda: dist.all_to_all_single(torch.zeros(SIZE), torch.zeros(SIZE), [1] * SIZE, [2] * SIZE))
+    raises(InvalidArgumentError, lambda: dist.all_to_all_single(torch.zeros(SIZE), torch.zeros(SIZE), [1] * SIZE, [2] * SIZE))
+    options = dist.BroadcastOptions()
+    options.rootRank = SIZE
+    if RANK == 0:  # what the engine refuses on one rank does not shift its operations against the others'
+        raises(InvalidArgumentError, lambda: dist.group.WORLD.broadcast([values()], options))
     dist.all_reduce(mine := values())
     same(mine, sum(everyone()))
 
