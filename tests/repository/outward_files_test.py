@@ -23,6 +23,15 @@ class Manners(unittest.TestCase):
         self.assertIn("run: .ci/run", workflow)
         self.assertIn("make test", (ROOT / ".ci/run").read_text())
 
+    def test_warnings_are_errors_in_the_presets_alone(self):
+        self.assertRegex((ROOT / "CMakeLists.txt").read_text(), r"option\(XOE_WERROR [^)]* OFF\)")
+        self.assertNotIn("XOE_WERROR", (ROOT / "pyproject.toml").read_text())
+        presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+        self.assertEqual(presets[0]["cacheVariables"]["XOE_WERROR"], "ON")
+        for preset in presets[1:]:
+            self.assertEqual(preset["inherits"], presets[0]["name"])
+            self.assertNotIn("XOE_WERROR", preset["cacheVariables"])
+
     def test_commands_of_the_workflow_exist(self):
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         for target in re.findall(r"run: make (\w+)", (ROOT / ".github/workflows/tests.yml").read_text()):
