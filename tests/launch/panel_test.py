@@ -32,6 +32,8 @@ class Request(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("kind", ctypes.c_int32), ("reduce", ctypes.c_int32),
                 ("tensors", ctypes.c_void_p), ("count", ctypes.c_size_t), ("others", ctypes.c_char * 144)]
 
+if (folder / "alone").exists():  # each rank trains by itself, in the slot of its own
+    os.environ.update(XOE_RANK="0", XOE_SIZE="1", XOE_LOCAL_SIZE="1", XOE_CROSS_RANK="0", XOE_CROSS_SIZE="1")
 engine, request = ctypes.c_void_p(), Request()
 assert xoe.xoe_init(None, ctypes.byref(engine)) == 0
 value = ctypes.c_float(1)
@@ -151,7 +153,33 @@ class PanelTest(unittest.TestCase):
         self.stop()
         text = eventually(lambda: "code 0" in screen.text() and screen.text(), "the end")
         self.assertEqual(panel_of(text), [], text)
-        self.assertEqual([line for line in text.splitlines() if not line.startswith(("[", "code 0"))], [], text)
+        self.assertEqual([line for line in text.split("\n") if line and not line.startswith(("[", "code 0"))], [], text)
+
+    def test_agents_tell_of_the_ranks_on_their_hosts(self):
+        (self.folder / "alone").touch()
+        ssh = self.folder / "ssh"
+        ssh.write_text('#!/bin/sh\nwhile [ $# -gt 2 ]; do shift; done\nexec env -i PATH=/usr/bin:/bin sh -c "$2"\n')
+        ssh.chmod(0o755)
+        command = f"{XOE} run -H one:1,two:1 --ssh-command {ssh} {sys.executable} {self.program} {self.folder}"
+        screen = self.screen(command + "; echo code $?; read -r _")
+        rows = self.panel(screen, lambda rows: len(rows) == 3 and all("steps/s" in row for row in rows[1:]), "rates")
+        self.assertTrue(rows[0].startswith("-- 2 ranks, "), rows)
+        self.stop()
+        eventually(lambda: "code 0" in screen.text(), "the end")
+
+    def test_a_prompt_stays_below_it(self):
+        asks = self.folder / "ask.py"
+        asks.write_text(
+            PROGRAM.replace('print("ready", flush=True)', 'rank == "0" and print("got", input("name? "), flush=True)')
+        )
+        screen = self.screen(f"{XOE} run -np 2 {sys.executable} {asks} {self.folder}; echo code $?; read -r _")
+        eventually(lambda: screen.text().rstrip().endswith("name?") and panel_of(screen.text()), "the prompt")
+        screen.keys("me", "Enter")
+        self.panel(screen, lambda rows: len(rows) == 3 and "steps/s" in rows[1], "rates")
+        self.assertIn("got me", screen.text())
+        self.assertEqual(screen.all_text().count("-- 2 ranks"), 1, screen.all_text())
+        self.stop()
+        eventually(lambda: "code 0" in screen.text(), "the end")
 
     def test_ctrl_c_leaves_a_clean_terminal(self):
         screen = self.screen(self.command(2) + "; echo code $?; read -r _")
