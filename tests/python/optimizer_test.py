@@ -5,6 +5,7 @@ import collections
 import copy
 import gc
 import os
+import re
 import warnings
 
 import ranks
@@ -14,6 +15,7 @@ ranks.start(__file__, timeout=400)
 import torch
 import torch.distributed as dist
 
+import xoe
 import xoe.torch as hvd
 
 hvd.init()
@@ -184,6 +186,23 @@ def test_clipping():
         with optimizer.skip_synchronize():
             optimizer.step()
     same_parameters(model, reference(5, clip=0.1))
+
+
+def steps_counted():
+    return int(re.search(r"^xoe_steps_total\S* (\d+)", xoe.metrics(), re.MULTILINE)[1])
+
+
+def test_steps_are_counted():
+    model = network()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    before = steps_counted()
+    for step in range(3):
+        optimizer.zero_grad()
+        loss_of(model, step).backward()
+        optimizer.step()
+    assert steps_counted() == before + 3
+    optimizer.step(lambda: loss_of(model, 0))
+    assert steps_counted() == before + 4
 
 
 def test_synchronize_then_step():

@@ -336,7 +336,7 @@ class DistributedMixin(Wrapping):
 
     def _stepped(self, result: Any) -> Any:
         """Counts the step, whose result it gives back."""
-        if self._update_world():
+        if _world.is_current(self._world):
             self._engine.note_step()
         return result
 
