@@ -76,8 +76,8 @@ std::string start_lines(const RunStart& start) {
 
 std::string outcome_lines(const Outcome& outcome) {
   std::string text = "----------------------------------------------------------------\n";
-  text += fmt::format("{} at step {} after {:.1f} s: {}\n", outcome.interrupted ? "interrupted" : "done", outcome.step,
-                      outcome.seconds, share_text(outcome.share));
+  text += fmt::format("{} at step {} after {:.1f} s\ntime: {}\n", outcome.interrupted ? "interrupted" : "done",
+                      outcome.step, outcome.seconds, share_text(outcome.share));
   if (outcome.accuracy >= 0) text += fmt::format("held-out accuracy: {:.4f}\n", outcome.accuracy);
   if (!outcome.input.empty()) text += fmt::format("input: {}\n", outcome.input);
   if (!outcome.checkpoint.empty()) text += fmt::format("checkpoint: {}\n", outcome.checkpoint);
