@@ -13,9 +13,8 @@ using std::chrono::milliseconds;
 using Clock = StatusPage::Clock;
 
 Env rank_env(const StatusPage& page, int rank, int size = 2) {
-  return Env({{kStatusVariable, page.path()},
-              {"XOE_LOCAL_RANK", std::to_string(rank)},
-              {"XOE_SIZE", std::to_string(size)}});
+  return Env(
+      {{kStatusVariable, page.path()}, {"XOE_LOCAL_RANK", std::to_string(rank)}, {"XOE_SIZE", std::to_string(size)}});
 }
 
 TEST(StatusPage, TheLauncherReadsWhatRanksWrite) {
