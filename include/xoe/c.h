@@ -337,6 +337,9 @@ XOE_API xoe_status xoe_timeline_stop(xoe_engine* engine);
 XOE_API xoe_status xoe_timeline_mark(xoe_engine* engine, const char* lane, const char* name, int64_t start,
                                      int64_t stop);
 
+/* A training step of this rank has ended: counted in the metrics, and for the panel of `xoe run`. */
+XOE_API xoe_status xoe_note_step(const xoe_engine* engine);
+
 /* Prometheus text format 0.0.4, ended by a zero byte. Give it back with xoe_text_free(). */
 XOE_API xoe_status xoe_metrics(const xoe_engine* engine, char** text);
 /* Null is ignored. */

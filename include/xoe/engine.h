@@ -247,6 +247,10 @@ class Engine {
   void mark(std::string_view lane, std::string_view name, std::chrono::steady_clock::time_point start,
             std::chrono::steady_clock::time_point stop);
 
+  // A training step of this rank has ended: counted in metrics(), and for the panel of `xoe run`. DistributedOptimizer
+  // calls it.
+  void note_step() noexcept;
+
   // Prometheus text format 0.0.4.
   std::string metrics() const;
 

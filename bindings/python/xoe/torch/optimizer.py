@@ -321,7 +321,7 @@ class DistributedMixin(Wrapping):
             if not self._skip:
                 self.synchronize()
             self._synchronized = False
-            return own()
+            return self._stepped(own())
         evaluate = closure
 
         def evaluate_distributed() -> Any:
@@ -332,7 +332,13 @@ class DistributedMixin(Wrapping):
                 loss = allreduce_async(loss.detach(), op=Average, process_set=self._process_set).wait()
             return loss
 
-        return own(evaluate_distributed)
+        return self._stepped(own(evaluate_distributed))
+
+    def _stepped(self, result: Any) -> Any:
+        """Counts the step, whose result it gives back."""
+        if _world.is_current(self._world):
+            self._engine.note_step()
+        return result
 
     @Override
     def zero_grad(self, set_to_none: bool = True) -> None:
