@@ -323,6 +323,15 @@ XOE_API xoe_status xoe_buffer_allocate(xoe_engine* engine, size_t bytes, xoe_buf
 /* Not while an operation uses it; may come after xoe_shutdown(). Null is ignored. */
 XOE_API void xoe_buffer_free(xoe_buffer* buffer);
 
+/* ---- The process's own memory --------------------------------------------------------------------------------- */
+
+/* Tells glibc to keep what the process frees, for its next allocations. A training frees and allocates the same large
+ * tensors in each step; by default glibc returns them to the kernel, which then clears every page again. The process
+ * stays as large as it once was. For the whole process; best before it allocates much. Does nothing where
+ * XOE_KEEP_FREED_MEMORY is 0, or where the user has set glibc's own thresholds (MALLOC_TRIM_THRESHOLD_,
+ * MALLOC_MMAP_THRESHOLD_, GLIBC_TUNABLES). XOE_INVALID_ARGUMENT: the variable is neither 0 nor 1. */
+XOE_API xoe_status xoe_keep_freed_memory(void);
+
 /* ---- Observation ---------------------------------------------------------------------------------------------- */
 
 /* Nanoseconds of the clock that marks are made with (CLOCK_MONOTONIC). */

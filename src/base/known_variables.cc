@@ -29,6 +29,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_INTERFACE",
     "XOE_IN_FLIGHT",
     "XOE_JOB",
+    "XOE_KEEP_FREED_MEMORY",
     "XOE_KEY_FILE",
     "XOE_LOCAL_RANK",
     "XOE_LOCAL_SIZE",

@@ -7,6 +7,8 @@ REDUCTIONS: dict[str, int]
 COMPRESSIONS: dict[str, int]
 __version__: str
 
+def keep_freed_memory() -> None: ...
+
 class Array:
     """Memory of the library's, for DLPack and the buffer protocol."""
 
