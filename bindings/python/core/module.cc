@@ -1,6 +1,7 @@
 // xoe._core: the C interface (xoe/c.h, xoe/c_data.h) in Python, without any logic of its own.
 #include <nanobind/nanobind.h>
 
+#include "buckets.h"
 #include "data.h"
 #include "engine.h"
 #include "errors.h"
@@ -38,5 +39,6 @@ NB_MODULE(_core, module) {
       "Tells glibc to keep freed memory for the next allocations, unless the environment says otherwise.");
   xoe::python::bind_operation(module);
   xoe::python::bind_engine(module);
+  xoe::python::bind_buckets(module);
   xoe::python::bind_data(module);
 }
