@@ -51,6 +51,7 @@ class Gradient:
     """
 
     __slots__ = (
+        "_address",
         "_buckets",
         "_copied_back",
         "_format",
@@ -84,7 +85,8 @@ class Gradient:
         self._version = 0
         self._buckets: _core.Buckets | None = None
         self._index = 0
-        self._memory: Any = None  # its slot
+        self._memory: Any = None  # its slot, which begins at _address
+        self._address = 0
         self._layout: tuple[torch.dtype, torch.Size, tuple[int, ...]] = (torch.float32, torch.Size(), ())
         self._view: torch.Tensor = param  # of its slot
         self._copied_back = False  # the result is: param.grad is not the view
@@ -142,6 +144,7 @@ class Gradient:
         grad: torch.Tensor = self.param.grad  # type: ignore[assignment]
         self._buckets = buckets
         self._memory = torch.from_dlpack(slot).untyped_storage()
+        self._address = self._memory.data_ptr()
         self._layout = (grad.dtype, grad.shape, grad.stride())
         self._view = self._new_view()
         return True
@@ -149,6 +152,12 @@ class Gradient:
     def _new_view(self) -> torch.Tensor:
         dtype, shape, strides = self._layout
         return torch.empty(0, dtype=dtype).set_(self._memory, 0, shape, strides)  # type: ignore[call-overload, no-any-return]
+
+    def _slot_view(self) -> torch.Tensor:
+        """The view, of which the program may have replaced the memory, as model.to() does."""
+        if self._view.data_ptr() != self._address:
+            self._view = self._new_view()
+        return self._view
 
     def _take_view_back(self) -> None:
         """Before the slot changes: a gradient of an earlier step that the program has kept gets memory of its own."""
@@ -170,16 +179,14 @@ class Gradient:
             if done == 0:
                 self._put_converted(buckets, grad)
             elif done == 1 and self.shows_view:
-                if grad is self._view:  # it got other memory, as from model.to()
-                    self._view = self._new_view()
-                grad = param.grad = self._view
+                grad = param.grad = self._slot_view()
             else:
                 self._copied_back = done == 1
         self._grad = grad
         self._version = grad._version
 
     def _put_zeros(self, buckets: _core.Buckets) -> torch.Tensor:
-        param, view = self.param, self._view
+        param, view = self.param, self._slot_view()
         buckets.put_zeros(self._index)
         self._copied_back = not (
             self.shows_view and (param.dtype, param.shape, param.device) == (view.dtype, view.shape, view.device)
@@ -189,11 +196,10 @@ class Gradient:
 
     def _put_converted(self, buckets: _core.Buckets, grad: torch.Tensor) -> None:
         """For a gradient of another type, format or device than the one that the bucket was laid out for."""
-        if grad is self._view:
-            self._view = self._new_view()
+        view = self._slot_view()
         with torch.no_grad():
-            self._view.copy_(grad if grad.layout is torch.strided else grad.to_dense())
-        buckets.put(self._index, self._view)
+            view.copy_(grad if grad.layout is torch.strided else grad.to_dense())
+        buckets.put(self._index, view)
         self._copied_back = True
 
     def leave_out_unless_put(self) -> None:

@@ -287,8 +287,8 @@ class DistributedMixin(Wrapping):
             self._forget()
             noted, self._first_step = self._first_step, None
         self._synchronized = True
-        if noted is not None:
-            noted.compare(self._prefix, self._process_set)
+        if noted is not None and not noted.compare(self._prefix, self._process_set):
+            self._first_step = noted
         if self._buckets is not None:
             self._buckets.lay_out(self._engine, self._request, reduced)
 
