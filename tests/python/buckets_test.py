@@ -6,7 +6,7 @@ import warnings
 
 import ranks
 
-ranks.start(__file__, timeout=150)
+ranks.start(__file__, timeout=400)
 
 import torch
 
