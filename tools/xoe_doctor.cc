@@ -88,6 +88,7 @@ Result<std::vector<std::string>> named_hosts(const DoctorHostsOptions& options) 
     XOE_ASSIGN(hosts, remote::read_hostfile(options.hostfile));
   }
   std::vector<std::string> names;
+  names.reserve(hosts.size());
   for (remote::Host& host : hosts) names.push_back(std::move(host.name));
   return names;
 }
