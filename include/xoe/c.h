@@ -354,8 +354,8 @@ XOE_API xoe_status xoe_buckets_create(xoe_engine* engine, const xoe_request* req
 XOE_API void xoe_buckets_free(xoe_buckets* buckets);
 
 XOE_API xoe_status xoe_buckets_count(const xoe_buckets* buckets, size_t* count);
-/* *data: where the gradient of this parameter lies, aligned to 64, zeros at first; null: it is not in the buckets. After
- * a wait it holds the result, until the parameter's next put; the caller may write there meanwhile. */
+/* *data: where the gradient of this parameter lies, aligned to 64, zeros at first; null: it is not in the buckets.
+ * After a wait it holds the result, until the parameter's next put; the caller may write there meanwhile. */
 XOE_API xoe_status xoe_buckets_slot(const xoe_buckets* buckets, size_t parameter, void** data);
 
 /* This step's gradient of a parameter, copied to its slot unless it is there. Null: this rank did not compute it, and

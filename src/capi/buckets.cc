@@ -27,9 +27,8 @@ Result<BucketParameter> convert_parameter(const xoe_parameter& from) {
     if (word != 0) return failure(Code::kUnsupported, "its reserved fields are not 0");
   for (std::int32_t d = 0; d < from.ndim; ++d)
     if (from.shape[d] < 0) return failure(Code::kInvalidArgument, "dimension {} is {}", d, from.shape[d]);
-  return BucketParameter{.name = from.name,
-                         .dtype = static_cast<DType>(from.dtype),
-                         .shape = {from.shape, from.shape + from.ndim}};
+  return BucketParameter{
+      .name = from.name, .dtype = static_cast<DType>(from.dtype), .shape = {from.shape, from.shape + from.ndim}};
 }
 
 Result<std::vector<BucketParameter>> convert_parameters(const xoe_parameter* from, std::size_t count) {
@@ -38,8 +37,7 @@ Result<std::vector<BucketParameter>> convert_parameters(const xoe_parameter* fro
   std::set<std::string> names;
   for (std::size_t i = 0; i < count; ++i) {
     auto parameter = convert_parameter(from[i]);
-    if (!parameter)
-      return failure(parameter.error().code(), "parameter {}: {}", i, parameter.error().message());
+    if (!parameter) return failure(parameter.error().code(), "parameter {}: {}", i, parameter.error().message());
     if (!names.insert(parameter->name).second)
       return failure(Code::kInvalidArgument, "parameter {}: there are two with the name '{:.100}'", i, parameter->name);
     parameters.push_back(std::move(*parameter));

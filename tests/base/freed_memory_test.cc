@@ -27,8 +27,9 @@ TEST(FreedMemory, IsLeftAloneWhereTheUserHasChosen) {
   EXPECT_EQ(keep_freed_memory(Env(Values{{"XOE_KEEP_FREED_MEMORY", "0"}})), false);
   EXPECT_EQ(keep_freed_memory(Env(Values{{"MALLOC_TRIM_THRESHOLD_", "100000"}})), false);
   EXPECT_EQ(keep_freed_memory(Env(Values{{"MALLOC_MMAP_THRESHOLD_", "100000"}})), false);
-  EXPECT_EQ(keep_freed_memory(Env(Values{{"GLIBC_TUNABLES", "glibc.malloc.tcache_count=1:glibc.malloc.trim_threshold=9"}})),
-            false);
+  EXPECT_EQ(
+      keep_freed_memory(Env(Values{{"GLIBC_TUNABLES", "glibc.malloc.tcache_count=1:glibc.malloc.trim_threshold=9"}})),
+      false);
   const auto wrong = keep_freed_memory(Env(Values{{"XOE_KEEP_FREED_MEMORY", "yes"}}));
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().code(), Code::kInvalidArgument);

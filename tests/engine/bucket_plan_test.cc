@@ -51,9 +51,9 @@ TEST(BucketPlan, EveryParameterIsInOneBucketWithinTheLimits) {
     std::vector<BucketParameter> parameters;
     const auto count = random() % 40;
     for (std::size_t i = 0; i < count; ++i)
-      parameters.push_back(parameter(std::to_string(i), {static_cast<std::int64_t>(random() % 700),
-                                                         static_cast<std::int64_t>(1 + random() % 3)},
-                                     kTypes[random() % 3]));
+      parameters.push_back(parameter(
+          std::to_string(i), {static_cast<std::int64_t>(random() % 700), static_cast<std::int64_t>(1 + random() % 3)},
+          kTypes[random() % 3]));
     const std::size_t bytes = 1 + random() % 20000;
     check(parameters, {.first_bytes = 1 + random() % bytes, .bytes = bytes});
   }

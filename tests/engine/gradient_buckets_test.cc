@@ -21,7 +21,8 @@ constexpr auto kPatience = std::chrono::seconds(60);
 
 std::vector<BucketParameter> parameters_of(std::initializer_list<std::pair<const char*, std::int64_t>> list) {
   std::vector<BucketParameter> parameters;
-  for (const auto& [name, count] : list) parameters.push_back({.name = name, .dtype = DType::kFloat32, .shape = {count}});
+  for (const auto& [name, count] : list)
+    parameters.push_back({.name = name, .dtype = DType::kFloat32, .shape = {count}});
   return parameters;
 }
 
@@ -159,7 +160,8 @@ TEST(GradientBuckets, SayWhatIsMissingAndWhatIsTooMuch) {
     ASSERT_TRUE(buckets->put(0, one.data()));
     const auto early = buckets->wait(kPatience);
     ASSERT_FALSE(early);
-    EXPECT_EQ(early.error().message(), "gradient.bucket 0 (a .. g): no gradient of b, c, d, e, f and 1 more in this step");
+    EXPECT_EQ(early.error().message(),
+              "gradient.bucket 0 (a .. g): no gradient of b, c, d, e, f and 1 more in this step");
     const Status twice = buckets->put(0, one.data());
     ASSERT_FALSE(twice);
     EXPECT_THAT(twice.error().message(), HasSubstr("the gradient of a is there already"));
@@ -252,18 +254,17 @@ TEST(GradientBuckets, CompressionThatLooksAtWholeTensorsIsRefused) {
 }
 
 TEST(GradientBuckets, ManyHostsReduceTheSame) {
-  run_engines(
-      4,
-      [](Engine& engine) {
-        const std::vector<std::int64_t> counts{100, 5000};
-        const auto buckets = make(engine, parameters_of({{"a", 100}, {"b", 5000}}), options_of(ReduceOp::kSum));
-        for (int step = 0; step < 3; ++step) {
-          put_all(*buckets, static_cast<float>(engine.topology().rank), counts);
-          ASSERT_TRUE(buckets->wait(kPatience).value());
-          EXPECT_EQ(floats_at(buckets->slot(1), 5000), (std::vector<float>(5000, 6)));
-        }
-      },
-      testing::quiet_options(), {0, 0, 1, 1});
+  run_engines(4,
+              [](Engine& engine) {
+                const std::vector<std::int64_t> counts{100, 5000};
+                const auto buckets = make(engine, parameters_of({{"a", 100}, {"b", 5000}}), options_of(ReduceOp::kSum));
+                for (int step = 0; step < 3; ++step) {
+                  put_all(*buckets, static_cast<float>(engine.topology().rank), counts);
+                  ASSERT_TRUE(buckets->wait(kPatience).value());
+                  EXPECT_EQ(floats_at(buckets->slot(1), 5000), (std::vector<float>(5000, 6)));
+                }
+              },
+              testing::quiet_options(), {0, 0, 1, 1});
 }
 
 TEST(GradientBuckets, OutliveTheirEngine) {

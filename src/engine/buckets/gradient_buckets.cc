@@ -26,7 +26,8 @@ bool element_by_element(const CompressionOptions& compression) {
 
 std::string list_of(const std::vector<std::string_view>& names) {
   const std::size_t shown = std::min(names.size(), kNamesInMessages);
-  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  std::string text =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
   if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
   return text;
 }
@@ -63,8 +64,10 @@ Result<std::unique_ptr<GradientBuckets>> GradientBuckets::create(const std::shar
   XOE_ASSIGN(const bool all, all_agree(allocated.has_value(), name + " memory", set, run));
   if (!allocated) return failure(allocated.error());
   if (!all)
-    return failure(Code::kResourceExhausted, "{}: another rank has no shared memory left for {} buckets; raise "
-                   "XOE_ARENA_BYTES", name, made->buckets());
+    return failure(Code::kResourceExhausted,
+                   "{}: another rank has no shared memory left for {} buckets; raise "
+                   "XOE_ARENA_BYTES",
+                   name, made->buckets());
   return made;
 }
 

@@ -27,13 +27,14 @@ struct BucketOptions {
 // whose gradients are all there is one operation of the engine, named after its first and last parameter. After wait()
 // the slots hold the results, until the next put().
 //
-// Thread safety: any thread may call put(), leave_out() and slot() at any time; the caller calls wait() and reset() when
-// no other call is under way.
+// Thread safety: any thread may call put(), leave_out() and slot() at any time; the caller calls wait() and reset()
+// when no other call is under way.
 class GradientBuckets {
  public:
   // Collective over the process set. parameters: this rank's, each name once, in the order in which their gradients
   // become ready. Set rank 0's order counts; a parameter that not all ranks have with the same type and shape is not in
-  // the buckets. No rank gets buckets where one has joined (`invalid_argument`), where compression looks at whole tensors
+  // the buckets. No rank gets buckets where one has joined (`invalid_argument`), where compression looks at whole
+  // tensors
   // (`unsupported`), or where a rank has no shared memory left (`resource_exhausted`).
   static Result<std::unique_ptr<GradientBuckets>> create(const std::shared_ptr<Runtime>& runtime,
                                                          std::vector<BucketParameter> parameters,
@@ -43,11 +44,13 @@ class GradientBuckets {
 
   std::size_t parameters() const noexcept { return slots_.size(); }
   std::size_t buckets() const noexcept { return buckets_.size(); }
-  // A parameter's place in its bucket; null: it is not in the buckets. It stays while this object or an operation lives.
+  // A parameter's place in its bucket; null: it is not in the buckets. It stays while this object or an operation
+  // lives.
   std::byte* slot(std::size_t parameter) const noexcept { return slots_[parameter].data; }
 
-  // This step's gradient of a parameter: copied to its slot unless it is there, and reduced once its bucket is complete.
-  // Null: this rank did not compute it; zeros. `invalid_argument`: the parameter has no slot, or its gradient is there.
+  // This step's gradient of a parameter: copied to its slot unless it is there, and reduced once its bucket is
+  // complete. Null: this rank did not compute it; zeros. `invalid_argument`: the parameter has no slot, or its gradient
+  // is there.
   Status put(std::size_t parameter, const void* gradient);
   // This rank does not train the parameter. If another one does, the step fails on all ranks, with an error that names
   // the parameter (`invalid_argument`).
@@ -96,8 +99,8 @@ class GradientBuckets {
   std::vector<Slot> slots_;  // by parameter
   std::vector<Bucket> buckets_;
   bool past_cache_ = false;  // they are larger than the caches
-  std::size_t waited_ = 0;  // buckets whose operations have completed in wait()
-  std::mutex mutex_;        // of what changes in slots and buckets
+  std::size_t waited_ = 0;   // buckets whose operations have completed in wait()
+  std::mutex mutex_;         // of what changes in slots and buckets
 };
 
 }  // namespace xoe::engine
