@@ -11,12 +11,13 @@ ranks.start(__file__, timeout=400)
 import torch
 
 import xoe.torch as hvd
+from xoe.torch.first_step import FirstStepWarning
 
 # The buckets of a step of several sizes: several small ones, of several parameters.
 os.environ["XOE_BUCKET_BYTES"] = "8K"
 hvd.init()
 torch.set_num_threads(1)
-warnings.simplefilter("ignore", hvd.FirstStepWarning if hasattr(hvd, "FirstStepWarning") else UserWarning)
+warnings.simplefilter("ignore", FirstStepWarning)
 RANK, SIZE = hvd.rank(), hvd.size()
 
 
@@ -65,7 +66,7 @@ def loss_of(model, step, order="lr"):
 
 
 def sgd(model, **options):
-    plain = torch.optim.SGD([p for p in model.parameters()], lr=0.01, momentum=0.9)
+    plain = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     return hvd.DistributedOptimizer(plain, named_parameters=model.named_parameters(), **options)
 
 
@@ -183,8 +184,6 @@ def test_reductions_and_compression():
     for step in range(3):
         optimizer.zero_grad()
         loss_of(model, step).backward()
-        alone = {name: p.grad.clone() for name, p in network().named_parameters() if p.grad is not None}
-        assert not alone
         optimizer.step()
     assert SIZE == 1 or in_buckets(optimizer)
     same_parameters(model)
@@ -454,8 +453,7 @@ def test_several_optimizers():
         for model, optimizer in zip(models, optimizers, strict=True):
             optimizer.zero_grad()
             loss_of(model, step).backward()
-        for model, optimizer, bits in zip(models, reversed(optimizers), wanted, strict=True):
-            del model, bits
+        for optimizer in reversed(optimizers):
             optimizer.step()
         for model, bits in zip(models, wanted, strict=True):
             same_bits(model, bits)

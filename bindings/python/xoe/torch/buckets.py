@@ -56,7 +56,7 @@ class Buckets:
         return name, dense_alias(grad).shape, DTYPES[grad.dtype], grad.dtype, grad.stride()
 
     def wait(self) -> None:
-        """Waits for the step's results, once every gradient inside has been put. One that this rank does not train is left out."""
+        """Waits for the step's results. A gradient inside that has not been put is one that this rank does not train."""
         if self._buckets is None:
             return
         for gradient in self._inside:

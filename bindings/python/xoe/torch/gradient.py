@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.utils.dlpack
 
 from xoe import _core
 from xoe.torch.handle import Handle
@@ -46,8 +47,8 @@ class Work:
 class Gradient:
     """The gradient of one parameter.
 
-    Backward calls :meth:`put` or :meth:`start` between two of its kernels, when the interpreter is not in the CPU's caches. Its cost grows
-    with the number of Python instructions, so there are few.
+    Backward calls :meth:`put` or :meth:`start` between two of its kernels, when the interpreter is not in the CPU's caches.
+    Their cost grows with the number of Python instructions, so there are few.
     """
 
     __slots__ = (
@@ -143,7 +144,7 @@ class Gradient:
             return False
         grad: torch.Tensor = self.param.grad  # type: ignore[assignment]
         self._buckets = buckets
-        self._memory = torch.from_dlpack(slot).untyped_storage()
+        self._memory = torch.utils.dlpack.from_dlpack(slot).untyped_storage()
         self._address = self._memory.data_ptr()
         self._layout = (grad.dtype, grad.shape, grad.stride())
         self._view = self._new_view()
@@ -151,7 +152,7 @@ class Gradient:
 
     def _new_view(self) -> torch.Tensor:
         dtype, shape, strides = self._layout
-        return torch.empty(0, dtype=dtype).set_(self._memory, 0, shape, strides)  # type: ignore[call-overload, no-any-return]
+        return torch.empty(0, dtype=dtype).set_(self._memory, 0, shape, strides)
 
     def _slot_view(self) -> torch.Tensor:
         """The view, of which the program may have replaced the memory, as model.to() does."""

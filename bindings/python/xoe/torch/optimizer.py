@@ -413,10 +413,10 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     groups: a number of groups, or lists of parameters, whose gradients are reduced together; ``num_groups`` is its older name.
     sparse_as_dense: reduce sparse gradients as dense ones.
     process_set: reduce over these ranks only; on others it is the plain optimizer.
-    gradient_views: from the second step on, ``.grad`` of parameters in host memory is a view of memory that the ranks of a host
-        share, so that the result need not be copied back. A tensor that shares a gradient's memory, such as ``p.grad.view(-1)``,
-        then shows the next step's gradient once that is computed; the gradient itself may be kept. False: results are copied
-        to gradients of the parameters' own. Op Adasum has no views.
+    gradient_views: from the second step on, ``.grad`` of parameters in host memory is a view of memory that the ranks of a
+        host share, so that results are not copied back. The gradient itself may be kept; a tensor that only shares its
+        memory, such as ``p.grad.view(-1)``, shows the next step's gradient once that is computed. False: results are
+        copied to gradients of the parameters' own. Op Adasum has no views.
     """
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InvalidArgumentError("gradient_predivide_factor needs op=Average")
