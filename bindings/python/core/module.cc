@@ -4,6 +4,7 @@
 #include "data.h"
 #include "engine.h"
 #include "operation.h"
+#include "optimizer_step.h"
 
 namespace {
 
@@ -35,4 +36,5 @@ NB_MODULE(_core, module) {
   xoe::python::bind_operation(module);
   xoe::python::bind_engine(module);
   xoe::python::bind_data(module);
+  xoe::python::bind_optimizer_step(module);
 }

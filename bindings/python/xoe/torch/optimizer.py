@@ -30,6 +30,7 @@ from xoe.torch.gradient import Gradient, Work, dense_alias
 from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
 from xoe.torch.override import Override, Wrapping
+from xoe.torch.sharded import sharded_optimizer
 
 # Live optimizers by number: two at a time must not use the same name for different tensors.
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -375,6 +376,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     groups: int | Sequence[Sequence[torch.Tensor]] | None = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
+    sharded: bool = False,
 ) -> Any:
     """The optimizer with gradients reduced over all ranks, while backward still runs.
 
@@ -389,7 +391,11 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     groups: a number of groups, or lists of parameters, whose gradients are reduced together; ``num_groups`` is its older name.
     sparse_as_dense: reduce sparse gradients as dense ones.
     process_set: reduce over these ranks only; on others it is the plain optimizer.
+    sharded: a :func:`ShardedOptimizer`: each rank updates its part of the parameters, which the ranks of a host share.
     """
+    if sharded:
+        options = (compression, gradient_predivide_factor, num_groups or groups, process_set)
+        return sharded_optimizer(optimizer, named_parameters, op, *options)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InvalidArgumentError("gradient_predivide_factor needs op=Average")
     if not gradient_predivide_factor > 0:
