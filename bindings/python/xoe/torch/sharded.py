@@ -70,6 +70,7 @@ class ShardedMixin(Wrapping):
 
     def _shard(self, named_parameters: Iterable[tuple[str, torch.Tensor]] | None, op: ReduceOp) -> None:
         self._world = _world.current()
+        self._one_host = self._world.local_size == self._world.size
         self._op = ReduceOp(op)
         self._fused: FusedOptimizer = fused_optimizer(self._plain)
         self._group_update = GroupUpdate(self._fused)
@@ -129,7 +130,7 @@ class ShardedMixin(Wrapping):
         for shared in self._shared:
             value = self._tensors.value(shared.place)
             start = shared.param.detach().as_strided(value.shape, value.stride())
-            if self._world.cross_size > 1:
+            if not self._one_host:
                 from xoe.torch.blocking import broadcast
 
                 start = broadcast(shared.param.detach(), 0, f"{self._name}.start.{shared.index}")
@@ -265,8 +266,8 @@ class ShardedMixin(Wrapping):
     def _hooked_update(self) -> None:
         self._check_usable()
         if not self._synchronized:
-            self._exchange(whole=self._world.cross_size > 1)
-        reduced = self._synchronized or self._world.cross_size > 1
+            self._exchange(whole=not self._one_host)
+        reduced = self._synchronized or not self._one_host
         self._stepped = True
         for group in self.param_groups:
             self._update(group, reduced)
