@@ -401,7 +401,7 @@ std::uint64_t slot_value(const Submission& submission) {
 }  // namespace
 
 Submission* InFlightTable::submission_in(std::uint64_t slot) {
-  return reinterpret_cast<Submission*>(slot & kAddressMask);
+  return reinterpret_cast<Submission*>(slot & kAddressMask);  // NOLINT(performance-no-int-to-ptr): a word holds both
 }
 
 InFlightTable::Slot& InFlightTable::later_slot(std::size_t entry) {

@@ -3,6 +3,7 @@ torch.distributed with Gloo."""
 
 import collections
 import copy
+import functools
 import gc
 import os
 import warnings
@@ -117,7 +118,9 @@ def test_the_same_losses_as_torch_distributed():
 
 
 def test_adam_and_state():
-    make = lambda p: torch.optim.Adam(p, lr=0.01)
+    def make(parameters):
+        return torch.optim.Adam(parameters, lr=0.01)
+
     model = network()
     optimizer = distributed(model, make)
     train(model, optimizer)
@@ -450,7 +453,7 @@ def test_schedulers_of_the_plain_optimizer():
     for order in ("before", "after", "both", "of the distributed one"):
         model = network()
         plain = plain_optimizer(model)
-        make = lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+        make = functools.partial(torch.optim.lr_scheduler.StepLR, step_size=1, gamma=0.5)
         schedules = [make(plain)] if order in ("before", "both") else []
         optimizer = hvd.DistributedOptimizer(plain, named_parameters=model.named_parameters())
         if order in ("after", "of the distributed one"):
@@ -564,7 +567,10 @@ def test_compiled_checkpointed_and_channels_last():
 
 def test_names():
     model = network()
-    make = lambda names: hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=names)
+
+    def make(names):
+        return hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=names)
+
     raises(ValueError, lambda: make([("a", p) for p in model.parameters()]), "twice", "a")
     raises(ValueError, lambda: make(list(model.named_parameters())[:2]), "not in named_parameters")
     raises(ValueError, lambda: make(list(model.parameters())), "pairs")

@@ -52,7 +52,7 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
 // Makes samples of the members of one archive: those that follow each other with the same key.
 class ArchiveIndex {
  public:
-  ArchiveIndex(std::shared_ptr<const OpenFile> file, const ImagePipelineOptions& options, BadRecords* bad)
+  ArchiveIndex(const std::shared_ptr<const OpenFile>& file, const ImagePipelineOptions& options, BadRecords* bad)
       : options_(options),
         bad_(bad),
         reader_(archive_bytes(file, &points_)),
@@ -138,8 +138,10 @@ class ArchiveIndex {
     const bool had_label = std::exchange(has_label_, false);
     Sample sample = std::exchange(sample_, {});
     if (std::exchange(damaged_, false)) return {};
-    if (has_image && had_label) archive_.samples.push_back(std::move(sample));
-    if (has_image == had_label) return {};
+    if (has_image == had_label) {
+      if (has_image) archive_.samples.push_back(std::move(sample));
+      return {};
+    }
     return lose(
         {Code::kDataLoss,
          fmt::format("{}: sample {} has no {}{}{}", path(), sample.key, has_image ? "label (.cls)" : "image",
