@@ -62,7 +62,9 @@ void over_parts(const at::Tensor& parameter, const Step& step) {
   parameter.unsafeGetTensorImpl()->bump_version();  // autograd notices that saved values are gone
 }
 
-at::Tensor zeros_beside(const at::Tensor& parameter) { return at::zeros_like(parameter, {}, at::MemoryFormat::Preserve); }
+at::Tensor zeros_beside(const at::Tensor& parameter) {
+  return at::zeros_like(parameter, {}, at::MemoryFormat::Preserve);
+}
 
 template <class State>
 State& state_of(States& states, const at::Tensor& parameter) {
