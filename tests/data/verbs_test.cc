@@ -139,7 +139,10 @@ TEST_F(Verbs, VerifyFindsWhatOtherFormatsLack) {
   put_file(file("train-images-idx3-ubyte"), std::string("\0\0\x08\x03\0\0\0\2\0\0\0\2\0\0\0\2", 16) + "1234567");
   put_file(file("train-labels-idx1-ubyte"), std::string("\0\0\x08\x01\0\0\0\2\0\1", 10));
   EXPECT_EQ(verified({file("train-images-idx3-ubyte")}, 1)["bad"], 1);
-  EXPECT_EQ(run({"verify", file("none")}).code, 1);
+  const Ended none = run({"verify", file("none")});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_EQ(none.error, "xoe data verify: " + file("none") + ": there is no such file or folder\n");
+  EXPECT_EQ(none.out, "");
   EXPECT_EQ(run({"verify"}).code, 2);
 }
 

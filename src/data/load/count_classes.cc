@@ -18,7 +18,7 @@ constexpr std::int64_t kRecordsPerTurn = 64;  // of a thread
 // The class of a record, from 0.
 Result<std::int64_t> read_class(const ImageSource& source, std::int64_t record, std::string& buffer) {
   XOE_ASSIGN(const std::int64_t label, source.label(record, buffer));
-  const auto number = class_of(source, label, 0);
+  auto number = class_of(source, label, 0);
   if (!number) return failure_in(source.name(record), number.error());
   return number;
 }

@@ -53,7 +53,7 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
 // Makes samples of the members of one archive: those that follow each other with the same key.
 class ArchiveIndex {
  public:
-  ArchiveIndex(std::shared_ptr<const OpenFile> file, const ImagePipelineOptions& options, BadRecords* bad)
+  ArchiveIndex(const std::shared_ptr<const OpenFile>& file, const ImagePipelineOptions& options, BadRecords* bad)
       : options_(options),
         bad_(bad),
         reader_(archive_bytes(file, &points_)),
@@ -153,8 +153,10 @@ class ArchiveIndex {
     const std::string other_image = std::exchange(other_image_, {});
     Sample sample = std::exchange(sample_, {});
     if (std::exchange(damaged_, false)) return {};
-    if (has_image && had_label) archive_.samples.push_back(std::move(sample));
-    if (has_image == had_label) return {};
+    if (has_image == had_label) {
+      if (has_image) archive_.samples.push_back(std::move(sample));
+      return {};
+    }
     if (had_label && !other_image.empty())
       return lose(
           {Code::kDataLoss, fmt::format("{}: {}: not a JPEG or PNG, which alone are read", path(), other_image)});

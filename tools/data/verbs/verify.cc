@@ -150,7 +150,7 @@ class Verification {
   }
 
   Status plan(const std::string& path) {
-    if (!data::is_there(path)) return failure(Code::kUnavailable, "{}: no such file or directory", path);
+    if (!data::is_there(path)) return failure(Code::kUnavailable, "{}: there is no such file or folder", path);
     XOE_ASSIGN(const SourceFormat format, data::detect_source_format({.directory = path}));
     if (format == SourceFormat::kTfRecord) return plan_record_files(path);
     const bool whole = format == SourceFormat::kTar || !data::is_directory(path);
