@@ -67,7 +67,7 @@ TEST(TfRecordImages, SplitsGroupsAndClasses) {
   write_images(scratch.file("train-00000-of-00002"), 2);
   write_images(scratch.file("train-00001-of-00002"), 1);
   write_images(scratch.file("validation-00000-of-00001"), 1);
-  put_file(scratch.file("labels.txt"), "cat\r\ndog\n\nbird\n");
+  put_file(scratch.file("labels.txt"), "cat\r\ndog\nbird\n\n");
   write_index(scratch.file("train-00000-of-00002"), {}).value();  // is no record file
   EXPECT_EQ(detect_source_format({.directory = scratch.path()}).value(), SourceFormat::kTfRecord);
   const auto train = open({.directory = scratch.path()});
