@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Formatting, shell scripts, the rules of the tree, clang-tidy over everything but tests and what includes libtorch (whose headers take
-# clang-tidy a minute a file; XOE_LINT_TORCH=1 includes it), and for those two a compiler, file by file.
+# clang-tidy a minute a file; XOE_LINT_TORCH=1 includes it), and for those two a compiler, file by file. A file that passed is checked
+# again when something that it depends on has changed (scripts/check_files.py).
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -14,12 +15,13 @@ say "clang-format: ${#sources[@]} files"
 clang-format --dry-run -Werror "${sources[@]}" || failed+=("clang-format (run \`make format\`)")
 
 say "shellcheck"
-shellcheck -x scripts/*.sh .ci/run || failed+=(shellcheck)
+mapfile -t scripts < <(git ls-files -- '*.sh')
+shellcheck -x "${scripts[@]}" .ci/run || failed+=(shellcheck)
 
 install_lint_tools
 tools=build/peers/lint
 say "Python: ruff and mypy"
-"$tools/bin/ruff" check -q bindings/python || failed+=("ruff check")
+"$tools/bin/ruff" check -q . || failed+=("ruff check")
 "$tools/bin/ruff" format -q --check bindings/python tests/python bench/python bench/gpu || failed+=("ruff format (run \`make format\`)")
 # PyTorch's types are read from .venv.
 "$tools/bin/mypy" --python-executable .venv/bin/python || failed+=(mypy)
@@ -36,14 +38,14 @@ if [[ ${XOE_LINT_TORCH:-} != 1 ]]; then
   without_torch=build/lint-without-torch
   run_step "configure lint without torch" cmake --preset asan -B "$without_torch" -DXOE_UNITY=OFF
 fi
-mapfile -t units < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$without_torch/compile_commands.json" | grep -vE '/(tests|\.venv)/' | sort -u)
+files_of() { sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$1/compile_commands.json" | sort -u; }
+mapfile -t units < <(files_of "$without_torch" | grep -vE '/(tests|\.venv)/')
 say "clang-tidy: ${#units[@]} files"
-printf '%s\0' "${units[@]}" |
-  xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p "$without_torch" 2> >(grep -vE '^[0-9]+ warnings? generated' >&2 || true) ||
-  failed+=(clang-tidy)
+scripts/check_files.py tidy "$without_torch" "${units[@]}" || failed+=(clang-tidy)
 
-say "the other files, each compiled alone"
-scripts/compile_alone.py build/lint --but "${units[@]}" || failed+=("compiling alone")
+mapfile -t others < <(comm -23 <(files_of build/lint) <(printf '%s\n' "${units[@]}"))
+say "the other ${#others[@]} files, each compiled alone"
+scripts/check_files.py compile build/lint "${others[@]}" || failed+=("compiling alone")
 
 if ((${#failed[@]} > 0)); then
   printf -v list '%s, ' "${failed[@]}"

@@ -2,18 +2,22 @@
 """Breaks the source in one place after the other, and shows that a test notices each time.
 
   scripts/mutants.py [--only NAME]... [--jobs N]   ends with `N killed, N survived`, and fails if any survived
+  scripts/mutants.py --share N                     N of them, others each day; the tier full does so
   scripts/mutants.py --list                        what each mutant breaks
   scripts/mutants.py --check                       only whether the list fits the source; a test of the tier core runs it
 
 tests/mutants/list.toml has the mutants: a file, a text that stands in it exactly once, what takes its place, and the tests of
 which one must fail. They are applied to a copy of the tree in build/mutants, which has build folders of its own; the working
-tree is never written to. A new build folder is configured to compile file by file; one that is there stays as it is configured.
+tree is never written to. A new build folder is configured to compile file by file, and one for --share and --only as build/release is,
+of which the compiler's cache then has all but what a mutant changes. One that is there stays as it is configured.
 A test runs as ctest would run it, but it must end within ten times what it took without a mutant, or in 30 s if that is more:
 one that hangs has noticed. Tests that cannot run on this machine are named, and their mutants count neither way.
 """
 
 import argparse
 import dataclasses
+import datetime
+import fcntl
 import json
 import os
 import pathlib
@@ -33,8 +37,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = "tests/mutants/list.toml"
 COPY = ROOT / "build" / "mutants"
 PRESETS = ("release", "tsan")
-CONFIGURE = ["-DXOE_UNITY=OFF", "-DXOE_WERROR=OFF", "-DXOE_WITH_TORCH=OFF", "-DXOE_WITH_PYTHON=OFF", "-DXOE_BUILD_BENCH=OFF",
-             "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g0 -DNDEBUG"]
+PARTS = ["-DXOE_WITH_TORCH=OFF", "-DXOE_WITH_PYTHON=OFF", "-DXOE_BUILD_BENCH=OFF"]
+FILE_BY_FILE = ["-DXOE_UNITY=OFF", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g0 -DNDEBUG"]
+IN_UNITS = ["-DXOE_UNITY=ON"]
 LEAST_SECONDS = 30
 SKIPPED = 77  # a script's exit code
 NOTHING_RAN = re.compile(r"\[  PASSED  \] 0 tests")
@@ -111,6 +116,12 @@ def problems(mutants, root):
             for part in filter(None, test.filter.split(":")):
                 if test.name in declared and not declared[test.name].has(part):
                     yield f"{mutant.name}: {test.name} has no case {part}"
+
+
+def share_of(mutants, count, day):
+    """So many of those of the release build. Each comes once before any comes again, if they are tried every day."""
+    here = [mutant for mutant in mutants if mutant.preset == "release"]
+    return [here[(day * count + i) % len(here)] for i in range(min(count, len(here)))]
 
 
 def copy_tree():
@@ -190,17 +201,18 @@ def run_group(command, environment, folder, output, limit):
 class Build:
     """A build folder of the copy, and what its tests do without a mutant."""
 
-    def __init__(self, preset, jobs):
-        self._folder = COPY / "build" / preset
+    def __init__(self, preset, jobs, in_units):
+        self._folder = COPY / "build" / (f"{preset}-in-units" if in_units else preset)
         self._preset = preset
+        self._options = [*PARTS, *(IN_UNITS if in_units else FILE_BY_FILE)]
         self._jobs = jobs
         self._programs = {}
         self._unchanged = {}
 
     def prepare(self, tests):
         self._configure()
-        paths = self._paths_of_programs()
-        if not self._ninja({paths[test.name] for test in tests if test.name in paths}):
+        commands = self._commands()
+        if not self._ninja({word for test in tests for word in commands.get(test.name, ())}):
             raise Unfit("the tree does not build without a mutant: see above")
         listed = self._run("ctest", "--show-only=json-v1").stdout
         entries = [entry for entry in json.loads(listed)["tests"] if "command" in entry]
@@ -222,7 +234,7 @@ class Build:
         text = path.read_text()
         path.write_text(text.replace(mutant.old, mutant.new))
         try:
-            if not self._ninja({self._programs[test.name].command[0] for test in tests}):
+            if not self._ninja({word for test in tests for word in self._programs[test.name].command}):
                 return "did not build", "see above"
             for test in tests:
                 run = self._programs[test.name].run(test.filter, max(LEAST_SECONDS, 10 * self._unchanged[test].seconds))
@@ -238,18 +250,20 @@ class Build:
     def _configure(self):
         if (self._folder / "build.ninja").exists():
             return
-        command = ["cmake", "--preset", self._preset, *CONFIGURE]
+        command = ["cmake", "--preset", self._preset, "-B", self._folder, *self._options]
         done = subprocess.run(command, cwd=COPY, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Unfit(f"cmake failed:\n{done.stdout}{done.stderr}")
 
-    def _paths_of_programs(self):
-        """The first word of each test's command; ctest tells it only of programs that are built."""
+    def _commands(self):
+        """The words of each test's command; ctest tells them only of programs that are built."""
         lines = "".join(file.read_text() for file in self._folder.rglob("CTestTestfile.cmake"))
-        return dict(re.findall(r'^add_test\(\[=\[(.+?)\]=\] "([^"]+)"', lines, re.MULTILINE))
+        found = re.findall(r'^add_test\(\[=\[(.+?)\]=\] (".*")\)$', lines, re.MULTILINE)
+        return {name: re.findall(r'"([^"]*)"', words) for name, words in found}
 
-    def _ninja(self, programs):
-        targets = [path.name for path in map(pathlib.Path, sorted(programs)) if path.is_relative_to(self._folder)]
+    def _ninja(self, words):
+        """Builds those of the words that are programs of this folder."""
+        targets = [path.name for path in map(pathlib.Path, sorted(words)) if self._folder in path.parents]
         if not targets:
             return True
         done = self._run("ninja", f"-j{self._jobs}", *targets)
@@ -263,7 +277,7 @@ class Build:
         return self._programs[test.name].run(test.filter, None)
 
 
-def judge(mutants, jobs):
+def judge(mutants, jobs, in_units):
     copy_tree()
     link(".venv")
     link("build/peers")
@@ -272,7 +286,7 @@ def judge(mutants, jobs):
         here = [mutant for mutant in mutants if mutant.preset == preset]
         if not here:
             continue
-        build = Build(preset, jobs)
+        build = Build(preset, jobs, in_units)
         build.prepare(list(dict.fromkeys(test for mutant in here for test in mutant.tests)))
         for mutant in here:
             started = time.monotonic()
@@ -285,6 +299,7 @@ def judge(mutants, jobs):
 def main():
     options = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     options.add_argument("--only", action="append", metavar="NAME")
+    options.add_argument("--share", type=int, metavar="N")
     options.add_argument("--list", action="store_true")
     options.add_argument("--check", action="store_true")
     options.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -304,10 +319,19 @@ def main():
     if given.check:
         print(f"{len(mutants)} mutants fit the source")
         return 0
+    if given.share:
+        mutants = share_of(mutants, given.share, datetime.date.today().toordinal())
+    COPY.mkdir(parents=True, exist_ok=True)
+    folder = os.open(COPY, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"error: {COPY.relative_to(ROOT)} is in use by another run")
+        return 2
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that a running test ends, too
     try:
-        counts = judge(mutants, given.jobs)
+        counts = judge(mutants, given.jobs, in_units=bool(given.share or given.only))
     except Unfit as error:
         print(f"error: {error}")
         return 2

@@ -88,6 +88,9 @@ class Build:
                 node = graph["nodes"][node["parent"]]
             file = pathlib.Path(graph["files"][node["file"]])
             self.tests.append(Test(self, entry, (self.folder / file).resolve().parent.relative_to(ROOT).as_posix()))
+        names = [test.name for test in self.tests]
+        if twice := {name for name in names if names.count(name) > 1}:  # results are kept by name
+            sys.exit(f"error: two tests are called {', '.join(sorted(twice))}")
 
     def reach(self, outputs):
         """All files and targets that these are made of, themselves included."""

@@ -88,6 +88,7 @@ Result<std::vector<std::string>> named_hosts(const DoctorHostsOptions& options) 
     XOE_ASSIGN(hosts, remote::read_hostfile(options.hostfile));
   }
   std::vector<std::string> names;
+  names.reserve(hosts.size());
   for (remote::Host& host : hosts) names.push_back(std::move(host.name));
   return names;
 }
@@ -190,7 +191,7 @@ void add_host_options(CLI::App& app, DoctorOptions& options) {
   auto* const list =
       app.add_option("-H,--hosts", hosts.hosts, "other hosts, reached over ssh")
           ->type_name("A,B:SLOTS,...")
-          ->check([](const std::string& list) { return list.empty() ? std::string("names no host") : std::string(); });
+          ->check([](const std::string& text) { return text.empty() ? std::string("names no host") : std::string(); });
   app.add_option("--hostfile", hosts.hostfile, "the same from a file: a line each")->type_name("FILE")->excludes(list);
   app.add_option("--ssh-port", hosts.connect.ssh_port, "port of their ssh servers")->check(CLI::Range(1, 65535));
   app.add_option("--ssh-identity-file", hosts.connect.ssh_identity_file, "private key")->type_name("FILE");

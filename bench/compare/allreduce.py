@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from compare.session import Failed, Session
 
-
 CALM = ("near", "far", "single")  # states that can be compared; the others are "busy", "moved" and "mixed"
 
 

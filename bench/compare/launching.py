@@ -60,7 +60,10 @@ def measure(bin_dir, folder, rounds, say):
 
 def quartiles(took):
     ordered = sorted(took)
-    at = lambda q: ordered[round(q * (len(ordered) - 1))]
+
+    def at(q):
+        return ordered[round(q * (len(ordered) - 1))]
+
     return {
         "min_ms": ordered[0],
         "p25_ms": at(0.25),

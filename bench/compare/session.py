@@ -1,5 +1,6 @@
 """An engine that runs, and waits for commands (bench/collectives/harness.h, bench/engine/steps.h)."""
 
+import contextlib
 import json
 import os
 import queue
@@ -70,19 +71,13 @@ class Session:
     def close(self, kill=False):
         for process in self._processes:
             if process.stdin:
-                try:
+                with contextlib.suppress(OSError):  # it has ended
                     process.stdin.close()
-                except OSError:
-                    pass  # it has ended
         for process in self._processes:
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=0.01 if kill else 10)
-            except subprocess.TimeoutExpired:
-                pass
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # whatever is left of this launcher's own session
-            except ProcessLookupError:
-                pass
             process.wait()
         self._processes = []
         self._sync.unlink(missing_ok=True)

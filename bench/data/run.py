@@ -30,14 +30,20 @@ FEW = (EXACT, FAST, LIMIT, BEST, DALI)
 START_LIMIT_S = 90  # TensorFlow alone takes seconds to be imported, more on a busy machine
 
 
+def word_list(text):
+    return text.split(",")
+
+
+def number_list(text):
+    return [int(item) for item in text.split(",")]
+
+
 def parse_arguments():
-    names = lambda text: text.split(",")
-    numbers = lambda text: [int(item) for item in text.split(",")]
     parser = argparse.ArgumentParser(description="Batches of images from files: Xoe and other pipelines, side by side.")
     parser.add_argument("--quick", action="store_true", help="set A alone, one round of short figures")
-    parser.add_argument("--sets", type=names, help=f"of {','.join(sets.SETS)} (default A,B,C; --quick A)")
-    parser.add_argument("--threads", type=numbers, default=[1, 2])
-    parser.add_argument("--peers", type=names, help=f"of {','.join(WORDS)} (default: all on A, some on other sets)")
+    parser.add_argument("--sets", type=word_list, help=f"of {','.join(sets.SETS)} (default A,B,C; --quick A)")
+    parser.add_argument("--threads", type=number_list, default=[1, 2])
+    parser.add_argument("--peers", type=word_list, help=f"of {','.join(WORDS)} (default: all on A, some on other sets)")
     parser.add_argument("--rounds", type=int, help="over all peers (default 3; --quick 1)")
     parser.add_argument("--seconds", type=float, help="of each figure (default 8; --quick 3)")
     parser.add_argument("--warmup", type=float, help="seconds before each figure (default 3; --quick 1)")

@@ -32,14 +32,17 @@ QUICK_NETWORKS = ["named-4B", "160x16K", "resnet50"]
 PARTS = ["steps", "idle", "timeline"]
 
 
+def word_list(text):
+    return text.split(",")
+
+
 def parse_arguments():
-    names = lambda text: text.split(",")
     parser = argparse.ArgumentParser(description="Steps of many named tensors: Xoe's engine and others, side by side.")
     parser.add_argument("--quick", action="store_true", help="fewer networks, one round: about two minutes")
-    parser.add_argument("--networks", type=names, help=f"of {','.join(NETWORKS)}")
+    parser.add_argument("--networks", type=word_list, help=f"of {','.join(NETWORKS)}")
     parser.add_argument("--ranks", type=lambda text: [int(item) for item in text.split(",")], default=[2, 4])
-    parser.add_argument("--peers", type=names, help=f"of {','.join(steps_report.ALL)}")
-    parser.add_argument("--parts", type=names, default=PARTS, help=f"of {','.join(PARTS)}")
+    parser.add_argument("--peers", type=word_list, help=f"of {','.join(steps_report.ALL)}")
+    parser.add_argument("--parts", type=word_list, default=PARTS, help=f"of {','.join(PARTS)}")
     parser.add_argument("--rounds", type=int, help="over all peers, for each network (default 5; --quick 1)")
     parser.add_argument("--seconds", type=float, help="for each figure (default 0.5; --quick 0.2)")
     parser.add_argument("--idle-seconds", type=float, default=2.0)
@@ -67,7 +70,9 @@ def find_peers(arguments, say):
     trace = arguments.out / "engine-timeline.json"
 
     def ours(name, design):
-        start = lambda ranks: [(peers.xoe_launch(arguments.bin, ranks, "xoe_bench_engine", design, str(trace)), {})]
+        def start(ranks):
+            return [(peers.xoe_launch(arguments.bin, ranks, "xoe_bench_engine", design, str(trace)), {})]
+
         return peers.Peer(name, start, revision)
 
     found = [

@@ -22,8 +22,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "net"))
 
-import starts  # noqa: E402
-from netns_hosts import Hosts, why_not  # noqa: E402
+import starts
+from netns_hosts import Hosts, why_not
 
 XOE = ("hierarchical", "hierarchical-mpi", "gloo", "mpi", "placement-free", "encrypted")
 # The hierarchical backend with an option.

@@ -38,14 +38,14 @@ def main():
     names = [f"layer{index}.weight" for index in range(options.tensors)]
 
     def through_functions():
-        handles = [hvd.allreduce_async_(tensor, name=name, op=hvd.Sum) for tensor, name in zip(tensors, names)]
+        handles = [hvd.allreduce_async_(tensor, name=name, op=hvd.Sum) for tensor, name in zip(tensors, names, strict=True)]
         for handle in handles:
             hvd.synchronize(handle)
 
     engine, request = world.current().engine, _core.Request(_core.KINDS["allreduce"])
     ready = [
         (name, tensor.data_ptr(), tensor.shape, _core.DTYPES["float32"], request, tensor)
-        for tensor, name in zip(tensors, names)
+        for tensor, name in zip(tensors, names, strict=True)
     ]
 
     def through_the_module():

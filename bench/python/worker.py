@@ -143,7 +143,7 @@ def main():
         together = timed_step(model, optimizer, inputs, labels, precision)
         seconds.append((*lone, *together))
     if os.environ.get("RANK", os.environ.get("XOE_RANK", "0")) == "0":
-        alone_s, alone_cpu, alone_losses, step_s, step_cpu, losses = zip(*seconds[options.warmup :])
+        alone_s, alone_cpu, alone_losses, step_s, step_cpu, losses = zip(*seconds[options.warmup :], strict=True)
         times = {
             "alone_ms": statistics.median(alone_s),
             "step_ms": statistics.median(step_s),

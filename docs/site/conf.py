@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from version import project_version  # noqa: E402
+from version import project_version
 
 project = "Xoe"
 author = "The authors of Xoe"

@@ -158,9 +158,11 @@ def methods(source, module, node):
             options = [f":{kind}:" for kind in ("staticmethod", "classmethod") if kind in decorators]
             parts.append(directive("method", item.name, signature(item), docstring(item), options))
     for base in node.bases:  # of private bases the public methods too
-        if isinstance(base, ast.Name) and base.id.startswith("_") and (place := source.definition(module, base.id)):
-            if isinstance(place[1], ast.ClassDef):
-                parts += methods(source, *place)
+        if not isinstance(base, ast.Name) or not base.id.startswith("_"):
+            continue
+        place = source.definition(module, base.id)
+        if place and isinstance(place[1], ast.ClassDef):
+            parts += methods(source, *place)
     return parts
 
 

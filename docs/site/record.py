@@ -7,6 +7,7 @@ Runs examples/tutorial/two.py on four ranks, kills rank 2 with SIGKILL after som
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import re
@@ -32,10 +33,8 @@ def children(pid):
     parents = {}
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdecimal():
-            try:
+            with contextlib.suppress(OSError, IndexError):
                 parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            except (OSError, IndexError):
-                pass
     found, last = {pid}, 0
     while len(found) != last:
         last = len(found)

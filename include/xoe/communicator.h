@@ -137,6 +137,6 @@ struct InitOptions {
 
 // Joins the group that the launcher's environment variables describe: XOE_* (see docs/reference/environment.md), else
 // those of Open MPI, MPICH (PMI), Slurm or torchrun. Without any of them, makes a group of one.
-Result<Communicator> init(InitOptions options = {});
+Result<Communicator> init(const InitOptions& options = {});
 
 }  // namespace xoe

@@ -149,7 +149,7 @@ class Acceptor {
   int first_missing() const {
     for (int member = self_ + 1; member < size_; ++member)
       for (int lane = 0; lane < options_.lanes; ++lane)
-        if (!connections_[static_cast<std::size_t>(lane * size_ + member)].socket.valid()) return member;
+        if (!connections_.begin()[lane * size_ + member].socket.valid()) return member;
     return -1;
   }
 
@@ -258,7 +258,7 @@ Status connect_to_members(int self, int size, const std::vector<std::string>& ad
       if (!made)
         return failure(made.error().code(), "cannot connect to {} at {}: {}", options.name(member), address,
                        made.error().message());
-      connections[static_cast<std::size_t>(lane * size + member)] = std::move(*made);
+      connections.begin()[lane * size + member] = std::move(*made);
     }
   }
   return {};

@@ -13,7 +13,7 @@
 namespace xoe::bootstrap {
 
 // An allgather of strings over the members.
-using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
+using Exchange = std::function<Result<std::vector<std::string>>(const std::string& mine)>;
 
 struct ConnectOptions {
   std::string address = {};                          // of this host, as a number, reachable from the others

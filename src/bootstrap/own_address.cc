@@ -54,7 +54,7 @@ std::optional<Network> parse_network(std::string_view text) {
   const auto number = parse_number(std::string(text.substr(0, slash)));
   if (!number) return std::nullopt;
   Network network{*number, number->bits};
-  if (slash == text.npos) return network;
+  if (slash == std::string_view::npos) return network;
   const std::string_view digits = text.substr(slash + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), network.prefix);
   const bool good = error == std::errc() && end == digits.data() + digits.size();
@@ -110,8 +110,8 @@ Result<std::string> choose_address(const std::vector<Interface>& interfaces, std
   for (std::string_view rest = wanted; !rest.empty();) {
     const auto comma = rest.find(',');
     const std::string_view word = rest.substr(0, comma);
-    rest = comma == rest.npos ? std::string_view() : rest.substr(comma + 1);
-    if (word.empty() || (word.find_first_of("/:") != word.npos && !parse_network(word)))
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    if (word.empty() || (word.find_first_of("/:") != std::string_view::npos && !parse_network(word)))
       return failure(Code::kInvalidArgument,
                      "'{}' in '{}' is neither the name of an interface nor a network like 10.0.0.0/8; this host has {}",
                      word, wanted, list(interfaces));

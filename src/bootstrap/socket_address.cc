@@ -51,7 +51,8 @@ Result<TcpEndpoint> parse_tcp(std::string_view text) {
   std::string_view name = text.substr(kTcp.size(), colon - kTcp.size());
   if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
   const auto number = parse_integer(text.substr(colon + 1));
-  if (name.empty() || name.find('/') != name.npos || !number || *number < 0 || *number > 65535) return unclear(text);
+  if (name.empty() || name.find('/') != std::string_view::npos || !number || *number < 0 || *number > 65535)
+    return unclear(text);
   return TcpEndpoint{.host = std::string(name), .port = static_cast<std::uint16_t>(*number)};
 }
 

@@ -225,7 +225,7 @@ class SocketStore final : public Store {
   Status send_hello(Connection& connection, Clock::time_point deadline) const {
     std::string hello;
     append_hello(hello, secret_);
-    const Status sent = connection.send(hello, deadline);
+    Status sent = connection.send(hello, deadline);
     // A server that refuses may close before it has read the hello; its reason has arrived all the same.
     const auto answer = connection.receive(deadline);
     if (!answer) return failure(answer.error());
@@ -244,7 +244,7 @@ class SocketStore final : public Store {
                      address_.text());
     message.clear();
     append_proof(message, make_proof(secret_, End::kClient, nonce, theirs));
-    const Status sent = connection.send(message, deadline);
+    Status sent = connection.send(message, deadline);
     XOE_TRY(connection.encrypt(session_keys(secret_, End::kClient, nonce, theirs)));
     const auto answer = connection.receive(deadline);
     if (!answer) return failure(answer.error());

@@ -230,6 +230,7 @@ std::string name_of(const std::string& path, const std::vector<std::string>& pat
 
 data::OpenedData opened_data(const RecordsRequest& request, const std::vector<std::string>& files) {
   std::vector<data::OpenedFile> opened;
+  opened.reserve(files.size());
   for (const std::string& path : files)
     opened.push_back({.name = name_of(path, request.patterns), .bytes = data::size_of_file(path).value_or(0)});
   const RecordsOptions& options = request.options;

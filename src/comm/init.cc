@@ -177,6 +177,6 @@ Result<Communicator> init_from(const Env& env, const InitOptions& options) {
   return std::move(joined.world);
 }
 
-Result<Communicator> init(InitOptions options) { return init_from(Env::process(), options); }
+Result<Communicator> init(const InitOptions& options) { return init_from(Env::process(), options); }
 
 }  // namespace xoe

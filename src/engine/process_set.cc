@@ -83,7 +83,7 @@ Status ProcessSet::submit_unnamed(const std::shared_ptr<Submission>& submission)
   const std::uint32_t n = count.fetch_add(1, std::memory_order_relaxed);
   submission->name = fmt::format("unnamed.{}.{}", op_kind_name(submission->op.kind), n % kUnnamed);
   submission->takes_turns = true;
-  const Status status = arrive(submission);
+  Status status = arrive(submission);
   // A refusal must not shift this rank's operations against the others'.
   if (std::uint32_t next = n + 1; !status) count.compare_exchange_strong(next, n, std::memory_order_relaxed);
   return status;
@@ -406,7 +406,7 @@ void ProcessSet::fail(const Error& cause) {
     complete(*submission, failure(told.code(), submission->title() + ": " + told.message()));
 }
 
-void ProcessSet::abort(Error cause) {
+void ProcessSet::abort(const Error& cause) {
   comm_.backend().abort(cause);
   fail(cause);
 }

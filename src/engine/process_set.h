@@ -67,7 +67,7 @@ class ProcessSet {
   // Ends the set on this rank: everything pending and later fails with this cause.
   void fail(const Error& cause);
   // Ends the set on all ranks.
-  void abort(Error cause);
+  void abort(const Error& cause);
   bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
   bool busy() const noexcept { return !runner_.empty(); }
   Communicator& comm() noexcept { return comm_; }

@@ -28,6 +28,11 @@ void ProcessSetRegistry::wait_for_users(const Slot& slot) noexcept {
   while (slot.users.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
 }
 
+void ProcessSetRegistry::delete_unused() {
+  std::erase_if(removed_,
+                [this](const auto& set) { return slot(set->id())->users.load(std::memory_order_seq_cst) == 0; });
+}
+
 ProcessSetRegistry::~ProcessSetRegistry() {
   for (ProcessSet* const set : sets_) delete set;
 }
@@ -81,6 +86,7 @@ void ProcessSetRegistry::add_world(std::unique_ptr<ProcessSet> world) {
 Result<ProcessSetId> ProcessSetRegistry::add(std::vector<int> ranks, const Form& form) {
   if (next_id_ > std::numeric_limits<ProcessSetId>::max())
     return failure(Code::kResourceExhausted, "add_process_set: this engine has made {} sets; no id is left", next_id_);
+  delete_unused();
   // The id is used up on all ranks, also if the set cannot be formed: ids must not drift apart.
   const auto id = static_cast<ProcessSetId>(next_id_++);
   Slot& slot = make_slot(id);
@@ -115,14 +121,15 @@ Status ProcessSetRegistry::remove(ProcessSetId id) {
   }
   Slot& slot = make_slot(id);
   slot.exists.store(false, std::memory_order_release);
-  const std::unique_ptr<ProcessSet> set(slot.set.exchange(nullptr, std::memory_order_seq_cst));
-  if (set != nullptr) {
+  if (std::unique_ptr<ProcessSet> set(slot.set.exchange(nullptr, std::memory_order_seq_cst)); set != nullptr) {
     std::erase(sets_, set.get());
-    wait_for_users(slot);
     set->fail(Error(Code::kInvalidArgument, "the process set was removed"));
+    removed_.push_back(std::move(set));
   }
   // No rank leaves the set's communicator before all have failed its operations: peers would take it for a lost rank.
-  return world_->comm().barrier({.name = "remove_process_set"});
+  const Status met = world_->comm().barrier({.name = "remove_process_set"});
+  delete_unused();
+  return met;
 }
 
 std::vector<std::unique_ptr<ProcessSet>> ProcessSetRegistry::take_all() {
@@ -132,6 +139,7 @@ std::vector<std::unique_ptr<ProcessSet>> ProcessSetRegistry::take_all() {
     slot.set.exchange(nullptr, std::memory_order_seq_cst);
     sets.emplace_back(set);
   }
+  for (auto& set : std::exchange(removed_, {})) sets.push_back(std::move(set));
   return sets;
 }
 

@@ -63,6 +63,8 @@ class ProcessSetRegistry {
   void add_world(std::unique_ptr<ProcessSet> world);
   // Both are collective over the world.
   Result<ProcessSetId> add(std::vector<int> ranks, const Form& form);
+  // Does not wait for other threads that use the set, which may need this one to make progress: it stays until a later
+  // call finds it unused.
   Status remove(ProcessSetId id);
   // Takes all sets out of the registry, the world first. Other threads may still use them.
   std::vector<std::unique_ptr<ProcessSet>> take_all();
@@ -77,6 +79,7 @@ class ProcessSetRegistry {
 
  private:
   static void wait_for_users(const Slot& slot) noexcept;
+  void delete_unused();
 
   // Null: no set has had this id.
   Slot* slot(ProcessSetId id) const noexcept;
@@ -86,6 +89,7 @@ class ProcessSetRegistry {
   std::vector<std::unique_ptr<Pages>> page_lists_;  // the last one is in use; threads may still look at the others
   std::vector<std::unique_ptr<Page>> owned_;
   std::vector<ProcessSet*> sets_;  // owned by their slots
+  std::vector<std::unique_ptr<ProcessSet>> removed_;
   std::int64_t next_id_ = 0;
   ProcessSet* world_ = nullptr;
   mutable std::mutex ranks_mutex_;

@@ -5,10 +5,10 @@
 
 namespace xoe::pages::assets {
 
-extern const std::string_view page_html;
-extern const std::string_view page_css;
-extern const std::string_view timeline_html;
-extern const std::string_view timeline_js;
-extern const std::string_view plots_js;
+extern const std::string_view kPageHtml;
+extern const std::string_view kPageCss;
+extern const std::string_view kTimelineHtml;
+extern const std::string_view kTimelineJs;
+extern const std::string_view kPlotsJs;
 
 }  // namespace xoe::pages::assets

@@ -45,9 +45,9 @@ std::string html_of(const Page& page) {
         .append(script_json(json))
         .append("</script>\n");
   for (const std::string_view script : page.scripts) blocks.append("<script>\n").append(script).append("</script>\n");
-  Template html(assets::page_html);
+  Template html(assets::kPageHtml);
   html.fill("title", html_text(page.title));
-  html.fill("style", assets::page_css);
+  html.fill("style", assets::kPageCss);
   html.fill("body", page.body);
   html.fill("scripts", blocks);
   return std::move(html).finish();

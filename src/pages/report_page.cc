@@ -108,7 +108,7 @@ void add_curves(Page& page, const RunCurves& curves) {
   }
   page.body += "<div class=\"plots\">\n" + html + "</div>\n";
   page.data.emplace_back("plots-data", "{" + values + "}");
-  page.scripts.push_back(assets::plots_js);
+  page.scripts.push_back(assets::kPlotsJs);
 }
 
 std::string figure(std::string_view name, const std::string& value) {

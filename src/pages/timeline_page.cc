@@ -135,11 +135,11 @@ void add_timeline(Page& page, const Timeline& timeline) {
   const auto& summary = timeline.summary;
   page.body += note_list(notes_of(timeline));
   if (!summary.ranks.empty()) page.body += "<h3>Where each rank's time went</h3>\n" + rank_shares(summary);
-  page.body += assets::timeline_html;
+  page.body += assets::kTimelineHtml;
   page.body += waits(summary);
   page.data.emplace_back("timeline-data",
                          fmt::format("{{\"ranks\":{},\"view\":{}}}", ranks_json(summary), json_of(timeline.view)));
-  page.scripts.push_back(assets::timeline_js);
+  page.scripts.push_back(assets::kTimelineJs);
 }
 
 std::string timeline_page(const Timeline& timeline, const std::string& title) {

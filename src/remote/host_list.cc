@@ -26,7 +26,7 @@ bool good_name(std::string_view name) {
   static constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:@%";
   const auto host = name.substr(name.rfind('@') + 1);
   return !host.empty() && host.front() != '-' && name.front() != '-' && name.front() != '@' &&
-         name.size() <= kMaxNameBytes && name.find_first_not_of(kAllowed) == name.npos;
+         name.size() <= kMaxNameBytes && name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
 // "name", "name:4", "[ipv6]:4", each perhaps after "user@"; nullopt for anything else.
@@ -175,8 +175,8 @@ bool names_this_host(std::string_view name, std::string_view hostname) {
   if (name == "localhost" || name == "::1" || name.starts_with("127.") || name == hostname) return true;
   const auto without_domain = [](std::string_view full) { return full.substr(0, full.find('.')); };
   // One of them without its domain; two different domains are two hosts.
-  if (name.find('.') != name.npos && hostname.find('.') != hostname.npos) return false;
-  const bool number = name.find_first_not_of("0123456789.:") == name.npos;
+  if (name.find('.') != std::string_view::npos && hostname.find('.') != std::string_view::npos) return false;
+  const bool number = name.find_first_not_of("0123456789.:") == std::string_view::npos;
   return !number && !hostname.empty() && without_domain(name) == without_domain(hostname);
 }
 

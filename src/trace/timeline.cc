@@ -233,7 +233,7 @@ class Timeline::Core {
   Status flush() {
     if (forked()) return forked_error();
     const std::lock_guard lock(file_mutex_);
-    const Status written = write_out();
+    Status written = write_out();
     if (const auto before = std::exchange(failed_before_, std::nullopt)) return failure(*before);
     return written;
   }

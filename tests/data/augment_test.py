@@ -13,14 +13,14 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from peer_python import run_inside  # noqa: E402
+from peer_python import run_inside
 
 run_inside("pytorch", "torchvision", {"CUDA_VISIBLE_DEVICES": ""})
 
-import make_augment_reference as reference  # noqa: E402
-import numpy  # noqa: E402
-import PIL.Image  # noqa: E402
-import torchvision  # noqa: E402
+import make_augment_reference as reference
+import numpy
+import PIL.Image
+import torchvision
 
 
 def xoe(program, image, changes):

@@ -14,17 +14,17 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from peer_python import run_inside  # noqa: E402
+from peer_python import run_inside
 
 run_inside("pytorch", "torchvision", {"CUDA_VISIBLE_DEVICES": ""})
 
-import make_resize_reference as reference  # noqa: E402
-import numpy  # noqa: E402
-import PIL.Image  # noqa: E402
-import PIL.ImageDraw  # noqa: E402
-import PIL.ImageOps  # noqa: E402
-import torch  # noqa: E402
-import torchvision  # noqa: E402
+import make_resize_reference as reference
+import numpy
+import PIL.Image
+import PIL.ImageDraw
+import PIL.ImageOps
+import torch
+import torchvision
 
 SIZES = [(224, 224), (224, 224), (96, 160), (65, 40)]
 FACTORS = [1.1, 1.3, 1.7, 2.0, 2.4, 3.1, 4.0, 5.3, 0.4, 0.8]

@@ -17,14 +17,14 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from peer_python import run_inside  # noqa: E402
+from peer_python import run_inside
 
 COMPRESSIONS = {"plain": "", "gzip": "GZIP", "zlib": "ZLIB"}
 TOOL = None
 
 run_inside("tfdata", "tensorflow", {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""})
 
-import tensorflow as tf  # noqa: E402
+import tensorflow as tf
 
 
 def write_records(path, records, compression):

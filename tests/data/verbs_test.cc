@@ -139,7 +139,10 @@ TEST_F(Verbs, VerifyFindsWhatOtherFormatsLack) {
   put_file(file("train-images-idx3-ubyte"), std::string("\0\0\x08\x03\0\0\0\2\0\0\0\2\0\0\0\2", 16) + "1234567");
   put_file(file("train-labels-idx1-ubyte"), std::string("\0\0\x08\x01\0\0\0\2\0\1", 10));
   EXPECT_EQ(verified({file("train-images-idx3-ubyte")}, 1)["bad"], 1);
-  EXPECT_EQ(run({"verify", file("none")}).code, 1);
+  const Ended none = run({"verify", file("none")});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_EQ(none.error, "xoe data verify: " + file("none") + ": there is no such file or folder\n");
+  EXPECT_EQ(none.out, "");
   EXPECT_EQ(run({"verify"}).code, 2);
 }
 
@@ -385,6 +388,12 @@ TEST_F(Verbs, VerifyLooksAtLabels) {
   report = verified({file("zero.tfrecord"), "--label-key", "class"}, 1);
   EXPECT_EQ(report["bad"], 3);
   EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(), HasSubstr("no whole number in the feature class"));
+  report = verified({file("zero.tfrecord"), "--label-offset", "0", "--label-key", "image/filename"}, 1);
+  EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(),
+              HasSubstr("image/filename holds values of the kind bytes, not whole numbers"));
+  put_file(file("labels.txt"), "a\n\nb\n");
+  report = verified({file("zero.tfrecord"), "--label-offset", "0"}, 1);
+  EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(), HasSubstr("labels.txt: line 2 is empty"));
   put_file(file("labels.txt"), "a\nb\n");
   report = verified({file("zero.tfrecord"), "--label-offset", "0"}, 1);
   EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(),

@@ -17,8 +17,8 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path += [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).resolve().parents[1] / "python")]
-import pages  # noqa: E402
-import ranks  # noqa: E402
+import pages
+import ranks
 
 BUILD = ranks.BUILD
 PROGRAMS = BUILD / "bin"

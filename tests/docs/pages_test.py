@@ -10,12 +10,12 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path += [str(ROOT / "docs/site"), str(pathlib.Path(__file__).parent)]
-import chart  # noqa: E402
-import check_site  # noqa: E402
-import headers  # noqa: E402
-import pages  # noqa: E402
-import python_api  # noqa: E402
-import stage  # noqa: E402
+import chart
+import check_site
+import headers
+import pages
+import python_api
+import stage
 
 LANGUAGES = {"", "sh", "python", "cpp", "c", "cmake", "diff", "text", "json", "toml", "yaml", "bibtex", "rust", "go"}
 SAID_BY = re.compile(r"<!-- said by: ([\w./-]+): (.+?) -->")

@@ -11,8 +11,8 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path += [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).resolve().parents[1] / "python")]
-import pages  # noqa: E402
-import ranks  # noqa: E402
+import pages
+import ranks
 
 INCLUDES = ["-I", str(pages.ROOT / "include"), "-I", str(pages.ROOT / "bindings/libtorch/include")]
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
-from netns_hosts import SKIPPED, Hosts, why_not  # noqa: E402
+from netns_hosts import SKIPPED, Hosts, why_not
 
 MBIT = 1_000_000 / 8
 

@@ -104,7 +104,7 @@ def add_addresses(tree, addresses, default):
     trie = ["Local:", "  +-- 0.0.0.0/0 3 0 5", "        |-- 127.0.0.1", "           /32 host LOCAL"]
     for interface, address, bits in addresses:
         mask = [(0xFFFFFFFF << 32 - bits >> shift) & 0xFF for shift in (24, 16, 8, 0)]
-        network = [int(part) & m for part, m in zip(address.split("."), mask)]
+        network = [int(part) & m for part, m in zip(address.split("."), mask, strict=True)]
         routes.append(f"{interface} {as_hex(network)} 00000000 0001 0 0 0 {as_hex(mask)} 0 0 0")
         trie += [f"     |-- {address}", "        /32 host LOCAL"]
     tree.put("proc/net/route", "\n".join(routes))

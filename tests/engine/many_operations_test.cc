@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "engine/engines.h"
 
 namespace xoe {
@@ -26,13 +27,17 @@ class Tensors {
   explicit Tensors(int count) : values_(static_cast<std::size_t>(count)) {}
 
   // An empty name: unnamed.
-  void submit(Engine& engine, int index, float value, const std::string& name) {
+  Status try_submit(Engine& engine, int index, float value, const std::string& name) {
     float& element = values_[static_cast<std::size_t>(index)];
     element = value;
     const TensorArg tensor{&element, &element, DType::kFloat32, shape_};
-    auto handle = engine.submit({.name = name, .tensors = {&tensor, 1}});
-    ASSERT_TRUE(handle) << index << ": " << handle.error().to_string();
-    handles_.emplace_back(index, *handle);
+    XOE_ASSIGN(EngineHandle handle, engine.submit({.name = name, .tensors = {&tensor, 1}}));
+    handles_.emplace_back(index, std::move(handle));
+    return {};
+  }
+  void submit(Engine& engine, int index, float value, const std::string& name) {
+    const Status submitted = try_submit(engine, index, value, name);
+    ASSERT_TRUE(submitted) << index << ": " << submitted.error().to_string();
   }
 
   // expected(index)
@@ -121,6 +126,41 @@ TEST(ManyOperations, UnnamedOnesMeetInTheirOrderHoweverManyThereAre) {
           }
         },
         quiet_options(), hosts);
+  }
+}
+
+// A rank without memory refuses an unnamed operation, for which there is no entry in the table of names. Once it has
+// memory again, its operations still meet those of the others.
+TEST(ManyOperations, ARefusedOneShiftsNoCount) {
+  constexpr int kTensors = 300;
+  EngineOptions options = quiet_options();
+  options.cache_capacity = 32;
+  options.stall_limit = std::chrono::seconds(20);
+  for (const auto& hosts : kPlacements) {
+    std::latch first_has_all(1);
+    run_engines(
+        2,
+        [&](Engine& engine) {
+          const int rank = engine.topology().rank;
+          Tensors tensors(kTensors);
+          int next = 0;
+          if (rank == 0) {
+            std::vector<SharedBuffer> all_memory;
+            for (std::size_t bytes = std::size_t{256} << 20; bytes >= 4096; bytes /= 2)
+              while (auto buffer = engine.shared_buffer(bytes)) all_memory.push_back(std::move(*buffer));
+            Status submitted;
+            while (next < kTensors && (submitted = tensors.try_submit(engine, next, static_cast<float>(next), "")))
+              ++next;
+            ASSERT_FALSE(submitted);
+            EXPECT_EQ(submitted.error().code(), Code::kResourceExhausted) << submitted.error().to_string();
+          } else {
+            first_has_all.wait();
+          }
+          for (; next < kTensors; ++next) tensors.submit(engine, next, static_cast<float>(next + rank), "");
+          if (rank == 0) first_has_all.count_down();
+          tensors.wait([](int i) { return static_cast<float>(2 * i + 1); });
+        },
+        options, hosts);
   }
 }
 

@@ -36,14 +36,14 @@ struct Machine {
 
 using Sizes = std::vector<std::size_t>;
 
-struct Batch {
+struct MeasuredBatch {
   std::vector<std::size_t> sizes;
   double seconds = 0;
 };
 
-std::vector<Batch> run_step(const Machine& machine, const Sizes& sizes, const Knobs& knobs) {
-  std::vector<Batch> batches;
-  Batch open;
+std::vector<MeasuredBatch> run_step(const Machine& machine, const Sizes& sizes, const Knobs& knobs) {
+  std::vector<MeasuredBatch> batches;
+  MeasuredBatch open;
   std::size_t open_bytes = 0;
   const auto close = [&] {
     if (!open.sizes.empty()) batches.push_back(std::exchange(open, {}));
@@ -59,7 +59,7 @@ std::vector<Batch> run_step(const Machine& machine, const Sizes& sizes, const Kn
     open_bytes += size;
   }
   close();
-  for (Batch& batch : batches) {
+  for (MeasuredBatch& batch : batches) {
     const auto bytes = static_cast<double>(std::accumulate(batch.sizes.begin(), batch.sizes.end(), std::size_t{0}));
     batch.seconds = machine.batch_seconds(knobs, bytes, batch.sizes.size(), static_cast<double>(batches.size()));
   }
@@ -68,7 +68,7 @@ std::vector<Batch> run_step(const Machine& machine, const Sizes& sizes, const Kn
 
 double true_cost(const Machine& machine, const Sizes& sizes, const Knobs& knobs) {
   double sum = 0;
-  for (const Batch& batch : run_step(machine, sizes, knobs)) sum += batch.seconds;
+  for (const MeasuredBatch& batch : run_step(machine, sizes, knobs)) sum += batch.seconds;
   return sum;
 }
 
@@ -116,7 +116,7 @@ class Noise {
 void drive(Tuner& tuner, const Machine& machine, const Sizes& sizes, int steps, Noise& noise) {
   for (int i = 0; i < steps; ++i) {
     const double slow = noise();
-    for (const Batch& batch : run_step(machine, sizes, tuner.current()))
+    for (const MeasuredBatch& batch : run_step(machine, sizes, tuner.current()))
       // Tensor by tensor, so that the tuner knows each one's size.
       for (std::size_t t = 0; t < batch.sizes.size(); ++t)
         tuner.observe(batch.sizes[t], 1, t == 0 ? batch.seconds * slow : 0);

@@ -154,6 +154,7 @@ def within_a_project(xoe):
     build = xoe.built("within", "outside", f"-DXOE_SOURCE={ROOT}", *QUICKLY)
     expect(xoe.job(build / "outside"), *SUMS)
     cache = (build / "CMakeCache.txt").read_text()
+    assert "-Werror" not in (build / "build.ninja").read_text(), "another compiler's warnings would end the build"
     expect(cache, "XOE_BUILD_TESTS:BOOL=OFF", "XOE_WITH_TORCH:BOOL=OFF", "XOE_BUILD_BENCH:BOOL=OFF", "XOE_INSTALL:BOOL=OFF")
 
 

@@ -88,7 +88,7 @@ class HostsTests:
         began = time.monotonic()
         got, out, err = job.wait()
         took = time.monotonic() - began
-        self.expect(code is None and got != 0 or got == code, f"exit code {got} instead of {code}: {err}")
+        self.expect((code is None and got != 0) or got == code, f"exit code {got} instead of {code}: {err}")
         for word in words:
             self.expect(word in err, f"{word!r} is not in: {err}")
         self.expect(took < within, f"it took {took:.1f} s: {err}")
@@ -104,8 +104,8 @@ class Tests(HostsTests):
                                   'echo "$(hostname) $XOE_HOSTNAME $XOE_RANK $XOE_CROSS_RANK/$XOE_CROSS_SIZE $XOE_STORE"')
         self.expect(code == 0 and err == "", err)
         lines = sorted(out.splitlines())
-        for line, start in zip(lines, ("[0] nodeA nodeA 0 0/2", "[1] nodeA nodeA 1 0/2", "[2] nodeB nodeB 2 1/2",
-                                       "[3] nodeB nodeB 3 1/2")):
+        starts = ("[0] nodeA nodeA 0 0/2", "[1] nodeA nodeA 1 0/2", "[2] nodeB nodeB 2 1/2", "[3] nodeB nodeB 3 1/2")
+        for line, start in zip(lines, starts, strict=True):
             self.expect(line.startswith(start + " tcp:10."), out)
 
     def test_ranks_meet_in_the_store(self):

@@ -140,7 +140,7 @@ class Tests:
         self.expect(done.returncode == 0, done.stderr)
         found["salloc, xoe run"] = done.stdout
         for how, text in found.items():
-            worst = max(abs(a - b) for a, b in zip(expected, losses(lines_of(text), how)))
+            worst = max(abs(a - b) for a, b in zip(expected, losses(lines_of(text), how), strict=True))
             self.expect(worst <= 1e-5, f"{how}: losses differ by {worst}")
 
     def test_inside_a_step_it_is_a_job_of_that_node(self):

@@ -107,6 +107,16 @@ std::string large(Job& job) {
   return testing::check_net(*net, job.size, job.rank, grid);
 }
 
+// At once, and in several rounds.
+std::string order(Job& job) {
+  const auto net = connect_all(job);
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kFloat64})
+    for (const std::size_t count : {100, 1'500'001})
+      if (auto problem = testing::check_rank_order(*net, job.size, job.rank, dtype, count); !problem.empty())
+        return problem;
+  return "";
+}
+
 std::string two_threads(Job& job) {
   const auto first = connect_all(job), second = connect_all(job);
   const testing::NetGrid grid{{1, 1000, 100003}, {DType::kInt32}, {ReduceOp::kSum}};
@@ -190,9 +200,9 @@ std::string described(Job& job) {
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<std::string(Job&)>> scenes{
-      {"conformance", conformance}, {"parts", parts},   {"large", large},
-      {"two_threads", two_threads}, {"many", many},     {"late", late},
-      {"aborted", aborted},         {"killed", killed}, {"described", described}};
+      {"conformance", conformance}, {"parts", parts},        {"large", large}, {"order", order},
+      {"two_threads", two_threads}, {"many", many},          {"late", late},   {"aborted", aborted},
+      {"killed", killed},           {"described", described}};
   const auto scene = scenes.find(argc > 1 ? argv[1] : "");
   if (scene == scenes.end()) {
     std::fprintf(stderr, "usage: mpi_program SCENE\n");

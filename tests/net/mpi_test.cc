@@ -61,6 +61,7 @@ TEST_P(Mpi, Conformance) {
 }
 TEST_P(Mpi, GroupsOfSomeRanksInAnyOrder) { expect_ok(5, "parts"); }
 TEST_P(Mpi, ManyRounds) { expect_ok(3, "large"); }
+TEST_P(Mpi, ReducesInTheOrderOfRanks) { expect_ok(4, "order"); }
 TEST_P(Mpi, TwoNetsFromTwoThreads) { expect_ok(2, "two_threads"); }
 TEST_P(Mpi, ThousandsOfNetsLeaveNothingBehind) { expect_ok(2, "many"); }
 TEST_P(Mpi, AMemberThatStaysAwayEndsInATimeOut) { expect_ok(3, "late", false); }

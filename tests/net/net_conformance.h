@@ -20,4 +20,7 @@ NetGrid net_grid(int size);
 
 std::string check_net(net::Net& net, int size, int self, const NetGrid& grid);
 
+// Reductions of values whose sum depends on its order have the bits of the sum in the order of the members.
+std::string check_rank_order(net::Net& net, int size, int self, DType dtype, std::size_t count);
+
 }  // namespace xoe::testing

@@ -17,7 +17,7 @@ import tempfile
 from netns_hosts import SKIPPED, Hosts, why_not
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from peer_python import peer_python, why_no  # noqa: E402
+from peer_python import peer_python, why_no
 
 TRAIN = ["train", "--synthetic", "--classes", "10", "--model", "mlp", "--image-size", "16", "--batch", "4", "--steps",
          "12", "--seed", "5", "--report-every", "1", "--json"]
@@ -52,7 +52,7 @@ def check_losses(hosts, folder):
                          for _ in range(2))
         if first != second:
             raise AssertionError(f"{backend}: two runs differ: {first} {second}")
-        worst = max(abs(a - b) for a, b in zip(alone, first))
+        worst = max(abs(a - b) for a, b in zip(alone, first, strict=True))
         if worst > 1e-5:
             raise AssertionError(f"{backend}: losses differ by {worst} from those of one host: {alone} {first}")
         print(f"{backend}: two runs equal to the bit, within {worst:.1e} of one host")
@@ -71,7 +71,7 @@ def torchrun(hosts, program, python):
         for node in nodes:
             if node.poll() is None:
                 node.kill()
-    for node, (_, err) in zip(nodes, outputs):
+    for node, (_, err) in zip(nodes, outputs, strict=True):
         if node.returncode != 0:
             raise AssertionError(f"torchrun: exit code {node.returncode}: {err}")
     return [json.loads(line) for line in outputs[0][0].splitlines() if line.startswith("{")]
@@ -92,7 +92,7 @@ def check_launchers(hosts, folder):
             print(f"skipped: {launcher} is not there")
             continue
         found = losses(run(hosts.command("nodeA", launcher, *options, program, *TRAIN[1:]), launcher), launcher)
-        worst = max(abs(a - b) for a, b in zip(over, found))
+        worst = max(abs(a - b) for a, b in zip(over, found, strict=True))
         if worst > 1e-5:
             raise AssertionError(f"{launcher}: losses differ by {worst}: {over} {found}")
         print(f"{launcher}: within {worst:.1e} of xoe run")
@@ -101,7 +101,7 @@ def check_launchers(hosts, folder):
         print(why_no("pytorch", "torch"))
         return
     found = losses(torchrun(hosts, program, python), "torchrun")
-    if max(abs(a - b) for a, b in zip(over, found)) > 1e-5:
+    if max(abs(a - b) for a, b in zip(over, found, strict=True)) > 1e-5:
         raise AssertionError(f"torchrun: other losses: {over} {found}")
     print("torchrun: the same losses")
 

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-import browser  # noqa: E402, because nothing may be written beside it
+import browser
 
 BIN = pathlib.Path(os.environ["XOE_BIN_DIR"])
 SKIPPED = 77

@@ -19,6 +19,8 @@ import ranks
 SIZE = 2
 SECONDS = 120  # for one test, on a loaded machine too
 
+AT_LEAST = 100  # of the 115 tests of 0.28.1 pass; some need a GPU
+
 # Tests that may fail here, because Xoe means something else: docs/guide/from-horovod.md has the reasons.
 DIFFERENT = (
     "test_horovod_allgather_duplicate_name_error",
@@ -73,6 +75,8 @@ def main(checkout):
     wrong = [
         name for name, (outcome, _) in found.items() if outcome == "hangs" or (outcome == "fails" and name not in DIFFERENT)
     ]
+    if not sys.argv[1:] and counts["passes"] < AT_LEAST:
+        wrong.append(f"only {counts['passes']} tests pass, {AT_LEAST} should")
     sys.exit(f"failed: {', '.join(wrong)}" if wrong else 0)
 
 

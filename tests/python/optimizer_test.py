@@ -3,8 +3,10 @@ torch.distributed with Gloo."""
 
 import collections
 import copy
+import functools
 import gc
 import os
+import re
 import warnings
 
 import ranks
@@ -14,6 +16,7 @@ ranks.start(__file__, timeout=400)
 import torch
 import torch.distributed as dist
 
+import xoe
 import xoe.torch as hvd
 
 hvd.init()
@@ -117,7 +120,9 @@ def test_the_same_losses_as_torch_distributed():
 
 
 def test_adam_and_state():
-    make = lambda p: torch.optim.Adam(p, lr=0.01)
+    def make(parameters):
+        return torch.optim.Adam(parameters, lr=0.01)
+
     model = network()
     optimizer = distributed(model, make)
     train(model, optimizer)
@@ -184,6 +189,21 @@ def test_clipping():
         with optimizer.skip_synchronize():
             optimizer.step()
     same_parameters(model, reference(5, clip=0.1))
+
+
+def steps_counted():
+    return int(re.search(r"^xoe_steps_total\S* (\d+)", xoe.metrics(), re.MULTILINE)[1])
+
+
+def test_steps_are_counted():
+    model = network()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    before = steps_counted()
+    for step in range(3):
+        optimizer.zero_grad()
+        loss_of(model, step).backward()
+        optimizer.step()
+    assert steps_counted() == before + 3
 
 
 def test_synchronize_then_step():
@@ -450,7 +470,7 @@ def test_schedulers_of_the_plain_optimizer():
     for order in ("before", "after", "both", "of the distributed one"):
         model = network()
         plain = plain_optimizer(model)
-        make = lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+        make = functools.partial(torch.optim.lr_scheduler.StepLR, step_size=1, gamma=0.5)
         schedules = [make(plain)] if order in ("before", "both") else []
         optimizer = hvd.DistributedOptimizer(plain, named_parameters=model.named_parameters())
         if order in ("after", "of the distributed one"):
@@ -564,7 +584,10 @@ def test_compiled_checkpointed_and_channels_last():
 
 def test_names():
     model = network()
-    make = lambda names: hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=names)
+
+    def make(names):
+        return hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=names)
+
     raises(ValueError, lambda: make([("a", p) for p in model.parameters()]), "twice", "a")
     raises(ValueError, lambda: make(list(model.named_parameters())[:2]), "not in named_parameters")
     raises(ValueError, lambda: make(list(model.parameters())), "pairs")

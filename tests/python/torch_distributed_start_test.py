@@ -94,6 +94,29 @@ def under_xoe_run():
         print("met", flush=True)
 
 
+def over_hosts():
+    """Ranks of several hosts, started by tests/net/python_over_hosts.py: the store listens where the other hosts reach it."""
+    import torch
+    import torch.distributed as dist
+
+    import xoe.torch.distributed  # noqa: F401
+
+    kind, host, _ = os.environ["XOE_STORE"].split(":")  # the hosts of that test have addresses of IPv4
+    assert kind == "tcp", kind
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, 9))
+        own = probe.getsockname()[0]
+    before = listeners()
+    dist.init_process_group("xoe")
+    more = [address for address in listeners() if address not in before]
+    assert more == ([own] if dist.get_rank() == 0 else []), f"rank {dist.get_rank()}: {more}, not {own}"
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    assert tensor.item() == dist.get_world_size()
+    dist.destroy_process_group()
+    print("met", flush=True)
+
+
 def losing():
     """Rank 2 comes too late, and is then killed."""
     from datetime import timedelta

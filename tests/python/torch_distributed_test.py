@@ -368,6 +368,12 @@ def test_device_mesh():
 
 def test_wrong_calls():
     raises(InvalidArgumentError, lambda: dist.all_to_all_single(torch.zeros(SIZE), torch.zeros(SIZE), [1] * SIZE, [2] * SIZE))
+    options = dist.BroadcastOptions()
+    options.rootRank = SIZE
+    if RANK == 0:  # what the engine refuses on one rank does not shift its operations against the others'
+        raises(InvalidArgumentError, lambda: dist.group.WORLD.broadcast([values()], options))
+    dist.all_reduce(mine := values())
+    same(mine, sum(everyone()))
 
 
 def test_ranks_disagree():

@@ -35,6 +35,8 @@ EXPECTED = {
     },
     "gloo": {},
 }
+# How many tests pass on so many ranks, so that none is skipped unseen: those of requirements/data-peers.txt's PyTorch.
+AT_LEAST = {"xoe": {2: 98, 4: 101}, "gloo": {2: 92, 4: 95}}
 
 
 def load():
@@ -115,6 +117,7 @@ def run_all(size, names, folder):
 
     torch.set_num_threads(1)
     suite = make_suite(load(), store)
+    whole = not names
     names = names or [name for name in dir(suite) if name.startswith("test_")]
     counts = {"passed": 0, "skipped": 0, "failed": 0, "failed as expected": 0}
     wrong = []
@@ -131,7 +134,9 @@ def run_all(size, names, folder):
         if outcome != "skipped":
             print(f"{name}: {outcome} after {time.monotonic() - started:.1f} s", flush=True)
     print(f"{BACKEND} on {size} ranks: {', '.join(f'{count} {what}' for what, count in counts.items())}")
-    assert counts["passed"] > 0, "no test ran"
+    least = AT_LEAST[BACKEND].get(size, 1) if whole else 1
+    if counts["passed"] < least:
+        wrong.append(f"only {counts['passed']} tests pass, {least} should")
     return wrong
 
 

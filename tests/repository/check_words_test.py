@@ -7,7 +7,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 sys.dont_write_bytecode = True
-import check_words  # noqa: E402
+import check_words
 
 
 def found(line, path="src/a.cc"):

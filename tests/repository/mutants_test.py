@@ -8,7 +8,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 sys.dont_write_bytecode = True
-import mutants  # noqa: E402
+import mutants
 
 
 def entry(**different):
@@ -37,6 +37,17 @@ class List(unittest.TestCase):
 
     def test_a_name_is_given_once(self):
         self.assertEqual(len(problems(entry(), entry())), 1)
+
+
+class Share(unittest.TestCase):
+    def test_each_has_its_turn(self):
+        all_of_them = [mutants.parse(entry(name=f"m{i}", preset="tsan" if i % 4 == 3 else "release")) for i in range(13)]
+        of_release = {mutant.name for mutant in all_of_them if mutant.preset == "release"}
+        for first in (0, 739_950):
+            turns = [mutant.name for day in range(5) for mutant in mutants.share_of(all_of_them, 2, first + day)]
+            self.assertEqual(set(turns), of_release)
+            self.assertEqual(len(turns), len(of_release))
+        self.assertEqual(len(mutants.share_of(all_of_them, 50, 3)), len(of_release))
 
 
 class Outcome(unittest.TestCase):

@@ -10,7 +10,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 sys.dont_write_bytecode = True
-import declared_tests  # noqa: E402
+import declared_tests
 
 PROMISES = ROOT / "docs/guide/promises.md"
 NAMED = re.compile(r"`([^`]+)`")

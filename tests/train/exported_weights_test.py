@@ -14,8 +14,8 @@ from peer_python import run_inside
 
 run_inside("pytorch", "torchvision", {})
 
-import torch  # noqa: E402
-import torchvision  # noqa: E402
+import torch
+import torchvision
 
 BIN = pathlib.Path(os.environ["XOE_BIN_DIR"])
 CLASSES = 7

@@ -361,6 +361,29 @@ TEST_F(TrainProgramTest, TheCommandLineIsReadWithoutLibtorch) {
   EXPECT_NE(run({"env", "LD_TRACE_LOADED_OBJECTS=1", train + "er"}).out.find("libtorch"), std::string::npos);
 }
 
+// So it needs neither libtorch nor the program that is linked with it: here it stands without that.
+TEST_F(TrainProgramTest, MistakesAreToldWithoutTheTrainer) {
+  const std::string alone = at("xoe-train");
+  std::filesystem::copy_file(xoe::testing::bin("xoe-train"), alone);
+  for (const Arguments& words : std::vector<Arguments>{{"--batch", "many"},
+                                                       {"--batch", "-1"},
+                                                       {"--nonsense"},
+                                                       {"--model", "resnet1000"},
+                                                       {"--synthetic", "--steps", "0"},
+                                                       {"--synthetic", "--classes", "0"},
+                                                       {"--synthetic", "--seed", "-1"}}) {
+    Arguments command{alone};
+    command.insert(command.end(), words.begin(), words.end());
+    const Ended ended = run(command);
+    EXPECT_EQ(ended.code, 2) << words.back() << ": " << ended.err;
+    EXPECT_TRUE(ended.err.starts_with("xoe train: ")) << ended.err;
+  }
+  EXPECT_EQ(run({alone, "--help"}).code, 0);
+  const Ended good = run({alone, "--synthetic", "--model", "mlp"});
+  EXPECT_EQ(good.code, 127);
+  EXPECT_NE(good.err.find("xoe-trainer"), std::string::npos) << good.err;
+}
+
 TEST_F(TrainProgramTest, HelpNamesTheOptions) {
   const Ended ended = run({xoe::testing::bin("xoe-train"), "--help"});
   EXPECT_EQ(ended.code, 0);

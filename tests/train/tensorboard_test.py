@@ -13,8 +13,8 @@ from peer_python import run_inside
 
 run_inside("tfdata", "tensorboard", {})
 
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
-from tensorboard.backend.event_processing.event_file_loader import EventFileLoader  # noqa: E402
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 BIN = pathlib.Path(os.environ["XOE_BIN_DIR"])
 TAGS = {"loss/train", "accuracy/train", "rate", "images_per_second"}

@@ -11,7 +11,10 @@ from measuring import AREA, ATTEMPTS, DEVIATION, MEAN, RATIO, image_files, measu
 def normalisation(size):
     """Whole planes of factors: numpy is twice as fast with them as with three numbers."""
     shape = (size, size, 3)
-    spread = lambda values: numpy.ascontiguousarray(numpy.broadcast_to(numpy.array(values, numpy.float32), shape))
+
+    def spread(values):
+        return numpy.ascontiguousarray(numpy.broadcast_to(numpy.array(values, numpy.float32), shape))
+
     scale = spread([1 / (255 * d) for d in DEVIATION])
     shift = spread([m / d for m, d in zip(MEAN, DEVIATION, strict=True)])
 

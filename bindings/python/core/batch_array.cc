@@ -1,7 +1,11 @@
 #include "batch_array.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +20,15 @@ T load(const void* from) {
   T value;
   std::memcpy(&value, from, sizeof value);
   return value;
+}
+
+// The number that float16's bits mean. _Float16 is unknown to clang before 15.
+double half_value(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
+  double magnitude = std::ldexp(exponent == 0 ? fraction : fraction + 0x400, std::max(exponent, 1) - 25);
+  if (exponent == 0x1f)
+    magnitude = fraction == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  return (bits & 0x8000) == 0 ? magnitude : -magnitude;
 }
 
 bool is_slice(nb::handle key) { return PySlice_Check(key.ptr()) != 0; }
@@ -136,7 +149,7 @@ nb::object BatchArray::number() const {
   switch (dtype_) {
     case XOE_UINT8: return nb::int_(load<std::uint8_t>(data_));
     case XOE_INT64: return nb::int_(load<std::int64_t>(data_));
-    case XOE_FLOAT16: return nb::float_(static_cast<double>(load<_Float16>(data_)));
+    case XOE_FLOAT16: return nb::float_(half_value(load<std::uint16_t>(data_)));
     case XOE_BFLOAT16: return nb::float_(std::bit_cast<float>(std::uint32_t{load<std::uint16_t>(data_)} << 16));
     case XOE_FLOAT32: return nb::float_(load<float>(data_));
     default: throw nb::type_error("batches have no elements of this type");
@@ -164,8 +177,8 @@ nb::object BatchArray::exported() const {
 }
 
 void bind_batch_array(nb::module_& module) {
-  static const PyType_Slot kSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(export_buffer)}, {0, nullptr}};
-  nb::class_<BatchArray>(module, "BatchArray", nb::type_slots(kSlots),
+  static const PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(export_buffer)}, {0, nullptr}};
+  nb::class_<BatchArray>(module, "BatchArray", nb::type_slots(slots),
                          "Memory of a batch: with a shape, a type and indices, and for DLPack and the buffer protocol.")
       .def_prop_ro("shape", &BatchArray::shape)
       .def_prop_ro("dtype", &BatchArray::dtype, "The name of the elements' type: float32.")

@@ -76,7 +76,7 @@ class TensorIterator : public Iterator<TensorBatch> {
 template <class T>
 Result<std::unique_ptr<TensorIterator>> map_and_batch(const StagePtr<Batch<T>>& upstream, int batch,
                                                       const std::vector<TensorSpec>& specs, MapInto<T> f,
-                                                      MapAndBatchOptions options = {}, std::int64_t epoch = 0);
+                                                      const MapAndBatchOptions& options = {}, std::int64_t epoch = 0);
 
 namespace detail {
 
@@ -91,13 +91,13 @@ Result<std::unique_ptr<TensorIterator>> map_and_batch(const AnyStage& upstream, 
 template <class T>
 Result<std::unique_ptr<TensorIterator>> map_and_batch(const StagePtr<Batch<T>>& upstream, int batch,
                                                       const std::vector<TensorSpec>& specs, MapInto<T> f,
-                                                      MapAndBatchOptions options, std::int64_t epoch) {
+                                                      const MapAndBatchOptions& options, std::int64_t epoch) {
   return detail::map_and_batch(
       *upstream, detail::kBatchType<T>, batch, specs,
       [f = std::move(f)](const void* made, std::size_t index, std::span<void* const> places, int worker) {
         return f(static_cast<const Batch<T>*>(made)->elements[index], places, worker);
       },
-      std::move(options), epoch);
+      options, epoch);
 }
 
 }  // namespace xoe::data

@@ -56,8 +56,8 @@ Status HierarchicalBackend::connect() {
       members.ranks.push_back(ranks_[index(rank)]);
     }
     int round = 0;
-    const auto exchange = [&](std::string mine) {
-      return context_->exchange(key(fmt::format("{}/{}", what, round++)), members.ranks, std::move(mine));
+    const auto exchange = [&](const std::string& mine) {
+      return context_->exchange(key(fmt::format("{}/{}", what, round++)), members.ranks, mine);
     };
     return context_->provider().connect(members, exchange, net::Clock::now() + context_->options().start_timeout);
   };

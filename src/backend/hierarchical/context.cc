@@ -78,7 +78,7 @@ Status Context::connect() {
 Result<std::unique_ptr<bootstrap::HostMesh>> Context::connect_mesh(const std::string& key,
                                                                    const std::vector<int>& leaders, int host,
                                                                    bootstrap::MeshEvents events) {
-  const auto exchanged = [&](std::string mine) { return exchange(key, leaders, std::move(mine)); };
+  const auto exchanged = [&](const std::string& mine) { return exchange(key, leaders, mine); };
   return bootstrap::HostMesh::connect(
       host, static_cast<int>(leaders.size()), exchanged,
       {.connection = {.address = options_.address, .secret = options_.secret, .warn = options_.warn},
@@ -117,9 +117,10 @@ std::string Context::who(int rank) const {
 }
 
 Result<std::vector<std::string>> Context::exchange(const std::string& key, const std::vector<int>& members,
-                                                   std::string mine) {
+                                                   const std::string& mine) {
   XOE_TRY(store_->set(fmt::format("{}/{}", key, rank()), mine));
   std::vector<std::string> keys;
+  keys.reserve(members.size());
   for (const int member : members) keys.push_back(fmt::format("{}/{}", key, member));
   return store_->get_all(keys, options_.start_timeout);
 }

@@ -89,7 +89,8 @@ class Context {
   std::string who(int rank) const;
 
   // Exchanges text among `members`, ranks of the job, under a key that no other exchange has.
-  Result<std::vector<std::string>> exchange(const std::string& key, const std::vector<int>& members, std::string mine);
+  Result<std::vector<std::string>> exchange(const std::string& key, const std::vector<int>& members,
+                                            const std::string& mine);
   // Connects the leaders of hosts, ranks of the job. host: this one's index among them.
   Result<std::unique_ptr<bootstrap::HostMesh>> connect_mesh(const std::string& key, const std::vector<int>& leaders,
                                                             int host, bootstrap::MeshEvents events);

@@ -19,7 +19,7 @@ std::string library_version() {
   MPI_Get_library_version(text, &length);
   std::string version(text, static_cast<std::size_t>(length));
   version = version.substr(0, version.find('\n'));  // MPICH: lines of "what:\tvalue"
-  if (const auto more = version.find(", package"); more != version.npos) version.resize(more);  // Open MPI
+  if (const auto more = version.find(", package"); more != std::string::npos) version.resize(more);  // Open MPI
   for (char& c : version)
     if (c == '\t') c = ' ';
   return version;

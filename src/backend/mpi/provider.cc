@@ -46,7 +46,9 @@ Result<std::vector<std::string>> gather_strings(Context& context, MPI_Comm comm,
   const auto deadline = Clock::now() + kBootstrapLimit;
   const auto size = index(context.size()), me = index(context.rank());
   auto gather = std::make_unique<Gather>();
-  auto& [lengths, offsets, text] = *gather;
+  auto& lengths = gather->lengths;
+  auto& offsets = gather->offsets;
+  auto& text = gather->text;
   MPI_Request request = MPI_REQUEST_NULL;
   const auto finish = [&] {
     Status status = wait(context, request, deadline);
@@ -69,6 +71,7 @@ Result<std::vector<std::string>> gather_strings(Context& context, MPI_Comm comm,
   });
   XOE_TRY(finish());
   std::vector<std::string> all;
+  all.reserve(size);
   for (std::size_t r = 0; r < size; ++r) all.push_back(text.substr(index(offsets[r]), index(lengths[r])));
   return all;
 }
@@ -104,7 +107,8 @@ class MpiProvider final : public net::Provider {
     MPI_Comm comm = MPI_COMM_NULL;
     const int error = context_->call([&] { return MPI_Comm_dup(MPI_COMM_WORLD, &comm); });
     if (error != MPI_SUCCESS) return failure(Code::kPeerLost, "mpi: no communicator: {}", mpi_text(error));
-    return net::Exchange([context = context_, comm](std::string mine) { return gather_strings(*context, comm, mine); });
+    return net::Exchange(
+        [context = context_, comm](const std::string& mine) { return gather_strings(*context, comm, mine); });
   }
 
  private:

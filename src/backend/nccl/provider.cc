@@ -85,8 +85,8 @@ class NcclProvider final : public net::Provider {
   }
 
   Result<std::unique_ptr<net::GpuStaging>> make_staging(std::size_t slots, std::size_t slot_bytes,
-                                                        std::function<void()> ring) override {
-    return Staging::make(libraries_, slots, slot_bytes, std::move(ring));
+                                                        const std::function<void()>& ring) override {
+    return Staging::make(libraries_, slots, slot_bytes, ring);
   }
 
   Result<std::shared_ptr<const void>> admit(std::span<const void* const> addresses, void* stream) override {

@@ -34,6 +34,7 @@ void Registrations::ensure_registered(const void* address, Clock::time_point dea
   }
   void* handle = nullptr;
   const Status registered = comm_.call(deadline, [&](NcclComm comm) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA tells addresses as numbers
     return libraries_->nccl.comm_register(comm, reinterpret_cast<void*>(begin), bytes, &handle);
   });
   entries_.push_back({allocation, begin, end, registered ? handle : nullptr, uses_});

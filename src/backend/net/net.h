@@ -43,7 +43,7 @@ class Net {
 
 // Every member passes some bytes and receives those of all, by member. The members of a new net exchange their
 // addresses with it.
-using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
+using Exchange = std::function<Result<std::vector<std::string>>(const std::string& mine)>;
 
 struct Members {
   std::vector<int> ranks;   // in the job, by member
@@ -81,7 +81,7 @@ class Provider {
   // Pinned memory of `slots` parts of `slot_bytes`. ring: called by any thread when copies may be done, also after the
   // staging is gone. Made and used by a thread that take_thread() was called on.
   virtual Result<std::unique_ptr<GpuStaging>> make_staging(std::size_t /*slots*/, std::size_t /*slot_bytes*/,
-                                                           std::function<void()> /*ring*/) {
+                                                           const std::function<void()>& /*ring*/) {
     return failure(Code::kUnsupported, "{} does not copy GPU memory", name());
   }
   // The calling thread will work for nets of this provider only.

@@ -138,7 +138,8 @@ void Arena::release(std::size_t offset, std::size_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
   if (overlaps_taken(offset, size)) {
     // A peer may still write here: only the address space is kept.
-    ::mmap(mapping_->base() + offset, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    [[maybe_unused]] void* const kept = ::mmap(mapping_->base() + offset, size, PROT_NONE,
+                                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     return;
   }
   auto next = free_.lower_bound(offset);

@@ -68,11 +68,13 @@ class Group {
   static std::vector<RankBlock*> block_pointers(const Context& context, const std::vector<int>& ranks,
                                                 const std::vector<std::size_t>& offsets) {
     std::vector<RankBlock*> blocks;
+    blocks.reserve(ranks.size());
     for (std::size_t i = 0; i < ranks.size(); ++i) blocks.push_back(&context.member(ranks[i]).block_at(offsets[i]));
     return blocks;
   }
   static std::vector<WakeupSlot*> wakeup_slots(const Context& context, const std::vector<int>& ranks) {
     std::vector<WakeupSlot*> slots;
+    slots.reserve(ranks.size());
     for (const int rank : ranks) slots.push_back(&context.member(rank).header().wakeup);
     return slots;
   }

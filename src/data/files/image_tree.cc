@@ -32,10 +32,10 @@ Status add_folders(const std::string& path, int depth, std::vector<Folder>& fold
                    kMaxDepth);
   XOE_ASSIGN(Listing listing, list_directory(path));
   // A folder with the name of an image counts as one that is missing.
-  const auto named =
-      std::ranges::partition(listing.folders, [](const std::string& name) { return !is_image_name(name); });
-  std::ranges::move(named, std::back_inserter(listing.files));
-  listing.folders.erase(named.begin(), named.end());
+  const auto named = std::partition(listing.folders.begin(), listing.folders.end(),
+                                    [](const std::string& name) { return !is_image_name(name); });
+  std::move(named, listing.folders.end(), std::back_inserter(listing.files));
+  listing.folders.erase(named, listing.folders.end());
   const std::vector<std::string> inner = listing.folders;
   folders.emplace_back(path, std::move(listing));
   for (const std::string& name : inner) XOE_TRY(add_folders(path + "/" + name, depth + 1, folders));

@@ -140,7 +140,7 @@ CommonOrder<RecordRef> record_order(std::shared_ptr<const ImageSource> source, c
   const std::int64_t records = source->records();
   if (!options.shard_by_file) {
     const bool global = options.training && options.shuffle_buffer >= records;
-    const auto order = global ? all_shuffled(records, options.seed) : shuffled_groups(source, options, {0, records});
+    auto order = global ? all_shuffled(records, options.seed) : shuffled_groups(source, options, {0, records});
     return [order](int) { return order; };
   }
   return [source = std::move(source), options, records](int size) -> StagePtr<RecordRef> {

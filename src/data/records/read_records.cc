@@ -152,7 +152,10 @@ std::string BadRecords::text() const {
 
 StagePtr<Record> read_records(std::string path, RecordOptions options) {
   return detail::typed<Record>(make_stage(
-      kElementType<Record>, [=](std::int64_t) { return opened<RecordReader>(path, options); },
+      kElementType<Record>,
+      [path = std::move(path), options = std::move(options)](std::int64_t) {
+        return opened<RecordReader>(path, options);
+      },
       [] { return std::optional<std::int64_t>(); }));
 }
 

@@ -109,7 +109,7 @@ Result<RecordWriter> RecordWriter::create(std::string path, Compression compress
     XOE_ASSIGN(deflater, Deflater::create(compression, level));
   }
   XOE_ASSIGN(OutputFile file, OutputFile::create(std::move(path)));
-  return RecordWriter(std::unique_ptr<Impl>(new Impl{std::move(file), std::move(deflater), false, {}, 0, 0}));
+  return RecordWriter(std::make_unique<Impl>(Impl{std::move(file), std::move(deflater), false, {}, 0, 0}));
 }
 
 Status RecordWriter::write(std::string_view data) {

@@ -142,7 +142,7 @@ class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
     XOE_ASSIGN(const std::int64_t ranks, state.pop("deal.to"));
     if (ranks < 1 || ranks > INT32_MAX)
       return failure(Code::kInvalidArgument, "shard_batches: the saved position is of {} ranks", ranks);
-    const Status opened = open(static_cast<int>(ranks), consumed, index);
+    Status opened = open(static_cast<int>(ranks), consumed, index);
     upstream_.forget_past();
     return opened;
   }
@@ -195,7 +195,7 @@ AnyStagePtr batch(AnyStagePtr upstream, const BatchType& type, int batch, Remain
   return make_stage<BatchIterator>(std::move(upstream), type.type,
                                    BatchOptions{&type, static_cast<std::size_t>(std::max(batch, 1)), remainder});
 }
-AnyStagePtr shard_batches(Order order, const BatchType& type, ShardBatchesOptions options) {
+AnyStagePtr shard_batches(const Order& order, const BatchType& type, ShardBatchesOptions options) {
   return make_stage(
       type.type,
       [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {

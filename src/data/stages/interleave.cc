@@ -539,10 +539,11 @@ class InterleaveIterator final : public Produces<InterleaveIterator> {
 
 }  // namespace
 
-AnyStagePtr interleave(AnyStagePtr upstream, const ElementType& type, OpenFunction open, InterleaveOptions options) {
+AnyStagePtr interleave(const AnyStagePtr& upstream, const ElementType& type, OpenFunction open,
+                       InterleaveOptions options) {
   return make_stage(
       type,
-      [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
+      [=, &type, open = std::move(open)](std::int64_t epoch) -> Result<AnyIteratorPtr> {
         if (auto_cycle(options) && (options.deterministic || options.threads == 0))
           return failure(
               Code::kInvalidArgument,

@@ -250,7 +250,7 @@ class CacheIterator final : public Produces<CacheIterator, PositionedIterator> {
 
 }  // namespace
 
-AnyStagePtr zip(AnyStagePtr first, AnyStagePtr second, const ElementType& type, Pair pair) {
+AnyStagePtr zip(const AnyStagePtr& first, const AnyStagePtr& second, const ElementType& type, Pair pair) {
   return make_stage(
       type,
       [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
@@ -265,7 +265,7 @@ AnyStagePtr zip(AnyStagePtr first, AnyStagePtr second, const ElementType& type, 
         return std::nullopt;
       });
 }
-AnyStagePtr concat(const ElementType& type, Parts parts) {
+AnyStagePtr concat(const ElementType& type, const Parts& parts) {
   return make_stage(
       type,
       [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
@@ -274,10 +274,10 @@ AnyStagePtr concat(const ElementType& type, Parts parts) {
       },
       [=] { return total_size(parts); });
 }
-AnyStagePtr mix(const ElementType& type, Parts parts, std::vector<double> weights, std::uint64_t seed) {
+AnyStagePtr mix(const ElementType& type, const Parts& parts, std::vector<double> weights, std::uint64_t seed) {
   return make_stage(
       type,
-      [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
+      [=, &type, weights = std::move(weights)](std::int64_t epoch) -> Result<AnyIteratorPtr> {
         const bool positive = std::all_of(weights.begin(), weights.end(), [](double weight) { return weight > 0; });
         if (weights.size() != parts.size() || !positive)
           return failure(Code::kInvalidArgument, "mix: a positive weight for each of the {} parts is needed",

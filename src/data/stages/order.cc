@@ -215,19 +215,19 @@ class RepeatIterator final : public Produces<RepeatIterator, UpstreamIterator> {
 
 }  // namespace
 
-AnyStagePtr shuffle(AnyStagePtr upstream, std::size_t buffer, std::uint64_t seed) {
+AnyStagePtr shuffle(const AnyStagePtr& upstream, std::size_t buffer, std::uint64_t seed) {
   return make_stage<ShuffleIterator>(upstream, upstream->element_type(), ShuffleOptions{buffer, seed});
 }
-AnyStagePtr shard(AnyStagePtr upstream, int rank, int size) {
+AnyStagePtr shard(const AnyStagePtr& upstream, int rank, int size) {
   return make_stage<ShardIterator>(upstream, upstream->element_type(), ShardOptions{rank, std::max(size, 1)});
 }
-AnyStagePtr slice(AnyStagePtr upstream, std::int64_t skip, std::int64_t take) {
+AnyStagePtr slice(const AnyStagePtr& upstream, std::int64_t skip, std::int64_t take) {
   return make_stage<SliceIterator>(upstream, upstream->element_type(), SliceOptions{skip, take});
 }
-AnyStagePtr filter(AnyStagePtr upstream, Predicate wanted) {
+AnyStagePtr filter(const AnyStagePtr& upstream, Predicate wanted) {
   return make_stage<FilterIterator>(upstream, upstream->element_type(), std::move(wanted));
 }
-AnyStagePtr repeat(AnyStagePtr upstream, std::int64_t epochs) {
+AnyStagePtr repeat(const AnyStagePtr& upstream, std::int64_t epochs) {
   return make_stage<RepeatIterator>(upstream, upstream->element_type(), epochs);
 }
 AnyStagePtr numbered(AnyStagePtr upstream, const ElementType& type, Number number) {

@@ -161,7 +161,7 @@ class PrefetchIterator final : public Produces<PrefetchIterator, UpstreamIterato
 
 }  // namespace
 
-AnyStagePtr prefetch(AnyStagePtr upstream, std::size_t depth, std::size_t memory_budget) {
+AnyStagePtr prefetch(const AnyStagePtr& upstream, std::size_t depth, std::size_t memory_budget) {
   return make_stage<PrefetchIterator>(upstream, upstream->element_type(), PrefetchOptions{depth, memory_budget});
 }
 

@@ -53,7 +53,7 @@ std::vector<ThreadGroup> groups_of(const std::vector<StageReport>& stages) {
   for (int at = 0; at < static_cast<int>(stages.size()); ++at) {
     const StageReport& stage = stages[static_cast<std::size_t>(at)];
     const int owner = owner_of(stages, at);
-    ThreadGroup& group = groups[static_cast<std::size_t>(owner + 1)];
+    ThreadGroup& group = groups.begin()[owner + 1];
     group.owner = owner;
     (owner == at ? group.own : group.inputs) += stage.seconds;
     if (owner == at) {

@@ -133,6 +133,7 @@ std::string p2p_obstacle(const NvmlApi& nvml, NvmlDevice a, NvmlDevice b) {
 
 void read_ways(const NvmlApi& nvml, const std::vector<NvmlDevice>& devices, std::vector<Gpu>& gpus) {
   std::vector<Links> links;
+  links.reserve(devices.size());
   for (const NvmlDevice device : devices) links.push_back(links_of(nvml, device, gpus));
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     for (std::size_t j = 0; j < gpus.size(); ++j) {

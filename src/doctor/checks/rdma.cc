@@ -25,7 +25,7 @@ std::string after_colon(const std::string& text) {
 std::string interface_of(const Tree& tree, const std::string& device, int port) {
   const std::string gids = fmt::format("{}{}/ports/{}/gid_attrs/ndevs", kCards, device, port);
   for (const std::string& index : tree.names(gids))
-    if (const std::string name = tree.line(gids + "/" + index); !name.empty()) return name;
+    if (std::string name = tree.line(gids + "/" + index); !name.empty()) return name;
   const std::string folder = fmt::format("{}{}/device/net", kCards, device);
   const auto names = tree.names(folder);
   for (const std::string& name : names)

@@ -45,7 +45,7 @@ std::string found_in(std::string_view text, const Mark (&marks)[size]) {
 
 std::string container_of(const Tree& tree) {
   const std::string groups = tree.text("/proc/1/cgroup").value_or("") + tree.text("/proc/self/cgroup").value_or("");
-  const std::string runtime = found_in(groups, kContainers);
+  std::string runtime = found_in(groups, kContainers);
   if (runtime == "Kubernetes" || tree.has("/var/run/secrets/kubernetes.io") || tree.has("/run/secrets/kubernetes.io"))
     return "Kubernetes";
   if (tree.has("/run/.containerenv")) return "Podman";

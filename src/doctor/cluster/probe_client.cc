@@ -122,10 +122,10 @@ void measure_latency(const Fd& fd, ProbedAddress& result) {
 
 // The server counts what arrives. At the end what is still on its way is dropped, so that a slow link ends in time too.
 bool send_load(const Fd& fd, Clock::duration time) {
-  static const std::vector<char> kZeros(std::size_t{256} << 10);
+  static const std::vector<char> zeros(std::size_t{256} << 10);
   const auto end = Clock::now() + time;
   while (Clock::now() < end) {
-    if (::send(fd.get(), kZeros.data(), kZeros.size(), MSG_NOSIGNAL) >= 0) continue;
+    if (::send(fd.get(), zeros.data(), zeros.size(), MSG_NOSIGNAL) >= 0) continue;
     if (errno != EAGAIN) return false;
     pollfd entry{fd.get(), POLLOUT, 0};
     ::poll(&entry, 1, milliseconds_to(end));

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kIndent = "           ";  // as wide as a state and the blanks around it
 
 std::string painted(Severity state, bool colours) {
-  const std::string name = fmt::format("{:<7}", severity_name(state));
+  std::string name = fmt::format("{:<7}", severity_name(state));
   if (!colours) return name;
   constexpr int kColours[] = {32, 36, 33, 31, 2};
   return fmt::format("\033[{}m{}\033[0m", kColours[static_cast<int>(state)], name);

@@ -40,6 +40,7 @@ Task run_allgather(OpContext& context, Batch& batch) {
     std::vector<std::int64_t> rows;
     std::vector<std::size_t> counts;
     std::int64_t row = 0, total = 0;
+    counts.reserve(size_of(context));
     for (std::size_t r = 0; r < size_of(context); ++r) {
       rows.push_back(all[(r * n + t) * 2]);
       row = std::max(row, all[(r * n + t) * 2 + 1]);

@@ -16,14 +16,14 @@ std::optional<std::string> plain_value(std::string_view text) {
   text = trimmed(text);
   if (text.starts_with('"') || text.starts_with('\'')) {
     const auto end = text.find(text.front(), 1);
-    if (end == text.npos) return std::nullopt;
+    if (end == std::string_view::npos) return std::nullopt;
     const auto rest = trimmed(text.substr(end + 1));
     if (!rest.empty() && !rest.starts_with('#')) return std::nullopt;
     const auto inside = text.substr(1, end - 1);
-    if (text.front() == '"' && inside.find('\\') != inside.npos) return std::nullopt;
+    if (text.front() == '"' && inside.find('\\') != std::string_view::npos) return std::nullopt;
     return std::string(inside);
   }
-  if (const auto comment = text.find(" #"); comment != text.npos) text = trimmed(text.substr(0, comment));
+  if (const auto comment = text.find(" #"); comment != std::string_view::npos) text = trimmed(text.substr(0, comment));
   if (text.starts_with('#')) text = {};
   if (text.find_first_of("[]{}&*|>!%@`") == 0) return std::nullopt;
   return std::string(text);
@@ -50,7 +50,7 @@ Status read_line_of(std::string_view line, std::string& section, RunArguments& r
   if (line.starts_with('\t')) return failure(Code::kInvalidArgument, "{}", "YAML is indented with spaces, not tabs");
   const auto colon = line.find(':');
   const std::string key(trimmed(line.substr(0, colon)));
-  if (colon == line.npos || (colon + 1 < line.size() && line[colon + 1] != ' ' && line[colon + 1] != '\r'))
+  if (colon == std::string_view::npos || (colon + 1 < line.size() && line[colon + 1] != ' ' && line[colon + 1] != '\r'))
     return failure(Code::kInvalidArgument, "\"{}\": expected `name: value`", trimmed(line));
   const auto value = plain_value(line.substr(colon + 1));
   if (!value) return failure(Code::kInvalidArgument, "{}: expected a plain value", key);

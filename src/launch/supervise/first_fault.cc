@@ -33,9 +33,9 @@ void FirstFault::add(Fault fault) {
   if (fault.end && WIFEXITED(fault.end->status) && strength(fault) > 0) fault.at -= kShellDelay;
   const auto same = std::ranges::find(first_of_host_, fault.host, &Fault::host);
   if (same == first_of_host_.end())
-    first_of_host_.push_back(std::move(fault));
+    first_of_host_.push_back(fault);
   else if (fault.at < same->at)
-    *same = std::move(fault);
+    *same = fault;
 }
 
 const Fault& FirstFault::first() const {

@@ -10,6 +10,7 @@ if "xoe-first" in sys.argv:
     import torch
 else:
     import torch
+
     import xoe
 
     xoe.init()

@@ -105,15 +105,15 @@ StagePtr<T> typed(AnyStagePtr core) {
 
 // ---- The core
 
-AnyStagePtr shuffle(AnyStagePtr upstream, std::size_t buffer, std::uint64_t seed);
-AnyStagePtr shard(AnyStagePtr upstream, int rank, int size);
-AnyStagePtr slice(AnyStagePtr upstream, std::int64_t skip, std::int64_t take);  // a negative `take`: all
-AnyStagePtr filter(AnyStagePtr upstream, std::function<Result<bool>(const void* element)> wanted);
-AnyStagePtr repeat(AnyStagePtr upstream, std::int64_t epochs);
-AnyStagePtr concat(const ElementType& type, std::vector<AnyStagePtr> parts);
-AnyStagePtr mix(const ElementType& type, std::vector<AnyStagePtr> parts, std::vector<double> weights,
+AnyStagePtr shuffle(const AnyStagePtr& upstream, std::size_t buffer, std::uint64_t seed);
+AnyStagePtr shard(const AnyStagePtr& upstream, int rank, int size);
+AnyStagePtr slice(const AnyStagePtr& upstream, std::int64_t skip, std::int64_t take);  // a negative `take`: all
+AnyStagePtr filter(const AnyStagePtr& upstream, std::function<Result<bool>(const void* element)> wanted);
+AnyStagePtr repeat(const AnyStagePtr& upstream, std::int64_t epochs);
+AnyStagePtr concat(const ElementType& type, const std::vector<AnyStagePtr>& parts);
+AnyStagePtr mix(const ElementType& type, const std::vector<AnyStagePtr>& parts, std::vector<double> weights,
                 std::uint64_t seed);
-AnyStagePtr prefetch(AnyStagePtr upstream, std::size_t depth, std::size_t memory_budget);
+AnyStagePtr prefetch(const AnyStagePtr& upstream, std::size_t depth, std::size_t memory_budget);
 
 // `elements` is what `copy` reads; with null an array whose elements are copied byte by byte.
 using CopyAt = void (*)(const void* elements, std::size_t index, Slot& to);
@@ -125,12 +125,13 @@ AnyStagePtr cache(AnyStagePtr upstream, Copy copy);
 using Number = Next (*)(AnyIterator& upstream, std::int64_t epoch, std::int64_t number, Slot& to);
 AnyStagePtr numbered(AnyStagePtr upstream, const ElementType& type, Number number);
 using Pair = Next (*)(AnyIterator& first, AnyIterator& second, Slot& to);
-AnyStagePtr zip(AnyStagePtr first, AnyStagePtr second, const ElementType& type, Pair pair);
+AnyStagePtr zip(const AnyStagePtr& first, const AnyStagePtr& second, const ElementType& type, Pair pair);
 
 using OpenFunction = std::function<Result<AnyStagePtr>(const void* element)>;
-AnyStagePtr interleave(AnyStagePtr upstream, const ElementType& type, OpenFunction open, InterleaveOptions options);
+AnyStagePtr interleave(const AnyStagePtr& upstream, const ElementType& type, OpenFunction open,
+                       InterleaveOptions options);
 using MapFunction = std::function<Status(const void* element, Slot& made)>;
-AnyStagePtr map(AnyStagePtr upstream, const ElementType& type, MapFunction f, MapOptions options);
+AnyStagePtr map(const AnyStagePtr& upstream, const ElementType& type, MapFunction f, MapOptions options);
 
 // How the core fills and reads a Batch<T>.
 struct BatchPlace {
@@ -150,7 +151,7 @@ struct BatchType {
   BatchInfo (*info)(const void* batch);
 };
 AnyStagePtr batch(AnyStagePtr upstream, const BatchType& type, int batch, Remainder remainder);
-AnyStagePtr shard_batches(std::function<AnyStagePtr(int size)> order, const BatchType& type,
+AnyStagePtr shard_batches(const std::function<AnyStagePtr(int size)>& order, const BatchType& type,
                           ShardBatchesOptions options);
 
 // ---- What the core calls

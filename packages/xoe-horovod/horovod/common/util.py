@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -96,7 +97,7 @@ def num_rank_is_power_2(num_rank: int) -> bool:
 def split_list(l: Sequence[Any], n: int) -> list[Sequence[Any]]:  # noqa: E741 (Horovod's name)
     """Cuts the list into ``n`` parts whose lengths differ by one at most."""
     ends = [len(l) // n * part + min(part, len(l) % n) for part in range(n + 1)]
-    return [l[begin:end] for begin, end in zip(ends, ends[1:])]
+    return [l[begin:end] for begin, end in itertools.pairwise(ends)]
 
 
 def is_iterable(x: Any) -> bool:

@@ -34,7 +34,7 @@ Status check_options(const CompressionOptions& options, std::span<const std::int
 }
 
 std::unique_ptr<Codec> make(const CompressionOptions& options, std::span<const std::int64_t> shape,
-                            std::shared_ptr<CodecScratch> scratch) {
+                            const std::shared_ptr<CodecScratch>& scratch) {
   switch (options.kind) {
     case Compression::kNone: return std::make_unique<Exact>();
     case Compression::kFloat16: return std::make_unique<Cast>(DType::kFloat16, options.error_feedback, scratch);

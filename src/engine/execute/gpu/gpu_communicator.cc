@@ -100,9 +100,9 @@ struct GpuCommunicator::State {
     if (wake) wake();
   }
 
-  Result<std::vector<std::string>> exchange(std::string mine) {
+  Result<std::vector<std::string>> exchange(const std::string& mine) {
     std::unique_lock lock(mutex);
-    given = std::move(mine);
+    given = mine;
     phase = Phase::kAsks;
     tell();
     changed.wait(lock, [this] { return stopping || phase == Phase::kJoining; });
@@ -137,7 +137,7 @@ struct GpuCommunicator::State {
 
   // NCCL may refuse on some ranks only: then all stage.
   Result<std::unique_ptr<net::Net>> connect_nccl(net::Provider& provider, const std::vector<RankGpu>& ranks) {
-    const auto exchange_with_all = [this](std::string mine) { return exchange(std::move(mine)); };
+    const auto exchange_with_all = [this](const std::string& mine) { return exchange(mine); };
     auto made = provider.connect(members, exchange_with_all, net::Clock::now() + kJoinPatience);
     XOE_ASSIGN(const auto outcomes, exchange(made ? "" : made.error().message()));
     const auto failed = std::ranges::find_if(outcomes, [](const std::string& text) { return !text.empty(); });

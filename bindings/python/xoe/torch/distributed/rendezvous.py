@@ -20,12 +20,11 @@ def rendezvous(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
     """A rendezvous handler of ``torch.distributed``: yields a store, this rank and the number of ranks. Collective."""
     rank, size = int(os.environ["XOE_RANK"]), int(os.environ["XOE_SIZE"])
     initialize_engine(None, rank, size, timeout)
-    alone = _world.local_size() == size
-    host = "127.0.0.1" if alone else host_name()
     store = None
     if rank == 0:
-        store = _serve_here(size, timeout) if alone else TCPStore(host, 0, size, True, timeout, wait_for_workers=False)
-    host, port = broadcast_object((host, store.port if store else 0), 0, name="xoe.torch.distributed.rendezvous")
+        store = _serve(_own_address(alone=_world.local_size() == size), size, timeout)
+    at = (store.host, store.port) if store else None
+    host, port = broadcast_object(at, 0, name="xoe.torch.distributed.rendezvous")
     if store is None:
         store = TCPStore(host, port, size, False, timeout, wait_for_workers=False)
     # Rank 0 may destroy its group, and the store with it, as soon as it has left.
@@ -35,13 +34,33 @@ def rendezvous(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
     raise RuntimeError("xoe run: this rendezvous has been used; torch.distributed cannot repeat it")
 
 
-def _serve_here(size: int, timeout: timedelta) -> TCPStore:
-    """A store that other hosts do not reach: a TCPStore serves every client, on all addresses if it is left to itself."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=size)
+def _own_address(alone: bool) -> str:
+    """The address of this host that the job's other hosts reach: the one from which this host reaches the launcher's store.
+
+    alone: all ranks are on this host. Empty: not known, since the launcher's store is no server of a network.
+    """
+    kind, _, place = os.environ.get("XOE_STORE", "").partition(":")
+    if alone or kind == "unix":
+        return "127.0.0.1"
+    host, _, port = place.rpartition(":")
+    if kind != "tcp" or not host:
+        return ""
+    family, sort, protocol, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, sort, protocol) as probe:
+        probe.connect(address)  # sends nothing, and takes the route's address
+        return str(probe.getsockname()[0])
+
+
+def _serve(address: str, size: int, timeout: timedelta) -> TCPStore:
+    """A store at this address alone: a TCPStore serves every client, and left to itself it listens on all addresses."""
+    if not address:
+        return TCPStore(host_name(), 0, size, True, timeout, wait_for_workers=False)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.create_server((address, 0), family=family, backlog=size)
     port = listener.getsockname()[1]
     fd = listener.detach()  # the store closes it
     options: dict[str, Any] = {"wait_for_workers": False, "master_listen_fd": fd}
     try:
-        return TCPStore("127.0.0.1", port, size, True, timeout, **options)
+        return TCPStore(address, port, size, True, timeout, **options)
     except NotImplementedError:  # PyTorch 2.4, unless it uses its older implementation
-        return TCPStore("127.0.0.1", port, size, True, timeout, **options, use_libuv=False)
+        return TCPStore(address, port, size, True, timeout, **options, use_libuv=False)

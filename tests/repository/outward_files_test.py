@@ -9,8 +9,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "scripts"), str(ROOT / "docs/site")]
 sys.dont_write_bytecode = True
-import run_tests  # noqa: E402
-import version  # noqa: E402
+import run_tests
+import version
 
 VERSION = version.project_version()
 
@@ -22,6 +22,15 @@ class Manners(unittest.TestCase):
         self.assertEqual(sorted(["core", *tiers]), sorted(run_tests.TIERS))
         self.assertIn("run: .ci/run", workflow)
         self.assertIn("make test", (ROOT / ".ci/run").read_text())
+
+    def test_warnings_are_errors_in_the_presets_alone(self):
+        self.assertRegex((ROOT / "CMakeLists.txt").read_text(), r"option\(XOE_WERROR [^)]* OFF\)")
+        self.assertNotIn("XOE_WERROR", (ROOT / "pyproject.toml").read_text())
+        presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+        self.assertEqual(presets[0]["cacheVariables"]["XOE_WERROR"], "ON")
+        for preset in presets[1:]:
+            self.assertEqual(preset["inherits"], presets[0]["name"])
+            self.assertNotIn("XOE_WERROR", preset["cacheVariables"])
 
     def test_commands_of_the_workflow_exist(self):
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)

@@ -1,0 +1,68 @@
+// Sets are removed while other threads use them.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <optional>
+
+#include "base/env.h"
+#include "engine/engines.h"
+#include "engine/execute/gpu/gpu_plugin.h"
+#include "engine/process_set_registry.h"
+#include "engine/runtime.h"
+
+namespace xoe::engine {
+namespace {
+
+class ProcessSetRegistryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    registry_.add_world(make_set(kWorldSet, std::move(testing::make_group(1)[0]), {0}));
+    id_ = registry_
+              .add({0},
+                   [this](ProcessSetId id, Communicator comm, const std::vector<int>& ranks) {
+                     return Result<std::unique_ptr<ProcessSet>>(make_set(id, std::move(comm), ranks));
+                   })
+              .value();
+  }
+  void TearDown() override { runtime_->shut_down(); }
+
+  std::unique_ptr<ProcessSet> make_set(ProcessSetId id, Communicator comm, std::vector<int> ranks) {
+    return ProcessSet::create(id, std::move(comm), std::move(ranks), testing::quiet_options(),
+                              GpuPlugin::of_process(Env(), 0), *runtime_)
+        .value();
+  }
+
+  std::shared_ptr<Runtime> runtime_ =
+      Runtime::create(std::move(testing::make_group(1)[0]), testing::quiet_options()).value();
+  ProcessSetRegistry registry_;
+  ProcessSetId id_ = -1;
+};
+
+// The thread that uses the set may wait for its turn to make progress, which the one that removes it keeps.
+TEST_F(ProcessSetRegistryTest, RemovingWaitsForNoThread) {
+  std::optional<ProcessSetRegistry::Use> use;
+  use.emplace(registry_, id_);
+  ProcessSet* const set = use->get();
+  ASSERT_NE(set, nullptr);
+  auto removed = std::async(std::launch::async, [&] { return registry_.remove(id_); });
+  const bool at_once = removed.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  EXPECT_TRUE(at_once);
+  if (at_once) {
+    EXPECT_TRUE(set->failed());  // and is still there
+    EXPECT_EQ(ProcessSetRegistry::Use(registry_, id_).get(), nullptr);
+  }
+  use.reset();
+  EXPECT_TRUE(removed.get());
+}
+
+TEST_F(ProcessSetRegistryTest, ARemovedSetThatIsUsedIsHandedOverAtTheEnd) {
+  const ProcessSetRegistry::Use use(registry_, id_);
+  ASSERT_TRUE(registry_.remove(id_));
+  const auto sets = registry_.take_all();
+  ASSERT_EQ(sets.size(), 2U);
+  EXPECT_EQ(sets[1].get(), use.get());
+}
+
+}  // namespace
+}  // namespace xoe::engine
