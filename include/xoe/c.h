@@ -383,6 +383,74 @@ XOE_API xoe_status xoe_buckets_reset(xoe_buckets* buckets);
  * MALLOC_MMAP_THRESHOLD_, GLIBC_TUNABLES). XOE_INVALID_ARGUMENT: the variable is neither 0 nor 1. */
 XOE_API xoe_status xoe_keep_freed_memory(void);
 
+/* The buffers that the ranks pass, by rank, as this process sees them. Collective over the world; `name` as in a
+ * request; all buffers have the same size. peers, data: `capacity` entries, one for each rank at least; peers[r] is a
+ * buffer of the caller's, to be given back with xoe_buffer_free(), and data[r] its memory; both null where rank r is on
+ * another host. The memory shows rank r's for as long as rank r keeps the buffer that it passed, or has died; the
+ * address is good until peers[r] is freed, also after xoe_shutdown(). Ranks that write in one place order that by
+ * operations: what was written before a barrier can be read after it. XOE_INVALID_ARGUMENT on all ranks: sizes differ,
+ * or a buffer is not of this engine. */
+XOE_API xoe_status xoe_buffer_map_peers(xoe_engine* engine, const char* name, const xoe_buffer* buffer,
+                                        xoe_buffer** peers, void** data, size_t capacity);
+
+/* ---- Steps of optimizers -------------------------------------------------------------------------------------- */
+
+/* One pass over gradient, state and parameter, with SIMD, in the calling thread. Arithmetic is in float32, rounded to
+ * nearest even, with fused multiply-add where PyTorch's kernels have it. Every NaN that is written is the positive
+ * quiet one. The bits at an index depend on the inputs at that index alone: not on count, alignment or processor. */
+
+/* What a step reads and writes. Nothing overlaps; nothing needs alignment. This struct does not grow. */
+typedef struct xoe_step {
+  void* parameter;
+  float* master; /* 16-bit parameters: float32 copies, which are updated, then rounded into `parameter` */
+  const void* const* gradients; /* one, or several that are reduced on the way, as an allreduce on one host would do */
+  size_t gradient_count;        /* 1 to 1024 */
+  size_t count;                 /* elements */
+  int32_t dtype;                /* of the parameter: XOE_FLOAT32, XOE_FLOAT16, XOE_BFLOAT16 */
+  int32_t gradient_dtype;       /* XOE_FLOAT32, or that of the parameter */
+  int32_t reduce;               /* XOE_SUM or XOE_AVERAGE */
+  int32_t reserved;             /* 0 */
+} xoe_step;
+
+/* torch.optim.SGD. */
+typedef struct xoe_sgd {
+  size_t struct_size;
+  double learning_rate;
+  double momentum;
+  double dampening;
+  double weight_decay;
+  double gradient_scale; /* multiplies the gradient first */
+  int32_t nesterov;
+  int32_t maximize;
+  int32_t first; /* the momentum is written without being read */
+  int32_t reserved;
+} xoe_sgd;
+
+/* Everything 0, gradient_scale 1. struct_size: sizeof(xoe_sgd). Null is ignored. */
+XOE_API void xoe_sgd_init(xoe_sgd* options, size_t struct_size);
+/* momentum: step->count floats; null where options->momentum is 0. */
+XOE_API xoe_status xoe_sgd_step(const xoe_sgd* options, const xoe_step* step, float* momentum);
+
+/* torch.optim.Adam and AdamW. */
+typedef struct xoe_adam {
+  size_t struct_size;
+  double learning_rate;
+  double beta1;
+  double beta2;
+  double epsilon;
+  double weight_decay;
+  double gradient_scale;
+  int64_t step;      /* the number of this step, from 1 */
+  int32_t decoupled; /* 1: AdamW */
+  int32_t maximize;
+} xoe_adam;
+
+/* A first step of Adam: betas 0.9 and 0.999, epsilon 1e-8, gradient_scale 1, everything else 0. */
+XOE_API void xoe_adam_init(xoe_adam* options, size_t struct_size);
+/* mean, square: step->count floats each, 0 before the first step; largest: likewise for AMSGrad, else null. */
+XOE_API xoe_status xoe_adam_step(const xoe_adam* options, const xoe_step* step, float* mean, float* square,
+                                 float* largest);
+
 /* ---- Observation ---------------------------------------------------------------------------------------------- */
 
 /* Nanoseconds of the clock that marks are made with (CLOCK_MONOTONIC). */
@@ -396,6 +464,9 @@ XOE_API xoe_status xoe_timeline_stop(xoe_engine* engine);
  */
 XOE_API xoe_status xoe_timeline_mark(xoe_engine* engine, const char* lane, const char* name, int64_t start,
                                      int64_t stop);
+
+/* A training step of this rank has ended: counted in the metrics, and for the panel of `xoe run`. */
+XOE_API xoe_status xoe_note_step(const xoe_engine* engine);
 
 /* Prometheus text format 0.0.4, ended by a zero byte. Give it back with xoe_text_free(). */
 XOE_API xoe_status xoe_metrics(const xoe_engine* engine, char** text);

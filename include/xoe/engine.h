@@ -234,6 +234,12 @@ class Engine {
 
   // `bytes` of memory that all local ranks map; not collective. Tensors in it are reduced without a copy.
   Result<SharedBuffer> shared_buffer(std::size_t bytes);
+  // The buffers that the ranks pass, by rank, as this process sees them; empty ones for ranks on other hosts.
+  // Collective over the world; `name` as in a Request; all buffers have the same size. What rank r's buffer shows is
+  // valid for as long as rank r keeps the buffer that it passed, or has died; its address, for as long as this one is
+  // kept. Ranks that write in the same place order that by operations, which see the writes before them.
+  // `invalid_argument` on all ranks: a buffer is not of this engine, or sizes differ.
+  Result<std::vector<SharedBuffer>> map_peers(const SharedBuffer& mine, std::string_view name);
 
   // Process sets. add and remove are collective over the world, and ordered like any operation. ranks: of the world, in
   // the order of their ranks in the set. Adding the same ranks again makes another set.
@@ -252,6 +258,10 @@ class Engine {
   // Adds a bar of the caller to the trace, such as "forward", on the lane "compute" or "input".
   void mark(std::string_view lane, std::string_view name, std::chrono::steady_clock::time_point start,
             std::chrono::steady_clock::time_point stop);
+
+  // A training step of this rank has ended: counted in metrics(), and for the panel of `xoe run`. DistributedOptimizer
+  // calls it.
+  void note_step() noexcept;
 
   // Prometheus text format 0.0.4.
   std::string metrics() const;

@@ -51,6 +51,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_STALL_LIMIT",
     "XOE_STALL_WARNING",
     "XOE_START_TIMEOUT",
+    "XOE_STATUS",
     "XOE_STORE",
     "XOE_TERMINAL",
     "XOE_TIMELINE",

@@ -64,6 +64,13 @@ xoe_status xoe_timeline_mark(xoe_engine* engine, const char* lane, const char* n
   });
 }
 
+xoe_status xoe_note_step(const xoe_engine* engine) {
+  return with_engine(engine, [](xoe::Engine& it) -> Status {
+    it.note_step();
+    return {};
+  });
+}
+
 xoe_status xoe_metrics(const xoe_engine* engine, char** text) {
   return with_engine(engine, [&](xoe::Engine& it) -> Status {
     XOE_TRY(need(text, "text"));

@@ -115,6 +115,7 @@ int main(void) {
   pid_t ranks[RANKS];
   int failed = 0;
   test_vocabulary();
+  test_optimizer_steps();
   test_arguments_without_engine();
   CHECK(pipe(to_others) == 0);
   fflush(NULL);

@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "errors.h"
 #include "operation.h"
+#include "optimizer_step.h"
 
 namespace {
 
@@ -41,4 +42,5 @@ NB_MODULE(_core, module) {
   xoe::python::bind_engine(module);
   xoe::python::bind_buckets(module);
   xoe::python::bind_data(module);
+  xoe::python::bind_optimizer_step(module);
 }

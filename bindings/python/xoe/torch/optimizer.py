@@ -31,6 +31,7 @@ from xoe.torch.gradient import Gradient, Work, dense_alias
 from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
 from xoe.torch.override import Override, Wrapping
+from xoe.torch.sharded import sharded_optimizer
 
 # Live optimizers by number: two at a time must not use the same name for different tensors.
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -343,7 +344,7 @@ class DistributedMixin(Wrapping):
             if not self._skip:
                 self.synchronize()
             self._synchronized = False
-            return own()
+            return self._stepped(own())
         evaluate = closure
 
         def evaluate_distributed() -> Any:
@@ -354,7 +355,13 @@ class DistributedMixin(Wrapping):
                 loss = allreduce_async(loss.detach(), op=Average, process_set=self._process_set).wait()
             return loss
 
-        return own(evaluate_distributed)
+        return self._stepped(own(evaluate_distributed))
+
+    def _stepped(self, result: Any) -> Any:
+        """Counts the step, whose result it gives back."""
+        if _world.is_current(self._world):
+            self._engine.note_step()
+        return result
 
     @Override
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -399,6 +406,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     process_set: ProcessSet = global_process_set,
     *,
     gradient_views: bool = True,
+    sharded: bool = False,
 ) -> Any:
     """The optimizer with gradients reduced over all ranks, while backward still runs.
 
@@ -417,7 +425,11 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
         host share, so that results are not copied back. The gradient itself may be kept; a tensor that only shares its
         memory, such as ``p.grad.view(-1)``, shows the next step's gradient once that is computed. False: results are
         copied to gradients of the parameters' own. Op Adasum has no views.
+    sharded: a :func:`ShardedOptimizer`: each rank updates its part of the parameters, which the ranks of a host share.
     """
+    if sharded:
+        options = (compression, gradient_predivide_factor, num_groups or groups, process_set)
+        return sharded_optimizer(optimizer, named_parameters, op, *options)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InvalidArgumentError("gradient_predivide_factor needs op=Average")
     if not gradient_predivide_factor > 0:
