@@ -26,7 +26,8 @@ Result<std::shared_ptr<Runtime>> Runtime::create(Communicator world, EngineOptio
   std::shared_ptr<Runtime> runtime(new Runtime(std::move(options), world.topology()));
   runtime->gpu_ = gpu ? std::move(gpu) : GpuPlugin::of_process(Env::process(), world.topology().local_rank);
   const bool oversubscribed = world.backend().host_group().oversubscribed();
-  XOE_ASSIGN(runtime->watch_, Watch::create(runtime->options_, world));
+  XOE_ASSIGN(runtime->watch_,
+             Watch::create(runtime->options_, world, bootstrap::StatusWriter::of_process(Env::process())));
   runtime->progress_.emplace(runtime->sets_, *runtime->watch_, runtime->fork_, oversubscribed);
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -373,6 +374,8 @@ void Engine::mark(std::string_view lane, std::string_view name, std::chrono::ste
                   std::chrono::steady_clock::time_point stop) {
   runtime_->watch().trace().mark(lane, name, start, stop);
 }
+
+void Engine::note_step() noexcept { runtime_->watch().note_step(); }
 
 std::string Engine::metrics() const { return runtime_->metrics(); }
 

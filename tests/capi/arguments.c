@@ -32,6 +32,7 @@ static void test_null_engine(void) {
   INVALID(xoe_timeline_start(NULL, "x"), "engine is null");
   INVALID(xoe_timeline_stop(NULL), "engine is null");
   INVALID(xoe_timeline_mark(NULL, "compute", "x", 0, 1), "engine is null");
+  INVALID(xoe_note_step(NULL), "engine is null");
   INVALID(xoe_metrics(NULL, &text), "engine is null");
 }
 

@@ -195,6 +195,9 @@ void bind_engine(nb::module_& module) {
           },
           nb::arg("lane"), nb::arg("name"), nb::arg("start"), nb::arg("stop"),
           "A bar in the timeline; nanoseconds of time.monotonic_ns().")
+      .def(
+          "note_step", [](const Engine& engine) { check(xoe_note_step(engine.get().get())); },
+          "A training step has ended: counted in metrics() and for the panel of xoe run.")
       .def("metrics", &metrics, "Counters in Prometheus's text format.");
 }
 
