@@ -129,6 +129,11 @@ Env variables_of_ranks(const launch::RunOptions& options, const Env& env) {
   return Env(std::move(values));
 }
 
+bool suits_panel(const Env& env) {
+  const auto terminal = env.text("TERM");
+  return terminal && *terminal != "dumb" && !env.has("NO_COLOR");
+}
+
 // For a job on this host alone.
 Status choose_size(launch::RunOptions& options, const launch::HostList& list) {
   const int slots = launch::all_slots(list);
@@ -162,12 +167,14 @@ int run(std::span<const std::string_view> arguments) {
   options.color = !env.has("NO_COLOR");
   // Files of ranks hold their bytes as they are, and a bar is thousands of lines there.
   options.terminal = ::isatty(STDOUT_FILENO) == 1 && options.output_dir.empty();
+  options.panel = ::isatty(STDOUT_FILENO) == 1 && options.wants_panel.value_or(suits_panel(env));
   for (const std::string& note : options.notes) say(note);
   for (const std::string& sentence : misspelt_variables(variables_of_ranks(options, env))) say(sentence);
   const auto hosts = launch::find_hosts(options, env);
   if (!hosts) return fail(hosts.error());
   if (!hosts->hosts.empty() && !launch::all_here(*hosts)) return run_on_hosts(options, *hosts, env);
   if (const auto sized = choose_size(options, *hosts); !sized) return fail(sized.error(), kUsageError);
+  options.panel = options.panel && options.wants_panel.value_or(options.size > 1);
   const auto program = remote::find_program(options.command.front(), env);
   if (!program) return fail(program.error(), program.error().code() == Code::kUnavailable ? 127 : 126);
   const auto plan = plan_here(options, env, *program);

@@ -79,6 +79,7 @@ int start_verb(std::vector<std::string_view> words) {
   std::vector<std::string> arguments(words.begin(), words.end());
   arguments[0] = path;
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   ::execv(path.c_str(), argv.data());
@@ -120,7 +121,7 @@ int start(std::span<const std::string_view> words) {
     return print(manners::help_text(tools::short_command()));
   // `xoe help data make` is `xoe data make --help`.
   std::vector<std::string_view> about(words.begin() + 1, words.end());
-  about.push_back("--help");
+  about.emplace_back("--help");
   return start(about);
 }
 

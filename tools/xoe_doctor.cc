@@ -191,7 +191,7 @@ void add_host_options(CLI::App& app, DoctorOptions& options) {
   auto* const list =
       app.add_option("-H,--hosts", hosts.hosts, "other hosts, reached over ssh")
           ->type_name("A,B:SLOTS,...")
-          ->check([](const std::string& list) { return list.empty() ? std::string("names no host") : std::string(); });
+          ->check([](const std::string& text) { return text.empty() ? std::string("names no host") : std::string(); });
   app.add_option("--hostfile", hosts.hostfile, "the same from a file: a line each")->type_name("FILE")->excludes(list);
   app.add_option("--ssh-port", hosts.connect.ssh_port, "port of their ssh servers")->check(CLI::Range(1, 65535));
   app.add_option("--ssh-identity-file", hosts.connect.ssh_identity_file, "private key")->type_name("FILE");

@@ -1,6 +1,5 @@
 // xoe-trainer: the built-in trainer, which xoe-train becomes once its command line is understood.
 #include <fmt/format.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -8,10 +7,10 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
-#include <limits>
 
 #include "base/env.h"
 #include "base/file_identity.h"
+#include "base/freed_memory.h"
 #include "base/text.h"
 #include "run_folder_question.h"
 #include "train/export.h"
@@ -165,17 +164,13 @@ int export_weights(const ExportCommandLine& line) {
   return std::fflush(stdout) == 0 ? 0 : kFailure;
 }
 
-// Each step frees and allocates the same large tensors. By default glibc returns them to the kernel, which then clears
-// every page again: a fifth of a step of resnet50 at batch 4.
-void keep_freed_memory() {
-  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that glibc takes
-  ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  keep_freed_memory();
+  if (const auto kept = keep_freed_memory(Env::process()); !kept) {
+    print_error(kept.error());
+    return kFailure;
+  }
   auto line = parse_train_command_line(argc, argv);
   if (!line) return line.error();
   if (line->exported) return export_weights(*line->exported);

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "train/agree.h"
 #include "train/buffers.h"
@@ -70,7 +71,7 @@ Status Run::prepare() {
       hold(failure(joined.error()));
     }
   }
-  trace_.emplace(setup_.timeline.get());
+  trace_.emplace(setup_.timeline.get(), bootstrap::StatusWriter::of_process(Env::process()));
   hold(trace_->name_lanes());
   plan_ = make_plan(options_, setup_.data->info(), comm_.size());
 
@@ -292,6 +293,7 @@ Status Run::exchange(StepSums& sums) {
 
 Status Run::after_step() {
   const bool last = step_ == plan_.total_steps;
+  trace_->stepped();
   if (first()) listener_.stepped(step_, plan_.total_steps);
   if (step_ % options_.report_every == 0 || last || stopping_) XOE_TRY(report());
   if (evaluation_due() && !stopping_ && !last) XOE_TRY(evaluate());

@@ -21,6 +21,12 @@ std::string share_text(const StepTimes& share) {
                      share.compute * 100, share.peers * 100, share.optimizer * 100);
 }
 
+// Of the table that grows while a run goes on: 75 columns, so that a line fits 80 with the launcher's "[0] ".
+template <class... Columns>
+std::string report_row(const Columns&... columns) {
+  return fmt::format("{:<7} {:>8} {:>6} {:>8} {:>7} {:>8}  {:>5} {:>7} {:>5} {:>5}", columns...);
+}
+
 Json share_json(const StepTimes& share) {
   return {{"data", share.data}, {"compute", share.compute}, {"peers", share.peers}, {"optimizer", share.optimizer}};
 }
@@ -37,12 +43,16 @@ std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::e
 }  // namespace
 
 std::string report_header() {
-  return "step    images/sec (all ranks)                           per rank  loss     accuracy  where time went";
+  return report_row("step", "images/s", "+/-", "per rank", "loss", "accuracy", "data", "compute", "peers", "optim");
 }
 
 std::string report_line(const Report& report) {
-  return fmt::format("{:<7} {:<48} {:<9.1f} {:<8.4f} {:<9.3f} {}", report.step, speed_text(report.speed),
-                     report.speed.mean / report.ranks, report.loss, report.accuracy, share_text(report.share));
+  const auto number = [](double value, int digits) { return fmt::format("{:.{}f}", value, digits); };
+  const auto percent = [&](double share, int digits) { return number(share * 100, digits) + "%"; };
+  return report_row(fmt::to_string(report.step), number(report.speed.mean, 1), number(report.speed.uncertainty, 1),
+                    number(report.speed.mean / report.ranks, 1), number(report.loss, 4), number(report.accuracy, 3),
+                    percent(report.share.data, 1), percent(report.share.compute, 0), percent(report.share.peers, 0),
+                    percent(report.share.optimizer, 0));
 }
 
 std::string evaluation_line(const Evaluation& evaluation) {
@@ -66,8 +76,8 @@ std::string start_lines(const RunStart& start) {
 
 std::string outcome_lines(const Outcome& outcome) {
   std::string text = "----------------------------------------------------------------\n";
-  text += fmt::format("{} at step {} after {:.1f} s: {}\n", outcome.interrupted ? "interrupted" : "done", outcome.step,
-                      outcome.seconds, share_text(outcome.share));
+  text += fmt::format("{} at step {} after {:.1f} s\ntime: {}\n", outcome.interrupted ? "interrupted" : "done",
+                      outcome.step, outcome.seconds, share_text(outcome.share));
   if (outcome.accuracy >= 0) text += fmt::format("held-out accuracy: {:.4f}\n", outcome.accuracy);
   if (!outcome.input.empty()) text += fmt::format("input: {}\n", outcome.input);
   if (!outcome.checkpoint.empty()) text += fmt::format("checkpoint: {}\n", outcome.checkpoint);

@@ -7,7 +7,7 @@
 
 namespace xoe::train {
 
-// "step  images/sec: 123.4 +/- 0.6 (jitter = 1.2)  loss ..." and the lines below it.
+// A table: step, images/s of all ranks and their uncertainty, loss, accuracy, shares of the time.
 std::string report_header();
 std::string report_line(const Report& report);
 std::string evaluation_line(const Evaluation& evaluation);

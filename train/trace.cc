@@ -1,6 +1,7 @@
 #include "train/trace.h"
 
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -29,7 +30,8 @@ constexpr std::array<PhaseStyle, 7> kStyles = {{{"forward", kComputeLane},
 
 }  // namespace
 
-StepTrace::StepTrace(trace::Timeline* timeline) : timeline_(timeline) {
+StepTrace::StepTrace(trace::Timeline* timeline, bootstrap::StatusWriter launcher)
+    : timeline_(timeline), launcher_(std::move(launcher)) {
   if (timeline_ == nullptr) return;
   for (const PhaseStyle& style : kStyles) phase_names_.push_back(timeline_->intern(style.name));
 }
@@ -67,9 +69,21 @@ void StepTrace::bucket_stop(const xoe::torch::BucketInfo& bucket) {
   timeline_->record(kFirstBucketLane + bucket.index, bucket_names_[index], bucket_starts_[index], Clock::now());
 }
 
-void StepTrace::wait_start() { wait_start_ = Clock::now(); }
+bootstrap::WaitKind StepTrace::wait_of(Phase phase) noexcept {
+  switch (phase) {
+    case Phase::kInput: return bootstrap::WaitKind::kData;
+    case Phase::kPeers: return bootstrap::WaitKind::kPeers;
+    default: return bootstrap::WaitKind::kNone;
+  }
+}
+
+void StepTrace::wait_start() {
+  outer_wait_ = launcher_.begin(bootstrap::WaitKind::kPeers);
+  wait_start_ = Clock::now();
+}
 
 void StepTrace::wait_stop() {
+  launcher_.end(outer_wait_);
   const auto stop = Clock::now();
   waited_in_span_ += stop - wait_start_;
   if (timeline_ != nullptr) {

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "buckets.h"
+#include "fused_step.h"
 #include "same_layout.h"
 #include "shards.h"
 #include "xoe/torch/tensors.h"
@@ -114,6 +115,7 @@ class DistributedOptimizer::Core {
   Status check_open() const;
   Status check_parameters() const;
   Status prepare_update();
+  void update();
   Status end_update();
   Result<at::Tensor> evaluate(const std::function<at::Tensor()>& closure);
 
@@ -177,6 +179,10 @@ Status DistributedOptimizer::Core::prepare_update() {
   return {};
 }
 
+void DistributedOptimizer::Core::update() {
+  if (!fused_step(optimizer_)) optimizer_.step();
+}
+
 Status DistributedOptimizer::Core::end_update() {
   if (shards_) {
     if (options_.observer) options_.observer->wait_start();
@@ -191,7 +197,7 @@ Status DistributedOptimizer::Core::end_update() {
 Status DistributedOptimizer::step() {
   return core_->guarded(Code::kInvalidArgument, "step", [&]() -> Status {
     XOE_TRY(core_->prepare_update());
-    core_->optimizer_.step();
+    core_->update();
     return core_->end_update();
   });
 }
@@ -210,6 +216,12 @@ Result<at::Tensor> DistributedOptimizer::Core::evaluate(const std::function<at::
 Result<at::Tensor> DistributedOptimizer::step(const std::function<at::Tensor()>& closure) {
   at::Tensor loss;
   const Status done = core_->guarded(Code::kInvalidArgument, "step", [&]() -> Status {
+    if (has_fused_step(core_->optimizer_)) {  // these evaluate the closure once, and then step
+      const at::AutoGradMode with_grad(true);
+      XOE_ASSIGN(loss, core_->evaluate(closure));
+      core_->update();
+      return core_->end_update();
+    }
     Status status;
     try {
       loss = core_->optimizer_.step([&] {

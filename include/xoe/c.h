@@ -323,6 +323,134 @@ XOE_API xoe_status xoe_buffer_allocate(xoe_engine* engine, size_t bytes, xoe_buf
 /* Not while an operation uses it; may come after xoe_shutdown(). Null is ignored. */
 XOE_API void xoe_buffer_free(xoe_buffer* buffer);
 
+/* ---- Buckets of gradients ------------------------------------------------------------------------------------- */
+
+/* Gradients in memory that all ranks of a host map, laid out once. One step: xoe_buckets_put() for each parameter as
+ * soon as its gradient is computed, in any order and from any thread; then xoe_buckets_wait(). A bucket whose gradients
+ * are all there is reduced where it stands, as one operation that is named after its first and last parameter. Results
+ * are those of one operation for each gradient, bit for bit. */
+typedef struct xoe_buckets xoe_buckets;
+
+/* The gradient of a parameter: dense, its dimensions in the order of its memory. This struct does not grow. */
+typedef struct xoe_parameter {
+  const char* name; /* up to 1024 bytes; the same on all ranks, and no other parameter's */
+  const int64_t* shape;
+  int32_t ndim;
+  int32_t dtype;
+  uint64_t reserved[4]; /* 0 */
+} xoe_parameter;
+
+/* Collective over the request's process set. parameters: in the order in which their gradients become ready; set rank
+ * 0's order counts. A parameter that not all ranks give with the same type and shape is not in the buckets; nor is any
+ * where set rank 0 has XOE_BUCKET_BYTES=0. `request`: an allreduce without tensors; its name is the beginning of the
+ * names of operations. bucket_bytes >= 0; 0: XOE_BUCKET_BYTES, or else the default; set rank 0's counts.
+ * XOE_UNSUPPORTED: the request's compression looks at each tensor as a whole, as XOE_COMPRESSION_TOP_K does, or keeps
+ * what it has lost. On all ranks alike: XOE_INVALID_ARGUMENT where a rank has joined, XOE_RESOURCE_EXHAUSTED where one
+ * has not enough of its XOE_ARENA_BYTES left. Free the buckets with xoe_buckets_free(). */
+XOE_API xoe_status xoe_buckets_create(xoe_engine* engine, const xoe_request* request, const xoe_parameter* parameters,
+                                      size_t parameter_count, int64_t bucket_bytes, xoe_buckets** buckets);
+/* Not while another call uses it, nor while its memory is used; operations under way keep theirs. May come after
+ * xoe_shutdown(). Null is ignored. */
+XOE_API void xoe_buckets_free(xoe_buckets* buckets);
+
+XOE_API xoe_status xoe_buckets_count(const xoe_buckets* buckets, size_t* count);
+/* *data: where the gradient of this parameter lies, aligned to 64, zeros at first; null: it is not in the buckets.
+ * After a wait it holds the result, until the parameter's next put; the caller may write there meanwhile. */
+XOE_API xoe_status xoe_buckets_slot(const xoe_buckets* buckets, size_t parameter, void** data);
+
+/* This step's gradient of a parameter, copied to its slot unless it is there. Null: this rank did not compute it, and
+ * contributes zeros. The slot must not be touched from then on until the step ends. XOE_INVALID_ARGUMENT: it is not in
+ * the buckets, or the step has its gradient already. */
+XOE_API xoe_status xoe_buckets_put(xoe_buckets* buckets, size_t parameter, const void* gradient);
+/* In place of a put: this rank does not train the parameter. If another rank does, the step fails on all ranks, with an
+ * error that names the parameter. */
+XOE_API xoe_status xoe_buckets_leave_out(xoe_buckets* buckets, size_t parameter);
+
+/* Waits for all buckets, for so long. *done: 1: the slots hold the results, and the next put begins the next step; 0:
+ * not yet, wait again. An operation's error ends the step. XOE_INVALID_ARGUMENT names gradients that are not there, and
+ * the step goes on. patience >= 0. Not while another thread puts. */
+XOE_API xoe_status xoe_buckets_wait(xoe_buckets* buckets, int64_t patience, int32_t* done);
+/* Gives up on the step: operations under way go on, and a put to their buckets waits for them. Not while another thread
+ * puts. */
+XOE_API xoe_status xoe_buckets_reset(xoe_buckets* buckets);
+
+/* ---- The process's own memory --------------------------------------------------------------------------------- */
+
+/* Tells glibc to keep what the process frees, for its next allocations. A training frees and allocates the same large
+ * tensors in each step; by default glibc returns them to the kernel, which then clears every page again. The process
+ * stays as large as it once was. For the whole process; best before it allocates much. Does nothing where
+ * XOE_KEEP_FREED_MEMORY is 0, or where the user has set glibc's own thresholds (MALLOC_TRIM_THRESHOLD_,
+ * MALLOC_MMAP_THRESHOLD_, GLIBC_TUNABLES). XOE_INVALID_ARGUMENT: the variable is neither 0 nor 1. */
+XOE_API xoe_status xoe_keep_freed_memory(void);
+
+/* The buffers that the ranks pass, by rank, as this process sees them. Collective over the world; `name` as in a
+ * request; all buffers have the same size. peers, data: `capacity` entries, one for each rank at least; peers[r] is a
+ * buffer of the caller's, to be given back with xoe_buffer_free(), and data[r] its memory; both null where rank r is on
+ * another host. The memory shows rank r's for as long as rank r keeps the buffer that it passed, or has died; the
+ * address is good until peers[r] is freed, also after xoe_shutdown(). Ranks that write in one place order that by
+ * operations: what was written before a barrier can be read after it. XOE_INVALID_ARGUMENT on all ranks: sizes differ,
+ * or a buffer is not of this engine. */
+XOE_API xoe_status xoe_buffer_map_peers(xoe_engine* engine, const char* name, const xoe_buffer* buffer,
+                                        xoe_buffer** peers, void** data, size_t capacity);
+
+/* ---- Steps of optimizers -------------------------------------------------------------------------------------- */
+
+/* One pass over gradient, state and parameter, with SIMD, in the calling thread. Arithmetic is in float32, rounded to
+ * nearest even, with fused multiply-add where PyTorch's kernels have it. Every NaN that is written is the positive
+ * quiet one. The bits at an index depend on the inputs at that index alone: not on count, alignment or processor. */
+
+/* What a step reads and writes. Nothing overlaps; nothing needs alignment. This struct does not grow. */
+typedef struct xoe_step {
+  void* parameter;
+  float* master; /* 16-bit parameters: float32 copies, which are updated, then rounded into `parameter` */
+  const void* const* gradients; /* one, or several that are reduced on the way, as an allreduce on one host would do */
+  size_t gradient_count;        /* 1 to 1024 */
+  size_t count;                 /* elements */
+  int32_t dtype;                /* of the parameter: XOE_FLOAT32, XOE_FLOAT16, XOE_BFLOAT16 */
+  int32_t gradient_dtype;       /* XOE_FLOAT32, or that of the parameter */
+  int32_t reduce;               /* XOE_SUM or XOE_AVERAGE */
+  int32_t reserved;             /* 0 */
+} xoe_step;
+
+/* torch.optim.SGD. */
+typedef struct xoe_sgd {
+  size_t struct_size;
+  double learning_rate;
+  double momentum;
+  double dampening;
+  double weight_decay;
+  double gradient_scale; /* multiplies the gradient first */
+  int32_t nesterov;
+  int32_t maximize;
+  int32_t first; /* the momentum is written without being read */
+  int32_t reserved;
+} xoe_sgd;
+
+/* Everything 0, gradient_scale 1. struct_size: sizeof(xoe_sgd). Null is ignored. */
+XOE_API void xoe_sgd_init(xoe_sgd* options, size_t struct_size);
+/* momentum: step->count floats; null where options->momentum is 0. */
+XOE_API xoe_status xoe_sgd_step(const xoe_sgd* options, const xoe_step* step, float* momentum);
+
+/* torch.optim.Adam and AdamW. */
+typedef struct xoe_adam {
+  size_t struct_size;
+  double learning_rate;
+  double beta1;
+  double beta2;
+  double epsilon;
+  double weight_decay;
+  double gradient_scale;
+  int64_t step;      /* the number of this step, from 1 */
+  int32_t decoupled; /* 1: AdamW */
+  int32_t maximize;
+} xoe_adam;
+
+/* A first step of Adam: betas 0.9 and 0.999, epsilon 1e-8, gradient_scale 1, everything else 0. */
+XOE_API void xoe_adam_init(xoe_adam* options, size_t struct_size);
+/* mean, square: step->count floats each, 0 before the first step; largest: likewise for AMSGrad, else null. */
+XOE_API xoe_status xoe_adam_step(const xoe_adam* options, const xoe_step* step, float* mean, float* square,
+                                 float* largest);
+
 /* ---- Observation ---------------------------------------------------------------------------------------------- */
 
 /* Nanoseconds of the clock that marks are made with (CLOCK_MONOTONIC). */
@@ -336,6 +464,9 @@ XOE_API xoe_status xoe_timeline_stop(xoe_engine* engine);
  */
 XOE_API xoe_status xoe_timeline_mark(xoe_engine* engine, const char* lane, const char* name, int64_t start,
                                      int64_t stop);
+
+/* A training step of this rank has ended: counted in the metrics, and for the panel of `xoe run`. */
+XOE_API xoe_status xoe_note_step(const xoe_engine* engine);
 
 /* Prometheus text format 0.0.4, ended by a zero byte. Give it back with xoe_text_free(). */
 XOE_API xoe_status xoe_metrics(const xoe_engine* engine, char** text);

@@ -119,6 +119,10 @@ struct Request {
   void* stream = nullptr;
   OutputAllocator allocator = {};
   Callback callback = {};
+  // What else ranks must agree on, for messages: "without conv1.weight". Empty: nothing.
+  std::string_view detail = {};
+  // The owner of the tensors' memory: lives until the operation has completed.
+  std::shared_ptr<const void> memory = {};
 };
 
 // A result in memory of the engine or the allocator.
@@ -182,6 +186,8 @@ struct EngineOptions {
   std::chrono::nanoseconds stall_limit = std::chrono::minutes(10);  // after it the operation fails; 0: never
   bool stall_spares_computing = true;                               // but not while a rank that is missing computes
   std::string timeline;                                             // a trace to write; rank 0's counts; empty: none
+  // Bytes of a bucket of gradients; 0: gradients are reduced one by one. Set rank 0's counts.
+  std::size_t bucket_bytes = std::size_t{25} << 20;
   int metrics_port = -1;  // serves /metrics on this loopback port + local rank; -1: nowhere
   // Receives warnings, one line each; any thread. Unset: standard error.
   std::function<void(std::string_view)> warn;
@@ -228,6 +234,12 @@ class Engine {
 
   // `bytes` of memory that all local ranks map; not collective. Tensors in it are reduced without a copy.
   Result<SharedBuffer> shared_buffer(std::size_t bytes);
+  // The buffers that the ranks pass, by rank, as this process sees them; empty ones for ranks on other hosts.
+  // Collective over the world; `name` as in a Request; all buffers have the same size. What rank r's buffer shows is
+  // valid for as long as rank r keeps the buffer that it passed, or has died; its address, for as long as this one is
+  // kept. Ranks that write in the same place order that by operations, which see the writes before them.
+  // `invalid_argument` on all ranks: a buffer is not of this engine, or sizes differ.
+  Result<std::vector<SharedBuffer>> map_peers(const SharedBuffer& mine, std::string_view name);
 
   // Process sets. add and remove are collective over the world, and ordered like any operation. ranks: of the world, in
   // the order of their ranks in the set. Adding the same ranks again makes another set.
@@ -247,8 +259,15 @@ class Engine {
   void mark(std::string_view lane, std::string_view name, std::chrono::steady_clock::time_point start,
             std::chrono::steady_clock::time_point stop);
 
+  // A training step of this rank has ended: counted in metrics(), and for the panel of `xoe run`. DistributedOptimizer
+  // calls it.
+  void note_step() noexcept;
+
   // Prometheus text format 0.0.4.
   std::string metrics() const;
+
+  // For the library's own parts.
+  const std::shared_ptr<engine::Runtime>& runtime() const noexcept { return runtime_; }
 
  private:
   explicit Engine(std::shared_ptr<engine::Runtime> runtime);

@@ -11,6 +11,7 @@
 
 #include "backend/leader_channel.h"
 #include "base/process_activity.h"
+#include "xoe/memory.h"
 #include "xoe/status.h"
 
 namespace xoe {
@@ -36,6 +37,10 @@ class HostGroup : public HostBlocks {
   // Memory that the group's ranks of a host share, zero at first. It lasts as long as the backend of any of them.
   // Collective.
   virtual Result<std::byte*> host_memory(std::size_t bytes) = 0;
+  // The block that holds a shared_buffer() of this rank; nullopt: the buffer is none. Any thread.
+  virtual std::optional<std::uint64_t> block_of(const SharedBuffer& buffer) const noexcept = 0;
+  // A block of any rank of this host as a buffer, which keeps it mapped here, and not allocated there. Any thread.
+  virtual SharedBuffer view(std::uint64_t block, std::size_t bytes) const = 0;
   // Connects the hosts' leaders, the first rank on each host. Collective; nullptr on the other ranks.
   virtual Result<std::unique_ptr<LeaderChannel>> leader_channel() = 0;
   // Wakes the ranks of this host that sleep, and this rank's other threads. Call it after publishing in host_memory().

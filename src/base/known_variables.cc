@@ -14,6 +14,7 @@ constexpr std::string_view kPrefix = "XOE_";
 constexpr std::string_view kKnown[] = {
     "XOE_ARENA_BYTES",
     "XOE_BACKEND",
+    "XOE_BUCKET_BYTES",
     "XOE_CACHE_CAPACITY",
     "XOE_CHECK_FIRST_STEP",
     "XOE_CODEC_STATE",
@@ -29,6 +30,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_INTERFACE",
     "XOE_IN_FLIGHT",
     "XOE_JOB",
+    "XOE_KEEP_FREED_MEMORY",
     "XOE_KEY_FILE",
     "XOE_LOCAL_RANK",
     "XOE_LOCAL_SIZE",
@@ -49,6 +51,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_STALL_LIMIT",
     "XOE_STALL_WARNING",
     "XOE_START_TIMEOUT",
+    "XOE_STATUS",
     "XOE_STORE",
     "XOE_TERMINAL",
     "XOE_TIMELINE",

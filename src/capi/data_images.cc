@@ -84,6 +84,7 @@ Status next(xoe_images* images, xoe_image_batch** batch) {
   XOE_TRY(need(images, "images"));
   XOE_TRY(need(batch, "batch"));
   const std::lock_guard lock(images->mutex);
+  const bootstrap::StatusWait wait(images->launcher, bootstrap::WaitKind::kData);
   XOE_ASSIGN(auto made, images->iterator->next());
   if (!made) {
     *batch = nullptr;

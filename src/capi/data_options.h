@@ -5,6 +5,8 @@
 #include <memory>
 #include <mutex>
 
+#include "base/env.h"
+#include "bootstrap/status_page.h"
 #include "capi/warnings.h"
 #include "xoe/c_data.h"
 #include "xoe/data/images.h"
@@ -45,6 +47,7 @@ struct xoe_images {
   }
 
   std::mutex mutex;  // an iterator is for one thread at a time
+  xoe::bootstrap::StatusWriter launcher = xoe::bootstrap::StatusWriter::of_process(xoe::Env::process());
   xoe::capi::Warnings warnings;
   std::unique_ptr<xoe::data::ImageIterator> iterator;  // last: it warns as it ends
 };

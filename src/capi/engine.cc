@@ -229,6 +229,28 @@ xoe_status xoe_buffer_allocate(xoe_engine* engine, size_t bytes, xoe_buffer** bu
   });
 }
 
+xoe_status xoe_buffer_map_peers(xoe_engine* engine, const char* name, const xoe_buffer* buffer, xoe_buffer** peers,
+                                void** data, size_t capacity) {
+  return with_engine(engine, [&](xoe::Engine& it) -> Status {
+    XOE_TRY(need(name, "name"));
+    XOE_TRY(need(buffer, "buffer"));
+    XOE_TRY(need(peers, "peers"));
+    XOE_TRY(need(data, "data"));
+    const auto size = static_cast<std::size_t>(it.topology().size);
+    if (capacity < size)
+      return xoe::failure(xoe::Code::kInvalidArgument, "capacity is {}, and there are {} ranks", capacity, size);
+    XOE_ASSIGN(auto mapped, it.map_peers(buffer->buffer, name));
+    std::vector<std::unique_ptr<xoe_buffer>> made;
+    for (xoe::SharedBuffer& peer : mapped)
+      made.push_back(peer.data() == nullptr ? nullptr : std::make_unique<xoe_buffer>(std::move(peer)));
+    for (std::size_t r = 0; r < size; ++r) {
+      data[r] = made[r] ? made[r]->buffer.data() : nullptr;
+      peers[r] = made[r].release();
+    }
+    return {};
+  });
+}
+
 void xoe_buffer_free(xoe_buffer* buffer) {
   (void)guard([&]() -> Status {
     delete buffer;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "capi/error.h"
+#include "engine/buckets/gradient_buckets.h"
 #include "xoe/c.h"
 #include "xoe/engine.h"
 #include "xoe/memory.h"
@@ -24,6 +25,10 @@ struct xoe_handle {
 
 struct xoe_buffer {
   xoe::SharedBuffer buffer;
+};
+
+struct xoe_buckets {
+  std::unique_ptr<xoe::engine::GradientBuckets> buckets;
 };
 
 namespace xoe::capi {

@@ -1,8 +1,9 @@
-// Timeline, metrics, and texts for callers.
+// Timeline, metrics, the process's memory, and texts for callers.
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/freed_memory.h"
 #include "capi/error.h"
 #include "capi/objects.h"
 #include "capi/structs.h"
@@ -63,10 +64,24 @@ xoe_status xoe_timeline_mark(xoe_engine* engine, const char* lane, const char* n
   });
 }
 
+xoe_status xoe_note_step(const xoe_engine* engine) {
+  return with_engine(engine, [](xoe::Engine& it) -> Status {
+    it.note_step();
+    return {};
+  });
+}
+
 xoe_status xoe_metrics(const xoe_engine* engine, char** text) {
   return with_engine(engine, [&](xoe::Engine& it) -> Status {
     XOE_TRY(need(text, "text"));
     return copy_text(it.metrics(), text);
+  });
+}
+
+xoe_status xoe_keep_freed_memory(void) {
+  return xoe::capi::guard([]() -> Status {
+    XOE_ASSIGN([[maybe_unused]] const bool kept, xoe::keep_freed_memory(xoe::Env::process()));
+    return {};
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include "capi/error.h"
 #include "capi/objects.h"
+#include "capi/request.h"
 #include "capi/structs.h"
 
 namespace xoe::capi {
@@ -27,16 +28,8 @@ constexpr std::size_t kFirstRequestSize = 136;
 constexpr std::int32_t kMaxDimensions = 64;
 static_assert(sizeof(xoe_request) >= kFirstRequestSize);
 
-// The engine's request, with the list that it points at.
-struct RequestParts {
-  std::vector<TensorArg> tensors;
-  Request request;
-};
-
 Status check_tensor(const xoe_tensor& from) {
-  XOE_TRY(check_number(from.dtype, 0, kDTypeCount - 1, "dtype"));
-  XOE_TRY(check_number(from.ndim, 0, kMaxDimensions, "ndim"));
-  if (from.ndim > 0) XOE_TRY(need(from.shape, "shape"));
+  XOE_TRY(check_shape(from.dtype, from.shape, from.ndim));
   if (std::ranges::any_of(from.reserved, [](std::uint64_t word) { return word != 0; }))
     return failure(Code::kUnsupported, "its reserved fields are not 0");
   return {};
@@ -101,7 +94,15 @@ constexpr xoe_request default_request() {
   return request;
 }
 
-// `parts` points into `from` and into itself, and must not move afterwards.
+}  // namespace
+
+Status check_shape(std::int32_t dtype, const std::int64_t* shape, std::int32_t ndim) {
+  XOE_TRY(check_number(dtype, 0, kDTypeCount - 1, "dtype"));
+  XOE_TRY(check_number(ndim, 0, kMaxDimensions, "ndim"));
+  if (ndim > 0) XOE_TRY(need(shape, "shape"));
+  return {};
+}
+
 Status convert_request(const xoe_request* from, RequestParts& parts) {
   XOE_TRY(need(from, "request"));
   XOE_ASSIGN(const xoe_request request, copy_struct(from, default_request(), kFirstRequestSize, "request"));
@@ -131,6 +132,8 @@ Status convert_request(const xoe_request* from, RequestParts& parts) {
                    .callback = convert_callback(request)};
   return {};
 }
+
+namespace {
 
 Status submit(Engine& engine, const xoe_request* request, xoe_handle** handle) {
   RequestParts parts;

@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace xoe::engine {
 
@@ -25,7 +26,8 @@ Result<std::shared_ptr<Runtime>> Runtime::create(Communicator world, EngineOptio
   std::shared_ptr<Runtime> runtime(new Runtime(std::move(options), world.topology()));
   runtime->gpu_ = gpu ? std::move(gpu) : GpuPlugin::of_process(Env::process(), world.topology().local_rank);
   const bool oversubscribed = world.backend().host_group().oversubscribed();
-  XOE_ASSIGN(runtime->watch_, Watch::create(runtime->options_, world));
+  XOE_ASSIGN(runtime->watch_,
+             Watch::create(runtime->options_, world, bootstrap::StatusWriter::of_process(Env::process())));
   runtime->progress_.emplace(runtime->sets_, *runtime->watch_, runtime->fork_, oversubscribed);
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -133,6 +135,56 @@ Result<SharedBuffer> Runtime::shared_buffer(std::size_t bytes) {
   const ProcessSetRegistry::Use world(sets_, kWorldSet);
   if (world.get() == nullptr) return failure(closed_error());
   return world.get()->comm().shared_buffer(bytes);
+}
+
+namespace {
+
+constexpr std::int64_t kNoBlock = -1;
+
+struct Extent {
+  std::int64_t block;
+  std::int64_t bytes;
+};
+
+// The same answer on all ranks.
+Status check_extents(std::span<const Extent> extents, std::string_view name) {
+  for (std::size_t r = 0; r < extents.size(); ++r) {
+    if (extents[r].block == kNoBlock)
+      return failure(Code::kInvalidArgument, "map_peers '{}': rank {}'s buffer is not a shared_buffer() of this engine",
+                     name, r);
+    if (extents[r].bytes != extents[0].bytes)
+      return failure(Code::kInvalidArgument, "map_peers '{}': rank 0's buffer has {}, rank {}'s has {}", name,
+                     human_bytes(static_cast<std::size_t>(extents[0].bytes)), r,
+                     human_bytes(static_cast<std::size_t>(extents[r].bytes)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<SharedBuffer>> Runtime::map_peers(const SharedBuffer& mine, std::string_view name) {
+  XOE_TRY(check_usable());
+  const ProcessSetRegistry::Use world(sets_, kWorldSet);
+  if (world.get() == nullptr) return failure(closed_error());
+  const HostGroup& host = world.get()->host_group();
+  const auto block = host.block_of(mine);
+  const Extent own{block ? static_cast<std::int64_t>(*block) : kNoBlock, static_cast<std::int64_t>(mine.bytes())};
+  constexpr std::int64_t kShape[] = {1, 2};
+  const TensorArg extent{.in = &own, .dtype = DType::kInt64, .shape = kShape};
+  XOE_ASSIGN(
+      const auto gathered,
+      submit({.name = name, .op = {.kind = OpKind::kAllgather, .needs_all_ranks = true}, .tensors = {&extent, 1}},
+             Use::kWaited));
+  XOE_TRY(wait(*gathered, std::nullopt));
+  const std::span extents(static_cast<const Extent*>(gathered->outputs[0].data),
+                          static_cast<std::size_t>(topology_.size));
+  XOE_TRY(check_extents(extents, name));
+  const std::vector<int>& hosts = host.hosts();
+  const int own_host = hosts[static_cast<std::size_t>(topology_.rank)];
+  std::vector<SharedBuffer> peers(extents.size());
+  for (std::size_t r = 0; r < extents.size(); ++r)
+    if (hosts[r] == own_host) peers[r] = host.view(static_cast<std::uint64_t>(extents[r].block), mine.bytes());
+  return peers;
 }
 
 // --- operations of the engine itself ---
@@ -297,6 +349,9 @@ Status Engine::takes_gpu_memory() const { return runtime_->takes_gpu_memory(); }
 const Topology& Engine::topology() const noexcept { return runtime_->topology(); }
 
 Result<SharedBuffer> Engine::shared_buffer(std::size_t bytes) { return runtime_->shared_buffer(bytes); }
+Result<std::vector<SharedBuffer>> Engine::map_peers(const SharedBuffer& mine, std::string_view name) {
+  return runtime_->map_peers(mine, name);
+}
 
 Result<ProcessSetId> Engine::add_process_set(std::span<const int> ranks) { return runtime_->add_process_set(ranks); }
 Status Engine::remove_process_set(ProcessSetId set) { return runtime_->remove_process_set(set); }
@@ -319,6 +374,8 @@ void Engine::mark(std::string_view lane, std::string_view name, std::chrono::ste
                   std::chrono::steady_clock::time_point stop) {
   runtime_->watch().trace().mark(lane, name, start, stop);
 }
+
+void Engine::note_step() noexcept { runtime_->watch().note_step(); }
 
 std::string Engine::metrics() const { return runtime_->metrics(); }
 

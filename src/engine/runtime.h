@@ -32,6 +32,8 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
 
   const Topology& topology() const noexcept { return topology_; }
   Result<SharedBuffer> shared_buffer(std::size_t bytes);
+  std::size_t bucket_bytes() const noexcept { return options_.bucket_bytes; }
+  Result<std::vector<SharedBuffer>> map_peers(const SharedBuffer& mine, std::string_view name);
   Status takes_gpu_memory();
   Result<ProcessSetId> add_process_set(std::span<const int> ranks);
   Status remove_process_set(ProcessSetId set);

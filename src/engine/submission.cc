@@ -255,6 +255,7 @@ std::uint64_t sign(const Submission& s) {
   for (const std::int64_t value : s.argument) put_hash(sum, static_cast<std::uint64_t>(value));
   put_hash(sum, s.dense_shape.size());
   for (const std::int64_t size : s.dense_shape) put_hash(sum, static_cast<std::uint64_t>(size));
+  if (!s.detail.empty()) put_hash(sum, hash_text(s.detail));
   return needs_every_rank(op) ? sum | kNeedsEveryRank : sum & ~kNeedsEveryRank;
 }
 
@@ -298,6 +299,8 @@ Result<std::unique_ptr<Submission>> Submission::make(const Request& request, std
   if (request.op.kind == OpKind::kAlltoall && s->splits.empty())
     s->splits.assign(static_cast<std::size_t>(ranks), static_cast<std::int64_t>(s->tensors[0].rows()) / ranks);
   s->process_set = request.process_set;
+  s->detail = request.detail;
+  s->memory = request.memory;
   s->allocator_ = request.allocator;
   s->callback_ = request.callback;
   s->has_callback_ = static_cast<bool>(request.callback);
@@ -393,6 +396,7 @@ std::string Submission::describe() const {
     if (op.compression.kind == Compression::kTopK) text += fmt::format(" ratio {}", op.compression.top_k_ratio);
     if (op.compression.kind == Compression::kPowerSgd) text += fmt::format(" rank {}", op.compression.power_sgd_rank);
   }
+  if (!detail.empty()) text += ", " + detail;
   return text + ")";
 }
 

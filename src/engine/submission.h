@@ -81,6 +81,8 @@ class Submission {
   std::vector<std::int64_t> splits;
   std::vector<std::int64_t> dense_shape;
   std::vector<std::int64_t> argument;  // of an internal operation
+  std::string detail;                  // what else ranks compare
+  std::shared_ptr<const void> memory;  // owns that of the tensors
   std::uint64_t signature = 0;
   bool placeholder = false;
   bool takes_turns = false;  // a name in flight is no error: this submission enters after the one that has it

@@ -45,7 +45,7 @@ constexpr std::pair<char32_t, char32_t> kOver[] = {{0x0300, 0x036f}, {0x200b, 0x
                                                    {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}, {0xe0100, 0xe01ef}};
 
 // Of a character in UTF-8.
-std::size_t columns_of(std::string_view character) {
+std::size_t character_columns(std::string_view character) {
   static constexpr unsigned char kLead[] = {0x7f, 0x7f, 0x1f, 0x0f, 0x07};  // the bits of the first byte, by length
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(character[at]); };
   if (character.size() > 4) return 1;
@@ -86,13 +86,24 @@ std::string fitted(std::string_view line, std::size_t columns) {
       continue;
     }
     const auto c = static_cast<unsigned char>(part.front());
-    const std::size_t width = columns_of(part);
+    const std::size_t width = character_columns(part);
     cut = cut || used + width > columns;
     if (cut) continue;
     out.append(c < 0x20 || c == 0x7f ? " " : part);
     used += width;
   }
   return coloured ? out.append(kPlain) : out;
+}
+
+std::size_t columns_of(std::string_view line) {
+  std::size_t columns = 0;
+  while (!line.empty()) {
+    const bool escape = line.front() == kEscape;
+    const std::size_t length = escape ? escape_length(line) : character_length(line);
+    if (!escape) columns += character_columns(line.substr(0, length));
+    line.remove_prefix(length);
+  }
+  return columns;
 }
 
 }  // namespace xoe::manners

@@ -20,4 +20,7 @@ int terminal_height(int fd, int otherwise);
 // colours stay, and end with it.
 std::string fitted(std::string_view line, std::size_t columns);
 
+// The columns that a line takes which has no control characters but those of colours.
+std::size_t columns_of(std::string_view line);
+
 }  // namespace xoe::manners

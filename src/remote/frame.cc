@@ -12,7 +12,7 @@ using Kind = Frame::Kind;
 
 bool known(Kind kind) {
   return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kEnd) ||
-         (kind >= Kind::kHello && kind <= Kind::kSupervisorLost);
+         (kind >= Kind::kHello && kind <= Kind::kStatus);
 }
 
 }  // namespace

@@ -68,6 +68,8 @@ struct Frame {
     kAnswer = 76,  // text
     // From the agent.
     kSupervisorLost = 77,  // the ranks' supervisor was killed, and they with it; time: as in kAlive
+    // From the agent of a job whose launcher shows a panel.
+    kStatus = 78,  // text: the facts of all ranks there, time: as in kAlive
   };
   Kind kind = Kind::kAlive;
   std::int64_t rank = 0;

@@ -28,9 +28,11 @@ static void test_null_engine(void) {
   INVALID(xoe_submit(NULL, &request, &handle), "engine is null");
   INVALID(xoe_run(NULL, &request), "engine is null");
   INVALID(xoe_buffer_allocate(NULL, 1, &buffer, &data), "engine is null");
+  INVALID(xoe_buffer_map_peers(NULL, "x", NULL, &buffer, &data, 1), "engine is null");
   INVALID(xoe_timeline_start(NULL, "x"), "engine is null");
   INVALID(xoe_timeline_stop(NULL), "engine is null");
   INVALID(xoe_timeline_mark(NULL, "compute", "x", 0, 1), "engine is null");
+  INVALID(xoe_note_step(NULL), "engine is null");
   INVALID(xoe_metrics(NULL, &text), "engine is null");
 }
 
@@ -173,6 +175,7 @@ static void test_other_arguments(struct rank_context* here) {
   INVALID(xoe_buffer_allocate(here->engine, 1, NULL, &data), "buffer is null");
   INVALID(xoe_buffer_allocate(here->engine, 1, &buffer, NULL), "data is null");
   CHECK(xoe_buffer_allocate(here->engine, (size_t)1 << 50, &buffer, &data) == XOE_RESOURCE_EXHAUSTED);
+  INVALID(xoe_buffer_map_peers(here->engine, "x", NULL, &buffer, &data, RANKS), "buffer is null");
   INVALID(xoe_timeline_start(here->engine, NULL), "path is null");
   CHECK(xoe_timeline_start(here->engine, "/dev/null/trace.json") == XOE_UNAVAILABLE);
   INVALID(xoe_timeline_mark(here->engine, NULL, "x", 0, 1), "lane is null");

@@ -104,6 +104,7 @@ static int run_rank(int rank, const int* to_others) {
   test_arguments(&here);
   test_operations(&here);
   test_handles(&here);
+  test_buckets(&here);
   test_data_of_ranks(&here);
   test_shutdown(&here);
   return 0;
@@ -114,6 +115,7 @@ int main(void) {
   pid_t ranks[RANKS];
   int failed = 0;
   test_vocabulary();
+  test_optimizer_steps();
   test_arguments_without_engine();
   CHECK(pipe(to_others) == 0);
   fflush(NULL);

@@ -37,10 +37,12 @@ xoe_request request_of(int32_t kind, const char* name, const xoe_tensor* tensors
 xoe_tensor floats(const float* in, float* out, const int64_t* shape, int32_t ndim);
 
 void test_vocabulary(void);                         /* names.c: without an engine */
+void test_optimizer_steps(void);                    /* optimizer_steps.c: without an engine */
 void test_arguments_without_engine(void);           /* arguments.c */
 void test_arguments(struct rank_context* here);     /* arguments.c: on each rank */
 void test_operations(struct rank_context* here);    /* operations.c */
 void test_handles(struct rank_context* here);       /* handles.c */
+void test_buckets(struct rank_context* here);       /* buckets.c */
 void test_data_of_ranks(struct rank_context* here); /* data_ranks.c */
 
 #endif

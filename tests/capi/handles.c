@@ -163,6 +163,7 @@ static void test_observation(struct rank_context* here) {
   CHECK_OK(xoe_timeline_stop(here->engine));
   CHECK_OK(xoe_run(here->engine, &barrier));
   if (here->rank == 0) remove(path);
+  CHECK_OK(xoe_note_step(here->engine));
   CHECK_OK(xoe_metrics(here->engine, &text));
   CHECK(strstr(text, "xoe_operations_total") != NULL);
   xoe_text_free(text);

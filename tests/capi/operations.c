@@ -258,6 +258,38 @@ static void test_buffer(struct rank_context* here) {
   xoe_buffer_free(buffer);
 }
 
+/* Each rank writes its number into its own memory and adds to that of rank 0, in turn. */
+static void test_peers_memory(struct rank_context* here) {
+  enum { BYTES = 10000 };
+  const xoe_request barrier = request_of(XOE_BARRIER, "turn", NULL, 0);
+  xoe_buffer* buffer = NULL;
+  xoe_buffer* peers[RANKS + 1] = {NULL};
+  void* own = NULL;
+  void* data[RANKS + 1] = {NULL};
+  CHECK_OK(xoe_buffer_allocate(here->engine, BYTES, &buffer, &own));
+  CHECK_FAILS(xoe_buffer_map_peers(here->engine, "peers", buffer, peers, data, RANKS - 1), XOE_INVALID_ARGUMENT,
+              "capacity is 2, and there are 3 ranks");
+  CHECK_OK(xoe_buffer_map_peers(here->engine, "peers", buffer, peers, data, RANKS + 1));
+  CHECK(peers[RANKS] == NULL && data[RANKS] == NULL && data[here->rank] == own);
+  ((unsigned char*)own)[BYTES - 1] = (unsigned char)(10 + here->rank);
+  for (int turn = 0; turn < RANKS; ++turn) {
+    if (turn == here->rank) ++*(unsigned char*)data[0];
+    run_ok(here, &barrier);
+  }
+  for (int rank = 0; rank < RANKS; ++rank) CHECK(((unsigned char*)data[rank])[BYTES - 1] == 10 + rank);
+  CHECK(*(unsigned char*)data[0] == RANKS);
+  run_ok(here, &barrier);
+  for (int rank = 0; rank < RANKS; ++rank) xoe_buffer_free(peers[rank]);
+  xoe_buffer_free(buffer);
+
+  /* Sizes that differ: the same error everywhere, and nothing else fails. */
+  CHECK_OK(xoe_buffer_allocate(here->engine, here->rank == 1 ? 1 : BYTES, &buffer, &own));
+  CHECK_FAILS(xoe_buffer_map_peers(here->engine, "peers", buffer, peers, data, RANKS), XOE_INVALID_ARGUMENT,
+              "rank 1's has");
+  xoe_buffer_free(buffer);
+  run_ok(here, &barrier);
+}
+
 void test_operations(struct rank_context* here) {
   test_allreduce(here);
   test_group(here);
@@ -271,4 +303,5 @@ void test_operations(struct rank_context* here) {
   test_barrier_and_join(here);
   test_process_sets(here);
   test_buffer(here);
+  test_peers_memory(here);
 }

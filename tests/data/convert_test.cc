@@ -17,9 +17,11 @@
 #include "data/jpeg/jpeg.h"
 #include "data/png/png.h"
 #include "data/record_extents.h"
+#include "data/records/example.h"
 #include "data/run_data.h"
 #include "data/source/formats.h"
 #include "tools/data/image_facts.h"
+#include "xoe/data/record_writer.h"
 
 namespace xoe::data {
 namespace {
@@ -60,7 +62,11 @@ std::multimap<std::string, std::string> images(ImagePipelineOptions options) {
 
 class Convert : public ::testing::Test {
  protected:
-  void make() { ASSERT_EQ(run(make_arguments(set_)).code, 0); }
+  void make(const std::string& format = "tfrecord") {
+    auto arguments = make_arguments(set_);
+    arguments.insert(arguments.end(), {"--format", format});
+    ASSERT_EQ(run(arguments).code, 0);
+  }
   std::string file(std::string_view name) const { return scratch_.file(name); }
 
   Scratch scratch_;
@@ -162,13 +168,88 @@ TEST_F(Convert, ShufflesByDefault) {
     EXPECT_EQ(labels(file(std::string("kept-") + to)), sorted);
   }
   ASSERT_EQ(run({"convert", set_, file("gzip"), "--keep-order", "--compression", "gzip"}).code, 0);
-  const Ended kept = run({"convert", file("gzip"), file("plain")});
+  const Ended few = run({"convert", file("gzip"), file("plain")});
+  ASSERT_EQ(few.code, 0) << few.error;
+  EXPECT_THAT(few.error, Not(HasSubstr("in the source's order")));
+  EXPECT_NEAR(distinct(labels(file("plain"))), ideal, 0.03 * ideal);
+  EXPECT_EQ(run({"convert", set_, file("both"), "--shuffle", "1", "--keep-order"}).code, 2);
+}
+
+TEST_F(Convert, ManyCompressedImagesKeepTheirOrderAndSaySo) {
+  make();
+  const std::string jpeg = images({.directory = set_}).begin()->first;
+  auto writer = RecordWriter::create(file("many.tfrecord"), Compression::kGzip).value();
+  for (int i = 0; i <= kShuffleBuffer; ++i)
+    ASSERT_TRUE(writer.write(make_image_example({.encoded = jpeg, .label = i / 1000 + 1})));
+  ASSERT_TRUE(writer.finish());
+  const auto labels = [&](const std::string& directory) {
+    const auto source = open_image_source({.directory = directory}).value();
+    std::vector<std::int64_t> all;
+    std::string buffer;
+    for (std::int64_t i = 0; i < source->records(); i += 50) all.push_back(source->read(i, buffer).value().label);
+    return all;
+  };
+  const Ended kept = run({"convert", file("many.tfrecord"), file("plain"), "--json"});
   ASSERT_EQ(kept.code, 0) << kept.error;
   EXPECT_THAT(kept.error, HasSubstr("in the source's order"));
-  EXPECT_EQ(labels(file("plain")), labels(file("gzip")));
-  ASSERT_EQ(run({"convert", file("gzip"), file("mixed"), "--shuffle", "1"}).code, 0);
-  EXPECT_NEAR(distinct(labels(file("mixed"))), ideal, 0.03 * ideal);
-  EXPECT_EQ(run({"convert", set_, file("both"), "--shuffle", "1", "--keep-order"}).code, 2);
+  EXPECT_EQ(Json::parse(kept.out)["shuffled"], false);
+  auto all = labels(file("plain"));
+  EXPECT_TRUE(std::ranges::is_sorted(all));
+  ASSERT_EQ(run({"convert", file("many.tfrecord"), file("mixed"), "--shuffle", "1"}).code, 0);
+  all = labels(file("mixed"));
+  EXPECT_FALSE(std::ranges::is_sorted(all));
+}
+
+TEST_F(Convert, NamesOfAnySortAreKeptOrRefused) {
+  make("folder");
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    for (const char* split : {"/train/", "/validation/"})
+      std::filesystem::rename(set_ + split + from, set_ + split + to);
+  };
+  std::vector<std::string> classes;
+  for (const auto& entry : std::filesystem::directory_iterator(set_ + "/train"))
+    classes.push_back(entry.path().filename().string());
+  rename(classes[0], "caf\xe9");  // no UTF-8
+  ASSERT_EQ(run({"convert", set_, file("latin")}).code, 0);
+  EXPECT_THAT(read_file(file("latin/labels.txt")), HasSubstr("caf\xe9\n"));
+  rename(classes[1], "two\nlines");
+  const Ended refused = run({"convert", set_, file("out")});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.error, HasSubstr("has a line break, which labels.txt cannot hold"));
+  EXPECT_EQ(std::count(refused.error.begin(), refused.error.end(), '\n'), 1) << refused.error;
+  EXPECT_FALSE(std::filesystem::exists(file("out")));
+  EXPECT_EQ(run({"convert", set_, file("folder"), "--format", "folder"}).code, 0);
+  EXPECT_EQ(images({.directory = file("folder")}).size(), 40U);
+}
+
+// A label is not believed so far as to write a labels.txt of so many lines.
+TEST_F(Convert, ALabelOfBillionsIsAnError) {
+  make();
+  const std::string jpeg = images({.directory = set_}).begin()->first;
+  for (const std::int64_t label : {std::int64_t{99'999'999'999}, INT64_MAX}) {
+    auto writer = RecordWriter::create(file("huge.tfrecord")).value();
+    ASSERT_TRUE(writer.write(make_image_example({.encoded = jpeg, .label = label})));
+    ASSERT_TRUE(writer.finish());
+    for (const std::string verb : {"convert", "stats", "verify"}) {
+      std::vector<std::string> words = {verb, file("huge.tfrecord")};
+      if (verb == "convert") words.push_back(file("out"));
+      const Ended refused = run(words);
+      EXPECT_EQ(refused.code, 1) << verb;
+      EXPECT_THAT(refused.out + refused.error, HasSubstr("at most 16777216 classes are supported")) << verb;
+    }
+    EXPECT_FALSE(std::filesystem::exists(file("out")));
+  }
+}
+
+// Another program's labels.txt is not overwritten because it cannot be understood.
+TEST_F(Convert, ALabelsTxtThatIsWrongIsAnError) {
+  make();
+  std::filesystem::create_directory(file("out"));
+  put_file(file("out/labels.txt"), "a\n\nb\n");
+  const Ended refused = run({"convert", set_, file("out")});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.error, HasSubstr("labels.txt: line 2 is empty"));
+  EXPECT_EQ(read_file(file("out/labels.txt")), "a\n\nb\n");
 }
 
 TEST_F(Convert, ShrinksOnAskingAlone) {
@@ -234,10 +315,10 @@ class Interrupted : public Convert, public ::testing::WithParamInterface<int> {}
 INSTANTIATE_TEST_SUITE_P(Signals, Interrupted, ::testing::Values(SIGKILL, SIGINT));
 
 TEST_P(Interrupted, GoesOnToTheSameBytes) {
-  ASSERT_EQ(run({"make", "--images", "600", "--validation", "0", file("source")}).code, 0);
+  ASSERT_EQ(run({"make", "--images", "600", "--validation", "0", file("sourc\xe9")}).code, 0);
   const auto arguments = [&](const std::string& to) {
-    return std::vector<std::string>{"convert", file("source"), to,  "--shards",         "30", "--shuffle",
-                                    "3",       "--threads",    "1", "--resize-shorter", "80", "--json"};
+    return std::vector<std::string>{"convert", file("sourc\xe9"), to,  "--shards",         "30", "--shuffle",
+                                    "3",       "--threads",       "1", "--resize-shorter", "80", "--json"};
   };
   ASSERT_EQ(run(arguments(file("whole"))).code, 0);
   const auto third = [&] { return file("parts/train-00002-of-00030"); };

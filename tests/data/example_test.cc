@@ -9,6 +9,7 @@ namespace xoe::data {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::string entry(const std::string& name, const std::string& feature) {
   std::string map;
@@ -115,6 +116,33 @@ TEST(Example, MissingLabelIsDataLoss) {
     list.add_bytes(1, "x");
   }
   EXPECT_EQ(parse_image_example(example_of(entry("image/encoded", bytes))).error().code(), Code::kDataLoss);
+}
+
+// A feature that is there is not called missing.
+TEST(Example, ImagesAndLabelsOfOtherKindsAreSaid) {
+  const auto list = [](int kind, const std::string& value) {
+    std::string bytes;
+    protozero::pbf_writer writer(bytes);
+    protozero::pbf_writer values(writer, static_cast<protozero::pbf_tag_type>(kind));
+    if (kind == 1) values.add_bytes(1, value);
+    if (kind == 1) values.add_bytes(1, value);
+    if (kind == 2) values.add_float(1, 3);
+    values.commit();
+    return bytes;
+  };
+  const auto error_with = [&](const std::string& image, const std::string& label) {
+    const std::string example = example_of(entry("image/encoded", image) + entry("image/class/label", label));
+    return parse_image_labels(example).error().message();
+  };
+  std::string one;
+  {
+    protozero::pbf_writer writer(one);
+    protozero::pbf_writer(writer, 1).add_bytes(1, "jpeg");
+  }
+  EXPECT_EQ(error_with(one, list(2, "")),
+            "image/class/label holds 1 values of the kind float, not whole numbers (int64)");
+  EXPECT_THAT(error_with(one, list(1, "7")), HasSubstr("image/class/label holds 2 values of the kind bytes"));
+  EXPECT_THAT(error_with(list(1, "j"), list(2, "")), HasSubstr("image/encoded holds 2 values of the kind bytes"));
 }
 
 TEST(Example, TooManyFeaturesAreDataLoss) {

@@ -16,6 +16,7 @@
 namespace xoe::data {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -66,7 +67,7 @@ TEST(TfRecordImages, SplitsGroupsAndClasses) {
   write_images(scratch.file("train-00000-of-00002"), 2);
   write_images(scratch.file("train-00001-of-00002"), 1);
   write_images(scratch.file("validation-00000-of-00001"), 1);
-  put_file(scratch.file("labels.txt"), "cat\r\ndog\n\nbird\n");
+  put_file(scratch.file("labels.txt"), "cat\r\ndog\nbird\n\n");
   write_index(scratch.file("train-00000-of-00002"), {}).value();  // is no record file
   EXPECT_EQ(detect_source_format({.directory = scratch.path()}).value(), SourceFormat::kTfRecord);
   const auto train = open({.directory = scratch.path()});
@@ -98,7 +99,7 @@ TEST(TfRecordImages, OfOtherPrograms) {
   ImagePipelineOptions named{.directory = scratch.file("named.tfrecord")};
   std::string buffer;
   const auto unnamed = open(named)->read(0, buffer);
-  EXPECT_THAT(unnamed.error().message(), HasSubstr("no single image/encoded among 2 features: image, label"));
+  EXPECT_THAT(unnamed.error().message(), HasSubstr("no image/encoded among 2 features: image, label"));
   EXPECT_THAT(unnamed.error().message(), HasSubstr("--image-key, --label-key"));
   named.image_key = "image";
   named.label_key = "label";
@@ -160,6 +161,17 @@ TEST(TfRecordImages, DamagedFramingIsLeftOutWhereToldTo) {
   const auto source = open({.directory = scratch.path(), .on_error = OnError::kSkip});
   EXPECT_EQ(source->records(), 4);
   EXPECT_EQ(source->lost(), 1);
+}
+
+// A line's number is a label, so that one left out would shift those behind it.
+TEST(TfRecordImages, LabelsTxtMayComeFromAnyEditor) {
+  const Scratch scratch;
+  write_images(scratch.file("train-0"), 3);
+  put_file(scratch.file("labels.txt"), "\ufeffcat\r\nd\u00f6g\r\n\xe9\r\n\r\n");
+  EXPECT_THAT(open({.directory = scratch.path()})->class_names(), ElementsAre("cat", "d\u00f6g", "\xe9"));
+  put_file(scratch.file("labels.txt"), "cat\n\ndog\nowl\n");
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(),
+              HasSubstr(scratch.file("labels.txt") + ": line 2 is empty"));
 }
 
 TEST(ImageFolder, ClassesAreFoldersInTheirOrder) {
@@ -290,7 +302,8 @@ TEST(NihChest, WhatIsWrongIsSaidOrLeftOut) {
   const Scratch scratch;
   const std::string table = scratch.file("Data_Entry_2017_v2020.csv");
   put_deep(scratch, "images/a.png", "A");
-  put_file(table, "Image Index,Finding Labels\na.png,No Finding\nmissing.png,Mass\na.png,Hiccup\nshort\n");
+  put_deep(scratch, "images/b.png", "B");
+  put_file(table, "Image Index,Finding Labels\na.png,No Finding\nmissing.png,Mass\nb.png,Hiccup\nshort\n");
   const Error error = error_of({.directory = scratch.path()});
   EXPECT_EQ(error.code(), Code::kUnavailable);
   EXPECT_THAT(error.message(), HasSubstr("csv: line 3: no image missing.png"));
@@ -299,6 +312,11 @@ TEST(NihChest, WhatIsWrongIsSaidOrLeftOut) {
   EXPECT_EQ(source->lost(), 3);
   EXPECT_THAT(error_of({.directory = scratch.path(), .on_error = OnError::kSkip, .max_bad = 1}).message(),
               HasSubstr("unknown finding \"Hiccup\""));
+  put_file(table, "Image Index,Finding Labels\na.png,No Finding\na.png,Mass\n");
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("line 3: a.png is in a row before, too"));
+  put_file(table, "Image Index,Finding Labels\na.png,No Finding\n");
+  EXPECT_THAT(open({.directory = scratch.path()})->warnings(),
+              ElementsAre(AllOf(HasSubstr("1 image in no row of the table, left out"), HasSubstr("images/b.png"))));
   put_file(table, "Image,Labels\n");
   EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("no columns"));
 }
@@ -441,6 +459,44 @@ TEST(TarImages, IncompleteSamplesAndDamageAreSaidOrLeftOut) {
   put_file(scratch.file("a.tar"), bytes);
   EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("a.tar: header at byte 1024: the checksum"));
   EXPECT_THAT(read_all(*open(skip)), ElementsAre("five 5"));
+}
+
+// tar stores the second of two hard-linked files as a link, so that a whole sample may be links.
+TEST(TarImages, LinksInThePlaceOfFilesAreSaid) {
+  const Scratch scratch;
+  for (const char* name : {"1.jpg", "1.cls", "3.jpg", "3.cls"}) put_file(scratch.file(name), "3");
+  for (const char* ending : {".jpg", ".cls"}) {
+    std::filesystem::create_hard_link(scratch.file(std::string("1") + ending), scratch.file(std::string("2") + ending));
+    std::filesystem::create_symlink(std::string("1") + ending, scratch.file(std::string("4") + ending));
+  }
+  const std::string tar = "cd " + scratch.path() + " && tar -cf a.tar";
+  ASSERT_EQ(std::system((tar + " 1.jpg 1.cls 2.jpg 2.cls 3.jpg 3.cls 4.jpg 4.cls").c_str()), 0);
+  EXPECT_THAT(error_of({.directory = scratch.file("a.tar")}).message(),
+              AllOf(HasSubstr("2.jpg: a hard link"), HasSubstr("--hard-dereference")));
+  const auto source = open({.directory = scratch.file("a.tar"), .on_error = OnError::kSkip});
+  EXPECT_THAT(read_all(*source), ElementsAre("3 3", "3 3"));
+  EXPECT_EQ(source->lost(), 2);
+  ASSERT_EQ(std::system((tar + " --dereference --hard-dereference [1-4].*").c_str()), 0);
+  EXPECT_EQ(open({.directory = scratch.file("a.tar")})->records(), 4);
+}
+
+TEST(TarImages, OtherFormatsAndSecondLabelsAreSaid) {
+  const Scratch scratch;
+  const auto put = [&](std::initializer_list<std::pair<const char*, const char*>> members) {
+    auto writer = TarWriter::create(scratch.file("a.tar")).value();
+    for (const auto& [name, data] : members) ASSERT_TRUE(writer.write(name, data));
+    ASSERT_TRUE(writer.finish());
+  };
+  put({{"1.webp", "w"}, {"1.cls", "1"}});
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("1.webp: not a JPEG or PNG"));
+  put({{"1.jpg", "j"}, {"1.cls", "1"}, {"1.cls", "2"}});
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("sample 1 has two labels, 1 and 2"));
+  put({{"1.jpg", "j"}, {"1.cls", "1"}, {"1.mask.webp", "m"}, {"logo.gif", "g"}});
+  EXPECT_THAT(read_all(*open({.directory = scratch.path()})), ElementsAre("j 1"));
+  put({{"._1.jpg", "m"}, {"1.jpg", "j"}, {"._1.cls", "m"}, {"1.cls", "1"}});  // of macOS
+  EXPECT_THAT(read_all(*open({.directory = scratch.path()})), ElementsAre("j 1"));
+  put({{"1.jpg", "j"}, {"2.jpg", "j"}, {"1.cls", "1"}, {"2.cls", "1"}});
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("of the same name, next to it"));
 }
 
 TEST(TarImages, MembersOfAnySizeAreNotBelieved) {

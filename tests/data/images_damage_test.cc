@@ -138,6 +138,7 @@ TEST(Images, ClassesAreCountedWithoutBadRecords) {
     ASSERT_FALSE(failed);
     EXPECT_EQ(failed.error().code(), Code::kDataLoss);
     EXPECT_THAT(failed.error().message(), HasSubstr(damaged.name(3)));
+    EXPECT_THAT(failed.error().message(), HasSubstr("max_bad=N")) << "how to go on";
     options.on_error = OnError::kSkip;
     EXPECT_EQ(open_images(options).value()->count_classes(), 5);
   }

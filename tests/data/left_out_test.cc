@@ -192,9 +192,10 @@ TEST(LeftOut, ATableNamesAllOfItsBadRows) {
   const Scratch scratch;
   std::filesystem::create_directory(scratch.file("images"));
   put_file(scratch.file("images/a.png"), "A");
+  put_file(scratch.file("images/b.png"), "B");
   put_file(scratch.file("Data_Entry_2017_v2020.csv"),
-           "Image Index,Finding Labels\na.png,No Finding\nmissing.png,Mass\na.png,Hiccup\n");
-  put_file(scratch.file("train_val_list.txt"), "a.png\nmissing.png\nunlisted.png\n");
+           "Image Index,Finding Labels\na.png,No Finding\nmissing.png,Mass\nb.png,Hiccup\n");
+  put_file(scratch.file("train_val_list.txt"), "a.png\nb.png\nmissing.png\nunlisted.png\n");
   const auto opened = open_image_source({.directory = scratch.path()});
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message(), AllOf(HasSubstr("no image missing.png"), HasSubstr("\"Hiccup\""),

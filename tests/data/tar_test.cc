@@ -218,6 +218,34 @@ TEST(Tar, SizesAndNamesOfPaxAreTheMembersWhateverStandsBetween) {
   EXPECT_THAT(read(scratch.file("a.tar")), ElementsAre(std::pair("pa", "abc"), std::pair("next", "n")));
 }
 
+// Headers of links tell the size of what they lead to, those of folders anything; neither has data.
+TEST(Tar, WhatIsNoRegularFileIsNamedAndHidesNoOther) {
+  const Scratch scratch;
+  // GNU's sparse files: a map of four blocks in the header, the rest of it behind, then the data.
+  std::string sparse = header("s.jpg", 'S', 700);
+  sparse[482] = 1;
+  sparse.replace(148, 8, 8, ' ');
+  unsigned sum = 0;
+  for (const char byte : sparse) sum += static_cast<std::uint8_t>(byte);
+  sparse.replace(148, 7, fmt::format("{:06o}", sum) + '\0');
+  std::string map(2 * kTarBlock, '\0');
+  map[504] = 1;
+  put_file(scratch.file("a.tar"),
+           header("folder", '5', 4096) + header("h.jpg", '1', 700) + entry("1", '0', "one") + header("y.jpg", '2', 0) +
+               sparse + map + std::string(2 * kTarBlock, 'd') + entry("2", '7', "two") +
+               entry("pax", 'x',
+                     "22 GNU.sparse.major=1\n38 path=./GNUSparseFile.0/made-up.jpg\n25 GNU.sparse.name=p.jpg\n") +
+               entry("x", '0', "map and data") + header("p", '6', 0) + header("d", '4', 0) + entry("3", '0', "three"));
+  TarReader reader(archive_bytes(open(scratch.file("a.tar"))));
+  std::vector<std::string> members;
+  for (auto member = reader.next().value(); member; member = reader.next().value())
+    members.push_back(fmt::format("{} {}", member->name, member->instead));
+  EXPECT_THAT(members, ElementsAre("h.jpg a hard link", "1 ", "y.jpg a symbolic link", "s.jpg a sparse file", "2 ",
+                                   "p.jpg a sparse file", "p a pipe", "d a device", "3 "));
+  put_file(scratch.file("a.tar"), sparse + map.substr(0, kTarBlock));
+  EXPECT_THAT(TarReader(archive_bytes(open(scratch.file("a.tar")))).next().error().message(), HasSubstr("truncated"));
+}
+
 TEST(Tar, NamesThatCannotBeAreRefused) {
   const Scratch scratch;
   auto writer = TarWriter::create(scratch.file("a")).value();

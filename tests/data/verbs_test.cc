@@ -388,6 +388,12 @@ TEST_F(Verbs, VerifyLooksAtLabels) {
   report = verified({file("zero.tfrecord"), "--label-key", "class"}, 1);
   EXPECT_EQ(report["bad"], 3);
   EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(), HasSubstr("no whole number in the feature class"));
+  report = verified({file("zero.tfrecord"), "--label-offset", "0", "--label-key", "image/filename"}, 1);
+  EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(),
+              HasSubstr("image/filename holds values of the kind bytes, not whole numbers"));
+  put_file(file("labels.txt"), "a\n\nb\n");
+  report = verified({file("zero.tfrecord"), "--label-offset", "0"}, 1);
+  EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(), HasSubstr("labels.txt: line 2 is empty"));
   put_file(file("labels.txt"), "a\nb\n");
   report = verified({file("zero.tfrecord"), "--label-offset", "0"}, 1);
   EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(),

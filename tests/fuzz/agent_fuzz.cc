@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "bootstrap/status_page.h"
 #include "launch/agents/agent_job.h"
 #include "remote/frame.h"
 #include "target.h"
@@ -26,6 +27,7 @@ void read(std::string_view bytes, bool greeting, std::size_t chunk) {
       (void)decode_job((*frame)->text);
       (void)remote::decode_texts((*frame)->text);
       (void)remote::decode_ending((*frame)->text);
+      (void)xoe::bootstrap::decode_facts((*frame)->text);
       std::string again;
       remote::append_frame(again, **frame);
       if (!remote::parse_frame(std::string_view(again).substr(4))) std::abort();
@@ -47,5 +49,9 @@ XOE_FUZZ_TARGET(agent_fuzz) {
     if (encode(*ending) != input) std::abort();
   if (const auto command = remote::decode_texts(input))
     if (remote::encode_texts(*command) != input) std::abort();
+  if (const auto facts = xoe::bootstrap::decode_facts(input)) {
+    const auto again = xoe::bootstrap::decode_facts(xoe::bootstrap::encode_facts(*facts));
+    if (!again || *again != *facts) std::abort();
+  }
   return 0;
 }

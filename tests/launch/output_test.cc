@@ -219,6 +219,37 @@ TEST(Sink, ShowsNoMoreLinesThanTheTerminalHasRows) {
   EXPECT_EQ(read_all(screen), away);
 }
 
+void resize(const Fd& terminal, unsigned short columns) {
+  winsize size = {.ws_row = 10, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  ASSERT_EQ(::ioctl(terminal.get(), TIOCSWINSZ, &size), 0);
+}
+
+// A terminal that became narrower wraps each row that is too long for it.
+TEST(Sink, TakesRowsAwayThatTheTerminalHasWrapped) {
+  auto [screen, terminal] = make_terminal();
+  Sink sink(terminal.get());
+  sink.show(Sink::Place::kPanel, {"a row of 18 columns", "short"});
+  sink.flush();
+  EXPECT_EQ(read_all(screen), "a row of 18 columns\r\nshort");
+  resize(terminal, 8);
+  sink.resized();
+  sink.flush();
+  EXPECT_EQ(read_all(screen), "\r\x1b[K\x1b[A\x1b[K\x1b[A\x1b[K\x1b[A\x1b[Ka row o\r\nshort");
+}
+
+TEST(Sink, ThePanelFollowsACursorThatTypingMoved) {
+  auto [screen, terminal] = make_terminal();
+  Sink sink(terminal.get());
+  sink.show(Sink::Place::kOut, {"[0] (Pdb) "});
+  sink.show(Sink::Place::kPanel, {"-- 2 ranks --"});
+  sink.flush();
+  EXPECT_EQ(read_all(screen), "-- 2 ranks --\r\n[0] (Pdb) ");
+  sink.typed(1);
+  sink.write("[0] 42\n");
+  sink.flush();
+  EXPECT_EQ(read_all(screen), "\r\x1b[K\x1b[A\x1b[K\x1b[A\x1b[K[0] 42\r\n-- 2 ranks --\r\n[0] (Pdb) ");
+}
+
 TEST(Sink, NeverBlocksAndLosesNothing) {
   auto [reader, writer] = make_pipe();
   Sink sink(writer.get());

@@ -18,6 +18,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 PYTHON_TESTS = FOLDER.parent / "python"
 RUNS = (
     ("collectives_test.py", ()),
+    ("sharded_test.py", ()),
     ("torch_distributed_start_test.py", ("--env", "XOE_TEST_ROLE=over_hosts")),
     ("torch_distributed_test.py", ()),
     ("torch_distributed_groups_test.py", ()),

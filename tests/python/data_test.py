@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pathlib
 import pydoc
 import re
 import shutil
@@ -392,6 +393,30 @@ def test_missing_files():
         assert ["1 missing part left out" in str(one.message) for one in seen] == [True] * (RANK == 0)
         options = {"shard_by_file": False, "allow_missing": True}
         assert sum(hvd.allgather_object(len(list(Records(f"{folder}/train-*", **options))))) == 20
+
+
+def test_paths_of_any_bytes():
+    if RANK > 0:
+        return
+    with tempfile.TemporaryDirectory() as parent:
+        folder = os.path.join(os.fsencode(parent), b"caf\xe9")
+        shutil.copytree(os.fsencode(FOLDER), folder)
+        shard = os.path.join(folder, b"train-00001-of-00002")
+        options = {**OPTIONS, "rank": 0, "size": 1}
+        for directory in (folder, os.fsdecode(folder), pathlib.Path(os.fsdecode(folder))):
+            images = Images(directory, **options)
+            files = set(next(images).files)
+            assert files <= {os.fsdecode(os.path.join(folder, name)) for name in os.listdir(folder)}, files
+            records = Records([os.path.join(os.fsencode(directory), b"train-*")], rank=0, size=1)
+            assert len(list(records)) == 40 and records.place[0] == os.fsdecode(shard)
+        with open(shard, "r+b") as damaged:
+            damaged.truncate(1000)
+        told = raised(xoe.DataLossError, lambda: Images(folder, **options))
+        assert "caf\ufffd" in told, told
+        lines = told_by(lambda: Images(folder, max_bad=100, **options))
+        assert len(lines) == 1 and "caf\ufffd" in lines[0], lines
+        told = raised(xoe.InvalidArgumentError, lambda: Images("a\0b", **options))
+        assert "directory holds a zero byte" in told, told
 
 
 def told_by(call):

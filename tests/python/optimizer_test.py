@@ -6,6 +6,7 @@ import copy
 import functools
 import gc
 import os
+import re
 import warnings
 
 import ranks
@@ -15,6 +16,7 @@ ranks.start(__file__, timeout=400)
 import torch
 import torch.distributed as dist
 
+import xoe
 import xoe.torch as hvd
 
 hvd.init()
@@ -187,6 +189,21 @@ def test_clipping():
         with optimizer.skip_synchronize():
             optimizer.step()
     same_parameters(model, reference(5, clip=0.1))
+
+
+def steps_counted():
+    return int(re.search(r"^xoe_steps_total\S* (\d+)", xoe.metrics(), re.MULTILINE)[1])
+
+
+def test_steps_are_counted():
+    model = network()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    before = steps_counted()
+    for step in range(3):
+        optimizer.zero_grad()
+        loss_of(model, step).backward()
+        optimizer.step()
+    assert steps_counted() == before + 3
 
 
 def test_synchronize_then_step():

@@ -530,9 +530,14 @@ TEST(Texts, SayTheSpeedAsTfCnnBenchmarksDo) {
   report.step = 10;
   report.ranks = 2;
   report.speed = {.mean = 123.44, .uncertainty = 0.61, .jitter = 1.23};
-  EXPECT_NE(report_line(report).find("images/sec: 123.4 +/- 0.6 (jitter = 1.2)"), std::string::npos);
-  EXPECT_NE(report_line(report).find("61.7"), std::string::npos);
+  report.loss = 2.17342;
+  report.accuracy = 0.21875;
+  report.share = {.data = 0.0123, .compute = 0.93, .peers = 0.04, .optimizer = 0.02};
+  EXPECT_EQ(report_header(), "step    images/s    +/- per rank    loss accuracy   data compute peers optim");
+  EXPECT_EQ(report_line(report), "10         123.4    0.6     61.7  2.1734    0.219   1.2%     93%    4%    2%");
   Outcome outcome;
+  outcome.speed = report.speed;
+  EXPECT_NE(outcome_lines(outcome).find("images/sec: 123.4 +/- 0.6 (jitter = 1.2)"), std::string::npos);
   outcome.accuracy = 0.934;
   outcome.speed.mean = 55.25;
   outcome.curve = "c.svg";

@@ -43,7 +43,7 @@ class TrainKill : public ::testing::Test {
     const auto& variant = kVariants[static_cast<unsigned>(round) % kVariants.size()];
     command.insert(command.end(), variant.begin(), variant.end());
     auto job = std::make_unique<Job>(kRanks, command);
-    EXPECT_NE(job->read_until("images/sec: ", 60), "") << "it does not train: " << job->output();
+    EXPECT_NE(job->read_until("images/s ", 60), "") << "it does not train: " << job->output();
     return job;
   }
 

@@ -21,16 +21,44 @@ struct FreeBuffer {
 };
 using BufferPtr = std::unique_ptr<xoe_buffer, FreeBuffer>;
 
+Array array_over(BufferPtr buffer, void* data, std::size_t bytes) {
+  const nb::capsule capsule(buffer.get(), [](void* held) noexcept { xoe_buffer_free(static_cast<xoe_buffer*>(held)); });
+  static_cast<void>(buffer.release());
+  const auto shape = static_cast<std::int64_t>(bytes);
+  return array_of(data, &shape, 1, XOE_UINT8, capsule);
+}
+
 // Bytes that all ranks of the host map; freed with the last array that shows them.
 Array shared_bytes(const Engine& engine, std::size_t bytes) {
   xoe_buffer* buffer = nullptr;
   void* data = nullptr;
   check(xoe_buffer_allocate(engine.get().get(), bytes, &buffer, &data));
-  BufferPtr owner(buffer);
-  const nb::capsule capsule(owner.get(), [](void* held) noexcept { xoe_buffer_free(static_cast<xoe_buffer*>(held)); });
-  static_cast<void>(owner.release());
-  const auto shape = static_cast<std::int64_t>(bytes);
-  return array_of(data, &shape, 1, XOE_UINT8, capsule);
+  return array_over(BufferPtr(buffer), data, bytes);
+}
+
+// This rank's bytes, then those of each rank as this process sees them; none for ranks on other hosts.
+nb::tuple host_bytes(const Engine& engine, const std::string& name, std::size_t bytes) {
+  const EnginePtr used = engine.get();
+  xoe_buffer* buffer = nullptr;
+  void* own = nullptr;
+  check(xoe_buffer_allocate(used.get(), bytes, &buffer, &own));
+  BufferPtr mine(buffer);
+  xoe_topology at{};
+  check(xoe_topology_of(used.get(), &at));
+  const auto size = static_cast<std::size_t>(at.size);
+  std::vector<xoe_buffer*> peers(size);
+  std::vector<void*> data(size);
+  check(call_released(
+      [&] { return xoe_buffer_map_peers(used.get(), name.c_str(), buffer, peers.data(), data.data(), size); }));
+  nb::list shown;
+  for (std::size_t r = 0; r < size; ++r) {
+    if (peers[r] == nullptr) {
+      shown.append(nb::none());
+    } else {
+      shown.append(array_over(BufferPtr(peers[r]), data[r], bytes));
+    }
+  }
+  return nb::make_tuple(array_over(std::move(mine), own, bytes), shown);
 }
 
 nb::tuple topology(const Engine& engine) {
@@ -152,6 +180,9 @@ void bind_engine(nb::module_& module) {
           "of\nthe host and of a type in dtypes.")
       .def("shared_bytes", &shared_bytes, nb::arg("bytes"),
            "Zeroed bytes that all ranks of this host map: tensors in them are reduced without a copy.")
+      .def("host_bytes", &host_bytes, nb::arg("name"), nb::arg("bytes"),
+           "shared_bytes() of this rank, and a list of every rank's as this process sees them: None for ranks on other "
+           "hosts. Collective.\nWhat peers' arrays show lasts as long as they keep theirs.")
       .def("add_process_set", &add_process_set, nb::arg("ranks"), "Collective over the world.")
       .def("remove_process_set", &remove_process_set, nb::arg("process_set"), "Collective over the world.")
       .def("process_set_ranks", &process_set_ranks, nb::arg("process_set"), "World ranks by set rank.")
@@ -164,6 +195,9 @@ void bind_engine(nb::module_& module) {
           },
           nb::arg("lane"), nb::arg("name"), nb::arg("start"), nb::arg("stop"),
           "A bar in the timeline; nanoseconds of time.monotonic_ns().")
+      .def(
+          "note_step", [](const Engine& engine) { check(xoe_note_step(engine.get().get())); },
+          "A training step has ended: counted in metrics() and for the panel of xoe run.")
       .def("metrics", &metrics, "Counters in Prometheus's text format.");
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,10 +28,25 @@ using Owned = std::unique_ptr<T, Deleter<T, Free>>;
 using ImagesOptions = Owned<xoe_images_options, xoe_images_options_free>;
 using RecordsOptions = Owned<xoe_records_options, xoe_records_options_free>;
 
+// Text as UTF-8; a path may hold other bytes, which os.fsdecode() makes surrogates of.
+std::string bytes_of(const nb::str& text) {
+  PyObject* const encoded = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogateescape");
+  if (encoded == nullptr) throw nb::python_error();
+  const nb::bytes bytes = nb::steal<nb::bytes>(encoded);
+  return {bytes.c_str(), bytes.size()};
+}
+
+// The opposite: what os.fsdecode() makes of a path.
+nb::str path_text(const char* path) {
+  PyObject* const text = PyUnicode_DecodeUTF8(path, static_cast<Py_ssize_t>(std::strlen(path)), "surrogateescape");
+  if (text == nullptr) throw nb::python_error();
+  return nb::steal<nb::str>(text);
+}
+
 // str() of what is not text: True is 1, a sequence is its items with commas between.
 std::string option_text(nb::handle value) {
   if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value) ? "1" : "0";
-  if (!nb::isinstance<nb::tuple>(value) && !nb::isinstance<nb::list>(value)) return nb::str(value).c_str();
+  if (!nb::isinstance<nb::tuple>(value) && !nb::isinstance<nb::list>(value)) return bytes_of(nb::str(value));
   std::string text;
   for (const nb::handle item : value) text += (text.empty() ? "" : ",") + option_text(item);
   return text;
@@ -38,7 +54,12 @@ std::string option_text(nb::handle value) {
 
 template <class Options>
 void set_all(Options* options, const nb::dict& values, xoe_status (*set)(Options*, const char*, const char*)) {
-  for (const auto& [key, value] : values) check(set(options, nb::str(key).c_str(), option_text(value).c_str()));
+  for (const auto& [key, value] : values) {
+    const std::string text = option_text(value);
+    if (text.find('\0') != std::string::npos)
+      raise(XOE_INVALID_ARGUMENT, "the option " + bytes_of(nb::str(key)) + " holds a zero byte");
+    check(set(options, bytes_of(nb::str(key)).c_str(), text.c_str()));
+  }
 }
 
 // Makes a call of the library that fills a text.
@@ -60,8 +81,9 @@ class BatchOrigins {
     char* name = nullptr;
     std::int64_t record = 0;
     check(xoe_image_batch_origin(batch_.get(), image, &file, &record, &name));
-    const nb::str file_text = take_text(file);
-    return nb::make_tuple(file_text, record, take_text(name));
+    const std::unique_ptr<char, decltype(&xoe_text_free)> owned(file, xoe_text_free);
+    const nb::str name_text = take_text(name);
+    return nb::make_tuple(path_text(file), record, name_text);
   }
 
  private:
@@ -86,7 +108,11 @@ class Images {
   }
 
   // Of the opening, in a list; then later ones, one line each.
-  const std::vector<std::string>& warnings() const { return warnings_; }
+  nb::list warnings() const {
+    nb::list lines;
+    for (const std::string& line : warnings_) lines.append(text_from(line));
+    return lines;
+  }
   nb::str later_warnings() {
     return text_of([&](char** lines) { return xoe_images_warnings(get(), lines); });
   }
@@ -167,7 +193,9 @@ class Images {
 
 class Records {
  public:
-  Records(const std::vector<std::string>& patterns, const nb::dict& values, const Engine* engine) {
+  Records(const std::vector<nb::str>& names, const nb::dict& values, const Engine* engine) {
+    std::vector<std::string> patterns(names.size());
+    std::ranges::transform(names, patterns.begin(), bytes_of);
     xoe_records_options* made = nullptr;
     check(xoe_records_options_create(&made));
     const RecordsOptions options(made);
@@ -189,7 +217,7 @@ class Records {
     check(call_released([&] { return xoe_records_next(records_.get(), &record); }));
     if (record == nullptr) return nb::none();
     const Owned<xoe_record, xoe_record_release> owner(record);
-    return nb::make_tuple(nb::bytes(record->data, record->size), record->file, record->number);
+    return nb::make_tuple(nb::bytes(record->data, record->size), path_text(record->file), record->number);
   }
 
   nb::str save() {
@@ -234,7 +262,7 @@ void bind_data(nb::module_& module) {
       .def("report", &Images::report, "Where the time went, as JSON.")
       .def("close", &Images::close);
   nb::class_<Records>(module, "Records")
-      .def(nb::init<const std::vector<std::string>&, const nb::dict&, const Engine*>(), nb::arg("patterns"),
+      .def(nb::init<const std::vector<nb::str>&, const nb::dict&, const Engine*>(), nb::arg("patterns"),
            nb::arg("options"), nb::arg("engine").none() = nb::none())
       .def("next", &Records::next, "The bytes, the file, and the number of the next record; None at the end.")
       .def("save", &Records::save)

@@ -14,6 +14,7 @@
 #include <tuple>
 #include <utility>
 
+#include "attributes.h"
 #include "errors.h"
 
 namespace xoe::python {
@@ -131,30 +132,6 @@ void* call_allocator(void* allocate, std::size_t index, const std::int64_t* shap
   return address;
 }
 
-// Names of a tensor's attributes. Never freed: the interpreter may end before this library.
-struct Names {
-  PyObject* is_cpu = PyUnicode_InternFromString("is_cpu");
-  PyObject* dtype = PyUnicode_InternFromString("dtype");
-  PyObject* shape = PyUnicode_InternFromString("shape");
-  PyObject* is_contiguous = PyUnicode_InternFromString("is_contiguous");
-  PyObject* is_neg = PyUnicode_InternFromString("is_neg");
-  PyObject* data_ptr = PyUnicode_InternFromString("data_ptr");
-};
-
-nb::object taken(PyObject* result) {
-  if (result == nullptr) throw nb::python_error();
-  return nb::steal(result);
-}
-
-nb::object attribute(nb::handle object, PyObject* name) { return taken(PyObject_GetAttr(object.ptr(), name)); }
-
-nb::object call(nb::handle object, PyObject* method) {
-  std::array<PyObject*, 2> arguments = {nullptr, object.ptr()};
-  return taken(PyObject_VectorcallMethod(method, &arguments[1], 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
-}
-
-bool is_true(nb::handle value) { return value.ptr() == Py_True; }
-
 }  // namespace
 
 Engine::Engine(std::optional<double> start_timeout, std::vector<std::int32_t> ranks) {
@@ -256,7 +233,7 @@ Operation Engine::submit_in_place(const char* name, std::uintptr_t data, const n
 
 std::optional<Operation> Engine::submit_tensor(const char* name, nb::object tensor, const nb::dict& dtypes,
                                                const xoe_request& prepared) {
-  static const Names names;
+  const TensorNames& names = tensor_names();
   if (!is_true(attribute(tensor, names.is_cpu))) return std::nullopt;
   const nb::object dtype = attribute(tensor, names.dtype);
   PyObject* const number = PyDict_GetItemWithError(dtypes.ptr(), dtype.ptr());

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "xoe/c.h"
 
@@ -33,6 +34,9 @@ inline constexpr std::int64_t kSignalPatience = 100'000'000;  // ns between two 
 inline void look_at_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
+
+// Text of the library, which may name a file in any bytes.
+nb::str text_from(std::string_view text);
 
 // Frees the text.
 nb::str take_text(char* text);

@@ -1,9 +1,12 @@
 // xoe._core: the C interface (xoe/c.h, xoe/c_data.h) in Python, without any logic of its own.
 #include <nanobind/nanobind.h>
 
+#include "buckets.h"
 #include "data.h"
 #include "engine.h"
+#include "errors.h"
 #include "operation.h"
+#include "optimizer_step.h"
 
 namespace {
 
@@ -32,7 +35,12 @@ NB_MODULE(_core, module) {
   module.attr("REDUCTIONS") = numbers_by_name(xoe_reduce_op_name);
   module.attr("COMPRESSIONS") = numbers_by_name(xoe_compression_name);
   module.def("tensor_of", &tensor_of, nanobind::arg("data"), "Bytes as a tensor for Engine.submit(), to be read.");
+  module.def(
+      "keep_freed_memory", [] { xoe::python::check(xoe_keep_freed_memory()); },
+      "Tells glibc to keep freed memory for the next allocations, unless the environment says otherwise.");
   xoe::python::bind_operation(module);
   xoe::python::bind_engine(module);
+  xoe::python::bind_buckets(module);
   xoe::python::bind_data(module);
+  xoe::python::bind_optimizer_step(module);
 }

@@ -7,6 +7,8 @@ REDUCTIONS: dict[str, int]
 COMPRESSIONS: dict[str, int]
 __version__: str
 
+def keep_freed_memory() -> None: ...
+
 class Array:
     """Memory of the library's, for DLPack and the buffer protocol."""
 
@@ -69,13 +71,31 @@ class Engine:
     ) -> Operation: ...
     def submit_tensor(self, name: str, tensor: object, dtypes: dict[Any, int], request: Request) -> Operation | None: ...
     def shared_bytes(self, bytes: int) -> Array: ...
+    def host_bytes(self, name: str, bytes: int) -> tuple[Array, list[Array | None]]: ...
     def add_process_set(self, ranks: Sequence[int]) -> int: ...
     def remove_process_set(self, process_set: int) -> None: ...
     def process_set_ranks(self, process_set: int) -> list[int]: ...
     def start_timeline(self, path: str) -> None: ...
     def stop_timeline(self) -> None: ...
     def mark(self, lane: str, name: str, start: int, stop: int) -> None: ...
+    def note_step(self) -> None: ...
     def metrics(self) -> str: ...
+
+class Buckets:
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        request: Request,
+        parameters: Sequence[tuple[str, Sequence[int], int, Any, Sequence[int]]],
+        like: object,
+    ) -> None: ...
+    def slot(self, parameter: int) -> Array | None: ...
+    def put(self, parameter: int, tensor: object) -> int: ...
+    def put_zeros(self, parameter: int) -> None: ...
+    def leave_out(self, parameter: int) -> None: ...
+    def wait(self) -> None: ...
+    def reset(self) -> None: ...
 
 class BatchArray(Array):
     """Memory of a batch: with a shape, a type and indices (integers, slices, ...), and for DLPack and the buffer protocol."""
@@ -119,3 +139,43 @@ class Records:
     def close(self) -> None: ...
 
 def tensor_of(data: bytes) -> tuple[int, int, tuple[int], int]: ...
+
+class StepSlice:
+    def __init__(
+        self,
+        parameter: int,
+        master: int,
+        gradients: Sequence[int],
+        count: int,
+        dtype: int,
+        gradient_dtype: int,
+        reduce: int,
+        states: Sequence[int],
+    ) -> None: ...
+
+def sgd_step(
+    slices: list[StepSlice],
+    *,
+    learning_rate: float,
+    momentum: float,
+    dampening: float,
+    weight_decay: float,
+    gradient_scale: float,
+    nesterov: bool,
+    maximize: bool,
+    first: bool,
+) -> None: ...
+def adam_step(
+    slices: list[StepSlice],
+    *,
+    learning_rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+    gradient_scale: float,
+    step: int,
+    decoupled: bool,
+    amsgrad: bool,
+    maximize: bool,
+) -> None: ...

@@ -15,7 +15,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from os import PathLike, fspath
+from os import PathLike, fsdecode
 from typing import Any, NamedTuple
 
 from xoe import _core
@@ -200,8 +200,8 @@ class Images(_Pipeline):
       memory_budget=0         bytes of batches ahead with threads="auto", also "512M" or "2GiB"; 0: 1 GiB
     """
 
-    def __init__(self, directory: str | PathLike[str], batch: int = 32, *, compare: bool = True, **options: Any) -> None:
-        defaults = {"directory": fspath(directory), "batch": batch, "threads": "auto"}
+    def __init__(self, directory: str | bytes | PathLike[str], batch: int = 32, *, compare: bool = True, **options: Any) -> None:
+        defaults = {"directory": fsdecode(directory), "batch": batch, "threads": "auto"}
         self._images = _core.Images(*_place({**defaults, **options}, compare))
         super().__init__(self._images)
         for line in self._images.warnings():
@@ -278,11 +278,11 @@ class Records(_Pipeline):
     """
 
     def __init__(
-        self, patterns: str | PathLike[str] | Sequence[str | PathLike[str]], *, compare: bool = True, **options: Any
+        self, patterns: str | bytes | PathLike[str] | Sequence[str | bytes | PathLike[str]], *, compare: bool = True, **options: Any
     ) -> None:
-        listed = [patterns] if isinstance(patterns, (str, PathLike)) else list(patterns)
+        listed = [patterns] if isinstance(patterns, (str, bytes, PathLike)) else list(patterns)
         placed, engine = _place({"epochs": 1, **options}, compare)
-        self._records = _core.Records([fspath(pattern) for pattern in listed], placed, engine)
+        self._records = _core.Records([fsdecode(pattern) for pattern in listed], placed, engine)
         self._place: list[Any] = []
         self._told = 0
         super().__init__(self._records)

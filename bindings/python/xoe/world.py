@@ -77,7 +77,9 @@ def init(
     with _lock:
         if _world is not None:
             return
-        from xoe._core import Engine
+        from xoe._core import Engine, keep_freed_memory
+
+        keep_freed_memory()
 
         ranks = _ranks_of(comm)
         world = _world = World(Engine(start_timeout, ranks), ranks)

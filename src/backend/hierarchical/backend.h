@@ -41,6 +41,10 @@ class HierarchicalBackend final : public Backend, public HostGroup {
   Result<std::byte*> host_memory(std::size_t bytes) override { return local_->host_memory(bytes); }
   Result<std::uint64_t> allocate_block(std::size_t bytes) override { return local_->allocate_block(bytes); }
   std::byte* block_address(std::uint64_t block) const noexcept override { return local_->block_address(block); }
+  std::optional<std::uint64_t> block_of(const SharedBuffer& buffer) const noexcept override {
+    return local_->block_of(buffer);
+  }
+  SharedBuffer view(std::uint64_t block, std::size_t bytes) const override { return local_->view(block, bytes); }
   Result<std::unique_ptr<LeaderChannel>> leader_channel() override;
   void wake() const noexcept override { local_->wake(); }
   void sleep(const std::function<bool()>& ready, std::chrono::steady_clock::time_point until) const override {

@@ -127,6 +127,18 @@ std::byte* ShmBackend::block_address(std::uint64_t block) const noexcept {
   return operations_->group().address(rank, block & ((std::uint64_t{1} << kOffsetBits) - 1));
 }
 
+std::optional<std::uint64_t> ShmBackend::block_of(const SharedBuffer& buffer) const noexcept {
+  const Group& group = operations_->group();
+  if (!group.context().arena()->shares(buffer.data(), buffer.bytes())) return std::nullopt;
+  const auto offset = static_cast<std::uint64_t>(buffer.data() - group.arena().base());
+  return static_cast<std::uint64_t>(group.rank()) << kOffsetBits | offset;
+}
+
+SharedBuffer ShmBackend::view(std::uint64_t block, std::size_t bytes) const {
+  const auto rank = static_cast<int>(block >> kOffsetBits);
+  return SharedBuffer(operations_->group().member(rank).mapping, block_address(block), bytes);
+}
+
 Result<std::unique_ptr<LeaderChannel>> ShmBackend::leader_channel() {
   XOE_ASSIGN(SharedBuffer mine, shared_buffer(leader_channel_bytes(placement_.ranks_of.size())));
   XOE_ASSIGN(const auto by_rank, map_peers(mine, {.name = "leader_channel"}));

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/files/listing.h"
 
 namespace xoe::data {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 // An empty field of one byte in the text takes 32 in memory.
 constexpr std::size_t kMaxRowFields = 65536;
 constexpr std::size_t kMaxRowBytes = std::size_t{1} << 20;

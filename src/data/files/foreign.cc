@@ -26,6 +26,9 @@ constexpr std::array kKinds = {
     Kind{"II*\0\x08\0\0\0"sv, "a TIFF image"},
     Kind{"MM\0*\0\0\0\x08"sv, "a TIFF image"},
     Kind{"PK\x03\x04"sv, "a ZIP archive"},
+    Kind{"BZh91AY&"sv, "a bzip2 file"},
+    Kind{"\xFD\x37zXZ\0"sv, "an xz file"},
+    Kind{"\x28\xB5\x2F\xFD"sv, "a zstd file"},
     Kind{"PAR1"sv, "a Parquet file"},
     Kind{"\x89HDF\r\n\x1A\n"sv, "an HDF5 file"},
 };

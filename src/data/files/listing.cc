@@ -15,6 +15,21 @@ namespace {
 
 constexpr std::size_t kMaxTextBytes = std::size_t{256} << 20;
 
+Result<std::vector<std::string>> read_all_lines(const std::string& path) {
+  XOE_ASSIGN(const std::string content, read_whole(path, kMaxTextBytes));
+  std::vector<std::string> lines;
+  std::string_view rest = content;
+  if (rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.emplace_back(line);
+  }
+  return lines;
+}
+
 }  // namespace
 
 Result<Listing> list_directory(const std::string& path) {
@@ -91,16 +106,18 @@ Result<std::string> read_whole(const std::string& path, std::size_t limit) {
 }
 
 Result<std::vector<std::string>> read_lines(const std::string& path) {
-  XOE_ASSIGN(const std::string content, read_whole(path, kMaxTextBytes));
-  std::vector<std::string> lines;
-  for (std::string_view rest = content; !rest.empty();) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!line.empty()) lines.emplace_back(line);
-  }
+  XOE_ASSIGN(std::vector<std::string> lines, read_all_lines(path));
+  std::erase(lines, "");
   return lines;
+}
+
+Result<std::vector<std::string>> read_names(const std::string& path) {
+  XOE_ASSIGN(std::vector<std::string> names, read_all_lines(path));
+  while (!names.empty() && names.back().empty()) names.pop_back();
+  if (const auto empty = std::ranges::find(names, ""); empty != names.end())
+    return failure(Code::kDataLoss, "{}: line {} is empty; line i names label i, so each needs a name", path,
+                   empty - names.begin() + 1);
+  return names;
 }
 
 bool has_extension(std::string_view name, std::string_view extension) noexcept {

@@ -40,8 +40,12 @@ Result<std::string> read_whole(const std::string& path, std::size_t limit);
 // The same, into a buffer that keeps its memory.
 Status read_whole(const std::string& path, std::size_t limit, std::string& buffer);
 
-// The lines of a small text file, without empty ones and without "\r".
+inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some programs put it before a text
+
+// The lines of a small text file, without empty ones, without "\r" and without a byte order mark.
 Result<std::vector<std::string>> read_lines(const std::string& path);
+// The same of labels.txt, where a line's number is a label. `data_loss`: an empty line between others.
+Result<std::vector<std::string>> read_names(const std::string& path);
 
 // Whether the name ends in the extension, in any case of ASCII letters: "a/b.TXT", ".txt".
 bool has_extension(std::string_view name, std::string_view extension) noexcept;

@@ -12,6 +12,7 @@ struct TarReader::Header {
   std::string name;
   std::uint64_t bytes = 0;
   char type = '0';
+  bool more = false;  // of a sparse file: blocks of its map follow
 };
 
 namespace {
@@ -64,6 +65,24 @@ bool is_zero(const TarBlock& block) {
 // Headers that describe the next member: long names and pax records.
 bool is_extra(char type) { return type == 'L' || type == 'K' || type == 'x' || type == 'g'; }
 
+// Of what is no regular file; empty: it is one, as '7', a file that lies in one piece, is on every system of today.
+std::string_view kind_of_member(char type) {
+  switch (type) {
+    case '\0':
+    case '0':
+    case '7': return {};
+    case '1': return "a hard link";
+    case '2': return "a symbolic link";
+    case '3':
+    case '4': return "a device";
+    case '6': return "a pipe";
+    case 'S': return "a sparse file";
+    default: return "no regular file";
+  }
+}
+// Members without data, whatever their headers say: links, devices, folders, pipes.
+bool is_bare(char type) { return type >= '1' && type <= '6'; }
+
 std::uint64_t padded(std::uint64_t bytes) { return (bytes + kTarBlock - 1) / kTarBlock * kTarBlock; }
 
 }  // namespace
@@ -90,7 +109,8 @@ Result<std::optional<TarReader::Header>> TarReader::read_header() {
   const auto bytes = number(block, 124, 12);
   if (!bytes) return failure(Code::kDataLoss, "its size is no number");
   header.type = block[156];
-  header.bytes = is_extra(header.type) ? *bytes : long_bytes_.value_or(*bytes);
+  header.bytes = is_extra(header.type) ? *bytes : is_bare(header.type) ? 0 : long_bytes_.value_or(*bytes);
+  header.more = header.type == 'S' && block[482] != 0;
   const bool posix = std::string_view(block.data() + 257, 6) == std::string_view("ustar\0", 6);
   const std::string_view prefix = posix ? field(block, 345, 155) : std::string_view();
   header.name = prefix.empty() ? std::string(field(block, 0, 100)) : fmt::format("{}/{}", prefix, field(block, 0, 100));
@@ -152,7 +172,9 @@ Status TarReader::parse_pax(std::string_view records) {
     const std::size_t equals = record.find('=');
     if (equals == std::string_view::npos) return failure(Code::kDataLoss, "its pax records are damaged");
     const std::string_view value = record.substr(equals + 1);
-    if (record.starts_with("path=")) long_name_ = value;
+    if (record.starts_with("path=") && !sparse_) long_name_ = value;
+    if (record.starts_with("GNU.sparse.")) sparse_ = true;
+    if (record.starts_with("GNU.sparse.name=")) long_name_ = value;  // path= has a made-up one
     if (record.starts_with("size=")) {
       std::uint64_t bytes = 0;
       const auto [last, wrong] = std::from_chars(value.data(), value.data() + value.size(), bytes);
@@ -178,28 +200,49 @@ Result<std::optional<TarMember>> TarReader::next() {
       case 'x': {
         XOE_ASSIGN(const std::string data, read_extra(*header));
         long_bytes_.reset();
+        sparse_ = false;
         XOE_TRY(parse_pax(data));
         break;
       }
       case 'K':  // the next member's target, if that is a link
       case 'g': break;
-      default: {
-        TarMember member{long_name_.empty() ? std::move(header->name) : std::move(long_name_), offset_ + kTarBlock,
-                         header->bytes};
-        long_name_.clear();
-        long_bytes_.reset();
-        pass(*header);
-        if (header->type == '0' || header->type == '\0') return member;
-        continue;
-      }
+      case '5': (void)take_member(std::move(*header)); continue;
+      default:
+        if (header->more) XOE_TRY(pass_sparse_map());
+        return take_member(std::move(*header));
     }
     pass(*header);
+  }
+}
+
+// With the name and the size of the extra headers in front of it.
+TarMember TarReader::take_member(Header header) {
+  TarMember member{.name = long_name_.empty() ? std::move(header.name) : std::move(long_name_),
+                   .offset = offset_ + kTarBlock,
+                   .bytes = header.bytes,
+                   .instead = sparse_ ? kind_of_member('S') : kind_of_member(header.type)};
+  long_name_.clear();
+  long_bytes_.reset();
+  sparse_ = false;
+  pass(header);
+  return member;
+}
+
+// GNU's, which lies between a sparse file's header and its data: moves to the last block of it.
+Status TarReader::pass_sparse_map() {
+  constexpr std::size_t kMore = 504;
+  for (TarBlock block = {};;) {
+    XOE_ASSIGN(const std::size_t got, bytes_->read_at(offset_ + kTarBlock, block.data(), block.size()));
+    if (got < kTarBlock) return failure(Code::kDataLoss, "truncated within the map of a sparse file");
+    offset_ += kTarBlock;
+    if (block[kMore] == 0) return {};
   }
 }
 
 Status TarReader::resynchronise() {
   long_name_.clear();
   long_bytes_.reset();
+  sparse_ = false;
   data_end_ = 0;
   std::string blocks;
   for (offset_ = std::max(padded(offset_ + 1), good_from_);; offset_ += padded(blocks.size())) {

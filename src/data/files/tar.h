@@ -14,11 +14,12 @@ namespace xoe::data {
 
 inline constexpr std::uint64_t kTarBlock = 512;
 
-// A regular file in an archive.
+// A member of an archive, with data if it is a regular file.
 struct TarMember {
   std::string name;
   std::uint64_t offset = 0;  // of its data
   std::uint64_t bytes = 0;
+  std::string_view instead = {};  // of a regular file: "a hard link"; static storage
 };
 
 // Reads an archive from header to header.
@@ -29,10 +30,9 @@ class TarReader {
   // The offset of the next header.
   std::uint64_t offset() const noexcept { return offset_; }
 
-  // The next regular file; folders, links and other members are skipped. nullopt at the end: only zeros follow, or
-  // nothing. `data_loss`: a wrong checksum, a member that exceeds the file (of a GZIP file: that the member before
-  // did), or bytes other than zeros behind a block of zeros; resynchronise() then moves to the next block with a good
-  // header, or to the end.
+  // The next member; folders are skipped. nullopt at the end: only zeros follow, or nothing. `data_loss`: a wrong
+  // checksum, a member that exceeds the file (of a GZIP file: that the member before did), or bytes other than zeros
+  // behind a block of zeros; resynchronise() then moves to the next block with a good header, or to the end.
   Result<std::optional<TarMember>> next();
   Status resynchronise();
 
@@ -49,6 +49,8 @@ class TarReader {
   void pass(const Header& header);
   Result<std::string> read_extra(const Header& header);
   Status parse_pax(std::string_view records);
+  Status pass_sparse_map();
+  TarMember take_member(Header header);
 
   std::unique_ptr<ArchiveBytes> bytes_;
   std::uint64_t offset_ = 0;
@@ -56,6 +58,7 @@ class TarReader {
   std::uint64_t good_from_ = 0;  // no header lies before, as check_end() has found
   std::string long_name_;        // for the next member, from extension headers in front of it
   std::optional<std::uint64_t> long_bytes_;
+  bool sparse_ = false;  // the next member, in one of pax's ways
 };
 
 class TarWriter {

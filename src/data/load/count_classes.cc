@@ -7,12 +7,12 @@
 #include <string>
 
 #include "data/failure_in.h"
+#include "data/files/missing.h"
 #include "data/records/threads.h"
 
 namespace xoe::data {
 namespace {
 
-constexpr std::int64_t kMaxCountedClasses = 1 << 24;
 constexpr std::int64_t kRecordsPerTurn = 64;  // of a thread
 
 // The class of a record, from 0.
@@ -20,9 +20,6 @@ Result<std::int64_t> read_class(const ImageSource& source, std::int64_t record, 
   XOE_ASSIGN(const std::int64_t label, source.label(record, buffer));
   auto number = class_of(source, label, 0);
   if (!number) return failure_in(source.name(record), number.error());
-  if (*number >= kMaxCountedClasses)
-    return failure(Code::kDataLoss, "{}: label {}; at most {} classes are supported", source.name(record), label,
-                   kMaxCountedClasses);
   return number;
 }
 
@@ -49,6 +46,8 @@ Result<int> count_classes(const ImageSource& source, const ImagePipelineOptions&
       }
     }
   });
+  if (error && may_skip(*error) && options.max_bad == 0)
+    return failure(error->code(), "{}; {}", error->message(), kMayLeaveOut);
   if (error) return failure(*error);
   if (classes == 0)
     return failure(Code::kDataLoss, "{}: no record has a label of {} or more, so there are no classes",

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "data/load/assumed_labels.h"
 #include "data/load/class_runs.h"
 #include "data/load/count_classes.h"
@@ -125,7 +126,8 @@ MapAndBatchOptions plan_batching(const ImagePipelineOptions& options, bool keep_
 
 }  // namespace
 
-void warn(const ImagePipelineOptions& options, const std::string& line) {
+void warn(const ImagePipelineOptions& options, const std::string& text) {
+  const std::string line = printable_utf8(text);  // names of files may hold anything
   if (options.warn)
     options.warn(line);
   else

@@ -10,10 +10,14 @@ struct ImageSearch {
   const ImageKeys& keys;
   FeatureView encoded;
   FeatureView labels;
+  bool has_encoded = false;
   bool has_labels = false;
 
   void see(const FeatureView& feature) {
-    if (feature.name() == keys.encoded) encoded = feature;
+    if (feature.name() == keys.encoded) {
+      encoded = feature;
+      has_encoded = true;
+    }
     if (feature.name() == keys.label) {
       labels = feature;
       has_labels = true;
@@ -21,8 +25,14 @@ struct ImageSearch {
   }
 };
 
+// The feature is there, and holds something else.
+tl::unexpected<Error> other_feature(const FeatureView& feature, std::string_view key, std::string_view wanted) {
+  return failure(Code::kDataLoss, "{} holds {} values of the kind {}, not {}", key, feature.size(),
+                 feature_kind_name(feature.kind()), wanted);
+}
+
 // Which features there are instead, since most often another program has named them.
-tl::unexpected<Error> no_feature(std::string_view example, std::string_view what, std::string_view key) {
+tl::unexpected<Error> no_feature(std::string_view example, std::string_view key) {
   constexpr std::size_t kMostNames = 20;
   std::string names;
   std::size_t features = 0;
@@ -30,9 +40,9 @@ tl::unexpected<Error> no_feature(std::string_view example, std::string_view what
     if (++features <= kMostNames) names += fmt::format("{}{:.60}", features > 1 ? ", " : "", feature.name());
   });
   return failure(Code::kDataLoss,
-                 "no {}{} among {} features{}{}; image_key and label_key (--image-key, --label-key) "
+                 "no {} among {} features{}{}; image_key and label_key (--image-key, --label-key) "
                  "tell their names",
-                 what, key, features, seen && features > 0 ? ": " : "", names);
+                 key, features, seen && features > 0 ? ": " : "", names);
 }
 
 }  // namespace
@@ -41,9 +51,11 @@ Result<ImageExample> parse_image_labels(std::string_view example, const ImageKey
   ImageSearch search{keys, {}, {}};
   XOE_TRY(for_each_feature(example, [&search](const FeatureView& feature) { search.see(feature); }));
   const auto encoded = search.encoded.only_bytes();
-  if (!encoded) return no_feature(example, "single ", keys.encoded);
-  const bool fits = search.labels.kind() == FeatureKind::kIntegers || search.labels.size() == 0;
-  if (!search.has_labels || !fits) return no_feature(example, "", keys.label);
+  if (!search.has_encoded) return no_feature(example, keys.encoded);
+  if (!encoded) return other_feature(search.encoded, keys.encoded, "the bytes of one image");
+  if (!search.has_labels) return no_feature(example, keys.label);
+  if (search.labels.kind() != FeatureKind::kIntegers && search.labels.size() > 0)
+    return other_feature(search.labels, keys.label, "whole numbers (int64)");
   return ImageExample{*encoded, search.labels.only_integer().value_or(0), search.labels};
 }
 

@@ -104,8 +104,11 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, Missing
     XOE_TRY(missing.check(options.directory));
   }
   if (root.empty() && (!options.training || !split_folder(options.directory, false).empty()))
-    return failure(Code::kUnavailable, "{}: no folder named {}", options.directory,
-                   options.training ? "train" : "val, validation, valid or test");
+    return failure(Code::kUnavailable, "{}: no folder named {}{}", options.directory,
+                   options.training ? "train" : "val, validation, valid or test",
+                   options.training ? ", though " + split_folder(options.directory, false) +
+                                          " is there, which holds images for evaluation by its name"
+                                    : std::string());
   if (root.empty()) root = options.directory;
   XOE_ASSIGN(const Listing here, list_directory(root));
   // A class has the same number in both splits, also where one of them lacks it.

@@ -17,9 +17,9 @@ Result<std::int64_t> class_of(const ImageSource& source, std::int64_t label, int
     return failure(Code::kDataLoss, "label {}; the labels count from {} (label_offset, --label-offset)", label, lowest);
   // Unsigned, so that labels far apart do not overflow.
   const std::uint64_t number = static_cast<std::uint64_t>(label) - static_cast<std::uint64_t>(lowest);
-  if (number > static_cast<std::uint64_t>(INT64_MAX))
-    return failure(Code::kDataLoss, "label {}: too far from the first, which is {} (label_offset, --label-offset)",
-                   label, lowest);
+  if (number >= static_cast<std::uint64_t>(kMaxClasses))
+    return failure(Code::kDataLoss, "label {}; at most {} classes are supported, with labels from {} on", label,
+                   kMaxClasses, lowest);
   if (classes > 0 && number >= static_cast<std::uint64_t>(classes))
     return failure(
         Code::kDataLoss, "label {}; the {} classes have labels {} to {}{}", label, classes, lowest,

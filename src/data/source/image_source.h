@@ -96,7 +96,9 @@ class ImageSource : public ImageOrigins {
 
 using SourcePtr = std::unique_ptr<ImageSource>;
 
-// The class, from 0, that a stored label means. `data_loss`: it is none of the `classes` (0: they are not known);
+inline constexpr std::int64_t kMaxClasses = 1 << 24;
+
+// The class, from 0, that a stored label means. `data_loss`: it is none of the `classes` (0: kMaxClasses at most);
 // `invalid_argument`: a label 0 where label_offset was left open and is 1. Errors do not name the record; the caller
 // does.
 Result<std::int64_t> class_of(const ImageSource& source, std::int64_t label, int classes);

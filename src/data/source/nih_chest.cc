@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/files/csv.h"
+#include "data/files/image_tree.h"
 #include "data/files/listing.h"
 #include "data/source/file_images.h"
 #include "data/source/formats.h"
@@ -115,6 +116,15 @@ class TableReader {
     if (auto rows = read_rows(reader); !rows)
       return failure(rows.error().code(), "{}: line {}: {}", path_, reader.line(), rows.error().message());
     for (const std::string& name : unlisted_) missing_.add(name, "in the list of the split, but not in the table");
+    FilesOfAKind unnamed;
+    std::vector<std::string> paths;
+    for (const auto& [name, path] : images_)
+      if (!named_.contains(name)) paths.push_back(path);
+    std::ranges::sort(paths);
+    for (std::string& path : paths) unnamed.add(std::move(path));
+    if (unnamed.count > 0)
+      content_.warnings.push_back(fmt::format("{}: {} in no row of the table, left out: {}", options_.directory,
+                                              counted(unnamed.count, "image"), unnamed.text()));
     XOE_TRY(both(check_rows(), missing_.check(options_.directory)));
     if (content_.paths.empty()) return failure(Code::kUnavailable, "{}: none of its images is there", path_);
     return std::move(content_);
@@ -157,6 +167,7 @@ class TableReader {
     if (row.size() <= std::max(columns.image, columns.findings))
       return failure(Code::kDataLoss, "{} columns are too few", row.size());
     const std::string& name = row[columns.image];
+    if (!named_.insert(name).second) return failure(Code::kDataLoss, "{} is in a row before, too", name);
     if (!split_.empty() && !split_.contains(name)) return {};
     unlisted_.erase(name);
     const auto path = images_.find(name);
@@ -176,6 +187,7 @@ class TableReader {
   ImagePaths images_;
   std::unordered_set<std::string> split_;
   std::unordered_set<std::string> unlisted_;  // of the split, and in no row so far
+  std::unordered_set<std::string> named_;     // in a row so far, of either split
   BadRecords lost_;                           // rows
   Code first_lost_ = Code::kDataLoss;
   bool lacks_images_ = false;

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "data/failure_in.h"
+#include "data/files/image_tree.h"
 #include "data/files/listing.h"
 #include "data/files/tar.h"
 #include "data/records/record_file.h"
@@ -20,7 +21,7 @@ namespace {
 constexpr std::uint64_t kMaxLabelBytes = 32;
 // For archives of folders, which are more common than WebDataset's.
 constexpr std::string_view kLayout =
-    "each image needs a .cls file of the same name, with the number of its class; an "
+    "each image needs a .cls file of the same name, next to it, with the number of its class; an "
     "archive of folders of classes is read unpacked";
 
 struct Sample {
@@ -101,19 +102,32 @@ class ArchiveIndex {
   }
 
   Status take(const TarMember& member) {
+    // macOS puts one with a file's attributes in front of each.
+    if (member.name.substr(member.name.rfind('/') + 1).starts_with("._")) return {};
     auto [key, extension] = split_name(member.name);
     if (key != sample_.key) {
       XOE_TRY(finish_sample());
       sample_ = {.key = std::move(key), .image = {}};
     }
     if (damaged_) return {};
-    if (extension == "cls") return take_label(member);
-    if (extension == "jpg" || extension == "jpeg" || extension == "png") return take_image(member);
-    return {};
+    const bool image = extension == "jpg" || extension == "jpeg" || extension == "png";
+    if (!image && extension != "cls") {
+      if (is_unreadable_image_name(member.name)) other_image_ = member.name;
+      return {};
+    }
+    if (!member.instead.empty())
+      return lose_sample({Code::kDataLoss, fmt::format("{}: {}: {}, which holds no data to read; write the archive "
+                                                       "with whole files (tar --dereference --hard-dereference, "
+                                                       "without --sparse)",
+                                                       path(), member.name, member.instead)});
+    return image ? take_image(member) : take_label(member);
   }
   Status take_label(const TarMember& member) {
     const auto label = read_label(member);
     if (!label) return lose_sample(label.error());
+    if (has_label_ && sample_.label != *label)
+      return lose_sample({Code::kDataLoss, fmt::format("{}: sample {} has two labels, {} and {}", path(), sample_.key,
+                                                       sample_.label, *label)});
     sample_.label = *label;
     has_label_ = true;
     return {};
@@ -136,12 +150,16 @@ class ArchiveIndex {
   Status finish_sample() {
     const bool has_image = !sample_.image.name.empty();
     const bool had_label = std::exchange(has_label_, false);
+    const std::string other_image = std::exchange(other_image_, {});
     Sample sample = std::exchange(sample_, {});
     if (std::exchange(damaged_, false)) return {};
     if (has_image == had_label) {
       if (has_image) archive_.samples.push_back(std::move(sample));
       return {};
     }
+    if (had_label && !other_image.empty())
+      return lose(
+          {Code::kDataLoss, fmt::format("{}: {}: not a JPEG or PNG, which alone are read", path(), other_image)});
     return lose(
         {Code::kDataLoss,
          fmt::format("{}: sample {} has no {}{}{}", path(), sample.key, has_image ? "label (.cls)" : "image",
@@ -169,7 +187,8 @@ class ArchiveIndex {
   Archive archive_;
   Sample sample_;
   bool has_label_ = false;
-  bool damaged_ = false;  // the sample, and counted
+  std::string other_image_;  // of the sample, in a format that is not read
+  bool damaged_ = false;     // the sample, and counted
   std::int64_t lost_ = 0;
 };
 
@@ -322,7 +341,8 @@ Result<SourcePtr> open_tar(const ImagePipelineOptions& options, MissingData& mis
   XOE_TRY(missing.check(options.directory));
   if (std::all_of(archives.begin(), archives.end(), [](const Archive& one) { return one.samples.empty(); }))
     return failure(Code::kUnavailable, "{}: no sample of an image and a .cls file in {}; {}", options.directory,
-                   counted(std::ssize(paths), "archive"), kLayout);
+                   counted(std::ssize(paths), "archive"),
+                   bad != nullptr && bad->count() > 0 ? bad->text() : std::string(kLayout));
   return std::make_unique<TarImages>(options.directory, std::move(archives), lost, label_offset_of(options, 0));
 }
 

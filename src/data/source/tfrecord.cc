@@ -104,9 +104,9 @@ std::string labels_path(const ImagePipelineOptions& options) {
 }
 
 // None where there is no such file.
-Result<std::vector<std::string>> read_names(const ImagePipelineOptions& options) {
+Result<std::vector<std::string>> names_of(const ImagePipelineOptions& options) {
   const std::string path = labels_path(options);
-  auto names = read_lines(path);
+  auto names = read_names(path);
   if (!names && (options.allow_missing || !is_there(path))) return std::vector<std::string>();
   return names;
 }
@@ -187,7 +187,7 @@ Result<std::shared_ptr<const RecordIndex>> open_index(const std::vector<std::str
 
 Result<SourcePtr> open_tfrecord(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad) {
   ImagePipelineOptions known = options;
-  XOE_ASSIGN(auto names, read_names(options));
+  XOE_ASSIGN(auto names, names_of(options));
   XOE_ASSIGN(known.classes, count_classes_of(options, names));
   if (names.size() != static_cast<std::size_t>(known.classes)) names.clear();
   XOE_ASSIGN(auto paths, find_files(options));

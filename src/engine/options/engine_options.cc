@@ -118,6 +118,7 @@ Result<EngineOptions> read_engine_options(const Env& env, std::vector<std::strin
   XOE_TRY(read_tuning(env, options));
   XOE_TRY(read_cache(env, options, warnings));
   XOE_TRY(read_bytes(find(env, "XOE_CODEC_STATE"), options.codec_state));
+  XOE_TRY(read_bytes(find(env, "XOE_BUCKET_BYTES"), options.bucket_bytes));
   XOE_TRY(read_switch(find(env, "XOE_PROGRESS_THREAD"), options.progress_thread));
   XOE_TRY(read_stall(env, options));
   XOE_TRY(read_observation(env, options));

@@ -93,6 +93,8 @@ std::string Metrics::text() const {
   for (const GpuTransport transport : {GpuTransport::kNccl, GpuTransport::kStaged})
     print.sample("transport", gpu_transport_name(transport),
                  read(gpu_collectives_[static_cast<std::size_t>(transport)]));
+  print.metric("xoe_steps_total", "counter", "Training steps that have ended.");
+  print.sample(read(steps_));
   print.metric("xoe_wait_seconds_total", "counter", "Time for which this process waited for a rank that was the last.");
   for (std::size_t rank = 0; rank < waited_ns_.size(); ++rank)
     if (const auto ns = read(waited_ns_[rank]); ns > 0)

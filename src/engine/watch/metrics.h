@@ -32,6 +32,8 @@ class Metrics {
   void gpu_collective(GpuTransport transport) noexcept {
     gpu_collectives_[static_cast<std::size_t>(transport)].fetch_add(1, std::memory_order_relaxed);
   }
+  // A training step that has ended.
+  void step() noexcept { steps_.fetch_add(1, std::memory_order_relaxed); }
   // This rank waited for `rank`, the last to submit.
   void waited_for(int rank, std::chrono::nanoseconds time) noexcept;
   void error(Code code) noexcept;
@@ -59,6 +61,7 @@ class Metrics {
   alignas(64) Counter batches_ = 0;
   Counter fused_tensors_ = 0;
   std::array<Counter, 2> gpu_collectives_ = {};  // by transport
+  Counter steps_ = 0;
   Counter queue_depth_ = 0;
   Counter stalled_ = 0;
   std::atomic<std::uint16_t> knobs_;

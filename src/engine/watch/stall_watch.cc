@@ -46,13 +46,16 @@ BlockedWait read_status(const RankStatus& status, int rank) {
 
 void StallWatch::block(const Submission& submission) {
   const std::lock_guard lock(mutex_);
+  if (blocked_.empty()) outer_wait_ = launcher_.begin(bootstrap::WaitKind::kPeers);
   blocked_.push_back(&submission);
 }
 
 void StallWatch::unblock(const Submission& submission) {
   const std::lock_guard lock(mutex_);
   blocked_.erase(std::find(blocked_.begin(), blocked_.end(), &submission));
-  if (blocked_.empty() && status_ != nullptr) write_blocked_ranks(*status_, {});
+  if (!blocked_.empty()) return;
+  launcher_.end(outer_wait_);
+  if (status_ != nullptr) write_blocked_ranks(*status_, {});
 }
 
 std::chrono::nanoseconds StallWatch::period() const {
@@ -181,6 +184,11 @@ void StallWatch::publish(ProcessSet& world, const std::vector<ProcessSet::Waitin
                                    std::memory_order_release);
   }
   status.sequence.fetch_add(1, std::memory_order_acq_rel);
+  if (chosen == nullptr) return;
+  std::vector<int> missing;
+  if (world.size() == launcher_.job_size())  // else the world's ranks have other numbers than the job's
+    for (const MissingRank& one : chosen->missing) missing.push_back(one.rank);
+  launcher_.explain(chosen->submission->name, missing);
 }
 
 void StallWatch::look_for_deadlocks(ProcessSet& world) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/status_page.h"
 #include "engine/process_set.h"
 #include "engine/watch/stall.h"
 
@@ -18,8 +19,9 @@ namespace xoe::engine {
 
 class StallWatch {
  public:
-  // rank: of the world. options, with a `warn`, outlive this.
-  StallWatch(const EngineOptions& options, int rank) : options_(options), rank_(rank) {}
+  // rank: of the world. options, with a `warn`, outlive this; `launcher`, which learns of waits, too.
+  StallWatch(const EngineOptions& options, int rank, bootstrap::StatusWriter& launcher)
+      : options_(options), rank_(rank), launcher_(launcher) {}
 
   // A thread of this rank blocks until `submission` is done. Any thread.
   void block(const Submission& submission);
@@ -46,6 +48,8 @@ class StallWatch {
 
   const EngineOptions& options_;
   int rank_;
+  bootstrap::StatusWriter& launcher_;
+  bootstrap::WaitKind outer_wait_ = {};  // around the first of blocked_
   std::atomic<std::int64_t> shortest_timeout_ns_{INT64_MAX};
   std::mutex mutex_;
   std::vector<const Submission*> blocked_;

@@ -57,17 +57,20 @@ std::size_t bytes_of(const Submission& submission) {
 
 }  // namespace
 
-Watch::Watch(const EngineOptions& options, const Topology& topology, int host, int hosts, ClockOffset clock)
+Watch::Watch(const EngineOptions& options, const Topology& topology, int host, int hosts, ClockOffset clock,
+             bootstrap::StatusWriter launcher)
     : options_(options),
       topology_(topology),
       tuned_for_{.ranks = topology.size, .hosts = hosts},
       metrics_(topology.rank, topology.size),
-      stalls_(options, topology.rank),
+      launcher_(std::move(launcher)),
+      stalls_(options, topology.rank, launcher_),
       trace_(topology, host, hosts, clock, options.warn) {}
 
 Watch::~Watch() = default;
 
-Result<std::unique_ptr<Watch>> Watch::create(const EngineOptions& options, Communicator& world) {
+Result<std::unique_ptr<Watch>> Watch::create(const EngineOptions& options, Communicator& world,
+                                             bootstrap::StatusWriter launcher) {
   const Topology& topology = world.topology();
   const std::vector<int>& by_rank = world.backend().host_group().hosts();
   const int hosts = *std::max_element(by_rank.begin(), by_rank.end()) + 1;
@@ -79,8 +82,8 @@ Result<std::unique_ptr<Watch>> Watch::create(const EngineOptions& options, Commu
   if (topology.size > 1) {
     XOE_ASSIGN(speeds, measure_speeds(world));
   }
-  std::unique_ptr<Watch> watch(
-      new Watch(options, topology, by_rank[static_cast<std::size_t>(topology.rank)], hosts, clock));
+  std::unique_ptr<Watch> watch(new Watch(options, topology, by_rank[static_cast<std::size_t>(topology.rank)], hosts,
+                                         clock, std::move(launcher)));
   const Knobs start = Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight);
   watch->metrics_.knobs(start);
   if (options.tune && topology.rank == 0 && topology.size > 1) {
@@ -120,6 +123,7 @@ void Watch::completing(const Submission& submission, const Status& status) {
     metrics_.operation(submission.op.kind, bytes_of(submission));
   else
     metrics_.error(status.error().code());
+  launcher_.operation();
 }
 
 void Watch::look(std::span<ProcessSet* const> sets) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/status_page.h"
 #include "engine/process_set.h"
 #include "engine/tuning/tuner.h"
 #include "engine/tuning/tuner_file.h"
@@ -21,13 +22,21 @@ namespace xoe::engine {
 
 class Watch {
  public:
-  // Collective over `world`. options, with a `warn`, outlive this. `unavailable`: the metrics port is taken.
-  static Result<std::unique_ptr<Watch>> create(const EngineOptions& options, Communicator& world);
+  // Collective over `world`. options, with a `warn`, outlive this. launcher: learns how this rank goes on.
+  // `unavailable`: the metrics port is taken.
+  static Result<std::unique_ptr<Watch>> create(const EngineOptions& options, Communicator& world,
+                                               bootstrap::StatusWriter launcher);
   ~Watch();
 
   Metrics& metrics() noexcept { return metrics_; }
   StallWatch& stalls() noexcept { return stalls_; }
   EngineTrace& trace() noexcept { return trace_; }
+
+  // A training step of this rank has ended. Any thread.
+  void note_step() noexcept {
+    metrics_.step();
+    launcher_.step();
+  }
 
   // Called by the thread that makes progress:
   void agreed(EngineTrace::Recorder& recorder, Submission& submission, int last, std::chrono::nanoseconds waited);
@@ -39,12 +48,14 @@ class Watch {
   std::optional<Knobs> end_step();
 
  private:
-  Watch(const EngineOptions& options, const Topology& topology, int host, int hosts, ClockOffset clock);
+  Watch(const EngineOptions& options, const Topology& topology, int host, int hosts, ClockOffset clock,
+        bootstrap::StatusWriter launcher);
 
   const EngineOptions& options_;
   const Topology topology_;
   const TunedFor tuned_for_;
   Metrics metrics_;
+  bootstrap::StatusWriter launcher_;
   StallWatch stalls_;
   EngineTrace trace_;
   std::optional<Tuner> tuner_;  // on rank 0 of the world

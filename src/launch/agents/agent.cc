@@ -11,6 +11,7 @@
 #include "bootstrap/own_address.h"
 #include "launch/agents/store_address.h"
 #include "launch/plan/cores.h"
+#include "remote/host_clock.h"
 #include "remote/program.h"
 
 namespace xoe::launch {
@@ -20,6 +21,7 @@ namespace {
 constexpr auto kSupervisorPatience = std::chrono::seconds(12);
 // Without a job yet: the launcher of many hosts is silent while it starts the shells to all of them.
 constexpr auto kPatienceBeforeJob = std::chrono::seconds(60);
+constexpr auto kStatusEvery = std::chrono::milliseconds(500);
 constexpr int kCannotRun = 126;
 constexpr int kNoProgram = 127;
 
@@ -57,6 +59,7 @@ void Agent::run(const std::string& version) {
     const auto now = Clock::now();
     streams_.pump(polled_, launcher_, now);
     relay_.pump(polled_, launcher_);
+    send_status(now);
     finish_output(now);
     check_launcher(now);
     launcher_.write();
@@ -82,6 +85,7 @@ void Agent::wait() {
   auto patience = remote::keepalive_interval(timeout_) / 2;
   if (gone_ && !ended_) patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(100));
   if (abandoned_) patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(100));
+  if (status_ && !gone_) patience = std::min<std::chrono::nanoseconds>(patience, kStatusEvery);
   streams_.add_to(polled_);
   relay_.add_to(polled_, launcher_);
   ::poll(polled_.data(), polled_.size(),
@@ -181,8 +185,15 @@ void Agent::start() {
   auto streams = AgentStreams::open(job_->ranks, ends);
   if (!streams) return refuse(streams.error(), kHostFailed);
   streams_ = std::move(*streams);
-  const RankCommands commands(*plan_, ends, inherited_);
+  const auto asks_for_status = [](const auto& variable) { return variable.first == bootstrap::kStatusVariable; };
+  if (std::ranges::any_of(job_->env, asks_for_status)) {
+    auto status = bootstrap::StatusPage::create(job_->ranks.size());
+    if (!status) return refuse(status.error(), kHostFailed);
+    status_.emplace(std::move(*status));
+  }
+  const RankCommands commands(*plan_, ends, inherited_, status_ ? status_->path() : "");
   auto not_inherited = streams_.descriptors();
+  if (status_) not_inherited.push_back(status_->fd());
   const auto relayed = relay_.descriptors();
   not_inherited.insert(not_inherited.end(), relayed.begin(), relayed.end());
   auto supervisor = SupervisorLink::start(commands.requests(), not_inherited, job_->restarts);
@@ -248,6 +259,14 @@ void Agent::on_supervisor() {
       case SupervisorEvent::Kind::kHostLost: break;
     }
   }
+}
+
+void Agent::send_status(Clock::time_point now) {
+  if (!status_ || gone_ || abandoned_ || now < status_due_) return;
+  status_due_ = now + kStatusEvery;
+  launcher_.send({.kind = remote::Frame::Kind::kStatus,
+                  .time = remote::HostClock::now().count(),
+                  .text = bootstrap::encode_facts(status_->facts(now))});
 }
 
 void Agent::finish_output(Clock::time_point now) {

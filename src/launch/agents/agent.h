@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/status_page.h"
 #include "launch/agents/agent_streams.h"
 #include "launch/plan/job_plan.h"
 #include "launch/supervise/signal_source.h"
@@ -37,6 +38,7 @@ class Agent {
   void start();
   void on_signals();
   void on_supervisor();
+  void send_status(Clock::time_point now);
   void finish_output(Clock::time_point now);
   void kill_all();
   void restart(int rank);
@@ -49,6 +51,8 @@ class Agent {
   remote::Inherited inherited_;
   std::optional<AgentJob> job_;
   std::optional<JobPlan> plan_;
+  std::optional<bootstrap::StatusPage> status_;  // where the launcher shows a panel
+  Clock::time_point status_due_ = {};
   std::optional<SupervisorLink> supervisor_;
   AgentStreams streams_;
   remote::Relay relay_;

@@ -24,6 +24,8 @@ RemoteProcesses::RemoteProcesses(const RunOptions& options, const std::vector<Ho
       hosts_(agents_.size()),
       host_of_(streams.size() / 2),
       streams_(std::move(streams)),
+      input_(output.out()),
+      samples_(streams_.size() / 2),
       remaining_(agents_.size()) {
   for (std::size_t host = 0; host < agents_.size(); ++host) {
     hosts_[host].unfinished = static_cast<int>(shares_[host].ranks.size());
@@ -147,6 +149,7 @@ void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clo
                          .at = hosts_[host].clock.here(stamp),
                          .host = host});
       return;
+    case Kind::kStatus: return on_status(host, frame);
     case Kind::kInputTaken: return input_.taken(frame.value);
     case Kind::kInputClosed: return input_.close();
     case Kind::kAllGone: return mark_gone(host);
@@ -175,6 +178,15 @@ void RemoteProcesses::on_output(std::size_t host, const remote::Frame& frame) {
   streams_[2 * rank + (frame.value == 1 ? 1 : 0)].feed(frame.text);
   hosts_[host].owed += static_cast<std::int64_t>(frame.text.size());
   if (hosts_[host].owed > remote::kOutputWindow) agents_[host]->kill();  // an agent of ours waits for credit
+}
+
+void RemoteProcesses::on_status(std::size_t host, const remote::Frame& frame) {
+  const auto facts = bootstrap::decode_facts(frame.text);
+  const auto& ranks = shares_[host].ranks;
+  if (!facts || facts->size() != ranks.size()) return agents_[host]->kill();  // not an agent
+  const auto at = hosts_[host].clock.here(std::chrono::nanoseconds(frame.time));
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    samples_[static_cast<std::size_t>(ranks[i].rank)] = {.at = at, .facts = (*facts)[i]};
 }
 
 // The hosts behind it are lost with it, the farthest first.

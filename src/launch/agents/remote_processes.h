@@ -34,6 +34,7 @@ class RemoteProcesses : public JobProcesses {
   std::string host_name(std::size_t host) const override { return agents_[host]->host(); }
   std::vector<std::string> host_failures() const override { return failures_; }
   std::chrono::nanoseconds news_delay() const override { return kNewsDelay; }
+  std::vector<RankSample> samples(Clock::time_point /*now*/) const override { return samples_; }
   void add_to(std::vector<pollfd>& polled) override;
   void take(const std::vector<pollfd>& polled, Clock::time_point now) override;
   void pump() override;
@@ -53,6 +54,7 @@ class RemoteProcesses : public JobProcesses {
   void on_frame(std::size_t host, const remote::Frame& frame, Clock::time_point now);
   void on_ended(std::size_t host, const remote::Frame& frame);
   void on_output(std::size_t host, const remote::Frame& frame);
+  void on_status(std::size_t host, const remote::Frame& frame);
   void lose_host(std::size_t host, remote::HostFailure failure);
   void mark_gone(std::size_t host);
   void disconnect_unneeded(std::size_t host);
@@ -69,6 +71,7 @@ class RemoteProcesses : public JobProcesses {
   std::vector<Stream> streams_;
   StdinFeed input_;
   std::deque<SupervisorEvent> events_;
+  std::vector<RankSample> samples_;
   std::vector<std::string> failures_;
   std::size_t remaining_;  // hosts that are not gone
 };

@@ -300,6 +300,16 @@ constexpr std::array kOptions{
            .what = "no \"[N] \" before each line",
            .apply = set_flag<&RunOptions::tag_output, false>},
     Option{.group = kEndOptions,
+           .names = {"--panel"},
+           .what =
+               "a row for each rank at the bottom of the terminal: how fast it is, what it waits for, its last line; "
+               "the default with several ranks, unless NO_COLOR is set or TERM is dumb",
+           .apply = set_flag<&RunOptions::wants_panel, true>},
+    Option{.group = kEndOptions,
+           .names = {"--no-panel"},
+           .what = "only lines, and rank 0's progress bar",
+           .apply = set_flag<&RunOptions::wants_panel, false>},
+    Option{.group = kEndOptions,
            .names = {"--timeout"},
            .value = "S",
            .expected = "seconds",

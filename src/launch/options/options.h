@@ -36,8 +36,10 @@ struct RunOptions {
   Binding binding = Binding::kNone;
   std::string output_dir = {};  // empty: no files
   bool tag_output = true;
-  bool color = true;      // of the tags, on a terminal
-  bool terminal = false;  // stdout is one and the only place, so that ranks may draw bars
+  bool color = true;                     // of the tags, on a terminal
+  bool terminal = false;                 // stdout is one and the only place, so that ranks may draw bars
+  bool panel = false;                    // a panel at the bottom of it
+  std::optional<bool> wants_panel = {};  // unset: where stdout is a terminal with more than a rank
   std::optional<std::chrono::nanoseconds> timeout = {};      // of the whole job
   std::chrono::nanoseconds grace = std::chrono::seconds(5);  // between SIGTERM and SIGKILL
   int restarts = 0;                                          // of ranks that failed, in all

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file_identity.h"
+#include "launch/output/rank_tag.h"
 #include "remote/child_process.h"
 
 namespace xoe::launch {
@@ -21,9 +22,7 @@ constexpr std::size_t kRelay = SIZE_MAX - 1;
 // "[3] ", in a colour of its own on a terminal.
 std::string tag_of(int rank, const RunOptions& options, const Sink& sink) {
   if (!options.tag_output) return {};
-  if (!sink.terminal() || !options.color) return fmt::format("[{}] ", rank);
-  static constexpr std::array kColors{36, 33, 32, 35, 34, 31, 96, 93, 92, 95, 94, 91};
-  return fmt::format("\x1b[{}m[{}]\x1b[0m ", kColors[static_cast<std::size_t>(rank) % kColors.size()], rank);
+  return rank_tag(rank, sink.terminal() && options.color);
 }
 
 struct OutputFile {
@@ -57,8 +56,13 @@ Result<Stream> open_stream(const RunOptions& options, int rank, const char* name
 }
 
 // Of rank 0 alone: every rank's would be too much for a terminal.
-void show_rank_0(std::vector<Stream>& streams) {
+void show_live(const RunOptions& options, std::vector<Stream>& streams, Output& output) {
   if (streams.empty()) return;
+  if (options.panel) {
+    std::vector<std::string> tags;
+    for (int rank = 0; rank < options.size; ++rank) tags.push_back(rank_tag(rank, options.color));
+    output.use_panel(std::move(tags), options.color);
+  }
   streams[0].show_live(Sink::Place::kOut);
   streams[1].show_live(Sink::Place::kErr);
 }
@@ -147,13 +151,13 @@ Result<OpenedStreams> open_streams(const RunOptions& options, Output& output) {
       XOE_ASSIGN(auto pipe, remote::open_pipe());
       remote::set_nonblocking(pipe[1]);
       end.in = std::move(pipe[0]);
-      relay = StdinRelay(STDIN_FILENO, std::move(pipe[1]));
+      relay = StdinRelay(STDIN_FILENO, std::move(pipe[1]), output.out());
     } else if (rank > 0) {
       end.in = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
       if (!end.in.valid()) return failure(Code::kUnavailable, "cannot open /dev/null: {}", errno_text(errno));
     }
   }
-  show_rank_0(streams);
+  show_live(options, streams, output);
   return OpenedStreams{JobStreams(std::move(streams), std::move(relay)), std::move(ends)};
 }
 
@@ -165,12 +169,15 @@ Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Outpu
       XOE_ASSIGN(auto file, open_file(options, rank, err ? "stderr" : "stdout"));
       streams.emplace_back(Fd(), std::move(file.fd), std::move(file.path), tag_of(rank, options, sink), sink);
     }
-  show_rank_0(streams);
+  show_live(options, streams, output);
   return streams;
 }
 
-RankCommands::RankCommands(const JobPlan& plan, const std::vector<RankEnds>& ends, const remote::Inherited& inherited)
-    : argv_(remote::c_strings(plan.arguments)), shell_argv_(remote::script_arguments(plan.program, argv_)) {
+RankCommands::RankCommands(const JobPlan& plan, const std::vector<RankEnds>& ends, const remote::Inherited& inherited,
+                           std::string_view status_path)
+    : status_(fmt::format("{}={}", bootstrap::kStatusVariable, status_path)),
+      argv_(remote::c_strings(plan.arguments)),
+      shell_argv_(remote::script_arguments(plan.program, argv_)) {
   terminals_.resize(plan.ranks.size());
   environments_.resize(plan.ranks.size());
   for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
@@ -178,7 +185,10 @@ RankCommands::RankCommands(const JobPlan& plan, const std::vector<RankEnds>& end
     environments_[i] = remote::c_strings(rank.environment);
     terminals_[i] = fmt::format("XOE_TERMINAL={}", file_identity(ends[i].out.get()));
     for (std::size_t k = 0; k < rank.environment.size(); ++k)
-      if (rank.environment[k].starts_with("XOE_TERMINAL=")) environments_[i][k] = terminals_[i].data();
+      if (rank.environment[k].starts_with("XOE_TERMINAL="))
+        environments_[i][k] = terminals_[i].data();
+      else if (rank.environment[k].starts_with(status_.substr(0, status_.find('=') + 1)))
+        environments_[i][k] = status_.data();
     remote::SpawnRequest& request = requests_.emplace_back();
     request.path = plan.program.c_str();
     request.argv = argv_.data();

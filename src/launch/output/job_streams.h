@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "bootstrap/status_page.h"
 #include "launch/options/options.h"
 #include "launch/output/output.h"
 #include "launch/output/stdin_relay.h"
@@ -79,14 +81,17 @@ Result<OpenedStreams> open_streams(const RunOptions& options, Output& output);
 Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output);
 
 // The C strings behind the requests to start ranks. A rank whose plan tells it of a terminal hears by which pipe its
-// stdout gets there, so that a program behind a pipe or a file of the rank's own does not draw there.
+// stdout gets there, so that a program behind a pipe or a file of the rank's own does not draw there; one whose plan
+// asks for its status hears where the page is.
 class RankCommands {
  public:
-  RankCommands(const JobPlan& plan, const std::vector<RankEnds>& ends, const remote::Inherited& inherited);
+  RankCommands(const JobPlan& plan, const std::vector<RankEnds>& ends, const remote::Inherited& inherited,
+               std::string_view status_path);
   // Valid as long as this and the plan.
   const std::vector<remote::SpawnRequest>& requests() const noexcept { return requests_; }
 
  private:
+  std::string status_;  // the variable
   std::vector<char*> argv_;
   std::vector<char*> shell_argv_;
   std::vector<std::string> terminals_;  // of each rank: the variable that tells of the pipe

@@ -57,12 +57,21 @@ void Sink::hide() {
   redraw_ = false;
 }
 
-// The drawn lines are at the end of the queue or on the terminal already.
+void Sink::typed(std::size_t line_ends) {
+  if (!shown_[static_cast<std::size_t>(Place::kPanel)].empty() && !drawn_.empty())
+    drawn_.insert(drawn_.end(), line_ends, 0);
+}
+
+// The drawn lines are at the end of the queue or on the terminal already. Where the terminal has become
+// narrower, most have wrapped the rows that are too long for it.
 void Sink::take_away() {
-  if (drawn_ == 0) return;
+  if (drawn_.empty()) return;
+  const auto columns = static_cast<std::size_t>(manners::terminal_width(fd_, kNarrow));
+  std::size_t rows = 0;
+  for (const std::size_t row : drawn_) rows += std::max<std::size_t>(1, (row + columns - 1) / columns);
   queue_.append("\r\x1b[K");
-  for (; drawn_ > 1; --drawn_) queue_.append("\x1b[A\x1b[K");
-  drawn_ = 0;
+  for (; rows > 1; --rows) queue_.append("\x1b[A\x1b[K");
+  drawn_.clear();
   redraw_ = true;
 }
 
@@ -73,7 +82,7 @@ bool Sink::draw() {
   const auto columns = static_cast<std::size_t>(manners::terminal_width(fd_, kNarrow));
   // What has left the screen upwards cannot be taken away: the last rows stay.
   const auto rows = static_cast<std::size_t>(manners::terminal_height(fd_, kLow));
-  std::size_t too_many = shown_[0].size() + shown_[1].size();
+  std::size_t too_many = shown_[0].size() + shown_[1].size() + shown_[2].size();
   too_many -= std::min(too_many, rows);
   for (const auto& lines : shown_) {
     for (const std::string& line : lines) {
@@ -81,7 +90,9 @@ bool Sink::draw() {
         --too_many;
         continue;
       }
-      queue_.append(drawn_++ == 0 ? "" : "\n").append(manners::fitted(line, columns - 1));
+      const std::string row = manners::fitted(line, columns - 1);
+      queue_.append(drawn_.empty() ? "" : "\n").append(row);
+      drawn_.push_back(manners::columns_of(row));
     }
   }
   return true;
@@ -118,6 +129,24 @@ Output::Output(int out, int err) : out_(out), err_(err), same_(same_file(out, er
 void Output::hide() {
   out_.hide();
   err_.hide();
+}
+
+void Output::resized() {
+  out_.resized();
+  err_.resized();
+}
+
+void Output::use_panel(std::vector<std::string> tags, bool color) {
+  panel_.emplace(std::move(tags), Panel::Clock::now());
+  color_ = color;
+}
+
+void Output::show_panel(std::span<const std::string> last_lines) {
+  const int fd = out_.fd();
+  out_.show(Sink::Place::kPanel,
+            panel_->lines(last_lines, {.color = color_,
+                                       .width = static_cast<std::size_t>(manners::terminal_width(fd, kNarrow)),
+                                       .height = static_cast<std::size_t>(manners::terminal_height(fd, kLow))}));
 }
 
 void Output::flush() {

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/fd.h"
+#include "launch/output/panel.h"
 
 namespace xoe::launch {
 
@@ -19,11 +23,16 @@ class Sink {
   int fd() const noexcept { return fd_; }
   bool terminal() const noexcept { return terminal_; }
   void write(std::string_view text);
-  // Of a terminal: these lines stay below all that is written, each cut to one row, until others are shown.
-  enum class Place : std::uint8_t { kOut, kErr };
+  // Of a terminal: these lines stay below all that is written, each cut to one row, until others are shown. The cursor
+  // stands behind those of rank 0, where a user types.
+  enum class Place : std::uint8_t { kPanel, kOut, kErr };
   void show(Place place, std::vector<std::string> lines);
   // They go away.
   void hide();
+  // The terminal has another size now.
+  void resized() noexcept { redraw_ = redraw_ || !drawn_.empty(); }
+  // So many line ends were typed, which moved the cursor down.
+  void typed(std::size_t line_ends);
   // Writes what the descriptor takes now.
   void flush();
   bool empty() const noexcept { return written_ == queue_.size(); }
@@ -44,9 +53,9 @@ class Sink {
   std::string queue_;
   std::size_t written_ = 0;
   int error_ = 0;
-  std::array<std::vector<std::string>, 2> shown_;  // by place
+  std::array<std::vector<std::string>, 3> shown_;  // by place
   bool redraw_ = false;                            // what is drawn is not what is to be shown
-  std::size_t drawn_ = 0;                          // rows, in the last of which the cursor stands
+  std::vector<std::size_t> drawn_;                 // the columns of each row; in the last one the cursor stands
 };
 
 // stdout and stderr; one queue for both where they are the same file, so that their lines do not mix.
@@ -58,12 +67,22 @@ class Output {
   void flush();
   // Shown lines go away.
   void hide();
+  // The terminal has another size now.
+  void resized();
+  // From now on there is a panel at the bottom of the terminal that is stdout.
+  void use_panel(std::vector<std::string> tags, bool color);
+  // Null: none.
+  Panel* panel() noexcept { return panel_ ? &*panel_ : nullptr; }
+  // Draws the panel. last_lines: what each rank wrote last.
+  void show_panel(std::span<const std::string> last_lines);
   bool empty() const noexcept { return out_.empty() && (same_ || err_.empty()); }
 
  private:
   Sink out_;
   Sink err_;
   bool same_;
+  std::optional<Panel> panel_;
+  bool color_ = true;  // of the panel
 };
 
 }  // namespace xoe::launch

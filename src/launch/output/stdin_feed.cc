@@ -2,12 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
 namespace xoe::launch {
 
-StdinFeed::StdinFeed() : terminal_(::isatty(STDIN_FILENO) == 1) {}
+StdinFeed::StdinFeed(Sink& echo) : echo_(echo), terminal_(::isatty(STDIN_FILENO) == 1) {}
 
 bool StdinFeed::in_foreground() const { return ::tcgetpgrp(STDIN_FILENO) == ::getpgrp(); }
 
@@ -29,6 +30,7 @@ void StdinFeed::pump(const std::vector<pollfd>& polled, remote::FrameConnection&
     return;
   }
   under_way_ += count;
+  if (terminal_) echo_.typed(static_cast<std::size_t>(std::count(chunk.data(), chunk.data() + count, '\n')));
   agent.send({.kind = remote::Frame::Kind::kInput, .text = {chunk.data(), static_cast<std::size_t>(count)}});
 }
 

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "launch/output/output.h"
 #include "remote/frame_connection.h"
 
 namespace xoe::launch {
@@ -12,7 +13,8 @@ namespace xoe::launch {
 // At most a window of bytes is under way that rank 0 has not taken yet. A terminal is read in the foreground only.
 class StdinFeed {
  public:
-  StdinFeed();
+  // `echo`: where what is typed shows, if it is the same terminal; outlives this.
+  explicit StdinFeed(Sink& echo);
 
   void add_to(std::vector<pollfd>& polled);
   void pump(const std::vector<pollfd>& polled, remote::FrameConnection& agent);
@@ -24,6 +26,7 @@ class StdinFeed {
  private:
   bool in_foreground() const;
 
+  Sink& echo_;
   bool open_ = true;
   bool terminal_;
   std::int64_t under_way_ = 0;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -16,6 +17,7 @@ void StdinRelay::read() {
   const auto count = ::read(terminal_, chunk.data(), chunk.size());
   if (count > 0) {
     pending_.assign(chunk.data(), static_cast<std::size_t>(count));
+    echo_->typed(static_cast<std::size_t>(std::ranges::count(pending_, '\n')));
     return write();
   }
   if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;

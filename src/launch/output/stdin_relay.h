@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/fd.h"
+#include "launch/output/output.h"
 
 namespace xoe::launch {
 
@@ -13,7 +14,8 @@ namespace xoe::launch {
 class StdinRelay {
  public:
   StdinRelay() = default;  // relays nothing
-  StdinRelay(int terminal, Fd to_rank) : terminal_(terminal), to_rank_(std::move(to_rank)) {}
+  // `echo`: where what is typed shows, if it is the same terminal; outlives this.
+  StdinRelay(int terminal, Fd to_rank, Sink& echo) : terminal_(terminal), to_rank_(std::move(to_rank)), echo_(&echo) {}
 
   int write_end() const noexcept { return to_rank_.get(); }
   bool wants_input() const;
@@ -29,6 +31,7 @@ class StdinRelay {
 
   int terminal_ = -1;
   Fd to_rank_;
+  Sink* echo_ = nullptr;
   std::string pending_;
 };
 

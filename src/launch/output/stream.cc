@@ -37,6 +37,7 @@ void Stream::pump() {
 
 void Stream::feed(std::string_view bytes) {
   keep(bytes);
+  heard_ = Clock::now();
   std::string lines;
   lines.reserve(bytes.size() + 64 * tag_.size());
   cutter_.feed(bytes, tag_, lines);
@@ -102,6 +103,12 @@ void Stream::keep(std::string_view bytes) {
       file_ = Fd();
     }
   }
+}
+
+std::string Stream::last_line() const {
+  if (place_ && sink_->terminal() && !cutter_.live().empty()) return {};
+  const std::string_view text = trimmed(tail_);
+  return std::string(text.substr(text.find_last_of('\n') + 1));
 }
 
 std::vector<std::string> Stream::last_lines(std::size_t most) const {

@@ -37,6 +37,10 @@ class Stream {
   void close();
   // Whole lines of the last 4 KiB.
   std::vector<std::string> last_lines(std::size_t most) const;
+  // The last line that is not empty, also one that has only begun; empty where it is shown live.
+  std::string last_line() const;
+  // When bytes last came.
+  std::chrono::steady_clock::time_point heard() const noexcept { return heard_; }
   // Why the file is incomplete; empty when it is not.
   const std::string& file_error() const noexcept { return file_error_; }
 
@@ -54,6 +58,7 @@ class Stream {
   LineCutter cutter_;
   std::optional<Sink::Place> place_;
   Clock::time_point bar_written_ = {};
+  Clock::time_point heard_ = {};
   std::optional<Clock::time_point> settles_at_;
   std::string tail_;  // of each bar the last state
   bool tail_cut_ = false;

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bootstrap/foreign_env.h"
+#include "bootstrap/status_page.h"
 #include "launch/plan/binding.h"
 #include "launch/plan/job_plan.h"
 #include "launch/plan/placement.h"
@@ -88,6 +89,7 @@ Result<std::vector<std::pair<std::string, std::string>>> variables_of(const RunO
   if (const auto patience = options.where.connect.start_timeout; patience > kDefaultRankPatience)
     all.emplace_back("XOE_START_TIMEOUT", fmt::format("{}", std::chrono::duration<double>(patience).count()));
   if (options.terminal) all.emplace_back("XOE_TERMINAL", "1");
+  if (options.panel) all.emplace_back(bootstrap::kStatusVariable, "1");
   for (const auto& [name, value] : env.all())
     if (passed_on(name)) all.emplace_back(name, value);
   XOE_ASSIGN(const auto passed, passed_variables(options, env));

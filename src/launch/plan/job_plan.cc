@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "bootstrap/status_page.h"
 #include "launch/plan/binding.h"
 #include "launch/plan/cores.h"
 #include "xoe/collective.h"
@@ -16,9 +17,19 @@
 namespace xoe::launch {
 namespace {
 
-constexpr std::array<std::string_view, 12> kOwnVariables{
-    "XOE_RANK", "XOE_SIZE",  "XOE_LOCAL_RANK", "XOE_LOCAL_SIZE", "XOE_CROSS_RANK", "XOE_CROSS_SIZE",
-    "XOE_JOB",  "XOE_STORE", "XOE_SECRET",     "XOE_HOSTNAME",   "XOE_RESTARTS",   "XOE_TERMINAL"};
+constexpr std::array<std::string_view, 13> kOwnVariables{"XOE_RANK",
+                                                         "XOE_SIZE",
+                                                         "XOE_LOCAL_RANK",
+                                                         "XOE_LOCAL_SIZE",
+                                                         "XOE_CROSS_RANK",
+                                                         "XOE_CROSS_SIZE",
+                                                         "XOE_JOB",
+                                                         "XOE_STORE",
+                                                         "XOE_SECRET",
+                                                         "XOE_HOSTNAME",
+                                                         "XOE_RESTARTS",
+                                                         "XOE_TERMINAL",
+                                                         bootstrap::kStatusVariable};
 
 using Variables = std::map<std::string, std::string, std::less<>>;
 
@@ -116,6 +127,8 @@ Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFa
   for (const auto& [name, value] : options.env) variables[name] = value;
   variables.erase("XOE_TERMINAL");  // of an outer job
   if (options.terminal) variables["XOE_TERMINAL"] = "1";
+  variables.erase(bootstrap::kStatusVariable);
+  if (options.panel) variables[bootstrap::kStatusVariable] = "1";
   if (!options.backend.empty()) variables["XOE_BACKEND"] = options.backend;
   if (!options.where.network_interface.empty()) variables["XOE_INTERFACE"] = options.where.network_interface;
   set_shared_variables(variables, host.usable_cores, options.size, options.restarts > 0);

@@ -77,6 +77,7 @@ class Job {
     if (gone_ && shutdown_.cause() == Cause::kTimeout) earlier(*gone_ + options_.grace);
     for (const DueRestart& due : due_restarts_) earlier(due.at);
     if (remind_at_ && !gone_) earlier(*remind_at_);
+    if (const Panel* panel = output_->panel(); panel != nullptr && !gone_) earlier(panel->due());
     if (next) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
       const auto bounded = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
@@ -88,6 +89,8 @@ class Job {
 
   void take_due_steps() {
     if (gone_) return;
+    if (const Panel* panel = output_->panel(); panel != nullptr && Clock::now() >= panel->due())
+      show_panel(Clock::now());
     while (!due_restarts_.empty() && Clock::now() >= due_restarts_.front().at) restart_next();
     if (remind_at_ && Clock::now() >= *remind_at_) remind();
     for (auto step = shutdown_.due(Clock::now()); step != ShutdownPolicy::Step::kNothing;
@@ -122,6 +125,7 @@ class Job {
     const auto now = Clock::now();
     switch (signal) {
       case SIGTSTP: return stop_with_the_ranks();
+      case SIGWINCH: output_->resized(); return show_panel(now);
       case SIGINT:
       case SIGTERM:
       case SIGQUIT:
@@ -139,6 +143,19 @@ class Job {
       default: break;
     }
     processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = signal});
+  }
+
+  void show_panel(Clock::time_point now) {
+    Panel* const panel = output_->panel();
+    if (panel == nullptr) return;
+    panel->observe(processes_->samples(now), now);
+    std::vector<std::string> last_lines;
+    for (int rank = 0; rank < options_.size; ++rank) {
+      const auto& out = processes_->stream_of(static_cast<std::size_t>(rank), false);
+      const auto& err = processes_->stream_of(static_cast<std::size_t>(rank), true);
+      last_lines.push_back(out.heard() >= err.heard() ? out.last_line() : err.last_line());
+    }
+    output_->show_panel(last_lines);
   }
 
   // The user waits for ranks that do not react, or that have much to save.
@@ -199,6 +216,7 @@ class Job {
         store_->begin_world(++world_version_);
         const DueRestart due{.at = now + *pause, .end = event};
         due_restarts_.insert(std::ranges::upper_bound(due_restarts_, due.at, {}, &DueRestart::at), due);
+        if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "restarting");
         return;
       }
     }
@@ -209,6 +227,8 @@ class Job {
   void on_last_end(const SupervisorEvent& event, Clock::time_point now) {
     const RankEnd end = end_of(event);
     running_.erase(end.rank);
+    if (Panel* panel = output_->panel())
+      panel->ended(static_cast<std::size_t>(end.rank), end.status == 0 ? "ended" : remote::describe_status(end.status));
     if (end.rank == 0) processes_->close_input();
     if (end.status == 0) store_->note_ended(end.rank, remote::describe_status(0));
     if (event.asked) {
@@ -247,6 +267,7 @@ class Job {
     const RankEnd end = end_of(due_restarts_.front().end);
     due_restarts_.erase(due_restarts_.begin());
     processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
+    if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(end.rank));
     output_->err().write(fmt::format("xoe run: {}; restarted, {} of {} restarts left\n",
                                      describe_end(end, processes_->host_of(end.rank)),
                                      restarts_.left() + static_cast<int>(due_restarts_.size()), options_.restarts));
@@ -342,11 +363,18 @@ Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int o
   XOE_ASSIGN(const auto address, bootstrap::SocketAddress::parse(plan.store));
   XOE_ASSIGN(auto store, bootstrap::StoreService::listen(address, plan.secret));
   XOE_ASSIGN(auto signals, SignalSource::open());
-  const RankCommands commands(plan, opened.ends, inherited);
-  XOE_ASSIGN(auto supervisor,
-             SupervisorLink::start(commands.requests(), opened.streams.descriptors(), options.restarts > 0));
+  std::optional<bootstrap::StatusPage> status;
+  if (options.panel) {
+    XOE_ASSIGN(auto page, bootstrap::StatusPage::create(static_cast<std::size_t>(options.size)));
+    status.emplace(std::move(page));
+  }
+  const RankCommands commands(plan, opened.ends, inherited, status ? status->path() : "");
+  auto not_inherited = opened.streams.descriptors();
+  if (status) not_inherited.push_back(status->fd());
+  XOE_ASSIGN(auto supervisor, SupervisorLink::start(commands.requests(), not_inherited, options.restarts > 0));
   opened.ends.clear();
-  auto processes = std::make_unique<LocalProcesses>(std::move(supervisor), std::move(opened.streams));
+  auto processes =
+      std::make_unique<LocalProcesses>(std::move(supervisor), std::move(opened.streams), std::move(status));
   return supervise_job(options, std::move(signals), std::move(store), std::move(output), std::move(processes));
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/output/panel.h"
 #include "launch/output/stream.h"
 #include "launch/supervise/supervisor.h"
 
@@ -39,6 +40,8 @@ class JobProcesses {
   virtual std::vector<std::string> host_failures() const = 0;
   // How much later than the end of a rank the news of its cause may come.
   virtual std::chrono::nanoseconds news_delay() const = 0;
+  // Of each rank, for the panel; empty: none is wanted.
+  virtual std::vector<RankSample> samples(Clock::time_point now) const = 0;
 
   // Before and after poll(): adds descriptors, then remembers which are ready, then moves the bytes.
   virtual void add_to(std::vector<pollfd>& polled) = 0;

@@ -12,6 +12,13 @@ std::optional<SupervisorEvent> LocalProcesses::next() {
   return event;
 }
 
+std::vector<RankSample> LocalProcesses::samples(Clock::time_point now) const {
+  std::vector<RankSample> samples;
+  if (status_)
+    for (bootstrap::RankFacts& facts : status_->facts(now)) samples.push_back({.at = now, .facts = std::move(facts)});
+  return samples;
+}
+
 bool LocalProcesses::output_open(Clock::time_point now) {
   streams_.close_silent(now, kDrainPatience);
   return streams_.open();

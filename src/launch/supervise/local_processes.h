@@ -1,6 +1,7 @@
 // A job's processes on this host, behind their supervisor.
 #pragma once
 
+#include "bootstrap/status_page.h"
 #include "launch/output/job_streams.h"
 #include "launch/supervise/job_processes.h"
 #include "launch/supervise/supervisor_link.h"
@@ -9,8 +10,8 @@ namespace xoe::launch {
 
 class LocalProcesses : public JobProcesses {
  public:
-  LocalProcesses(SupervisorLink supervisor, JobStreams streams)
-      : supervisor_(std::move(supervisor)), streams_(std::move(streams)) {}
+  LocalProcesses(SupervisorLink supervisor, JobStreams streams, std::optional<bootstrap::StatusPage> status)
+      : supervisor_(std::move(supervisor)), streams_(std::move(streams)), status_(std::move(status)) {}
 
   void send(SupervisorCommand command) override { supervisor_.send(command); }
   std::optional<SupervisorEvent> next() override;
@@ -24,6 +25,7 @@ class LocalProcesses : public JobProcesses {
   std::string host_name(std::size_t /*host*/) const override { return remote::this_hostname(); }
   std::vector<std::string> host_failures() const override { return {}; }
   std::chrono::nanoseconds news_delay() const override { return {}; }
+  std::vector<RankSample> samples(Clock::time_point now) const override;
   void add_to(std::vector<pollfd>& polled) override;
   void take(const std::vector<pollfd>& polled, Clock::time_point now) override { streams_.take(polled, now); }
   void pump() override { streams_.pump(); }
@@ -32,6 +34,7 @@ class LocalProcesses : public JobProcesses {
  private:
   SupervisorLink supervisor_;
   JobStreams streams_;
+  std::optional<bootstrap::StatusPage> status_;
   bool gone_ = false;
 };
 

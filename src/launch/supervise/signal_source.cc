@@ -15,7 +15,7 @@ constexpr int kWriteSignals[] = {SIGPIPE, SIGXFSZ};
 Result<SignalSource> SignalSource::open() {
   sigset_t taken;
   ::sigemptyset(&taken);
-  for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH}) {
     struct sigaction action = {};
     ::sigaction(signal, nullptr, &action);
     if (action.sa_handler != SIG_IGN) ::sigaddset(&taken, signal);

@@ -151,8 +151,9 @@ class Conversion {
     layout_.shards = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(records, 1)));
     order_.resize(static_cast<std::size_t>(records));
     std::iota(order_.begin(), order_.end(), 0);
-    const bool wanted_order = options_.order == ConvertOrder::kShuffled ||
-                              (options_.order == ConvertOrder::kAuto && source_->random_access());
+    const bool cheap = source_->random_access() || records <= kShuffleBuffer;
+    const bool wanted_order =
+        options_.order == ConvertOrder::kShuffled || (options_.order == ConvertOrder::kAuto && cheap);
     report_.shuffled = wanted_order && options_.to != ConvertTo::kFolder;
     if (!report_.shuffled) return;
     Random random(options_.seed, 0, 0);
@@ -161,12 +162,22 @@ class Conversion {
 
   Status plan_names() {
     layout_.class_names = source_->class_names();
-    if (options_.to != ConvertTo::kFolder) return {};
+    if (options_.to != ConvertTo::kFolder) return check_lines();
     make_folder_names(layout_.class_names);
     const std::set<std::string> different(layout_.class_names.begin(), layout_.class_names.end());
     if (different.size() == layout_.class_names.size()) return {};
     return failure(Code::kInvalidArgument, "{}: {} classes have only {} different names, too few for folders",
                    options_.from.directory, layout_.class_names.size(), different.size());
+  }
+
+  // Whether each name fits a line of labels.txt.
+  Status check_lines() const {
+    for (const std::string& name : layout_.class_names)
+      if (name.find('\n') != std::string::npos || name.ends_with('\r'))
+        return failure(Code::kInvalidArgument,
+                       "{}: the name of the class {} has a line break, which labels.txt cannot hold; rename its folder",
+                       options_.from.directory, name);
+    return {};
   }
 
   // Identifies a conversion: a run continues one with the same text.
@@ -227,20 +238,25 @@ class Conversion {
   std::string labels_path() const { return options_.directory + "/labels.txt"; }
   // Another split that was converted before must have the same class names.
   Status check_labels() const {
-    if (layout_.class_names.empty() || options_.to == ConvertTo::kFolder) return {};
-    const auto there = read_lines(labels_path());
-    if (!there || *there == layout_.class_names) return {};
+    if (options_.to == ConvertTo::kFolder) return {};
+    XOE_ASSIGN(const auto there, names_there());
+    if (layout_.class_names.empty() || there.empty() || there == layout_.class_names) return {};
     return failure(Code::kInvalidArgument, "{}: its {} classes are not the {} of {}; choose another directory",
-                   labels_path(), there->size(), layout_.class_names.size(), options_.from.directory);
+                   labels_path(), there.size(), layout_.class_names.size(), options_.from.directory);
+  }
+  // In labels.txt; none where there is no such file.
+  Result<std::vector<std::string>> names_there() const {
+    if (!is_there(labels_path())) return std::vector<std::string>();
+    return read_names(labels_path());
   }
   // Folders name their classes themselves. Classes without names get numbers.
   Status write_labels() const {
     if (options_.to == ConvertTo::kFolder) return {};
     std::vector<std::string> names = layout_.class_names;
     if (names.empty()) {
-      const auto there = read_lines(labels_path());
+      XOE_ASSIGN(const auto there, names_there());
       const std::int64_t classes = std::max<std::int64_t>(manifest_->sum().highest + 1, source_->classes());
-      if (there && static_cast<std::int64_t>(there->size()) >= classes) return {};
+      if (std::ssize(there) >= classes) return {};
       for (std::int64_t label = 0; label < classes; ++label) names.push_back(layout_.class_name(label));
     }
     std::string text;

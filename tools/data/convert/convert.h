@@ -14,7 +14,7 @@
 namespace xoe::data {
 
 enum class ConvertOrder : std::uint8_t {
-  kAuto,      // kShuffled where each image of the source can be read by itself, else kKept
+  kAuto,      // kShuffled where each image of the source can be read by itself, or there are few; else kKept
   kShuffled,  // drawn by `seed`; the source is read in that order, so memory holds numbers and no images
   kKept,      // the source's
 };

@@ -20,6 +20,11 @@ constexpr std::size_t kMaxManifestBytes = std::size_t{64} << 20;
 
 std::string manifest_path(const std::string& directory) { return directory + "/.xoe-convert.json"; }
 
+// Paths need not be UTF-8.
+std::string as_json_keeps(const std::string& text) {
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+}
+
 // 0: missing, or not an integer.
 std::int64_t number(const Json& object, const char* name) {
   const auto at = object.find(name);
@@ -36,7 +41,7 @@ Result<std::unique_ptr<Manifest>> Manifest::open(const std::string& directory, c
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
     return failure(Code::kInvalidArgument, "{}: another conversion is running there", directory);
   const bool begun = exists(directory);
-  std::unique_ptr<Manifest> manifest(new Manifest(manifest_path(directory), command, std::move(lock)));
+  std::unique_ptr<Manifest> manifest(new Manifest(manifest_path(directory), as_json_keeps(command), std::move(lock)));
   XOE_TRY(begun ? manifest->load() : manifest->save());
   return manifest;
 }

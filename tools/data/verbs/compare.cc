@@ -373,7 +373,7 @@ void print_json(const CompareOptions& options, const Comparison& comparison) {
                               {"idle_share", one.idle_share},
                               {"cpu_ms_per_image", one.cpu_ms_per_image},
                               {"memory_bytes", one.memory}});
-  fmt::print("{}\n", out.dump());
+  fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 void print_text(const CompareOptions& options, const Comparison& comparison) {

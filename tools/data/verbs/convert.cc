@@ -92,8 +92,9 @@ void add_options(CLI::App& verb, ConvertRequest& request) {
                           {{"none", Compression::kNone}, {"gzip", Compression::kGzip}, {"zlib", Compression::kZlib}},
                           "of TFRecord files");
   CLI::Option* const shuffle =
-      verb.add_option("--shuffle", options.seed,
-                      "the seed of the order of the images (default: 0 where each can be read by itself)")
+      verb.add_option(
+              "--shuffle", options.seed,
+              "the seed of the order of the images (default: 0, unless there are more than 10,000 in compressed files)")
           ->option_text("SEED");
   verb.add_flag("--keep-order", request.keep_order, "write the images in the order of the source")->excludes(shuffle);
   verb.add_option("--resize-shorter", options.reencode.resize_shorter,

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "data/files/listing.h"
 #include "data/records/file_index.h"
 #include "data/source/formats.h"
@@ -128,11 +129,11 @@ void print(const std::vector<IndexResult>& rows, bool json) {
     }
     const std::string state = paint(row.good() ? Paint::kGood : Paint::kBad, fmt::format("{:<8}", row.state));
     if (row.good()) {
-      fmt::print("{}{}: {}, index of {}", state, row.file, counted(row.records, "record"),
+      fmt::print("{}{}: {}, index of {}", state, printable_utf8(row.file), counted(row.records, "record"),
                  human_bytes(row.index_bytes));
       fmt::print("{}\n", row.lost > 0 ? fmt::format("; {} left out", counted(row.lost, "damaged place")) : "");
     } else {
-      fmt::print("{}{}: {}\n", state, row.file, row.problem);
+      fmt::print("{}{}: {}\n", state, printable_utf8(row.file), printable_utf8(row.problem));
     }
   }
   out["records"] = records;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "data/failure_in.h"
 #include "data/files/listing.h"
 #include "data/records/example.h"
@@ -383,7 +384,7 @@ Status inspect_source(const InspectRequest& request, const data::ImagePipelineOp
                  left_out.missing.messages());
   print_left_out(counted(left_out.bad.count(), "bad image"), left_out.bad.count(), left_out.bad.messages());
   for (const Json& one : first) {
-    fmt::print("{}\n", one["name"].get<std::string>());
+    fmt::print("{}\n", printable_utf8(one["name"].get<std::string>()));
     for (const auto& [name, value] : one.items())
       if (name != "name" && name != "record") fmt::print("  {} = {}\n", name, to_text(value));
   }

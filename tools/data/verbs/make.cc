@@ -88,7 +88,7 @@ void print_report(const MakeRequest& request, const DataSetReport& report) {
                                       {"validation", report.validation}, {"classes", classes},
                                       {"files", report.files},           {"bytes", report.bytes},
                                       {"seconds", report.seconds},       {"images_per_s", speed}};
-  fmt::print("{}\n", out.dump());
+  fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 int make(const MakeRequest& request) {

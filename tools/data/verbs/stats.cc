@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "data/failure_in.h"
 #include "data/jpeg/jpeg.h"
 #include "data/load/assumed_labels.h"
@@ -229,7 +230,8 @@ Result<DataSetStatistics> count(const data::ImageSource& source, const StatsRequ
 }
 
 std::string name_of(const std::vector<std::string>& names, std::int64_t label) {
-  return label >= 0 && label < std::ssize(names) ? names[static_cast<std::size_t>(label)] : std::to_string(label);
+  if (label < 0 || label >= std::ssize(names)) return std::to_string(label);
+  return names[static_cast<std::size_t>(label)];
 }
 
 // Files that are no part of the data set, and what was assumed of labels.
@@ -315,7 +317,7 @@ void print_classes(const data::ImageSource& source, const DataSetStatistics& sta
       break;
     }
     const auto length = static_cast<std::size_t>(kWidth * static_cast<double>(number) / static_cast<double>(most));
-    fmt::print("  {:<{}.24} {:>8} {:>5.1f} % {}\n", name_of(names, label), widest, number,
+    fmt::print("  {:<{}.24} {:>8} {:>5.1f} % {}\n", printable_utf8(name_of(names, label)), widest, number,
                100.0 * static_cast<double>(number) / static_cast<double>(statistics.images),
                paint(Paint::kBar, std::string(length, '#')));
   }
@@ -324,7 +326,8 @@ void print_classes(const data::ImageSource& source, const DataSetStatistics& sta
 
 void print_some(std::string_view noun, const data::BadRecords& left_out) {
   if (left_out.count() > 0)
-    fmt::print("{}: {}\n", paint(Paint::kBad, counted(left_out.count(), noun) + " left out"), left_out.text());
+    fmt::print("{}: {}\n", paint(Paint::kBad, counted(left_out.count(), noun) + " left out"),
+               printable_utf8(left_out.text()));
 }
 
 void print_text(const StatsRequest& request, const data::ImageSource& source, const DataSetStatistics& statistics,
@@ -341,7 +344,7 @@ void print_text(const StatsRequest& request, const data::ImageSource& source, co
              source.multi_label() ? ", several per image" : "");
   print_some("missing part", left_out.missing);
   print_some("bad image", left_out.bad);
-  for (const std::string& note : notes_of(request, source, statistics)) fmt::print("{}\n", note);
+  for (const std::string& note : notes_of(request, source, statistics)) fmt::print("{}\n", printable_utf8(note));
   row("width", statistics.width);
   row("height", statistics.height);
   row("bytes", statistics.bytes);

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "base/utf8.h"
 #include "data/files/idx.h"
 #include "data/files/listing.h"
 #include "data/records/file_index.h"
@@ -51,7 +53,7 @@ int report_failure(std::string_view verb, const Error& error, bool json) {
   if (json)
     fmt::print("{}\n", nlohmann::json{{"error", error.to_string()}}.dump(-1, ' ', false,
                                                                          nlohmann::json::error_handler_t::replace));
-  fmt::print(stderr, "xoe data {}: {}\n", verb, error.message());
+  fmt::print(stderr, "xoe data {}: {}\n", verb, printable_utf8(error.message()));
   return exit_code(error.code() == Code::kInvalidArgument ? kUsageError : kFailed);
 }
 
@@ -94,7 +96,7 @@ bool run_all(int threads, std::size_t count, const std::function<void(std::size_
 void print_left_out(std::string_view what, std::int64_t count, const std::vector<std::string>& messages) {
   if (count == 0) return;
   fmt::print("{} left out{}\n", what, messages.empty() ? "" : ":");
-  for (const std::string& message : messages) fmt::print("  {}\n", message);
+  for (const std::string& message : messages) fmt::print("  {}\n", printable_utf8(message));
   if (const std::int64_t more = count - std::ssize(messages); more > 0 && !messages.empty())
     fmt::print("  ... and {} more\n", more);
 }

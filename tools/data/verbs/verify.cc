@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "data/files/listing.h"
 #include "data/jpeg/jpeg.h"
 #include "data/png/png.h"
@@ -171,7 +172,8 @@ class Verification {
     if (directory && data::is_there(names))
       if (const auto size = data::size_of_file(names); !size) missing.add(names, size.error().message());
     add(bad, path);
-    const auto classes = data::read_lines(names);
+    const auto classes = data::read_names(names);
+    if (!classes && classes.error().code() == Code::kDataLoss) findings_.add({path, {}, {}, classes.error().message()});
     files_ += files.size();
     for (const std::string& file : files)
       tasks_.emplace_back([this, file, count = classes ? std::ssize(*classes) : 0](Checker& checker) {
@@ -309,6 +311,9 @@ class Verification {
   Status check_labels(const data::ExampleView& example, std::int64_t classes) {
     const data::FeatureView* feature = example.find(request_.from.label_key);
     const bool numbers = feature != nullptr && feature->kind() == data::FeatureKind::kIntegers;
+    if (feature != nullptr && !numbers && feature->size() > 0)
+      return failure(Code::kDataLoss, "the feature {} holds values of the kind {}, not whole numbers (int64)",
+                     request_.from.label_key, feature_kind_name(feature->kind()));
     if (!numbers && request_.label_key_given)
       return failure(Code::kDataLoss, "no whole number in the feature {}", request_.from.label_key);
     if (!numbers) return {};
@@ -325,6 +330,8 @@ class Verification {
                                     static_cast<std::uint64_t>(classes)) {
         return failure(Code::kDataLoss, "label {}; the {} have labels {} to {}", label, counted(classes, "class"),
                        lowest, lowest + classes - 1);
+      } else if (label >= data::kMaxClasses) {
+        return failure(Code::kDataLoss, "label {}; at most {} classes are supported", label, data::kMaxClasses);
       }
     }
     return {};
@@ -371,10 +378,11 @@ void print_text(const VerifyRequest& request, Verification& verification) {
     const std::string place = location_of(finding);
     // Messages of a source name its file already.
     const bool named = finding.problem.starts_with(finding.file);
-    fmt::print("{} {}\n", paint(Paint::kBad, "bad"), named ? finding.problem : place + ": " + finding.problem);
+    fmt::print("{} {}\n", paint(Paint::kBad, "bad"),
+               printable_utf8(named ? finding.problem : place + ": " + finding.problem));
   }
   if (bad > static_cast<std::int64_t>(first.size())) fmt::print("... and {} more\n", bad - std::ssize(first));
-  for (const std::string& note : verification.notes()) fmt::print("note {}\n", note);
+  for (const std::string& note : verification.notes()) fmt::print("note {}\n", printable_utf8(note));
   fmt::print("{}, {}, {}: {}\n", counted(static_cast<std::int64_t>(verification.files()), "file"),
              counted(verification.records(), "record"), human_bytes(verification.bytes()),
              bad > 0 ? paint(Paint::kBad, fmt::format("{} bad", bad))

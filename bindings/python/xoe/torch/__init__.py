@@ -74,6 +74,7 @@ from xoe.torch.handle import Handle as Handle
 from xoe.torch.handle import poll as poll
 from xoe.torch.handle import synchronize as synchronize
 from xoe.torch.optimizer import DistributedOptimizer as DistributedOptimizer
+from xoe.torch.sharded import ShardedOptimizer as ShardedOptimizer
 from xoe.torch.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from xoe.world import cross_rank as cross_rank
 from xoe.world import cross_size as cross_size

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from xoe import world as _world
 from xoe.process_sets import ProcessSet
 from xoe.reduction import Adasum
 from xoe.torch.collectives import allreduce_async_
@@ -69,5 +70,6 @@ class AdasumMixin(Wrapping):
                 sent.append((p, handle, context))
             for p, handle, context in sent:
                 p.copy_(self._starts[p] + self._compression.decompress(handle.wait(), context))
+            _world.current().engine.note_step()
         self._starts.clear()
         return loss

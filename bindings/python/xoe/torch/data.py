@@ -32,7 +32,7 @@ class ImageDataset(torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Te
 
     __doc__ = f"{inspect.cleandoc(__doc__ or '')}\n\n{_options_of(Images.__doc__)}"
 
-    def __init__(self, directory: str | PathLike[str], batch: int = 32, **options: Any) -> None:
+    def __init__(self, directory: str | bytes | PathLike[str], batch: int = 32, **options: Any) -> None:
         super().__init__()
         self._images = Images(directory, batch, **options)
         self._batches: int = self._images.batches_per_epoch

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from xoe import _core
+from xoe import world as _world
 from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.process_sets import ProcessSet
-from xoe.reduction import Max
-from xoe.torch.collectives import allreduce_async
 from xoe.torch.gradient import dense_alias
+from xoe.torch.tensors import DTYPES
 
 if TYPE_CHECKING:
     from xoe.torch.gradient import Gradient
@@ -42,29 +43,37 @@ class FirstStep:
             return
         self._sums[gradient.name] = (_bits(gradient.param), _zero() if grad is None else _bits(grad))
 
-    def compare(self, prefix: str, process_set: ProcessSet) -> None:
-        """Compares with the other ranks, and warns on the first of them. Collective, also where a rank does not want it."""
+    def compare(self, prefix: str, process_set: ProcessSet) -> bool:
+        """Compares with the other ranks, and warns on the first of them. Collective, also where a rank does not want it.
+
+        False, on all ranks: one has joined, whose first step is still to come. Compare again after the next step.
+        """
         names = sorted(self._sums)
         if not names:
-            return
+            return True
         mine = torch.stack([self._sums[name][which].cpu() for which in (0, 1) for name in names])
-        rank = torch.tensor([process_set.rank()])
         unwanted = torch.tensor([not self._wanted], dtype=torch.int64)
-        # The largest and the smallest of each in one operation. A rank that has joined adds nothing to either.
-        largest = torch.cat([mine, rank, -mine, -rank, unwanted])
+        # The largest and the smallest of each in one operation.
+        largest = torch.cat([mine, -mine, unwanted])
+        kind, op = _core.KINDS["allreduce"], _core.REDUCTIONS["max"]
+        request = _core.Request(kind, op, process_set=process_set._need(), needs_all_ranks=True)
         try:
-            largest = allreduce_async(largest, name=f"{prefix}first_step", op=Max, process_set=process_set).wait()
-        except (InvalidArgumentError, UnsupportedError):
-            return  # the ranks do not have the same parameters, which reducing them says better; or NCCL alone carries all data
+            operation = _world.current().engine.submit_tensor(f"{prefix}first_step", largest, DTYPES, request)
+            operation.wait()  # type: ignore[union-attr]
+        except UnsupportedError:
+            return True  # NCCL alone carries all data
+        except InvalidArgumentError:
+            return False  # or the ranks do not have the same parameters, which reducing them says better
         largest, unwanted = largest[:-1], largest[-1:]
-        equal = (largest[: len(mine) + 1] == -largest[len(mine) + 1 :]).tolist()
-        if equal[-1] or bool(unwanted):
-            return  # all others have joined, or a rank leaves it out
+        equal = (largest[: len(mine)] == -largest[len(mine) :]).tolist()
+        if bool(unwanted):
+            return True  # a rank leaves it out
         count = len(names)
         no_gradient = not bool(mine[count:].any())
-        found = _say(names, equal[:count], [False] if no_gradient else equal[count:-1])
+        found = _say(names, equal[:count], [False] if no_gradient else equal[count:])
         if found and process_set.rank() == 0:
             warnings.warn(f"{found} ({VARIABLE}=0 leaves this check out)", FirstStepWarning, stacklevel=4)
+        return True
 
 
 _PARAMETERS = (

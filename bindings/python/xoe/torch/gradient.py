@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.utils.dlpack
 
 from xoe import _core
 from xoe.torch.handle import Handle
@@ -16,6 +18,8 @@ _CHANNELS_LAST = {
     4: (torch.channels_last, (0, 2, 3, 1)),
     5: (torch.channels_last_3d, (0, 2, 3, 4, 1)),
 }
+# Of a view of a slot: an attribute, and an argument.
+_OWN_REFERENCES = 2
 
 
 def dense_alias(grad: torch.Tensor) -> torch.Tensor:
@@ -43,26 +47,35 @@ class Work:
 class Gradient:
     """The gradient of one parameter.
 
-    Backward calls :meth:`start` between two of its kernels, when the interpreter is not in the CPU's caches. Its cost grows
-    with the number of Python instructions, so there are few.
+    Backward calls :meth:`put` or :meth:`start` between two of its kernels, when the interpreter is not in the CPU's caches.
+    Their cost grows with the number of Python instructions, so there are few.
     """
 
     __slots__ = (
+        "_address",
+        "_buckets",
+        "_copied_back",
         "_format",
         "_grad",
+        "_index",
+        "_layout",
+        "_memory",
         "_operation",
         "_permuted",
         "_version",
+        "_view",
         "group",
         "hook",
         "left",
         "name",
         "param",
+        "shows_view",
         "work",
     )
 
-    def __init__(self, param: torch.Tensor, name: str, passes: int) -> None:
+    def __init__(self, param: torch.Tensor, name: str, passes: int, shows_view: bool = True) -> None:
         self.param = param
+        self.shows_view = shows_view  # param.grad becomes the view of its slot in a bucket
         self.name = name
         self.group: tuple[Gradient, ...] | None = None
         self.hook: Any = None
@@ -71,6 +84,13 @@ class Gradient:
         self._grad: torch.Tensor | None = None
         self._operation: _core.Operation | None = None
         self._version = 0
+        self._buckets: _core.Buckets | None = None
+        self._index = 0
+        self._memory: Any = None  # its slot, which begins at _address
+        self._address = 0
+        self._layout: tuple[torch.dtype, torch.Size, tuple[int, ...]] = (torch.float32, torch.Size(), ())
+        self._view: torch.Tensor = param  # of its slot
+        self._copied_back = False  # the result is: param.grad is not the view
         memory_format, order = _CHANNELS_LAST.get(param.dim(), (None, ()))
         self._format: torch.memory_format | None = memory_format
         self._permuted = torch.Size((1, *(param.shape[dim] for dim in order)))
@@ -109,8 +129,99 @@ class Gradient:
             self._operation = engine.submit_in_place(self.name, grad.data_ptr(), self._permuted, dtype, request, grad)
         return dtype is not None
 
+    # ---- In a bucket
+
+    @property
+    def in_bucket(self) -> bool:
+        return self._buckets is not None
+
+    def lie_in(self, buckets: _core.Buckets | None, index: int) -> bool:
+        """From the next step on it lies in these buckets, in which it has this number, or in none. False: it has no slot."""
+        slot = None if buckets is None else buckets.slot(index)
+        self._index = index
+        if slot is None:
+            self._buckets, self._memory, self._view = None, None, self.param
+            return False
+        grad: torch.Tensor = self.param.grad  # type: ignore[assignment]
+        self._buckets = buckets
+        self._memory = torch.utils.dlpack.from_dlpack(slot).untyped_storage()
+        self._address = self._memory.data_ptr()
+        self._layout = (grad.dtype, grad.shape, grad.stride())
+        self._view = self._new_view()
+        return True
+
+    def _new_view(self) -> torch.Tensor:
+        dtype, shape, strides = self._layout
+        return torch.empty(0, dtype=dtype).set_(self._memory, 0, shape, strides)
+
+    def _slot_view(self) -> torch.Tensor:
+        """The view, of which the program may have replaced the memory, as model.to() does."""
+        if self._view.data_ptr() != self._address:
+            self._view = self._new_view()
+        return self._view
+
+    def _take_view_back(self) -> None:
+        """Before the slot changes: a gradient of an earlier step that the program has kept gets memory of its own."""
+        if sys.getrefcount(self._view) > _OWN_REFERENCES:
+            kept, self._view = self._view, self._new_view()
+            kept.data = kept.detach().clone()
+
+    def put(self) -> None:
+        """Puts the gradient into its bucket. A missing one counts as zeros, since other ranks may wait for it."""
+        buckets: _core.Buckets = self._buckets  # type: ignore[assignment]
+        param, index = self.param, self._index
+        grad = param.grad
+        if grad is not self._view:
+            self._take_view_back()
+        if grad is None:
+            grad = self._put_zeros(buckets)
+        else:
+            done = buckets.put(index, grad)
+            if done == 0:
+                self._put_converted(buckets, grad)
+            elif done == 1 and self.shows_view:
+                grad = param.grad = self._slot_view()
+            else:
+                self._copied_back = done == 1
+        self._grad = grad
+        self._version = grad._version
+
+    def _put_zeros(self, buckets: _core.Buckets) -> torch.Tensor:
+        param, view = self.param, self._slot_view()
+        buckets.put_zeros(self._index)
+        self._copied_back = not (
+            self.shows_view and (param.dtype, param.shape, param.device) == (view.dtype, view.shape, view.device)
+        )
+        param.grad = torch.zeros_like(param) if self._copied_back else view
+        return param.grad
+
+    def _put_converted(self, buckets: _core.Buckets, grad: torch.Tensor) -> None:
+        """For a gradient of another type, format or device than the one that the bucket was laid out for."""
+        view = self._slot_view()
+        with torch.no_grad():
+            view.copy_(grad if grad.layout is torch.strided else grad.to_dense())
+        buckets.put(self._index, view)
+        self._copied_back = True
+
+    def leave_out_unless_put(self) -> None:
+        """Tells the other ranks that this one does not train the parameter."""
+        if self._grad is None:
+            self._buckets.leave_out(self._index)  # type: ignore[union-attr]
+
+    def take_result(self) -> None:
+        """Copies the result from the bucket, where the gradient does not lie there."""
+        if not self._copied_back:
+            return
+        grad: torch.Tensor = self.param.grad  # type: ignore[assignment]
+        if grad.is_sparse:
+            self.param.grad = self._view.to_sparse(grad.sparse_dim())
+        else:
+            grad.data.copy_(self._view)  # no change of the graph that it may belong to
+
+    # ---- Both
+
     def wait(self) -> None:
-        """Blocks until it has been reduced."""
+        """Blocks until it has been reduced, unless it lies in a bucket."""
         if self._operation is not None:
             self._operation.wait()
         elif self.work is not None:
@@ -128,4 +239,5 @@ class Gradient:
     def reset(self, passes: int) -> None:
         """Drops the operation, if any."""
         self._grad = self._operation = self.work = None
+        self._copied_back = False
         self.left = passes

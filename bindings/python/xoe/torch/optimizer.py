@@ -17,6 +17,7 @@ from xoe.objects import broadcast_object
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp
 from xoe.torch.adasum_optimizer import AdasumMixin
+from xoe.torch.buckets import Buckets
 from xoe.torch.collectives import (
     allreduce_async,
     allreduce_async_,
@@ -30,6 +31,7 @@ from xoe.torch.gradient import Gradient, Work, dense_alias
 from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
 from xoe.torch.override import Override, Wrapping
+from xoe.torch.sharded import sharded_optimizer
 
 # Live optimizers by number: two at a time must not use the same name for different tensors.
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -51,6 +53,7 @@ class DistributedMixin(Wrapping):
         gradient_predivide_factor: float,
         groups: int | Sequence[Sequence[torch.Tensor]] | None,
         sparse_as_dense: bool,
+        gradient_views: bool,
         process_set: ProcessSet,
     ) -> None:
         names = self._parameter_names = parameter_names(self.param_groups, named_parameters)  # programs read it
@@ -68,7 +71,11 @@ class DistributedMixin(Wrapping):
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
         self._passes = backward_passes_per_step
-        self._gradients = [Gradient(p, self._prefix + names[p], backward_passes_per_step) for p in self._parameters()]
+        self._gradient_views = gradient_views
+        self._gradients = [
+            Gradient(p, self._prefix + names[p], backward_passes_per_step, gradient_views) for p in self._parameters()
+        ]
+        self._buckets = Buckets(self._prefix, compression.wire) if self._uncopied else None
         self._in_flight: list[Gradient] = []
         self._skip = False
         self._synchronized = False
@@ -83,7 +90,9 @@ class DistributedMixin(Wrapping):
         weakref.finalize(self, _remove_hooks, self._hooks)
 
     def _hook(self) -> None:
-        """Registers hooks for parameters that require gradients and have none yet."""
+        """Registers hooks for parameters that require gradients and have none yet, where there are ranks to reduce with."""
+        if not self._update_world():
+            return
         me = weakref.ref(self)
 
         def follow(gradient: Gradient) -> Any:
@@ -113,7 +122,8 @@ class DistributedMixin(Wrapping):
         known = {id(gradient.param) for gradient in self._gradients}
         for p in self._parameters():
             if id(p) not in known:
-                self._gradients.append(Gradient(p, f"{self._prefix}added{len(self._gradients)}", self._passes))
+                name = f"{self._prefix}added{len(self._gradients)}"
+                self._gradients.append(Gradient(p, name, self._passes, self._gradient_views))
 
     def _groups(self, groups: int | Sequence[Sequence[torch.Tensor]] | None) -> list[tuple[Gradient, ...]]:
         if groups is None or groups == 0:
@@ -158,6 +168,9 @@ class DistributedMixin(Wrapping):
         self._distributed = process_set.included() and process_set.size() > 1
         self._first_step = FirstStep()  # also of ranks that go on, with those that are new
         wire = getattr(self._compression, "wire", None)
+        if self._buckets is not None:
+            self._buckets.dissolve()
+            self._buckets = Buckets(self._prefix, wire)
         self._request = prepare_request(self._op, "allreduce", *self._scales, self._set_id, wire)
         return self._distributed
 
@@ -188,7 +201,9 @@ class DistributedMixin(Wrapping):
         try:
             if self._first_step is not None:
                 self._first_step.note(gradient)
-            if not (self._uncopied and gradient.start(self._engine, self._request)):
+            if gradient.in_bucket:
+                gradient.put()
+            elif not (self._uncopied and gradient.start(self._engine, self._request)):
                 gradient.work = self._submit_derived(gradient)
         except BaseException:
             gradient.reset(self._passes)
@@ -261,18 +276,26 @@ class DistributedMixin(Wrapping):
                         self._submit_group(gradient.group)
             for gradient in self._in_flight:
                 gradient.wait()
+            if self._buckets is not None:
+                self._buckets.wait()
             for gradient in self._in_flight:
                 gradient.check()
                 if gradient.work is not None and not gradient.work.waited:
                     self._copy_results(gradient.work)
+                gradient.take_result()
+            reduced = list(self._in_flight)
         finally:
             self._forget()
             noted, self._first_step = self._first_step, None
         self._synchronized = True
-        if noted is not None:
-            noted.compare(self._prefix, self._process_set)
+        if noted is not None and not noted.compare(self._prefix, self._process_set):
+            self._first_step = noted
+        if self._buckets is not None:
+            self._buckets.lay_out(self._engine, self._request, reduced)
 
     def _forget(self) -> None:
+        if self._buckets is not None and self._in_flight:
+            self._buckets.abandon()  # nothing is under way where the step has ended well
         for gradient in self._gradients:
             gradient.reset(self._passes)
         self._in_flight.clear()
@@ -321,7 +344,7 @@ class DistributedMixin(Wrapping):
             if not self._skip:
                 self.synchronize()
             self._synchronized = False
-            return own()
+            return self._stepped(own())
         evaluate = closure
 
         def evaluate_distributed() -> Any:
@@ -332,7 +355,13 @@ class DistributedMixin(Wrapping):
                 loss = allreduce_async(loss.detach(), op=Average, process_set=self._process_set).wait()
             return loss
 
-        return own(evaluate_distributed)
+        return self._stepped(own(evaluate_distributed))
+
+    def _stepped(self, result: Any) -> Any:
+        """Counts the step, whose result it gives back."""
+        if _world.is_current(self._world):
+            self._engine.note_step()
+        return result
 
     @Override
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -375,6 +404,9 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     groups: int | Sequence[Sequence[torch.Tensor]] | None = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
+    *,
+    gradient_views: bool = True,
+    sharded: bool = False,
 ) -> Any:
     """The optimizer with gradients reduced over all ranks, while backward still runs.
 
@@ -389,7 +421,15 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     groups: a number of groups, or lists of parameters, whose gradients are reduced together; ``num_groups`` is its older name.
     sparse_as_dense: reduce sparse gradients as dense ones.
     process_set: reduce over these ranks only; on others it is the plain optimizer.
+    gradient_views: from the second step on, ``.grad`` of parameters in host memory is a view of memory that the ranks of a
+        host share, so that results are not copied back. The gradient itself may be kept; a tensor that only shares its
+        memory, such as ``p.grad.view(-1)``, shows the next step's gradient once that is computed. False: results are
+        copied to gradients of the parameters' own. Op Adasum has no views.
+    sharded: a :func:`ShardedOptimizer`: each rank updates its part of the parameters, which the ranks of a host share.
     """
+    if sharded:
+        options = (compression, gradient_predivide_factor, num_groups or groups, process_set)
+        return sharded_optimizer(optimizer, named_parameters, op, *options)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InvalidArgumentError("gradient_predivide_factor needs op=Average")
     if not gradient_predivide_factor > 0:
@@ -403,6 +443,6 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     if isinstance(optimizer, Wrapping):
         raise InvalidArgumentError("the optimizer is a DistributedOptimizer already")
     made = (AdasumMixin if op == Adasum else DistributedMixin).around(optimizer)
-    own_options = () if op == Adasum else (op, gradient_predivide_factor, groups, sparse_as_dense)
+    own_options = () if op == Adasum else (op, gradient_predivide_factor, groups, sparse_as_dense, gradient_views)
     made._distribute(named_parameters, compression, backward_passes_per_step, *own_options, process_set)
     return made

@@ -1,0 +1,117 @@
+#include "optimizer_step.h"
+
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "errors.h"
+#include "xoe/c.h"
+
+namespace xoe::python {
+namespace {
+
+template <class T>
+T* pointer(std::uintptr_t address) {
+  return reinterpret_cast<T*>(address);
+}
+
+// Memory of one parameter, or of a part of it. Owns nothing.
+class StepSlice {
+ public:
+  StepSlice(std::uintptr_t parameter, std::uintptr_t master, const std::vector<std::uintptr_t>& gradients,
+            std::size_t count, std::int32_t dtype, std::int32_t gradient_dtype, std::int32_t reduce,
+            const std::vector<std::uintptr_t>& states)
+      : states_(states) {
+    for (const std::uintptr_t gradient : gradients) gradients_.push_back(pointer<const void>(gradient));
+    step_.parameter = pointer<void>(parameter);
+    step_.master = pointer<float>(master);
+    step_.count = count;
+    step_.dtype = dtype;
+    step_.gradient_dtype = gradient_dtype;
+    step_.reduce = reduce;
+  }
+
+  xoe_step step() const {
+    xoe_step step = step_;
+    step.gradients = gradients_.data();
+    step.gradient_count = gradients_.size();
+    return step;
+  }
+  float* state(std::size_t index) const { return index < states_.size() ? pointer<float>(states_[index]) : nullptr; }
+
+ private:
+  xoe_step step_{};
+  std::vector<const void*> gradients_;
+  std::vector<std::uintptr_t> states_;
+};
+
+// Calls step(slice) for each, without the interpreter's lock.
+template <class Step>
+void for_slices(const nb::list& list, const Step& step) {
+  std::vector<const StepSlice*> slices;
+  for (const nb::handle slice : list) slices.push_back(nb::cast<const StepSlice*>(slice));
+  check(call_released([&] {
+    for (const StepSlice* slice : slices)
+      if (const xoe_status status = step(*slice); status != XOE_OK) return status;
+    return xoe_status{XOE_OK};
+  }));
+}
+
+void sgd_step(const nb::list& slices, double learning_rate, double momentum, double dampening, double weight_decay,
+              double gradient_scale, bool nesterov, bool maximize, bool first) {
+  xoe_sgd options;
+  xoe_sgd_init(&options, sizeof(options));
+  options.learning_rate = learning_rate;
+  options.momentum = momentum;
+  options.dampening = dampening;
+  options.weight_decay = weight_decay;
+  options.gradient_scale = gradient_scale;
+  options.nesterov = nesterov ? 1 : 0;
+  options.maximize = maximize ? 1 : 0;
+  options.first = first ? 1 : 0;
+  for_slices(slices, [&](const StepSlice& slice) {
+    const xoe_step step = slice.step();
+    return xoe_sgd_step(&options, &step, slice.state(0));
+  });
+}
+
+void adam_step(const nb::list& slices, double learning_rate, double beta1, double beta2, double epsilon,
+               double weight_decay, double gradient_scale, std::int64_t step_number, bool decoupled, bool amsgrad,
+               bool maximize) {
+  xoe_adam options;
+  xoe_adam_init(&options, sizeof(options));
+  options.learning_rate = learning_rate;
+  options.beta1 = beta1;
+  options.beta2 = beta2;
+  options.epsilon = epsilon;
+  options.weight_decay = weight_decay;
+  options.gradient_scale = gradient_scale;
+  options.step = step_number;
+  options.decoupled = decoupled ? 1 : 0;
+  options.maximize = maximize ? 1 : 0;
+  for_slices(slices, [&](const StepSlice& slice) {
+    const xoe_step step = slice.step();
+    return xoe_adam_step(&options, &step, slice.state(0), slice.state(1), amsgrad ? slice.state(2) : nullptr);
+  });
+}
+
+}  // namespace
+
+void bind_optimizer_step(nb::module_& module) {
+  nb::class_<StepSlice>(module, "StepSlice")
+      .def(nb::init<std::uintptr_t, std::uintptr_t, const std::vector<std::uintptr_t>&, std::size_t, std::int32_t,
+                    std::int32_t, std::int32_t, const std::vector<std::uintptr_t>&>(),
+           nb::arg("parameter"), nb::arg("master"), nb::arg("gradients"), nb::arg("count"), nb::arg("dtype"),
+           nb::arg("gradient_dtype"), nb::arg("reduce"), nb::arg("states"),
+           "Addresses of what a step reads and writes; the caller keeps the memory. xoe/c.h (xoe_step) says what they "
+           "are.\nmaster: 0 for float32. states: as the step takes them.");
+  module.def("sgd_step", &sgd_step, nb::arg("slices"), nb::kw_only(), nb::arg("learning_rate"), nb::arg("momentum"),
+             nb::arg("dampening"), nb::arg("weight_decay"), nb::arg("gradient_scale"), nb::arg("nesterov"),
+             nb::arg("maximize"), nb::arg("first"), "xoe_sgd_step() of a list of StepSlice.");
+  module.def("adam_step", &adam_step, nb::arg("slices"), nb::kw_only(), nb::arg("learning_rate"), nb::arg("beta1"),
+             nb::arg("beta2"), nb::arg("epsilon"), nb::arg("weight_decay"), nb::arg("gradient_scale"), nb::arg("step"),
+             nb::arg("decoupled"), nb::arg("amsgrad"), nb::arg("maximize"), "xoe_adam_step() of a list of StepSlice.");
+}
+
+}  // namespace xoe::python
