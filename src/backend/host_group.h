@@ -53,8 +53,8 @@ class HostGroup : public HostBlocks {
   virtual std::uint64_t steps() const noexcept = 0;
   // The ranks that have left the group: they take part in no later operation.
   virtual std::vector<int> departed() const = 0;
-  // What a rank's process is doing; nullopt: not known. Of a rank on another host only its leader asks, and the answer
-  // may be some seconds old. Any thread.
+  // What a rank's process is doing; nullopt: not known. Of a rank on another host only this host's
+  // leader asks, and the answer may be some seconds old. Any thread.
   virtual std::optional<ProcessActivity> activity(int rank) const = 0;
   // More ranks than processors: a waiting thread should yield instead of spin.
   virtual bool oversubscribed() const noexcept = 0;

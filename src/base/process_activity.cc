@@ -25,12 +25,15 @@ std::optional<Process> read_process(pid_t pid) {
   const auto line = read_line(fmt::format("/proc/{}/stat", pid));
   const auto end = line ? line->rfind(") ") : std::string::npos;
   if (end == std::string::npos) return std::nullopt;
-  // After the name: state, parent, ...; the 12th and 13th are the user's and the system's time.
+  // After the name: state, parent, ...; from the 12th on the user's and the system's time, its own and that of the
+  // children that it has waited for: without these a process that ends would take its time away with it.
   const auto fields = words_of(line->substr(end + 2));
-  if (fields.size() < 13) return std::nullopt;
+  if (fields.size() < 15) return std::nullopt;
+  std::int64_t ticks = 0;
+  for (std::size_t i = 11; i < 15; ++i) ticks += parse_integer(fields[i]).value_or(0);
   return Process{.parent = static_cast<pid_t>(parse_integer(fields[1]).value_or(-1)),
                  .state = fields[0].front(),
-                 .ticks = parse_integer(fields[11]).value_or(0) + parse_integer(fields[12]).value_or(0)};
+                 .ticks = ticks};
 }
 
 }  // namespace
@@ -55,7 +58,8 @@ std::optional<ProcessActivity> process_activity(pid_t pid) {
     children.erase(begin, end);  // pids that were reused while we read cannot make a circle
   }
   return ProcessActivity{.used = std::chrono::nanoseconds(std::chrono::seconds(1)) * ticks / ::sysconf(_SC_CLK_TCK),
-                         .stopped = self->state == 'T' || self->state == 't'};
+                         .stopped = self->state == 'T' || self->state == 't',
+                         .at = std::chrono::steady_clock::now()};
 }
 
 }  // namespace xoe

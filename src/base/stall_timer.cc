@@ -7,8 +7,8 @@ namespace {
 
 using Time = std::chrono::nanoseconds;
 
-// A rank that uses less than a hundredth of a processor over a tenth of the limit waits or is stopped. What other hosts
-// tell may be late, so a short limit has longer windows.
+// A rank that uses less than a hundredth of a processor over a tenth of the limit waits or is stopped. A short limit has
+// longer windows, since other hosts need time to answer.
 Time window_of(const WaitLimits& limits) {
   return std::max(limits.limit / 10, std::min<Time>(std::chrono::seconds(1), limits.limit / 2));
 }
@@ -20,21 +20,28 @@ Time next_warning(const WaitLimits& limits, const std::optional<Time>& last) {
 
 }  // namespace
 
-StallTimer::Due StallTimer::check(const WaitLimits& limits, Time age, const std::function<Time()>& used) {
+StallTimer::Due StallTimer::check(const WaitLimits& limits, Time age, const Used& used) {
   if (limits.limit.count() > 0 && limit_reached(limits, age, used)) return Due::kLimit;
   if (limits.warning.count() <= 0 || age < next_warning(limits, warned_at_)) return Due::kNothing;
   warned_at_ = age;
   return Due::kWarning;
 }
 
-bool StallTimer::limit_reached(const WaitLimits& limits, Time age, const std::function<Time()>& used) {
+bool StallTimer::limit_reached(const WaitLimits& limits, Time age, const Used& used) {
   if (!limits.spares_computing) return age >= limits.limit;
   const Time window = window_of(limits);
-  if (age < (measured_at_ ? *measured_at_ : limits.limit - 2 * window) + (measured_at_ ? window : Time{})) return false;
-  const Time now_used = used();
-  const bool idle = measured_at_ && now_used - used_ < (age - *measured_at_) / kLeastShare;
-  measured_at_ = age;
-  used_ = now_used;
+  if (age < (looked_at_ ? *looked_at_ + window : limits.limit - 2 * window)) return false;
+  if (!looked_at_) news_at_ = age;
+  looked_at_ = age;
+  const CpuUse now = used();
+  if (now.at < (last_ ? last_->at + window / 2 : std::chrono::steady_clock::time_point(Time(1)))) {
+    // Another host has not answered. It is busy, or lost, which others find out: not for good, for they may not look.
+    return age >= limits.limit && age - news_at_ >= limits.limit;
+  }
+  // Less than before: some of those that were late are not late any more.
+  const bool idle = last_ && now.used >= last_->used && now.used - last_->used < (now.at - last_->at) / kLeastShare;
+  news_at_ = age;
+  last_ = now;
   return idle && age >= limits.limit;
 }
 
@@ -44,7 +51,7 @@ Time StallTimer::next(const WaitLimits& limits) const {
   if (limits.limit.count() <= 0) return next;
   const Time window = window_of(limits);
   const Time check = !limits.spares_computing ? limits.limit
-                     : measured_at_           ? *measured_at_ + window
+                     : looked_at_             ? *looked_at_ + window
                                               : limits.limit - 2 * window;
   return std::min(next, check);
 }

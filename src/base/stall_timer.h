@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string_view>
+
+#include "base/process_activity.h"
 
 namespace xoe {
 
@@ -21,19 +22,21 @@ class StallTimer {
  public:
   enum class Due : std::uint8_t { kNothing, kWarning, kLimit };
 
-  // Says what to do after a wait of `age`. used: the CPU time so far of the ranks that are waited for; called seldom.
-  Due check(const WaitLimits& limits, std::chrono::nanoseconds age,
-            const std::function<std::chrono::nanoseconds()>& used);
+  // What the ranks that are waited for have used so far. They may be others than the last time.
+  using Used = std::function<CpuUse()>;
+
+  // Says what to do after a wait of `age`. used: called seldom.
+  Due check(const WaitLimits& limits, std::chrono::nanoseconds age, const Used& used);
   // The age at which to check again.
   std::chrono::nanoseconds next(const WaitLimits& limits) const;
 
  private:
-  bool limit_reached(const WaitLimits& limits, std::chrono::nanoseconds age,
-                     const std::function<std::chrono::nanoseconds()>& used);
+  bool limit_reached(const WaitLimits& limits, std::chrono::nanoseconds age, const Used& used);
 
   std::optional<std::chrono::nanoseconds> warned_at_;
-  std::optional<std::chrono::nanoseconds> measured_at_;
-  std::chrono::nanoseconds used_{0};  // then
+  std::optional<std::chrono::nanoseconds> looked_at_;
+  std::chrono::nanoseconds news_at_{0};  // of the last look that found news
+  std::optional<CpuUse> last_;           // what it found
 };
 
 }  // namespace xoe

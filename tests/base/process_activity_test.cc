@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +42,26 @@ TEST(ProcessActivity, CountsDescendantsAndSeesStops) {
   ::kill(family.pid, SIGSTOP);
   ::waitpid(family.pid, nullptr, WUNTRACED);
   EXPECT_TRUE(process_activity(family.pid).value().stopped);
+}
+
+// A rank that starts one program after the other has used the time of all of them.
+TEST(ProcessActivity, CountsChildrenThatHaveEnded) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    if (::fork() == 0) {
+      rusage used = {};
+      do ::getrusage(RUSAGE_SELF, &used);
+      while (used.ru_utime.tv_sec == 0 && used.ru_utime.tv_usec + used.ru_stime.tv_usec < 60000);
+      ::_exit(0);
+    }
+    ::wait(nullptr);
+    ::raise(SIGSTOP);
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(pid, nullptr, WUNTRACED), pid);
+  EXPECT_GE(process_activity(pid).value().used, 40ms);
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
 }
 
 TEST(ProcessActivity, OfNoProcess) {

@@ -10,6 +10,11 @@ namespace {
 using namespace std::chrono_literals;
 using Due = StallTimer::Due;
 
+// What is known at `age` of a wait that began when the clock began; `told`: when it was so.
+CpuUse use(std::chrono::nanoseconds used, std::chrono::nanoseconds told) {
+  return {.used = used, .at = std::chrono::steady_clock::time_point(1h + told)};
+}
+
 // When something is due in a wait that is checked every second, by seconds.
 struct Seen {
   std::vector<int> warnings;
@@ -20,7 +25,7 @@ Seen wait_for(int seconds, const WaitLimits& limits, const std::function<std::ch
   StallTimer stall_timer;
   Seen seen;
   for (int second = 0; second <= seconds; ++second) {
-    const Due due = stall_timer.check(limits, std::chrono::seconds(second), [&] { return used(second); });
+    const Due due = stall_timer.check(limits, std::chrono::seconds(second), [&] { return use(used(second), std::chrono::seconds(second)); });
     if (due == Due::kWarning) seen.warnings.push_back(second);
     if (due == Due::kLimit) {
       seen.given_up = second;
@@ -44,17 +49,38 @@ TEST(StallTimer, SparesThoseThatCompute) {
   EXPECT_EQ(wait_for(5000, {}, [](int second) { return std::chrono::seconds(std::min(second, 300)); }).given_up, 600);
 }
 
-// Another host's answer that comes half a second late looks like a rank that has used nothing since.
-TEST(StallTimer, AShortLimitAllowsForLateAnswers) {
-  StallTimer stall_timer;
+// When the limit is reached where another host tells every `pause` what was so `late` before, from `first` on.
+std::chrono::milliseconds given_up_at(std::chrono::milliseconds pause, std::chrono::milliseconds late, double share,
+                                      std::chrono::milliseconds first = 0ms) {
   const WaitLimits limits{.warning = 0s, .limit = 4s};
-  const auto told = [](std::chrono::milliseconds age) { return age - age % 700ms; };
-  for (auto age = 0ms; age < 30s; age += 50ms)
-    ASSERT_EQ(stall_timer.check(limits, age, [&] { return told(age); }), Due::kNothing) << age / 1ms;
-  StallTimer idle;
-  auto age = 0ms;
-  while (age < 30s && idle.check(limits, age, [] { return 5s; }) == Due::kNothing) age += 50ms;
-  EXPECT_EQ(age, 4s);
+  StallTimer timer;
+  for (auto age = 0ms; age < 60s; age += 50ms) {
+    const auto told = age - age % pause;
+    const auto used = std::chrono::nanoseconds(static_cast<std::int64_t>(share * 1e6) * ((told - late) / 1ms));
+    const auto news = [&] { return age < first ? CpuUse{.used = 0s, .at = {}} : use(used, told); };
+    if (timer.check(limits, age, news) == Due::kLimit) return age;
+  }
+  return 60s;
+}
+
+// Its ranks compute, but the host is so busy that its answers are late.
+TEST(StallTimer, OldNewsDoesNotMeanThatARankIsIdle) {
+  EXPECT_EQ(given_up_at(700ms, 500ms, 1), 60s);
+  EXPECT_EQ(given_up_at(3700ms, 2000ms, 1), 60s);
+  EXPECT_EQ(given_up_at(500ms, 100ms, 1, 7s), 60s);
+}
+
+TEST(StallTimer, AnIdleRankOfAnotherHostIsGivenUp) {
+  EXPECT_EQ(given_up_at(50ms, 0ms, 0), 4s);
+  EXPECT_LE(given_up_at(3700ms, 2000ms, 0), 8s);
+  EXPECT_LE(given_up_at(100ms, 0ms, 0, 60s), 10s);  // it never answers
+}
+
+// Ranks that come late leave the rest, which has used less than all of them.
+TEST(StallTimer, FewerLateRanksAreNoIdleOnes) {
+  const auto used = [](int second) { return std::chrono::seconds(second < 550 ? 1000 : 10) + second * 20ms; };
+  EXPECT_EQ(wait_for(5000, {}, used).given_up, -1);
+  EXPECT_EQ(wait_for(5000, {}, [](int second) { return second < 570 ? 1000s : 10s; }).given_up, 660);
 }
 
 TEST(StallTimer, AnExactLimitSparesNobody) {
@@ -76,7 +102,7 @@ TEST(StallTimer, SaysWhenToCheck) {
   std::vector<std::chrono::nanoseconds> checks;
   for (auto age = stall_timer.next(limits); age <= 100s; age = stall_timer.next(limits)) {
     checks.push_back(age);
-    stall_timer.check(limits, age, [] { return 0s; });
+    stall_timer.check(limits, age, [&] { return use(0s, age); });
   }
   EXPECT_EQ(checks, (std::vector<std::chrono::nanoseconds>{10s, 30s, 70s, 80s, 90s, 100s}));
 }

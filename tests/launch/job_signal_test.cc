@@ -103,6 +103,23 @@ TEST(JobSignal, WhatFollowsFromItIsNoFailureOfItsOwn) {
   }
 }
 
+// Behind these signals there may be no one who sends a second one.
+TEST(JobSignal, ARankThatIsStuckDoesNotKeepTheJob) {
+  for (const auto& [name, number] : {std::pair{"TERM", SIGTERM}, std::pair{"HUP", SIGHUP}}) {
+    Launched job(script_arguments(3,
+                                  std::string("trap '[ $XOE_RANK = 1 ] && exit 0; echo stuck; trap \"\" TERM' ") + name +
+                                      "; echo ready; while true; do sleep 0.02; done",
+                                  {"--signal-limit", "0.5", "--grace", "0.2"}));
+    for (const char* rank : {"[0] ready", "[1] ready", "[2] ready"}) ASSERT_TRUE(job.wait_for_out(rank));
+    job.signal(number);
+    const auto ran = job.wait();
+    EXPECT_EQ(ran.code, 128 + number) << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr("2 ranks still ran 500 ms after the first had ended, the limit of --signal-limit"));
+    EXPECT_THAT(ran.err, HasSubstr("2 of them by SIGKILL after 200 ms of grace"));
+    EXPECT_TRUE(job.all_gone());
+  }
+}
+
 // A failure before that is no answer to the signal: it ends the others.
 TEST(JobSignal, AFailureAfterItEndsTheOthers) {
   Launched job(

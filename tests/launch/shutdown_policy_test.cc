@@ -64,6 +64,23 @@ TEST(ShutdownPolicy, AStoppedJobsTimeStandsStill) {
   EXPECT_EQ(ending.due(kStart + 1h + 10s), Step::kTerminate);
 }
 
+TEST(ShutdownPolicy, RanksMayNotFollowForGood) {
+  ShutdownPolicy policy(kStart, {}, 5s);
+  policy.limit_others(kStart + 10s);
+  policy.limit_others(kStart + 20s);  // another rank has ended
+  policy.shift(1s);
+  EXPECT_EQ(policy.next(), kStart + 11s);
+  EXPECT_EQ(policy.due(kStart + 10s), Step::kNothing);
+  EXPECT_EQ(policy.due(kStart + 11s), Step::kTerminate);
+  EXPECT_EQ(policy.cause(), Cause::kSignalLimit);
+  EXPECT_EQ(policy.due(kStart + 16s), Step::kKill);
+  ShutdownPolicy all_ended(kStart, {}, 5s);
+  all_ended.limit_others(kStart + 10s);
+  all_ended.leftovers(kStart + 9s);
+  EXPECT_EQ(all_ended.due(kStart + 10s), Step::kTerminate);
+  EXPECT_EQ(all_ended.cause(), Cause::kNone);
+}
+
 TEST(ShutdownPolicy, ACauseMayBeWithdrawnUntilSomethingWasDone) {
   ShutdownPolicy policy(kStart, std::nullopt, 5s);
   policy.begin(Cause::kRankFailed, kStart, 300ms);

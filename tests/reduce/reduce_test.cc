@@ -1,12 +1,9 @@
 // reduce_into() for floating-point types.
 #include "reduce/reduce.h"
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
-
 #include <gtest/gtest.h>
 
+#include "processor.h"
 #include "reduce/reference.h"
 
 namespace xoe {
@@ -186,11 +183,10 @@ TEST(HalfReduce, SumMayPassTheRangeInBetween) {
   EXPECT_EQ(Float16::widen(sum), 59999.0f + 1.0f);
 }
 
-#if defined(__x86_64__)
 // Programs flush subnormals, or round otherwise, in some of their threads; ranks must agree all the same.
 TEST(FloatState, OfTheThreadDoesNotMatter) {
-  const unsigned before = _mm_getcsr();
-  const unsigned changed = before | 0xE040;  // flushes subnormals and rounds toward zero
+  const auto before = FloatModes::read();
+  const auto changed = before | FloatModes::kFlushToZero | FloatModes::kRoundTowardZero;
   const auto sum_of = [](const float(&values)[2]) {
     const void* ins[] = {&values[0], &values[1]};
     float sum = 0;
@@ -198,15 +194,14 @@ TEST(FloatState, OfTheThreadDoesNotMatter) {
     reduce::reduce_into(out, ins, 1, DType::kFloat32, ReduceOp::kSum);
     return sum;
   };
-  _mm_setcsr(changed);
+  FloatModes::write(changed);
   const float tiny = sum_of({1e-40f, 1e-40f}), rounded = sum_of({1.0f, 0x1.8p-24f});
-  const unsigned after = _mm_getcsr();
-  _mm_setcsr(before);
+  const auto after = FloatModes::read();
+  FloatModes::write(before);
   EXPECT_EQ(tiny, 2 * 1e-40f);
   EXPECT_EQ(rounded, 1.0f + 0x1p-23f);
-  EXPECT_EQ(after & 0xFFC0, changed & 0xFFC0);
+  EXPECT_EQ(after & FloatModes::kAll, changed & FloatModes::kAll);
 }
-#endif
 
 TEST(Supports, EverythingButTheAverageOfBool) {
   for (int dtype = 0; dtype < kDTypeCount; ++dtype) {

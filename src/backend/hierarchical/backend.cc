@@ -128,8 +128,10 @@ Error HierarchicalBackend::first_cause(const Error& seen) {
 // --- waiting ---
 
 std::optional<ProcessActivity> HierarchicalBackend::activity(int rank) const {
-  const auto state = context_->state(ranks_[index(rank)]);
-  return state ? std::optional(state->activity) : std::nullopt;
+  const int rank_of_job = ranks_[index(rank)];
+  const auto state = context_->state(rank_of_job);
+  if (state) return state->activity;
+  return context_->asks_about(rank_of_job) ? std::optional(ProcessActivity()) : std::nullopt;
 }
 
 // What this host knows of the group's collective `number`. Only the job's first rank on each host can ask the others.
@@ -151,9 +153,9 @@ HierarchicalBackend::Late HierarchicalBackend::late_for(std::uint64_t number) co
   return look();
 }
 
-std::chrono::nanoseconds HierarchicalBackend::used_by_late(std::uint64_t number) const {
-  std::chrono::nanoseconds used{0};
-  for (const int rank : late_for(number).ranks) used += activity(rank).value_or(ProcessActivity()).used;
+CpuUse HierarchicalBackend::used_by_late(std::uint64_t number) const {
+  CpuUse used;
+  for (const int rank : late_for(number).ranks) used.add(activity(rank));
   return used;
 }
 

@@ -72,7 +72,7 @@ class HierarchicalBackend final : public Backend, public HostGroup {
 
   Status execute(const Collective& collective);
   Late late_for(std::uint64_t number) const;
-  std::chrono::nanoseconds used_by_late(std::uint64_t number) const;
+  CpuUse used_by_late(std::uint64_t number) const;
   bool reports(const Late& late) const;
   std::string describe_late(int rank) const;
   void on_stall(const Watchdog::Stall& stall);

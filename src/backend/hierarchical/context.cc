@@ -171,12 +171,13 @@ void Context::on_message(int host, std::string_view message) {
   }
   if (!message.starts_with(kAnswerActivity)) return;
   ByteReader answer(message.substr(kAnswerActivity.size()));
+  const auto now = std::chrono::steady_clock::now();
   const std::lock_guard lock(reported_mutex_);
   for (const int rank : placement_.ranks_of[index(host)]) {
     const std::chrono::nanoseconds used(answer.fixed<std::int64_t>());
     const bool stopped = answer.fixed<std::uint8_t>() == 1;
     const auto group = answer.fixed<std::uint64_t>(), begun = answer.fixed<std::uint64_t>();
-    if (answer.ok()) reported_[rank] = {.activity = {.used = used, .stopped = stopped}, .group = group, .begun = begun};
+    if (answer.ok()) reported_[rank] = {.activity = {.used = used, .stopped = stopped, .at = now}, .group = group, .begun = begun};
   }
 }
 

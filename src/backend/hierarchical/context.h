@@ -77,6 +77,10 @@ class Context {
   std::unique_ptr<shm::ShmBackend> take_host_backend() { return std::move(host_backend_); }
   // nullopt: not known, or not yet: for a rank of another host this asks that host, as HostGroup::activity() does.
   std::optional<RankState> state(int rank);
+  // Whether state() asks another host.
+  bool asks_about(int rank) const noexcept {
+    return mesh_ != nullptr && placement_.hosts[index(rank)] != placement_.host();
+  }
   // This rank begins a collective.
   void note_begun(std::uint64_t group, std::uint64_t number) noexcept;
   // Wakes this rank if it sleeps.

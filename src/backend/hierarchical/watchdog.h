@@ -26,7 +26,7 @@ class Watchdog {
   // Both are called by the watchdog's thread. report: of a warning or the limit. used: as StallTimer's, of the
   // collective with this number.
   using Report = std::function<void(const Stall& stall)>;
-  using Used = std::function<std::chrono::nanoseconds(std::uint64_t number)>;
+  using Used = std::function<CpuUse(std::uint64_t number)>;
 
   Watchdog(const WaitLimits& limits, Report report, Used used);
   ~Watchdog() { stop(); }

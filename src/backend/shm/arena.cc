@@ -13,7 +13,10 @@
 namespace xoe::shm {
 namespace {
 
-std::size_t round_to_pages(std::size_t bytes) { return (bytes + Arena::kPage - 1) / Arena::kPage * Arena::kPage; }
+std::size_t round_to_pages(std::size_t bytes) {
+  const std::size_t page = Arena::page_bytes();
+  return (bytes + page - 1) / page * page;
+}
 
 }  // namespace
 
@@ -38,6 +41,11 @@ bool Mapping::contains(const void* data, std::size_t bytes) const noexcept {
   return begin >= base_ && bytes <= bytes_ && static_cast<std::size_t>(begin - base_) <= bytes_ - bytes;
 }
 
+std::size_t Arena::page_bytes() noexcept {
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
 Arena::Arena(Fd fd, std::shared_ptr<Mapping> mapping, std::size_t reserved)
     : owner_(::getpid()), fd_(std::move(fd)), mapping_(std::move(mapping)) {
   free_.emplace(round_to_pages(reserved), mapping_->bytes() - round_to_pages(reserved));
@@ -60,14 +68,13 @@ Result<std::shared_ptr<Arena>> Arena::create(std::size_t bytes, std::size_t rese
 
 std::size_t Arena::default_bytes() {
   constexpr std::size_t kMost = std::size_t{64} << 30;
-  const auto memory =
-      static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes();
   std::size_t bytes = std::min(memory, kMost);
   // Growing a file past RLIMIT_FSIZE raises SIGXFSZ, also for a memfd.
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     bytes = std::min(bytes, static_cast<std::size_t>(limit.rlim_cur));
-  return bytes / kPage * kPage;
+  return bytes / page_bytes() * page_bytes();
 }
 
 Result<std::size_t> Arena::allocate(std::size_t bytes) {
@@ -94,14 +101,15 @@ Result<std::size_t> Arena::allocate(std::size_t bytes) {
 
 bool Arena::take_back(const void* data, std::size_t bytes) noexcept {
   const auto start = static_cast<std::size_t>(static_cast<const std::byte*>(data) - mapping_->base());
-  const std::size_t offset = start / kPage * kPage, size = round_to_pages(start + bytes) - offset;
+  const std::size_t page = page_bytes();
+  const std::size_t offset = start / page * page, size = round_to_pages(start + bytes) - offset;
   std::byte* const first = mapping_->base() + offset;
   if (::mmap(first, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd_.get(),
              static_cast<off_t>(offset)) == MAP_FAILED)
     return false;
   ::madvise(first, size, MADV_DONTDUMP);
   // A page is the peers' too until it is first written.
-  for (std::size_t at = 0; at < size; at += kPage)
+  for (std::size_t at = 0; at < size; at += page)
     std::atomic_ref(*reinterpret_cast<std::uint64_t*>(first + at)).fetch_or(0, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   taken_.emplace_back(offset, size);

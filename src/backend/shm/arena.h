@@ -38,7 +38,8 @@ class Mapping {
 // This rank's arena. Blocks are page-aligned and zero when handed out. Thread-safe.
 class Arena {
  public:
-  static constexpr std::size_t kPage = 4096;
+  // Of this system: 4 KiB, on some ARM64 systems 16 or 64.
+  static std::size_t page_bytes() noexcept;
 
   // Reserves `bytes` of address space; `reserved` at the front are outside the allocator.
   static Result<std::shared_ptr<Arena>> create(std::size_t bytes, std::size_t reserved);

@@ -18,7 +18,7 @@
 namespace xoe::shm {
 namespace {
 
-static_assert(sizeof(ArenaHeader) <= Arena::kPage);
+static_assert(sizeof(ArenaHeader) <= Context::kFirstBlock && Context::kFirstBlock % alignof(RankBlock) == 0);
 
 // Creates this rank's arena with its header filled in.
 Result<std::shared_ptr<Arena>> make_arena(int rank, std::size_t bytes) {

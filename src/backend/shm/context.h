@@ -32,7 +32,7 @@ struct Member {
 class Context {
  public:
   // The offset of the first group's RankBlock in every arena; the allocator begins behind it.
-  static constexpr std::size_t kFirstBlock = Arena::kPage;
+  static constexpr std::size_t kFirstBlock = 4096;
   static constexpr std::size_t kReserved = kFirstBlock + sizeof(RankBlock);
 
   // Publishes this rank's arena in `store` and maps the arenas of all others. keys: the prefix of all keys that the

@@ -256,8 +256,8 @@ void OperationQueue::check_stall(Pending& pending, Clock::time_point now) {
   const auto waited = now - *pending.began;
   const Operation& stuck = queue_.front()->operation;
   const auto used = [&] {
-    std::chrono::nanoseconds all{0};
-    for (const int r : stuck.waiting_for()) all += group_.activity(r).value_or(ProcessActivity()).used;
+    CpuUse all;
+    for (const int r : stuck.waiting_for()) all.add(group_.activity(r));
     return all;
   };
   switch (pending.stall_timer.check(pending.limits, waited, used)) {

@@ -133,20 +133,20 @@ std::string StallWatch::limit_line(const std::string& stall, std::chrono::nanose
 }
 
 // The CPU time of the ranks that may be missing: where that is not known, those of other hosts.
-std::chrono::nanoseconds StallWatch::used_by_missing(const ProcessSet& set, const std::vector<MissingRank>& missing) {
-  std::chrono::nanoseconds all{0};
-  for (const MissingRank& one : missing) all += activity(one.rank).used;
+CpuUse StallWatch::used_by_missing(const ProcessSet& set, const std::vector<MissingRank>& missing) {
+  CpuUse all;
+  for (const MissingRank& one : missing) all.add(activity(one.rank));
   const auto host_of = [this](int rank) { return world_->hosts()[static_cast<std::size_t>(rank)]; };
   if (missing.empty())
     for (const int rank : set.ranks())
-      if (host_of(rank) != host_of(rank_)) all += activity(rank).used;
+      if (host_of(rank) != host_of(rank_)) all.add(activity(rank));
   return all;
 }
 
 // Many tensors may wait for one rank.
-ProcessActivity StallWatch::activity(int rank) {
+const std::optional<ProcessActivity>& StallWatch::activity(int rank) {
   const auto [known, added] = activities_.try_emplace(rank);
-  if (added) known->second = world_->activity(rank).value_or(ProcessActivity());
+  if (added) known->second = world_->activity(rank);
   return known->second;
 }
 
@@ -163,7 +163,7 @@ PendingTensor StallWatch::describe(ProcessSet& set, const ProcessSet::Waiting& w
         std::none_of(waiting.missing.begin(), waiting.missing.end(), [&](const auto& m) { return m.rank == rank; }))
       tensor.submitted.push_back(rank);
   for (MissingRank& one : tensor.missing)
-    if (activity(one.rank).stopped) one.last += "; its process is stopped";
+    if (activity(one.rank).value_or(ProcessActivity()).stopped) one.last += "; its process is stopped";
   return tensor;
 }
 

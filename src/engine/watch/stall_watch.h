@@ -40,8 +40,8 @@ class StallWatch {
              std::vector<PendingTensor>& stalled);
   std::string limit_line(const std::string& stall, std::chrono::nanoseconds own) const;
   PendingTensor describe(ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now);
-  std::chrono::nanoseconds used_by_missing(const ProcessSet& set, const std::vector<MissingRank>& missing);
-  ProcessActivity activity(int rank);
+  CpuUse used_by_missing(const ProcessSet& set, const std::vector<MissingRank>& missing);
+  const std::optional<ProcessActivity>& activity(int rank);
   // Shows the other ranks the operation that a thread of this rank is blocked on.
   void publish(ProcessSet& world, const std::vector<ProcessSet::Waiting>& waiting);
   void look_for_deadlocks(ProcessSet& world);
@@ -54,7 +54,7 @@ class StallWatch {
   std::mutex mutex_;
   std::vector<const Submission*> blocked_;
   const HostGroup* world_ = nullptr;
-  std::map<int, ProcessActivity> activities_;  // of ranks that others wait for, in this look
+  std::map<int, std::optional<ProcessActivity>> activities_;  // of ranks that others wait for, in this look
   RankStatus* status_ = nullptr;               // where other ranks read what this rank waits for
   std::string last_cycle_;                     // of the last check; reported when it is found again
   std::string reported_cycle_;

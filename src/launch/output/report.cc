@@ -71,6 +71,7 @@ int exit_code(const JobOutcome& outcome) {
     }
     case Cause::kStartFailed: return outcome.start_error == ENOENT ? 127 : 126;
     case Cause::kTimeout: return 124;
+    case Cause::kSignalLimit: return 128 + outcome.passed_on;
     case Cause::kOutputClosed: return outcome.output_error == EPIPE ? 128 + SIGPIPE : 125;
     case Cause::kSupervisorLost:
     case Cause::kHostLost: return 125;
@@ -104,6 +105,10 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
     case Cause::kTimeout:
       lines.push_back(fmt::format("the job's time limit of {} is over (--timeout)",
                                   human_seconds(options.timeout.value_or(std::chrono::nanoseconds()))));
+      break;
+    case Cause::kSignalLimit:
+      lines.push_back(fmt::format("{} still ran {} after the first had ended, the limit of --signal-limit",
+                                  counted(outcome.terminated, "rank"), human_seconds(options.signal_limit)));
       break;
     case Cause::kOutputClosed: break;
     case Cause::kHostLost: break;

@@ -24,12 +24,14 @@ void ShutdownPolicy::withdraw() {
 
 void ShutdownPolicy::leftovers(Clock::time_point now) {
   limit_.reset();
+  others_until_.reset();
   if (!terminate_at_) terminate_at_ = now + kLeftoverPatience;
 }
 
 ShutdownPolicy::Step ShutdownPolicy::due(Clock::time_point now) {
   if (killed_) return Step::kNothing;
   if (limit_ && now >= *limit_) begin(Cause::kTimeout, now);
+  if (others_until_ && now >= *others_until_) begin(Cause::kSignalLimit, now);
   if (kill_at_ && now >= *kill_at_) {
     killed_ = true;
     return Step::kKill;
@@ -45,14 +47,16 @@ ShutdownPolicy::Step ShutdownPolicy::due(Clock::time_point now) {
 std::optional<ShutdownPolicy::Clock::time_point> ShutdownPolicy::next() const {
   if (killed_) return std::nullopt;
   auto first = Clock::time_point::max();
-  if (cause_ == Cause::kNone && limit_) first = std::min(first, *limit_);
+  if (cause_ == Cause::kNone)
+    for (const auto& limit : {limit_, others_until_})
+      if (limit) first = std::min(first, *limit);
   if (terminate_at_ && !terminated_) first = std::min(first, *terminate_at_);
   if (kill_at_) first = std::min(first, *kill_at_);
   return first == Clock::time_point::max() ? std::nullopt : std::optional(first);
 }
 
 void ShutdownPolicy::shift(Clock::duration pause) {
-  for (auto* time : {&limit_, &terminate_at_, &kill_at_})
+  for (auto* time : {&limit_, &others_until_, &terminate_at_, &kill_at_})
     if (*time) **time += pause;
 }
 

@@ -12,6 +12,7 @@ enum class Cause : std::uint8_t {
   kRankFailed,      // a rank ended with another code or by a signal
   kStartFailed,     // a rank could not be started
   kTimeout,         // the job's time limit
+  kSignalLimit,     // ranks still ran long after another had ended because of the user's signal
   kOutputClosed,    // the reader of the launcher's stdout is gone
   kSupervisorLost,  // the supervisor was killed
   kHostLost,        // a host or its agent went away
@@ -31,6 +32,8 @@ class ShutdownPolicy {
   void withdraw();
   // All ranks have ended, but not all processes that they started: a moment later those are asked to end too.
   void leftovers(Clock::time_point now);
+  // Some ranks have ended because of a signal: the others have until then. The first call counts.
+  void limit_others(Clock::time_point at) { others_until_ = others_until_.value_or(at); }
   void kill_at_once(Clock::time_point now) { kill_at_ = now; }
   // The step that is due now; call it until it returns kNothing.
   Step due(Clock::time_point now);
@@ -45,6 +48,7 @@ class ShutdownPolicy {
  private:
   std::chrono::nanoseconds grace_;
   std::optional<Clock::time_point> limit_;
+  std::optional<Clock::time_point> others_until_ = {};
   std::optional<Clock::time_point> terminate_at_ = {};
   std::optional<Clock::time_point> kill_at_ = {};
   Cause cause_ = Cause::kNone;
