@@ -69,7 +69,7 @@ if [[ -d ${CCACHE_DIR:-$HOME/.cache/ccache} ]]; then
   mount --bind "${CCACHE_DIR:-$HOME/.cache/ccache}" "$folder/ccache"
 fi
 
-inside() { chroot "$folder" env -C /xoe -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 CCACHE_DIR=/ccache "$@"; }
+inside() { chroot "$folder" env -C /xoe -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C.UTF-8 CCACHE_DIR=/ccache "$@"; }
 run_step "configure $system" inside cmake --preset "$preset"
 run_step "build $system" inside cmake --build "build/$preset" ${targets[0]:+--target} "${targets[@]}"
 inside ctest --test-dir "build/$preset" --output-on-failure "$@"

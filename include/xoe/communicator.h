@@ -19,6 +19,7 @@ namespace xoe {
 
 class Backend;      // src/backend/backend.h
 struct Collective;  // src/backend/collective.h
+struct ReduceCall;  // src/backend/collective.h
 
 // The result of an allgather whose counts the ranks did not know beforehand.
 struct Gathered {
@@ -125,6 +126,8 @@ class Communicator {
 
  private:
   Status run(const Collective& collective);
+  // False: run() takes the call.
+  bool run_small(const ReduceCall& call, const OpOptions& options, Status& status);
 
   std::unique_ptr<Backend> backend_;
 };

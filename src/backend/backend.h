@@ -37,6 +37,9 @@ class Backend {
   virtual Status supports(const Collective& collective) const = 0;
 
   virtual Status run(const Collective& collective) = 0;
+  // An allreduce without a name or a timeout of its own, in fewer steps than run(). Checks the arguments. False: this
+  // backend has no such way, or not now, or the arguments are wrong; run() takes the call, or says what is wrong.
+  virtual bool run_small([[maybe_unused]] const ReduceCall& call, [[maybe_unused]] Status& status) { return false; }
   virtual Result<std::shared_ptr<Handle::Work>> start(const Collective& collective) = 0;
   virtual Status progress() = 0;
   // Ends the group with this cause on all ranks; on this rank at the next progress(). Any thread.

@@ -52,6 +52,15 @@ struct Collective {
   double prescale = 1;  // sum and average of floats in GPU memory: multiplies each rank's `in`
 };
 
+// The arguments of an allreduce in their shortest form.
+struct ReduceCall {
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::size_t count = 0;
+  DType dtype = DType::kUint8;
+  ReduceOp op = ReduceOp::kSum;
+};
+
 // Collectives on host memory. They refer to the caller's tables and name.
 Collective make_allreduce(ConstTensor in, Tensor out, ReduceOp op, const OpOptions& options = {});
 Collective make_broadcast(Tensor data, int root, const OpOptions& options = {});

@@ -49,6 +49,8 @@ class HostGroup : public HostBlocks {
   // Sleeps until woken, until a collective of any group of this rank may proceed, or until `until`. Calls `ready` once
   // after this rank has been counted as asleep, and returns at once if it says true. Any thread.
   virtual void sleep(const std::function<bool()>& ready, std::chrono::steady_clock::time_point until) const = 0;
+  // Another number whenever a rank of this host has taken a step of one of the group's collectives. Any thread.
+  virtual std::uint64_t steps() const noexcept = 0;
   // The ranks that have left the group: they take part in no later operation.
   virtual std::vector<int> departed() const = 0;
   // What a rank's process is doing; nullopt: not known. Of a rank on another host only this host's

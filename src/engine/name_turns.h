@@ -1,7 +1,9 @@
 // Submissions whose name belongs to an earlier one that has not completed yet.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -38,6 +40,17 @@ class NameTurns {
   // Calls act() once no submission is left, which may be now. REQUIRES: none is added until then.
   void when_empty(std::function<void()> act);
 
+  // This rank's unnamed operations of each kind, which take turns too. next_unnamed(): the number of the next one.
+  // take_back(): the one with number n was refused.
+  std::uint32_t next_unnamed(OpKind kind) noexcept { return unnamed(kind).fetch_add(1, std::memory_order_relaxed); }
+  void take_back(OpKind kind, std::uint32_t n) noexcept {
+    std::uint32_t next = n + 1;
+    unnamed(kind).compare_exchange_strong(next, n, std::memory_order_relaxed);
+  }
+  void forget_unnamed() noexcept {
+    for (auto& count : unnamed_) count.store(0, std::memory_order_relaxed);
+  }
+
   // Takes all that wait; add() fails from now on.
   std::vector<std::shared_ptr<Submission>> close();
 
@@ -50,7 +63,9 @@ class NameTurns {
   using Names = std::map<std::string, Name, std::less<>>;
 
   Next leave(Names::iterator name);
+  std::atomic<std::uint32_t>& unnamed(OpKind kind) noexcept { return unnamed_[static_cast<std::size_t>(kind)]; }
 
+  std::array<std::atomic<std::uint32_t>, static_cast<std::size_t>(OpKind::kJoin) + 1> unnamed_{};
   std::mutex mutex_;
   std::atomic<int> count_{0};
   Names names_;

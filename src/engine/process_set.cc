@@ -1,6 +1,7 @@
 #include "engine/process_set.h"
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <thread>
 
@@ -33,7 +34,10 @@ ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> rank
       runtime_(runtime),
       runner_(comm_, *gpu_comm_) {}
 
-ProcessSet::~ProcessSet() { gpu_comm_->stop(/*failed=*/false); }
+ProcessSet::~ProcessSet() {
+  gpu_comm_->stop(/*failed=*/false);
+  if (pool_ != nullptr) pool_->close();
+}
 
 Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
                                                        const EngineOptions& options, std::shared_ptr<GpuPlugin> gpu,
@@ -46,6 +50,7 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
   XOE_ASSIGN(set->agreement_, Agreement::create(set->comm_, set->ranks_, static_cast<int>(limits[0])));
   set->runner_.limit_codec_state(static_cast<std::size_t>(limits[1]));
   set->in_flight_.resize(set->agreement_->entries());
+  set->pool_ = std::make_shared<SubmissionPool>(set->agreement_->entries(), set->rank(), set->size());
   set->set_knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
   return set;
 }
@@ -79,13 +84,12 @@ Status ProcessSet::submit(const std::shared_ptr<Submission>& submission) {
 // The ranks' n-th ones meet. All ranks submit them in one order, so one that waits until the one with its name has
 // completed holds up nothing that could complete before.
 Status ProcessSet::submit_unnamed(const std::shared_ptr<Submission>& submission) {
-  auto& count = unnamed_[static_cast<std::size_t>(submission->op.kind)];
-  const std::uint32_t n = count.fetch_add(1, std::memory_order_relaxed);
+  const std::uint32_t n = turns_.next_unnamed(submission->op.kind);
   submission->name = fmt::format("unnamed.{}.{}", op_kind_name(submission->op.kind), n % kUnnamed);
   submission->takes_turns = true;
   Status status = arrive(submission);
   // A refusal must not shift this rank's operations against the others'.
-  if (std::uint32_t next = n + 1; !status) count.compare_exchange_strong(next, n, std::memory_order_relaxed);
+  if (!status) turns_.take_back(submission->op.kind, n);
   return status;
 }
 
@@ -130,25 +134,33 @@ void ProcessSet::take_turn(const std::string& name) {
 }
 
 Result<bool> ProcessSet::enter(const std::shared_ptr<Submission>& submission) {
-  const auto began = EngineClock::now();
+  std::optional<TimePoint> began;
   // The rank that is making an entry may have died: then only this thread can find out.
   const auto gave_up = [&] {
     runtime_.progress().try_check_failures();
-    return failed() || EngineClock::now() - began > kTablePatience;
+    if (!began) began = EngineClock::now();
+    return failed() || EngineClock::now() - *began > kTablePatience;
   };
-  while (true) {
-    const auto found = agreement_->find(submission->name, gave_up);
-    if (!found) return failure(failed() ? refuse().error() : found.error());
-    const auto claim = in_flight_.claim(submission, found->entry);
-    if (claim == InFlightTable::Claim::kSameName) return false;
-    if (claim == InFlightTable::Claim::kOtherName) {
+  // Where the name was last time is where it is now, or the entry has another version.
+  ReadinessTable::EntryRef at{submission->entry, submission->version};
+  for (bool known = at.entry >= 0;; known = false) {
+    if (!known) {
+      const auto found = agreement_->find(submission->name, gave_up);
+      if (!found) return failure(failed() ? refuse().error() : found.error());
+      at = *found;
+      submission->version = at.version;
+    }
+    const auto claim = in_flight_.claim(submission, at.entry);
+    if (claim != InFlightTable::Claim::kDone) {
+      if (known) continue;
+      if (claim == InFlightTable::Claim::kSameName) return false;
       std::this_thread::yield();  // the entry has just passed to another name
       continue;
     }
     count_pending(1);
     // Either this sees that the set has failed, or fail() sees the slot.
     if (!failed_.load(std::memory_order_seq_cst) &&
-        agreement_->arrive(*found, submission->arrival(), submission->generation)) [[likely]]
+        agreement_->arrive(at, submission->arrival(), submission->generation)) [[likely]]
       return true;
     if (!in_flight_.retract(*submission)) return true;
     count_pending(-1);
@@ -178,7 +190,7 @@ void ProcessSet::finish_join(int last_joined) {
     submission = std::move(joining_);
   }
   // Ranks with less data have used fewer unnamed operations.
-  for (auto& count : unnamed_) count.store(0, std::memory_order_relaxed);
+  turns_.forget_unnamed();
   runtime_.all_joined(*this);
   join_gate_.open();
   if (submission == nullptr) return;
@@ -188,7 +200,7 @@ void ProcessSet::finish_join(int last_joined) {
 
 // --- from agreed operations to completed ones ---
 
-void ProcessSet::take_line(std::uint64_t position) {
+void ProcessSet::take_line(std::uint64_t position, TimePoint now, EngineTrace::Recorder& recorder) {
   const AgreedLine agreed = agreement_->line(position);
   const LogLine& line = agreed.line;
   if (line.kind == LogKind::kAllJoined) {
@@ -201,9 +213,10 @@ void ProcessSet::take_line(std::uint64_t position) {
   std::shared_ptr<Submission> submission;
   if (agreed.submitted_here) submission = in_flight_.take(line.entry, line.generation);
   if (submission != nullptr) {
-    submission->agreed = EngineClock::now();
+    submission->agreed = now;
     const std::int64_t waited = agreed.last_ns - submission->submitted.time_since_epoch().count();
-    runtime_.watch().agreed(*submission, agreed.last_rank, std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
+    runtime_.watch().agreed(recorder, *submission, agreed.last_rank,
+                            std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
   }
   if (line.kind == LogKind::kRun) {
     if (submission == nullptr) {
@@ -228,7 +241,10 @@ void ProcessSet::take_line(std::uint64_t position) {
 bool ProcessSet::take_sealed() {
   bool moved = false;
   for (auto seal = agreement_->next_sealed(); seal; seal = agreement_->next_sealed()) {
-    for (std::uint64_t position = seal->begin; position < seal->end && !failed(); ++position) take_line(position);
+    const TimePoint now = EngineClock::now();
+    EngineTrace::Recorder recorder = runtime_.watch().trace().recorder();
+    for (std::uint64_t position = seal->begin; position < seal->end && !failed(); ++position)
+      take_line(position, now, recorder);
     if (failed()) return true;
     if (!taken_.empty()) queue_batches(std::exchange(taken_, {}), seal->knobs, seal->begin);
     moved = true;

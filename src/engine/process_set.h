@@ -1,7 +1,6 @@
 // One process set on this rank: its communicator, its agreement with the other ranks, and the operations in flight.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -14,6 +13,8 @@
 #include "engine/name_turns.h"
 #include "engine/negotiate/agreement.h"
 #include "engine/submission.h"
+#include "engine/submission_pool.h"
+#include "engine/watch/engine_trace.h"
 #include "xoe/engine.h"
 
 namespace xoe::engine {
@@ -51,6 +52,8 @@ class ProcessSet {
 
   // --- any thread ---
 
+  // Checks everything that this rank can check alone.
+  Result<std::shared_ptr<Submission>> make_submission(const Request& request) { return pool_->obtain(request); }
   // Gives an unnamed submission its name. An error refuses the submission; it has no effect then.
   Status submit(const std::shared_ptr<Submission>& submission);
   Status join(std::shared_ptr<Submission> submission);
@@ -103,7 +106,7 @@ class ProcessSet {
   bool start_batches();
   bool decide_more();
 
-  void take_line(std::uint64_t position);
+  void take_line(std::uint64_t position, TimePoint now, EngineTrace::Recorder& recorder);
   void queue_batches(ReadyOps ready, std::uint16_t knobs, std::uint64_t position);
   void run_internal(const Batch& batch);
   void finish_join(int last_joined);
@@ -120,8 +123,8 @@ class ProcessSet {
   HostGroup& host_group_;
   Runtime& runtime_;
   std::unique_ptr<Agreement> agreement_;
+  std::shared_ptr<SubmissionPool> pool_;
   InFlightTable in_flight_;
-  std::array<std::atomic<std::uint32_t>, 16> unnamed_{};
   NameTurns turns_;
   std::atomic<int> pending_{0};
   JoinGate join_gate_;

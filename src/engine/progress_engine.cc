@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/futex.h"
 #include "base/relax.h"
 
 namespace xoe::engine {
@@ -17,8 +18,12 @@ constexpr std::chrono::microseconds kSpin(100);
 constexpr unsigned kTurnsPerCheck = 128;
 constexpr unsigned kYieldsPerCheck = 16;
 constexpr unsigned kPollsPerCheck = 64;
+// Submissions this close to each other are a burst. It makes progress this often.
+constexpr std::chrono::nanoseconds kClose = std::chrono::microseconds(10);
 constexpr std::chrono::nanoseconds kBurst = std::chrono::microseconds(30);
 constexpr std::chrono::microseconds kNap(1000);
+// So many submissions and polls during a nap are a burst.
+constexpr std::uint32_t kBurstActivity = 8;
 
 // The program's signals are for the program's threads.
 void block_signals() {
@@ -54,17 +59,19 @@ bool ProgressEngine::progress() {
   return progress_locked();
 }
 
-// An idle wire sends at once. On a busy one the submissions of a burst do not make progress one by one: they become
-// ready together and travel together.
+// An idle wire sends at once. The submissions of a burst do not make progress one by one: they become ready together
+// and travel together. So do those that come while the wire is busy.
 void ProgressEngine::submitted(const Submission& submission) {
-  const auto now = submission.submitted.time_since_epoch().count();
-  if (!busy_.load(std::memory_order_relaxed) ||
-      now - last_burst_ns_.load(std::memory_order_relaxed) >= kBurst.count()) {
+  const std::int64_t now = submission.submitted.time_since_epoch().count();
+  const std::int64_t last = last_submitted_ns_.load(std::memory_order_relaxed);
+  last_submitted_ns_.store(now, std::memory_order_relaxed);
+  if (now - last_burst_ns_.load(std::memory_order_relaxed) >= kBurst.count() ||
+      (now - last >= kClose.count() && !busy_.load(std::memory_order_relaxed))) {
     last_burst_ns_.store(now, std::memory_order_relaxed);
     try_progress();
   }
   if (!has_thread_ || pending().load() == 0) return;
-  if (submission.has_callback()) urgent_.store(true, std::memory_order_relaxed);
+  if (submission.has_callback() && urgent_.exchange(1, std::memory_order_seq_cst) == 0) futex_wake_all(urgent_);
   wake_progress_thread();
 }
 
@@ -81,7 +88,8 @@ Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::t
   if (in_this_thread())
     return failure(Code::kInvalidArgument, "{}: wait() inside a callback would wait for itself", submission.title());
   waiters_.fetch_add(1, std::memory_order_seq_cst);
-  EngineClock::time_point spinning_since{};  // not read from the clock yet
+  EngineClock::time_point spinning_since{};  // nothing has moved since; not read from the clock yet
+  std::uint64_t steps_seen = 0;
   bool late = false;
   bool listed = false;
   for (unsigned turn = 1; !submission.done() && !late; ++turn) {
@@ -92,7 +100,9 @@ Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::t
     if (submission.done() || turn % (oversubscribed_ ? kYieldsPerCheck : kTurnsPerCheck) != 0) continue;
     const auto now = EngineClock::now();
     late = until && now >= *until;
-    if (spinning_since == EngineClock::time_point{}) spinning_since = now;
+    const std::uint64_t taken = sets_.world().host_group().steps();
+    if (spinning_since == EngineClock::time_point{} || taken != steps_seen) spinning_since = now;
+    steps_seen = taken;
     if (late || now - spinning_since < kSpin) continue;
     sleep_until_done(submission, until, std::exchange(listed, true));
     spinning_since = {};
@@ -167,28 +177,44 @@ void ProgressEngine::wake_progress_thread() noexcept {
   wakes_.notify_one();
 }
 
-void ProgressEngine::run_thread(const std::stop_token& stop) {
-  const auto needed = [&] { return !stop.stop_requested() && waiters() == 0; };
-  block_signals();
+// A thread that has just submitted most likely submits more, or waits: progress is better left to it.
+void ProgressEngine::nap_through_burst(const std::stop_token& stop) {
+  std::uint32_t seen = 0;
+  do {
+    seen = activity();
+    if (urgent_.load(std::memory_order_seq_cst) == 0) futex_wait(urgent_, 0, kNap);
+    watch_.trace().flush_if_full();
+  } while (!stop.stop_requested() && urgent_.exchange(0) == 0 && activity() - seen >= kBurstActivity);
+}
+
+void ProgressEngine::progress_until_burst(const std::stop_token& stop) {
+  const std::uint32_t began = activity();
+  const auto needed = [&] {
+    return !stop.stop_requested() && waiters() == 0 && pending().load() != 0 && activity() - began < kBurstActivity;
+  };
   unsigned busy_turns = 0;
-  while (!stop.stop_requested()) {
-    const std::uint32_t seen = wakes_.load(std::memory_order_seq_cst);
-    if (!needed() || pending().load() == 0) {
-      if (!stop.stop_requested()) wakes_.wait(seen, std::memory_order_seq_cst);
-      // A thread that has just submitted most likely submits more, or waits: progress is better left to it.
-      if (!urgent_.exchange(false)) std::this_thread::sleep_for(kNap);
-      watch_.trace().flush_if_full();
-      continue;
-    }
+  while (needed()) {
     if (progress() && ++busy_turns % kTurnsPerCheck != 0) continue;
     const auto next_check = check_failures();
     watch_.trace().flush_if_full();
     const auto ready = [&] {
       while (needed() && progress()) {
       }
-      return !needed() || pending().load() == 0;
+      return !needed();
     };
     sets_.world().host_group().sleep(ready, next_check);
+  }
+}
+
+void ProgressEngine::run_thread(const std::stop_token& stop) {
+  block_signals();
+  while (!stop.stop_requested()) {
+    const std::uint32_t seen = wakes_.load(std::memory_order_seq_cst);
+    if (waiters() != 0 || pending().load() == 0) {
+      if (!stop.stop_requested()) wakes_.wait(seen, std::memory_order_seq_cst);
+    }
+    nap_through_burst(stop);
+    progress_until_burst(stop);
   }
 }
 

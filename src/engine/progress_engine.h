@@ -72,6 +72,12 @@ class ProgressEngine {
   void check_failures_locked();  // REQUIRES: mutex_
   void sleep_until_done(Submission& submission, std::optional<EngineClock::time_point> until, bool listed);
   void run_thread(const std::stop_token& stop);
+  // Submissions and polls of the program's threads so far.
+  std::uint32_t activity() const noexcept {
+    return wakes_.load(std::memory_order_seq_cst) + idle_polls_.load(std::memory_order_relaxed);
+  }
+  void nap_through_burst(const std::stop_token& stop);
+  void progress_until_burst(const std::stop_token& stop);
 
   ProcessSetRegistry& sets_;
   Watch& watch_;
@@ -81,10 +87,12 @@ class ProgressEngine {
   std::atomic<std::thread::id> owner_{};
   std::atomic<int> pending_{0};
   std::atomic<int> waiters_{0};
-  std::atomic<unsigned> idle_polls_{0};
+  std::atomic<std::uint32_t> idle_polls_{0};
   std::atomic<bool> busy_{false};  // a collective is under way, or about to be
-  std::atomic<std::int64_t> last_burst_ns_{0};
-  std::atomic<bool> urgent_{false};      // a submission has a callback: the thread must not sleep first
+  std::atomic<std::int64_t> last_submitted_ns_{0};
+  std::atomic<std::int64_t> last_burst_ns_{0};  // when a submission last made progress
+  std::atomic<std::uint32_t> urgent_{
+      0};  // 1: a submission has a callback, and the thread must not nap; it may nap on it
   std::atomic<std::uint32_t> wakes_{0};  // the thread sleeps on it
   bool has_thread_ = false;
   std::optional<std::jthread> thread_;  // last

@@ -77,7 +77,7 @@ Result<std::shared_ptr<Submission>> Runtime::submit(const Request& request, Use 
       return failure(not_member(request, set_use.exists()).error());
     }
     ProcessSet& set = *set_use.get();
-    XOE_ASSIGN(submission, Submission::make(request, std::string(request.name), set.rank(), set.size()));
+    XOE_ASSIGN(submission, set.make_submission(request));
     if (request.op.gpu) XOE_TRY(admit_gpu_memory(request, *submission));
     if (request.op.kind == OpKind::kJoin && submission->name.empty()) submission->name = "join";
     XOE_TRY(enqueue(set, submission));
@@ -116,7 +116,7 @@ Status Runtime::admit_gpu_memory(const Request& request, Submission& submission)
 }
 
 Status Runtime::enqueue(ProcessSet& set, const std::shared_ptr<Submission>& submission) {
-  submission->runtime = weak_from_this();
+  if (submission->runtime.expired()) submission->runtime = weak_from_this();  // it may have been kept
   submission->submitted = EngineClock::now();
   watch_->stalls().expect(submission->timeout);
   XOE_TRY(submission->op.kind == OpKind::kJoin ? set.join(submission) : set.submit(submission));

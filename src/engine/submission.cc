@@ -1,11 +1,13 @@
 #include "engine/submission.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/tagged_address.h"
 #include "base/text.h"
 #include "reduce/reduce.h"
 
@@ -93,6 +95,21 @@ std::size_t output_bytes(const TensorCopy& t, OpKind kind, int rank, int ranks) 
   return (t.rows() / size + (own < t.rows() % size ? 1 : 0)) * (t.bytes() / t.rows());
 }
 
+// Is the memory of one tensor there, and may the operation use it?
+Status check_memory(const Submission& s, std::size_t i, const TensorCopy& t, int rank, int ranks) {
+  const OpKind kind = s.op.kind;
+  const bool sends = (kind != OpKind::kBroadcast && kind != OpKind::kBroadcastBytes) || rank == s.op.root;
+  if (sends && t.in == nullptr && t.count != 0)
+    return failure(Code::kInvalidArgument, "{}: tensor {} has {} elements and no memory", s.title(), i, t.count);
+  if (!gives_output(kind) && t.out == nullptr && t.count != 0)
+    return failure(Code::kInvalidArgument, "{}: tensor {} has no memory for its result", s.title(), i);
+  if (t.out != nullptr && t.in != nullptr && t.out < t.in + t.bytes() &&
+      t.in < t.out + output_bytes(t, kind, rank, ranks) && (t.out != t.in || gives_output(kind)))
+    return failure(Code::kInvalidArgument, "{}: `in` and `out` of tensor {} overlap{}", s.title(), i,
+                   gives_output(kind) ? "; this operation does not work in place" : " without being in place");
+  return {};
+}
+
 Status check_tensors(const Submission& s, const Request& request, int rank, int ranks) {
   const auto count = s.tensors.size();
   const OpKind kind = request.op.kind;
@@ -106,19 +123,11 @@ Status check_tensors(const Submission& s, const Request& request, int rank, int 
                    count);
   for (std::size_t i = 0; i < count; ++i) {
     const TensorCopy& t = s.tensors[i];
-    const bool sends = (kind != OpKind::kBroadcast && kind != OpKind::kBroadcastBytes) || rank == request.op.root;
-    if (sends && t.in == nullptr && t.count != 0)
-      return failure(Code::kInvalidArgument, "{}: tensor {} has {} elements and no memory", s.title(), i, t.count);
-    if (!gives_output(kind) && t.out == nullptr && t.count != 0)
-      return failure(Code::kInvalidArgument, "{}: tensor {} has no memory for its result", s.title(), i);
+    XOE_TRY(check_memory(s, i, t, rank, ranks));
     if (free_first_dim(kind) && t.shape.empty())
       return failure(Code::kInvalidArgument, "{}: tensor {} is a scalar; it needs a first dimension", s.title(), i);
     if (kind == OpKind::kReduceScatter && t.shape.empty())
       return failure(Code::kInvalidArgument, "{}: tensor {} is a scalar; it cannot be cut", s.title(), i);
-    if (t.out != nullptr && t.in != nullptr && t.out < t.in + t.bytes() &&
-        t.in < t.out + output_bytes(t, kind, rank, ranks) && (t.out != t.in || gives_output(kind)))
-      return failure(Code::kInvalidArgument, "{}: `in` and `out` of tensor {} overlap{}", s.title(), i,
-                     gives_output(kind) ? "; this operation does not work in place" : " without being in place");
     if (reduces(kind)) XOE_TRY(reduce::supports(t.dtype, request.op.reduce));
     if (kind == OpKind::kAdasum && !is_float(t.dtype))
       return failure(Code::kInvalidArgument, "{}: adasum takes float tensors, got {}", s.title(), dtype_name(t.dtype));
@@ -258,11 +267,12 @@ std::size_t TensorCopy::row_elements() const noexcept {
   return elements;
 }
 
-Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std::string name, int rank, int ranks) {
-  auto s = std::make_shared<Submission>();
+Result<std::unique_ptr<Submission>> Submission::make(const Request& request, std::string name, int rank, int ranks) {
+  auto s = std::make_unique<Submission>();
   s->name = std::move(name);
   s->takes_turns = request.takes_turns;
   s->timeout = request.timeout;
+  s->asked_ = request.op;
   static_cast<OpSpec&>(s->op) = agreed_spec(request.op);
   if (s->name.size() > kMaxSubmittedName)
     return failure(Code::kInvalidArgument, "a name has {} bytes; at most {} are allowed", s->name.size(),
@@ -296,6 +306,44 @@ Result<std::shared_ptr<Submission>> Submission::make(const Request& request, std
   s->has_callback_ = static_cast<bool>(request.callback);
   s->signature = sign(*s);
   return s;
+}
+
+bool Submission::renewable() const noexcept { return may_be_group(op.kind) && !op.gpu && dense_shape.empty(); }
+
+bool Submission::renew(const Request& request, int rank, int ranks) {
+  if (request.name != name || !(request.op == asked_) || request.tensors.size() != tensors.size() ||
+      !request.splits.empty() || !request.dense_shape.empty())
+    return false;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorArg& given = request.tensors[i];
+    TensorCopy& t = tensors[i];
+    if (given.dtype != t.dtype || !std::ranges::equal(given.shape, t.shape)) return false;
+    t.in = static_cast<const std::byte*>(given.in);
+    t.out = static_cast<std::byte*>(given.out);
+    const bool usual = t.in != nullptr && t.in == t.out && !gives_output(op.kind);
+    if (!usual && !check_memory(*this, i, t, rank, ranks)) return false;
+  }
+  takes_turns = request.takes_turns;
+  timeout = request.timeout;
+  if (request.allocator) allocator_ = request.allocator;
+  if (request.callback) callback_ = request.callback;
+  has_callback_ = static_cast<bool>(request.callback);
+  return true;
+}
+
+void Submission::clear() noexcept {
+  outputs.clear();
+  received_splits.clear();
+  owned_.clear();
+  allocator_ = nullptr;
+  callback_ = nullptr;
+  mark.reset();
+  if (!status_) status_ = Status();
+  if (!part_status) part_status = Status();
+  stall_timer = {};
+  parts_left = 0;
+  allocator_refused_ = traced_start = false;
+  done_.store(false, std::memory_order_relaxed);
 }
 
 std::shared_ptr<Submission> Submission::make_internal(InternalKind kind, std::string name,
@@ -395,18 +443,13 @@ std::byte* Submission::make_output(std::size_t index, std::vector<std::int64_t> 
 
 namespace {
 
-constexpr int kAddressBits = 48;
-constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << kAddressBits) - 1;
-
 std::uint64_t slot_value(const Submission& submission) {
-  return reinterpret_cast<std::uint64_t>(&submission) | hash_text(submission.name) << kAddressBits;
+  return tag_address(&submission, hash_text(submission.name) << kAddressBits);
 }
 
 }  // namespace
 
-Submission* InFlightTable::submission_in(std::uint64_t slot) {
-  return reinterpret_cast<Submission*>(slot & kAddressMask);  // NOLINT(performance-no-int-to-ptr): a word holds both
-}
+Submission* InFlightTable::submission_in(std::uint64_t slot) { return untagged_address<Submission>(slot); }
 
 InFlightTable::Slot& InFlightTable::later_slot(std::size_t entry) {
   const auto growth = static_cast<std::size_t>(std::bit_width(entry / slots_.size()) - 1);
@@ -426,17 +469,18 @@ InFlightTable::Slot& InFlightTable::later_slot(std::size_t entry) {
 InFlightTable::Claim InFlightTable::claim(const std::shared_ptr<Submission>& submission, int entry) {
   submission->entry = entry;
   submission->self = submission;
-  const std::uint64_t mine = slot_value(*submission);
+  if (submission->slot == 0) submission->slot = slot_value(*submission);
+  const std::uint64_t mine = submission->slot;
   std::uint64_t occupant = 0;
   if (slot(entry).compare_exchange_strong(occupant, mine, std::memory_order_seq_cst)) return Claim::kDone;
   submission->self.reset();
-  return occupant >> kAddressBits == mine >> kAddressBits ? Claim::kSameName : Claim::kOtherName;
+  return tag_of_address(occupant) == tag_of_address(mine) ? Claim::kSameName : Claim::kOtherName;
 }
 
 bool InFlightTable::retract(Submission& submission) {
   Slot& own = slot(submission.entry);
   const std::lock_guard lock(retract_mutex_);
-  std::uint64_t mine = slot_value(submission);
+  std::uint64_t mine = submission.slot;
   if (!own.compare_exchange_strong(mine, 0, std::memory_order_seq_cst)) return false;
   submission.self.reset();
   return true;
@@ -450,7 +494,7 @@ std::shared_ptr<Submission> InFlightTable::take(int entry, std::uint8_t generati
 
 void InFlightTable::release(Submission& submission) {
   if (submission.entry < 0) return;
-  std::uint64_t mine = slot_value(submission);
+  std::uint64_t mine = submission.slot;
   // NameTurns::empty() follows.
   slot(submission.entry).compare_exchange_strong(mine, 0, std::memory_order_seq_cst);
 }

@@ -36,10 +36,19 @@ using TimePoint = EngineClock::time_point;
 // Does the operation have a root?
 constexpr bool has_root(OpKind kind) { return kind == OpKind::kBroadcast || kind == OpKind::kBroadcastBytes; }
 
+class SubmissionPool;  // submission_pool.h
+
 class Submission {
  public:
   // Checks everything that one rank can check alone. rank, ranks: of the process set.
-  static Result<std::shared_ptr<Submission>> make(const Request& request, std::string name, int rank, int ranks);
+  static Result<std::unique_ptr<Submission>> make(const Request& request, std::string name, int rank, int ranks);
+  // Turns one that has completed into the submission of `request`. False: the two differ in more than their memory, or
+  // that is wrong; the submission is of no use then.
+  bool renew(const Request& request, int rank, int ranks);
+  // May renew() succeed?
+  bool renewable() const noexcept;
+  // Frees results, and what the caller has lent, once it has completed.
+  void clear() noexcept;
   // An operation of the engine itself. All ranks must give the same argument.
   static std::shared_ptr<Submission> make_internal(InternalKind kind, std::string name,
                                                    std::vector<std::int64_t> argument);
@@ -86,11 +95,15 @@ class Submission {
   std::atomic<std::uint8_t> generation{0};  // its number in the sealed log
   std::shared_ptr<Submission> self;         // while no other part of the engine owns it
   int entry = -1;
+  std::uint32_t version = 0;  // of the entry, when it was found
+  std::uint64_t slot = 0;     // its value in InFlightTable; 0: not known yet
   EngineClock::time_point agreed;
   std::size_t parts_left = 0;  // collectives that carry a part of it
   Status part_status;          // the first error of a part
   StallTimer stall_timer;      // with ranks that have not submitted it
   bool traced_start = false;
+  std::uint32_t traced_name = 0;  // its name's id in a timeline,
+  std::uint32_t traced_in = 0;    // this one; 0: none
 
   // Results, readable once done.
   std::vector<Output> outputs;
@@ -99,13 +112,23 @@ class Submission {
   ProcessSetId process_set = kWorldSet;
 
  private:
+  friend class SubmissionPool;
+  // The pool's part.
+  struct Kept {
+    std::shared_ptr<SubmissionPool> home;
+    std::uint64_t hash = 0;  // of the name
+    alignas(std::max_align_t) std::byte counts[64];
+  };
+
   std::atomic<bool> done_{false};
   Status status_;
+  OpSpec asked_;  // of the request: `op` lacks what its kind ignores
   OutputAllocator allocator_;
   Callback callback_;
   std::vector<std::unique_ptr<std::byte[]>> owned_;
   bool allocator_refused_ = false;
   bool has_callback_ = false;  // also after it was called
+  Kept kept_;
 };
 
 // This rank's submissions, by their entry in the readiness table, from submit to completion.

@@ -1,3 +1,4 @@
+#include "reduce/float_state.h"
 #include "reduce/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -21,6 +22,14 @@ void floats(Outs outs, Ins ins, std::size_t count, DType dtype, ReduceOp op) {
   reduce<FloatType<double>>(outs, ins, count, op);
 }
 
+void sum_floats(void* out, Ins ins, std::size_t count) {
+  const DefaultFloatState state;
+  if (ins.size() == 1) return reduce<FloatType<float>>({&out, 1}, ins, count, ReduceOp::kSum);
+  Reduction<FloatType<float>, SumOp>({&out, 1}, ins, 1).run(count);
+}
+
+Reducer sum_floats_here() { return sum_floats; }
+
 }  // namespace xoe::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -28,10 +37,13 @@ HWY_AFTER_NAMESPACE();
 namespace xoe::reduce {
 
 HWY_EXPORT(floats);
+HWY_EXPORT(sum_floats_here);
 
 void reduce_floats(Outs outs, Ins ins, std::size_t count, DType dtype, ReduceOp op) noexcept {
   HWY_DYNAMIC_DISPATCH(floats)(outs, ins, count, dtype, op);
 }
+
+Reducer float_sum() noexcept { return HWY_DYNAMIC_DISPATCH(sum_floats_here)(); }
 
 }  // namespace xoe::reduce
 #endif

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 
+#include "reduce/reduce.h"
 #include "xoe/tensor.h"
 
 namespace xoe::reduce {
@@ -13,6 +14,8 @@ using Ins = std::span<const void* const>;
 
 // float32 and float64.
 void reduce_floats(Outs outs, Ins ins, std::size_t count, DType dtype, ReduceOp op) noexcept;
+// The sum of float32 on this processor.
+Reducer float_sum() noexcept;
 // float16 and bfloat16.
 void reduce_halves(Outs outs, Ins ins, std::size_t count, DType dtype, ReduceOp op) noexcept;
 // All integer types and bool.

@@ -25,6 +25,10 @@ Status supports(DType dtype, ReduceOp op);
 void reduce_into(std::span<void* const> outs, std::span<const void* const> ins, std::size_t count, DType dtype,
                  ReduceOp op) noexcept;
 
+// reduce_into() with one output and its choices made: for a reduction that is repeated. `count` may be 0.
+using Reducer = void (*)(void* out, std::span<const void* const> ins, std::size_t count);
+Reducer reducer_for(DType dtype, ReduceOp op) noexcept;
+
 // out[i] = in[i] in another type: any float type to any float type (round to nearest even, NaN stays NaN).
 // REQUIRES: both are float types; no overlap.
 void cast(const void* in, DType in_type, void* out, DType out_type, std::size_t count) noexcept;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iterator>
 
 #include "base/utf8.h"
@@ -13,6 +12,15 @@ namespace xoe::trace {
 namespace {
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80; }
+
+// Into memory with room for 20 characters; returns the end.
+char* put_number(char* to, std::uint64_t number) noexcept {
+  std::array<char, 20> digits;  // from the end
+  char* first = digits.data() + digits.size();
+  for (; number >= 10; number /= 10) *--first = static_cast<char>('0' + number % 10);
+  *--first = static_cast<char>('0' + number);
+  return std::copy(first, digits.data() + digits.size(), to);
+}
 
 }  // namespace
 
@@ -34,20 +42,26 @@ void append_json_text(std::string& out, std::string_view text) {
   }
 }
 
-void append_number(std::string& out, std::uint64_t number, int base) {
-  std::array<char, 20> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, base).ptr;
-  out.append(digits.data(), static_cast<std::size_t>(end - digits.data()));
+void append_number(std::string& out, std::uint64_t number) {
+  std::array<char, 20> text;
+  out.append(text.data(), static_cast<std::size_t>(put_number(text.data(), number) - text.data()));
+}
+
+char* put_us(char* to, std::int64_t ns) noexcept {
+  if (ns < 0) *to++ = '-';
+  const std::uint64_t size = ns < 0 ? -static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
+  to = put_number(to, size / 1000);
+  const auto rest = static_cast<unsigned>(size % 1000);
+  *to++ = '.';
+  *to++ = static_cast<char>('0' + rest / 100);
+  *to++ = static_cast<char>('0' + rest / 10 % 10);
+  *to++ = static_cast<char>('0' + rest % 10);
+  return to;
 }
 
 void append_us(std::string& out, std::int64_t ns) {
-  if (ns < 0) out += '-';
-  const std::uint64_t size = ns < 0 ? -static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
-  append_number(out, size / 1000);
-  const auto rest = static_cast<unsigned>(size % 1000);
-  const char digits[] = {'.', static_cast<char>('0' + rest / 100), static_cast<char>('0' + rest / 10 % 10),
-                         static_cast<char>('0' + rest % 10)};
-  out.append(digits, sizeof digits);
+  std::array<char, 25> text;
+  out.append(text.data(), static_cast<std::size_t>(put_us(text.data(), ns) - text.data()));
 }
 
 std::string shortened_text(std::string_view text, std::size_t limit) {

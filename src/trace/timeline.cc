@@ -60,7 +60,13 @@ void add_args(std::string& lines, const TimelineEvent& event, const TimelineName
 
 class TimelineText {
  public:
-  TimelineText(int rank, std::int64_t base_ns) : rank_(rank), base_ns_(base_ns) {}
+  TimelineText(int rank, std::int64_t base_ns)
+      : rank_(rank),
+        base_ns_(base_ns),
+        span_start_(fmt::format(R"({{"ph":"b","pid":{},"tid":{},"ts":)", rank, kSpanLane)),
+        span_stop_(fmt::format(R"({{"ph":"e","pid":{},"tid":{},"ts":)", rank, kSpanLane)),
+        // The rank is part of the id: ids are global to all processes of a trace.
+        span_id_(fmt::format(R"(","id":"0x{:x})", rank + 1)) {}
 
   void add_event(std::string& lines, const TimelineEvent& event, const TimelineNames& names) const {
     const std::string& name = names.text(event.name);
@@ -75,21 +81,7 @@ class TimelineText {
         add_start(lines, "i", event.lane, event.start_ns);
         add(lines, R"(,"s":"t","name":"{}")", name);
         break;
-      case TimelineEvent::Kind::kSpan: {
-        // The rank is part of the id: ids are global to all processes of a trace.
-        add_start(lines, "b", kSpanLane, event.start_ns);
-        const std::size_t begin = lines.size();
-        lines.append(R"(,"cat":")").append(names.text(static_cast<std::uint32_t>(event.lane))).append(R"(","id":"0x)");
-        append_number(lines, (static_cast<std::uint64_t>(rank_) + 1) << 48 | (event.id & 0xffff'ffff'ffffU), 16);
-        lines.append(R"(","name":")").append(name).append("\"");
-        const std::size_t length = lines.size() - begin;
-        add_args(lines, event, names);
-        lines += "},";
-        // On one line, so that a cut cannot separate them.
-        add_start(lines, "e", kSpanLane, event.stop_ns);
-        lines.append(lines, begin, length).append("},\n");
-        return;
-      }
+      case TimelineEvent::Kind::kSpan: return add_span(lines, event, names);
     }
     add_args(lines, event, names);
     lines += "},\n";
@@ -134,6 +126,30 @@ class TimelineText {
   }
 
  private:
+  // Most events are spans: their text is put together in one piece of memory.
+  void add_span(std::string& lines, const TimelineEvent& event, const TimelineNames& names) const {
+    constexpr std::size_t kFixed = 160;
+    const std::string& category = names.text(static_cast<std::uint32_t>(event.lane));
+    const std::string& name = names.text(event.name);
+    const std::size_t before = lines.size();
+    lines.resize(before + span_start_.size() + span_id_.size() + category.size() + name.size() + kFixed);
+    char* at = put_us(put(lines.data() + before, span_start_), event.start_ns - base_ns_);
+    const auto begin = static_cast<std::size_t>(at - lines.data());
+    at = put(put(put(at, R"(,"cat":")"), category), span_id_);
+    for (int shift = 44; shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[event.id >> shift & 0xf];
+    at = put(put(put(at, R"(","name":")"), name), "\"");
+    const std::size_t length = static_cast<std::size_t>(at - lines.data()) - begin;
+    lines.resize(begin + length);
+    add_args(lines, event, names);
+    // On one line, so that a cut cannot separate them.
+    const std::size_t middle = lines.size();
+    lines.resize(middle + span_stop_.size() + length + kFixed);
+    at = put_us(put(put(lines.data() + middle, "},"), span_stop_), event.stop_ns - base_ns_);
+    at = put(put(at, {lines.data() + begin, length}), "},\n");
+    lines.resize(static_cast<std::size_t>(at - lines.data()));
+  }
+  static char* put(char* to, std::string_view text) noexcept { return std::copy(text.begin(), text.end(), to); }
+
   void add_start(std::string& lines, std::string_view phase, int lane, std::int64_t at_ns) const {
     lines.append(R"({"ph":")").append(phase).append(R"(","pid":)");
     append_number(lines, static_cast<std::uint64_t>(rank_));
@@ -145,6 +161,7 @@ class TimelineText {
 
   int rank_;
   std::int64_t base_ns_;
+  std::string span_start_, span_stop_, span_id_;
 };
 
 namespace {

@@ -10,7 +10,7 @@ namespace {
 using namespace std::chrono_literals;
 using Due = StallTimer::Due;
 
-// What is known at `age` of a wait that began when the clock began; `told`: when it was so.
+// The CPU time used so far, as it was told at `told`. A wait begins when the clock begins.
 CpuUse use(std::chrono::nanoseconds used, std::chrono::nanoseconds told) {
   return {.used = used, .at = std::chrono::steady_clock::time_point(1h + told)};
 }

@@ -167,6 +167,24 @@ TEST(Mismatch, CountAcrossAlgorithms) {
                   "1 element)", "10000000 elements)");
 }
 
+// What a rank remembers of equal calls must not show in a message about another one.
+TEST(Mismatch, AfterManyCallsOfOtherKinds) {
+  const auto then = [](std::size_t count, std::string_view name) {
+    return [count, name](Communicator& c) -> Status {
+      float x[4] = {};
+      for (const bool sums : {true, false, true, false})
+        for (int i = 0; i < 64; ++i) {
+          const Status status =
+              sums ? c.allreduce(Tensor(x, 2), ReduceOp::kMax) : c.start_broadcast(Tensor(x, 4), 0).value().wait();
+          if (!status) return status;
+        }
+      return c.allreduce(Tensor(x, count), ReduceOp::kMax, {.name = name});
+    };
+  };
+  expect_mismatch(then(2, ""), then(3, ""), "max, 2 elements)", "max, 3 elements)");
+  expect_mismatch(then(2, ""), then(2, "named"), "max, 2 elements)", "max, 2 elements) 'named'");
+}
+
 TEST(Mismatch, Type) {
   expect_mismatch([](auto& c) { return allreduce_of(c, 10); },
                   [](auto& c) { return allreduce_of(c, 10, DType::kInt32); }, "float32", "int32");

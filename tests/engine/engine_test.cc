@@ -218,6 +218,79 @@ TEST(Engine, SparseTensorsOfDifferentShapesAreAMismatch) {
   });
 }
 
+// Of a name that comes back the engine remembers what it has checked.
+TEST(Engine, ANameMayComeBackWithOtherArguments) {
+  run_engines(2, [](Engine& engine) {
+    std::vector<float> x(6), y(6);
+    const Shape shape{6}, other{2, 3}, fewer{4};
+    const auto run = [&](TensorArg tensor, const OpSpec& op = {}) {
+      std::fill(x.begin(), x.end(), 2.0F);
+      return engine.run({.name = "x", .op = op, .tensors = {&tensor, 1}});
+    };
+    for (int step = 0; step < 4; ++step) {
+      ASSERT_TRUE(run(in_place(x, shape)));
+      EXPECT_THAT(x, ::testing::Each(4.0F));
+    }
+    ASSERT_TRUE(run(in_place(x, fewer)));
+    EXPECT_THAT(x, ::testing::ElementsAre(4, 4, 4, 4, 2, 2));
+    ASSERT_TRUE(run(in_place(x, shape), {.reduce = ReduceOp::kProduct, .postscale = 0.5}));
+    EXPECT_THAT(x, ::testing::Each(2.0F));
+    ASSERT_TRUE(run({x.data(), y.data(), DType::kFloat32, shape}));
+    EXPECT_THAT(y, ::testing::Each(4.0F));
+    EXPECT_THAT(x, ::testing::Each(2.0F));
+    for (int step = 0; step < 3; ++step) ASSERT_TRUE(run(in_place(x, shape)));
+    const Status overlap = run({x.data(), x.data() + 1, DType::kFloat32, shape});
+    ASSERT_FALSE(overlap);
+    EXPECT_THAT(overlap.error().message(), HasSubstr("allreduce 'x': `in` and `out` of tensor 0 overlap"));
+    const Status none = run({nullptr, nullptr, DType::kFloat32, shape});
+    ASSERT_FALSE(none);
+    EXPECT_THAT(none.error().message(), HasSubstr("has 6 elements and no memory"));
+    const Status differing = run(in_place(x, engine.topology().rank == 0 ? shape : other));
+    ASSERT_FALSE(differing);
+    EXPECT_THAT(differing.error().message(), HasSubstr("float32 [2, 3]"));
+    ASSERT_TRUE(run(in_place(x, shape)));
+    EXPECT_THAT(x, ::testing::Each(4.0F));
+  });
+}
+
+TEST(Engine, AHandleKeepsItsResultsWhileItsNameComesBack) {
+  std::vector<EngineHandle> kept(2);
+  run_engines(2, [&](Engine& engine) {
+    const auto rank = static_cast<std::size_t>(engine.topology().rank);
+    std::vector<float> rows(3, static_cast<float>(rank));
+    const Shape shape{1, 3};
+    const TensorArg tensor{rows.data(), nullptr, DType::kFloat32, shape};
+    for (int step = 0; step < 5; ++step) {
+      std::fill(rows.begin(), rows.end(), static_cast<float>(step));
+      auto handle = engine.submit({.name = "g", .op = {.kind = OpKind::kAllgather}, .tensors = {&tensor, 1}});
+      ASSERT_TRUE(handle);
+      ASSERT_TRUE(handle->wait());
+      if (step == 1) kept[rank] = *handle;
+      ASSERT_EQ(handle->outputs().size(), 1U);
+      EXPECT_EQ(static_cast<const float*>(handle->outputs()[0].data)[5], static_cast<float>(step));
+    }
+  });
+  for (EngineHandle& handle : kept) {  // the engines are gone
+    ASSERT_TRUE(handle.wait());
+    EXPECT_EQ(handle.outputs().at(0).shape, (Shape{2, 3}));
+    EXPECT_EQ(static_cast<const float*>(handle.outputs()[0].data)[5], 1.0F);
+  }
+}
+
+// More names than are remembered, and names that are never used again.
+TEST(Engine, ForgetsNamesThatDoNotComeBack) {
+  run_engines(2, [](Engine& engine) {
+    std::vector<float> x(3);
+    const Shape shape{3};
+    const TensorArg tensor = in_place(x, shape);
+    for (int i = 0; i < 2000; ++i) {
+      std::fill(x.begin(), x.end(), 1.0F);
+      ASSERT_TRUE(engine.run({.name = i % 2 == 0 ? "usual" : "once" + std::to_string(i), .tensors = {&tensor, 1}}));
+      ASSERT_EQ(x[2], 2.0F);
+    }
+  });
+}
+
 TEST(Engine, ClosesWhileOtherThreadsAreInIt) {
   for (int round = 0; round < 20; ++round) {
     auto engines = testing::make_engines(testing::make_group(2, std::chrono::seconds(60)), testing::quiet_options());

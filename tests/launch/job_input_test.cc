@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refusal{"NoRanks", {"run", "-np", "0", "true"}, 2, "-np 0: a job has at least 1 rank"},
         Refusal{"NegativeRanks", {"run", "-np", "-3", "true"}, 2, "-np -3"},
-        Refusal{"TooManyRanks", {"run", "-np", "100000", "true"}, 2, "at most 64 ranks run on one host"},
+        Refusal{"TooManyRanks", {"run", "-np", "100000", "true"}, 2, "at most 512 ranks run on one host"},
         Refusal{"RanksAreText", {"run", "-np", "two", "true"}, 2, "-np two: expected a number"},
         Refusal{"NoNumber", {"run", "-np"}, 2, "-np needs a value"},
         Refusal{"RanksMissing", {"run", "true"}, 2, "how many ranks"},

@@ -162,10 +162,10 @@ TEST_F(Job, BindsToCores) {
   }
 }
 
-TEST_F(Job, SixtyFourRanks) {
-  const auto ran = run_script(64, "echo $XOE_RANK");
+TEST_F(Job, AHundredRanks) {
+  const auto ran = run_script(100, "echo $XOE_RANK");
   EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_EQ(lines_of(ran.out).size(), 64U);
+  EXPECT_EQ(lines_of(ran.out).size(), 100U);
 }
 
 }  // namespace

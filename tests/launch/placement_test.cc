@@ -69,7 +69,7 @@ TEST(Placement, RefusesWhatDoesNotFit) {
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message(), HasSubstr("-np 3: the hosts have 2 slots"));
   EXPECT_FALSE(place_ranks({host("a", 1, 2)}, 3, MapBy::kSlot, true));
-  EXPECT_FALSE(place_ranks({host("a", 65)}, 1, MapBy::kSlot, false));
+  EXPECT_FALSE(place_ranks({host("a", kMaxRanksPerHost + 1)}, 1, MapBy::kSlot, false));
 }
 
 using Values = std::map<std::string, std::string, std::less<>>;

@@ -519,6 +519,20 @@ def test_another_type_or_format_after_the_first_step():
             torch.testing.assert_close(p.grad, wanted[name], rtol=1e-6, atol=1e-7)
 
 
+def test_memory_that_the_program_moves():
+    """Afterwards .grad of the step before lies elsewhere, and the next one in its bucket again."""
+    for move in (lambda model: model.share_memory(), lambda model: model.double().float()):
+        model = network()
+        optimizer = sgd(model)
+        train(model, optimizer, steps=2)
+        move(model)
+        optimizer.zero_grad()
+        train(model, optimizer, first=2)
+        assert SIZE == 1 or in_buckets(optimizer)
+        move(model)
+        train(model, optimizer, first=6, set_to_none=False)
+
+
 def test_changes_in_flight_are_errors():
     if SIZE == 1:
         return

@@ -50,6 +50,7 @@ class HierarchicalBackend final : public Backend, public HostGroup {
   void sleep(const std::function<bool()>& ready, std::chrono::steady_clock::time_point until) const override {
     local_->sleep(ready, until);
   }
+  std::uint64_t steps() const noexcept override { return local_->steps(); }
   std::vector<int> departed() const override;
   std::optional<ProcessActivity> activity(int rank) const override;
   bool oversubscribed() const noexcept override { return local_->oversubscribed(); }

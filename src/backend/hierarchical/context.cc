@@ -22,7 +22,7 @@ constexpr std::string_view kAskActivity = "activity?";
 constexpr std::chrono::milliseconds kAskAgain(100);
 constexpr std::string_view kAnswerActivity = "activity:";
 
-// The log is followed by the bits of the ranks that have left, and the ranks' progress.
+// The log is followed by the set of the ranks that have left, and the ranks' progress.
 std::size_t log_bytes() { return (FailureLog::bytes() + 63) / 64 * 64; }
 
 }  // namespace
@@ -58,10 +58,11 @@ Result<std::shared_ptr<Context>> Context::join(std::vector<RankInfo> ranks, int 
 }
 
 Status Context::connect() {
-  XOE_ASSIGN(std::byte* const memory,
-             host_backend_->host_memory(log_bytes() + sizeof(Progress) * (index(memory_->size()) + 1)));
-  left_ = reinterpret_cast<std::atomic<std::uint64_t>*>(memory + log_bytes());
-  progress_ = reinterpret_cast<Progress*>(memory + log_bytes()) + 1;
+  static_assert(sizeof(shm::RankBits) % alignof(Progress) == 0);
+  XOE_ASSIGN(std::byte* const memory, host_backend_->host_memory(log_bytes() + sizeof(shm::RankBits) +
+                                                                 sizeof(Progress) * index(memory_->size())));
+  left_ = reinterpret_cast<shm::RankBits*>(memory + log_bytes());
+  progress_ = reinterpret_cast<Progress*>(memory + log_bytes() + sizeof(shm::RankBits));
   log_.emplace(memory);
   FailureListener::Callback to_hosts;
   if (placement_.local_rank() == 0) {
@@ -106,7 +107,7 @@ Context::~Context() {
     return;
   }
   if (memory_ != nullptr) memory_->on_ended(nullptr);
-  if (left_ != nullptr) left_->fetch_or(std::uint64_t{1} << placement_.local_rank(), std::memory_order_acq_rel);
+  if (left_ != nullptr) left_->add(placement_.local_rank());
   listener_.reset();  // it forwards to the mesh
   mesh_.reset();
 }
@@ -128,7 +129,7 @@ Result<std::vector<std::string>> Context::exchange(const std::string& key, const
 // Every rank of the host sees this itself. One of them reports it: the host's leader, because it alone reaches the
 // other hosts, or the next rank if the leader has ended.
 void Context::on_rank_ended(int local_rank) {
-  if ((left_->load(std::memory_order_acquire) >> local_rank & 1) != 0) return;
+  if (left_->has(local_rank)) return;
   const int reporter = local_rank == 0 ? 1 : 0;
   if (placement_.local_rank() != reporter) return;
   const int rank = placement_.local_ranks()[index(local_rank)];

@@ -116,8 +116,8 @@ class Context {
   std::shared_ptr<shm::Context> memory_;
   std::unique_ptr<shm::ShmBackend> host_backend_;  // allocates the log, then becomes the first group's
   std::optional<FailureLog> log_;
-  std::atomic<std::uint64_t>* left_ = nullptr;  // a bit for each of this host's ranks that has left the job
-  Progress* progress_ = nullptr;                // of each of this host's ranks
+  shm::RankBits* left_ = nullptr;  // this host's ranks that have left the job
+  Progress* progress_ = nullptr;   // of each of this host's ranks
   std::mutex reported_mutex_;
   std::map<int, RankState> reported_;                           // by ranks of other hosts
   std::map<int, std::chrono::steady_clock::time_point> asked_;  // by host

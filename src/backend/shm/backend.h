@@ -20,6 +20,7 @@ class ShmBackend final : public Backend, public HostGroup {
   const Topology& topology() const noexcept override { return topology_; }
   Status supports(const Collective& collective) const override { return check_host_memory(collective, "shm"); }
   Status run(const Collective& collective) override { return operations_->run(collective); }
+  bool run_small(const ReduceCall& call, Status& status) override { return operations_->run_small(call, status); }
   Result<std::shared_ptr<Handle::Work>> start(const Collective& collective) override;
   Status progress() override {
     operations_->check_time();
@@ -42,6 +43,7 @@ class ShmBackend final : public Backend, public HostGroup {
   void sleep(const std::function<bool()>& ready, std::chrono::steady_clock::time_point until) const override {
     operations_->group().wakeups().sleep(ready, until);
   }
+  std::uint64_t steps() const noexcept override { return operations_->steps(); }
   std::vector<int> departed() const override { return operations_->departed(); }
   std::optional<ProcessActivity> activity(int rank) const override { return operations_->group().activity(rank); }
   bool oversubscribed() const noexcept override { return operations_->group().context().oversubscribed(); }

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <new>
 
 #include "backend/shm/wakeup_channel.h"
@@ -196,7 +195,8 @@ void Context::reclaim() {
   const std::lock_guard lock(retired_mutex_);
   std::erase_if(retired_, [this](const Retired& retired) {
     const auto& block = *reinterpret_cast<const RankBlock*>(arena_->mapping()->base() + retired.offset);
-    if (std::popcount(block.left.load(std::memory_order_acquire)) != retired.size) return false;
+    for (int r = 0; r < retired.size; ++r)
+      if (!block.left.has(r)) return false;
     arena_->release(retired.offset, sizeof(RankBlock));
     for (const Extent& extent : retired.extents) arena_->release(extent.offset, extent.bytes);
     return true;

@@ -18,11 +18,11 @@
 #include <cstdint>
 
 #include "backend/fingerprint.h"
+#include "backend/shm/rank_bits.h"
 
 namespace xoe::shm {
 
 inline constexpr std::size_t kLine = 64;
-inline constexpr int kMaxRanks = 64;
 inline constexpr std::uint64_t kArenaMagic = 0x31616e657261'6f78;  // "xoarena1"
 
 // The header of operation n lies in slot n % kHeaderSlots until all ranks have completed n.
@@ -65,10 +65,10 @@ struct alignas(kLine) HeaderSlot {
 };
 static_assert(sizeof(HeaderSlot) == kLine);
 
-// A futex on which a rank's threads sleep. Peers write `word` to wake them.
+// A futex on which a rank's threads sleep. Its lowest bit: one of them sleeps or is about to; above it: how often they
+// were woken.
 struct alignas(kLine) WakeupSlot {
   std::atomic<std::uint32_t> word;
-  std::atomic<std::uint32_t> asleep;
 };
 
 struct alignas(kLine) FailureRecord {
@@ -85,10 +85,10 @@ struct RankBlock {
   alignas(kLine) std::atomic<std::uint64_t> packed;     // rounds whose input the rank has staged
   alignas(kLine) std::atomic<std::uint64_t> processed;  // rounds that the rank has reduced or copied
   alignas(kLine) std::atomic<std::uint64_t> copied;     // rounds whose chunks the rank no longer needs
-  // Written by the peers, one bit each. leaving: that rank has destroyed its communicator. left: it also never touches
-  // this block again; the owner may free it once all bits are set.
-  alignas(kLine) std::atomic<std::uint64_t> leaving;
-  std::atomic<std::uint64_t> left;
+  // The peers add themselves. leaving: that rank has destroyed its communicator. left: it also never touches this block
+  // again; the owner may free it once all ranks are in.
+  alignas(kLine) RankBits leaving;
+  RankBits left;
   // In the block of the group's rank 0 only; any rank writes it.
   alignas(kLine) std::atomic<std::uint32_t> failed_by;  // which record is the group's first cause: see kAborted
   FailureRecord failure;                                // by the group's thread

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <thread>
 
-#include "backend/shm/one_shot.h"
 #include "base/error.h"
 #include "base/relax.h"
 #include "base/text.h"
@@ -24,14 +23,18 @@ void write_record(FailureRecord& record, const Error& error) {
   record.message[length] = '\0';
 }
 
-// How long to stay awake before sleeping: a wakeup costs some 20 us, so wait a few times that.
+// How long to stay awake while no rank takes a step: a wakeup costs some 20 us, so wait a few times that.
 constexpr std::chrono::microseconds kAwake(100);
 // A limit may be so far away that the clock has no such time.
 constexpr std::chrono::hours kLongestSleep(1);
 
 }  // namespace
 
-OperationQueue::OperationQueue(Group group, WaitPolicy policy) : group_(std::move(group)), policy_(std::move(policy)) {}
+OperationQueue::OperationQueue(Group group, WaitPolicy policy)
+    : group_(std::move(group)),
+      policy_(std::move(policy)),
+      one_shot_limit_(group_.size() == 1 ? 0 : eager_reduce_limit(group_.size())),
+      one_shot_(group_) {}
 
 OperationQueue::~OperationQueue() { leave(); }
 
@@ -70,38 +73,44 @@ OperationQueue::Pending& OperationQueue::start(const Collective& collective) {
   return pending;
 }
 
-Status OperationQueue::run(const Collective& collective) {
-  Status quick;
-  if (run_one_shot(collective, quick)) return quick;
-  Pending& pending = start(collective);
-  Status status = wait(pending);
-  release(pending);
-  return status;
-}
-
 Status OperationQueue::wait(Pending& pending) {
   const bool yields = group_.context().oversubscribed();
-  std::optional<Clock::time_point> awake_since;
+  std::optional<Clock::time_point> still_since;  // no rank has taken a step since
+  std::uint64_t steps_seen = 0;
   for (unsigned turn = 1; !pending.finished; ++turn) {
     advance();
     if (pending.finished) break;
     relax(yields);
     if (turn % (yields ? 16 : kTurnsPerCheck) != 0) continue;
     const auto now = Clock::now();
-    if (!awake_since) awake_since = now;
+    if (const std::uint64_t now_taken = steps(); !still_since || now_taken != steps_seen) {
+      still_since = now;
+      steps_seen = now_taken;
+    }
     check_peers(&pending);
     check_stall(pending, now);
-    if (pending.finished || now - *awake_since < kAwake) continue;
+    if (pending.finished || now - *still_since < kAwake) continue;
     group_.wakeups().sleep(
         [&] {
           check_peers(&pending);
           return pending.finished;
         },
         *pending.began + std::min<std::chrono::nanoseconds>(pending.stall_timer.next(pending.limits), kLongestSleep));
-    awake_since.reset();
+    still_since.reset();
   }
   if (pending.error) return failure(*pending.error);
   return {};
+}
+
+std::uint64_t OperationQueue::steps() const noexcept {
+  const auto of = [](const RankBlock& block) {
+    return block.packed.load(std::memory_order_relaxed) + block.processed.load(std::memory_order_relaxed) +
+           block.copied.load(std::memory_order_relaxed);
+  };
+  if (group_.context().oversubscribed()) return of(group_.own());
+  std::uint64_t sum = 0;
+  for (int r = 0; r < group_.size(); ++r) sum += of(group_.block(r));
+  return sum;
 }
 
 Status OperationQueue::progress() {
@@ -117,8 +126,8 @@ void OperationQueue::release(Pending& pending) {
 }
 
 // The slots of operation n may be written once all ranks have completed the operation that had them before.
-bool OperationQueue::slots_free(std::uint32_t number, int slots) {
-  const auto in_flight = [&] { return static_cast<std::int32_t>(number - all_done_); };
+bool OperationQueue::slots_free(std::uint32_t number, std::size_t slots) {
+  const auto in_flight = [&] { return std::size_t{number - all_done_}; };
   if (in_flight() <= slots) return true;
   std::uint32_t lowest = number;
   for (int r = 0; r < group_.size(); ++r) {
@@ -129,18 +138,33 @@ bool OperationQueue::slots_free(std::uint32_t number, int slots) {
   return in_flight() <= slots;
 }
 
-bool OperationQueue::run_one_shot(const Collective& collective, Status& status) {
-  if (!fits_one_shot(collective, group_.size()) || !queue_.empty() || failure_ || group_.context().any_ended() ||
-      group_.failed_by() != 0 || !slots_free(last_number_ + 1, kEagerSlots))
+bool OperationQueue::run_small(const ReduceCall& call, Status& status) {
+  const std::size_t bytes = call.count * dtype_size(call.dtype);
+  const auto distance = reinterpret_cast<std::uintptr_t>(call.out) - reinterpret_cast<std::uintptr_t>(call.in);
+  const bool apart = distance == 0 || (distance >= bytes && -distance >= bytes);
+  if (call.count > one_shot_limit_ || bytes - 1 >= one_shot_limit_ || call.in == nullptr || call.out == nullptr ||
+      !apart || (call.dtype == DType::kBool && !reduce::supports(call.dtype, call.op))) [[unlikely]]
     return false;
-  OneShot shot(group_, collective, ++last_number_);
-  shot.post();
+  one_shot_.prepare(CollectiveKind::kAllreduce, call.dtype, call.op, call.count);
+  const auto as_collective = [&] {
+    return make_allreduce(ConstTensor(call.in, call.count, call.dtype), Tensor(call.out, call.count, call.dtype),
+                          call.op);
+  };
+  return run_one_shot(call.in, call.out, as_collective, status);
+}
+
+template <class GetCollective>
+bool OperationQueue::run_one_shot(const void* in, void* out, const GetCollective& collective, Status& status) {
+  if (!queue_.empty() || failure_ || group_.context().any_ended() || group_.failed_by() != 0 ||
+      !slots_free(last_number_ + 1, one_shot_.slot_count())) [[unlikely]]
+    return false;
+  one_shot_.post(++last_number_, in);
   const bool yields = group_.context().oversubscribed();
-  for (unsigned turn = 0; !shot.all_there(); ++turn) {
-    if (turn == kTurnsPerCheck || shot.disagrees()) {
+  for (unsigned turn = 0; !one_shot_.all_there(); ++turn) {
+    if (turn == kTurnsPerCheck || one_shot_.disagrees()) {
       // A rank is late or called something else: the call becomes an operation like any other.
-      Pending& pending = take_idle(collective);
-      pending.operation.begin_posted(collective, last_number_, shot.flag());
+      Pending& pending = take_idle(collective());
+      pending.operation.begin_posted(collective(), last_number_, one_shot_.flag());
       queue_.push_back(&pending);
       ++posted_;
       status = wait(pending);
@@ -149,17 +173,32 @@ bool OperationQueue::run_one_shot(const Collective& collective, Status& status) 
     }
     relax(yields);
   }
-  shot.finish();
+  one_shot_.finish(in, out);
   group_.own().done.store(last_number_, std::memory_order_release);
   group_.wakeups().publish();
   return true;
+}
+
+Status OperationQueue::run(const Collective& collective) {
+  if (fits_one_shot(collective, group_.size())) {
+    one_shot_.prepare(collective);
+    const auto itself = [&]() -> const Collective& { return collective; };
+    if (Status quick; run_one_shot(collective.in, collective.out, itself, quick)) return quick;
+  }
+  Pending& pending = start(collective);
+  Status status = wait(pending);
+  release(pending);
+  return status;
 }
 
 void OperationQueue::advance() {
   if (failure_) return;
   if (const auto failed_by = group_.failed_by(); failed_by != 0) [[unlikely]]
     return fail(recorded_failure(failed_by), false);
-  while (posted_ < queue_.size() && can_post(queue_[posted_]->operation)) queue_[posted_++]->operation.post();
+  for (; posted_ < queue_.size() && can_post(queue_[posted_]->operation); ++posted_) {
+    queue_[posted_]->operation.post();
+    one_shot_.forget(queue_[posted_]->operation.number());
+  }
   for (std::size_t i = 0; i < posted_; ++i) {
     Operation& operation = queue_[i]->operation;
     if (Status status = operation.advance(next_round_); !status) [[unlikely]] {
@@ -187,23 +226,23 @@ int OperationQueue::first_lost() const {
   for (int r = 0; r < group_.size(); ++r) {
     const int order = group_.ended(r);
     if (order == 0 || (first >= 0 && group_.ended(first) < order)) continue;
-    if ((group_.own().leaving.load(std::memory_order_acquire) >> r & 1) == 0) first = r;
+    if (!group_.own().leaving.has(r)) first = r;
   }
   return first;
 }
 
 void OperationQueue::check_peers(const Pending* waiting) {
   const int lost = group_.context().any_ended() ? first_lost() : -1;
-  const std::uint64_t leaving = group_.own().leaving.load(std::memory_order_acquire);
+  const auto leaving = group_.own().leaving.copy(group_.size());
   advance();  // data that they published before they ended or left still counts
   if (failure_ || (waiting != nullptr && waiting->finished)) return;
   if (lost >= 0)
     return fail(
         Error(Code::kPeerLost, group_.who(lost) + " ended without leaving the group (killed, crashed or exited early)"),
         true);
-  if (leaving == 0 || queue_.empty()) return;
+  if (leaving.empty() || queue_.empty()) return;
   for (const int r : queue_.front()->operation.waiting_for())
-    if ((leaving >> r & 1) != 0)
+    if (leaving.has(r))
       return fail(Error(Code::kPeerLost, group_.who(r) + " has left the group (its communicator was destroyed)"), true);
 }
 
@@ -304,10 +343,11 @@ void OperationQueue::take_back_outputs() const {
 }
 
 std::vector<int> OperationQueue::departed() const {
-  const std::uint64_t leaving = group_.own().leaving.load(std::memory_order_acquire);
+  const auto leaving = group_.own().leaving.copy(group_.size());
   std::vector<int> ranks;
+  if (leaving.empty()) return ranks;
   for (int r = 0; r < group_.size(); ++r)
-    if ((leaving >> r & 1) != 0) ranks.push_back(r);
+    if (leaving.has(r)) ranks.push_back(r);
   return ranks;
 }
 
@@ -332,11 +372,10 @@ void OperationQueue::leave() {
         Error(Code::kPeerLost, group_.who(group_.rank()) + " destroyed its communicator while operations were pending"),
         true);
   if (!failure_) failure_ = Error(Code::kInvalidArgument, "the communicator was destroyed");
-  const std::uint64_t mine = std::uint64_t{1} << group_.rank();
-  for (int r = 0; r < group_.size(); ++r) group_.block(r).leaving.fetch_or(mine, std::memory_order_acq_rel);
+  for (int r = 0; r < group_.size(); ++r) group_.block(r).leaving.add(group_.rank());
   group_.wakeups().wake_all();
   // From here on the peers may free their blocks.
-  for (int r = 0; r < group_.size(); ++r) group_.block(r).left.fetch_or(mine, std::memory_order_acq_rel);
+  for (int r = 0; r < group_.size(); ++r) group_.block(r).left.add(group_.rank());
   group_.context().retire(group_.own_offset(), group_.size(), std::move(extents_));
 }
 

@@ -12,6 +12,7 @@
 
 #include "backend/backend.h"
 #include "backend/shm/group.h"
+#include "backend/shm/one_shot.h"
 #include "backend/shm/operation.h"
 
 namespace xoe::shm {
@@ -25,6 +26,8 @@ class OperationQueue {
   const WaitPolicy& policy() const noexcept { return policy_; }
 
   Status run(const Collective& collective);
+  // As Backend::run_small().
+  bool run_small(const ReduceCall& call, Status& status);
   // Advances all pending operations without blocking; the error is the first cause, once there is one.
   Status progress();
   // Warns of late peers, and fails the group when they are too late. For callers of progress() that have the time.
@@ -49,6 +52,9 @@ class OperationQueue {
   void leave();
   // Fails the group on all ranks. Any thread.
   void abort(const Error& cause);
+  // Another number whenever this rank or, where ranks do not share cores, any rank has taken a step of an operation.
+  // Any thread.
+  std::uint64_t steps() const noexcept;
   // The ranks that have left.
   std::vector<int> departed() const;
   // An extent of this rank's arena that is freed with the group. Any thread.
@@ -58,12 +64,14 @@ class OperationQueue {
   }
 
  private:
-  bool slots_free(std::uint32_t number, int slots);
+  bool slots_free(std::uint32_t number, std::size_t slots);
   bool can_post(const Operation& operation) {
     return slots_free(operation.number(), operation.uses_eager_slot() ? kEagerSlots : kHeaderSlots);
   }
-  // The fast path of the most frequent call: false when the call needs the general one.
-  bool run_one_shot(const Collective& collective, Status& status);
+  // The fast path of the most frequent calls: false when the call needs the general one. REQUIRES: one_shot_ is
+  // prepared for the call. collective(): the call.
+  template <class GetCollective>
+  bool run_one_shot(const void* in, void* out, const GetCollective& collective, Status& status);
   Pending& take_idle(const Collective& collective);
   void advance();
   void finish_front();
@@ -81,6 +89,8 @@ class OperationQueue {
 
   Group group_;
   WaitPolicy policy_;
+  const std::size_t one_shot_limit_;  // bytes
+  OneShot one_shot_;
   std::uint32_t last_number_ = 0;
   std::uint32_t all_done_ = 0;    // lower bound of the peers' `done`
   std::uint64_t next_round_ = 0;  // the first round of the next operation that has any

@@ -23,8 +23,8 @@ struct EagerLimit {
   int size;
   std::size_t bytes;
 };
-inline constexpr EagerLimit kEagerReduceLimits[] = {
-    {2, 8 * 1024}, {4, 4 * 1024}, {8, 2 * 1024}, {16, 1024}, {kMaxRanks, 512}};
+inline constexpr EagerLimit kEagerReduceLimits[] = {{2, 8 * 1024}, {4, 4 * 1024}, {8, 2 * 1024},
+                                                    {16, 1024},    {64, 512},     {kMaxRanks, 64}};
 
 constexpr std::size_t eager_reduce_limit(int size) noexcept {
   for (const EagerLimit& limit : kEagerReduceLimits)

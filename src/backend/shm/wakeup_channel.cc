@@ -1,20 +1,18 @@
 #include "backend/shm/wakeup_channel.h"
 
-#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <climits>
+#include "base/futex.h"
 
 namespace xoe::shm {
 namespace {
 
-// Not the private form: the sleeper and the waker may be different processes.
-long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) noexcept {
-  static_assert(sizeof word == sizeof(std::uint32_t));
-  return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
-}
+constexpr std::uint32_t kAsleep = 1;
+constexpr std::uint32_t kOneWakeup = 2;
+
+constexpr std::uint32_t woken(std::uint32_t word) { return (word + kOneWakeup) & ~kAsleep; }
 
 }  // namespace
 
@@ -23,8 +21,10 @@ bool register_membarrier() noexcept {
 }
 
 void wake(WakeupSlot& slot) noexcept {
-  slot.word.fetch_add(1, std::memory_order_seq_cst);
-  futex(slot.word, FUTEX_WAKE, INT_MAX, nullptr);
+  std::uint32_t word = slot.word.load(std::memory_order_seq_cst);
+  while (!slot.word.compare_exchange_weak(word, woken(word), std::memory_order_seq_cst)) {
+  }
+  futex_wake_all(slot.word);
 }
 
 void WakeupChannel::wake_all() const noexcept {
@@ -32,14 +32,15 @@ void WakeupChannel::wake_all() const noexcept {
 }
 
 void WakeupChannel::wake_sleepers() const noexcept {
-  for (WakeupSlot* slot : slots_)
-    if (slot->asleep.load(std::memory_order_seq_cst) != 0) wake(*slot);
+  for (WakeupSlot* slot : slots_) {
+    std::uint32_t word = slot->word.load(std::memory_order_seq_cst);
+    if ((word & kAsleep) != 0 && slot->word.compare_exchange_strong(word, woken(word), std::memory_order_seq_cst))
+      futex_wake_all(slot->word);
+  }
 }
 
 bool WakeupChannel::begin_sleep(std::uint32_t& seen) const noexcept {
-  WakeupSlot& mine = *slots_[index(rank_)];
-  seen = mine.word.load(std::memory_order_seq_cst);
-  mine.asleep.fetch_add(1, std::memory_order_seq_cst);
+  seen = slots_[index(rank_)]->word.fetch_or(kAsleep, std::memory_order_seq_cst) | kAsleep;
   sleepers_->fetch_add(1, std::memory_order_seq_cst);
   if (asymmetric_) return ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -48,16 +49,9 @@ bool WakeupChannel::begin_sleep(std::uint32_t& seen) const noexcept {
 
 void WakeupChannel::wait(std::uint32_t seen, Clock::time_point until) const noexcept {
   const auto left = until - Clock::now();
-  if (left <= Clock::duration::zero()) return;
-  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
-  const timespec timeout{static_cast<time_t>(nanoseconds / 1'000'000'000),
-                         static_cast<long>(nanoseconds % 1'000'000'000)};
-  futex(slots_[index(rank_)]->word, FUTEX_WAIT, seen, &timeout);
+  if (left > Clock::duration::zero()) futex_wait(slots_[index(rank_)]->word, seen, left);
 }
 
-void WakeupChannel::end_sleep() const noexcept {
-  sleepers_->fetch_sub(1, std::memory_order_seq_cst);
-  slots_[index(rank_)]->asleep.fetch_sub(1, std::memory_order_seq_cst);
-}
+void WakeupChannel::end_sleep() const noexcept { sleepers_->fetch_sub(1, std::memory_order_seq_cst); }
 
 }  // namespace xoe::shm

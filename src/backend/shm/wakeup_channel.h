@@ -25,8 +25,11 @@ void wake(WakeupSlot& slot) noexcept;
 //    between store and load on both sides makes at least one of them see the other, so no wakeup is lost.
 // 2. Where all ranks have registered for membarrier, the sleeper alone pays: it fences all ranks from outside, and the
 //    publisher only keeps the compiler from reordering. Otherwise both sides execute a fence.
-// 3. A sleeper reads its slot's `word` before it raises `sleepers`, and the futex sleeps only while `word` has that
+// 3. A sleeper marks its slot's `word` before it raises `sleepers`, and the futex sleeps only while `word` has that
 //    value: a wake() in between ends the sleep at once.
+// 4. A publisher that finds the mark takes it away and wakes all sleepers of the slot, so that a sleep is ended once,
+//    however much is published before the sleeper runs. One that finds no mark wakes no thread: either the sleeper is
+//    awake already, or it marks its slot later, and then its fence, which follows the mark, shows it the data.
 class WakeupChannel {
  public:
   // slots: by rank. sleepers: the number of sleeping threads of all groups. asymmetric: all ranks have registered for

@@ -53,26 +53,45 @@ class Planner {
         batch.bytes += size.count * dtype_size(static_cast<DType>(size.dtype));
       return;
     }
-    for (std::size_t t = 0; t < submission.sizes.size(); ++t) {
-      const auto dtype = static_cast<DType>(submission.sizes[t].dtype);
-      place({&submission, t}, fused_spec(op, dtype), wire_type(op.compression.kind, dtype));
-    }
+    for (std::size_t t = 0; t < submission.sizes.size(); ++t)
+      place({&submission, t}, kind_of(op, static_cast<DType>(submission.sizes[t].dtype)));
   }
 
-  void place(TensorSlice slice, const OpSpec& op, DType wire) {
-    const std::size_t bytes = slice.count() * dtype_size(wire);
+  // Tensors of one kind may travel together.
+  struct Kind {
+    OpSpec op;
+    DType wire;
+    std::vector<Batch*> open;  // batches that may take more
+  };
+
+  // Most often that of the tensor before.
+  Kind& kind_of(const OpSpec& op, DType dtype) {
+    if (last_ != nullptr && dtype == last_dtype_ && op == last_op_) return *last_;
+    const OpSpec fused = fused_spec(op, dtype);
+    const DType wire = wire_type(op.compression.kind, dtype);
+    auto found = std::find_if(kinds_.begin(), kinds_.end(),
+                              [&](const Kind& kind) { return kind.op == fused && kind.wire == wire; });
+    if (found == kinds_.end()) found = kinds_.insert(found, Kind{fused, wire, {}});
+    last_op_ = op;
+    last_dtype_ = dtype;
+    last_ = &*found;
+    return *last_;
+  }
+
+  void place(TensorSlice slice, Kind& kind) {
+    const std::size_t bytes = slice.count() * dtype_size(kind.wire);
     Batch* chosen = nullptr;
     if (bytes <= limits_.pack_limit)
-      for (Batch* batch : open_)
-        if (batch->op == op && batch->wire == wire && batch->bytes + bytes <= limits_.threshold) {
+      for (Batch* batch : kind.open)
+        if (batch->bytes + bytes <= limits_.threshold) {
           chosen = batch;
           break;
         }
     if (chosen == nullptr) {
-      chosen = &add_batch(op);
+      chosen = &add_batch(kind.op);
       chosen->fused = true;
-      chosen->wire = wire;
-      if (bytes <= limits_.pack_limit) open_.push_back(chosen);
+      chosen->wire = kind.wire;
+      if (bytes <= limits_.pack_limit) kind.open.push_back(chosen);
     }
     chosen->slices.push_back(slice);
     chosen->bytes += bytes;
@@ -88,7 +107,10 @@ class Planner {
   std::shared_ptr<const ReadyOps> ready_;
   FusionLimits limits_;
   std::vector<std::unique_ptr<Batch>> batches_;
-  std::vector<Batch*> open_;  // batches that may take more
+  std::vector<Kind> kinds_;
+  Kind* last_ = nullptr;
+  OpSpec last_op_;
+  DType last_dtype_ = DType::kUint8;
 };
 
 // The readiness table refuses this where a rank of a host has joined; where all have, it is found out here.

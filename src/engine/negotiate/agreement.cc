@@ -69,14 +69,17 @@ AgreedLine Agreement::line(std::uint64_t position) const {
     result.last_rank = members_.world_ranks[static_cast<std::size_t>(result.line.entry)];
     return result;
   }
-  result.agreed = &table_.agreed(result.line);
-  result.submitted_here = table_.submission(result.line, table_.rank()) != nullptr;
+  const auto submissions = table_.submissions(result.line);
   for (int r = 0; r < table_.ranks(); ++r) {
-    const RankSubmission* theirs = table_.submission(result.line, r);
-    if (theirs == nullptr || (result.last_rank >= 0 && theirs->arrived_ns <= result.last_ns)) continue;
+    const RankSubmission* const theirs = submissions.of(r);
+    if (theirs == nullptr) continue;
+    if (result.last_rank < 0) result.agreed = theirs;
+    if (r == table_.rank()) result.submitted_here = true;
+    if (result.last_rank >= 0 && theirs->arrived_ns <= result.last_ns) continue;
     result.last_rank = world_rank(r);
     result.last_ns = theirs->arrived_ns;
   }
+  if (result.agreed == nullptr) result.agreed = &table_.agreed(result.line);
   return result;
 }
 
@@ -97,8 +100,9 @@ std::vector<MissingRank> Agreement::missing_on_host(int entry, std::uint8_t gene
 std::string Agreement::describe_mismatch(const LogLine& line) const {
   if (line.kind == LogKind::kJoinForbids) return "a rank has joined, and this operation needs data from it";
   std::vector<std::pair<std::string_view, std::vector<int>>> values;
+  const auto submissions = table_.submissions(line);
   for (int r = 0; r < table_.ranks(); ++r) {
-    const RankSubmission* theirs = table_.submission(line, r);
+    const RankSubmission* theirs = submissions.of(r);
     if (theirs == nullptr) continue;
     const auto same =
         std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == theirs->description(); });

@@ -302,30 +302,30 @@ void ReadinessTable::complete_with_joined(int index, std::uint64_t state) noexce
   }
 }
 
-LogKind ReadinessTable::kind_of(int index, std::uint32_t g) const noexcept {
+LogKind ReadinessTable::kind_of(const LineSubmissions& all) const noexcept {
   const RankSubmission* first = nullptr;
   bool any_joined = false;
   bool root_joined = false;
   for (int r = 0; r < ranks_; ++r) {
-    const RankSubmission& submission = submission_at(index, g, r);
-    if (!has_arrived(index, g, r)) {
+    const RankSubmission* const submission = all.of(r);
+    if (submission == nullptr) {
       any_joined = true;
     } else if (first == nullptr) {
-      first = &submission;
-    } else if (first->signature != submission.signature) {
+      first = submission;
+    } else if (first->signature != submission->signature) {
       return LogKind::kMismatch;
     }
   }
   if (any_joined && sends_root(first->op)) {
     const auto root = std::find(set_ranks_.begin(), set_ranks_.end(), first->op.root);
-    root_joined = root != set_ranks_.end() && !has_arrived(index, g, static_cast<int>(root - set_ranks_.begin()));
+    root_joined = root != set_ranks_.end() && all.of(static_cast<int>(root - set_ranks_.begin())) == nullptr;
   }
   if (root_joined || (any_joined && needs_every_rank(first->op))) return LogKind::kJoinForbids;
   return run_kind(first->op);
 }
 
 void ReadinessTable::publish(int index, std::uint32_t g) noexcept {
-  const LogLine line{kind_of(index, g), index, static_cast<std::uint8_t>(g)};
+  const LogLine line{kind_of({&submission_at(index, g, 0), mark_of(g)}), index, static_cast<std::uint8_t>(g)};
   if (complete_.same_as(log_)) return log_line(line);
   complete_.fill(complete_.reserve(), line);
 }
@@ -354,17 +354,18 @@ void ReadinessTable::join() {
 
 // --- reading ---
 
-const RankSubmission* ReadinessTable::submission(const LogLine& line, int rank) const noexcept {
+ReadinessTable::LineSubmissions ReadinessTable::submissions(const LogLine& line) const noexcept {
   // The line has the low bits of a generation that has passed.
   const std::uint32_t last = generation_of(entry(line.entry).state.load(std::memory_order_acquire)) - 1;
   const std::uint32_t full = last - ((last - line.generation) & 0xff);
-  return has_arrived(line.entry, full, rank) ? &submission_at(line.entry, full, rank) : nullptr;
+  return {&submission_at(line.entry, full, 0), mark_of(full)};
 }
 
 const RankSubmission& ReadinessTable::agreed(const LogLine& line) const noexcept {
+  const LineSubmissions all = submissions(line);
   for (int r = 0; r < ranks_; ++r)
-    if (const RankSubmission* found = submission(line, r); found != nullptr) return *found;
-  return submission_at(line.entry, line.generation, 0);  // from add_agreed()
+    if (const RankSubmission* found = all.of(r); found != nullptr) return *found;
+  return submission_at(line.entry, line.generation, 0);
 }
 
 std::vector<int> ReadinessTable::missing(int index, std::uint8_t own_generation) const {

@@ -20,6 +20,7 @@
 namespace xoe::engine {
 
 inline constexpr std::size_t kBlockedNameBytes = 64;
+inline constexpr std::size_t kBlockedRanks = 512;
 inline constexpr std::size_t kShownNameBytes = 192;  // names are cut to this length where they are shown
 inline constexpr std::size_t kShownTextBytes = 192;  // and descriptions
 
@@ -54,8 +55,9 @@ struct alignas(64) RankStatus {
   // In the table of the world: what a thread of this rank waits for. sequence: odd while it is written.
   std::atomic<std::uint32_t> sequence;
   std::atomic<std::int32_t> blocked_set;
-  std::atomic<std::uint64_t> blocked_mask;  // world ranks without which the wait cannot end; 0: no wait
-  std::atomic<std::int32_t> last_entry;     // 1 + the entry of the rank's last submission; 0: none
+  std::atomic<std::int32_t> last_entry;  // 1 + the entry of the rank's last submission; 0: none
+  // A bit for each world rank without which the wait cannot end; none: no wait. Ranks beyond are not shown.
+  std::atomic<std::uint64_t> blocked_ranks[kBlockedRanks / 64];
   std::atomic<char> blocked_name[kBlockedNameBytes];
 };
 
@@ -127,9 +129,24 @@ class ReadinessTable {
   std::string name(int entry) const;
   // The same for a short name; a long one is cut and gets a hash, so that no other name equals it.
   std::string unique_name(int entry) const;
-  // The submission of `rank` that a line stands for; null: it had joined. Valid until this rank has completed the line.
-  const RankSubmission* submission(const LogLine& line, int rank) const noexcept;
-  // The submission of the first rank that arrived; its descriptor and sizes hold for all ranks.
+  // The submissions that a line stands for. Valid until this rank has completed the line.
+  class LineSubmissions {
+   public:
+    // Null: the rank had joined.
+    const RankSubmission* of(int rank) const noexcept {
+      const RankSubmission& one = first_[rank];
+      return one.generation.load(std::memory_order_acquire) == mark_ ? &one : nullptr;
+    }
+
+   private:
+    friend ReadinessTable;
+    LineSubmissions(const RankSubmission* first, std::uint32_t mark) : first_(first), mark_(mark) {}
+    const RankSubmission* first_;  // by rank
+    std::uint32_t mark_;
+  };
+  LineSubmissions submissions(const LogLine& line) const noexcept;
+  // The submission of the first rank that arrived, or the one from add_agreed(); its descriptor and sizes hold for all
+  // ranks.
   const RankSubmission& agreed(const LogLine& line) const noexcept;
   // Ranks of this host that have not arrived for this rank's submission `generation`; none once it is complete.
   std::vector<int> missing(int entry, std::uint8_t generation) const;
@@ -180,7 +197,7 @@ class ReadinessTable {
   void complete_with_joined(int index, std::uint64_t state) noexcept;
   // Adds the line of an entry that is complete by its state.
   void publish(int index, std::uint32_t generation) noexcept;
-  LogKind kind_of(int index, std::uint32_t generation) const noexcept;
+  LogKind kind_of(const LineSubmissions& all) const noexcept;
 
   int capacity_;
   int rank_;

@@ -68,6 +68,7 @@ Status EngineTrace::start(const std::string& path, bool create) {
   for (int rank = 0; rank < topology_.size; ++rank)
     open->waited_for.push_back(t.intern(trace::waited_for_text(std::array{rank})));
   open->timeline = std::move(opened);
+  open->number = ++timelines_;
   const std::lock_guard lock(mutex_);
   open_ = std::move(open);
   on_.store(true, std::memory_order_release);
@@ -85,14 +86,22 @@ Status EngineTrace::stop() {
   return last->timeline->flush();
 }
 
-void EngineTrace::agreed(const Submission& s, int last, std::chrono::nanoseconds waited) {
-  if (!on()) return;
-  const auto open = this->open();
-  if (open == nullptr) return;
-  trace::Timeline* const t = open->timeline.get();
+EngineTrace::Recorder EngineTrace::recorder() { return {*this, on() ? open() : nullptr}; }
+
+std::uint32_t EngineTrace::Open::name_of(Submission& submission) const {
+  if (submission.traced_in != number) {
+    submission.traced_name = timeline->intern(submission.name);
+    submission.traced_in = number;
+  }
+  return submission.traced_name;
+}
+
+void EngineTrace::Recorder::agreed(Submission& s, int last, std::chrono::nanoseconds waited) {
+  if (open_ == nullptr) return;
   trace::TimelineArgs args;
-  if (last != topology_.rank && waited.count() > 0) args.note = open->waited_for[static_cast<std::size_t>(last)];
-  t->record_span(open->negotiate, t->intern(s.name), ++spans_, s.submitted, s.agreed, args);
+  if (last != trace_.topology_.rank && waited.count() > 0)
+    args.note = open_->waited_for[static_cast<std::size_t>(last)];
+  open_->timeline->record_span(open_->negotiate, open_->name_of(s), ++trace_.spans_, s.submitted, s.agreed, args);
 }
 
 void EngineTrace::batch_done(const Batch& batch) {
@@ -107,7 +116,7 @@ void EngineTrace::batch_done(const Batch& batch) {
   const std::uint32_t name = t->intern(batch.title);
   batch.each_submission([&](Submission& s) {
     if (s.placeholder || std::exchange(s.traced_start, true)) return;
-    t->record_span(open->queue, t->intern(s.name), ++spans_, s.agreed, batch.started);
+    t->record_span(open->queue, open->name_of(s), ++spans_, s.agreed, batch.started);
   });
   // An operation of several steps is one bar.
   const TimePoint reduced = batch.reduced > batch.started ? batch.reduced : batch.done;

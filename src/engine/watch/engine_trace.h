@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/execute/operations.h"
@@ -43,7 +44,9 @@ class EngineTrace {
   Status stop();
   bool on() const noexcept { return on_.load(std::memory_order_acquire); }
 
-  void agreed(const Submission& submission, int last, std::chrono::nanoseconds waited);
+  // What the thread that makes progress records, on one timeline, without a lock for each event.
+  class Recorder;
+  Recorder recorder();
   void batch_done(const Batch& batch);
   void mark(std::string_view lane, std::string_view name, TimePoint start, TimePoint stop);
   // Writes recorded events, if there are enough of them.
@@ -57,6 +60,9 @@ class EngineTrace {
     std::uint32_t negotiate = 0, queue = 0;           // categories
     std::uint32_t batch = 0, tensors = 0, bytes = 0;  // keys
     std::vector<std::uint32_t> waited_for = {};       // notes, by rank
+    std::uint32_t number = 0;                         // of this timeline among those of the process
+    // The interned name, which the submission remembers.
+    std::uint32_t name_of(Submission& submission) const;
   };
   std::shared_ptr<const Open> open() const;
   // "trace.{host}.json" for several hosts, also if the path has no "{host}".
@@ -73,10 +79,23 @@ class EngineTrace {
   std::shared_ptr<const Open> open_;
   std::atomic<bool> warned_{false};
   const pid_t process_ = ::getpid();  // a forked child writes nothing
+  std::uint32_t timelines_ = 0;
   // Only of the thread that makes progress.
   std::uint64_t spans_ = 0;
   std::int64_t batches_ = 0;
   TimePoint reduced_until_{}, unpacked_until_{};
+};
+
+class EngineTrace::Recorder {
+ public:
+  // All ranks have submitted the operation, `last` as the last one, for which this rank has waited.
+  void agreed(Submission& submission, int last, std::chrono::nanoseconds waited);
+
+ private:
+  friend EngineTrace;
+  Recorder(EngineTrace& trace, std::shared_ptr<const Open> open) : trace_(trace), open_(std::move(open)) {}
+  EngineTrace& trace_;
+  std::shared_ptr<const Open> open_;  // null: no timeline is on
 };
 
 }  // namespace xoe::engine

@@ -1,6 +1,10 @@
 #include "engine/watch/stall_watch.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <iterator>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -8,21 +12,25 @@
 namespace xoe::engine {
 namespace {
 
-constexpr int kMaskBits = 64;
 constexpr int kLooksPerLimit = 20;
+constexpr std::size_t kWordBits = 64;
 
-std::uint64_t to_mask(const std::vector<MissingRank>& missing) {
-  std::uint64_t mask = 0;
+void write_blocked_ranks(RankStatus& status, const std::vector<MissingRank>& missing) {
+  std::array<std::uint64_t, kBlockedRanks / kWordBits> words{};
   for (const MissingRank& one : missing)
-    if (one.rank < kMaskBits) mask |= std::uint64_t{1} << one.rank;
-  return mask;
+    if (const auto rank = static_cast<std::size_t>(one.rank); rank < kBlockedRanks)
+      words[rank / kWordBits] |= std::uint64_t{1} << rank % kWordBits;
+  for (std::size_t w = 0; w < words.size(); ++w) status.blocked_ranks[w].store(words[w], std::memory_order_release);
 }
 
 // The wait that a rank shows; without missing ranks if there is none, or if the rank is writing it now.
 BlockedWait read_status(const RankStatus& status, int rank) {
   BlockedWait wait{.rank = rank, .name = {}, .set = kWorldSet, .missing = {}};
   const auto before = status.sequence.load(std::memory_order_acquire);
-  const std::uint64_t mask = status.blocked_mask.load(std::memory_order_acquire);
+  std::vector<int> missing;
+  for (std::size_t w = 0; w < std::size(status.blocked_ranks); ++w)
+    for (auto bits = status.blocked_ranks[w].load(std::memory_order_acquire); bits != 0; bits &= bits - 1)
+      missing.push_back(static_cast<int>(w * kWordBits) + std::countr_zero(bits));
   wait.set = status.blocked_set.load(std::memory_order_acquire);
   for (const auto& c : status.blocked_name)
     if (const char letter = c.load(std::memory_order_acquire); letter != '\0')
@@ -30,8 +38,7 @@ BlockedWait read_status(const RankStatus& status, int rank) {
     else
       break;
   if (before % 2 != 0 || status.sequence.load(std::memory_order_acquire) != before) return wait;
-  for (int r = 0; r < kMaskBits; ++r)
-    if ((mask >> r & 1) != 0) wait.missing.push_back(r);
+  wait.missing = std::move(missing);
   return wait;
 }
 
@@ -48,7 +55,7 @@ void StallWatch::unblock(const Submission& submission) {
   blocked_.erase(std::find(blocked_.begin(), blocked_.end(), &submission));
   if (!blocked_.empty()) return;
   launcher_.end(outer_wait_);
-  if (status_ != nullptr) status_->blocked_mask.store(0, std::memory_order_release);
+  if (status_ != nullptr) write_blocked_ranks(*status_, {});
 }
 
 std::chrono::nanoseconds StallWatch::period() const {
@@ -168,7 +175,7 @@ void StallWatch::publish(ProcessSet& world, const std::vector<ProcessSet::Waitin
   status_ = &world.agreement().own_status();
   RankStatus& status = *status_;
   status.sequence.fetch_add(1, std::memory_order_acq_rel);
-  status.blocked_mask.store(chosen == nullptr ? 0 : to_mask(chosen->missing), std::memory_order_release);
+  write_blocked_ranks(status, chosen == nullptr ? std::vector<MissingRank>() : chosen->missing);
   if (chosen != nullptr) {
     status.blocked_set.store(chosen->submission->process_set, std::memory_order_release);
     const std::string& name = chosen->submission->name;

@@ -100,8 +100,8 @@ Result<std::unique_ptr<Watch>> Watch::create(const EngineOptions& options, Commu
   return watch;
 }
 
-void Watch::agreed(const Submission& submission, int last, std::chrono::nanoseconds waited) {
-  trace_.agreed(submission, last, waited);
+void Watch::agreed(EngineTrace::Recorder& recorder, Submission& submission, int last, std::chrono::nanoseconds waited) {
+  recorder.agreed(submission, last, waited);
   if (last != topology_.rank && waited.count() > 0) metrics_.waited_for(last, waited);
 }
 

@@ -39,7 +39,7 @@ class Watch {
   }
 
   // Called by the thread that makes progress:
-  void agreed(const Submission& submission, int last, std::chrono::nanoseconds waited);
+  void agreed(EngineTrace::Recorder& recorder, Submission& submission, int last, std::chrono::nanoseconds waited);
   void batch_done(const Batch& batch, const Status& status);
   void completing(const Submission& submission, const Status& status);
   // At least every stalls().period() while anything is pending. sets: the world first.

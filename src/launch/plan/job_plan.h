@@ -14,8 +14,8 @@
 
 namespace xoe::launch {
 
-// Xoe's shared-memory engine keeps one word of flags with a bit for each rank of a host.
-inline constexpr int kMaxRanksPerHost = 64;
+// What Xoe's shared-memory backend connects (shm::kMaxRanks).
+inline constexpr int kMaxRanksPerHost = 512;
 
 // Variables that only the launcher sets for a rank, never its environment or the user.
 bool set_by_launcher(std::string_view name) noexcept;

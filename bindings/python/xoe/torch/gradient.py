@@ -59,7 +59,6 @@ class Gradient:
         "_grad",
         "_index",
         "_layout",
-        "_memory",
         "_operation",
         "_permuted",
         "_version",
@@ -86,8 +85,7 @@ class Gradient:
         self._version = 0
         self._buckets: _core.Buckets | None = None
         self._index = 0
-        self._memory: Any = None  # its slot, which begins at _address
-        self._address = 0
+        self._address = 0  # of its slot
         self._layout: tuple[torch.dtype, torch.Size, tuple[int, ...]] = (torch.float32, torch.Size(), ())
         self._view: torch.Tensor = param  # of its slot
         self._copied_back = False  # the result is: param.grad is not the view
@@ -137,25 +135,24 @@ class Gradient:
 
     def lie_in(self, buckets: _core.Buckets | None, index: int) -> bool:
         """From the next step on it lies in these buckets, in which it has this number, or in none. False: it has no slot."""
-        slot = None if buckets is None else buckets.slot(index)
-        self._index = index
-        if slot is None:
-            self._buckets, self._memory, self._view = None, None, self.param
+        if buckets is None or buckets.slot(index) is None:
+            self._buckets, self._view = None, self.param
             return False
         grad: torch.Tensor = self.param.grad  # type: ignore[assignment]
         self._buckets = buckets
-        self._memory = torch.utils.dlpack.from_dlpack(slot).untyped_storage()
-        self._address = self._memory.data_ptr()
+        self._index = index
         self._layout = (grad.dtype, grad.shape, grad.stride())
         self._view = self._new_view()
+        self._address = self._view.data_ptr()
         return True
 
     def _new_view(self) -> torch.Tensor:
+        slot: _core.Array = self._buckets.slot(self._index)  # type: ignore[union-attr, assignment]
         dtype, shape, strides = self._layout
-        return torch.empty(0, dtype=dtype).set_(self._memory, 0, shape, strides)
+        return torch.empty(0, dtype=dtype).set_(torch.utils.dlpack.from_dlpack(slot).untyped_storage(), 0, shape, strides)
 
     def _slot_view(self) -> torch.Tensor:
-        """The view, of which the program may have replaced the memory, as model.to() does."""
+        """The view, of which the program may have replaced the memory, as model.to() and model.share_memory() do."""
         if self._view.data_ptr() != self._address:
             self._view = self._new_view()
         return self._view
