@@ -91,7 +91,7 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
     return 0;
   }
   launch::reset_child_signal();
-  const auto inherited = remote::Inherited::current();
+  const auto inherited = remote::Inherited::current(env);
   const auto open_files = remote::allow_open_files(options.size);
   if (!open_files) return fail(open_files.error());
   auto output = std::make_unique<launch::Output>(STDOUT_FILENO, STDERR_FILENO);
@@ -122,11 +122,15 @@ Result<launch::JobPlan> plan_here(const launch::RunOptions& options, const Env& 
   return launch::plan_job(options, env, host, program, token, secret);
 }
 
-// The launcher's own variables and those that its options set.
-Env variables_of_ranks(const launch::RunOptions& options, const Env& env) {
-  auto values = env.all();
+// Of the ranks' variables those whose names may be misspelt: the launcher's own, and those that its options set.
+Env variables_of_xoe(const launch::RunOptions& options, const Env& env) {
+  constexpr std::string_view kPrefix = "XOE";
+  const auto& all = env.all();
+  auto end = all.lower_bound(kPrefix);
+  while (end != all.end() && end->first.starts_with(kPrefix)) ++end;
+  std::map values(all.lower_bound(kPrefix), end);
   for (const auto& [name, value] : options.env) values[name] = value;
-  return Env(std::move(values));
+  return Env({values.begin(), values.end()});
 }
 
 bool suits_panel(const Env& env) {
@@ -169,7 +173,7 @@ int run(std::span<const std::string_view> arguments) {
   options.terminal = ::isatty(STDOUT_FILENO) == 1 && options.output_dir.empty();
   options.panel = ::isatty(STDOUT_FILENO) == 1 && options.wants_panel.value_or(suits_panel(env));
   for (const std::string& note : options.notes) say(note);
-  for (const std::string& sentence : misspelt_variables(variables_of_ranks(options, env))) say(sentence);
+  for (const std::string& sentence : misspelt_variables(variables_of_xoe(options, env))) say(sentence);
   const auto hosts = launch::find_hosts(options, env);
   if (!hosts) return fail(hosts.error());
   if (!hosts->hosts.empty() && !launch::all_here(*hosts)) return run_on_hosts(options, *hosts, env);

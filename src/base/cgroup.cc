@@ -1,7 +1,7 @@
 #include "base/cgroup.h"
 
-#include <filesystem>
-#include <fstream>
+#include <unistd.h>
+
 #include <string_view>
 #include <vector>
 
@@ -14,10 +14,11 @@ namespace {
 // Version 1 writes "no limit" as the largest whole number of pages.
 constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
 
-bool exists(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
+constexpr std::size_t kLongestList = std::size_t{1} << 20;
+
+enum class Wanted : std::uint8_t { kCpus, kAll };
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 std::optional<std::int64_t> read_integer(const std::string& path) {
   return parse_integer(read_line(path).value_or(""));
@@ -58,11 +59,12 @@ void add_memory(const std::string& limit, const std::string& used, CgroupLimits&
   limits.memory_used = taken ? std::optional(static_cast<std::uint64_t>(*taken)) : std::nullopt;
 }
 
-void add_version_2(const std::string& mount, const std::string& group, CgroupLimits& limits) {
+void add_version_2(const std::string& mount, const std::string& group, Wanted wanted, CgroupLimits& limits) {
   for (const std::string& folder : folders(mount, group)) {
     // "200000 100000" for 2 CPUs, "max 100000" for no limit.
     const auto cpu = split_text(read_line(folder + "/cpu.max").value_or(""), ' ');
     if (cpu.size() == 2) tighten(limits.cpus, ratio(parse_number(cpu[0]), parse_number(cpu[1])));
+    if (wanted == Wanted::kCpus) continue;
     add_memory(folder + "/memory.max", folder + "/memory.current", limits);
     tighten(limits.processes, read_integer(folder + "/pids.max"));
   }
@@ -77,20 +79,17 @@ void add_version_1(const std::string& mounts, const std::string& controller, con
     if (controller == "memory")
       add_memory(folder + "/memory.limit_in_bytes", folder + "/memory.usage_in_bytes", limits);
     if (controller == "cpu")
-      tighten(limits.cpus,
-              ratio(read_number(folder + "/cpu.cfs_quota_us"), read_number(folder + "/cpu.cfs_period_us")));
+      if (const auto quota = read_number(folder + "/cpu.cfs_quota_us"); quota && *quota > 0)  // -1: none
+        tighten(limits.cpus, ratio(quota, read_number(folder + "/cpu.cfs_period_us")));
     if (controller == "pids") tighten(limits.processes, read_integer(folder + "/pids.max"));
   }
 }
 
-}  // namespace
-
-CgroupLimits read_cgroup_limits(const std::string& root) {
+CgroupLimits read_limits(const std::string& root, Wanted wanted) {
   CgroupLimits limits;
   const std::string mounts = root + "/sys/fs/cgroup";
-  std::ifstream groups(root + "/proc/self/cgroup");
   // Lines "5:cpu,cpuacct:/group" and, of version 2, "0::/group".
-  for (std::string line; std::getline(groups, line);) {
+  for (const std::string& line : split_text(read_start(root + "/proc/self/cgroup", kLongestList).value_or(""), '\n')) {
     const auto first = line.find(':');
     const auto second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
@@ -98,13 +97,20 @@ CgroupLimits read_cgroup_limits(const std::string& root) {
     const std::string group = line.substr(second + 1);
     if (controllers.empty()) {
       const bool hybrid = !exists(mounts + "/cgroup.controllers") && exists(mounts + "/unified");
-      add_version_2(hybrid ? mounts + "/unified" : mounts, group, limits);
+      add_version_2(hybrid ? mounts + "/unified" : mounts, group, wanted, limits);
     } else {
       for (const std::string& controller : split_text(controllers, ','))
-        add_version_1(mounts, controller, group, limits);
+        if (controller == "cpu" || (wanted == Wanted::kAll && (controller == "memory" || controller == "pids")))
+          add_version_1(mounts, controller, group, limits);
     }
   }
   return limits;
 }
+
+}  // namespace
+
+CgroupLimits read_cgroup_limits(const std::string& root) { return read_limits(root, Wanted::kAll); }
+
+std::optional<double> read_cpu_quota(const std::string& root) { return read_limits(root, Wanted::kCpus).cpus; }
 
 }  // namespace xoe

@@ -17,5 +17,7 @@ struct CgroupLimits {
 
 // `root` replaces "/" in tests and for recorded machines.
 CgroupLimits read_cgroup_limits(const std::string& root = "");
+// CgroupLimits::cpus alone: a few files, for what every rank does when it starts.
+std::optional<double> read_cpu_quota(const std::string& root = "");
 
 }  // namespace xoe

@@ -60,8 +60,8 @@ tl::expected<Spawned, int> spawn(const SpawnRequest& request) {
   return tl::unexpected(start.error);
 }
 
-Inherited Inherited::current() {
-  Inherited now{.env = Env::process()};
+Inherited Inherited::current(Env env) {
+  Inherited now{.env = std::move(env)};
   ::sigprocmask(SIG_SETMASK, nullptr, &now.mask);
   ::getrlimit(RLIMIT_NOFILE, &now.open_files);
   return now;

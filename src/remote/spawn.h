@@ -22,7 +22,8 @@ struct Inherited {
   Env env = {};
   sigset_t mask = {};
   rlimit open_files = {};
-  static Inherited current();
+  // env: if the caller has read it already, or does not pass it on.
+  static Inherited current(Env env = Env::process());
 };
 
 struct SpawnRequest {

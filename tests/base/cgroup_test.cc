@@ -28,6 +28,7 @@ TEST(Cgroups, TightestLimitOnTheWayUpCounts) {
   EXPECT_EQ(limits.memory, std::uint64_t{1} << 30);
   EXPECT_EQ(limits.memory_used, 4096U);
   EXPECT_EQ(limits.cpus, 0.5);
+  EXPECT_EQ(read_cpu_quota(root.path()), 0.5);
 }
 
 TEST(Cgroups, VersionOne) {
@@ -42,6 +43,7 @@ TEST(Cgroups, VersionOne) {
   const CgroupLimits limits = read_cgroup_limits(root.path());
   EXPECT_EQ(limits.memory, std::uint64_t{2} << 30);
   EXPECT_EQ(limits.cpus, 1.5);
+  EXPECT_EQ(read_cpu_quota(root.path()), 1.5);
   EXPECT_EQ(limits.processes, 64);
 }
 
@@ -54,6 +56,7 @@ TEST(Cgroups, NoLimits) {
   const CgroupLimits limits = read_cgroup_limits(root.path());
   EXPECT_FALSE(limits.memory);
   EXPECT_FALSE(limits.cpus);
+  EXPECT_FALSE(read_cpu_quota(root.path()));
 }
 
 }  // namespace

@@ -162,7 +162,7 @@ void Context::finish_join() {
     asymmetric_fence_ = asymmetric_fence_ && member.header().membarrier != 0;
   }
   const double cores = CPU_COUNT(&cpus);
-  oversubscribed_ = size() > std::min(cores, read_cgroup_limits().cpus.value_or(cores));
+  oversubscribed_ = size() > std::min(cores, read_cpu_quota().value_or(cores));
 }
 
 void Context::on_ended(std::function<void(int)> listener) {

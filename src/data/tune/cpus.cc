@@ -28,7 +28,7 @@ int given_cpus(int processes, const std::string& root) {
   // A launcher that binds leaves each rank fewer CPUs than it has itself; else all share what they inherited.
   const bool bound = sharing > 1 && launcher > 0 && mine > 0 && mine < launcher;
   if (!bound) allowed /= sharing;
-  if (const auto quota = read_cgroup_limits(root).cpus; quota && *quota / sharing < allowed)
+  if (const auto quota = read_cpu_quota(root); quota && *quota / sharing < allowed)
     allowed = static_cast<int>(*quota / sharing);
   return std::max(allowed, 1);
 }

@@ -145,7 +145,7 @@ std::vector<std::vector<int>> cpus_near(const std::vector<CpuCore>& cores, const
 int usable_cores(std::size_t allowed_cpus) {
   auto cores = static_cast<double>(allowed_cpus);
   if (read_line("/sys/devices/system/cpu/smt/active") == "1") cores /= 2;
-  if (const auto quota = read_cgroup_limits().cpus) cores = std::min(cores, *quota);
+  if (const auto quota = read_cpu_quota()) cores = std::min(cores, *quota);
   return std::max(1, static_cast<int>(cores));
 }
 

@@ -359,7 +359,7 @@ class Job {
 
 Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int out, int err) {
   reset_child_signal();
-  const auto inherited = remote::Inherited::current();
+  const auto inherited = remote::Inherited::current({});  // the plan has the ranks' variables
   XOE_TRY(remote::allow_open_files(options.size));
   auto output = std::make_unique<Output>(out, err);
   XOE_ASSIGN(auto opened, open_streams(options, *output));
