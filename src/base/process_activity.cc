@@ -31,9 +31,8 @@ std::optional<Process> read_process(pid_t pid) {
   if (fields.size() < 15) return std::nullopt;
   std::int64_t ticks = 0;
   for (std::size_t i = 11; i < 15; ++i) ticks += parse_integer(fields[i]).value_or(0);
-  return Process{.parent = static_cast<pid_t>(parse_integer(fields[1]).value_or(-1)),
-                 .state = fields[0].front(),
-                 .ticks = ticks};
+  return Process{
+      .parent = static_cast<pid_t>(parse_integer(fields[1]).value_or(-1)), .state = fields[0].front(), .ticks = ticks};
 }
 
 }  // namespace

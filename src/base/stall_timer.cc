@@ -7,8 +7,8 @@ namespace {
 
 using Time = std::chrono::nanoseconds;
 
-// A rank that uses less than a hundredth of a processor over a tenth of the limit waits or is stopped. A short limit has
-// longer windows, since other hosts need time to answer.
+// A rank that uses less than a hundredth of a processor over a tenth of the limit waits or is stopped. A short limit
+// has longer windows, since other hosts need time to answer.
 Time window_of(const WaitLimits& limits) {
   return std::max(limits.limit / 10, std::min<Time>(std::chrono::seconds(1), limits.limit / 2));
 }

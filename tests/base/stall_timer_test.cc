@@ -25,7 +25,8 @@ Seen wait_for(int seconds, const WaitLimits& limits, const std::function<std::ch
   StallTimer stall_timer;
   Seen seen;
   for (int second = 0; second <= seconds; ++second) {
-    const Due due = stall_timer.check(limits, std::chrono::seconds(second), [&] { return use(used(second), std::chrono::seconds(second)); });
+    const Due due = stall_timer.check(limits, std::chrono::seconds(second),
+                                      [&] { return use(used(second), std::chrono::seconds(second)); });
     if (due == Due::kWarning) seen.warnings.push_back(second);
     if (due == Due::kLimit) {
       seen.given_up = second;

@@ -107,8 +107,8 @@ TEST(JobSignal, WhatFollowsFromItIsNoFailureOfItsOwn) {
 TEST(JobSignal, ARankThatIsStuckDoesNotKeepTheJob) {
   for (const auto& [name, number] : {std::pair{"TERM", SIGTERM}, std::pair{"HUP", SIGHUP}}) {
     Launched job(script_arguments(3,
-                                  std::string("trap '[ $XOE_RANK = 1 ] && exit 0; echo stuck; trap \"\" TERM' ") + name +
-                                      "; echo ready; while true; do sleep 0.02; done",
+                                  std::string("trap '[ $XOE_RANK = 1 ] && exit 0; echo stuck; trap \"\" TERM' ") +
+                                      name + "; echo ready; while true; do sleep 0.02; done",
                                   {"--signal-limit", "0.5", "--grace", "0.2"}));
     for (const char* rank : {"[0] ready", "[1] ready", "[2] ready"}) ASSERT_TRUE(job.wait_for_out(rank));
     job.signal(number);

@@ -177,7 +177,8 @@ void Context::on_message(int host, std::string_view message) {
     const std::chrono::nanoseconds used(answer.fixed<std::int64_t>());
     const bool stopped = answer.fixed<std::uint8_t>() == 1;
     const auto group = answer.fixed<std::uint64_t>(), begun = answer.fixed<std::uint64_t>();
-    if (answer.ok()) reported_[rank] = {.activity = {.used = used, .stopped = stopped, .at = now}, .group = group, .begun = begun};
+    if (answer.ok())
+      reported_[rank] = {.activity = {.used = used, .stopped = stopped, .at = now}, .group = group, .begun = begun};
   }
 }
 

@@ -44,7 +44,7 @@ struct RunOptions {
   std::chrono::nanoseconds grace = std::chrono::seconds(5);  // between SIGTERM and SIGKILL
   // After SIGTERM or SIGHUP, for the ranks that still run when another has ended.
   std::chrono::nanoseconds signal_limit = std::chrono::minutes(5);
-  int restarts = 0;                                          // of ranks that failed, in all
+  int restarts = 0;  // of ranks that failed, in all
   std::vector<std::pair<std::string, std::string>> env = {};
   std::vector<std::string> pass_env = {};  // the launcher's own variables, by name
   std::string backend = {};                // empty: the one that suits the topology

@@ -25,9 +25,9 @@ using Clock = ShutdownPolicy::Clock;
 // `timeout` and some shells send a signal to the process and to its group: twice, but meant once.
 constexpr auto kSameSignal = std::chrono::milliseconds(250);
 
-// Ranks have all the time that they want to react to a signal, but not for good to follow others that have ended because
-// of a SIGTERM or SIGHUP, behind which there may be no one who sends a second one. The user is told of those that still run after this
-// time, and again each time that it has doubled.
+// Ranks have all the time that they want to react to a signal, but not for good to follow others that have ended
+// because of a SIGTERM or SIGHUP, behind which there may be no one who sends a second one. The user is told of those
+// that still run after this time, and again each time that it has doubled.
 constexpr auto kStillRunning = std::chrono::seconds(10);
 constexpr std::size_t kNamedRanks = 4;
 
@@ -241,8 +241,8 @@ class Job {
     count_ended(1, now);
   }
 
-  // After a signal of the user's, a rank that ends as it asked, or because another did, leaves the others time: they may
-  // be writing a checkpoint.
+  // After a signal of the user's, a rank that ends as it asked, or because another did, leaves the others time: they
+  // may be writing a checkpoint.
   void sort_out(const Fault& end, Clock::time_point now) {
     const int status = end.end->status;
     if (outcome_.passed_on != 0 && (status == 0 || ended_as_asked(status, outcome_.passed_on))) {
