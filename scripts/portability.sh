@@ -71,5 +71,5 @@ fi
 
 inside() { chroot "$folder" env -C /xoe -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C.UTF-8 CCACHE_DIR=/ccache "$@"; }
 run_step "configure $system" inside cmake --preset "$preset"
-run_step "build $system" inside cmake --build "build/$preset" ${targets[0]:+--target} "${targets[@]}"
+run_step "build $system" inside cmake --build "build/$preset" ${targets[0]:+--target} "${targets[@]}" -- -k 0
 inside ctest --test-dir "build/$preset" --output-on-failure "$@"

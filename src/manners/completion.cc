@@ -21,7 +21,7 @@ std::string values_of(const Argument& argument) {
 }
 
 // In single quotes, for all three shells.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? "" : std::string(1, c);
   return out + "'";
@@ -52,8 +52,8 @@ std::string value_table(const Command& root) {
       const std::string values = values_of(option);
       if (values.empty()) continue;
       std::vector<std::string> patterns;
-      for (const std::string& name : option.names) patterns.push_back(quoted(command.name + " " + name));
-      out += fmt::format("    {}) reply={} ;;\n", fmt::join(patterns, "|"), quoted(values));
+      for (const std::string& name : option.names) patterns.push_back(in_quotes(command.name + " " + name));
+      out += fmt::format("    {}) reply={} ;;\n", fmt::join(patterns, "|"), in_quotes(values));
     }
   });
   return out;
@@ -63,7 +63,7 @@ std::string operand_table(const Command& root) {
   std::string out;
   for_each_command(root, [&out](const Command& command) {
     if (const std::string values = operand_values(command); !values.empty())
-      out += fmt::format("    {}) reply={} ;;\n", quoted(command.name), quoted(values));
+      out += fmt::format("    {}) reply={} ;;\n", in_quotes(command.name), in_quotes(values));
   });
   return out;
 }
@@ -74,7 +74,7 @@ std::string word_table(const Command& root, bool verbs, bool described) {
   for_each_command(root, [&](const Command& command) {
     std::vector<std::string> words;
     const auto add = [&](const std::string& name, const std::string& what) {
-      words.push_back(described ? quoted(name + ":" + summary(what)) : name);
+      words.push_back(described ? in_quotes(name + ":" + summary(what)) : name);
     };
     for (const Command& verb : command.verbs)
       if (verbs) add(last_word(verb.name), verb.what);
@@ -83,8 +83,8 @@ std::string word_table(const Command& root, bool verbs, bool described) {
         if (!verbs) add(name, option.what);
     if (words.empty()) return;
     const std::string all = fmt::format("{}", fmt::join(words, " "));
-    out += described ? fmt::format("    {}) entries=({}) ;;\n", quoted(command.name), all)
-                     : fmt::format("    {}) reply={} ;;\n", quoted(command.name), quoted(all));
+    out += described ? fmt::format("    {}) entries=({}) ;;\n", in_quotes(command.name), all)
+                     : fmt::format("    {}) reply={} ;;\n", in_quotes(command.name), in_quotes(all));
   });
   return out;
 }
@@ -287,8 +287,8 @@ void add_fish_option(const std::string& condition, const Command& root, const Ar
   if (values == "@file") out += " -rF";
   if (values == "@dir") out += " -xa '(__fish_complete_directories)'";
   if (values == "@any") out += " -x";
-  if (!values.empty() && values[0] != '@') out += " -xa " + quoted(values);
-  out += fmt::format(" -d {}\n", quoted(summary(option.what)));
+  if (!values.empty() && values[0] != '@') out += " -xa " + in_quotes(values);
+  out += fmt::format(" -d {}\n", in_quotes(summary(option.what)));
 }
 
 std::string fish_script(const Command& root) {
@@ -296,26 +296,26 @@ std::string fish_script(const Command& root) {
   std::string names;
   std::string lines;
   for_each_command(root, [&](const Command& command) {
-    const std::string condition = quoted(fmt::format("__{}_at {}", root.name, command.name));
+    const std::string condition = in_quotes(fmt::format("__{}_at {}", root.name, command.name));
     if (!command.verbs.empty())
-      names += fmt::format("        case {}\n            string split ' ' --", quoted(command.name));
+      names += fmt::format("        case {}\n            string split ' ' --", in_quotes(command.name));
     for (const Command& verb : command.verbs) {
       names += " " + last_word(verb.name);
       lines += fmt::format("complete -c {} -n {} -a {} -d {}\n", root.name, condition, last_word(verb.name),
-                           quoted(summary(verb.what)));
+                           in_quotes(summary(verb.what)));
     }
     if (!command.verbs.empty()) names += "\n";
     for (const Argument& option : command.options) {
       for (const std::string& name : option.names)
         if (!option.value.empty())
-          values += fmt::format("        case {}\n            echo value\n", quoted(command.name + " " + name));
+          values += fmt::format("        case {}\n            echo value\n", in_quotes(command.name + " " + name));
       add_fish_option(condition, root, option, lines);
     }
     const std::string operands = operand_values(command);
     if (operands == "@file" || operands == "@dir")
       lines += fmt::format("complete -c {} -n {} -F\n", root.name, condition);
     else if (!operands.empty() && operands[0] != '@')
-      lines += fmt::format("complete -c {} -n {} -xa {}\n", root.name, condition, quoted(operands));
+      lines += fmt::format("complete -c {} -n {} -xa {}\n", root.name, condition, in_quotes(operands));
   });
   std::string text = with_tables(kFish, root, false);
   text.replace(text.find("@FISH_VALUES@"), std::string_view("@FISH_VALUES@").size(), values);
