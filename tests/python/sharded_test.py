@@ -340,6 +340,28 @@ def test_several_threads_give_the_same_bits():
     assert torch.equal(bits(model), bits(straight))
 
 
+def test_halves_from_a_checkpoint_without_float32_copies():
+    def make(model):
+        return adamw([p for p in model.parameters() if p.requires_grad])
+
+    source = Net(3).to(torch.bfloat16)
+    plain = make(source)
+    loss_of(source, 0, rank=0).backward()
+    plain.step()  # the branch has no gradient, and no state
+    model = Net(0).to(torch.bfloat16)
+    optimizer = hvd.ShardedOptimizer(make(model))
+    loss_of(model, 0).backward()
+    optimizer.step()
+    hvd.barrier()
+    model.load_state_dict(source.state_dict())
+    optimizer.load_state_dict(copy.deepcopy(plain.state_dict()))
+    for group in optimizer.param_groups:
+        group.update(lr=0.0, weight_decay=0.0)
+    loss_of(model, 1, branch=True).backward()
+    optimizer.step()
+    assert torch.equal(bits(model), bits(source))
+
+
 def test_what_it_refuses():
     model = Net(0)
     trained = [p for p in model.parameters() if p.requires_grad]

@@ -347,6 +347,8 @@ class ShardedMixin(Wrapping):
                     if taken.get(name) is None:
                         tensor.zero_()
         for shared in self._shared:
+            if lead and self.state.get(shared.param, {}).get(_MASTER) is None:
+                self._refresh_master(shared, shared.param.detach())
             shared.value_version = shared.param._version
         self._meet("state")
 
