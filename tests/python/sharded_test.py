@@ -362,6 +362,31 @@ def test_halves_from_a_checkpoint_without_float32_copies():
     assert torch.equal(bits(model), bits(source))
 
 
+def test_fused_optimizers_skip_steps_that_overflow():
+    """GradScaler would leave unscaling and skipping to PyTorch's fused step, which a sharded optimizer does not run."""
+    for make in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
+        model = Net(0)
+        plain = make([p for p in model.parameters() if p.requires_grad], lr=0.1, fused=True)
+        optimizer = hvd.ShardedOptimizer(plain)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=1000)
+        for step in range(2):
+            optimizer.zero_grad()
+            scaler.scale(loss_of(model, step)).backward()
+            if step == 1 and RANK == SIZE - 1:
+                model.last.bias.grad.fill_(float("inf"))
+                model.last.bias.grad = model.last.bias.grad.clone()
+            before = bits(model)
+            hvd.barrier()
+            optimizer.synchronize()
+            scaler.step(optimizer)
+            scaler.update()
+            assert torch.equal(bits(model), before) == (step == 1), make
+        assert scaler.get_scale() == 512.0
+        assert not getattr(optimizer, "_step_supports_amp_scaling", False)
+        optimizer.close()
+        assert plain._step_supports_amp_scaling  # its own step takes over
+
+
 def test_what_it_refuses():
     model = Net(0)
     trained = [p for p in model.parameters() if p.requires_grad]

@@ -27,6 +27,7 @@ from xoe.torch.tensors import DTYPES
 
 _TYPES = (torch.float32, torch.float16, torch.bfloat16)
 _MASTER = "master_parameter"
+_AMP_SCALING = "_step_supports_amp_scaling"  # an attribute that GradScaler looks for
 # Live optimizers by number: two at a time must not use the same name for different operations.
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
@@ -97,6 +98,8 @@ class ShardedMixin(Wrapping):
         self._take_state({p: state[p] for p in self._by_param if p in state})
         self._tensors.lend()
         self._attach_hooks()
+        # PyTorch's fused step unscales gradients and skips those that overflowed; GradScaler has to here.
+        self._amp_scaling = self.__dict__.pop(_AMP_SCALING, None)
 
     # ---- Making
 
@@ -366,6 +369,8 @@ class ShardedMixin(Wrapping):
             for name, value in state.items():
                 if isinstance(value, torch.Tensor) and value.dim() > 0:
                     state[name] = value.clone()
+        if self._amp_scaling is not None:
+            self.__dict__[_AMP_SCALING] = self._amp_scaling
         self._meet("close")
         self._tensors.take_back()
         self._closed = True
