@@ -387,6 +387,21 @@ def test_fused_optimizers_skip_steps_that_overflow():
         assert plain._step_supports_amp_scaling  # its own step takes over
 
 
+def test_gradients_set_to_zero_are_not_modified_ones():
+    """The branch is used in the first backward pass only, and its gradient set to zero behind the optimizer's back."""
+    model = Net(0)
+    optimizer = hvd.ShardedOptimizer(plain_sgd([p for p in model.parameters() if p.requires_grad]))
+    loss_of(model, 0, branch=True).backward()
+    model.zero_grad(set_to_none=False)
+    loss_of(model, 1).backward()
+    optimizer.step()
+    wanted = Net(0)
+    plain = plain_sgd([p for p in wanted.parameters() if p.requires_grad])
+    average_gradients(wanted, [[(1, rank)] for rank in range(SIZE)])
+    plain.step()
+    torch.testing.assert_close(bits(model), bits(wanted), **LAST_BITS)
+
+
 def test_what_it_refuses():
     model = Net(0)
     trained = [p for p in model.parameters() if p.requires_grad]

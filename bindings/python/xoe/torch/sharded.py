@@ -206,7 +206,7 @@ class ShardedMixin(Wrapping):
                 shared.gradient.zero_()
             elif grad is not shared.gradient:
                 shared.collect()
-            elif grad._version != shared.version and self._world.size > 1:
+            elif grad._version != shared.version and self._world.size > 1 and bool(grad.any()):  # zeros stay zeros
                 raise RuntimeError(
                     f"{shared.place.name}: its gradient was modified before it was reduced; call optimizer.synchronize() first,"
                     " as before clip_grad_norm_() or GradScaler.unscale_()"
@@ -411,7 +411,8 @@ def ShardedOptimizer(  # noqa: N802 (named as DistributedOptimizer is)
 
     The parameters begin with rank 0's values, and change in ``step()`` only; buffers, such as those of batch norm, stay with
     each rank. Gradients add up over any number of backward passes, and are None after ``step()``. To clip gradients, or with a
-    GradScaler, call ``synchronize()`` first. ``close()`` ends the sharing.
+    GradScaler, call ``synchronize()`` first. A ``.grad`` that is kept beyond ``step()`` is overwritten by the next backward pass;
+    clone it. ``close()`` ends the sharing.
 
     The result is of a class made from the optimizer's own, shares its state, and takes its place; do not use both.
 
