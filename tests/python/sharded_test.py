@@ -402,6 +402,26 @@ def test_gradients_set_to_zero_are_not_modified_ones():
     torch.testing.assert_close(bits(model), bits(wanted), **LAST_BITS)
 
 
+def test_a_rank_that_has_joined():
+    if SIZE == 1:
+        return
+    model = Net(0)
+    optimizer = hvd.ShardedOptimizer(plain_sgd([p for p in model.parameters() if p.requires_grad]))
+    loss_of(model, 0).backward()
+    before = bits(model)
+    saved = optimizer.state_dict()
+    hvd.barrier()
+    if RANK > 0:
+        for call in (optimizer.step, optimizer.synchronize, lambda: optimizer.load_state_dict(saved), optimizer.close):
+            refused(xoe.InvalidArgumentError, "a rank has joined", call)
+        assert torch.equal(bits(model), before)
+    hvd.join()
+    optimizer.step()  # all are back
+    assert not torch.equal(bits(model), before)
+    same_on_all_ranks(bits(model))
+    optimizer.close()
+
+
 def test_what_it_refuses():
     model = Net(0)
     trained = [p for p in model.parameters() if p.requires_grad]

@@ -16,7 +16,7 @@ from xoe import world as _world
 from xoe.errors import HorovodInternalError, InvalidArgumentError, MismatchError, UnavailableError, UnsupportedError
 from xoe.objects import allgather_object
 from xoe.process_sets import ProcessSet, global_process_set
-from xoe.reduction import Adasum, Average, Max, ReduceOp, Sum
+from xoe.reduction import Adasum, Average, ReduceOp, Sum
 from xoe.torch.collectives import allreduce_async, prepare_request
 from xoe.torch.compression import Compression
 from xoe.torch.fused_optimizers import FusedOptimizer, GroupUpdate, fused_optimizer
@@ -28,6 +28,9 @@ from xoe.torch.tensors import DTYPES
 _TYPES = (torch.float32, torch.float16, torch.bfloat16)
 _MASTER = "master_parameter"
 _AMP_SCALING = "_step_supports_amp_scaling"  # an attribute that GradScaler looks for
+# Each rank has a part of the work, so that none may have joined.
+_BARRIER = _core.Request(_core.KINDS["barrier"], needs_all_ranks=True)
+_AGREEMENT = _core.Request(_core.KINDS["allreduce"], _core.REDUCTIONS["max"], needs_all_ranks=True)
 # Live optimizers by number: two at a time must not use the same name for different operations.
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
@@ -168,12 +171,10 @@ class ShardedMixin(Wrapping):
 
     def _meet(self, what: str) -> None:
         """A barrier: what ranks wrote before it can be read after it."""
-        request = prepare_request(Sum, "barrier", 1.0, 1.0, 0, None)
-        self._world.engine.submit(f"{self._name}.{what}", [], request).wait()
+        _wait_for_all(self._world.engine.submit(f"{self._name}.{what}", [], _BARRIER))
 
-    def _reduce(self, name: str, address: int, count: int, dtype: torch.dtype, op: ReduceOp) -> None:
-        request = prepare_request(op, "allreduce", 1.0, 1.0, 0, None)
-        self._world.engine.submit_in_place(f"{self._name}.{name}", address, (count,), DTYPES[dtype], request).wait()
+    def _reduce(self, name: str, address: int, count: int, dtype: torch.dtype, request: _core.Request) -> None:
+        _wait_for_all(self._world.engine.submit_in_place(f"{self._name}.{name}", address, (count,), DTYPES[dtype], request))
 
     # ---- A step
 
@@ -222,13 +223,14 @@ class ShardedMixin(Wrapping):
         count = len(self._shared)
         self._flags[count] = whole
         self._flags[count + 1] = not whole
-        self._reduce("used", self._tensors.flags_address, count + 2, torch.uint8, Max)
+        self._reduce("used", self._tensors.flags_address, count + 2, torch.uint8, _AGREEMENT)
         if self._flags[count] and self._flags[count + 1]:
             raise InvalidArgumentError("ShardedOptimizer: some ranks called synchronize() before step(), others did not")
         if whole:
+            request = prepare_request(self._op, "allreduce", 1.0, 1.0, 0, None)
             for dtype, total in self._totals.items():
                 kind = str(dtype).removeprefix("torch.")
-                self._reduce(f"gradients.{kind}", self._tensors.gradients_address(dtype), total, dtype, self._op)
+                self._reduce(f"gradients.{kind}", self._tensors.gradients_address(dtype), total, dtype, request)
 
     def synchronize(self) -> None:
         """Reduces the gradients, so that ``.grad`` holds the result on every rank until :meth:`step`: to clip them, say.
@@ -318,6 +320,7 @@ class ShardedMixin(Wrapping):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As in the base class. Collective; all ranks load the same, from any number of ranks, sharded or not."""
         self._check_usable()
+        self._meet("load")
         self._inner("load_state_dict")({**state_dict, "state": {}})
         saved = [index for group in state_dict["param_groups"] for index in group["params"]]
         states = dict(zip(self._parameters(), (state_dict["state"].get(index) for index in saved), strict=True))
@@ -361,6 +364,7 @@ class ShardedMixin(Wrapping):
         if self._closed:
             return
         self._check_usable()
+        self._meet("close")
         _remove_hooks(self._hooks)
         for shared in self._shared:
             shared.param.grad = None
@@ -371,10 +375,22 @@ class ShardedMixin(Wrapping):
                     state[name] = value.clone()
         if self._amp_scaling is not None:
             self.__dict__[_AMP_SCALING] = self._amp_scaling
-        self._meet("close")
+        self._meet("closed")
         self._tensors.take_back()
         self._closed = True
         _alive.pop(self._number, None)
+
+
+def _wait_for_all(operation: _core.Operation) -> None:
+    try:
+        operation.wait()
+    except InvalidArgumentError as error:
+        if "has joined" not in str(error):
+            raise
+        raise InvalidArgumentError(
+            "ShardedOptimizer: a rank has joined; it takes part in every step, since it updates its part of the parameters: train"
+            f" the same number of batches on every rank ({error})"
+        ) from error
 
 
 def _remove_hooks(hooks: list[Any]) -> None:
@@ -408,6 +424,8 @@ def ShardedOptimizer(  # noqa: N802 (named as DistributedOptimizer is)
     ``torch.optim``'s SGD, Adam and AdamW, with parameters in host memory of type float32, or float16 and bfloat16, which are
     updated through float32 copies. The numbers are those of a :func:`DistributedOptimizer` to the last bits. Each host has one
     copy of the state, and ``state_dict()`` is PyTorch's own, for any number of ranks, sharded or not. Collective.
+
+    Every step needs all ranks: it raises InvalidArgumentError where one is in ``join()``.
 
     The parameters begin with rank 0's values, and change in ``step()`` only; buffers, such as those of batch norm, stay with
     each rank. Gradients add up over any number of backward passes, and are None after ``step()``. To clip gradients, or with a
