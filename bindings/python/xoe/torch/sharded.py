@@ -22,11 +22,12 @@ from xoe.torch.compression import Compression
 from xoe.torch.fused_optimizers import FusedOptimizer, GroupUpdate, fused_optimizer
 from xoe.torch.names import parameter_names
 from xoe.torch.override import Override, Wrapping
-from xoe.torch.shared_tensors import STATES, Place, SharedTensors, dense_strides, lay_out, slices_of
+from xoe.torch.shared_tensors import MODES, STATES, Place, SharedTensors, dense_strides, lay_out, slices_of
 from xoe.torch.tensors import DTYPES
 
 _TYPES = (torch.float32, torch.float16, torch.bfloat16)
 _MASTER = "master_parameter"
+_SYNCHRONIZE, _STEP, _SYNCHRONIZED_STEP = range(MODES)  # what a rank is doing, which all must be
 _AMP_SCALING = "_step_supports_amp_scaling"  # an attribute that GradScaler looks for
 # Each rank has a part of the work, so that none may have joined.
 _BARRIER = _core.Request(_core.KINDS["barrier"], needs_all_ranks=True)
@@ -147,6 +148,13 @@ class ShardedMixin(Wrapping):
             shared.address = value.data_ptr()
         self._meet("start")
 
+    @torch.no_grad()
+    def _refresh_masters(self) -> None:
+        """Of the parameters that the program has changed."""
+        for shared in self._shared:
+            if self._world.local_rank == 0 and shared.param._version != shared.value_version:
+                self._refresh_master(shared, shared.param.detach())
+
     def _refresh_master(self, shared: _Parameter, value: torch.Tensor) -> None:
         """After the program has changed a parameter."""
         if shared.place.dtype.itemsize == 2:
@@ -213,24 +221,30 @@ class ShardedMixin(Wrapping):
                     " as before clip_grad_norm_() or GradScaler.unscale_()"
                 )
             self._flags[shared.index] = grad is not None
-            if self._world.local_rank == 0 and shared.param._version != shared.value_version:
-                self._refresh_master(shared, shared.param.detach())
 
     @torch.no_grad()
-    def _exchange(self, whole: bool) -> None:
+    def _exchange(self, mode: int, whole: bool) -> None:
         """Learns which parameters any rank has a gradient for. whole: reduces gradients too, for all ranks to see."""
         self._collect()
-        count = len(self._shared)
-        self._flags[count] = whole
-        self._flags[count + 1] = not whole
-        self._reduce("used", self._tensors.flags_address, count + 2, torch.uint8, _AGREEMENT)
-        if self._flags[count] and self._flags[count + 1]:
-            raise InvalidArgumentError("ShardedOptimizer: some ranks called synchronize() before step(), others did not")
+        self._agree(mode)
         if whole:
             request = prepare_request(self._op, "allreduce", 1.0, 1.0, 0, None)
             for dtype, total in self._totals.items():
                 kind = str(dtype).removeprefix("torch.")
                 self._reduce(f"gradients.{kind}", self._tensors.gradients_address(dtype), total, dtype, request)
+
+    def _agree(self, mode: int) -> None:
+        """Flags become those that any rank has set. No rank returns before all have come, and then any may write parameters."""
+        self._refresh_masters()
+        count = len(self._shared)
+        for other in range(MODES):
+            self._flags[count + other] = mode == other
+        self._reduce("used", self._tensors.flags_address, count + MODES, torch.uint8, _AGREEMENT)
+        if sum(self._flags[count : count + MODES]) != 1:
+            raise InvalidArgumentError(
+                "ShardedOptimizer: ranks differ: some called synchronize() before step(), others did not, or they called backward()"
+                " or zero_grad() after it; call zero_grad() on all ranks, and begin the step again"
+            )
 
     def synchronize(self) -> None:
         """Reduces the gradients, so that ``.grad`` holds the result on every rank until :meth:`step`: to clip them, say.
@@ -238,7 +252,7 @@ class ShardedMixin(Wrapping):
         if self._synchronized:
             return
         self._check_usable()
-        self._exchange(whole=True)
+        self._exchange(_SYNCHRONIZE, whole=True)
         for shared in self._shared:
             shared.param.grad = shared.gradient if self._flags[shared.index] else None
             shared.version = shared.gradient._version
@@ -270,8 +284,10 @@ class ShardedMixin(Wrapping):
     @torch.optim.Optimizer.profile_hook_step
     def _hooked_update(self) -> None:
         self._check_usable()
-        if not self._synchronized:
-            self._exchange(whole=not self._one_host)
+        if self._synchronized:
+            self._agree(_SYNCHRONIZED_STEP)
+        else:
+            self._exchange(_STEP, whole=not self._one_host)
         reduced = self._synchronized or not self._one_host
         self._stepped = True
         for group in self.param_groups:
