@@ -242,8 +242,8 @@ class ShardedMixin(Wrapping):
         self._reduce("used", self._tensors.flags_address, count + MODES, torch.uint8, _AGREEMENT)
         if sum(self._flags[count : count + MODES]) != 1:
             raise InvalidArgumentError(
-                "ShardedOptimizer: ranks differ: some called synchronize() before step(), others did not, or they called backward()"
-                " or zero_grad() after it; call zero_grad() on all ranks, and begin the step again"
+                "ShardedOptimizer: ranks differ: some called synchronize() before step(), others not, or called backward() or"
+                " zero_grad() after it; call zero_grad() on all ranks, and begin the step again"
             )
 
     def synchronize(self) -> None:
@@ -404,8 +404,8 @@ def _wait_for_all(operation: _core.Operation) -> None:
         if "has joined" not in str(error):
             raise
         raise InvalidArgumentError(
-            "ShardedOptimizer: a rank has joined; it takes part in every step, since it updates its part of the parameters: train"
-            f" the same number of batches on every rank ({error})"
+            "ShardedOptimizer: a rank has joined; it takes part in every step, since it updates its part of the parameters:"
+            f" train the same number of batches on every rank ({error})"
         ) from error
 
 
@@ -445,8 +445,8 @@ def ShardedOptimizer(  # noqa: N802 (named as DistributedOptimizer is)
 
     The parameters begin with rank 0's values, and change in ``step()`` only; buffers, such as those of batch norm, stay with
     each rank. Gradients add up over any number of backward passes, and are None after ``step()``. To clip gradients, or with a
-    GradScaler, call ``synchronize()`` first. A ``.grad`` that is kept beyond ``step()`` is overwritten by the next backward pass;
-    clone it. ``close()`` ends the sharing.
+    GradScaler, call ``synchronize()`` first. The next backward pass writes into the same memory: clone a ``.grad`` to
+    keep it. ``close()`` ends the sharing.
 
     The result is of a class made from the optimizer's own, shares its state, and takes its place; do not use both.
 
