@@ -13,7 +13,7 @@
 
 // Highway's own conversion truncates where the processor has none.
 #undef XOE_REDUCE_NATIVE_F16
-#if HWY_TARGET <= HWY_AVX2 || HWY_TARGET == HWY_NEON
+#if HWY_TARGET <= HWY_AVX2 || (HWY_ARCH_ARM_A64 && HWY_TARGET < HWY_EMU128)
 #define XOE_REDUCE_NATIVE_F16 1
 #else
 #define XOE_REDUCE_NATIVE_F16 0

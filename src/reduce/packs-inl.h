@@ -106,8 +106,11 @@ struct Bfloat16Pairs {
   using Df = hn::ScalableTag<float>;
   using Du = hn::ScalableTag<std::uint32_t>;
   using Dh = hn::ScalableTag<std::uint16_t>;
+  // Constructors that the compiler makes are not compiled for the target, and cannot inline those of NEON's vectors.
   struct Pack {
     hn::Vec<Df> even, odd;
+    HWY_INLINE Pack() {}
+    HWY_INLINE Pack(hn::Vec<Df> even_ones, hn::Vec<Df> odd_ones) : even(even_ones), odd(odd_ones) {}
   };
   static HWY_INLINE std::size_t lanes() { return hn::Lanes(Dh()); }
   static HWY_INLINE Pack load(const Elem* p) {

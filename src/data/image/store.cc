@@ -39,7 +39,7 @@ struct ToBfloat16 {
 struct ToFloat16 {
   using Elem = std::uint16_t;
   using Tag = hn::Rebind<Elem, Floats>;
-#if HWY_TARGET <= HWY_AVX2 || HWY_TARGET == HWY_NEON
+#if HWY_TARGET <= HWY_AVX2 || (HWY_ARCH_ARM_A64 && HWY_TARGET < HWY_EMU128)
   static HWY_INLINE hn::Vec<Tag> convert(V v) {
     return hn::BitCast(Tag(), hn::DemoteTo(hn::Rebind<hwy::float16_t, Floats>(), v));
   }
