@@ -202,13 +202,17 @@ class DistributedMixin(Wrapping):
             if self._first_step is not None:
                 self._first_step.note(gradient)
             if gradient.in_bucket:
-                gradient.put()
-            elif not (self._uncopied and gradient.start(self._engine, self._request)):
-                gradient.work = self._submit_derived(gradient)
+                self._buckets.put(gradient)  # type: ignore[union-attr]
+            else:
+                self._submit_alone(gradient)
         except BaseException:
             gradient.reset(self._passes)
             raise
         self._in_flight.append(gradient)
+
+    def _submit_alone(self, gradient: Gradient) -> None:
+        if not (self._uncopied and gradient.start(self._engine, self._request)):
+            gradient.work = self._submit_derived(gradient)
 
     def _submit_derived(self, gradient: Gradient) -> Work:
         grad = gradient.hold()
@@ -277,7 +281,7 @@ class DistributedMixin(Wrapping):
             for gradient in self._in_flight:
                 gradient.wait()
             if self._buckets is not None:
-                self._buckets.wait()
+                self._reduce_outside(self._buckets.wait())
             for gradient in self._in_flight:
                 gradient.check()
                 if gradient.work is not None and not gradient.work.waited:
@@ -292,6 +296,13 @@ class DistributedMixin(Wrapping):
             self._first_step = noted
         if self._buckets is not None:
             self._buckets.lay_out(self._engine, self._request, reduced)
+
+    def _reduce_outside(self, gradients: Sequence[Gradient]) -> None:
+        """Reduces gradients that do not fit into their buckets any more, as all ranks have found by then."""
+        for gradient in gradients:
+            self._submit_alone(gradient)
+        for gradient in gradients:
+            gradient.wait()
 
     def _forget(self) -> None:
         if self._buckets is not None and self._in_flight:
