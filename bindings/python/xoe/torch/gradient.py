@@ -157,8 +157,11 @@ class Gradient:
     def _take_view_back(self) -> None:
         """Before the slot changes: a gradient of an earlier step that the program has kept gets memory of its own."""
         if sys.getrefcount(self._view) > _OWN_REFERENCES:
-            kept, self._view = self._view, self._new_view()
-            kept.data = kept.detach().clone()
+            self._replace_view()
+
+    def _replace_view(self) -> None:
+        kept, self._view = self._view, self._new_view()
+        kept.data = kept.detach().clone()
 
     def put(self) -> bool:
         """Puts the gradient into its bucket. A missing one counts as zeros, since other ranks may wait for it. False: it has
@@ -214,8 +217,12 @@ class Gradient:
         self._copied_back = True
 
     def leave_out_unless_put(self) -> None:
-        """Tells the other ranks that this one does not train the parameter."""
+        """Tells the other ranks that this one does not train the parameter, whose gradient of an earlier step stays."""
         if self._grad is None:
+            if self.param.grad is self._view:
+                self._replace_view()
+            else:
+                self._take_view_back()
             self._buckets.leave_out(self._index)  # type: ignore[union-attr]
 
     def take_result(self) -> None:
