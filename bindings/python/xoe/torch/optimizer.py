@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from xoe import world as _world
-from xoe.errors import InvalidArgumentError
+from xoe.errors import InvalidArgumentError, UnavailableError
 from xoe.objects import broadcast_object
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp
@@ -162,6 +162,7 @@ class DistributedMixin(Wrapping):
         process_set = self._process_set
         if _world.is_current(self._world) and process_set.process_set_id == self._set_id:
             return self._distributed
+        lost = bool(self._in_flight)
         self._world = _world.current()
         self._set_id = process_set._need()
         self._engine = self._world.engine
@@ -172,6 +173,9 @@ class DistributedMixin(Wrapping):
             self._buckets.dissolve()
             self._buckets = Buckets(self._prefix, wire)
         self._request = prepare_request(self._op, "allreduce", *self._scales, self._set_id, wire)
+        if lost:
+            self._forget()
+            raise UnavailableError("its world ended while gradients were being reduced")
         return self._distributed
 
     # ---- During backward
