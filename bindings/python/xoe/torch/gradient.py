@@ -192,8 +192,7 @@ class Gradient:
     def _hold_outside(self, buckets: _core.Buckets) -> bool:
         grad = self.param.grad
         if grad is not None and grad.layout is torch.strided:
-            memory = self._view.untyped_storage().data_ptr()
-            if grad.untyped_storage().data_ptr() == memory:  # a part of the slot, which becomes zeros
+            if grad.untyped_storage().data_ptr() == self._address:  # a part of the slot, which becomes zeros
                 self.param.grad = grad.detach().clone()
         buckets.leave_out(self._index)
         self.hold()
