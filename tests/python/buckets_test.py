@@ -607,7 +607,7 @@ def test_a_channels_last_parameter_of_another_shape():
         for channels in (8, 2, 20):
             model[0].weight.data = torch.ones(channels, 3, 3, 3).to(memory_format=torch.channels_last)
             model[0].bias.data = torch.zeros(channels)
-            for step in range(3):
+            for _ in range(3):
                 optimizer.zero_grad()
                 model(torch.full((1, 3, 8, 8), RANK + 1.0)).sum().backward()
                 optimizer.step()

@@ -62,8 +62,7 @@ Buckets::Put Buckets::put(std::size_t parameter, nb::handle tensor) {
   if (!tensor.type().is(type_) || !attribute(tensor, names.dtype).is(one.dtype) ||
       !attribute(tensor, names.layout).is(strided_) || !is_true(attribute(tensor, names.is_cpu)) ||
       is_true(attribute(tensor, names.requires_grad)) || !equal(call(tensor, names.stride), one.strides) ||
-      !equal(attribute(tensor, names.shape), one.shape) ||
-      is_true(call(tensor, names.is_neg)))
+      !equal(attribute(tensor, names.shape), one.shape) || is_true(call(tensor, names.is_neg)))
     return Put::kNothing;
   const auto address = nb::cast<std::uintptr_t>(call(tensor, names.data_ptr));
   const void* const data = reinterpret_cast<const void*>(address);  // NOLINT(performance-no-int-to-ptr)
