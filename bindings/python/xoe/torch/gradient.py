@@ -191,8 +191,8 @@ class Gradient:
 
     def _hold_outside(self, buckets: _core.Buckets) -> bool:
         grad = self.param.grad
-        dense = grad is not None and grad.layout is torch.strided
-        if dense and grad.untyped_storage().data_ptr() == self._address:  # a part of the slot, which becomes zeros
+        memory = grad.untyped_storage().data_ptr() if grad is not None and grad.layout is torch.strided else 0
+        if grad is not None and memory == self._address:  # a part of the slot, which becomes zeros
             self.param.grad = grad.detach().clone()
         buckets.leave_out(self._index)
         self.hold()
