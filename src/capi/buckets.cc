@@ -19,14 +19,20 @@ using engine::BucketParameter;
 using engine::GradientBuckets;
 
 static_assert(sizeof(xoe_parameter) == 56);
+constexpr std::int64_t kMostElements = std::int64_t{1} << 48;  // more than memory can hold; their bytes can be counted
 
 Result<BucketParameter> convert_parameter(const xoe_parameter& from) {
   XOE_TRY(need(from.name, "name"));
   XOE_TRY(check_shape(from.dtype, from.shape, from.ndim));
   for (const std::uint64_t word : from.reserved)
     if (word != 0) return failure(Code::kUnsupported, "its reserved fields are not 0");
-  for (std::int32_t d = 0; d < from.ndim; ++d)
+  std::int64_t elements = 1;
+  for (std::int32_t d = 0; d < from.ndim; ++d) {
     if (from.shape[d] < 0) return failure(Code::kInvalidArgument, "dimension {} is {}", d, from.shape[d]);
+    if (from.shape[d] > 0 && elements > kMostElements / from.shape[d])
+      return failure(Code::kInvalidArgument, "a tensor of more than {} elements", kMostElements);
+    elements *= from.shape[d];
+  }
   return BucketParameter{
       .name = from.name, .dtype = static_cast<DType>(from.dtype), .shape = {from.shape, from.shape + from.ndim}};
 }

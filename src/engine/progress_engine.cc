@@ -89,6 +89,7 @@ Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::t
     return failure(Code::kInvalidArgument, "{}: wait() inside a callback would wait for itself", submission.title());
   waiters_.fetch_add(1, std::memory_order_seq_cst);
   EngineClock::time_point spinning_since{};  // nothing has moved since; not read from the clock yet
+  EngineClock::time_point next_check{};      // of failures; a thread that sleeps does so itself
   std::uint64_t steps_seen = 0;
   bool late = false;
   bool listed = false;
@@ -103,6 +104,8 @@ Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::t
     const std::uint64_t taken = sets_.world().host_group().steps();
     if (spinning_since == EngineClock::time_point{} || taken != steps_seen) spinning_since = now;
     steps_seen = taken;
+    if (next_check == EngineClock::time_point{}) next_check = now + watch_.stalls().period();
+    if (!late && now >= next_check) next_check = check_failures();  // other ranks' steps may keep it from its sleep
     if (late || now - spinning_since < kSpin) continue;
     sleep_until_done(submission, until, std::exchange(listed, true));
     spinning_since = {};
@@ -188,7 +191,7 @@ void ProgressEngine::nap_through_burst(const std::stop_token& stop) {
 }
 
 void ProgressEngine::progress_until_burst(const std::stop_token& stop) {
-  const std::uint32_t began = activity();
+  std::uint32_t began = activity();
   const auto needed = [&] {
     return !stop.stop_requested() && waiters() == 0 && pending().load() != 0 && activity() - began < kBurstActivity;
   };
@@ -202,7 +205,9 @@ void ProgressEngine::progress_until_burst(const std::stop_token& stop) {
       }
       return !needed();
     };
+    const auto slept_from = EngineClock::now();
     sets_.world().host_group().sleep(ready, next_check);
+    if (EngineClock::now() - slept_from > kNap) began = activity();  // a few submissions in a long time are no burst
   }
 }
 

@@ -312,7 +312,7 @@ bool Submission::renewable() const noexcept { return may_be_group(op.kind) && !o
 
 bool Submission::renew(const Request& request, int rank, int ranks) {
   if (request.name != name || !(request.op == asked_) || request.tensors.size() != tensors.size() ||
-      !request.splits.empty() || !request.dense_shape.empty())
+      request.detail != detail || !request.splits.empty() || !request.dense_shape.empty())
     return false;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorArg& given = request.tensors[i];
@@ -325,6 +325,7 @@ bool Submission::renew(const Request& request, int rank, int ranks) {
   }
   takes_turns = request.takes_turns;
   timeout = request.timeout;
+  memory = request.memory;
   if (request.allocator) allocator_ = request.allocator;
   if (request.callback) callback_ = request.callback;
   has_callback_ = static_cast<bool>(request.callback);
@@ -335,6 +336,7 @@ void Submission::clear() noexcept {
   outputs.clear();
   received_splits.clear();
   owned_.clear();
+  memory.reset();
   allocator_ = nullptr;
   callback_ = nullptr;
   mark.reset();

@@ -97,6 +97,12 @@ static void test_arguments_of_buckets(struct rank_context* here) {
   CHECK_FAILS(xoe_buckets_create(here->engine, &request, parameters, PARAMETERS, 0, &buckets), XOE_INVALID_ARGUMENT,
               "parameter 2: dtype is 99");
   describe(parameters);
+  const int64_t huge[3] = {INT64_C(1) << 40, INT64_C(1) << 40, 16};
+  parameters[2].shape = huge;
+  parameters[2].ndim = 3;
+  CHECK_FAILS(xoe_buckets_create(here->engine, &request, parameters, PARAMETERS, 0, &buckets), XOE_INVALID_ARGUMENT,
+              "parameter 2: a tensor of more than");
+  describe(parameters);
   parameters[0].reserved[3] = 1;
   CHECK_FAILS(xoe_buckets_create(here->engine, &request, parameters, PARAMETERS, 0, &buckets), XOE_UNSUPPORTED,
               "reserved");

@@ -11,6 +11,7 @@ ranks.start(__file__, timeout=400)
 import torch
 
 import xoe.torch as hvd
+from xoe.errors import UnavailableError
 from xoe.torch.first_step import FirstStepWarning
 
 # The buckets of a step of several sizes: several small ones, of several parameters.
@@ -562,6 +563,181 @@ def test_a_step_that_is_given_up():
     optimizer.load_state_dict(optimizer.state_dict())
     optimizer.zero_grad()
     train(model, optimizer, first=3)
+
+
+def test_pruned_parameters():
+    """Their gradients have other shapes and the strides of before: smaller, then larger ones."""
+    model = network()
+    optimizer = sgd(model)
+    train(model, optimizer, steps=2)
+    biases = (model.left.bias, model.right.bias)
+    for turn, rows in enumerate((4, 1, 16)):
+        for layer in (model.left, model.right):
+            layer.weight.data = torch.full((rows, 30), 0.01)
+            layer.bias.data = torch.zeros(rows)
+            for p in layer.parameters():
+                p.grad = None
+                optimizer.state.pop(p, None)
+        train(model, optimizer, first=2 + 4 * turn)
+        assert [bias.grad.shape for bias in biases] == [(rows,), (rows,)]
+        assert SIZE == 1 or len(in_buckets(optimizer)) == 9
+
+
+def test_gradients_cut_with_their_parameters():
+    """The new gradient is a part of the memory of its slot."""
+    model = network()
+    optimizer = sgd(model)
+    train(model, optimizer, steps=2)
+    for p in model.left.parameters():
+        p.grad.fill_(RANK + 1.0)
+        part = p.grad[:4]
+        p.data = p.data[:4].clone()
+        p.grad = part
+        optimizer.state.pop(p, None)
+    optimizer.synchronize()
+    if SIZE > 1:
+        for p in model.left.parameters():
+            assert torch.equal(p.grad, torch.full_like(p, (SIZE + 1) / 2))
+
+
+def test_a_channels_last_parameter_of_another_shape():
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Flatten()).to(memory_format=torch.channels_last)
+    for groups in (None, 0):
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.0), groups=groups)
+        for channels in (8, 2, 20):
+            model[0].weight.data = torch.ones(channels, 3, 3, 3).to(memory_format=torch.channels_last)
+            model[0].bias.data = torch.zeros(channels)
+            for _ in range(3):
+                optimizer.zero_grad()
+                model(torch.full((1, 3, 8, 8), RANK + 1.0)).sum().backward()
+                optimizer.step()
+                torch.testing.assert_close(model[0].weight.grad, torch.full_like(model[0].weight, 36 * (SIZE + 1) / 2))
+        del optimizer
+
+
+def test_another_type_after_the_layout():
+    for dtype in (torch.float64, torch.bfloat16):
+        model = network()
+        optimizer = sgd(model)
+        train(model, optimizer, steps=2)
+        model.to(dtype)
+        optimizer.state.clear()
+        train(model, optimizer, first=2, set_to_none=False)
+        assert all(p.grad.dtype == dtype for p in model.parameters())
+        assert SIZE == 1 or len(in_buckets(optimizer)) == 9
+        optimizer.zero_grad()
+        optimizer.step()  # without a backward pass
+        train(model, optimizer, first=6)
+
+
+def test_another_type_on_one_rank():
+    if SIZE == 1:
+        return
+    model = network()
+    optimizer = sgd(model)
+    train(model, optimizer, steps=2)
+    if RANK == 1:
+        model.scale.data = model.scale.data.double()
+    optimizer.zero_grad()
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    raises(hvd.MismatchError, optimizer.step, "scale", "rank 1")
+    model.scale.data = model.scale.data.float()
+    model.scale.grad = None
+    hvd.barrier()
+    optimizer.zero_grad()
+    train(model, optimizer, first=3, check=False)
+    assert len(in_buckets(optimizer)) == 9
+
+
+def test_gradients_of_a_frozen_layer_stay():
+    model = network()
+    optimizer = sgd(model)
+    train(model, optimizer, steps=2)
+    kept, own = model.left.weight.grad, model.right.weight.grad
+    values = [kept.clone(), own.clone()]
+    assert kept.any() and own.any()
+    model.left.requires_grad_(False)
+    model.right.requires_grad_(False)
+    for p in model.parameters():
+        if p is not model.right.weight:
+            p.grad = None
+    for step in range(2, 4):
+        for p in model.parameters():
+            if p.requires_grad:
+                p.grad = None
+        loss_of(model, step).backward()
+        optimizer.synchronize()
+        assert torch.equal(kept, values[0])
+        assert model.right.weight.grad is own and torch.equal(own, values[1])
+
+
+def test_a_frozen_gradient_that_only_the_parameter_holds():
+    model = network()
+    optimizer = sgd(model)
+    train(model, optimizer, steps=2)
+    value = model.left.weight.grad.clone()
+    model.left.requires_grad_(False)
+    for p in model.parameters():
+        if p.requires_grad:
+            p.grad = None
+    loss_of(model, 2).backward()
+    optimizer.synchronize()
+    assert torch.equal(model.left.weight.grad, value)
+
+
+def test_a_world_that_ends_before_the_step():
+    if SIZE == 1:
+        return
+    model = network()
+    optimizer = sgd(model)
+    for first in (0, 3):
+        train(model, optimizer, steps=2, first=first)
+        optimizer.zero_grad()
+        loss_of(model, first + 2).backward()
+        hvd.shutdown()
+        hvd.init()
+        before = [p.detach().clone() for p in model.parameters()]
+        raises(UnavailableError, optimizer.step, "its world ended while gradients were being reduced")
+        assert all(torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
+        optimizer.zero_grad()
+
+
+def test_an_error_on_one_rank_in_a_step_that_lays_out():
+    if SIZE == 1:
+        return
+    model = network()
+    optimizer = sgd(model)
+    loss_of(model, 0).backward()
+    if RANK == 0:
+        model.left.weight.grad.mul_(2)
+        raises(RuntimeError, optimizer.synchronize, "left.weight", "synchronize()")
+    else:
+        optimizer.synchronize()
+        optimizer._synchronized = False
+    assert len(in_buckets(optimizer)) == 9
+    optimizer.zero_grad()
+    train(model, optimizer, first=1)
+
+
+def test_a_warning_of_the_first_step_that_is_an_error():
+    if SIZE == 1:
+        return
+    model = network()
+    optimizer = sgd(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for p in model.parameters():
+            p.grad = torch.ones_like(p)
+        if RANK == 0:
+            raises(FirstStepWarning, optimizer.step, "same batch")
+        else:
+            optimizer.step()
+    model.load_state_dict(network().state_dict())
+    optimizer.state.clear()
+    assert len(in_buckets(optimizer)) == 9
+    optimizer.zero_grad()
+    train(model, optimizer, first=1)
 
 
 def test_closures():

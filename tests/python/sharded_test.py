@@ -3,6 +3,7 @@ one rank's fused step, and PyTorch's state."""
 
 import copy
 import io
+import time
 import warnings
 
 import ranks
@@ -340,6 +341,117 @@ def test_several_threads_give_the_same_bits():
     assert torch.equal(bits(model), bits(straight))
 
 
+def test_fused_optimizers_skip_steps_that_overflow():
+    """GradScaler would leave unscaling and skipping to PyTorch's fused step, which a sharded optimizer does not run."""
+    for make in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
+        model = Net(0)
+        plain = make([p for p in model.parameters() if p.requires_grad], lr=0.1, fused=True)
+        optimizer = hvd.ShardedOptimizer(plain)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=1000)
+        for step in range(2):
+            optimizer.zero_grad()
+            scaler.scale(loss_of(model, step)).backward()
+            if step == 1 and RANK == SIZE - 1:
+                model.last.bias.grad.fill_(float("inf"))
+                model.last.bias.grad = model.last.bias.grad.clone()
+            before = bits(model)
+            hvd.barrier()
+            optimizer.synchronize()
+            scaler.step(optimizer)
+            scaler.update()
+            assert torch.equal(bits(model), before) == (step == 1), make
+        assert scaler.get_scale() == 512.0
+        assert not getattr(optimizer, "_step_supports_amp_scaling", False)
+        optimizer.close()
+        assert plain._step_supports_amp_scaling  # its own step takes over
+
+
+def test_halves_from_a_checkpoint_without_float32_copies():
+    def make(model):
+        return adamw([p for p in model.parameters() if p.requires_grad])
+
+    source = Net(3).to(torch.bfloat16)
+    plain = make(source)
+    loss_of(source, 0, rank=0).backward()
+    plain.step()  # the branch has no gradient, and no state
+    model = Net(0).to(torch.bfloat16)
+    optimizer = hvd.ShardedOptimizer(make(model))
+    loss_of(model, 0).backward()
+    optimizer.step()
+    hvd.barrier()
+    model.load_state_dict(source.state_dict())
+    optimizer.load_state_dict(copy.deepcopy(plain.state_dict()))
+    for group in optimizer.param_groups:
+        group.update(lr=0.0, weight_decay=0.0)
+    loss_of(model, 1, branch=True).backward()
+    optimizer.step()
+    assert torch.equal(bits(model), bits(source))
+
+
+def test_ranks_may_read_parameters_until_all_are_in_the_step():
+    """After synchronize(), too: for a norm of parameters, say."""
+    model = Net(0)
+    optimizer = hvd.ShardedOptimizer(plain_sgd([p for p in model.parameters() if p.requires_grad]))
+    loss_of(model, 0).backward()
+    before = bits(model)
+    hvd.barrier()
+    optimizer.synchronize()
+    if RANK == SIZE - 1:
+        time.sleep(0.5)
+    assert torch.equal(bits(model), before)
+    optimizer.step()
+    assert not torch.equal(bits(model), before)
+
+
+def test_halves_changed_after_synchronize_keep_the_change():
+    model = Net(0).to(torch.bfloat16)
+    optimizer = hvd.ShardedOptimizer(plain_sgd([p for p in model.parameters() if p.requires_grad]))
+    loss_of(model, 0).backward()
+    optimizer.synchronize()
+    hvd.barrier()
+    with torch.no_grad():
+        model.last.bias.fill_(7)
+    hvd.barrier()
+    optimizer.param_groups[0]["lr"] = 0.0
+    optimizer.step()
+    assert bool((model.last.bias == 7).all())
+
+
+def test_gradients_set_to_zero_are_not_modified_ones():
+    """The branch is used in the first backward pass only, and its gradient set to zero behind the optimizer's back."""
+    model = Net(0)
+    optimizer = hvd.ShardedOptimizer(plain_sgd([p for p in model.parameters() if p.requires_grad]))
+    loss_of(model, 0, branch=True).backward()
+    model.zero_grad(set_to_none=False)
+    loss_of(model, 1).backward()
+    optimizer.step()
+    wanted = Net(0)
+    plain = plain_sgd([p for p in wanted.parameters() if p.requires_grad])
+    average_gradients(wanted, [[(1, rank)] for rank in range(SIZE)])
+    plain.step()
+    torch.testing.assert_close(bits(model), bits(wanted), **LAST_BITS)
+
+
+def test_a_rank_that_has_joined():
+    if SIZE == 1:
+        return
+    model = Net(0)
+    optimizer = hvd.ShardedOptimizer(plain_sgd([p for p in model.parameters() if p.requires_grad]))
+    loss_of(model, 0).backward()
+    before = bits(model)
+    saved = optimizer.state_dict()
+    hvd.barrier()
+    if RANK > 0:
+        for call in (optimizer.step, optimizer.synchronize, lambda: optimizer.load_state_dict(saved), optimizer.close):
+            refused(xoe.InvalidArgumentError, "a rank has joined", call)
+        assert torch.equal(bits(model), before)
+    hvd.join()
+    optimizer.step()  # all are back
+    assert not torch.equal(bits(model), before)
+    same_on_all_ranks(bits(model))
+    optimizer.close()
+
+
 def test_what_it_refuses():
     model = Net(0)
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -374,12 +486,22 @@ def test_ranks_that_differ():
     model = torch.nn.Linear(4, 3 + (RANK == 1))
     refused(xoe.MismatchError, "weight: torch.float32 [3, 4]", lambda: hvd.ShardedOptimizer(
         plain_sgd(model.parameters()), named_parameters=model.named_parameters()))  # fmt: skip
-    if hvd.local_size() != SIZE:
-        return  # over hosts every step reduces as synchronize() does
     model = Net(0)
     optimizer = hvd.ShardedOptimizer(plain_sgd(filter(lambda p: p.requires_grad, model.parameters())))
     loss_of(model, 0).backward()
-    refused(xoe.InvalidArgumentError, "some ranks called synchronize()", optimizer.synchronize if RANK == 1 else optimizer.step)
+    refused(xoe.InvalidArgumentError, "ranks differ", optimizer.synchronize if RANK == 1 else optimizer.step)
+    # And where one of them computes other gradients, or drops them, after synchronize().
+    for late in (lambda: loss_of(model, 1).backward(), optimizer.zero_grad):
+        optimizer.zero_grad()
+        loss_of(model, 0).backward()
+        optimizer.synchronize()
+        if RANK == 1:
+            late()
+        refused(xoe.InvalidArgumentError, "ranks differ", optimizer.step)
+    optimizer.zero_grad()
+    loss_of(model, 0).backward()
+    optimizer.step()
+    same_on_all_ranks(bits(model))
 
 
 ranks.call_tests(globals())

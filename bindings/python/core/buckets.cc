@@ -37,6 +37,7 @@ Buckets::Buckets(const Engine& engine, const char* name, const xoe_request& prep
     list[i] = {texts[i].c_str(), shapes[i].data(), static_cast<std::int32_t>(shapes[i].size()), dtype, {}};
     parameters_.push_back({.dtype = nb::borrow(one[3]),
                            .strides = nb::borrow(one[4]),
+                           .shape = nb::borrow(one[5]),
                            .data = nullptr,
                            .bytes = bytes * static_cast<std::int64_t>(xoe_dtype_size(dtype))});
   }
@@ -61,7 +62,7 @@ Buckets::Put Buckets::put(std::size_t parameter, nb::handle tensor) {
   if (!tensor.type().is(type_) || !attribute(tensor, names.dtype).is(one.dtype) ||
       !attribute(tensor, names.layout).is(strided_) || !is_true(attribute(tensor, names.is_cpu)) ||
       is_true(attribute(tensor, names.requires_grad)) || !equal(call(tensor, names.stride), one.strides) ||
-      is_true(call(tensor, names.is_neg)))
+      !equal(attribute(tensor, names.shape), one.shape) || is_true(call(tensor, names.is_neg)))
     return Put::kNothing;
   const auto address = nb::cast<std::uintptr_t>(call(tensor, names.data_ptr));
   const void* const data = reinterpret_cast<const void*>(address);  // NOLINT(performance-no-int-to-ptr)
@@ -97,7 +98,7 @@ void bind_buckets(nb::module_& module) {
            nb::arg("engine"), nb::arg("name"), nb::arg("request"), nb::arg("parameters"), nb::arg("like"),
            "Lays gradients out in memory that all ranks of the host map. Collective over the request's process set.\n\n"
            "parameters: tuples (name, shape in the order of memory, number of the type, PyTorch's type, PyTorch's "
-           "strides), in the order in which gradients become ready. like: any dense tensor.")
+           "strides and shape), in the order in which gradients become ready. like: any dense tensor.")
       .def(
           "slot",
           [](nb::handle self, std::size_t parameter) { return nb::cast<const Buckets&>(self).slot(self, parameter); },
@@ -109,7 +110,7 @@ void bind_buckets(nb::module_& module) {
           },
           nb::arg("parameter"), nb::arg("tensor"),
           "Puts a gradient into its bucket: 1, or 2 if it lay there; 0, and nothing happened: it is no tensor of the "
-          "layout that the parameter was given with.")
+          "shape and layout that the parameter was given with.")
       .def("put_zeros", &Buckets::put_zeros, nb::arg("parameter"), "This rank has no gradient for it.")
       .def("leave_out", &Buckets::leave_out, nb::arg("parameter"), "This rank does not train it.")
       .def("wait", &Buckets::wait, "Blocks until all are reduced, without the interpreter's lock; ends the step.")

@@ -39,6 +39,7 @@ class Buckets {
   struct Parameter {
     nb::object dtype;
     nb::object strides;
+    nb::object shape;
     void* data = nullptr;
     std::int64_t bytes = 0;
   };

@@ -87,7 +87,7 @@ class Buckets:
         engine: Engine,
         name: str,
         request: Request,
-        parameters: Sequence[tuple[str, Sequence[int], int, Any, Sequence[int]]],
+        parameters: Sequence[tuple[str, Sequence[int], int, Any, Sequence[int], Sequence[int]]],
         like: object,
     ) -> None: ...
     def slot(self, parameter: int) -> Array | None: ...

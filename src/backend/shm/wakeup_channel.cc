@@ -4,6 +4,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "base/futex.h"
 
 namespace xoe::shm {
@@ -11,6 +14,9 @@ namespace {
 
 constexpr std::uint32_t kAsleep = 1;
 constexpr std::uint32_t kOneWakeup = 2;
+
+// A rank that was stopped between taking a sleeper's mark and its wake-up leaves the sleeper to itself.
+constexpr std::chrono::nanoseconds kLongestWait = std::chrono::milliseconds(500);
 
 constexpr std::uint32_t woken(std::uint32_t word) { return (word + kOneWakeup) & ~kAsleep; }
 
@@ -49,7 +55,8 @@ bool WakeupChannel::begin_sleep(std::uint32_t& seen) const noexcept {
 
 void WakeupChannel::wait(std::uint32_t seen, Clock::time_point until) const noexcept {
   const auto left = until - Clock::now();
-  if (left > Clock::duration::zero()) futex_wait(slots_[index(rank_)]->word, seen, left);
+  if (left > Clock::duration::zero())
+    futex_wait(slots_[index(rank_)]->word, seen, std::min<Clock::duration>(left, kLongestWait));
 }
 
 void WakeupChannel::end_sleep() const noexcept { sleepers_->fetch_sub(1, std::memory_order_seq_cst); }

@@ -47,8 +47,8 @@ class WakeupChannel {
       wake_sleepers();
   }
 
-  // Sleeps until woken, or until `until`. Calls `ready()` once after all ranks can see that this thread goes to sleep,
-  // and returns at once if it says true.
+  // Sleeps until woken or until `until`, and at most for half a second. Calls `ready()` once after all ranks can see
+  // that this thread goes to sleep, and returns at once if it says true.
   template <class Ready>
   void sleep(Ready&& ready, Clock::time_point until) const {
     std::uint32_t seen = 0;

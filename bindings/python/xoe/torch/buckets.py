@@ -17,7 +17,7 @@ class Buckets:
     """The buckets of one optimizer.
 
     Gradients are reduced one by one at first. The order in which they became ready, on the first rank, then decides where they
-    lie; so it is again whenever gradients were reduced that had not been seen before.
+    lie; so it is again whenever gradients were reduced that had not been seen before, or have another type or shape now.
     """
 
     def __init__(self, prefix: str, wire: Wire | None) -> None:
@@ -25,6 +25,7 @@ class Buckets:
         self._buckets: _core.Buckets | None = None
         self._inside: list[Gradient] = []
         self._seen: set[str] = set()
+        self._outside: list[Gradient] = []
         # The other compressions look at each gradient as a whole.
         self._wanted = wire is None or wire.kind in ("float16", "bfloat16")
 
@@ -42,6 +43,7 @@ class Buckets:
             return  # on all ranks: one has joined
         except (ResourceExhaustedError, UnsupportedError):
             self._seen.update(gradient.name for gradient in reduced)
+            self.dissolve()  # some gradients may not fit into the old ones any more
             return
         self._seen.update(gradient.name for gradient in reduced)
         self.dissolve()
@@ -50,26 +52,39 @@ class Buckets:
             if gradient.lie_in(made, index):
                 self._inside.append(gradient)
 
-    def _describe(self, gradient: Gradient) -> tuple[str, Sequence[int], int, torch.dtype, Sequence[int]]:
+    def _describe(self, gradient: Gradient) -> tuple[str, Sequence[int], int, torch.dtype, Sequence[int], Sequence[int]]:
         grad: torch.Tensor = gradient.param.grad  # type: ignore[assignment]
         name = gradient.name.removeprefix(self._prefix)
-        return name, dense_alias(grad).shape, DTYPES[grad.dtype], grad.dtype, grad.stride()
+        return name, dense_alias(grad).shape, DTYPES[grad.dtype], grad.dtype, grad.stride(), grad.shape
 
-    def wait(self) -> None:
-        """Waits for the step's results. A gradient inside that has not been put is one that this rank does not train."""
+    def put(self, gradient: Gradient) -> None:
+        """Puts a gradient into its bucket, or, where it does not fit there any more, keeps it for the end of :meth:`wait`."""
+        if not gradient.put():
+            self._outside.append(gradient)
+
+    def wait(self) -> Sequence[Gradient]:
+        """Waits for the step's results. A gradient inside that has not been put is one that this rank does not train.
+
+        Gives back those that do not fit into their buckets, on any rank: the caller reduces them one by one.
+        """
         if self._buckets is None:
-            return
+            return ()
         for gradient in self._inside:
             gradient.leave_out_unless_put()
         self._buckets.wait()
+        outside, self._outside = self._outside, []
+        self._seen.difference_update(gradient.name for gradient in outside)
+        return outside
 
     def abandon(self) -> None:
         """Gives up on gradients that were put in a step that has not ended."""
+        self._outside = []
         if self._buckets is not None:
             self._buckets.reset()
 
     def dissolve(self) -> None:
         """Gradients are reduced one by one again."""
+        self._outside = []
         for gradient in self._inside:
             gradient.lie_in(None, 0)
         self._inside = []

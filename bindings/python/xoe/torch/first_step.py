@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -43,14 +42,15 @@ class FirstStep:
             return
         self._sums[gradient.name] = (_bits(gradient.param), _zero() if grad is None else _bits(grad))
 
-    def compare(self, prefix: str, process_set: ProcessSet) -> bool:
-        """Compares with the other ranks, and warns on the first of them. Collective, also where a rank does not want it.
+    def compare(self, prefix: str, process_set: ProcessSet) -> str | None:
+        """Compares with the other ranks; gives back what the first of them should warn of. Collective, also where a rank does
+        not want it.
 
-        False, on all ranks: one has joined, whose first step is still to come. Compare again after the next step.
+        None, on all ranks: one has joined, whose first step is still to come. Compare again after the next step.
         """
         names = sorted(self._sums)
         if not names:
-            return True
+            return ""
         mine = torch.stack([self._sums[name][which].cpu() for which in (0, 1) for name in names])
         unwanted = torch.tensor([not self._wanted], dtype=torch.int64)
         # The largest and the smallest of each in one operation.
@@ -61,19 +61,17 @@ class FirstStep:
             operation = _world.current().engine.submit_tensor(f"{prefix}first_step", largest, DTYPES, request)
             operation.wait()  # type: ignore[union-attr]
         except UnsupportedError:
-            return True  # NCCL alone carries all data
+            return ""  # NCCL alone carries all data
         except InvalidArgumentError:
-            return False  # or the ranks do not have the same parameters, which reducing them says better
+            return None  # or the ranks do not have the same parameters, which reducing them says better
         largest, unwanted = largest[:-1], largest[-1:]
         equal = (largest[: len(mine)] == -largest[len(mine) :]).tolist()
         if bool(unwanted):
-            return True  # a rank leaves it out
+            return ""  # a rank leaves it out
         count = len(names)
         no_gradient = not bool(mine[count:].any())
         found = _say(names, equal[:count], [False] if no_gradient else equal[count:])
-        if found and process_set.rank() == 0:
-            warnings.warn(f"{found} ({VARIABLE}=0 leaves this check out)", FirstStepWarning, stacklevel=4)
-        return True
+        return f"{found} ({VARIABLE}=0 leaves this check out)" if found and process_set.rank() == 0 else ""
 
 
 _PARAMETERS = (

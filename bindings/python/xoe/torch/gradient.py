@@ -55,12 +55,10 @@ class Gradient:
         "_address",
         "_buckets",
         "_copied_back",
-        "_format",
         "_grad",
         "_index",
         "_layout",
         "_operation",
-        "_permuted",
         "_version",
         "_view",
         "group",
@@ -89,9 +87,6 @@ class Gradient:
         self._layout: tuple[torch.dtype, torch.Size, tuple[int, ...]] = (torch.float32, torch.Size(), ())
         self._view: torch.Tensor = param  # of its slot
         self._copied_back = False  # the result is: param.grad is not the view
-        memory_format, order = _CHANNELS_LAST.get(param.dim(), (None, ()))
-        self._format: torch.memory_format | None = memory_format
-        self._permuted = torch.Size((1, *(param.shape[dim] for dim in order)))
 
     @property
     def in_flight(self) -> bool:
@@ -114,17 +109,19 @@ class Gradient:
 
     def _start_channels_last(self, grad: torch.Tensor, engine: _core.Engine, request: _core.Request) -> bool:
         """:meth:`start` for gradients in channels-last format."""
+        memory_format, order = _CHANNELS_LAST.get(grad.dim(), (None, ()))
         if (
-            self._format is None
+            memory_format is None
             or grad.layout is not torch.strided
             or not grad.is_cpu
-            or not grad.is_contiguous(memory_format=self._format)
+            or not grad.is_contiguous(memory_format=memory_format)
             or grad.is_neg()
         ):
             return False
         dtype = DTYPES.get(grad.dtype)
         if dtype is not None:
-            self._operation = engine.submit_in_place(self.name, grad.data_ptr(), self._permuted, dtype, request, grad)
+            shape = torch.Size((1, *(grad.shape[dim] for dim in order)))
+            self._operation = engine.submit_in_place(self.name, grad.data_ptr(), shape, dtype, request, grad)
         return dtype is not None
 
     # ---- In a bucket
@@ -160,21 +157,29 @@ class Gradient:
     def _take_view_back(self) -> None:
         """Before the slot changes: a gradient of an earlier step that the program has kept gets memory of its own."""
         if sys.getrefcount(self._view) > _OWN_REFERENCES:
-            kept, self._view = self._view, self._new_view()
-            kept.data = kept.detach().clone()
+            self._replace_view()
 
-    def put(self) -> None:
-        """Puts the gradient into its bucket. A missing one counts as zeros, since other ranks may wait for it."""
+    def _replace_view(self) -> None:
+        kept, self._view = self._view, self._new_view()
+        kept.data = kept.detach().clone()
+
+    def put(self) -> bool:
+        """Puts the gradient into its bucket. A missing one counts as zeros, since other ranks may wait for it. False: it has
+        another type or shape than the bucket was laid out for, and is held, to be submitted once the buckets are reduced."""
         buckets: _core.Buckets = self._buckets  # type: ignore[assignment]
         param, index = self.param, self._index
         grad = param.grad
         if grad is not self._view:
             self._take_view_back()
         if grad is None:
+            if (param.dtype, param.shape) != self._layout[:2]:
+                return self._hold_outside(buckets)
             grad = self._put_zeros(buckets)
         else:
             done = buckets.put(index, grad)
             if done == 0:
+                if (grad.dtype, grad.shape) != self._layout[:2]:
+                    return self._hold_outside(buckets)
                 self._put_converted(buckets, grad)
             elif done == 1 and self.shows_view:
                 grad = param.grad = self._slot_view()
@@ -182,6 +187,16 @@ class Gradient:
                 self._copied_back = done == 1
         self._grad = grad
         self._version = grad._version
+        return True
+
+    def _hold_outside(self, buckets: _core.Buckets) -> bool:
+        grad = self.param.grad
+        memory = grad.untyped_storage().data_ptr() if grad is not None and grad.layout is torch.strided else 0
+        if grad is not None and memory == self._address:  # a part of the slot, which becomes zeros
+            self.param.grad = grad.detach().clone()
+        buckets.leave_out(self._index)
+        self.hold()
+        return False
 
     def _put_zeros(self, buckets: _core.Buckets) -> torch.Tensor:
         param, view = self.param, self._slot_view()
@@ -193,7 +208,7 @@ class Gradient:
         return param.grad
 
     def _put_converted(self, buckets: _core.Buckets, grad: torch.Tensor) -> None:
-        """For a gradient of another type, format or device than the one that the bucket was laid out for."""
+        """For a gradient of another format or device than the one that the bucket was laid out for."""
         view = self._slot_view()
         with torch.no_grad():
             view.copy_(grad if grad.layout is torch.strided else grad.to_dense())
@@ -201,8 +216,12 @@ class Gradient:
         self._copied_back = True
 
     def leave_out_unless_put(self) -> None:
-        """Tells the other ranks that this one does not train the parameter."""
+        """Tells the other ranks that this one does not train the parameter, whose gradient of an earlier step stays."""
         if self._grad is None:
+            if self.param.grad is self._view:
+                self._replace_view()
+            else:
+                self._take_view_back()
             self._buckets.leave_out(self._index)  # type: ignore[union-attr]
 
     def take_result(self) -> None:

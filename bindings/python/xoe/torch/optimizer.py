@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from xoe import world as _world
-from xoe.errors import InvalidArgumentError
+from xoe.errors import HorovodInternalError, InvalidArgumentError, UnavailableError
 from xoe.objects import broadcast_object
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp
@@ -26,7 +26,7 @@ from xoe.torch.collectives import (
     sparse_allreduce_async,
 )
 from xoe.torch.compression import Compression, Compressor
-from xoe.torch.first_step import FirstStep
+from xoe.torch.first_step import FirstStep, FirstStepWarning
 from xoe.torch.gradient import Gradient, Work, dense_alias
 from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
@@ -162,6 +162,7 @@ class DistributedMixin(Wrapping):
         process_set = self._process_set
         if _world.is_current(self._world) and process_set.process_set_id == self._set_id:
             return self._distributed
+        lost = bool(self._in_flight)
         self._world = _world.current()
         self._set_id = process_set._need()
         self._engine = self._world.engine
@@ -172,6 +173,9 @@ class DistributedMixin(Wrapping):
             self._buckets.dissolve()
             self._buckets = Buckets(self._prefix, wire)
         self._request = prepare_request(self._op, "allreduce", *self._scales, self._set_id, wire)
+        if lost:
+            self._forget()
+            raise UnavailableError("its world ended while gradients were being reduced")
         return self._distributed
 
     # ---- During backward
@@ -202,13 +206,17 @@ class DistributedMixin(Wrapping):
             if self._first_step is not None:
                 self._first_step.note(gradient)
             if gradient.in_bucket:
-                gradient.put()
-            elif not (self._uncopied and gradient.start(self._engine, self._request)):
-                gradient.work = self._submit_derived(gradient)
+                self._buckets.put(gradient)  # type: ignore[union-attr]
+            else:
+                self._submit_alone(gradient)
         except BaseException:
             gradient.reset(self._passes)
             raise
         self._in_flight.append(gradient)
+
+    def _submit_alone(self, gradient: Gradient) -> None:
+        if not (self._uncopied and gradient.start(self._engine, self._request)):
+            gradient.work = self._submit_derived(gradient)
 
     def _submit_derived(self, gradient: Gradient) -> Work:
         grad = gradient.hold()
@@ -277,21 +285,53 @@ class DistributedMixin(Wrapping):
             for gradient in self._in_flight:
                 gradient.wait()
             if self._buckets is not None:
-                self._buckets.wait()
-            for gradient in self._in_flight:
+                self._reduce_outside(self._buckets.wait())
+            reduced = list(self._in_flight)
+            failed = self._take_results(reduced)
+        finally:
+            self._forget()
+            noted, self._first_step = self._first_step, None
+        self._synchronized = failed is None
+        try:
+            self._finish_step(noted, reduced)
+        finally:
+            if failed is not None:
+                raise failed
+
+    def _take_results(self, gradients: Sequence[Gradient]) -> Exception | None:
+        """The first error that this rank alone may have: the others go on to what all ranks do together."""
+        first: Exception | None = None
+        for gradient in gradients:
+            try:
                 gradient.check()
                 if gradient.work is not None and not gradient.work.waited:
                     self._copy_results(gradient.work)
                 gradient.take_result()
-            reduced = list(self._in_flight)
-        finally:
-            self._forget()
-            noted, self._first_step = self._first_step, None
-        self._synchronized = True
-        if noted is not None and not noted.compare(self._prefix, self._process_set):
-            self._first_step = noted
+            except HorovodInternalError:
+                raise  # on all ranks
+            except Exception as error:
+                first = first or error
+        return first
+
+    def _finish_step(self, noted: FirstStep | None, reduced: Sequence[Gradient]) -> None:
+        """What all ranks do together once gradients have been reduced, before a warning that may be an error."""
+        warning = ""
+        if noted is not None:
+            found = noted.compare(self._prefix, self._process_set)
+            if found is None:
+                self._first_step = noted
+            warning = found or ""
         if self._buckets is not None:
             self._buckets.lay_out(self._engine, self._request, reduced)
+        if warning:
+            warnings.warn(warning, FirstStepWarning, stacklevel=4)
+
+    def _reduce_outside(self, gradients: Sequence[Gradient]) -> None:
+        """Reduces gradients that do not fit into their buckets any more, as all ranks have found by then."""
+        for gradient in gradients:
+            self._submit_alone(gradient)
+        for gradient in gradients:
+            gradient.wait()
 
     def _forget(self) -> None:
         if self._buckets is not None and self._in_flight:

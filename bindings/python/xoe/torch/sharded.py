@@ -16,17 +16,22 @@ from xoe import world as _world
 from xoe.errors import HorovodInternalError, InvalidArgumentError, MismatchError, UnavailableError, UnsupportedError
 from xoe.objects import allgather_object
 from xoe.process_sets import ProcessSet, global_process_set
-from xoe.reduction import Adasum, Average, Max, ReduceOp, Sum
+from xoe.reduction import Adasum, Average, ReduceOp, Sum
 from xoe.torch.collectives import allreduce_async, prepare_request
 from xoe.torch.compression import Compression
 from xoe.torch.fused_optimizers import FusedOptimizer, GroupUpdate, fused_optimizer
 from xoe.torch.names import parameter_names
 from xoe.torch.override import Override, Wrapping
-from xoe.torch.shared_tensors import STATES, Place, SharedTensors, dense_strides, lay_out, slices_of
+from xoe.torch.shared_tensors import MODES, STATES, Place, SharedTensors, dense_strides, lay_out, slices_of
 from xoe.torch.tensors import DTYPES
 
 _TYPES = (torch.float32, torch.float16, torch.bfloat16)
 _MASTER = "master_parameter"
+_SYNCHRONIZE, _STEP, _SYNCHRONIZED_STEP = range(MODES)  # what a rank is doing, which all must be
+_AMP_SCALING = "_step_supports_amp_scaling"  # an attribute that GradScaler looks for
+# Each rank has a part of the work, so that none may have joined.
+_BARRIER = _core.Request(_core.KINDS["barrier"], needs_all_ranks=True)
+_AGREEMENT = _core.Request(_core.KINDS["allreduce"], _core.REDUCTIONS["max"], needs_all_ranks=True)
 # Live optimizers by number: two at a time must not use the same name for different operations.
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
@@ -97,6 +102,8 @@ class ShardedMixin(Wrapping):
         self._take_state({p: state[p] for p in self._by_param if p in state})
         self._tensors.lend()
         self._attach_hooks()
+        # PyTorch's fused step unscales gradients and skips those that overflowed; GradScaler has to here.
+        self._amp_scaling = self.__dict__.pop(_AMP_SCALING, None)
 
     # ---- Making
 
@@ -141,6 +148,13 @@ class ShardedMixin(Wrapping):
             shared.address = value.data_ptr()
         self._meet("start")
 
+    @torch.no_grad()
+    def _refresh_masters(self) -> None:
+        """Of the parameters that the program has changed."""
+        for shared in self._shared:
+            if self._world.local_rank == 0 and shared.param._version != shared.value_version:
+                self._refresh_master(shared, shared.param.detach())
+
     def _refresh_master(self, shared: _Parameter, value: torch.Tensor) -> None:
         """After the program has changed a parameter."""
         if shared.place.dtype.itemsize == 2:
@@ -165,12 +179,10 @@ class ShardedMixin(Wrapping):
 
     def _meet(self, what: str) -> None:
         """A barrier: what ranks wrote before it can be read after it."""
-        request = prepare_request(Sum, "barrier", 1.0, 1.0, 0, None)
-        self._world.engine.submit(f"{self._name}.{what}", [], request).wait()
+        _wait_for_all(self._world.engine.submit(f"{self._name}.{what}", [], _BARRIER))
 
-    def _reduce(self, name: str, address: int, count: int, dtype: torch.dtype, op: ReduceOp) -> None:
-        request = prepare_request(op, "allreduce", 1.0, 1.0, 0, None)
-        self._world.engine.submit_in_place(f"{self._name}.{name}", address, (count,), DTYPES[dtype], request).wait()
+    def _reduce(self, name: str, address: int, count: int, dtype: torch.dtype, request: _core.Request) -> None:
+        _wait_for_all(self._world.engine.submit_in_place(f"{self._name}.{name}", address, (count,), DTYPES[dtype], request))
 
     # ---- A step
 
@@ -203,29 +215,36 @@ class ShardedMixin(Wrapping):
                 shared.gradient.zero_()
             elif grad is not shared.gradient:
                 shared.collect()
-            elif grad._version != shared.version and self._world.size > 1:
+            elif grad._version != shared.version and self._world.size > 1 and bool(grad.any()):  # zeros stay zeros
                 raise RuntimeError(
                     f"{shared.place.name}: its gradient was modified before it was reduced; call optimizer.synchronize() first,"
                     " as before clip_grad_norm_() or GradScaler.unscale_()"
                 )
             self._flags[shared.index] = grad is not None
-            if self._world.local_rank == 0 and shared.param._version != shared.value_version:
-                self._refresh_master(shared, shared.param.detach())
 
     @torch.no_grad()
-    def _exchange(self, whole: bool) -> None:
+    def _exchange(self, mode: int, whole: bool) -> None:
         """Learns which parameters any rank has a gradient for. whole: reduces gradients too, for all ranks to see."""
         self._collect()
-        count = len(self._shared)
-        self._flags[count] = whole
-        self._flags[count + 1] = not whole
-        self._reduce("used", self._tensors.flags_address, count + 2, torch.uint8, Max)
-        if self._flags[count] and self._flags[count + 1]:
-            raise InvalidArgumentError("ShardedOptimizer: some ranks called synchronize() before step(), others did not")
+        self._agree(mode)
         if whole:
+            request = prepare_request(self._op, "allreduce", 1.0, 1.0, 0, None)
             for dtype, total in self._totals.items():
                 kind = str(dtype).removeprefix("torch.")
-                self._reduce(f"gradients.{kind}", self._tensors.gradients_address(dtype), total, dtype, self._op)
+                self._reduce(f"gradients.{kind}", self._tensors.gradients_address(dtype), total, dtype, request)
+
+    def _agree(self, mode: int) -> None:
+        """Flags become those that any rank has set. No rank returns before all have come, and then any may write parameters."""
+        self._refresh_masters()
+        count = len(self._shared)
+        for other in range(MODES):
+            self._flags[count + other] = mode == other
+        self._reduce("used", self._tensors.flags_address, count + MODES, torch.uint8, _AGREEMENT)
+        if sum(self._flags[count : count + MODES]) != 1:
+            raise InvalidArgumentError(
+                "ShardedOptimizer: ranks differ: some called synchronize() before step(), others not, or called backward() or"
+                " zero_grad() after it; call zero_grad() on all ranks, and begin the step again"
+            )
 
     def synchronize(self) -> None:
         """Reduces the gradients, so that ``.grad`` holds the result on every rank until :meth:`step`: to clip them, say.
@@ -233,7 +252,7 @@ class ShardedMixin(Wrapping):
         if self._synchronized:
             return
         self._check_usable()
-        self._exchange(whole=True)
+        self._exchange(_SYNCHRONIZE, whole=True)
         for shared in self._shared:
             shared.param.grad = shared.gradient if self._flags[shared.index] else None
             shared.version = shared.gradient._version
@@ -265,8 +284,10 @@ class ShardedMixin(Wrapping):
     @torch.optim.Optimizer.profile_hook_step
     def _hooked_update(self) -> None:
         self._check_usable()
-        if not self._synchronized:
-            self._exchange(whole=not self._one_host)
+        if self._synchronized:
+            self._agree(_SYNCHRONIZED_STEP)
+        else:
+            self._exchange(_STEP, whole=not self._one_host)
         reduced = self._synchronized or not self._one_host
         self._stepped = True
         for group in self.param_groups:
@@ -315,6 +336,7 @@ class ShardedMixin(Wrapping):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As in the base class. Collective; all ranks load the same, from any number of ranks, sharded or not."""
         self._check_usable()
+        self._meet("load")
         self._inner("load_state_dict")({**state_dict, "state": {}})
         saved = [index for group in state_dict["param_groups"] for index in group["params"]]
         states = dict(zip(self._parameters(), (state_dict["state"].get(index) for index in saved), strict=True))
@@ -347,6 +369,8 @@ class ShardedMixin(Wrapping):
                     if taken.get(name) is None:
                         tensor.zero_()
         for shared in self._shared:
+            if lead and self.state.get(shared.param, {}).get(_MASTER) is None:
+                self._refresh_master(shared, shared.param.detach())
             shared.value_version = shared.param._version
         self._meet("state")
 
@@ -356,6 +380,7 @@ class ShardedMixin(Wrapping):
         if self._closed:
             return
         self._check_usable()
+        self._meet("close")
         _remove_hooks(self._hooks)
         for shared in self._shared:
             shared.param.grad = None
@@ -364,10 +389,24 @@ class ShardedMixin(Wrapping):
             for name, value in state.items():
                 if isinstance(value, torch.Tensor) and value.dim() > 0:
                     state[name] = value.clone()
-        self._meet("close")
+        if self._amp_scaling is not None:
+            self.__dict__[_AMP_SCALING] = self._amp_scaling
+        self._meet("closed")
         self._tensors.take_back()
         self._closed = True
         _alive.pop(self._number, None)
+
+
+def _wait_for_all(operation: _core.Operation) -> None:
+    try:
+        operation.wait()
+    except InvalidArgumentError as error:
+        if "has joined" not in str(error):
+            raise
+        raise InvalidArgumentError(
+            "ShardedOptimizer: a rank has joined; it takes part in every step, since it updates its part of the parameters:"
+            f" train the same number of batches on every rank ({error})"
+        ) from error
 
 
 def _remove_hooks(hooks: list[Any]) -> None:
@@ -402,9 +441,12 @@ def ShardedOptimizer(  # noqa: N802 (named as DistributedOptimizer is)
     updated through float32 copies. The numbers are those of a :func:`DistributedOptimizer` to the last bits. Each host has one
     copy of the state, and ``state_dict()`` is PyTorch's own, for any number of ranks, sharded or not. Collective.
 
+    Every step needs all ranks: it raises InvalidArgumentError where one is in ``join()``.
+
     The parameters begin with rank 0's values, and change in ``step()`` only; buffers, such as those of batch norm, stay with
     each rank. Gradients add up over any number of backward passes, and are None after ``step()``. To clip gradients, or with a
-    GradScaler, call ``synchronize()`` first. ``close()`` ends the sharing.
+    GradScaler, call ``synchronize()`` first. The next backward pass writes into the same memory: clone a ``.grad`` to
+    keep it. ``close()`` ends the sharing.
 
     The result is of a class made from the optimizer's own, shares its state, and takes its place; do not use both.
 

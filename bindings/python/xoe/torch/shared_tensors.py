@@ -16,6 +16,7 @@ from xoe.world import World
 ALIGN = 64
 _SLICE = 1 << 18  # elements: a part of a parameter that one thread updates
 STATES = 3  # float32 tensors beside each parameter; memory that no step touches costs nothing
+MODES = 3  # flags for what a rank is doing
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class SharedTensors:
             self._host.reserve(dtype, count * dtype.itemsize)
             for state in range(STATES + (dtype.itemsize == 2)):  # 16 bits: and a float32 copy of the values
                 self._host.reserve((dtype, state), count * 4)
-        self._mine.reserve("flags", len(places) + 2)
+        self._mine.reserve("flags", len(places) + MODES)
         self._own, peers = world.engine.host_bytes(name + ".gradients", self._mine.bytes)
         self._peers = [peer for peer in peers if peer is not None]  # by local rank
         values, peers = world.engine.host_bytes(name + ".values", self._host.bytes)
@@ -112,8 +113,8 @@ class SharedTensors:
         self._lent = values if world.local_rank == 0 else None
         self._own_address, self._values_address = _address(self._own), _address(self._values)
         self._peer_addresses = [_address(peer) for peer in self._peers]
-        # One a parameter, and two more; and their address.
-        self.flags = memoryview(self._own)[self._mine["flags"] :][: len(places) + 2]
+        # One a parameter, and MODES more; and their address.
+        self.flags = memoryview(self._own)[self._mine["flags"] :][: len(places) + MODES]
         self.flags_address = self._own_address + self._mine["flags"]
 
     def lend(self) -> None:
