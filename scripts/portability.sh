@@ -39,6 +39,7 @@ fi
 
 folder=$root/build/systems/$system
 mirror() {
+  # shellcheck disable=SC2016
   apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | grep -m 1 '/debian/\?$'
 }
 install_system() {
