@@ -132,7 +132,8 @@ def main():
     parser.add_argument("--role", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.role:
-        return work(options)
+        work(options)
+        return
     rounds = []
     for turn in range(options.rounds):
         order = [

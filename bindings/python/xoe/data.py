@@ -200,7 +200,9 @@ class Images(_Pipeline):
       memory_budget=0         bytes of batches ahead with threads="auto", also "512M" or "2GiB"; 0: 1 GiB
     """
 
-    def __init__(self, directory: str | bytes | PathLike[str], batch: int = 32, *, compare: bool = True, **options: Any) -> None:
+    def __init__(
+        self, directory: str | bytes | PathLike[str], batch: int = 32, *, compare: bool = True, **options: Any
+    ) -> None:
         defaults = {"directory": fsdecode(directory), "batch": batch, "threads": "auto"}
         self._images = _core.Images(*_place({**defaults, **options}, compare))
         super().__init__(self._images)
@@ -278,7 +280,11 @@ class Records(_Pipeline):
     """
 
     def __init__(
-        self, patterns: str | bytes | PathLike[str] | Sequence[str | bytes | PathLike[str]], *, compare: bool = True, **options: Any
+        self,
+        patterns: str | bytes | PathLike[str] | Sequence[str | bytes | PathLike[str]],
+        *,
+        compare: bool = True,
+        **options: Any,
     ) -> None:
         listed = [patterns] if isinstance(patterns, (str, bytes, PathLike)) else list(patterns)
         placed, engine = _place({"epochs": 1, **options}, compare)
