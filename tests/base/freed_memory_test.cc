@@ -37,6 +37,7 @@ TEST(FreedMemory, IsLeftAloneWhereTheUserHasChosen) {
 }
 
 TEST(FreedMemory, IsUsedAgainWithoutPageFaults) {
+  if (XOE_SANITIZED != 0) GTEST_SKIP() << "sanitizers bring their own malloc";
   constexpr std::size_t kBytes = std::size_t{16} << 20;
   EXPECT_EQ(keep_freed_memory(Env(Values{{"GLIBC_TUNABLES", "glibc.malloc.tcache_count=1"}})), true);
   page_faults_of_a_block(kBytes);
