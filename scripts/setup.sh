@@ -116,7 +116,7 @@ setup_build() {
     if [[ -f $folder/CMakeCache.txt ]] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$folder/CMakeCache.txt"; then
       fresh=(--fresh)
     fi
-    if [[ ! -f $folder/CMakeCache.txt || ${#fresh[@]} -gt 0 ]] && [[ $preset != dev && $preset != fuzz ]]; then
+    if [[ ! -f $folder/CMakeCache.txt || ${#fresh[@]} -gt 0 ]] && [[ $preset != dev ]]; then
       unity=(-DXOE_UNITY=ON)
     fi
     say "configuring build/$preset"

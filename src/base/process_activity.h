@@ -16,16 +16,32 @@ struct ProcessActivity {
   std::chrono::steady_clock::time_point at = {};
 };
 
-// The CPU time of several processes. Those of which nothing is known count as idle.
-struct CpuUse {
-  std::chrono::nanoseconds used{0};
-  std::chrono::steady_clock::time_point at = std::chrono::steady_clock::now();  // the oldest news
+// The CPU time of several processes. Those of which nothing is known count as idle. Another host's answer may come
+// while this is read, so that the news of its processes is of different ages.
+class CpuUse {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  CpuUse() = default;
+  CpuUse(std::chrono::nanoseconds used, Time at) { add(ProcessActivity{.used = used, .at = at}); }
 
   void add(const std::optional<ProcessActivity>& activity) {
     if (!activity) return;
-    used += activity->used;
-    at = std::min(at, activity->at);
+    used_ += activity->used;
+    oldest_ = empty_ ? activity->at : std::min(oldest_, activity->at);
+    newest_ = empty_ ? activity->at : std::max(newest_, activity->at);
+    empty_ = false;
   }
+
+  std::chrono::nanoseconds used() const noexcept { return used_; }
+  Time oldest() const noexcept { return oldest_; }
+  Time newest() const noexcept { return newest_; }
+
+ private:
+  std::chrono::nanoseconds used_{0};
+  Time oldest_ = std::chrono::steady_clock::now();
+  Time newest_ = oldest_;
+  bool empty_ = true;
 };
 
 // nullopt: there is no such process.

@@ -34,12 +34,14 @@ bool StallTimer::limit_reached(const WaitLimits& limits, Time age, const Used& u
   if (!looked_at_) news_at_ = age;
   looked_at_ = age;
   const CpuUse now = used();
-  if (now.at < (last_ ? last_->at + window / 2 : std::chrono::steady_clock::time_point(Time(1)))) {
+  // Between these two points in time all of them are seen.
+  if (now.oldest() < (last_ ? last_->newest() + window / 2 : CpuUse::Time(Time(1)))) {
     // Another host has not answered. It is busy, or lost, which others find out: not for good, for they may not look.
     return age >= limits.limit && age - news_at_ >= limits.limit;
   }
   // Less than before: some of those that were late are not late any more.
-  const bool idle = last_ && now.used >= last_->used && now.used - last_->used < (now.at - last_->at) / kLeastShare;
+  const bool idle = last_ && now.used() >= last_->used() &&
+                    now.used() - last_->used() < (now.oldest() - last_->newest()) / kLeastShare;
   news_at_ = age;
   last_ = now;
   return idle && age >= limits.limit;

@@ -11,9 +11,7 @@ using namespace std::chrono_literals;
 using Due = StallTimer::Due;
 
 // The CPU time used so far, as it was told at `told`. A wait begins when the clock begins.
-CpuUse use(std::chrono::nanoseconds used, std::chrono::nanoseconds told) {
-  return {.used = used, .at = std::chrono::steady_clock::time_point(1h + told)};
-}
+CpuUse use(std::chrono::nanoseconds used, std::chrono::nanoseconds told) { return {used, CpuUse::Time(1h + told)}; }
 
 // When something is due in a wait that is checked every second, by seconds.
 struct Seen {
@@ -58,7 +56,7 @@ std::chrono::milliseconds given_up_at(std::chrono::milliseconds pause, std::chro
   for (auto age = 0ms; age < 60s; age += 50ms) {
     const auto told = age - age % pause;
     const auto used = std::chrono::nanoseconds(static_cast<std::int64_t>(share * 1e6) * ((told - late) / 1ms));
-    const auto news = [&] { return age < first ? CpuUse{.used = 0s, .at = {}} : use(used, told); };
+    const auto news = [&] { return age < first ? CpuUse(0s, {}) : use(used, told); };
     if (timer.check(limits, age, news) == Due::kLimit) return age;
   }
   return 60s;
@@ -69,6 +67,24 @@ TEST(StallTimer, OldNewsDoesNotMeanThatARankIsIdle) {
   EXPECT_EQ(given_up_at(700ms, 500ms, 1), 60s);
   EXPECT_EQ(given_up_at(3700ms, 2000ms, 1), 60s);
   EXPECT_EQ(given_up_at(500ms, 100ms, 1, 5s), 60s);
+}
+
+// One rank computes, the other waits. The host's answer came while they were looked at: what is known of the first is a
+// second older than what is known of the other.
+TEST(StallTimer, NewsOfDifferentAgesDoesNotMeanThatARankIsIdle) {
+  const WaitLimits limits{.warning = 0s, .limit = 4s};
+  StallTimer timer;
+  const auto look = [&](std::chrono::seconds age, std::chrono::seconds waiting_at, std::chrono::seconds working_at) {
+    return timer.check(limits, age, [&] {
+      CpuUse all = use(0s, waiting_at);
+      all.add(ProcessActivity{.used = working_at, .at = CpuUse::Time(1h + working_at)});
+      return all;
+    });
+  };
+  EXPECT_EQ(timer.check(limits, 2s, [] { return CpuUse(0s, {}); }), Due::kNothing);
+  EXPECT_EQ(look(3s, 2s, 3s), Due::kNothing);
+  EXPECT_EQ(look(4s, 3s, 3s), Due::kNothing);
+  EXPECT_EQ(look(5s, 4s, 4s), Due::kNothing);
 }
 
 TEST(StallTimer, AnIdleRankOfAnotherHostIsGivenUp) {
