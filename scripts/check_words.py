@@ -36,7 +36,7 @@ WORDS = [
     (part("workshop"), "OpContext or OrderedThreadPool"),
     (type_name("Item"), "ReadyOp"),
     (type_name("Piece"), "TensorSlice"),
-    (type_name("Running"), "RunningBatch"),
+    (type_name("Running"), "Batch"),
     (r"\bDriving\b|\b\w*drive_\w+|\b(?:try|is)_driv\w+|\bdrive\(\)|\bthat drives\b|\bwho drives\b", "progress"),
     (r"\blook_around\w*", "check_failures"),
     (r"\brouse\w*", "wake_progress_thread"),

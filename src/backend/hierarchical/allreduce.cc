@@ -144,6 +144,7 @@ Widened::Widened(const Collective& c) : count_(c.in_count), values_(new float[c.
   reduce::cast(c.in, c.dtype, values_.get(), DType::kFloat32, count_);
 }
 
+static_assert(kReduceOpCount == 5, "does a new reduction round?");
 bool rounds(const Collective& c) noexcept {
   const bool short_float = c.dtype == DType::kFloat16 || c.dtype == DType::kBfloat16;
   return short_float && c.op != ReduceOp::kMin && c.op != ReduceOp::kMax;

@@ -138,6 +138,8 @@ bool OperationQueue::slots_free(std::uint32_t number, std::size_t slots) {
   return in_flight() <= slots;
 }
 
+static_assert(kReduceOpCount == 5, "run_small() asks reduce::supports() about bool alone");
+
 bool OperationQueue::run_small(const ReduceCall& call, Status& status) {
   const std::size_t bytes = call.count * dtype_size(call.dtype);
   const auto distance = reinterpret_cast<std::uintptr_t>(call.out) - reinterpret_cast<std::uintptr_t>(call.in);

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import xoe.torch.build_info as _build
-from xoe._variables import variables
+from xoe._temporary_variables import variables
 
 EXTENSIONS = ["torch"]
 

@@ -12,7 +12,7 @@ from typing import Any
 from torch.distributed.constants import default_pg_timeout
 
 from xoe import world as _world
-from xoe._variables import variables
+from xoe._temporary_variables import variables
 from xoe.errors import InvalidArgumentError
 
 # The variables in which launchers pass rank and size, in the order in which the engine reads them.

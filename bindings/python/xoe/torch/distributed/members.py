@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch._C._distributed_c10d import PrefixStore
 
 from xoe import world as _world
-from xoe._variables import variables
+from xoe._temporary_variables import variables
 from xoe.torch.distributed.initialize import deadlines, describe_ranks
 
 if TYPE_CHECKING:
