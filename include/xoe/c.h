@@ -231,7 +231,8 @@ typedef struct xoe_tensor {
 typedef void* (*xoe_allocator)(void* user, size_t index, const int64_t* shape, int32_t ndim, int32_t dtype);
 
 /* Called once, by whichever thread completes the operation, right before its handle turns ready. It may submit, and
- * must not wait. `message` is "" for XOE_OK, and good during the call. */
+ * must not wait. `message` is "" for XOE_OK, and good during the call. With progress_thread 0 it comes only
+ * while this process submits, polls or waits for an operation, that one or another. */
 typedef void (*xoe_callback)(void* user, xoe_status status, const char* message);
 
 typedef struct xoe_request {

@@ -90,7 +90,8 @@ struct TensorArg {
 using OutputAllocator = std::function<void*(std::size_t index, std::span<const std::int64_t> shape, DType dtype)>;
 
 // Called once, right before the handle turns ready, by the thread that completes the operation. It may submit, but must
-// not wait.
+// not wait. Without EngineOptions::progress_thread it comes only while this rank submits, polls or waits for an
+// operation, that one or another; a program that does none of these gets none.
 using Callback = std::function<void(const Status&)>;
 
 using ProcessSetId = std::int32_t;
@@ -178,7 +179,8 @@ struct EngineOptions {
   std::size_t codec_state = std::size_t{512} << 20;
   bool tune = true;       // tune the three above while the engine runs
   std::string tune_file;  // tuned values are read from and saved to it; empty: none
-  // Completes operations that no thread waits for, in a thread that sleeps while there are none.
+  // Completes operations that no thread waits for, in a thread that sleeps while there are none. False: they complete,
+  // and their callbacks come, only while a thread of this rank submits, polls or waits.
   bool progress_thread = true;
   // An operation that some ranks have not submitted is reported after this time, and again after pauses that double; 0:
   // never.

@@ -13,7 +13,12 @@
 
 namespace xoe {
 
-// Sleeps while `word` holds `value`, until futex_wake_all() or for at most `time`; may return early.
+// Sleeps while `word` holds `value`, until futex_wake_all(); may return early.
+inline void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
+}
+
+// The same, for at most `time`.
 inline void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
                        std::chrono::nanoseconds time) noexcept {
   static_assert(sizeof word == sizeof(std::uint32_t));

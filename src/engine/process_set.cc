@@ -124,13 +124,23 @@ void ProcessSet::take_turn(const std::string& name) {
     const Result<bool> entered = enter(submission);
     next = entered && !*entered ? turns_.put_back(submission) : turns_.end(name);
     if (!entered || next == NameTurns::Next::kAnswerIt) {
-      const auto answer = [&] { complete(*submission, entered ? refuse() : Status(failure(entered.error()))); };
+      const auto answer = [&] {
+        if (!entered) give_up_turn(*submission, entered.error());
+        complete(*submission, refuse());
+      };
       runtime_.progress().in_this_thread() ? answer() : runtime_.progress().exclusive(answer);
     } else if (*entered) {
       count_pending(-1);  // counted twice
       wake();
     }
   }
+}
+
+// The program has been told that it is submitted, so the other ranks would wait for it.
+void ProcessSet::give_up_turn(const Submission& submission, const Error& why) {
+  if (failed()) return;
+  abort(Error(why.code(), fmt::format("rank {}: {} has waited for its turn, and cannot enter now: {}", own_world_rank(),
+                                      submission.title(), why.message())));
 }
 
 Result<bool> ProcessSet::enter(const std::shared_ptr<Submission>& submission) {

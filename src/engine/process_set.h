@@ -96,6 +96,8 @@ class ProcessSet {
   Result<bool> enter(const std::shared_ptr<Submission>& submission);
   // Enters the next submission that waits for this name, if it is free.
   void take_turn(const std::string& name);
+  // The submission, whose turn it was, was refused: ends the set on all ranks. REQUIRES: this thread makes progress.
+  void give_up_turn(const Submission& submission, const Error& why);
   Status refuse() const;
   void count_pending(int change) noexcept;
 

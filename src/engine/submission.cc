@@ -231,6 +231,8 @@ OpSpec agreed_spec(const OpSpec& asked) {
   if (c.kind == Compression::kPowerSgd) spec.compression.power_sgd_rank = c.power_sgd_rank;
   if (!reduces(asked.kind)) spec.reduce = ReduceOp::kSum;
   if (!has_root(asked.kind)) spec.root = 0;
+  for (double* const scale : {&spec.prescale, &spec.postscale})
+    if (*scale == 0) *scale = 0;  // -0.0 too, so that all ranks get zeros of one sign
   return spec;
 }
 

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <numeric>
+#include <thread>
 
 #include "engine/engines.h"
 
@@ -12,6 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::in_place;
+using testing::quiet_options;
 using testing::run_engines;
 using Shape = std::vector<std::int64_t>;
 
@@ -391,6 +394,39 @@ TEST(Engine, CompressedAveragesAreAverages) {
   });
 }
 
+TEST(Engine, AScaleOfMinusZeroIsZero) {
+  run_engines(2, [](Engine& engine) {
+    for (const int negative : {0, 1}) {
+      const double zero = engine.topology().rank == negative ? -0.0 : 0.0;
+      for (const OpSpec& spec : {OpSpec{.prescale = zero}, OpSpec{.postscale = zero}}) {
+        std::vector<float> x(3, 1);
+        const Shape shape{3};
+        const TensorArg tensor = in_place(x, shape);
+        const Status done = engine.run({.name = "x", .op = spec, .tensors = {&tensor, 1}});
+        ASSERT_TRUE(done) << done.error().message();
+        for (const float value : x) EXPECT_TRUE(value == 0 && !std::signbit(value));
+      }
+    }
+  });
+}
+
+TEST(Engine, ErrorsShowTheSizesOfThisTimeInAGroup) {
+  run_engines(2, [](Engine& engine) {
+    std::vector<float> first(2, 1), second(9, 1);
+    const auto gather = [&](std::int64_t rows, OpKind kind = OpKind::kAllgather) {
+      const Shape a{2}, b{rows};
+      const TensorArg tensors[] = {{.in = first.data(), .dtype = DType::kFloat32, .shape = a},
+                                   {.in = second.data(), .dtype = DType::kFloat32, .shape = b}};
+      return engine.run({.name = "g", .op = {.kind = kind}, .tensors = tensors});
+    };
+    for (int step = 0; step < 2; ++step) ASSERT_TRUE(gather(5));
+    const Status status = gather(7, engine.topology().rank == 0 ? OpKind::kAllgather : OpKind::kReduceScatter);
+    ASSERT_FALSE(status);
+    EXPECT_THAT(status.error().message(),
+                ::testing::HasSubstr("rank 0 submitted allgather(2 tensors: float32 [2], float32 [7])"));
+  });
+}
+
 TEST(Engine, CallbacksComeWithoutAnybodyWaiting) {
   std::atomic<int> called{0};
   run_engines(2, [&](Engine& engine) {
@@ -408,6 +444,29 @@ TEST(Engine, CallbacksComeWithoutAnybodyWaiting) {
     EXPECT_THAT(x, ::testing::Each(2.0F));
   });
   EXPECT_EQ(called, 2);
+}
+
+// Without a progress thread a callback comes in a call of the engine, in the program's own thread.
+TEST(Engine, CallbacksComeInCallsOfTheEngineWithoutAProgressThread) {
+  EngineOptions options = quiet_options();
+  options.progress_thread = false;
+  run_engines(
+      2,
+      [](Engine& engine) {
+        std::vector<float> x(3, 1);
+        const Shape shape{3};
+        const TensorArg tensor = in_place(x, shape);
+        std::thread::id caller;
+        auto handle = engine.submit({.name = "x", .tensors = {&tensor, 1}, .callback = [&](const Status& status) {
+                                       EXPECT_TRUE(status);
+                                       caller = std::this_thread::get_id();
+                                     }});
+        ASSERT_TRUE(handle);
+        while (!handle->poll()) std::this_thread::yield();
+        EXPECT_EQ(caller, std::this_thread::get_id());
+        EXPECT_THAT(x, ::testing::Each(2.0F));
+      },
+      options);
 }
 
 // A part is smaller than what it is a part of: right before it in memory is not within it.

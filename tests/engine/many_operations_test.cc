@@ -164,6 +164,46 @@ TEST(ManyOperations, ARefusedOneShiftsNoCount) {
   }
 }
 
+// While a name waits for its turn, others that take turns enter after submit() has returned: the program cannot learn
+// there that no entry is left for one of them.
+TEST(ManyOperations, OneThatIsRefusedAtItsTurnEndsTheSetOnAllRanks) {
+  EngineOptions options = quiet_options();
+  options.cache_capacity = 32;
+  options.stall_limit = std::chrono::seconds(20);
+  for (const auto& hosts : kPlacements) {
+    std::latch first_has_all(1);
+    run_engines(
+        2,
+        [&](Engine& engine) {
+          const int rank = engine.topology().rank;
+          Tensors tensors(300);
+          float x = 1;
+          const Shape shape{1};
+          const TensorArg tensor{&x, &x, DType::kFloat32, shape};
+          Status failed;
+          if (rank == 0) {
+            std::vector<SharedBuffer> all_memory;
+            for (std::size_t bytes = std::size_t{256} << 20; bytes >= 4096; bytes /= 2)
+              while (auto buffer = engine.shared_buffer(bytes)) all_memory.push_back(std::move(*buffer));
+            int next = 0;
+            while (tensors.try_submit(engine, next, 1, "tensor." + std::to_string(next))) ++next;
+            auto waiting = engine.submit({.name = "tensor.0", .takes_turns = true, .tensors = {&tensor, 1}}).value();
+            auto last = engine.submit({.name = "no room", .takes_turns = true, .tensors = {&tensor, 1}}).value();
+            failed = last.wait();
+            EXPECT_FALSE(waiting.wait());
+            first_has_all.count_down();
+          } else {
+            first_has_all.wait();
+            failed = engine.run({.name = "no room", .tensors = {&tensor, 1}});
+          }
+          ASSERT_FALSE(failed);
+          EXPECT_EQ(failed.error().code(), Code::kResourceExhausted);
+          EXPECT_THAT(failed.error().message(), ::testing::HasSubstr("rank 0: allreduce 'no room' has waited for its turn"));
+        },
+        options, hosts);
+  }
+}
+
 // What follows an unnamed operation must not wait for it to get its name.
 TEST(ManyOperations, NamedOnesOvertakeUnnamedOnesThatWait) {
   constexpr int kTensors = 3000;

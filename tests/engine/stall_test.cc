@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <random>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "engine/watch/shown_wait.h"
 
 namespace xoe::engine {
 namespace {
@@ -25,6 +28,30 @@ TEST(RankList, IsSortedAndShort) {
   EXPECT_EQ(rank_list({5, 4, 8, 9, 10}), "ranks 4, 5, 8-10");
   EXPECT_EQ(rank_list({0, 2, 4, 6, 8}, 3), "ranks 0, 2, 4, ... (5 in all)");
   EXPECT_EQ(rank_list({0, 2, 4}, 3), "ranks 0, 2, 4");
+}
+
+// Ranks 0, 64, 128, ... lie in different words.
+TEST(ShownWait, IsReadWholeOrNotAtAll) {
+  RankStatus status{};
+  std::vector<MissingRank> missing;
+  for (int rank = 0; rank < static_cast<int>(kBlockedRanks); rank += 64) missing.push_back({rank, ""});
+  std::jthread writer([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      show_wait(status, 3, "conv1.weight", missing);
+      show_no_wait(status);
+    }
+  });
+  int seen = 0;
+  for (const auto until = std::chrono::steady_clock::now() + 60s;
+       seen < 2000 && std::chrono::steady_clock::now() < until;) {
+    const BlockedWait wait = read_wait(status, 5);
+    if (wait.missing.empty()) continue;
+    ++seen;
+    ASSERT_THAT(wait.missing, SizeIs(missing.size()));
+    ASSERT_EQ(wait.name, "conv1.weight");
+    ASSERT_EQ(wait.set, 3);
+  }
+  EXPECT_GT(seen, 0);
 }
 
 TEST(Stall, NamesBothSides) {

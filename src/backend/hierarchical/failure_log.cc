@@ -1,11 +1,8 @@
 #include "backend/hierarchical/failure_log.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <climits>
+
+#include "base/futex.h"
 
 namespace xoe::hierarchical {
 namespace {
@@ -55,13 +52,13 @@ bool FailureLog::wait(std::uint32_t n, FailureEvent& event, const std::atomic<bo
       return true;
     }
     if (stops) return false;
-    ::syscall(SYS_futex, &shared_->word, FUTEX_WAIT, word, nullptr, nullptr, 0);
+    futex_wait(shared_->word, word);
   }
 }
 
 void FailureLog::wake() const noexcept {
   shared_->word.fetch_add(1, std::memory_order_acq_rel);
-  ::syscall(SYS_futex, &shared_->word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  futex_wake_all(shared_->word);
 }
 
 FailureListener::FailureListener(FailureLog log, Callback forward)

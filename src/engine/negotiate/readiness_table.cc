@@ -45,9 +45,16 @@ LogKind run_kind(const OpDescriptor& op) {
 
 bool sends_root(const OpDescriptor& op) { return op.kind == OpKind::kBroadcast || op.kind == OpKind::kBroadcastBytes; }
 
+// Of the tensors after the first, whose rows OpDescriptor::first_dim has.
+bool same_sizes(const RankSubmission& submission, std::span<const TensorSize> sizes) {
+  for (std::size_t i = 1; i < std::min(sizes.size(), kListedTensors); ++i)
+    if (submission.sizes[i].count != sizes[i].count) return false;
+  return true;
+}
+
 void write_submission(RankSubmission& submission, const ReadinessTable::Arrival& arrival) {
   const bool same_as_before = submission.text_length != 0 && submission.signature == arrival.signature &&
-                              submission.op.first_dim == arrival.op.first_dim;
+                              submission.op.first_dim == arrival.op.first_dim && same_sizes(submission, arrival.sizes);
   submission.arrived_ns = arrival.now_ns;
   if (same_as_before) return;
   submission.signature = arrival.signature;

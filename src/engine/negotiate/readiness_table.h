@@ -116,7 +116,7 @@ class ReadinessTable {
     std::int64_t now_ns = 0;  // of the steady clock
     OpDescriptor op;
     std::span<const TensorSize> sizes;
-    std::function<std::string()> text;  // called when the signature is not that of the last time
+    std::function<std::string()> text;  // called when the signature and the sizes are not those of the last time
   };
   // Marks the tensor as ready on this rank, after setting `generation` to the one that its line will have. False: the
   // entry has passed to another name.

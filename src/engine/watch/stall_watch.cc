@@ -1,46 +1,17 @@
 #include "engine/watch/stall_watch.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <iterator>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/watch/shown_wait.h"
 
 namespace xoe::engine {
 namespace {
 
 constexpr int kLooksPerLimit = 20;
-constexpr std::size_t kWordBits = 64;
-
-void write_blocked_ranks(RankStatus& status, const std::vector<MissingRank>& missing) {
-  std::array<std::uint64_t, kBlockedRanks / kWordBits> words{};
-  for (const MissingRank& one : missing)
-    if (const auto rank = static_cast<std::size_t>(one.rank); rank < kBlockedRanks)
-      words[rank / kWordBits] |= std::uint64_t{1} << rank % kWordBits;
-  for (std::size_t w = 0; w < words.size(); ++w) status.blocked_ranks[w].store(words[w], std::memory_order_release);
-}
-
-// The wait that a rank shows; without missing ranks if there is none, or if the rank is writing it now.
-BlockedWait read_status(const RankStatus& status, int rank) {
-  BlockedWait wait{.rank = rank, .name = {}, .set = kWorldSet, .missing = {}};
-  const auto before = status.sequence.load(std::memory_order_acquire);
-  std::vector<int> missing;
-  for (std::size_t w = 0; w < std::size(status.blocked_ranks); ++w)
-    for (auto bits = status.blocked_ranks[w].load(std::memory_order_acquire); bits != 0; bits &= bits - 1)
-      missing.push_back(static_cast<int>(w * kWordBits) + std::countr_zero(bits));
-  wait.set = status.blocked_set.load(std::memory_order_acquire);
-  for (const auto& c : status.blocked_name)
-    if (const char letter = c.load(std::memory_order_acquire); letter != '\0')
-      wait.name += letter;
-    else
-      break;
-  if (before % 2 != 0 || status.sequence.load(std::memory_order_acquire) != before) return wait;
-  wait.missing = std::move(missing);
-  return wait;
-}
 
 }  // namespace
 
@@ -55,7 +26,7 @@ void StallWatch::unblock(const Submission& submission) {
   blocked_.erase(std::find(blocked_.begin(), blocked_.end(), &submission));
   if (!blocked_.empty()) return;
   launcher_.end(outer_wait_);
-  if (status_ != nullptr) write_blocked_ranks(*status_, {});
+  if (status_ != nullptr) show_no_wait(*status_);
 }
 
 std::chrono::nanoseconds StallWatch::period() const {
@@ -173,18 +144,8 @@ void StallWatch::publish(ProcessSet& world, const std::vector<ProcessSet::Waitin
   for (const auto& w : waiting)
     if (std::find(blocked_.begin(), blocked_.end(), w.submission.get()) != blocked_.end()) chosen = &w;
   status_ = &world.agreement().own_status();
-  RankStatus& status = *status_;
-  status.sequence.fetch_add(1, std::memory_order_acq_rel);
-  write_blocked_ranks(status, chosen == nullptr ? std::vector<MissingRank>() : chosen->missing);
-  if (chosen != nullptr) {
-    status.blocked_set.store(chosen->submission->process_set, std::memory_order_release);
-    const std::string& name = chosen->submission->name;
-    for (std::size_t i = 0; i < kBlockedNameBytes; ++i)
-      status.blocked_name[i].store(i < name.size() && i + 1 < kBlockedNameBytes ? name[i] : '\0',
-                                   std::memory_order_release);
-  }
-  status.sequence.fetch_add(1, std::memory_order_acq_rel);
-  if (chosen == nullptr) return;
+  if (chosen == nullptr) return show_no_wait(*status_);
+  show_wait(*status_, chosen->submission->process_set, chosen->submission->name, chosen->missing);
   std::vector<int> missing;
   if (world.size() == launcher_.job_size())  // else the world's ranks have other numbers than the job's
     for (const MissingRank& one : chosen->missing) missing.push_back(one.rank);
@@ -195,7 +156,7 @@ void StallWatch::look_for_deadlocks(ProcessSet& world) {
   const Agreement& agreement = world.agreement();
   std::vector<BlockedWait> waits;
   for (int r = 0; r < agreement.host_ranks(); ++r)
-    if (auto wait = read_status(agreement.status(r), agreement.world_rank(r)); !wait.missing.empty())
+    if (auto wait = read_wait(agreement.status(r), agreement.world_rank(r)); !wait.missing.empty())
       waits.push_back(std::move(wait));
   std::string found;
   for (const WaitCycle& cycle : find_wait_cycles(waits)) {
