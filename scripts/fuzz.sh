@@ -12,11 +12,11 @@ seconds=${1:-${XOE_FUZZ_SECONDS:-60}}
 wanted=("${@:2}")
 cd "$root"
 # Those named, or all that there are.
-selection=fuzz
-if ((${#wanted[@]} > 0)); then
-  selection=fuzz:$(IFS=, && echo "${wanted[*]}")
+selected=("${wanted[@]}")
+if ((${#selected[@]} == 0)); then
+  mapfile -t selected < <(basename -s .cc -a tests/fuzz/*_fuzz.cc)
 fi
-scripts/setup.sh --with lint --no-python "$selection"
+scripts/setup.sh --with lint --no-python "fuzz:$(IFS=, && echo "${selected[*]}")"
 mapfile -t targets < <(find build/fuzz/fuzz -maxdepth 1 -type f -name '*_fuzz' -perm -u+x | sort)
 ((${#targets[@]} > 0)) || die "no fuzz target was built"
 mkdir -p build/fuzz/artifacts

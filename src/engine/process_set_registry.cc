@@ -127,7 +127,7 @@ Status ProcessSetRegistry::remove(ProcessSetId id) {
     removed_.push_back(std::move(set));
   }
   // No rank leaves the set's communicator before all have failed its operations: peers would take it for a lost rank.
-  const Status met = world_->comm().barrier({.name = "remove_process_set"});
+  Status met = world_->comm().barrier({.name = "remove_process_set"});
   delete_unused();
   return met;
 }

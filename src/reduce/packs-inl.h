@@ -109,7 +109,7 @@ struct Bfloat16Pairs {
   // Constructors that the compiler makes are not compiled for the target, and cannot inline those of NEON's vectors.
   struct Pack {
     hn::Vec<Df> even, odd;
-    HWY_INLINE Pack() {}
+    HWY_INLINE Pack() {}  // NOLINT(modernize-use-equals-default)
     HWY_INLINE Pack(hn::Vec<Df> even_ones, hn::Vec<Df> odd_ones) : even(even_ones), odd(odd_ones) {}
   };
   static HWY_INLINE std::size_t lanes() { return hn::Lanes(Dh()); }

@@ -273,6 +273,21 @@ TEST(ImageFolder, ClassesOfBothSplitsHaveTheSameNumbers) {
   EXPECT_THAT(error_of(validation).message(), HasSubstr("val/emu: no class of that name"));
 }
 
+TEST(ImageFolder, SplitsMayBeginWithCapitals) {
+  const Scratch scratch;
+  put_deep(scratch, "Train/cat/1.jpg", "1");
+  put_deep(scratch, "Train/dog/1.jpg", "2");
+  put_deep(scratch, "VAL/dog/1.jpg", "3");
+  const ImagePipelineOptions validation{.directory = scratch.path(), .training = false};
+  EXPECT_THAT(read_all(*open({.directory = scratch.path()})), ElementsAre("1 0", "2 1"));
+  EXPECT_THAT(read_all(*open(validation)), ElementsAre("3 1"));
+  EXPECT_TRUE(open(validation)->remarks().empty());
+  put_deep(scratch, "test/cat/1.jpg", "4");
+  EXPECT_THAT(read_all(*open(validation)), ElementsAre("3 1"));
+  EXPECT_THAT(open(validation)->remarks(),
+              ElementsAre(HasSubstr("images of " + scratch.file("VAL") + "; not of " + scratch.file("test"))));
+}
+
 std::string chest_row(const std::string& image, const std::string& findings) {
   return image + "," + findings + ",0,58\n";
 }

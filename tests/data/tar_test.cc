@@ -94,8 +94,8 @@ TEST(Tar, DamagedGzipFilesEnd) {
   const std::string content = read_file(plain);
   const std::string path = gzipped(plain);
   const std::string whole = read_file(path);
-  const auto walk = [&](const std::string& content) {
-    put_file(path, content);
+  const auto walk = [&](const std::string& damaged) {
+    put_file(path, damaged);
     TarReader reader(archive_bytes(open(path)));
     int problems = 0;
     for (bool more = true; more;) {

@@ -50,6 +50,7 @@ TEST(ConfigFile, TomlIsStrict) {
   EXPECT_THAT(toml_refusal("oversubscribe = 1"), HasSubstr("true or false"));
   EXPECT_THAT(toml_refusal("env = 1"), HasSubstr("expected a table"));
   EXPECT_THAT(toml_refusal("config-file = 'y'"), HasSubstr("does not belong"));
+  EXPECT_THAT(toml_refusal("[# cluster\n"), HasSubstr("line 1: Error while parsing key"));
 }
 
 TEST(ConfigFile, HorovodsYaml) {

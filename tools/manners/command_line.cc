@@ -93,6 +93,7 @@ std::string wrong_choice(std::string_view option, std::string_view value, const 
 CLI::Option* add_choice(CLI::App& app, const std::string& names, std::string& value,
                         const std::vector<std::string>& choices, const std::string& what) {
   std::vector<std::pair<std::string, std::string>> pairs;
+  pairs.reserve(choices.size());
   for (const std::string& choice : choices) pairs.emplace_back(choice, choice);
   return add_choice<std::string>(app, names, value, std::move(pairs), what);
 }

@@ -13,7 +13,7 @@ namespace {
 
 template <class T>
 T* pointer(std::uintptr_t address) {
-  return reinterpret_cast<T*>(address);
+  return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
 // Memory of one parameter, or of a part of it. Owns nothing.

@@ -29,18 +29,18 @@ constexpr int kConstantBits = 13;
 constexpr int kFirstPassBits = 2;  // kept as a fraction between the passes
 
 // The constants times 2^13.
-constexpr int k0_298 = 2446;
-constexpr int k0_390 = 3196;
-constexpr int k0_541 = 4433;
-constexpr int k0_765 = 6270;
-constexpr int k0_899 = 7373;
-constexpr int k1_175 = 9633;
-constexpr int k1_501 = 12299;
-constexpr int k1_847 = 15137;
-constexpr int k1_961 = 16069;
-constexpr int k2_053 = 16819;
-constexpr int k2_562 = 20995;
-constexpr int k3_072 = 25172;
+constexpr int k0298 = 2446;
+constexpr int k0390 = 3196;
+constexpr int k0541 = 4433;
+constexpr int k0765 = 6270;
+constexpr int k0899 = 7373;
+constexpr int k1175 = 9633;
+constexpr int k1501 = 12299;
+constexpr int k1847 = 15137;
+constexpr int k1961 = 16069;
+constexpr int k2053 = 16819;
+constexpr int k2562 = 20995;
+constexpr int k3072 = 25172;
 
 struct Eight {
   WordVec v0, v1, v2, v3, v4, v5, v6, v7;
@@ -56,8 +56,8 @@ XOE_IDCT_INLINE Wide scaled(WordVec v) {
 template <int kShift>
 XOE_IDCT_INLINE Eight pass(const Eight& in) {
   const Zipped in26 = zip(in.v2, in.v6);
-  const Wide even3 = products(in26, factors(k0_541 + k0_765, k0_541));
-  const Wide even2 = products(in26, factors(k0_541, k0_541 - k1_847));
+  const Wide even3 = products(in26, factors(k0541 + k0765, k0541));
+  const Wide even2 = products(in26, factors(k0541, k0541 - k1847));
   const Wide even0 = scaled(hn::Add(in.v0, in.v4));
   const Wide even1 = scaled(hn::Sub(in.v0, in.v4));
   const Wide e0 = even0 + even3;
@@ -66,14 +66,14 @@ XOE_IDCT_INLINE Eight pass(const Eight& in) {
   const Wide e2 = even1 - even2;
 
   const Zipped z34 = zip(hn::Add(in.v7, in.v3), hn::Add(in.v5, in.v1));
-  const Wide z3 = products(z34, factors(k1_175 - k1_961, k1_175));
-  const Wide z4 = products(z34, factors(k1_175, k1_175 - k0_390));
+  const Wide z3 = products(z34, factors(k1175 - k1961, k1175));
+  const Wide z4 = products(z34, factors(k1175, k1175 - k0390));
   const Zipped in71 = zip(in.v7, in.v1);
   const Zipped in53 = zip(in.v5, in.v3);
-  const Wide o0 = products(in71, factors(k0_298 - k0_899, -k0_899)) + z3;
-  const Wide o1 = products(in53, factors(k2_053 - k2_562, -k2_562)) + z4;
-  const Wide o2 = products(in53, factors(-k2_562, k3_072 - k2_562)) + z3;
-  const Wide o3 = products(in71, factors(-k0_899, k1_501 - k0_899)) + z4;
+  const Wide o0 = products(in71, factors(k0298 - k0899, -k0899)) + z3;
+  const Wide o1 = products(in53, factors(k2053 - k2562, -k2562)) + z4;
+  const Wide o2 = products(in53, factors(-k2562, k3072 - k2562)) + z3;
+  const Wide o3 = products(in71, factors(-k0899, k1501 - k0899)) + z4;
 
   return {narrow<kShift>(e0 + o3), narrow<kShift>(e1 + o2), narrow<kShift>(e2 + o1), narrow<kShift>(e3 + o0),
           narrow<kShift>(e3 - o0), narrow<kShift>(e2 - o1), narrow<kShift>(e1 - o2), narrow<kShift>(e0 - o3)};

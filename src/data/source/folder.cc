@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 #include <iterator>
 
@@ -15,14 +16,31 @@ namespace {
 
 constexpr int kDepthOfLook = 3;  // train/class/part/part/1.jpg
 
-// The folder of the split, as far as it `is_right`; empty: there is none.
-std::string split_folder(const std::string& directory, bool training,
-                         bool (*is_right)(const std::string& path) = is_directory) {
+// The folders of the split, as far as they are `right`: "val", then "Val" and "VAL".
+std::vector<std::string> split_folders(const std::string& directory, bool training,
+                                       bool (*is_right)(const std::string& path) = is_directory) {
   static constexpr std::array kTrain = {"train", "training", "", ""};
   static constexpr std::array kValidation = {"val", "validation", "valid", "test"};
-  for (const std::string_view name : training ? kTrain : kValidation)
-    if (!name.empty() && is_right(fmt::format("{}/{}", directory, name))) return fmt::format("{}/{}", directory, name);
-  return {};
+  std::vector<std::string> found;
+  for (std::string name : training ? kTrain : kValidation) {
+    if (name.empty()) continue;
+    for (std::size_t capitals : {std::size_t{0}, std::size_t{1}, name.size()}) {
+      std::transform(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(capitals), name.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+      if (std::string path = fmt::format("{}/{}", directory, name); is_right(path)) {
+        found.push_back(std::move(path));
+        break;
+      }
+    }
+  }
+  return found;
+}
+
+// Empty: there is none.
+std::string split_folder(const std::string& directory, bool training,
+                         bool (*is_right)(const std::string& path) = is_directory) {
+  const auto found = split_folders(directory, training, is_right);
+  return found.empty() ? std::string() : found.front();
 }
 
 // Whether one of the folders holds an image; of data sets of many classes the first few are looked into.
@@ -137,6 +155,9 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, Missing
   XOE_TRY(check_level(root, here.folders, content));
   content.lost = others.unreadable.count;
   describe(root, unclassed, others, content);
+  if (const auto splits = split_folders(options.directory, options.training); splits.size() > 1)
+    content.remarks.push_back(fmt::format("{}: images of {}; not of {}", options.directory, splits[0],
+                                          fmt::join(splits.begin() + 1, splits.end(), ", ")));
   if (content.paths.empty())
     return failure(Code::kUnavailable, "{}: no .jpg, .jpeg or .png file in its {} folders", root, here.folders.size());
   return std::make_unique<FileImages>(std::move(content));

@@ -90,7 +90,7 @@ void Agreement::completed(std::uint64_t position) noexcept {
 std::vector<MissingRank> Agreement::missing_on_host(int entry, std::uint8_t generation) const {
   std::vector<MissingRank> missing;
   for (const int r : table_.missing(entry, generation)) {
-    const int last = status(r).last_entry.load(std::memory_order_relaxed);
+    const int last = status(r).last_entry.load(std::memory_order_acquire);
     missing.push_back({world_rank(r), last == 0 ? "has submitted nothing there yet"
                                                 : fmt::format("last submitted '{}' there", table_.name(last - 1))});
   }

@@ -269,7 +269,7 @@ std::string ReadinessTable::unique_name(int index) const {
 
 bool ReadinessTable::arrive(EntryRef ref, const Arrival& arrival, std::atomic<std::uint8_t>& generation) {
   TableEntry& e = entry(ref.entry);
-  status(rank_).last_entry.store(ref.entry + 1, std::memory_order_relaxed);
+  status(rank_).last_entry.store(ref.entry + 1, std::memory_order_release);
   std::uint64_t state = e.state.load(std::memory_order_acquire);
   std::uint32_t marked = 0;  // the mark that this rank's submission has already
   while (true) {

@@ -55,7 +55,8 @@ struct alignas(64) RankStatus {
   // In the table of the world: what a thread of this rank waits for. sequence: odd while it is written.
   std::atomic<std::uint32_t> sequence;
   std::atomic<std::int32_t> blocked_set;
-  std::atomic<std::int32_t> last_entry;  // 1 + the entry of the rank's last submission; 0: none
+  // 1 + the entry of the rank's last submission; 0: none. Stored with release: the entry may lie in a new segment.
+  std::atomic<std::int32_t> last_entry;
   // A bit for each world rank without which the wait cannot end; none: no wait. Ranks beyond are not shown.
   std::atomic<std::uint64_t> blocked_ranks[kBlockedRanks / 64];
   std::atomic<char> blocked_name[kBlockedNameBytes];

@@ -60,6 +60,7 @@ void show_live(const RunOptions& options, std::vector<Stream>& streams, Output& 
   if (streams.empty()) return;
   if (options.panel) {
     std::vector<std::string> tags;
+    tags.reserve(static_cast<std::size_t>(options.size));
     for (int rank = 0; rank < options.size; ++rank) tags.push_back(rank_tag(rank, options.color));
     output.use_panel(std::move(tags), options.color);
   }

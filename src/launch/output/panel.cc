@@ -139,7 +139,8 @@ std::vector<std::size_t> Panel::chosen(std::size_t most) const {
   std::vector<std::size_t> order(ranks_.size());
   std::iota(order.begin(), order.end(), 0);
   if (order.size() <= most) return order;
-  std::ranges::stable_partition(order, [&](std::size_t rank) { return waiting_for(static_cast<int>(rank)) > 0; });
+  std::stable_partition(order.begin(), order.end(),
+                        [&](std::size_t rank) { return waiting_for(static_cast<int>(rank)) > 0; });
   order.resize(most);
   std::ranges::sort(order);
   return order;

@@ -112,7 +112,7 @@ Result<std::vector<std::vector<int>>> share_cores(const std::vector<CpuCore>& co
     if (binding == Binding::kNuma && number == first_numa) first = std::ssize(groups);
     groups.push_back(std::move(cpus));
   }
-  std::ranges::rotate(groups, groups.begin() + first);
+  std::rotate(groups.begin(), groups.begin() + first, groups.end());
   for (std::size_t rank = 0; rank < shares.size(); ++rank)
     shares[rank] = groups[by_socket ? rank % groups.size() : rank * groups.size() / shares.size()];
   return shares;

@@ -34,9 +34,9 @@ class FirstFault {
   // Takes out those for which it is true.
   template <class Predicate>
   std::vector<Fault> take_if(Predicate&& explained) {
-    const auto rest = std::ranges::stable_partition(first_of_host_, std::not_fn(explained));
-    std::vector<Fault> taken(rest.begin(), rest.end());
-    first_of_host_.erase(rest.begin(), rest.end());
+    const auto rest = std::stable_partition(first_of_host_.begin(), first_of_host_.end(), std::not_fn(explained));
+    std::vector<Fault> taken(rest, first_of_host_.end());
+    first_of_host_.erase(rest, first_of_host_.end());
     return taken;
   }
   bool empty() const noexcept { return first_of_host_.empty(); }

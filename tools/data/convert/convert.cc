@@ -279,6 +279,7 @@ class Conversion {
     const int threads = std::min(thread_count(options_.threads), static_cast<int>(todo_.size()));
     {
       std::vector<std::jthread> workers;
+      workers.reserve(static_cast<std::size_t>(threads));
       running_ = threads;
       for (int i = 0; i < threads; ++i) workers.emplace_back([this] { work(); });
       watch();

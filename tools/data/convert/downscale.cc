@@ -19,8 +19,8 @@ std::vector<PixelTaps> make_taps(int from, int to) {
   for (int i = 0; i < to; ++i) {
     PixelTaps& taps = all[static_cast<std::size_t>(i)];
     const double centre = (i + 0.5) * scale;
-    taps.first = std::max(0, static_cast<int>(centre - scale + 0.5));
-    const int end = std::min(from, static_cast<int>(centre + scale + 0.5));
+    taps.first = std::max(0, static_cast<int>(std::lround(centre - scale)));
+    const int end = std::min(from, static_cast<int>(std::lround(centre + scale)));
     double sum = 0;
     for (int k = taps.first; k < end; ++k) sum += std::max(0.0, 1 - std::abs(k + 0.5 - centre) / scale);
     for (int k = taps.first; k < end; ++k)
