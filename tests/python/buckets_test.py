@@ -641,7 +641,7 @@ def test_another_type_on_one_rank():
     optimizer.zero_grad()
     for p in model.parameters():
         p.grad = torch.ones_like(p)
-    raises(hvd.MismatchError, optimizer.step, "scale", "rank 1")
+    raises(hvd.MismatchError, optimizer.step, "scale", "rank 1", "has with another type or shape now")
     model.scale.data = model.scale.data.float()
     model.scale.grad = None
     hvd.barrier()

@@ -52,8 +52,8 @@ class GradientBuckets {
   // complete. Null: this rank did not compute it; zeros. `invalid_argument`: the parameter has no slot, or its gradient
   // is there.
   Status put(std::size_t parameter, const void* gradient);
-  // This rank does not train the parameter. If another one does, the step fails on all ranks, with an error that names
-  // the parameter (`invalid_argument`).
+  // This rank does not train the parameter, or its gradient does not fit the slot any more. If another rank puts one,
+  // the step fails on all ranks, with an error that names the parameter (`invalid_argument`).
   Status leave_out(std::size_t parameter);
 
   // Waits for all buckets. False: not completed within `patience`; call it again. An error, or true, ends the step.
