@@ -198,7 +198,8 @@ TEST(ManyOperations, OneThatIsRefusedAtItsTurnEndsTheSetOnAllRanks) {
           }
           ASSERT_FALSE(failed);
           EXPECT_EQ(failed.error().code(), Code::kResourceExhausted);
-          EXPECT_THAT(failed.error().message(), ::testing::HasSubstr("rank 0: allreduce 'no room' has waited for its turn"));
+          EXPECT_THAT(failed.error().message(),
+                      ::testing::HasSubstr("rank 0: allreduce 'no room' has waited for its turn"));
         },
         options, hosts);
   }
