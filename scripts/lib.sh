@@ -151,10 +151,11 @@ install_docs_tools() {
   install_environment docs "what builds the documentation" "$root/requirements/docs.txt"
 }
 
-# install_environment NAME WHAT REQUIREMENTS: build/peers/NAME with what the file lists, unless it is there.
+# install_environment NAME WHAT REQUIREMENTS: build/peers/NAME with what the file lists, unless it is there. Its programs name the
+# folder that they were installed into, so it is made again where the checkout has moved.
 install_environment() {
   local folder=$root/build/peers/$1 wanted
-  wanted=$(cat "$3")
+  wanted="$folder"$'\n'"$(cat "$3")"
   if [[ -x $folder/bin/python && -f $folder/installed && $(<"$folder/installed") == "$wanted" ]]; then
     return
   fi

@@ -241,8 +241,10 @@ xoe_status xoe_buffer_map_peers(xoe_engine* engine, const char* name, const xoe_
       return xoe::failure(xoe::Code::kInvalidArgument, "capacity is {}, and there are {} ranks", capacity, size);
     XOE_ASSIGN(auto mapped, it.map_peers(buffer->buffer, name));
     std::vector<std::unique_ptr<xoe_buffer>> made;
-    for (xoe::SharedBuffer& peer : mapped)
-      made.push_back(peer.data() == nullptr ? nullptr : std::unique_ptr<xoe_buffer>(new xoe_buffer{std::move(peer)}));
+    for (xoe::SharedBuffer& peer : mapped) {
+      made.push_back(peer.data() == nullptr ? nullptr : std::make_unique<xoe_buffer>());
+      if (made.back()) made.back()->buffer = std::move(peer);
+    }
     for (std::size_t r = 0; r < size; ++r) {
       data[r] = made[r] ? made[r]->buffer.data() : nullptr;
       peers[r] = made[r].release();
