@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kDepthOfLook = 3;  // train/class/part/part/1.jpg
 
-// The folders of the split, as far as they are `right`: "val", then "Val" and "VAL".
+// The folders of the split for which `is_right` holds; each name as "val", else "Val", else "VAL".
 std::vector<std::string> split_folders(const std::string& directory, bool training,
                                        bool (*is_right)(const std::string& path) = is_directory) {
   static constexpr std::array kTrain = {"train", "training", "", ""};
