@@ -51,6 +51,8 @@ TEST(ConfigFile, TomlIsStrict) {
   EXPECT_THAT(toml_refusal("env = 1"), HasSubstr("expected a table"));
   EXPECT_THAT(toml_refusal("config-file = 'y'"), HasSubstr("does not belong"));
   EXPECT_THAT(toml_refusal("[# cluster\n"), HasSubstr("line 1: Error while parsing key"));
+  EXPECT_THAT(toml_refusal("[é]\n"), HasSubstr("x.toml line 1"));
+  EXPECT_THAT(toml_refusal("np = \"\"\"\\\né\"\"\""), HasSubstr("np é"));
 }
 
 TEST(ConfigFile, HorovodsYaml) {
