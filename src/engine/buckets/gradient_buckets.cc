@@ -190,8 +190,7 @@ std::string GradientBuckets::left_out_of(const Bucket& bucket) const {
   for (const std::size_t parameter : bucket.plan.parameters)
     if (slots_[parameter].left_out) names.push_back(parameters_[parameter].name);
   if (names.empty()) return {};
-  return fmt::format("without {}, which it does not train, or has with another type or shape now",
-                     fmt::join(names, ", "));
+  return fmt::format("without {}, which it does not train, or has with another type or shape now", list_of(names));
 }
 
 std::string GradientBuckets::missing_from(const Bucket& bucket) const {

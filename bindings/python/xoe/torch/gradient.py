@@ -243,14 +243,11 @@ class Gradient:
         elif self.work is not None:
             self.work.handle.wait_completed()  # copying the result back would count as a change
 
-    def check(self) -> None:
-        """Raises RuntimeError if the gradient was modified while in flight."""
+    @property
+    def is_modified(self) -> bool:
+        """Whether the program has changed the gradient while it was in flight."""
         grad = self.param.grad
-        if grad is None or grad is not self._grad or grad._version != self._version:
-            raise RuntimeError(
-                f"{self.name.removeprefix('gradient.')} was modified while it was being reduced; call optimizer.synchronize()"
-                " first, as before clip_grad_norm_() or GradScaler.unscale_()"
-            )
+        return grad is None or grad is not self._grad or grad._version != self._version
 
     def reset(self, passes: int) -> None:
         """Drops the operation, if any."""

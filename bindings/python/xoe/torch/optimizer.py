@@ -36,6 +36,8 @@ from xoe.torch.sharded import sharded_optimizer
 # Live optimizers by number: two at a time must not use the same name for different tensors.
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
+_SYNCHRONIZE_FIRST = "call optimizer.synchronize() first, as before clip_grad_norm_() or GradScaler.unscale_()"
+
 
 class DistributedMixin(Wrapping):
     """The mixin that :func:`DistributedOptimizer` adds to the optimizer's class."""
@@ -187,7 +189,8 @@ class DistributedMixin(Wrapping):
         if left < 0 or gradient.in_flight:
             raise RuntimeError(
                 f"the gradient of {gradient.name.removeprefix('gradient.')} was computed more than"
-                f" backward_passes_per_step={self._passes} times before step(); increase it to accumulate gradients"
+                f" backward_passes_per_step={self._passes} times before step(); "
+                + (self._shared(gradient) or "increase it to accumulate gradients")
             )
         gradient.left = left
         self._synchronized = False
@@ -200,6 +203,13 @@ class DistributedMixin(Wrapping):
             self._arrived[group] = self._arrived.get(group, 0) + 1
             if self._arrived[group] == len(group):
                 self._submit_group(group)
+
+    def _shared(self, gradient: Gradient) -> str:
+        """For messages: what to do where another optimizer reduces this gradient too."""
+        others = [optimizer for optimizer in _alive.values() if optimizer is not self]
+        if any(other.param is gradient.param for optimizer in others for other in optimizer._gradients):
+            return "another DistributedOptimizer has this parameter too: keep one of them"
+        return ""
 
     def _submit(self, gradient: Gradient) -> None:
         try:
@@ -303,7 +313,11 @@ class DistributedMixin(Wrapping):
         first: Exception | None = None
         for gradient in gradients:
             try:
-                gradient.check()
+                if gradient.is_modified:
+                    raise RuntimeError(
+                        f"{gradient.name.removeprefix('gradient.')} was modified while it was being reduced; "
+                        + (self._shared(gradient) or _SYNCHRONIZE_FIRST)
+                    )
                 if gradient.work is not None and not gradient.work.waited:
                     self._copy_results(gradient.work)
                 gradient.take_result()
