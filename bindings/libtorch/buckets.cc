@@ -68,7 +68,7 @@ Result<std::unique_ptr<GradientBuckets>> GradientBuckets::create(std::vector<Nam
   std::unique_ptr<GradientBuckets> buckets(new GradientBuckets(std::move(parameters), comm, options));
   for (const NamedParameter& parameter : buckets->parameters_) {
     XOE_ASSIGN(const DType dtype, dtype_of(parameter.tensor.scalar_type()));
-    buckets->specs_.push_back({parameter.name, static_cast<std::size_t>(parameter.tensor.numel()), dtype});
+    buckets->specs_.push_back({parameter.name, dtype, parameter.tensor.sizes().vec()});
   }
   XOE_TRY(buckets->allocate());
   buckets->attach_hooks();
@@ -89,12 +89,13 @@ GradientBuckets::~GradientBuckets() {
 }
 
 Status GradientBuckets::allocate() {
-  const auto plans = plan_buckets(specs_, options_.first_bucket_bytes, options_.bucket_bytes);
+  const auto plans =
+      plan_from_last(specs_, {.first_bytes = options_.first_bucket_bytes, .bytes = options_.bucket_bytes});
   for (std::size_t index = 0; index < plans.size(); ++index) {
     const BucketPlan& plan = plans[index];
     Bucket& bucket = buckets_.emplace_back();
     bucket.plan = plan;
-    bucket.name = bucket_name(index, plan, specs_);
+    bucket.name = engine::bucket_name(index, plan, specs_);
     if (options_.sharded) bucket.shards = shard_counts(plan.count, comm_.size());
     XOE_ASSIGN(SharedBuffer memory, comm_.shared_buffer(plan.count * dtype_size(plan.dtype)));
     bucket.memory = std::make_shared<SharedBuffer>(std::move(memory));

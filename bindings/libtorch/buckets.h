@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "layout.h"
+#include "shard_layout.h"
 #include "xoe/communicator.h"
 #include "xoe/torch/optimizer.h"
 
@@ -55,7 +55,7 @@ class GradientBuckets {
   bool used(std::size_t parameter) const { return slots_[parameter].used; }
 
   std::span<const NamedParameter> parameters() const noexcept { return parameters_; }
-  std::span<const ParameterSpec> specs() const noexcept { return specs_; }
+  std::span<const BucketParameter> specs() const noexcept { return specs_; }
   int bucket_count() const noexcept { return static_cast<int>(buckets_.size()); }
   const BucketPlan& plan(std::size_t bucket) const { return buckets_[bucket].plan; }
   BucketInfo info(std::size_t bucket) const;
@@ -104,7 +104,7 @@ class GradientBuckets {
   Communicator& comm_;
   const DistributedOptions options_;
   std::vector<NamedParameter> parameters_;
-  std::vector<ParameterSpec> specs_;
+  std::vector<BucketParameter> specs_;
   std::vector<Slot> slots_;  // by parameter
   std::vector<Bucket> buckets_;
   SharedBuffer used_;  // one byte per parameter, then two of the agreement
