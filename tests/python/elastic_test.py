@@ -50,6 +50,7 @@ def test_it_goes_on_from_the_last_commit():
             state.step += 1
             state.commit()
             if state.step == 4 and len(calls) == 1:
+                assert all(gradient.in_bucket == (SIZE > 1) for gradient in state.optimizer._gradients)
                 # Steps that are not committed: they are undone.
                 gradient_step(state.model, state.optimizer, 100)
                 state.step = 77
@@ -63,6 +64,8 @@ def test_it_goes_on_from_the_last_commit():
     state.register_reset_callbacks([lambda: resets.append(hvd.size())])
     assert train(state) == "done"
     assert calls == [0, 4] and resets == [SIZE], (calls, resets)
+    # It was laid out anew among the ranks of the new world.
+    assert all(gradient.in_bucket == (SIZE > 1) for gradient in optimizer._gradients)
     for p, q in zip(model.parameters(), wanted.parameters(), strict=True):
         torch.testing.assert_close(p, q)
 
