@@ -12,6 +12,7 @@
 #include "base/file_identity.h"
 #include "base/freed_memory.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "run_folder_question.h"
 #include "train/export.h"
 #include "train/texts.h"
@@ -125,7 +126,7 @@ class Console : public train::Listener {
 };
 
 void print_error(const Error& error) {
-  fmt::print(stderr, "error: {}\n", error.to_string());
+  fmt::print(stderr, "error: {}\n", printable_utf8(error.to_string()));  // names of files may hold anything
   std::fflush(stderr);
 }
 
