@@ -26,6 +26,7 @@ MODULES = (
             "allgather_object",
         ),
     ),
+    ("xoe.torch.optim", "Optimizers for large batches", ("LARS", "LAMB")),
     ("xoe.torch.elastic", "Elastic training", ("run", "TorchState")),
     ("xoe.torch.data", "The input pipeline as tensors", ()),
     ("xoe.torch.distributed", "The backend of torch.distributed", ()),

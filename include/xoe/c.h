@@ -425,9 +425,10 @@ typedef struct xoe_sgd {
   int32_t maximize;
   int32_t first; /* the momentum is written without being read */
   int32_t reserved;
+  double trust; /* multiplies gradient and decay: see xoe_lars_trust() */
 } xoe_sgd;
 
-/* Everything 0, gradient_scale 1. struct_size: sizeof(xoe_sgd). Null is ignored. */
+/* Everything 0, gradient_scale and trust 1. struct_size: sizeof(xoe_sgd). Null is ignored. */
 XOE_API void xoe_sgd_init(xoe_sgd* options, size_t struct_size);
 /* momentum: step->count floats; null where options->momentum is 0. */
 XOE_API xoe_status xoe_sgd_step(const xoe_sgd* options, const xoe_step* step, float* momentum);
@@ -451,6 +452,28 @@ XOE_API void xoe_adam_init(xoe_adam* options, size_t struct_size);
 /* mean, square: step->count floats each, 0 before the first step; largest: likewise for AMSGrad, else null. */
 XOE_API xoe_status xoe_adam_step(const xoe_adam* options, const xoe_step* step, float* mean, float* square,
                                  float* largest);
+
+/* Optimizers whose step depends on norms of a whole layer, for large batches. Whoever has only a part of a layer adds
+ * up the norms of all parts. */
+typedef struct xoe_norms {
+  double parameter; /* sums of squares */
+  double update;
+} xoe_norms;
+
+/* LARS (You, Gitman, Ginsburg 2017): these two, then xoe_sgd_step() with the trust.
+ * trust: coefficient * |p| / (|g| + weight_decay * |p| + epsilon); 1 where |p| or |g| is 0. */
+XOE_API xoe_status xoe_lars_norms(const xoe_sgd* options, const xoe_step* step, xoe_norms* norms);
+XOE_API xoe_status xoe_lars_trust(const xoe_sgd* options, const xoe_norms* norms, double coefficient, double epsilon,
+                                  double* trust);
+
+/* LAMB (You et al. 2020), in three parts. The first updates mean and square as xoe_adam_step() does, and gives the
+ * norms of parameter and update; the last one updates the parameter, and reads no gradient. options->decoupled is
+ * ignored. trust: |p| / |u|; 1 where either is 0. */
+XOE_API xoe_status xoe_lamb_moments(const xoe_adam* options, const xoe_step* step, float* mean, float* square,
+                                    xoe_norms* norms);
+XOE_API xoe_status xoe_lamb_trust(const xoe_norms* norms, double* trust);
+XOE_API xoe_status xoe_lamb_apply(const xoe_adam* options, const xoe_step* step, const float* mean, const float* square,
+                                  double trust);
 
 /* ---- Observation ---------------------------------------------------------------------------------------------- */
 

@@ -1,4 +1,6 @@
 /* Steps of optimizers, and senseless arguments for them. */
+#include <stddef.h>
+
 #include "c_test.h"
 
 #define INVALID(call, words) CHECK_FAILS(call, XOE_INVALID_ARGUMENT, words)
@@ -84,7 +86,63 @@ static void test_adam(void) {
   xoe_adam_init(NULL, sizeof(options));
 }
 
+static void test_lars(void) {
+  float parameter[2] = {3, 4};
+  const float gradient[2] = {0, 2};
+  const void* gradients[1] = {gradient};
+  const xoe_step step = {parameter, NULL, gradients, 1, 2, XOE_FLOAT32, XOE_FLOAT32, XOE_SUM, 0};
+  xoe_sgd options;
+  xoe_sgd_init(&options, sizeof(options));
+  CHECK(options.trust == 1);
+  options.learning_rate = 1;
+  xoe_norms norms = {0, 0};
+  CHECK_OK(xoe_lars_norms(&options, &step, &norms));
+  CHECK(norms.parameter == 25 && norms.update == 4);
+  CHECK_OK(xoe_lars_trust(&options, &norms, 0.2, 0, &options.trust));
+  CHECK(options.trust == 0.5);
+  CHECK_OK(xoe_sgd_step(&options, &step, NULL));
+  CHECK(parameter[0] == 3 && parameter[1] == 3);
+
+  options.struct_size = offsetof(xoe_sgd, trust); /* a caller that was compiled before there was a trust */
+  CHECK_OK(xoe_sgd_step(&options, &step, NULL));
+  CHECK(parameter[1] == 1);
+  INVALID(xoe_lars_norms(NULL, &step, &norms), "options is null");
+  INVALID(xoe_lars_norms(&options, NULL, &norms), "step is null");
+  INVALID(xoe_lars_norms(&options, &step, NULL), "norms is null");
+  INVALID(xoe_lars_trust(&options, NULL, 1, 0, &options.trust), "norms is null");
+  INVALID(xoe_lars_trust(&options, &norms, 1, 0, NULL), "trust is null");
+}
+
+static void test_lamb(void) {
+  float parameter[2] = {3, 4}, mean[2] = {0, 0}, square[2] = {0, 0};
+  const float gradient[2] = {2, 0};
+  const void* gradients[1] = {gradient};
+  const xoe_step step = {parameter, NULL, gradients, 1, 2, XOE_FLOAT32, XOE_FLOAT32, XOE_SUM, 0};
+  xoe_adam options;
+  xoe_adam_init(&options, sizeof(options));
+  options.learning_rate = 0.1;
+  options.epsilon = 1e-12;
+  xoe_norms norms = {0, 0};
+  double trust = 0;
+  CHECK_OK(xoe_lamb_moments(&options, &step, mean, square, &norms)); /* the first update: 1 where there is a gradient */
+  CHECK(norms.parameter == 25 && norms.update > 0.9999 && norms.update < 1.0001);
+  CHECK(parameter[0] == 3 && mean[0] > 0.1999F && mean[0] < 0.2001F);
+  CHECK_OK(xoe_lamb_trust(&norms, &trust));
+  CHECK(trust > 4.999 && trust < 5.001);
+  CHECK_OK(xoe_lamb_apply(&options, &step, mean, square, trust));
+  CHECK(parameter[0] > 2.499F && parameter[0] < 2.501F && parameter[1] == 4);
+
+  INVALID(xoe_lamb_moments(&options, &step, NULL, square, &norms), "mean is null");
+  INVALID(xoe_lamb_moments(&options, &step, mean, square, NULL), "norms is null");
+  INVALID(xoe_lamb_apply(&options, &step, mean, NULL, trust), "square is null");
+  INVALID(xoe_lamb_apply(NULL, &step, mean, square, trust), "options is null");
+  INVALID(xoe_lamb_trust(NULL, &trust), "norms is null");
+  INVALID(xoe_lamb_trust(&norms, NULL), "trust is null");
+}
+
 void test_optimizer_steps(void) {
+  test_lars();
+  test_lamb();
   test_sgd();
   test_step();
   test_adam();

@@ -153,29 +153,38 @@ class StepSlice:
         states: Sequence[int],
     ) -> None: ...
 
-def sgd_step(
-    slices: list[StepSlice],
-    *,
-    learning_rate: float,
-    momentum: float,
-    dampening: float,
-    weight_decay: float,
-    gradient_scale: float,
-    nesterov: bool,
-    maximize: bool,
-    first: bool,
-) -> None: ...
-def adam_step(
-    slices: list[StepSlice],
-    *,
-    learning_rate: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    weight_decay: float,
-    gradient_scale: float,
-    step: int,
-    decoupled: bool,
-    amsgrad: bool,
-    maximize: bool,
-) -> None: ...
+class SgdOptions:
+    def __init__(
+        self,
+        *,
+        learning_rate: float,
+        momentum: float,
+        dampening: float,
+        weight_decay: float,
+        nesterov: bool,
+        maximize: bool,
+        first: bool,
+        trust: float = 1.0,
+    ) -> None: ...
+
+class AdamOptions:
+    def __init__(
+        self,
+        *,
+        learning_rate: float,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+        weight_decay: float,
+        step: int,
+        decoupled: bool = False,
+        maximize: bool,
+    ) -> None: ...
+
+def sgd_step(slices: list[StepSlice], options: SgdOptions) -> None: ...
+def adam_step(slices: list[StepSlice], options: AdamOptions, amsgrad: bool) -> None: ...
+def lars_norms(slices: list[StepSlice], options: SgdOptions) -> tuple[float, float]: ...
+def lars_trust(options: SgdOptions, parameter: float, update: float, coefficient: float, epsilon: float) -> float: ...
+def lamb_moments(slices: list[StepSlice], options: AdamOptions) -> tuple[float, float]: ...
+def lamb_trust(parameter: float, update: float) -> float: ...
+def lamb_apply(slices: list[StepSlice], options: AdamOptions, trust: float) -> None: ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +18,7 @@ from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp, Sum
 from xoe.torch.collectives import allreduce_async, prepare_request
 from xoe.torch.compression import Compression
-from xoe.torch.fused_optimizers import FusedOptimizer, GroupUpdate, fused_optimizer
+from xoe.torch.fused_optimizers import FusedOptimizer, GroupUpdate, Norms, fused_optimizer
 from xoe.torch.names import parameter_names
 from xoe.torch.override import Override, Wrapping
 from xoe.torch.shared_tensors import MODES, STATES, Place, SharedTensors, dense_strides, lay_out, slices_of
@@ -31,6 +30,7 @@ _SYNCHRONIZE, _STEP, _SYNCHRONIZED_STEP = range(MODES)  # what a rank is doing, 
 _AMP_SCALING = "_step_supports_amp_scaling"  # an attribute that GradScaler looks for
 # Each rank has a part of the work, so that none may have joined.
 _BARRIER = _core.Request(_core.KINDS["barrier"], needs_all_ranks=True)
+_SUM = _core.Request(_core.KINDS["allreduce"], _core.REDUCTIONS["sum"], needs_all_ranks=True)
 _AGREEMENT = _core.Request(_core.KINDS["allreduce"], _core.REDUCTIONS["max"], needs_all_ranks=True)
 # Live optimizers by number: two at a time must not use the same name for different operations.
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -304,7 +304,7 @@ class ShardedMixin(Wrapping):
             shared.value_version = shared.param._version
 
     def _update(self, group: dict[str, Any], reduced: bool) -> None:
-        by_begun: defaultdict[Any, list[_core.StepSlice]] = defaultdict(list)
+        parameters: list[tuple[Any, list[_core.StepSlice]]] = []
         for p in group["params"]:
             shared = self._by_param.get(p)
             if shared is None or not self._flags[shared.index]:
@@ -312,8 +312,16 @@ class ShardedMixin(Wrapping):
             begun = self._fused.begin(group, self.state[p], shared.states)
             if shared.place.dtype.itemsize == 2:
                 self.state[p][_MASTER] = self._tensors.state(shared.place, STATES)
-            by_begun[begun].extend(shared.reduced if reduced else shared.all_ranks)
-        self._group_update.run(group, by_begun)
+            parameters.append((begun, shared.reduced if reduced else shared.all_ranks))
+        self._group_update.run(group, parameters, self._add_up)
+
+    def _add_up(self, norms: list[Norms]) -> list[Norms]:
+        """The norms of whole parameters, from those of this rank's parts."""
+        is_first = float(self._world.local_rank == 0)
+        sums = torch.tensor([*norms, (is_first, is_first)], dtype=torch.float64)
+        self._reduce("norms", sums.data_ptr(), sums.numel(), torch.float64, _SUM)
+        hosts = sums[-1]  # each of them has all parts
+        return [(parameter, update) for parameter, update in (sums[:-1] / hosts).tolist()]
 
     # ---- The rest of an optimizer
 

@@ -14,7 +14,7 @@ from xoe.world import World
 
 # Parameters begin, and parts of ranks end, at multiples of this many elements: whole cache lines of every type.
 ALIGN = 64
-_SLICE = 1 << 18  # elements: a part of a parameter that one thread updates
+SLICE = 1 << 18  # elements: a part of a parameter that one thread updates
 STATES = 3  # float32 tensors beside each parameter; memory that no step touches costs nothing
 MODES = 3  # flags for what a rank is doing
 
@@ -62,8 +62,8 @@ def slices_of(places: Sequence[Place], totals: dict[torch.dtype, int], part: int
         low, high = (blocks * index // parts * ALIGN for index in (part, part + 1))
         begin = max(low - place.offset, 0)
         end = min(high - place.offset, place.count)
-        for at in range(begin, end, _SLICE):
-            yield ParameterSlice(place, at, min(_SLICE, end - at))
+        for at in range(begin, end, SLICE):
+            yield ParameterSlice(place, at, min(SLICE, end - at))
 
 
 def dense_strides(p: torch.Tensor) -> tuple[int, ...]:
