@@ -32,34 +32,25 @@ def gradient_at(step):
 
 
 def sgd_step(slices, group, step):
+    names = ("momentum", "dampening", "weight_decay", "nesterov", "maximize")
     _core.sgd_step(
-        slices,
-        learning_rate=group["lr"],
-        momentum=group["momentum"],
-        dampening=group["dampening"],
-        weight_decay=group["weight_decay"],
-        gradient_scale=1.0,
-        nesterov=group["nesterov"],
-        maximize=group["maximize"],
-        first=step == 0,
+        slices, _core.SgdOptions(learning_rate=group["lr"], first=step == 0, **{name: group[name] for name in names})
     )
 
 
 def adam_step(slices, group, step, decoupled):
     beta1, beta2 = group["betas"]
-    _core.adam_step(
-        slices,
+    options = _core.AdamOptions(
         learning_rate=group["lr"],
         beta1=beta1,
         beta2=beta2,
         epsilon=group["eps"],
         weight_decay=group["weight_decay"],
-        gradient_scale=1.0,
         step=step + 1,
         decoupled=decoupled,
-        amsgrad=group["amsgrad"],
         maximize=group["maximize"],
     )
+    _core.adam_step(slices, options, group["amsgrad"])
 
 
 def follow(make, run, names):
@@ -120,21 +111,21 @@ def test_halves_follow_float32_copies():
             assert torch.equal(p, master.to(dtype))
 
 
-def test_gradients_of_several_ranks_and_their_scale():
+def test_gradients_of_several_ranks():
     gradients = [gradient_at(rank) for rank in range(3)]
     one, several = gradient_at(9), gradient_at(9)
     average = torch.stack(gradients).sum(0) / 3
     options = {"momentum": 0.0, "dampening": 0.0, "weight_decay": 0.0, "nesterov": False, "maximize": False, "first": False}
     addresses = [gradient.data_ptr() for gradient in gradients]
     slices = [_core.StepSlice(several.data_ptr(), 0, addresses, COUNT, FLOAT32, FLOAT32, _core.REDUCTIONS["average"], [])]
-    _core.sgd_step(slices, learning_rate=0.5, gradient_scale=0.25, **options)
-    _core.sgd_step(slices_of(one, average, []), learning_rate=0.5, gradient_scale=0.25, **options)
+    _core.sgd_step(slices, _core.SgdOptions(learning_rate=0.5, **options))
+    _core.sgd_step(slices_of(one, average, []), _core.SgdOptions(learning_rate=0.5, **options))
     torch.testing.assert_close(several, one, **LAST_BITS)
 
 
 def test_wrong_arguments():
     p, gradient = gradient_at(0), gradient_at(1)
-    options = {"learning_rate": 0.1, "dampening": 0.0, "weight_decay": 0.0, "gradient_scale": 1.0}
+    options = {"learning_rate": 0.1, "momentum": 0.9, "dampening": 0.0, "weight_decay": 0.0}
     flags = {"nesterov": False, "maximize": False, "first": True}
     for slices, words in (
         (slices_of(p, gradient, []), "momentum is null"),
@@ -142,7 +133,7 @@ def test_wrong_arguments():
         (slices_of(p, gradient, [p], dtype=_core.DTYPES["float16"]), "master"),
     ):
         try:
-            _core.sgd_step(slices, momentum=0.9, **options, **flags)
+            _core.sgd_step(slices, _core.SgdOptions(**options, **flags))
         except ValueError as error:
             assert words in str(error), error
         else:

@@ -21,6 +21,9 @@ class FusedOptimizer(Protocol):
 
     names: tuple[str, ...]
 
+    def used_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """Those that the options of this group need."""
+
     def begin(self, group: dict[str, Any], state: dict[str, Any], tensors: Sequence[torch.Tensor]) -> Any:
         """Brings the state of a parameter to this step, with ``tensors`` as its memory. Parameters for which it returns equal
         values, and which have the same trust, are updated together."""
@@ -41,8 +44,11 @@ class LayerwiseOptimizer(FusedOptimizer, Protocol):
 class FusedSgd:
     names: tuple[str, ...] = ("momentum_buffer",)
 
+    def used_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return self.names if group["momentum"] != 0 else ()
+
     def begin(self, group: dict[str, Any], state: dict[str, Any], tensors: Sequence[torch.Tensor]) -> bool:
-        if group["momentum"] == 0:
+        if not self.used_names(group):
             return False
         first = state.get("momentum_buffer") is None
         state["momentum_buffer"] = tensors[0]
@@ -70,11 +76,13 @@ class FusedAdam:
     def __init__(self, decoupled: bool) -> None:
         self._decoupled = decoupled
 
+    def used_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return self.names if group.get("amsgrad") else self.names[:2]
+
     def begin(self, group: dict[str, Any], state: dict[str, Any], tensors: Sequence[torch.Tensor]) -> int:
         if not state:
             state["step"] = torch.tensor(0.0)
-        names = self.names if group.get("amsgrad") else self.names[:2]
-        for name, tensor in zip(names, tensors, strict=False):
+        for name, tensor in zip(self.used_names(group), tensors, strict=False):
             state[name] = tensor
         state["step"] += 1
         return int(state["step"].item())

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from xoe import _core
 from xoe.errors import InvalidArgumentError, UnsupportedError
-from xoe.torch.fused_optimizers import KNOWN, FusedAdam, FusedOptimizer, FusedSgd, GroupUpdate, Norms
-from xoe.torch.shared_tensors import SLICE, dense_strides
-from xoe.torch.tensors import DTYPES
+from xoe.torch.fused_optimizers import KNOWN, FusedAdam, FusedSgd, Norms
+from xoe.torch.fused_step import FusedStep
 
 
 class _FusedLars(FusedSgd):
@@ -43,7 +42,7 @@ class _FusedLamb(FusedAdam):
 class _Layerwise(torch.optim.Optimizer):
     """One pass over memory for float32 parameters of the host that are dense; PyTorch's operations for all others."""
 
-    _updates: GroupUpdate | None = None
+    _fused_step: FusedStep | None = None
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -52,34 +51,18 @@ class _Layerwise(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        fused = KNOWN[self._known()]()
-        if self._updates is None:
-            self._updates = GroupUpdate(fused)
+        if self._fused_step is None:
+            self._fused_step = FusedStep(KNOWN[self._known()]())
         for group in self.param_groups:
-            parameters = []
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                if p.grad.layout is not torch.strided:
-                    raise UnsupportedError("a gradient is sparse; make its module dense (Embedding: sparse=False)")
-                states = self._states(p, fused)
-                begun = fused.begin(group, self.state[p], states)
-                if all(_lies_like(p, tensor) for tensor in (p, p.grad, *states)):
-                    parameters.append((begun, _slices(p, states)))
-                else:
-                    self._step_alone(group, p, begun)
-            self._updates.run(group, parameters)
-            for p in group["params"]:
-                torch.autograd.graph.increment_version(p)
+            if any(p.grad is not None and p.grad.layout is not torch.strided for p in group["params"]):
+                raise UnsupportedError("a gradient is sparse; make its module dense (Embedding: sparse=False)")
+            for p, begun in self._fused_step.run(group, self.state):
+                self._step_alone(group, p, begun)
         return loss
 
     def _known(self) -> type:
         """The class of this module that this one is, or is made from."""
         return next(base for base in type(self).__mro__ if base in KNOWN)
-
-    def _states(self, p: torch.Tensor, fused: FusedOptimizer) -> list[torch.Tensor]:
-        state = self.state[p]
-        return [state[name] if name in state else torch.zeros_like(p) for name in fused.names]
 
     def _step_alone(self, group: dict[str, Any], p: torch.Tensor, begun: Any) -> None:
         raise NotImplementedError
@@ -186,28 +169,3 @@ def _check_not_negative(**values: float) -> None:
 def _gradient(group: dict[str, Any], p: torch.Tensor) -> torch.Tensor:
     gradient: torch.Tensor = p.grad  # type: ignore[assignment]
     return -gradient if group["maximize"] else gradient
-
-
-def _lies_like(p: torch.Tensor, tensor: torch.Tensor) -> bool:
-    return (
-        tensor.is_cpu
-        and tensor.dtype is torch.float32
-        and tensor.layout is torch.strided
-        and tensor.shape == p.shape
-        and tensor.stride() == p.stride()
-        and p.stride() == dense_strides(p)
-        and not tensor.is_neg()
-    )
-
-
-def _slices(p: torch.Tensor, states: Iterable[torch.Tensor]) -> list[_core.StepSlice]:
-    values, gradient = p.data_ptr(), p.grad.data_ptr()  # type: ignore[union-attr]
-    addresses = [state.data_ptr() for state in states]
-    kind, reduction = DTYPES[torch.float32], _core.REDUCTIONS["sum"]
-    made = []
-    for begin in range(0, p.numel(), SLICE):
-        offset = begin * p.element_size()
-        count = min(SLICE, p.numel() - begin)
-        beside = [address + offset for address in addresses]
-        made.append(_core.StepSlice(values + offset, 0, [gradient + offset], count, kind, kind, reduction, beside))
-    return made

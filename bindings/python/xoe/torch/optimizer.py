@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from xoe import world as _world
-from xoe.errors import HorovodInternalError, InvalidArgumentError, UnavailableError
+from xoe.errors import HorovodInternalError, InvalidArgumentError, UnavailableError, UnsupportedError
 from xoe.objects import broadcast_object
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp
@@ -27,9 +27,12 @@ from xoe.torch.collectives import (
 )
 from xoe.torch.compression import Compression, Compressor
 from xoe.torch.first_step import FirstStep, FirstStepWarning
+from xoe.torch.fused_optimizers import KNOWN
+from xoe.torch.fused_step import FusedStep
 from xoe.torch.gradient import Gradient, Work, dense_alias
 from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
+from xoe.torch.optim import LAMB, LARS
 from xoe.torch.override import Override, Wrapping
 from xoe.torch.sharded import sharded_optimizer
 
@@ -43,6 +46,8 @@ class DistributedMixin(Wrapping):
     """The mixin that :func:`DistributedOptimizer` adds to the optimizer's class."""
 
     _set_id: int | None = None
+    _fused_step: FusedStep | None
+    state: dict[torch.Tensor, dict[str, Any]]
     _distributed: bool = False
     _first_step: FirstStep | None = None
 
@@ -56,8 +61,10 @@ class DistributedMixin(Wrapping):
         groups: int | Sequence[Sequence[torch.Tensor]] | None,
         sparse_as_dense: bool,
         gradient_views: bool,
+        fused_step: bool | None,
         process_set: ProcessSet,
     ) -> None:
+        self._fused_step = _fused_step(self._plain, fused_step)
         names = self._parameter_names = parameter_names(self.param_groups, named_parameters)  # programs read it
         if _alive:
             gc.collect()  # an optimizer that is garbage on every rank must not be alive on some
@@ -411,6 +418,13 @@ class DistributedMixin(Wrapping):
 
         return self._stepped(own(evaluate_distributed))
 
+    def _init_group(self, group: dict[str, Any], *lists: Any) -> Any:
+        """PyTorch's step asks it for what to update in a group: nothing, after a fused step."""
+        amp = getattr(self, "grad_scale", None) is not None or getattr(self, "found_inf", None) is not None
+        if self._fused_step is not None and not amp and self._fused_step.run_all(group, self.state):
+            return False
+        return super()._init_group(group, *lists)  # type: ignore[misc]
+
     def _stepped(self, result: Any) -> Any:
         """Counts the step, whose result it gives back."""
         if _world.is_current(self._world):
@@ -442,6 +456,18 @@ class DistributedMixin(Wrapping):
         self._inner("load_state_dict")(state_dict)
 
 
+def _fused_step(plain: torch.optim.Optimizer, wanted: bool | None) -> FusedStep | None:
+    """None where the optimizer's own step runs."""
+    kind = type(plain)  # a class derived from a known one may do anything
+    if wanted is None:
+        wanted = kind is torch.optim.SGD
+    if not wanted or kind in (LARS, LAMB):
+        return None
+    if kind not in KNOWN:
+        raise UnsupportedError(f"fused_step: there is none for {kind.__qualname__}; use torch.optim's SGD, Adam or AdamW")
+    return FusedStep(KNOWN[kind]())
+
+
 def _remove_hooks(hooks: list[Any]) -> None:
     for hook in hooks:
         hook.remove()
@@ -461,6 +487,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     *,
     gradient_views: bool = True,
     sharded: bool = False,
+    fused_step: bool | None = None,
 ) -> Any:
     """The optimizer with gradients reduced over all ranks, while backward still runs.
 
@@ -480,9 +507,12 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
         memory, such as ``p.grad.view(-1)``, shows the next step's gradient once that is computed. False: results are
         copied to gradients of the parameters' own. Op Adasum has no views.
     sharded: a :func:`ShardedOptimizer`: each rank updates its part of the parameters, which the ranks of a host share.
+    fused_step: the optimizer's step is one pass over memory for groups of dense float32 parameters in host memory, as long as
+        options such as ``foreach`` do not ask for another. True: of ``torch.optim``'s SGD, Adam and AdamW; Adam's numbers are
+        PyTorch's to the last bits. None: of SGD, which has PyTorch's own bits. False: never.
     """
     if sharded:
-        options = (compression, gradient_predivide_factor, num_groups or groups, process_set)
+        options = (compression, gradient_predivide_factor, num_groups or groups, process_set, fused_step)
         return sharded_optimizer(optimizer, named_parameters, op, *options)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InvalidArgumentError("gradient_predivide_factor needs op=Average")
@@ -491,12 +521,14 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     if num_groups != 0:
         warnings.warn("num_groups is deprecated; give groups", DeprecationWarning, stacklevel=2)
         groups = num_groups if groups is None else groups
+    if op is Adasum and fused_step:
+        raise UnsupportedError("fused_step: there is none for op=Adasum")
     if backward_passes_per_step < 1:
         raise InvalidArgumentError(f"backward_passes_per_step is {backward_passes_per_step}; it must be at least 1")
     _world.current()
     if isinstance(optimizer, Wrapping):
         raise InvalidArgumentError("the optimizer is a DistributedOptimizer already")
     made = (AdasumMixin if op == Adasum else DistributedMixin).around(optimizer)
-    own_options = () if op == Adasum else (op, gradient_predivide_factor, groups, sparse_as_dense, gradient_views)
+    own_options = () if op == Adasum else (op, gradient_predivide_factor, groups, sparse_as_dense, gradient_views, fused_step)
     made._distribute(named_parameters, compression, backward_passes_per_step, *own_options, process_set)
     return made

@@ -480,6 +480,7 @@ def sharded_optimizer(
     gradient_predivide_factor: float,
     groups: Any,
     process_set: ProcessSet,
+    fused_step: bool | None,
 ) -> Any:
     """:func:`ShardedOptimizer` with the options of a DistributedOptimizer; raises UnsupportedError for those that it lacks."""
     lacks = {
@@ -488,6 +489,7 @@ def sharded_optimizer(
         "groups": bool(groups),
         "process_set": process_set is not global_process_set,
         "op=Adasum": op is Adasum,
+        "fused_step=False": fused_step is False,
     }
     for option, given in lacks.items():
         if given:
