@@ -453,8 +453,8 @@ XOE_API void xoe_adam_init(xoe_adam* options, size_t struct_size);
 XOE_API xoe_status xoe_adam_step(const xoe_adam* options, const xoe_step* step, float* mean, float* square,
                                  float* largest);
 
-/* Optimizers whose step depends on norms of a whole layer, for large batches. Whoever has only a part of a layer adds
- * up the norms of all parts. */
+/* Optimizers whose step depends on norms of a whole layer, for large batches. Where a layer is sharded, the norms of
+ * its shards are added up. */
 typedef struct xoe_norms {
   double parameter; /* sums of squares */
   double update;

@@ -64,7 +64,7 @@ def test_it_goes_on_from_the_last_commit():
     state.register_reset_callbacks([lambda: resets.append(hvd.size())])
     assert train(state) == "done"
     assert calls == [0, 4] and resets == [SIZE], (calls, resets)
-    # It was laid out anew among the ranks of the new world.
+    # The buckets are laid out again, among the ranks of the new world.
     assert all(gradient.in_bucket == (SIZE > 1) for gradient in optimizer._gradients)
     for p, q in zip(model.parameters(), wanted.parameters(), strict=True):
         torch.testing.assert_close(p, q)
