@@ -37,7 +37,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = "tests/mutants/list.toml"
 COPY = ROOT / "build" / "mutants"
 PRESETS = ("release", "tsan")
-PARTS = ["-DXOE_WITH_TORCH=OFF", "-DXOE_WITH_PYTHON=OFF", "-DXOE_BUILD_BENCH=OFF"]
+PARTS = ["-DXOE_WITH_PYTHON=OFF", "-DXOE_BUILD_BENCH=OFF"]
 FILE_BY_FILE = ["-DXOE_UNITY=OFF", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g0 -DNDEBUG"]
 IN_UNITS = ["-DXOE_UNITY=ON"]
 LEAST_SECONDS = 30

@@ -64,6 +64,12 @@ TEST_F(Verbs, EveryFormatThatIsMadeIsRight) {
   }
 }
 
+TEST_F(Verbs, WholeNumbersAreDecimal) {
+  const Ended made = run({"make", "--images", "010", "--validation", "08", "--classes", "02", "--json", set_});
+  ASSERT_EQ(made.code, 0) << made.error;
+  EXPECT_EQ(verified({set_}, 0)["records"], 18);
+}
+
 TEST_F(Verbs, VerifyNamesEachDamagedRecord) {
   make();
   const std::string path = set_ + "/train-00000-of-00002";
