@@ -17,14 +17,10 @@
 #include "xoe/torch/broadcast.h"
 
 namespace xoe::train {
-namespace {
-
-constexpr auto kFlushEvery = std::chrono::seconds(2);
-
-}  // namespace
+namespace {}  // namespace
 
 Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop)
-    : options_(options), comm_(comm), listener_(listener), stop_(stop), start_(Clock::now()), last_flush_(start_) {}
+    : options_(options), comm_(comm), listener_(listener), stop_(stop), start_(Clock::now()) {}
 
 Result<Outcome> Run::run() {
   XOE_TRY(prepare());
@@ -54,6 +50,18 @@ Status Run::agree_on_classes() {
   return {};
 }
 
+Status Run::start_engine() {
+  std::vector<std::string> warnings;
+  auto options = read_engine_options(warnings);
+  XOE_TRY(agree(comm_, options ? Status() : failure(options.error())));
+  if (first())
+    for (const std::string& line : warnings) listener_.warned(line);
+  if (!options_.timeline.empty()) options->timeline = options_.timeline;
+  XOE_ASSIGN(auto ranks, comm_.split(0, comm_.rank()));
+  XOE_ASSIGN(engine_, Engine::create(std::move(*ranks), std::move(*options)));
+  return {};
+}
+
 Status Run::prepare() {
   Warn warn;
   if (first()) warn = [this](std::string_view line) { listener_.warned(line); };
@@ -63,16 +71,7 @@ Status Run::prepare() {
   XOE_TRY(on_all_ranks(check_same_data()));
   XOE_TRY(on_all_ranks(agree_on_classes()));
   XOE_TRY(on_all_ranks(agree(comm_, create_model(setup_, options_, comm_.rank()))));
-  if (!options_.timeline.empty() && !first()) {
-    // Rank 0 has created the file by now.
-    if (auto joined = trace::Timeline::open(options_.timeline, {.rank = comm_.rank(), .create = false})) {
-      setup_.timeline = std::move(*joined);
-    } else {
-      hold(failure(joined.error()));
-    }
-  }
-  trace_.emplace(setup_.timeline.get(), bootstrap::StatusWriter::of_process(Env::process()));
-  hold(trace_->name_lanes());
+  XOE_TRY(on_all_ranks(start_engine()));
   plan_ = make_plan(options_, setup_.data->info(), comm_.size());
 
   std::optional<Sections> sections;
@@ -97,8 +96,8 @@ Status Run::prepare() {
                               .average_passes = true,
                               .find_unused = false,  // every parameter of these models is used in each step
                               .sharded = options_.sharded,
-                              .observer = &*trace_}));
-  hold(trace_->name_buckets(*optimizer_));
+                              .engine = engine_.get()}));
+  trace_.emplace(*engine_, *optimizer_, bootstrap::StatusWriter::of_process(Env::process()));
   if (sections) XOE_TRY(resume(*sections));
   if (first() && !options_.run_dir.empty()) hold(open_folder());
   if (step_ < plan_.total_steps) hold(fetch());
@@ -277,7 +276,9 @@ Status Run::exchange(StepSums& sums) {
   // The number of ranks that were asked to stop, and of those with an error; then the sums.
   std::array values = {stop_.load(std::memory_order_relaxed) ? 1.0 : 0.0, held_ ? 0.0 : 1.0, sums.loss, sums.correct,
                        sums.images};
-  XOE_TRY(comm_.allreduce(Tensor(values.data(), values.size()), ReduceOp::kSum, {.name = "step sums"}));
+  const std::int64_t count = std::ssize(values);
+  const TensorArg tensor{.in = values.data(), .out = values.data(), .dtype = DType::kFloat64, .shape = {&count, 1}};
+  XOE_TRY(engine_->run({.name = "step sums", .tensors = {&tensor, 1}}));
   sums = {.loss = values[2], .correct = values[3], .images = values[4]};
   if (values[1] > 0) return on_all_ranks(agree(comm_, held_));
   if (!std::isfinite(sums.loss)) {
@@ -293,7 +294,6 @@ Status Run::exchange(StepSums& sums) {
 
 Status Run::after_step() {
   const bool last = step_ == plan_.total_steps;
-  trace_->stepped();
   if (first()) listener_.stepped(step_, plan_.total_steps);
   if (step_ % options_.report_every == 0 || last || stopping_) XOE_TRY(report());
   if (evaluation_due() && !stopping_ && !last) XOE_TRY(evaluate());
@@ -313,10 +313,6 @@ Status Run::report() {
   if (first()) {
     listener_.reported(report);
     if (folder_) hold(folder_->reported(report));
-  }
-  if (setup_.timeline && Clock::now() - last_flush_ > kFlushEvery) {
-    hold(setup_.timeline->flush());
-    last_flush_ = Clock::now();
   }
   return {};
 }
@@ -341,8 +337,9 @@ Result<Outcome> Run::finish() {
   outcome_.timeline = options_.timeline;
   outcome_.input = setup_.data->explain();
   XOE_TRY(optimizer_->close());
+  trace_.reset();
   optimizer_.reset();
-  if (setup_.timeline) hold(setup_.timeline->flush());
+  if (!options_.timeline.empty()) hold(engine_->stop_timeline());
   if (folder_) {
     outcome_.curve = folder_->curve_path();
     hold(folder_->finished(outcome_));

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <memory>
 #include <optional>
 
 #include "train/checkpoint.h"
@@ -28,6 +29,8 @@ class Run {
   Status prepare();
   Status check_same_data();
   Status agree_on_classes();
+  // Runs reductions, and writes the timeline.
+  Status start_engine();
   Status resume(const Sections& sections);
   // Where the data go on.
   Status find_position();
@@ -62,8 +65,9 @@ class Run {
   Setup setup_;
   Plan plan_;
   std::optional<RunFolder> folder_;
-  std::optional<StepTrace> trace_;
+  std::unique_ptr<Engine> engine_;
   std::optional<xoe::torch::DistributedOptimizer> optimizer_;
+  std::optional<StepTrace> trace_;
 
   std::int64_t step_ = 0;  // steps that are finished
   std::int64_t first_step_ = 0;
@@ -74,7 +78,6 @@ class Run {
   std::int64_t checkpoint_step_ = -1;
 
   Clock::time_point start_;
-  Clock::time_point last_flush_;
   RunMeter meter_;
   Outcome outcome_;
 };

@@ -51,9 +51,6 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn
   }
   if (first) XOE_TRY(check_checkpoint_folder(options));
   if (first && !options.resume && !options.run_dir.empty()) XOE_TRY(check_free(options.run_dir));
-  if (first && !options.timeline.empty()) {
-    XOE_ASSIGN(setup.timeline, trace::Timeline::open(options.timeline, {.rank = comm.rank(), .create = true}));
-  }
   return setup;
 }
 

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "models/models.h"
-#include "trace/timeline.h"
 #include "train/batches.h"
 #include "train/device.h"
 #include "train/run_folder.h"
@@ -18,7 +17,6 @@
 namespace xoe::train {
 
 struct Setup {
-  std::unique_ptr<trace::Timeline> timeline;  // null: none
   std::unique_ptr<BatchSource> data;
   c10::Device device = c10::kCPU;
   Upload upload{c10::kCPU};
@@ -27,7 +25,7 @@ struct Setup {
   std::unique_ptr<::torch::optim::Optimizer> optimizer;
 };
 
-// The local part, without communication and without the model. Rank 0 also creates the timeline's file.
+// The local part, without communication and without the model.
 Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn warn);
 // Makes the model, for the number of classes that the data's info() tells.
 Status create_model(Setup& setup, const TrainOptions& options, int rank);

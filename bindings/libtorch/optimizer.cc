@@ -6,14 +6,17 @@
 #include <torch/optim/optimizer.h>
 #include <torch/serialize/archive.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <set>
 #include <sstream>
 
 #include "base/error.h"
-#include "buckets.h"
 #include "fused_step.h"
+#include "gradients.h"
 #include "same_layout.h"
 #include "shards.h"
 #include "xoe/torch/tensors.h"
@@ -57,15 +60,30 @@ std::vector<NamedParameter> trainable_parameters(const Optimizer& optimizer, con
   return result;
 }
 
+std::string text_of(const CompressionOptions& compression) {
+  return fmt::format("{} (error_feedback {}, top_k_ratio {}, power_sgd_rank {})", compression_name(compression.kind),
+                     compression.error_feedback, compression.top_k_ratio, compression.power_sgd_rank);
+}
+
+bool has_ranks_of(const Engine& engine, const Communicator& comm) {
+  return engine.topology().rank == comm.rank() && engine.topology().size == comm.size();
+}
+
+std::string_view engine_of(const DistributedOptions& options, const Communicator& comm) {
+  if (options.engine == nullptr) return "of its own";
+  return has_ranks_of(*options.engine, comm) ? "of the communicator's ranks" : "of other ranks";
+}
+
 // Strides must agree too: elements are matched by their position in memory.
-std::vector<Described> describe_all(const std::vector<NamedParameter>& parameters, const DistributedOptions& options) {
+std::vector<Described> describe_all(const std::vector<NamedParameter>& parameters, const DistributedOptions& options,
+                                    const Communicator& comm) {
   std::vector<Described> things;
   things.push_back(
-      {"options",
-       fmt::format("op {}, bucket_bytes {}, first_bucket_bytes {}, backward_passes_per_step {}, "
-                   "average_passes {}, find_unused {}, sharded {}",
-                   reduce_op_name(options.op), options.bucket_bytes, options.first_bucket_bytes,
-                   options.backward_passes_per_step, options.average_passes, options.find_unused, options.sharded)});
+      {"options", fmt::format("op {}, bucket_bytes {}, first_bucket_bytes {}, backward_passes_per_step {}, "
+                              "average_passes {}, find_unused {}, sharded {}, compression {}, engine {}",
+                              reduce_op_name(options.op), options.bucket_bytes, options.first_bucket_bytes,
+                              options.backward_passes_per_step, options.average_passes, options.find_unused,
+                              options.sharded, text_of(options.compression), engine_of(options, comm))});
   for (const NamedParameter& parameter : parameters) {
     std::ostringstream strides;
     strides << parameter.tensor.strides();
@@ -90,6 +108,9 @@ Status check_arguments(const std::vector<NamedParameter>& parameters, const Dist
   if (options.sharded && !options.gradient_views) {
     return failure(Code::kInvalidArgument, "DistributedOptimizer: sharded needs gradient_views");
   }
+  if (options.sharded && options.compression.kind != Compression::kNone) {
+    return failure(Code::kInvalidArgument, "DistributedOptimizer: sharded takes no compression");
+  }
   if (parameters.empty()) {
     return failure(Code::kInvalidArgument,
                    "DistributedOptimizer: the optimizer has no parameter that requires a gradient");
@@ -102,6 +123,28 @@ Status check_arguments(const std::vector<NamedParameter>& parameters, const Dist
   return {};
 }
 
+// The communicator stays free for the caller; the engine has ranks of its own.
+Result<std::unique_ptr<Engine>> own_engine(Communicator& comm) {
+  std::vector<std::string> warnings;
+  XOE_ASSIGN(EngineOptions options, read_engine_options(warnings));
+  // Files and ports of the process, which several optimizers would fight for.
+  options.timeline.clear();
+  options.tune_file.clear();
+  options.metrics_port = -1;
+  XOE_ASSIGN(auto ranks, comm.split(0, comm.rank()));
+  return Engine::create(std::move(*ranks), std::move(options));
+}
+
+// A name that no other optimizer of this process has, the same on all ranks. Collective.
+Result<std::string> agree_on_name(Communicator& comm) {
+  static std::atomic<std::int64_t> next = 0;
+  std::int64_t number = next.load();
+  XOE_TRY(comm.allreduce(Tensor(&number, 1), ReduceOp::kMax, {.name = "DistributedOptimizer"}));
+  for (std::int64_t seen = next.load(); seen <= number && !next.compare_exchange_weak(seen, number + 1);) {
+  }
+  return fmt::format("gradients.{}", number);
+}
+
 }  // namespace
 
 class DistributedOptimizer::Core {
@@ -110,6 +153,7 @@ class DistributedOptimizer::Core {
       : optimizer_(optimizer), comm_(comm), options_(options) {}
 
   Status open(std::vector<NamedParameter> parameters);
+  Engine& engine() noexcept { return own_engine_ ? *own_engine_ : *options_.engine; }
   template <class Action>
   Status guarded(Code code, std::string_view what, Action&& action);
   Status check_open() const;
@@ -124,12 +168,14 @@ class DistributedOptimizer::Core {
   const DistributedOptions options_;
   std::vector<at::Tensor> frozen_;
   std::size_t parameter_count_ = 0;
-  std::unique_ptr<GradientBuckets> buckets_;
+  std::unique_ptr<Engine> own_engine_;  // null: options_.engine
+  std::unique_ptr<Gradients> gradients_;
   std::unique_ptr<Shards> shards_;
+  std::chrono::nanoseconds waited_{0};  // beside that of the gradients
 };
 
 Status DistributedOptimizer::Core::check_open() const {
-  if (!buckets_) return failure(Code::kInvalidArgument, "DistributedOptimizer: used after close()");
+  if (!gradients_) return failure(Code::kInvalidArgument, "DistributedOptimizer: used after close()");
   return {};
 }
 
@@ -143,7 +189,7 @@ Status DistributedOptimizer::Core::guarded(Code code, std::string_view what, Act
   } catch (const std::exception& error) {
     status = failure(code, "{}: libtorch: {}", what, error.what());
   }
-  if (!status) return buckets_->fail(status.error());
+  if (!status) return gradients_->fail(status.error());
   return {};
 }
 
@@ -153,9 +199,14 @@ Status DistributedOptimizer::Core::open(std::vector<NamedParameter> parameters) 
       if (!parameter.requires_grad()) frozen_.push_back(parameter);
     }
   }
-  XOE_ASSIGN(buckets_, GradientBuckets::create(std::move(parameters), comm_, options_));
+  XOE_ASSIGN(std::string name, agree_on_name(comm_));
+  if (options_.engine == nullptr) {
+    XOE_ASSIGN(own_engine_, own_engine(comm_));
+  }
+  std::ranges::reverse(parameters);  // backward passes reach the last ones first
+  XOE_ASSIGN(gradients_, Gradients::create(std::move(parameters), engine(), std::move(name), options_));
   if (options_.sharded) {
-    XOE_ASSIGN(shards_, Shards::create(optimizer_, *buckets_, comm_));
+    XOE_ASSIGN(shards_, Shards::create(optimizer_, *gradients_, comm_));
   }
   parameter_count_ = count_parameters(optimizer_);
   return {};
@@ -174,7 +225,7 @@ Status DistributedOptimizer::Core::check_parameters() const {
 
 Status DistributedOptimizer::Core::prepare_update() {
   XOE_TRY(check_parameters());
-  XOE_TRY(buckets_->synchronize());
+  XOE_TRY(gradients_->synchronize());
   if (shards_) XOE_TRY(shards_->open_update());
   return {};
 }
@@ -185,12 +236,13 @@ void DistributedOptimizer::Core::update() {
 
 Status DistributedOptimizer::Core::end_update() {
   if (shards_) {
-    if (options_.observer) options_.observer->wait_start();
+    const auto start = std::chrono::steady_clock::now();
     const Status status = shards_->close_update();
-    if (options_.observer) options_.observer->wait_stop();
+    waited_ += std::chrono::steady_clock::now() - start;
     XOE_TRY(status);
   }
-  buckets_->begin_step();
+  gradients_->begin_step();
+  engine().note_step();
   return {};
 }
 
@@ -204,7 +256,7 @@ Status DistributedOptimizer::step() {
 
 // Evaluates the closure: the loss averaged over ranks, and reduced gradients for the wrapped optimizer.
 Result<at::Tensor> DistributedOptimizer::Core::evaluate(const std::function<at::Tensor()>& closure) {
-  buckets_->begin_step();
+  gradients_->begin_step();
   at::Tensor loss = closure();
   if (!loss.defined()) return failure(Code::kInvalidArgument, "step: the closure returned no loss");
   loss = loss.detach().clone();
@@ -241,11 +293,11 @@ Result<at::Tensor> DistributedOptimizer::step(const std::function<at::Tensor()>&
 
 Status DistributedOptimizer::synchronize() {
   XOE_TRY(core_->check_parameters());
-  return core_->buckets_->synchronize();
+  return core_->gradients_->synchronize();
 }
 
 Status DistributedOptimizer::zero_grad(bool set_to_none) {
-  return core_->guarded(Code::kInternal, "zero_grad", [&] { return core_->buckets_->discard(set_to_none); });
+  return core_->guarded(Code::kInternal, "zero_grad", [&] { return core_->gradients_->discard(set_to_none); });
 }
 
 Result<double> DistributedOptimizer::clip_grad_norm(double max_norm) {
@@ -257,7 +309,7 @@ Result<double> DistributedOptimizer::clip_grad_norm(double max_norm) {
       squares = core_->shards_->squared_norm();
       XOE_TRY(core_->comm_.allreduce(Tensor(&squares, 1), ReduceOp::kSum, {.name = "gradient norm"}));
     } else {
-      for (const NamedParameter& parameter : core_->buckets_->parameters()) {
+      for (const NamedParameter& parameter : core_->gradients_->parameters()) {
         const at::Tensor& gradient = parameter.tensor.grad();
         if (gradient.defined()) squares += squared_norm_of(gradient);
       }
@@ -268,7 +320,7 @@ Result<double> DistributedOptimizer::clip_grad_norm(double max_norm) {
       core_->shards_->scale_gradients(factor);
       return {};
     }
-    for (const NamedParameter& parameter : core_->buckets_->parameters()) {
+    for (const NamedParameter& parameter : core_->gradients_->parameters()) {
       at::Tensor& gradient = parameter.tensor.mutable_grad();
       if (gradient.defined()) gradient.mul_(factor);
     }
@@ -296,10 +348,11 @@ Status DistributedOptimizer::load_state(::torch::serialize::InputArchive& archiv
 }
 
 Status DistributedOptimizer::close() {
-  if (!core_->buckets_) return {};
+  if (!core_->gradients_) return {};
   if (core_->shards_) XOE_TRY(core_->guarded(Code::kInternal, "close", [&] { return core_->shards_->unshard(); }));
   core_->shards_.reset();
-  core_->buckets_.reset();
+  core_->gradients_.reset();
+  core_->own_engine_.reset();
   return {};
 }
 
@@ -313,7 +366,10 @@ Result<DistributedOptimizer> DistributedOptimizer::create(Optimizer& optimizer, 
   try {
     std::vector<NamedParameter> parameters = trainable_parameters(optimizer, module);
     XOE_TRY(check_arguments(parameters, options));
-    XOE_TRY(check_same(describe_all(parameters, options), comm, "DistributedOptimizer"));
+    XOE_TRY(check_same(describe_all(parameters, options, comm), comm, "DistributedOptimizer"));
+    if (options.engine != nullptr && !has_ranks_of(*options.engine, comm)) {
+      return failure(Code::kInvalidArgument, "DistributedOptimizer: options.engine is of other ranks than `comm`");
+    }
     auto core = std::make_unique<Core>(optimizer, comm, options);
     XOE_TRY(core->open(std::move(parameters)));
     return DistributedOptimizer(std::move(core));
@@ -323,9 +379,9 @@ Result<DistributedOptimizer> DistributedOptimizer::create(Optimizer& optimizer, 
 }
 
 Optimizer& DistributedOptimizer::wrapped() noexcept { return core_->optimizer_; }
-int DistributedOptimizer::bucket_count() const noexcept { return core_->buckets_->bucket_count(); }
-BucketInfo DistributedOptimizer::bucket(int index) const {
-  return core_->buckets_->info(static_cast<std::size_t>(index));
+int DistributedOptimizer::bucket_count() const noexcept { return static_cast<int>(core_->gradients_->buckets()); }
+std::chrono::nanoseconds DistributedOptimizer::waited() const noexcept {
+  return core_->waited_ + core_->gradients_->waited();
 }
 
 }  // namespace xoe::torch

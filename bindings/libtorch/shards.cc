@@ -26,9 +26,9 @@ at::Tensor flat_like(const at::Tensor& tensor, const at::Tensor& parameter) {
 
 }  // namespace
 
-Result<std::unique_ptr<Shards>> Shards::create(::torch::optim::Optimizer& optimizer, GradientBuckets& buckets,
+Result<std::unique_ptr<Shards>> Shards::create(::torch::optim::Optimizer& optimizer, Gradients& gradients,
                                                Communicator& comm) {
-  std::unique_ptr<Shards> shards(new Shards(optimizer, buckets, comm));
+  std::unique_ptr<Shards> shards(new Shards(optimizer, gradients, comm));
   shards->prototype_ = make_state(optimizer);
   if (!shards->prototype_) {
     return failure(
@@ -39,7 +39,7 @@ Result<std::unique_ptr<Shards>> Shards::create(::torch::optim::Optimizer& optimi
     return failure(Code::kUnsupported, "sharded: {} of {} ranks are on this host, and all must be; use sharded = false",
                    comm.local_size(), comm.size());
   }
-  for (const NamedParameter& parameter : buckets.parameters()) {
+  for (const NamedParameter& parameter : gradients.parameters()) {
     if (!parameter.tensor.device().is_cpu()) {
       return failure(Code::kUnsupported, "sharded: {} is on {}, and must be in host memory; use sharded = false",
                      parameter.name, parameter.tensor.device().str());
@@ -52,8 +52,8 @@ Result<std::unique_ptr<Shards>> Shards::create(::torch::optim::Optimizer& optimi
   return shards;
 }
 
-Shards::Shards(::torch::optim::Optimizer& optimizer, GradientBuckets& buckets, Communicator& comm)
-    : optimizer_(optimizer), buckets_(buckets), comm_(comm) {
+Shards::Shards(::torch::optim::Optimizer& optimizer, Gradients& gradients, Communicator& comm)
+    : optimizer_(optimizer), gradients_(gradients), comm_(comm) {
   for (const auto& group : optimizer.param_groups()) whole_groups_.push_back(group.params());
 }
 
@@ -63,7 +63,7 @@ Shards::Shards(::torch::optim::Optimizer& optimizer, GradientBuckets& buckets, C
 Shards::~Shards() {
   if (!sharded_) return;
   make_private();
-  const bool orderly = std::uncaught_exceptions() == 0 && !buckets_.failed() &&
+  const bool orderly = std::uncaught_exceptions() == 0 && !gradients_.failed() &&
                        comm_.barrier({.name = "end of a sharded optimizer"}).has_value();
   if (!orderly && memory_) static_cast<void>(new std::shared_ptr<SharedBuffer>(memory_));
   install_whole({});
@@ -72,9 +72,9 @@ Shards::~Shards() {
 Status Shards::move_parameters() {
   std::size_t bytes = 0;
   std::vector<std::size_t> offsets;
-  for (int b = 0; b < buckets_.bucket_count(); ++b) {
+  for (std::size_t b = 0; b < gradients_.buckets(); ++b) {
     offsets.push_back(bytes);
-    bytes += (buckets_.info(static_cast<std::size_t>(b)).bytes + 4095) / 4096 * 4096;
+    bytes += (gradients_.plan(b).bytes() + 4095) / 4096 * 4096;
   }
   XOE_ASSIGN(SharedBuffer memory, comm_.shared_buffer(std::max<std::size_t>(bytes, 1)));
   memory_ = std::make_shared<SharedBuffer>(std::move(memory));
@@ -84,9 +84,9 @@ Status Shards::move_parameters() {
 
   for (std::size_t b = 0; b < offsets.size(); ++b) {
     bucket_starts_.push_back(peers[0] + offsets[b]);
-    const BucketPlan& plan = buckets_.plan(b);
+    const engine::BucketPlan& plan = gradients_.plan(b);
     for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
-      at::Tensor parameter = buckets_.parameters()[plan.parameters[i]].tensor;
+      at::Tensor parameter = gradients_.parameters()[plan.parameters[i]].tensor;
       const at::Tensor shared =
           tensor_over(bucket_starts_[b] + plan.offsets[i] * dtype_size(plan.dtype), parameter, memory_);
       if (comm_.rank() == 0) shared.copy_(parameter);
@@ -99,21 +99,18 @@ Status Shards::move_parameters() {
 
 void Shards::make_parts() {
   for (std::size_t b = 0; b < bucket_starts_.size(); ++b) {
-    const BucketPlan& plan = buckets_.plan(b);
-    const auto counts = shard_counts(plan.count, comm_.size());
-    std::size_t begin = 0;
-    for (int r = 0; r < comm_.rank(); ++r) begin += counts[static_cast<std::size_t>(r)];
-    const std::size_t end = begin + counts[static_cast<std::size_t>(comm_.rank())];
-    for (const ParameterSlice& slice : slices_within(plan, buckets_.specs(), begin, end)) {
-      const at::ScalarType type = buckets_.parameters()[slice.parameter].tensor.scalar_type();
+    const engine::BucketPlan& plan = gradients_.plan(b);
+    const engine::BucketPart own = engine::part_of(plan, comm_.rank(), comm_.size());
+    for (const ParameterSlice& slice : slices_within(plan, gradients_.specs(), own)) {
+      const at::ScalarType type = gradients_.parameters()[slice.parameter].tensor.scalar_type();
       const std::size_t offset = slice.in_bucket * dtype_size(plan.dtype);
       parts_.push_back({slice, b, flat_over(bucket_starts_[b] + offset, slice.count, type, memory_),
-                        flat_over(buckets_.data(b) + offset, slice.count, type, buckets_.owner(b))});
+                        flat_over(gradients_.memory(b)->data() + offset, slice.count, type, gradients_.memory(b))});
     }
   }
   std::map<const void*, std::vector<at::Tensor>> by_parameter;
   for (const Part& part : parts_) {
-    by_parameter[buckets_.parameters()[part.slice.parameter].tensor.unsafeGetTensorImpl()].push_back(part.tensor);
+    by_parameter[gradients_.parameters()[part.slice.parameter].tensor.unsafeGetTensorImpl()].push_back(part.tensor);
   }
   for (const auto& group : whole_groups_) {
     auto& parts = part_groups_.emplace_back();
@@ -129,7 +126,7 @@ void Shards::slice_state() {
   auto& states = optimizer_.state();
   std::vector<std::pair<void*, State>> sliced;
   for (const Part& part : parts_) {
-    const at::Tensor& parameter = buckets_.parameters()[part.slice.parameter].tensor;
+    const at::Tensor& parameter = gradients_.parameters()[part.slice.parameter].tensor;
     const auto found = states.find(parameter.unsafeGetTensorImpl());
     if (found == states.end()) continue;
     State state = found->second->clone();
@@ -148,7 +145,7 @@ void Shards::slice_state() {
 Status Shards::open_update() {
   XOE_TRY(comm_.barrier({.name = "sharded update"}));
   for (Part& part : parts_) {
-    if (buckets_.used(part.slice.parameter)) part.tensor.mutable_grad() = part.gradient;
+    if (gradients_.used(part.slice.parameter)) part.tensor.mutable_grad() = part.gradient;
   }
   return {};
 }
@@ -156,7 +153,7 @@ Status Shards::open_update() {
 Status Shards::close_update() {
   for (Part& part : parts_) part.tensor.mutable_grad().reset();
   // Only parts of the gradients are reduced: they must not be added to, or taken for the result.
-  for (const NamedParameter& parameter : buckets_.parameters()) parameter.tensor.mutable_grad().reset();
+  for (const NamedParameter& parameter : gradients_.parameters()) parameter.tensor.mutable_grad().reset();
   const Status status = comm_.barrier({.name = "sharded update"});
   if (!status) {
     return failure(status.error().code(), fmt::format("{}; the shared parameters are half updated: load a checkpoint",
@@ -168,7 +165,7 @@ Status Shards::close_update() {
 double Shards::squared_norm() const {
   double sum = 0;
   for (const Part& part : parts_) {
-    if (buckets_.used(part.slice.parameter)) sum += squared_norm_of(part.gradient);
+    if (gradients_.used(part.slice.parameter)) sum += squared_norm_of(part.gradient);
   }
   return sum;
 }
@@ -187,7 +184,7 @@ void Shards::install_whole(std::vector<State> states) {
   auto& current = optimizer_.state();
   current.clear();
   for (std::size_t i = 0; i < states.size(); ++i) {
-    if (states[i]) current[buckets_.parameters()[i].tensor.unsafeGetTensorImpl()] = std::move(states[i]);
+    if (states[i]) current[gradients_.parameters()[i].tensor.unsafeGetTensorImpl()] = std::move(states[i]);
   }
   for (std::size_t group = 0; group < whole_groups_.size(); ++group) {
     optimizer_.param_groups()[group].params() = whole_groups_[group];
@@ -196,7 +193,7 @@ void Shards::install_whole(std::vector<State> states) {
 
 void Shards::make_private() {
   const at::NoGradGuard no_grad;
-  for (const NamedParameter& parameter : buckets_.parameters()) {
+  for (const NamedParameter& parameter : gradients_.parameters()) {
     at::Tensor tensor = parameter.tensor;
     tensor.set_data(tensor.detach().clone(at::MemoryFormat::Preserve));
   }
@@ -209,7 +206,7 @@ std::size_t Shards::columns() const {
 }
 
 Result<std::vector<std::int64_t>> Shards::gather_numbers() {
-  std::vector<std::int64_t> rows(buckets_.parameters().size() * columns(), -1);
+  std::vector<std::int64_t> rows(gradients_.parameters().size() * columns(), -1);
   for (const Part& part : parts_) {
     const auto found = optimizer_.state().find(part.tensor.unsafeGetTensorImpl());
     if (found == optimizer_.state().end()) continue;
@@ -224,12 +221,11 @@ Result<std::vector<std::int64_t>> Shards::gather_numbers() {
 
 Status Shards::gather_field(std::size_t bucket, std::size_t field, const std::vector<std::int64_t>& numbers,
                             std::vector<State>& whole) {
-  const BucketPlan& plan = buckets_.plan(bucket);
+  const engine::BucketPlan& plan = gradients_.plan(bucket);
   const auto present = [&](std::size_t parameter) { return numbers[parameter * columns() + field] > 0; };
   if (std::ranges::none_of(plan.parameters, present)) return {};
 
-  const auto options = at::TensorOptions(buckets_.parameters()[plan.parameters.front()].tensor.scalar_type());
-  const auto counts = shard_counts(plan.count, comm_.size());
+  const auto options = at::TensorOptions(gradients_.parameters()[plan.parameters.front()].tensor.scalar_type());
   const at::Tensor all = at::zeros({static_cast<std::int64_t>(plan.count)}, options);
   for (const Part& part : parts_) {
     if (part.bucket != bucket || !present(part.slice.parameter)) continue;
@@ -237,16 +233,16 @@ Status Shards::gather_field(std::size_t bucket, std::size_t field, const std::ve
     all.narrow(0, static_cast<std::int64_t>(part.slice.in_bucket), static_cast<std::int64_t>(part.slice.count))
         .copy_(mine);
   }
-  std::size_t begin = 0;
-  for (int r = 0; r < comm_.rank(); ++r) begin += counts[static_cast<std::size_t>(r)];
+  std::vector<std::size_t> counts;
+  for (int r = 0; r < comm_.size(); ++r) counts.push_back(engine::part_of(plan, r, comm_.size()).count);
+  const engine::BucketPart own = engine::part_of(plan, comm_.rank(), comm_.size());
   std::byte* const data = static_cast<std::byte*>(all.data_ptr());
-  const ConstTensor part(data + begin * dtype_size(plan.dtype), counts[static_cast<std::size_t>(comm_.rank())],
-                         plan.dtype);
+  const ConstTensor part(data + own.begin * dtype_size(plan.dtype), own.count, plan.dtype);
   XOE_TRY(comm_.allgather(part, Tensor(data, plan.count, plan.dtype), counts, {.name = "optimizer state"}));
   for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
     const std::size_t parameter = plan.parameters[i];
     if (!present(parameter)) continue;
-    const at::Tensor& tensor = buckets_.parameters()[parameter].tensor;
+    const at::Tensor& tensor = gradients_.parameters()[parameter].tensor;
     at::Tensor value = at::empty_strided(tensor.sizes(), tensor.strides(), options);
     value.as_strided({value.numel()}, {1})
         .copy_(all.narrow(0, static_cast<std::int64_t>(plan.offsets[i]), value.numel()));
@@ -258,7 +254,7 @@ Status Shards::gather_field(std::size_t bucket, std::size_t field, const std::ve
 Result<std::vector<Shards::State>> Shards::gather_state() {
   XOE_ASSIGN(const std::vector<std::int64_t> numbers, gather_numbers());
   const std::size_t field_count = fields_of(*prototype_).tensors.size();
-  std::vector<State> whole(buckets_.parameters().size());
+  std::vector<State> whole(gradients_.parameters().size());
   for (std::size_t parameter = 0; parameter < whole.size(); ++parameter) {
     const std::int64_t* row = &numbers[parameter * columns()];
     if (std::all_of(row, row + columns(), [](std::int64_t cell) { return cell < 0; })) continue;

@@ -7,7 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "buckets.h"
+#include "gradients.h"
+#include "shard_layout.h"
 #include "xoe/communicator.h"
 
 namespace xoe::torch {
@@ -21,7 +22,7 @@ namespace xoe::torch {
 class Shards {
  public:
   // Collective. Moves the parameters into shared memory and hands their parts to `optimizer`, with its state.
-  static Result<std::unique_ptr<Shards>> create(::torch::optim::Optimizer& optimizer, GradientBuckets& buckets,
+  static Result<std::unique_ptr<Shards>> create(::torch::optim::Optimizer& optimizer, Gradients& gradients,
                                                 Communicator& comm);
   ~Shards();
   Shards(const Shards&) = delete;
@@ -47,7 +48,7 @@ class Shards {
     at::Tensor gradient;  // the same part of the gradient
   };
 
-  Shards(::torch::optim::Optimizer& optimizer, GradientBuckets& buckets, Communicator& comm);
+  Shards(::torch::optim::Optimizer& optimizer, Gradients& gradients, Communicator& comm);
   Status move_parameters();
   void make_parts();
   void slice_state();
@@ -61,7 +62,7 @@ class Shards {
   void make_private();
 
   ::torch::optim::Optimizer& optimizer_;
-  GradientBuckets& buckets_;
+  Gradients& gradients_;
   Communicator& comm_;
   State prototype_;                                    // an empty state of this optimizer
   std::vector<std::vector<at::Tensor>> whole_groups_;  // the optimizer's original parameters, by group

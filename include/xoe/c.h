@@ -345,9 +345,11 @@ typedef struct xoe_parameter {
  * 0's order counts. A parameter that not all ranks give with the same type and shape is not in the buckets; nor is any
  * where set rank 0 has XOE_BUCKET_BYTES=0. `request`: an allreduce without tensors; its name is the beginning of the
  * names of operations. bucket_bytes >= 0; 0: XOE_BUCKET_BYTES, or else the default; set rank 0's counts.
- * XOE_UNSUPPORTED: the request's compression looks at each tensor as a whole, as XOE_COMPRESSION_TOP_K does, or keeps
- * what it has lost. On all ranks alike: XOE_INVALID_ARGUMENT where a rank has joined, XOE_RESOURCE_EXHAUSTED where one
- * has not enough of its XOE_ARENA_BYTES left. Free the buckets with xoe_buckets_free(). */
+ * Where compression looks at each tensor as a whole, as XOE_COMPRESSION_TOP_K does, or keeps what it has lost, each
+ * parameter has a bucket of its own. On all ranks alike: XOE_INVALID_ARGUMENT where a rank has joined,
+ * XOE_RESOURCE_EXHAUSTED where one has not enough of its XOE_ARENA_BYTES left. Free the buckets with
+ * xoe_buckets_free().
+ */
 XOE_API xoe_status xoe_buckets_create(xoe_engine* engine, const xoe_request* request, const xoe_parameter* parameters,
                                       size_t parameter_count, int64_t bucket_bytes, xoe_buckets** buckets);
 /* Not while another call uses it, nor while its memory is used; operations under way keep theirs. May come after

@@ -79,8 +79,9 @@ struct OpSpec {
 // must not be written meanwhile.
 struct TensorArg {
   const void* in = nullptr;
-  void* out = nullptr;  // == in: in place (kAllreduce, kAdasum, kBroadcast). Null where the engine or the allocator
-                        // provides the memory
+  // == in: in place (kAllreduce, kAdasum, kBroadcast); in place for kReduceScatter is this rank's part of `in`. Null
+  // where the engine or the allocator provides the memory.
+  void* out = nullptr;
   DType dtype = DType::kFloat32;
   std::span<const std::int64_t> shape = {};  // copied at submit; empty: a scalar
 };
@@ -177,8 +178,8 @@ struct EngineOptions {
   // Bytes of error feedback and factors that compression keeps, per process set, for names that it cannot tell to be in
   // use: names used once so far, and names not used for long. Names in use always keep theirs.
   std::size_t codec_state = std::size_t{512} << 20;
-  bool tune = true;       // tune the three above while the engine runs
-  std::string tune_file;  // tuned values are read from and saved to it; empty: none
+  bool tune = true;            // tune the three above while the engine runs
+  std::string tune_file = {};  // tuned values are read from and saved to it; empty: none
   // Completes operations that no thread waits for, in a thread that sleeps while there are none. False: they complete,
   // and their callbacks come, only while a thread of this rank submits, polls or waits.
   bool progress_thread = true;
@@ -187,12 +188,12 @@ struct EngineOptions {
   std::chrono::nanoseconds stall_warning = std::chrono::seconds(10);
   std::chrono::nanoseconds stall_limit = std::chrono::minutes(10);  // after it the operation fails; 0: never
   bool stall_spares_computing = true;                               // but not while a rank that is missing computes
-  std::string timeline;                                             // a trace to write; rank 0's counts; empty: none
+  std::string timeline = {};                                        // a trace to write; rank 0's counts; empty: none
   // Bytes of a bucket of gradients; 0: gradients are reduced one by one. Set rank 0's counts.
   std::size_t bucket_bytes = std::size_t{25} << 20;
   int metrics_port = -1;  // serves /metrics on this loopback port + local rank; -1: nowhere
   // Receives warnings, one line each; any thread. Unset: standard error.
-  std::function<void(std::string_view)> warn;
+  std::function<void(std::string_view)> warn = {};
 };
 
 // Reads XOE_* variables, and those HOROVOD_* variables that have a meaning here (docs/reference/environment.md).

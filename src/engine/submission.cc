@@ -88,11 +88,16 @@ Result<TensorCopy> copy_tensor(const TensorArg& tensor, const Submission& s, std
   return copy;
 }
 
-// Bytes written to a tensor's `out`, as far as they are known.
-std::size_t output_bytes(const TensorCopy& t, OpKind kind, int rank, int ranks) {
-  if (kind != OpKind::kReduceScatter || t.rows() == 0) return t.bytes();
+// Where a result in place begins, and the bytes written to a tensor's `out`, as far as they are known.
+struct OutputBytes {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+};
+OutputBytes output_bytes(const TensorCopy& t, OpKind kind, int rank, int ranks) {
+  if (kind != OpKind::kReduceScatter || t.rows() == 0) return {.begin = 0, .count = t.bytes()};
   const std::size_t size = static_cast<std::size_t>(ranks), own = static_cast<std::size_t>(rank);
-  return (t.rows() / size + (own < t.rows() % size ? 1 : 0)) * (t.bytes() / t.rows());
+  const std::size_t each = t.rows() / size, more = t.rows() % size, row = t.bytes() / t.rows();
+  return {.begin = (each * own + std::min(own, more)) * row, .count = (each + (own < more ? 1 : 0)) * row};
 }
 
 // Is the memory of one tensor there, and may the operation use it?
@@ -103,10 +108,12 @@ Status check_memory(const Submission& s, std::size_t i, const TensorCopy& t, int
     return failure(Code::kInvalidArgument, "{}: tensor {} has {} elements and no memory", s.title(), i, t.count);
   if (!gives_output(kind) && t.out == nullptr && t.count != 0)
     return failure(Code::kInvalidArgument, "{}: tensor {} has no memory for its result", s.title(), i);
-  if (t.out != nullptr && t.in != nullptr && t.out < t.in + t.bytes() &&
-      t.in < t.out + output_bytes(t, kind, rank, ranks) && (t.out != t.in || gives_output(kind)))
+  const OutputBytes output = output_bytes(t, kind, rank, ranks);
+  const bool in_place = kind == OpKind::kReduceScatter || !gives_output(kind);
+  if (t.out != nullptr && t.in != nullptr && t.out < t.in + t.bytes() && t.in < t.out + output.count &&
+      !(in_place && t.out == t.in + output.begin))
     return failure(Code::kInvalidArgument, "{}: `in` and `out` of tensor {} overlap{}", s.title(), i,
-                   gives_output(kind) ? "; this operation does not work in place" : " without being in place");
+                   in_place ? " without being in place" : "; this operation does not work in place");
   return {};
 }
 

@@ -31,10 +31,10 @@ inline constexpr std::string_view kDroppedEvent = "dropped events";
 
 // The position of a lane in viewers, from 1; 0: not one of the above.
 int lane_order(std::string_view lane) noexcept;
-// "engine: reduce", and the trainer's "allreduce ...".
+// "engine: reduce"; "allreduce ..." of earlier trainers.
 bool is_communication(std::string_view lane) noexcept;
 bool is_input(std::string_view lane) noexcept;
-// Of lanes, and of categories of spans: "negotiate", and the trainer's "wait for peers".
+// Of lanes, and of categories of spans: "negotiate"; "wait for peers" of earlier trainers.
 bool is_waiting(std::string_view lane) noexcept;
 
 // "waited for ranks 1, 3"; "" for none. The inverse ignores any other text.

@@ -81,6 +81,23 @@ TEST(BucketPlan, TypesHaveBucketsOfTheirOwn) {
   EXPECT_EQ(plans[1].parameters, (std::vector<std::size_t>{1, 3}));
 }
 
+TEST(BucketPlan, PartsOfRanksAreWholeRowsThatCoverTheBucket) {
+  for (std::size_t rows = 0; rows < 20; ++rows)
+    for (const int size : {1, 2, 3, 7, 64}) {
+      BucketPlan plan;
+      plan.count = rows * kAlignElements;
+      std::size_t end = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const BucketPart part = part_of(plan, rank, size);
+        EXPECT_EQ(part.begin, end);
+        EXPECT_EQ(part.count % kAlignElements, 0U);
+        EXPECT_LE(part.count, (rows / static_cast<std::size_t>(size) + 1) * kAlignElements);
+        end += part.count;
+      }
+      EXPECT_EQ(end, plan.count);
+    }
+}
+
 TEST(BucketPlan, LongNamesAreCut) {
   const std::vector<BucketParameter> parameters{parameter(std::string(1024, 'x'), {8}),
                                                 parameter(std::string(1024, 'y'), {8})};

@@ -469,6 +469,27 @@ TEST(Engine, CallbacksComeInCallsOfTheEngineWithoutAProgressThread) {
       options);
 }
 
+TEST(Engine, AReduceScatterMayPutItsPartInPlace) {
+  for (const int size : {1, 2, 3})
+    for (const double scale : {1.0, 0.5})
+      run_engines(size, [&](Engine& engine) {
+        const int rank = engine.topology().rank;
+        const std::vector<std::int64_t> shape{7, 2};  // the first ranks have a row more
+        std::vector<float> x(14);
+        std::iota(x.begin(), x.end(), 1.0F);
+        const auto rows_before = [&](int r) { return static_cast<std::size_t>(7 / size * r + std::min(r, 7 % size)); };
+        const std::size_t begin = 2 * rows_before(rank), end = 2 * rows_before(rank + 1);
+        const std::vector<TensorArg> part{{x.data(), x.data() + begin, DType::kFloat32, shape}};
+        const OpSpec op{.kind = OpKind::kReduceScatter, .prescale = scale};
+        const Status status = engine.run({.name = "part", .op = op, .tensors = part});
+        ASSERT_TRUE(status) << status.error().message();
+        for (std::size_t i = begin; i < end; ++i)
+          EXPECT_EQ(x[i], static_cast<float>((static_cast<double>(i) + 1) * size * scale));
+        const std::vector<TensorArg> shifted{{x.data(), x.data() + begin + 1, DType::kFloat32, shape}};
+        EXPECT_FALSE(engine.submit({.name = "part", .op = op, .tensors = shifted}));
+      });
+}
+
 // A part is smaller than what it is a part of: right before it in memory is not within it.
 TEST(Engine, AResultMayLieNextToTheInput) {
   run_engines(2, [](Engine& engine) {

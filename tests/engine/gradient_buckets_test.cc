@@ -244,13 +244,86 @@ TEST(GradientBuckets, NoMemoryOnOneRankIsAnErrorOnAll) {
   });
 }
 
-TEST(GradientBuckets, CompressionThatLooksAtWholeTensorsIsRefused) {
-  run_engines(1, [](Engine& engine) {
-    BucketOptions options = options_of();
-    options.op.compression.kind = Compression::kTopK;
-    const auto refused = GradientBuckets::create(engine.runtime(), parameters_of({{"a", 4}}), options);
-    ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().code(), Code::kUnsupported);
+// The same bits as one operation for each, in the shape of each.
+TEST(GradientBuckets, CompressionLooksAtWholeTensors) {
+  for (const Compression kind : {Compression::kTopK, Compression::kPowerSgd, Compression::kFloat8})
+    run_engines(2, [&](Engine& engine) {
+      const std::vector<BucketParameter> parameters{
+          {.name = "a", .dtype = DType::kFloat32, .shape = {20, 30}},
+          {.name = "b", .dtype = DType::kFloat32, .shape = {1000}},
+      };
+      BucketOptions options = options_of(ReduceOp::kAverage, 1 << 20);
+      options.op.compression = {.kind = kind, .top_k_ratio = 0.1};
+      const auto buckets = make(engine, parameters, options);
+      EXPECT_EQ(buckets->buckets(), 2U);
+      for (int step = 0; step < 3; ++step) {
+        std::vector<std::vector<float>> own;
+        for (const BucketParameter& p : parameters)
+          own.push_back(random_values(p.count(), static_cast<std::size_t>(100 * step + engine.topology().rank)));
+        for (std::size_t i = 0; i < own.size(); ++i) ASSERT_TRUE(buckets->put(i, own[i].data()));
+        ASSERT_TRUE(buckets->wait(kPatience).value());
+        for (std::size_t i = 0; i < own.size(); ++i) {
+          const TensorArg tensor = testing::in_place(own[i], parameters[i].shape);
+          ASSERT_TRUE(engine.run({.name = parameters[i].name, .op = options.op, .tensors = {&tensor, 1}}));
+          EXPECT_EQ(floats_at(buckets->slot(i), own[i].size()), own[i]) << parameters[i].name;
+        }
+      }
+    });
+}
+
+TEST(GradientBuckets, AReduceScatterGivesEachRankItsPart) {
+  for (const std::vector<int>& hosts : {std::vector<int>{}, std::vector<int>{0, 1, 1}})
+    run_engines(
+        3,
+        [](Engine& engine) {
+          const int rank = engine.topology().rank;
+          const std::vector<std::int64_t> counts{100, 5000, 7};
+          BucketOptions options = options_of(ReduceOp::kSum, 1 << 20);
+          options.op.kind = OpKind::kReduceScatter;
+          const auto buckets = make(engine, parameters_of({{"a", 100}, {"b", 5000}, {"c", 7}}), options);
+          ASSERT_EQ(buckets->buckets(), 1U);
+          const BucketPart own = part_of(buckets->plan(0), rank, 3);
+          for (int step = 0; step < 3; ++step) {
+            put_all(*buckets, static_cast<float>(rank + step), counts);
+            ASSERT_TRUE(buckets->wait(kPatience).value());
+            const auto* const results = reinterpret_cast<const float*>(buckets->memory(0)->data());
+            for (std::size_t i = 0; i < counts.size(); ++i)
+              for (std::size_t k = 0; k < static_cast<std::size_t>(counts[i]); ++k) {
+                const std::size_t place = buckets->plan(0).offsets[i] + k;
+                if (place < own.begin || place >= own.begin + own.count) continue;
+                ASSERT_EQ(results[place], static_cast<float>(3 + 3 * step));
+              }
+          }
+        },
+        testing::quiet_options(), hosts);
+}
+
+TEST(GradientBuckets, TheFirstBucketMayBeSmaller) {
+  run_engines(2, [](Engine& engine) {
+    BucketOptions options = options_of(ReduceOp::kSum, 4096);
+    options.first_bytes = 256;
+    const auto buckets = make(engine, parameters_of({{"a", 64}, {"b", 64}, {"c", 64}}), options);
+    ASSERT_EQ(buckets->buckets(), 2U);
+    EXPECT_EQ(buckets->plan(0).parameters, (std::vector<std::size_t>{0}));
+  });
+}
+
+// A rank that leaves may be the one that the others' results depend on.
+TEST(GradientBuckets, DrainedTheyHaveServedTheirPeers) {
+  run_engines(2, [](Engine& engine) {
+    auto buckets = make(engine, parameters_of({{"a", 4}, {"b", 2000}}), options_of(ReduceOp::kSum));
+    ASSERT_EQ(buckets->buckets(), 2U);
+    const std::vector<float> ones(2000, 1);
+    ASSERT_TRUE(buckets->put(0, ones.data()));
+    if (engine.topology().rank == 0) {
+      buckets->drain();  // in the middle of a step
+      buckets.reset();
+      engine.close();
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      buckets->drain();
+      EXPECT_EQ(floats_at(buckets->slot(0), 4), (std::vector<float>(4, 2)));
+    }
   });
 }
 

@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 #include <torch/optim/sgd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
 #include "nets.h"
 #include "ranks.h"
 
@@ -258,31 +263,104 @@ TEST(Training, ClippedNormIsTheJointOne) {
   }
 }
 
-struct Events : torch::StepObserver {
-  void bucket_ready(const torch::BucketInfo& bucket) override { ready.push_back(bucket.index); }
-  void bucket_start(const torch::BucketInfo& bucket) override { started.push_back(bucket.index); }
-  void bucket_stop(const torch::BucketInfo& bucket) override { stopped.push_back(bucket.index); }
-  void wait_start() override { started_before_wait = started.size(); }
-  std::vector<int> ready, started, stopped;
-  std::size_t started_before_wait = 0;
-};
+// Two optimizers of one engine, as of a generator and its critic, in another order on each rank.
+TEST(Training, OptimizersShareAnEngine) {
+  const auto train_both = [](bool shared) {
+    return on_ranks(2, [&](Communicator& comm) {
+      const auto engine = Engine::create(*comm.split(0).value()).value();
+      Net nets[2] = {Net(1), Net(50)};
+      std::vector<std::unique_ptr<::torch::optim::Optimizer>> wrapped;
+      std::vector<torch::DistributedOptimizer> optimizers;
+      for (Net& net : nets) {
+        wrapped.push_back(sgd()(net.parameters()));
+        optimizers.push_back(
+            torch::DistributedOptimizer::create(*wrapped.back(), net, comm,
+                                                {.bucket_bytes = 4096, .engine = shared ? engine.get() : nullptr})
+                .value());
+      }
+      for (int step = 0; step < 4; ++step) {
+        for (const int i : comm.rank() == 0 ? std::vector{0, 1} : std::vector{1, 0}) {
+          ok(optimizers[static_cast<std::size_t>(i)].zero_grad());
+          const Batch batch = batch_at(step, comm.rank(), 2);
+          loss_of(nets[i].forward(batch.images, true), batch.targets).backward();
+        }
+        for (torch::DistributedOptimizer& optimizer : optimizers) ok(optimizer.step());
+      }
+      EXPECT_THAT(engine->metrics(),
+                  ::testing::ContainsRegex(shared ? "\nxoe_steps_total[^\n]* 8\n" : "\nxoe_steps_total[^\n]* 0\n"));
+      auto both = snapshot(nets[0]);
+      for (at::Tensor& one : snapshot(nets[1])) both.push_back(std::move(one));
+      return both;
+    });
+  };
+  const auto shared = train_both(true);
+  EXPECT_TRUE(equal_bits(shared[0], shared[1]));
+  EXPECT_TRUE(equal_bits(shared[0], train_both(false)[0]));
+}
 
-TEST(Training, BucketsStartInOrderDuringBackward) {
-  on_ranks(2, [](Communicator& comm) {
+TEST(Training, TheEnginesTimelineShowsEachBucket) {
+  const std::string path = ::testing::TempDir() + "libtorch-timeline.json";
+  on_ranks(2, [&](Communicator& comm) {
+    const auto engine = Engine::create(*comm.split(0).value()).value();
+    ok(engine->start_timeline(path));
     Net net;
     ::torch::optim::SGD wrapped(net.parameters(), 0.1);
-    Events events;
-    torch::DistributedOptions options{.bucket_bytes = 1, .first_bucket_bytes = 1, .observer = &events};
+    torch::DistributedOptions options{.bucket_bytes = 1, .first_bucket_bytes = 1, .engine = engine.get()};
     auto optimizer = torch::DistributedOptimizer::create(wrapped, net, comm, options).value();
+    EXPECT_EQ(optimizer.bucket_count(), 7);
     const Batch batch = batch_at(0, comm.rank(), 1);
     loss_of(net.forward(batch.images, true), batch.targets).backward();
     ok(optimizer.step());
-    const std::vector<int> in_order{0, 1, 2, 3, 4, 5, 6};
-    EXPECT_EQ(events.started, in_order);
-    EXPECT_EQ(events.stopped, in_order);
-    EXPECT_EQ(events.started_before_wait, 7u) << "all within backward";
-    EXPECT_THAT(events.ready, ::testing::UnorderedElementsAreArray(in_order));
-    EXPECT_EQ(optimizer.bucket(0).name, "bucket 0 (fc2_weight)");
+    EXPECT_GT(optimizer.waited().count(), 0);
+    ok(engine->stop_timeline());
+    return 0;
+  });
+  std::ifstream file(path);
+  const std::string trace{std::istreambuf_iterator<char>(file), {}};
+  // From the last parameter to the first.
+  for (const char* name : {"bucket 0 (fc2_weight)", "bucket 1 (branch_weight)", "bucket 6 (conv1_weight)"})
+    EXPECT_NE(trace.find(name), std::string::npos) << name;
+  std::filesystem::remove(path);
+}
+
+TEST(Training, CompressedGradientsTrainAlike) {
+  Training training{.steps = 30};
+  const auto exact = train_together(training, 2);
+  for (const Compression kind : {Compression::kBfloat16, Compression::kTopK, Compression::kPowerSgd}) {
+    training.options.compression = {.kind = kind, .top_k_ratio = 0.5};
+    const auto compressed = train_together(training, 2);
+    EXPECT_TRUE(equal_bits(compressed[0], compressed[1]));
+    EXPECT_GT(largest_difference(compressed[0], exact[0]), 0) << compression_name(kind);
+    EXPECT_LT(largest_difference(compressed[0], exact[0]), 0.1) << compression_name(kind);
+  }
+}
+
+TEST(Training, GradientsOfALoneRankStayWhereTheyAre) {
+  on_ranks(1, [](Communicator& comm) {
+    Net net;
+    ::torch::optim::SGD wrapped(net.parameters(), 0.1);
+    auto optimizer =
+        torch::DistributedOptimizer::create(
+            wrapped, net, comm, {.backward_passes_per_step = 2, .average_passes = true, .find_unused = false})
+            .value();
+    EXPECT_EQ(optimizer.bucket_count(), 0);
+    const Batch batch = batch_at(0, 0, 1);
+    const auto backward = [&] { loss_of(net.forward(batch.images), batch.targets).backward(); };
+    backward();
+    const at::Tensor once = net.fc1.grad().clone();
+    const void* const place = net.fc1.grad().data_ptr();
+    backward();
+    ok(optimizer.synchronize());
+    EXPECT_EQ(net.fc1.grad().data_ptr(), place);
+    EXPECT_TRUE(at::allclose(net.fc1.grad(), once));
+    EXPECT_TRUE(at::equal(net.branch.grad(), at::zeros_like(net.branch))) << "unused";
+    ok(optimizer.step());
+    backward();
+    backward();
+    backward();
+    const Status status = optimizer.step();
+    EXPECT_FALSE(status);
+    EXPECT_NE(status.error().message().find("raise backward_passes_per_step"), std::string::npos);
     return 0;
   });
 }

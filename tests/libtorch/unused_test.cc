@@ -218,7 +218,8 @@ TEST(Create, WrongOptionsTouchNobody) {
     for (const torch::DistributedOptions& options :
          {torch::DistributedOptions{.op = ReduceOp::kMax}, torch::DistributedOptions{.bucket_bytes = 0},
           torch::DistributedOptions{.backward_passes_per_step = 0},
-          torch::DistributedOptions{.gradient_views = false, .sharded = true}}) {
+          torch::DistributedOptions{.gradient_views = false, .sharded = true},
+          torch::DistributedOptions{.sharded = true, .compression = {.kind = Compression::kBfloat16}}}) {
       EXPECT_EQ(DistributedOptimizer::create(wrapped, net, comm, options).error().code(), Code::kInvalidArgument);
     }
     ok(comm.barrier());

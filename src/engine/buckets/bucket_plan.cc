@@ -52,6 +52,14 @@ std::vector<BucketPlan> plan_buckets(std::span<const BucketParameter> parameters
   return full;
 }
 
+// As a reduce-scatter cuts rows of kAlignElements.
+BucketPart part_of(const BucketPlan& plan, int rank, int size) {
+  const std::size_t rows = plan.count / kAlignElements;
+  const std::size_t ranks = static_cast<std::size_t>(size), own = static_cast<std::size_t>(rank);
+  return {.begin = (rows / ranks * own + std::min(own, rows % ranks)) * kAlignElements,
+          .count = (rows / ranks + (own < rows % ranks ? 1 : 0)) * kAlignElements};
+}
+
 std::string bucket_name(std::size_t index, const BucketPlan& plan, std::span<const BucketParameter> parameters) {
   const auto first = shortened(parameters[plan.parameters.front()].name);
   if (plan.parameters.size() == 1) return fmt::format("bucket {} ({})", index, first);

@@ -23,6 +23,12 @@ struct BucketParameter {
   std::string describe() const;  // "float32 [64, 3, 7, 7]"
 };
 
+// Elements of a bucket.
+struct BucketPart {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+};
+
 struct BucketLimits {
   std::size_t first_bytes = 0;  // of the bucket that becomes full first
   std::size_t bytes = 0;        // of all others
@@ -40,6 +46,10 @@ struct BucketPlan {
 // Buckets of one type each, filled in the order of `parameters`, in the order in which they become full. Each parameter
 // is in exactly one bucket. A bucket exceeds its limit only for a single parameter that is larger.
 std::vector<BucketPlan> plan_buckets(std::span<const BucketParameter> parameters, const BucketLimits& limits);
+
+// The part of a bucket that each of `size` ranks owns where it is sharded, in rank order: multiples of kAlignElements,
+// so that a kernel processes each element of a part with the same (vector or tail) code as in the whole parameter.
+BucketPart part_of(const BucketPlan& plan, int rank, int size);
 
 // "bucket 2 (first .. last)"
 std::string bucket_name(std::size_t index, const BucketPlan& plan, std::span<const BucketParameter> parameters);

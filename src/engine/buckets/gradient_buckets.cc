@@ -1,6 +1,7 @@
 #include "engine/buckets/gradient_buckets.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <string_view>
@@ -51,9 +52,6 @@ GradientBuckets::GradientBuckets(const std::shared_ptr<Runtime>& runtime, std::v
 Result<std::unique_ptr<GradientBuckets>> GradientBuckets::create(const std::shared_ptr<Runtime>& runtime,
                                                                  std::vector<BucketParameter> parameters,
                                                                  BucketOptions options) {
-  if (!element_by_element(options.op.compression))
-    return failure(Code::kUnsupported, "{}: {} looks at each tensor as a whole; it takes no buckets", options.name,
-                   compression_name(options.op.compression.kind));
   const std::size_t bytes = options.bytes == 0 ? runtime->bucket_bytes() : options.bytes;
   std::unique_ptr<GradientBuckets> made(new GradientBuckets(runtime, std::move(parameters), std::move(options)));
   const RunRequest run = [&made](const Request& request) { return made->run(request); };
@@ -71,17 +69,24 @@ Result<std::unique_ptr<GradientBuckets>> GradientBuckets::create(const std::shar
   return made;
 }
 
+BucketLimits GradientBuckets::limits(std::size_t bucket_bytes) const {
+  if (!element_by_element(options_.op.compression)) return {.first_bytes = 1, .bytes = 1};
+  return {.first_bytes = options_.first_bytes == 0 ? bucket_bytes : options_.first_bytes, .bytes = bucket_bytes};
+}
+
 Status GradientBuckets::allocate(const std::vector<BucketParameter>& common, std::size_t bucket_bytes) {
   const auto runtime = runtime_.lock();
   if (runtime == nullptr || bucket_bytes == 0) return {};
   std::map<std::string_view, std::size_t> index;
   for (std::size_t i = 0; i < parameters_.size(); ++i) index.emplace(parameters_[i].name, i);
   std::size_t bytes = 0;
-  for (BucketPlan& plan : plan_buckets(common, {.first_bytes = bucket_bytes, .bytes = bucket_bytes})) {
+  for (BucketPlan& plan : plan_buckets(common, limits(bucket_bytes))) {
     Bucket bucket;
     bucket.name = fmt::format("{}.{}", options_.name, bucket_name(buckets_.size(), plan, common));
     XOE_ASSIGN(SharedBuffer memory, runtime->shared_buffer(plan.bytes()));
     bucket.memory = std::make_shared<SharedBuffer>(std::move(memory));
+    XOE_ASSIGN(const std::size_t before, elements_before_own(*runtime, plan));
+    bucket.result = bucket.memory->data() + before * dtype_size(plan.dtype);
     const std::size_t element = dtype_size(plan.dtype);
     for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
       const BucketParameter& parameter = common[plan.parameters[i]];
@@ -97,6 +102,14 @@ Status GradientBuckets::allocate(const std::vector<BucketParameter>& common, std
   }
   past_cache_ = bytes > kCacheBytes;
   return {};
+}
+
+// The first element of a bucket that holds a result on this rank.
+Result<std::size_t> GradientBuckets::elements_before_own(const Runtime& runtime, const BucketPlan& plan) const {
+  if (options_.op.kind != OpKind::kReduceScatter) return std::size_t{0};
+  XOE_ASSIGN(const auto ranks, runtime.process_sets().ranks(options_.process_set));
+  const auto own = std::ranges::find(ranks, runtime.topology().rank) - ranks.begin();
+  return part_of(plan, static_cast<int>(own), static_cast<int>(ranks.size())).begin;
 }
 
 Result<EngineHandle> GradientBuckets::run(const Request& request) {
@@ -170,9 +183,9 @@ Status GradientBuckets::leave_out(std::size_t parameter) {
 Result<EngineHandle> GradientBuckets::submit(Bucket& bucket) {
   const auto runtime = runtime_.lock();
   if (runtime == nullptr) return failure(Code::kUnavailable, "{}: the engine was shut down", bucket.name);
-  const auto count = static_cast<std::int64_t>(bucket.plan.count);
-  std::byte* const data = bucket.memory->data();
-  const TensorArg tensor{.in = data, .out = data, .dtype = bucket.plan.dtype, .shape = {&count, 1}};
+  const std::array<std::int64_t, 2> rows{static_cast<std::int64_t>(bucket.plan.count / kAlignElements), kAlignElements};
+  TensorArg tensor{.in = bucket.memory->data(), .out = bucket.result, .dtype = bucket.plan.dtype, .shape = rows};
+  if (!element_by_element(options_.op.compression)) tensor.shape = parameters_[bucket.plan.parameters.front()].shape;
   const std::string left_out = left_out_of(bucket);
   XOE_ASSIGN(auto submission, runtime->submit({.name = bucket.name,
                                                .op = options_.op,
@@ -228,6 +241,13 @@ Result<bool> GradientBuckets::wait(std::chrono::nanoseconds patience) {
 void GradientBuckets::reset() {
   for (Bucket& bucket : buckets_)
     if (bucket.operation.valid() && bucket.operation.poll()) bucket.operation = {};
+  end_step();
+}
+
+void GradientBuckets::drain() {
+  for (Bucket& bucket : buckets_)
+    if (bucket.operation.valid()) (void)bucket.operation.wait();
+  for (Bucket& bucket : buckets_) bucket.operation = {};
   end_step();
 }
 

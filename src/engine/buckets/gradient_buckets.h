@@ -17,10 +17,13 @@ namespace xoe::engine {
 
 struct BucketOptions {
   std::string name;  // the beginning of the names of operations; the same on all ranks
-  OpSpec op;         // of kAllreduce: reduction, scales, compression
+  // kAllreduce: reduction, scales, compression. kReduceScatter: after wait() each rank has the results of its own part
+  // of each bucket only, see part_of().
+  OpSpec op;
   ProcessSetId process_set = kWorldSet;
   std::chrono::nanoseconds timeout{0};  // Request::timeout
   std::size_t bytes = 0;                // of a bucket; 0: the engine's. Set rank 0's counts
+  std::size_t first_bytes = 0;          // of the bucket that becomes full first; 0: as the others
 };
 
 // One step: put() or leave_out() for each parameter in the buckets, in any order, by any thread; then wait(). A bucket
@@ -33,13 +36,12 @@ class GradientBuckets {
  public:
   // Collective over the process set. parameters: this rank's, each name once, in the order in which their gradients
   // become ready. Set rank 0's order counts; a parameter that not all ranks have with the same type and shape is not in
-  // the buckets. No rank gets buckets where one has joined (`invalid_argument`), where compression looks at whole
-  // tensors
-  // (`unsupported`), or where a rank has no shared memory left (`resource_exhausted`).
+  // the buckets. Where compression looks at whole tensors, each has a bucket of its own. No rank gets buckets where one
+  // has joined (`invalid_argument`), or where a rank has no shared memory left (`resource_exhausted`).
   static Result<std::unique_ptr<GradientBuckets>> create(const std::shared_ptr<Runtime>& runtime,
                                                          std::vector<BucketParameter> parameters,
                                                          BucketOptions options);
-  ~GradientBuckets() = default;  // operations that are under way keep their memory
+  ~GradientBuckets() = default;  // operations that are under way keep their memory; see drain()
   GradientBuckets(const GradientBuckets&) = delete;
 
   std::size_t parameters() const noexcept { return slots_.size(); }
@@ -47,6 +49,9 @@ class GradientBuckets {
   // A parameter's place in its bucket; null: it is not in the buckets. It stays while this object or an operation
   // lives.
   std::byte* slot(std::size_t parameter) const noexcept { return slots_[parameter].data; }
+  // Parameters as create() got them, of the buckets in the order in which they become full.
+  const BucketPlan& plan(std::size_t bucket) const noexcept { return buckets_[bucket].plan; }
+  const std::shared_ptr<SharedBuffer>& memory(std::size_t bucket) const noexcept { return buckets_[bucket].memory; }
 
   // This step's gradient of a parameter: copied to its slot unless it is there, and reduced once its bucket is
   // complete. Null: this rank did not compute it; zeros. `invalid_argument`: the parameter has no slot, or its gradient
@@ -61,13 +66,16 @@ class GradientBuckets {
   Result<bool> wait(std::chrono::nanoseconds patience);
   // Ends the step without its results. What peers can still complete goes on; the next put() waits for it.
   void reset();
+  // Waits for the operations that are under way, whatever becomes of them: peers may use this rank's memory until then.
+  void drain();
 
  private:
   struct Bucket {
     std::string name;
     BucketPlan plan;
     std::shared_ptr<SharedBuffer> memory;
-    std::size_t missing = 0;  // gradients
+    std::byte* result = nullptr;  // in `memory`
+    std::size_t missing = 0;      // gradients
     EngineHandle operation = {};
   };
   struct Slot {
@@ -81,12 +89,14 @@ class GradientBuckets {
   GradientBuckets(const std::shared_ptr<Runtime>& runtime, std::vector<BucketParameter> parameters,
                   BucketOptions options);
 
+  BucketLimits limits(std::size_t bucket_bytes) const;
   Status allocate(const std::vector<BucketParameter>& common, std::size_t bucket_bytes);
   // Prepares the slot for writing.
   Status begin(std::size_t parameter);
   // The slot holds the gradient.
   Status finish(std::size_t parameter, bool left_out);
   Result<EngineHandle> submit(Bucket& bucket);
+  Result<std::size_t> elements_before_own(const Runtime& runtime, const BucketPlan& plan) const;
   Result<EngineHandle> run(const Request& request);
   std::string left_out_of(const Bucket& bucket) const;
   std::string missing_from(const Bucket& bucket) const;

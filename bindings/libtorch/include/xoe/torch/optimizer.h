@@ -3,12 +3,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <string_view>
 
 #include "xoe/communicator.h"
+#include "xoe/engine.h"
 
 namespace torch::nn {
 class Module;
@@ -22,27 +23,6 @@ class OutputArchive;
 }  // namespace torch::serialize
 
 namespace xoe::torch {
-
-// A set of gradients that is reduced as one.
-struct BucketInfo {
-  int index = 0;  // also the order of reduction
-  std::string_view name =
-      {};  // "bucket 2 (layer3.0.conv1.weight .. layer4.1.bn2.bias)"; lives as long as the optimizer
-  std::size_t bytes = 0;
-};
-
-// Observes a DistributedOptimizer, for timelines. Called on the thread that does the work; calls must be short and must
-// not use the optimizer or its communicator.
-class StepObserver {
- public:
-  virtual ~StepObserver() = default;
-  virtual void bucket_ready(const BucketInfo&) {}  // this rank's gradients are complete
-  virtual void bucket_start(const BucketInfo&) {}  // its reduction has started
-  virtual void bucket_stop(const BucketInfo&) {}   // its reduction has completed
-  // Called around each period in which the optimizer only reduces and waits for peers.
-  virtual void wait_start() {}
-  virtual void wait_stop() {}
-};
 
 struct DistributedOptions {
   // kAverage or kSum, over ranks.
@@ -67,17 +47,22 @@ struct DistributedOptions {
   // All ranks share one copy of the parameters, and each rank runs the optimizer on its part of each bucket only. See
   // DistributedOptimizer.
   bool sharded = false;
-  // Not owned; may be null.
-  StepObserver* observer = nullptr;
+  // Of the gradients on their way; unsharded only. kTopK, kPowerSgd, kFloat8 and error feedback look at whole tensors,
+  // so that each gradient is a bucket of its own.
+  CompressionOptions compression = {};
+  // Runs the reductions, in its timeline, metrics and stall reports; not owned, and outlives the optimizer. Its ranks
+  // are those of the communicator. Null: one of its own, without timeline and metrics.
+  Engine* engine = nullptr;
 };
 
 // Wraps any torch::optim optimizer. In place of
 //   optimizer.zero_grad(); loss.backward(); optimizer.step();
 // write the same with this one. The learning rate and other options stay in the wrapped optimizer's param_groups().
 //
-// Gradients are views into memory that all ranks of the host map. While backward runs, hooks on the parameters start
-// the reduction of each complete bucket, in the same order on all ranks, and progress it. step() waits for all
-// reductions, then runs the wrapped optimizer. All ranks run equally many backward passes and steps.
+// Gradients are views into memory that all ranks of the host map, in buckets. While backward runs, hooks on the
+// parameters submit each complete bucket to an engine as one named operation. step() completes all, then runs the
+// wrapped optimizer. All ranks run equally many backward passes and steps. A lone rank has no buckets, unless it is
+// sharded.
 // Gradients are reset by zero_grad(), by the module's or by the wrapped optimizer's; each leaves them undefined, and
 // the next backward brings the views back. To look at or change reduced gradients (in place), call synchronize() before
 // step().
@@ -96,14 +81,13 @@ struct DistributedOptions {
 // is not run then, so that parameters are as after the last complete step. (Sharded: a rank that dies during the update
 // itself leaves them half updated; the error says so.)
 //
-// Thread safety: one thread at a time, backward of these parameters included. The communicator must not be used by
-// others while backward runs, and must outlive this object, as must the wrapped optimizer; the gradients may outlive
-// all of them.
+// Thread safety: one thread at a time, backward of these parameters included. The communicator must outlive this
+// object, as must the wrapped optimizer; the gradients may outlive all of them.
 class DistributedOptimizer {
  public:
   // Collective. `module` gives names to the parameters that `optimizer` holds; parameters with requires_grad == false
   // are ignored. `invalid_argument` on every rank, naming the parameter, when ranks differ in names, shapes, types
-  // or options.
+  // or options, and where options.engine is of other ranks than `comm`.
   static Result<DistributedOptimizer> create(::torch::optim::Optimizer& optimizer, const ::torch::nn::Module& module,
                                              Communicator& comm, DistributedOptions options = {});
   DistributedOptimizer(DistributedOptimizer&&) noexcept;
@@ -145,7 +129,8 @@ class DistributedOptimizer {
 
   ::torch::optim::Optimizer& wrapped() noexcept;
   int bucket_count() const noexcept;
-  BucketInfo bucket(int index) const;
+  // For how long this rank has waited for others so far, in calls of this object.
+  std::chrono::nanoseconds waited() const noexcept;
 
  private:
   class Core;
