@@ -12,6 +12,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "memory_order.h"
 #include "optimizer_state.h"
 #include "reduce/optimizer_step.h"
 
@@ -25,7 +26,7 @@ using States = std::remove_reference_t<decltype(std::declval<optim::Optimizer&>(
 // Dense, with the elements in the parameter's order.
 bool lies_like(const at::Tensor& tensor, const at::Tensor& parameter) {
   return tensor.layout() == at::kStrided && tensor.device().is_cpu() && tensor.scalar_type() == at::kFloat &&
-         tensor.sizes() == parameter.sizes() && tensor.strides() == parameter.strides();
+         same_order(tensor, parameter);
 }
 
 bool takes(const at::Tensor& parameter, const States& states) {

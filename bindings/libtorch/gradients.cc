@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "memory_order.h"
 #include "xoe/torch/tensors.h"
 
 namespace xoe::torch {
@@ -26,9 +27,8 @@ std::vector<std::int64_t> gradient_strides(const at::Tensor& parameter) {
   return strides;
 }
 
-bool has_layout_of(const at::Tensor& tensor, const at::Tensor& other) {
-  return tensor.device() == other.device() && tensor.scalar_type() == other.scalar_type() &&
-         tensor.sizes() == other.sizes() && tensor.strides() == other.strides();
+bool has_bytes_of(const at::Tensor& tensor, const at::Tensor& other) {
+  return tensor.device() == other.device() && tensor.scalar_type() == other.scalar_type() && same_order(tensor, other);
 }
 
 }  // namespace
@@ -174,7 +174,7 @@ Status Gradients::take(std::size_t parameter, const at::Tensor& gradient, bool l
   const at::NoGradGuard no_grad;
   at::Tensor complete = gradient;
   if (buckets_ != nullptr && !gradient.is_same(slot.view) && (last || !slot.staged)) {
-    const bool put_copies = last && !divides() && has_layout_of(gradient, slot.view);
+    const bool put_copies = last && !divides() && has_bytes_of(gradient, slot.view);
     if (!put_copies) complete = slot.view.copy_(gradient);
     if (!slot.staged) parameters_[parameter].tensor.mutable_grad() = slot.view;
   }

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "memory_order.h"
 #include "optimizer_state.h"
 
 namespace xoe::torch {
@@ -17,7 +18,7 @@ namespace {
 // The elements of `tensor`, in the order of the parameter's elements in its bucket.
 at::Tensor flat_like(const at::Tensor& tensor, const at::Tensor& parameter) {
   at::Tensor ordered = tensor;
-  if (tensor.strides() != parameter.strides()) {
+  if (!same_order(tensor, parameter)) {
     ordered = at::empty_strided(parameter.sizes(), parameter.strides(), tensor.options());
     ordered.copy_(tensor);
   }

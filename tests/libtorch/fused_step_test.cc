@@ -48,6 +48,18 @@ void set_gradients(Net& net, int step) {
   }
 }
 
+// Strides of dimensions of size 1 mean nothing, and differ between a 1x1 convolution's weight and its gradient.
+TEST(FusedStep, TakesGradientsOfOneByOneConvolutions) {
+  const at::Tensor weight = pattern({4, 3, 1, 1}, 1).as_strided({4, 3, 1, 1}, {3, 1, 3, 3}).set_requires_grad(true);
+  optim::SGD optimizer({weight}, optim::SGDOptions(0.5));
+  weight.mutable_grad() = at::ones({4, 3, 1, 1});
+  ASSERT_NE(weight.strides(), weight.grad().strides());
+  ASSERT_TRUE(torch::fused_step(optimizer));
+  EXPECT_TRUE(at::equal(weight.detach(), pattern({4, 3, 1, 1}, 1) - 0.5));
+  weight.mutable_grad() = at::ones({3, 4, 1, 1}).transpose(0, 1);
+  EXPECT_FALSE(torch::fused_step(optimizer));
+}
+
 // The largest difference of two optimizers' states, relative to what is in them.
 double state_difference(optim::Optimizer& a, const Net& net_a, optim::Optimizer& b, const Net& net_b) {
   EXPECT_EQ(a.state().size(), b.state().size());
