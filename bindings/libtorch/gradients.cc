@@ -73,7 +73,7 @@ Result<std::unique_ptr<Gradients>> Gradients::create(std::vector<NamedParameter>
     XOE_ASSIGN(const DType dtype, dtype_of(parameter.tensor.scalar_type()));
     made->specs_.push_back({parameter.name, dtype, parameter.tensor.sizes().vec()});
   }
-  if (engine.topology().size > 1 || options.sharded) XOE_TRY(made->lay_out());
+  if (options.sharded || (engine.topology().size > 1 && !options.adasum)) XOE_TRY(made->lay_out());
   made->attach_hooks();
   return made;
 }

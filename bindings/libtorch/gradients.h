@@ -37,7 +37,8 @@ double squared_norm_of(const at::Tensor& gradient);
 class Gradients {
  public:
   // Collective. Parameters in the order in which backward passes are expected to reach them; name: of the engine's
-  // operations. A lone rank that does not shard has no buckets: its gradients stay where autograd puts them.
+  // operations. Without buckets gradients are this rank's own, and stay where autograd puts them: for Adasum, and on a
+  // lone rank that does not shard.
   static Result<std::unique_ptr<Gradients>> create(std::vector<NamedParameter> parameters, Engine& engine,
                                                    std::string name, const DistributedOptions& options);
   // Peers may be using the buckets, so operations must end; errors end them too.
@@ -61,6 +62,7 @@ class Gradients {
   // For how long synchronize() and discard() have waited for other ranks so far.
   std::chrono::nanoseconds waited() const noexcept { return waited_; }
 
+  const std::string& name() const noexcept { return name_; }
   std::span<const NamedParameter> parameters() const noexcept { return parameters_; }
   std::span<const engine::BucketParameter> specs() const noexcept { return specs_; }
   std::size_t buckets() const noexcept { return buckets_ == nullptr ? 0 : buckets_->buckets(); }
@@ -71,7 +73,7 @@ class Gradients {
 
  private:
   struct Slot {
-    at::Tensor view;      // into the bucket; of a lone rank: none
+    at::Tensor view;      // into the bucket
     bool staged = false;  // the gradient has memory of its own, and is copied
     std::function<void()> remove_hook = {};
     int passes = 0;      // backward passes of this step so far
@@ -104,7 +106,7 @@ class Gradients {
   std::vector<NamedParameter> parameters_;
   std::vector<engine::BucketParameter> specs_;
   std::vector<Slot> slots_;                           // by parameter
-  std::unique_ptr<engine::GradientBuckets> buckets_;  // null: a lone rank
+  std::unique_ptr<engine::GradientBuckets> buckets_;  // may be null
   SharedBuffer flags_;                                // one byte per parameter, then two of the agreement
   std::chrono::nanoseconds waited_{0};
 

@@ -14,6 +14,7 @@
 #include <set>
 #include <sstream>
 
+#include "adasum_update.h"
 #include "base/error.h"
 #include "fused_step.h"
 #include "gradients.h"
@@ -79,11 +80,12 @@ std::vector<Described> describe_all(const std::vector<NamedParameter>& parameter
                                     const Communicator& comm) {
   std::vector<Described> things;
   things.push_back(
-      {"options", fmt::format("op {}, bucket_bytes {}, first_bucket_bytes {}, backward_passes_per_step {}, "
-                              "average_passes {}, find_unused {}, sharded {}, compression {}, engine {}",
-                              reduce_op_name(options.op), options.bucket_bytes, options.first_bucket_bytes,
-                              options.backward_passes_per_step, options.average_passes, options.find_unused,
-                              options.sharded, text_of(options.compression), engine_of(options, comm))});
+      {"options",
+       fmt::format("op {}, bucket_bytes {}, first_bucket_bytes {}, backward_passes_per_step {}, "
+                   "average_passes {}, find_unused {}, sharded {}, compression {}, adasum {}, engine {}",
+                   reduce_op_name(options.op), options.bucket_bytes, options.first_bucket_bytes,
+                   options.backward_passes_per_step, options.average_passes, options.find_unused, options.sharded,
+                   text_of(options.compression), options.adasum, engine_of(options, comm))});
   for (const NamedParameter& parameter : parameters) {
     std::ostringstream strides;
     strides << parameter.tensor.strides();
@@ -110,6 +112,9 @@ Status check_arguments(const std::vector<NamedParameter>& parameters, const Dist
   }
   if (options.sharded && options.compression.kind != Compression::kNone) {
     return failure(Code::kInvalidArgument, "DistributedOptimizer: sharded takes no compression");
+  }
+  if (options.adasum && (options.sharded || options.compression.kind != Compression::kNone)) {
+    return failure(Code::kInvalidArgument, "DistributedOptimizer: adasum takes no sharding and no compression");
   }
   if (parameters.empty()) {
     return failure(Code::kInvalidArgument,
@@ -171,6 +176,7 @@ class DistributedOptimizer::Core {
   std::unique_ptr<Engine> own_engine_;  // null: options_.engine
   std::unique_ptr<Gradients> gradients_;
   std::unique_ptr<Shards> shards_;
+  std::unique_ptr<AdasumUpdate> adasum_;
   std::chrono::nanoseconds waited_{0};  // beside that of the gradients
 };
 
@@ -208,6 +214,9 @@ Status DistributedOptimizer::Core::open(std::vector<NamedParameter> parameters) 
   if (options_.sharded) {
     XOE_ASSIGN(shards_, Shards::create(optimizer_, *gradients_, comm_));
   }
+  if (options_.adasum && comm_.size() > 1) {
+    XOE_ASSIGN(adasum_, AdasumUpdate::create(gradients_->parameters(), engine(), gradients_->name()));
+  }
   parameter_count_ = count_parameters(optimizer_);
   return {};
 }
@@ -235,12 +244,12 @@ void DistributedOptimizer::Core::update() {
 }
 
 Status DistributedOptimizer::Core::end_update() {
-  if (shards_) {
-    const auto start = std::chrono::steady_clock::now();
-    const Status status = shards_->close_update();
-    waited_ += std::chrono::steady_clock::now() - start;
-    XOE_TRY(status);
-  }
+  const auto start = std::chrono::steady_clock::now();
+  Status status;
+  if (shards_) status = shards_->close_update();
+  if (adasum_) status = adasum_->end();
+  waited_ += std::chrono::steady_clock::now() - start;
+  XOE_TRY(status);
   gradients_->begin_step();
   engine().note_step();
   return {};
@@ -249,6 +258,7 @@ Status DistributedOptimizer::Core::end_update() {
 Status DistributedOptimizer::step() {
   return core_->guarded(Code::kInvalidArgument, "step", [&]() -> Status {
     XOE_TRY(core_->prepare_update());
+    if (core_->adasum_) core_->adasum_->begin();
     core_->update();
     return core_->end_update();
   });
@@ -268,6 +278,7 @@ Result<at::Tensor> DistributedOptimizer::Core::evaluate(const std::function<at::
 Result<at::Tensor> DistributedOptimizer::step(const std::function<at::Tensor()>& closure) {
   at::Tensor loss;
   const Status done = core_->guarded(Code::kInvalidArgument, "step", [&]() -> Status {
+    if (core_->adasum_) core_->adasum_->begin();
     if (has_fused_step(core_->optimizer_)) {  // these evaluate the closure once, and then step
       const at::AutoGradMode with_grad(true);
       XOE_ASSIGN(loss, core_->evaluate(closure));
@@ -351,6 +362,7 @@ Status DistributedOptimizer::close() {
   if (!core_->gradients_) return {};
   if (core_->shards_) XOE_TRY(core_->guarded(Code::kInternal, "close", [&] { return core_->shards_->unshard(); }));
   core_->shards_.reset();
+  core_->adasum_.reset();
   core_->gradients_.reset();
   core_->own_engine_.reset();
   return {};

@@ -46,12 +46,11 @@ TEST_P(Processes, TrainToTheSameBits) {
   group.expect_success();
 }
 
-TEST_P(Processes, DeadPeerEndsTheStepWithoutAnUpdate) {
-  const bool sharded = GetParam();
+void expect_a_dead_peer_to_end_the_step(const torch::DistributedOptions& options) {
+  const bool sharded = options.sharded;
   testing::ProcessGroup group(3, [&](Communicator& comm) -> std::string {
     Net net;
     const auto wrapped = sgd()(net.parameters());
-    torch::DistributedOptions options{.bucket_bytes = 8192, .first_bucket_bytes = 1024, .sharded = sharded};
     auto optimizer = DistributedOptimizer::create(*wrapped, net, comm, options).value();
     for (int step = 0;; ++step) {
       const auto before = snapshot(net);
@@ -83,6 +82,15 @@ TEST_P(Processes, DeadPeerEndsTheStepWithoutAnUpdate) {
   EXPECT_EQ(group.wait(0), 0);
   EXPECT_EQ(group.wait(1), -SIGKILL);
   EXPECT_EQ(group.wait(2), 0);
+}
+
+TEST_P(Processes, DeadPeerEndsTheStepWithoutAnUpdate) {
+  expect_a_dead_peer_to_end_the_step({.bucket_bytes = 8192, .first_bucket_bytes = 1024, .sharded = GetParam()});
+}
+
+TEST(Adasum, DeadPeerEndsTheStepWithoutAnUpdate) {
+  at::set_num_threads(1);
+  expect_a_dead_peer_to_end_the_step({.adasum = true});
 }
 
 INSTANTIATE_TEST_SUITE_P(, Processes, ::testing::Bool(),

@@ -335,6 +335,43 @@ TEST(Training, CompressedGradientsTrainAlike) {
   }
 }
 
+// Each rank's step is its own, and the steps are combined: against one that is computed by hand.
+TEST(Training, AdasumCombinesSteps) {
+  for (const bool with_closure : {false, true}) {
+    const auto results = on_ranks(2, [&](Communicator& comm) {
+      Net net;
+      ::torch::optim::SGD wrapped(net.parameters(), 0.1);
+      auto optimizer = torch::DistributedOptimizer::create(wrapped, net, comm, {.adasum = true}).value();
+      const auto backward = [&] {
+        const Batch batch = batch_at(0, comm.rank(), 1);
+        const at::Tensor loss = loss_of(net.forward(batch.images, true), batch.targets);
+        loss.backward();
+        return loss;
+      };
+      if (with_closure) {
+        static_cast<void>(optimizer.step(backward).value());
+      } else {
+        backward();
+        ok(optimizer.step());
+      }
+      std::vector<at::Tensor> own;  // this rank's change
+      for (const at::Tensor& parameter : net.parameters()) own.push_back(parameter.grad() * -0.1);
+      std::vector<at::Tensor> found = snapshot(net);
+      found.insert(found.end(), own.begin(), own.end());
+      return found;
+    });
+    const auto starts = snapshot(Net());
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      EXPECT_TRUE(at::equal(results[0][i], results[1][i]));
+      const at::Tensor a = results[0][starts.size() + i].to(at::kDouble),
+                       b = results[1][starts.size() + i].to(at::kDouble);
+      const at::Tensor dot = (a * b).sum();
+      const at::Tensor combined = a * (1 - dot / (2 * a.square().sum())) + b * (1 - dot / (2 * b.square().sum()));
+      EXPECT_TRUE(at::allclose(results[0][i], (starts[i].to(at::kDouble) + combined).to(at::kFloat), 1e-5, 1e-6)) << i;
+    }
+  }
+}
+
 TEST(Training, GradientsOfALoneRankStayWhereTheyAre) {
   on_ranks(1, [](Communicator& comm) {
     Net net;

@@ -219,7 +219,8 @@ TEST(Create, WrongOptionsTouchNobody) {
          {torch::DistributedOptions{.op = ReduceOp::kMax}, torch::DistributedOptions{.bucket_bytes = 0},
           torch::DistributedOptions{.backward_passes_per_step = 0},
           torch::DistributedOptions{.gradient_views = false, .sharded = true},
-          torch::DistributedOptions{.sharded = true, .compression = {.kind = Compression::kBfloat16}}}) {
+          torch::DistributedOptions{.sharded = true, .compression = {.kind = Compression::kBfloat16}},
+          torch::DistributedOptions{.compression = {.kind = Compression::kBfloat16}, .adasum = true}}) {
       EXPECT_EQ(DistributedOptimizer::create(wrapped, net, comm, options).error().code(), Code::kInvalidArgument);
     }
     ok(comm.barrier());

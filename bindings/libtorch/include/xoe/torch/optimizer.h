@@ -50,6 +50,10 @@ struct DistributedOptions {
   // Of the gradients on their way; unsharded only. kTopK, kPowerSgd, kFloat8 and error feedback look at whole tensors,
   // so that each gradient is a bucket of its own.
   CompressionOptions compression = {};
+  // Instead of averaging gradients, each rank's optimizer steps with its own, and the ranks combine what their steps
+  // changed. Maleki et al., "Scaling Distributed Training with Adaptive Summation", 2020. For float parameters in host
+  // memory; unsharded, without compression.
+  bool adasum = false;
   // Runs the reductions, in its timeline, metrics and stall reports; not owned, and outlives the optimizer. Its ranks
   // are those of the communicator. Null: one of its own, without timeline and metrics.
   Engine* engine = nullptr;
