@@ -147,6 +147,20 @@ def test_other_memory_and_types_take_the_own_step():
     same(one, other)
 
 
+def test_strides_of_one_by_one_convolutions():
+    """A channels-last input gives a gradient of other strides than the weight, in the same order of memory."""
+    weight = torch.nn.Parameter(torch.arange(12.0).reshape(4, 3, 1, 1))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.5), named_parameters=[("weight", weight)])
+    for step in range(3):
+        optimizer.zero_grad()
+        x = torch.ones(2, 3, 5, 5).to(memory_format=torch.channels_last)
+        torch.nn.functional.conv2d(x, weight).sum().backward()
+        assert torch.equal(weight.grad, torch.full((4, 3, 1, 1), 50.0))
+        optimizer.step()
+        assert torch.equal(weight.detach().flatten(), torch.arange(12.0) - 25 * (step + 1))
+    assert is_fused(optimizer)
+
+
 def test_options_that_ask_for_another_step():
     for option in ("foreach", "fused", "differentiable"):
         model = network()

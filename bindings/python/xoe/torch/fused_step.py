@@ -103,10 +103,15 @@ def _lies_like(p: torch.Tensor, tensor: torch.Tensor) -> bool:
         and tensor.is_cpu
         and tensor.dtype is torch.float32
         and tensor.shape == p.shape
-        and tensor.stride() == p.stride()
+        and _strides(tensor) == _strides(p)
         and p.stride() == dense_strides(p)
         and not tensor.is_neg()
     )
+
+
+def _strides(tensor: torch.Tensor) -> list[int]:
+    """Of dimensions where they mean something: of size 1 they differ between a 1x1 convolution's weight and its gradient."""
+    return [stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size != 1]
 
 
 def _slices(count: int, places: Sequence[int]) -> list[_core.StepSlice]:
