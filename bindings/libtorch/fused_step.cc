@@ -41,13 +41,6 @@ bool takes(const at::Tensor& parameter, const States& states) {
   return true;
 }
 
-bool takes(optim::Optimizer& optimizer) {
-  for (const optim::OptimizerParamGroup& group : optimizer.param_groups())
-    for (const at::Tensor& parameter : group.params())
-      if (!takes(parameter, optimizer.state())) return false;
-  return true;
-}
-
 // Calls step(tensors, offset) for parts of the parameter, on libtorch's threads.
 template <class Step>
 void over_parts(const at::Tensor& parameter, const Step& step) {
@@ -123,23 +116,32 @@ bool has_fused_step(const optim::Optimizer& optimizer) {
   return type == typeid(optim::SGD) || type == typeid(optim::Adam) || type == typeid(optim::AdamW);
 }
 
-bool fused_step(optim::Optimizer& optimizer) {
+bool takes_fused_step(optim::Optimizer& optimizer) {
+  if (!has_fused_step(optimizer)) return false;
+  for (const optim::OptimizerParamGroup& group : optimizer.param_groups())
+    for (const at::Tensor& parameter : group.params())
+      if (!takes(parameter, optimizer.state())) return false;
+  return true;
+}
+
+void fused_step(optim::Optimizer& optimizer, const optim::OptimizerParamGroup& group, const at::Tensor& parameter) {
   const at::NoGradGuard no_grad;
-  if (!has_fused_step(optimizer) || !takes(optimizer)) return false;
-  for (optim::OptimizerParamGroup& group : optimizer.param_groups()) {
-    for (const at::Tensor& parameter : group.params()) {
-      if (!parameter.grad().defined() || parameter.numel() == 0) continue;
-      if (typeid(optimizer) == typeid(optim::SGD)) {
-        sgd_step(parameter, static_cast<const optim::SGDOptions&>(group.options()), optimizer.state());
-      } else if (typeid(optimizer) == typeid(optim::Adam)) {
-        adam_step<optim::AdamParamState>(parameter, static_cast<const optim::AdamOptions&>(group.options()),
-                                         /*decoupled=*/false, optimizer.state());
-      } else {
-        adam_step<optim::AdamWParamState>(parameter, static_cast<const optim::AdamWOptions&>(group.options()),
-                                          /*decoupled=*/true, optimizer.state());
-      }
-    }
+  if (!parameter.grad().defined() || parameter.numel() == 0) return;
+  if (typeid(optimizer) == typeid(optim::SGD)) {
+    sgd_step(parameter, static_cast<const optim::SGDOptions&>(group.options()), optimizer.state());
+  } else if (typeid(optimizer) == typeid(optim::Adam)) {
+    adam_step<optim::AdamParamState>(parameter, static_cast<const optim::AdamOptions&>(group.options()),
+                                     /*decoupled=*/false, optimizer.state());
+  } else {
+    adam_step<optim::AdamWParamState>(parameter, static_cast<const optim::AdamWOptions&>(group.options()),
+                                      /*decoupled=*/true, optimizer.state());
   }
+}
+
+bool fused_step(optim::Optimizer& optimizer) {
+  if (!takes_fused_step(optimizer)) return false;
+  for (const optim::OptimizerParamGroup& group : optimizer.param_groups())
+    for (const at::Tensor& parameter : group.params()) fused_step(optimizer, group, parameter);
   return true;
 }
 

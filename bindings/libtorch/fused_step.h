@@ -14,4 +14,10 @@ bool has_fused_step(const ::torch::optim::Optimizer& optimizer);
 // bits do not depend on their number.
 bool fused_step(::torch::optim::Optimizer& optimizer);
 
+// The same in parts: whether it is for fused_step() to do, and one parameter of it.
+bool takes_fused_step(::torch::optim::Optimizer& optimizer);
+// REQUIRES: takes_fused_step().
+void fused_step(::torch::optim::Optimizer& optimizer, const ::torch::optim::OptimizerParamGroup& group,
+                const at::Tensor& parameter);
+
 }  // namespace xoe::torch

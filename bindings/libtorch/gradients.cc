@@ -31,6 +31,19 @@ bool has_bytes_of(const at::Tensor& tensor, const at::Tensor& other) {
   return tensor.device() == other.device() && tensor.scalar_type() == other.scalar_type() && same_order(tensor, other);
 }
 
+// Adds the time from construction to destruction.
+class Waiting {
+ public:
+  explicit Waiting(std::chrono::nanoseconds& sum) : sum_(sum), start_(std::chrono::steady_clock::now()) {}
+  ~Waiting() { sum_ += std::chrono::steady_clock::now() - start_; }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  std::chrono::nanoseconds& sum_;
+  std::chrono::steady_clock::time_point start_;
+};
+
 }  // namespace
 
 at::Tensor tensor_over(void* data, const at::Tensor& parameter, std::shared_ptr<void> owner) {
@@ -206,14 +219,14 @@ Status Gradients::settle(std::size_t parameter, bool discarding) {
   return put(parameter, nullptr);
 }
 
-Status Gradients::complete(bool discarding) {
+Status Gradients::complete(bool discarding, const Reduced& reduced) {
   const std::lock_guard lock(mutex_);
   if (error_) return failure(*error_);
   if (synchronized_) return {};
   const at::NoGradGuard no_grad;
   Status status;
   try {
-    status = finish_reductions(discarding);
+    status = finish_reductions(discarding, reduced);
   } catch (const std::exception& error) {
     status = failure(Code::kInternal, "synchronize: libtorch: {}", error.what());
   }
@@ -222,29 +235,32 @@ Status Gradients::complete(bool discarding) {
   return status;
 }
 
-Status Gradients::finish_reductions(bool discarding) {
+Status Gradients::finish_reductions(bool discarding, const Reduced& reduced) {
   for (std::size_t parameter = 0; parameter < slots_.size(); ++parameter) XOE_TRY(settle(parameter, discarding));
   if (buckets_ != nullptr) {
-    const auto start = std::chrono::steady_clock::now();
-    const Status status = wait_for_all(discarding);
-    waited_ += std::chrono::steady_clock::now() - start;
-    XOE_TRY(status);
-  } else if (!options_.find_unused) {
-    for (Slot& slot : slots_) slot.used = true;
+    XOE_TRY(exchange_flags(discarding));
+    return wait_for_buckets(reduced);
   }
-  for (std::size_t parameter = 0; parameter < slots_.size(); ++parameter) show_result(parameter);
+  for (std::size_t parameter = 0; parameter < slots_.size(); ++parameter) {
+    if (!options_.find_unused) slots_[parameter].used = true;
+    show_result(parameter);
+    if (reduced) reduced(parameter);
+  }
   return {};
 }
 
-Status Gradients::wait_for_all(bool discarding) {
+// Tells which parameters any rank used, whether any keeps its gradients, and whether any drops them. So a rank that
+// drops a step while another is already in the next one is detected before an optimizer uses what they reduced
+// together.
+Status Gradients::exchange_flags(bool discarding) {
   const auto flags = flags_.as<std::uint8_t>().first(slots_.size() + 2);
   for (std::size_t i = 0; i < slots_.size(); ++i) flags[i] = slots_[i].used ? 1 : 0;
   const auto fate = flags.last(2);
   fate[0] = discarding ? 0 : 1;
   fate[1] = discarding ? 1 : 0;
-  XOE_ASSIGN(EngineHandle exchanged, exchange_flags());
-  XOE_TRY(buckets_->wait(std::chrono::nanoseconds::max()));
-  XOE_TRY(exchanged.wait());
+  const Waiting waiting(waited_);
+  XOE_ASSIGN(EngineHandle exchange, start_exchange());
+  XOE_TRY(exchange.wait());
   if (fate[0] != 0 && fate[1] != 0) {
     return failure(
         Code::kInvalidArgument,
@@ -256,10 +272,7 @@ Status Gradients::wait_for_all(bool discarding) {
   return {};
 }
 
-// Tells which parameters any rank used, whether any keeps its gradients, and whether any drops them. So a rank that
-// drops a step while another is already in the next one is detected before an optimizer uses what they reduced
-// together.
-Result<EngineHandle> Gradients::exchange_flags() {
+Result<EngineHandle> Gradients::start_exchange() {
   const std::size_t first = options_.find_unused ? 0 : slots_.size();
   const std::int64_t count = static_cast<std::int64_t>(slots_.size() + 2 - first);
   std::byte* const data = flags_.data() + first;
@@ -270,6 +283,27 @@ Result<EngineHandle> Gradients::exchange_flags() {
                  {.name = name, .op = {.reduce = ReduceOp::kMax, .needs_all_ranks = true}, .tensors = {&tensor, 1}},
                  engine::Runtime::Use::kWaited));
   return EngineHandle(std::move(submission));
+}
+
+Status Gradients::wait_for_buckets(const Reduced& reduced) {
+  for (std::size_t bucket = 0; bucket < buckets_->buckets(); ++bucket) {
+    Status status;
+    {
+      const Waiting waiting(waited_);
+      status = buckets_->wait_for(bucket);
+    }
+    if (!status && reduced && bucket > 0) {
+      return failure(status.error().code(), "{}; some parameters are updated, others not: load a checkpoint",
+                     status.error().message());
+    }
+    XOE_TRY(status);
+    for (const std::size_t parameter : buckets_->plan(bucket).parameters) {
+      show_result(parameter);
+      if (reduced) reduced(parameter);
+    }
+  }
+  XOE_ASSIGN([[maybe_unused]] const bool done, buckets_->wait(std::chrono::nanoseconds::max()));
+  return {};
 }
 
 void Gradients::show_result(std::size_t parameter) {
@@ -304,7 +338,7 @@ void Gradients::reset() {
 // Once a rank has run the step's last backward pass, reductions may be in flight on any rank. All ranks complete them,
 // so that they stay in step.
 Status Gradients::discard(bool set_to_none) {
-  if (std::ranges::any_of(slots_, &Slot::ready)) XOE_TRY(complete(/*discarding=*/true));
+  if (std::ranges::any_of(slots_, &Slot::ready)) XOE_TRY(complete(/*discarding=*/true, {}));
   const std::lock_guard lock(mutex_);
   if (error_) return failure(*error_);
   reset();

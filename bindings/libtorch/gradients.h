@@ -48,7 +48,11 @@ class Gradients {
 
   // Reduces the remaining buckets and waits for all. Unsharded: gradients then hold the result, and are undefined for
   // unused parameters. Sharded: the buckets hold this rank's part of the result; see used().
-  Status synchronize() { return complete(/*discarding=*/false); }
+  Status synchronize() { return complete(/*discarding=*/false, {}); }
+  // The same, and tells of each parameter whose result is there, to update it while later ones are on their way.
+  using Reduced = std::function<void(std::size_t parameter)>;
+  Status synchronize_each(const Reduced& reduced) { return complete(/*discarding=*/false, reduced); }
+  bool synchronized() const { return synchronized_; }
   // After the optimizer ran: the next backward belongs to a new step.
   void begin_step();
   // Ends a step without using its gradients; see DistributedOptimizer::zero_grad.
@@ -93,10 +97,11 @@ class Gradients {
   // The gradient is complete; null: this rank has none.
   Status put(std::size_t parameter, const void* gradient);
   Status settle(std::size_t parameter, bool discarding);
-  Status complete(bool discarding);
-  Status finish_reductions(bool discarding);
-  Status wait_for_all(bool discarding);
-  Result<EngineHandle> exchange_flags();
+  Status complete(bool discarding, const Reduced& reduced);
+  Status finish_reductions(bool discarding, const Reduced& reduced);
+  Status exchange_flags(bool discarding);
+  Result<EngineHandle> start_exchange();
+  Status wait_for_buckets(const Reduced& reduced);
   void show_result(std::size_t parameter);
   void reset();
 

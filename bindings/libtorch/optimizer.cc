@@ -113,6 +113,9 @@ Status check_arguments(const std::vector<NamedParameter>& parameters, const Dist
   if (options.sharded && options.compression.kind != Compression::kNone) {
     return failure(Code::kInvalidArgument, "DistributedOptimizer: sharded takes no compression");
   }
+  if (options.overlap_step && (options.sharded || options.adasum)) {
+    return failure(Code::kInvalidArgument, "DistributedOptimizer: overlap_step takes neither sharding nor adasum");
+  }
   if (options.adasum && (options.sharded || options.compression.kind != Compression::kNone)) {
     return failure(Code::kInvalidArgument, "DistributedOptimizer: adasum takes no sharding and no compression");
   }
@@ -164,6 +167,8 @@ class DistributedOptimizer::Core {
   Status check_open() const;
   Status check_parameters() const;
   Status prepare_update();
+  Status step();
+  Status overlap();
   void update();
   Status end_update();
   Result<at::Tensor> evaluate(const std::function<at::Tensor()>& closure);
@@ -239,6 +244,28 @@ Status DistributedOptimizer::Core::prepare_update() {
   return {};
 }
 
+Status DistributedOptimizer::Core::step() {
+  XOE_TRY(check_parameters());
+  if (options_.overlap_step && !gradients_->synchronized() && takes_fused_step(optimizer_)) {
+    XOE_TRY(overlap());
+    return end_update();
+  }
+  XOE_TRY(prepare_update());
+  if (adasum_) adasum_->begin();
+  update();
+  return end_update();
+}
+
+Status DistributedOptimizer::Core::overlap() {
+  std::map<const void*, const ::torch::optim::OptimizerParamGroup*> groups;
+  for (const auto& group : optimizer_.param_groups())
+    for (const at::Tensor& parameter : group.params()) groups.emplace(parameter.unsafeGetTensorImpl(), &group);
+  return gradients_->synchronize_each([&](std::size_t index) {
+    const at::Tensor& parameter = gradients_->parameters()[index].tensor;
+    fused_step(optimizer_, *groups.at(parameter.unsafeGetTensorImpl()), parameter);
+  });
+}
+
 void DistributedOptimizer::Core::update() {
   if (!fused_step(optimizer_)) optimizer_.step();
 }
@@ -256,12 +283,7 @@ Status DistributedOptimizer::Core::end_update() {
 }
 
 Status DistributedOptimizer::step() {
-  return core_->guarded(Code::kInvalidArgument, "step", [&]() -> Status {
-    XOE_TRY(core_->prepare_update());
-    if (core_->adasum_) core_->adasum_->begin();
-    core_->update();
-    return core_->end_update();
-  });
+  return core_->guarded(Code::kInvalidArgument, "step", [&] { return core_->step(); });
 }
 
 // Evaluates the closure: the loss averaged over ranks, and reduced gradients for the wrapped optimizer.

@@ -298,6 +298,25 @@ TEST(GradientBuckets, AReduceScatterGivesEachRankItsPart) {
         testing::quiet_options(), hosts);
 }
 
+TEST(GradientBuckets, OneBucketMayBeWaitedForBeforeTheOthers) {
+  run_engines(2, [](Engine& engine) {
+    const auto buckets = make(engine, parameters_of({{"a", 1000}, {"b", 1000}}), options_of(ReduceOp::kSum));
+    ASSERT_EQ(buckets->buckets(), 2U);
+    const std::vector<float> ones(1000, 1);
+    for (int step = 0; step < 3; ++step) {
+      ASSERT_TRUE(buckets->put(1, ones.data()));
+      ASSERT_TRUE(buckets->wait_for(1));
+      EXPECT_EQ(floats_at(buckets->slot(1), 1000), std::vector<float>(1000, 2));
+      const Status early = buckets->wait_for(0);
+      ASSERT_FALSE(early);
+      EXPECT_THAT(early.error().message(), HasSubstr("no gradient of a in this step"));
+      ASSERT_TRUE(buckets->put(0, ones.data()));
+      ASSERT_TRUE(buckets->wait(kPatience).value());
+      EXPECT_EQ(floats_at(buckets->slot(0), 1000), std::vector<float>(1000, 2));
+    }
+  });
+}
+
 TEST(GradientBuckets, TheFirstBucketMayBeSmaller) {
   run_engines(2, [](Engine& engine) {
     BucketOptions options = options_of(ReduceOp::kSum, 4096);

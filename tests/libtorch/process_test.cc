@@ -47,7 +47,6 @@ TEST_P(Processes, TrainToTheSameBits) {
 }
 
 void expect_a_dead_peer_to_end_the_step(const torch::DistributedOptions& options) {
-  const bool sharded = options.sharded;
   testing::ProcessGroup group(3, [&](Communicator& comm) -> std::string {
     Net net;
     const auto wrapped = sgd()(net.parameters());
@@ -71,7 +70,8 @@ void expect_a_dead_peer_to_end_the_step(const torch::DistributedOptions& options
       if (message.find("rank 1") == std::string::npos) return message;
       if (std::chrono::steady_clock::now() - start > std::chrono::seconds(2)) return "too late";
       // A rank that is slow may hear of it in the step before, at its very end.
-      const bool half_updated = sharded && step == 1 && message.find("half updated") != std::string::npos;
+      const bool half_updated =
+          step == 1 && message.find(options.sharded ? "half updated" : "some parameters are updated") != message.npos;
       if (!half_updated && !equal_bits(snapshot(net), before)) {
         return "parameters were changed in step " + std::to_string(step) + ": " + message;
       }
@@ -86,6 +86,11 @@ void expect_a_dead_peer_to_end_the_step(const torch::DistributedOptions& options
 
 TEST_P(Processes, DeadPeerEndsTheStepWithoutAnUpdate) {
   expect_a_dead_peer_to_end_the_step({.bucket_bytes = 8192, .first_bucket_bytes = 1024, .sharded = GetParam()});
+}
+
+TEST(Overlap, DeadPeerEndsTheStepAndTheErrorSaysWhatIsUpdated) {
+  at::set_num_threads(1);
+  expect_a_dead_peer_to_end_the_step({.bucket_bytes = 8192, .first_bucket_bytes = 1024, .overlap_step = true});
 }
 
 TEST(Adasum, DeadPeerEndsTheStepWithoutAnUpdate) {

@@ -335,6 +335,18 @@ TEST(Training, CompressedGradientsTrainAlike) {
   }
 }
 
+TEST(Training, StepsThatOverlapHaveTheSameBits) {
+  for (const MakeOptimizer& make : {sgd(), adamw()})
+    for (const int ranks : {1, 2, 3}) {
+      Training training{.make_optimizer = make, .steps = 4};
+      training.options.bucket_bytes = 4096;
+      training.options.backward_passes_per_step = 2;
+      const auto one_after_the_other = train_together(training, ranks);
+      training.options.overlap_step = true;
+      EXPECT_TRUE(equal_bits(train_together(training, ranks)[0], one_after_the_other[0]));
+    }
+}
+
 // Each rank's step is its own, and the steps are combined: against one that is computed by hand.
 TEST(Training, AdasumCombinesSteps) {
   for (const bool with_closure : {false, true}) {

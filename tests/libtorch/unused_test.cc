@@ -220,7 +220,8 @@ TEST(Create, WrongOptionsTouchNobody) {
           torch::DistributedOptions{.backward_passes_per_step = 0},
           torch::DistributedOptions{.gradient_views = false, .sharded = true},
           torch::DistributedOptions{.sharded = true, .compression = {.kind = Compression::kBfloat16}},
-          torch::DistributedOptions{.compression = {.kind = Compression::kBfloat16}, .adasum = true}}) {
+          torch::DistributedOptions{.compression = {.kind = Compression::kBfloat16}, .adasum = true},
+          torch::DistributedOptions{.sharded = true, .overlap_step = true}}) {
       EXPECT_EQ(DistributedOptimizer::create(wrapped, net, comm, options).error().code(), Code::kInvalidArgument);
     }
     ok(comm.barrier());

@@ -206,11 +206,12 @@ std::string GradientBuckets::left_out_of(const Bucket& bucket) const {
   return fmt::format("without {}, which it does not train, or has with another type or shape now", list_of(names));
 }
 
-std::string GradientBuckets::missing_from(const Bucket& bucket) const {
+Status GradientBuckets::check_complete(const Bucket& bucket) const {
+  if (bucket.missing == 0) return {};
   std::vector<std::string_view> names;
   for (const std::size_t parameter : bucket.plan.parameters)
     if (!slots_[parameter].ready) names.push_back(parameters_[parameter].name);
-  return list_of(names);
+  return failure(Code::kInvalidArgument, "{}: no gradient of {} in this step", bucket.name, list_of(names));
 }
 
 // --- before the optimizer's step ---
@@ -218,9 +219,7 @@ std::string GradientBuckets::missing_from(const Bucket& bucket) const {
 Result<bool> GradientBuckets::wait(std::chrono::nanoseconds patience) {
   const auto now = EngineClock::now();
   const auto until = patience < EngineClock::time_point::max() - now ? now + patience : EngineClock::time_point::max();
-  for (const Bucket& bucket : buckets_)
-    if (bucket.missing != 0)
-      return failure(Code::kInvalidArgument, "{}: no gradient of {} in this step", bucket.name, missing_from(bucket));
+  for (const Bucket& bucket : buckets_) XOE_TRY(check_complete(bucket));
   for (; waited_ < buckets_.size(); ++waited_) {
     EngineHandle& operation = buckets_[waited_].operation;
     const auto left = std::max(until - EngineClock::now(), EngineClock::duration::zero());
@@ -236,6 +235,13 @@ Result<bool> GradientBuckets::wait(std::chrono::nanoseconds patience) {
   for (Bucket& bucket : buckets_) bucket.operation = {};
   end_step();
   return true;
+}
+
+Status GradientBuckets::wait_for(std::size_t bucket) {
+  XOE_TRY(check_complete(buckets_[bucket]));
+  const Status status = buckets_[bucket].operation.wait();
+  if (!status) reset();
+  return status;
 }
 
 void GradientBuckets::reset() {

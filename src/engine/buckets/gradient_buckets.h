@@ -64,6 +64,9 @@ class GradientBuckets {
   // Waits for all buckets. False: not completed within `patience`; call it again. An error, or true, ends the step.
   // `invalid_argument`: names the gradients that are not there; the step goes on then.
   Result<bool> wait(std::chrono::nanoseconds patience);
+  // Waits for one bucket, whose slots hold the results then; wait() ends the step. An error ends it here.
+  // `invalid_argument`: names the bucket's gradients that are not there; the step goes on then.
+  Status wait_for(std::size_t bucket);
   // Ends the step without its results. What peers can still complete goes on; the next put() waits for it.
   void reset();
   // Waits for the operations that are under way, whatever becomes of them: peers may use this rank's memory until then.
@@ -99,7 +102,7 @@ class GradientBuckets {
   Result<std::size_t> elements_before_own(const Runtime& runtime, const BucketPlan& plan) const;
   Result<EngineHandle> run(const Request& request);
   std::string left_out_of(const Bucket& bucket) const;
-  std::string missing_from(const Bucket& bucket) const;
+  Status check_complete(const Bucket& bucket) const;
   void end_step();
 
   const std::weak_ptr<Runtime> runtime_;

@@ -54,6 +54,11 @@ struct DistributedOptions {
   // changed. Maleki et al., "Scaling Distributed Training with Adaptive Summation", 2020. For float parameters in host
   // memory; unsharded, without compression.
   bool adasum = false;
+  // step() updates the parameters of each bucket as soon as it is reduced, while later ones are on their way: for SGD,
+  // Adam and AdamW over dense float32 parameters in host memory; others update at the end, as without it. The same
+  // numbers. A failure in the middle of a step() leaves some parameters updated; the error says so. Unsharded, without
+  // Adasum.
+  bool overlap_step = false;
   // Runs the reductions, in its timeline, metrics and stall reports; not owned, and outlives the optimizer. Its ranks
   // are those of the communicator. Null: one of its own, without timeline and metrics.
   Engine* engine = nullptr;
