@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "base/error.h"
 #include "memory_order.h"
@@ -102,7 +103,8 @@ Gradients::Gradients(std::vector<NamedParameter> parameters, Engine& engine, std
 Gradients::~Gradients() {
   for (Slot& slot : slots_)
     if (slot.remove_hook) slot.remove_hook();
-  if (buckets_ != nullptr) buckets_->drain();
+  // After a failure ranks may wait for different buckets; peers learn of the end from the engine.
+  if (buckets_ != nullptr && !failed() && std::uncaught_exceptions() == 0) buckets_->drain();
 }
 
 Status Gradients::lay_out() {
@@ -258,9 +260,15 @@ Status Gradients::exchange_flags(bool discarding) {
   const auto fate = flags.last(2);
   fate[0] = discarding ? 0 : 1;
   fate[1] = discarding ? 1 : 0;
-  const Waiting waiting(waited_);
-  XOE_ASSIGN(EngineHandle exchange, start_exchange());
-  XOE_TRY(exchange.wait());
+  const auto told = options_.find_unused ? flags : fate;
+  const std::int64_t count = std::ssize(told);
+  const TensorArg tensor{.in = told.data(), .out = told.data(), .dtype = DType::kUint8, .shape = {&count, 1}};
+  const std::string name = name_ + ".used parameters";
+  {
+    const Waiting waiting(waited_);
+    XOE_TRY(engine_.run(
+        {.name = name, .op = {.reduce = ReduceOp::kMax, .needs_all_ranks = true}, .tensors = {&tensor, 1}}));
+  }
   if (fate[0] != 0 && fate[1] != 0) {
     return failure(
         Code::kInvalidArgument,
@@ -270,19 +278,6 @@ Status Gradients::exchange_flags(bool discarding) {
   }
   for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].used = !options_.find_unused || flags[i] != 0;
   return {};
-}
-
-Result<EngineHandle> Gradients::start_exchange() {
-  const std::size_t first = options_.find_unused ? 0 : slots_.size();
-  const std::int64_t count = static_cast<std::int64_t>(slots_.size() + 2 - first);
-  std::byte* const data = flags_.data() + first;
-  const TensorArg tensor{.in = data, .out = data, .dtype = DType::kUint8, .shape = {&count, 1}};
-  const std::string name = name_ + ".used parameters";
-  XOE_ASSIGN(auto submission,
-             engine_.runtime()->submit(
-                 {.name = name, .op = {.reduce = ReduceOp::kMax, .needs_all_ranks = true}, .tensors = {&tensor, 1}},
-                 engine::Runtime::Use::kWaited));
-  return EngineHandle(std::move(submission));
 }
 
 Status Gradients::wait_for_buckets(const Reduced& reduced) {

@@ -41,7 +41,7 @@ class Gradients {
   // lone rank that does not shard.
   static Result<std::unique_ptr<Gradients>> create(std::vector<NamedParameter> parameters, Engine& engine,
                                                    std::string name, const DistributedOptions& options);
-  // Peers may be using the buckets, so operations must end; errors end them too.
+  // Peers may be using the buckets, so operations end first.
   ~Gradients();
   Gradients(const Gradients&) = delete;
   Gradients& operator=(const Gradients&) = delete;
@@ -100,7 +100,6 @@ class Gradients {
   Status complete(bool discarding, const Reduced& reduced);
   Status finish_reductions(bool discarding, const Reduced& reduced);
   Status exchange_flags(bool discarding);
-  Result<EngineHandle> start_exchange();
   Status wait_for_buckets(const Reduced& reduced);
   void show_result(std::size_t parameter);
   void reset();
