@@ -63,6 +63,7 @@ mkdir -p "$logs"
 [[ -e $folder/.installed ]] || run_step "system $system" install_system
 mountpoint -q "$folder/proc" || mount -t proc proc "$folder/proc"
 mount --rbind /dev "$folder/dev"
+mount --rbind /sys "$folder/sys"
 mount -t tmpfs tmpfs "$folder/tmp"
 mkdir -p "$folder/xoe" "$folder/ccache"
 mount --bind "$root" "$folder/xoe"

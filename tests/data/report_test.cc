@@ -34,7 +34,7 @@ std::vector<std::string> names_of(const std::vector<StageReport>& stages) {
   return names;
 }
 
-const StageReport& named(const PipelineReport& report, const std::string& name) {
+const StageReport& named(const PipelineReport& report, std::string_view name) {
   const auto found =
       std::find_if(report.stages.begin(), report.stages.end(), [&](const auto& stage) { return stage.name == name; });
   EXPECT_NE(found, report.stages.end()) << name;
