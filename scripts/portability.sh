@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and tests this checkout as it is on other systems. Run it as root; the root file systems stay in build/systems.
-#   scripts/portability.sh debian13 [TARGET...] [-- CTEST-ARGUMENT...]   Debian 13 with its own compiler
+#   scripts/portability.sh debian13 [TARGET...] [-- CTEST-ARGUMENT...]   Debian 13 with its own g++; debian13-clang: with its clang
 #   scripts/portability.sh arm64 [TARGET...] [-- CTEST-ARGUMENT...]      cross-compiled for ARM64; tests run under qemu-user
 # Without targets all is built that needs no PyTorch; without arguments for ctest, the tests labelled unit run, on ARM64 those of
 # reduce, base, bootstrap, shared memory and the engine.
@@ -9,7 +9,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 suite=trixie
-[[ ${1:-} =~ ^(debian13|arm64)$ ]] || die "portability.sh: say for which system: debian13 or arm64"
+[[ ${1:-} =~ ^(debian13|debian13-clang|arm64)$ ]] || die "portability.sh: say for which system: debian13, debian13-clang or arm64"
 system=$1
 shift
 targets=()
@@ -26,6 +26,7 @@ tools=(build-essential ca-certificates ccache cmake git mold ninja-build pkg-con
 headers=(libcli11-dev libexpected-dev libprotozero-dev libtomlplusplus-dev nlohmann-json3-dev)
 libraries=(libbenchmark-dev libfmt-dev libgmock-dev libgtest-dev libhwy-dev libjpeg62-turbo-dev libpng-dev libsodium-dev zlib1g-dev)
 preset=debian13
+compilers=()
 labels=(-L unit)
 if [[ $system == arm64 ]]; then
   preset=arm64
@@ -34,6 +35,10 @@ if [[ $system == arm64 ]]; then
   labels=(-R '^(reduce|base|bootstrap|engine|shm|comm)' -L unit)
 else
   libraries+=(libgloo-dev libmpich-dev mpich)
+fi
+if [[ $system == debian13-clang ]]; then
+  tools+=(clang)
+  compilers=(-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
 fi
 (($# == 0)) && set -- "${labels[@]}"
 
@@ -72,6 +77,6 @@ if [[ -d ${CCACHE_DIR:-$HOME/.cache/ccache} ]]; then
 fi
 
 inside() { chroot "$folder" env -C /xoe -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C.UTF-8 CCACHE_DIR=/ccache "$@"; }
-run_step "configure $system" inside cmake --preset "$preset"
-run_step "build $system" inside cmake --build "build/$preset" ${targets[0]:+--target} "${targets[@]}" -- -k 0
-inside ctest --test-dir "build/$preset" --output-on-failure "$@"
+run_step "configure $system" inside cmake --preset "$preset" -B "build/$system" "${compilers[@]}"
+run_step "build $system" inside cmake --build "build/$system" ${targets[0]:+--target} "${targets[@]}" -- -k 0
+inside ctest --test-dir "build/$system" --output-on-failure "$@"

@@ -239,7 +239,7 @@ Result<bool> GradientBuckets::wait(std::chrono::nanoseconds patience) {
 
 Status GradientBuckets::wait_for(std::size_t bucket) {
   XOE_TRY(check_complete(buckets_[bucket]));
-  const Status status = buckets_[bucket].operation.wait();
+  Status status = buckets_[bucket].operation.wait();
   if (!status) reset();
   return status;
 }
