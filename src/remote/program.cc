@@ -18,6 +18,13 @@ Found look_at(const std::string& path) {
   return ::access(path.c_str(), X_OK) == 0 ? Found::kProgram : Found::kNotExecutable;
 }
 
+// For a script that is no program by itself.
+std::string interpreter_hint(const std::string& name) {
+  if (name.ends_with(".py")) return fmt::format("; did you mean `python {}`?", name);
+  if (name.ends_with(".sh")) return fmt::format("; did you mean `sh {}`?", name);
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> find_program(std::string_view program, const Env& env) {
@@ -27,8 +34,9 @@ Result<std::string> find_program(std::string_view program, const Env& env) {
       case Found::kProgram: return name;
       case Found::kFolder: return failure(Code::kInvalidArgument, "cannot run {}: it is a folder", name);
       case Found::kNotExecutable:
-      case Found::kOutOfReach:
-        return failure(Code::kInvalidArgument, "cannot run {}: permission denied (is it executable?)", name);
+        return failure(Code::kInvalidArgument, "cannot run {}: permission denied (is it executable?){}", name,
+                       interpreter_hint(name));
+      case Found::kOutOfReach: return failure(Code::kInvalidArgument, "cannot run {}: permission denied", name);
       case Found::kNo: return failure(Code::kUnavailable, "cannot run {}: no such file", name);
     }
   }
@@ -43,7 +51,9 @@ Result<std::string> find_program(std::string_view program, const Env& env) {
   if (!denied.empty()) return failure(Code::kInvalidArgument, "cannot run {}: {} is not executable", name, denied);
   if (!name.empty() && look_at(name) == Found::kProgram)
     return failure(Code::kUnavailable, "cannot run {}: it is not in PATH; did you mean ./{}?", name, name);
-  return failure(Code::kUnavailable, "cannot run {}: there is no such program in PATH", name);
+  const bool here = !name.empty() && look_at(name) == Found::kNotExecutable;
+  return failure(Code::kUnavailable, "cannot run {}: there is no such program in PATH{}", name,
+                 here ? interpreter_hint(name) : "");
 }
 
 }  // namespace xoe::remote

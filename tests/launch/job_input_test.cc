@@ -88,6 +88,18 @@ TEST(JobInput, AScriptWithoutAFirstLineRunsInTheShell) {
   std::filesystem::remove(script);
 }
 
+TEST(JobInput, AScriptThatNeedsItsInterpreterIsTold) {
+  const std::string folder = std::filesystem::current_path();
+  std::ofstream("xoe-launch-script.py") << "print(1)\n";
+  for (const std::string name : {std::string("xoe-launch-script.py"), folder + "/xoe-launch-script.py"}) {
+    Launched job({"run", "-np", "2", name});
+    const auto ran = job.wait();
+    EXPECT_THAT(ran.err, HasSubstr("did you mean `python " + name + "`?"));
+    EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;
+  }
+  std::filesystem::remove("xoe-launch-script.py");
+}
+
 TEST(JobInput, AProgramThatCannotStartEndsTheJob) {
   const std::string script = testing::TempDir() + "xoe-launch-broken";
   std::ofstream(script) << "#!/no/such/interpreter\n";

@@ -24,6 +24,7 @@ def warned(same_start=True, same_batches=False, dtype=torch.float32, steps=3, me
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.01), named_parameters=model.named_parameters(), **options
     )
+    torch.optim.lr_scheduler.StepLR(optimizer, 1)  # calls step() in a frame of its own
     torch.manual_seed(0 if same_batches else 1 + RANK)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -31,7 +32,9 @@ def warned(same_start=True, same_batches=False, dtype=torch.float32, steps=3, me
             model(torch.randn(2, 3, 8, 8, dtype=dtype)).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
-    return [str(one.message) for one in caught if one.category is FirstStepWarning]
+    said = [one for one in caught if one.category is FirstStepWarning]
+    assert all(one.filename == __file__ for one in said), said
+    return [str(one.message) for one in said]
 
 
 def expect_on_first(said, *words):

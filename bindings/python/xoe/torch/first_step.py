@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,14 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 class FirstStepWarning(UserWarning):
     """Ranks start from different parameters, or train on the same batches."""
+
+
+def level_of_caller() -> int:
+    """The ``stacklevel`` of a warning that shows the program's line: schedulers call ``step()`` in a frame of their own."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("torch", "xoe"):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class FirstStep:
