@@ -91,7 +91,7 @@ TEST(JobInput, AScriptWithoutAFirstLineRunsInTheShell) {
 TEST(JobInput, AScriptThatNeedsItsInterpreterIsTold) {
   const std::string folder = std::filesystem::current_path();
   std::ofstream("xoe-launch-script.py") << "print(1)\n";
-  for (const std::string name : {std::string("xoe-launch-script.py"), folder + "/xoe-launch-script.py"}) {
+  for (const std::string& name : {std::string("xoe-launch-script.py"), folder + "/xoe-launch-script.py"}) {
     Launched job({"run", "-np", "2", name});
     const auto ran = job.wait();
     EXPECT_THAT(ran.err, HasSubstr("did you mean `python " + name + "`?"));

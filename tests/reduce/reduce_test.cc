@@ -122,7 +122,7 @@ TYPED_TEST(FloatReduce, ZeroElementsTouchNothing) {
 // Whatever the count, the place and the number of outputs: the same inputs give the same bits, NaN payloads included.
 TYPED_TEST(FloatReduce, BitsDependOnTheInputsAlone) {
   using F = TypeParam;
-  constexpr std::size_t kCount = 211;
+  static constexpr std::size_t kCount = 211;
   reference::for_each_target([](const char* target) {
     SCOPED_TRACE(target);
     for (const std::size_t n : {1, 2, 3, 4, 5, 9}) {

@@ -43,7 +43,7 @@ Result<std::vector<std::vector<AgentRank>>> place_ranks(const std::vector<remote
   int next = 0;
   // The slots first; then the remaining ranks, again in portions of the slots.
   for (int round = 1; next < size; ++round)
-    for (int turn = 0, before = -1; next < size && before != next; ++turn) {
+    for (int before = -1; next < size && before != next;) {
       before = next;
       for (std::size_t i = 0; i < hosts.size(); ++i) {
         const int most = std::min(room_of(hosts[i], oversubscribe), hosts[i].slots * round);
