@@ -60,7 +60,6 @@ void expect_schema(const Json& json) {
   EXPECT_TRUE(json["versions"].is_object());
   EXPECT_TRUE(json["addresses"].is_array());
   EXPECT_TRUE(json["engines"].is_array());
-  Count count;
   std::set<std::string> ids;
   for (const Json& finding : json["findings"]) {
     for (const char* const key : {"id", "group", "state", "what", "why", "fix"})

@@ -202,7 +202,6 @@ TEST(EngineFailure, ASetCanBeRemovedWhileThreadsUseIt) {
     run_engines(2, [](Engine& engine) {
       const std::vector<int> both{0, 1};
       const auto set = engine.add_process_set(both).value();
-      std::atomic<bool> removed{false};
       std::jthread user([&] {
         std::vector<float> x(10, 1.0F);
         const Shape shape{10};

@@ -2,9 +2,11 @@
 // floor is a matter of figures: bench/engine.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -50,9 +52,14 @@ TEST(HorovodFaults, AnIdleEngineNeverWakes) {
       ranks.emplace_back([&] { ASSERT_TRUE(engine->run({.name = "b", .op = {.kind = OpKind::kBarrier}})); });
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  const long before = switches_of_all_threads();
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  EXPECT_LE(switches_of_all_threads() - before, 1) << "this thread's own sleep is one";
+  // Reading /proc may sleep on a busy machine; who polls does so in every half second.
+  long least = std::numeric_limits<long>::max();
+  for (int attempt = 0; attempt < 5 && least > 1; ++attempt) {
+    const long before = switches_of_all_threads();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    least = std::min(least, switches_of_all_threads() - before);
+  }
+  EXPECT_LE(least, 1) << "this thread's own sleep is one";
 }
 
 // Fault 3: synchronize() spins.
