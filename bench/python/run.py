@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Measures what training with PyTorch on two ranks costs: Xoe's DistributedOptimizer and DDP on Xoe, against DDP on Gloo.
+"""Measures what training with PyTorch on two ranks costs: with Xoe, and with DDP on Gloo.
 
-The limit is the speed of as many processes that train independently at the same time: they share only the machine. Each process alternates
-such a step with one together with the others. Rounds are interleaved in random order; figures are medians over
-rounds. Exposed communication is the time by which a step is longer than the independent step before it; CPU time is counted likewise.
+The limit is the speed of as many copies of plain PyTorch that train at the same time and share only the machine. Xoe tells glibc to keep what
+a step frees, which saves page faults; rows with "kept" have those settings without Xoe. Each contestant has processes of its own. Rounds
+are interleaved, each in another order; figures are medians over rounds, shares and differences within a round. Exposed communication is
+the time by which a step is longer than one of the plain copies with the same settings.
 
-    bench/python/run.py --rounds 5
+    bench/python/run.py --rounds 5 --models resnet50 --batch 4
 """
 
 import argparse
@@ -20,12 +21,18 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HERE = pathlib.Path(__file__).resolve().parent
-MODES = {
+ALONE, KEPT = "alone", "alone kept"
+CONTESTANTS = {
+    ALONE: "plain copies",
+    KEPT: "plain copies, kept",
     "optimizer": "Xoe DistributedOptimizer",
+    "sharded": "the same, sharded",
     "xoe": 'DDP with "xoe"',
     "hook": 'DDP with "xoe" and its hook',
     "gloo": "DDP with Gloo",
+    "gloo kept": "DDP with Gloo, kept",
 }
+BATCHES = {"resnet50": (4, 16), "gpt": (16,)}
 
 
 def free_port():
@@ -63,49 +70,59 @@ class Bench:
             text=True,
         )
 
-    def on_ranks(self, ranks, script, *arguments):
-        launcher = [self.options.build / "bin" / "xoe", "run", "-np", ranks, "--no-tag-output"]
-        return self.finish([self.start([*launcher, self.python, HERE / script, *arguments])])[0]
+    def on_ranks(self, script, *arguments, ranks=None):
+        launcher = [self.options.build / "bin" / "xoe", "run", "-np", ranks or self.options.ranks, "--no-tag-output"]
+        return self.finish([self.start([*launcher, self.python, HERE / script, *arguments])])
 
-    def train(self, model, mode):
-        arguments = [
-            "--model",
-            model,
-            "--steps",
-            self.options.steps,
-            "--warmup",
-            self.options.warmup,
-            "--batch",
-            self.options.batch,
-        ]
-        if mode == "optimizer":
-            return self.on_ranks(self.options.ranks, "worker.py", mode, *arguments)
-        command = [self.python, HERE / "worker.py", mode, *arguments]
-        port, size = str(free_port()), str(self.options.ranks)
-        ranks = [
-            self.start(command, RANK=str(rank), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=size, WORLD_SIZE=size, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-            for rank in range(self.options.ranks)
-        ]  # fmt: skip
-        return self.finish(ranks)[0]
-
-
-def summary(model, rounds):
-    """A line for each mode: the step, its share of the limit's speed, exposed communication, and Gloo's in proportion."""
-    figures = {}
-    print(f"\n{model}, medians of {len(rounds)} rounds")
-    print(f"{'':<30}{'steps/s':>9}{'of the limit':>14}{'exposed ms':>12}{'Gloo / this':>13}{'CPU ms':>9}{'Gloo / this':>13}")
-    for mode in rounds[0]:
-        found = {key: statistics.median(r[mode][key] for r in rounds) for key in rounds[0][mode]}
-        found["of_the_limit"] = statistics.median(r[mode]["alone_ms"] / r[mode]["step_ms"] for r in rounds)
-        figures[mode] = found
-    for mode, found in figures.items():
-        for key in ("exposed_ms", "cpu_ms"):
-            found[f"gloo_{key}_ratio"] = (
-                figures["gloo"][key] / found[key] if "gloo" in figures and found[key] > 0 else float("nan")
+    def train(self, model, batch, contestant):
+        """The mean of the ranks' figures."""
+        mode, *kept = contestant.split()
+        sizes = {"--model": model, "--batch": batch, "--steps": self.options.steps, "--warmup": self.options.warmup}
+        arguments = [mode, *(["--keep"] if kept else []), *(word for pair in sizes.items() for word in pair)]
+        if mode in ("optimizer", "sharded"):
+            found = self.on_ranks("worker.py", *arguments)
+        else:
+            port, size = str(free_port()), str(self.options.ranks)
+            variables = {"LOCAL_WORLD_SIZE": size, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            command = [self.python, HERE / "worker.py", *arguments]
+            found = self.finish(
+                [self.start(command, RANK=str(rank), LOCAL_RANK=str(rank), **variables) for rank in range(self.options.ranks)]
             )
+        return {key: statistics.mean(rank[key] for rank in found) for key in ("step_ms", "cpu_ms")}
+
+
+def settings_of(contestant):
+    """The plain copies whose memory is managed alike."""
+    return ALONE if contestant in (ALONE, "gloo") else KEPT
+
+
+def share(rounds, contestant, of, key):
+    """How fast the contestant was beside `of`, in each round."""
+    return statistics.median(one[of][key] / one[contestant][key] for one in rounds)
+
+
+def exposed(rounds, contestant):
+    return statistics.median(one[contestant]["step_ms"] - one[settings_of(contestant)]["step_ms"] for one in rounds)
+
+
+def summary(title, rounds):
+    """Prints a line for each contestant, and returns its figures."""
+    print(f"\n{title}, medians of {len(rounds)} rounds")
+    print(f"{'':<28}{'step ms':>9}{'of plain':>10}{'of kept':>9}{'exposed ms':>12}{'CPU-ms':>9}{'of plain':>10}{'of kept':>9}")
+    figures = {}
+    for contestant in rounds[0]:
+        found = {key: statistics.median(one[contestant][key] for one in rounds) for key in ("step_ms", "cpu_ms")}
+        for of, name in ((ALONE, "plain"), (KEPT, "kept")):
+            if of in rounds[0]:
+                found |= {f"{key}_of_{name}": share(rounds, contestant, of, f"{key}_ms") for key in ("step", "cpu")}
+        if settings_of(contestant) in rounds[0]:
+            found["exposed_ms"] = exposed(rounds, contestant)
+        figures[contestant] = found
+        shares = {name: f"{found[name]:.1%}" if name in found else "-" for name in
+                  ("step_of_plain", "step_of_kept", "cpu_of_plain", "cpu_of_kept")}  # fmt: skip
         print(
-            f"{MODES[mode]:<30}{1e3 / found['step_ms']:>9.2f}{found['of_the_limit']:>14.1%}{found['exposed_ms']:>12.1f}"
-            f"{found['gloo_exposed_ms_ratio']:>13.1f}{found['cpu_ms']:>9.1f}{found['gloo_cpu_ms_ratio']:>13.1f}"
+            f"{CONTESTANTS[contestant]:<28}{found['step_ms']:>9.1f}{shares['step_of_plain']:>10}{shares['step_of_kept']:>9}"
+            f"{found.get('exposed_ms', float('nan')):>12.1f}{found['cpu_ms']:>9.1f}{shares['cpu_of_plain']:>10}{shares['cpu_of_kept']:>9}"
         )
     return figures
 
@@ -114,37 +131,38 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--python", default=str(ROOT / "build" / "peers" / "data-pytorch" / "bin" / "python"))
-    parser.add_argument("--models", default="resnet50,gpt")
-    parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--models", default=",".join(BATCHES))
+    parser.add_argument("--contestants", default=",".join(CONTESTANTS))
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--warmup", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=16)
+    parser.add_argument("--warmup", type=int, default=4)
+    parser.add_argument("--batch", type=int, help="default: 4 and 16 for resnet50, 16 for gpt")
     parser.add_argument("--limit", type=float, default=600, help="seconds for one measurement")
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--json", type=pathlib.Path, help="write the figures there")
     options = parser.parse_args()
     if options.quick:
-        options.rounds, options.steps, options.warmup = 1, 5, 2
+        options.rounds, options.steps, options.warmup = 1, 5, 3
 
     bench = Bench(options)
-    modes = options.modes.split(",")
+    contestants = options.contestants.split(",")
     figures = {}
     for model in options.models.split(","):
-        rounds = []
-        for number in range(options.rounds):
-            order = random.sample(modes, len(modes))
-            found = {mode: bench.train(model, mode) for mode in order}
-            rounds.append({mode: found[mode] for mode in modes})
-            exposed = ", ".join(f"{mode} {found[mode]['exposed_ms']:.1f} ms" for mode in modes)
-            print(f"{model} round {number + 1}, exposed: {exposed}", flush=True)
-        figures[model] = summary(model, rounds)
+        for batch in [options.batch] if options.batch else BATCHES[model]:
+            rounds = []
+            for number in range(options.rounds):
+                order = random.Random(number).sample(contestants, len(contestants))
+                found = {contestant: bench.train(model, batch, contestant) for contestant in order}
+                rounds.append({contestant: found[contestant] for contestant in contestants})
+                steps = ", ".join(f"{contestant} {rounds[-1][contestant]['step_ms']:.0f} ms" for contestant in contestants)
+                print(f"{model}, batch {batch}, round {number + 1}: {steps}", flush=True)
+            figures[f"{model}-{batch}"] = summary(f"{model}, batch {batch}", rounds)
     figures["overhead"] = {}
     print("\na tensor of 256 bytes, submitted and waited for among 160, in us")
     # A single rank waits for no other: there the difference is Python's alone.
     for ranks in (1, options.ranks):
-        found = [bench.on_ranks(ranks, "overhead.py") for _ in range(options.rounds)]
+        found = [bench.on_ranks("overhead.py", ranks=ranks)[0] for _ in range(options.rounds)]
         median = {key: statistics.median(one[key] for one in found) for key in found[0]}
         figures["overhead"][ranks] = median
         print(

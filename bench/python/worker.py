@@ -1,21 +1,17 @@
-"""One rank of bench/python/run.py: trains two networks in turn, one on its own and one with the other ranks, and prints a JSON line:
-{"alone_ms", "step_ms", "ratio", "exposed_ms", "cpu_ms", "alone_loss", "loss"}: the median step of each and their ratio, the median difference of
-two steps that follow each other, how much more processor time a step with others takes than one alone, and the last losses.
+"""One process of a contestant of bench/python/run.py: trains a network on one random batch, and prints a JSON line:
+{"step_ms", "cpu_ms", "loss"}: the median step, the processor time of one (the mean: page faults come in bursts), and the last loss.
 
-All ranks begin each step together, so that a step alone shares the machine just as the other one does, and the wait for ranks that were
-slower in the step before counts for neither.
-
-Modes: optimizer (xoe.torch.DistributedOptimizer); xoe, gloo, nccl (DistributedDataParallel on that backend); hook (on xoe, with Xoe's
-communication hook). The loop and the work are the same in all of them: gradients are reduced, and nothing else, so DistributedDataParallel
-does not broadcast buffers before each step as it does by default (batch normalisation has them). On "cuda" each rank has the GPU of its
-local rank.
+Modes: alone (PyTorch, knows no other process, and nothing of Xoe); optimizer and sharded (xoe.torch.DistributedOptimizer); xoe, gloo, nccl
+(DistributedDataParallel on that backend); hook (on xoe, with Xoe's communication hook). The loop and the work are the same in all of them:
+gradients are reduced, and nothing else, so DistributedDataParallel does not broadcast buffers before each step as it does by default
+(batch normalisation has them). With --keep glibc keeps what a step frees, as Xoe tells it to: that saves page faults in any program. On
+"cuda" each rank has the GPU of its local rank.
 """
 
 import argparse
 import contextlib
-import copy
+import ctypes
 import json
-import operator
 import os
 import pathlib
 import statistics
@@ -69,26 +65,40 @@ def gpt(batch, _):
     return Gpt(), torch.randint(512, (batch, 64)), torch.randint(512, (batch * 64,))
 
 
-def plain_optimizer(model):
+MODELS = {"resnet50": (resnet50, "sgd"), "gpt": (gpt, "adamw")}
+
+
+def keep_freed_memory():
+    """As Xoe does, by the same two settings of glibc."""
+    libc = ctypes.CDLL(None)
+    libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
+    libc.mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD
+
+
+def plain_optimizer(kind, model):
+    if kind == "adamw":
+        return torch.optim.AdamW(model.parameters(), lr=1e-4)
     return torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-5)
 
 
-def prepare(mode, model):
-    """The model and the optimizer of a mode, and what lets all ranks start together."""
-    if mode == "optimizer":
+def prepare(mode, kind, model):
+    """The model and the optimizer of a mode."""
+    if mode == "alone":
+        return model, plain_optimizer(kind, model)
+    if mode in ("optimizer", "sharded"):
         import xoe.torch as hvd
 
         hvd.init()
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-        optimizer = hvd.DistributedOptimizer(plain_optimizer(model), named_parameters=model.named_parameters())
-        return model, optimizer, hvd.barrier
+        plain, named = plain_optimizer(kind, model), model.named_parameters()
+        return model, hvd.DistributedOptimizer(plain, named_parameters=named, sharded=mode == "sharded")
     if mode in ("xoe", "hook"):
         import xoe.torch.distributed as backend
     torch.distributed.init_process_group("xoe" if mode == "hook" else mode)
     wrapped = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
     if mode == "hook":
         wrapped.register_comm_hook(None, backend.allreduce_hook)
-    return wrapped, plain_optimizer(wrapped), torch.distributed.barrier
+    return wrapped, plain_optimizer(kind, wrapped)
 
 
 def timed_step(model, optimizer, inputs, labels, precision):
@@ -117,43 +127,32 @@ def device_of(kind):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("mode", choices=("optimizer", "xoe", "gloo", "nccl", "hook"))
-    parser.add_argument("--model", choices=("resnet50", "gpt"), required=True)
+    parser.add_argument("mode", choices=("alone", "optimizer", "sharded", "xoe", "hook", "gloo", "nccl"))
+    parser.add_argument("--model", choices=MODELS, required=True)
+    parser.add_argument("--keep", action="store_true")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--image-size", type=int, default=64)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--warmup", type=int, default=4)
     options = parser.parse_args()
+    if options.keep:
+        keep_freed_memory()
 
     device = device_of(options.device)
     precision = torch.autocast(device.type, torch.bfloat16, enabled=options.precision == "bf16")
     torch.manual_seed(1)
-    made = {"resnet50": resnet50, "gpt": gpt}[options.model](options.batch, options.image_size)
-    model, inputs, labels = (one.to(device) for one in made)
-    alone = copy.deepcopy(model)
-    alone_optimizer = plain_optimizer(alone)
-    model, optimizer, barrier = prepare(options.mode, model)
-    seconds = []
-    for _ in range(options.warmup + options.steps):
-        barrier()
-        lone = timed_step(alone, alone_optimizer, inputs, labels, precision)
-        barrier()
-        together = timed_step(model, optimizer, inputs, labels, precision)
-        seconds.append((*lone, *together))
-    if os.environ.get("RANK", os.environ.get("XOE_RANK", "0")) == "0":
-        alone_s, alone_cpu, alone_losses, step_s, step_cpu, losses = zip(*seconds[options.warmup :], strict=True)
-        times = {
-            "alone_ms": statistics.median(alone_s),
-            "step_ms": statistics.median(step_s),
-            "exposed_ms": statistics.median(map(operator.sub, step_s, alone_s)),
-            "cpu_ms": statistics.median(map(operator.sub, step_cpu, alone_cpu)),
-        }
-        figures = {name: 1e3 * value for name, value in times.items()}
-        figures |= {"ratio": figures["step_ms"] / figures["alone_ms"], "alone_loss": alone_losses[-1], "loss": losses[-1]}
-        print(json.dumps(figures), flush=True)
-    if options.mode != "optimizer":
+    make, kind = MODELS[options.model]
+    model, inputs, labels = (one.to(device) for one in make(options.batch, options.image_size))
+    model, optimizer = prepare(options.mode, kind, model)
+    steps = [timed_step(model, optimizer, inputs, labels, precision) for _ in range(options.warmup + options.steps)][
+        options.warmup :
+    ]
+    seconds, processor, losses = zip(*steps, strict=True)
+    figures = {"step_ms": 1e3 * statistics.median(seconds), "cpu_ms": 1e3 * statistics.mean(processor), "loss": losses[-1]}
+    print(json.dumps(figures), flush=True)
+    if options.mode in ("xoe", "hook", "gloo", "nccl"):
         with contextlib.suppress(RuntimeError):
             torch.distributed.destroy_process_group()
 

@@ -5,6 +5,7 @@
 #include "data.h"
 #include "engine.h"
 #include "errors.h"
+#include "mapping.h"
 #include "operation.h"
 #include "optimizer_step.h"
 
@@ -42,5 +43,6 @@ NB_MODULE(_core, module) {
   xoe::python::bind_engine(module);
   xoe::python::bind_buckets(module);
   xoe::python::bind_data(module);
+  xoe::python::bind_mapping(module);
   xoe::python::bind_optimizer_step(module);
 }

@@ -17,11 +17,13 @@ from torch._C._distributed_c10d import PrefixStore
 from xoe import world as _world
 from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.torch.distributed import operations as start
+from xoe.torch.distributed.backward import EndOfBackward, is_bucket
 from xoe.torch.distributed.completer import Completer
 from xoe.torch.distributed.initialize import operation_timeout
 from xoe.torch.distributed.members import Members, make_engine
 from xoe.torch.distributed.monitored_barrier import MonitoredBarrier
 from xoe.torch.distributed.point_to_point import PointToPoint
+from xoe.torch.distributed.shared_storages import SharedStorages
 from xoe.torch.distributed.untraced import untraced, untraced_methods
 from xoe.torch.distributed.work import Waitable, Work, forget
 from xoe.torch.tensors import restore, shares_memory, to_engine
@@ -97,12 +99,22 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         self._completer = Completer(f"xoe group {name}")
         label = f"torch {members.name}"
         self._lane = start.Lane(members.engine, members.process_set, rank, size, label, operation_timeout(timeout))
+        self._one_host = members.engine.topology()[5] == 1
+        self._shared = SharedStorages(members.engine)
+        self._end_of_backward = EndOfBackward(failed=self._shared.close)
         self._messages = PointToPoint(members.store, rank, timeout)
         self._monitored = MonitoredBarrier(members.store, rank, size)
         _groups.add(self)
 
-    def _work(self, operations: Sequence[Waitable], finish: start.Finish, result: Tensors, source: int = -1) -> Work:
-        work = Work(operations, finish, result, self._completer, self._lane.sequence(), source)
+    def _work(
+        self,
+        operations: Sequence[Waitable],
+        finish: start.Finish,
+        result: Tensors,
+        source: int = -1,
+        backward: EndOfBackward | None = None,
+    ) -> Work:
+        work = Work(operations, finish, result, self._completer, self._lane.sequence(), source, backward)
         if self._batch is not None:
             self._batch.append(work)
         return work
@@ -112,6 +124,14 @@ class Group(_ProcessGroup):  # type: ignore[misc]
             self._check_alone()
         operation, finish = function(self._lane, *arguments)
         return self._work([operation], finish, result)
+
+    def _reduce_bucket(self, tensor: torch.Tensor, reduction: str, prescale: float) -> Work:
+        """A bucket of the reducer of DistributedDataParallel, during backward."""
+        if not self._alone:
+            self._check_alone()
+        begin = start.allreduce_after_backward if self._one_host else start.allreduce
+        operation, finish = begin(self._lane, [self._shared.find(tensor)], reduction, prescale)
+        return self._work([operation], finish, [tensor], backward=self._end_of_backward)
 
     def _check_alone(self) -> None:
         config = str(_c10d._world.pg_backend_config.get(self, ""))
@@ -130,6 +150,8 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         given = _list(tensors)
         if given[0].is_sparse:
             return self._allreduce_sparse(given, opts)
+        if len(given) == 1 and is_bucket(given[0]):
+            return self._reduce_bucket(given[0], *reduction_of(opts))
         return self._run(start.allreduce, given, given, *reduction_of(opts))
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Work:
@@ -139,6 +161,8 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     @untraced
     def average(self, tensor: torch.Tensor) -> Work:
         """Averages the tensor in place."""
+        if is_bucket(tensor):
+            return self._reduce_bucket(tensor, "average", 1.0)
         return self._run(start.allreduce, [tensor], [tensor], "average", 1.0)
 
     def _allreduce_sparse(self, tensors: Tensors, opts: Any) -> Work:
@@ -350,6 +374,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         if close is not None:
             close()
         self._completer.stop()
+        self._shared.close()
         self._lane.close()
 
     # PyTorch's newer names

@@ -6,6 +6,7 @@ Each function starts the collective of its name. It returns the operation, and a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import torch
@@ -13,6 +14,7 @@ from torch.utils.dlpack import from_dlpack
 
 from xoe import _core
 from xoe.errors import InvalidArgumentError, MismatchError, UnavailableError, UnsupportedError
+from xoe.torch.distributed.backward import Held
 from xoe.torch.distributed.callbacks import Sequence as Operations
 from xoe.torch.distributed.callbacks import current
 from xoe.torch.gpu import choose_device, stream_of
@@ -20,7 +22,7 @@ from xoe.torch.sparse import SparseSum
 from xoe.torch.tensors import DTYPES, restore, shares_memory, to_engine
 
 Finish = Callable[[], None] | None
-Started = tuple[_core.Operation, Finish]
+Started = tuple[_core.Operation | Held, Finish]
 
 _NAMES = 1024  # reused in turn: the engine caches names, and new ones each time would miss its cache
 
@@ -58,9 +60,25 @@ class Lane:
         timeout: float | None = None,
     ) -> _core.Operation:
         """Starts an operation on dense tensors, which it treats as being of the given ``shapes``."""
-        if self._engine is None:
-            raise UnavailableError(f"{kind}: the process group was destroyed")
         timeout = self.timeout if timeout is None else timeout
+        request = self._request(kind, reduction, prescale, root, timeout)
+        submit = self._submission(kind, request, sources, results, shapes, splits, dense_shape, stream_of(device, sources))
+        counts, number = self._count()
+        try:
+            return submit(self._name(number))
+        except BaseException:
+            if counts[self._label] == number + 1:  # a refusal must not shift this rank's operations against the others'
+                counts[self._label] = number
+            raise
+
+    def hold(self, tensors: Sequence[torch.Tensor], reduction: str, prescale: float) -> Held:
+        """An allreduce in place of dense tensors of the host: submitted later, it has its place among the others now."""
+        request = self._request("allreduce", reduction, prescale, 0, self.timeout)
+        submit = self._submission("allreduce", request, tensors, tensors, None, None, None, None)
+        _, number = self._count()
+        return Held(functools.partial(submit, self._name(number)))
+
+    def _request(self, kind: str, reduction: str, prescale: float, root: int, timeout: float) -> _core.Request:
         key = (kind, reduction, prescale, root, timeout)
         request = self._requests.get(key)
         if request is None:
@@ -76,23 +94,39 @@ class Lane:
             if len(self._requests) >= _NAMES:
                 self._requests.clear()
             self._requests[key] = request
+        return request
+
+    def _count(self) -> tuple[dict[str, int], int]:
+        """The counts of this thread's sequence, and the number of its next operation."""
+        counts = self.sequence().counts
+        number = counts.get(self._label, 0)
+        counts[self._label] = number + 1
+        return counts, number
+
+    def _name(self, number: int) -> str:
+        return f"{self._label}{self.sequence().after}.{number % _NAMES}"
+
+    def _submission(
+        self,
+        kind: str,
+        request: _core.Request,
+        sources: Sequence[torch.Tensor],
+        results: Sequence[torch.Tensor | None],
+        shapes: Sequence[Sequence[int]] | None,
+        splits: Sequence[int] | None,
+        dense_shape: Sequence[int] | None,
+        stream: int | None,
+    ) -> Callable[[str], _core.Operation]:
+        """What submits the operation under a name."""
+        engine = self._engine
+        if engine is None:
+            raise UnavailableError(f"{kind}: the process group was destroyed")
         tensors = [
             (source.data_ptr(), 0 if result is None else result.data_ptr(), shape, DTYPES[source.dtype])
             for source, result, shape in zip(sources, results, shapes or [source.shape for source in sources], strict=True)
         ]
-        stream = stream_of(device, sources)
         keep = (list(sources), list(results))
-        sequence = self.sequence()
-        counts, label = sequence.counts, self._label
-        number = counts.get(label, 0)
-        counts[label] = number + 1
-        try:
-            name = f"{label}{sequence.after}.{number % _NAMES}"
-            return self._engine.submit(name, tensors, request, splits, keep, stream, dense_shape=dense_shape)
-        except BaseException:
-            if counts[label] == number + 1:  # a refusal must not shift this rank's operations against the others'
-                counts[label] = number
-            raise
+        return lambda name: engine.submit(name, tensors, request, splits, keep, stream, dense_shape=dense_shape)
 
     def sequence(self) -> Operations:
         """Where this thread's operations are counted."""
@@ -171,6 +205,11 @@ def _write_parts(operation: _core.Operation, targets: Sequence[Output], what: st
 
 
 # ---- reductions
+
+
+def allreduce_after_backward(lane: Lane, tensors: Sequence[torch.Tensor], reduction: str, prescale: float) -> Started:
+    """In place, dense tensors of the host, submitted once the backward that runs has ended."""
+    return lane.hold(tensors, reduction, prescale), None
 
 
 def allreduce(lane: Lane, tensors: Sequence[torch.Tensor], reduction: str, prescale: float) -> Started:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -13,6 +14,7 @@ from torch._C import _distributed_c10d
 
 from xoe.errors import OperationTimeoutError
 from xoe.torch.distributed import callbacks
+from xoe.torch.distributed.backward import EndOfBackward, Held
 from xoe.torch.distributed.completer import Completer
 from xoe.torch.distributed.untraced import untraced_methods
 
@@ -47,7 +49,9 @@ class Work(_Work):  # type: ignore[misc]
         completer: Completer,
         sequence: callbacks.Sequence,
         source: int = -1,
+        backward: EndOfBackward | None = None,
     ) -> None:
+        """backward: completes it at the end of the backward that runs now, where a future is asked for."""
         super().__init__()
         self._operations = list(operations)
         self._finish = finish
@@ -56,6 +60,7 @@ class Work(_Work):  # type: ignore[misc]
         self._sequence = sequence
         self._number = sequence.add_work()
         self._source = source
+        self._backward = backward
         self._error: Exception | None = None
         self._done = False
         self._lock = threading.Lock()
@@ -120,7 +125,10 @@ class Work(_Work):  # type: ignore[misc]
                 # C++ (DDP's reducer) sees errors that a callback raises, but not errors that are set from Python.
                 self._future = self._promise.then(self._deliver)
                 callbacks.follow(self._future, self._sequence.after_work(self._number))
-                self._completer.put(self)
+                if self._backward is None:
+                    self._completer.put(self)
+                else:
+                    self._backward.add(self, self._completer)
             return self._future
 
     def _deliver(self, _: Any) -> list[torch.Tensor]:
@@ -135,6 +143,13 @@ class Work(_Work):  # type: ignore[misc]
             promise, self._promise = self._promise, None
         if promise is not None:
             promise.set_result(self._result)
+
+    def submit(self) -> None:
+        """Submits operations that are held back; complete() meets their errors again."""
+        for operation in self._operations:
+            if isinstance(operation, Held):
+                with contextlib.suppress(Exception):
+                    operation.submit()
 
     def complete(self) -> None:
         """Waits for the operations, and keeps their error."""

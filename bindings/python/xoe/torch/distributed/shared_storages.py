@@ -1,0 +1,119 @@
+"""Tensors whose memory the ranks of a host share, so that the engine reduces them in place: the buckets of
+DistributedDataParallel.
+
+PyTorch cannot be told where to put a bucket. It can move one that it has made to a mapping of its own (``share_memory_()``),
+which views of the bucket follow; pages of the engine's shared memory then take the place of those.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.multiprocessing
+from torch.multiprocessing import reductions
+
+from xoe import _core
+from xoe.errors import XoeError
+
+_SMALLEST = 256 << 10  # bytes: less is copied as fast
+_REMEMBERED = 64
+_weak: Any = reductions.StorageWeakRef
+_strategy: Any = torch.multiprocessing.get_sharing_strategy
+_SHM = "/dev/shm"  # where PyTorch makes its mapping, for a moment
+
+
+@dataclass
+class _Shared:
+    storage: Any  # a StorageWeakRef
+    tensor: torch.Tensor  # the same memory, where the engine knows it
+
+
+class SharedStorages:
+    """Of one process group. Any thread may call."""
+
+    def __init__(self, engine: _core.Engine) -> None:
+        self._engine: _core.Engine | None = engine if engine.topology()[3] > 1 else None  # None: no more are shared
+        self._seen: dict[int, Any] = {}
+        self._shared: dict[int, _Shared] = {}
+        self._lock = threading.Lock()
+
+    def find(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor where the engine can reduce it in place, if its memory comes a second time; else the tensor.
+
+        What comes once, as activations do, is not worth the pages.
+        """
+        if not _is_whole_storage(tensor):
+            return tensor
+        with self._lock:
+            return self._find(tensor)
+
+    def close(self) -> None:
+        """Shares no more. Tensors stay where they are, in pages that no other process can write to."""
+        with self._lock:
+            self._engine = None
+            self._seen.clear()
+            for address, shared in self._shared.items():
+                storage = torch.UntypedStorage._new_with_weak_ptr(shared.storage.cdata)
+                if storage is not None:
+                    _core.map_privately(address, storage.nbytes())
+            self._shared.clear()
+
+    def _find(self, tensor: torch.Tensor) -> torch.Tensor:
+        address = tensor.data_ptr()
+        shared = self._shared.get(address)
+        if shared is not None and not shared.storage.expired():
+            same = shared.tensor.dtype == tensor.dtype and shared.tensor.numel() == tensor.numel()
+            return shared.tensor.view(tensor.shape) if same else tensor
+        if self._engine is None:
+            return tensor
+        seen = self._seen.pop(address, None)
+        if seen is not None and not seen.expired():
+            self._share(tensor)
+            shared = self._shared.get(address := tensor.data_ptr())
+            return tensor if shared is None else shared.tensor.view(tensor.shape)
+        if len(self._seen) >= _REMEMBERED:
+            self._seen.clear()
+        self._seen[address] = _weak(tensor.untyped_storage())
+        return tensor
+
+    def _share(self, tensor: torch.Tensor) -> None:
+        """Where it cannot be done, that is so for the others too: they stay where they are."""
+        # Buckets that DistributedDataParallel has replaced give their memory back.
+        self._shared = {address: shared for address, shared in self._shared.items() if not shared.storage.expired()}
+        engine, self._engine = self._engine, None
+        storage = tensor.untyped_storage()
+        if engine is None or not _can_move(storage):
+            return
+        with contextlib.suppress(XoeError, RuntimeError):
+            memory: Any = engine.shared_bytes(storage.nbytes())
+            here = torch.frombuffer(memoryview(memory), dtype=tensor.dtype, count=tensor.numel())
+            storage.share_memory_()
+            _core.map_in_place(storage.data_ptr(), storage.nbytes(), here.data_ptr(), storage._share_fd_cpu_()[0])
+            self._shared[storage.data_ptr()] = _Shared(_weak(storage), here)
+            self._engine = engine
+
+
+def _is_whole_storage(tensor: torch.Tensor) -> bool:
+    return (
+        tensor.device.type == "cpu"
+        and tensor.layout == torch.strided
+        and tensor.is_contiguous()
+        and tensor.nbytes >= _SMALLEST
+        and tensor.untyped_storage().nbytes() == tensor.nbytes
+    )
+
+
+def _can_move(storage: torch.UntypedStorage) -> bool:
+    """Whether PyTorch can make a mapping of its own with room for all."""
+    if storage.is_shared() or _strategy() != "file_descriptor":
+        return False
+    try:
+        room = os.statvfs(_SHM)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize > 2 * storage.nbytes()
