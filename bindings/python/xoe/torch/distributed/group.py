@@ -127,10 +127,13 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
     def _reduce_bucket(self, tensor: torch.Tensor, reduction: str, prescale: float) -> Work:
         """A bucket of the reducer of DistributedDataParallel, during backward."""
+        bucket = self._shared.find(tensor)
+        if bucket is None:  # in its first step, a static graph waits for buckets before it ends
+            return self._run(start.allreduce, [tensor], [tensor], reduction, prescale)
         if not self._alone:
             self._check_alone()
         begin = start.allreduce_after_backward if self._one_host else start.allreduce
-        operation, finish = begin(self._lane, [self._shared.find(tensor)], reduction, prescale)
+        operation, finish = begin(self._lane, [bucket], reduction, prescale)
         return self._work([operation], finish, [tensor], backward=self._end_of_backward)
 
     def _check_alone(self) -> None:

@@ -42,13 +42,13 @@ class SharedStorages:
         self._shared: dict[int, _Shared] = {}
         self._lock = threading.Lock()
 
-    def find(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor where the engine can reduce it in place, if its memory comes a second time; else the tensor.
+    def find(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The tensor where the engine can reduce it in place, or as it is where that cannot be. None: its memory comes first now.
 
         What comes once, as activations do, is not worth the pages.
         """
         if not _is_whole_storage(tensor):
-            return tensor
+            return None
         with self._lock:
             return self._find(tensor)
 
@@ -63,23 +63,24 @@ class SharedStorages:
                     _core.map_privately(address, storage.nbytes())
             self._shared.clear()
 
-    def _find(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _find(self, tensor: torch.Tensor) -> torch.Tensor | None:
         address = tensor.data_ptr()
         shared = self._shared.get(address)
         if shared is not None and not shared.storage.expired():
             same = shared.tensor.dtype == tensor.dtype and shared.tensor.numel() == tensor.numel()
             return shared.tensor.view(tensor.shape) if same else tensor
-        if self._engine is None:
-            return tensor
         seen = self._seen.pop(address, None)
         if seen is not None and not seen.expired():
             self._share(tensor)
             shared = self._shared.get(address := tensor.data_ptr())
-            return tensor if shared is None else shared.tensor.view(tensor.shape)
+            if shared is not None:
+                return shared.tensor.view(tensor.shape)
+            self._seen[address] = seen
+            return tensor
         if len(self._seen) >= _REMEMBERED:
             self._seen.clear()
         self._seen[address] = _weak(tensor.untyped_storage())
-        return tensor
+        return None
 
     def _share(self, tensor: torch.Tensor) -> None:
         """Where it cannot be done, that is so for the others too: they stay where they are."""
