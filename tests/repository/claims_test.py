@@ -141,7 +141,7 @@ class Comparisons(unittest.TestCase):
         front = table_below("README.md", "## How fast")
         for label, heading, ours, theirs, batch in (
             ("in C++", "## Training together", "Xoe", "PyTorch DDP (Gloo)", 4),
-            ("in Python", "## PyTorch from Python", "ResNet-50, `DistributedOptimizer`", "ResNet-50, DDP with Gloo", 16),
+            ("in Python", "## PyTorch from Python", "`DistributedOptimizer`", "DDP with Gloo", 4),
         ):
             line = row_of(front, label)
             measured = {row[0]: numbers(row[2])[0] for row in table_below("docs/performance.md", heading)[1] if numbers(row[2])}

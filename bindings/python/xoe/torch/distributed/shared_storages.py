@@ -43,7 +43,7 @@ class SharedStorages:
         self._lock = threading.Lock()
 
     def find(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """The tensor where the engine can reduce it in place, or as it is where that cannot be. None: its memory comes first now.
+        """The tensor where the engine can reduce it in place, or as it is if that cannot be. None: its memory is new here.
 
         What comes once, as activations do, is not worth the pages.
         """
