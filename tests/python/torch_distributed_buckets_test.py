@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import xoe.torch.distributed
-from xoe.torch.distributed import shared_storages
+from xoe.torch.distributed import shared_storages, work
 
 warnings.filterwarnings("ignore")
 torch.set_num_threads(1)
@@ -146,7 +146,9 @@ def test_memory_of_ended_models_is_given_back():
     train(kept)
     # Those that have ended are forgotten when the next ones are shared.
     alive = [shared for shared in group._shared.values() if not shared.storage.expired()]
-    assert len(group._shared) == len(alive) <= 4, group._shared
+    # Where PyTorch's C++ does not keep works, the last ones are kept with their tensors.
+    most = 4 if work._CPP_KEEPS_WORKS else 8 + work._LAST_FEW
+    assert len(group._shared) == len(alive) <= most, group._shared
     dist.barrier()
     assert shm() - before < 1 << 20, f"{shm() - before} bytes more in /dev/shm"
 
@@ -208,6 +210,7 @@ def test_memory_ends_with_the_group():
     before = [parameter.grad.clone() for parameter in model.parameters()]
     dist.barrier()
     dist.destroy_process_group(group)
+    group.shutdown()  # which older versions of PyTorch leave out
     assert not any(mode_of(parameter.grad)[0] == "rw-s" for parameter in model.parameters())
     assert all(torch.equal(parameter.grad, one) for parameter, one in zip(model.parameters(), before, strict=True))
 

@@ -17,6 +17,7 @@ TESTS = (
     ("horovod_shim",),
     ("torch_distributed", "2"),
     ("torch_distributed_training", "2"),
+    ("torch_distributed_buckets", "2"),
     ("programs",),
 )
 OPTIONS = {

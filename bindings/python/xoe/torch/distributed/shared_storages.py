@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,7 @@ class SharedStorages:
         self._seen: dict[int, Any] = {}
         self._shared: dict[int, _Shared] = {}
         self._lock = threading.Lock()
+        self._ends = weakref.finalize(self, _end_sharing, self._shared)  # older versions of PyTorch do not shut groups down
 
     def find(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The tensor where the engine can reduce it in place, or as it is if that cannot be. None: its memory is new here.
@@ -57,11 +59,7 @@ class SharedStorages:
         with self._lock:
             self._engine = None
             self._seen.clear()
-            for address, shared in self._shared.items():
-                storage = torch.UntypedStorage._new_with_weak_ptr(shared.storage.cdata)
-                if storage is not None:
-                    _core.map_privately(address, storage.nbytes())
-            self._shared.clear()
+            _end_sharing(self._shared)
 
     def _find(self, tensor: torch.Tensor) -> torch.Tensor | None:
         address = tensor.data_ptr()
@@ -85,7 +83,8 @@ class SharedStorages:
     def _share(self, tensor: torch.Tensor) -> None:
         """Where it cannot be done, that is so for the others too: they stay where they are."""
         # Buckets that DistributedDataParallel has replaced give their memory back.
-        self._shared = {address: shared for address, shared in self._shared.items() if not shared.storage.expired()}
+        for address in [address for address, shared in self._shared.items() if shared.storage.expired()]:
+            del self._shared[address]
         engine, self._engine = self._engine, None
         storage = tensor.untyped_storage()
         if engine is None or not _can_move(storage):
@@ -97,6 +96,15 @@ class SharedStorages:
             _core.map_in_place(storage.data_ptr(), storage.nbytes(), here.data_ptr(), storage._share_fd_cpu_()[0])
             self._shared[storage.data_ptr()] = _Shared(_weak(storage), here)
             self._engine = engine
+
+
+def _end_sharing(shared_by_address: dict[int, _Shared]) -> None:
+    """Before the engine has its memory back."""
+    for address, shared in shared_by_address.items():
+        storage = torch.UntypedStorage._new_with_weak_ptr(shared.storage.cdata)
+        if storage is not None:
+            _core.map_privately(address, storage.nbytes())
+    shared_by_address.clear()
 
 
 def _is_whole_storage(tensor: torch.Tensor) -> bool:
