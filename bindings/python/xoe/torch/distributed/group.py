@@ -119,22 +119,21 @@ class Group(_ProcessGroup):  # type: ignore[misc]
             self._batch.append(work)
         return work
 
-    def _run(self, function: Callable[..., start.Started], result: Tensors, *arguments: Any) -> Work:
+    def _run(
+        self, function: Callable[..., start.Started], result: Tensors, *arguments: Any, backward: EndOfBackward | None = None
+    ) -> Work:
         if not self._alone:
             self._check_alone()
         operation, finish = function(self._lane, *arguments)
-        return self._work([operation], finish, result)
+        return self._work([operation], finish, result, backward=backward)
 
     def _reduce_bucket(self, tensor: torch.Tensor, reduction: str, prescale: float) -> Work:
         """A bucket of the reducer of DistributedDataParallel, during backward."""
         bucket = self._shared.find(tensor)
         if bucket is None:  # in its first step, a static graph waits for buckets before it ends
             return self._run(start.allreduce, [tensor], [tensor], reduction, prescale)
-        if not self._alone:
-            self._check_alone()
         begin = start.allreduce_after_backward if self._one_host else start.allreduce
-        operation, finish = begin(self._lane, [bucket], reduction, prescale)
-        return self._work([operation], finish, [tensor], backward=self._end_of_backward)
+        return self._run(begin, [tensor], [bucket], reduction, prescale, backward=self._end_of_backward)
 
     def _check_alone(self) -> None:
         config = str(_c10d._world.pg_backend_config.get(self, ""))

@@ -42,14 +42,14 @@ class SharedStorages:
         self._seen: dict[int, Any] = {}
         self._shared: dict[int, _Shared] = {}
         self._lock = threading.Lock()
-        self._ends = weakref.finalize(self, _end_sharing, self._shared)  # older versions of PyTorch do not shut groups down
+        weakref.finalize(self, _end_sharing, self._shared)  # older versions of PyTorch do not shut groups down
 
     def find(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The tensor where the engine can reduce it in place, or as it is if that cannot be. None: its memory is new here.
 
-        What comes once, as activations do, is not worth the pages.
+        tensor: contiguous, in host memory. What comes once, as activations do, is not worth the pages.
         """
-        if not _is_whole_storage(tensor):
+        if tensor.nbytes < _SMALLEST or tensor.untyped_storage().nbytes() != tensor.nbytes:
             return None
         with self._lock:
             return self._find(tensor)
@@ -105,16 +105,6 @@ def _end_sharing(shared_by_address: dict[int, _Shared]) -> None:
         if storage is not None:
             _core.map_privately(address, storage.nbytes())
     shared_by_address.clear()
-
-
-def _is_whole_storage(tensor: torch.Tensor) -> bool:
-    return (
-        tensor.device.type == "cpu"
-        and tensor.layout == torch.strided
-        and tensor.is_contiguous()
-        and tensor.nbytes >= _SMALLEST
-        and tensor.untyped_storage().nbytes() == tensor.nbytes
-    )
 
 
 def _can_move(storage: torch.UntypedStorage) -> bool:
