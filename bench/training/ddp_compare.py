@@ -2,9 +2,10 @@
 """Measures the cost of data-parallel training.
 
 Two workers train one ResNet-50 together, and two train independently at the same time (the ceiling: they share only the
-machine's memory and cores). The contestants are Xoe, Xoe with the sharded optimizer, and PyTorch DDP over Gloo, each
-compared with two independent workers of its own framework. Rounds are interleaved in random order, so
-that all contestants see the same states of the machine; figures are medians of ratios within a round.
+machine's memory and cores). The contestants are Xoe, Xoe with the sharded optimizer, and PyTorch DDP over Gloo. Each is
+compared with two lone workers of plain PyTorch, which do not use Xoe at all, and Xoe also with its own lone workers, whose
+optimizer and allocator settings are Xoe's. Rounds are interleaved in random order, so that all contestants see the same states
+of the machine; figures are medians of ratios within a round.
 
     python bench/training/ddp_compare.py --bin build/release/bin --rounds 5
 """
@@ -91,26 +92,36 @@ class Contest:
         return finish(processes, self.options.limit)[0]["images_per_s"]
 
 
-PAIRS = {"Xoe": ("xoe", "xoe alone"), "Xoe, sharded": ("xoe sharded", "xoe alone"), "PyTorch DDP (Gloo)": ("ddp", "ddp alone")}
+TOGETHER = {"Xoe": "xoe", "Xoe, sharded": "xoe sharded", "PyTorch DDP (Gloo)": "ddp"}
+ALONE = {"plain": "ddp alone", "own": "xoe alone"}
+
+
+def shares(rounds, together, alone):
+    values = [measured[together] / measured[alone] for measured in rounds]
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
 def table(rounds, entries):
-    lines = ["", f"{'':<22}{'images/s':>10}{'of lone workers':>18}{'min':>8}{'max':>8}"]
-    ratios = {}
-    for label, (together, alone) in PAIRS.items():
+    lines = ["", f"{'':<22}{'images/s':>10}{'of plain lone workers':>30}{'of its own':>30}"]
+    results = {}
+    for label, together in TOGETHER.items():
         if together not in entries:
             continue
-        values = [measured[together] / measured[alone] for measured in rounds]
         speed = statistics.median(measured[together] for measured in rounds)
-        ratios[label] = {"images_per_s": speed, "efficiency": statistics.median(values), "min": min(values), "max": max(values)}
-        lines.append(
-            f"{label:<22}{speed:>10.2f}{statistics.median(values):>17.1%} {min(values):>7.1%} {max(values):>7.1%}"
-        )
-    for alone in ("xoe alone", "ddp alone"):
+        results[label] = {"images_per_s": speed}
+        cells = []
+        for kind, alone in ALONE.items():
+            if alone not in entries or (kind == "own" and together == "ddp"):
+                cells.append("-")
+                continue
+            share = results[label][kind] = shares(rounds, together, alone)
+            cells.append(f"{share['median']:.1%} ({share['min']:.1%} to {share['max']:.1%})")
+        lines.append(f"{label:<22}{speed:>10.2f}{cells[0]:>30}{cells[1]:>30}")
+    for alone in ALONE.values():
         if alone in entries:
             speed = statistics.median(measured[alone] for measured in rounds)
             lines.append(f"{alone + ' (sum)':<22}{speed:>10.2f}")
-    return lines, ratios
+    return lines, results
 
 
 def main():
@@ -147,11 +158,11 @@ def main():
             print(f"round {number + 1}/{options.rounds}  {name:<12} {measured[name]:8.2f} images/s", flush=True)
         rounds.append(measured)
 
-    lines, ratios = table(rounds, entries)
+    lines, results = table(rounds, entries)
     print("\n".join(lines))
     if options.json:
         settings = {key: value for key, value in vars(options).items() if key not in ("json", "bin")}
-        options.json.write_text(json.dumps({"settings": settings, "rounds": rounds, "ratios": ratios}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"settings": settings, "rounds": rounds, "results": results}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
