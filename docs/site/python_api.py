@@ -36,7 +36,7 @@ MODULES = (
 )
 # Where the names of `xoe` itself are, which imports them on first use.
 HOMES = ("xoe.errors", "xoe.process_sets", "xoe.world", "xoe.runner")
-QUIET = {"xoe": ("xoe.errors",), "xoe.torch": ("xoe.errors", "xoe.torch.build_info")}  # described elsewhere, or of no interest
+QUIET = {"xoe": ("xoe.errors",), "xoe.torch": ("xoe.errors", "xoe.build_info")}  # described elsewhere, or of no interest
 
 
 class Source:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-import xoe.torch.build_info as _build
+import xoe.build_info as _build
 from xoe._temporary_variables import variables
 
 EXTENSIONS = ["torch"]
