@@ -44,7 +44,7 @@ for peer in "${@:-tfdata dali pytorch mlx}"; do
     if why=$(make_environment "$folder" $pins 2>&1); then
       if [[ $name == frameworks ]]; then
         # PyTorch and its libraries are three gigabytes: once is enough.
-        (cd build/peers/data-pytorch/lib/python3*/site-packages && pwd) >"$(echo "$folder"/lib/python3*/site-packages)/pytorch.pth"
+        (cd build/peers/data-pytorch/lib/python3*/site-packages && pwd -P) >"$(echo "$folder"/lib/python3*/site-packages)/pytorch.pth"
       fi
       echo "$pins" >"$folder/installed"
       rm -f "$folder.why"

@@ -138,10 +138,16 @@ def test_gradients():
 
     sums = gradient_of(lambda: tf.reduce_sum(hvd.allreduce(x, op=hvd.Sum) ** 2))
     np.testing.assert_allclose(sums, 2 * SIZE * (total() + SIZE), rtol=1e-6)
-    means = tf.function(lambda: gradient_of(lambda: tf.reduce_sum(hvd.allreduce(x) ** 2)))()
+    def mean_in_graph():
+        return gradient_of(lambda: tf.reduce_sum(hvd.allreduce(x) ** 2))
+
+    means = tf.function(mean_in_graph)()
     np.testing.assert_allclose(means, 2 * (total() + SIZE) / SIZE, rtol=1e-6)
-    for call in (lambda f: f(), lambda f: tf.function(f)()):
-        gathered = call(lambda: gradient_of(lambda: weight * tf.reduce_sum(hvd.allgather(x))))
+    def gathered_gradient():
+        return gradient_of(lambda: weight * tf.reduce_sum(hvd.allgather(x)))
+
+    for call in (gathered_gradient, tf.function(gathered_gradient)):
+        gathered = call()
         np.testing.assert_allclose(gathered, np.full(x.shape, weights), rtol=1e-6)
     from_root = gradient_of(lambda: weight * tf.reduce_sum(hvd.broadcast(x, 0)))
     np.testing.assert_allclose(from_root, np.full(x.shape, weights if RANK == 0 else 0.0), rtol=1e-6)
@@ -244,15 +250,16 @@ def test_gradients_are_reduced():
 
 
 def test_graphs_of_tensorflow_1():
+    own, first = values().numpy(), values(0).numpy()
     with tf.Graph().as_default():
-        variable = tf.compat.v1.get_variable("v", initializer=tf.constant(values()))
+        variable = tf.compat.v1.get_variable("v", initializer=tf.constant(own))
         optimizer = hvd.DistributedOptimizer(tf.compat.v1.train.GradientDescentOptimizer(1.0))
         step = optimizer.minimize(tf.reduce_sum(variable) * (RANK + 1))
         hook = hvd.BroadcastGlobalVariablesHook(0)
         with tf.compat.v1.train.MonitoredTrainingSession(hooks=[hook]) as session:
-            same(session.run(variable), values(0))
+            same(session.run(variable), first)
             session.run(step)
-            np.testing.assert_allclose(session.run(variable), values(0) - (SIZE + 1) / 2, rtol=1e-6)
+            np.testing.assert_allclose(session.run(variable), first - (SIZE + 1) / 2, rtol=1e-6)
 
 
 def test_batch_normalization_over_all_ranks():

@@ -47,9 +47,37 @@ def DistributedOptimizer(
         return inner.update(reduced, state, params, **more)
 
     reducing = optax.GradientTransformationExtraArgs(inner.init, update)
-    if backward_passes_per_step == 1:
-        return reducing
-    return optax.MultiSteps(reducing, backward_passes_per_step).gradient_transformation()
+    return reducing if backward_passes_per_step == 1 else _accumulating(reducing, backward_passes_per_step)
+
+
+class AccumulatedState(NamedTuple):
+    """Gradients of this rank that have not been reduced yet: their sum, and of how many calls."""
+
+    inner: Any
+    sum: Any
+    calls: Any
+
+
+def _accumulating(reducing: optax.GradientTransformationExtraArgs, passes: int) -> optax.GradientTransformationExtraArgs:
+    """optax.MultiSteps would call the optimizer, and so communicate, in every pass."""
+
+    def init(params: Any) -> AccumulatedState:
+        return AccumulatedState(reducing.init(params), jax.tree.map(jnp.zeros_like, params), jnp.zeros((), jnp.int32))
+
+    def update(gradients: Any, state: AccumulatedState, params: Any = None, **more: Any) -> Any:
+        total = jax.tree.map(jnp.add, state.sum, gradients)
+
+        def step(total: Any, inner: Any) -> Any:
+            mean = jax.tree.map(lambda one: one / passes, total)
+            updates, inner = reducing.update(mean, inner, params, **more)
+            return updates, AccumulatedState(inner, jax.tree.map(jnp.zeros_like, total), jnp.zeros((), jnp.int32))
+
+        def wait(total: Any, inner: Any) -> Any:
+            return jax.tree.map(jnp.zeros_like, total), AccumulatedState(inner, total, state.calls + 1)
+
+        return jax.lax.cond(state.calls + 1 == passes, step, wait, total, state.inner)
+
+    return optax.GradientTransformationExtraArgs(init, update)
 
 
 class ShardedState(NamedTuple):

@@ -105,7 +105,7 @@ def _on_tensorflow(settings: Any, gradients: list[Any], variables: list[Any], lo
 
     if not isinstance(settings, Reduction):
         values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
-        settings = Reduction(**{**values, "compression": _named(settings.compression, Compression)})
+        settings = Reduction(**{**values, "compression": _of_tensorflow(settings.compression, Compression)})
     return settings.reduce(gradients, variables, local)
 
 
@@ -174,8 +174,11 @@ def _wire(compression: Any) -> str:
     return known[name]
 
 
-def _named(compression: Any, kinds: Any) -> Any:
-    return kinds.none if compression is None else compression
+def _of_tensorflow(compression: Any, kinds: Any) -> Any:
+    """The compressor of this name that xoe.tensorflow has; a custom one as it is."""
+    if hasattr(compression, "compress"):
+        return compression
+    return {"none": kinds.none, "fp16": kinds.fp16, "bf16": kinds.bf16}[_wire(compression)]
 
 
 _BACKENDS: dict[str, Any] = {"tensorflow": _on_tensorflow, "jax": _on_jax, "torch": _on_torch}
