@@ -175,15 +175,21 @@ class Run {
     if (status == XOE_OK) {
       complete(std::move(run));
     } else {
-      finish(std::move(run), status, message);
+      // Ranks that disagree are a failed precondition, as in Horovod: the call itself was right.
+      const bool disagree = status == XOE_INVALID_ARGUMENT;
+      finish(std::move(run), status, message, disagree ? Code::kFailedPrecondition : code_of(status));
     }
   }
 
   // xoe.tensorflow finds the status in the text.
   static void finish(std::unique_ptr<Run> run, xoe_status status, const char* message) {
+    finish(std::move(run), status, message, code_of(status));
+  }
+
+  static void finish(std::unique_ptr<Run> run, xoe_status status, const char* message, Code code) {
     const StatusHolder holder;
     const std::string text = std::string("xoe ") + xoe_status_name(status) + ": " + message;
-    the_api.set_status(holder.status, code_of(status), text.c_str());
+    the_api.set_status(holder.status, code, text.c_str());
     the_api.fail(run->context_, holder.status);
     complete(std::move(run));
   }

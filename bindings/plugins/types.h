@@ -55,6 +55,7 @@ enum class Code : int {
   kInvalidArgument = 3,
   kDeadlineExceeded = 4,
   kResourceExhausted = 8,
+  kFailedPrecondition = 9,
   kUnimplemented = 12,
   kInternal = 13,
   kUnavailable = 14,

@@ -36,7 +36,7 @@ except PeerLostError as error:
     try:
         with typed():
             step(6)
-    except HorovodInternalError as later:
+    except (HorovodInternalError, RuntimeError) as later:  # Keras on JAX: its arrays went with the program that failed
         print(f"later: {later}", flush=True)
     hvd.shutdown()
     print("lives on", flush=True)

@@ -287,8 +287,8 @@ def test_ranks_that_disagree_are_told():
     if SIZE == 1:
         return
     shape = (4,) if RANK == 0 else (5,)
-    raises(tf.errors.InvalidArgumentError, lambda: hvd.allreduce(tf.ones(shape)), "rank 0", "[4]", "[5]")
-    raises(tf.errors.InvalidArgumentError, lambda: tf.function(hvd.allreduce)(tf.ones(shape)), "rank 0", "[4]", "[5]")
+    raises(tf.errors.FailedPreconditionError, lambda: hvd.allreduce(tf.ones(shape)), "rank 0", "[4]", "[5]")
+    raises(tf.errors.FailedPreconditionError, lambda: tf.function(hvd.allreduce)(tf.ones(shape)), "rank 0", "[4]", "[5]")
     try:
         with hvd.typed_errors():
             hvd.allreduce(tf.ones(shape))

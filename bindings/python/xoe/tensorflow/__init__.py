@@ -53,6 +53,7 @@ from xoe.tensorflow.collectives import allreduce as allreduce
 from xoe.tensorflow.collectives import alltoall as alltoall
 from xoe.tensorflow.collectives import barrier as barrier
 from xoe.tensorflow.collectives import broadcast as broadcast
+from xoe.tensorflow.collectives import broadcast_ as broadcast_
 from xoe.tensorflow.collectives import broadcast_variables as broadcast_variables
 from xoe.tensorflow.collectives import grouped_allgather as grouped_allgather
 from xoe.tensorflow.collectives import grouped_allreduce as grouped_allreduce
@@ -67,6 +68,11 @@ from xoe.tensorflow.optimizer import DistributedOptimizer as DistributedOptimize
 from xoe.tensorflow.optimizer import broadcast_global_variables as broadcast_global_variables
 from xoe.tensorflow.tape import DistributedGradientTape as DistributedGradientTape
 from xoe.tensorflow.tape import PartialDistributedGradientTape as PartialDistributedGradientTape
+from xoe.tensorflow.topology import local_rank_op as local_rank_op
+from xoe.tensorflow.topology import local_size_op as local_size_op
+from xoe.tensorflow.topology import process_set_included_op as process_set_included_op
+from xoe.tensorflow.topology import rank_op as rank_op
+from xoe.tensorflow.topology import size_op as size_op
 from xoe.world import cross_rank as cross_rank
 from xoe.world import cross_size as cross_size
 from xoe.world import init as init

@@ -146,16 +146,20 @@ def broadcast(
     return run(_call("broadcast", process_set, root=process_set.root(root_rank), name=name or ""), [given])[0]
 
 
+def broadcast_(variables: Sequence[Any], root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Any]:
+    """Assigns the values of ``root_rank`` (a rank of the world) to the variables, as one operation; the variables' new values."""
+    given = [tf.convert_to_tensor(variable) for variable in variables]
+    _need_types(given, "broadcast", None)
+    results = run(_call("broadcast", process_set, root=process_set.root(root_rank), name=name or ""), given)
+    return [variable.assign(result) for variable, result in zip(variables, results, strict=True)]
+
+
 def broadcast_variables(
     variables: Sequence[Any], root_rank: int = 0, process_set: ProcessSet = global_process_set, inplace: bool = False
 ) -> Any:
     """Assigns the values of ``root_rank`` (a rank of the world) to the variables; one operation for all."""
     del inplace
-    variables = list(variables)
-    given = [tf.convert_to_tensor(variable) for variable in variables]
-    _need_types(given, "broadcast", None)
-    results = run(_call("broadcast", process_set, root=process_set.root(root_rank)), given)
-    assigned = [variable.assign(result) for variable, result in zip(variables, results, strict=True)]
+    assigned = broadcast_(list(variables), root_rank, process_set=process_set)
     return None if tf.executing_eagerly() else tf.group(*assigned)
 
 

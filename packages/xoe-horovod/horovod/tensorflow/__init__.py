@@ -4,7 +4,9 @@ import importlib
 from typing import Any
 
 import xoe.tensorflow as _xoe
-from horovod.tensorflow import compression, elastic, functions, mpi_ops  # noqa: F401
+from horovod.tensorflow import compression, elastic, functions, mpi_ops, util  # noqa: F401
+from horovod.tensorflow.functions import broadcast_object_fn  # noqa: F401
+from horovod.tensorflow.util import _executing_eagerly  # noqa: F401
 from xoe.tensorflow import *  # noqa: F403
 
 
