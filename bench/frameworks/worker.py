@@ -1,6 +1,6 @@
 """One rank of bench/frameworks/run.py: times a step of communication again and again, and prints a line of JSON.
 
-    worker.py CONTESTANT SECONDS [BYTES]
+worker.py CONTESTANT SECONDS [BYTES]
 """
 
 import json
@@ -133,7 +133,10 @@ def psum(size):
     the_jax.distributed.initialize()
     mesh = the_jax.make_mesh((the_jax.process_count(),), ("i",))
     given = the_jax.make_array_from_process_local_data(NamedSharding(mesh, P("i")), np.ones(size // 4, np.float32))
-    total = lambda x: the_jax.lax.psum(x, "i")
+
+    def total(x):
+        return the_jax.lax.psum(x, "i")
+
     program = the_jax.jit(the_jax.shard_map(total, mesh=mesh, in_specs=P("i"), out_specs=P()))
     return lambda: the_jax.block_until_ready(program(given))
 

@@ -1,5 +1,5 @@
-// libxoe_jax.so: collectives as custom calls of XLA, which xoe.jax registers. A call runs one operation of the engine and waits for it; all
-// that it is told is in its attributes.
+// libxoe_jax.so: collectives as custom calls of XLA, which xoe.jax registers. A call runs one operation of the engine
+// and waits for it; all that it is told is in its attributes.
 #include <array>
 #include <cstring>
 #include <optional>
@@ -100,7 +100,8 @@ class Tensors {
     const auto& expected = static_cast<const Tensors*>(user)->expected_;
     if (index >= expected.size()) return nullptr;
     const Result& result = expected[index];
-    const bool fits = result.dtype == dtype && std::equal(result.shape.begin(), result.shape.end(), shape, shape + ndim);
+    const bool fits =
+        result.dtype == dtype && std::equal(result.shape.begin(), result.shape.end(), shape, shape + ndim);
     return fits ? result.data : nullptr;
   }
 
@@ -205,9 +206,7 @@ bool tell_version(const xla::CallFrame& frame) {
 }  // namespace xoe::plugins
 
 // For ctypes.
-extern "C" XOE_API void xoe_jax_connect(const xoe::plugins::EngineAccess* access) {
-  xoe::plugins::the_access = access;
-}
+extern "C" XOE_API void xoe_jax_connect(const xoe::plugins::EngineAccess* access) { xoe::plugins::the_access = access; }
 
 extern "C" XOE_API xoe::plugins::xla::Error* xoe_jax_cpu(xoe::plugins::xla::CallFrame* frame) {
   return xoe::plugins::tell_version(*frame) ? nullptr : xoe::plugins::run(*frame, nullptr, false);

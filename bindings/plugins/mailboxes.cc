@@ -48,7 +48,7 @@ struct Mailboxes::Message {
   std::string failure;
 };
 
-// What is arriving from a sender, or has arrived before it was expected.
+// A message that is arriving from a sender, and those that arrived before they were expected.
 struct Mailboxes::Incoming {
   bool open = false;
   Header header{};
@@ -129,7 +129,8 @@ Mailboxes::Request Mailboxes::receive(int from, std::uint64_t context, void* dat
   if (kept->second.size() == bytes) {
     if (bytes > 0) std::memcpy(data, kept->second.data(), bytes);
   } else {
-    message->failure = "a message of " + std::to_string(kept->second.size()) + " bytes where " + std::to_string(bytes) + " were expected";
+    message->failure = "a message of " + std::to_string(kept->second.size()) + " bytes where " + std::to_string(bytes) +
+                       " were expected";
   }
   message->done = true;
   incoming.waiting.erase(kept);

@@ -1,7 +1,8 @@
-// Messages between ranks of one host: each rank has a ring of bytes for each sender, in memory that all ranks map. What is sent is copied twice.
+// Messages between ranks of one host: each rank has a ring of bytes for each sender, in memory that all ranks map. What
+// is sent is copied twice.
 //
-// Messages from one sender arrive in the order in which they were sent. A receiver that expects another one first keeps what it does not expect
-// yet. Nothing here has a thread: messages move while a thread waits for one.
+// Messages from one sender arrive in the order in which they were sent. A receiver that expects another one first keeps
+// what it does not expect yet. Nothing here has a thread: messages move while a thread waits for one.
 #pragma once
 
 #include <atomic>
@@ -33,7 +34,8 @@ class Mailboxes {
   // Whether a rank is on this host.
   bool reaches(int rank) const { return boxes_[static_cast<std::size_t>(rank)] != nullptr; }
 
-  // The memory must stay as it is until the request is done. Messages meet by context, sender and order. REQUIRES: reaches(peer).
+  // The memory must stay as it is until the request is done. Messages meet by context, sender and order. REQUIRES:
+  // reaches(peer).
   Request send(int to, std::uint64_t context, const void* data, std::size_t bytes);
   Request receive(int from, std::uint64_t context, void* data, std::size_t bytes);
 

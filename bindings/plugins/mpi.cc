@@ -1,6 +1,7 @@
-// libxoe_mpi.so: XLA's CPU collectives on Xoe, through the MPI interface that jaxlib loads (JAX_CPU_COLLECTIVES_IMPLEMENTATION=mpi,
-// MPITRAMPOLINE_LIB), so that psum and sharded programs of JAX run on it unchanged. `xoe run --jax` sets it up. XLA calls 15 functions; each
-// returns 0, or 1 and leaves a text for MPI_Error_string().
+// libxoe_mpi.so: XLA's CPU collectives on Xoe, through the MPI interface that jaxlib loads
+// (JAX_CPU_COLLECTIVES_IMPLEMENTATION=mpi, MPITRAMPOLINE_LIB), so that psum and sharded programs of JAX run on it
+// unchanged. `xoe run --jax` sets it up. XLA calls 15 functions; each returns 0, or 1 and leaves a text for
+// MPI_Error_string().
 #include <algorithm>
 #include <array>
 #include <complex>
@@ -36,18 +37,12 @@ constexpr std::uintptr_t mpi_constant(Constant constant) {
     case Constant::k_STATUS_IGNORE:
     case Constant::k_STATUSES_IGNORE:
     case Constant::k_COMM_NULL:
-    case Constant::k_REQUEST_NULL:
-      return kNull;
-    case Constant::k_COMM_WORLD:
-      return kWorld;
-    case Constant::k_THREAD_FUNNELED:
-      return 1;
-    case Constant::k_THREAD_SERIALIZED:
-      return 2;
-    case Constant::k_THREAD_MULTIPLE:
-      return 3;
-    default:
-      return 0x1000 + static_cast<std::uintptr_t>(constant);
+    case Constant::k_REQUEST_NULL: return kNull;
+    case Constant::k_COMM_WORLD: return kWorld;
+    case Constant::k_THREAD_FUNNELED: return 1;
+    case Constant::k_THREAD_SERIALIZED: return 2;
+    case Constant::k_THREAD_MULTIPLE: return 3;
+    default: return 0x1000 + static_cast<std::uintptr_t>(constant);
   }
 }
 
@@ -194,7 +189,8 @@ int complex_product(const Communicator& in, const void* from, void* to, std::siz
   const auto size = in.ranks.size();
   std::vector<std::byte> all(bytes * size);
   const std::array<std::int64_t, 1> shape{static_cast<std::int64_t>(bytes)};
-  if (const int failed = run(in, XOE_ALLGATHER, XOE_SUM, from, {all.data(), all.size()}, XOE_UINT8, shape)) return failed;
+  if (const int failed = run(in, XOE_ALLGATHER, XOE_SUM, from, {all.data(), all.size()}, XOE_UINT8, shape))
+    return failed;
   std::memcpy(to, all.data(), bytes);
   for (std::size_t r = 1; r < size; ++r) {
     const void* const factor = all.data() + r * bytes;
@@ -207,7 +203,8 @@ int complex_product(const Communicator& in, const void* from, void* to, std::siz
   return 0;
 }
 
-int allreduce(const Communicator& in, const void* from, void* to, std::size_t count, const Type& type, std::int32_t reduce) {
+int allreduce(const Communicator& in, const void* from, void* to, std::size_t count, const Type& type,
+              std::int32_t reduce) {
   if (type.is_complex && reduce == XOE_PRODUCT) return complex_product(in, from, to, count, type);
   if (type.is_complex && reduce != XOE_SUM) return fail("xoe unsupported: complex numbers have no order");
   const std::array<std::int64_t, 1> shape{static_cast<std::int64_t>(type.is_complex ? 2 * count : count)};
@@ -430,7 +427,8 @@ XOE_API int MPIABI_Reduce_scatter(const void* from, void* to, const int* counts,
   if (known.dtype < 0 || reduce < 0 || !std::all_of(counts, counts + size, [&](int one) { return one == counts[0]; }))
     return fail(kNoType);
   const auto chunk = static_cast<std::size_t>(counts[0]);
-  const bool direct = (!known.is_complex || reduce == XOE_SUM) && !(known.is_unsigned && reduce > XOE_SUM && reduce != XOE_PRODUCT);
+  const bool direct =
+      (!known.is_complex || reduce == XOE_SUM) && !(known.is_unsigned && reduce > XOE_SUM && reduce != XOE_PRODUCT);
   if (direct) {
     const auto elements = static_cast<std::int64_t>(known.is_complex ? 2 * chunk : chunk);
     const std::array<std::int64_t, 2> shape{static_cast<std::int64_t>(size), elements};

@@ -1,6 +1,6 @@
-// libxoe_tensorflow.so: two operations of TensorFlow, which xoe.tensorflow calls. XoeReduce gives each tensor a result of its shape: allreduce,
-// Adasum, broadcast; the results of XoeGather have shapes that the ranks decide: allgather, reduce-scatter, alltoall, whose rows for each rank are the input `splits` (empty:
-// equal parts). Kernels do not block
+// libxoe_tensorflow.so: two operations of TensorFlow, which xoe.tensorflow calls. XoeReduce gives each tensor a result
+// of its shape: allreduce, Adasum, broadcast; the results of XoeGather have shapes that the ranks decide: allgather,
+// reduce-scatter, alltoall, whose rows for each rank are the input `splits` (empty: equal parts). Kernels do not block
 // a thread of TensorFlow: they submit, and the engine completes them.
 #include <array>
 #include <cstdlib>
@@ -23,7 +23,8 @@ using namespace tensorflow;
 const EngineAccess* the_access = nullptr;
 Api the_api;
 
-// Why there are no operations; empty: there are. Made on first use, which may come before this library's other initializations.
+// Why there are no operations; empty: there are. Made on first use, which may come before this library's other
+// initializations.
 std::string& failure() {
   static std::string why;
   return why;
@@ -132,7 +133,7 @@ class Run {
     return tensor;
   }
 
-  // An input that nobody else needs becomes its result.
+  // An input without another user becomes its result.
   bool make_outputs() {
     const StatusHolder status;
     for (int i = 0; i < static_cast<int>(tensors_.size()); ++i) {
@@ -155,9 +156,8 @@ class Run {
     std::size_t bytes = xoe_dtype_size(dtype);
     for (std::int32_t d = 0; d < ndim; ++d) bytes *= static_cast<std::size_t>(shape[d]);
     const StatusHolder status;
-    Tensor* const out =
-        the_api.allocate_output(run.context_, static_cast<int>(index), type, shape,
-                                ndim - (type_of(type).parts > 1 ? 1 : 0), bytes, status.status);
+    Tensor* const out = the_api.allocate_output(run.context_, static_cast<int>(index), type, shape,
+                                                ndim - (type_of(type).parts > 1 ? 1 : 0), bytes, status.status);
     if (!status.ok() || out == nullptr) return nullptr;
     run.held_.push_back(out);
     // An empty tensor has no address, and null would mean that there is no memory.
@@ -216,8 +216,7 @@ std::string text_attribute(Construction* construction, const char* name, Status*
   std::int32_t size = 0;
   the_api.attribute_size(construction, name, &count, &size, status);
   std::string text(static_cast<std::size_t>(size > 0 ? size : 0), '\0');
-  if (the_api.code(status) == Code::kOk)
-    the_api.attribute_text(construction, name, text.data(), text.size(), status);
+  if (the_api.code(status) == Code::kOk) the_api.attribute_text(construction, name, text.data(), text.size(), status);
   return text;
 }
 
@@ -232,8 +231,10 @@ void* create(Construction* construction) {
   for (const auto& [name, value] : integers) {
     if (status.ok()) the_api.attribute_integer(construction, name, value, status.status);
   }
-  if (status.ok()) node->prescale = std::strtod(text_attribute(construction, "prescale", status.status).c_str(), nullptr);
-  if (status.ok()) node->postscale = std::strtod(text_attribute(construction, "postscale", status.status).c_str(), nullptr);
+  if (status.ok())
+    node->prescale = std::strtod(text_attribute(construction, "prescale", status.status).c_str(), nullptr);
+  if (status.ok())
+    node->postscale = std::strtod(text_attribute(construction, "postscale", status.status).c_str(), nullptr);
   if (status.ok()) node->name = text_attribute(construction, "collective", status.status);
   if (!status.ok()) the_api.fail_construction(construction, status.status);
   return node.release();
@@ -241,8 +242,9 @@ void* create(Construction* construction) {
 
 void destroy(void* kernel) { delete static_cast<Node*>(kernel); }
 
-// TensorFlow's C interface passes the address of an argument of type std::function<void()>, which is gone once this returns; so the function is
-// taken out of it. tests/python/tensorflow_test.py runs this with each TensorFlow that xoe.tensorflow accepts.
+// TensorFlow's C interface passes the address of an argument of type std::function<void()>, which is gone once this
+// returns; so the function is taken out of it. tests/python/tensorflow_test.py runs this with each TensorFlow that
+// xoe.tensorflow accepts.
 void compute(void* kernel, Context* context, Done* done) {
   auto& given = *reinterpret_cast<std::function<void()>*>(done);
   Run::start(std::make_unique<Run>(*static_cast<const Node*>(kernel), context, std::move(given)));
@@ -261,7 +263,8 @@ void same_shapes(ShapeContext* context, Status* status) {
 void unknown_shapes(ShapeContext* context, Status* status) { the_api.set_unknown_shapes(context, status); }
 
 constexpr const char* kTypes =
-    "T: list({bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, half, bfloat16, float, double, complex64, "
+    "T: list({bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, half, bfloat16, float, double, "
+    "complex64, "
     "complex128}) >= 1";
 
 void register_one(const char* name, void (*shapes)(ShapeContext*, Status*), bool splits) {

@@ -1,6 +1,6 @@
-// What TensorFlow's C interface for operations and kernels offers, as far as it is used here. The functions come from the TensorFlow that
-// loads this library: the table finds them by name, so that nothing of TensorFlow is needed to build it.
-// Source: tensorflow/c/{ops,kernels,tf_tensor,tf_status,tf_datatype}.h
+// What TensorFlow's C interface for operations and kernels offers, as far as it is used here. The functions come from
+// the TensorFlow that loads this library: the table finds them by name, so that nothing of TensorFlow is needed to
+// build it. Source: tensorflow/c/{ops,kernels,tf_tensor,tf_status,tf_datatype}.h
 #pragma once
 
 #include <cstddef>

@@ -13,39 +13,27 @@ struct Type {
   int parts = 1;
 };
 
-// Types that the engine lacks are moved as their bits; the Python packages let only those operations come here that these bits allow.
+// Types that the engine lacks are moved as their bits; the Python packages let only those operations come here that
+// these bits allow.
 template <class DataType>
 Type type_of(DataType dtype) {
   switch (dtype) {
-    case DataType::kBool:
-      return {XOE_BOOL};
-    case DataType::kInt8:
-      return {XOE_INT8};
+    case DataType::kBool: return {XOE_BOOL};
+    case DataType::kInt8: return {XOE_INT8};
     case DataType::kInt16:
-    case DataType::kUint16:
-      return {XOE_INT16};
+    case DataType::kUint16: return {XOE_INT16};
     case DataType::kInt32:
-    case DataType::kUint32:
-      return {XOE_INT32};
+    case DataType::kUint32: return {XOE_INT32};
     case DataType::kInt64:
-    case DataType::kUint64:
-      return {XOE_INT64};
-    case DataType::kUint8:
-      return {XOE_UINT8};
-    case DataType::kFloat16:
-      return {XOE_FLOAT16};
-    case DataType::kBfloat16:
-      return {XOE_BFLOAT16};
-    case DataType::kFloat32:
-      return {XOE_FLOAT32};
-    case DataType::kFloat64:
-      return {XOE_FLOAT64};
-    case DataType::kComplex64:
-      return {XOE_FLOAT32, 2};
-    case DataType::kComplex128:
-      return {XOE_FLOAT64, 2};
-    default:
-      return {};
+    case DataType::kUint64: return {XOE_INT64};
+    case DataType::kUint8: return {XOE_UINT8};
+    case DataType::kFloat16: return {XOE_FLOAT16};
+    case DataType::kBfloat16: return {XOE_BFLOAT16};
+    case DataType::kFloat32: return {XOE_FLOAT32};
+    case DataType::kFloat64: return {XOE_FLOAT64};
+    case DataType::kComplex64: return {XOE_FLOAT32, 2};
+    case DataType::kComplex128: return {XOE_FLOAT64, 2};
+    default: return {};
   }
 }
 
@@ -64,23 +52,15 @@ enum class Code : int {
 
 inline Code code_of(xoe_status status) {
   switch (status) {
-    case XOE_OK:
-      return Code::kOk;
-    case XOE_INVALID_ARGUMENT:
-      return Code::kInvalidArgument;
-    case XOE_UNSUPPORTED:
-      return Code::kUnimplemented;
-    case XOE_TIMEOUT:
-      return Code::kDeadlineExceeded;
+    case XOE_OK: return Code::kOk;
+    case XOE_INVALID_ARGUMENT: return Code::kInvalidArgument;
+    case XOE_UNSUPPORTED: return Code::kUnimplemented;
+    case XOE_TIMEOUT: return Code::kDeadlineExceeded;
     case XOE_PEER_LOST:
-    case XOE_UNAVAILABLE:
-      return Code::kUnavailable;
-    case XOE_DATA_LOSS:
-      return Code::kDataLoss;
-    case XOE_RESOURCE_EXHAUSTED:
-      return Code::kResourceExhausted;
-    default:
-      return Code::kInternal;
+    case XOE_UNAVAILABLE: return Code::kUnavailable;
+    case XOE_DATA_LOSS: return Code::kDataLoss;
+    case XOE_RESOURCE_EXHAUSTED: return Code::kResourceExhausted;
+    default: return Code::kInternal;
   }
 }
 

@@ -1,6 +1,6 @@
-// The parts of XLA's foreign function interface (its C interface, major version 0, from minor version 1 on) that a handler needs. A handler
-// is called with structs that tell their size; what a newer XLA appends to them is not looked at.
-// Source: xla/ffi/api/c_api.h of OpenXLA; jaxlib carries it in jax.ffi.include_dir().
+// The parts of XLA's foreign function interface (its C interface, major version 0, from minor version 1 on) that a
+// handler needs. A handler is called with structs that tell their size; what a newer XLA appends to them is not looked
+// at. Source: xla/ffi/api/c_api.h of OpenXLA; jaxlib carries it in jax.ffi.include_dir().
 #pragma once
 
 #include <cstddef>

@@ -37,7 +37,9 @@ def load(file):
     module = importlib.util.module_from_spec(source)
     source.loader.exec_module(module)
     found = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__]
-    return next(kind for kind in found if issubclass(kind, unittest.TestCase) and any(name.startswith("test_") for name in dir(kind)))
+    return next(
+        kind for kind in found if issubclass(kind, unittest.TestCase) and any(name.startswith("test_") for name in dir(kind))
+    )
 
 
 def run_test(name):

@@ -154,12 +154,16 @@ def test_control_flow_and_batches():
 
     last, _ = jax.jit(lambda start: jax.lax.scan(body, start, None, length=3))(x)
     np.testing.assert_allclose(last, mean + 3, rtol=1e-6)
-    counted = jax.lax.while_loop(lambda state: state[0] < 2, lambda state: (state[0] + 1, hvd.allreduce(state[1], hvd.Sum)), (0, x))
+    counted = jax.lax.while_loop(
+        lambda state: state[0] < 2, lambda state: (state[0] + 1, hvd.allreduce(state[1], hvd.Sum)), (0, x)
+    )
     np.testing.assert_allclose(counted[1], mean * SIZE * SIZE, rtol=1e-6)
     chosen = jax.lax.cond(SIZE > 0, lambda v: hvd.allreduce(v), lambda v: v, x)
     np.testing.assert_allclose(chosen, mean, rtol=1e-6)
     batch = jnp.stack([x, 2 * x, 3 * x])
-    np.testing.assert_allclose(jax.vmap(lambda v: hvd.allreduce(v, hvd.Sum))(batch), SIZE * np.stack([mean, 2 * mean, 3 * mean]), rtol=1e-6)
+    np.testing.assert_allclose(
+        jax.vmap(lambda v: hvd.allreduce(v, hvd.Sum))(batch), SIZE * np.stack([mean, 2 * mean, 3 * mean]), rtol=1e-6
+    )
     gathered = jax.vmap(hvd.allgather)(batch)
     assert gathered.shape == (3, 3 * SIZE)
     np.testing.assert_allclose(gathered[1].reshape(SIZE, 3).mean(0), 2 * mean, rtol=1e-6)

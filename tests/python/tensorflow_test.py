@@ -138,11 +138,13 @@ def test_gradients():
 
     sums = gradient_of(lambda: tf.reduce_sum(hvd.allreduce(x, op=hvd.Sum) ** 2))
     np.testing.assert_allclose(sums, 2 * SIZE * (total() + SIZE), rtol=1e-6)
+
     def mean_in_graph():
         return gradient_of(lambda: tf.reduce_sum(hvd.allreduce(x) ** 2))
 
     means = tf.function(mean_in_graph)()
     np.testing.assert_allclose(means, 2 * (total() + SIZE) / SIZE, rtol=1e-6)
+
     def gathered_gradient():
         return gradient_of(lambda: weight * tf.reduce_sum(hvd.allgather(x)))
 
@@ -218,7 +220,10 @@ def test_tape_is_one_process_with_the_joined_batch():
     alone = train(lambda step: batch_of(step, RANK))
     for in_graph in (False, True):
         for options in ({}, {"sparse_as_dense": True}, {"groups": 2}, {"gradient_predivide_factor": 2.0}):
-            wrap = lambda tape, options=options: hvd.DistributedGradientTape(tape, **options)
+
+            def wrap(tape, options=options):
+                return hvd.DistributedGradientTape(tape, **options)
+
             distributed = train(lambda step: batch_of(step, RANK), wrap, in_graph)
             for value, other in zip(distributed, expected, strict=True):
                 np.testing.assert_allclose(value, other, rtol=2e-5, atol=2e-6)

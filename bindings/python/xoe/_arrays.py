@@ -11,7 +11,7 @@ from xoe import _core
 from xoe import world as _world
 from xoe.process_sets import ProcessSet, global_process_set
 
-Array = np.ndarray[Any, Any]
+Array = Any  # of NumPy, which Xoe itself does not need
 
 _KINDS = _core.KINDS
 _BITS = frozenset(("uint16", "uint32", "uint64"))
@@ -77,7 +77,8 @@ def gather(
     request = _core.Request(_KINDS[kind], process_set=process_set, takes_turns=bool(name))
     operation = _run([describe(view) for view in views], request, views, name, splits)
     results = [
-        np.array(np.from_dlpack(result)).view(view.dtype)
-        for result, view in zip(operation.outputs(), views, strict=True)
+        np.array(np.from_dlpack(result)).view(view.dtype) for result, view in zip(operation.outputs(), views, strict=True)
     ]
-    return [of_engine_type(result, array.dtype) for result, array in zip(results, arrays, strict=True)], operation.received_splits()
+    return [
+        of_engine_type(result, array.dtype) for result, array in zip(results, arrays, strict=True)
+    ], operation.received_splits()

@@ -1,4 +1,5 @@
-"""Errors of collectives that a framework raised as its own: the libraries of bindings/plugins write the status before the message."""
+"""Errors of collectives that a framework raised as its own: the libraries of bindings/plugins write the status before the
+message."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class ImageEpochs:
                 return
 
     def peek(self) -> Batch:
-        """The first batch of the epoch that comes next, which begins anew."""
+        """The first batch of the epoch that comes next, which then begins again."""
         batch = next(self._epoch())
         self._images.start_epoch(batch.epoch)
         self._left_in = None

@@ -112,7 +112,6 @@ def shutdown() -> None:
     """Leaves the world. Pending operations fail here and at the peers. :func:`init` may be called again."""
     global _world
     from xoe import process_sets as sets
-
     from xoe._core import share_engine
 
     with _lock:

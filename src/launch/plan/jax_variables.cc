@@ -20,8 +20,9 @@ std::string library() {
 
 }  // namespace
 
-// jax.distributed.initialize() understands the variables of Open MPI's launcher: the address of the first host, and a port that it computes from
-// the job's number, a multiple of 4096 (jax/_src/clusters/ompi_cluster.py). Collectives on CPUs go through an MPI library that jaxlib loads.
+// jax.distributed.initialize() understands the variables of Open MPI's launcher: the address of the first host, and a
+// port that it computes from the job's number, a multiple of 4096 (jax/_src/clusters/ompi_cluster.py). Collectives on
+// CPUs go through an MPI library that jaxlib loads.
 void set_jax_variables(Variables& variables, const Topology& at, std::string_view first_host, std::string_view job) {
   constexpr std::uint64_t kJobs = 4096;
   const std::uint64_t number = hash_text(job) % kJobs * kJobs;

@@ -12,8 +12,8 @@
         updates, state = optimizer.update(gradients, state, params)
         return optax.apply_updates(params, updates), state
 
-Start it with ``xoe run -np 4 python train.py``. All functions that communicate are collective: every rank of the process set calls
-them, in the same order. docs/guide/jax.md tells more.
+Start it with ``xoe run -np 4 python train.py``. All functions that communicate are collective: every rank of the process set
+calls them, in the same order. docs/guide/jax.md tells more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xoe.jax.collectives import barrier as barrier
 from xoe.jax.collectives import broadcast as broadcast
 from xoe.jax.collectives import reducescatter as reducescatter
 from xoe.jax.failures import error_of as error_of
-from xoe.jax.failures import typed as typed_errors
+from xoe.jax.failures import typed_errors as typed_errors
 from xoe.jax.initialize import initialize as initialize
 from xoe.objects import allgather_object as allgather_object
 from xoe.objects import broadcast_object as broadcast_object

@@ -1,7 +1,7 @@
 """Collectives of arrays and of trees of arrays, inside and outside of ``jax.jit``.
 
-Each call is one operation, also for a tree with many leaves. Every rank makes the same calls in the same order. ``process_set``: the
-ranks that take part; each of them calls, and no other.
+Each call is one operation, also for a tree with many leaves. Every rank makes the same calls in the same order.
+``process_set``: the ranks that take part; each of them calls, and no other.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def allreduce(
 ) -> Any:
     """The leaves of ``tree``, reduced over all ranks. Differentiable for Average and Sum.
 
-    op: Average, Sum, Min, Max, Product or Adasum. prescale_factor multiplies the inputs, postscale_factor the results; float types only.
+    op: Average, Sum, Min, Max, Product or Adasum. prescale_factor multiplies the inputs, postscale_factor the results; float
+        types only.
     compression: "float16", "bfloat16" or "float8" on the way between ranks.
     name: of the operation, for the timeline and for messages; the same on all ranks.
     """
@@ -152,8 +153,8 @@ def alltoall(
 ) -> Any:
     """Sends ``splits[r]`` rows of the first dimension to each rank r of the set; equal parts without ``splits``.
 
-    Returns the received rows, in the order of ranks; with ``splits``, a pair of them and of the rows from each rank. Inside of jit the
-    parts must be equal: a compiled program knows all shapes.
+    Returns the received rows, in the order of ranks; with ``splits``, a pair of them and of the rows from each rank. Inside
+    of jit the parts must be equal: a compiled program knows all shapes.
     """
     (array,) = _as_arrays([array])
     _need_types([array], "alltoall", None)
@@ -163,13 +164,15 @@ def alltoall(
     if splits is None:
         if array.shape[0] % call.size:
             raise InvalidArgumentError(
-                f"alltoall of {array.shape[0]} rows among {call.size} ranks: pass splits, or a number of rows that divides evenly"
+                f"alltoall of {array.shape[0]} rows among {call.size} ranks: pass splits, or a number that divides evenly"
             )
         if traced:
             return run(call, [array])[0]
         return _now("alltoall", [array], call)[0][0]
     if traced:
-        raise UnsupportedError("alltoall with splits inside of jit: the shape of its result is not known before it runs; call it outside")
+        raise UnsupportedError(
+            "alltoall with splits inside of jit: the shape of its result is not known before it runs; call it outside"
+        )
     results, received = _now("alltoall", [array], call, [int(rows) for rows in splits])
     return results[0], received
 

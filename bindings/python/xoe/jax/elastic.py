@@ -24,7 +24,7 @@ import jax
 from xoe import elastic as _elastic
 from xoe.elastic import ObjectState as ObjectState
 from xoe.elastic import State as State
-from xoe.jax.failures import forget_failures, typed
+from xoe.jax.failures import forget_failures, typed_errors
 
 Result = TypeVar("Result")
 
@@ -39,7 +39,7 @@ class JaxState(ObjectState):
 
     def save(self) -> None:
         """Saves a copy in memory, once all that was computed has succeeded."""
-        with typed():
+        with typed_errors():
             jax.block_until_ready([getattr(self, name) for name in self._saved])
             jax.effects_barrier()
         super().save()
@@ -50,7 +50,7 @@ def run(function: Callable[..., Result]) -> Callable[..., Result]:
 
     @functools.wraps(function)
     def wrapper(*arguments: Any, **options: Any) -> Result:
-        with typed():
+        with typed_errors():
             result = function(*arguments, **options)
             jax.effects_barrier()
             return result

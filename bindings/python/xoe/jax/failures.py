@@ -1,4 +1,5 @@
-"""Errors of collectives in compiled programs. JAX raises them as ``jax.errors.JaxRuntimeError`` where a result is waited for."""
+"""Errors of collectives in compiled programs. JAX raises them as ``jax.errors.JaxRuntimeError`` where a result is waited
+for."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from xoe import _failures
 from xoe._failures import error_of as error_of
 
 
-def typed() -> AbstractContextManager[None]:
+def typed_errors() -> AbstractContextManager[None]:
     """Raises errors of collectives as Xoe's own, PeerLostError for example::
 
     with hvd.typed_errors():

@@ -15,8 +15,9 @@ from xoe.objects import broadcast_object
 def initialize(**options: Any) -> None:
     """Calls ``xoe.init()`` and then ``jax.distributed.initialize()`` with this job's coordinator, ranks and size.
 
-    For programs with arrays over all processes (``jax.make_mesh``, ``jax.jit`` with shardings); ``xoe.jax``'s own collectives do not need
-    it. The coordinator runs in rank 0. options: those of ``jax.distributed.initialize()``, such as ``local_device_ids``.
+    For programs with arrays over all processes (``jax.make_mesh``, ``jax.jit`` with shardings); ``xoe.jax``'s own
+    collectives do not need it. The coordinator runs in rank 0. options: those of ``jax.distributed.initialize()``, such as
+    ``local_device_ids``.
     """
     _world.init()
     address = broadcast_object(_address() if _world.rank() == 0 else None)

@@ -38,7 +38,7 @@ def DistributedOptimizer(
     if backward_passes_per_step < 1:
         raise InvalidArgumentError(f"backward_passes_per_step is {backward_passes_per_step}; pass 1 or more")
     inner = optax.with_extra_args_support(optimizer)
-    scales = {}
+    scales: dict[str, Any] = {}
     if gradient_predivide_factor != 1.0:
         scales = {"prescale_factor": 1.0 / gradient_predivide_factor, "postscale_factor": gradient_predivide_factor}
 
@@ -91,9 +91,9 @@ def ShardedOptimizer(
 ) -> optax.GradientTransformationExtraArgs:
     """Each rank keeps the optimizer's state of its part of the parameters alone, and computes the updates of that part.
 
-    Gradients are reduced and scattered, updates gathered, which moves as many bytes as an allreduce. For optimizers that treat each
-    element by itself, such as ``optax.adamw``; not for those that look at whole layers or at the norm of all gradients (put
-    ``optax.clip_by_global_norm`` around it, after an allreduce). Parameters are of one type.
+    Gradients are reduced and scattered, updates gathered, which moves as many bytes as an allreduce. For optimizers that
+    treat each element by itself, such as ``optax.adamw``; not for those that look at whole layers or at the norm of all
+    gradients (put ``optax.clip_by_global_norm`` around it, after an allreduce). Parameters are of one type.
     """
     if op is Adasum:
         raise InvalidArgumentError("ShardedOptimizer does not support Adasum")

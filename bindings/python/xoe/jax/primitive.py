@@ -1,8 +1,8 @@
 """The primitive behind all collectives: one operation of the engine on any number of arrays, with rules for jit, grad and vmap.
 
-Calls are ordered: in a compiled program, and from one program to the next, they run as Python made them. Otherwise XLA would run
-independent ones in another order on each rank, and ranks would wait for each other. JAX's ordered effects do that; a rank's order
-is then every rank's, so that calls need no names.
+Calls are ordered: in a compiled program, and from one program to the next, they run as Python made them. Otherwise XLA would
+run independent ones in another order on each rank, and ranks would wait for each other. JAX's ordered effects do that; a
+rank's order is then every rank's, so that calls need no names.
 """
 
 from __future__ import annotations
@@ -195,7 +195,6 @@ ad.primitive_jvps[collective_p] = _forward_derivative
 
 def _transposed(call: Call) -> Call:
     """The linear map whose matrix over all ranks is the transposed one: what a rank's input adds to all ranks' results."""
-    scaled = {"prescale": call.postscale, "postscale": call.prescale}
     if call.kind == "allgather":
         return replace(call, kind="reduce_scatter", reduce="sum")
     if call.kind == "reduce_scatter":
@@ -203,7 +202,7 @@ def _transposed(call: Call) -> Call:
         return replace(call, kind="allgather", reduce="sum", prescale=1.0, postscale=factor)
     if call.kind == "broadcast":
         return replace(call, kind="allreduce", reduce="sum")
-    return replace(call, **scaled) if call.kind == "allreduce" else call
+    return replace(call, prescale=call.postscale, postscale=call.prescale) if call.kind == "allreduce" else call
 
 
 def _backward(cotangents: Sequence[Any], *arrays: Any, call: Call) -> Any:

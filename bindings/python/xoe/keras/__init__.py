@@ -7,8 +7,8 @@
     model.fit(dataset, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback()],
               verbose=2 if hvd.rank() == 0 else 0)
 
-Start it with ``xoe run -np 4 python train.py``. All functions that communicate are collective: every rank of the process set calls
-them. docs/guide/keras.md tells more.
+Start it with ``xoe run -np 4 python train.py``. All functions that communicate are collective: every rank of the process set
+calls them. docs/guide/keras.md tells more.
 """
 
 from xoe.errors import HorovodInternalError as HorovodInternalError

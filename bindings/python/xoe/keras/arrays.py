@@ -17,9 +17,7 @@ def _array(value: Any) -> Any:
     return np.asarray(keras.ops.convert_to_numpy(value))
 
 
-def allreduce(
-    value: Any, name: str | None = None, op: ReduceOp = Average, process_set: ProcessSet = global_process_set
-) -> Any:
+def allreduce(value: Any, name: str | None = None, op: ReduceOp = Average, process_set: ProcessSet = global_process_set) -> Any:
     """A number, array or tensor, reduced over all ranks, as a NumPy array."""
     del name
     if op is Adasum:

@@ -20,8 +20,8 @@ def _values(variables: list[Any]) -> list[Any]:
 
 
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
-    """Gives all ranks the weights and the optimizer's state of ``root_rank``, when training begins: random ones differ, and checkpoints are
-    loaded by one rank. Seeds of layers such as Dropout stay those of each rank."""
+    """Gives all ranks the weights and the optimizer's state of ``root_rank``, when training begins: random ones differ, and
+    checkpoints are loaded by one rank. Seeds of layers such as Dropout stay those of each rank."""
 
     def __init__(self, root_rank: int, device: str = "", local_variables: Any = None) -> None:
         super().__init__()
@@ -55,7 +55,9 @@ class MetricAverageCallback(keras.callbacks.Callback):
         """Averages what are numbers; the ranks have the same names."""
         if not logs or self.process_set.size() == 1:
             return
-        names = sorted(name for name, value in logs.items() if np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number))
+        names = sorted(
+            name for name, value in logs.items() if np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number)
+        )
         values = np.array([float(logs[name]) for name in names], np.float64)
         for name, value in zip(names, _arrays.allreduce([values], process_set=self.process_set)[0], strict=True):
             logs[name] = float(value)
@@ -99,7 +101,9 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
         if not self.staircase and not self.steps_per_epoch:
             self.steps_per_epoch = (self.params or {}).get("steps")
             if not self.steps_per_epoch:
-                raise InvalidArgumentError(f"{type(self).__name__} cannot tell how many batches an epoch has; pass steps_per_epoch")
+                raise InvalidArgumentError(
+                    f"{type(self).__name__} cannot tell how many batches an epoch has; pass steps_per_epoch"
+                )
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Notes the epoch."""
@@ -137,7 +141,8 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
 
 
 class LearningRateWarmupCallback(LearningRateScheduleCallback):
-    """Raises the learning rate from ``initial_lr / size()`` to ``initial_lr`` within ``warmup_epochs``, for the large batches of many ranks.
+    """Raises the learning rate from ``initial_lr / size()`` to ``initial_lr`` within ``warmup_epochs``, for the large
+    batches of many ranks.
 
     initial_lr: the rate after the warm-up, so the one of one rank times ``size()``.
     """
@@ -175,8 +180,8 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
 
 
 class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):
-    """Keras's ModelCheckpoint with ``save_best_only``, which writes on rank 0 alone. Put it after MetricAverageCallback, so that the best
-    model is that of all ranks."""
+    """Keras's ModelCheckpoint with ``save_best_only``, which writes on rank 0 alone. Put it after MetricAverageCallback, so
+    that the best model is that of all ranks."""
 
     def __init__(self, filepath: str, **options: Any) -> None:
         super().__init__(filepath, **{"save_best_only": True, **options})
@@ -217,7 +222,8 @@ class CommitStateCallback(keras.callbacks.Callback):
 
 
 class UpdateBatchStateCallback(keras.callbacks.Callback):
-    """Keeps ``state.batch`` up to date. After a failure, an epoch goes on with its remaining batches (where ``steps`` is known)."""
+    """Keeps ``state.batch`` up to date. After a failure, an epoch goes on with its remaining batches (where ``steps`` is
+    known)."""
 
     def __init__(self, state: Any) -> None:
         super().__init__()
@@ -275,7 +281,8 @@ class TimelineCallback(keras.callbacks.Callback):
 
 
 class ThroughputCallback(keras.callbacks.Callback):
-    """Logs ``samples_per_second`` of all ranks for each epoch, the first batch left out; counts steps for the panel of ``xoe run``."""
+    """Logs ``samples_per_second`` of all ranks for each epoch, the first batch left out; counts steps for the panel of ``xoe
+    run``."""
 
     def __init__(self, batch_size: int) -> None:
         super().__init__()

@@ -14,13 +14,13 @@ from xoe._image_epochs import ImageEpochs, classes_of
 from xoe.data import Batch
 
 
-class ImageDataset(ImageEpochs, keras.utils.PyDataset):  # type: ignore[misc]
+class ImageDataset(ImageEpochs, keras.utils.PyDataset):
     """Batches of images and labels (of targets, where images have several classes)::
 
         model.fit(ImageDataset("images/", batch=32, image_size=224, training=True), epochs=90)
 
-    Each rank reads its shard, in the order of the pipeline: the index by which Keras asks counts no more than that. Layout is Keras's
-    ``image_data_format`` unless options say otherwise; options are those of :class:`xoe.data.Images`.
+    Each rank reads its shard, in the order of the pipeline: the index by which Keras asks counts no more than that. Layout
+    is Keras's ``image_data_format`` unless options say otherwise; options are those of :class:`xoe.data.Images`.
     """
 
     def __init__(self, directory: str | bytes | PathLike[str], batch: int = 32, **options: Any) -> None:

@@ -10,11 +10,12 @@ from xoe.errors import UnsupportedError
 
 
 def initialize(**options: Any) -> None:
-    """Connects the ranks, so that ``keras.distribution.DataParallel(auto_shard_dataset=False)`` trains one model over all of them.
+    """Connects the ranks, so that ``keras.distribution.DataParallel(auto_shard_dataset=False)`` trains one model over all of
+    them.
 
     Call it before anything else of Keras. Each rank gives ``fit`` its own part of the data. options: those of
-    ``jax.distributed.initialize()``. Raises UnsupportedError on Keras's other backends, where DataParallel would train every rank alone
-    without a word (seen with Keras 3.15).
+    ``jax.distributed.initialize()``. Raises UnsupportedError on Keras's other backends, where DataParallel would train every
+    rank alone without a word (seen with Keras 3.15).
     """
     backend = keras.backend.backend()
     if backend != "jax":

@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 import keras
 import numpy as np
 
-from xoe import _arrays
+from xoe import _arrays, _failures
 from xoe import elastic as _elastic
-from xoe import _failures
 from xoe.elastic import ObjectState
 from xoe.keras.callbacks import CommitStateCallback as CommitStateCallback
 from xoe.keras.callbacks import UpdateBatchStateCallback as UpdateBatchStateCallback

@@ -9,11 +9,14 @@ import keras
 from xoe.keras.optimizer import DistributedOptimizer
 
 
-def load_model(filepath: str, custom_optimizers: Any = None, custom_objects: dict[str, Any] | None = None, compression: Any = None) -> Any:
-    """Keras's ``load_model``; the optimizer of the model reduces gradients over all ranks, whether it did when it was saved or not.
+def load_model(
+    filepath: str, custom_optimizers: Any = None, custom_objects: dict[str, Any] | None = None, compression: Any = None
+) -> Any:
+    """Keras's ``load_model``; the optimizer of the model reduces gradients over all ranks, whether it did when it was saved
+    or not.
 
-    custom_optimizers: classes of optimizers that Keras does not know. A file that a distributed optimizer was saved in needs no Xoe to be
-    loaded by ``keras.models.load_model``.
+    custom_optimizers: classes of optimizers that Keras does not know. A file that a distributed optimizer was saved in needs
+    no Xoe to be loaded by ``keras.models.load_model``.
     """
     known = {kind.__name__: kind for kind in custom_optimizers or ()}
     model = keras.models.load_model(filepath, custom_objects={**known, **(custom_objects or {})})

@@ -30,19 +30,26 @@ def DistributedOptimizer(
 ) -> Any:
     """The optimizer itself, which from now on reduces gradients over all ranks before it applies them.
 
-    For ``model.compile(optimizer=...)`` and for loops of one's own. The learning rate is not changed: scale it with ``size()`` where the
-    whole batch grows with the number of ranks.
+    For ``model.compile(optimizer=...)`` and for loops of one's own. The learning rate is not changed: scale it with
+    ``size()`` where the whole batch grows with the number of ranks.
 
-    compression: ``Compression.fp16`` or ``Compression.bf16``. sparse_as_dense: TensorFlow's gradients of embeddings become dense first.
-    backward_passes_per_step: so many gradients are added up on each rank before they are reduced; average_aggregated_gradients: and
-        divided by that number. Keras 3 has ``gradient_accumulation_steps`` for the same.
+    compression: ``Compression.fp16`` or ``Compression.bf16``. sparse_as_dense: TensorFlow's gradients of embeddings become
+        dense first.
+    backward_passes_per_step: so many gradients are averaged on each rank, by Keras 3's ``gradient_accumulation_steps``, before
+        they are applied. average_aggregated_gradients: has no effect, since Keras always averages them.
     groups: so many operations, or lists of variables that are one operation each, on TensorFlow.
     """
-    del name, device_dense, device_sparse
+    del name, device_dense, device_sparse, average_aggregated_gradients
     settings = Settings(
-        compression, sparse_as_dense, ReduceOp(op), gradient_predivide_factor, groups or num_groups, process_set, scale_local_gradients
+        compression,
+        sparse_as_dense,
+        ReduceOp(op),
+        gradient_predivide_factor,
+        groups or num_groups,
+        process_set,
+        scale_local_gradients,
     )
-    return distribute(optimizer, settings, backward_passes_per_step, average_aggregated_gradients)
+    return distribute(optimizer, settings, backward_passes_per_step)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +65,7 @@ class Settings:
     scale_local_gradients: bool
 
 
-def distribute(optimizer: Any, reduction: Any, backward_passes_per_step: int = 1, average: bool = False) -> Any:
+def distribute(optimizer: Any, reduction: Any, backward_passes_per_step: int = 1) -> Any:
     """Gives the optimizer a class that reduces; it keeps its state, and is saved as what it was."""
     if isinstance(optimizer, str):
         raise InvalidArgumentError(f"pass an optimizer, such as keras.optimizers.get({optimizer!r}), not its name")
@@ -73,18 +80,22 @@ def distribute(optimizer: Any, reduction: Any, backward_passes_per_step: int = 1
             raise InvalidArgumentError("the optimizer has been used before: pass gradient_accumulation_steps when it is made")
         if optimizer.gradient_accumulation_steps:
             raise InvalidArgumentError("the optimizer has gradient_accumulation_steps: leave out backward_passes_per_step")
+    if not modern and backward_passes_per_step > 1:
+        raise UnsupportedError(
+            "backward_passes_per_step needs Keras 3; with tf_keras add gradients up before apply_gradients()"
+        )
     mixin = _DistributedKeras3 if modern else _DistributedLegacy
     optimizer.__class__ = type(kind.__name__, (mixin, kind), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
-    vars(optimizer)["_xoe"] = _Reducer(reduction, backward_passes_per_step, average)
+    vars(optimizer)["_xoe"] = _Reducer(reduction, backward_passes_per_step)
     return optimizer
 
 
 class _Reducer:
     """How one optimizer's gradients are reduced. No part of what Keras saves or tracks."""
 
-    def __init__(self, settings: Any, passes: int, average: bool) -> None:
+    def __init__(self, settings: Any, passes: int) -> None:
         self.settings = settings
-        self.passes, self.average = passes, average
+        self.passes = passes
         self.local: set[Any] = set()
         self.reduced = 0  # calls, traced or run
 
@@ -129,9 +140,12 @@ def _on_torch(settings: Any, gradients: list[Any], variables: list[Any], local: 
     from xoe.torch import Compression, grouped_allreduce
 
     def reduce(dense: list[Any]) -> list[Any]:
-        compression = {"none": Compression.none, "fp16": Compression.fp16, "bf16": Compression.bf16}[_wire(settings.compression)]
+        known: dict[str, Any] = {"none": Compression.none, "fp16": Compression.fp16, "bf16": Compression.bf16}
+        compression = known[_wire(settings.compression)]
         return list(
-            grouped_allreduce(dense, op=settings.op, compression=compression, process_set=settings.process_set, **_scales(settings))
+            grouped_allreduce(
+                dense, op=settings.op, compression=compression, process_set=settings.process_set, **_scales(settings)
+            )
         )
 
     return _reduce_dense(settings, gradients, variables, local, reduce)
@@ -155,7 +169,7 @@ def _reduce_dense(
     return results
 
 
-def _scales(settings: Any) -> dict[str, float]:
+def _scales(settings: Any) -> dict[str, Any]:
     factor = settings.gradient_predivide_factor
     if factor == 1.0:
         return {}
@@ -170,7 +184,9 @@ def _wire(compression: Any) -> str:
         return "none"
     name = getattr(compression, "__name__", str(compression))
     if name not in known:
-        raise UnsupportedError(f"compression {name}: Keras's other backends than TensorFlow know Compression.none, fp16 and bf16")
+        raise UnsupportedError(
+            f"compression {name}: Keras's other backends than TensorFlow know Compression.none, fp16 and bf16"
+        )
     return known[name]
 
 

@@ -13,8 +13,8 @@
 
     hvd.broadcast_variables(model.variables, root_rank=0)
 
-Start it with ``xoe run -np 4 python train.py``. All functions that communicate are collective: every rank of the process set calls
-them. docs/guide/tensorflow.md tells more.
+Start it with ``xoe run -np 4 python train.py``. All functions that communicate are collective: every rank of the process set
+calls them. docs/guide/tensorflow.md tells more.
 """
 
 import typing
@@ -62,7 +62,7 @@ from xoe.tensorflow.collectives import join as join
 from xoe.tensorflow.collectives import reducescatter as reducescatter
 from xoe.tensorflow.compression import Compression as Compression
 from xoe.tensorflow.failures import error_of as error_of
-from xoe.tensorflow.failures import typed as typed_errors
+from xoe.tensorflow.failures import typed_errors as typed_errors
 from xoe.tensorflow.optimizer import BroadcastGlobalVariablesHook as BroadcastGlobalVariablesHook
 from xoe.tensorflow.optimizer import DistributedOptimizer as DistributedOptimizer
 from xoe.tensorflow.optimizer import broadcast_global_variables as broadcast_global_variables

@@ -1,7 +1,7 @@
 """Collectives of tensors, eagerly and in ``tf.function``, with Horovod's names and meanings.
 
-All have gradients where their operation is linear. In a graph, operations are named after their place in it, which is the same on all
-ranks that make the same graph; ``name`` chooses another one.
+All have gradients where their operation is linear. In a graph, operations are named after their place in it, which is the
+same on all ranks that make the same graph; ``name`` chooses another one.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def allreduce(
 ) -> Any:
     """The tensor, reduced over all ranks.
 
-    op: default Average. prescale_factor multiplies the input, postscale_factor the result; float types only. IndexedSlices (gradients of
-    embeddings) are gathered, not summed, and ``op`` is Average or Sum. device_dense, device_sparse: not needed.
+    op: default Average. prescale_factor multiplies the input, postscale_factor the result; float types only. IndexedSlices
+    (gradients of embeddings) are gathered, not summed, and ``op`` is Average or Sum. device_dense, device_sparse: not needed.
     """
     del device_dense, device_sparse
     op = choose(op, average)
@@ -124,7 +124,9 @@ def _sparse_allreduce(slices: Any, op: ReduceOp, factor: float, process_set: Pro
     return tf.IndexedSlices(values, indices, slices.dense_shape)
 
 
-def grouped_allgather(tensors: Sequence[Any], name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Any]:
+def grouped_allgather(
+    tensors: Sequence[Any], name: str | None = None, process_set: ProcessSet = global_process_set
+) -> list[Any]:
     """Several :func:`allgather` as one operation."""
     given = [tf.convert_to_tensor(tensor) for tensor in tensors]
     _need_types(given, "allgather", None)
@@ -137,7 +139,11 @@ def allgather(tensor: Any, name: str | None = None, process_set: ProcessSet = gl
 
 
 def broadcast(
-    tensor: Any, root_rank: int, name: str | None = None, ignore_name_scope: bool = False, process_set: ProcessSet = global_process_set
+    tensor: Any,
+    root_rank: int,
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
 ) -> Any:
     """The tensor of ``root_rank`` (a rank of the world)."""
     del ignore_name_scope
@@ -146,8 +152,11 @@ def broadcast(
     return run(_call("broadcast", process_set, root=process_set.root(root_rank), name=name or ""), [given])[0]
 
 
-def broadcast_(variables: Sequence[Any], root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Any]:
-    """Assigns the values of ``root_rank`` (a rank of the world) to the variables, as one operation; the variables' new values."""
+def broadcast_(
+    variables: Sequence[Any], root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> list[Any]:
+    """Assigns the values of ``root_rank`` (a rank of the world) to the variables, as one operation; the variables' new
+    values."""
     given = [tf.convert_to_tensor(variable) for variable in variables]
     _need_types(given, "broadcast", None)
     results = run(_call("broadcast", process_set, root=process_set.root(root_rank), name=name or ""), given)
@@ -164,11 +173,16 @@ def broadcast_variables(
 
 
 def alltoall(
-    tensor: Any, splits: Any = None, name: str | None = None, ignore_name_scope: bool = False, process_set: ProcessSet = global_process_set
+    tensor: Any,
+    splits: Any = None,
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Sends ``splits[r]`` rows of the first dimension to each rank r of the set; equal parts without ``splits``.
 
-    Returns the received rows, in the order of ranks; with ``splits``, a pair of them and of the number of rows from each rank (int32).
+    Returns the received rows, in the order of ranks; with ``splits``, a pair of them and of the number of rows from each
+    rank (int32).
     """
     del ignore_name_scope
     given = tf.convert_to_tensor(tensor)
@@ -222,14 +236,14 @@ def reducescatter(
     postscale_factor: float = 1.0,
 ) -> Any:
     """This rank's part of the reduced tensor. The first dimension is divided evenly; the first ranks get one row more."""
-    return grouped_reducescatter(
-        [tensor], device_dense, compression, op, name, process_set, prescale_factor, postscale_factor
-    )[0]
+    return grouped_reducescatter([tensor], device_dense, compression, op, name, process_set, prescale_factor, postscale_factor)[
+        0
+    ]
 
 
 def join() -> int:
-    """Says that this rank has no more data: until all have joined it takes part in the others' reductions with the neutral element.
-    Blocks; gives the rank that joined last. Eagerly only.
+    """Says that this rank has no more data: until all have joined it takes part in the others' reductions with the neutral
+    element. Blocks; gives the rank that joined last. Eagerly only.
     """
     if not tf.executing_eagerly():
         raise UnsupportedError("join() in a tf.function; call it after the last step, outside of it")

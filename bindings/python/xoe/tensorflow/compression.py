@@ -1,5 +1,5 @@
-"""Gradient compression, with Horovod's names. A custom compressor has ``compress`` and ``decompress``; ``wire`` names a compression of the
-engine instead, which it applies on the way between ranks only."""
+"""Gradient compression, with Horovod's names. A custom compressor has ``compress`` and ``decompress``; ``wire`` names a
+compression of the engine instead, which it applies on the way between ranks only."""
 
 from __future__ import annotations
 

@@ -19,8 +19,9 @@ def image_dataset(directory: str | bytes | PathLike[str], batch: int = 32, **opt
         dataset = image_dataset("images/", batch=32, image_size=224, training=True).prefetch(1)
         model.fit(dataset, epochs=90)
 
-    Each rank reads its shard. Layout is channels last unless options say otherwise; options are those of :class:`xoe.data.Images`. A batch is
-    copied once into TensorFlow's memory. It has as many batches as ``cardinality()`` tells.
+    Each rank reads its shard. Layout is channels last unless options say otherwise; options are those of
+    :class:`xoe.data.Images`. A batch is copied once into TensorFlow's memory. It has as many batches as ``cardinality()``
+    tells.
     """
     options = {"layout": "nhwc", **options}
     if options.get("dtype") == "bfloat16":

@@ -12,7 +12,7 @@ from xoe import _arrays
 from xoe import elastic as _elastic
 from xoe.elastic import ObjectState as ObjectState
 from xoe.elastic import State as State
-from xoe.tensorflow.failures import typed
+from xoe.tensorflow.failures import typed_errors
 
 Result = TypeVar("Result")
 
@@ -72,7 +72,7 @@ def run(function: Callable[..., Result]) -> Callable[..., Result]:
 
     @functools.wraps(function)
     def wrapper(*arguments: Any, **options: Any) -> Result:
-        with typed():
+        with typed_errors():
             return function(*arguments, **options)
 
     return _elastic.run(wrapper)

@@ -1,4 +1,5 @@
-"""Errors of collectives. TensorFlow raises them as ``tf.errors.UnavailableError``, ``InvalidArgumentError`` and others of its own."""
+"""Errors of collectives. TensorFlow raises them as ``tf.errors.UnavailableError``, ``InvalidArgumentError`` and others of
+its own."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from xoe import _failures
 from xoe._failures import error_of as error_of
 
 
-def typed() -> AbstractContextManager[None]:
+def typed_errors() -> AbstractContextManager[None]:
     """Raises errors of collectives as Xoe's own, PeerLostError for example::
 
     with hvd.typed_errors():

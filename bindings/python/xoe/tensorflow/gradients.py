@@ -34,8 +34,8 @@ class Reduction:
             raise InvalidArgumentError("gradient_predivide_factor needs op=Average")
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any], local: Any = frozenset()) -> list[Any]:
-        """The gradients of all ranks. None stays None, which it must be on all ranks alike; ``local``: references of variables whose
-        gradients are this rank's own, and only scaled like an average."""
+        """The gradients of all ranks. None stays None, which it must be on all ranks alike; ``local``: references of
+        variables whose gradients are this rank's own, and only scaled like an average."""
         results = list(gradients)
         dense: list[int] = []
         for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True)):

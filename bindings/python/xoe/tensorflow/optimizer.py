@@ -36,16 +36,24 @@ def DistributedOptimizer(
 
     The arguments are those of :func:`DistributedGradientTape` and of :func:`xoe.keras.DistributedOptimizer`.
     """
-    del name, use_locking, device_dense, device_sparse
+    del name, use_locking, device_dense, device_sparse, average_aggregated_gradients
     reduction = Reduction(
-        compression, sparse_as_dense, ReduceOp(op), gradient_predivide_factor, groups or num_groups, process_set, scale_local_gradients
+        compression,
+        sparse_as_dense,
+        ReduceOp(op),
+        gradient_predivide_factor,
+        groups or num_groups,
+        process_set,
+        scale_local_gradients,
     )
     if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
         from xoe.keras.optimizer import distribute
 
-        return distribute(optimizer, reduction, backward_passes_per_step, average_aggregated_gradients)
+        return distribute(optimizer, reduction, backward_passes_per_step)
     if backward_passes_per_step != 1:
-        raise InvalidArgumentError("backward_passes_per_step is for Keras's optimizers; add gradients up before compute_gradients()")
+        raise InvalidArgumentError(
+            "backward_passes_per_step is for Keras's optimizers; add gradients up before compute_gradients()"
+        )
     kind = type(optimizer)
     optimizer.__class__ = type(kind.__name__, (_DistributedV1, kind), {"__module__": kind.__module__})
     optimizer._xoe_reduction, optimizer._xoe_local = reduction, set()

@@ -28,13 +28,20 @@ def DistributedGradientTape(
 ) -> Any:
     """The tape; its ``gradient()`` reduces gradients over all ranks.
 
-    compression: ``Compression.fp16`` or ``Compression.bf16``. sparse_as_dense: gradients of embeddings become dense before they are reduced.
+    compression: ``Compression.fp16`` or ``Compression.bf16``. sparse_as_dense: gradients of embeddings become dense before
+        they are reduced.
     groups: so many operations, or lists of variables that are one operation each; default: buckets of 25 MB.
     scale_local_gradients: see ``register_local_source``.
     """
     del device_dense, device_sparse
     reduction = Reduction(
-        compression, sparse_as_dense, ReduceOp(op), gradient_predivide_factor, groups or num_groups, process_set, scale_local_gradients
+        compression,
+        sparse_as_dense,
+        ReduceOp(op),
+        gradient_predivide_factor,
+        groups or num_groups,
+        process_set,
+        scale_local_gradients,
     )
     kind = type(gradtape)
     made = type(kind.__name__, (_DistributedTape, kind), {"__module__": kind.__module__})
