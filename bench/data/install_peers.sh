@@ -15,7 +15,7 @@ declare -A packages=(
   [dali]="nvidia-dali-cuda120 numpy"
   [pytorch]="torch torchvision pillow numpy cloudpickle lightning accelerate expecttest"
   [mlx]="mlx-data numpy"
-  [frameworks]="tensorflow-cpu keras jax optax numpy cloudpickle"
+  [frameworks]="tensorflow-cpu keras jax optax numpy cloudpickle pytest parameterized"
 )
 
 # "NAME" -> "NAME==VERSION"

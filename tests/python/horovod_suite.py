@@ -37,18 +37,18 @@ def load(file):
     module = importlib.util.module_from_spec(source)
     source.loader.exec_module(module)
     found = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__]
-    return next(
-        kind for kind in found if issubclass(kind, unittest.TestCase) and any(name.startswith("test_") for name in dir(kind))
-    )
+    tests = [kind for kind in found if issubclass(kind, unittest.TestCase)]
+    chosen = next(kind for kind in tests if any(name.startswith("test_") for name in dir(kind)))
+    chosen.setUpClass()  # for all of its tests
+    module.hvd.init()  # some rely on those before them
+    return chosen
 
 
 def run_test(name):
     """Runs one test, FILE:NAME, in this rank."""
     file, _, test = name.partition(":")
     result = unittest.TestResult()
-    kind = load(file)
-    suite = unittest.TestSuite([kind(test)])  # with setUpClass
-    suite.run(result)
+    load(file)(test).run(result)
     for _, text in result.errors + result.failures:
         raise AssertionError(text)
     for _, why in result.skipped:
@@ -76,7 +76,10 @@ def main(script, files, at_least, different=(), prepare=None, **variables):
     path = os.pathsep.join([str(ranks.BUILD / "python"), str(ranks.ROOT / "packages" / "xoe-horovod")])
     everything = [name for file in files for name in _names(file)]
     given = {"PYTHONPATH": path, "XOE_HOROVOD_CHECKOUT": CHECKOUT, **variables}
-    found = long_jobs.run_all(SIZE, script, sys.argv[1:] or everything, **given)
+    found = {}
+    for file in files:  # each in processes of its own
+        names = [name for name in sys.argv[1:] or everything if name.startswith(f"{file}:")]
+        found |= long_jobs.run_all(SIZE, script, names, **given)
     for name, (outcome, said) in sorted(found.items()):
         if outcome != "passes":
             print(f"{outcome}: {name}: {said}")

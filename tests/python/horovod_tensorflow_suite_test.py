@@ -9,6 +9,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ranks.use("frameworks", "tensorflow")
 horovod_suite.main(
     __file__,
-    ["test_tensorflow.py", "test_tensorflow_process_sets.py", "test_tensorflow2_keras.py", "test_keras.py"],
+    ["test_tensorflow.py", "test_tensorflow_process_sets.py", "test_tensorflow2_keras.py"],
     at_least=0,
 )

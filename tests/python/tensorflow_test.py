@@ -150,12 +150,12 @@ def test_gradients():
 
     for call in (gathered_gradient, tf.function(gathered_gradient)):
         gathered = call()
-        np.testing.assert_allclose(gathered, np.full(x.shape, weights), rtol=1e-6)
+        np.testing.assert_allclose(gathered, np.full(x.shape, weights / SIZE), rtol=1e-6)
     from_root = gradient_of(lambda: weight * tf.reduce_sum(hvd.broadcast(x, 0)))
-    np.testing.assert_allclose(from_root, np.full(x.shape, weights if RANK == 0 else 0.0), rtol=1e-6)
+    np.testing.assert_allclose(from_root, np.full(x.shape, weights / SIZE if RANK == 0 else 0.0), rtol=1e-6)
     scattered = gradient_of(lambda: weight * tf.reduce_sum(hvd.reducescatter(x, op=hvd.Sum)))
     rows = [len(part) for part in np.array_split(np.arange(5), SIZE)]
-    np.testing.assert_allclose(scattered, np.repeat(np.arange(1, SIZE + 1), rows)[:, None] * np.ones(3), rtol=1e-6)
+    np.testing.assert_allclose(scattered, SIZE * np.repeat(np.arange(1, SIZE + 1), rows)[:, None] * np.ones(3), rtol=1e-6)
     splits = [1] * (SIZE - 1) + [5 - SIZE + 1]  # row r goes to rank r, the rest to the last
     there = gradient_of(lambda: weight * tf.reduce_sum(hvd.alltoall(x, splits)[0]))
     np.testing.assert_allclose(there, np.repeat(np.arange(1, SIZE + 1), splits)[:, None] * np.ones(3), rtol=1e-6)

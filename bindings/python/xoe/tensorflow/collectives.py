@@ -117,10 +117,11 @@ def allreduce(
 def _sparse_allreduce(slices: Any, op: ReduceOp, factor: float, process_set: ProcessSet, name: str | None) -> Any:
     if op not in (Average, Sum):
         raise UnsupportedError(f"{op.name} of IndexedSlices; there are Average and Sum, or tf.convert_to_tensor() it first")
-    scale = factor / (process_set.size() if op is Average else 1)
     values, indices = grouped_allgather([slices.values, slices.indices], name=name, process_set=process_set)
-    if scale != 1.0:
-        values = values * tf.cast(scale, values.dtype)
+    if op is Average:
+        values = values / tf.cast(process_set.size(), values.dtype)  # integers become floats, as in Horovod
+    if factor != 1.0:
+        values = values * tf.cast(factor, values.dtype)
     return tf.IndexedSlices(values, indices, slices.dense_shape)
 
 

@@ -120,6 +120,9 @@ def _place(process_set: int) -> tuple[int, int]:
     return ranks.index(world.rank), len(ranks)
 
 
+# As in Horovod: what all ranks would get as gradients of the mean of their losses, times the number of ranks where an operation sums.
+
+
 @tf.RegisterGradient("XoeReduce")
 def _gradient_of_reduce(operation: Any, *gradients: Any) -> list[Any]:
     call = _call_of(operation)
@@ -127,8 +130,8 @@ def _gradient_of_reduce(operation: Any, *gradients: Any) -> list[Any]:
     given = [_or_zeros(gradient, tensor) for gradient, tensor in zip(gradients, operation.outputs, strict=True)]
     if call.kind == "broadcast":
         rank, _ = _place(call.process_set)
-        sums = run(replace(call, kind="allreduce", reduce="sum", root=0), given)
-        return sums if rank == call.root else [tf.zeros_like(gradient) for gradient in sums]
+        means = run(replace(call, kind="allreduce", reduce="average", root=0), given)
+        return means if rank == call.root else _zeros_after(means)
     return run(replace(call, prescale=call.postscale, postscale=call.prescale), given)
 
 
@@ -139,11 +142,11 @@ def _gradient_of_gather(operation: Any, *gradients: Any) -> list[Any]:
     given = [_or_zeros(gradient, tensor) for gradient, tensor in zip(gradients, operation.outputs, strict=True)]
     tensors, splits = operation.inputs[:-1], operation.inputs[-1]
     if call.kind == "alltoall":
-        return [_back_to_senders(call, given[0], splits), None]
+        return [_back_to_senders(call, given[0], tensors[0], splits), None]
     if call.kind == "allgather":
         return [*(_own_rows(call, gradient, tensor) for gradient, tensor in zip(given, tensors, strict=True)), None]
     _, size = _place(call.process_set)
-    factor = call.prescale * call.postscale / (size if call.reduce == "average" else 1)
+    factor = call.prescale * call.postscale * (size if call.reduce == "sum" else 1)
     gathered = run(Call("allgather", process_set=call.process_set), given)
     return [*(gradient * tf.cast(factor, gradient.dtype) for gradient in gathered), None]
 
@@ -152,14 +155,22 @@ def _or_zeros(gradient: Any, tensor: Any) -> Any:
     return tf.zeros_like(tensor) if gradient is None else tf.convert_to_tensor(gradient)
 
 
+def _zeros_after(tensors: list[Any]) -> list[Any]:
+    """Zeros that need the tensors: TensorFlow would leave out an operation whose result counts on other ranks alone."""
+    with tf.control_dependencies(tensors):
+        return [tf.identity(tf.zeros_like(tensor)) for tensor in tensors]
+
+
 def _own_rows(call: Call, gradient: Any, tensor: Any) -> Any:
-    """Ranks may have gathered different numbers of rows: each takes its own of the sum of all."""
-    rank, _ = _place(call.process_set)
+    """Ranks may have gathered different numbers of rows: each takes its own of the mean of all."""
+    rank, size = _place(call.process_set)
     rows = tf.shape(tensor, out_type=tf.int64)[0]
     (counts,) = run(Call("allgather", process_set=call.process_set), [tf.reshape(rows, [1])])
-    (total,) = run(Call("allreduce", process_set=call.process_set), [gradient])
-    first = tf.reduce_sum(counts[:rank])
-    return total[first : first + rows]
+    (mean,) = run(Call("allreduce", "average", process_set=call.process_set), [gradient])
+    with tf.control_dependencies([counts]):  # rank 0 needs no numbers, and the others wait for it
+        before = tf.cast(tf.range(size) < rank, tf.int64)
+    first = tf.reduce_sum(counts * before)
+    return mean[first : first + rows]
 
 
 def received_splits(call: Call, splits: Any) -> Any:
@@ -167,7 +178,9 @@ def received_splits(call: Call, splits: Any) -> Any:
     return run(Call("alltoall", process_set=call.process_set), [tf.cast(splits, tf.int64)])[0]
 
 
-def _back_to_senders(call: Call, gradient: Any, splits: Any) -> Any:
-    equal = tf.equal(tf.size(splits), 0)  # the same on all ranks
-    back = tf.cond(equal, lambda: splits, lambda: received_splits(call, splits))
-    return run(call, [gradient], back)[0]
+def _back_to_senders(call: Call, gradient: Any, tensor: Any, splits: Any) -> Any:
+    """Equal parts of a rank may be larger than those of another."""
+    _, size = _place(call.process_set)
+    rows = tf.shape(tensor, out_type=tf.int64)[0]
+    sent = tf.cond(tf.equal(tf.size(splits), 0), lambda: tf.fill([size], rows // size), lambda: splits)
+    return run(call, [gradient], received_splits(call, sent))[0]
