@@ -1,4 +1,5 @@
-"""Handwritten digits as NumPy arrays: MNIST's from its idx files, or some that are drawn here, so that nothing is downloaded."""
+"""Handwritten digits as NumPy arrays: MNIST's from its idx files, or some that are drawn here, so that nothing is
+downloaded."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ STROKES = "0020240400 011014 002022020424 00202202222404 0002222024 200002222404
 
 
 def load(folder: str | None = None) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Images [count, 28, 28, 1] within 0 to 1 and labels, to learn from and to test with. folder: of MNIST's unpacked idx files."""
+    """Images [count, 28, 28, 1] within 0 to 1 and labels, to learn from and to test with. folder: of MNIST's unpacked idx
+    files."""
     if folder is None:
         return draw(6000, 1), draw(2000, 2)
     return _files(folder, "train"), _files(folder, "t10k")

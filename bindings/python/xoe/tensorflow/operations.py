@@ -120,7 +120,7 @@ def _place(process_set: int) -> tuple[int, int]:
     return ranks.index(world.rank), len(ranks)
 
 
-# As in Horovod: what all ranks would get as gradients of the mean of their losses, times the number of ranks where an operation sums.
+# As in Horovod: gradients of the mean of all ranks' losses, times the number of ranks where an operation sums.
 
 
 @tf.RegisterGradient("XoeReduce")
