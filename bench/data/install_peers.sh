@@ -15,7 +15,7 @@ declare -A packages=(
   [dali]="nvidia-dali-cuda120 numpy"
   [pytorch]="torch torchvision pillow numpy cloudpickle lightning accelerate expecttest"
   [mlx]="mlx-data numpy"
-  [frameworks]="tensorflow-cpu keras jax optax numpy cloudpickle pytest parameterized"
+  [frameworks]="tensorflow-cpu keras tf_keras jax optax numpy cloudpickle pytest parameterized"
 )
 
 # "NAME" -> "NAME==VERSION"

@@ -25,6 +25,7 @@ from xoe.keras.arrays import broadcast as broadcast
 from xoe.keras.compression import Compression as Compression
 from xoe.keras.models import load_model as load_model
 from xoe.keras.optimizer import DistributedOptimizer as DistributedOptimizer
+from xoe.keras.optimizer import PartialDistributedOptimizer as PartialDistributedOptimizer
 from xoe.objects import allgather_object as allgather_object
 from xoe.objects import broadcast_object as broadcast_object
 from xoe.process_sets import ProcessSet as ProcessSet

@@ -6,17 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
 
 from xoe import _arrays
 from xoe import world as _world
 from xoe.errors import InvalidArgumentError
+from xoe.keras.versions import keras, learning_rate, to_numpy, variables_of
 from xoe.process_sets import ProcessSet, global_process_set
-
-
-def _values(variables: list[Any]) -> list[Any]:
-    return [np.asarray(keras.ops.convert_to_numpy(variable)) for variable in variables]
 
 
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
@@ -34,11 +30,10 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
         """Broadcasts once."""
         if self.broadcast_done:
             return
-        optimizer = self.model.optimizer
-        if not optimizer.built:
-            optimizer.build(self.model.trainable_variables)
-        variables = [one for one in [*self.model.weights, *optimizer.variables] if id(one) not in self.local]
-        for variable, value in zip(variables, _arrays.broadcast(_values(variables), self.root_rank), strict=True):
+        state = variables_of(self.model.optimizer, self.model)
+        variables = [one for one in [*self.model.weights, *state] if id(one) not in self.local]
+        values = _arrays.broadcast([to_numpy(variable) for variable in variables], self.root_rank)
+        for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
         self.broadcast_done = True
 
@@ -127,11 +122,11 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Logs the rate."""
         if logs is not None:
-            logs["lr"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
+            logs["lr"] = learning_rate(self.model.optimizer)
 
     def _adjust(self, epoch: float) -> None:
         optimizer = self.model.optimizer
-        before = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
+        before = learning_rate(optimizer)
         after = self.initial_lr * self.multiplier(epoch)
         optimizer.learning_rate = after
         # A compiled step has the momentum as a constant: only where Keras runs eagerly does the correction reach it.
@@ -175,7 +170,7 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
         """Says on rank 0 that the warm-up has ended."""
         super().on_epoch_end(epoch, logs)
         if self.end_epoch is not None and epoch == self.end_epoch - 1 and self.verbose and _world.rank() == 0:
-            rate = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
+            rate = learning_rate(self.model.optimizer)
             print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {rate:g}.")
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
 from xoe.errors import UnsupportedError
+from xoe.keras.versions import backend, keras
 
 
 def initialize(**options: Any) -> None:
@@ -17,10 +16,9 @@ def initialize(**options: Any) -> None:
     ``jax.distributed.initialize()``. Raises UnsupportedError on Keras's other backends, where DataParallel would train every
     rank alone without a word (seen with Keras 3.15).
     """
-    backend = keras.backend.backend()
-    if backend != "jax":
+    if backend() != "jax":
         raise UnsupportedError(
-            f"keras.distribution does not connect ranks on the {backend} backend: each would train alone. "
+            f"keras.distribution does not connect ranks on the {backend()} backend: each would train alone. "
             "Use xoe.keras.DistributedOptimizer(optimizer), which works on every backend"
         )
     from xoe.jax.initialize import initialize as initialize_jax

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import keras
 import numpy as np
 
 from xoe import _arrays, _failures
@@ -15,6 +14,7 @@ from xoe.elastic import ObjectState
 from xoe.keras.callbacks import CommitStateCallback as CommitStateCallback
 from xoe.keras.callbacks import UpdateBatchStateCallback as UpdateBatchStateCallback
 from xoe.keras.callbacks import UpdateEpochStateCallback as UpdateEpochStateCallback
+from xoe.keras.versions import backend, to_numpy, variables_of
 
 Result = TypeVar("Result")
 
@@ -35,15 +35,13 @@ class KerasState(ObjectState):
         self._copy()
 
     def _kept(self) -> list[Any]:
-        if not self.optimizer.built:
-            self.optimizer.build(self.model.trainable_variables)
-        return [*self.model.weights, *self.optimizer.variables]
+        return [*self.model.weights, *variables_of(self.optimizer, self.model)]
 
     def _now(self) -> list[Any]:
         synced = getattr(self.model, "jax_state_sync", None)
         if synced is not None:  # fit() on JAX keeps the state apart
             synced()
-        return [np.array(keras.ops.convert_to_numpy(variable)) for variable in self._kept()]
+        return [np.array(to_numpy(variable)) for variable in self._kept()]
 
     def _copy(self) -> None:
         self._copies = self._now()
@@ -67,7 +65,7 @@ class KerasState(ObjectState):
 
     def reset(self) -> None:
         """Compiled programs of JAX know the ranks of the world that they were made in."""
-        if keras.backend.backend() == "jax":
+        if backend() == "jax":
             import jax
 
             from xoe.jax.failures import forget_failures

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
 from xoe.keras.optimizer import DistributedOptimizer
+from xoe.keras.versions import keras
 
 
 def load_model(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from xoe.errors import InvalidArgumentError, UnsupportedError
+from xoe.keras.versions import backend
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Average, ReduceOp
 
@@ -50,6 +50,16 @@ def DistributedOptimizer(
         scale_local_gradients,
     )
     return distribute(optimizer, settings, backward_passes_per_step)
+
+
+def PartialDistributedOptimizer(optimizer: Any, *arguments: Any, local_layers: Any = None, **options: Any) -> Any:
+    """:func:`DistributedOptimizer`; the variables of ``local_layers``, a layer or a list of them, are this rank's own."""
+    distributed = DistributedOptimizer(optimizer, *arguments, **options)
+    layers = local_layers if isinstance(local_layers, (list, tuple)) else [] if local_layers is None else [local_layers]
+    for layer in layers:
+        for variable in layer.trainable_weights:
+            distributed.register_local_var(variable)
+    return distributed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,9 +115,9 @@ class _Reducer:
     def alone(self) -> bool:
         return self.settings.process_set.size() == 1
 
-    def reduce(self, backend: str, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+    def reduce(self, using: str, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         self.reduced += 1
-        return _BACKENDS[backend](self.settings, list(gradients), list(variables), self.local)
+        return _BACKENDS[using](self.settings, list(gradients), list(variables), self.local)
 
 
 def _on_tensorflow(settings: Any, gradients: list[Any], variables: list[Any], local: set[Any]) -> list[Any]:
@@ -216,8 +226,7 @@ class _DistributedKeras3:
         grads = list(grads)
         if len(grads) != len(variables):
             return own.apply(grads, trainable_variables)  # Keras's own error
-        backend = importlib.import_module("keras").backend.backend()
-        return own.apply(self._xoe.reduce(backend, grads, variables), trainable_variables)
+        return own.apply(self._xoe.reduce(backend(), grads, variables), trainable_variables)
 
     def build(self, variables: Any) -> Any:
         """As the base class."""
