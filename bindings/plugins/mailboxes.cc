@@ -46,16 +46,26 @@ struct Mailboxes::Message {
   std::size_t moved = 0;  // of a send: with its header
   bool done = false;
   std::string failure;
+
+  // Of what was kept.
+  void take(const std::vector<std::byte>& kept) {
+    done = true;
+    if (kept.size() != bytes) {
+      failure =
+          "a message of " + std::to_string(kept.size()) + " bytes where " + std::to_string(bytes) + " were expected";
+    } else if (bytes > 0) {
+      std::memcpy(data, kept.data(), bytes);
+    }
+  }
 };
 
 // A message that is arriving from a sender, and those that arrived before they were expected.
 struct Mailboxes::Incoming {
-  bool open = false;
   Header header{};
   std::size_t got = 0;  // of header and bytes
   Request into;         // null: kept until it is expected
   std::vector<std::byte> kept;
-  std::list<std::pair<Header, std::vector<std::byte>>> waiting;
+  std::list<std::pair<std::uint64_t, std::vector<std::byte>>> waiting;  // by context
 };
 
 Mailboxes::Mailboxes(int rank, int size)
@@ -121,19 +131,13 @@ Mailboxes::Request Mailboxes::receive(int from, std::uint64_t context, void* dat
   message->bytes = bytes;
   const std::lock_guard lock(mutex_);
   Incoming& incoming = incoming_[static_cast<std::size_t>(from)];
-  const auto kept = std::ranges::find(incoming.waiting, context, [](const auto& one) { return one.first.context; });
+  const auto kept = std::ranges::find(incoming.waiting, context, [](const auto& one) { return one.first; });
   if (kept == incoming.waiting.end()) {
     expected_[static_cast<std::size_t>(from)].push_back(message);
-    return message;
-  }
-  if (kept->second.size() == bytes) {
-    if (bytes > 0) std::memcpy(data, kept->second.data(), bytes);
   } else {
-    message->failure = "a message of " + std::to_string(kept->second.size()) + " bytes where " + std::to_string(bytes) +
-                       " were expected";
+    message->take(kept->second);
+    incoming.waiting.erase(kept);
   }
-  message->done = true;
-  incoming.waiting.erase(kept);
   return message;
 }
 
@@ -228,7 +232,7 @@ void Mailboxes::pull(int from) {
     read += part;
     there -= part;
     if (in_header && incoming.got == sizeof(Header)) begin(from, incoming);
-    if (incoming.got >= sizeof(Header) && incoming.got == sizeof(Header) + incoming.header.bytes) end(incoming);
+    if (incoming.got >= sizeof(Header) && incoming.got == sizeof(Header) + incoming.header.bytes) end(from, incoming);
   }
   own.read.store(read, std::memory_order_release);
 }
@@ -236,26 +240,28 @@ void Mailboxes::pull(int from) {
 void Mailboxes::begin(int from, Incoming& incoming) {
   auto& list = expected_[static_cast<std::size_t>(from)];
   const auto found = std::ranges::find(list, incoming.header.context, [](const Request& one) { return one->context; });
-  incoming.into = nullptr;
   if (found != list.end() && (*found)->bytes == incoming.header.bytes) {
     incoming.into = *found;
     list.erase(found);
-    return;
+  } else {
+    incoming.kept.resize(incoming.header.bytes);
   }
-  if (found != list.end()) {
-    (*found)->failure = "a message of " + std::to_string(incoming.header.bytes) + " bytes where " +
-                        std::to_string((*found)->bytes) + " were expected";
-    (*found)->done = true;
-    list.erase(found);
-  }
-  incoming.kept.resize(incoming.header.bytes);
 }
 
-void Mailboxes::end(Incoming& incoming) {
+void Mailboxes::end(int from, Incoming& incoming) {
+  auto& list = expected_[static_cast<std::size_t>(from)];
   if (incoming.into) {
     incoming.into->done = true;
   } else {
-    incoming.waiting.emplace_back(incoming.header, std::move(incoming.kept));
+    // It may have become expected while it arrived.
+    const auto found =
+        std::ranges::find(list, incoming.header.context, [](const Request& one) { return one->context; });
+    if (found != list.end()) {
+      (*found)->take(incoming.kept);
+      list.erase(found);
+    } else {
+      incoming.waiting.emplace_back(incoming.header.context, std::move(incoming.kept));
+    }
   }
   incoming.into = nullptr;
   incoming.kept = {};

@@ -53,7 +53,7 @@ class Mailboxes {
   void push(int to);
   void pull(int from);
   void begin(int from, Incoming& incoming);
-  void end(Incoming& incoming);
+  void end(int from, Incoming& incoming);
   bool alive(int rank) const;
 
   const int rank_;
