@@ -1,7 +1,7 @@
 # The front door. Every target prepares what it needs (packages, .venv, build) and is quick when all is there.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-peers mutants bench soak lint format docs setup build asan tsan fuzz clean
+.PHONY: help demo test test-all test-peers test-frameworks mutants bench soak lint format docs setup build asan tsan fuzz clean
 
 help:  ## show this list
 	@echo "Xoe: distributed data-parallel training. Targets:"
@@ -18,6 +18,9 @@ test-all:  ## all tests: those of `make test`, the long ones, with peers and ser
 
 test-peers:  ## tests with TensorFlow, MPI, ssh, Slurm and Docker
 	@scripts/test.sh peers
+
+test-frameworks:  ## tests of the bindings of TensorFlow, Keras and JAX, which it installs
+	@scripts/test.sh frameworks
 
 mutants:  ## break the source in many places, one after the other, and show that a test notices each time
 	@scripts/setup.sh

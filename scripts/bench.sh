@@ -5,6 +5,7 @@
 #   scripts/bench.sh engine OPTION...  the engine of named tensors alone, with options of bench/engine/run.py
 #   scripts/bench.sh data OPTION...    the input pipeline alone, with options of bench/data/run.py
 #   scripts/bench.sh python OPTION...  training with PyTorch from Python alone, with options of bench/python/run.py
+#   scripts/bench.sh frameworks OPTION...  TensorFlow and JAX alone, with options of bench/frameworks/run.py
 #   scripts/bench.sh hosts OPTION...   several hosts alone, with options of bench/hosts/run.py; needs root
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -32,6 +33,11 @@ if [[ ${1:-} == python ]]; then
   bench/data/install_peers.sh pytorch
   exec bench/python/run.py "$@"
 fi
+if [[ ${1:-} == frameworks ]]; then
+  shift
+  bench/data/install_peers.sh pytorch frameworks
+  exec bench/frameworks/run.py "$@"
+fi
 if [[ ${1:-} == hosts ]]; then
   shift
   measure_hosts "$@"
@@ -43,5 +49,7 @@ if (($# == 0)) || [[ $* == --quick ]]; then
   bench/data/install_peers.sh
   .venv/bin/python bench/data/run.py "$@"
   bench/python/run.py "$@"
+  bench/data/install_peers.sh frameworks
+  bench/frameworks/run.py
   measure_hosts "$@"
 fi

@@ -5,6 +5,7 @@
 #   core   (unless others are named) shows that the product works, in minutes
 #   full   long runs, the models, the rest of the Python package's tests
 #   peers  with TensorFlow, MPI, and servers: ssh, Slurm, Docker
+#   frameworks   the bindings of TensorFlow, Keras and JAX, which are downloaded then
 #   asan, tsan   the tests labelled unit and multiproc under the sanitizers
 #   all    all of these
 # --changed: only the tests that a change since COMMIT can reach (else since this branch left main); under the sanitizers,
@@ -21,11 +22,11 @@ tiers=()
 changed=()
 for word in "$@"; do
   case $word in
-    core | full | peers | asan | tsan) tiers+=("$word") ;;
-    all) tiers=(core full peers asan tsan) ;;
+    core | full | peers | frameworks | asan | tsan) tiers+=("$word") ;;
+    all) tiers=(core full peers frameworks asan tsan) ;;
     --changed) changed=(--changed "$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)") ;;
     --changed=?*) changed=(--changed "${word#*=}") ;;
-    *) die "usage: scripts/test.sh [--changed[=COMMIT]] [core|full|peers|asan|tsan|all]..." ;;
+    *) die "usage: scripts/test.sh [--changed[=COMMIT]] [core|full|peers|frameworks|asan|tsan|all]..." ;;
   esac
 done
 if ((${#tiers[@]} == 0)); then tiers=(core); fi
@@ -48,8 +49,9 @@ if wants peers && ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/
 # be installed is skipped.
 environments=(pytorch)
 if wants peers; then environments+=(tfdata); fi
+if wants frameworks; then environments+=(frameworks); fi
 downloads=
-if wants core || wants full || wants peers || wants asan; then
+if wants core || wants full || wants peers || wants frameworks || wants asan; then
   bench/data/install_peers.sh "${environments[@]}" &
   downloads=$!
 fi
@@ -73,7 +75,7 @@ run_preset() {
 }
 
 release=()
-for tier in core full peers; do
+for tier in core full peers frameworks; do
   if wants "$tier"; then release+=("$tier"); fi
 done
 if ((${#release[@]} > 0)); then run_preset release "${release[@]}"; fi

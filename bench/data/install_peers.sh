@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Input pipelines from PyPI to compare with, each in a Python environment of its own below build/peers, at the versions of
 # requirements/data-peers.txt; bench/data/run.py measures those that are installed.
-#   bench/data/install_peers.sh [tfdata|dali|pytorch|mlx]...     (default: all)
+#   bench/data/install_peers.sh [tfdata|dali|pytorch|mlx|frameworks]...     (default: all but frameworks)
+# frameworks: TensorFlow, Keras, JAX and optax in one environment, for the tests of their bindings; PyTorch comes from the environment pytorch.
 # Where a peer cannot be installed, a file says why, and bench/data/run.py prints it.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -14,6 +15,7 @@ declare -A packages=(
   [dali]="nvidia-dali-cuda120 numpy"
   [pytorch]="torch torchvision pillow numpy cloudpickle lightning accelerate expecttest"
   [mlx]="mlx-data numpy"
+  [frameworks]="tensorflow-cpu keras tf_keras jax optax numpy cloudpickle pytest parameterized"
 )
 
 # "NAME" -> "NAME==VERSION"
@@ -27,7 +29,7 @@ pins_of() {
 for peer in "${@:-tfdata dali pytorch mlx}"; do
   for name in $peer; do
     if [[ -z ${packages[$name]:-} ]]; then
-      echo "error: no such peer: $name (tfdata, dali, pytorch, mlx)" >&2
+      echo "error: no such peer: $name (tfdata, dali, pytorch, mlx, frameworks)" >&2
       exit 1
     fi
     folder=build/peers/data-$name
@@ -40,6 +42,10 @@ for peer in "${@:-tfdata dali pytorch mlx}"; do
     say "installing $name into $folder"
     # shellcheck disable=SC2086
     if why=$(make_environment "$folder" $pins 2>&1); then
+      if [[ $name == frameworks ]]; then
+        # PyTorch and its libraries are three gigabytes: once is enough.
+        (cd build/peers/data-pytorch/lib/python3*/site-packages && pwd -P) >"$(echo "$folder"/lib/python3*/site-packages)/pytorch.pth"
+      fi
       echo "$pins" >"$folder/installed"
       rm -f "$folder.why"
     else

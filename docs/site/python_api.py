@@ -30,13 +30,21 @@ MODULES = (
     ("xoe.torch.elastic", "Elastic training", ("run", "TorchState")),
     ("xoe.torch.data", "The input pipeline as tensors", ()),
     ("xoe.torch.distributed", "The backend of torch.distributed", ()),
+    ("xoe.jax", "JAX", ("init", "allreduce", "DistributedOptimizer", "ShardedOptimizer", "broadcast_parameters")),
+    ("xoe.jax.data", "Images as arrays of JAX", ()),
+    ("xoe.tensorflow", "TensorFlow, with Horovod's names", ("init", "allreduce", "DistributedGradientTape", "DistributedOptimizer")),
+    ("xoe.tensorflow.data", "Images as a tf.data.Dataset", ()),
+    ("xoe.keras", "Keras 3", ("init", "DistributedOptimizer", "load_model")),
+    ("xoe.keras.callbacks", "Callbacks", ()),
+    ("xoe.keras.data", "Images as a PyDataset", ()),
     ("xoe", "Without a framework", ("init", "run")),
     ("xoe.data", "The input pipeline as arrays", ()),
     ("xoe.errors", "Exceptions", ()),
 )
 # Where the names of `xoe` itself are, which imports them on first use.
 HOMES = ("xoe.errors", "xoe.process_sets", "xoe.world", "xoe.runner")
-QUIET = {"xoe": ("xoe.errors",), "xoe.torch": ("xoe.errors", "xoe.torch.build_info")}  # described elsewhere, or of no interest
+FRAMEWORKS = ("xoe.torch", "xoe.jax", "xoe.tensorflow", "xoe.keras")
+QUIET = {"xoe": ("xoe.errors",), **dict.fromkeys(FRAMEWORKS, ("xoe.errors", "xoe.build_info"))}  # described elsewhere, or of no interest
 
 
 class Source:
@@ -85,9 +93,9 @@ class Source:
             found = {name: next(filter(None, (self.definition(home, name) for home in HOMES)), None) for name in listed}
         elif listed is not None:
             found = {name: self.definition(module, name) for name in listed}
-        elif module.count(".") == 1 and module == "xoe.torch":
+        elif module in FRAMEWORKS:
             names = [
-                alias.asname for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names if alias.asname
+                alias.asname for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names if alias.asname
             ]
             found = {name: self.definition(module, name) for name in names}
         else:

@@ -29,6 +29,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_HOST_TIMEOUT",
     "XOE_INTERFACE",
     "XOE_IN_FLIGHT",
+    "XOE_JAX",
     "XOE_JOB",
     "XOE_KEEP_FREED_MEMORY",
     "XOE_KEY_FILE",

@@ -1,4 +1,4 @@
-"""Runs a script of tests on several ranks: `xoe run -np N python SCRIPT`, with PyTorch from build/peers.
+"""Runs a script of tests on several ranks: `xoe run -np N python SCRIPT`, with PyTorch, or what use() names, from build/peers.
 
 A script begins with `ranks.start(__file__, sizes=(1, 2, 3, 4))`, before it imports what only PyTorch's environment has: started by
 itself it starts the ranks, for each size in turn, and ends; in a rank that returns. `ranks.call_tests(globals())` at its end calls
@@ -23,11 +23,20 @@ _MARK = "XOE_TEST_RANK"
 IN_A_RANK = {_MARK: "1"}  # the environment in which start() returns
 
 
+_peer = ("pytorch", "torch")
+
+
+def use(environment, package):
+    """From here on the Python of another environment, which has this package."""
+    global _peer
+    _peer = (environment, package)
+
+
 def interpreter():
-    """A Python with PyTorch; ends with "skipped" where there is none."""
-    python = peer_python.peer_python("pytorch", "torch")
+    """A Python with what the tests need; ends with "skipped" where there is none."""
+    python = peer_python.peer_python(*_peer)
     if python is None:
-        print(peer_python.why_no("pytorch", "torch"))
+        print(peer_python.why_no(*_peer))
         sys.exit(peer_python.SKIPPED)
     return python
 
@@ -87,13 +96,13 @@ def gpus():
     return found
 
 
-def start(script, sizes=(1, 2, 3, 4), timeout=300):
+def start(script, sizes=(1, 2, 3, 4), timeout=300, **variables):
     """Runs the script on ranks, unless this is one of them: of these sizes, or of those that the command line has."""
     if _MARK in os.environ:
         return
     failed = []
     for size in [int(word) for word in sys.argv[1:]] or sizes:
-        done = run(size, script, timeout=timeout, **IN_A_RANK)
+        done = run(size, script, timeout=timeout, **IN_A_RANK, **variables)
         print(
             f"{pathlib.Path(script).name} on {size} ranks: exit code {done.returncode} after {done.seconds:.1f} s", flush=True
         )

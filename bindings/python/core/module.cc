@@ -4,6 +4,7 @@
 #include "buckets.h"
 #include "data.h"
 #include "engine.h"
+#include "engine_access.h"
 #include "errors.h"
 #include "mapping.h"
 #include "operation.h"
@@ -41,6 +42,7 @@ NB_MODULE(_core, module) {
       "Tells glibc to keep freed memory for the next allocations, unless the environment says otherwise.");
   xoe::python::bind_operation(module);
   xoe::python::bind_engine(module);
+  xoe::python::bind_engine_access(module);
   xoe::python::bind_buckets(module);
   xoe::python::bind_data(module);
   xoe::python::bind_mapping(module);

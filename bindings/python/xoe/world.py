@@ -77,7 +77,7 @@ def init(
     with _lock:
         if _world is not None:
             return
-        from xoe._core import Engine, keep_freed_memory
+        from xoe._core import Engine, keep_freed_memory, share_engine
 
         keep_freed_memory()
 
@@ -86,6 +86,7 @@ def init(
         given = tuple(process_sets or ())
         _init_arguments = {"comm": ranks or None, "process_sets": given, "start_timeout": start_timeout}
         sets._begin(world)
+        share_engine(world.engine)
         _show_cause_first()
     try:
         for process_set in given:
@@ -111,6 +112,7 @@ def shutdown() -> None:
     """Leaves the world. Pending operations fail here and at the peers. :func:`init` may be called again."""
     global _world
     from xoe import process_sets as sets
+    from xoe._core import share_engine
 
     with _lock:
         if _world is None:
@@ -118,6 +120,7 @@ def shutdown() -> None:
         engine = _world.engine
         _world = None
         sets._end()
+        share_engine(None)
         engine.shutdown()
 
 

@@ -142,6 +142,11 @@ Status set_encrypt(RunArguments& run, std::string_view /*text*/) {
   return {};
 }
 
+Status set_jax(RunArguments& run, std::string_view /*text*/) {
+  run.options.env.emplace_back("XOE_JAX", "1");
+  return {};
+}
+
 constexpr std::string_view kRankOptions = "Ranks";
 constexpr std::string_view kHostOptions = "Hosts";
 constexpr std::string_view kSettingOptions = "Settings";
@@ -266,6 +271,11 @@ constexpr std::array kOptions{
            .names = {"--encrypt"},
            .what = "encrypt tensors between hosts; other messages always are",
            .apply = set_encrypt},
+    Option{.group = kSettingOptions,
+           .names = {"--jax"},
+           .what = "let JAX's own programs (psum, sharded arrays) run on Xoe: jax.distributed.initialize() needs no "
+                   "arguments",
+           .apply = set_jax},
     Option{.group = kSettingOptions,
            .names = {"--env"},
            .value = "NAME[=VALUE]",

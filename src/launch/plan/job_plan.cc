@@ -12,6 +12,7 @@
 #include "bootstrap/status_page.h"
 #include "launch/plan/binding.h"
 #include "launch/plan/cores.h"
+#include "launch/plan/jax_variables.h"
 #include "xoe/collective.h"
 
 namespace xoe::launch {
@@ -30,8 +31,6 @@ constexpr std::array<std::string_view, 13> kOwnVariables{"XOE_RANK",
                                                          "XOE_RESTARTS",
                                                          "XOE_TERMINAL",
                                                          bootstrap::kStatusVariable};
-
-using Variables = std::map<std::string, std::string, std::less<>>;
 
 Status check_options(const RunOptions& options) {
   if (options.size < 1) return failure(Code::kInvalidArgument, "-np {}: a job has at least 1 rank", options.size);
@@ -71,6 +70,8 @@ void add_rank(JobPlan& plan, Variables& variables, const Topology& at, int host,
   variables["XOE_SECRET"] = plan.secret;
   variables.try_emplace("MASTER_ADDR", first_host);
   variables.try_emplace("MASTER_PORT", std::to_string(kFirstPort + hash_text(plan.job) % kPorts));
+  if (const auto jax = variables.find("XOE_JAX"); jax != variables.end() && jax->second == "1")
+    set_jax_variables(variables, at, first_host, plan.job);
   RankPlan& one = plan.ranks.emplace_back();
   one.cpus = std::move(cpus);
   one.environment.reserve(variables.size());

@@ -13,6 +13,16 @@ calls them. docs/guide/pytorch.md and docs/guide/from-horovod.md tell more.
 import inspect
 import typing
 
+from xoe.build_info import ccl_built as ccl_built
+from xoe.build_info import cuda_built as cuda_built
+from xoe.build_info import ddl_built as ddl_built
+from xoe.build_info import gloo_built as gloo_built
+from xoe.build_info import gloo_enabled as gloo_enabled
+from xoe.build_info import mpi_built as mpi_built
+from xoe.build_info import mpi_enabled as mpi_enabled
+from xoe.build_info import mpi_threads_supported as mpi_threads_supported
+from xoe.build_info import nccl_built as nccl_built
+from xoe.build_info import rocm_built as rocm_built
 from xoe.errors import HorovodInternalError as HorovodInternalError
 from xoe.errors import HostsUpdatedInterrupt as HostsUpdatedInterrupt
 from xoe.errors import MismatchError as MismatchError
@@ -45,16 +55,6 @@ from xoe.torch.blocking import grouped_reducescatter as grouped_reducescatter
 from xoe.torch.blocking import reducescatter as reducescatter
 from xoe.torch.broadcasting import broadcast_optimizer_state as broadcast_optimizer_state
 from xoe.torch.broadcasting import broadcast_parameters as broadcast_parameters
-from xoe.torch.build_info import ccl_built as ccl_built
-from xoe.torch.build_info import cuda_built as cuda_built
-from xoe.torch.build_info import ddl_built as ddl_built
-from xoe.torch.build_info import gloo_built as gloo_built
-from xoe.torch.build_info import gloo_enabled as gloo_enabled
-from xoe.torch.build_info import mpi_built as mpi_built
-from xoe.torch.build_info import mpi_enabled as mpi_enabled
-from xoe.torch.build_info import mpi_threads_supported as mpi_threads_supported
-from xoe.torch.build_info import nccl_built as nccl_built
-from xoe.torch.build_info import rocm_built as rocm_built
 from xoe.torch.collectives import allgather_async as allgather_async
 from xoe.torch.collectives import allreduce_async as allreduce_async
 from xoe.torch.collectives import allreduce_async_ as allreduce_async_

@@ -11,10 +11,11 @@ import torch
 import torch.utils.data
 import torch.utils.dlpack
 
+from xoe._image_epochs import ImageEpochs, classes_of
 from xoe.data import Batch, Images, _options_of
 
 
-class ImageDataset(torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
+class ImageDataset(ImageEpochs, torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
     """Batches of images and labels (of targets, where images have several classes), one epoch each time it is iterated over::
 
         dataset = ImageDataset("images/", batch=32, image_size=224, training=True)
@@ -33,52 +34,16 @@ class ImageDataset(torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Te
     __doc__ = f"{inspect.cleandoc(__doc__ or '')}\n\n{_options_of(Images.__doc__)}"
 
     def __init__(self, directory: str | bytes | PathLike[str], batch: int = 32, **options: Any) -> None:
-        super().__init__()
-        self._images = Images(directory, batch, **options)
-        self._batches: int = self._images.batches_per_epoch
-        self._left_in: int | None = None  # the epoch in which the last loop ended early
-        self._batch: Batch | None = None
+        torch.utils.data.IterableDataset.__init__(self)
+        ImageEpochs.__init__(self, directory, batch, **options)
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         worker = torch.utils.data.get_worker_info()
         if worker is not None:
             raise RuntimeError("the pipeline has threads of its own: use DataLoader(dataset, batch_size=None, num_workers=0)")
-        if self._left_in is not None:
-            self._images.start_epoch(self._left_in + 1)
-            self._left_in = None
-        for batch in self._images:
-            self._left_in = batch.epoch if batch.left else None
-            self._batch = batch
-            yield tensors_of(batch)
-            if batch.left == 0:
-                return
-
-    def __len__(self) -> int:
-        """Batches of this rank in a whole epoch; the same on every rank."""
-        return self._batches
-
-    @property
-    def images(self) -> Images:
-        """The pipeline itself, with its facts and its report of where time went."""
-        return self._images
-
-    @property
-    def batch(self) -> Batch | None:
-        """The batch that came last, which knows the files and records of its images (``batch.origins``)."""
-        return self._batch
-
-    def state_dict(self) -> dict[str, Any]:
-        """The position after the last batch."""
-        return {"position": self._images.save()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next loop continues from a position."""
-        self._images.restore(state["position"])
-        self._left_in = None
+        yield from map(tensors_of, self._epoch())
 
 
 def tensors_of(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     """Pixels, and labels or targets, of a batch, without a copy."""
-    classes = batch.labels if batch.targets is None else batch.targets
-    assert classes is not None
-    return torch.utils.dlpack.from_dlpack(batch.pixels), torch.utils.dlpack.from_dlpack(classes)
+    return torch.utils.dlpack.from_dlpack(batch.pixels), torch.utils.dlpack.from_dlpack(classes_of(batch))

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-import xoe.torch.build_info as _build
+import xoe.build_info as _build
 from xoe._temporary_variables import variables
 
-EXTENSIONS = ["torch"]
+EXTENSIONS = ["torch", "tensorflow"]
 
 
 def _cache(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,10 +27,10 @@ def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
 
 
 def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) -> None:
-    """Raises ImportError for a framework other than PyTorch."""
+    """Raises ImportError for a framework other than PyTorch and TensorFlow."""
     del ext_env_var, pkg_path, args
     if not extension_available(ext_name.rpartition(".")[2]):
-        raise ImportError(f"{ext_name} is not supported: xoe-horovod has horovod.torch only")
+        raise ImportError(f"{ext_name} is not supported: xoe-horovod has horovod.torch, horovod.tensorflow and horovod.keras")
 
 
 def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:

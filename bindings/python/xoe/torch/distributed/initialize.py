@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import socket
 from datetime import timedelta
 from typing import Any
 
 from torch.distributed.constants import default_pg_timeout
 
 from xoe import world as _world
+from xoe._addresses import host_name
 from xoe._temporary_variables import variables
 from xoe.errors import InvalidArgumentError
 
@@ -85,11 +85,6 @@ def _launcher() -> tuple[str, str, str] | None:
         if rank in os.environ:
             return who, os.environ[rank], os.environ.get(size, "")
     return None
-
-
-def host_name() -> str:
-    """What this rank's host is called: ranks with the same name share memory."""
-    return os.environ.get("XOE_HOSTNAME") or socket.gethostname()
 
 
 def describe_ranks(store: Any, rank: int, size: int, members: str = "") -> dict[str, str]:

@@ -15,8 +15,8 @@ from typing import Any
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
 
+from xoe._addresses import host_name
 from xoe.errors import OperationTimeoutError, PeerLostError, UnsupportedError, XoeError
-from xoe.torch.distributed.initialize import host_name
 
 
 class Transfer:

@@ -12,8 +12,9 @@ from torch._C._distributed_c10d import TCPStore
 
 from xoe import _core
 from xoe import world as _world
+from xoe._addresses import host_name, own_address
 from xoe.objects import broadcast_object
-from xoe.torch.distributed.initialize import host_name, initialize_engine
+from xoe.torch.distributed.initialize import initialize_engine
 
 
 def rendezvous(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
@@ -22,7 +23,7 @@ def rendezvous(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
     initialize_engine(None, rank, size, timeout)
     store = None
     if rank == 0:
-        store = _serve(_own_address(alone=_world.local_size() == size), size, timeout)
+        store = _serve(own_address(alone=_world.local_size() == size), size, timeout)
     at = (store.host, store.port) if store else None
     host, port = broadcast_object(at, 0, name="xoe.torch.distributed.rendezvous")
     if store is None:
@@ -32,23 +33,6 @@ def rendezvous(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
     _world.current().engine.submit("xoe.torch.distributed.rendezvous.connected", [], connected).wait()
     yield store, rank, size
     raise RuntimeError("xoe run: this rendezvous has been used; torch.distributed cannot repeat it")
-
-
-def _own_address(alone: bool) -> str:
-    """The address of this host that the job's other hosts reach: the one from which this host reaches the launcher's store.
-
-    alone: all ranks are on this host. Empty: not known, since the launcher's store is no server of a network.
-    """
-    kind, _, place = os.environ.get("XOE_STORE", "").partition(":")
-    if alone or kind == "unix":
-        return "127.0.0.1"
-    host, _, port = place.rpartition(":")
-    if kind != "tcp" or not host:
-        return ""
-    family, sort, protocol, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, sort, protocol) as probe:
-        probe.connect(address)  # sends nothing, and takes the route's address
-        return str(probe.getsockname()[0])
 
 
 def _serve(address: str, size: int, timeout: timedelta) -> TCPStore:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_LIBRARIES = Path(__file__).parent.parent / "lib"
+_LIBRARIES = Path(__file__).parent / "lib"
 _NCCL_VERSION = 21900  # src/drivers/nccl/nccl.h: the newest functions that it knows
 
 

@@ -1,0 +1,33 @@
+"""Collectives of values, outside of a model's programs: metrics, learning rates, numbers of samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xoe import _arrays
+from xoe.errors import InvalidArgumentError
+from xoe.keras.versions import to_numpy
+from xoe.process_sets import ProcessSet, global_process_set
+from xoe.reduction import Adasum, Average, ReduceOp
+
+
+def allreduce(value: Any, name: str | None = None, op: ReduceOp = Average, process_set: ProcessSet = global_process_set) -> Any:
+    """A number, array or tensor, reduced over all ranks, as a NumPy array."""
+    del name
+    if op is Adasum:
+        raise InvalidArgumentError("allreduce of values does not support Adasum")
+    return _arrays.allreduce([to_numpy(value)], ReduceOp(op).name.lower(), process_set)[0]
+
+
+def allgather(value: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
+    """The ranks' arrays one after the other along the first dimension, which may differ between ranks."""
+    array = to_numpy(value)
+    if array.ndim == 0:
+        raise InvalidArgumentError("allgather works on the first dimension, and a scalar has none; reshape it to (1,)")
+    return _arrays.gather("allgather", [array], process_set._need(), name or "")[0][0]
+
+
+def broadcast(value: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
+    """The array of ``root_rank`` (a rank of the world)."""
+    del name
+    return _arrays.broadcast([to_numpy(value)], root_rank, process_set)[0]

@@ -1,0 +1,46 @@
+"""The input pipeline as a ``keras.utils.PyDataset``, for ``fit`` on every backend."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any
+
+import keras
+import numpy as np
+
+from xoe._image_epochs import ImageEpochs, classes_of
+from xoe.data import Batch
+
+
+class ImageDataset(ImageEpochs, keras.utils.PyDataset):
+    """Batches of images and labels (of targets, where images have several classes)::
+
+        model.fit(ImageDataset("images/", batch=32, image_size=224, training=True), epochs=90)
+
+    Each rank reads its shard, in the order of the pipeline: the index by which Keras asks counts no more than that. Layout
+    is Keras's ``image_data_format`` unless options say otherwise; options are those of :class:`xoe.data.Images`.
+    """
+
+    def __init__(self, directory: str | bytes | PathLike[str], batch: int = 32, **options: Any) -> None:
+        keras.utils.PyDataset.__init__(self, workers=1, use_multiprocessing=False)
+        layout = "nchw" if keras.config.image_data_format() == "channels_first" else "nhwc"
+        ImageEpochs.__init__(self, directory, batch, **{"layout": layout, **options})
+        self._lock = threading.Lock()
+        self._running: Iterator[Batch] | None = None
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        del index
+        with self._lock:
+            batch = self._next()
+        return np.from_dlpack(batch.pixels), np.from_dlpack(classes_of(batch))
+
+    def _next(self) -> Batch:
+        if self._running is None:
+            self._running = self._epoch()
+        batch = next(self._running, None)
+        if batch is None:  # an epoch has ended
+            self._running = self._epoch()
+            batch = next(self._running)
+        return batch

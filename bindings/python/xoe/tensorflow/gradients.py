@@ -1,0 +1,101 @@
+"""Reduces the gradients of a step: what the tape, TensorFlow's optimizers and Keras's have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from xoe.errors import InvalidArgumentError
+from xoe.process_sets import ProcessSet, global_process_set
+from xoe.reduction import Average, ReduceOp
+from xoe.tensorflow.collectives import allreduce, grouped_allreduce
+from xoe.tensorflow.compression import Compression
+
+_BUCKET_BYTES = 25 << 20
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """How gradients are reduced; the arguments are Horovod's."""
+
+    compression: Any = Compression.none
+    sparse_as_dense: bool = False
+    op: ReduceOp = Average
+    gradient_predivide_factor: float = 1.0
+    groups: Any = None
+    process_set: ProcessSet = global_process_set
+    scale_local_gradients: bool = True
+
+    def __post_init__(self) -> None:
+        if self.gradient_predivide_factor != 1.0 and self.op is not Average:
+            raise InvalidArgumentError("gradient_predivide_factor needs op=Average")
+
+    def reduce(self, gradients: Sequence[Any], variables: Sequence[Any], local: Any = frozenset()) -> list[Any]:
+        """The gradients of all ranks. None stays None, which it must be on all ranks alike; ``local``: references of
+        variables whose gradients are this rank's own, and only scaled like an average."""
+        results = list(gradients)
+        dense: list[int] = []
+        for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True)):
+            if gradient is None:
+                continue
+            if reference(variable) in local:
+                if self.scale_local_gradients:
+                    results[index] = gradient / tf.cast(self.process_set.size(), gradient.dtype)
+                continue
+            if isinstance(gradient, tf.IndexedSlices):
+                if not self.sparse_as_dense:
+                    results[index] = allreduce(gradient, op=self.op, process_set=self.process_set)
+                    continue
+                results[index] = tf.convert_to_tensor(gradient)
+            dense.append(index)
+        for bucket in self._buckets([results[index] for index in dense], [reference(variables[index]) for index in dense]):
+            reduced = self._reduce_dense([results[dense[at]] for at in bucket])
+            for at, result in zip(bucket, reduced, strict=True):
+                results[dense[at]] = result
+        return results
+
+    def _reduce_dense(self, tensors: list[Any]) -> list[Any]:
+        factor = self.gradient_predivide_factor
+        return grouped_allreduce(
+            tensors,
+            compression=self.compression,
+            op=self.op,
+            prescale_factor=1.0 / factor,
+            postscale_factor=factor,
+            process_set=self.process_set,
+        )
+
+    def _buckets(self, tensors: Sequence[Any], references: Sequence[Any]) -> list[list[int]]:
+        """Which tensors are one operation. Backward has the last ones first, and in a graph their operation runs meanwhile."""
+        count = len(tensors)
+        if isinstance(self.groups, int) and self.groups > 0:
+            each = -(-count // self.groups)
+            return [list(range(begin, min(begin + each, count))) for begin in range(0, count, each)]
+        if self.groups and not isinstance(self.groups, int):
+            named = [[reference(variable) for variable in group] for group in self.groups]
+            grouped = [[references.index(one) for one in group if one in references] for group in named]
+            taken = {index for group in grouped for index in group}
+            return [group for group in grouped if group] + [[index] for index in range(count) if index not in taken]
+        if tf.executing_eagerly():
+            return [list(range(count))] if count else []
+        buckets: list[list[int]] = []
+        filled = _BUCKET_BYTES
+        for index in reversed(range(count)):
+            shape = tensors[index].shape
+            elements = shape.num_elements() if shape.is_fully_defined() else 0
+            if filled >= _BUCKET_BYTES:
+                buckets.append([])
+                filled = 0
+            buckets[-1].append(index)
+            filled += elements * tensors[index].dtype.size
+        return buckets
+
+
+def reference(variable: Any) -> Any:
+    """What a variable is told by: TensorFlow's own, and Keras 3's around one, are the same variable."""
+    inner = getattr(variable, "value", variable)
+    inner = variable if callable(inner) else inner
+    return inner.ref() if hasattr(inner, "ref") else id(inner)

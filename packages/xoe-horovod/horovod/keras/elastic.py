@@ -1,0 +1,3 @@
+"""``xoe.keras.elastic`` by Horovod's name."""
+
+from xoe.keras.elastic import *  # noqa: F403

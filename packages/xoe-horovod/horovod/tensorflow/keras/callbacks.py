@@ -1,0 +1,3 @@
+"""``xoe.keras.callbacks`` by Horovod's name."""
+
+from xoe.keras.callbacks import *  # noqa: F403

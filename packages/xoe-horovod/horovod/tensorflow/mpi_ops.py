@@ -1,0 +1,3 @@
+"""The operations of ``xoe.tensorflow``."""
+
+from xoe.tensorflow import *  # noqa: F403
