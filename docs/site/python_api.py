@@ -37,13 +37,14 @@ MODULES = (
     ("xoe.keras", "Keras 3", ("init", "DistributedOptimizer", "load_model")),
     ("xoe.keras.callbacks", "Callbacks", ()),
     ("xoe.keras.data", "Images as a PyDataset", ()),
+    ("xoe.mxnet", "MXNet, with Horovod's names", ("init", "DistributedTrainer", "broadcast_parameters")),
     ("xoe", "Without a framework", ("init", "run")),
     ("xoe.data", "The input pipeline as arrays", ()),
     ("xoe.errors", "Exceptions", ()),
 )
 # Where the names of `xoe` itself are, which imports them on first use.
 HOMES = ("xoe.errors", "xoe.process_sets", "xoe.world", "xoe.runner")
-FRAMEWORKS = ("xoe.torch", "xoe.jax", "xoe.tensorflow", "xoe.keras")
+FRAMEWORKS = ("xoe.torch", "xoe.jax", "xoe.tensorflow", "xoe.keras", "xoe.mxnet")
 QUIET = {"xoe": ("xoe.errors",), **dict.fromkeys(FRAMEWORKS, ("xoe.errors", "xoe.build_info"))}  # described elsewhere, or of no interest
 
 
