@@ -122,6 +122,15 @@ def test_trainer_is_one_process_with_the_joined_batch():
             np.testing.assert_allclose(value, expected, rtol=0.05, atol=0.02)
 
 
+def test_a_list_of_parameters():
+    net = network()
+    trainer = hvd.DistributedTrainer(list(net.collect_params().values()), "sgd", {"learning_rate": 0.1})
+    with mx.autograd.record():
+        loss = net(mx.nd.ones((2, 6))).sum()
+    loss.backward()
+    trainer.step(2)
+
+
 def test_optimizer():
     weight, gradient = mx.nd.ones((3,)), mx.nd.full((3,), RANK + 1)
     optimizer = hvd.DistributedOptimizer(mx.optimizer.SGD(learning_rate=1.0, wd=0.0))

@@ -132,7 +132,7 @@ class DistributedTrainer(mx.gluon.Trainer):
                 "DistributedTrainer takes the plain optimizer; it has been taken out of the DistributedOptimizer", stacklevel=2
             )
         if isinstance(params, (list, tuple)):
-            params = sorted(params)
+            params = sorted(params, key=lambda param: param.name)
         super().__init__(params, optimizer, optimizer_params=optimizer_params, kvstore=None)
         self._xoe = (prefix or "", gradient_predivide_factor, process_set, compression)
 
