@@ -197,7 +197,9 @@ def page(source, module, title, first):
     found = source.public(module)
     for name in [*(name for name in first if name in found), *(name for name in found if name not in first)]:
         parts.append(description(source, name, *found[name]))
-    return "\n".join(parts)
+    text = "\n".join(parts)
+    # Several modules have this class; their submodules do not, and Sphinx would not know which one is meant.
+    return text if module in FRAMEWORKS or module == "xoe" else re.sub(r"(?<![.\w])ProcessSet\b", "xoe.ProcessSet", text)
 
 
 def pages(root):
