@@ -5,7 +5,7 @@
 #   core   (unless others are named) shows that the product works, in minutes
 #   full   long runs, the models, the rest of the Python package's tests
 #   peers  with TensorFlow, MPI, and servers: ssh, Slurm, Docker
-#   frameworks   the bindings of TensorFlow, Keras and JAX, which are downloaded then
+#   frameworks   the bindings of TensorFlow, Keras, JAX and MXNet, which are downloaded then
 #   asan, tsan   the tests labelled unit and multiproc under the sanitizers
 #   all    all of these
 # --changed: only the tests that a change since COMMIT can reach (else since this branch left main); under the sanitizers,
@@ -49,7 +49,7 @@ if wants peers && ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/
 # be installed is skipped.
 environments=(pytorch)
 if wants peers; then environments+=(tfdata); fi
-if wants frameworks; then environments+=(frameworks); fi
+if wants frameworks; then environments+=(frameworks mxnet); fi
 downloads=
 if wants core || wants full || wants peers || wants frameworks || wants asan; then
   bench/data/install_peers.sh "${environments[@]}" &

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Input pipelines from PyPI to compare with, each in a Python environment of its own below build/peers, at the versions of
 # requirements/data-peers.txt; bench/data/run.py measures those that are installed.
-#   bench/data/install_peers.sh [tfdata|dali|pytorch|mlx|frameworks]...     (default: all but frameworks)
+#   bench/data/install_peers.sh [tfdata|dali|pytorch|mlx|frameworks|mxnet]...     (default: the first four)
 # frameworks: TensorFlow, Keras, JAX and optax in one environment, for the tests of their bindings; PyTorch comes from the environment pytorch.
 # Where a peer cannot be installed, a file says why, and bench/data/run.py prints it.
 set -euo pipefail
@@ -15,6 +15,7 @@ declare -A packages=(
   [dali]="nvidia-dali-cuda120 numpy"
   [pytorch]="torch torchvision pillow numpy cloudpickle lightning accelerate expecttest"
   [mlx]="mlx-data numpy"
+  [mxnet]=""  # requirements/mxnet.txt
   [frameworks]="tensorflow-cpu keras tf_keras jax optax numpy cloudpickle pytest parameterized"
 )
 
@@ -28,14 +29,15 @@ pins_of() {
 
 for peer in "${@:-tfdata dali pytorch mlx}"; do
   for name in $peer; do
-    if [[ -z ${packages[$name]:-} ]]; then
-      echo "error: no such peer: $name (tfdata, dali, pytorch, mlx, frameworks)" >&2
+    if [[ -z ${packages[$name]+known} ]]; then
+      echo "error: no such peer: $name (tfdata, dali, pytorch, mlx, frameworks, mxnet)" >&2
       exit 1
     fi
     folder=build/peers/data-$name
     # Word splitting is wanted: several packages.
     # shellcheck disable=SC2086
     pins=$(pins_of ${packages[$name]})
+    if [[ $name == mxnet ]]; then pins=$(grep -v '^#' requirements/mxnet.txt); fi
     if [[ -x $folder/bin/python && -f $folder/installed && $(<"$folder/installed") == "$pins" ]]; then
       continue
     fi

@@ -42,20 +42,20 @@ class Bench:
         return [self.options.python, str(WORKER), *map(str, words)]
 
     def run(self, contestant, size=0):
-        seconds = self.options.seconds
+        steps = self.options.steps * (10 if size else 1)
         if contestant == "mirrored":
-            return self.finish(self.mirrored(seconds))
+            return self.finish(self.mirrored(steps))
         flags = ["--jax"] if contestant.startswith("psum") else []
         variables = {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"} if contestant == "psum gloo" else {}
         command = [str(self.options.build / "bin" / "xoe"), "run", "--no-tag-output", "-np", "2", *flags]
-        command += self.words(contestant.split()[0], seconds, *([size] if size else []))
+        command += self.words(contestant.split()[0], steps, *([size] if size else []))
         return self.finish([subprocess.Popen(command, env={**self.environment, **variables}, **PIPES)])
 
-    def mirrored(self, seconds):
+    def mirrored(self, steps):
         workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
         for rank in range(2):
             told = json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}})
-            yield subprocess.Popen(self.words("mirrored", seconds), env={**self.environment, "TF_CONFIG": told}, **PIPES)
+            yield subprocess.Popen(self.words("mirrored", steps), env={**self.environment, "TF_CONFIG": told}, **PIPES)
 
     def finish(self, processes):
         results = []
@@ -75,7 +75,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--python", default=str(ROOT / "build" / "peers" / "data-frameworks" / "bin" / "python"))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3, help="of one measurement")
+    parser.add_argument("--steps", type=int, default=30, help="of gradients; ten times as many of psum")
     parser.add_argument("--limit", type=float, default=300, help="seconds after which a measurement counts as stuck")
     parser.add_argument("--json", type=pathlib.Path, help="write the figures there")
     options = parser.parse_args()

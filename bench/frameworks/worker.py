@@ -1,6 +1,6 @@
 """One rank of bench/frameworks/run.py: times a step of communication again and again, and prints a line of JSON.
 
-worker.py CONTESTANT SECONDS [BYTES]
+worker.py CONTESTANT STEPS [BYTES]
 """
 
 import json
@@ -28,13 +28,12 @@ def shapes():
     return [*found, (2048, 1000), (1000,)]
 
 
-def measure(step, seconds):
-    """The median of a step, in ms."""
+def measure(step, steps):
+    """The median of a step, in ms. All ranks take as many."""
     for _ in range(3):
         step()
     times = []
-    end = time.monotonic() + seconds
-    while len(times) < 5 or (time.monotonic() < end and len(times) < 2000):
+    for _ in range(steps):
         started = time.perf_counter()
         step()
         times.append(time.perf_counter() - started)
@@ -141,6 +140,6 @@ def psum(size):
     return lambda: the_jax.block_until_ready(program(given))
 
 
-contestant, seconds = sys.argv[1], float(sys.argv[2])
-median = measure(globals()[contestant](int(sys.argv[3]) if len(sys.argv) > 3 else 0), seconds)
+contestant, steps = sys.argv[1], int(sys.argv[2])
+median = measure(globals()[contestant](int(sys.argv[3]) if len(sys.argv) > 3 else 0), steps)
 print(json.dumps({"contestant": contestant, "ms": median}), flush=True)

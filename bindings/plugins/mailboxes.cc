@@ -2,13 +2,18 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string_view>
+#include <system_error>
 #include <thread>
 
 namespace xoe::plugins {
@@ -25,8 +30,26 @@ struct Header {
 };
 
 struct BoxHead {
+  std::atomic<std::uint64_t> pids;  // which name space `pid` is of
   std::atomic<std::int32_t> pid;
 };
+
+// Tells one name space of process numbers from another; 0: not known.
+std::uint64_t own_name_space() {
+  struct stat found {};
+  return ::stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
+}
+
+// Seconds, as the engine reads it; a wrong value is the engine's to complain about.
+double stall_limit() {
+  constexpr double kDefault = 600;
+  const char* const text = std::getenv("XOE_STALL_LIMIT");
+  if (text == nullptr) return kDefault;
+  double seconds = 0;
+  const std::string_view all(text);
+  const auto [end, error] = std::from_chars(all.data(), all.data() + all.size(), seconds);
+  return error == std::errc() && end == all.data() + all.size() && seconds >= 0 ? seconds : kDefault;
+}
 
 }  // namespace
 
@@ -46,6 +69,7 @@ struct Mailboxes::Message {
   std::size_t moved = 0;  // of a send: with its header
   bool done = false;
   std::string failure;
+  std::vector<std::byte> copy;  // of an abandoned send
 
   // Of what was kept.
   void take(const std::vector<std::byte>& kept) {
@@ -79,6 +103,7 @@ Mailboxes::Mailboxes(int rank, int size)
       incoming_(static_cast<std::size_t>(size)) {
   const std::size_t share = kBoxBytes / static_cast<std::size_t>(size) / kPage * kPage;
   capacity_ = std::clamp(share, kPage, kMostRingBytes) - sizeof(Ring);
+  limit_ = stall_limit();
 }
 
 Mailboxes::~Mailboxes() {
@@ -92,6 +117,7 @@ std::unique_ptr<Mailboxes> Mailboxes::open(xoe_engine* engine, int rank, int siz
   xoe_buffer*& mine = made->buffers_[static_cast<std::size_t>(size)];
   if (xoe_buffer_allocate(engine, bytes, &mine, &own) != XOE_OK) return nullptr;
   auto* const head = new (own) BoxHead();
+  head->pids.store(own_name_space(), std::memory_order_relaxed);
   head->pid.store(::getpid(), std::memory_order_release);
   std::vector<void*> data(static_cast<std::size_t>(size));
   if (xoe_buffer_map_peers(engine, "xoe.mailboxes", mine, made->buffers_.data(), data.data(), data.size()) != XOE_OK)
@@ -100,8 +126,11 @@ std::unique_ptr<Mailboxes> Mailboxes::open(xoe_engine* engine, int rank, int siz
     made->boxes_[r] = static_cast<std::byte*>(data[r]);
     if (data[r] == nullptr) continue;
     // Ranks in containers of their own cannot be looked at.
-    const int pid = static_cast<BoxHead*>(data[r])->pid.load(std::memory_order_acquire);
-    if (pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM)) made->pids_[r] = pid;
+    const auto& box = *static_cast<BoxHead*>(data[r]);
+    const int pid = box.pid.load(std::memory_order_acquire);
+    const std::uint64_t pids = box.pids.load(std::memory_order_relaxed);
+    if (pid > 0 && pids != 0 && pids == own_name_space() && (::kill(pid, 0) == 0 || errno == EPERM))
+      made->pids_[r] = pid;
   }
   return made;
 }
@@ -160,14 +189,36 @@ std::string Mailboxes::wait(const Request& request) {
       continue;
     }
     next_look = now + kLook;
-    if (!alive(request->peer)) {
-      const std::lock_guard lock(mutex_);
-      progress();  // what it sent before it died counts
-      if (request->done) return request->failure;
-      return "rank " + std::to_string(request->peer) + " (pid " +
-             std::to_string(pids_[static_cast<std::size_t>(request->peer)]) + ") has ended";
-    }
+    const bool late = limit_ > 0 && std::chrono::duration<double>(now - start).count() > limit_;
+    if (!late && alive(request->peer)) continue;
+    const std::lock_guard lock(mutex_);
+    progress();  // what it sent before it died counts
+    if (request->done) return request->failure;
+    forget(request);
+    const std::string peer = "rank " + std::to_string(request->peer);
+    return late ? "no message of " + peer + " within XOE_STALL_LIMIT"
+                : peer + " (pid " + std::to_string(pids_[static_cast<std::size_t>(request->peer)]) + ") has ended";
   }
+}
+
+void Mailboxes::abandon(const Request& request) {
+  const std::lock_guard lock(mutex_);
+  if (!request->done) forget(request);
+}
+
+// REQUIRES: mutex_ is locked.
+void Mailboxes::forget(const Request& request) {
+  const auto peer = static_cast<std::size_t>(request->peer);
+  if (std::ranges::find(outgoing_[peer], request) != outgoing_[peer].end()) {
+    request->copy.assign(request->data, request->data + request->bytes);
+    request->data = request->copy.data();
+    return;
+  }
+  std::erase(expected_[peer], request);
+  Incoming& incoming = incoming_[peer];
+  if (incoming.into != request) return;
+  incoming.kept.resize(incoming.header.bytes);
+  incoming.into = nullptr;
 }
 
 bool Mailboxes::alive(int rank) const {

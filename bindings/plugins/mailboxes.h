@@ -39,8 +39,11 @@ class Mailboxes {
   Request send(int to, std::uint64_t context, const void* data, std::size_t bytes);
   Request receive(int from, std::uint64_t context, void* data, std::size_t bytes);
 
-  // Empty: done. Else why not: the peer has died, or its message has another size.
+  // Empty: done. Else why not: the peer has died, its message has another size, or none came within XOE_STALL_LIMIT
+  // (seconds; default 600, 0: wait for ever). The request is then abandoned.
   std::string wait(const Request& request);
+  // The memory of the request is not touched any more. What is being sent goes on from a copy; what arrives is dropped.
+  void abandon(const Request& request);
 
  private:
   struct Ring;
@@ -55,10 +58,12 @@ class Mailboxes {
   void begin(int from, Incoming& incoming);
   void end(int from, Incoming& incoming);
   bool alive(int rank) const;
+  void forget(const Request& request);
 
   const int rank_;
   const int size_;
   std::size_t capacity_ = 0;  // of a ring, bytes
+  double limit_ = 0;          // of a wait, seconds; 0: none
   std::vector<std::byte*> boxes_;
   std::vector<xoe_buffer*> buffers_;
   std::vector<int> pids_;  // 0: that process cannot be looked at from here

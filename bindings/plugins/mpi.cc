@@ -73,7 +73,12 @@ struct World {
 
   std::mutex mutex;
   std::vector<std::shared_ptr<const Communicator>> communicators;  // by handle - 1
-  std::map<std::uintptr_t, Mailboxes::Request> requests;
+  struct Pending {
+    Mailboxes::Request request;
+    std::uint64_t context;
+  };
+  std::map<std::uintptr_t, Pending> requests;
+  std::map<std::uint64_t, std::string> broken;  // by context: why its messages are out of step
   std::uintptr_t next_request = 1;
   std::uint64_t splits = 0;
 };
@@ -264,11 +269,36 @@ int split(int color, int key, std::uintptr_t* made) {
   return 0;
 }
 
-std::uintptr_t remember(Mailboxes::Request request) {
+std::uintptr_t remember(Mailboxes::Request request, std::uint64_t context) {
   const std::lock_guard lock(the_world->mutex);
   const std::uintptr_t handle = the_world->next_request++;
-  the_world->requests.emplace(handle, std::move(request));
+  the_world->requests.emplace(handle, World::Pending{std::move(request), context});
   return handle;
+}
+
+// XLA returns at the first error and frees its buffers: nothing may be read or written there any more. Messages of this
+// communicator are out of step from then on.
+int give_up(std::uint64_t context) {
+  const std::lock_guard lock(the_world->mutex);
+  for (auto at = the_world->requests.begin(); at != the_world->requests.end();) {
+    if (at->second.context != context) {
+      ++at;
+      continue;
+    }
+    the_world->mailboxes->abandon(at->second.request);
+    at = the_world->requests.erase(at);
+  }
+  the_world->broken.try_emplace(context, the_failure);
+  return 1;
+}
+
+// Whether messages of the communicator may still be exchanged.
+bool is_whole(const Communicator& in) {
+  const std::lock_guard lock(the_world->mutex);
+  const auto found = the_world->broken.find(in.context);
+  if (found == the_world->broken.end()) return true;
+  fail(found->second + " (earlier)");
+  return false;
 }
 
 int wait(const Mailboxes::Request& request) {
@@ -447,10 +477,11 @@ XOE_API int MPIABI_Isend(const void* from, int count, std::uintptr_t type, int t
   if (!in) return fail(kNoCommunicator);
   const Type known = type_of(type);
   if (known.dtype < 0 || count < 0) return fail(kNoType);
+  if (!is_whole(*in)) return 1;
   const int peer = peer_of(*in, to);
-  if (peer < 0) return 1;
+  if (peer < 0) return give_up(in->context);
   const std::size_t bytes = static_cast<std::size_t>(count) * known.bytes;
-  *request = remember(the_world->mailboxes->send(peer, in->context, from, bytes));
+  *request = remember(the_world->mailboxes->send(peer, in->context, from, bytes), in->context);
   return 0;
 }
 
@@ -460,16 +491,17 @@ XOE_API int MPIABI_Irecv(void* to, int count, std::uintptr_t type, int from, int
   if (!in) return fail(kNoCommunicator);
   const Type known = type_of(type);
   if (known.dtype < 0 || count < 0) return fail(kNoType);
+  if (!is_whole(*in)) return 1;
   const int peer = peer_of(*in, from);
-  if (peer < 0) return 1;
+  if (peer < 0) return give_up(in->context);
   const std::size_t bytes = static_cast<std::size_t>(count) * known.bytes;
-  *request = remember(the_world->mailboxes->receive(peer, in->context, to, bytes));
+  *request = remember(the_world->mailboxes->receive(peer, in->context, to, bytes), in->context);
   return 0;
 }
 
 XOE_API int MPIABI_Wait(std::uintptr_t* request, void*) {
   if (the_world == nullptr || *request == kNull) return 0;
-  Mailboxes::Request found;
+  World::Pending found;
   {
     const std::lock_guard lock(the_world->mutex);
     const auto at = the_world->requests.find(*request);
@@ -478,7 +510,7 @@ XOE_API int MPIABI_Wait(std::uintptr_t* request, void*) {
     the_world->requests.erase(at);
   }
   *request = kNull;
-  return wait(found);
+  return wait(found.request) == 0 ? 0 : give_up(found.context);
 }
 
 XOE_API int MPIABI_Sendrecv(const void* from, int sent, std::uintptr_t, int to_rank, int, void* to, int received,
@@ -489,13 +521,16 @@ XOE_API int MPIABI_Sendrecv(const void* from, int sent, std::uintptr_t, int to_r
   const bool together = std::ranges::all_of(in->ranks, [&](std::int32_t r) { return world.mailboxes->reaches(r); });
   if (!together)
     return exchange(*in, from, static_cast<std::size_t>(sent), to_rank, to, static_cast<std::size_t>(received));
+  if (!is_whole(*in)) return 1;
   const int target = peer_of(*in, to_rank);
   const int source = peer_of(*in, from_rank);
   if (target < 0 || source < 0) return 1;
   const auto receiving = world.mailboxes->receive(source, in->context, to, static_cast<std::size_t>(received));
   const auto sending = world.mailboxes->send(target, in->context, from, static_cast<std::size_t>(sent));
-  if (const int failed = wait(receiving)) return failed;
-  return wait(sending);
+  if (wait(receiving) == 0 && wait(sending) == 0) return 0;
+  world.mailboxes->abandon(receiving);
+  world.mailboxes->abandon(sending);
+  return give_up(in->context);
 }
 
 }  // extern "C"

@@ -3,11 +3,13 @@
 // reduce-scatter, alltoall, whose rows for each rank are the input `splits` (empty: equal parts). Kernels do not block
 // a thread of TensorFlow: they submit, and the engine completes them.
 #include <array>
-#include <cstdlib>
+#include <charconv>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -55,7 +57,7 @@ struct Node {
 class Run {
  public:
   Run(const Node& node, Context* context, std::function<void()> done)
-      : node_(node), context_(context), done_(std::move(done)), engine_(the_access) {}
+      : node_(node), context_(context), done_(std::move(done)) {}
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
   ~Run() {
@@ -64,7 +66,8 @@ class Run {
 
   // Takes the run into its own hands.
   static void start(std::unique_ptr<Run> run) {
-    if (run->engine_.get() == nullptr) return finish(std::move(run), XOE_INVALID_ARGUMENT, EngineUse::kNone);
+    const EngineUse engine(the_access);  // until the submit is over, which may be after the completion
+    if (engine.get() == nullptr) return finish(std::move(run), XOE_INVALID_ARGUMENT, EngineUse::kNone);
     if (!run->read_inputs() || (keeps_shapes(run->node_.kind) && !run->make_outputs())) return complete(std::move(run));
     xoe_request request;
     xoe_request_init(&request, sizeof(request));
@@ -76,7 +79,7 @@ class Run {
       request.allocator = &Run::allocate;
       request.allocator_user = raw;
     }
-    const xoe_status status = xoe_submit(raw->engine_.get(), &request, nullptr);
+    const xoe_status status = xoe_submit(engine.get(), &request, nullptr);
     if (status != XOE_OK) finish(std::unique_ptr<Run>(raw), status, xoe_last_error());
   }
 
@@ -121,6 +124,11 @@ class Run {
     if (keeps_shapes(node_.kind)) return true;
     Tensor* const splits = input(count, status);
     if (splits == nullptr) return fail(status);
+    if (the_api.ndim(splits) != 1) {
+      the_api.set_status(status.status, Code::kInvalidArgument,
+                         "xoe invalid_argument: splits must have one dimension: a number of rows for each rank");
+      return fail(status);
+    }
     const auto* const rows = static_cast<const std::int64_t*>(the_api.data(splits));
     splits_.assign(rows, rows + the_api.dimension(splits, 0));
     return true;
@@ -203,7 +211,6 @@ class Run {
   const Node node_;  // the kernel may be gone before the operation has completed
   Context* context_;
   std::function<void()> done_;
-  EngineUse engine_;
   std::vector<Tensor*> held_;
   std::vector<DataType> types_;
   std::vector<std::vector<std::int64_t>> shapes_;
@@ -220,6 +227,13 @@ std::string text_attribute(Construction* construction, const char* name, Status*
   return text;
 }
 
+// Whatever the locale is.
+double number_in(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? number : std::numeric_limits<double>::quiet_NaN();
+}
+
 void* create(Construction* construction) {
   auto node = std::make_unique<Node>();
   const StatusHolder status;
@@ -231,10 +245,8 @@ void* create(Construction* construction) {
   for (const auto& [name, value] : integers) {
     if (status.ok()) the_api.attribute_integer(construction, name, value, status.status);
   }
-  if (status.ok())
-    node->prescale = std::strtod(text_attribute(construction, "prescale", status.status).c_str(), nullptr);
-  if (status.ok())
-    node->postscale = std::strtod(text_attribute(construction, "postscale", status.status).c_str(), nullptr);
+  if (status.ok()) node->prescale = number_in(text_attribute(construction, "prescale", status.status));
+  if (status.ok()) node->postscale = number_in(text_attribute(construction, "postscale", status.status));
   if (status.ok()) node->name = text_attribute(construction, "collective", status.status);
   if (!status.ok()) the_api.fail_construction(construction, status.status);
   return node.release();

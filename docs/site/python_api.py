@@ -37,13 +37,14 @@ MODULES = (
     ("xoe.keras", "Keras 3", ("init", "DistributedOptimizer", "load_model")),
     ("xoe.keras.callbacks", "Callbacks", ()),
     ("xoe.keras.data", "Images as a PyDataset", ()),
+    ("xoe.mxnet", "MXNet, with Horovod's names", ("init", "DistributedTrainer", "broadcast_parameters")),
     ("xoe", "Without a framework", ("init", "run")),
     ("xoe.data", "The input pipeline as arrays", ()),
     ("xoe.errors", "Exceptions", ()),
 )
 # Where the names of `xoe` itself are, which imports them on first use.
 HOMES = ("xoe.errors", "xoe.process_sets", "xoe.world", "xoe.runner")
-FRAMEWORKS = ("xoe.torch", "xoe.jax", "xoe.tensorflow", "xoe.keras")
+FRAMEWORKS = ("xoe.torch", "xoe.jax", "xoe.tensorflow", "xoe.keras", "xoe.mxnet")
 QUIET = {"xoe": ("xoe.errors",), **dict.fromkeys(FRAMEWORKS, ("xoe.errors", "xoe.build_info"))}  # described elsewhere, or of no interest
 
 
@@ -196,7 +197,9 @@ def page(source, module, title, first):
     found = source.public(module)
     for name in [*(name for name in first if name in found), *(name for name in found if name not in first)]:
         parts.append(description(source, name, *found[name]))
-    return "\n".join(parts)
+    text = "\n".join(parts)
+    # Several modules have this class; their submodules do not, and Sphinx would not know which one is meant.
+    return text if module in FRAMEWORKS or module == "xoe" else re.sub(r"(?<![.\w])ProcessSet\b", "xoe.ProcessSet", text)
 
 
 def pages(root):

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 namespace xoe::launch {
 namespace {
 
@@ -48,6 +51,22 @@ TEST(Plan, TellsWhatTorchrunTells) {
   for (const char* variable : {"RANK=2", "WORLD_SIZE=3", "LOCAL_RANK=2", "LOCAL_WORLD_SIZE=3", "GROUP_RANK=0",
                                "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4711", "TORCHELASTIC_RUN_ID=token"})
     EXPECT_THAT(environment, Contains(variable));
+}
+
+TEST(Plan, TellsJaxWhatItReadsWhereTheUserWantsIt) {
+  EXPECT_THAT(plan(options_for(2)).value().ranks[1].environment, Not(Contains("OMPI_COMM_WORLD_RANK=1")));
+  RunOptions options = options_for(2);
+  options.env = {{"XOE_JAX", "1"}, {"MPITRAMPOLINE_LIB", "/of/the/user.so"}};
+  const auto environment = plan(options).value().ranks[1].environment;
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_LOCAL_RANK=1",
+                               "JAX_CPU_COLLECTIVES_IMPLEMENTATION=mpi", "MPITRAMPOLINE_LIB=/of/the/user.so"})
+    EXPECT_THAT(environment, Contains(variable));
+  // JAX makes its coordinator's port from a number of the job, a multiple of 4096.
+  const auto uri =
+      std::ranges::find_if(environment, [](const auto& one) { return one.starts_with("OMPI_MCA_orte_hnp_uri="); });
+  ASSERT_NE(uri, environment.end());
+  EXPECT_EQ(std::stoll(uri->substr(uri->find('=') + 1)) % 4096, 0);
+  EXPECT_TRUE(uri->ends_with(".0;tcp://127.0.0.1:0"));
 }
 
 TEST(Plan, ThreadsFillTheHostOnce) {

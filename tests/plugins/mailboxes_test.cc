@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -76,6 +77,30 @@ void disagree(Mailboxes& mailboxes, int rank) {
   }
 }
 
+// Memory of an abandoned request is not touched; the messages that follow are right.
+void abandon(Mailboxes& mailboxes, int rank) {
+  std::vector<unsigned char> large(3'000'000, 1);  // more than a ring holds
+  std::vector<unsigned char> small(100, 2);
+  if (rank == 0) {
+    auto given = std::make_unique<std::vector<unsigned char>>(large);
+    const auto request = mailboxes.send(1, 9, given->data(), given->size());
+    mailboxes.abandon(request);
+    given.reset();
+    if (!mailboxes.wait(mailboxes.send(1, 10, small.data(), small.size())).empty()) fail("not sent");
+  } else if (rank == 1) {
+    auto into = std::make_unique<std::vector<unsigned char>>(large.size());
+    const auto request = mailboxes.receive(0, 9, into->data(), into->size());
+    mailboxes.abandon(request);
+    into.reset();
+    std::vector<unsigned char> received(small.size());
+    if (!mailboxes.wait(mailboxes.receive(0, 10, received.data(), received.size())).empty()) fail("not received");
+    if (received != small) fail("wrong bytes after an abandoned message");
+    std::vector<unsigned char> late(large.size());
+    if (!mailboxes.wait(mailboxes.receive(0, 9, late.data(), late.size())).empty() || late != large)
+      fail("an abandoned send was not whole");
+  }
+}
+
 void die(xoe_engine* engine, Mailboxes& mailboxes, int rank) {
   ::signal(SIGTERM, SIG_IGN);  // the launcher's
   xoe_request barrier;
@@ -103,7 +128,10 @@ int main(int count, char** /*arguments*/) {
     std::_Exit(3);
   }
   exchange(*mailboxes, at.rank, at.size, 40);
-  if (at.size > 1) disagree(*mailboxes, at.rank);
+  if (at.size > 1) {
+    disagree(*mailboxes, at.rank);
+    abandon(*mailboxes, at.rank);
+  }
   mailboxes.reset();
   xoe_shutdown(engine);
 }

@@ -80,6 +80,12 @@ def test_compression():
     for name in ("float16", "bfloat16"):
         np.testing.assert_allclose(hvd.allreduce(values(), hvd.Sum, compression=name), given.sum(0), rtol=1e-2)
     raises(InvalidArgumentError, lambda: hvd.allreduce(values(), compression="zip"), "zip", "bfloat16")
+    tree = {"a": values(), "b": values(dtype="float16"), "c": values(dtype="int32")}
+    for options in ({"compression": "bfloat16"}, {"op": hvd.Sum, "compression": "bfloat16"}):
+        result = hvd.allreduce(tree, **options)
+        expected = given.sum(0) if "op" in options else given.mean(0)
+        np.testing.assert_allclose(result["a"], expected, rtol=1e-2)
+        assert result["c"].dtype == "int32" and result["b"].dtype == "float16"
 
 
 def test_trees_are_one_operation():
@@ -193,6 +199,8 @@ def test_derivatives():
     recomputed = jax.grad(jax.checkpoint(lambda v: jnp.sum(jnp.sin(hvd.allreduce(v, hvd.Sum)))))(x)
     np.testing.assert_allclose(recomputed, SIZE * np.cos(total() + SIZE), rtol=1e-5, atol=1e-6)
     raises(UnsupportedError, lambda: jax.grad(lambda v: jnp.sum(hvd.allreduce(v, hvd.Max)))(x), "op=Max has no derivative")
+    with_counts = jax.grad(lambda v: jnp.sum(hvd.allreduce({"v": v, "count": jnp.arange(3)})["v"]))(x)
+    np.testing.assert_allclose(with_counts, np.ones(x.shape), rtol=1e-6)
 
 
 def test_calls_keep_their_order():
@@ -315,6 +323,16 @@ def test_sharded_optimizer():
     state = hvd.ShardedOptimizer(optax.adam(1e-2)).init(network())
     elements = sum(leaf.size for leaf in jax.tree.leaves(state) if leaf.ndim)
     assert elements == 2 * -(-(6 * 8 + 8 * 3) // SIZE)
+    raises(UnsupportedError, lambda: hvd.broadcast_parameters({"state": state}), "a part of its own")
+    raises(UnsupportedError, lambda: hvd.elastic.JaxState(state=state), "cannot be elastic")
+
+
+def test_objects_wait_for_programs():
+    program = jax.jit(lambda v: hvd.allgather(jnp.tanh(v @ v)[:2]))
+    for number in range(20):
+        rows = program(jnp.full((100, 100), 0.01 * RANK))  # may not have run yet
+        assert hvd.allgather_object((RANK, number)) == [(rank, number) for rank in range(SIZE)]
+        assert rows.shape == (2 * SIZE, 100)
 
 
 # ---- Errors

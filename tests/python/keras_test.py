@@ -142,6 +142,35 @@ def test_accumulation_and_compression():
         np.testing.assert_allclose(weights(model)[0], weights(reference)[0], rtol=0.05, atol=0.02)
 
 
+def test_loss_scale():
+    """A rank whose gradients overflow makes all ranks leave the step out, and halve the scale."""
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1), initial_scale=4.0)
+        model = compiled(hvd.DistributedOptimizer(scaled))
+        if SIZE > 1:
+            raises(
+                UnsupportedError, lambda: compiled(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1))), "LossScaleOptimizer"
+            )
+    finally:
+        keras.config.set_dtype_policy("float32")
+    inputs, labels = shard()
+    begin = weights(model)
+    bad = inputs.copy()
+    if RANK == SIZE - 1:
+        bad[: BATCH // SIZE] = np.inf
+    batch = BATCH // SIZE
+    fit(model, (bad[:batch], labels[:batch]), batch, epochs=1)
+    for value, other in zip(weights(model), begin, strict=True):
+        np.testing.assert_array_equal(value, other)
+    assert float(keras.ops.convert_to_numpy(model.optimizer.dynamic_scale)) == 2.0
+    fit(model, (inputs, labels), batch, epochs=1)
+    assert not np.array_equal(weights(model)[0], begin[0])
+    for weight in weights(model):
+        for other in hvd.allgather(weight[None]):
+            np.testing.assert_array_equal(other, weight)
+
+
 def test_learning_rate_callbacks():
     model = compiled(hvd.DistributedOptimizer(keras.optimizers.SGD(0.4)))
     warmup = hvd.callbacks.LearningRateWarmupCallback(0.4, warmup_epochs=2)

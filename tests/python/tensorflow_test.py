@@ -81,6 +81,9 @@ def test_reductions():
     np.testing.assert_allclose(hvd.allreduce(tf.ones(8), op=hvd.Adasum), np.ones(8), rtol=1e-6)
     for compression in (hvd.Compression.fp16, hvd.Compression.bf16):
         np.testing.assert_allclose(hvd.allreduce(values(), op=hvd.Sum, compression=compression), given.sum(0), rtol=1e-2)
+    mixed = [values(), values(dtype=tf.bfloat16), values(dtype=tf.int32)]
+    for tensor in hvd.grouped_allreduce(mixed, op=hvd.Sum, compression=hvd.Compression.bf16):
+        np.testing.assert_allclose(tf.cast(tensor, tf.float32), given.sum(0), rtol=1e-2)
     grouped = hvd.grouped_allreduce([values(), values(dtype=tf.int32)], op=hvd.Sum)
     same(grouped[0], total())
     same(grouped[1], total(dtype=tf.int32))
@@ -245,6 +248,10 @@ def test_gradients_are_reduced():
     assert operations() - before == 1
     np.testing.assert_allclose(gradients["b"], np.full((8, 3), (SIZE + 1) / 2), rtol=1e-6)
     assert gradients["none"] is None
+    empty = hvd.DistributedGradientTape(tf.GradientTape(), groups=2)
+    with empty:
+        loss = tf.constant(1.0)
+    assert empty.gradient(loss, variables) == [None, None]
     local = hvd.DistributedGradientTape(tf.GradientTape())
     local.register_local_var(variables[0])
     with local:
@@ -308,6 +315,8 @@ def test_wrong_calls():
     raises(UnsupportedError, lambda: hvd.allreduce(tf.constant(["text"])), "string")
     raises(UnsupportedError, lambda: hvd.allreduce(tf.ones(2, tf.uint16), op=hvd.Min), "Min of uint16")
     raises(InvalidArgumentError, lambda: hvd.alltoall(tf.ones(SIZE), [1.0] * SIZE), "integer")
+    raises(InvalidArgumentError, lambda: hvd.alltoall(tf.ones(SIZE), SIZE), "one integer for each")
+    raises(InvalidArgumentError, lambda: hvd.alltoall(tf.ones(SIZE), tf.zeros([0], tf.int32)), "one integer for each")
     raises(tf.errors.InvalidArgumentError, lambda: hvd.allgather(tf.constant(1.0)), "xoe")
     refused = tf.function(hvd.allreduce, jit_compile=True)
     raises(tf.errors.InvalidArgumentError, lambda: refused(tf.ones(3)), "XoeReduce")

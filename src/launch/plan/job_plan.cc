@@ -70,8 +70,7 @@ void add_rank(JobPlan& plan, Variables& variables, const Topology& at, int host,
   variables["XOE_SECRET"] = plan.secret;
   variables.try_emplace("MASTER_ADDR", first_host);
   variables.try_emplace("MASTER_PORT", std::to_string(kFirstPort + hash_text(plan.job) % kPorts));
-  if (const auto jax = variables.find("XOE_JAX"); jax != variables.end() && jax->second == "1")
-    set_jax_variables(variables, at, first_host, plan.job);
+  if (plan.jax) set_jax_variables(variables, at, first_host, plan.job);
   RankPlan& one = plan.ranks.emplace_back();
   one.cpus = std::move(cpus);
   one.environment.reserve(variables.size());
@@ -132,6 +131,7 @@ Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFa
   if (options.panel) variables[bootstrap::kStatusVariable] = "1";
   if (!options.backend.empty()) variables["XOE_BACKEND"] = options.backend;
   if (!options.where.network_interface.empty()) variables["XOE_INTERFACE"] = options.where.network_interface;
+  XOE_ASSIGN(plan.jax, wants_jax(variables));
   set_shared_variables(variables, host.usable_cores, options.size, options.restarts > 0);
   for (int rank = 0; rank < options.size; ++rank)
     add_rank(plan, variables, {.rank = rank, .size = options.size, .local_rank = rank, .local_size = options.size}, 0,
@@ -166,6 +166,7 @@ Result<JobPlan> plan_host(const AgentJob& job, const Env& env, const HostFacts& 
   XOE_ASSIGN(auto bound, bind_ranks(job.binding, job.by_socket, job.ranks.size(), env, facts));
   plan.locality = std::move(bound.locality);
   auto variables = env.all();
+  XOE_ASSIGN(plan.jax, wants_jax(variables));
   set_shared_variables(variables, facts.usable_cores, here, job.restarts);
   variables["XOE_HOSTNAME"] = job.host;
   if (!job.network_interface.empty()) variables["XOE_INTERFACE"] = job.network_interface;

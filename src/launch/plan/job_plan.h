@@ -36,6 +36,7 @@ struct JobPlan {
   std::string store;  // address
   std::string secret;
   std::vector<RankPlan> ranks;
+  bool jax = false;           // ranks are told what JAX reads
   std::string locality = {};  // for the user: what chose the cpus of bound ranks; empty: only their order did
 };
 

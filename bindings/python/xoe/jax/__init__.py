@@ -35,8 +35,8 @@ from xoe.jax.collectives import reducescatter as reducescatter
 from xoe.jax.failures import error_of as error_of
 from xoe.jax.failures import typed_errors as typed_errors
 from xoe.jax.initialize import initialize as initialize
-from xoe.objects import allgather_object as allgather_object
-from xoe.objects import broadcast_object as broadcast_object
+from xoe.jax.objects import allgather_object as allgather_object
+from xoe.jax.objects import broadcast_object as broadcast_object
 from xoe.process_sets import ProcessSet as ProcessSet
 from xoe.process_sets import add_process_set as add_process_set
 from xoe.process_sets import global_process_set as global_process_set

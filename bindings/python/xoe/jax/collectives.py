@@ -15,6 +15,7 @@ import numpy as np
 
 from xoe import _arrays, _core
 from xoe import world as _world
+from xoe._by_type import run_by_type
 from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.jax.primitive import Call, run
 from xoe.process_sets import ProcessSet, global_process_set
@@ -91,7 +92,7 @@ def allreduce(
         compression=_core.COMPRESSIONS[compression],
         name=name,
     )
-    return jax.tree.unflatten(structure, run(call, arrays))
+    return jax.tree.unflatten(structure, run_by_type(call, arrays, [array.dtype.name for array in arrays], run))
 
 
 def broadcast(tree: Any, root_rank: int = 0, *, process_set: ProcessSet = global_process_set, name: str = "") -> Any:

@@ -24,13 +24,24 @@ import jax
 from xoe import elastic as _elastic
 from xoe.elastic import ObjectState as ObjectState
 from xoe.elastic import State as State
+from xoe.errors import UnsupportedError
 from xoe.jax.failures import forget_failures, typed_errors
 
 Result = TypeVar("Result")
 
 
+def _states(values: Any) -> list[Any]:
+    """Leaves, and states of sharded optimizers as a whole; optax need not be there."""
+    return list(jax.tree.leaves(values, is_leaf=lambda one: type(one).__name__ == "ShardedState"))
+
+
 class JaxState(ObjectState):
     """Trees of arrays, and plain objects, one attribute per keyword."""
+
+    def __init__(self, **values: Any) -> None:
+        if any(type(one).__name__ == "ShardedState" for one in _states(values)):
+            raise UnsupportedError("a ShardedOptimizer's state cannot be elastic: the part of a rank that dies is lost")
+        super().__init__(**values)
 
     def reset(self) -> None:
         """Compiled programs know the ranks of the world that they were made in."""

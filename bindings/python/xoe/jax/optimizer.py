@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 
-from xoe.errors import InvalidArgumentError
+from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.jax.collectives import allgather, allreduce, broadcast, reducescatter
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp
@@ -80,6 +80,14 @@ def _accumulating(reducing: optax.GradientTransformationExtraArgs, passes: int) 
     return optax.GradientTransformationExtraArgs(init, update)
 
 
+def need_no_shards(tree: Any) -> None:
+    """Raises UnsupportedError where a tree holds the state of a ShardedOptimizer."""
+    if any(isinstance(one, ShardedState) for one in jax.tree.leaves(tree, is_leaf=lambda one: isinstance(one, ShardedState))):
+        raise UnsupportedError(
+            "this is the state of a ShardedOptimizer: each rank has a part of its own, which no other rank can take over"
+        )
+
+
 class ShardedState(NamedTuple):
     """This rank's part of the optimizer's state."""
 
@@ -136,5 +144,9 @@ def _flatten(tree: Any) -> Any:
 
 
 def broadcast_parameters(params: Any, root_rank: int = 0, *, process_set: ProcessSet = global_process_set) -> Any:
-    """Parameters, or an optimizer's state, as ``root_rank`` has them. Arrays are not changed in place: use what it returns."""
+    """Parameters, or an optimizer's state, as ``root_rank`` has them. Arrays are not changed in place: use what it returns.
+
+    Not the state of a :func:`ShardedOptimizer`, of which each rank has a part of its own.
+    """
+    need_no_shards(params)
     return broadcast(params, root_rank, process_set=process_set)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -182,12 +182,23 @@ def _need_linear(call: Call) -> None:
         raise UnsupportedError(f"{what} has no derivative; only Sum and Average have one")
 
 
+def _of_numbers(tangents: Sequence[Any], apply: Callable[[list[Any]], list[Any]]) -> list[Any]:
+    """Applies a linear operation to tangents or cotangents; those of integers stay what JAX has for them, which is nothing."""
+    kinds = [getattr(tangent, "aval", tangent).dtype for tangent in tangents]
+    chosen = [index for index, kind in enumerate(kinds) if kind != jax.dtypes.float0]
+    results = list(tangents)
+    given = [ad.instantiate_zeros(tangents[index]) for index in chosen]
+    for index, result in zip(chosen, apply(given), strict=True):
+        results[index] = result
+    return results
+
+
 def _forward_derivative(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> Any:
     _need_linear(call)
     results = run(call, primals)
     if all(isinstance(tangent, ad.Zero) for tangent in tangents):
         return results, [ad.Zero.from_primal_value(result) for result in results]
-    return results, run(call, [ad.instantiate_zeros(tangent) for tangent in tangents])
+    return results, _of_numbers(tangents, lambda some: run(call, some))
 
 
 ad.primitive_jvps[collective_p] = _forward_derivative
@@ -208,17 +219,20 @@ def _transposed(call: Call) -> Call:
 def _backward(cotangents: Sequence[Any], *arrays: Any, call: Call) -> Any:
     _need_linear(call)
     turned = _transposed(call)
-    given = [ad.instantiate_zeros(cotangent) for cotangent in cotangents]
     if call.kind == "reduce_scatter":  # parts differ by a row, and all ranks gather the same number
         rows = [array.aval.shape[0] for array in arrays]
         if any(count % call.size for count in rows):
             raise UnsupportedError("reducescatter has a derivative only where the ranks' parts are of equal size")
-        results = run(replace(turned, postscale=1.0), given)
-        return [result * np.asarray(turned.postscale, result.dtype) for result in results]
-    results = run(turned, given)
-    if call.kind == "broadcast" and call.rank != call.root:
-        return [result * np.zeros((), result.dtype) for result in results]
-    return results
+
+    def apply(given: list[Any]) -> list[Any]:
+        results = run(replace(turned, postscale=1.0) if call.kind == "reduce_scatter" else turned, given)
+        if call.kind == "reduce_scatter":
+            return [result * np.asarray(turned.postscale, result.dtype) for result in results]
+        if call.kind == "broadcast" and call.rank != call.root:
+            return [result * np.zeros((), result.dtype) for result in results]
+        return results
+
+    return _of_numbers(cotangents, apply)
 
 
 ad.primitive_transposes[collective_p] = _backward

@@ -20,14 +20,14 @@ from xoe.keras import callbacks as callbacks
 from xoe.keras import distribution as distribution
 from xoe.keras import elastic as elastic
 from xoe.keras.arrays import allgather as allgather
+from xoe.keras.arrays import allgather_object as allgather_object
 from xoe.keras.arrays import allreduce as allreduce
 from xoe.keras.arrays import broadcast as broadcast
+from xoe.keras.arrays import broadcast_object as broadcast_object
 from xoe.keras.compression import Compression as Compression
 from xoe.keras.models import load_model as load_model
 from xoe.keras.optimizer import DistributedOptimizer as DistributedOptimizer
 from xoe.keras.optimizer import PartialDistributedOptimizer as PartialDistributedOptimizer
-from xoe.objects import allgather_object as allgather_object
-from xoe.objects import broadcast_object as broadcast_object
 from xoe.process_sets import ProcessSet as ProcessSet
 from xoe.process_sets import add_process_set as add_process_set
 from xoe.process_sets import global_process_set as global_process_set

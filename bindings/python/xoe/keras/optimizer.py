@@ -88,6 +88,8 @@ def distribute(optimizer: Any, reduction: Any, backward_passes_per_step: int = 1
     if modern and backward_passes_per_step > 1:
         if optimizer.built:
             raise InvalidArgumentError("the optimizer has been used before: pass gradient_accumulation_steps when it is made")
+        if hasattr(optimizer, "inner_optimizer"):
+            raise InvalidArgumentError("pass gradient_accumulation_steps to the optimizer inside of the LossScaleOptimizer")
         if optimizer.gradient_accumulation_steps:
             raise InvalidArgumentError("the optimizer has gradient_accumulation_steps: leave out backward_passes_per_step")
     if not modern and backward_passes_per_step > 1:
@@ -227,6 +229,23 @@ class _DistributedKeras3:
         if len(grads) != len(variables):
             return own.apply(grads, trainable_variables)  # Keras's own error
         return own.apply(self._xoe.reduce(backend(), grads, variables), trainable_variables)
+
+    def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
+        """As the base class. A LossScaleOptimizer does not come through apply() here, and looks at the gradients first."""
+        if hasattr(self, "inner_optimizer") and not self._xoe.alone():
+            grads = self._xoe.reduce(backend(), list(grads), list(trainable_variables))
+        return super().stateless_apply(optimizer_variables, grads, trainable_variables)  # type: ignore[misc]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """LossScaleOptimizer does this to the optimizer that it takes in, as compile() does where the policy is
+        mixed_float16."""
+        if name == "loss_scale_factor" and value is None and "_xoe" in vars(self) and not self._xoe.alone():
+            raise UnsupportedError(
+                "a LossScaleOptimizer around a distributed optimizer: each rank would decide by its own gradients whether "
+                "to step. Put the distributed one outside: "
+                "hvd.DistributedOptimizer(keras.optimizers.LossScaleOptimizer(optimizer))"
+            )
+        super().__setattr__(name, value)
 
     def build(self, variables: Any) -> Any:
         """As the base class."""

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from xoe import _core
 from xoe import world as _world
+from xoe._by_type import run_by_type
 from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp, Sum, choose
@@ -78,7 +79,8 @@ def grouped_allreduce(
         compression=compression.wire,
         name=name or "",
     )
-    return [compression.decompress(result, context) for result, (_, context) in zip(run(call, given), pairs, strict=True)]
+    results = run_by_type(call, given, [tensor.dtype.name for tensor in given], run)
+    return [compression.decompress(result, context) for result, (_, context) in zip(results, pairs, strict=True)]
 
 
 def allreduce(
@@ -194,6 +196,8 @@ def alltoall(
     rows = tf.convert_to_tensor(splits)
     if not rows.dtype.is_integer:
         raise InvalidArgumentError(f"splits is of type {rows.dtype.name}; pass one integer for each rank")
+    if rows.shape.rank not in (None, 1) or rows.shape[0] not in (None, call.size):
+        raise InvalidArgumentError(f"splits has the shape {rows.shape}; pass one integer for each of {call.size} ranks")
     return run(call, [given], rows)[0], tf.cast(received_splits(call, rows), tf.int32)
 
 

@@ -71,6 +71,8 @@ class Reduction:
     def _buckets(self, tensors: Sequence[Any], references: Sequence[Any]) -> list[list[int]]:
         """Which tensors are one operation. Backward has the last ones first, and in a graph their operation runs meanwhile."""
         count = len(tensors)
+        if count == 0:
+            return []
         if isinstance(self.groups, int) and self.groups > 0:
             each = -(-count // self.groups)
             return [list(range(begin, min(begin + each, count))) for begin in range(0, count, each)]
@@ -80,7 +82,7 @@ class Reduction:
             taken = {index for group in grouped for index in group}
             return [group for group in grouped if group] + [[index] for index in range(count) if index not in taken]
         if tf.executing_eagerly():
-            return [list(range(count))] if count else []
+            return [list(range(count))]
         buckets: list[list[int]] = []
         filled = _BUCKET_BYTES
         for index in reversed(range(count)):

@@ -12,7 +12,7 @@ from typing import Any
 import xoe.build_info as _build
 from xoe._temporary_variables import variables
 
-EXTENSIONS = ["torch", "tensorflow"]
+EXTENSIONS = ["torch", "tensorflow", "mxnet"]
 
 
 def _cache(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,10 +27,10 @@ def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
 
 
 def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) -> None:
-    """Raises ImportError for a framework other than PyTorch and TensorFlow."""
+    """Raises ImportError for a framework that Xoe has no binding for."""
     del ext_env_var, pkg_path, args
     if not extension_available(ext_name.rpartition(".")[2]):
-        raise ImportError(f"{ext_name} is not supported: xoe-horovod has horovod.torch, horovod.tensorflow and horovod.keras")
+        raise ImportError(f"{ext_name} is not supported: xoe-horovod has torch, tensorflow, keras and mxnet")
 
 
 def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:

@@ -1,0 +1,5 @@
+"""Compression of ``xoe.mxnet``."""
+
+from xoe.mxnet import Compression
+
+__all__ = ["Compression"]

@@ -1,0 +1,3 @@
+"""The operations of ``xoe.mxnet``."""
+
+from xoe.mxnet import *  # noqa: F403
