@@ -42,7 +42,8 @@ class Mailboxes {
   // Empty: done. Else why not: the peer has died, its message has another size, or none came within XOE_STALL_LIMIT
   // (seconds; default 600, 0: wait for ever). The request is then abandoned.
   std::string wait(const Request& request);
-  // The memory of the request is not touched any more. What is being sent goes on from a copy; what arrives is dropped.
+  // The memory of the request is not touched any more. A send goes on from a copy; bytes that arrive for it are
+  // dropped.
   void abandon(const Request& request);
 
  private:

@@ -337,6 +337,8 @@ const char* const kNoType = "xoe unsupported: a type or reduction that XLA does 
 
 using namespace xoe::plugins;
 
+// Names are the interface's.
+// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 
 XOE_MPI_CONSTANTS(XOE_MPI_VARIABLE)
@@ -534,3 +536,4 @@ XOE_API int MPIABI_Sendrecv(const void* from, int sent, std::uintptr_t, int to_r
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)

@@ -15,6 +15,7 @@ XOE_FUZZ_TARGET(report_fuzz) {
   const auto again = parse_report(text);
   xoe::require(again && to_line(json_of(*again)) == text);
   const std::string shown = report_text(*report, {.verbose = true});
-  xoe::require(std::none_of(shown.begin(), shown.end(), [](char c) { return c != '\n' && static_cast<unsigned char>(c) < 0x20; }));
+  xoe::require(std::none_of(shown.begin(), shown.end(),
+                            [](char c) { return c != '\n' && static_cast<unsigned char>(c) < 0x20; }));
   return 0;
 }

@@ -26,8 +26,8 @@ std::uintptr_t round_up_to_pages(std::uintptr_t bytes) {
 void map_in_place(std::uintptr_t address, std::uintptr_t bytes, std::uintptr_t shared, int fd) {
   if (bytes == 0 || address % round_up_to_pages(1) != 0 || shared % round_up_to_pages(1) != 0)
     throw nb::value_error("map_in_place: both addresses must be those of pages");
-  void* target = reinterpret_cast<void*>(address);
-  void* source = reinterpret_cast<void*>(shared);
+  void* target = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+  void* source = reinterpret_cast<void*>(shared);   // NOLINT(performance-no-int-to-ptr)
   std::memcpy(source, target, bytes);
   // Of shared memory, a mapping of no length is one more of the same pages.
   if (::mremap(source, 0, round_up_to_pages(bytes), MREMAP_MAYMOVE | MREMAP_FIXED, target) == MAP_FAILED)
@@ -42,7 +42,7 @@ void map_privately(std::uintptr_t address, std::uintptr_t bytes) {
   const std::uintptr_t whole = round_up_to_pages(bytes);
   void* copy = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy == MAP_FAILED) throw std::bad_alloc();
-  void* target = reinterpret_cast<void*>(address);
+  void* target = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
   std::memcpy(copy, target, bytes);
   if (::mremap(copy, whole, whole, MREMAP_MAYMOVE | MREMAP_FIXED, target) == MAP_FAILED) {
     const std::string why = std::strerror(errno);

@@ -12,7 +12,7 @@ _FLOATS = frozenset(("float16", "bfloat16", "float32", "float64"))
 def run_by_type(
     call: Any, arrays: Sequence[Any], types: Sequence[str], run: Callable[[Any, list[Any]], list[Any]]
 ) -> list[Any]:
-    """``run(call, arrays)``; an operation for each type where that is needed. What is no float is not compressed.
+    """``run(call, arrays)``; an operation for each type where that is needed. Other types than floats are not compressed.
 
     call: of a framework's binding, with ``kind``, ``compression`` (0: none) and ``name``. types: of the arrays, the same on
         all ranks.
