@@ -26,7 +26,7 @@ Result<bool> wants_jax(const Variables& variables) {
   if (jax == variables.end() || jax->second != "1") return false;
   std::error_code ignored;
   if (!variables.contains("MPITRAMPOLINE_LIB") && !std::filesystem::exists(library(), ignored))
-    return failure(Code::kUnavailable, "--jax: {} is not there; it comes with Xoe's Python package, as does a xoe",
+    return failure(Code::kUnavailable, "--jax: {} is not there; use the xoe of Xoe's Python package, which has it",
                    library());
   return true;
 }
