@@ -82,7 +82,7 @@ Result<SessionKeys> authenticate(const Fd& socket, const MemberClient& client, C
 Result<MemberConnection> connect_member(const MemberClient& client, Clock::time_point deadline) {
   XOE_ASSIGN(const auto at, SocketAddress::parse(client.address));
   for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(200))) {
-    XOE_ASSIGN(Fd socket, connect_to(at, /*wait=*/true, deadline));
+    XOE_ASSIGN(Fd socket, connect_to(at, client.waits, deadline));
     auto keys = authenticate(socket, client, deadline);
     if (keys) return MemberConnection{.socket = std::move(socket), .keys = std::move(*keys)};
     if (keys.error().code() != Code::kPeerLost || Clock::now() + pause >= deadline) return failure(keys.error());

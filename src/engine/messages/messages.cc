@@ -12,6 +12,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "backend/collective.h"
 #include "base/error.h"
 #include "bootstrap/proof.h"
 #include "bootstrap/socket_address.h"
@@ -22,10 +23,11 @@
 namespace xoe::engine {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHeadBytes = 4096;  // of a box, and the least bytes of a ring
 constexpr std::size_t kBoxBytes = std::size_t{4} << 20;
 constexpr std::size_t kMostRingBytes = std::size_t{256} << 10;
 constexpr auto kConnectTimeout = std::chrono::seconds(30);
+constexpr std::chrono::nanoseconds kLongestTimeout = std::chrono::years(10);
 constexpr auto kCheckInterval = std::chrono::milliseconds(100);
 
 // At the beginning of a rank's box; the rings follow, one for each sender.
@@ -55,8 +57,8 @@ Messages::Messages(std::shared_ptr<Runtime> runtime, const MessagesOptions& opti
       peers_(static_cast<std::size_t>(size_)),
       wakeup_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       matching_(size_) {
-  const std::size_t share = kBoxBytes / static_cast<std::size_t>(size_) / kPage * kPage;
-  capacity_ = std::clamp(share, kPage, kMostRingBytes) - sizeof(Ring);
+  const std::size_t share = kBoxBytes / static_cast<std::size_t>(size_) / kHeadBytes * kHeadBytes;
+  capacity_ = std::clamp(share, kHeadBytes, kMostRingBytes) - sizeof(Ring);
 }
 
 Result<std::shared_ptr<Messages>> Messages::open(Engine& engine, const MessagesOptions& options) {
@@ -73,7 +75,7 @@ Result<std::shared_ptr<Messages>> Messages::open(Engine& engine, const MessagesO
 Messages::~Messages() { close(); }
 
 Status Messages::share_rings(Engine& engine) {
-  XOE_ASSIGN(SharedBuffer own, engine.shared_buffer(kPage + (capacity_ + sizeof(Ring)) * index(size_)));
+  XOE_ASSIGN(SharedBuffer own, engine.shared_buffer(kHeadBytes + (capacity_ + sizeof(Ring)) * index(size_)));
   own_box_ = own.data();
   auto* const head = new (own_box_) BoxHead();
   head->pids.store(own_name_space(), std::memory_order_relaxed);
@@ -81,7 +83,7 @@ Status Messages::share_rings(Engine& engine) {
   XOE_ASSIGN(auto boxes, engine.map_peers(own, options_.name + ".rings"));
   runtime_->keep(std::move(own));
   const auto ring = [this](std::byte* box, int from) -> Ring& {
-    return *reinterpret_cast<Ring*>(box + kPage + (capacity_ + sizeof(Ring)) * index(from));
+    return *reinterpret_cast<Ring*>(box + kHeadBytes + (capacity_ + sizeof(Ring)) * index(from));
   };
   for (int r = 0; r < size_; ++r) {
     Peer& peer = peers_[index(r)];
@@ -155,7 +157,9 @@ void Messages::close() {
   }
   const std::lock_guard lock(mutex_);
   for (Peer& peer : peers_) {
-    if (peer.box.data() == nullptr) peer.out = peer.in = nullptr;  // what was sent still arrives
+    if (peer.box.data() != nullptr) continue;
+    peer.out.reset();  // what was sent still arrives
+    peer.in.reset();
   }
 }
 
@@ -184,7 +188,7 @@ Result<MessagePtr> Messages::receive(int from, std::uint64_t tag, void* data, st
 
 Result<MessagePtr> Messages::post(MessagePtr message, std::chrono::nanoseconds timeout) {
   if (timeout.count() == 0) timeout = runtime_->stall_limit();
-  if (timeout.count() != 0) message->deadline = Clock::now() + timeout;
+  if (timeout.count() != 0) message->deadline = Clock::now() + std::min(timeout, kLongestTimeout);
   bool wakes = false;
   {
     const std::lock_guard lock(mutex_);
@@ -210,8 +214,9 @@ Status Messages::connect(int to) {
     if (closed_) return failure(Code::kUnavailable, "messages were closed");
     if (peer.out) return {};
   }
-  auto made = bootstrap::connect_member({.self = rank_, .address = peer.address, .secret = options_.secret},
-                                        Clock::now() + kConnectTimeout);
+  auto made = bootstrap::connect_member(
+      {.self = rank_, .address = peer.address, .secret = options_.secret, .waits = false},
+      Clock::now() + kConnectTimeout);
   if (!made) {
     XOE_TRY(runtime_->check_world());  // knows better why
     return failure(made.error().code() == Code::kTimeout ? Code::kTimeout : Code::kPeerLost,
