@@ -203,7 +203,7 @@ void unattended(const Here& here) {
 void time_out(const Here& here) {
   Bytes received(1);
   if (here.at.rank == 0)
-    need_failure(wait(here.receive(here.at.size - 1, 12, received, 50'000'000)), "timeout: Timed out");
+    need_failure(wait(here.receive(here.at.size - 1, 12, received, 50'000'000)), ": Timed out");
 }
 
 // Of two dead ends, both are told: the one that waits for a message, and the one that sends more than there is room for.

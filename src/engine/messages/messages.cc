@@ -45,6 +45,11 @@ std::uint64_t own_name_space() {
 
 const BoxHead& head_of(const SharedBuffer& box) { return *reinterpret_cast<const BoxHead*>(box.data()); }
 
+std::string title_of(const Message& message) {
+  if (message.is_send) return fmt::format("send to rank {}", message.peer);
+  return message.peer == kAnyRank ? "receive from any rank" : fmt::format("receive from rank {}", message.peer);
+}
+
 bool ended(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
 
 }  // namespace
@@ -324,8 +329,7 @@ Result<bool> Messages::wait(const MessagePtr& message, std::chrono::nanoseconds 
       late = message->deadline != Clock::time_point{} && now >= message->deadline;
       if (late) {
         drop(message);
-        message->finish(failure(Code::kTimeout, "Timed out: rank {} has not {} within the limit", message->peer,
-                                message->is_send ? "taken it" : "sent it"));
+        message->finish(failure(Code::kTimeout, "{}: Timed out", title_of(*message)));
       }
       checks = now >= next_check_;
       if (checks) next_check_ = now + kCheckInterval;
@@ -348,12 +352,12 @@ void Messages::check_failures() {
   std::vector<Status> gone;
   for (int r = 0; r < size_; ++r) gone.push_back(why_gone(r, peers_[index(r)]));
   progress();  // what was sent before counts
+  if (!world) fail_all(world);
   for (int r = 0; r < size_; ++r) {
     if (gone[index(r)]) continue;
     matching_.fail(r, gone[index(r)]);
     peers_[index(r)].queue.fail(gone[index(r)]);
   }
-  if (!world) fail_all(world);
 }
 
 // REQUIRES: mutex_.
