@@ -68,6 +68,8 @@ def test_rows_and_broadcast():
     same(hvd.allgather(values()), np.concatenate(everyone()))
     assert hvd.allgather(mx.nd.ones((RANK + 1, 2))).shape == (SIZE * (SIZE + 1) // 2, 2)
     same(hvd.reducescatter(values(), op=hvd.Sum), np.array_split(everyone().sum(0), SIZE)[RANK])
+    in_order = (hvd.Sum, None, 0, hvd.global_process_set, 2.0)  # Horovod's order
+    same(hvd.reducescatter(values(), *in_order), np.array_split(2 * everyone().sum(0), SIZE)[RANK])
     splits = [rank + 1 for rank in range(SIZE)]
     result, counts = hvd.alltoall(mx.nd.full((sum(splits),), RANK), splits)
     same(result, np.repeat(np.arange(SIZE), RANK + 1))
