@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import mxnet as mx
+import numpy as np
 
 from xoe.errors import InvalidArgumentError
 from xoe.mxnet.collectives import broadcast_, grouped_allreduce_
@@ -31,12 +32,13 @@ class Compression:
             return tensor
 
     class fp16:  # noqa: N801 (Horovod's name)
-        """Casts floats to float16 and back."""
+        """Casts floats to float16 and back; leaves other types unchanged."""
 
         @staticmethod
         def compress(tensor: Any) -> tuple[Any, Any]:
             """The array to send, and its type."""
-            return tensor.astype("float16", copy=False), tensor.dtype
+            is_float = np.dtype(tensor.dtype).kind == "f"
+            return (tensor.astype("float16", copy=False) if is_float else tensor), tensor.dtype
 
         @staticmethod
         def decompress(tensor: Any, context: Any) -> Any:
