@@ -20,17 +20,13 @@ from typing import Any
 
 from xoe import _core
 from xoe import world as _world
-from xoe.errors import InvalidArgumentError, UnsupportedError, XoeError
+from xoe.errors import FirstStepWarning, InvalidArgumentError, UnsupportedError, XoeError
 from xoe.process_sets import ProcessSet
 
 VARIABLE = "XOE_CHECK_FIRST_STEP"
 LIMIT = 1 << 16  # of the values of a tensor that are compared
 _POSITIVE = (1 << 63) - 1
 _OF_FRAMEWORKS = ("jax", "keras", "mxnet", "optax", "tensorflow", "tf_keras", "torch", "xoe")
-
-
-class FirstStepWarning(UserWarning):
-    """Ranks start from different parameters, or train on the same batches."""
 
 
 @dataclass(frozen=True)

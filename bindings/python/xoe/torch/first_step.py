@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from xoe.errors import FirstStepWarning as FirstStepWarning
 from xoe.first_step import LIMIT, Advice, compare, is_wanted
-from xoe.first_step import FirstStepWarning as FirstStepWarning
 from xoe.first_step import warn as warn
 from xoe.process_sets import ProcessSet
 from xoe.torch.gradient import dense_alias

@@ -383,10 +383,10 @@ class DistributedMixin(Wrapping):
 
         It follows a call of :meth:`synchronize`::
 
-        optimizer.synchronize()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        with optimizer.skip_synchronize():
-            optimizer.step()
+            optimizer.synchronize()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            with optimizer.skip_synchronize():
+                optimizer.step()
         """
         self._skip = True
         try:
