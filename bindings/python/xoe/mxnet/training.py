@@ -10,7 +10,9 @@ import mxnet as mx
 import numpy as np
 
 from xoe.errors import InvalidArgumentError
+from xoe.first_step import FirstStep
 from xoe.mxnet.collectives import broadcast_, grouped_allreduce_
+from xoe.mxnet.first_step import ADVICE, look
 from xoe.process_sets import ProcessSet, global_process_set
 
 
@@ -137,12 +139,14 @@ class DistributedTrainer(mx.gluon.Trainer):
             params = sorted(params, key=lambda param: param.name)
         super().__init__(params, optimizer, optimizer_params=optimizer_params, kvstore=None)
         self._xoe = (prefix or "", gradient_predivide_factor, process_set, compression)
+        self._xoe_first_step = FirstStep(ADVICE, process_set)
 
     def _allreduce_grads(self) -> None:
         prefix, predivide, process_set, compression = self._xoe
         if not process_set.included() or process_set.size() == 1:
             return
         trained = [param for param in self._params if param.grad_req != "null"]
+        look(self._xoe_first_step, trained)
         _reduce([param.list_grad()[0] for param in trained], f"mxnet.{prefix}gradients", predivide, process_set, compression)
 
 

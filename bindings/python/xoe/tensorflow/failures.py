@@ -14,7 +14,7 @@ from xoe._failures import error_of as error_of
 def typed_errors() -> AbstractContextManager[None]:
     """Raises errors of collectives as Xoe's own, PeerLostError for example::
 
-    with hvd.typed_errors():
-        step(batch)
+        with hvd.typed_errors():
+            step(batch)
     """
     return _failures.typed(tf.errors.OpError)
