@@ -39,6 +39,9 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
   Result<ProcessSetId> add_process_set(std::span<const int> ranks);
   Status remove_process_set(ProcessSetId set);
   const ProcessSetRegistry& process_sets() const noexcept { return sets_; }
+  Status check_usable() const;
+  // This process was forked from the one that made the engine.
+  bool forked() const noexcept { return fork_.forked(); }
   // The error of a world that has failed. Looks for lost ranks.
   Status check_world();
   // Keeps memory that peers may still write to, until the engine is gone.
@@ -63,7 +66,6 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
  private:
   Runtime(EngineOptions options, const Topology& topology) : options_(std::move(options)), topology_(topology) {}
 
-  Status check_usable() const;
   Status not_member(const Request& request, bool exists) const;
   Status admit_gpu_memory(const Request& request, Submission& submission);
   Status enqueue(ProcessSet& set, const std::shared_ptr<Submission>& submission);

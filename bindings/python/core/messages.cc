@@ -26,16 +26,24 @@ Messages open(const Engine& engine, const std::string& name) {
 
 }  // namespace
 
+bool Message::is_over(xoe_status status, std::int32_t done) {
+  if (status == XOE_OK && done == 0) return false;
+  keep_ = nb::none();
+  return over_ = true;
+}
+
 bool Message::poll() {
-  std::int32_t done = over_ ? 1 : 0;
-  // A failed one is over, too; wait() tells.
-  if (!over_) over_ = call_released([&] { return xoe_message_wait(message_.get(), 0, &done); }) != XOE_OK || done != 0;
-  return over_;
+  if (over_) return true;
+  std::int32_t done = 0;
+  const xoe_status status = call_released([&] { return xoe_message_wait(message_.get(), 0, &done); });
+  return is_over(status, done);  // wait() tells of an error
 }
 
 void Message::wait() {
   for (std::int32_t done = 0; done == 0;) {
-    check(call_released([&] { return xoe_message_wait(message_.get(), kSignalPatience, &done); }));
+    const xoe_status status = call_released([&] { return xoe_message_wait(message_.get(), kSignalPatience, &done); });
+    is_over(status, done);
+    check(status);
     look_at_signals();
   }
 }

@@ -16,7 +16,7 @@ namespace xoe::python {
 class Message {
  public:
   // `keep`: the object that owns the memory.
-  Message(xoe_message* message, nb::object keep) : message_(message), keep_(std::move(keep)) {}
+  Message(xoe_message* message, nb::object keep) : keep_(std::move(keep)), message_(message) {}
 
   bool poll();
   void wait();
@@ -27,8 +27,11 @@ class Message {
     void operator()(xoe_message* message) const noexcept { xoe_message_free(message); }
   };
 
+  // Of a call of xoe_message_wait(). Once the message is over, it releases the memory's owner.
+  bool is_over(xoe_status status, std::int32_t done);
+
+  nb::object keep_;  // outlives the message
   std::unique_ptr<xoe_message, Free> message_;
-  nb::object keep_;
   bool over_ = false;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 
 namespace xoe::engine {
 
@@ -20,6 +21,10 @@ class ByteLink {
 
   // The other end is gone, and all that it sent has been read.
   virtual bool closed() const noexcept { return false; }
+  // Notices that the other end is gone, on a link that is only written to.
+  virtual void look() {}
+  // Why it was closed, if the other end did not do so.
+  virtual std::string_view reason() const noexcept { return {}; }
   // For poll(); -1: it has none.
   virtual int descriptor() const noexcept { return -1; }
 };

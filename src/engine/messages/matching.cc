@@ -11,6 +11,7 @@ namespace xoe::engine {
 namespace {
 
 constexpr std::size_t kHeader = 2 * sizeof(std::uint64_t);
+constexpr std::size_t kShare = std::size_t{1} << 20;   // of a turn: others want the lock, too
 constexpr std::size_t kGrowth = std::size_t{1} << 20;  // of kept bytes: a size is believed as its bytes arrive
 
 std::list<MessagePtr>::iterator find_tag(std::list<MessagePtr>& list, std::uint64_t tag) {
@@ -22,15 +23,21 @@ std::list<MessagePtr>::iterator find_tag(std::list<MessagePtr>& list, std::uint6
 void Message::take(int from, const std::vector<std::byte>& kept) {
   peer = from;
   if (kept.size() != bytes) {
-    return finish(failure(Code::kInvalidArgument, "a message of rank {} has {} bytes where {} were expected", from,
-                          kept.size(), bytes));
+    return finish(failure(Code::kInvalidArgument,
+                          "a message of rank {} has {} bytes where {} were expected: both ranks must agree on its size",
+                          from, kept.size(), bytes));
   }
   if (bytes > 0) std::memcpy(data, kept.data(), bytes);
   finish();
 }
 
+void SendQueue::add(MessagePtr message) {
+  if (!state_) return message->finish(state_);
+  queue_.push_back(std::move(message));
+}
+
 bool SendQueue::push(ByteLink& link) {
-  bool moved = false;
+  std::size_t moved = 0;
   while (!queue_.empty()) {
     Message& message = *queue_.front();
     std::string header;
@@ -42,24 +49,30 @@ bool SendQueue::push(ByteLink& link) {
       const std::byte* const from = in_header ? reinterpret_cast<const std::byte*>(header.data()) + message.moved
                                               : message.data + (message.moved - kHeader);
       const std::size_t count = link.write({from, (in_header ? kHeader : all) - message.moved});
-      if (count == 0) return moved;
       message.moved += count;
-      moved = true;
+      moved += count;
+      if (count == 0 || moved >= kShare) break;
     }
-    if (!link.flushed()) return moved;
+    if (message.moved < all || !link.flushed()) break;
     message.finish();
     queue_.pop_front();
   }
-  return moved;
+  return moved > 0;
+}
+
+void SendQueue::give_up(const MessagePtr& send) {
+  if (send->moved == 0) {
+    std::erase(queue_, send);
+    return;
+  }
+  send->copy.assign(send->data, send->data + send->bytes);
+  send->data = send->copy.data();
 }
 
 void SendQueue::fail(const Status& why) {
   for (const MessagePtr& message : queue_) message->finish(why);
   queue_.clear();
-}
-
-bool SendQueue::contains(const MessagePtr& message) const {
-  return std::ranges::find(queue_, message) != queue_.end();
+  state_ = why;
 }
 
 std::uint64_t Matching::Incoming::tag() const { return load_little<std::uint64_t>(header); }
@@ -70,28 +83,32 @@ std::size_t Matching::Incoming::bytes() const {
 
 void Matching::add(const MessagePtr& receive) {
   const bool any = receive->peer == kAnyRank;
-  const std::size_t first = any ? 0 : static_cast<std::size_t>(receive->peer);
-  const std::size_t last = any ? incoming_.size() : first + 1;
-  for (std::size_t from = first; from < last; ++from) {
-    auto& waiting = incoming_[from].waiting;
+  const auto size = static_cast<int>(incoming_.size());
+  const int first = any ? turn_ : receive->peer;
+  for (int i = 0; i < (any ? size : 1); ++i) {
+    const int from = (first + i) % size;
+    auto& waiting = incoming_[static_cast<std::size_t>(from)].waiting;
     const auto kept = std::ranges::find(waiting, receive->tag, &Incoming::Kept::tag);
     if (kept == waiting.end()) continue;
-    receive->take(static_cast<int>(from), kept->bytes);
+    receive->take(from, kept->bytes);
     waiting.erase(kept);
+    if (any) turn_ = (from + 1) % size;
     return;
   }
-  (any ? of_any_ : expected_[first]).push_back(receive);
+  receive->order = ++receives_;
+  (any ? of_any_ : expected_[static_cast<std::size_t>(first)]).push_back(receive);
 }
 
 bool Matching::wants(int from) const {
   const auto peer = static_cast<std::size_t>(from);
+  if (incoming_[peer].cut) return false;
   return !of_any_.empty() || !expected_[peer].empty() || incoming_[peer].into != nullptr;
 }
 
 bool Matching::pull(int from, ByteLink& link) {
   Incoming& incoming = incoming_[static_cast<std::size_t>(from)];
-  bool moved = false;
-  while (wants(from)) {
+  std::size_t moved = 0;
+  while (moved < kShare && wants(from)) {
     std::byte* to = incoming.header + incoming.got;
     std::size_t left = kHeader - incoming.got;
     if (incoming.got >= kHeader) {
@@ -104,20 +121,22 @@ bool Matching::pull(int from, ByteLink& link) {
       to = (incoming.into ? incoming.into->data : incoming.kept.data()) + at;
     }
     const std::size_t count = link.read({to, left});
-    if (count == 0) return moved;
-    moved = true;
+    if (count == 0) break;
+    moved += count;
     incoming.got += count;
     if (incoming.got == kHeader) begin(from, incoming);
     if (incoming.got >= kHeader && incoming.got - kHeader == incoming.bytes()) end(from, incoming);
   }
-  return moved;
+  return moved > 0;
 }
 
+// The one that was posted first.
 Matching::Found Matching::find(int from, std::uint64_t tag) {
   auto& expected = expected_[static_cast<std::size_t>(from)];
   const auto found = find_tag(expected, tag);
-  if (found != expected.end()) return {&expected, found};
-  return {&of_any_, find_tag(of_any_, tag)};
+  const auto of_any = find_tag(of_any_, tag);
+  const bool takes_any = found == expected.end() || (of_any != of_any_.end() && (*of_any)->order < (*found)->order);
+  return takes_any ? Found{&of_any_, of_any} : Found{&expected, found};
 }
 
 MessagePtr Matching::claim(int from, std::uint64_t tag) {
@@ -125,6 +144,7 @@ MessagePtr Matching::claim(int from, std::uint64_t tag) {
   if (at == list->end()) return nullptr;
   MessagePtr claimed = std::move(*at);
   list->erase(at);
+  if (claimed->peer == kAnyRank) turn_ = (from + 1) % static_cast<int>(incoming_.size());
   claimed->peer = from;
   return claimed;
 }
@@ -169,8 +189,11 @@ void Matching::fail(int from, const Status& why) {
   const auto peer = static_cast<std::size_t>(from);
   for (const MessagePtr& receive : expected_[peer]) receive->finish(why);
   expected_[peer].clear();
-  if (incoming_[peer].into) incoming_[peer].into->finish(why);
-  incoming_[peer].into = nullptr;
+  Incoming& incoming = incoming_[peer];
+  if (!incoming.into) return;
+  incoming.into->finish(why);
+  incoming.into = nullptr;
+  incoming.cut = true;
 }
 
 void Matching::fail_any(const Status& why) {

@@ -23,10 +23,12 @@ struct Message {
   std::uint64_t tag = 0;
   std::byte* data = nullptr;  // not written to by a send
   std::size_t bytes = 0;
-  std::size_t moved = 0;  // of a send: with its header
+  std::size_t moved = 0;    // of a send: with its header
+  std::uint64_t order = 0;  // of a receive, among all
   bool done = false;
   Status result = {};                                   // once it is done
-  std::chrono::steady_clock::time_point deadline = {};  // the epoch: none
+  std::chrono::nanoseconds limit = {};  // 0: none
+  std::chrono::steady_clock::time_point deadline = {};
   std::vector<std::byte> copy = {};                     // of an abandoned send
 
   // The first time counts.
@@ -44,32 +46,37 @@ using MessagePtr = std::shared_ptr<Message>;
 // What goes to one peer, in order.
 class SendQueue {
  public:
-  void add(MessagePtr message) { queue_.push_back(std::move(message)); }
+  void add(MessagePtr message);
   bool empty() const noexcept { return queue_.empty(); }
-  // As much as there is room for. True: bytes went out.
+  // As much as there is room for, but no more than a turn's share. True: bytes went out.
   bool push(ByteLink& link);
+  // The send's memory is not read any more. If bytes of it have left, the rest goes out from a copy.
+  void give_up(const MessagePtr& send);
+  // Fails all that it has and will be given: part of a message may have gone out.
   void fail(const Status& why);
-  bool contains(const MessagePtr& message) const;
 
  private:
   std::deque<MessagePtr> queue_;
+  Status state_;  // an error: it takes no more
 };
 
-// Receives that wait, of one peer or of any, and what arrives. Messages of one peer and tag meet receives in order;
-// those that nothing waits for are kept.
+// Receives that wait, of one peer or of any, and what arrives. Messages of one peer and tag meet receives in order, of
+// one peer and of any alike; those that nothing waits for are kept.
 class Matching {
  public:
   explicit Matching(int size) : expected_(static_cast<std::size_t>(size)), incoming_(static_cast<std::size_t>(size)) {}
 
+  // The peer that shall be pulled from first, so that each has its turn where any will do.
+  int turn() const noexcept { return turn_; }
   // Completes it at once if its message has been kept.
   void add(const MessagePtr& receive);
   // Whether bytes of this peer are of use now. Others stay where they are, which holds their sender up.
   bool wants(int from) const;
-  // All that has arrived. True: some bytes have.
+  // What has arrived, but no more than a turn's share. True: some bytes have.
   bool pull(int from, ByteLink& link);
   // The receive's memory is not touched any more; the rest of its message is kept.
   void forget(const MessagePtr& receive);
-  // Fails all receives that wait for this peer.
+  // Fails all receives that wait for this peer. No more is read of a message whose receive failed in the middle.
   void fail(int from, const Status& why);
   // Fails all receives that wait for any peer.
   void fail_any(const Status& why);
@@ -81,6 +88,7 @@ class Matching {
     std::byte header[2 * sizeof(std::uint64_t)] = {};  // tag, bytes
     std::size_t got = 0;                               // of header and bytes
     MessagePtr into = nullptr;                         // null: kept until it is expected
+    bool cut = false;                                  // its receive failed, and the rest would be taken for another
     std::vector<std::byte> kept = {};
     struct Kept {
       std::uint64_t tag;
@@ -107,6 +115,8 @@ class Matching {
   std::vector<std::list<MessagePtr>> expected_;  // by sender
   std::list<MessagePtr> of_any_;
   std::vector<Incoming> incoming_;  // by sender
+  std::uint64_t receives_ = 0;      // that were added
+  int turn_ = 0;
 };
 
 }  // namespace xoe::engine

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -27,6 +28,7 @@ constexpr std::size_t kHeadBytes = 4096;  // of a box, and the least bytes of a 
 constexpr std::size_t kBoxBytes = std::size_t{4} << 20;
 constexpr std::size_t kMostRingBytes = std::size_t{256} << 10;
 constexpr auto kConnectTimeout = std::chrono::seconds(30);
+constexpr std::size_t kMostBytes = std::size_t{1} << 62;
 constexpr std::chrono::nanoseconds kLongestTimeout = std::chrono::years(10);
 constexpr auto kCheckInterval = std::chrono::milliseconds(100);
 
@@ -85,8 +87,9 @@ Status Messages::share_rings(Engine& engine) {
   auto* const head = new (own_box_) BoxHead();
   head->pids.store(own_name_space(), std::memory_order_relaxed);
   head->pid.store(::getpid(), std::memory_order_release);
-  XOE_ASSIGN(auto boxes, engine.map_peers(own, options_.name + ".rings"));
-  runtime_->keep(std::move(own));
+  auto mapped = engine.map_peers(own, options_.name + ".rings");
+  runtime_->keep(std::move(own));  // peers may write to it however this ends
+  XOE_ASSIGN(auto boxes, std::move(mapped));
   const auto ring = [this](std::byte* box, int from) -> Ring& {
     return *reinterpret_cast<Ring*>(box + kHeadBytes + (capacity_ + sizeof(Ring)) * index(from));
   };
@@ -117,7 +120,7 @@ Status Messages::exchange_addresses(Engine& engine) {
                 if (member >= static_cast<std::uint32_t>(size_) || lane != 0) return false;
                 const Peer& peer = peers_[member];
                 const std::lock_guard lock(mutex_);
-                return !peer.address.empty() && (!peer.in || peer.in->closed());
+                return !peer.address.empty() && !peer.in;
               },
           .admit = [this](int member, int,
                           bootstrap::MemberConnection connection) { accept(member, std::move(connection)); }});
@@ -148,6 +151,10 @@ Status Messages::start_thread() {
 }
 
 void Messages::close() {
+  if (runtime_->forked()) {  // all but this memory is the parent's
+    if (thread_.joinable()) new std::jthread(std::move(thread_));
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
@@ -173,45 +180,51 @@ void Messages::close() {
 Result<MessagePtr> Messages::send(int to, std::uint64_t tag, const void* data, std::size_t bytes,
                                   std::chrono::nanoseconds timeout) {
   if (to < 0 || to >= size_) return failure(Code::kInvalidArgument, "there is no rank {} of {}", to, size_);
-  XOE_TRY(connect(to));
-  return post(std::make_shared<Message>(Message{.is_send = true,
-                                                .peer = to,
-                                                .tag = tag,
-                                                .data = static_cast<std::byte*>(const_cast<void*>(data)),
-                                                .bytes = bytes}),
-              timeout);
+  return begin({.is_send = true,
+                .peer = to,
+                .tag = tag,
+                .data = static_cast<std::byte*>(const_cast<void*>(data)),
+                .bytes = bytes},
+               timeout);
 }
 
 Result<MessagePtr> Messages::receive(int from, std::uint64_t tag, void* data, std::size_t bytes,
                                      std::chrono::nanoseconds timeout) {
   if ((from < 0 && from != kAnyRank) || from >= size_)
     return failure(Code::kInvalidArgument, "there is no rank {} of {}", from, size_);
-  return post(std::make_shared<Message>(
-                  Message{.peer = from, .tag = tag, .data = static_cast<std::byte*>(data), .bytes = bytes}),
-              timeout);
+  return begin({.peer = from, .tag = tag, .data = static_cast<std::byte*>(data), .bytes = bytes}, timeout);
 }
 
-Result<MessagePtr> Messages::post(MessagePtr message, std::chrono::nanoseconds timeout) {
+Result<MessagePtr> Messages::begin(Message message, std::chrono::nanoseconds timeout) {
+  XOE_TRY(runtime_->check_usable());
+  if (message.bytes > kMostBytes)
+    return failure(Code::kInvalidArgument, "a message of {} bytes; at most {} are possible", message.bytes, kMostBytes);
   if (timeout.count() == 0) timeout = runtime_->stall_limit();
-  if (timeout.count() != 0) message->deadline = Clock::now() + std::min(timeout, kLongestTimeout);
+  message.limit = std::min(timeout, kLongestTimeout);
+  message.deadline = Clock::now() + message.limit;
+  if (message.peer != kAnyRank) XOE_TRY(connect(message.peer, message.limit));
+  const auto posted = std::make_shared<Message>(std::move(message));
   bool wakes = false;
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return failure(Code::kUnavailable, "messages were closed");
-    if (message->is_send) {
-      Peer& peer = peers_[index(message->peer)];
-      peer.queue.add(message);
+    XOE_TRY(state_);
+    if (posted->is_send) {
+      Peer& peer = peers_[index(posted->peer)];
+      peer.queue.add(posted);
       peer.queue.push(*peer.out);
     } else {
-      matching_.add(message);
+      matching_.add(posted);
     }
-    wakes = !message->done && asleep_;
+    wakes = !posted->done && sleeps_;
+    if (wakes) sleeps_ = false;
   }
   if (wakes) ::eventfd_write(wakeup_.get(), 1);
-  return message;
+  return posted;
 }
 
-Status Messages::connect(int to) {
+// Also before a receive: where nothing comes from a peer, only the connection to it tells that the peer has ended.
+Status Messages::connect(int to, std::chrono::nanoseconds timeout) {
   Peer& peer = peers_[index(to)];
   const std::lock_guard turn(peer.connecting);
   {
@@ -219,15 +232,17 @@ Status Messages::connect(int to) {
     if (closed_) return failure(Code::kUnavailable, "messages were closed");
     if (peer.out) return {};
   }
-  auto made = bootstrap::connect_member(
-      {.self = rank_, .address = peer.address, .secret = options_.secret, .waits = false},
-      Clock::now() + kConnectTimeout);
+  const auto longest = timeout.count() == 0 ? kConnectTimeout : std::min<Clock::duration>(timeout, kConnectTimeout);
+  auto made =
+      bootstrap::connect_member({.self = rank_, .address = peer.address, .secret = options_.secret, .waits = false},
+                                Clock::now() + longest);
   if (!made) {
     XOE_TRY(runtime_->check_world());  // knows better why
     return failure(made.error().code() == Code::kTimeout ? Code::kTimeout : Code::kPeerLost,
                    "cannot connect to rank {} at {}: {}", to, peer.address, made.error().message());
   }
   const std::lock_guard lock(mutex_);
+  if (closed_) return failure(Code::kUnavailable, "messages were closed");
   peer.out = std::make_unique<SocketLink>(std::move(*made), options_.encrypt);
   return {};
 }
@@ -235,15 +250,28 @@ Status Messages::connect(int to) {
 void Messages::accept(int member, bootstrap::MemberConnection connection) {
   auto link = std::make_unique<SocketLink>(std::move(connection), options_.encrypt);
   const std::lock_guard lock(mutex_);
-  peers_[index(member)].in = std::move(link);
+  if (!closed_) peers_[index(member)].in = std::move(link);
 }
 
 // --- progress ---
 
 // REQUIRES: mutex_.
 bool Messages::progress() {
+  if (!state_) return false;
+  try {
+    return move_bytes();
+  } catch (const std::bad_alloc&) {
+    fail_all(failure(Code::kResourceExhausted, "no memory for a message that another receive must wait for"));
+    return false;
+  }
+}
+
+// REQUIRES: mutex_.
+bool Messages::move_bytes() {
   bool moved = false;
-  for (int r = 0; r < size_; ++r) {
+  const int first = matching_.turn();
+  for (int i = 0; i < size_; ++i) {
+    const int r = (first + i) % size_;
     Peer& peer = peers_[index(r)];
     if (!peer.queue.empty() && peer.out) moved |= peer.queue.push(*peer.out);
     if (peer.in) moved |= matching_.pull(r, *peer.in);
@@ -275,7 +303,9 @@ int Messages::add_sockets(std::vector<pollfd>& entries) const {
 }
 
 void Messages::run(const std::stop_token& stop) {
-  int pause = 1;  // milliseconds; grows while nothing moves
+  constexpr int kShort = 8;  // milliseconds that a new message may wait for this thread
+  int pause = 1;             // milliseconds; grows while nothing moves
+  bool moved = false;
   while (!stop.stop_requested()) {
     std::vector<pollfd> entries{{.fd = wakeup_.get(), .events = POLLIN, .revents = 0}};
     if (acceptor_) acceptor_->add_entries(entries);
@@ -285,22 +315,24 @@ void Messages::run(const std::stop_token& stop) {
     {
       const std::lock_guard lock(mutex_);
       works = options_.progress_thread && !idle();
-      asleep_ = !works;
-      // A thread that waits makes progress itself.
-      if (works) patience = waiters_ > 0 ? 20 : std::max(add_sockets(entries), pause);
+      const bool attended = waiters_ > 0;  // a thread that waits makes progress itself
+      if (works && moved) {
+        patience = 0;
+      } else if (works) {
+        patience = attended ? 20 : std::max(add_sockets(entries), pause);
+      }
+      sleeps_ = patience < 0 || (patience > kShort && !attended);
     }
     if (acceptor_ && acceptor_->waits()) patience = patience < 0 ? 200 : patience;
     ::poll(entries.data(), entries.size(), patience);
     eventfd_t ignored = 0;
     ::eventfd_read(wakeup_.get(), &ignored);
     if (acceptor_) acceptor_->serve(std::span(entries).subspan(1, accepting));
-    if (!works) continue;
-    bool moved = false;
-    for (bool more = true; more; moved |= more) {
+    {
       const std::lock_guard lock(mutex_);
-      more = progress();
+      moved = works && progress();
     }
-    pause = moved ? 1 : std::min(2 * pause, 8);
+    pause = moved ? 1 : std::min(2 * pause, kShort);
   }
 }
 
@@ -313,6 +345,7 @@ Result<bool> Messages::wait(const MessagePtr& message, std::chrono::nanoseconds 
     Waiter(const Waiter&) = delete;
     ~Waiter() { count.fetch_sub(1); }
   };
+  if (runtime_->forked()) XOE_TRY(runtime_->check_usable());
   const auto start = Clock::now();
   const Waiter waiter(waiters_);
   for (int turn = 0;; ++turn) {
@@ -326,10 +359,13 @@ Result<bool> Messages::wait(const MessagePtr& message, std::chrono::nanoseconds 
       }
       if (turn < kSpins && patience.count() > 0) continue;
       const auto now = Clock::now();
-      late = message->deadline != Clock::time_point{} && now >= message->deadline;
+      late = message->limit.count() > 0 && now >= message->deadline;
       if (late) {
         drop(message);
-        message->finish(failure(Code::kTimeout, "{}: Timed out", title_of(*message)));
+        message->finish(failure(Code::kTimeout,
+                                "{}: Timed out after {:g} s; does that rank get to its part? (Without a limit of its "
+                                "own, a message has that of XOE_STALL_LIMIT.)",
+                                title_of(*message), std::chrono::duration<double>(message->limit).count()));
       }
       checks = now >= next_check_;
       if (checks) next_check_ = now + kCheckInterval;
@@ -350,6 +386,9 @@ void Messages::check_failures() {
   const Status world = runtime_->check_world();
   const std::lock_guard lock(mutex_);
   std::vector<Status> gone;
+  for (const Peer& peer : peers_) {
+    if (peer.out) peer.out->look();
+  }
   for (int r = 0; r < size_; ++r) gone.push_back(why_gone(r, peers_[index(r)]));
   progress();  // what was sent before counts
   if (!world) fail_all(world);
@@ -365,7 +404,13 @@ Status Messages::why_gone(int rank, const Peer& peer) const {
   if (peer.box.data() != nullptr) {
     if (peer.pid != 0 && ended(peer.pid)) return failure(Code::kPeerLost, "rank {} (pid {}) has ended", rank, peer.pid);
     if (head_of(peer.box).closed.load(std::memory_order_acquire) == 0) return {};
-  } else if (!(peer.in && peer.in->closed()) && !(peer.out && peer.out->closed())) {
+  } else {
+    for (const auto& link : {std::cref(peer.in), std::cref(peer.out)}) {
+      if (!link.get() || !link.get()->closed()) continue;
+      const std::string_view reason = link.get()->reason();
+      if (!reason.empty()) return failure(Code::kPeerLost, "the connection to rank {} broke: {}", rank, reason);
+      return failure(Code::kPeerLost, "rank {} has ended, or sends and receives no more", rank);
+    }
     return {};
   }
   return failure(Code::kPeerLost, "rank {} has ended, or sends and receives no more", rank);
@@ -373,6 +418,7 @@ Status Messages::why_gone(int rank, const Peer& peer) const {
 
 // REQUIRES: mutex_.
 void Messages::fail_all(const Status& why) {
+  if (state_) state_ = why;
   matching_.fail_any(why);
   for (int r = 0; r < size_; ++r) {
     matching_.fail(r, why);
@@ -380,20 +426,28 @@ void Messages::fail_all(const Status& why) {
   }
 }
 
-// REQUIRES: mutex_.
+// Nothing touches the message's memory afterwards. REQUIRES: mutex_.
 void Messages::drop(const MessagePtr& message) {
   if (message->done) return;
-  if (!message->is_send) return matching_.forget(message);
-  message->copy.assign(message->data, message->data + message->bytes);
-  message->data = message->copy.data();
+  try {
+    if (message->is_send) {
+      peers_[index(message->peer)].queue.give_up(message);
+    } else {
+      matching_.forget(message);
+    }
+  } catch (const std::bad_alloc&) {
+    fail_all(failure(Code::kResourceExhausted, "no memory for the rest of a message that was given up"));
+  }
 }
 
 void Messages::abandon(const MessagePtr& message) {
+  if (runtime_->forked()) return;
   const std::lock_guard lock(mutex_);
   drop(message);
 }
 
 int Messages::source(const MessagePtr& message) const {
+  if (runtime_->forked()) return message->peer;
   const std::lock_guard lock(mutex_);
   return message->peer;
 }

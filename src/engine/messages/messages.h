@@ -38,7 +38,10 @@ class Runtime;
 
 // Through rings in shared memory within a host. Between hosts over TCP: the first message to a rank connects to it, and
 // a connection carries what one of its ends sends. Messages of one sender and tag arrive in the order of the sends.
-// Bytes that no receive of this rank wants yet stay where they are, and hold their sender up once there is no more room.
+// Bytes of a peer stay where they are while no receive of this rank may want them, and hold their sender up once there
+// is no more room; while one waits, what comes before its message is kept.
+//
+// An error of the world, or of memory, ends all messages for good; the end of a peer, all with that peer.
 //
 // Any thread may call all members but the destructor.
 class Messages {
@@ -51,7 +54,8 @@ class Messages {
   // What is under way fails with `unavailable`; so does what comes later. Twice is once.
   void close();
 
-  // The memory must stay as it is until the message is done. timeout: 0: the engine's stall limit.
+  // The memory must stay as it is until the message is done. timeout: 0: the engine's stall limit. The first message to
+  // or from a rank of another host blocks while it connects to it.
   Result<MessagePtr> send(int to, std::uint64_t tag, const void* data, std::size_t bytes,
                           std::chrono::nanoseconds timeout = {});
   // from: a rank, or kAnyRank.
@@ -61,10 +65,10 @@ class Messages {
   // Waits for so long. True: done. Errors of the message: `peer_lost`, `timeout`, `invalid_argument` (the message has
   // another size), `unavailable`. It is over then, and its memory not used any more.
   Result<bool> wait(const MessagePtr& message, std::chrono::nanoseconds patience);
-  // Gives the message up: its memory is not used any more. A send goes on from a copy; what arrives is kept for another
-  // receive.
+  // Gives the message up: its memory is not used any more. A send of which bytes have left goes on from a copy; what
+  // arrives is kept for another receive.
   void abandon(const MessagePtr& message);
-  // The rank that a received message came from.
+  // The rank that a message came from, or goes to; kAnyRank: not known yet.
   int source(const MessagePtr& message) const;
 
  private:
@@ -84,13 +88,14 @@ class Messages {
   Status exchange_addresses(Engine& engine);
   Status start_thread();
 
-  Status connect(int to);
+  Status connect(int to, std::chrono::nanoseconds timeout);
+  Result<MessagePtr> begin(Message message, std::chrono::nanoseconds timeout);
   void accept(int member, bootstrap::MemberConnection connection);
-  Result<MessagePtr> post(MessagePtr message, std::chrono::nanoseconds timeout);
 
   void run(const std::stop_token& stop);
   int add_sockets(std::vector<pollfd>& entries) const;
   bool progress();
+  bool move_bytes();
   bool idle() const;
   // Ends what cannot be completed any more.
   void check_failures();
@@ -111,8 +116,9 @@ class Messages {
   mutable std::mutex mutex_;  // guards what follows, and the peers' links and queues
   Matching matching_;
   Clock::time_point next_check_{};
+  Status state_;  // an error: all messages have ended
   bool closed_ = false;
-  bool asleep_ = false;  // the thread has nothing to do
+  bool sleeps_ = false;  // the thread, until it is woken or for long
   std::jthread thread_;
 };
 

@@ -69,8 +69,18 @@ bool SocketLink::open_records() {
   plain_.erase(0, given_);
   given_ = 0;
   // What the other end has not sealed ends the connection.
-  if (!opener_.open({reinterpret_cast<const char*>(bytes.data()), count}, plain_)) closed_ = true;
+  if (const Status opened = opener_.open({reinterpret_cast<const char*>(bytes.data()), count}, plain_); !opened) {
+    closed_ = true;
+    reason_ = opened.error().message();
+  }
   return true;
+}
+
+void SocketLink::look() {
+  char byte = 0;
+  // The other end of such a link sends nothing.
+  if (::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EINTR))
+    closed_ = true;
 }
 
 std::size_t SocketLink::read(std::span<std::byte> into) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "base/fd.h"
 #include "bootstrap/member_connection.h"
@@ -19,6 +20,8 @@ class SocketLink final : public ByteLink {
   bool flushed() override;
   std::size_t read(std::span<std::byte> into) override;
   bool closed() const noexcept override { return closed_ && given_ == plain_.size(); }
+  void look() override;
+  std::string_view reason() const noexcept override { return reason_; }
   int descriptor() const noexcept override { return socket_.get(); }
 
  private:
@@ -28,6 +31,7 @@ class SocketLink final : public ByteLink {
   Fd socket_;
   const bool encrypt_;
   bool closed_ = false;
+  std::string reason_;
   bootstrap::Sealer sealer_;
   bootstrap::Opener opener_;
   std::string out_;        // sealed, not sent yet

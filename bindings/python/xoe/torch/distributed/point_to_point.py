@@ -66,8 +66,9 @@ class PointToPoint:
         return self._messages.receive(rank, self._tag(tag), tensor.data_ptr(), tensor.nbytes, self._timeout, tensor)
 
     def source(self, message: Message) -> int:
-        """The rank within the group that a received message came from."""
-        return self._ranks.index(message.peer())
+        """The rank within the group that a received message came from; -1: none has been received."""
+        rank = message.peer()
+        return self._ranks.index(rank) if rank in self._ranks else -1
 
     def _rank(self, rank: int) -> int:
         if not 0 <= rank < len(self._ranks):
