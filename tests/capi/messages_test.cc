@@ -3,6 +3,7 @@
 // that dies or closes. The exit code is 0 where all is well.
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -175,6 +176,25 @@ void give_up(const Here& here) {
   }
 }
 
+// A child of a fork can do nothing with messages, and does nothing to its parent's.
+void be_forked(const Here& here) {
+  Bytes received(1);
+  const Message open = here.receive(here.at.rank, 15, received);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    xoe_message* message = nullptr;
+    const xoe_status status = xoe_message_send(here.messages, 0, 15, received.data(), 1, 0, &message);
+    xoe_message_free(const_cast<xoe_message*>(open.get()));
+    xoe_messages_close(here.messages);
+    ::_exit(status == XOE_UNAVAILABLE ? 0 : 1);
+  }
+  int status = -1;
+  need(child > 0 && ::waitpid(child, &status, 0) == child && status == 0, "a forked child could use messages");
+  finish(here.send(here.at.rank, 15, Bytes{7}));
+  finish(open);
+  need(received == Bytes{7}, "wrong bytes after a fork");
+}
+
 // Both sides wait for a barrier, and the messages come through all the same.
 void unattended(const Here& here) {
   const Bytes large(3'000'000, 3);
@@ -219,16 +239,13 @@ void die(const Here& here) {
   Bytes received(1);
   barrier(here);
   if (here.at.rank == victim) ::kill(::getpid(), SIGKILL);
-  if (here.at.rank == 0) {
-    need_failure(wait(here.receive(victim, 13, received)), "rank 1");
-  } else {
-    xoe_message* message = nullptr;
-    // Where there is no connection to it yet, the send itself fails.
-    if (xoe_message_send(here.messages, victim, 13, large.data(), large.size(), 0, &message) == XOE_OK)
-      need_failure(wait(Message(message)), "rank 1");
-    else
-      need_failure(xoe_last_error(), "rank 1");
-  }
+  xoe_message* message = nullptr;
+  const xoe_status started =
+      here.at.rank == 0
+          ? xoe_message_receive(here.messages, victim, 13, received.data(), received.size(), 0, &message)
+          : xoe_message_send(here.messages, victim, 13, large.data(), large.size(), 0, &message);
+  // Where there is no connection to it yet, the message cannot even start.
+  need_failure(started == XOE_OK ? wait(Message(message)) : xoe_last_error(), "rank 1");
   fmt::print("rank {} was told\n", here.at.rank);
   std::fflush(stdout);
   std::_Exit(3);
@@ -258,6 +275,7 @@ int main(int count, char** /*arguments*/) {
   check(xoe_messages_open(here.engine, "test", 1, &here.messages));
   if (count > 1) die(here);
   exchange(here, 40);
+  be_forked(here);
   from_any(here);
   unattended(here);
   time_out(here);

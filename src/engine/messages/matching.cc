@@ -48,7 +48,7 @@ bool SendQueue::push(ByteLink& link) {
       const bool in_header = message.moved < kHeader;
       const std::byte* const from = in_header ? reinterpret_cast<const std::byte*>(header.data()) + message.moved
                                               : message.data + (message.moved - kHeader);
-      const std::size_t count = link.write({from, (in_header ? kHeader : all) - message.moved});
+      const std::size_t count = link.write({from, std::min((in_header ? kHeader : all) - message.moved, kShare)});
       message.moved += count;
       moved += count;
       if (count == 0 || moved >= kShare) break;
