@@ -506,7 +506,8 @@ XOE_API int MPIABI_Wait(std::uintptr_t* request, void*) {
   {
     const std::lock_guard lock(the_world->mutex);
     const auto at = the_world->requests.find(*request);
-    if (at == the_world->requests.end()) return fail("xoe invalid_argument: no such request, or one that was given up after an earlier error");
+    if (at == the_world->requests.end())
+      return fail("xoe invalid_argument: no such request, or one that was given up after an earlier error");
     found = std::move(at->second);
     the_world->requests.erase(at);
   }

@@ -91,9 +91,7 @@ Result<MemberConnection> connect_member(const MemberClient& client, Clock::time_
 }
 
 MemberAcceptor::MemberAcceptor(Fd listener, MemberPolicy policy)
-    : listener_(std::move(listener)),
-      address_(SocketAddress::of(listener_.get()).text()),
-      policy_(std::move(policy)) {}
+    : listener_(std::move(listener)), address_(SocketAddress::of(listener_.get()).text()), policy_(std::move(policy)) {}
 
 void MemberAcceptor::add_entries(std::vector<pollfd>& entries) const {
   entries.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});

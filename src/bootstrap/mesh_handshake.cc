@@ -26,12 +26,11 @@ class Acceptor {
         connections_(connections),
         self_(self),
         size_(static_cast<int>(connections.size()) / options.lanes),
-        acceptor_(std::move(listener), {.secret = options.secret,
-                                        .expects = [this](auto member, auto lane) { return expects(member, lane); },
-                                        .admit =
-                                            [this](int member, int lane, MemberConnection connection) {
-                                              place(member, lane) = std::move(connection);
-                                            }}) {}
+        acceptor_(std::move(listener),
+                  {.secret = options.secret,
+                   .expects = [this](auto member, auto lane) { return expects(member, lane); },
+                   .admit = [this](int member, int lane,
+                                   MemberConnection connection) { place(member, lane) = std::move(connection); }}) {}
 
   const std::string& address() const noexcept { return acceptor_.address(); }
   std::size_t unauthenticated() const noexcept { return acceptor_.unauthenticated(); }

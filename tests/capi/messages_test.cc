@@ -1,5 +1,5 @@
 // Messages between the ranks of `xoe run`: of many sizes, expected in another order than they are sent in, in both
-// directions at once; from any rank; of another size than expected; given up; with nobody who waits; to and from a rank
+// directions at once; from any rank; of another size than expected; given up; with no thread that waits; to and from a rank
 // that dies or closes. The exit code is 0 where all is well.
 #include <fmt/format.h>
 #include <signal.h>
@@ -227,11 +227,11 @@ void unattended(const Here& here) {
 
 void time_out(const Here& here) {
   Bytes received(1);
-  if (here.at.rank == 0)
-    need_failure(wait(here.receive(here.at.size - 1, 12, received, 50'000'000)), ": Timed out");
+  if (here.at.rank == 0) need_failure(wait(here.receive(here.at.size - 1, 12, received, 50'000'000)), ": Timed out");
 }
 
-// Of two dead ends, both are told: the one that waits for a message, and the one that sends more than there is room for.
+// Of two dead ends, both are told: the one that waits for a message, and the one that sends more than there is room
+// for.
 void die(const Here& here) {
   ::signal(SIGTERM, SIG_IGN);  // the launcher's
   const int victim = 1;
@@ -241,9 +241,8 @@ void die(const Here& here) {
   if (here.at.rank == victim) ::kill(::getpid(), SIGKILL);
   xoe_message* message = nullptr;
   const xoe_status started =
-      here.at.rank == 0
-          ? xoe_message_receive(here.messages, victim, 13, received.data(), received.size(), 0, &message)
-          : xoe_message_send(here.messages, victim, 13, large.data(), large.size(), 0, &message);
+      here.at.rank == 0 ? xoe_message_receive(here.messages, victim, 13, received.data(), received.size(), 0, &message)
+                        : xoe_message_send(here.messages, victim, 13, large.data(), large.size(), 0, &message);
   // Where there is no connection to it yet, the message cannot even start.
   need_failure(started == XOE_OK ? wait(Message(message)) : xoe_last_error(), "rank 1");
   fmt::print("rank {} was told\n", here.at.rank);

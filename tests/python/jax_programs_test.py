@@ -143,7 +143,9 @@ def test_training(folder):
 
 
 def test_a_killed_rank(folder):
-    ring = KILLED.replace('jax.lax.psum(x, "i")', 'jax.lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 0)])').replace("out_specs=P()", 'out_specs=P("i")')
+    ring = KILLED.replace('jax.lax.psum(x, "i")', 'jax.lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 0)])').replace(
+        "out_specs=P()", 'out_specs=P("i")'
+    )
     for program, hosts in ((KILLED, 1), (ring, 1), (ring, 3)):
         done = run(folder, 3, program, XOE_PRETEND_HOSTS=str(hosts))
         assert done.returncode == 128 + signal.SIGKILL, done.stdout

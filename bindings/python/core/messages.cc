@@ -87,9 +87,12 @@ void bind_messages(nb::module_& module) {
            "own error.")
       .def("peer", &Message::peer, "The rank that it came from, or goes to.");
   nb::class_<Messages>(module, "Messages")
-      .def("__init__", [](Messages* messages, const Engine& engine,
-                          const std::string& name) { new (messages) Messages(open(engine, name)); },
-           nb::arg("engine"), nb::arg("name"), "Messages between the ranks of the engine. Collective over its world.")
+      .def(
+          "__init__",
+          [](Messages* messages, const Engine& engine, const std::string& name) {
+            new (messages) Messages(open(engine, name));
+          },
+          nb::arg("engine"), nb::arg("name"), "Messages between the ranks of the engine. Collective over its world.")
       .def("send", &Messages::send, nb::arg("to"), nb::arg("tag"), nb::arg("data"), nb::arg("bytes"),
            nb::arg("timeout") = 0.0, nb::arg("keep") = nb::none(),
            "Starts a message of bytes at an address. timeout: seconds; 0: the engine's limit. keep: what owns the "

@@ -116,7 +116,7 @@ class FirstStep:
         self._earlier: list[list[int]] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """Of one that another process begins anew."""
+        """Without what this process has seen: another one starts from the beginning."""
         return {**vars(self), "_world": None, "_is_over": False, "_earlier": []}
 
     def note_place(self) -> None:

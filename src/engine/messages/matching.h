@@ -26,10 +26,10 @@ struct Message {
   std::size_t moved = 0;    // of a send: with its header
   std::uint64_t order = 0;  // of a receive, among all
   bool done = false;
-  Status result = {};                                   // once it is done
+  Status result = {};                   // once it is done
   std::chrono::nanoseconds limit = {};  // 0: none
   std::chrono::steady_clock::time_point deadline = {};
-  std::vector<std::byte> copy = {};                     // of an abandoned send
+  std::vector<std::byte> copy = {};  // of an abandoned send
 
   // The first time counts.
   void finish(Status with = {}) {

@@ -112,18 +112,19 @@ Status Messages::exchange_addresses(Engine& engine) {
   XOE_ASSIGN(const auto any, bootstrap::SocketAddress::tcp(options_.address, 0));
   XOE_ASSIGN(Fd listener, bootstrap::listen_at(any));
   acceptor_ = std::make_unique<bootstrap::MemberAcceptor>(
-      std::move(listener),
-      bootstrap::MemberPolicy{
-          .secret = options_.secret,
-          .expects =
-              [this](std::uint32_t member, std::uint32_t lane) {
-                if (member >= static_cast<std::uint32_t>(size_) || lane != 0) return false;
-                const Peer& peer = peers_[member];
-                const std::lock_guard lock(mutex_);
-                return !peer.address.empty() && !peer.in;
-              },
-          .admit = [this](int member, int,
-                          bootstrap::MemberConnection connection) { accept(member, std::move(connection)); }});
+      std::move(listener), bootstrap::MemberPolicy{.secret = options_.secret,
+                                                   .expects =
+                                                       [this](std::uint32_t member, std::uint32_t lane) {
+                                                         if (member >= static_cast<std::uint32_t>(size_) || lane != 0)
+                                                           return false;
+                                                         const Peer& peer = peers_[member];
+                                                         const std::lock_guard lock(mutex_);
+                                                         return !peer.address.empty() && !peer.in;
+                                                       },
+                                                   .admit =
+                                                       [this](int member, int, bootstrap::MemberConnection connection) {
+                                                         accept(member, std::move(connection));
+                                                       }});
   const std::string& own = acceptor_->address();
   const std::int64_t shape[] = {static_cast<std::int64_t>(own.size())};
   const TensorArg text{.in = own.data(), .dtype = DType::kUint8, .shape = shape};
@@ -233,9 +234,8 @@ Status Messages::connect(int to, std::chrono::nanoseconds timeout) {
     if (peer.out) return {};
   }
   const auto longest = timeout.count() == 0 ? kConnectTimeout : std::min<Clock::duration>(timeout, kConnectTimeout);
-  auto made =
-      bootstrap::connect_member({.self = rank_, .address = peer.address, .secret = options_.secret, .waits = false},
-                                Clock::now() + longest);
+  auto made = bootstrap::connect_member(
+      {.self = rank_, .address = peer.address, .secret = options_.secret, .waits = false}, Clock::now() + longest);
   if (!made) {
     XOE_TRY(runtime_->check_world());  // knows better why
     return failure(made.error().code() == Code::kTimeout ? Code::kTimeout : Code::kPeerLost,

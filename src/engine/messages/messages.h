@@ -51,7 +51,7 @@ class Messages {
   Messages(const Messages&) = delete;
   ~Messages();
 
-  // What is under way fails with `unavailable`; so does what comes later. Twice is once.
+  // Messages under way fail with `unavailable`; so do later ones. Twice is once.
   void close();
 
   // The memory must stay as it is until the message is done. timeout: 0: the engine's stall limit. The first message to

@@ -12,7 +12,9 @@ from xoe._failures import error_of as error_of
 
 
 def typed_errors() -> AbstractContextManager[None]:
-    """Raises errors of collectives as Xoe's own, PeerLostError for example::
+    """Raises errors of collectives as Xoe's own, PeerLostError for example.
+
+    Around the place where results are waited for::
 
         with hvd.typed_errors():
             step(batch)

@@ -51,8 +51,8 @@ class Work(_Work):  # type: ignore[misc]
         source: Callable[[], int] | None = None,
         backward: EndOfBackward | None = None,
     ) -> None:
-        """source: tells the sender of a received message. backward: completes it at the end of the backward that runs now, where a
-        future is asked for."""
+        """source: tells the sender of a received message. backward: completes it at the end of the backward that runs now,
+        where a future is asked for."""
         super().__init__()
         self._operations = list(operations)
         self._finish = finish
