@@ -181,7 +181,8 @@ TEST(EngineTrace, SpansAreRationedAndThoseLeftOutCounted) {
       left_out[rank] += event.at("args").at("tensors").get<std::int64_t>();
   }
   for (int rank = 0; rank < kBoth; ++rank) {
-    EXPECT_EQ(spans[rank] + left_out[rank], kMany + 1) << "rank " << rank;
+    EXPECT_GE(spans[rank] + left_out[rank], kMany + 1) << "rank " << rank;
+    EXPECT_LE(spans[rank] + left_out[rank], kMany + 3) << "with the engine's own operations, rank " << rank;
     EXPECT_LE(spans[rank], rations * kRation) << "rank " << rank;
   }
 }
