@@ -158,7 +158,7 @@ Status Run::evaluate() {
     if ((*batch)->count() == 0) continue;
     const at::Tensor labels = (*batch)->labels.to(setup_.device);
     const Autocast autocast(setup_.device, options_.precision);
-    const at::Tensor logits = setup_.model->forward(place_images(setup_, (*batch)->images));
+    const at::Tensor logits = setup_.model->forward(place_images(setup_, (*batch)->images)).main;
     sums.loss += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
     sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
     sums.images += static_cast<double>((*batch)->count());
@@ -231,11 +231,15 @@ std::vector<PassSums> Run::forward_backward() {
     {
       const auto span = trace_->span(Phase::kForward);
       const Autocast autocast(setup_.device, options_.precision);
-      const at::Tensor logits = setup_.model->forward(place_images(setup_, batch.images));
-      loss = at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
+      const auto loss_of = [&](const at::Tensor& logits) {
+        return at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
+      };
+      const models::Logits logits = setup_.model->forward(place_images(setup_, batch.images));
+      loss = loss_of(logits.main);
       passes.push_back({.loss = loss.detach(),
-                        .correct = logits.detach().argmax(1).eq(batch.labels).sum(),
+                        .correct = logits.main.detach().argmax(1).eq(batch.labels).sum(),
                         .images = static_cast<double>(batch.count())});
+      if (logits.auxiliary.defined()) loss = loss + models::kAuxiliaryWeight * loss_of(logits.auxiliary);
     }
     const auto span = trace_->span(Phase::kBackward);
     loss.backward();
