@@ -81,6 +81,8 @@ class DenseNet : public ImageModel {
     return {.main = classifier_->forward(mean_of_pixels(features_->forward(images)))};
   }
 
+  at::MemoryFormat memory_format() const override { return at::MemoryFormat::ChannelsLast; }
+
  private:
   std::shared_ptr<Chain> features_ = std::make_shared<Chain>();
   nn::Linear classifier_{nullptr};

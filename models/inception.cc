@@ -173,6 +173,8 @@ class InceptionV3 : public ImageModel {
     return logits;
   }
 
+  at::MemoryFormat memory_format() const override { return at::MemoryFormat::ChannelsLast; }
+
  private:
   template <typename M>
   void add(std::vector<Step>* steps, const std::string& name, std::shared_ptr<M> module) {

@@ -24,7 +24,8 @@ struct Logits {
 class ImageModel : public ::torch::nn::Module {
  public:
   virtual Logits forward(const at::Tensor& images) = 0;
-  // The memory format in which 4-dimensional parameters and images are fastest on the CPU.
+  // The memory format in which 4-dimensional parameters and images are fastest on the CPU, as one thread trains
+  // (docs/reference/train.md has the figures).
   virtual at::MemoryFormat memory_format() const { return at::MemoryFormat::Contiguous; }
   // The name that a parameter or buffer, by its name here, has in the library that most programs know it from: timm for
   // vision transformers ("blocks.0.attn.qkv.weight" for "blocks.0.qkv.weight"), else torchvision, which is the same.

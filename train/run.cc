@@ -70,7 +70,7 @@ Status Run::prepare() {
   setup_ = std::move(*local);
   XOE_TRY(on_all_ranks(check_same_data()));
   XOE_TRY(on_all_ranks(agree_on_classes()));
-  XOE_TRY(on_all_ranks(agree(comm_, create_model(setup_, options_, comm_.rank()))));
+  XOE_TRY(on_all_ranks(agree(comm_, create_model(setup_, options_))));
   XOE_TRY(on_all_ranks(start_engine()));
   plan_ = make_plan(options_, setup_.data->info(), comm_.size());
 
@@ -200,6 +200,7 @@ Status Run::step() {
   for (auto& group : setup_.optimizer->param_groups()) group.options().set_lr(rate);
   XOE_TRY(optimizer_->zero_grad());
 
+  seed_step(setup_, options_, comm_.rank(), step_);
   const std::vector<PassSums> passes = forward_backward();
   // While a GPU computes; and before exchange(), so that all ranks learn of bad input in the same step.
   if (step_ + 1 < plan_.total_steps) {

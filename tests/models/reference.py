@@ -26,6 +26,7 @@ MODELS = ("resnet18", "resnet50", "resnet101", "resnet152", "densenet121", "vgg1
           "efficientnet_v2_s", "inception_v3", *VITS)  # fmt: skip
 # In float64 its files take gigabytes.
 FLOAT32 = ("vgg16",)
+ROUNDING = 1e-6
 # Parts of timm's names for vision transformers, and torchvision's.
 TIMM = (
     (r"^cls_token$", "class_token"),
@@ -104,11 +105,11 @@ def expected(network, input, training):
     return results | network.state_dict()
 
 
-def difference(own, other):
-    """The largest, as a share of the largest number."""
+def difference(own, other, least=0):
+    """The largest, as a share of the largest number, or of `least` if that is more."""
     if own.shape != other.shape:
         raise AssertionError(f"shapes {tuple(own.shape)} and {tuple(other.shape)}")
-    scale = other.abs().max().item()
+    scale = max(other.abs().max().item(), least)
     return (own - other).abs().max().item() / scale if scale else own.abs().max().item()
 
 
@@ -142,7 +143,10 @@ def compare(program, name, training, ending, folder):
     network.load_state_dict({key: own[key] for key in state}, strict=True)
     for file in (weights, given, output):
         file.unlink()
-    return {key: difference(own[key].to(dtype), other[key].to(dtype)) for key in other}
+    # Some gradients would be zero but for rounding: of a bias before batch norm.
+    largest = max(tensor.abs().max().item() for key, tensor in other.items() if key.startswith("gradient."))
+    least = {key: ROUNDING * largest if key.startswith("gradient.") else 0 for key in other}
+    return {key: difference(own[key].to(dtype), other[key].to(dtype), least[key]) for key in other}
 
 
 def own_names(name, state):

@@ -171,6 +171,8 @@ TEST_P(ResumeTest, GivesTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Kinds, ResumeTest,
                          ::testing::Values(ResumeCase{1, "sgd", false}, ResumeCase{2, "sgd", false},
                                            ResumeCase{2, "adamw", true}));
+// It leaves out other numbers in each step.
+INSTANTIATE_TEST_SUITE_P(Dropout, ResumeTest, ::testing::Values(ResumeCase{2, "sgd", false, "mobilenet_v2", 32, 2}));
 // Its weights lie in another order of memory.
 INSTANTIATE_TEST_SUITE_P(ChannelsLast, ResumeTest,
                          ::testing::Values(ResumeCase{2, "sgd", false, "resnet50", 16, 2},
