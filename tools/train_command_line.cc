@@ -60,6 +60,9 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
   using train::Precision;
   app.option_defaults()->group("Training");
   add_choice(app, "--model", options.model, {models::kNames.begin(), models::kNames.end()}, "the network");
+  app.add_option("--weights", options.weights,
+                 "begin with these: a state dict of PyTorch (.pt), or safetensors; as export writes them")
+      ->type_name("FILE");
   auto* epochs = app.add_option("--epochs", options.epochs, "how often to go through the data (default 10)");
   epochs->check(CLI::PositiveNumber);
   app.add_option("--steps", options.steps, "how many steps instead (default 100 synthetic)")
@@ -122,8 +125,8 @@ Examples:
   xoe train export runs/c model.safetensors    for safetensors.torch.load_file()
   xoe train export runs/c/step-00000120.ckpt model.pt
 
-Parameters have the names that torchvision has for resnet18 and resnet50, and
-timm for vit_tiny.)";
+Parameters have the names that torchvision has for them, and timm for vision
+transformers.)";
 
 void add_export(CLI::App& app, ExportCommandLine& line) {
   auto* verb = app.add_subcommand("export", "write the weights of a run for PyTorch: a state dict, or safetensors");

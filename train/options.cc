@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "train/exported_file.h"
 
 namespace xoe::train {
 namespace {
@@ -50,6 +51,10 @@ Result<TrainOptions> complete_options(TrainOptions options) {
   if (options.checkpoint_dir.empty() && (options.resume || options.checkpoint_every > 0)) {
     return failure(Code::kInvalidArgument, "{} needs --checkpoint DIR",
                    options.resume ? "--resume" : "--checkpoint-every");
+  }
+  if (!options.weights.empty()) {
+    if (const auto format = check_export_name(options.weights); !format)
+      return failure(Code::kInvalidArgument, "--weights {}: {}", options.weights, format.error().message());
   }
   if (options.next_epoch && !options.resume) {
     return failure(Code::kInvalidArgument, "--next-epoch says where a run goes on; it needs --resume");

@@ -24,6 +24,7 @@ struct TrainOptions {
   int batch = 32;                   // per rank and backward pass
   data::ImageSize image_size = 64;
   data::PixelOptions pixels = {};
+  std::string weights;  // a file that the model begins with; empty: freshly initialised
 
   double epochs = 0;       // of the data; 0: `steps` counts
   std::int64_t steps = 0;  // optimizer steps; 0: `epochs` counts. Both 0: 10 epochs of data, or 100 synthetic steps

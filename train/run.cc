@@ -14,11 +14,10 @@
 #include "train/agree.h"
 #include "train/buffers.h"
 #include "train/environment.h"
+#include "train/weights.h"
 #include "xoe/torch/broadcast.h"
 
 namespace xoe::train {
-namespace {}  // namespace
-
 Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop)
     : options_(options), comm_(comm), listener_(listener), stop_(stop), start_(Clock::now()) {}
 
@@ -87,6 +86,8 @@ Status Run::prepare() {
   if (sections) {
     XOE_TRY(restore_model(*sections, options_, setup_.data->info(), comm_.rank(), *setup_.model));
   } else {
+    const bool loads = first() && !options_.weights.empty();
+    XOE_TRY(on_all_ranks(agree(comm_, loads ? load_weights(options_.weights, *setup_.model) : Status())));
     XOE_TRY(xoe::torch::broadcast_parameters(*setup_.model, comm_));
   }
   XOE_ASSIGN(optimizer_, xoe::torch::DistributedOptimizer::create(

@@ -26,7 +26,7 @@ MODELS = ("resnet18", "resnet50", "resnet101", "resnet152", "densenet121", "vgg1
           "efficientnet_v2_s", "inception_v3", *VITS)  # fmt: skip
 # In float64 its files take gigabytes.
 FLOAT32 = ("vgg16",)
-ROUNDING = 1e-6
+ROUNDING = 1e-5
 # Parts of timm's names for vision transformers, and torchvision's.
 TIMM = (
     (r"^cls_token$", "class_token"),
