@@ -78,6 +78,8 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
   app.add_option("--momentum", options.momentum, "of sgd")->capture_default_str();
   app.add_option("--weight-decay", options.weight_decay, "(default: sgd 5e-5, adamw 0.05)");
   app.add_option("--label-smoothing", options.label_smoothing, "0 to 1")->capture_default_str();
+  app.add_option("--clip-norm", options.clip_norm, "largest 2-norm of a step's gradients, all together; 0: any")
+      ->capture_default_str();
   app.add_option("--accumulate", options.accumulate, "passes per step")->capture_default_str();
   app.add_option("--seed", options.seed, "of weights, order and distortions")
       ->check(CLI::NonNegativeNumber)

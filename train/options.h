@@ -36,6 +36,7 @@ struct TrainOptions {
   double momentum = 0.9;
   std::optional<double> weight_decay;  // unset: 5e-5 for sgd, 0.05 for adamw
   double label_smoothing = 0;
+  double clip_norm = 0;  // the largest 2-norm of all gradients together in a step; 0: any
   std::uint64_t seed = 1;
   int accumulate = 1;  // backward passes in a step
   bool sharded = false;

@@ -217,6 +217,7 @@ Status Run::step() {
   XOE_TRY(exchange(sums));
   {
     const auto span = trace_->span(Phase::kOptimizer);
+    if (options_.clip_norm > 0) XOE_TRY(optimizer_->clip_grad_norm(options_.clip_norm));
     XOE_TRY(optimizer_->step());
   }
   ++step_;

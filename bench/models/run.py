@@ -93,7 +93,7 @@ def main():
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--threads", type=int, default=1, help="of each process")
     parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--image-size", type=int, help="default: as published, 224 or 299")
+    parser.add_argument("--image-size", type=int, help="default: 224, and 299 for inception_v3")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3, help="of ResNet-50 beside PyTorch; 0: none")

@@ -1,7 +1,6 @@
 """glibc's settings, for processes of PyTorch that Xoe is compared with."""
 
 import ctypes
-import os
 
 
 def keep_freed_memory():

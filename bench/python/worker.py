@@ -10,7 +10,6 @@ gradients are reduced, and nothing else, so DistributedDataParallel does not bro
 
 import argparse
 import contextlib
-import ctypes
 import json
 import os
 import pathlib

@@ -21,7 +21,7 @@ import torchvision
 CLASSES = 10
 BATCH = 4
 VITS = {"vit_tiny": (192, 3), "vit_s16": (384, 6), "vit_b16": (768, 12)}
-SIZES = {"inception_v3": 299, **{name: 128 for name in VITS}}  # others: 64
+SIZES = {"inception_v3": 299, **dict.fromkeys(VITS, 128)}  # others: 64
 MODELS = ("resnet18", "resnet50", "resnet101", "resnet152", "densenet121", "vgg16", "mobilenet_v2", "efficientnet_b0",
           "efficientnet_v2_s", "inception_v3", *VITS)  # fmt: skip
 # In float64 its files take gigabytes.

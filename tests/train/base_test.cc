@@ -546,18 +546,10 @@ TEST(Safetensors, ADamagedFileIsRefused) {
 // {"w": tensor} as Python's pickle writes it, of a storage of `elements` floats.
 std::string pickled(std::string_view shape, std::string_view strides, char elements,
                     std::string_view offset = "K\x01") {
-  return std::string(
-             "\x80\x02}(X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n(("
-             "X\x07\x00\x00\x00storagectorch\nFloatStorage\n",
-             68) +
-         std::string(
-             "X\x01\x00\x00\x00"
-             "0X\x03\x00\x00\x00"
-             "cpuK",
-             15) +
-         elements + "tQ" + std::string(offset) + std::string(shape) + std::string(strides) +
-         "\x89"
-         "ccollections\nOrderedDict\n)RtRu.";
+  using std::string_literals::operator""s;
+  return "\x80\x02}(X\x01\0\0\0wctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\n"s +
+         "X\x01\0\0\0"s + "0" + "X\x03\0\0\0"s + "cpuK" + elements + "tQ" + std::string(offset) + std::string(shape) +
+         std::string(strides) + "\x89" + "ccollections\nOrderedDict\n)RtRu.";
 }
 
 TEST(StateDict, TensorsAreReadAndBoundsChecked) {
