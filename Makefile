@@ -1,7 +1,7 @@
 # The front door. Every target prepares what it needs (packages, .venv, build) and is quick when all is there.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-peers test-frameworks mutants bench soak lint format docs setup build asan tsan fuzz clean
+.PHONY: help demo test test-all test-peers test-frameworks mutants bench bench-models soak lint format docs setup build asan tsan fuzz clean
 
 help:  ## show this list
 	@echo "Xoe: distributed data-parallel training. Targets:"
@@ -28,6 +28,9 @@ mutants:  ## break the source in many places, one after the other, and show that
 
 bench:  ## compare with Open MPI, MPICH, Gloo, other designs of engines, tf.data, DALI, side by side
 	@scripts/bench.sh
+
+bench-models:  ## each network: images/s, memory, equality to torchvision's; ResNet-50 beside PyTorch
+	@scripts/bench.sh models
 
 soak:  ## random programs against the engine, 100,000 of each sort: some hours
 	@scripts/soak.sh

@@ -7,14 +7,14 @@ namespace {
 
 class Mlp : public ImageModel {
  public:
-  Mlp(int classes, int height, int width)
-      : fc1_(register_module("fc1", ::torch::nn::Linear(3 * std::int64_t{height} * width, 512))),
+  explicit Mlp(const Shape& shape)
+      : fc1_(register_module("fc1", ::torch::nn::Linear(3 * std::int64_t{shape.height} * shape.width, 512))),
         fc2_(register_module("fc2", ::torch::nn::Linear(512, 256))),
-        fc3_(register_module("fc3", ::torch::nn::Linear(256, classes))) {}
+        fc3_(register_module("fc3", ::torch::nn::Linear(256, shape.classes))) {}
 
-  at::Tensor forward(const at::Tensor& images) override {
+  Logits forward(const at::Tensor& images) override {
     const at::Tensor hidden = fc1_->forward(images.flatten(1)).relu_();
-    return fc3_->forward(fc2_->forward(hidden).relu_());
+    return {.main = fc3_->forward(fc2_->forward(hidden).relu_())};
   }
 
  private:
@@ -25,6 +25,6 @@ class Mlp : public ImageModel {
 
 }  // namespace
 
-ModelHandle make_mlp(int classes, int height, int width) { return std::make_shared<Mlp>(classes, height, width); }
+Result<ModelHandle> make_mlp(const Shape& shape) { return std::make_shared<Mlp>(shape); }
 
 }  // namespace xoe::models

@@ -4,8 +4,12 @@
 #include <array>
 #include <string_view>
 
+#include "models/list.h"
+
 namespace xoe::models {
 
-inline constexpr std::array<std::string_view, 4> kNames = {"mlp", "resnet18", "resnet50", "vit_tiny"};
+#define XOE_MODEL_NAME(name) std::string_view(#name),
+inline constexpr std::array kNames = {XOE_MODELS(XOE_MODEL_NAME)};
+#undef XOE_MODEL_NAME
 
 }  // namespace xoe::models

@@ -1,15 +1,22 @@
 // The factories of the networks; see make_model().
 #pragma once
 
+#include "models/list.h"
 #include "models/models.h"
 
 namespace xoe::models {
 
-ModelHandle make_resnet18(int classes);
-ModelHandle make_resnet50(int classes);
-ModelHandle make_vit_tiny(int classes, int height, int width);  // both are multiples of vit_patch_size()
-ModelHandle make_mlp(int classes, int height, int width);
+struct Shape {
+  int classes;  // all at least 1
+  int height;   // of images, in pixels
+  int width;
+};
 
-int vit_patch_size(int height, int width) noexcept;
+#define XOE_MODEL_FACTORY(name) Result<ModelHandle> make_##name(const Shape& shape);
+XOE_MODELS(XOE_MODEL_FACTORY)
+#undef XOE_MODEL_FACTORY
+
+// `invalid_argument`: an image's side is below `minimum`. `published`: the side that the network was made for.
+Status check_image_size(std::string_view model, const Shape& shape, int minimum, int published = 224);
 
 }  // namespace xoe::models

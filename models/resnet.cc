@@ -1,22 +1,18 @@
 #include <torch/nn/functional/pooling.h>
-#include <torch/nn/init.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
-#include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
 #include <array>
 #include <vector>
 
+#include "models/layers.h"
 #include "models/networks.h"
 
 namespace xoe::models {
 namespace {
 
-namespace nn = ::torch::nn;
-
 nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
-  return nn::Conv2d(nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
+  return conv2d({.in = in, .out = out, .kernel = {kernel, kernel}, .stride = stride});
 }
 
 struct Stage {
@@ -81,11 +77,11 @@ class ResNet : public ImageModel {
     initialise();
   }
 
-  at::Tensor forward(const at::Tensor& images) override {
+  Logits forward(const at::Tensor& images) override {
     at::Tensor x = bn1_->forward(conv1_->forward(images)).relu_();
     x = at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1});
     for (auto& stage : stages_) x = stage->forward(x);
-    return fc_->forward(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
+    return {.main = fc_->forward(mean_of_pixels(x))};
   }
 
   at::MemoryFormat memory_format() const override {
@@ -104,13 +100,10 @@ class ResNet : public ImageModel {
   }
 
   void initialise() {
-    for (const auto& module : modules(/*include_self=*/false)) {
-      if (const auto* convolution = module->as<nn::Conv2d>()) {
-        nn::init::kaiming_normal_(convolution->weight, 0.0, ::torch::kFanOut, ::torch::kReLU);
-      }
-      // Each block starts as the identity, which makes the first steps at a large learning rate safe.
+    initialise_convolutions(*this);
+    // Each block starts as the identity, which makes the first steps at a large learning rate safe.
+    for (const auto& module : modules(/*include_self=*/false))
       if (const auto* block = module->as<Block>()) nn::init::zeros_(block->last_gamma());
-    }
   }
 
   bool bottleneck_;
@@ -122,12 +115,20 @@ class ResNet : public ImageModel {
 
 }  // namespace
 
-ModelHandle make_resnet18(int classes) {
-  return std::make_shared<ResNet>(std::array{2, 2, 2, 2}, /*bottleneck=*/false, classes);
+Result<ModelHandle> make_resnet18(const Shape& shape) {
+  return std::make_shared<ResNet>(std::array{2, 2, 2, 2}, /*bottleneck=*/false, shape.classes);
 }
 
-ModelHandle make_resnet50(int classes) {
-  return std::make_shared<ResNet>(std::array{3, 4, 6, 3}, /*bottleneck=*/true, classes);
+Result<ModelHandle> make_resnet50(const Shape& shape) {
+  return std::make_shared<ResNet>(std::array{3, 4, 6, 3}, /*bottleneck=*/true, shape.classes);
+}
+
+Result<ModelHandle> make_resnet101(const Shape& shape) {
+  return std::make_shared<ResNet>(std::array{3, 4, 23, 3}, /*bottleneck=*/true, shape.classes);
+}
+
+Result<ModelHandle> make_resnet152(const Shape& shape) {
+  return std::make_shared<ResNet>(std::array{3, 8, 36, 3}, /*bottleneck=*/true, shape.classes);
 }
 
 }  // namespace xoe::models

@@ -55,7 +55,7 @@ C_HEADERS = {"include/xoe/c.h", "include/xoe/c_data.h"}
 # Siblings within one room; `hierarchical` stands on shm.
 BACKENDS = {"shm", "gloo", "mpi", "nccl"}
 
-TORCH_HOMES = ("bindings/libtorch/", "models/", "train/", "tools/xoe_train.cc", "tests/libtorch/", "tests/train/", "tests/docs/",
+TORCH_HOMES = ("bindings/libtorch/", "models/", "train/", "tools/xoe_train.cc", "tests/libtorch/", "tests/models/", "tests/train/", "tests/docs/",
                "examples/", "bench/training/")
 # A family of foreign headers and the only places that may include it.
 VENDORS = [

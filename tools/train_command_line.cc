@@ -60,6 +60,9 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
   using train::Precision;
   app.option_defaults()->group("Training");
   add_choice(app, "--model", options.model, {models::kNames.begin(), models::kNames.end()}, "the network");
+  app.add_option("--weights", options.weights,
+                 "begin with these: a state dict of PyTorch (.pt), or safetensors; as export writes them")
+      ->type_name("FILE");
   auto* epochs = app.add_option("--epochs", options.epochs, "how often to go through the data (default 10)");
   epochs->check(CLI::PositiveNumber);
   app.add_option("--steps", options.steps, "how many steps instead (default 100 synthetic)")
@@ -75,6 +78,8 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
   app.add_option("--momentum", options.momentum, "of sgd")->capture_default_str();
   app.add_option("--weight-decay", options.weight_decay, "(default: sgd 5e-5, adamw 0.05)");
   app.add_option("--label-smoothing", options.label_smoothing, "0 to 1")->capture_default_str();
+  app.add_option("--clip-norm", options.clip_norm, "largest 2-norm of a step's gradients, all together; 0: any")
+      ->capture_default_str();
   app.add_option("--accumulate", options.accumulate, "passes per step")->capture_default_str();
   app.add_option("--seed", options.seed, "of weights, order and distortions")
       ->check(CLI::NonNegativeNumber)
@@ -122,8 +127,8 @@ Examples:
   xoe train export runs/c model.safetensors    for safetensors.torch.load_file()
   xoe train export runs/c/step-00000120.ckpt model.pt
 
-Parameters have the names that torchvision has for resnet18 and resnet50, and
-timm for vit_tiny.)";
+Parameters have the names that torchvision has for them, and timm for vision
+transformers.)";
 
 void add_export(CLI::App& app, ExportCommandLine& line) {
   auto* verb = app.add_subcommand("export", "write the weights of a run for PyTorch: a state dict, or safetensors");

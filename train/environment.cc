@@ -66,7 +66,9 @@ Json options_json(const TrainOptions& options) {
   if (options.optimizer == OptimizerKind::kSgd) json["momentum"] = options.momentum;
   json["weight_decay"] = options.weight_decay.value_or(0);
   json["label_smoothing"] = options.label_smoothing;
+  json["clip_norm"] = options.clip_norm;
   json["precision"] = options.precision == Precision::kFp32 ? "fp32" : "bf16";
+  if (!options.weights.empty()) json["weights"] = options.weights;
   json["seed"] = options.seed;
   if (options.epochs > 0) json["epochs"] = options.epochs;
   json["bucket_mib"] = options.bucket_mib;

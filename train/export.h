@@ -17,7 +17,7 @@ struct Exported {
 
 // Writes the parameters, and the buffers averaged over ranks, of the checkpoint that `run` names (find_checkpoint) into
 // a new file, in the format that check_export_name() says. The file appears whole or not at all. Names are those of
-// torchvision for resnets and of timm for vit_tiny.
+// ImageModel::common_name().
 // `invalid_argument`: no such checkpoint, or the file exists; `data_loss`: the checkpoint is damaged.
 Result<Exported> export_weights(const std::string& run, const std::string& file);
 

@@ -35,6 +35,10 @@ Result<ExportFormat> check_export_name(const std::string& path) {
   return failure(Code::kInvalidArgument, "expected a name that ends in .pt or .pth (torch.load) or in .safetensors");
 }
 
+Error file_exists(const std::string& path) {
+  return {Code::kInvalidArgument, fmt::format("{} exists; choose another name, or remove it first", path)};
+}
+
 Result<std::string> find_checkpoint(const std::string& run) {
   std::error_code error;
   const auto status = fs::status(run, error);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "train/exported_file.h"
 
 namespace xoe::train {
 namespace {
@@ -28,6 +29,7 @@ Result<TrainOptions> complete_options(TrainOptions options) {
   XOE_TRY(require(std::isfinite(options.lr_warmup_epochs) && options.lr_warmup_epochs >= 0, "lr-warmup", "at least 0"));
   XOE_TRY(require(options.momentum >= 0 && options.momentum < 1, "momentum", "in [0, 1)"));
   XOE_TRY(require(options.label_smoothing >= 0 && options.label_smoothing < 1, "label-smoothing", "in [0, 1)"));
+  XOE_TRY(require(std::isfinite(options.clip_norm) && options.clip_norm >= 0, "clip-norm", "at least 0"));
   XOE_TRY(require(options.accumulate >= 1, "accumulate", "at least 1"));
   XOE_TRY(require(options.bucket_mib > 0 && options.bucket_mib <= 4096, "bucket-mb", "between 0 and 4096"));
   XOE_TRY(require(std::isfinite(options.eval_every) && options.eval_every >= 0, "eval-every", "at least 0"));
@@ -50,6 +52,10 @@ Result<TrainOptions> complete_options(TrainOptions options) {
   if (options.checkpoint_dir.empty() && (options.resume || options.checkpoint_every > 0)) {
     return failure(Code::kInvalidArgument, "{} needs --checkpoint DIR",
                    options.resume ? "--resume" : "--checkpoint-every");
+  }
+  if (!options.weights.empty()) {
+    if (const auto format = check_export_name(options.weights); !format)
+      return failure(Code::kInvalidArgument, "--weights {}: {}", options.weights, format.error().message());
   }
   if (options.next_epoch && !options.resume) {
     return failure(Code::kInvalidArgument, "--next-epoch says where a run goes on; it needs --resume");

@@ -24,6 +24,7 @@ struct TrainOptions {
   int batch = 32;                   // per rank and backward pass
   data::ImageSize image_size = 64;
   data::PixelOptions pixels = {};
+  std::string weights;  // a file that the model begins with; empty: freshly initialised
 
   double epochs = 0;       // of the data; 0: `steps` counts
   std::int64_t steps = 0;  // optimizer steps; 0: `epochs` counts. Both 0: 10 epochs of data, or 100 synthetic steps
@@ -35,6 +36,7 @@ struct TrainOptions {
   double momentum = 0.9;
   std::optional<double> weight_decay;  // unset: 5e-5 for sgd, 0.05 for adamw
   double label_smoothing = 0;
+  double clip_norm = 0;  // the largest 2-norm of all gradients together in a step; 0: any
   std::uint64_t seed = 1;
   int accumulate = 1;  // backward passes in a step
   bool sharded = false;

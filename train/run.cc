@@ -14,11 +14,10 @@
 #include "train/agree.h"
 #include "train/buffers.h"
 #include "train/environment.h"
+#include "train/weights.h"
 #include "xoe/torch/broadcast.h"
 
 namespace xoe::train {
-namespace {}  // namespace
-
 Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop)
     : options_(options), comm_(comm), listener_(listener), stop_(stop), start_(Clock::now()) {}
 
@@ -70,7 +69,7 @@ Status Run::prepare() {
   setup_ = std::move(*local);
   XOE_TRY(on_all_ranks(check_same_data()));
   XOE_TRY(on_all_ranks(agree_on_classes()));
-  XOE_TRY(on_all_ranks(agree(comm_, create_model(setup_, options_, comm_.rank()))));
+  XOE_TRY(on_all_ranks(agree(comm_, create_model(setup_, options_))));
   XOE_TRY(on_all_ranks(start_engine()));
   plan_ = make_plan(options_, setup_.data->info(), comm_.size());
 
@@ -87,6 +86,8 @@ Status Run::prepare() {
   if (sections) {
     XOE_TRY(restore_model(*sections, options_, setup_.data->info(), comm_.rank(), *setup_.model));
   } else {
+    const bool loads = first() && !options_.weights.empty();
+    XOE_TRY(on_all_ranks(agree(comm_, loads ? load_weights(options_.weights, *setup_.model) : Status())));
     XOE_TRY(xoe::torch::broadcast_parameters(*setup_.model, comm_));
   }
   XOE_ASSIGN(optimizer_, xoe::torch::DistributedOptimizer::create(
@@ -158,7 +159,7 @@ Status Run::evaluate() {
     if ((*batch)->count() == 0) continue;
     const at::Tensor labels = (*batch)->labels.to(setup_.device);
     const Autocast autocast(setup_.device, options_.precision);
-    const at::Tensor logits = setup_.model->forward(place_images(setup_, (*batch)->images));
+    const at::Tensor logits = setup_.model->forward(place_images(setup_, (*batch)->images)).main;
     sums.loss += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
     sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
     sums.images += static_cast<double>((*batch)->count());
@@ -200,6 +201,7 @@ Status Run::step() {
   for (auto& group : setup_.optimizer->param_groups()) group.options().set_lr(rate);
   XOE_TRY(optimizer_->zero_grad());
 
+  seed_step(setup_, options_, comm_.rank(), step_);
   const std::vector<PassSums> passes = forward_backward();
   // While a GPU computes; and before exchange(), so that all ranks learn of bad input in the same step.
   if (step_ + 1 < plan_.total_steps) {
@@ -215,6 +217,7 @@ Status Run::step() {
   XOE_TRY(exchange(sums));
   {
     const auto span = trace_->span(Phase::kOptimizer);
+    if (options_.clip_norm > 0) XOE_TRY(optimizer_->clip_grad_norm(options_.clip_norm));
     XOE_TRY(optimizer_->step());
   }
   ++step_;
@@ -231,11 +234,15 @@ std::vector<PassSums> Run::forward_backward() {
     {
       const auto span = trace_->span(Phase::kForward);
       const Autocast autocast(setup_.device, options_.precision);
-      const at::Tensor logits = setup_.model->forward(place_images(setup_, batch.images));
-      loss = at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
+      const auto loss_of = [&](const at::Tensor& logits) {
+        return at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
+      };
+      const models::Logits logits = setup_.model->forward(place_images(setup_, batch.images));
+      loss = loss_of(logits.main);
       passes.push_back({.loss = loss.detach(),
-                        .correct = logits.detach().argmax(1).eq(batch.labels).sum(),
+                        .correct = logits.main.detach().argmax(1).eq(batch.labels).sum(),
                         .images = static_cast<double>(batch.count())});
+      if (logits.auxiliary.defined()) loss = loss + models::kAuxiliaryWeight * loss_of(logits.auxiliary);
     }
     const auto span = trace_->span(Phase::kBackward);
     loss.backward();

@@ -1,5 +1,6 @@
 #include "train/safetensors.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -34,6 +35,26 @@ Status check_size(const SafeTensor& tensor) {
   return failure(Code::kInvalidArgument, "{}: {} bytes do not fit its shape", tensor.name, tensor.bytes);
 }
 
+struct Placed {
+  std::uint64_t begin;
+  SafeTensor tensor;
+};
+
+Result<Placed> parse_entry(const std::string& name, const nlohmann::json& entry) {
+  try {
+    const auto [begin, end] = entry.at("data_offsets").get<std::array<std::uint64_t, 2>>();
+    Placed placed = {.begin = begin,
+                     .tensor = {.name = name,
+                                .dtype = entry.at("dtype"),
+                                .shape = entry.at("shape").get<std::vector<std::int64_t>>(),
+                                .bytes = end - begin}};
+    if (begin <= end && check_size(placed.tensor)) return placed;
+  } catch (const nlohmann::json::exception&) {
+    // Said below.
+  }
+  return failure(Code::kDataLoss, "its header has no valid type, shape and place of {}", name);
+}
+
 }  // namespace
 
 Result<std::string> safetensors_header(std::span<const SafeTensor> tensors,
@@ -58,6 +79,36 @@ Result<std::string> safetensors_header(std::span<const SafeTensor> tensors,
   std::string bytes;
   append_little<std::uint64_t>(bytes, text.size());
   return bytes + text;
+}
+
+Result<SafeHeader> parse_safetensors_header(std::string_view file) {
+  constexpr std::size_t kLength = sizeof(std::uint64_t);
+  if (file.size() < kLength) return failure(Code::kDataLoss, "it has {} bytes, too few for a header", file.size());
+  const auto length = load_little<std::uint64_t>(file.data());
+  if (length > kLongestHeader || length > file.size() - kLength)
+    return failure(Code::kDataLoss, "it says that its header has {} bytes, but is not that long", length);
+  SafeHeader header;
+  header.bytes = kLength + length;
+  const auto json = nlohmann::json::parse(file.substr(kLength, length), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return failure(Code::kDataLoss, "its header is not a JSON object");
+  std::vector<Placed> placed;
+  for (const auto& [name, entry] : json.items()) {
+    if (name == kMetadata) continue;
+    XOE_ASSIGN(Placed one, parse_entry(name, entry));
+    placed.push_back(std::move(one));
+  }
+  std::ranges::sort(placed, {}, [](const Placed& one) { return std::pair(one.begin, one.tensor.bytes); });
+  std::uint64_t end = 0;
+  for (Placed& one : placed) {
+    if (one.begin != end)
+      return failure(Code::kDataLoss, "{} does not begin where the one before ends", one.tensor.name);
+    end += one.tensor.bytes;
+    if (end > file.size() - header.bytes) break;
+    header.tensors.push_back(std::move(one.tensor));
+  }
+  if (end != file.size() - header.bytes)
+    return failure(Code::kDataLoss, "its header and its {} bytes do not fit each other", file.size());
+  return header;
 }
 
 }  // namespace xoe::train

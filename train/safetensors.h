@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "xoe/status.h"
@@ -23,5 +24,14 @@ struct SafeTensor {
 // twice or is __metadata__, bytes that do not fit the shape, or a header above the 100 MB that readers take.
 Result<std::string> safetensors_header(std::span<const SafeTensor> tensors,
                                        const std::map<std::string, std::string>& metadata);
+
+struct SafeHeader {
+  std::vector<SafeTensor> tensors;  // in the order of their bytes
+  std::size_t bytes = 0;            // of the header; the first tensor begins there
+};
+
+// The header of a whole file. `data_loss` where it is damaged or does not fit the rest: the tensors fill it without
+// gaps.
+Result<SafeHeader> parse_safetensors_header(std::string_view file);
 
 }  // namespace xoe::train

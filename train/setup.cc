@@ -1,13 +1,16 @@
 #include "train/setup.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "train/checkpoint_file.h"
 #include "train/files.h"
 
@@ -54,12 +57,11 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn
   return setup;
 }
 
-Status create_model(Setup& setup, const TrainOptions& options, int rank) {
+Status create_model(Setup& setup, const TrainOptions& options) {
   at::Generator random = at::detail::getDefaultCPUGenerator();
   random.set_current_seed(options.seed);
   XOE_ASSIGN(setup.model, models::make_model(options.model, setup.data->info().classes, options.image_size.height,
                                              options.image_size.width));
-  random.set_current_seed(options.seed + 1 + static_cast<std::uint64_t>(rank));
   return {};
 }
 
@@ -69,6 +71,13 @@ void place_model(Setup& setup, const TrainOptions& options) {
     if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(setup.model->memory_format()));
   }
   setup.optimizer = make_optimizer(options, *setup.model);
+}
+
+void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step) {
+  at::Generator random = at::globalContext().defaultGenerator(setup.device);
+  const std::lock_guard lock(random.mutex());
+  random.set_current_seed(
+      mix(mix(mix(options.seed) + static_cast<std::uint64_t>(rank)) + static_cast<std::uint64_t>(step)));
 }
 
 at::Tensor place_images(const Setup& setup, const at::Tensor& images) {

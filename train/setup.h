@@ -28,10 +28,13 @@ struct Setup {
 // The local part, without communication and without the model.
 Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn warn);
 // Makes the model, for the number of classes that the data's info() tells.
-Status create_model(Setup& setup, const TrainOptions& options, int rank);
+Status create_model(Setup& setup, const TrainOptions& options);
 // Moves the model to its device and memory format, and creates an optimizer for it.
 // REQUIRES: nothing else refers to the model's parameters yet.
 void place_model(Setup& setup, const TrainOptions& options);
+// What dropout and stochastic depth leave out in a step is a function of seed, rank and step, so that a resumed run
+// goes on as one that was not interrupted.
+void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step);
 // Moves images to the model's device and memory format.
 at::Tensor place_images(const Setup& setup, const at::Tensor& images);
 

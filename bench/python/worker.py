@@ -10,7 +10,6 @@ gradients are reduced, and nothing else, so DistributedDataParallel does not bro
 
 import argparse
 import contextlib
-import ctypes
 import json
 import os
 import pathlib
@@ -23,6 +22,7 @@ from torch import nn
 from torch.nn import functional
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "training"))
+from keep import keep_freed_memory
 from torch_worker import ResNet50
 
 
@@ -66,13 +66,6 @@ def gpt(batch, _):
 
 
 MODELS = {"resnet50": (resnet50, "sgd"), "gpt": (gpt, "adamw")}
-
-
-def keep_freed_memory():
-    """As Xoe does, by the same two settings of glibc."""
-    libc = ctypes.CDLL(None)
-    libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
-    libc.mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD
 
 
 def plain_optimizer(kind, model):

@@ -1,6 +1,10 @@
 // xoe-train as users meet it: alone, with several ranks, interrupted, and with bad input.
-#include <algorithm>
+#include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstring>
+
+#include "base/bytes.h"
 #include "train/train_program.h"
 
 namespace xoe::train {
@@ -171,6 +175,8 @@ TEST_P(ResumeTest, GivesTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Kinds, ResumeTest,
                          ::testing::Values(ResumeCase{1, "sgd", false}, ResumeCase{2, "sgd", false},
                                            ResumeCase{2, "adamw", true}));
+// It leaves out other numbers in each step.
+INSTANTIATE_TEST_SUITE_P(Dropout, ResumeTest, ::testing::Values(ResumeCase{2, "sgd", false, "mobilenet_v2", 32, 2}));
 // Its weights lie in another order of memory.
 INSTANTIATE_TEST_SUITE_P(ChannelsLast, ResumeTest,
                          ::testing::Values(ResumeCase{2, "sgd", false, "resnet50", 16, 2},
@@ -192,6 +198,55 @@ TEST_F(TrainProgramTest, AResumedRunTakesItsOptionsFromTheCommandLine) {
   ASSERT_EQ(changed.size(), 6U) << other.err;
   EXPECT_EQ(expected.at(4), changed.at(4));  // before the first update
   EXPECT_NE(expected.at(6), changed.at(6));
+}
+
+// All gradients together have a norm near 0.5 here: a limit above it changes nothing, and one far below it leaves the
+// model nearly as it was.
+TEST_F(TrainProgramTest, GradientsAreClipped) {
+  const auto train = [&](const std::string& name, Arguments more) {
+    more.insert(more.end(), {"--steps", "6", "--momentum", "0", "--lr", "2", "--run-dir", at(name)});
+    run_group(2, small(more));
+    return losses(name);
+  };
+  const auto free = train("free", {});
+  EXPECT_EQ(train("wide", {"--clip-norm", "1e6"}), free);
+  const auto narrow = train("narrow", {"--clip-norm", "1e-5"});
+  EXPECT_LT(free.at(6), free.at(1) - 0.01);
+  EXPECT_NEAR(narrow.at(6), narrow.at(1), 1e-3);
+  EXPECT_NE(narrow, free);
+  EXPECT_EQ(train("sharded", {"--clip-norm", "1e-5", "--sharded"}).at(1), narrow.at(1));
+  EXPECT_EQ(run(small({"--clip-norm", "-1"})).code, 2);
+}
+
+TEST_F(TrainProgramTest, BeginsWithGivenWeights) {
+  const auto words = [&](const std::string& name, Arguments more) {
+    more.insert(more.end(), {"--steps", "1", "--run-dir", at(name), "--checkpoint", at(name) + "/checkpoints"});
+    return small(more);
+  };
+  ASSERT_EQ(run(words("first", {})).code, 0);
+  for (const std::string file : {"w.pt", "w.safetensors"}) {
+    ASSERT_EQ(run({xoe::testing::bin("xoe-train"), "export", at("first"), at(file)}).code, 0);
+    // Another seed makes another model and other images; two ranks share the weights that rank 0 reads.
+    run_group(2,
+              words("second-" + file, {"--weights", at(file), "--seed", "7", "--lr", "1e-12", "--weight-decay", "0"}));
+    ASSERT_EQ(run({xoe::testing::bin("xoe-train"), "export", at("second-" + file), at("again-" + file)}).code, 0);
+  }
+  const auto bytes = file_text(at("w.safetensors"));
+  const auto again = file_text(at("again-w.safetensors"));
+  ASSERT_EQ(bytes.size(), again.size());
+  const auto floats = [](const std::string& text) {
+    const std::size_t begin = 8 + load_little<std::uint64_t>(text.data());
+    std::vector<float> values((text.size() - begin) / sizeof(float));
+    std::memcpy(values.data(), text.data() + begin, values.size() * sizeof(float));
+    return values;
+  };
+  EXPECT_THAT(floats(again), ::testing::Pointwise(::testing::FloatNear(1e-6F), floats(bytes)));
+  const Ended other = run(small({"--steps", "1", "--weights", at("w.pt")}, "resnet18", 32));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_NE(other.err.find("has no conv1.weight, which the model needs"), std::string::npos) << other.err;
+  const Ended name = run(small({"--weights", "w.onnx"}));
+  EXPECT_EQ(name.code, 2);
+  EXPECT_NE(name.err.find("--weights w.onnx: expected a name that ends in"), std::string::npos) << name.err;
 }
 
 TEST_F(TrainProgramTest, ASignalToOneRankStopsAllCleanly) {

@@ -1,0 +1,19 @@
+// Every network: NAME is made by make_NAME() in a file of this folder. A line here and that file are all that a network
+// needs.
+#pragma once
+
+#define XOE_MODELS(MODEL)  \
+  MODEL(mlp)               \
+  MODEL(resnet18)          \
+  MODEL(resnet50)          \
+  MODEL(resnet101)         \
+  MODEL(resnet152)         \
+  MODEL(densenet121)       \
+  MODEL(vgg16)             \
+  MODEL(mobilenet_v2)      \
+  MODEL(efficientnet_b0)   \
+  MODEL(efficientnet_v2_s) \
+  MODEL(inception_v3)      \
+  MODEL(vit_tiny)          \
+  MODEL(vit_s16)           \
+  MODEL(vit_b16)
