@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
-#include <torch/version.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <array>
@@ -14,11 +14,10 @@
 #include "train/agree.h"
 #include "train/buffers.h"
 #include "train/environment.h"
+#include "train/trainer.h"
 #include "xoe/torch/broadcast.h"
 
 namespace xoe::train {
-namespace {}  // namespace
-
 Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop)
     : options_(options), comm_(comm), listener_(listener), stop_(stop), start_(Clock::now()) {}
 
@@ -109,7 +108,8 @@ Status Run::open_folder() {
   if (!folder_->earlier().empty())
     listener_.noted(fmt::format("the metrics of the run before are in {}", folder_->earlier()));
   XOE_TRY(folder_->started(start_event()));
-  return write_file(options_.run_dir + "/environment.json", environment_json(options_, Env::process(), TORCH_VERSION));
+  return write_file(options_.run_dir + "/environment.json",
+                    environment_json(options_, Env::process(), libtorch_version()));
 }
 
 Status Run::resume(const Sections& sections) {
@@ -163,7 +163,7 @@ Status Run::evaluate() {
     sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
     sums.images += static_cast<double>((*batch)->count());
   }
-  setup_.model->train();
+  setup_.model->train(options_.step_kind != StepKind::kEvaluate);
   set_buffers(*setup_.model, own);
   XOE_TRY(on_all_ranks(agree(comm_, local)));
 
@@ -198,7 +198,7 @@ Status Run::step() {
   const auto begin = Clock::now();
   const double rate = learning_rate(plan_.schedule, step_);
   for (auto& group : setup_.optimizer->param_groups()) group.options().set_lr(rate);
-  XOE_TRY(optimizer_->zero_grad());
+  if (trains()) XOE_TRY(optimizer_->zero_grad());
 
   const std::vector<PassSums> passes = forward_backward();
   // While a GPU computes; and before exchange(), so that all ranks learn of bad input in the same step.
@@ -208,19 +208,23 @@ Status Run::step() {
     keep_position();
   }
   StepSums sums = read(passes);
-  {
+  if (trains()) {
     const auto span = trace_->span(Phase::kPeers);
     XOE_TRY(optimizer_->synchronize());
   }
   XOE_TRY(exchange(sums));
-  {
+  if (trains() && !setup_.emulated) {  // an emulated accelerator updates its parameters itself
     const auto span = trace_->span(Phase::kOptimizer);
     XOE_TRY(optimizer_->step());
   }
   ++step_;
-  meter_.add(sums, trace_->take());
+  const StepTimes times = trace_->take();
+  const double seconds = seconds_of(Clock::now() - begin);
+  meter_.add(sums, times);
   const std::int64_t unmeasured = std::min<std::int64_t>(options_.warmup_steps, (plan_.total_steps - first_step_) / 2);
-  if (step_ - first_step_ > unmeasured) meter_.add_speed(sums.images, seconds_of(Clock::now() - begin));
+  if (step_ - first_step_ > unmeasured) meter_.add_speed(sums.images, seconds);
+  listener_.measured(
+      {.step = step_, .images = sums.images, .loss = sums.loss / sums.images, .seconds = seconds, .times = times});
   return {};
 }
 
@@ -230,17 +234,34 @@ std::vector<PassSums> Run::forward_backward() {
     at::Tensor loss;
     {
       const auto span = trace_->span(Phase::kForward);
-      const Autocast autocast(setup_.device, options_.precision);
-      const at::Tensor logits = setup_.model->forward(place_images(setup_, batch.images));
-      loss = at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
-      passes.push_back({.loss = loss.detach(),
-                        .correct = logits.detach().argmax(1).eq(batch.labels).sum(),
-                        .images = static_cast<double>(batch.count())});
+      loss = forward(batch, passes);
     }
+    if (!trains()) continue;
     const auto span = trace_->span(Phase::kBackward);
-    loss.backward();
+    if (setup_.emulated) {
+      setup_.emulated->backward(batch.count());
+    } else {
+      loss.backward();
+    }
   }
   return passes;
+}
+
+at::Tensor Run::forward(const Batch& batch, std::vector<PassSums>& passes) {
+  const auto images = static_cast<double>(batch.count());
+  if (setup_.emulated) {
+    setup_.emulated->forward(batch.count());
+    passes.push_back({.loss = at::zeros({}), .correct = at::zeros({}, at::kLong), .images = images});
+    return {};
+  }
+  const at::AutoGradMode for_backward(trains());
+  const Autocast autocast(setup_.device, options_.precision);
+  const at::Tensor logits = setup_.model->forward(place_images(setup_, batch.images));
+  at::Tensor loss =
+      at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
+  passes.push_back(
+      {.loss = loss.detach(), .correct = logits.detach().argmax(1).eq(batch.labels).sum(), .images = images});
+  return loss;
 }
 
 StepSums Run::read(const std::vector<PassSums>& passes) {
@@ -260,10 +281,22 @@ Status Run::fetch() {
   keep_position();
   batches_.clear();
   for (int pass = 0; pass < options_.accumulate; ++pass) {
-    XOE_ASSIGN(Batch batch, setup_.data->next());
+    XOE_ASSIGN(Batch batch, next_batch());
     batches_.push_back(setup_.upload.start(batch));
   }
   return {};
+}
+
+// Evaluation goes through the held-out images again and again.
+Result<Batch> Run::next_batch() {
+  if (options_.step_kind != StepKind::kEvaluate || setup_.data->info().held_out == 0) return setup_.data->next();
+  for (int passes = 0; passes < 2; ++passes) {
+    XOE_ASSIGN(auto batch, setup_.data->next_held_out());
+    if (batch && batch->count() > 0) return std::move(*batch);
+    XOE_TRY(setup_.data->start_held_out());
+  }
+  return failure(Code::kInvalidArgument, "{}: rank {} has no held-out images of its own; use fewer ranks",
+                 options_.data_dir, comm_.rank());
 }
 
 void Run::keep_position() {
@@ -319,7 +352,7 @@ Status Run::report() {
 
 // Also after an interruption, since a resumed run starts after this step.
 bool Run::evaluation_due() const noexcept {
-  if (setup_.data->info().held_out == 0) return false;
+  if (!options_.evaluate || setup_.data->info().held_out == 0) return false;
   return step_ == plan_.total_steps || (plan_.eval_interval > 0 && step_ % plan_.eval_interval == 0);
 }
 
@@ -336,6 +369,7 @@ Result<Outcome> Run::finish() {
   outcome_.seconds = seconds_of(Clock::now() - start_);
   outcome_.timeline = options_.timeline;
   outcome_.input = setup_.data->explain();
+  outcome_.metrics = engine_->metrics();
   XOE_TRY(optimizer_->close());
   trace_.reset();
   optimizer_.reset();

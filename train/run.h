@@ -36,7 +36,11 @@ class Run {
   Status find_position();
   Status open_folder();
   Status step();
+  bool trains() const noexcept { return options_.step_kind == StepKind::kTrain; }
   std::vector<PassSums> forward_backward();
+  // The loss, for backward; its sums go to `passes`.
+  at::Tensor forward(const Batch& batch, std::vector<PassSums>& passes);
+  Result<Batch> next_batch();
   StepSums read(const std::vector<PassSums>& passes);
   Status fetch();
   void keep_position();

@@ -1,0 +1,35 @@
+// xoe bench: measures training, collectives and scaling, and compares what was measured.
+#include <csignal>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "tools/answer_once.h"
+#include "tools/bench/verbs/verbs.h"
+#include "tools/bench/words.h"
+
+namespace xoe::bench {
+
+int failed(std::string_view verb, const Error& error) {
+  fmt::print(stderr, "xoe bench {}: {}\n", verb, printable_utf8(error.message()));
+  return error.code() == Code::kInvalidArgument ? tools::kUsageError : kFailed;
+}
+
+}  // namespace xoe::bench
+
+int main(int argc, char** argv) {
+  using namespace xoe::bench;
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  CLI::App app("Measures training, collectives and scaling, and compares results.", "xoe bench");
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n  xoe bench train --model resnet18 --batch-size 8 --num-batches 20\n"
+      "\n`xoe bench VERB --help` tells more.");
+  int code = 0;
+  for (const AddVerb add : {add_train}) add(app, argv, code);
+  const auto words = with_dashes(argc, argv);
+  if (const auto answer = xoe::tools::understand(app, argc, pointers_to(words).data()))
+    return xoe::tools::answer_once(*answer);
+  return code;
+}
