@@ -73,6 +73,30 @@ class TrainVerb(BenchTest):
         # It never computes faster than it says: 4 images of each rank in 10 ms.
         self.assertLessEqual(result["train_samples_per_sec"], 3 * 400)
 
+    def test_results_are_compared(self):
+        a, b = self.folder / "a.json", self.folder / "b.json"
+        for path in (a, b):
+            xoe("bench", "train", *SMALL, "--num-batches", "2", "--num-warmup-batches", "0", "--repeat", "5", "--output", path)
+        page = self.folder / "page.html"
+        out = xoe("bench", "compare", a, b, "--html", page)
+        self.assertRegex(out, r"(?m)^\S+a\.json +5 .* baseline$")
+        self.assertRegex(out, r"(?m)^\S+b\.json +5 .* (faster|slower|noise)$")
+        self.assertIn("<svg", page.read_text())
+        result = json.loads(xoe("bench", "compare", a, b, a, "--json"))
+        self.assertEqual([one["change"] == 0 for one in result["results"]], [True, False, True])
+        self.assertEqual(result["results"][2]["verdict"], "noise")
+        self.assertIn("page.html is there already, and no page", self.refused_page(a))
+        self.assertIn("this is no result", xoe("bench", "compare", page, code=2))
+        self.assertIn("cannot read it", xoe("bench", "compare", self.folder / "none.json", code=2))
+
+    def refused_page(self, result):
+        page = self.folder / "page.html"
+        page.write_text("mine")
+        error = xoe("bench", "compare", result, "--html", page, code=2)
+        self.assertEqual(page.read_text(), "mine")
+        page.write_text("{}")
+        return error
+
     def test_mistakes_are_told_once(self):
         self.assertIn("did you mean --model?", xoe("bench", "train", "--modle", "x", code=2))
         self.assertIn("--emulate-accelerator trains; leave out --eval",

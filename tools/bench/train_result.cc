@@ -253,6 +253,9 @@ Result<TrainResult> read_train_result(const std::string& path) {
     return refuse("this is no result of `xoe bench train`");
   TrainResult result;
   if (const std::string wrong = read_members(json, result); !wrong.empty()) return refuse("it has " + wrong);
+  if (const auto machine = json.find("environment"); machine != json.end() && machine->is_object())
+    if (const auto name = machine->find("processor"); name != machine->end() && name->is_string())
+      result.processor = *name;
   const auto repeats = json.find("repeats");
   if (repeats == json.end() || !repeats->is_array() || repeats->empty()) return refuse("it has no repeats");
   for (const Json& one : *repeats) {

@@ -34,6 +34,7 @@ struct TrainRepeat {
 
 struct TrainResult {
   std::string model;
+  std::string processor;          // only of a result that was read
   std::string mode = "training";  // "training", "forward-only", "evaluation"
   std::string data = "synthetic";
   std::string device = "cpu";

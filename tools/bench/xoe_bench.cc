@@ -26,9 +26,10 @@ int main(int argc, char** argv) {
   app.footer(
       "Examples:\n  xoe bench train --model resnet18 --batch-size 8 --num-batches 20\n"
       "  xoe bench collectives -b 8 -e 64M -f 4\n"
+      "  xoe bench compare before.json after.json\n"
       "\n`xoe bench VERB --help` tells more.");
   int code = 0;
-  for (const AddVerb add : {add_train, add_collectives}) add(app, argv, code);
+  for (const AddVerb add : {add_train, add_collectives, add_compare}) add(app, argv, code);
   const auto words = with_dashes(argc, argv);
   if (const auto answer = xoe::tools::understand(app, argc, pointers_to(words).data()))
     return xoe::tools::answer_once(*answer);

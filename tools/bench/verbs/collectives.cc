@@ -21,8 +21,8 @@
 namespace xoe::bench {
 namespace {
 
-constexpr const char* kName = "xoe bench collectives";
-constexpr const char* kExamples = R"(
+constexpr const char* kCollectives = "xoe bench collectives";
+constexpr const char* kCollectiveExamples = R"(
 Examples:
   xoe bench collectives -b 8 -e 64M -f 4
   xoe run -np 4 xoe bench collectives reduce_scatter -b 1M -e 64M -f 2 -d half -o max
@@ -32,7 +32,7 @@ Options are those of nccl-tests; without a launcher, two ranks start here.
 
 Exit codes: 0 done, 1 failed or wrong values, 2 wrong usage.)";
 
-struct Flags {
+struct CollectiveFlags {
   std::string collective = "all_reduce";
   std::string low = "32M", high = "32M", step = "1M";
   std::size_t factor = 1;
@@ -46,7 +46,7 @@ struct Flags {
   std::string output;
 };
 
-struct Plan {
+struct CollectivePlan {
   std::vector<CollectiveKind> kinds;
   std::vector<DType> types;
   std::vector<ReduceOp> ops;
@@ -87,8 +87,8 @@ std::optional<CollectiveKind> kind_of(std::string_view name) {
   return std::nullopt;
 }
 
-Result<Plan> plan_of(const Flags& flags) {
-  Plan plan;
+Result<CollectivePlan> plan_of(const CollectiveFlags& flags) {
+  CollectivePlan plan;
   XOE_ASSIGN(plan.low, bytes_of("--minbytes", flags.low));
   XOE_ASSIGN(plan.high, bytes_of("--maxbytes", flags.high));
   XOE_ASSIGN(plan.step, bytes_of("--stepbytes", flags.step));
@@ -129,7 +129,7 @@ Result<std::vector<CollectiveRank>> gather_ranks(Communicator& comm) {
 
 // Calls measure(case) for all that is asked, in the order of nccl-tests.
 template <class Measure>
-Status for_each_case(const Plan& plan, const Flags& flags, int ranks, Measure measure) {
+Status for_each_case(const CollectivePlan& plan, const CollectiveFlags& flags, int ranks, Measure measure) {
   const std::vector<ReduceOp> none = {ReduceOp::kSum};
   for (const CollectiveKind kind : plan.kinds)
     for (const DType type : plan.types)
@@ -139,7 +139,7 @@ Status for_each_case(const Plan& plan, const Flags& flags, int ranks, Measure me
   return {};
 }
 
-Status run(const Flags& flags, const Plan& plan, Communicator& comm, CollectiveReport& report) {
+Status run(const CollectiveFlags& flags, const CollectivePlan& plan, Communicator& comm, CollectiveReport& report) {
   const bool tells = comm.rank() == 0 && !flags.json;
   const auto print = [tells](const std::string& text) {
     if (!tells) return;
@@ -173,11 +173,12 @@ Status run(const Flags& flags, const Plan& plan, Communicator& comm, CollectiveR
   return {};
 }
 
-int run_here(const Flags& flags, const Plan& plan, std::vector<std::string> command) {
+int run_here(const CollectiveFlags& flags, const CollectivePlan& plan, std::vector<std::string> command) {
   auto comm = init();
   if (!comm) return failed("collectives", comm.error());
   if (flags.root >= comm->size())
-    return tools::usage_error(kName, fmt::format("--root {}: there are {}", flags.root, counted(comm->size(), "rank")));
+    return tools::usage_error(kCollectives,
+                              fmt::format("--root {}: there are {}", flags.root, counted(comm->size(), "rank")));
   CollectiveReport report;
   report.command = std::move(command);
   if (const Status done = run(flags, plan, *comm, report); !done) return failed("collectives", done.error());
@@ -206,9 +207,9 @@ int start_ranks(int ranks, char** argv) {
                 Error(Code::kUnavailable, fmt::format("cannot run {}: {}", words[0], errno_text(errno))));
 }
 
-int collectives(Flags& flags, char** argv) {
+int collectives(CollectiveFlags& flags, char** argv) {
   const auto plan = plan_of(flags);
-  if (!plan) return tools::usage_error(kName, plan.error().message());
+  if (!plan) return tools::usage_error(kCollectives, plan.error().message());
   flags.measure.check = flags.check > 0;
   flags.measure.average = AverageOf(flags.average);
   const auto info = bootstrap::read_launch_info(Env::process());
@@ -221,9 +222,9 @@ int collectives(Flags& flags, char** argv) {
 }  // namespace
 
 void add_collectives(CLI::App& app, char** argv, int& code) {
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<CollectiveFlags>();
   auto* verb = app.add_subcommand("collectives", "times of collectives, in the table of nccl-tests, values checked");
-  verb->footer(kExamples);
+  verb->footer(kCollectiveExamples);
   verb->add_option("COLLECTIVE", flags->collective,
                    "all_reduce, all_gather, broadcast, reduce_scatter, alltoall, or all")
       ->capture_default_str();
