@@ -69,8 +69,7 @@ TEST(BenchCounters, SumsTheSamplesOfASeries) {
 }
 
 TEST(BenchWords, FlagsTakeEitherSpelling) {
-  const std::array<const char*, 6> words = {"xoe", "--batch_size=a_b", "a_b", "-x_y", "--", "--stays_so"};
-  const auto read = with_dashes(6, words.data());
+  const auto read = with_dashes({"xoe", "--batch_size=a_b", "a_b", "-x_y", "--", "--stays_so"});
   EXPECT_EQ(read, (std::vector<std::string>{"xoe", "--batch-size=a_b", "a_b", "-x_y", "--", "--stays_so"}));
 }
 

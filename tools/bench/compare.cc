@@ -9,12 +9,12 @@
 #include "base/text.h"
 #include "pages/plot_figure.h"
 #include "pages/timeline_page.h"
+#include "tools/bench/text_table.h"
 
 namespace xoe::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Row = std::vector<std::string>;
 
 Verdict verdict_of(const Spread& before, const Spread& after, const Interval& interval) {
   if (std::min(before.count, after.count) < kFewestRuns) return Verdict::kTooFewRuns;
@@ -56,8 +56,8 @@ std::vector<std::string> differences(const std::vector<NamedResult>& results) {
 
 std::string percent(double change) { return fmt::format("{:+.2f} %", change * 100); }
 
-std::vector<Row> speed_rows(const Comparison& comparison) {
-  std::vector<Row> rows;
+std::vector<TableRow> speed_rows(const Comparison& comparison) {
+  std::vector<TableRow> rows;
   for (std::size_t i = 0; i < comparison.results.size(); ++i) {
     const ComparedResult& one = comparison.compared[i];
     const bool baseline = one.verdict == Verdict::kBaseline;
@@ -69,37 +69,20 @@ std::vector<Row> speed_rows(const Comparison& comparison) {
   return rows;
 }
 
-const Row kSpeedHead = {"result", "runs", "images/s", "deviation", "change", "95 % interval", "verdict"};
-const Row kPartsHead = {"ms of a step", "input", "forward", "backward", "exposed", "optimizer", "hidden"};
+const TableRow kSpeedHead = {"result", "runs", "images/s", "deviation", "change", "95 % interval", "verdict"};
+const TableRow kPartsHead = {"ms of a step", "input", "forward", "backward", "exposed", "optimizer", "hidden"};
 
-std::vector<Row> part_rows(const Comparison& comparison) {
-  std::vector<Row> rows;
+std::vector<TableRow> part_rows(const Comparison& comparison) {
+  std::vector<TableRow> rows;
   for (const NamedResult& one : comparison.results) {
     const StepParts& parts = one.result.parts;
-    Row row = {one.name};
+    TableRow row = {one.name};
     for (const double ms : {parts.input, parts.forward, parts.backward, parts.exposed, parts.optimizer})
       row.push_back(fmt::format("{:.3f}", ms));
     row.push_back(parts.hidden < 0 ? "" : fmt::format("{:.3f}", parts.hidden));
     rows.push_back(std::move(row));
   }
   return rows;
-}
-
-std::string table_text(const Row& head, const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths;
-  for (std::size_t column = 0; column < head.size(); ++column) {
-    widths.push_back(head[column].size());
-    for (const Row& row : rows) widths.back() = std::max(widths.back(), row[column].size());
-  }
-  std::string text;
-  const auto add = [&](const Row& row) {
-    std::string line = fmt::format("{:<{}}", row[0], widths[0]);
-    for (std::size_t i = 1; i < row.size(); ++i) line += fmt::format("  {:>{}}", row[i], widths[i]);
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
-  };
-  add(head);
-  for (const Row& row : rows) add(row);
-  return text;
 }
 
 // Runs as dots, and for each result its interval as an upright line.
@@ -160,8 +143,8 @@ Comparison compare_results(std::vector<NamedResult> results, std::uint64_t seed)
 }
 
 std::string comparison_text(const Comparison& comparison) {
-  std::string text = table_text(kSpeedHead, speed_rows(comparison)) + '\n';
-  text += table_text(kPartsHead, part_rows(comparison));
+  std::string text = text_table(kSpeedHead, speed_rows(comparison)) + '\n';
+  text += text_table(kPartsHead, part_rows(comparison));
   for (const std::string& note : comparison.notes) text += fmt::format("note: {}\n", note);
   return text;
 }

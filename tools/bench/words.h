@@ -9,8 +9,7 @@ namespace xoe::bench {
 
 // With "-" in place of "_" in the names of flags, so that both spellings are understood: --batch_size=a_b becomes
 // --batch-size=a_b. Words after "--" stay as they are.
-inline std::vector<std::string> with_dashes(int argc, const char* const* argv) {
-  std::vector<std::string> words(argv, argv + argc);
+inline std::vector<std::string> with_dashes(std::vector<std::string> words) {
   for (std::string& word : words) {
     if (word == "--") break;
     if (!word.starts_with("--")) continue;

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "tools/answer_once.h"
 #include "tools/bench/verbs/verbs.h"
@@ -11,7 +12,11 @@
 namespace xoe::bench {
 
 int failed(std::string_view verb, const Error& error) {
-  fmt::print(stderr, "xoe bench {}: {}\n", verb, printable_utf8(error.message()));
+  // The end of a program's output in it has several lines.
+  std::string text;
+  for (const std::string& line : split_text(error.message(), '\n'))
+    text += (text.empty() ? "" : "\n") + printable_utf8(line);
+  fmt::print(stderr, "xoe bench {}: {}\n", verb, text);
   return error.code() == Code::kInvalidArgument ? tools::kUsageError : kFailed;
 }
 
@@ -27,10 +32,11 @@ int main(int argc, char** argv) {
       "Examples:\n  xoe bench train --model resnet18 --batch-size 8 --num-batches 20\n"
       "  xoe bench collectives -b 8 -e 64M -f 4\n"
       "  xoe bench compare before.json after.json\n"
+      "  xoe bench scale --ranks 1,2,4 -- --model resnet18\n"
       "\n`xoe bench VERB --help` tells more.");
   int code = 0;
-  for (const AddVerb add : {add_train, add_collectives, add_compare}) add(app, argv, code);
-  const auto words = with_dashes(argc, argv);
+  for (const AddVerb add : {add_train, add_collectives, add_compare, add_scale}) add(app, argv, code);
+  const auto words = with_dashes({argv, argv + argc});
   if (const auto answer = xoe::tools::understand(app, argc, pointers_to(words).data()))
     return xoe::tools::answer_once(*answer);
   return code;

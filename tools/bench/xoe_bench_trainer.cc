@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   CLI::App app("Measures.", "xoe bench");
   bench::TrainFlags flags;
   bench::add_train_verb(app, flags);
-  const auto words = bench::with_dashes(argc, argv);
+  const auto words = bench::with_dashes({argv, argv + argc});
   if (const auto answer = tools::understand(app, argc, bench::pointers_to(words).data()))
     return tools::answer_once(*answer);
   if (const Status complete = bench::complete_flags(flags); !complete)

@@ -239,10 +239,12 @@ void add_collectives(CLI::App& app, char** argv, int& code) {
   verb->add_option("-d,--datatype", flags->types, "int8, half, bfloat16, float, ..., or all")
       ->type_name("TYPE")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->default_str("float");
   verb->add_option("-o,--op", flags->ops, "sum, prod, min, max, avg, or all")
       ->type_name("OP")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->default_str("sum");
   verb->add_option("-r,--root", flags->root, "of a broadcast")->check(CLI::NonNegativeNumber)->capture_default_str();
   tools::add_choice<Memory>(*verb, "--memory", flags->measure.memory,

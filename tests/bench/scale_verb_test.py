@@ -1,0 +1,47 @@
+"""`xoe bench scale`, `predict` and `isolate` as users meet them."""
+
+import json
+import unittest
+
+from program import BenchTest, xoe
+
+FLAGS = ["--model", "mlp", "--image-size", "8", "--num-batches", "2", "--num-warmup-batches", "1", "--device", "cpu"]
+
+
+class ScaleVerb(BenchTest):
+    def test_weak_scaling_of_an_emulated_accelerator(self):
+        page = self.folder / "page.html"
+        out = xoe("bench", "scale", "--ranks", "4,1,2", "--batch-size", "4", "--repeat", "2", "--emulate-accelerator", "400",
+                  "--output", self.folder / "a.json", "--html", page, "--", *FLAGS)
+        self.assertIn("weak scaling of mlp, batch 4 a rank", out)
+        self.assertIn("note: EMULATION", out)
+        result = self.json("a.json")
+        self.assertEqual([one["ranks"] for one in result["sizes"]], [1, 2, 4])
+        self.assertEqual([one["ranks"] for one in result["predicted"]], [8, 16, 32, 64])
+        self.assertEqual([one["result"]["train_batch_size"] for one in result["sizes"]], [4, 4, 4])
+        self.assertEqual({one["result"]["topology"]["threads"] for one in result["sizes"]}, {1})
+        for one in result["sizes"]:
+            self.assertEqual(len(one["result"]["repeats"]), 2)
+            self.assertLessEqual(one["images_per_s"], 400 * one["ranks"])
+            self.assertEqual(one["result"]["reduced_bytes_per_step"] > 0, one["ranks"] > 1)
+        self.assertIn("EMULATION", page.read_text())
+        self.assertEqual(page.read_text().count("<svg"), 2)
+
+    def test_strong_scaling_and_pretended_hosts(self):
+        out = json.loads(xoe("bench", "scale", "--strong", "--ranks", "1,2", "--pretended-hosts", "1,2", "--batch-size", "4",
+                             "--repeat", "1", "--json", "--", *FLAGS))
+        self.assertEqual([(one["ranks"], one["pretended_hosts"], one["result"]["train_batch_size"]) for one in out["sizes"]],
+                         [(1, 1, 4), (2, 1, 2), (2, 2, 2)])
+        self.assertEqual(out["predicted"], [])
+
+    def test_mistakes(self):
+        self.assertIn("a batch of 4 cannot be cut into 3 equal parts",
+                      xoe("bench", "scale", "--ranks", "3", "--strong", "--batch-size", "4", code=2))
+        self.assertIn("--batch-size stands before --", xoe("bench", "scale", "--", "--batch_size=3", code=2))
+        error = xoe("bench", "scale", "--ranks", "1", "--", "--modle", "x", code=1)
+        self.assertIn("exited with code 2", error)
+        self.assertIn("did you mean --model?", error)
+
+
+if __name__ == "__main__":
+    unittest.main()
