@@ -85,7 +85,7 @@ TEST_F(BenchResult, EveryOutputTellsOfAnEmulation) {
 }
 
 TEST_F(BenchResult, IsReadAsItWasWritten) {
-  const auto read = read_train_result(write(to_json(example()).dump()));
+  auto read = read_train_result(write(to_json(example()).dump()));
   ASSERT_TRUE(read) << read.error().to_string();
   EXPECT_EQ(read->model, "resnet50");
   EXPECT_EQ(read->ranks, 4);
@@ -95,6 +95,9 @@ TEST_F(BenchResult, IsReadAsItWasWritten) {
   EXPECT_EQ(read->speeds(), (std::vector<double>{1000, 1010}));
   EXPECT_EQ(read->parts.hidden, 40);
   EXPECT_EQ(read->repeats[1].step_ms, 253.5);
+  EXPECT_EQ(read->environment, R"({"host":"a"})");
+  read->environment.clear();
+  EXPECT_FALSE(to_json(*read).contains("environment"));
 }
 
 TEST_F(BenchResult, ErrorsNameTheFileAndWhatIsWrong) {

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kTerms = 3;
 using Terms = std::array<double, kTerms>;
 
-Terms terms_of(Fabric fabric, const CostPoint& point) {
+Terms cost_terms(Fabric fabric, const CostPoint& point) {
   const double n = point.ranks;
   const double shared = fabric == Fabric::kMemory ? n - 1 : 2 * (n - 1) / n;
   return {point.work, point.bytes * shared, point.rounds * 2 * std::log2(n)};
@@ -46,7 +46,7 @@ std::optional<Terms> solve(const std::array<Terms, kTerms>& squares, const Terms
 }  // namespace
 
 double predict_seconds(const CostModel& model, Fabric fabric, const CostPoint& point) {
-  const Terms terms = terms_of(fabric, point);
+  const Terms terms = cost_terms(fabric, point);
   return model.compute * terms[0] + model.seconds_per_byte * terms[1] + model.latency * terms[2];
 }
 
@@ -54,12 +54,12 @@ CostModel fit_cost(std::span<const CostPoint> points, Fabric fabric) {
   // Terms differ by many orders: each is scaled by its largest value.
   Terms scale = {};
   for (const CostPoint& point : points)
-    for (std::size_t i = 0; i < kTerms; ++i) scale[i] = std::max(scale[i], terms_of(fabric, point)[i]);
+    for (std::size_t i = 0; i < kTerms; ++i) scale[i] = std::max(scale[i], cost_terms(fabric, point)[i]);
   std::array<Terms, kTerms> squares = {};
   Terms products = {};
   double constant = 0;
   for (const CostPoint& point : points) {
-    const Terms terms = terms_of(fabric, point);
+    const Terms terms = cost_terms(fabric, point);
     for (const double seconds : point.seconds) {
       for (std::size_t i = 0; i < kTerms; ++i) {
         if (scale[i] == 0) continue;

@@ -238,7 +238,9 @@ Json to_json(const TrainResult& result) {
   json["ring_sent_bytes_per_step"] = result.sent_step_bytes;
   json["topology"] = {{"ranks", result.ranks},     {"hosts", result.hosts},     {"local_ranks", result.local_ranks},
                       {"threads", result.threads}, {"buckets", result.buckets}, {"backend", result.backend}};
-  json["environment"] = Json::parse(result.environment, nullptr, /*allow_exceptions=*/false);
+  if (const Json environment = Json::parse(result.environment, nullptr, /*allow_exceptions=*/false);
+      environment.is_object())
+    json["environment"] = environment;
   return json;
 }
 
@@ -253,9 +255,11 @@ Result<TrainResult> read_train_result(const std::string& path) {
     return refuse("this is no result of `xoe bench train`");
   TrainResult result;
   if (const std::string wrong = read_members(json, result); !wrong.empty()) return refuse("it has " + wrong);
-  if (const auto machine = json.find("environment"); machine != json.end() && machine->is_object())
+  if (const auto machine = json.find("environment"); machine != json.end() && machine->is_object()) {
+    result.environment = machine->dump(-1, ' ', false, Json::error_handler_t::replace);
     if (const auto name = machine->find("processor"); name != machine->end() && name->is_string())
       result.processor = *name;
+  }
   const auto repeats = json.find("repeats");
   if (repeats == json.end() || !repeats->is_array() || repeats->empty()) return refuse("it has no repeats");
   for (const Json& one : *repeats) {
