@@ -34,6 +34,25 @@ class ScaleVerb(BenchTest):
                          [(1, 1, 4), (2, 1, 2), (2, 2, 2)])
         self.assertEqual(out["predicted"], [])
 
+    def test_predicts_larger_sizes(self):
+        train, net, page = (self.folder / name for name in ("train.json", "net.json", "page.html"))
+        xoe("bench", "train", *FLAGS, "--batch-size", "4", "--threads", "1", "--repeat", "3", "--output", train)
+        xoe("bench", "collectives", "-b", "8", "-e", "64K", "-f", "64", "-n", "2", "--output", net)
+        words = ["bench", "predict", train, "--network", net, "--local", net, "--ranks-per-host", "4"]
+        out = json.loads(xoe(*words, "--json", "--html", page))
+        self.assertEqual([one["ranks"] for one in out["sizes"]], [2**i for i in range(15)])
+        self.assertEqual(out["sizes"][-1]["hosts"], 4096)
+        self.assertTrue(all(one["low"] <= one["images_per_s"] <= one["high"] for one in out["sizes"]))
+        self.assertEqual(out, json.loads(xoe(*words, "--json")), "the same seed")
+        text = xoe("bench", "predict", train, "--latency", "10", "--bandwidth", "12.5", "--ranks", "1,100")
+        self.assertIn("SIMULATED", text)
+        self.assertRegex(text, r"(?m)^100 +100 ")
+        self.assertIn("SIMULATED", page.read_text())
+        self.assertIn("say how fast the network is", xoe("bench", "predict", train, code=2))
+        self.assertIn("net.json: this is no result", xoe("bench", "predict", net, "--network", net, code=2))
+        self.assertIn("train.json: this has no results of collectives",
+                      xoe("bench", "predict", train, "--network", train, code=2))
+
     def test_mistakes(self):
         self.assertIn("a batch of 4 cannot be cut into 3 equal parts",
                       xoe("bench", "scale", "--ranks", "3", "--strong", "--batch-size", "4", code=2))
