@@ -48,7 +48,7 @@ struct SimulationOptions {
 struct SimulatedSize {
   int ranks = 1;
   int hosts = 1;
-  double images_per_s = 0;  // mean over draws
+  double images_per_s = 0;  // median of the draws
   Interval interval;        // 95 % of the draws
   double efficiency = 1;    // against one rank
   double exposed_ms = 0;    // communication and waiting for the slowest rank
