@@ -1,6 +1,7 @@
 """`xoe bench scale`, `predict` and `isolate` as users meet them."""
 
 import json
+import os
 import unittest
 
 from program import BenchTest, xoe
@@ -52,6 +53,18 @@ class ScaleVerb(BenchTest):
         self.assertIn("net.json: this is no result", xoe("bench", "predict", net, "--network", net, code=2))
         self.assertIn("train.json: this has no results of collectives",
                       xoe("bench", "predict", train, "--network", train, code=2))
+
+    def test_jobs_alone_and_together(self):
+        cpus = sorted(os.sched_getaffinity(0))[:2]
+        os.sched_setaffinity(0, cpus)
+        if len(cpus) < 2:
+            self.skipTest("one CPU")
+        out = json.loads(xoe("bench", "isolate", "--jobs", "2", "--rounds", "2", "--json", "--", *FLAGS, "--batch-size=4"))
+        self.assertEqual([one["place"] for one in out["jobs"]], [f"CPUs {cpu}" for cpu in cpus])
+        for job in out["jobs"]:
+            self.assertEqual((len(job["alone"]), len(job["together"])), (2, 2))
+            self.assertAlmostEqual(job["interference"], 1 - sum(job["together"]) / sum(job["alone"]))
+        self.assertIn("3 jobs need as many CPUs, and this process may use 2", xoe("bench", "isolate", "--jobs", "3", code=2))
 
     def test_mistakes(self):
         self.assertIn("a batch of 4 cannot be cut into 3 equal parts",

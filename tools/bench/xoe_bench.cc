@@ -35,7 +35,8 @@ int main(int argc, char** argv) {
       "  xoe bench scale --ranks 1,2,4 -- --model resnet18\n"
       "\n`xoe bench VERB --help` tells more.");
   int code = 0;
-  for (const AddVerb add : {add_train, add_collectives, add_compare, add_scale, add_predict}) add(app, argv, code);
+  for (const AddVerb add : {add_train, add_collectives, add_compare, add_scale, add_predict, add_isolate})
+    add(app, argv, code);
   const auto words = with_dashes({argv, argv + argc});
   if (const auto answer = xoe::tools::understand(app, argc, pointers_to(words).data()))
     return xoe::tools::answer_once(*answer);

@@ -18,6 +18,7 @@ void add_collectives(CLI::App& app, char** argv, int& code);
 void add_compare(CLI::App& app, char** argv, int& code);
 void add_scale(CLI::App& app, char** argv, int& code);
 void add_predict(CLI::App& app, char** argv, int& code);
+void add_isolate(CLI::App& app, char** argv, int& code);
 
 // Says on standard error what failed: "xoe bench VERB: ...". The exit code.
 int failed(std::string_view verb, const Error& error);
