@@ -108,6 +108,8 @@ void add_output_options(CLI::App& app, TrainCommandLine& line) {
   app.add_flag("--next-epoch", options.next_epoch, "with --resume: begin the next epoch, with files that have changed");
   app.add_option("--run-dir", options.run_dir, "new folder for metrics.jsonl, TensorBoard's files and curve.svg")
       ->type_name("DIR");
+  app.add_option("--tensorboard", options.tensorboard, "folder for TensorBoard's event files alone")->type_name("DIR");
+  app.add_option("--mllog", options.mllog, "MLPerf's log: lines `:::MLLOG {...}`")->type_name("FILE");
   app.add_option("--timeline", options.timeline, "trace of all ranks for Perfetto")->type_name("FILE");
   app.add_flag("--json", line.json, "print JSON lines");
   app.add_option("--summary", line.summary, "end with `NAME: accuracy=... images_per_s=...`")->type_name("NAME");

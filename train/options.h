@@ -53,8 +53,10 @@ struct TrainOptions {
   bool resume = false;
   bool next_epoch = false;  // a resumed run begins the next epoch, so its data may have changed
 
-  std::string run_dir;   // metrics.jsonl and curve.svg; empty: none
-  std::string timeline;  // a file; empty: none
+  std::string run_dir;      // metrics.jsonl and curve.svg; empty: none
+  std::string timeline;     // a file; empty: none
+  std::string tensorboard;  // a folder for event files beside the run's; empty: none
+  std::string mllog;        // a file for MLPerf's log; empty: none
 
   int threads = 0;             // of libtorch, per rank; 0: cores / ranks on this host
   int shuffle_buffer = -1;     // records to draw the next one from; -1: all, where each can be read by itself

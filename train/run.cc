@@ -98,16 +98,17 @@ Status Run::prepare() {
                               .engine = engine_.get()}));
   trace_.emplace(*engine_, *optimizer_, bootstrap::StatusWriter::of_process(Env::process()));
   if (sections) XOE_TRY(resume(*sections));
-  if (first() && !options_.run_dir.empty()) hold(open_folder());
+  if (first()) hold(open_outputs());
   if (step_ < plan_.total_steps) hold(fetch());
   return on_all_ranks(agree(comm_, held_));
 }
 
-Status Run::open_folder() {
-  XOE_ASSIGN(folder_, RunFolder::open(options_.run_dir, first_step_, options_.checkpoint_dir));
-  if (!folder_->earlier().empty())
-    listener_.noted(fmt::format("the metrics of the run before are in {}", folder_->earlier()));
-  XOE_TRY(folder_->started(start_event()));
+Status Run::open_outputs() {
+  XOE_ASSIGN(outputs_, RunOutputs::open(options_, first_step_));
+  if (outputs_->folder() && !outputs_->folder()->earlier().empty())
+    listener_.noted(fmt::format("the metrics of the run before are in {}", outputs_->folder()->earlier()));
+  XOE_TRY(outputs_->started(start_event(), options_));
+  if (!outputs_->folder()) return {};
   return write_file(options_.run_dir + "/environment.json",
                     environment_json(options_, Env::process(), libtorch_version()));
 }
@@ -143,6 +144,7 @@ Status Run::find_position() {
 
 Status Run::evaluate() {
   const auto span = trace_->span(Phase::kEvaluation);
+  if (outputs_) hold(outputs_->evaluation_begins(step_));
   const at::NoGradGuard no_grad;
   const auto own = copy_buffers(*setup_.model);
   XOE_ASSIGN(const auto averaged, average_buffers(*setup_.model, comm_));
@@ -177,7 +179,7 @@ Status Run::evaluate() {
   outcome_.accuracy = evaluation.accuracy;
   if (first()) {
     listener_.evaluated(evaluation);
-    if (folder_) hold(folder_->evaluated(evaluation));
+    if (outputs_) hold(outputs_->evaluated(evaluation));
   }
   return {};
 }
@@ -345,7 +347,7 @@ Status Run::report() {
   outcome_.loss = report.loss;
   if (first()) {
     listener_.reported(report);
-    if (folder_) hold(folder_->reported(report));
+    if (outputs_) hold(outputs_->reported(report));
   }
   return {};
 }
@@ -374,9 +376,9 @@ Result<Outcome> Run::finish() {
   trace_.reset();
   optimizer_.reset();
   if (!options_.timeline.empty()) hold(engine_->stop_timeline());
-  if (folder_) {
-    outcome_.curve = folder_->curve_path();
-    hold(folder_->finished(outcome_));
+  if (outputs_) {
+    if (outputs_->folder()) outcome_.curve = outputs_->folder()->curve_path();
+    hold(outputs_->finished(outcome_));
   }
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
   return outcome_;
