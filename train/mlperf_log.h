@@ -13,7 +13,7 @@ namespace xoe::train {
 
 class MlperfLog {
  public:
-  // Begins the file anew, or appends for a run that was resumed, and writes that initialisation began, when this
+  // Begins a new file, or appends for a run that was resumed, and writes that initialisation began, when this
   // process started.
   static Result<MlperfLog> open(const std::string& path, std::int64_t first_step);
 

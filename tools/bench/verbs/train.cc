@@ -24,4 +24,6 @@ void add_train(CLI::App& app, char** argv, int& code) {
   });
 }
 
+Status has_train() { return {}; }
+
 }  // namespace xoe::bench

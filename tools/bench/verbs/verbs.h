@@ -20,6 +20,9 @@ void add_scale(CLI::App& app, char** argv, int& code);
 void add_predict(CLI::App& app, char** argv, int& code);
 void add_isolate(CLI::App& app, char** argv, int& code);
 
+// `unsupported`: this Xoe was built without libtorch, which `xoe bench train` needs.
+Status has_train();
+
 // Says on standard error what failed: "xoe bench VERB: ...". The exit code.
 int failed(std::string_view verb, const Error& error);
 
