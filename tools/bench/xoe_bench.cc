@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   const auto words = with_dashes({argv, argv + argc});
   // Before its flags, which only a build with libtorch knows, are taken for mistakes.
   if (words.size() > 1 && words[1] == "train")
-    if (const Status there = has_train(); !there) return failed("train", there.error());
+    if (const xoe::Status there = has_train(); !there) return failed("train", there.error());
   if (const auto answer = xoe::tools::understand(app, argc, pointers_to(words).data()))
     return xoe::tools::answer_once(*answer);
   return code;
