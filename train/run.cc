@@ -18,6 +18,7 @@
 #include "xoe/torch/broadcast.h"
 
 namespace xoe::train {
+
 Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop)
     : options_(options), comm_(comm), listener_(listener), stop_(stop), start_(Clock::now()) {}
 

@@ -33,6 +33,7 @@ class ScaleVerb(BenchTest):
                              "--repeat", "1", "--json", "--", *FLAGS))
         self.assertEqual([(one["ranks"], one["pretended_hosts"], one["result"]["train_batch_size"]) for one in out["sizes"]],
                          [(1, 1, 4), (2, 1, 2), (2, 2, 2)])
+        self.assertEqual([one["result"]["topology"]["pretended_hosts"] for one in out["sizes"]], [False, False, True])
         self.assertEqual(out["predicted"], [])
 
     def test_predicts_larger_sizes(self):

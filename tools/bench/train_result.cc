@@ -119,6 +119,7 @@ std::string read_members(const Json& json, TrainResult& result) {
   place.integer("threads", result.threads, 1);
   place.integer("buckets", result.buckets, 0);
   place.text("backend", result.backend);
+  result.pretended_hosts = topology->value("pretended_hosts", Json()) == Json(true);
   Members times(*parts);
   times.number("input", result.parts.input);
   times.number("forward", result.parts.forward);
@@ -151,7 +152,8 @@ std::string head_lines(const TrainResult& result) {
   line("Batch size:", fmt::format("{} global", std::int64_t{result.batch} * result.accumulate * result.ranks));
   line("", fmt::format("{} per rank", result.batch));
   line("Num batches:", fmt::format("{}, after {} of warm-up", result.num_batches, result.num_warmup_batches));
-  line("Ranks:", fmt::format("{} on {}, {} of {}, {} each", result.ranks, counted(result.hosts, "host"), result.device,
+  line("Ranks:", fmt::format("{} on {}, {} of {}, {} each", result.ranks,
+                             counted(result.hosts, result.pretended_hosts ? "pretended host" : "host"), result.device,
                              result.backend, counted(result.threads, "thread")));
   line("Optimizer:", fmt::format("{}, {}", result.optimizer, result.precision));
   if (result.emulated_images_per_s > 0) text += emulation_words(result) + "\n";
@@ -236,8 +238,13 @@ Json to_json(const TrainResult& result) {
   json["peak_memory_bytes"] = result.peak_bytes;
   json["reduced_bytes_per_step"] = result.reduced_step_bytes;
   json["ring_sent_bytes_per_step"] = result.sent_step_bytes;
-  json["topology"] = {{"ranks", result.ranks},     {"hosts", result.hosts},     {"local_ranks", result.local_ranks},
-                      {"threads", result.threads}, {"buckets", result.buckets}, {"backend", result.backend}};
+  json["topology"] = {{"ranks", result.ranks},
+                      {"hosts", result.hosts},
+                      {"pretended_hosts", result.pretended_hosts},
+                      {"local_ranks", result.local_ranks},
+                      {"threads", result.threads},
+                      {"buckets", result.buckets},
+                      {"backend", result.backend}};
   if (const Json environment = Json::parse(result.environment, nullptr, /*allow_exceptions=*/false);
       environment.is_object())
     json["environment"] = environment;

@@ -46,8 +46,9 @@ struct TrainResult {
   int accumulate = 1;
   int ranks = 1;
   int hosts = 1;
-  int local_ranks = 1;  // of rank 0's host
-  int threads = 1;      // per rank
+  bool pretended_hosts = false;  // XOE_PRETEND_HOSTS: they are one
+  int local_ranks = 1;           // of rank 0's host
+  int threads = 1;               // per rank
   int buckets = 0;
   std::string backend;
   double emulated_images_per_s = 0;  // 0: real computing
