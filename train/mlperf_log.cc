@@ -1,10 +1,12 @@
 #include "train/mlperf_log.h"
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/error.h"
 #include "base/process_use.h"
 
 namespace xoe::train {

@@ -40,6 +40,7 @@ Result<Child> Child::start(const std::vector<std::string>& words, const ChildOpt
   auto all = Env::process().all();
   for (const auto& [name, value] : options.variables) all[name] = value;
   std::vector<std::string> settings;
+  settings.reserve(all.size());
   for (const auto& [name, value] : all) settings.push_back(name + "=" + value);
   const std::vector<char*> environment = remote::c_strings(settings);
   const std::vector<char*> arguments = remote::c_strings(words);

@@ -109,13 +109,7 @@ std::vector<Prediction> predict(std::span<const CostPoint> measured, std::span<c
     for (std::size_t i = 0; i < unmeasured.size(); ++i)
       samples[i].push_back(predict_seconds(other, fabric, unmeasured[i]) * (1 + errors[random() % errors.size()]));
   }
-  for (std::size_t i = 0; i < unmeasured.size(); ++i) {
-    std::ranges::sort(samples[i]);
-    const auto at = [&](double q) {
-      return samples[i][static_cast<std::size_t>(q * static_cast<double>(samples[i].size() - 1) + 0.5)];
-    };
-    predictions[i].interval = {.low = at(0.025), .high = at(0.975)};
-  }
+  for (std::size_t i = 0; i < unmeasured.size(); ++i) predictions[i].interval = middle_of(samples[i]);
   return predictions;
 }
 

@@ -46,6 +46,7 @@ CostPoint cost_point(const Scaling& scaling, const ScalePoint& point, int ranks,
 CostPoint measured_point(const Scaling& scaling, const ScalePoint& point) {
   const TrainResult& result = point.result;
   CostPoint cost = cost_point(scaling, point, point.ranks, static_cast<double>(images_of(result)) / point.ranks);
+  cost.seconds.reserve(result.repeats.size());
   for (const double speed : result.speeds()) cost.seconds.push_back(static_cast<double>(images_of(result)) / speed);
   return cost;
 }
@@ -65,6 +66,7 @@ void add_model(const Scaling& scaling, std::uint64_t seed, ScalingReport& report
   const TrainResult& last = largest->result;
   report.fabric = real_hosts(*largest) > 1 ? Fabric::kLinks : Fabric::kMemory;
   std::vector<int> sizes;  // ascending
+  sizes.reserve(measured.size());
   for (const CostPoint& point : measured) sizes.push_back(point.ranks);
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   if (sizes.size() < kConstants) {
@@ -111,7 +113,7 @@ void add_notes(const Scaling& scaling, ScalingReport& report) {
                                        counted(last.result.threads, "thread"), counted(scaling.cores, "core")));
   }
   if (std::ranges::any_of(scaling.points, [](const ScalePoint& one) { return one.pretended_hosts > 1; }))
-    report.notes.push_back(
+    report.notes.emplace_back(
         "pretended hosts agree on the order of tensors as hosts do, but move data through this host's memory");
 }
 

@@ -150,12 +150,8 @@ SimulatedSize simulate(const StepProfile& profile, const MeasuredFabric& network
     speeds.push_back(profile.images * ranks / whole);
   }
   size.exposed_ms = std::max(0.0, size.exposed_ms);  // ranks that were lucky have less than none
-  std::ranges::sort(speeds);
-  const auto at = [&](double q) {
-    return speeds[static_cast<std::size_t>(q * static_cast<double>(speeds.size() - 1) + 0.5)];
-  };
-  size.images_per_s = at(0.5);
-  size.interval = {.low = at(0.025), .high = at(0.975)};
+  size.images_per_s = quantile_of(speeds, 0.5);
+  size.interval = middle_of(speeds);
   const double alone = profile.images / (profile.forward + profile.backward + profile.rest);
   size.efficiency = size.images_per_s / (alone * ranks);
   return size;

@@ -22,6 +22,15 @@ double resampled_mean(std::span<const double> values, std::mt19937_64& random) {
 
 }  // namespace
 
+double quantile_of(std::span<double> values, double quantile) {
+  std::ranges::sort(values);
+  return values[static_cast<std::size_t>(std::llround(quantile * static_cast<double>(values.size() - 1)))];
+}
+
+Interval middle_of(std::span<double> values) {
+  return {.low = quantile_of(values, 0.025), .high = quantile_of(values, 0.975)};
+}
+
 double student_t(std::size_t degrees) {
   constexpr std::array kTable = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
                                  2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
@@ -55,11 +64,7 @@ Interval bootstrap_change(std::span<const double> a, std::span<const double> b, 
     const double before = resampled_mean(a, random);
     change = resampled_mean(b, random) / before - 1;
   }
-  std::ranges::sort(changes);
-  const auto quantile = [&](double q) {
-    return changes[static_cast<std::size_t>(q * static_cast<double>(changes.size() - 1) + 0.5)];
-  };
-  return {.low = quantile(0.025), .high = quantile(0.975)};
+  return middle_of(changes);
 }
 
 }  // namespace xoe::bench

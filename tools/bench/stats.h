@@ -26,6 +26,11 @@ struct Spread {
 // REQUIRES: at least one value.
 Spread spread_of(std::span<const double> values);
 
+// The value nearest to that place of the sorted values: 0.5 for the median. Sorts them. REQUIRES: at least one.
+double quantile_of(std::span<double> values, double quantile);
+// The middle 95 % of them.
+Interval middle_of(std::span<double> values);
+
 // The 97.5 % quantile of Student's t with that many degrees of freedom, to 0.1 %.
 double student_t(std::size_t degrees);
 
