@@ -26,7 +26,7 @@ foreach(plugin gloo mpi-openmpi mpi-mpich nccl)
     install(TARGETS xoe_net_${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component})
   endif()
 endforeach()
-install(TARGETS xoe xoe-data xoe-doctor xoe-report xoe-timeline RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS xoe xoe-bench xoe-data xoe-doctor xoe-report xoe-timeline RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 install(EXPORT xoe NAMESPACE xoe:: FILE xoe-targets.cmake DESTINATION ${xoe_config})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/xoe-config.cmake.in ${PROJECT_BINARY_DIR}/xoe-config.cmake

@@ -19,11 +19,12 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PORTABLE = ROOT / "build" / "peers" / "portable"
-LIBXOE, DATA, DOCTOR, REPORT, TIMELINE = "libxoe.so.0", "xoe-data", "xoe-doctor", "xoe-report", "xoe-timeline"
+LIBXOE, BENCH, DATA, DOCTOR = "libxoe.so.0", "xoe-bench", "xoe-data", "xoe-doctor"
+REPORT, TIMELINE = "xoe-report", "xoe-timeline"
 LAUNCHER, MODULE = "xoe", "_core"
 GLOO, OTHER_PLUGINS = "libxoe-gloo.so", ("libxoe-nccl.so", "libxoe-mpi-openmpi.so", "libxoe-mpi-mpich.so")
 PLUGINS = (GLOO, *OTHER_PLUGINS)
-DYNAMIC = (LIBXOE, MODULE, *PLUGINS, DATA, DOCTOR, REPORT, TIMELINE)
+DYNAMIC = (LIBXOE, MODULE, *PLUGINS, BENCH, DATA, DOCTOR, REPORT, TIMELINE)
 ALL = (*DYNAMIC, LAUNCHER)
 
 
@@ -41,15 +42,15 @@ COMPONENTS = (
     Component("zlib", "Zlib", (LIBXOE, DATA), "zlib1g-dev", source="zlib"),
     Component("libpng", "libpng-2.0", (LIBXOE, DATA), "libpng-dev", source="libpng1.6"),
     Component("libjpeg-turbo", "IJG AND BSD-3-Clause AND Zlib", (LIBXOE, DATA), "libjpeg62-turbo-dev", source="libjpeg-turbo"),
-    Component("highway", "Apache-2.0 OR BSD-3-Clause", (LIBXOE, DATA, *PLUGINS), "libhwy-dev", source="highway"),
+    Component("highway", "Apache-2.0 OR BSD-3-Clause", (LIBXOE, BENCH, DATA, *PLUGINS), "libhwy-dev", source="highway"),
     Component("gloo", "BSD-3-Clause", (GLOO,), "libgloo-dev", source="gloo", archive="horovod"),
-    Component("libsodium", "ISC", (LIBXOE, GLOO, LAUNCHER, DOCTOR), "libsodium-dev"),
+    Component("libsodium", "ISC", (LIBXOE, BENCH, GLOO, LAUNCHER, DOCTOR), "libsodium-dev"),
     Component("fmt", "MIT", ALL, "libfmt-dev"),
     Component("expected", "CC0-1.0", ALL, "libexpected-dev"),
-    Component("nlohmann-json", "MIT", (LIBXOE, DATA, DOCTOR, REPORT, TIMELINE), "nlohmann-json3-dev"),
+    Component("nlohmann-json", "MIT", (LIBXOE, BENCH, DATA, DOCTOR, REPORT, TIMELINE), "nlohmann-json3-dev"),
     Component("protozero", "BSD-2-Clause", (LIBXOE, DATA), "libprotozero-dev"),
     Component("tomlplusplus", "MIT", (LAUNCHER,), "libtomlplusplus-dev"),
-    Component("CLI11", "BSD-3-Clause", (DATA, DOCTOR, REPORT, TIMELINE), "libcli11-dev"),
+    Component("CLI11", "BSD-3-Clause", (BENCH, DATA, DOCTOR, REPORT, TIMELINE), "libcli11-dev"),
     Component("libstdc++", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libstdc++-12-dev"),
     Component("libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libgcc-12-dev"),
     Component("glibc", "LGPL-2.1-or-later", (LAUNCHER,), "libc6-dev"),

@@ -1,12 +1,9 @@
 #include "train_command_line.h"
 
-#include <signal.h>
-
 #include <fmt/format.h>
 
-#include "base/env.h"
-#include "bootstrap/launch_env.h"
 #include "models/names.h"
+#include "tools/answer_once.h"
 #include "tools/manners/command_line.h"
 #include "tools/max_bad_option.h"
 #include "tools/pixel_options.h"
@@ -116,6 +113,8 @@ void add_output_options(CLI::App& app, TrainCommandLine& line) {
   app.add_flag("--next-epoch", options.next_epoch, "with --resume: begin the next epoch, with files that have changed");
   app.add_option("--run-dir", options.run_dir, "new folder for metrics.jsonl, TensorBoard's files and curve.svg")
       ->type_name("DIR");
+  app.add_option("--tensorboard", options.tensorboard, "folder for TensorBoard's event files alone")->type_name("DIR");
+  app.add_option("--mllog", options.mllog, "MLPerf's log: lines `:::MLLOG {...}`")->type_name("FILE");
   app.add_option("--timeline", options.timeline, "trace of all ranks for Perfetto")->type_name("FILE");
   app.add_flag("--json", line.json, "print JSON lines");
   app.add_option("--summary", line.summary, "end with `NAME: accuracy=... images_per_s=...`")->type_name("NAME");
@@ -140,32 +139,7 @@ void add_export(CLI::App& app, ExportCommandLine& line) {
   verb->add_option("FILE", line.file, "the new file: NAME.pt (or .pth), or NAME.safetensors")->required();
 }
 
-// A rank above 0 leaves it to rank 0 to complain about a command line that all ranks share.
-bool first_of_job() {
-  const auto info = bootstrap::read_launch_info(Env::process());
-  return !info || info->topology.rank == 0;
-}
-
-// Launchers end all other ranks as soon as one has failed: such a signal is waited for, so that rank 0 is heard, which
-// may start late.
-void leave_it_to_rank_0() {
-  sigset_t ending;
-  ::sigemptyset(&ending);
-  for (const int signal : {SIGINT, SIGTERM}) ::sigaddset(&ending, signal);
-  ::sigprocmask(SIG_BLOCK, &ending, nullptr);
-  const timespec patience = {.tv_sec = 10, .tv_nsec = 0};
-  ::sigtimedwait(&ending, nullptr, &patience);
-}
-
-int answer_once(const tools::Answer& answer) {
-  if (first_of_job()) return tools::tell(answer);
-  if (answer.code != 0) leave_it_to_rank_0();
-  return answer.code;
-}
-
-int usage_error(std::string_view message) {
-  return answer_once({.code = tools::kUsageError, .text = fmt::format("xoe train: {}\n", message)});
-}
+int usage_error(std::string_view message) { return tools::usage_error("xoe train", message); }
 
 // `app` has understood a command line with the verb `export`.
 tl::expected<TrainCommandLine, int> only_export(const CLI::App& app, ExportCommandLine line) {
@@ -191,7 +165,7 @@ tl::expected<TrainCommandLine, int> parse_train_command_line(int argc, char** ar
   add_output_options(app, line);
   ExportCommandLine exported;
   add_export(app, exported);
-  if (const auto answer = tools::understand(app, argc, argv)) return tl::unexpected(answer_once(*answer));
+  if (const auto answer = tools::understand(app, argc, argv)) return tl::unexpected(tools::answer_once(*answer));
   if (app.got_subcommand("export")) return only_export(app, std::move(exported));
   if (!synthetic && line.options.data_dir.empty())
     return tl::unexpected(usage_error("say what to train on: --data DIR or --synthetic; see xoe train --help"));

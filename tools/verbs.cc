@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::array kVerbs = {Verb{"run", "start a program as several ranks, on this machine or several", true},
                                Verb{"train", "train a network on images"},
+                               Verb{"bench", "measure training, collectives and scaling, and compare"},
                                Verb{"data", "make, convert and check data sets"},
                                Verb{"timeline", "merge, sum up and view traces of a run"},
                                Verb{"report", "a page about a training run, for a browser"},

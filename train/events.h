@@ -47,6 +47,15 @@ struct Report {
   std::vector<StepTimes> rank_shares;
 };
 
+// One step of one rank.
+struct StepSample {
+  std::int64_t step = 0;  // counted from 1
+  double images = 0;      // of all ranks
+  double loss = 0;        // mean of all ranks
+  double seconds = 0;     // from the start of the step to its end
+  StepTimes times;
+};
+
 struct Evaluation {
   std::int64_t step = 0;
   double epoch = 0;
@@ -68,12 +77,15 @@ struct Outcome {
   std::string checkpoint;  // the last one written; empty: none
   std::string curve;       // path of the plot; empty: none
   std::string timeline;
+  std::string metrics;  // the engine's counters on this rank at the end, as Engine::metrics() prints them
 };
 
 class Listener {
  public:
   virtual ~Listener() = default;
   virtual void started(const RunStart&) {}
+  // On every rank, with its own times.
+  virtual void measured(const StepSample&) {}
   virtual void stepped(std::int64_t /*step*/, std::int64_t /*total*/) {}
   virtual void reported(const Report&) {}
   virtual void evaluated(const Evaluation&) {}

@@ -42,6 +42,8 @@ Result<TrainOptions> complete_options(TrainOptions options) {
                   "between 0 and 1024, or auto"));
   XOE_TRY(require(options.shuffle_buffer >= -1, "shuffle-buffer", "at least 0, or auto"));
   XOE_TRY(require(options.max_bad >= 0, "max-bad", "at least 0"));
+  XOE_TRY(require(std::isfinite(options.emulated_images_per_s) && options.emulated_images_per_s >= 0,
+                  "emulate-accelerator", "positive"));
   if (options.weight_decay) XOE_TRY(require(*options.weight_decay >= 0, "weight-decay", "at least 0"));
   if (options.epochs > 0 && options.steps > 0) {
     return failure(Code::kInvalidArgument, "--epochs and --steps exclude each other; give one of them");

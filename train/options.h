@@ -13,6 +13,9 @@ namespace xoe::train {
 enum class OptimizerKind : std::uint8_t { kSgd, kAdamW };
 enum class DeviceKind : std::uint8_t { kAuto, kCpu, kCuda };
 enum class Precision : std::uint8_t { kFp32, kBf16 };
+// What a step does. kForward: the forward pass alone, in training mode; kEvaluate: that in evaluation mode, over
+// held-out images where the data have some. Neither changes the model.
+enum class StepKind : std::uint8_t { kTrain, kForward, kEvaluate };
 
 struct TrainOptions {
   std::string model = "resnet18";
@@ -52,8 +55,10 @@ struct TrainOptions {
   bool resume = false;
   bool next_epoch = false;  // a resumed run begins the next epoch, so its data may have changed
 
-  std::string run_dir;   // metrics.jsonl and curve.svg; empty: none
-  std::string timeline;  // a file; empty: none
+  std::string run_dir;      // metrics.jsonl and curve.svg; empty: none
+  std::string timeline;     // a file; empty: none
+  std::string tensorboard;  // a folder for event files beside the run's; empty: none
+  std::string mllog;        // a file for MLPerf's log; empty: none
 
   int threads = 0;             // of libtorch, per rank; 0: cores / ranks on this host
   int shuffle_buffer = -1;     // records to draw the next one from; -1: all, where each can be read by itself
@@ -62,6 +67,11 @@ struct TrainOptions {
   std::int64_t max_bad = 0;    // images per rank and epoch that cannot be read and are left out; one more is an error
   DeviceKind device = DeviceKind::kAuto;
   Precision precision = Precision::kFp32;
+
+  // For benchmarks.
+  bool evaluate = true;  // on held-out images, where there are any
+  StepKind step_kind = StepKind::kTrain;
+  double emulated_images_per_s = 0;  // > 0: a timed wait in place of computing, see emulated_accelerator.h
 };
 
 // Sets defaults (rates, steps for synthetic data) and checks the options: `invalid_argument` names the option. Does not

@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
-#include <torch/version.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <array>
@@ -14,10 +14,12 @@
 #include "train/agree.h"
 #include "train/buffers.h"
 #include "train/environment.h"
+#include "train/trainer.h"
 #include "train/weights.h"
 #include "xoe/torch/broadcast.h"
 
 namespace xoe::train {
+
 Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop)
     : options_(options), comm_(comm), listener_(listener), stop_(stop), start_(Clock::now()) {}
 
@@ -100,17 +102,19 @@ Status Run::prepare() {
                               .engine = engine_.get()}));
   trace_.emplace(*engine_, *optimizer_, bootstrap::StatusWriter::of_process(Env::process()));
   if (sections) XOE_TRY(resume(*sections));
-  if (first() && !options_.run_dir.empty()) hold(open_folder());
+  if (first()) hold(open_outputs());
   if (step_ < plan_.total_steps) hold(fetch());
   return on_all_ranks(agree(comm_, held_));
 }
 
-Status Run::open_folder() {
-  XOE_ASSIGN(folder_, RunFolder::open(options_.run_dir, first_step_, options_.checkpoint_dir));
-  if (!folder_->earlier().empty())
-    listener_.noted(fmt::format("the metrics of the run before are in {}", folder_->earlier()));
-  XOE_TRY(folder_->started(start_event()));
-  return write_file(options_.run_dir + "/environment.json", environment_json(options_, Env::process(), TORCH_VERSION));
+Status Run::open_outputs() {
+  XOE_ASSIGN(outputs_, RunOutputs::open(options_, first_step_));
+  if (outputs_->folder() && !outputs_->folder()->earlier().empty())
+    listener_.noted(fmt::format("the metrics of the run before are in {}", outputs_->folder()->earlier()));
+  XOE_TRY(outputs_->started(start_event(), options_));
+  if (!outputs_->folder()) return {};
+  return write_file(options_.run_dir + "/environment.json",
+                    environment_json(options_, Env::process(), libtorch_version()));
 }
 
 Status Run::resume(const Sections& sections) {
@@ -144,6 +148,7 @@ Status Run::find_position() {
 
 Status Run::evaluate() {
   const auto span = trace_->span(Phase::kEvaluation);
+  if (outputs_) hold(outputs_->evaluation_begins(step_));
   const at::NoGradGuard no_grad;
   const auto own = copy_buffers(*setup_.model);
   XOE_ASSIGN(const auto averaged, average_buffers(*setup_.model, comm_));
@@ -164,7 +169,7 @@ Status Run::evaluate() {
     sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
     sums.images += static_cast<double>((*batch)->count());
   }
-  setup_.model->train();
+  setup_.model->train(options_.step_kind != StepKind::kEvaluate);
   set_buffers(*setup_.model, own);
   XOE_TRY(on_all_ranks(agree(comm_, local)));
 
@@ -178,7 +183,7 @@ Status Run::evaluate() {
   outcome_.accuracy = evaluation.accuracy;
   if (first()) {
     listener_.evaluated(evaluation);
-    if (folder_) hold(folder_->evaluated(evaluation));
+    if (outputs_) hold(outputs_->evaluated(evaluation));
   }
   return {};
 }
@@ -199,7 +204,7 @@ Status Run::step() {
   const auto begin = Clock::now();
   const double rate = learning_rate(plan_.schedule, step_);
   for (auto& group : setup_.optimizer->param_groups()) group.options().set_lr(rate);
-  XOE_TRY(optimizer_->zero_grad());
+  if (trains()) XOE_TRY(optimizer_->zero_grad());
 
   seed_step(setup_, options_, comm_.rank(), step_);
   const std::vector<PassSums> passes = forward_backward();
@@ -210,20 +215,24 @@ Status Run::step() {
     keep_position();
   }
   StepSums sums = read(passes);
-  {
+  if (trains()) {
     const auto span = trace_->span(Phase::kPeers);
     XOE_TRY(optimizer_->synchronize());
   }
   XOE_TRY(exchange(sums));
-  {
+  if (trains() && !setup_.emulated) {  // an emulated accelerator updates its parameters itself
     const auto span = trace_->span(Phase::kOptimizer);
     if (options_.clip_norm > 0) XOE_TRY(optimizer_->clip_grad_norm(options_.clip_norm));
     XOE_TRY(optimizer_->step());
   }
   ++step_;
-  meter_.add(sums, trace_->take());
+  const StepTimes times = trace_->take();
+  const double seconds = seconds_of(Clock::now() - begin);
+  meter_.add(sums, times);
   const std::int64_t unmeasured = std::min<std::int64_t>(options_.warmup_steps, (plan_.total_steps - first_step_) / 2);
-  if (step_ - first_step_ > unmeasured) meter_.add_speed(sums.images, seconds_of(Clock::now() - begin));
+  if (step_ - first_step_ > unmeasured) meter_.add_speed(sums.images, seconds);
+  listener_.measured(
+      {.step = step_, .images = sums.images, .loss = sums.loss / sums.images, .seconds = seconds, .times = times});
   return {};
 }
 
@@ -233,21 +242,36 @@ std::vector<PassSums> Run::forward_backward() {
     at::Tensor loss;
     {
       const auto span = trace_->span(Phase::kForward);
-      const Autocast autocast(setup_.device, options_.precision);
-      const auto loss_of = [&](const at::Tensor& logits) {
-        return at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
-      };
-      const models::Logits logits = setup_.model->forward(place_images(setup_, batch.images));
-      loss = loss_of(logits.main);
-      passes.push_back({.loss = loss.detach(),
-                        .correct = logits.main.detach().argmax(1).eq(batch.labels).sum(),
-                        .images = static_cast<double>(batch.count())});
-      if (logits.auxiliary.defined()) loss = loss + models::kAuxiliaryWeight * loss_of(logits.auxiliary);
+      loss = forward(batch, passes);
     }
+    if (!trains()) continue;
     const auto span = trace_->span(Phase::kBackward);
-    loss.backward();
+    if (setup_.emulated) {
+      setup_.emulated->backward(batch.count());
+    } else {
+      loss.backward();
+    }
   }
   return passes;
+}
+
+at::Tensor Run::forward(const Batch& batch, std::vector<PassSums>& passes) {
+  const auto images = static_cast<double>(batch.count());
+  if (setup_.emulated) {
+    setup_.emulated->forward(batch.count());
+    passes.push_back({.loss = at::zeros({}), .correct = at::zeros({}, at::kLong), .images = images});
+    return {};
+  }
+  const at::AutoGradMode for_backward(trains());
+  const Autocast autocast(setup_.device, options_.precision);
+  const auto loss_of = [&](const at::Tensor& logits) {
+    return at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
+  };
+  const models::Logits logits = setup_.model->forward(place_images(setup_, batch.images));
+  const at::Tensor loss = loss_of(logits.main);
+  passes.push_back(
+      {.loss = loss.detach(), .correct = logits.main.detach().argmax(1).eq(batch.labels).sum(), .images = images});
+  return logits.auxiliary.defined() ? loss + models::kAuxiliaryWeight * loss_of(logits.auxiliary) : loss;
 }
 
 StepSums Run::read(const std::vector<PassSums>& passes) {
@@ -267,10 +291,22 @@ Status Run::fetch() {
   keep_position();
   batches_.clear();
   for (int pass = 0; pass < options_.accumulate; ++pass) {
-    XOE_ASSIGN(Batch batch, setup_.data->next());
+    XOE_ASSIGN(Batch batch, next_batch());
     batches_.push_back(setup_.upload.start(batch));
   }
   return {};
+}
+
+// Evaluation goes through the held-out images again and again.
+Result<Batch> Run::next_batch() {
+  if (options_.step_kind != StepKind::kEvaluate || setup_.data->info().held_out == 0) return setup_.data->next();
+  for (int passes = 0; passes < 2; ++passes) {
+    XOE_ASSIGN(auto batch, setup_.data->next_held_out());
+    if (batch && batch->count() > 0) return std::move(*batch);
+    XOE_TRY(setup_.data->start_held_out());
+  }
+  return failure(Code::kInvalidArgument, "{}: rank {} has no held-out images of its own; use fewer ranks",
+                 options_.data_dir, comm_.rank());
 }
 
 void Run::keep_position() {
@@ -319,14 +355,14 @@ Status Run::report() {
   outcome_.loss = report.loss;
   if (first()) {
     listener_.reported(report);
-    if (folder_) hold(folder_->reported(report));
+    if (outputs_) hold(outputs_->reported(report));
   }
   return {};
 }
 
 // Also after an interruption, since a resumed run starts after this step.
 bool Run::evaluation_due() const noexcept {
-  if (setup_.data->info().held_out == 0) return false;
+  if (!options_.evaluate || setup_.data->info().held_out == 0) return false;
   return step_ == plan_.total_steps || (plan_.eval_interval > 0 && step_ % plan_.eval_interval == 0);
 }
 
@@ -343,13 +379,14 @@ Result<Outcome> Run::finish() {
   outcome_.seconds = seconds_of(Clock::now() - start_);
   outcome_.timeline = options_.timeline;
   outcome_.input = setup_.data->explain();
+  outcome_.metrics = engine_->metrics();
   XOE_TRY(optimizer_->close());
   trace_.reset();
   optimizer_.reset();
   if (!options_.timeline.empty()) hold(engine_->stop_timeline());
-  if (folder_) {
-    outcome_.curve = folder_->curve_path();
-    hold(folder_->finished(outcome_));
+  if (outputs_) {
+    if (outputs_->folder()) outcome_.curve = outputs_->folder()->curve_path();
+    hold(outputs_->finished(outcome_));
   }
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
   return outcome_;

@@ -9,6 +9,7 @@
 #include "train/checkpoint.h"
 #include "train/events.h"
 #include "train/run_meter.h"
+#include "train/run_outputs.h"
 #include "train/setup.h"
 #include "train/trace.h"
 
@@ -34,9 +35,13 @@ class Run {
   Status resume(const Sections& sections);
   // Where the data go on.
   Status find_position();
-  Status open_folder();
+  Status open_outputs();
   Status step();
+  bool trains() const noexcept { return options_.step_kind == StepKind::kTrain; }
   std::vector<PassSums> forward_backward();
+  // The loss, for backward; its sums go to `passes`.
+  at::Tensor forward(const Batch& batch, std::vector<PassSums>& passes);
+  Result<Batch> next_batch();
   StepSums read(const std::vector<PassSums>& passes);
   Status fetch();
   void keep_position();
@@ -64,7 +69,7 @@ class Run {
 
   Setup setup_;
   Plan plan_;
-  std::optional<RunFolder> folder_;
+  std::optional<RunOutputs> outputs_;  // of rank 0
   std::unique_ptr<Engine> engine_;
   std::optional<xoe::torch::DistributedOptimizer> optimizer_;
   std::optional<StepTrace> trace_;

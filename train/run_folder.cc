@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "train/scalars.h"
 #include "train/texts.h"
 
 namespace xoe::train {
@@ -189,23 +190,13 @@ Status RunFolder::started(const RunStart& start) {
 Status RunFolder::reported(const Report& report) {
   curve_.loss.push_back({report.step, report.loss});
   XOE_TRY(metrics_.append(report_json(report) + '\n'));
-  std::vector<Scalar> scalars = {{"loss/train", report.loss},
-                                 {"accuracy/train", report.accuracy},
-                                 {"rate", report.rate},
-                                 {"share/data", report.share.data},
-                                 {"share/compute", report.share.compute},
-                                 {"share/peers", report.share.peers},
-                                 {"share/optimizer", report.share.optimizer}};
-  if (report.speed.mean > 0) scalars.push_back({"images_per_second", report.speed.mean});  // else not measured yet
-  return events_.write(report.step, scalars);
+  return write_report(events_, report);
 }
 
 Status RunFolder::evaluated(const Evaluation& evaluation) {
   curve_.accuracy.push_back({evaluation.step, evaluation.accuracy});
   XOE_TRY(metrics_.append(evaluation_json(evaluation) + '\n'));
-  const std::array<Scalar, 2> scalars = {
-      {{"loss/held-out", evaluation.loss}, {"accuracy/held-out", evaluation.accuracy}}};
-  XOE_TRY(events_.write(evaluation.step, scalars));
+  XOE_TRY(write_evaluation(events_, evaluation));
   return draw();
 }
 

@@ -70,7 +70,9 @@ void place_model(Setup& setup, const TrainOptions& options) {
   for (at::Tensor& parameter : setup.model->parameters()) {
     if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(setup.model->memory_format()));
   }
+  setup.model->train(options.step_kind != StepKind::kEvaluate);
   setup.optimizer = make_optimizer(options, *setup.model);
+  if (options.emulated_images_per_s > 0) setup.emulated.emplace(*setup.model, options.emulated_images_per_s);
 }
 
 void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step) {

@@ -9,6 +9,7 @@
 #include "models/models.h"
 #include "train/batches.h"
 #include "train/device.h"
+#include "train/emulated_accelerator.h"
 #include "train/run_folder.h"
 #include "train/schedule.h"
 #include "train/upload.h"
@@ -23,6 +24,7 @@ struct Setup {
   int threads = 1;
   models::ModelHandle model;
   std::unique_ptr<::torch::optim::Optimizer> optimizer;
+  std::optional<EmulatedAccelerator> emulated;  // computes in place of the model
 };
 
 // The local part, without communication and without the model.

@@ -45,6 +45,7 @@ SpeedStats SpeedMeter::stats() const {
 StepTimes& StepTimes::operator+=(const StepTimes& other) noexcept {
   data += other.data;
   compute += other.compute;
+  forward += other.forward;
   peers += other.peers;
   optimizer += other.optimizer;
   return *this;
@@ -55,6 +56,7 @@ StepTimes shares(const StepTimes& times) noexcept {
   if (total <= 0) return {};
   return {.data = times.data / total,
           .compute = times.compute / total,
+          .forward = times.forward / total,
           .peers = times.peers / total,
           .optimizer = times.optimizer / total};
 }

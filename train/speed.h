@@ -27,6 +27,7 @@ class SpeedMeter {
 struct StepTimes {
   double data = 0;       // waiting for input
   double compute = 0;    // forward and backward
+  double forward = 0;    // the part of it that is the forward pass
   double peers = 0;      // waiting for other ranks and reducing, with no other work to do
   double optimizer = 0;  // updating parameters
 

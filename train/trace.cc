@@ -36,7 +36,7 @@ void StepTrace::finish(Phase phase, Clock::time_point start, Clock::time_point s
   const double own = seconds_of(stop - start - waited);
   times_.peers += seconds_of(waited);
   switch (phase) {
-    case Phase::kForward:
+    case Phase::kForward: times_.forward += own; [[fallthrough]];
     case Phase::kBackward: times_.compute += own; break;
     case Phase::kOptimizer: times_.optimizer += own; break;
     case Phase::kInput: times_.data += own; break;

@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <c10/util/Exception.h>
+#include <torch/version.h>
 
 #include <new>
 
@@ -22,6 +23,8 @@ Error from_torch(std::string message) {
 }
 
 }  // namespace
+
+std::string_view libtorch_version() noexcept { return TORCH_VERSION; }
 
 Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
                       const std::atomic<bool>& stop) {

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <atomic>
+#include <string_view>
 
 #include "train/events.h"
 #include "train/options.h"
 #include "xoe/communicator.h"
 
 namespace xoe::train {
+
+// The version of libtorch: "2.15.0".
+std::string_view libtorch_version() noexcept;
 
 // Collective: all ranks pass the same options. `options` come from complete_options(). Once `stop` is set on any rank,
 // all ranks finish the same step, write a checkpoint (if a folder is set) and return with outcome.interrupted.

@@ -1,4 +1,4 @@
-// Plots of values over steps: axes with round numbers, and lines.
+// Plots of values over steps or other numbers: axes with round numbers, and lines.
 #pragma once
 
 #include <span>
@@ -34,7 +34,7 @@ class PlotPanel {
     double height = 0;
   };
   // Draws the grid and the labels. The range of y is widened to whole ticks; percent: 0.5 is labelled "50 %".
-  PlotPanel(Svg& svg, Place place, PlotRange x, PlotRange y, bool percent = false);
+  PlotPanel(Svg& svg, Place place, PlotRange x, PlotRange y, bool percent = false, std::string_view x_label = "step");
 
   // At most some hundred of the points are drawn: more would not be seen.
   void line(std::span<const PlotPoint> points, std::string_view color, double width, double opacity = 1);

@@ -2,113 +2,32 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 #include <utility>
 
 #include "base/error.h"
-#include "base/svg.h"
 #include "base/text.h"
-#include "pages/assets.h"
+#include "pages/plot_figure.h"
 
 namespace xoe::pages {
 namespace {
-
-constexpr Svg::Colors kOfPage = {.ink = "var(--ink)", .faint = "var(--faint)", .grid = "var(--grid)", .ground = ""};
-constexpr double kWidth = 460;
-constexpr double kHeight = 250;
-constexpr PlotPanel::Place kPlace = {.left = 60, .top = 12, .width = 384, .height = 190};
-constexpr std::size_t kMostRead = 2000;  // points whose values the pointer reads
-
-struct Line {
-  std::string_view label;
-  std::string_view color;  // class and variable of the style sheet
-  std::span<const PlotPoint> points;
-  bool dots = false;
-  bool smooth = false;  // the values themselves are drawn faintly
-};
-
-struct Plot {
-  std::string_view id;
-  std::string_view title;
-  std::vector<Line> lines;
-  bool percent = false;
-};
-
-double highest(const Plot& plot) {
-  double high = plot.percent ? 1 : 0;
-  for (const Line& line : plot.lines)
-    for (const PlotPoint& point : line.points) high = std::max(high, point.y);
-  return high > 0 ? high : 1;
-}
-
-double lowest(const Plot& plot) {
-  double low = 0;
-  for (const Line& line : plot.lines)
-    for (const PlotPoint& point : line.points) low = std::min(low, point.y);
-  return low;
-}
-
-// The values, for the script that reads them under the pointer.
-std::string values_json(const Plot& plot, const PlotPanel& panel) {
-  const PlotPanel::Place& place = panel.place();
-  std::string out =
-      fmt::format(R"("{}":{{"left":{},"right":{},"top":{},"bottom":{},"low":{},"high":{},"percent":{},"lines":[)",
-                  plot.id, place.left, place.left + place.width, place.top, place.top + place.height, panel.x().low,
-                  panel.x().high, plot.percent);
-  for (const Line& line : plot.lines) {
-    if (out.back() != '[') out += ',';
-    out += "{\"points\":[";
-    const std::size_t stride = std::max<std::size_t>(1, (line.points.size() + kMostRead - 1) / kMostRead);
-    for (std::size_t i = 0; i < line.points.size(); i += stride)
-      out += fmt::format("{}[{:.10g},{:.6g}]", i == 0 ? "" : ",", line.points[i].x, line.points[i].y);
-    out += "]}";
-  }
-  return out + "]}";
-}
-
-void add_plot(const Plot& plot, PlotRange steps, std::string& html, std::string& values) {
-  if (std::all_of(plot.lines.begin(), plot.lines.end(), [](const Line& line) { return line.points.empty(); })) return;
-  Svg svg(kWidth, kHeight, kOfPage);
-  PlotPanel panel(svg, kPlace, steps, {.low = lowest(plot), .high = highest(plot)}, plot.percent);
-  html += fmt::format("<div class=\"plot\" id=\"{}\"><h3>{}", plot.id, plot.title);
-  for (const Line& line : plot.lines) {
-    if (line.points.empty()) continue;
-    const std::string color = fmt::format("var(--{})", line.color);
-    if (!line.label.empty()) html += fmt::format(" <span><i class=\"{}\"></i>{}</span>", line.color, line.label);
-    panel.line(line.points, color, line.smooth ? 1 : 2.2, line.smooth ? 0.35 : 1);
-    if (line.smooth) panel.line(smoothed(line.points), color, 2.2);
-    if (line.dots || line.points.size() == 1) panel.dots(line.points, color);
-  }
-  html += " <span class=\"read\"></span></h3>\n" + std::move(svg).finish() + "</div>\n";
-  if (!values.empty()) values += ",\n";
-  values += values_json(plot, panel);
-}
 
 void add_curves(Page& page, const RunCurves& curves) {
   PlotRange steps = {.low = 0, .high = 1};
   for (const auto* curve : {&curves.loss, &curves.held_out_loss, &curves.held_out_accuracy})
     if (!curve->empty()) steps.high = std::max(steps.high, curve->back().x);
-  std::string html;
-  std::string values;
-  add_plot({"loss",
-            "loss",
-            {{"training", "first", curves.loss, false, true}, {"held out", "second", curves.held_out_loss, true}}},
-           steps, html, values);
-  add_plot(
-      {"accuracy",
-       "accuracy",
-       {{"training", "first", curves.accuracy, false, true}, {"held out", "second", curves.held_out_accuracy, true}},
-       true},
-      steps, html, values);
-  add_plot({"speed", "images/s, all ranks", {{"", "second", curves.images_per_s}}}, steps, html, values);
-  add_plot({"rate", "learning rate", {{"", "first", curves.rate}}}, steps, html, values);
-  if (html.empty()) {
-    page.body += "<p class=\"faint\">No report was written yet.</p>\n";
-    return;
-  }
-  page.body += "<div class=\"plots\">\n" + html + "</div>\n";
-  page.data.emplace_back("plots-data", "{" + values + "}");
-  page.scripts.push_back(assets::kPlotsJs);
+  const std::vector<PlotFigure> figures = {
+      {.id = "loss",
+       .title = "loss",
+       .lines = {{.label = "training", .color = "first", .points = curves.loss, .smooth = true},
+                 {.label = "held out", .color = "second", .points = curves.held_out_loss, .dots = true}}},
+      {.id = "accuracy",
+       .title = "accuracy",
+       .lines = {{.label = "training", .color = "first", .points = curves.accuracy, .smooth = true},
+                 {.label = "held out", .color = "second", .points = curves.held_out_accuracy, .dots = true}},
+       .percent = true},
+      {.id = "speed", .title = "images/s, all ranks", .lines = {{.color = "second", .points = curves.images_per_s}}},
+      {.id = "rate", .title = "learning rate", .lines = {{.color = "first", .points = curves.rate}}}};
+  if (!add_plots(page, figures, steps)) page.body += "<p class=\"faint\">No report was written yet.</p>\n";
 }
 
 std::string figure(std::string_view name, const std::string& value) {

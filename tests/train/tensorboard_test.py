@@ -35,9 +35,9 @@ class TensorBoard(unittest.TestCase):
     def events(self, run):
         return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
-    def assert_same(self, run, tags):
-        """TensorBoard's curves are those of metrics.jsonl."""
-        board = EventAccumulator(str(run))
+    def assert_same(self, run, tags, events=None):
+        """TensorBoard's curves, of the run's folder or of the folder `events`, are those of metrics.jsonl."""
+        board = EventAccumulator(str(events or run))
         board.Reload()
         self.assertEqual(set(board.Tags()["scalars"]), tags)
         kinds = {"report": "train", "evaluation": "held-out"}
@@ -65,6 +65,16 @@ class TensorBoard(unittest.TestCase):
         (file,) = run.glob("events.out.tfevents.*")
         versions = [event.file_version for event in EventFileLoader(str(file)).Load() if event.file_version]
         self.assertEqual(versions, ["brain.Event:2"])
+
+    def test_a_folder_for_the_event_files_alone(self):
+        run, board, alone = self.folder / "run", self.folder / "boards" / "a", self.folder / "alone"
+        self.train(run, "--steps", "3", "--tensorboard", board)
+        self.assertEqual([file.name[:20] for file in board.iterdir()], ["events.out.tfevents."])
+        self.assert_same(run, TAGS, board)
+        small = ["--model", "mlp", "--image-size", "8", "--batch", "4", "--device", "cpu", "--steps", "2"]
+        xoe("train", "--synthetic", *small, "--tensorboard", alone)
+        (file,) = alone.iterdir()
+        self.assertEqual([event.step for event in EventFileLoader(str(file)).Load() if event.HasField("summary")], [2])
 
     def test_a_resumed_run_has_no_step_twice(self):
         run, checkpoints = self.folder / "run", self.folder / "checkpoints"

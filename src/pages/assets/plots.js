@@ -1,4 +1,4 @@
-// Reads the values of a plot under the pointer. The data: for each plot the place of its panel, the steps, and lines of values.
+// Reads the values of a plot under the pointer. The data: for each plot the place of its panel, the range and label of x, and lines of values.
 "use strict";
 (() => {
   const plots = JSON.parse(document.getElementById("plots-data").textContent);
@@ -26,7 +26,7 @@
       rule.setAttribute("x1", at);
       rule.setAttribute("x2", at);
       rule.setAttribute("visibility", "visible");
-      read.textContent = `step ${step}: ` + plot.lines.map((line) => nearest(line.points, step)).filter(Boolean).map((point) => number(point[1])).join(", ");
+      read.textContent = `${plot.label} ${step}: ` + plot.lines.map((line) => nearest(line.points, step)).filter(Boolean).map((point) => number(point[1])).join(", ");
     });
     svg.addEventListener("pointerleave", () => {
       rule.setAttribute("visibility", "hidden");

@@ -1,0 +1,110 @@
+"""`xoe bench train` as users meet it."""
+
+import json
+import re
+import unittest
+
+from program import BIN, SMALL, BenchTest, xoe
+
+STEP = re.compile(r"^(\d+)\timages/sec: \d+\.\d \+/- \d+\.\d \(jitter = \d+\.\d\)\t(\d+\.\d{3})$", re.M)
+
+
+class TrainVerb(BenchTest):
+    def assert_reduces_all_gradients(self, result):
+        """Float32, and a few sums of the steps beside them."""
+        gradients = result["parameters"] * 4
+        self.assertGreaterEqual(result["reduced_bytes_per_step"], gradients)
+        self.assertLess(result["reduced_bytes_per_step"], gradients + 1000)
+
+    def test_prints_the_lines_of_tf_cnn_benchmarks(self):
+        out = xoe("bench", "train", *SMALL, "--num_batches=20", "--num_warmup_batches", "2", "--data_name", "cifar10")
+        self.assertIn("Step\tImg/sec\ttotal_loss\n", out)
+        self.assertEqual([step for step, _ in STEP.findall(out)], ["1", "10", "20"])
+        self.assertRegex(out, r"(?m)^total images/sec: \d+\.\d\d$")
+        self.assertIn("Num batches: 20, after 2 of warm-up", out)
+        losses = [float(loss) for _, loss in STEP.findall(out)]
+        self.assertLess(losses[-1], losses[0], "it trains")
+
+    def test_two_ranks_repeat_and_write_json(self):
+        path = self.folder / "a.json"
+        out = xoe("run", "-np", "2", BIN / "xoe", "bench", "train", *SMALL, "--num-batches", "6", "--num-warmup-batches", "1",
+                  "--repeat", "3", "--output", path)
+        self.assertEqual(out.count("total images/sec: "), 3)
+        self.assertIn("3 runs: ", out)
+        result = self.json("a.json")
+        self.assertEqual(result["topology"]["ranks"], 2)
+        self.assertEqual(len(result["repeats"]), 3)
+        self.assertGreater(result["train_samples_per_sec"], 0)
+        self.assertEqual((result["train_batch_size"], result["train_img_size"]), (4, 8))
+        self.assert_reduces_all_gradients(result)
+        parts = result["step_parts_ms"]
+        self.assertGreaterEqual(parts.pop("communication_hidden"), 0)
+        times = [one["step_ms"] for one in result["repeats"]]
+        self.assertAlmostEqual(sum(parts.values()), sum(times) / 3, delta=0.3 * max(times))
+        self.assertGreater(result["peak_memory_bytes"], 1 << 20)
+        self.assertEqual(result["environment"]["command"][:3], ["xoe", "bench", "train"])
+        self.assertEqual(list(self.folder.iterdir()), [path], "no timeline is left")
+
+    def test_neither_mode_without_backward_changes_the_model(self):
+        for flag, mode in (("--forward_only", "forward-only"), ("--eval", "evaluation")):
+            out = xoe("bench", "train", *SMALL, "--num-batches", "10", "--num-warmup-batches", "0", flag)
+            losses = [loss for _, loss in STEP.findall(out)]
+            self.assertEqual(losses[0], losses[-1])
+            result = json.loads(xoe("bench", "train", *SMALL, "--num-batches", "2", flag, "--json"))
+            self.assertEqual(result["mode"], mode)
+            self.assertGreater(result["infer_samples_per_sec"], 0)
+
+    def test_real_images_and_their_held_out_part(self):
+        data = self.folder / "data"
+        xoe("data", "make", "--images", "24", "--validation", "8", "--classes", "4", "--side", "16", data)
+        out = xoe("bench", "train", *SMALL, "--data_dir", data, "--num-batches", "3", "--num-warmup-batches", "0")
+        self.assertIn(f"{data}, images 8", out)
+        self.assertNotIn("Accuracy", out)
+        out = xoe("bench", "train", *SMALL, "--data-dir", data, "--num-batches", "5", "--eval")
+        self.assertRegex(out, r"Accuracy @ 1 = [01]\.\d{4}\n")
+
+    def test_an_emulated_accelerator_moves_real_gradients(self):
+        out = xoe("run", "-np", "3", BIN / "xoe", "bench", "train", *SMALL, "--num-batches", "3", "--num-warmup-batches", "1",
+                  "--emulate-accelerator", "400", "--output", self.folder / "a.json")
+        self.assertEqual(out.count("EMULATION"), 2)
+        result = self.json("a.json")
+        self.assertEqual(result["emulated_images_per_s"], 400)
+        self.assert_reduces_all_gradients(result)
+        # It never computes faster than it says: 4 images of each rank in 10 ms.
+        self.assertLessEqual(result["train_samples_per_sec"], 3 * 400)
+
+    def test_results_are_compared(self):
+        a, b = self.folder / "a.json", self.folder / "b.json"
+        for path in (a, b):
+            xoe("bench", "train", *SMALL, "--num-batches", "2", "--num-warmup-batches", "0", "--repeat", "5", "--output", path)
+        page = self.folder / "page.html"
+        out = xoe("bench", "compare", a, b, "--html", page)
+        self.assertRegex(out, r"(?m)^\S+a\.json +5 .* baseline$")
+        self.assertRegex(out, r"(?m)^\S+b\.json +5 .* (faster|slower|noise)$")
+        self.assertIn("<svg", page.read_text())
+        result = json.loads(xoe("bench", "compare", a, b, a, "--json"))
+        self.assertEqual([one["change"] == 0 for one in result["results"]], [True, False, True])
+        self.assertEqual(result["results"][2]["verdict"], "noise")
+        self.assertIn("page.html is there already, and no page", self.refused_page(a))
+        self.assertIn("this is no result", xoe("bench", "compare", page, code=2))
+        self.assertIn("cannot read it", xoe("bench", "compare", self.folder / "none.json", code=2))
+
+    def refused_page(self, result):
+        page = self.folder / "page.html"
+        page.write_text("mine")
+        error = xoe("bench", "compare", result, "--html", page, code=2)
+        self.assertEqual(page.read_text(), "mine")
+        page.write_text("{}")
+        return error
+
+    def test_mistakes_are_told_once(self):
+        self.assertIn("did you mean --model?", xoe("bench", "train", "--modle", "x", code=2))
+        self.assertIn("--emulate-accelerator trains; leave out --eval",
+                      xoe("bench", "train", "--emulate-accelerator", "9", "--eval", code=2))
+        self.assertIn("--batch must be at least 1", xoe("bench", "train", "--batch-size", "0", code=2))
+        self.assertIn("nowhere", xoe("bench", "train", *SMALL, "--data-dir", self.folder / "nowhere", code=1))
+        self.assertIn("xoe bench train", xoe("bench", "--help") + xoe("bench", "train", "--help"))
+
+
+if __name__ == "__main__":
+    unittest.main()

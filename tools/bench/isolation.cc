@@ -1,0 +1,112 @@
+#include "tools/bench/isolation.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "tools/bench/compare.h"
+#include "tools/bench/text_table.h"
+
+namespace xoe::bench {
+namespace {
+
+std::string speed_text(const Spread& speed) { return fmt::format("{:.2f} +/- {:.2f}", speed.mean, speed.deviation); }
+
+std::string percent_text(double share) { return fmt::format("{:.2f} %", share * 100); }
+
+}  // namespace
+
+std::vector<int> cpus_of(const cpu_set_t& set) {
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  return cpus;
+}
+
+Result<std::vector<std::vector<int>>> part_cpus(const std::vector<int>& cpus, int jobs) {
+  const std::size_t each = cpus.size() / static_cast<std::size_t>(jobs);
+  if (each == 0)
+    return failure(Code::kInvalidArgument, "{} need as many CPUs, and this process may use {}", counted(jobs, "job"),
+                   cpus.size());
+  std::vector<std::vector<int>> parts;
+  for (std::size_t job = 0; job < static_cast<std::size_t>(jobs); ++job) {
+    const auto first = cpus.begin() + static_cast<std::ptrdiff_t>(job * each);
+    parts.emplace_back(first, first + static_cast<std::ptrdiff_t>(each));
+  }
+  return parts;
+}
+
+std::string ranges_text(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", numbers[i]);
+    if (last > i) text += fmt::format("-{}", numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+IsolationReport report_isolation(const Isolation& isolation, std::uint64_t seed) {
+  IsolationReport report;
+  for (const IsolatedJob& job : isolation.jobs) {
+    const Interval change = bootstrap_change(job.alone, job.together, seed);
+    JobReport one = {.alone = spread_of(job.alone),
+                     .together = spread_of(job.together),
+                     .interval = {.low = -change.high, .high = -change.low}};
+    one.interference = 1 - one.together.mean / one.alone.mean;
+    report.alone += one.alone.mean;
+    report.together += one.together.mean;
+    report.jobs.push_back(one);
+  }
+  report.interference = 1 - report.together / report.alone;
+  if (report.jobs.front().alone.count < kFewestRuns)
+    report.notes.push_back(fmt::format("fewer than {} rounds tell no interference from noise; measure with --rounds {}",
+                                       kFewestRuns, kFewestRuns));
+  if (isolation.emulated_images_per_s > 0)
+    report.notes.push_back(fmt::format("EMULATION: ranks sleep as an accelerator of {:g} images/s would compute",
+                                       isolation.emulated_images_per_s));
+  return report;
+}
+
+std::string isolation_text(const Isolation& isolation, const IsolationReport& report) {
+  std::vector<TableRow> rows;
+  for (std::size_t i = 0; i < report.jobs.size(); ++i) {
+    const JobReport& job = report.jobs[i];
+    rows.push_back({fmt::format("{} on {}", i, isolation.jobs[i].place), speed_text(job.alone),
+                    speed_text(job.together), percent_text(job.interference),
+                    fmt::format("{} to {}", percent_text(job.interval.low), percent_text(job.interval.high))});
+  }
+  rows.push_back({"all", fmt::format("{:.2f}", report.alone), fmt::format("{:.2f}", report.together),
+                  percent_text(report.interference), ""});
+  std::string text = fmt::format("{} of {}, {} each\n", counted(std::ssize(report.jobs), "job"), isolation.model,
+                                 counted(isolation.ranks, "rank")) +
+                     text_table({"job", "images/s alone", "together", "interference", "95 % interval"}, rows);
+  for (const std::string& note : report.notes) text += fmt::format("note: {}\n", note);
+  return text;
+}
+
+nlohmann::ordered_json to_json(const Isolation& isolation, const IsolationReport& report) {
+  auto jobs = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < report.jobs.size(); ++i)
+    jobs.push_back({{"place", isolation.jobs[i].place},
+                    {"alone", isolation.jobs[i].alone},
+                    {"together", isolation.jobs[i].together},
+                    {"interference", report.jobs[i].interference},
+                    {"low", report.jobs[i].interval.low},
+                    {"high", report.jobs[i].interval.high}});
+  return {{"benchmark", "xoe bench isolate"},
+          {"model", isolation.model},
+          {"ranks", isolation.ranks},
+          {"emulated_images_per_s", isolation.emulated_images_per_s},
+          {"jobs", jobs},
+          {"alone", report.alone},
+          {"together", report.together},
+          {"interference", report.interference},
+          {"notes", report.notes}};
+}
+
+}  // namespace xoe::bench

@@ -1,0 +1,18 @@
+// The measured runs of `xoe bench train`, by the trainer itself.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "tools/bench/train_flags.h"
+#include "tools/bench/train_result.h"
+#include "xoe/communicator.h"
+
+namespace xoe::bench {
+
+// Collective. The result counts on rank 0, where `print` receives the lines of the runs. Errors: those of
+// train::train(); `failed_together` tells that all ranks have the same one.
+Result<TrainResult> run_training(const TrainFlags& flags, Communicator& comm,
+                                 const std::function<void(std::string_view)>& print, bool& failed_together);
+
+}  // namespace xoe::bench

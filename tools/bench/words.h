@@ -1,0 +1,30 @@
+// The words of a command line of `xoe bench`.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xoe::bench {
+
+// With "-" in place of "_" in the names of flags, so that both spellings are understood: --batch_size=a_b becomes
+// --batch-size=a_b. Words after "--" stay as they are.
+inline std::vector<std::string> with_dashes(std::vector<std::string> words) {
+  for (std::string& word : words) {
+    if (word == "--") break;
+    if (!word.starts_with("--")) continue;
+    for (char& c : word) {
+      if (c == '=') break;
+      if (c == '_') c = '-';
+    }
+  }
+  return words;
+}
+
+inline std::vector<const char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<const char*> pointers;
+  for (const std::string& word : words) pointers.push_back(word.c_str());
+  return pointers;
+}
+
+}  // namespace xoe::bench
