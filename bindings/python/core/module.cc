@@ -9,6 +9,7 @@
 #include "mapping.h"
 #include "operation.h"
 #include "optimizer_step.h"
+#include "stats.h"
 
 namespace {
 
@@ -47,4 +48,5 @@ NB_MODULE(_core, module) {
   xoe::python::bind_data(module);
   xoe::python::bind_mapping(module);
   xoe::python::bind_optimizer_step(module);
+  xoe::python::bind_stats(module);
 }
