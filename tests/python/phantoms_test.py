@@ -75,7 +75,7 @@ def compare(folder, *options):
     found = stats.auroc_of_labels(targets, ideal)
     for label, auroc in zip(facts["labels"], found.labels, strict=True):
         deviation = np.hypot(auroc.variance**0.5, label["monte_carlo_error"])
-        # Four deviations: one false alarm in a thousand runs of 14 labels; the seed is fixed.
+        # Four deviations: exceeded once in a thousand runs of 14 labels, and the seed is fixed.
         assert abs(auroc.value - label["ideal_auroc"]) < 4 * deviation, (label, auroc)
     assert abs(found.mean - facts["mean_ideal_auroc"]) < 4 * found.variance**0.5
     with open(folder / "ideal_scores.csv", newline="", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-// The ideal observer of a finding: nobody who sees one image at a time separates those with the lesion from those
+// The ideal observer of a finding: no score of one image at a time separates those with the lesion from those
 // without better than the likelihood ratio does (Neyman and Pearson).
 //
 // Whitening makes the noise independent standard normal numbers, and lesions stay inside of their region. So other
