@@ -6,14 +6,12 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/svg.h"
 #include "base/text.h"
 #include "pages/assets.h"
 
 namespace xoe::pages {
 namespace {
 
-constexpr Svg::Colors kOfPage = {.ink = "var(--ink)", .faint = "var(--faint)", .grid = "var(--grid)", .ground = ""};
 constexpr double kWidth = 460;
 constexpr double kHeight = 250;
 constexpr PlotPanel::Place kPlace = {.left = 60, .top = 12, .width = 384, .height = 190};
@@ -68,7 +66,7 @@ std::string values_json(const Plot& plot, const PlotPanel& panel) {
 
 void add_plot(const Plot& plot, PlotRange steps, std::string& html, std::string& values) {
   if (std::all_of(plot.lines.begin(), plot.lines.end(), [](const Line& line) { return line.points.empty(); })) return;
-  Svg svg(kWidth, kHeight, kOfPage);
+  Svg svg(kWidth, kHeight, kPageColors);
   PlotPanel panel(svg, kPlace, steps, {.low = lowest(plot), .high = highest(plot)}, plot.percent);
   html += fmt::format("<div class=\"plot\" id=\"{}\"><h3>{}", plot.id, plot.title);
   for (const Line& line : plot.lines) {

@@ -150,8 +150,8 @@ class Images(_Pipeline):
       pattern=""              of file names, with * and ?, for TFRecord and tar; "": "train-*", "validation-*" and the like
       training=True           images are shuffled, cropped and flipped at random; False: in file order, the centre is cropped
       split="auto"            "train" or "validation"; "auto": "train" when training, else "validation"; "test": of ChestX-ray14
-      validation_share=0      ChestX-ray14: share of the patients of train_val_list.txt whose images are the validation split, the
-                              same for every seed; 0: test_list.txt is the validation split
+      validation_share=0      ChestX-ray14: share of the patients of train_val_list.txt whose images are the validation split,
+                              the same for every seed; 0: test_list.txt is the validation split
       rank, size              this rank of so many; default: those of xoe.init(), else 0 and 1
       seed=0                  of the order and of random changes
       shuffle_buffer="auto"   records to draw from; "auto": all of them where each can be read by itself, else 10000
