@@ -2,9 +2,10 @@
 
     xoe run -np 2 python examples/chexnet/chexnet.py FOLDER --run RUN
 
-FOLDER is NIH ChestX-ray14, or phantoms of `xoe data make-xray`. Trains with a weighted cross-entropy, stops when the validation
-patients' mean AUROC no longer grows, and tests the best network on test_list.txt. RUN gets a checkpoint after each epoch, from which
-the same command goes on, and scores.json, of which `xoe report RUN/scores.json` makes a page. docs/guide/chexnet.md tells more.
+FOLDER is NIH ChestX-ray14, or phantoms of `xoe data make-xray`. Trains with a weighted cross-entropy, stops when the
+validation patients' mean AUROC no longer grows, and tests the best network on test_list.txt. RUN gets a checkpoint after
+each epoch, from which the same command goes on, and scores.json, of which `xoe report RUN/scores.json` makes a page.
+docs/guide/chexnet.md tells more.
 """
 
 import argparse
@@ -12,14 +13,17 @@ import json
 import math
 import pathlib
 import time
+from itertools import chain
 
 import torch
 import xoe.torch as hvd
 from xoe import stats
 from xoe.torch.data import ImageDataset
 
-LABELS = """Atelectasis Cardiomegaly Effusion Infiltration Mass Nodule Pneumonia Pneumothorax Consolidation Edema Emphysema Fibrosis
-Pleural_Thickening Hernia""".split()
+LABELS = [
+    "Atelectasis", "Cardiomegaly", "Effusion", "Infiltration", "Mass", "Nodule", "Pneumonia", "Pneumothorax",
+    "Consolidation", "Edema", "Emphysema", "Fibrosis", "Pleural_Thickening", "Hernia"
+]  # fmt: skip
 
 parser = argparse.ArgumentParser(description="CheXNet on several ranks", allow_abbrev=False)
 parser.add_argument("folder")
@@ -42,10 +46,11 @@ args = parser.parse_args()
 
 
 class Detector(torch.nn.Module):
-    """Finds lesions of 14 kinds in phantoms: filters, of which each of 4 by 4 regions keeps the logarithm of the mean exponential.
+    """Finds lesions of 14 kinds in phantoms (`xoe data make-xray`).
 
-    The ideal observer is such a network, so this one can come close to it. prior: how likely each pixel of a region is the place.
-    Each label weighs the regions, and the filters, for itself.
+    Filters, of which each of 4 by 4 regions keeps the logarithm of the mean exponential, as the ideal observer does; so this
+    network can come close to it. prior: how likely each pixel of a region is the place of a lesion. Each label weighs the
+    regions, and the filters, for itself.
     """
 
     def __init__(self, image_size, filters=16):
@@ -111,8 +116,8 @@ def gather_scores(model, dataset):
             names += [pathlib.Path(file).name for file in dataset.batch.files]
     model.train()
     empty = torch.zeros(0, len(LABELS))
-    records, scores, targets = (hvd.allgather(torch.cat(part)) for part in ([*records], [empty, *scores], [empty, *targets]))
-    names = sum(hvd.allgather_object(names), [])
+    records, scores, targets = (hvd.allgather(torch.cat(part)) for part in (records, [empty, *scores], targets))
+    names = list(chain.from_iterable(hvd.allgather_object(names)))
     order = records.argsort()
     assert torch.equal(records[order], torch.arange(dataset.images.facts["records_per_epoch"])), "an image is missing or twice"
     return [names[i] for i in order.tolist()], scores[order].double().numpy(), targets[order].numpy()
