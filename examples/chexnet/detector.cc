@@ -31,7 +31,7 @@ at::Tensor Detector::forward(const at::Tensor& images) {
   found = found.reshape({-1, kFilters, kRegions, side, kRegions, side}) + 4 * prior_;
   const at::Tensor regions = found.clamp_max(kHighest).exp().mean({3, 5}).log().flatten(2);
   const at::Tensor by_label = at::einsum("nfr,lf->nlr", {regions, channel_});
-  return (by_label * (4 * region_).softmax(1)).sum(2) + bias_;
+  return (by_label * (1.0 / (kRegions * kRegions) + 4 * region_)).sum(2) + bias_;
 }
 
 }  // namespace chexnet

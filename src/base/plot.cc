@@ -39,7 +39,7 @@ std::vector<double> axis_ticks(double low, double high, int wanted) {
   return ticks;
 }
 
-PlotPanel::PlotPanel(Svg& svg, Place place, PlotRange x, PlotRange y, bool percent)
+PlotPanel::PlotPanel(Svg& svg, Place place, PlotRange x, PlotRange y, bool percent, std::string_view x_label)
     : svg_(svg), place_(place), x_(x), y_(y) {
   const Svg::Colors& colors = svg_.colors();
   const double right = place_.left + place_.width;
@@ -57,7 +57,7 @@ PlotPanel::PlotPanel(Svg& svg, Place place, PlotRange x, PlotRange y, bool perce
     svg_.text(across(tick), bottom + 20, Svg::Anchor::kMiddle, colors.faint, 12, fmt::format("{:g}", tick));
   }
   svg_.line(place_.left, bottom, right, bottom, colors.faint);
-  svg_.text(place_.left + place_.width / 2, bottom + 40, Svg::Anchor::kMiddle, colors.faint, 12, "step");
+  svg_.text(place_.left + place_.width / 2, bottom + 40, Svg::Anchor::kMiddle, colors.faint, 12, x_label);
 }
 
 void PlotPanel::line(std::span<const PlotPoint> points, std::string_view color, double width, double opacity) {

@@ -118,7 +118,7 @@ std::string curve(const LabelQuality& label) {
   constexpr double kWidth = 256;
   constexpr double kHeight = 240;
   Svg svg(kWidth, kHeight, kPageColors);
-  PlotPanel panel(svg, kCurvePlace, {.low = 0, .high = 1}, {.low = 0, .high = 1}, false);
+  PlotPanel panel(svg, kCurvePlace, {.low = 0, .high = 1}, {.low = 0, .high = 1}, false, "");
   const std::array<PlotPoint, 2> chance = {{{0, 0}, {1, 1}}};
   panel.line(chance, "var(--grid)", 1.5);
   std::vector<PlotPoint> points;
