@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 data=demo-data/phantoms
 run=runs/chexnet
-images=40000
+images=80000
 wanted=0.95
 
 cd "$root"
