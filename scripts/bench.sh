@@ -35,7 +35,7 @@ if [[ ${1:-} == python ]]; then
 fi
 if [[ ${1:-} == frameworks ]]; then
   shift
-  bench/data/install_peers.sh pytorch frameworks
+  bench/data/install_peers.sh pytorch frameworks mpi4jax
   exec bench/frameworks/run.py "$@"
 fi
 if [[ ${1:-} == hosts ]]; then
@@ -49,7 +49,7 @@ if (($# == 0)) || [[ $* == --quick ]]; then
   bench/data/install_peers.sh
   .venv/bin/python bench/data/run.py "$@"
   bench/python/run.py "$@"
-  bench/data/install_peers.sh frameworks
+  bench/data/install_peers.sh frameworks mpi4jax
   bench/frameworks/run.py
   measure_hosts "$@"
 fi

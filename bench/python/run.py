@@ -4,7 +4,8 @@
 The limit is the speed of as many copies of plain PyTorch that train at the same time and share only the machine. Xoe tells glibc to keep what
 a step frees, which saves page faults; rows with "kept" have those settings without Xoe. Each contestant has processes of its own. Rounds
 are interleaved, each in another order; figures are medians over rounds, shares and differences within a round. Exposed communication is
-the time by which a step is longer than one of the plain copies with the same settings.
+the time by which a step is longer than one of the plain copies with the same settings. Copies that meet wait for each other once a step, at
+a barrier, and send nothing: what they lose, ranks lose because none is ahead of the slower one.
 
     bench/python/run.py --rounds 5 --models resnet50 --batch 4
 """
@@ -25,6 +26,7 @@ ALONE, KEPT = "alone", "alone kept"
 CONTESTANTS = {
     ALONE: "plain copies",
     KEPT: "plain copies, kept",
+    "meet": "the same, meeting each step",
     "optimizer": "Xoe DistributedOptimizer",
     "sharded": "the same, sharded",
     "xoe": 'DDP with "xoe"',
@@ -79,7 +81,7 @@ class Bench:
         mode, *kept = contestant.split()
         sizes = {"--model": model, "--batch": batch, "--steps": self.options.steps, "--warmup": self.options.warmup}
         arguments = [mode, *(["--keep"] if kept else []), *(word for pair in sizes.items() for word in pair)]
-        if mode in ("optimizer", "sharded"):
+        if mode in ("meet", "optimizer", "sharded"):
             found = self.on_ranks("worker.py", *arguments)
         else:
             port, size = str(free_port()), str(self.options.ranks)

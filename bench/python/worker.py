@@ -85,10 +85,14 @@ def prepare(mode, kind, model):
     """The model and the optimizer of a mode."""
     if mode == "alone":
         return model, plain_optimizer(kind, model)
-    if mode in ("optimizer", "sharded"):
+    if mode in ("meet", "optimizer", "sharded"):
         import xoe.torch as hvd
 
         hvd.init()
+        if mode == "meet":
+            plain = plain_optimizer(kind, model)
+            plain.register_step_pre_hook(lambda *_: hvd.barrier())
+            return model, plain
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
         plain, named = plain_optimizer(kind, model), model.named_parameters()
         return model, hvd.DistributedOptimizer(plain, named_parameters=named, sharded=mode == "sharded")
@@ -127,7 +131,7 @@ def device_of(kind):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("mode", choices=("alone", "optimizer", "sharded", "xoe", "hook", "gloo", "nccl"))
+    parser.add_argument("mode", choices=("alone", "meet", "optimizer", "sharded", "xoe", "hook", "gloo", "nccl"))
     parser.add_argument("--model", choices=MODELS, required=True)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")

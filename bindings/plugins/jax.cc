@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine_access.h"
+#include "observer.h"
 #include "types.h"
 #include "xla_ffi.h"
 
@@ -18,6 +19,8 @@ namespace {
 constexpr std::size_t kMostDimensions = 62;
 
 const EngineAccess* the_access = nullptr;
+Observer the_observer;
+std::array<SeenIn, 1024> the_seen{};  // by the number of a program's call, modulo their number
 
 // xoe.jax finds the status in the text.
 xla::Error* error(const xla::CallFrame& frame, xoe_status status, const std::string& message) {
@@ -189,6 +192,24 @@ xla::Error* run(const xla::CallFrame& frame, void* stream, bool gpu) {
   return nullptr;
 }
 
+// Shows its arguments to Python. It has no results but the token that orders it among collectives.
+void observe(const xla::CallFrame& frame, bool gpu) {
+  const std::int32_t number = Attributes(frame.attributes).integer("number");
+  the_observer.show(number, the_seen[static_cast<std::size_t>(number) % the_seen.size()], [&] {
+    std::vector<Observed> observed;
+    for (std::int64_t i = 0; i < frame.arguments.size; ++i) {
+      const auto& in = *static_cast<const xla::Buffer*>(frame.arguments.values[i]);
+      if (in.dtype == xla::DataType::kToken) continue;
+      const Type type = type_of(in.dtype);
+      const std::size_t width = type.dtype < 0 ? 0 : xoe_dtype_size(type.dtype);
+      std::size_t bytes = width * static_cast<std::size_t>(type.parts);
+      for (std::int64_t d = 0; d < in.rank; ++d) bytes *= static_cast<std::size_t>(in.dims[d]);
+      observed.push_back({gpu ? nullptr : in.data, static_cast<std::int64_t>(bytes), static_cast<std::int64_t>(width)});
+    }
+    return observed;
+  });
+}
+
 // Whether the call asks for the version instead.
 bool tell_version(const xla::CallFrame& frame) {
   for (xla::Extension* extension = frame.extensions; extension != nullptr; extension = extension->next) {
@@ -207,6 +228,20 @@ bool tell_version(const xla::CallFrame& frame) {
 
 // For ctypes.
 extern "C" XOE_API void xoe_jax_connect(const xoe::plugins::EngineAccess* access) { xoe::plugins::the_access = access; }
+
+extern "C" XOE_API void xoe_jax_observe(xoe::plugins::Observer::Look look) { xoe::plugins::the_observer.connect(look); }
+
+extern "C" XOE_API void xoe_jax_begin_again() { xoe::plugins::the_observer.begin_again(); }
+
+extern "C" XOE_API xoe::plugins::xla::Error* xoe_jax_first_step_cpu(xoe::plugins::xla::CallFrame* frame) {
+  if (!xoe::plugins::tell_version(*frame)) xoe::plugins::observe(*frame, false);
+  return nullptr;
+}
+
+extern "C" XOE_API xoe::plugins::xla::Error* xoe_jax_first_step_cuda(xoe::plugins::xla::CallFrame* frame) {
+  if (!xoe::plugins::tell_version(*frame)) xoe::plugins::observe(*frame, true);
+  return nullptr;
+}
 
 extern "C" XOE_API xoe::plugins::xla::Error* xoe_jax_cpu(xoe::plugins::xla::CallFrame* frame) {
   return xoe::plugins::tell_version(*frame) ? nullptr : xoe::plugins::run(*frame, nullptr, false);

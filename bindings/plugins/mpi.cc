@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "mailboxes.h"
 #include "mpi_names.h"
 #include "xoe/c.h"
 
@@ -66,15 +65,20 @@ struct Communicator {
   int rank = 0;
 };
 
+struct FreeMessage {
+  void operator()(xoe_message* message) const noexcept { xoe_message_free(message); }
+};
+using MessagePtr = std::unique_ptr<xoe_message, FreeMessage>;
+
 struct World {
   xoe_engine* engine = nullptr;
   xoe_topology at{};
-  std::unique_ptr<Mailboxes> mailboxes;
+  xoe_messages* messages = nullptr;
 
   std::mutex mutex;
   std::vector<std::shared_ptr<const Communicator>> communicators;  // by handle - 1
   struct Pending {
-    Mailboxes::Request request;
+    MessagePtr message;
     std::uint64_t context;
   };
   std::map<std::uintptr_t, Pending> requests;
@@ -269,10 +273,10 @@ int split(int color, int key, std::uintptr_t* made) {
   return 0;
 }
 
-std::uintptr_t remember(Mailboxes::Request request, std::uint64_t context) {
+std::uintptr_t remember(MessagePtr message, std::uint64_t context) {
   const std::lock_guard lock(the_world->mutex);
   const std::uintptr_t handle = the_world->next_request++;
-  the_world->requests.emplace(handle, World::Pending{std::move(request), context});
+  the_world->requests.emplace(handle, World::Pending{std::move(message), context});
   return handle;
 }
 
@@ -280,14 +284,7 @@ std::uintptr_t remember(Mailboxes::Request request, std::uint64_t context) {
 // communicator are out of step from then on.
 int give_up(std::uint64_t context) {
   const std::lock_guard lock(the_world->mutex);
-  for (auto at = the_world->requests.begin(); at != the_world->requests.end();) {
-    if (at->second.context != context) {
-      ++at;
-      continue;
-    }
-    the_world->mailboxes->abandon(at->second.request);
-    at = the_world->requests.erase(at);
-  }
+  std::erase_if(the_world->requests, [&](const auto& one) { return one.second.context == context; });
   the_world->broken.try_emplace(context, the_failure);
   return 1;
 }
@@ -301,32 +298,34 @@ bool is_whole(const Communicator& in) {
   return false;
 }
 
-int wait(const Mailboxes::Request& request) {
-  const std::string failure = the_world->mailboxes->wait(request);
-  return failure.empty() ? 0 : fail("xoe peer_lost: " + failure);
+int wait(xoe_message* message) {
+  std::int32_t done = 0;
+  while (done == 0) {
+    if (const int failed = check(xoe_message_wait(message, INT64_MAX, &done))) return failed;
+  }
+  return 0;
 }
 
-// The world's rank of a peer that this rank can send to; -1: there is none, and the_failure says why.
-int peer_of(const Communicator& in, int rank) {
-  if (rank < 0 || static_cast<std::size_t>(rank) >= in.ranks.size()) {
-    fail("xoe invalid_argument: there is no rank " + std::to_string(rank));
-    return -1;
-  }
-  const int peer = in.ranks[static_cast<std::size_t>(rank)];
-  if (!the_world->mailboxes->reaches(peer)) {
-    fail("xoe unsupported: ppermute between hosts (rank " + std::to_string(the_world->at.rank) + " with rank " +
-         std::to_string(peer) + "); use all_gather or all_to_all, or JAX_CPU_COLLECTIVES_IMPLEMENTATION=gloo");
-    return -1;
-  }
-  return peer;
+// The world's rank; -1: there is none, and the_failure says why.
+int world_rank(const Communicator& in, int rank) {
+  if (rank >= 0 && static_cast<std::size_t>(rank) < in.ranks.size()) return in.ranks[static_cast<std::size_t>(rank)];
+  fail("xoe invalid_argument: there is no rank " + std::to_string(rank));
+  return -1;
 }
 
-// Between hosts: all ranks of the communicator exchange at once, as XLA's all_to_all does.
-int exchange(const Communicator& in, const void* from, std::size_t sent, int to_rank, void* to, std::size_t received) {
-  std::vector<std::int64_t> splits(in.ranks.size());
-  splits[static_cast<std::size_t>(to_rank)] = static_cast<std::int64_t>(sent);
-  const std::array<std::int64_t, 1> shape{static_cast<std::int64_t>(sent)};
-  return run(in, XOE_ALLTOALL, XOE_SUM, from, {to, received}, XOE_UINT8, shape, splits);
+// Null: the_failure says why.
+MessagePtr start_send(const Communicator& in, const void* data, std::size_t bytes, int to) {
+  xoe_message* message = nullptr;
+  const int peer = world_rank(in, to);
+  if (peer >= 0) check(xoe_message_send(the_world->messages, peer, in.context, data, bytes, 0, &message));
+  return MessagePtr(message);
+}
+
+MessagePtr start_receive(const Communicator& in, void* data, std::size_t bytes, int from) {
+  xoe_message* message = nullptr;
+  const int peer = world_rank(in, from);
+  if (peer >= 0) check(xoe_message_receive(the_world->messages, peer, in.context, data, bytes, 0, &message));
+  return MessagePtr(message);
 }
 
 const char* const kNoCommunicator = "xoe invalid_argument: no such communicator";
@@ -368,8 +367,9 @@ XOE_API int MPIABI_Init_thread(int*, char***, int, int* provided) {
   for (std::int32_t r = 0; r < world->at.size; ++r) everyone->ranks.push_back(r);
   everyone->rank = world->at.rank;
   world->communicators.push_back(std::move(everyone));
-  world->mailboxes = Mailboxes::open(world->engine, world->at.rank, world->at.size);
-  if (!world->mailboxes) return check(XOE_INTERNAL);
+  // XLA waits for all that it starts.
+  constexpr std::int32_t kNoThread = 0;
+  if (const int failed = check(xoe_messages_open(world->engine, "xla", kNoThread, &world->messages))) return failed;
   the_world = world.release();
   return 0;
 }
@@ -415,7 +415,8 @@ XOE_API int MPIABI_Comm_free(std::uintptr_t* handle) {
 XOE_API int MPIABI_Finalize() {
   if (the_world == nullptr) return 0;
   std::unique_ptr<World> world(std::exchange(the_world, nullptr));
-  world->mailboxes.reset();
+  world->requests.clear();
+  xoe_messages_close(world->messages);
   xoe_shutdown(world->engine);
   return 0;
 }
@@ -480,10 +481,9 @@ XOE_API int MPIABI_Isend(const void* from, int count, std::uintptr_t type, int t
   const Type known = type_of(type);
   if (known.dtype < 0 || count < 0) return fail(kNoType);
   if (!is_whole(*in)) return 1;
-  const int peer = peer_of(*in, to);
-  if (peer < 0) return give_up(in->context);
-  const std::size_t bytes = static_cast<std::size_t>(count) * known.bytes;
-  *request = remember(the_world->mailboxes->send(peer, in->context, from, bytes), in->context);
+  auto message = start_send(*in, from, static_cast<std::size_t>(count) * known.bytes, to);
+  if (!message) return give_up(in->context);
+  *request = remember(std::move(message), in->context);
   return 0;
 }
 
@@ -494,10 +494,9 @@ XOE_API int MPIABI_Irecv(void* to, int count, std::uintptr_t type, int from, int
   const Type known = type_of(type);
   if (known.dtype < 0 || count < 0) return fail(kNoType);
   if (!is_whole(*in)) return 1;
-  const int peer = peer_of(*in, from);
-  if (peer < 0) return give_up(in->context);
-  const std::size_t bytes = static_cast<std::size_t>(count) * known.bytes;
-  *request = remember(the_world->mailboxes->receive(peer, in->context, to, bytes), in->context);
+  auto message = start_receive(*in, to, static_cast<std::size_t>(count) * known.bytes, from);
+  if (!message) return give_up(in->context);
+  *request = remember(std::move(message), in->context);
   return 0;
 }
 
@@ -507,31 +506,23 @@ XOE_API int MPIABI_Wait(std::uintptr_t* request, void*) {
   {
     const std::lock_guard lock(the_world->mutex);
     const auto at = the_world->requests.find(*request);
-    if (at == the_world->requests.end()) return fail("xoe invalid_argument: no such request");
+    if (at == the_world->requests.end())
+      return fail("xoe invalid_argument: no such request, or one that was given up after an earlier error");
     found = std::move(at->second);
     the_world->requests.erase(at);
   }
   *request = kNull;
-  return wait(found.request) == 0 ? 0 : give_up(found.context);
+  return wait(found.message.get()) == 0 ? 0 : give_up(found.context);
 }
 
 XOE_API int MPIABI_Sendrecv(const void* from, int sent, std::uintptr_t, int to_rank, int, void* to, int received,
                             std::uintptr_t, int from_rank, int, std::uintptr_t handle, void*) {
   const auto in = communicator(handle);
   if (!in || sent < 0 || received < 0) return fail(kNoCommunicator);
-  World& world = *the_world;
-  const bool together = std::ranges::all_of(in->ranks, [&](std::int32_t r) { return world.mailboxes->reaches(r); });
-  if (!together)
-    return exchange(*in, from, static_cast<std::size_t>(sent), to_rank, to, static_cast<std::size_t>(received));
   if (!is_whole(*in)) return 1;
-  const int target = peer_of(*in, to_rank);
-  const int source = peer_of(*in, from_rank);
-  if (target < 0 || source < 0) return 1;
-  const auto receiving = world.mailboxes->receive(source, in->context, to, static_cast<std::size_t>(received));
-  const auto sending = world.mailboxes->send(target, in->context, from, static_cast<std::size_t>(sent));
-  if (wait(receiving) == 0 && wait(sending) == 0) return 0;
-  world.mailboxes->abandon(receiving);
-  world.mailboxes->abandon(sending);
+  const auto receiving = start_receive(*in, to, static_cast<std::size_t>(received), from_rank);
+  const auto sending = start_send(*in, from, static_cast<std::size_t>(sent), to_rank);
+  if (receiving && sending && wait(receiving.get()) == 0 && wait(sending.get()) == 0) return 0;
   return give_up(in->context);
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine_access.h"
+#include "observer.h"
 #include "tensorflow_c.h"
 #include "types.h"
 
@@ -23,6 +24,7 @@ namespace {
 using namespace tensorflow;
 
 const EngineAccess* the_access = nullptr;
+Observer the_observer;
 Api the_api;
 
 // Why there are no operations; empty: there are. Made on first use, which may come before this library's other
@@ -48,9 +50,15 @@ struct Node {
   std::int64_t root = 0;
   std::int64_t process_set = 0;
   std::int64_t compression = 0;
+  std::int64_t watch = 0;  // the number by which Python looks at its first runs; 0: it does not
   double prescale = 1.0;
   double postscale = 1.0;
   std::string name;
+};
+
+struct Kernel {
+  Node node;
+  SeenIn seen = 0;
 };
 
 // One run of a node, from the submit to its completion.
@@ -64,11 +72,12 @@ class Run {
     for (Tensor* tensor : held_) the_api.delete_tensor(tensor);
   }
 
-  // Takes the run into its own hands.
-  static void start(std::unique_ptr<Run> run) {
+  // Takes the run into its own hands. seen: of the kernel.
+  static void start(std::unique_ptr<Run> run, SeenIn& seen) {
     const EngineUse engine(the_access);  // until the submit is over, which may be after the completion
     if (engine.get() == nullptr) return finish(std::move(run), XOE_INVALID_ARGUMENT, EngineUse::kNone);
     if (!run->read_inputs() || (keeps_shapes(run->node_.kind) && !run->make_outputs())) return complete(std::move(run));
+    if (run->node_.watch != 0) the_observer.show(run->node_.watch, seen, [&] { return run->observed(); });
     xoe_request request;
     xoe_request_init(&request, sizeof(request));
     run->describe(request);
@@ -99,6 +108,17 @@ class Run {
     request.split_count = splits_.size();
     request.takes_turns = node_.name.empty() ? 0 : 1;
     request.needs_all_ranks = node_.kind == XOE_BROADCAST ? 1 : 0;
+  }
+
+  std::vector<Observed> observed() const {
+    std::vector<Observed> observed;
+    for (const xoe_tensor& tensor : tensors_) {
+      const std::size_t width = xoe_dtype_size(tensor.dtype);
+      std::size_t bytes = width;
+      for (std::int32_t d = 0; d < tensor.ndim; ++d) bytes *= static_cast<std::size_t>(tensor.shape[d]);
+      observed.push_back({tensor.in, static_cast<std::int64_t>(bytes), static_cast<std::int64_t>(width)});
+    }
+    return observed;
   }
 
   bool read_inputs() {
@@ -235,31 +255,34 @@ double number_in(const std::string& text) {
 }
 
 void* create(Construction* construction) {
-  auto node = std::make_unique<Node>();
+  auto kernel = std::make_unique<Kernel>();
+  Node& node = kernel->node;
   const StatusHolder status;
-  const std::array<std::pair<const char*, std::int64_t*>, 5> integers{{{"kind", &node->kind},
-                                                                       {"reduce", &node->reduce},
-                                                                       {"root", &node->root},
-                                                                       {"process_set", &node->process_set},
-                                                                       {"compression", &node->compression}}};
+  const std::array<std::pair<const char*, std::int64_t*>, 6> integers{{{"kind", &node.kind},
+                                                                       {"reduce", &node.reduce},
+                                                                       {"root", &node.root},
+                                                                       {"process_set", &node.process_set},
+                                                                       {"compression", &node.compression},
+                                                                       {"watch", &node.watch}}};
   for (const auto& [name, value] : integers) {
     if (status.ok()) the_api.attribute_integer(construction, name, value, status.status);
   }
-  if (status.ok()) node->prescale = number_in(text_attribute(construction, "prescale", status.status));
-  if (status.ok()) node->postscale = number_in(text_attribute(construction, "postscale", status.status));
-  if (status.ok()) node->name = text_attribute(construction, "collective", status.status);
+  if (status.ok()) node.prescale = number_in(text_attribute(construction, "prescale", status.status));
+  if (status.ok()) node.postscale = number_in(text_attribute(construction, "postscale", status.status));
+  if (status.ok()) node.name = text_attribute(construction, "collective", status.status);
   if (!status.ok()) the_api.fail_construction(construction, status.status);
-  return node.release();
+  return kernel.release();
 }
 
-void destroy(void* kernel) { delete static_cast<Node*>(kernel); }
+void destroy(void* kernel) { delete static_cast<Kernel*>(kernel); }
 
 // TensorFlow's C interface passes the address of an argument of type std::function<void()>, which is gone once this
 // returns; so the function is taken out of it. tests/python/tensorflow_test.py runs this with each TensorFlow that
 // xoe.tensorflow accepts.
 void compute(void* kernel, Context* context, Done* done) {
   auto& given = *reinterpret_cast<std::function<void()>*>(done);
-  Run::start(std::make_unique<Run>(*static_cast<const Node*>(kernel), context, std::move(given)));
+  auto& own = *static_cast<Kernel*>(kernel);
+  Run::start(std::make_unique<Run>(own.node, context, std::move(given)), own.seen);
 }
 
 void same_shapes(ShapeContext* context, Status* status) {
@@ -283,7 +306,8 @@ void register_one(const char* name, void (*shapes)(ShapeContext*, Status*), bool
   const StatusHolder status;
   OpBuilder* const op = the_api.new_op(name);
   the_api.add_attribute(op, kTypes);
-  for (const char* integer : {"kind: int", "reduce: int", "root: int", "process_set: int", "compression: int"})
+  for (const char* integer :
+       {"kind: int", "reduce: int", "root: int", "process_set: int", "compression: int", "watch: int = 0"})
     the_api.add_attribute(op, integer);
   for (const char* text : {"prescale: string", "postscale: string", "collective: string"})
     the_api.add_attribute(op, text);
@@ -315,7 +339,14 @@ void register_one(const char* name, void (*shapes)(ShapeContext*, Status*), bool
 }  // namespace
 }  // namespace xoe::plugins
 
-// For ctypes. Why there are no operations; "": there are.
+// For ctypes.
+extern "C" XOE_API void xoe_tensorflow_observe(xoe::plugins::Observer::Look look) {
+  xoe::plugins::the_observer.connect(look);
+}
+
+extern "C" XOE_API void xoe_tensorflow_begin_again() { xoe::plugins::the_observer.begin_again(); }
+
+// Why there are no operations; "": there are.
 extern "C" XOE_API const char* xoe_tensorflow_connect(const xoe::plugins::EngineAccess* access) {
   xoe::plugins::the_access = access;
   return xoe::plugins::failure().c_str();

@@ -25,9 +25,22 @@ def escaped(text):
     return "".join(parts)
 
 
+def without_private(lines):
+    """Doxygen writes private members to its XML, and Breathe shows all that is there."""
+    until = None
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if until is not None and (re.match(r"\s*(public|protected):$", line) or (line.strip() and indent < until)):
+            until = None
+        if until is None and re.match(r"\s*private:$", line):
+            until = indent
+        if until is None:
+            yield line
+
+
 def of_cpp(text):
     lines, previous = [], ""
-    for line in text.splitlines():
+    for line in without_private(text.splitlines()):
         alone = LINE.match(line)
         if alone:
             if alone[2].startswith(("clang-format", "NOLINT")):

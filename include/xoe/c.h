@@ -396,6 +396,45 @@ XOE_API xoe_status xoe_keep_freed_memory(void);
 XOE_API xoe_status xoe_buffer_map_peers(xoe_engine* engine, const char* name, const xoe_buffer* buffer,
                                         xoe_buffer** peers, void** data, size_t capacity);
 
+/* ---- Messages from rank to rank ------------------------------------------------------------------------------- */
+
+/* Through shared memory within a host, over TCP between hosts. Both ends of a connection prove that they belong to the
+ * job; XOE_ENCRYPT=1 encrypts what leaves a host. Messages of one sender with one tag arrive in the order in which they
+ * were sent, and meet receives in the order in which those were posted. A rank keeps what comes before the message that
+ * it waits for. Any thread may use messages, but none while they are being closed. A forked child may only free them.
+ */
+typedef struct xoe_messages xoe_messages;
+typedef struct xoe_message xoe_message;
+
+#define XOE_ANY_RANK (-1)
+
+/* Collective over the world; `name` as in a request. Takes up to 4 MiB of the engine's shared memory, which it keeps
+ * until it is shut down. progress_thread: 1: messages move also while no thread waits for one; 0: they need not, and a
+ * wait moves all. Close them with xoe_messages_close(). */
+XOE_API xoe_status xoe_messages_open(xoe_engine* engine, const char* name, int32_t progress_thread,
+                                     xoe_messages** messages);
+/* Messages under way fail with XOE_UNAVAILABLE, at peers with XOE_PEER_LOST, except for receives from any rank; what
+ * was sent whole arrives. May come after xoe_shutdown(). Null is ignored. */
+XOE_API void xoe_messages_close(xoe_messages* messages);
+
+/* Starts a message of `bytes` bytes to a rank of the world, this one too. The memory must stay as it is until the
+ * message is over. timeout: nanoseconds that it may take; 0: the engine's limit (XOE_STALL_LIMIT). The first message to
+ * or from a rank of another host blocks while it connects, at most for 30 s. Free it with xoe_message_free(). */
+XOE_API xoe_status xoe_message_send(xoe_messages* messages, int32_t to, uint64_t tag, const void* data, size_t bytes,
+                                    int64_t timeout, xoe_message** message);
+/* Receives the next message with this tag of a rank, or of XOE_ANY_RANK. */
+XOE_API xoe_status xoe_message_receive(xoe_messages* messages, int32_t from, uint64_t tag, void* data, size_t bytes,
+                                       int64_t timeout, xoe_message** message);
+/* Waits for so long (nanoseconds, >= 0). *done: 1: it has been received, or its memory is free again; 0: not yet. Every
+ * error but XOE_INVALID_ARGUMENT of this call itself ends the message: XOE_PEER_LOST, XOE_TIMEOUT,
+ * XOE_INVALID_ARGUMENT (it has another size), XOE_UNAVAILABLE. */
+XOE_API xoe_status xoe_message_wait(xoe_message* message, int64_t patience, int32_t* done);
+/* The rank that a message came from, or goes to; XOE_ANY_RANK: not known yet. */
+XOE_API xoe_status xoe_message_peer(const xoe_message* message, int32_t* rank);
+/* A message that is not over is given up, as one that timed out is: a send of which bytes have left goes on from a
+ * copy, any other is withdrawn; the memory of a receive is not used any more. Null is ignored. */
+XOE_API void xoe_message_free(xoe_message* message);
+
 /* ---- Steps of optimizers -------------------------------------------------------------------------------------- */
 
 /* One pass over gradient, state and parameter, with SIMD, in the calling thread. Arithmetic is in float32, rounded to

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/fd.h"
-#include "bootstrap/sealed_stream.h"
+#include "bootstrap/member_connection.h"
 #include "xoe/status.h"
 
 namespace xoe::bootstrap {
@@ -22,12 +21,6 @@ struct ConnectOptions {
   std::function<std::string(int member)> name = {};  // "rank 3"; empty: "host 3"
   // Receives a line when unauthenticated clients connected, too. Empty: it is dropped.
   std::function<void(const std::string&)> warn = {};
-};
-
-// A non-blocking socket whose other end has proven to be a member, and the keys for what the two send each other.
-struct MemberConnection {
-  Fd socket = {};
-  SessionKeys keys = {};
 };
 
 // Connections to all members but this one: that of `lane` to `member` is at lane * size + member. Each member connects

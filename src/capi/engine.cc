@@ -114,6 +114,8 @@ Status init(const xoe_options* options, xoe_engine** engine) {
   auto made = std::make_unique<xoe_engine>();
   XOE_ASSIGN(Joined joined, join(Env::process(), start.init, start.engine.warn));
   made->key = std::move(joined.key);
+  made->address = std::move(joined.address);
+  made->encrypts = joined.encrypts;
   made->world_version = joined.version;
   Communicator world = std::move(joined.world);
   if (options != nullptr && !start.ranks.empty()) {

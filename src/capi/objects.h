@@ -7,6 +7,7 @@
 
 #include "capi/error.h"
 #include "engine/buckets/gradient_buckets.h"
+#include "engine/messages/messages.h"
 #include "xoe/c.h"
 #include "xoe/engine.h"
 #include "xoe/memory.h"
@@ -14,6 +15,8 @@
 struct xoe_engine {
   std::unique_ptr<xoe::Engine> engine;
   std::string key;  // XOE_KEY_BYTES
+  std::string address;
+  bool encrypts = false;
   int world_version = 0;
 };
 
@@ -25,6 +28,15 @@ struct xoe_handle {
 
 struct xoe_buffer {
   xoe::SharedBuffer buffer;
+};
+
+struct xoe_messages {
+  std::shared_ptr<xoe::engine::Messages> messages;
+};
+
+struct xoe_message {
+  std::shared_ptr<xoe::engine::Messages> messages;
+  xoe::engine::MessagePtr message;
 };
 
 struct xoe_buckets {

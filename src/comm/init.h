@@ -17,6 +17,9 @@ struct Joined {
   // 32 bytes that only the ranks know that joined together, for this time: what they send each other can be
   // authenticated with it.
   std::string key;
+  // Numeric, of this host, at which ranks on other hosts reach this process.
+  std::string address = "127.0.0.1";
+  bool encrypts = false;  // what leaves this host
   // How often the world has formed again after restarts of ranks; 0: this is the first.
   int version = 0;
 };

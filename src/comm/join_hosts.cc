@@ -228,7 +228,8 @@ Result<Joined> join_many_hosts(bootstrap::LaunchInfo info, const Env& env, const
   // No rank leaves the store before all have joined.
   XOE_TRY(
       backend->run({.kind = CollectiveKind::kBarrier, .options = {.name = "init", .timeout = settings.start_timeout}}));
-  return Joined{.world = Communicator(std::move(backend)), .key = std::move(key)};
+  return Joined{
+      .world = Communicator(std::move(backend)), .key = std::move(key), .address = address, .encrypts = choice.encrypt};
 }
 
 }  // namespace xoe

@@ -59,6 +59,8 @@ class ProcessSet {
   Status join(std::shared_ptr<Submission> submission);
   void wake() const noexcept { host_group_.wake(); }
   HostGroup& host_group() const noexcept { return host_group_; }
+  // The error of a set that has failed.
+  Status refuse() const;
   int pending() const noexcept { return pending_.load(std::memory_order_acquire); }
 
   // --- the thread that makes progress ---
@@ -98,7 +100,6 @@ class ProcessSet {
   void take_turn(const std::string& name);
   // The submission, whose turn it was, was refused: ends the set on all ranks. REQUIRES: this thread makes progress.
   void give_up_turn(const Submission& submission, const Error& why);
-  Status refuse() const;
   void count_pending(int change) noexcept;
 
   // These return true if anything moved.

@@ -64,6 +64,19 @@ Status Runtime::check_usable() const {
   return {};
 }
 
+Status Runtime::check_world() {
+  XOE_TRY(check_usable());
+  const ProcessSetRegistry::Use world(sets_, kWorldSet);
+  if (world.get() == nullptr) return failure(closed_error());
+  if (!world.get()->failed()) progress_->try_check_failures();
+  return world.get()->failed() ? world.get()->refuse() : Status{};
+}
+
+void Runtime::keep(SharedBuffer buffer) {
+  const std::lock_guard lock(mutex_);
+  kept_.push_back(std::move(buffer));
+}
+
 // --- operations ---
 
 Result<std::shared_ptr<Submission>> Runtime::submit(const Request& request, Use use) {
@@ -191,7 +204,7 @@ Result<std::vector<SharedBuffer>> Runtime::map_peers(const SharedBuffer& mine, s
 
 // Several threads may ask for the same at once: a rank's n-th request meets the other ranks' n-th.
 std::string Runtime::internal_name(const std::string& what) {
-  const std::lock_guard lock(names_mutex_);
+  const std::lock_guard lock(mutex_);
   return fmt::format("{} #{}", what, ++internal_names_[what]);
 }
 
@@ -265,7 +278,7 @@ Status Runtime::run_internal(Submission& submission) {
 
 void Runtime::all_joined(const ProcessSet& set) {
   if (set.id() != kWorldSet) return;
-  const std::lock_guard lock(names_mutex_);
+  const std::lock_guard lock(mutex_);
   internal_names_.clear();
 }
 

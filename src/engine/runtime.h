@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,6 +39,14 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
   Result<ProcessSetId> add_process_set(std::span<const int> ranks);
   Status remove_process_set(ProcessSetId set);
   const ProcessSetRegistry& process_sets() const noexcept { return sets_; }
+  Status check_usable() const;
+  // This process was forked from the one that made the engine.
+  bool forked() const noexcept { return fork_.forked(); }
+  // The error of a world that has failed. Looks for lost ranks.
+  Status check_world();
+  // Keeps memory that peers may still write to, until the engine is gone.
+  void keep(SharedBuffer buffer);
+  std::chrono::nanoseconds stall_limit() const noexcept { return options_.stall_limit; }
   std::string metrics();
   // Collective over the world: local rank 0 of each host makes the file before the others join it. Rank 0's path
   // counts.
@@ -57,7 +66,6 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
  private:
   Runtime(EngineOptions options, const Topology& topology) : options_(std::move(options)), topology_(topology) {}
 
-  Status check_usable() const;
   Status not_member(const Request& request, bool exists) const;
   Status admit_gpu_memory(const Request& request, Submission& submission);
   Status enqueue(ProcessSet& set, const std::shared_ptr<Submission>& submission);
@@ -72,8 +80,9 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
   ForkDetector fork_;
   std::unique_ptr<Watch> watch_;
   ProcessSetRegistry sets_;
-  std::mutex names_mutex_;
+  std::mutex mutex_;                           // guards what follows
   std::map<std::string, int> internal_names_;  // how often each was used
+  std::vector<SharedBuffer> kept_;
   std::atomic<bool> closed_{false};
   std::optional<ProgressEngine> progress_;  // last: its thread uses the rest
 };

@@ -25,6 +25,9 @@ inline constexpr std::string_view kTensors = "tensors";  // in the batch
 inline constexpr std::string_view kBytes = "bytes";
 inline constexpr std::string_view kNote = "note";  // the one argument that is text
 
+// An event: so many tensors have had no spans since the last one.
+inline constexpr std::string_view kLeftOut = "spans left out";
+
 // Names of events that describe the file.
 inline constexpr std::string_view kClockEvent = "xoe_clock";
 inline constexpr std::string_view kDroppedEvent = "dropped events";

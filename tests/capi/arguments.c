@@ -14,6 +14,8 @@ static void test_null_engine(void) {
   xoe_buffer* buffer = NULL;
   void* data = NULL;
   char* text = NULL;
+  xoe_messages* messages = NULL;
+  xoe_message* message = NULL;
   int32_t number = 0;
   size_t count = 0;
   const xoe_request request = request_of(XOE_BARRIER, "x", NULL, 0);
@@ -34,6 +36,9 @@ static void test_null_engine(void) {
   INVALID(xoe_timeline_mark(NULL, "compute", "x", 0, 1), "engine is null");
   INVALID(xoe_note_step(NULL), "engine is null");
   INVALID(xoe_metrics(NULL, &text), "engine is null");
+  INVALID(xoe_messages_open(NULL, "x", 0, &messages), "engine is null");
+  INVALID(xoe_message_send(NULL, 0, 0, "x", 1, 0, &message), "messages is null");
+  INVALID(xoe_message_receive(NULL, 0, 0, &number, 1, 0, &message), "messages is null");
 }
 
 static void test_null_handle(void) {
@@ -48,7 +53,11 @@ static void test_null_handle(void) {
   INVALID(xoe_output_at(NULL, 0, &output), "handle is null");
   INVALID(xoe_received_splits(NULL, &rows, 1, &count), "handle is null");
   INVALID(xoe_last_joined(NULL, &number), "handle is null");
+  INVALID(xoe_message_wait(NULL, 0, &number), "message is null");
+  INVALID(xoe_message_peer(NULL, &number), "message is null");
   CHECK(strcmp(xoe_handle_error(NULL), "") == 0);
+  xoe_message_free(NULL);
+  xoe_messages_close(NULL);
   xoe_release(NULL);
   xoe_shutdown(NULL);
   xoe_buffer_free(NULL);
@@ -185,6 +194,32 @@ static void test_other_arguments(struct rank_context* here) {
   CHECK(number == 77 && buffer == NULL && data == NULL);
 }
 
+static void test_message_arguments(struct rank_context* here) {
+  xoe_messages* messages = NULL;
+  xoe_message* message = NULL;
+  int32_t number = 77;
+  char byte = 1;
+  INVALID(xoe_messages_open(here->engine, NULL, 0, &messages), "name is null");
+  INVALID(xoe_messages_open(here->engine, "bad", 2, &messages), "progress_thread is 2");
+  INVALID(xoe_messages_open(here->engine, "bad", 0, NULL), "messages is null");
+  CHECK_OK(xoe_messages_open(here->engine, "messages", 0, &messages));
+  INVALID(xoe_message_send(messages, RANKS, 1, &byte, 1, 0, &message), "rank");
+  INVALID(xoe_message_send(messages, XOE_ANY_RANK, 1, &byte, 1, 0, &message), "rank");
+  INVALID(xoe_message_receive(messages, -2, 1, &byte, 1, 0, &message), "rank");
+  INVALID(xoe_message_send(messages, 0, 1, NULL, 1, 0, &message), "data is null");
+  INVALID(xoe_message_receive(messages, 0, 1, &byte, 1, -1, &message), "timeout is -1");
+  INVALID(xoe_message_send(messages, 0, 1, &byte, 1, 0, NULL), "message is null");
+  CHECK(message == NULL);
+  CHECK_OK(xoe_message_receive(messages, here->rank, 1, &byte, 1, 0, &message));
+  INVALID(xoe_message_wait(message, -1, &number), "patience is -1");
+  INVALID(xoe_message_wait(message, 0, NULL), "done is null");
+  INVALID(xoe_message_peer(message, NULL), "rank is null");
+  CHECK_OK(xoe_message_wait(message, 0, &number));
+  CHECK(number == 0);
+  xoe_message_free(message);
+  xoe_messages_close(messages);
+}
+
 static void test_forked(struct rank_context* here) {
   int status = 0;
   fflush(NULL);
@@ -202,5 +237,6 @@ void test_arguments(struct rank_context* here) {
   test_request_fields(here);
   test_newer_struct(here);
   test_other_arguments(here);
+  test_message_arguments(here);
   test_forked(here);
 }

@@ -145,5 +145,47 @@ TEST(EngineTrace, FourRanksOnTwoHostsMergeIntoOneFile) {
   }
 }
 
+// Many small operations, one after another: those without spans are counted.
+TEST(EngineTrace, SpansAreRationedAndThoseLeftOutCounted) {
+  constexpr int kBoth = 2, kMany = 5000;
+  const Shape kOne{1};
+  constexpr auto kRationTime = std::chrono::milliseconds(100);
+  constexpr std::int64_t kRation = 2000;
+  const Scratch scratch;
+  const std::string path = scratch.file("trace.json");
+  const auto began = std::chrono::steady_clock::now();
+  testing::ProcessGroup group(kBoth, [&](Communicator& comm) -> std::string {
+    EngineOptions options = testing::quiet_options();
+    options.timeline = path;
+    auto engine = Engine::create(std::move(comm), options);
+    if (!engine) return engine.error().to_string();
+    std::vector<float> value{1.0F};
+    const TensorArg tensor = in_place(value, kOne);
+    for (int i = 0; i <= kMany; ++i) {
+      if (i == kMany) std::this_thread::sleep_for(kRationTime);
+      const Status done = (*engine)->run({.name = "tensor" + std::to_string(i), .tensors = {&tensor, 1}});
+      if (!done) return done.error().to_string();
+    }
+    const Status stopped = (*engine)->stop_timeline();
+    return stopped ? "" : stopped.error().to_string();
+  });
+  group.expect_success();
+  const std::int64_t rations = (std::chrono::steady_clock::now() - began) / kRationTime + 1;
+  std::ifstream file(path);
+  std::map<int, std::int64_t> spans, left_out;  // by rank
+  const auto json = nlohmann::json::parse(file);
+  for (const auto& event : json.at("traceEvents")) {
+    const int rank = event.value("pid", -1);
+    if (event.at("ph") == "b" && event.at("cat") == "negotiate") ++spans[rank];
+    if (event.at("ph") == "i" && event.at("name") == "spans left out")
+      left_out[rank] += event.at("args").at("tensors").get<std::int64_t>();
+  }
+  for (int rank = 0; rank < kBoth; ++rank) {
+    EXPECT_GE(spans[rank] + left_out[rank], kMany + 1) << "rank " << rank;
+    EXPECT_LE(spans[rank] + left_out[rank], kMany + 3) << "with the engine's own operations, rank " << rank;
+    EXPECT_LE(spans[rank], rations * kRation) << "rank " << rank;
+  }
+}
+
 }  // namespace
 }  // namespace xoe

@@ -113,10 +113,13 @@ def why_not():
     return None if probe.returncode == 0 else f"namespaces cannot be made here: {probe.stderr.strip()}"
 
 
-def run_job(build, ssh):
+PROGRAMS = ("allreduce_program", "messages_test")  # collectives, and messages from rank to rank
+
+
+def run_job(build, ssh, program):
     """A job of four ranks on two hosts: its exit code and what it said."""
     command = [build / "bin" / "xoe", "run", "-H", "one:2,two:2", "--ssh-command", ssh, "--timeout", "100"]
-    done = subprocess.run([*command, build / "tests" / "allreduce_program"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, build / "tests" / program], capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -127,19 +130,19 @@ def under(attack, build, ssh):
     )
     bad = told = 0
     try:
-        for turn in range(ROUNDS):
-            code, said = run_job(build, ssh)
+        for program in PROGRAMS * ROUNDS:
+            code, said = run_job(build, ssh, program)
             lines = [line for line in said.splitlines() if line.strip()]
             others = [line for line in lines if "unauthenticated" not in line]
             told += len(lines) - len(others)
             if code != 0 or others:
                 bad += 1
-                print(f"{attack}, job {turn}: exit code {code}\n" + "\n".join(others[:20]), flush=True)
+                print(f"{attack}, {program}: exit code {code}\n" + "\n".join(others[:20]), flush=True)
         assert attacker.poll() is None, "the attacker has ended"
     finally:
         attacker.kill()
         attacker.wait()
-    print(f"{attack}: {bad} of {ROUNDS} jobs were ended or disturbed; {told} lines about them", flush=True)
+    print(f"{attack}: {bad} of {len(PROGRAMS) * ROUNDS} jobs were ended or disturbed; {told} lines about them", flush=True)
     return bad
 
 
@@ -157,8 +160,9 @@ def main():
         ssh = pathlib.Path(folder) / "ssh"
         ssh.write_text(FAKE_SSH)
         ssh.chmod(0o755)
-        code, said = run_job(build, ssh)
-        assert code == 0, f"a job without an attack fails: {said}"
+        for program in PROGRAMS:
+            code, said = run_job(build, ssh, program)
+            assert code == 0, f"{program} without an attack fails: {said}"
         return 1 if sum(under(attack, build, ssh) for attack in attacks) else 0
 
 

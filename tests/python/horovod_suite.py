@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import os
 import pathlib
+import re
 import sys
 import time
 import types
@@ -59,9 +60,12 @@ def run_test(name):
 
 
 def _names(file):
-    source = (pathlib.Path(CHECKOUT) / "test" / "parallel" / file).read_text()
-    names = [line.split("def ")[1].split("(")[0] for line in source.splitlines() if line.startswith("    def test_")]
-    return [f"{file}:{name}" for name in dict.fromkeys(names)]
+    """Those of the file, and those that its class inherits from a file of which it imports everything."""
+    folder = pathlib.Path(CHECKOUT) / "test" / "parallel"
+    source = (folder / file).read_text()
+    for module in re.findall(r"^from (\w+) import \*$", source, re.MULTILINE):
+        source += (folder / f"{module}.py").read_text()
+    return [f"{file}:{name}" for name in dict.fromkeys(re.findall(r"^    def (test_\w+)\(", source, re.MULTILINE))]
 
 
 def main(script, files, at_least, different=(), prepare=None, variables=None):

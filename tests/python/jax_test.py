@@ -16,6 +16,7 @@ from xoe.jax import primitive
 
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
+FIRST_STEP = 1 if SIZE > 1 else 0  # the operation of an optimizer that compares the ranks
 TYPES = ("float32", "float16", "bfloat16", "uint8", "int8", "int16", "int32", "uint16", "uint32", "bool", "complex64")
 
 
@@ -304,14 +305,14 @@ def test_gradients_are_reduced_once_a_step():
     finally:
         del primitive.collective_p.bind
     assert counted == [("allreduce", 2)], counted  # traced once
-    assert operations() - before == 5
+    assert operations() - before == 5 + FIRST_STEP
 
 
 def test_backward_passes_per_step():
     optimizer = hvd.DistributedOptimizer(optax.sgd(0.1), backward_passes_per_step=2)
     before = operations()
     params = train(optimizer, lambda step: batch_of(step, RANK), network(), steps=4)
-    assert operations() - before == 2
+    assert operations() - before == 2 + FIRST_STEP
     twice = [jax.tree.map(lambda *parts: jnp.concatenate(parts), joined(2 * step), joined(2 * step + 1)) for step in range(2)]
     close(params, train(optax.sgd(0.1), lambda step: twice[step], network(), steps=2))
 

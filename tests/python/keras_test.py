@@ -213,7 +213,7 @@ def test_saving_and_loading():
             )
         before = operations()
         fit(loaded, shard(), BATCH // SIZE, epochs=1)
-        assert SIZE == 1 or operations() - before == 96 // BATCH
+        assert SIZE == 1 or operations() - before == 96 // BATCH + 1  # the second step is looked at
         close(loaded, _trained_on(path, loaded))
 
 

@@ -59,14 +59,23 @@ def test_reductions():
     same(second, everyone().sum(0), "int32")
 
 
+def test_scalars():
+    same(hvd.allreduce(mx.nd.array(RANK + 1.0), op=hvd.Sum), SIZE * (SIZE + 1) / 2)
+    same(hvd.broadcast(mx.nd.array(float(RANK)), SIZE - 1), SIZE - 1)
+
+
 def test_rows_and_broadcast():
     same(hvd.allgather(values()), np.concatenate(everyone()))
     assert hvd.allgather(mx.nd.ones((RANK + 1, 2))).shape == (SIZE * (SIZE + 1) // 2, 2)
     same(hvd.reducescatter(values(), op=hvd.Sum), np.array_split(everyone().sum(0), SIZE)[RANK])
+    in_order = (hvd.Sum, None, 0, hvd.global_process_set, 2.0)  # Horovod's order
+    same(hvd.reducescatter(values(), *in_order), np.array_split(2 * everyone().sum(0), SIZE)[RANK])
     splits = [rank + 1 for rank in range(SIZE)]
     result, counts = hvd.alltoall(mx.nd.full((sum(splits),), RANK), splits)
     same(result, np.repeat(np.arange(SIZE), RANK + 1))
     same(counts, [RANK + 1] * SIZE)
+    result, _ = hvd.alltoall(mx.nd.full((sum(splits),), RANK), mx.nd.array(splits, dtype="int32"))
+    same(result, np.repeat(np.arange(SIZE), RANK + 1))
     same(hvd.broadcast(values(), SIZE - 1), values(SIZE - 1).asnumpy())
     assert hvd.broadcast_object({"rank": RANK}, 0) == {"rank": 0}
 
@@ -122,6 +131,12 @@ def test_trainer_is_one_process_with_the_joined_batch():
             np.testing.assert_allclose(value, expected, rtol=0.05, atol=0.02)
 
 
+def test_compression_leaves_integers():
+    given = mx.nd.full((3,), 100001, dtype="int32")
+    sent, context = hvd.Compression.fp16.compress(given)
+    same(hvd.Compression.fp16.decompress(sent, context), np.full(3, 100001), "int32")
+
+
 def test_a_list_of_parameters():
     net = network()
     trainer = hvd.DistributedTrainer(list(net.collect_params().values()), "sgd", {"learning_rate": 0.1})
@@ -152,12 +167,14 @@ def test_gradients_are_reduced_once_a_step():
             loss = net(mx.nd.ones((2, 6))).sum()
         loss.backward()
         trainer.step(2)
-    assert lines() - before == (3 if SIZE > 1 else 0)
+    assert lines() - before == (4 if SIZE > 1 else 0)  # one looks at the first step
 
 
 def test_errors():
     raises(TypeError, lambda: hvd.allreduce_(np.ones(3)), "mx.nd.array")
     raises(InvalidArgumentError, lambda: hvd.broadcast_parameters([1]), "collect_params")
+    raises(InvalidArgumentError, lambda: hvd.reducescatter(mx.nd.array(1.0)), "scalar")
+    raises(InvalidArgumentError, lambda: hvd.alltoall(mx.nd.ones(SIZE), mx.nd.ones(SIZE)), "one integer for each rank")
     if SIZE > 1:
         raises(MismatchError, lambda: hvd.allreduce(mx.nd.ones(4 if RANK == 0 else 5)), "rank 0", "[4]", "[5]")
     same(hvd.allreduce(mx.nd.ones(4), op=hvd.Sum), np.full(4, SIZE))

@@ -112,13 +112,6 @@ def start(script, sizes=(1, 2, 3, 4), timeout=300, **variables):
     sys.exit(f"failed on {failed} ranks" if failed else 0)
 
 
-def encrypted_between_hosts(dist):
-    """Whether the job of torch.distributed is encrypted, and on several hosts: then messages between them are refused. Collective."""
-    hosts = [None] * dist.get_world_size()
-    dist.all_gather_object(hosts, socket.gethostname())
-    return os.environ.get("XOE_ENCRYPT") == "1" and len(set(hosts)) > 1
-
-
 def drive(namespace):
     """Calls the tests of a script that starts ranks itself, given its globals(), each with a folder of its own; ends the process."""
     failed = []

@@ -303,9 +303,6 @@ def test_functional_collectives():
 def test_point_to_point():
     if SIZE == 1:
         return
-    if ranks.encrypted_between_hosts(dist):
-        refused_between_hosts()
-        return
     # A ring of sends before the receives.
     received = torch.zeros(2, 3)
     sent = dist.isend(values(), (RANK + 1) % SIZE)
@@ -319,20 +316,55 @@ def test_point_to_point():
     for work in dist.batch_isend_irecv(operations):
         work.wait()
     same(received, values((RANK - 1) % SIZE, seed=1))
-    raises(UnsupportedError, lambda: dist.recv(received), "gloo")
+    # Tags keep messages apart, and each sender's come in order.
+    following, leading = (RANK + 1) % SIZE, (RANK - 1) % SIZE
+    works = [dist.isend(torch.full((3,), float(tag)), following, tag=tag) for tag in (7, 8, 8)]
+    for tag in (8, 7, 8):
+        dist.recv(one := torch.zeros(3), leading, tag=tag)
+        same(one, torch.full((3,), float(tag)))
+    for work in works:
+        work.wait()
 
 
-def refused_between_hosts():
-    """What would be readable on its way is refused on both sides; within a host messages go on. The last rank is alone."""
-    local = torch.zeros(2, 3)
-    if RANK == 0:
-        raises(UnsupportedError, lambda: dist.send(values(), SIZE - 1), "XOE_ENCRYPT=1", "does not", "broadcast")
-        dist.send(values(), 1)
-    elif RANK == SIZE - 1:
-        raises(UnsupportedError, lambda: dist.recv(local, 0), "XOE_ENCRYPT=1")
-    else:
-        dist.recv(local, 0)
-        same(local, values(0))
+def test_point_to_point_from_any_rank():
+    if RANK != 0:
+        dist.send(torch.full((100,), float(RANK)), 0)
+        return
+    for _ in range(SIZE - 1):
+        received = torch.zeros(100)
+        source = dist.recv(received)
+        same(received, torch.full((100,), float(source)))
+    raises(InvalidArgumentError, lambda: dist.group.WORLD.send([torch.zeros(1)], SIZE, 0), f"no rank {SIZE}")
+
+
+def test_point_to_point_of_large_and_empty_tensors():
+    """More than sockets and rings hold, both ways at once; the collective in between needs the messages to move by themselves."""
+    other = RANK ^ 1
+    if other >= SIZE:
+        dist.barrier()
+        return
+    large = torch.arange(3_000_000, dtype=torch.float64) + RANK
+    received = torch.zeros_like(large)
+    works = [dist.isend(large, other), dist.irecv(received, other)]
+    dist.barrier()
+    for work in works:
+        work.wait()
+    same(received, large - RANK + other)
+    work = dist.isend(torch.zeros(0), other)
+    dist.recv(torch.zeros(0), other)
+    work.wait()
+    # Another size is an error of that message only.
+    work = dist.isend(torch.zeros(4), other)
+    raises(InvalidArgumentError, lambda: dist.recv(torch.zeros(5), other), "16 bytes where 20 were expected")
+    work.wait()
+    strided, bits = torch.zeros(4, 2)[:, 0], torch.zeros(4, dtype=torch.complex64)
+    works = [dist.isend(torch.arange(8.0)[::2], other), dist.isend(torch.ones(4) * 1j, other)]
+    dist.recv(strided, other)
+    dist.recv(bits, other)
+    for work in works:
+        work.wait()
+    same(strided, torch.arange(8.0)[::2])
+    same(bits, torch.ones(4) * 1j)
 
 
 def test_subgroups():

@@ -151,7 +151,7 @@ void bind_request(nb::module_& module) {
 
 void bind_engine(nb::module_& module) {
   bind_request(module);
-  nb::class_<Engine>(module, "Engine")
+  nb::class_<Engine>(module, "Engine", nb::is_weak_referenceable())
       .def(nb::init<std::optional<double>, std::vector<std::int32_t>>(), nb::arg("start_timeout") = nb::none(),
            nb::arg("ranks") = nb::list(),
            "Joins the group that the launcher described in the environment; else a group of one. Collective.\n\n"

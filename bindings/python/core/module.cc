@@ -7,6 +7,7 @@
 #include "engine_access.h"
 #include "errors.h"
 #include "mapping.h"
+#include "messages.h"
 #include "operation.h"
 #include "optimizer_step.h"
 #include "stats.h"
@@ -44,6 +45,7 @@ NB_MODULE(_core, module) {
   xoe::python::bind_operation(module);
   xoe::python::bind_engine(module);
   xoe::python::bind_engine_access(module);
+  xoe::python::bind_messages(module);
   xoe::python::bind_buckets(module);
   xoe::python::bind_data(module);
   xoe::python::bind_mapping(module);

@@ -1,6 +1,6 @@
 """Exceptions, classified by what the caller should do next. Messages name the ranks and the tensors.
 
-Every class is an :class:`XoeError`. Those after which the world is broken, but can be re-formed, are also
+Every error is an :class:`XoeError`. Those after which the world is broken, but can be re-formed, are also
 :class:`HorovodInternalError`, which ``elastic.run`` catches.
 """
 
@@ -87,6 +87,10 @@ class HostsUpdatedInterrupt(RuntimeError):
     def __init__(self, skip_sync: bool = False) -> None:
         super().__init__("the set of hosts has changed")
         self.skip_sync = skip_sync
+
+
+class FirstStepWarning(UserWarning):
+    """Ranks start from different parameters, or train on the same batches: what the first steps of an optimizer showed."""
 
 
 def _of_status(code: str, message: str, completed: bool) -> XoeError:

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,7 @@ _CAUSE_DELAY = 0.3  # seconds
 _lock = threading.Lock()
 _world: World | None = None
 _init_arguments: dict[str, Any] = {}
+_on_begin: list[Callable[[], Any]] = []
 
 
 def init(
@@ -87,6 +88,8 @@ def init(
         _init_arguments = {"comm": ranks or None, "process_sets": given, "start_timeout": start_timeout}
         sets._begin(world)
         share_engine(world.engine)
+        for begin in _on_begin:
+            begin()
         _show_cause_first()
     try:
         for process_set in given:
@@ -94,6 +97,11 @@ def init(
     except BaseException:
         shutdown()
         raise
+
+
+def on_begin(call: Callable[[], Any]) -> None:
+    """Has this called whenever a world begins from now on."""
+    _on_begin.append(call)
 
 
 def _ranks_of(comm: Any) -> list[int]:

@@ -59,6 +59,7 @@ class EngineTrace {
     int pack = 0, reduce = 0, unpack = 0;             // lanes
     std::uint32_t negotiate = 0, queue = 0;           // categories
     std::uint32_t batch = 0, tensors = 0, bytes = 0;  // keys
+    std::uint32_t left_out = 0;                       // an event
     std::vector<std::uint32_t> waited_for = {};       // notes, by rank
     std::uint32_t number = 0;                         // of this timeline among those of the process
     // The interned name, which the submission remembers.
@@ -68,6 +69,8 @@ class EngineTrace {
   // "trace.{host}.json" for several hosts, also if the path has no "{host}".
   std::string path_of_host(const std::string& path) const;
   void flush(const Open& open);
+  // Whether the spans of one more tensor are recorded.
+  bool spend(const Open& open, TimePoint now);
 
   const Topology topology_;
   const int host_;
@@ -83,6 +86,8 @@ class EngineTrace {
   // Only of the thread that makes progress.
   std::uint64_t spans_ = 0;
   std::int64_t batches_ = 0;
+  TimePoint ration_began_{};
+  std::int64_t ration_left_ = 0, left_out_ = 0;  // tensors
   TimePoint reduced_until_{}, unpacked_until_{};
 };
 

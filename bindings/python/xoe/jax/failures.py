@@ -13,10 +13,12 @@ from xoe._failures import error_of as error_of
 
 
 def typed_errors() -> AbstractContextManager[None]:
-    """Raises errors of collectives as Xoe's own, PeerLostError for example::
+    """Raises errors of collectives as Xoe's own, PeerLostError for example.
 
-    with hvd.typed_errors():
-        params = jax.block_until_ready(step(params))
+    Around the place where results are waited for::
+
+        with hvd.typed_errors():
+            params = jax.block_until_ready(step(params))
     """
     return _failures.typed(jax.errors.JaxRuntimeError, forget_failures)
 

@@ -10,7 +10,9 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from xoe.errors import InvalidArgumentError, UnsupportedError
+from xoe.first_step import FirstStep
 from xoe.jax.collectives import allgather, allreduce, broadcast, reducescatter
+from xoe.jax.first_step import ADVICE, look
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp
 
@@ -42,7 +44,10 @@ def DistributedOptimizer(
     if gradient_predivide_factor != 1.0:
         scales = {"prescale_factor": 1.0 / gradient_predivide_factor, "postscale_factor": gradient_predivide_factor}
 
+    step = FirstStep(ADVICE, process_set)
+
     def update(gradients: Any, state: Any, params: Any = None, **more: Any) -> Any:
+        look(step, params, gradients)
         reduced = allreduce(gradients, op, compression=compression, process_set=process_set, **scales)
         return inner.update(reduced, state, params, **more)
 
@@ -117,10 +122,13 @@ def ShardedOptimizer(
         length = shard_length(flat)
         return jax.lax.dynamic_slice_in_dim(padded(flat), process_set.rank() * length, length)
 
+    step = FirstStep(ADVICE, process_set)
+
     def init(params: Any) -> ShardedState:
         return ShardedState(inner.init(own(_flatten(params)[0])))
 
     def update(gradients: Any, state: ShardedState, params: Any = None, **more: Any) -> Any:
+        look(step, params, gradients)
         flat, restore = _flatten(gradients)
         shard = reducescatter(padded(flat), op, process_set=process_set)
         part = None if params is None else own(_flatten(params)[0])

@@ -25,6 +25,7 @@ from jax.interpreters import ad, batching
 import xoe
 from xoe import _core
 from xoe.errors import UnsupportedError
+from xoe.first_step import observe
 
 KINDS = _core.KINDS
 REDUCTIONS = _core.REDUCTIONS
@@ -69,7 +70,7 @@ class _Ordered(_effects.Effect):
         return isinstance(other, _Ordered)
 
 
-_ORDER = _Ordered()
+ORDER = _Ordered()
 for _set in (
     _effects.ordered_effects,
     _effects.lowerable_effects,
@@ -100,7 +101,7 @@ def _run_at_once(*arrays: Any, call: Call) -> Any:
 
 @collective_p.def_effectful_abstract_eval
 def _shapes(*arrays: Any, call: Call) -> Any:
-    return [ShapedArray(call.shape(array.shape), array.dtype) for array in arrays], {_ORDER}
+    return [ShapedArray(call.shape(array.shape), array.dtype) for array in arrays], {ORDER}
 
 
 # ---- Lowering to a call of libxoe_jax.so
@@ -110,12 +111,18 @@ def _shapes(*arrays: Any, call: Call) -> Any:
 def _register() -> None:
     library = ctypes.PyDLL(str(pathlib.Path(xoe.__file__).with_name("lib") / "libxoe_jax.so"))
     library.xoe_jax_connect(ctypes.c_void_p(_core.engine_access()))
-    for platform, function in (("cpu", library.xoe_jax_cpu), ("CUDA", library.xoe_jax_cuda)):
-        jax.ffi.register_ffi_target("xoe_collective", jax.ffi.pycapsule(function), platform=platform)
+    for target, in_host_memory, on_a_gpu in (
+        ("xoe_collective", library.xoe_jax_cpu, library.xoe_jax_cuda),
+        ("xoe_first_step", library.xoe_jax_first_step_cpu, library.xoe_jax_first_step_cuda),
+    ):
+        for platform, function in (("cpu", in_host_memory), ("CUDA", on_a_gpu)):
+            jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(function), platform=platform)
+    from xoe.jax.first_step import looked
+
+    observe(library, "xoe_jax", looked)
 
 
 def _lower(context: Any, *operands: Any, call: Call) -> Any:
-    _register()
     ir = mlir.ir
     i32, f64 = ir.IntegerType.get_signless(32), ir.F64Type.get()
     attributes = {
@@ -129,13 +136,20 @@ def _lower(context: Any, *operands: Any, call: Call) -> Any:
         "compression": ir.IntegerAttr.get(i32, call.compression),
         "name": ir.StringAttr.get(call.name),
     }
-    elements = [ir.RankedTensorType(operand.type).element_type for operand in operands]
+    return custom_call(context, "xoe_collective", operands, attributes)
+
+
+def custom_call(context: Any, target: str, operands: Sequence[Any], attributes: dict[str, Any]) -> list[Any]:
+    """A call of libxoe_jax.so, in order with all others; its first results have the types of the first operands."""
+    _register()
+    ir = mlir.ir
+    elements = [ir.RankedTensorType(operand.type).element_type for operand in operands[: len(context.avals_out)]]
     results = [ir.RankedTensorType.get(aval.shape, kind) for aval, kind in zip(context.avals_out, elements, strict=True)]
-    token = context.tokens_in.get(_ORDER)
+    token = context.tokens_in.get(ORDER)
     rows = [list(reversed(range(aval.ndim))) for aval in context.avals_in]
     result_rows = [list(reversed(range(aval.ndim))) for aval in context.avals_out]
     made = mlir.custom_call(
-        "xoe_collective",
+        target,
         result_types=[*results, token.type],
         operands=[*operands, token],
         backend_config=attributes,
@@ -145,7 +159,7 @@ def _lower(context: Any, *operands: Any, call: Call) -> Any:
         result_layouts=[*result_rows, []],
     )
     *results, token = made.results
-    context.set_tokens_out(context.tokens_in.update_tokens(mlir.TokenSet({_ORDER: token})))
+    context.set_tokens_out(context.tokens_in.update_tokens(mlir.TokenSet({ORDER: token})))
     return results
 
 

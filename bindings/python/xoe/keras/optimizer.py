@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xoe.errors import InvalidArgumentError, UnsupportedError
+from xoe.first_step import Advice, FirstStep
+from xoe.keras.first_step import ADVICE, look_on_jax, look_on_torch
 from xoe.keras.versions import backend
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Average, ReduceOp
@@ -75,8 +77,9 @@ class Settings:
     scale_local_gradients: bool
 
 
-def distribute(optimizer: Any, reduction: Any, backward_passes_per_step: int = 1) -> Any:
-    """Gives the optimizer a class that reduces; it keeps its state, and is saved as what it was."""
+def distribute(optimizer: Any, reduction: Any, backward_passes_per_step: int = 1, advice: Advice = ADVICE) -> Any:
+    """Gives the optimizer a class that reduces; it keeps its state, and is saved as what it was. advice: for the first
+    steps."""
     if isinstance(optimizer, str):
         raise InvalidArgumentError(f"pass an optimizer, such as keras.optimizers.get({optimizer!r}), not its name")
     if isinstance(optimizer, (_DistributedKeras3, _DistributedLegacy)):
@@ -98,18 +101,19 @@ def distribute(optimizer: Any, reduction: Any, backward_passes_per_step: int = 1
         )
     mixin = _DistributedKeras3 if modern else _DistributedLegacy
     optimizer.__class__ = type(kind.__name__, (mixin, kind), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
-    vars(optimizer)["_xoe"] = _Reducer(reduction, backward_passes_per_step)
+    vars(optimizer)["_xoe"] = _Reducer(reduction, backward_passes_per_step, advice)
     return optimizer
 
 
 class _Reducer:
     """How one optimizer's gradients are reduced. No part of what Keras saves or tracks."""
 
-    def __init__(self, settings: Any, passes: int) -> None:
+    def __init__(self, settings: Any, passes: int, advice: Advice) -> None:
         self.settings = settings
         self.passes = passes
         self.local: set[Any] = set()
         self.reduced = 0  # calls, traced or run
+        self.step = FirstStep(advice, settings.process_set)
 
     def __deepcopy__(self, memo: Any) -> _Reducer:
         return self
@@ -119,23 +123,26 @@ class _Reducer:
 
     def reduce(self, using: str, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         self.reduced += 1
-        return _BACKENDS[using](self.settings, list(gradients), list(variables), self.local)
+        return _BACKENDS[using](self, list(gradients), list(variables))
 
 
-def _on_tensorflow(settings: Any, gradients: list[Any], variables: list[Any], local: set[Any]) -> list[Any]:
+def _on_tensorflow(reducer: _Reducer, gradients: list[Any], variables: list[Any]) -> list[Any]:
     from xoe.tensorflow.compression import Compression
     from xoe.tensorflow.gradients import Reduction
 
+    settings = reducer.settings
     if not isinstance(settings, Reduction):
         values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
         settings = Reduction(**{**values, "compression": _of_tensorflow(settings.compression, Compression)})
-    return settings.reduce(gradients, variables, local)
+    return settings.reduce(gradients, variables, reducer.local, reducer.step)
 
 
-def _on_jax(settings: Any, gradients: list[Any], variables: list[Any], local: set[Any]) -> list[Any]:
+def _on_jax(reducer: _Reducer, gradients: list[Any], variables: list[Any]) -> list[Any]:
     import jax.numpy as jnp
 
     from xoe.jax import allreduce
+
+    settings = reducer.settings
 
     def reduce(dense: list[Any]) -> list[Any]:
         wire = _wire(settings.compression)
@@ -145,11 +152,13 @@ def _on_jax(settings: Any, gradients: list[Any], variables: list[Any], local: se
         results = allreduce(given, settings.op, compression=compression, process_set=settings.process_set, **_scales(settings))
         return [result.astype(one.dtype) for result, one in zip(results, dense, strict=True)]
 
-    return _reduce_dense(settings, gradients, variables, local, reduce)
+    return _reduce_dense(reducer, gradients, variables, look_on_jax, reduce)
 
 
-def _on_torch(settings: Any, gradients: list[Any], variables: list[Any], local: set[Any]) -> list[Any]:
+def _on_torch(reducer: _Reducer, gradients: list[Any], variables: list[Any]) -> list[Any]:
     from xoe.torch import Compression, grouped_allreduce
+
+    settings = reducer.settings
 
     def reduce(dense: list[Any]) -> list[Any]:
         known: dict[str, Any] = {"none": Compression.none, "fp16": Compression.fp16, "bf16": Compression.bf16}
@@ -160,23 +169,30 @@ def _on_torch(settings: Any, gradients: list[Any], variables: list[Any], local: 
             )
         )
 
-    return _reduce_dense(settings, gradients, variables, local, reduce)
+    return _reduce_dense(reducer, gradients, variables, look_on_torch, reduce)
 
 
 def _reduce_dense(
-    settings: Any, gradients: list[Any], variables: list[Any], local: set[Any], reduce: Callable[[list[Any]], list[Any]]
+    reducer: _Reducer,
+    gradients: list[Any],
+    variables: list[Any],
+    look: Callable[[FirstStep, list[Any], list[Any]], None],
+    reduce: Callable[[list[Any]], list[Any]],
 ) -> list[Any]:
+    settings = reducer.settings
     results = list(gradients)
     dense = []
     for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True)):
         if gradient is None:
             continue
-        if id(variable) in local:
+        if id(variable) in reducer.local:
             results[index] = gradient / settings.process_set.size() if settings.scale_local_gradients else gradient
         else:
             dense.append(index)
     if dense:
-        for index, result in zip(dense, reduce([gradients[index] for index in dense]), strict=True):
+        own = [gradients[index] for index in dense]
+        look(reducer.step, own, [variables[index] for index in dense])
+        for index, result in zip(dense, reduce(own), strict=True):
             results[index] = result
     return results
 

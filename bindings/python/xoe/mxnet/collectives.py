@@ -6,6 +6,7 @@ no effect.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,6 +46,12 @@ def _views(arrays: Sequence[Any], what: str) -> list[Any]:
     return views
 
 
+def _copy(array: Any) -> Any:
+    """MXNet's own copy() refuses arrays without dimensions."""
+    is_scalar = isinstance(array, mx.nd.NDArray) and array.shape == ()
+    return mx.nd.array(array.asnumpy(), ctx=array.context, dtype=array.dtype) if is_scalar else array.copy()
+
+
 def _run(kind: str, arrays: Sequence[Any], name: str | None, process_set: ProcessSet, **options: Any) -> None:
     """An operation in place."""
     views = _views(arrays, kind)
@@ -77,7 +84,7 @@ def grouped_allreduce_(
 
 def grouped_allreduce(tensors: Sequence[Any], *arguments: Any, **options: Any) -> list[Any]:
     """:func:`grouped_allreduce_` into new arrays."""
-    return grouped_allreduce_([tensor.copy() for tensor in tensors], *arguments, **options)
+    return grouped_allreduce_([_copy(tensor) for tensor in tensors], *arguments, **options)
 
 
 def allreduce_(tensor: Any, *arguments: Any, **options: Any) -> Any:
@@ -87,7 +94,7 @@ def allreduce_(tensor: Any, *arguments: Any, **options: Any) -> Any:
 
 def allreduce(tensor: Any, *arguments: Any, **options: Any) -> Any:
     """:func:`allreduce_` into a new array."""
-    return allreduce_(tensor.copy(), *arguments, **options)
+    return allreduce_(_copy(tensor), *arguments, **options)
 
 
 def broadcast_(
@@ -101,7 +108,7 @@ def broadcast_(
 
 def broadcast(tensor: Any, root_rank: int, *arguments: Any, **options: Any) -> Any:
     """:func:`broadcast_` into a new array."""
-    return broadcast_(tensor.copy(), root_rank, *arguments, **options)
+    return broadcast_(_copy(tensor), root_rank, *arguments, **options)
 
 
 def _gather(
@@ -124,6 +131,14 @@ def allgather(tensor: Any, name: str | None = None, priority: int = 0, process_s
     return grouped_allgather([tensor], name, priority, process_set)[0]
 
 
+def _row_counts(splits: Any) -> list[int]:
+    values = splits.asnumpy().tolist() if isinstance(splits, mx.nd.NDArray) else splits
+    try:
+        return [operator.index(rows) for rows in values]
+    except TypeError:
+        raise InvalidArgumentError(f"splits is {splits}; pass one integer for each rank") from None
+
+
 def alltoall(
     tensor: Any,
     splits: Any = None,
@@ -136,8 +151,7 @@ def alltoall(
     Returns the received rows, in the order of ranks; with ``splits``, a pair of them and of the number of rows from each rank.
     """
     del priority
-    given = splits.asnumpy().tolist() if isinstance(splits, mx.nd.NDArray) else splits
-    rows = None if given is None else [int(count) for count in given]
+    rows = None if splits is None else _row_counts(splits)
     (result,), received = _gather("alltoall", [tensor], name, process_set, rows)
     return result if rows is None else (result, mx.nd.array(received, dtype="int32"))
 
@@ -147,13 +161,15 @@ def grouped_reducescatter(
     op: ReduceOp = Average,
     name: str | None = None,
     priority: int = 0,
+    process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
 ) -> list[Any]:
     """This rank's parts of the reduced arrays. The first dimension is divided evenly; the first ranks get one row more."""
     if op is Adasum:
         raise InvalidArgumentError("reducescatter does not support Adasum")
+    if any(tensor.shape == () for tensor in tensors):
+        raise InvalidArgumentError("reducescatter works on the first dimension, and a scalar has none; reshape it to (1,)")
     scales = {"prescale_factor": prescale_factor, "postscale_factor": postscale_factor}
     reduced = grouped_allreduce(tensors, name=name, priority=priority, process_set=process_set, op=ReduceOp(op), **scales)
     rank, size = process_set.rank(), process_set.size()

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import mxnet as mx
+import numpy as np
 
 from xoe.errors import InvalidArgumentError
+from xoe.first_step import FirstStep
 from xoe.mxnet.collectives import broadcast_, grouped_allreduce_
+from xoe.mxnet.first_step import ADVICE, look
 from xoe.process_sets import ProcessSet, global_process_set
 
 
@@ -31,12 +34,13 @@ class Compression:
             return tensor
 
     class fp16:  # noqa: N801 (Horovod's name)
-        """Casts floats to float16 and back."""
+        """Casts floats to float16 and back; leaves other types unchanged."""
 
         @staticmethod
         def compress(tensor: Any) -> tuple[Any, Any]:
             """The array to send, and its type."""
-            return tensor.astype("float16", copy=False), tensor.dtype
+            is_float = np.dtype(tensor.dtype).kind == "f"
+            return (tensor.astype("float16", copy=False) if is_float else tensor), tensor.dtype
 
         @staticmethod
         def decompress(tensor: Any, context: Any) -> Any:
@@ -135,12 +139,14 @@ class DistributedTrainer(mx.gluon.Trainer):
             params = sorted(params, key=lambda param: param.name)
         super().__init__(params, optimizer, optimizer_params=optimizer_params, kvstore=None)
         self._xoe = (prefix or "", gradient_predivide_factor, process_set, compression)
+        self._xoe_first_step = FirstStep(ADVICE, process_set)
 
     def _allreduce_grads(self) -> None:
         prefix, predivide, process_set, compression = self._xoe
         if not process_set.included() or process_set.size() == 1:
             return
         trained = [param for param in self._params if param.grad_req != "null"]
+        look(self._xoe_first_step, trained)
         _reduce([param.list_grad()[0] for param in trained], f"mxnet.{prefix}gradients", predivide, process_set, compression)
 
 

@@ -15,6 +15,7 @@ from xoe import _core
 from xoe import world as _world
 from xoe._by_type import run_by_type
 from xoe.errors import InvalidArgumentError, UnsupportedError
+from xoe.first_step import Parts
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp, Sum, choose
 from xoe.tensorflow.compression import Compression
@@ -67,6 +68,20 @@ def grouped_allreduce(
             )
             for tensor in tensors
         ]
+    scales = (prescale_factor, postscale_factor)
+    return reduce_dense(tensors, compression, op, scales, process_set, name)
+
+
+def reduce_dense(
+    tensors: Sequence[Any],
+    compression: Any,
+    op: ReduceOp,
+    scales: tuple[float, float],
+    process_set: ProcessSet,
+    name: str | None = None,
+    watch: Parts | None = None,
+) -> list[Any]:
+    """As :func:`grouped_allreduce`. scales: before and after the reduction. watch: of the step that the tensors belong to."""
     pairs = [compression.compress(tf.convert_to_tensor(tensor)) for tensor in tensors]
     given = [tensor for tensor, _ in pairs]
     _need_types(given, "allreduce", op)
@@ -74,10 +89,11 @@ def grouped_allreduce(
         "adasum" if op is Adasum else "allreduce",
         process_set,
         reduce="sum" if op is Adasum else op.name.lower(),
-        prescale=float(prescale_factor),
-        postscale=float(postscale_factor),
+        prescale=float(scales[0]),
+        postscale=float(scales[1]),
         compression=compression.wire,
         name=name or "",
+        watch=watch,
     )
     results = run_by_type(call, given, [tensor.dtype.name for tensor in given], run)
     return [compression.decompress(result, context) for result, (_, context) in zip(results, pairs, strict=True)]

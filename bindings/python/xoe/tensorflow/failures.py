@@ -12,9 +12,11 @@ from xoe._failures import error_of as error_of
 
 
 def typed_errors() -> AbstractContextManager[None]:
-    """Raises errors of collectives as Xoe's own, PeerLostError for example::
+    """Raises errors of collectives as Xoe's own, PeerLostError for example.
 
-    with hvd.typed_errors():
-        step(batch)
+    Around the place where results are waited for::
+
+        with hvd.typed_errors():
+            step(batch)
     """
     return _failures.typed(tf.errors.OpError)

@@ -9,9 +9,11 @@ from typing import Any
 import tensorflow as tf
 
 from xoe.errors import InvalidArgumentError
+from xoe.first_step import FirstStep
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Average, ReduceOp
-from xoe.tensorflow.collectives import allreduce, grouped_allreduce
+from xoe.tensorflow import first_step
+from xoe.tensorflow.collectives import allreduce, reduce_dense
 from xoe.tensorflow.compression import Compression
 
 _BUCKET_BYTES = 25 << 20
@@ -33,9 +35,16 @@ class Reduction:
         if self.gradient_predivide_factor != 1.0 and self.op is not Average:
             raise InvalidArgumentError("gradient_predivide_factor needs op=Average")
 
-    def reduce(self, gradients: Sequence[Any], variables: Sequence[Any], local: Any = frozenset()) -> list[Any]:
+    def reduce(
+        self,
+        gradients: Sequence[Any],
+        variables: Sequence[Any],
+        local: Any = frozenset(),
+        step: FirstStep | None = None,
+    ) -> list[Any]:
         """The gradients of all ranks. None stays None, which it must be on all ranks alike; ``local``: references of
-        variables whose gradients are this rank's own, and only scaled like an average."""
+        variables whose gradients are this rank's own, and only scaled like an average. step: of an optimizer, whose first
+        steps are looked at; None: of tapes."""
         results = list(gradients)
         dense: list[int] = []
         for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True)):
@@ -51,22 +60,19 @@ class Reduction:
                     continue
                 results[index] = tf.convert_to_tensor(gradient)
             dense.append(index)
-        for bucket in self._buckets([results[index] for index in dense], [reference(variables[index]) for index in dense]):
-            reduced = self._reduce_dense([results[dense[at]] for at in bucket])
+        own = [results[index] for index in dense]
+        sources = [variables[index] for index in dense]
+        watch = first_step.look(step or first_step.of_tapes(self.process_set, own), own, sources)
+        for bucket in self._buckets(own, [reference(source) for source in sources]):
+            reduced = self._reduce_dense([own[at] for at in bucket], watch)
             for at, result in zip(bucket, reduced, strict=True):
                 results[dense[at]] = result
         return results
 
-    def _reduce_dense(self, tensors: list[Any]) -> list[Any]:
+    def _reduce_dense(self, tensors: list[Any], watch: Any) -> list[Any]:
         factor = self.gradient_predivide_factor
-        return grouped_allreduce(
-            tensors,
-            compression=self.compression,
-            op=self.op,
-            prescale_factor=1.0 / factor,
-            postscale_factor=factor,
-            process_set=self.process_set,
-        )
+        scales = (1.0 / factor, factor)
+        return reduce_dense(tensors, self.compression, self.op, scales, self.process_set, watch=watch)
 
     def _buckets(self, tensors: Sequence[Any], references: Sequence[Any]) -> list[list[int]]:
         """Which tensors are one operation. Backward has the last ones first, and in a graph their operation runs meanwhile."""

@@ -7,7 +7,7 @@ import functools
 import pathlib
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tensorflow as tf
@@ -15,6 +15,8 @@ import tensorflow as tf
 import xoe
 from xoe import _core
 from xoe.errors import UnsupportedError
+from xoe.first_step import Parts, observe
+from xoe.tensorflow.first_step import looked, number
 
 _SHAPE_KEEPERS = ("allreduce", "adasum", "broadcast")
 _LINEAR = ("sum", "average")
@@ -34,6 +36,7 @@ class Call:
     size: int = 1
     compression: int = 0
     name: str = ""
+    watch: Parts | None = field(default=None, compare=False)  # of a step whose first runs Python looks at
 
 
 _loading = threading.Lock()
@@ -49,6 +52,7 @@ def _operations() -> Any:
         failure = library.xoe_tensorflow_connect(ctypes.c_void_p(_core.engine_access()))
         if failure:
             raise UnsupportedError(f"TensorFlow {tf.__version__} does not take Xoe's operations: {failure.decode()}")
+        observe(library, "xoe_tensorflow", looked)
         return module
 
 
@@ -72,7 +76,7 @@ def run(call: Call, tensors: Sequence[Any], splits: Any = None) -> list[Any]:
         "collective": call.name or _name_in_graph(call.kind),
     }
     if call.kind in _SHAPE_KEEPERS:
-        return list(operations.xoe_reduce(**attributes))
+        return list(operations.xoe_reduce(**attributes, watch=number(call.watch)))
     rows = tf.zeros([0], tf.int64) if splits is None else tf.cast(splits, tf.int64)
     results = operations.xoe_gather(**attributes, splits=rows)
     if not tf.executing_eagerly():

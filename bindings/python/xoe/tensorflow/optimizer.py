@@ -12,6 +12,7 @@ from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Average, ReduceOp
 from xoe.tensorflow.collectives import broadcast_variables
 from xoe.tensorflow.compression import Compression
+from xoe.tensorflow.first_step import ADVICE
 from xoe.tensorflow.gradients import Reduction, reference
 
 
@@ -49,7 +50,7 @@ def DistributedOptimizer(
     if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
         from xoe.keras.optimizer import distribute
 
-        return distribute(optimizer, reduction, backward_passes_per_step)
+        return distribute(optimizer, reduction, backward_passes_per_step, ADVICE)
     if backward_passes_per_step != 1:
         raise InvalidArgumentError(
             "backward_passes_per_step is for Keras's optimizers; add gradients up before compute_gradients()"

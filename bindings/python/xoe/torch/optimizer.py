@@ -26,7 +26,7 @@ from xoe.torch.collectives import (
     sparse_allreduce_async,
 )
 from xoe.torch.compression import Compression, Compressor
-from xoe.torch.first_step import FirstStep, FirstStepWarning, level_of_caller
+from xoe.torch.first_step import FirstStep, warn
 from xoe.torch.fused_optimizers import KNOWN
 from xoe.torch.fused_step import FusedStep
 from xoe.torch.gradient import Gradient, Work, dense_alias
@@ -345,7 +345,7 @@ class DistributedMixin(Wrapping):
         if self._buckets is not None:
             self._buckets.lay_out(self._engine, self._request, reduced)
         if warning:
-            warnings.warn(warning, FirstStepWarning, stacklevel=level_of_caller())
+            warn(warning)
 
     def _reduce_outside(self, gradients: Sequence[Gradient]) -> None:
         """Reduces gradients that do not fit into their buckets any more, as all ranks have found by then."""
@@ -383,10 +383,10 @@ class DistributedMixin(Wrapping):
 
         It follows a call of :meth:`synchronize`::
 
-        optimizer.synchronize()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        with optimizer.skip_synchronize():
-            optimizer.step()
+            optimizer.synchronize()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            with optimizer.skip_synchronize():
+                optimizer.step()
         """
         self._skip = True
         try:

@@ -22,7 +22,7 @@ from xoe.torch.distributed.completer import Completer
 from xoe.torch.distributed.initialize import operation_timeout
 from xoe.torch.distributed.members import Members, make_engine
 from xoe.torch.distributed.monitored_barrier import MonitoredBarrier
-from xoe.torch.distributed.point_to_point import PointToPoint
+from xoe.torch.distributed.point_to_point import ANY_RANK, PointToPoint
 from xoe.torch.distributed.shared_storages import SharedStorages
 from xoe.torch.distributed.untraced import untraced, untraced_methods
 from xoe.torch.distributed.work import Waitable, Work, forget
@@ -102,7 +102,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         self._one_host = members.engine.topology()[5] == 1
         self._shared = SharedStorages(members.engine)
         self._end_of_backward = EndOfBackward(failed=self._shared.close)
-        self._messages = PointToPoint(members.store, rank, timeout)
+        self._messages = PointToPoint(members.engine, members.process_set, members.name, timeout)
         self._monitored = MonitoredBarrier(members.store, rank, size)
         _groups.add(self)
 
@@ -111,7 +111,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         operations: Sequence[Waitable],
         finish: start.Finish,
         result: Tensors,
-        source: int = -1,
+        source: Callable[[], int] | None = None,
         backward: EndOfBackward | None = None,
     ) -> Work:
         work = Work(operations, finish, result, self._completer, self._lane.sequence(), source, backward)
@@ -270,27 +270,25 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     # ---- point to point
 
     def send(self, tensors: Any, dst_rank: int, tag: int = 0) -> Work:
-        """Over Gloo."""
+        """To one rank."""
         tensor = _one(_list(tensors), "send")
         return self._work([self._messages.send(to_engine(tensor), dst_rank, tag)], None, [tensor])
 
     def recv(self, tensors: Any, src_rank: int, tag: int = 0) -> Work:
-        """Over Gloo."""
+        """From one rank."""
         tensor = _one(_list(tensors), "recv")
         dense = to_engine(tensor)
+        message = self._messages.receive(dense, src_rank, tag)
 
         def finish() -> None:
             if not shares_memory(dense, tensor):
                 tensor.copy_(restore(dense, tensor))
 
-        return self._work([self._messages.receive(dense, src_rank, tag)], finish, [tensor], src_rank)
+        return self._work([message], finish, [tensor], lambda: self._messages.source(message))
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
-        """Not supported."""
-        raise UnsupportedError(
-            "the backend xoe does not support recv from any rank: name the source, or use a group of Gloo:"
-            " new_group(backend='gloo')"
-        )
+        """From whichever rank sends first."""
+        return self.recv(tensors, ANY_RANK, tag)
 
     # ---- batches: operations start at once, and a common work waits for all of them
 

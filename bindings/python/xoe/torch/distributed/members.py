@@ -14,6 +14,7 @@ from torch._C._distributed_c10d import PrefixStore
 from xoe import world as _world
 from xoe._temporary_variables import variables
 from xoe.torch.distributed.initialize import deadlines, describe_ranks
+from xoe.torch.distributed.point_to_point import messages_of
 
 if TYPE_CHECKING:
     from xoe._core import Engine
@@ -69,7 +70,8 @@ def make_engine(store: Any, ranks: list[int], rank: int, timeout: timedelta) -> 
 
 
 def process_set_members(store: Any, process_set: ProcessSet) -> Members:
-    """A process set of the world's engine; ``store`` is the job's."""
+    """A process set of the world's engine; ``store`` is the job's. Collective over the job."""
+    messages_of(_world.current().engine)
     number = process_set._need()
     name = f"set {number}"
     return Members(_world.current().engine, number, name, PrefixStore(f"xoe/{name}/", store), None, _world.shutdown)

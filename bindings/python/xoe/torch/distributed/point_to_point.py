@@ -1,154 +1,80 @@
-"""Send and receive over Gloo, since the engine does not have them; each pair of ranks has a group of its own.
-
-A pair's group is created on first use, in a thread, so that a rank that sends to its neighbour does not wait for it: the
-neighbour may be about to send to another one. PyTorch's Gloo does not encrypt, so an encrypted job has no pairs between hosts.
-"""
+"""Send and receive of torch.distributed, over the messages of the group's engine."""
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable
+import hashlib
+from collections import Counter
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore
+from xoe.errors import InvalidArgumentError
+from xoe.torch.distributed.initialize import operation_timeout
 
-from xoe._addresses import host_name
-from xoe.errors import OperationTimeoutError, PeerLostError, UnsupportedError, XoeError
+if TYPE_CHECKING:
+    from xoe._core import Engine, Message, Messages
 
-
-class Transfer:
-    """A message in flight."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._started = threading.Event()
-        self._work: Any = None
-        self._error: Exception | None = None
-
-    def start(self, group: Any, begin: Callable[[Any], Any]) -> None:
-        """Starts the transfer in a pair's group; fails if ``group`` is an error."""
-        try:
-            if isinstance(group, Exception):
-                raise group
-            self._work = begin(group)
-        except Exception as error:
-            self._error = error
-        self._started.set()
-
-    def wait(self) -> None:
-        """Blocks until it has completed."""
-        self._started.wait()
-        try:
-            if self._error is not None:
-                raise self._error
-            self._work.wait()
-        except XoeError:
-            raise
-        except (RuntimeError, ValueError) as error:
-            kind = OperationTimeoutError if "timed out" in str(error).lower() else PeerLostError
-            raise kind(f"{self._what}: {error}") from error
-
-    def poll(self) -> bool:
-        """Whether it has completed or failed."""
-        return self._started.is_set() and (self._error is not None or bool(self._work.is_completed()))
+ANY_RANK = -1
 
 
-class Pair:
-    """The connection of this rank to another one."""
+class EngineMessages:
+    """The messages of one engine, which its groups share: their tags differ."""
 
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._lock = threading.Lock()
-        self._group: Any = None
-        self._queued: list[tuple[Transfer, Callable[[Any], Any]]] = []
-        threading.Thread(target=self._connect, args=(make,), name="xoe pair", daemon=True).start()
+    def __init__(self, engine: Engine) -> None:
+        from xoe._core import Messages
 
-    def submit(self, transfer: Transfer, begin: Callable[[Any], Any]) -> None:
-        """Starts a transfer, in the order of calls."""
-        with self._lock:
-            if self._group is None:
-                self._queued.append((transfer, begin))
-            else:
-                transfer.start(self._group, begin)
+        self.messages: Messages = Messages(engine, "torch.distributed")
+        self._groups: Counter[str] = Counter()
 
-    def set_timeout(self, timeout: timedelta) -> None:
-        """How long messages from now on may take; no effect before PyTorch 2.13."""
-        with self._lock:
-            if hasattr(self._group, "set_timeout"):
-                self._group.set_timeout(timeout)
+    def number_of(self, group: str) -> int:
+        """How many groups of this name the engine has had before; its members all make them."""
+        self._groups[group] += 1
+        return self._groups[group]
 
-    def _connect(self, make: Callable[[], Any]) -> None:
-        try:
-            group = make()
-        except Exception as error:
-            group = error
-        with self._lock:
-            self._group = group
-            for transfer, begin in self._queued:
-                transfer.start(group, begin)
-            self._queued.clear()
+
+_opened: WeakKeyDictionary[Engine, EngineMessages] = WeakKeyDictionary()
+
+
+def messages_of(engine: Engine) -> EngineMessages:
+    """Collective over the engine's ranks for the first time."""
+    if engine not in _opened:
+        _opened[engine] = EngineMessages(engine)
+    return _opened[engine]
 
 
 class PointToPoint:
     """Point-to-point messages within one group."""
 
-    def __init__(self, store: Any, rank: int, timeout: timedelta) -> None:
-        self._store = store
-        self._rank = rank
-        self._timeout = timeout
-        self._lock = threading.Lock()
-        self._pairs: dict[int, Pair] = {}
+    def __init__(self, engine: Engine, process_set: int, name: str, timeout: timedelta) -> None:
+        shared = messages_of(engine)
+        self._messages = shared.messages
+        self._ranks = engine.process_set_ranks(process_set)
+        self._name = f"{name}/{shared.number_of(name)}"
+        self.set_timeout(timeout)
 
     def set_timeout(self, timeout: timedelta) -> None:
         """How long messages from now on may take."""
-        with self._lock:
-            self._timeout = timeout
-            for pair in self._pairs.values():
-                pair.set_timeout(timeout)
+        self._timeout = operation_timeout(timeout)
 
-    def send(self, tensor: Any, to: int, tag: int) -> Transfer:
+    def send(self, tensor: Any, to: int, tag: int) -> Message:
         """Starts sending a dense tensor in host memory."""
-        transfer = Transfer(f"send to rank {to}")
-        self._pair(to).submit(transfer, lambda group: group.send([tensor], self._pair_rank(to), tag))
-        return transfer
+        return self._messages.send(self._rank(to), self._tag(tag), tensor.data_ptr(), tensor.nbytes, self._timeout, tensor)
 
-    def receive(self, tensor: Any, source: int, tag: int) -> Transfer:
-        """Starts receiving into a dense tensor in host memory."""
-        transfer = Transfer(f"receive from rank {source}")
-        self._pair(source).submit(transfer, lambda group: group.recv([tensor], self._pair_rank(source), tag))
-        return transfer
+    def receive(self, tensor: Any, source: int, tag: int) -> Message:
+        """Starts receiving into a dense tensor in host memory; source: a rank, or ``ANY_RANK``."""
+        rank = source if source == ANY_RANK else self._rank(source)
+        return self._messages.receive(rank, self._tag(tag), tensor.data_ptr(), tensor.nbytes, self._timeout, tensor)
 
-    def _pair_rank(self, other: int) -> int:
-        """The other's rank in the pair."""
-        return 0 if other < self._rank else 1
+    def source(self, message: Message) -> int:
+        """The rank within the group that a received message came from; -1: none has been received."""
+        rank = message.peer()
+        return self._ranks.index(rank) if rank in self._ranks else -1
 
-    def _pair(self, other: int) -> Pair:
-        if not dist.is_gloo_available():
-            raise UnsupportedError("send and recv need Gloo, and this PyTorch is built without it")
-        with self._lock:
-            if other not in self._pairs:
-                self._pairs[other] = Pair(lambda: self._make(other))
-            return self._pairs[other]
+    def _rank(self, rank: int) -> int:
+        if not 0 <= rank < len(self._ranks):
+            raise InvalidArgumentError(f"there is no rank {rank} in a group of {len(self._ranks)}")
+        return self._ranks[rank]
 
-    def _make(self, other: int) -> Any:
-        low, high = sorted((self._rank, other))
-        # A separate connection where PyTorch supports it: waiting there must not block other users of the store.
-        store = self._store.clone() if hasattr(self._store, "clone") else self._store
-        store = PrefixStore(f"pair/{low}-{high}", store)
-        if os.environ.get("XOE_ENCRYPT") == "1":
-            self._refuse_other_host(store, other)
-        gloo: Any = dist.ProcessGroupGloo
-        return gloo(store, 1 - self._pair_rank(other), 2, self._timeout)
-
-    def _refuse_other_host(self, store: Any, other: int) -> None:
-        """Raises UnsupportedError if the other rank is on another host."""
-        mine = host_name()
-        store.set(f"host/{self._rank}", mine)
-        theirs = store.get(f"host/{other}").decode()
-        if theirs != mine:
-            raise UnsupportedError(
-                f"the ranks are on the hosts {mine} and {theirs}, and XOE_ENCRYPT=1: send and recv go over PyTorch's own Gloo,"
-                " which does not encrypt. Collectives do: use broadcast in a group of the two ranks, or all_to_all"
-            )
+    def _tag(self, tag: int) -> int:
+        text = f"{self._name}/{tag}".encode()
+        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")

@@ -48,10 +48,11 @@ class Work(_Work):  # type: ignore[misc]
         result: list[torch.Tensor],
         completer: Completer,
         sequence: callbacks.Sequence,
-        source: int = -1,
+        source: Callable[[], int] | None = None,
         backward: EndOfBackward | None = None,
     ) -> None:
-        """backward: completes it at the end of the backward that runs now, where a future is asked for."""
+        """source: tells the sender of a received message. backward: completes it at the end of the backward that runs now,
+        where a future is asked for."""
         super().__init__()
         self._operations = list(operations)
         self._finish = finish
@@ -112,7 +113,7 @@ class Work(_Work):  # type: ignore[misc]
 
     def source_rank(self) -> int:
         """The source rank of a receive, within the group."""
-        return self._source
+        return -1 if self._source is None else self._source()
 
     _source_rank = source_rank
 
