@@ -1,14 +1,17 @@
 # The front door. Every target prepares what it needs (packages, .venv, build) and is quick when all is there.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-peers test-frameworks mutants bench bench-models soak lint format docs setup build asan tsan fuzz clean
+.PHONY: help demo chexnet-demo test test-all test-peers test-frameworks mutants bench bench-models soak lint format docs setup build asan tsan fuzz clean
 
 help:  ## show this list
 	@echo "Xoe: distributed data-parallel training. Targets:"
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
 
 demo:  ## train ResNet-18 on rendered images with two workers, to 90 % accuracy
 	@scripts/demo.sh
+
+chexnet-demo:  ## train CheXNet on phantoms with two workers, to 95 % of the best that is possible
+	@scripts/chexnet_demo.sh
 
 test:  ## build all, and run the tests that show that it works: a quarter of an hour the first time
 	@scripts/test.sh

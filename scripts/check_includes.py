@@ -19,15 +19,16 @@ COMM = BACKEND | {"backend"}
 ENGINE = COMM | {"comm", "trace"}
 REMOTE = BASE | {"bootstrap"}
 PROGRAMS = REMOTE | {"remote", "drivers"}
-CAPI = ENGINE | {"engine"}
+CAPI = ENGINE | {"engine", "stats"}
 BINDINGS = CAPI | {"capi"}
 ROOMS = {
     "src/base": set(),
+    "src/stats": BASE,
     "src/manners": BASE,
     "src/drivers": BASE,
     "src/reduce": BASE,
     "src/trace": BASE,
-    "src/pages": BASE | {"trace"},
+    "src/pages": BASE | {"stats", "trace"},
     "src/bootstrap": BASE,
     "src/backend": BACKEND,
     "src/comm": COMM,
@@ -40,12 +41,12 @@ ROOMS = {
     "src/pool": PROGRAMS,
     "bindings": BINDINGS,
     "models": BASE,
-    "examples": {"bindings", "data", "engine"},  # public headers
+    "examples": {"bindings", "data", "engine", "stats"},  # public headers
 }
 SRC_ROOMS = {room.removeprefix("src/") for room in ROOMS if room.startswith("src/")}
 
 # Public headers that stand for a room above base.
-PUBLIC_ROOMS = {"xoe/data.h": "data", "xoe/data/": "data", "xoe/engine.h": "engine", "xoe/c.h": "capi",
+PUBLIC_ROOMS = {"xoe/data.h": "data", "xoe/data/": "data", "xoe/engine.h": "engine", "xoe/stats.h": "stats", "xoe/c.h": "capi",
                 "xoe/c_data.h": "capi",
                 "xoe/torch.h": "bindings", "xoe/torch/": "bindings"}
 

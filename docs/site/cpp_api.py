@@ -37,6 +37,11 @@ CPP = {
             "xoe/data/on_error.h",
         ],
     ),
+    "cpp-stats": (
+        "C++: quality of scores",
+        "`#include <xoe/stats.h>`, link `xoe::stats`: AUROC with DeLong's variance, ROC curves. It needs no other part of Xoe.",
+        ["xoe/stats.h"],
+    ),
 }
 C = {
     "c-core": ("C: engine", "`#include <xoe/c.h>`, link `-lxoe`. [The C interface](c.md) is the guide to it.", ["xoe/c.h"]),

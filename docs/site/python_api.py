@@ -40,6 +40,7 @@ MODULES = (
     ("xoe.mxnet", "MXNet, with Horovod's names", ("init", "DistributedTrainer", "broadcast_parameters")),
     ("xoe", "Without a framework", ("init", "run")),
     ("xoe.data", "The input pipeline as arrays", ()),
+    ("xoe.stats", "AUROC and its uncertainty", ()),
     ("xoe.errors", "Exceptions", ()),
 )
 # Where the names of `xoe` itself are, which imports them on first use.

@@ -516,6 +516,22 @@ XOE_API xoe_status xoe_lamb_trust(const xoe_norms* norms, double* trust);
 XOE_API xoe_status xoe_lamb_apply(const xoe_adam* options, const xoe_step* step, const float* mean, const float* square,
                                   double trust);
 
+/* ---- Quality --------------------------------------------------------------------------------------------------- */
+
+/* An area under the ROC curve: the probability that a positive scores higher than a negative; a tie counts half. */
+typedef struct xoe_auroc {
+  double value;
+  double variance; /* DeLong's */
+  int64_t positives;
+  int64_t negatives;
+} xoe_auroc;
+
+/* positive[i]: 1 where image i has the finding, else 0. influence, which may be null, receives `count` numbers: their
+ * squares sum up to the variance, and the products of two scores' influences to their covariance.
+ * XOE_INVALID_ARGUMENT: a score is NaN, or there are fewer than two positives or two negatives. */
+XOE_API xoe_status xoe_auroc_of(const double* scores, const uint8_t* positive, size_t count, xoe_auroc* auroc,
+                                double* influence);
+
 /* ---- Observation ---------------------------------------------------------------------------------------------- */
 
 /* Nanoseconds of the clock that marks are made with (CLOCK_MONOTONIC). */

@@ -39,12 +39,12 @@ extern "C" {
  *   max_bad
  *   memory_budget                              bytes, also as 512M or 2GiB
  *   shard_by_file training allow_missing       0 or 1; also false or true
- *   antialias exif_orientation
- *   split                                      auto, train or validation
+ *   antialias exif_orientation whole flip
+ *   split                                      auto, train, validation or test
  *   remainder                                  auto, drop, pad or keep
  *   on_error                                   fail or skip
  *   min_area mixup_alpha cutmix_alpha          numbers
- *   cutmix_probability
+ *   cutmix_probability validation_share
  *   mean deviation                             three numbers: 0.485,0.456,0.406
  *   interpolation                              bilinear, bicubic or area
  *   quality                                    exact or fast

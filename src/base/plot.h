@@ -33,7 +33,8 @@ class PlotPanel {
     double width = 0;
     double height = 0;
   };
-  // Draws the grid and the labels. The range of y is widened to whole ticks; percent: 0.5 is labelled "50 %".
+  // Draws the grid and the labels. The range of y is widened to whole ticks; percent: 0.5 is labelled "50 %". x_label:
+  // below the axis.
   PlotPanel(Svg& svg, Place place, PlotRange x, PlotRange y, bool percent = false, std::string_view x_label = "step");
 
   // At most some hundred of the points are drawn: more would not be seen.

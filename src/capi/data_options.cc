@@ -160,7 +160,7 @@ std::string_view name_of(data::Compression value) {
 }
 std::string_view name_of(DType value) { return static_cast<int>(value) < kDTypeCount ? dtype_name(value) : ""; }
 std::string_view name_of(data::Remainder value) { return pick({"drop", "pad", "keep"}, value); }
-std::string_view name_of(data::Split value) { return pick({"train", "validation"}, value); }
+std::string_view name_of(data::Split value) { return pick({"train", "validation", "test"}, value); }
 std::string_view name_of(data::OnError value) { return pick({"fail", "skip"}, value); }
 std::string_view name_of(data::Quality value) { return pick({"exact", "fast"}, value); }
 std::string_view name_of(data::Interpolation value) { return data::interpolation_name(value); }
@@ -311,6 +311,7 @@ constexpr Field<ImagePipelineOptions> kImages[] = {
     option<&ImagePipelineOptions::seed>("seed"),
     option<&ImagePipelineOptions::training>("training"),
     option<&ImagePipelineOptions::split>("split"),
+    option<&ImagePipelineOptions::validation_share>("validation_share"),
     option<&ImagePipelineOptions::epochs>("epochs"),
     option<&ImagePipelineOptions::remainder>("remainder"),
     option<&ImagePipelineOptions::allow_missing>("allow_missing"),
@@ -320,6 +321,8 @@ constexpr Field<ImagePipelineOptions> kImages[] = {
     option<&ImagePipelineOptions::label_key>("label_key"),
     option<&ImagePipelineOptions::multi_label>("multi_label"),
     option<&ImagePipelineOptions::classes>("classes"),
+    option<&ImagePipelineOptions::whole>("whole"),
+    option<&ImagePipelineOptions::flip>("flip"),
     option<&ImagePipelineOptions::min_area>("min_area"),
     option_as<OffsetForm, &ImagePipelineOptions::label_offset>("label_offset"),
     option<&ImagePipelineOptions::pixels, &PixelOptions::interpolation>("interpolation"),

@@ -7,9 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/svg.h"
 #include "xoe/status.h"
 
 namespace xoe::pages {
+
+// Of a picture within a page, light or dark.
+inline constexpr Svg::Colors kPageColors = {
+    .ink = "var(--ink)", .faint = "var(--faint)", .grid = "var(--grid)", .ground = ""};
 
 struct Page {
   std::string title;                                           // as text

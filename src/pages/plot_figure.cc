@@ -9,7 +9,6 @@
 namespace xoe::pages {
 namespace {
 
-constexpr Svg::Colors kOfPage = {.ink = "var(--ink)", .faint = "var(--faint)", .grid = "var(--grid)", .ground = ""};
 constexpr double kWidth = 460;
 constexpr double kHeight = 250;
 constexpr PlotPanel::Place kPlace = {.left = 60, .top = 12, .width = 384, .height = 190};
@@ -50,7 +49,7 @@ std::string values_json(const PlotFigure& plot, const PlotPanel& panel) {
 void add_plot(const PlotFigure& plot, PlotRange x, std::string& html, std::string& values) {
   if (std::all_of(plot.lines.begin(), plot.lines.end(), [](const PlotLine& line) { return line.points.empty(); }))
     return;
-  Svg svg(kWidth, kHeight, kOfPage);
+  Svg svg(kWidth, kHeight, kPageColors);
   PlotPanel panel(svg, kPlace, x, {.low = lowest(plot), .high = highest(plot)}, plot.percent, plot.x_label);
   html += fmt::format("<div class=\"plot\" id=\"{}\"><h3>{}", plot.id, plot.title);
   for (const PlotLine& line : plot.lines) {

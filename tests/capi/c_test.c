@@ -116,6 +116,7 @@ int main(void) {
   int failed = 0;
   test_vocabulary();
   test_optimizer_steps();
+  test_stats();
   test_arguments_without_engine();
   CHECK(pipe(to_others) == 0);
   fflush(NULL);

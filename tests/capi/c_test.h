@@ -38,6 +38,7 @@ xoe_tensor floats(const float* in, float* out, const int64_t* shape, int32_t ndi
 
 void test_vocabulary(void);                         /* names.c: without an engine */
 void test_optimizer_steps(void);                    /* optimizer_steps.c: without an engine */
+void test_stats(void);                              /* stats.c: without an engine */
 void test_arguments_without_engine(void);           /* arguments.c */
 void test_arguments(struct rank_context* here);     /* arguments.c: on each rank */
 void test_operations(struct rank_context* here);    /* operations.c */

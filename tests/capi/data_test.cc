@@ -132,6 +132,8 @@ TEST(CData, OptionsReachThePipeline) {
       {{{"shuffle_buffer", "5"}}, [](Options& o) { o.shuffle_buffer = 5; }},
       {{{"training", "0"}}, [](Options& o) { o.training = false; }},
       {{{"remainder", "pad"}}, [](Options& o) { o.remainder = Remainder::kPad; }},
+      {{{"whole", "true"}}, [](Options& o) { o.whole = true; }},
+      {{{"flip", "0"}}, [](Options& o) { o.flip = false; }},
       {{{"min_area", "0.9"}}, [](Options& o) { o.min_area = 0.9; }},
       {{{"image_size", "16x24"}}, [](Options& o) { o.image_size = ImageSize(16, 24); }},
       {{{"interpolation", "bicubic"}}, [](Options& o) { o.pixels.interpolation = Interpolation::kBicubic; }},

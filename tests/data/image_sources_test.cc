@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "data/files/tar.h"
 #include "data/records/file_index.h"
 #include "idx_file.h"
@@ -137,15 +140,17 @@ TEST(ImageFolder, SplitsMayBeginWithCapitals) {
               ElementsAre(HasSubstr("images of " + scratch.file("VAL") + "; not of " + scratch.file("test"))));
 }
 
-std::string chest_row(const std::string& image, const std::string& findings) {
-  return image + "," + findings + ",0,58\n";
+constexpr const char* kChestHead = "Image Index,Finding Labels,Follow-up #,Patient ID\n";
+
+std::string chest_row(const std::string& image, const std::string& findings, const std::string& patient = "58") {
+  return image + "," + findings + ",0," + patient + "\n";
 }
 
 TEST(NihChest, FindingsBecomeTargets) {
   const Scratch scratch;
-  put_file(scratch.file("Data_Entry_2017.csv"),
-           "Image Index,Finding Labels,Follow-up #,Patient ID\n" + chest_row("a.png", "Cardiomegaly|Hernia") +
-               chest_row("b.png", "No Finding") + chest_row("c.png", "Atelectasis"));
+  put_file(scratch.file("Data_Entry_2017.csv"), kChestHead + chest_row("a.png", "Cardiomegaly|Hernia") +
+                                                    chest_row("b.png", "No Finding") +
+                                                    chest_row("c.png", "Atelectasis", "59"));
   put_deep(scratch, "images_001/images/a.png", "A");
   put_deep(scratch, "images_002/images/b.png", "B");
   put_deep(scratch, "images/c.png", "C");
@@ -183,6 +188,106 @@ TEST(NihChest, WhatIsWrongIsSaidOrLeftOut) {
               ElementsAre(AllOf(HasSubstr("1 image in no row of the table, left out"), HasSubstr("images/b.png"))));
   put_file(table, "Image,Labels\n");
   EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("no columns"));
+}
+
+// Images 0.png to (images - 1).png, two of each patient; the last four are in test_list.txt.
+void write_patients(const Scratch& scratch, int images) {
+  std::string table = kChestHead;
+  std::string train_val;
+  std::string test;
+  for (int i = 0; i < images; ++i) {
+    const std::string name = std::to_string(i) + ".png";
+    put_deep(scratch, "images/" + name, name);
+    table += chest_row(name, "Mass", std::to_string(i / 2));
+    (i < images - 4 ? train_val : test) += name + "\n";
+  }
+  put_file(scratch.file("Data_Entry_2017.csv"), table);
+  put_file(scratch.file("train_val_list.txt"), train_val);
+  put_file(scratch.file("test_list.txt"), test);
+}
+
+std::vector<int> numbers_of(const ImagePipelineOptions& options) {
+  const auto source = opened(options);
+  std::vector<int> numbers;
+  for (std::int64_t i = 0; i < source->records(); ++i) {
+    const std::string name = source->name(i);
+    numbers.push_back(std::stoi(name.substr(name.rfind('/') + 1)));
+  }
+  return numbers;
+}
+
+TEST(NihChest, ValidationHoldsOutWholePatients) {
+  const Scratch scratch;
+  constexpr int kImages = 404;
+  write_patients(scratch, kImages);
+  const ImagePipelineOptions options{.directory = scratch.path(), .validation_share = 0.25};
+  auto with = [&](Split split) {
+    ImagePipelineOptions one = options;
+    one.split = split;
+    return numbers_of(one);
+  };
+  const std::vector<int> training = with(Split::kTrain);
+  const std::vector<int> validation = with(Split::kValidation);
+  EXPECT_THAT(with(Split::kTest), ElementsAre(400, 401, 402, 403));
+  EXPECT_EQ(training.size() + validation.size(), 400U);
+  EXPECT_NEAR(static_cast<double>(validation.size()), 100, 35);  // four deviations of 200 draws, in pairs
+  std::set<int> patients;
+  for (const int number : validation) patients.insert(number / 2);
+  EXPECT_EQ(2 * patients.size(), validation.size());
+  for (const int number : training) EXPECT_FALSE(patients.contains(number / 2));
+  // A larger share holds out those patients and more.
+  ImagePipelineOptions more = options;
+  more.training = false;
+  more.validation_share = 0.5;
+  const std::vector<int> larger = numbers_of(more);
+  EXPECT_TRUE(std::includes(larger.begin(), larger.end(), validation.begin(), validation.end()));
+  more.validation_share = 1e-9;
+  EXPECT_THAT(error_of(more).message(), HasSubstr("holds out no patient"));
+  more.validation_share = 1;
+  EXPECT_EQ(error_of(more).code(), Code::kInvalidArgument);
+  // Without a share the lists are the two splits.
+  more.validation_share = 0;
+  EXPECT_THAT(numbers_of(more), ElementsAre(400, 401, 402, 403));
+  EXPECT_EQ(numbers_of({.directory = scratch.path()}).size(), 400U);
+}
+
+TEST(NihChest, APatientInBothListsIsBad) {
+  const Scratch scratch;
+  write_patients(scratch, 20);
+  put_file(scratch.file("test_list.txt"), "15.png\n16.png\n17.png\n18.png\n19.png\n");
+  put_file(scratch.file("train_val_list.txt"), "0.png\n1.png\n14.png\n");
+  const std::string problem = "patient 7 is in train_val_list.txt (14.png) and in test_list.txt (15.png)";
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr(problem));
+  EXPECT_THAT(error_of({.directory = scratch.path(), .training = false, .validation_share = 0.5}).message(),
+              HasSubstr(problem));
+  // Left out of training, not of the test.
+  const ImagePipelineOptions lenient{.directory = scratch.path(), .max_bad = 1};
+  EXPECT_THAT(numbers_of(lenient), ElementsAre(0, 1));
+  EXPECT_EQ(opened(lenient)->lost(), 1);
+  EXPECT_THAT(numbers_of({.directory = scratch.path(), .training = false}), ElementsAre(15, 16, 17, 18, 19));
+  // An image in both lists is a patient in both lists.
+  put_file(scratch.file("train_val_list.txt"), "0.png\n16.png\n");
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("patient 8 is in"));
+}
+
+TEST(NihChest, PatientsNeedTheirColumn) {
+  const Scratch scratch;
+  put_deep(scratch, "images/a.png", "A");
+  put_file(scratch.file("Data_Entry_2017.csv"), "Image Index,Finding Labels\na.png,No Finding\n");
+  EXPECT_EQ(opened({.directory = scratch.path()})->records(), 1);
+  EXPECT_THAT(error_of({.directory = scratch.path(), .validation_share = 0.1}).message(),
+              HasSubstr("no column \"Patient ID\""));
+  put_file(scratch.file("Data_Entry_2017.csv"), kChestHead + std::string("a.png,No Finding\n"));
+  EXPECT_THAT(error_of({.directory = scratch.path(), .validation_share = 0.1}).message(), HasSubstr("no patient"));
+}
+
+TEST(NihChest, OtherFormatsHaveNoPatients) {
+  const Scratch scratch;
+  put_deep(scratch, "train/cat/1.jpg", "1");
+  EXPECT_THAT(error_of({.directory = scratch.path(), .validation_share = 0.1}).message(),
+              HasSubstr("validation_share is for the patients of ChestX-ray14, not for folder"));
+  EXPECT_THAT(error_of({.directory = scratch.path(), .split = Split::kTest}).message(),
+              HasSubstr("only ChestX-ray14 has the split test"));
 }
 
 void write_digits(const Scratch& scratch, const std::string& split) {

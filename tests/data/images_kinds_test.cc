@@ -210,6 +210,47 @@ TEST(ImageKinds, AFileThatVanishesIsNamedOrSkipped) {
   EXPECT_EQ(skipping->skipped(), 2);
 }
 
+TEST(ImageKinds, WholeImagesKeepEveryPixel) {
+  const Scratch scratch;
+  std::filesystem::create_directories(scratch.file("train/one"));
+  constexpr int kSide = 24;
+  std::vector<std::uint8_t> pixels;
+  for (int i = 0; i < kSide * kSide; ++i) pixels.push_back(static_cast<std::uint8_t>(i * 37));
+  put_file(scratch.file("train/one/1.png"),
+           encode_png({.width = kSide, .height = kSide, .colour = PngColour::kGrey, .samples = pixels}).value());
+  ImagePipelineOptions options{.directory = scratch.path(),
+                               .batch = 1,
+                               .image_size = kSide,
+                               .split = Split::kTrain,
+                               .whole = true,
+                               .flip = false,
+                               .dtype = DType::kUint8};
+  const auto delivered = [&](std::int64_t epoch) {
+    const auto iterator = open_images(options).value();
+    EXPECT_TRUE(iterator->start_epoch(epoch));
+    const ImageBatch batch = **iterator->next();
+    const auto* bytes = static_cast<const std::uint8_t*>(batch.pixels.get());
+    return std::vector<std::uint8_t>(bytes, bytes + kSide * kSide);
+  };
+  std::vector<std::uint8_t> mirrored = pixels;
+  for (int y = 0; y < kSide; ++y)
+    std::reverse(mirrored.begin() + y * kSide, mirrored.begin() + (std::ptrdiff_t{y} + 1) * kSide);
+  for (std::int64_t epoch = 0; epoch < 4; ++epoch) EXPECT_EQ(delivered(epoch), pixels);
+  options.training = false;
+  EXPECT_EQ(delivered(0), pixels);
+  options.flip = true;  // of training images alone
+  EXPECT_EQ(delivered(0), pixels);
+  options.training = true;
+  int flipped = 0;
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
+    const auto found = delivered(epoch);
+    EXPECT_TRUE(found == pixels || found == mirrored);
+    flipped += found == mirrored ? 1 : 0;
+  }
+  EXPECT_GT(flipped, 2);
+  EXPECT_LT(flipped, 18);
+}
+
 TEST(ImageKinds, ChestXraysHaveSeveralClasses) {
   const Scratch scratch;
   std::filesystem::create_directories(scratch.file("images"));

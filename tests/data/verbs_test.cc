@@ -124,6 +124,18 @@ TEST_F(Verbs, OnlyDecodingFindsBrokenPixels) {
   EXPECT_EQ(verified({set_}, 1)["bad"], 1);
 }
 
+TEST_F(Verbs, VerifyFindsAPatientInTwoSplits) {
+  make("nih");
+  EXPECT_EQ(verified({set_}, 0)["bad"], 0);
+  const std::string list = set_ + "/train_val_list.txt";
+  const std::string test = read_file(set_ + "/test_list.txt");
+  put_file(list, read_file(list) + test.substr(0, test.find('\n') + 1));
+  const Json report = verified({set_}, 1);
+  EXPECT_EQ(report["bad"], 1);
+  EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(),
+              testing::ContainsRegex("patient [0-9]+ is in train_val_list.txt .* and in test_list.txt"));
+}
+
 TEST_F(Verbs, VerifyFindsWhatOtherFormatsLack) {
   make("nih");
   std::filesystem::remove(set_ + "/images_001/images/00000002_001.png");

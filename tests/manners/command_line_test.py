@@ -127,7 +127,7 @@ MISTAKES = [
     ("report a --events 9223372036854775808", "--events 9223372036854775808: expected a whole number from 1 to"),
     ("report a --ouput b", "did you mean --output?"),
     # data
-    ("data", "say what to do: make, convert"),
+    ("data", "say what to do: make, make-xray, convert"),
     ("data mak x", "did you mean make?"),
     ("data verfy x", "did you mean verify?"),
     ("data make", "DIR is missing; usage: xoe data make [options] DIR"),

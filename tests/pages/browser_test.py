@@ -69,6 +69,24 @@ def metrics():
     return "".join(json.dumps(line) + "\n" for line in lines) + '{"event":"report","step":510,"loss":NaN}\n{"half of a li'
 
 
+def scores():
+    """Of 14 labels on 400 images, of which the last has too few positives; the names are hostile where they may be."""
+    draw = random.Random(6)
+    labels = ["Pleural_Thickening", HOSTILE, *(f"label {k}" for k in range(12))]
+    positives = [[draw.random() < 0.3 for _ in range(400)] for _ in labels[:-1]] + [[False] * 400]
+    return {
+        "format": 1,
+        "title": HOSTILE,
+        "data": "/nowhere",
+        "split": HOSTILE,
+        "facts": {"model": HOSTILE},
+        "labels": labels,
+        "images": [f"{i}.png" for i in range(400)],
+        "targets": ["".join("1" if one else "0" for one in column) for column in positives],
+        "scores": [[draw.gauss(float(one), 1) for one in column] for column in positives],
+    }
+
+
 class PagesTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -78,6 +96,7 @@ class PagesTest(unittest.TestCase):
         (folder / "large.json").write_text(json.dumps(trace(8, 100_000)))
         (folder / "lanes.json").write_text(json.dumps(many_lanes(150_000)))
         (folder / "metrics.jsonl").write_text(metrics())
+        (folder / "scores.json").write_text(json.dumps(scores()))
         finding = {"state": "warning", "group": "memory", "what": HOSTILE, "why": "", "fix": HOSTILE}
         (folder / "doctor.json").write_text(json.dumps({"findings": [finding]}))
         for words in (
@@ -85,9 +104,10 @@ class PagesTest(unittest.TestCase):
             ["timeline", "view", folder / "large.json"],
             ["timeline", "view", folder / "lanes.json"],
             ["report", folder],
+            ["report", folder / "scores.json"],
         ):
             subprocess.run([BIN / "xoe", *words], check=True, capture_output=True, timeout=60)
-        cls.pages = {name: folder / f"{name}.html" for name in ("timeline", "large", "lanes", "report")}
+        cls.pages = {name: folder / f"{name}.html" for name in ("timeline", "large", "lanes", "report", "scores")}
         cls.browser = browser.Browser(browser.find()).__enter__()
 
     @classmethod
@@ -133,13 +153,16 @@ class PagesTest(unittest.TestCase):
         return found
 
     def test_nothing_is_wider_than_the_window(self):
-        for name in ("timeline", "large", "report"):
+        for name in ("timeline", "large", "report", "scores"):
             page = self.pages[name]
             for width, dark, touch in ((1280, False, False), (1280, True, False), (390, False, True), (320, True, True)):
                 with self.subTest(page=name, width=width, dark=dark):
                     self.browser.open(page, width=width, dark=dark, touch=touch)
                     self.assertLessEqual(self.browser.value("document.documentElement.scrollWidth"), width)
-                    self.assertGreater(self.number("drawn"), 20)
+                    if name == "scores":
+                        self.assertEqual(self.browser.value("document.querySelectorAll('.curves svg').length"), 13)
+                    else:
+                        self.assertGreater(self.number("drawn"), 20)
                     ground = self.browser.value("getComputedStyle(document.body).backgroundColor")
                     self.assertEqual(ground, "rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
 

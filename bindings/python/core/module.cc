@@ -10,6 +10,7 @@
 #include "messages.h"
 #include "operation.h"
 #include "optimizer_step.h"
+#include "stats.h"
 
 namespace {
 
@@ -49,4 +50,5 @@ NB_MODULE(_core, module) {
   xoe::python::bind_data(module);
   xoe::python::bind_mapping(module);
   xoe::python::bind_optimizer_step(module);
+  xoe::python::bind_stats(module);
 }

@@ -149,7 +149,9 @@ class Images(_Pipeline):
       format="auto"           "tfrecord", "folder", "nih-chest", "idx" or "tar"; "auto": what the directory holds
       pattern=""              of file names, with * and ?, for TFRecord and tar; "": "train-*", "validation-*" and the like
       training=True           images are shuffled, cropped and flipped at random; False: in file order, the centre is cropped
-      split="auto"            "train" or "validation"; "auto": "train" when training, else "validation"
+      split="auto"            "train" or "validation"; "auto": "train" when training, else "validation"; "test": of ChestX-ray14
+      validation_share=0      ChestX-ray14: share of the patients of train_val_list.txt whose images are the validation split,
+                              the same for every seed; 0: test_list.txt is the validation split
       rank, size              this rank of so many; default: those of xoe.init(), else 0 and 1
       seed=0                  of the order and of random changes
       shuffle_buffer="auto"   records to draw from; "auto": all of them where each can be read by itself, else 10000
@@ -172,6 +174,7 @@ class Images(_Pipeline):
     Pixels::
 
       image_size=224          pixels: a side, or (height, width)
+      whole=False             True: the whole image becomes image_size, in training and evaluation; nothing is cropped
       interpolation="bilinear", antialias=True
                               or "bicubic", "area"
       exif_orientation=False  True: turns JPEGs as their EXIF data say
@@ -185,6 +188,7 @@ class Images(_Pipeline):
     Random changes, in training alone::
 
       min_area=0.08           share of the image that a crop covers at least
+      flip=True               images are mirrored with probability 1/2
       colour_jitter="off"     (brightness, contrast, saturation, hue)
       rand_augment="off"      (operations, magnitude, bins)
       random_erasing="off"    (probability, least area, most area, least ratio, most ratio, value or "noise")

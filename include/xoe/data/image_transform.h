@@ -16,6 +16,8 @@ namespace xoe::data {
 struct ImageTransform {
   ImageSize size = 224;    // of the result
   bool training = true;    // random crop and flip; else the centre crop
+  bool whole = false;      // the whole image in either case
+  bool flip = true;        // mirrored with probability 1/2; training only
   double min_area = 0.08;  // least share of the image that a random crop covers
   PixelOptions pixels = {};
   Quality quality = Quality::kExact;

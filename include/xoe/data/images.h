@@ -33,8 +33,9 @@ enum class SourceFormat : std::uint8_t {
 };
 std::string_view source_format_name(SourceFormat format) noexcept;  // "tfrecord"; empty: there is no such format
 
-// Which images of a data set that has both.
-enum class Split : std::uint8_t { kTrain, kValidation };
+// Which images of a data set that has both. kTest: ChestX-ray14's test_list.txt, which is kValidation too unless
+// validation_share holds out patients for that.
+enum class Split : std::uint8_t { kTrain, kValidation, kTest };
 
 // Where an image was read.
 struct ImageOrigin {
@@ -113,10 +114,14 @@ struct ImagePipelineOptions {
   bool shard_by_file = false;  // each rank reads from files of its own, as far as equal shares allow: for storage that
                                // dislikes many readers a file. The order then depends on `size` too
   int prefetch = 2;            // batches made ahead; with kAutoThreads the least of them
-  std::size_t memory_budget = 0;            // bytes of batches that kAutoThreads may have in flight; 0: 1 GiB
-  std::uint64_t seed = 0;                   // of order and distortions
-  bool training = true;                     // shuffled, randomly cropped and flipped; else in file order, centre crop
-  std::optional<Split> split = {};          // unset: kTrain when training, else kValidation
+  std::size_t memory_budget = 0;    // bytes of batches that kAutoThreads may have in flight; 0: 1 GiB
+  std::uint64_t seed = 0;           // of order and distortions
+  bool training = true;             // shuffled, randomly cropped and flipped; else in file order, centre crop
+  std::optional<Split> split = {};  // unset: kTrain when training, else kValidation
+  // NIH ChestX-ray14 alone: the share of the patients of train_val_list.txt, from 0 to below 1, whose images are the
+  // validation split. The same patients for every seed. 0: train_val_list.txt is the training split, test_list.txt the
+  // validation split.
+  double validation_share = 0;
   std::int64_t epochs = 0;                  // after so many the iterator ends; 0: never
   std::optional<Remainder> remainder = {};  // unset: kDrop when training, kKeep when not
   // What should be there and is not is an error by default: links that lead nowhere, folders and pipes in the place of
@@ -138,6 +143,8 @@ struct ImagePipelineOptions {
   bool multi_label = false;
   int classes = 0;         // 0: the lines of labels.txt in the directory; else no record is read to find out, unless
                            // count_classes() is called or mixing needs it
+  bool whole = false;      // the whole image becomes image_size, in training and evaluation: no crop
+  bool flip = true;        // training images are mirrored with probability 1/2
   double min_area = 0.08;  // share of an image that a training crop covers at least; more learns faster from few images
   int label_offset = kAutoLabelOffset;  // the label stored for class 0, in TFRecord, tar and idx files
   PixelOptions pixels = {};

@@ -27,6 +27,8 @@ Status require(bool good, std::string_view what, std::int64_t value) {
 ImageTransform transform_of(const ImagePipelineOptions& options) {
   return {.size = options.image_size,
           .training = options.training,
+          .whole = options.whole,
+          .flip = options.flip,
           .min_area = options.min_area,
           .pixels = options.pixels,
           .quality = options.quality,

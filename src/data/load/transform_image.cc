@@ -169,11 +169,14 @@ Status RecordTransformer::run(const ImageTransform& transform, const ImageRecord
   Random random(key);
   Crop crop;
   if (transform.training) {
-    crop = crop_then_resize(random_crop(facts.width, facts.height, random, transform.min_area), resampling);
-    target.flip = random.chance(0.5);
-  } else {
+    if (!transform.whole)
+      crop = crop_then_resize(random_crop(facts.width, facts.height, random, transform.min_area), resampling);
+    target.flip = transform.flip && random.chance(0.5);
+  } else if (!transform.whole) {
     crop = evaluation_crop(facts.width, facts.height, transform.size, resampling);
   }
+  if (transform.whole)
+    crop = crop_then_resize({0, 0, static_cast<double>(facts.width), static_cast<double>(facts.height)}, resampling);
   resizer_.prepare(crop, target);
   const Colour wanted = transform.quality == Quality::kFast ? Colour::kYcc : Colour::kRgb;
   XOE_TRY(decoder_.decode(needed_pixels(crop), wanted, resizer_));

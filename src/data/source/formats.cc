@@ -23,6 +23,20 @@ void settle_split(ImagePipelineOptions& options) {
   if (options.split) options.training = *options.split == Split::kTrain;
 }
 
+// Lists of patients are ChestX-ray14's.
+Status check_split(const ImagePipelineOptions& options, SourceFormat format) {
+  if (!(options.validation_share >= 0 && options.validation_share < 1))
+    return failure(Code::kInvalidArgument, "images: validation_share (0 to below 1) is {}", options.validation_share);
+  if (format == SourceFormat::kNihChest) return {};
+  if (options.validation_share > 0)
+    return failure(Code::kInvalidArgument, "{}: validation_share is for the patients of ChestX-ray14, not for {}",
+                   options.directory, source_format_name(format));
+  if (options.split == Split::kTest)
+    return failure(Code::kInvalidArgument, "{}: only ChestX-ray14 has the split test; {} has train and validation",
+                   options.directory, source_format_name(format));
+  return {};
+}
+
 }  // namespace
 
 std::string_view source_format_name(SourceFormat format) noexcept {
@@ -81,6 +95,7 @@ Result<SourcePtr> open_image_source(ImagePipelineOptions options, LeftOut* left_
   const ImageFormat* format = format_of(chosen);
   if (format == nullptr)
     return failure(Code::kInvalidArgument, "images: there is no format {}", static_cast<int>(chosen));
+  XOE_TRY(check_split(options, chosen));
   MissingData missing(options.allow_missing, left_out == nullptr ? nullptr : &left_out->missing);
   XOE_ASSIGN(SourcePtr source, format->open(options, missing, left_out == nullptr ? nullptr : &left_out->bad));
   XOE_TRY(missing.check(options.directory));

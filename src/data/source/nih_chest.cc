@@ -1,6 +1,7 @@
 #include "data/source/nih_chest.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -11,6 +12,7 @@
 #include "data/files/listing.h"
 #include "data/source/file_images.h"
 #include "data/source/formats.h"
+#include "data/source/nih_patients.h"
 
 namespace xoe::data {
 namespace {
@@ -56,24 +58,41 @@ Result<std::string> find_table(const std::string& directory) {
   return failure(Code::kUnavailable, "{}: no Data_Entry_2017*.csv", directory);
 }
 
-// The image names of a split; empty when the directory has no lists: then all images are for training.
-Result<std::unordered_set<std::string>> read_split(const std::string& directory, bool training) {
-  XOE_ASSIGN(const Listing listing, list_directory(directory));
-  const std::string name = training ? "train_val_list.txt" : "test_list.txt";
-  std::unordered_set<std::string> names;
-  if (std::find(listing.files.begin(), listing.files.end(), name) == listing.files.end()) {
-    if (training) return names;
-    return failure(Code::kUnavailable, "{}: no {}", directory, name);
-  }
+Result<std::unordered_set<std::string>> read_list(const std::string& directory, const Listing& listing,
+                                                  const std::string& name) {
+  if (std::find(listing.files.begin(), listing.files.end(), name) == listing.files.end())
+    return std::unordered_set<std::string>();
   XOE_ASSIGN(const auto lines, read_lines(directory + "/" + name));
-  names.insert(lines.begin(), lines.end());
-  if (names.empty()) return failure(Code::kDataLoss, "{}/{}: names no image", directory, name);
-  return names;
+  if (lines.empty()) return failure(Code::kDataLoss, "{}/{}: names no image", directory, name);
+  return std::unordered_set<std::string>(lines.begin(), lines.end());
+}
+
+Result<NihLists> read_lists(const std::string& directory) {
+  XOE_ASSIGN(const Listing listing, list_directory(directory));
+  NihLists lists;
+  XOE_ASSIGN(lists.train_val, read_list(directory, listing, "train_val_list.txt"));
+  XOE_ASSIGN(lists.test, read_list(directory, listing, "test_list.txt"));
+  return lists;
+}
+
+// Which of the images are wanted.
+enum class Part : std::uint8_t {
+  kTrainVal,    // train_val_list.txt, or everything where there is no such list
+  kTraining,    // of it, those of patients who are not held out
+  kValidation,  // of it, those of patients who are held out
+  kTest,        // test_list.txt
+};
+
+Part part_of(const ImagePipelineOptions& options) {
+  if (options.split == Split::kTest) return Part::kTest;
+  if (options.training) return options.validation_share > 0 ? Part::kTraining : Part::kTrainVal;
+  return options.validation_share > 0 ? Part::kValidation : Part::kTest;
 }
 
 struct Columns {
   std::size_t image = 0;
   std::size_t findings = 0;
+  std::optional<std::size_t> patient = {};
 };
 
 Result<Columns> find_columns(const std::vector<std::string>& head) {
@@ -81,7 +100,11 @@ Result<Columns> find_columns(const std::vector<std::string>& head) {
   const auto findings = std::find(head.begin(), head.end(), "Finding Labels");
   if (image == head.end() || findings == head.end())
     return failure(Code::kDataLoss, "no columns \"Image Index\" and \"Finding Labels\"");
-  return Columns{static_cast<std::size_t>(image - head.begin()), static_cast<std::size_t>(findings - head.begin())};
+  Columns columns{.image = static_cast<std::size_t>(image - head.begin()),
+                  .findings = static_cast<std::size_t>(findings - head.begin())};
+  if (const auto patient = std::find(head.begin(), head.end(), "Patient ID"); patient != head.end())
+    columns.patient = static_cast<std::size_t>(patient - head.begin());
+  return columns;
 }
 
 Status append_targets(std::string_view findings, std::vector<float>& targets) {
@@ -102,13 +125,17 @@ Status append_targets(std::string_view findings, std::vector<float>& targets) {
 class TableReader {
  public:
   TableReader(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad, std::string path)
-      : options_(options), missing_(missing), bad_(bad), path_(std::move(path)) {}
+      : options_(options), part_(part_of(options)), missing_(missing), bad_(bad), path_(std::move(path)) {}
 
   Result<FileImages::Content> read() {
     XOE_ASSIGN(images_, find_image_paths(options_.directory));
-    XOE_ASSIGN(split_, read_split(options_.directory, options_.training));
+    XOE_ASSIGN(lists_, read_lists(options_.directory));
+    if (part_ == Part::kTest && lists_.test.empty())
+      return failure(Code::kUnavailable, "{}: no test_list.txt", options_.directory);
+    split_ = part_ == Part::kTest ? lists_.test : lists_.train_val;
     unlisted_ = split_;
     XOE_ASSIGN(const std::string text, read_whole(path_, kMaxTableBytes));
+    XOE_TRY(read_patients(text));
     CsvReader reader(text);
     content_.root = options_.directory;
     content_.classes = static_cast<int>(kChestFindings.size());
@@ -126,11 +153,24 @@ class TableReader {
       content_.warnings.push_back(fmt::format("{}: {} in no row of the table, left out: {}", options_.directory,
                                               counted(unnamed.count, "image"), unnamed.text()));
     XOE_TRY(both(check_rows(), missing_.check(options_.directory)));
+    if (content_.paths.empty() && part_ == Part::kValidation)
+      return failure(Code::kInvalidArgument, "{}: validation_share {} holds out no patient; choose a larger one", path_,
+                     options_.validation_share);
     if (content_.paths.empty()) return failure(Code::kUnavailable, "{}: none of its images is there", path_);
     return std::move(content_);
   }
 
  private:
+  // Patients of both lists count as bad, each once, where training opens its images.
+  Status read_patients(const std::string& text) {
+    patients_ = NihPatients(text, lists_);
+    if (options_.validation_share > 0 && !patients_.known())
+      return failure(Code::kDataLoss, "{}: no column \"Patient ID\", by which validation_share divides", path_);
+    if (part_ == Part::kTest) return {};
+    for (const std::string& problem : patients_.problems())
+      lose(Error(Code::kDataLoss, fmt::format("{}: {}", path_, problem)));
+    return {};
+  }
   Status read_rows(CsvReader& reader) {
     std::vector<std::string> row;
     XOE_ASSIGN(bool more, reader.next(row));
@@ -170,6 +210,8 @@ class TableReader {
     if (!named_.insert(name).second) return failure(Code::kDataLoss, "{} is in a row before, too", name);
     if (!split_.empty() && !split_.contains(name)) return {};
     unlisted_.erase(name);
+    XOE_ASSIGN(const bool wanted, is_wanted(row, columns));
+    if (!wanted) return {};
     const auto path = images_.find(name);
     if (path == images_.end()) return failure(Code::kUnavailable, "no image {} among {} files", name, images_.size());
     const auto size = size_of_file(path->second);
@@ -180,10 +222,25 @@ class TableReader {
     return {};
   }
 
+  // By its patient.
+  Result<bool> is_wanted(const std::vector<std::string>& row, const Columns& columns) const {
+    if (part_ == Part::kTest || !columns.patient) return true;
+    if (row.size() <= *columns.patient) {
+      if (part_ == Part::kTrainVal) return true;
+      return failure(Code::kDataLoss, "{} columns are too few: no patient", row.size());
+    }
+    const std::string& patient = row[*columns.patient];
+    if (patients_.in_both(patient)) return false;
+    return part_ == Part::kTrainVal || held_out(patient, options_.validation_share) == (part_ == Part::kValidation);
+  }
+
   const ImagePipelineOptions& options_;
+  Part part_;
   MissingData& missing_;
   BadRecords* bad_;
   std::string path_;
+  NihLists lists_;
+  NihPatients patients_;
   ImagePaths images_;
   std::unordered_set<std::string> split_;
   std::unordered_set<std::string> unlisted_;  // of the split, and in no row so far
@@ -196,7 +253,7 @@ class TableReader {
 
 // Without lists all images are for training.
 bool has_nih_split(const ImagePipelineOptions& options) {
-  return options.training || is_there(options.directory + "/test_list.txt");
+  return part_of(options) != Part::kTest || is_there(options.directory + "/test_list.txt");
 }
 
 Result<SourcePtr> open_nih_chest(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad) {

@@ -10,6 +10,7 @@ namespace xoe::tools {
 // Adds a verb. If the command line names it, parse() runs it: it prints its result, errors to stderr, and sets the
 // program's exit code.
 void add_make(CLI::App& app, int& code);
+void add_make_xray(CLI::App& app, int& code);
 void add_convert(CLI::App& app, int& code);
 void add_inspect(CLI::App& app, int& code);
 void add_verify(CLI::App& app, int& code);
