@@ -33,11 +33,8 @@ std::string list_of(const std::vector<std::string_view>& names) {
   return text;
 }
 
-// On one host the thread that waits reduces; a progress thread would take a processor from backward passes. Between
-// hosts data must travel while they compute.
-Runtime::Use use_on(const Topology& topology) {
-  return topology.local_size == topology.size ? Runtime::Use::kWaited : Runtime::Use::kAsync;
-}
+// Between hosts data must travel while backward passes compute.
+bool is_one_host(const Topology& topology) { return topology.local_size == topology.size; }
 
 }  // namespace
 
@@ -46,7 +43,8 @@ GradientBuckets::GradientBuckets(const std::shared_ptr<Runtime>& runtime, std::v
     : runtime_(runtime),
       parameters_(std::move(parameters)),
       options_(std::move(options)),
-      use_(use_on(runtime->topology())),
+      one_host_(is_one_host(runtime->topology())),
+      use_(one_host_ ? Runtime::Use::kWaited : Runtime::Use::kAsync),
       slots_(parameters_.size()) {}
 
 Result<std::unique_ptr<GradientBuckets>> GradientBuckets::create(const std::shared_ptr<Runtime>& runtime,
@@ -262,6 +260,7 @@ void GradientBuckets::end_step() {
   for (Slot& slot : slots_) slot.ready = slot.left_out = false;
   for (Bucket& bucket : buckets_) bucket.missing = bucket.plan.parameters.size();
   waited_ = 0;
+  if (one_host_) use_ = idle_.mostly() ? Runtime::Use::kAsync : Runtime::Use::kWaited;
 }
 
 }  // namespace xoe::engine

@@ -1,6 +1,7 @@
 // Gradients in memory that all ranks of a host map, reduced bucket by bucket as they become ready.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "engine/buckets/bucket_plan.h"
+#include "engine/buckets/idle_processors.h"
 #include "engine/runtime.h"
 #include "xoe/engine.h"
 #include "xoe/memory.h"
@@ -108,12 +110,16 @@ class GradientBuckets {
   const std::weak_ptr<Runtime> runtime_;
   const std::vector<BucketParameter> parameters_;
   const BucketOptions options_;
-  const Runtime::Use use_;
+  const bool one_host_;
+  // On one host the thread that waits reduces, since a progress thread would take a processor from backward passes.
+  // Where processors are idle, as while an accelerator computes, it reduces during backward.
+  std::atomic<Runtime::Use> use_;
   std::vector<Slot> slots_;  // by parameter
   std::vector<Bucket> buckets_;
   bool past_cache_ = false;  // they are larger than the caches
   std::size_t waited_ = 0;   // buckets whose operations have completed in wait()
-  std::mutex mutex_;         // of what changes in slots and buckets
+  IdleProcessors idle_;
+  std::mutex mutex_;  // of what changes in slots and buckets
 };
 
 }  // namespace xoe::engine

@@ -1,0 +1,61 @@
+#include "engine/buckets/idle_processors.h"
+
+#include <cstdio>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+#include "base/machine.h"
+
+namespace xoe::engine {
+namespace {
+
+constexpr auto kInterval = std::chrono::seconds(1);
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // of /proc/stat: 150 for each processor, then interrupts
+
+struct Ticks {
+  std::uint64_t idle = 0, all = 0;
+};
+
+// A line "cpu3 user nice system idle iowait irq softirq steal guest ..."; guests' time is in user.
+std::optional<Ticks> ticks_of(const std::string& line, const cpu_set_t& cpus) {
+  constexpr int kColumns = 8, kIdle = 3, kWaitsForDisk = 4;
+  int cpu = 0, name = 0;
+  if (std::sscanf(line.c_str(), "cpu%d%n", &cpu, &name) != 1 || cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &cpus))
+    return std::nullopt;
+  std::istringstream rest(line.substr(static_cast<std::size_t>(name)));
+  Ticks ticks;
+  std::uint64_t value = 0;
+  for (int column = 0; column < kColumns && rest >> value; ++column) {
+    ticks.all += value;
+    if (column == kIdle || column == kWaitsForDisk) ticks.idle += value;
+  }
+  return ticks;
+}
+
+}  // namespace
+
+IdleProcessors::IdleProcessors() {
+  if (::sched_getaffinity(0, sizeof cpus_, &cpus_) != 0) CPU_ZERO(&cpus_);
+}
+
+bool IdleProcessors::mostly(Clock::time_point now) {
+  if (now < next_look_) return mostly_;
+  next_look_ = now + kInterval;
+  Ticks sum;
+  std::istringstream file(read_start(root_ + "/proc/stat", kMostBytes).value_or(""));
+  for (std::string line; std::getline(file, line) && line.starts_with("cpu");) {
+    const auto ticks = ticks_of(line, cpus_);
+    sum.idle += ticks ? ticks->idle : 0;
+    sum.all += ticks ? ticks->all : 0;
+  }
+  // A processor that was switched off takes its ticks along.
+  const bool comparable = all_ > 0 && sum.all > all_ && sum.idle >= idle_;
+  const std::uint64_t all = sum.all - all_, idle = sum.idle - idle_;
+  mostly_ = comparable && (mostly_ ? 4 : 2) * idle >= all;
+  idle_ = sum.idle;
+  all_ = sum.all;
+  return mostly_;
+}
+
+}  // namespace xoe::engine
