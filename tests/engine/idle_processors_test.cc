@@ -13,9 +13,9 @@ namespace {
 using namespace std::chrono_literals;
 
 // A machine of four processors, of which this process may use the last two.
-class Machine {
+class FourProcessors {
  public:
-  Machine() { std::filesystem::create_directory(scratch_.file("proc")); }
+  FourProcessors() { std::filesystem::create_directory(scratch_.file("proc")); }
 
   // Ticks that all processors have been busy and idle since it started, those of the first two apart.
   bool mostly_idle(int busy, int idle, int idle_elsewhere = 0) {
@@ -46,13 +46,13 @@ class Machine {
 };
 
 TEST(IdleProcessors, OneLookSaysNothing) {
-  Machine machine;
+  FourProcessors machine;
   EXPECT_FALSE(machine.mostly_idle(0, 1000));
   EXPECT_TRUE(machine.mostly_idle(0, 1100));
 }
 
 TEST(IdleProcessors, HalfOfTheTimeBeginsIt_LessThanAQuarterEndsIt) {
-  Machine machine;
+  FourProcessors machine;
   machine.mostly_idle(1000, 1000);
   EXPECT_FALSE(machine.mostly_idle(1060, 1040));
   EXPECT_TRUE(machine.mostly_idle(1110, 1090));
@@ -61,20 +61,20 @@ TEST(IdleProcessors, HalfOfTheTimeBeginsIt_LessThanAQuarterEndsIt) {
 }
 
 TEST(IdleProcessors, OthersDoNotCount) {
-  Machine machine;
+  FourProcessors machine;
   machine.mostly_idle(1000, 1000, 1000);
   EXPECT_FALSE(machine.mostly_idle(1100, 1000, 9000));
 }
 
 TEST(IdleProcessors, TheLastLookCountsForASecond) {
-  Machine machine;
+  FourProcessors machine;
   machine.mostly_idle(1000, 1000);
   EXPECT_TRUE(machine.mostly_idle(1000, 1100));
   EXPECT_TRUE(machine.soon_after());
 }
 
 TEST(IdleProcessors, ACounterThatWentBackSaysNothing) {
-  Machine machine;
+  FourProcessors machine;
   machine.mostly_idle(1000, 5000);
   EXPECT_FALSE(machine.mostly_idle(2000, 4000));
 }
