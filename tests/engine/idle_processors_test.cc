@@ -19,6 +19,7 @@ class FourProcessors {
 
   // Ticks that all processors have been busy and idle since it started, those of the first two apart.
   bool mostly_idle(int busy, int idle, int idle_elsewhere = 0) {
+    used_ += used_in_a_look_;
     std::ofstream file(scratch_.file("proc/stat"));
     file << "cpu  1 2 3 4 5 6 7 8 9 10\n";
     for (int cpu = 0; cpu < 4; ++cpu) {
@@ -29,6 +30,7 @@ class FourProcessors {
     file.close();
     return processors_.mostly(now_ += 2s);
   }
+  void use_in_each_look(double seconds) { used_in_a_look_ = seconds; }
   bool soon_after() { return processors_.mostly(now_ + 1ms); }
 
  private:
@@ -41,7 +43,8 @@ class FourProcessors {
   }
 
   Scratch scratch_;
-  IdleProcessors processors_{last_two(), scratch_.path()};
+  double used_ = 0, used_in_a_look_ = 4;  // two processors' time
+  IdleProcessors processors_{last_two(), scratch_.path(), [this] { return used_; }};
   IdleProcessors::Clock::time_point now_{1s};
 };
 
@@ -66,6 +69,19 @@ TEST(IdleProcessors, OthersDoNotCount) {
   EXPECT_FALSE(machine.mostly_idle(1100, 1000, 9000));
 }
 
+TEST(IdleProcessors, AProcessThatMostlySleepsHasTimeThoughOthersDoNot) {
+  FourProcessors machine;
+  machine.use_in_each_look(0.9);  // of two seconds
+  machine.mostly_idle(1000, 1000);
+  EXPECT_TRUE(machine.mostly_idle(1200, 1000));
+  machine.use_in_each_look(1.4);
+  EXPECT_TRUE(machine.mostly_idle(1400, 1000));
+  machine.use_in_each_look(1.6);
+  EXPECT_FALSE(machine.mostly_idle(1600, 1000));
+  machine.use_in_each_look(1.1);
+  EXPECT_FALSE(machine.mostly_idle(1800, 1000));
+}
+
 TEST(IdleProcessors, TheLastLookCountsForASecond) {
   FourProcessors machine;
   machine.mostly_idle(1000, 1000);
@@ -83,7 +99,8 @@ TEST(IdleProcessors, AMachineThatDoesNotTellIsBusy) {
   cpu_set_t all;
   CPU_ZERO(&all);
   CPU_SET(0, &all);
-  IdleProcessors processors(all, "/nowhere");
+  double used = 0;
+  IdleProcessors processors(all, "/nowhere", [&used] { return used += 4; });
   EXPECT_FALSE(processors.mostly(IdleProcessors::Clock::time_point{1s}));
   EXPECT_FALSE(processors.mostly(IdleProcessors::Clock::time_point{5s}));
 }

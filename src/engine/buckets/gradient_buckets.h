@@ -112,7 +112,7 @@ class GradientBuckets {
   const BucketOptions options_;
   const bool one_host_;
   // On one host the thread that waits reduces, since a progress thread would take a processor from backward passes.
-  // Where processors are idle, as while an accelerator computes, it reduces during backward.
+  // Where there is processor time to spare, as while an accelerator computes, it reduces during backward.
   std::atomic<Runtime::Use> use_;
   std::vector<Slot> slots_;  // by parameter
   std::vector<Bucket> buckets_;

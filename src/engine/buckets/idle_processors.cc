@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/machine.h"
+#include "base/process_use.h"
 
 namespace xoe::engine {
 namespace {
@@ -35,26 +36,33 @@ std::optional<Ticks> ticks_of(const std::string& line, const cpu_set_t& cpus) {
 
 }  // namespace
 
-IdleProcessors::IdleProcessors() {
+IdleProcessors::IdleProcessors() : used_(process_cpu_seconds) {
   if (::sched_getaffinity(0, sizeof cpus_, &cpus_) != 0) CPU_ZERO(&cpus_);
 }
 
-bool IdleProcessors::mostly(Clock::time_point now) {
-  if (now < next_look_) return mostly_;
-  next_look_ = now + kInterval;
-  Ticks sum;
+IdleProcessors::Look IdleProcessors::look(Clock::time_point now) const {
+  Look found{.at = now, .used = used_()};
   std::istringstream file(read_start(root_ + "/proc/stat", kMostBytes).value_or(""));
   for (std::string line; std::getline(file, line) && line.starts_with("cpu");) {
     const auto ticks = ticks_of(line, cpus_);
-    sum.idle += ticks ? ticks->idle : 0;
-    sum.all += ticks ? ticks->all : 0;
+    found.idle += ticks ? ticks->idle : 0;
+    found.all += ticks ? ticks->all : 0;
   }
+  return found;
+}
+
+bool IdleProcessors::mostly(Clock::time_point now) {
+  const bool first = last_.at == Clock::time_point{};
+  if (!first && now < last_.at + kInterval) return mostly_;
+  const Look before = last_;
+  last_ = look(now);
+  if (first) return false;
   // A processor that was switched off takes its ticks along.
-  const bool comparable = all_ > 0 && sum.all > all_ && sum.idle >= idle_;
-  const std::uint64_t all = sum.all - all_, idle = sum.idle - idle_;
-  mostly_ = comparable && (mostly_ ? 4 : 2) * idle >= all;
-  idle_ = sum.idle;
-  all_ = sum.all;
+  const bool comparable = last_.all > before.all && last_.idle >= before.idle;
+  const double idle =
+      comparable ? static_cast<double>(last_.idle - before.idle) / static_cast<double>(last_.all - before.all) : 0;
+  const double used = (last_.used - before.used) / std::chrono::duration<double>(now - before.at).count();
+  mostly_ = mostly_ ? idle >= 0.25 || used <= 0.75 : idle >= 0.5 || used < 0.5;
   return mostly_;
 }
 

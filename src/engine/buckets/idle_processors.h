@@ -1,10 +1,11 @@
-// Whether the processors of this rank have time for more.
+// Whether there is processor time to spare while this rank's program computes.
 #pragma once
 
 #include <sched.h>
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace xoe::engine {
@@ -16,18 +17,27 @@ class IdleProcessors {
 
   // The processors that this process may use.
   IdleProcessors();
-  // `root` replaces "/" in tests.
-  IdleProcessors(const cpu_set_t& cpus, std::string root) : cpus_(cpus), root_(std::move(root)) {}
+  // For tests: `root` replaces "/"; `used`: processor seconds of this process.
+  IdleProcessors(const cpu_set_t& cpus, std::string root, std::function<double()> used)
+      : cpus_(cpus), root_(std::move(root)), used_(std::move(used)) {}
 
-  // True: they were idle for at least half of their time lately, and not for less than a quarter since. Looks at most
-  // once a second; false until there are two looks, and where the kernel does not tell.
+  // True: lately the processors were idle for at least half of their time, or this process used less than half of one;
+  // and since then not less than a quarter, or more than three quarters. Looks at most once a second; false until there
+  // are two looks.
   bool mostly(Clock::time_point now = Clock::now());
 
  private:
   cpu_set_t cpus_{};
   std::string root_;
-  Clock::time_point next_look_{};
-  std::uint64_t idle_ = 0, all_ = 0;  // ticks
+  std::function<double()> used_;
+  struct Look {
+    Clock::time_point at{};
+    std::uint64_t idle = 0, all = 0;  // ticks
+    double used = 0;                  // seconds
+  };
+  Look look(Clock::time_point now) const;
+
+  Look last_;
   bool mostly_ = false;
 };
 
