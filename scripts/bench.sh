@@ -6,6 +6,7 @@
 #   scripts/bench.sh data OPTION...    the input pipeline alone, with options of bench/data/run.py
 #   scripts/bench.sh python OPTION...  training with PyTorch from Python alone, with options of bench/python/run.py
 #   scripts/bench.sh models OPTION...  the networks of xoe train alone, with options of bench/models/run.py
+#   scripts/bench.sh emulated OPTION...  emulated accelerators on more ranks than cores alone, with options of bench/emulated/run.py
 #   scripts/bench.sh frameworks OPTION...  TensorFlow and JAX alone, with options of bench/frameworks/run.py
 #   scripts/bench.sh hosts OPTION...   several hosts alone, with options of bench/hosts/run.py; needs root
 set -euo pipefail
@@ -33,6 +34,11 @@ if [[ ${1:-} == python ]]; then
   shift
   bench/data/install_peers.sh pytorch
   exec bench/python/run.py "$@"
+fi
+if [[ ${1:-} == emulated ]]; then
+  shift
+  bench/data/install_peers.sh pytorch
+  exec bench/emulated/run.py "$@"
 fi
 if [[ ${1:-} == models ]]; then
   shift
