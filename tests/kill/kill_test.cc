@@ -14,8 +14,6 @@ namespace xoe::testing {
 namespace {
 
 constexpr int kRanks = 3;
-// Within a second, says the contract; the kernel takes longer to end an instrumented process with its shadow memory.
-constexpr double kToldWithin = XOE_SANITIZED != 0 ? 15 : 1;
 
 using Command = std::vector<std::string>;
 const std::vector<Command> kCollectives = {{"kill_worker", "1", "private"},
@@ -71,7 +69,7 @@ void expect_survivors_told(const std::vector<Command>& commands, int rounds) {
       EXPECT_EQ(job.output().find("a later submission was accepted"), std::string::npos);
       ASSERT_NE(told.find("peer_lost"), std::string::npos) << "rank " << rank << ": " << job.output();
       ASSERT_NE(told.find(expected), std::string::npos) << expected << ": " << told;
-      EXPECT_LT(at - killed, kToldWithin) << told;
+      EXPECT_LT(at - killed, told_within()) << told;
       slowest = std::max(slowest, at - killed);
     }
     ASSERT_TRUE(job.left_after(10).empty()) << "processes left behind";
