@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import pathlib
-import socket
 import statistics
 import subprocess
 import sys
@@ -18,12 +17,6 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WORKER = pathlib.Path(__file__).with_name("worker.py")
 GLOO = "DDP, Gloo"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Bench:
@@ -84,10 +77,9 @@ class Bench:
             options.python,
             "-m",
             "torch.distributed.run",
+            "--standalone",
             "--nproc-per-node",
             ranks,
-            "--master-port",
-            free_port(),
             WORKER,
             *numbers,
         ]
