@@ -65,15 +65,20 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
   app.add_option("--steps", options.steps, "how many steps instead (default 100 synthetic)")
       ->check(CLI::PositiveNumber)
       ->excludes(epochs);
-  app.add_option("--lr", options.lr, "peak learning rate for --lr-batch images (default: sgd 0.1, adamw 0.001)")
+  app.add_option("--lr", options.lr,
+                 "peak learning rate for --lr-batch images (default: sgd 0.1, lars 0.3, adamw and lamb 0.001)")
       ->check(CLI::PositiveNumber);
   app.add_option("--lr-batch", options.lr_batch, "the rate grows with images per step over this; 0: it does not")
       ->capture_default_str();
   app.add_option("--lr-warmup", options.lr_warmup_epochs, "epochs in which the rate rises")->capture_default_str();
   add_choice<OptimizerKind>(app, "--optimizer", options.optimizer,
-                            {{"sgd", OptimizerKind::kSgd}, {"adamw", OptimizerKind::kAdamW}}, "");
-  app.add_option("--momentum", options.momentum, "of sgd")->capture_default_str();
-  app.add_option("--weight-decay", options.weight_decay, "(default: sgd 5e-5, adamw 0.05)");
+                            {{"sgd", OptimizerKind::kSgd},
+                             {"adamw", OptimizerKind::kAdamW},
+                             {"lars", OptimizerKind::kLars},
+                             {"lamb", OptimizerKind::kLamb}},
+                            "lars, lamb: for large batches");
+  app.add_option("--momentum", options.momentum, "of sgd and lars")->capture_default_str();
+  app.add_option("--weight-decay", options.weight_decay, "(default: sgd and lars 5e-5, adamw 0.05, lamb 0.02)");
   app.add_option("--label-smoothing", options.label_smoothing, "0 to 1")->capture_default_str();
   app.add_option("--clip-norm", options.clip_norm, "largest 2-norm of a step's gradients, all together; 0: any")
       ->capture_default_str();

@@ -26,7 +26,7 @@ Json identity(const TrainOptions& options, const DataInfo& data, int size) {
           {"ranks", size},
           {"batch", options.batch},
           {"accumulate", options.accumulate},
-          {"optimizer", options.optimizer == OptimizerKind::kSgd ? "sgd" : "adamw"},
+          {"optimizer", optimizer_name(options.optimizer)},
           {"data", options.data_dir.empty() ? "synthetic" : "images"},
           {"seed", options.seed}};
 }

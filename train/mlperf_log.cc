@@ -61,13 +61,12 @@ Result<MlperfLog> MlperfLog::open(const std::string& path, std::int64_t first_st
 Status MlperfLog::started(const RunStart& start, const TrainOptions& options) {
   const std::int64_t images = images_in_step(start);
   block_start_ = start.first_step * images;
-  std::string text = point("submission_benchmark", start.model) + point("submission_division", "open") +
-                     point("seed", options.seed) + point("global_batch_size", images) +
-                     point("gradient_accumulation_steps", start.accumulate) +
-                     point("opt_name", options.optimizer == OptimizerKind::kSgd ? "sgd" : "adamw") +
-                     point("opt_base_learning_rate", start.peak_rate) +
-                     point("opt_learning_rate_warmup_epochs", options.lr_warmup_epochs) +
-                     point("opt_weight_decay", options.weight_decay.value_or(0));
+  std::string text =
+      point("submission_benchmark", start.model) + point("submission_division", "open") + point("seed", options.seed) +
+      point("global_batch_size", images) + point("gradient_accumulation_steps", start.accumulate) +
+      point("opt_name", optimizer_name(options.optimizer)) + point("opt_base_learning_rate", start.peak_rate) +
+      point("opt_learning_rate_warmup_epochs", options.lr_warmup_epochs) +
+      point("opt_weight_decay", options.weight_decay.value_or(0));
   // Of an epoch; synthetic data have none.
   text += point("train_samples", images * (start.steps_per_epoch > 0 ? start.steps_per_epoch : start.total_steps));
   text += point("eval_samples", start.held_out);

@@ -1,5 +1,6 @@
 #include "train/options.h"
 
+#include <array>
 #include <cmath>
 
 #include "base/error.h"
@@ -8,12 +9,27 @@
 namespace xoe::train {
 namespace {
 
+struct OptimizerRow {
+  std::string_view name;
+  bool momentum;
+  OptimizerDefaults defaults;
+};
+constexpr std::array<OptimizerRow, 4> kOptimizers = {{{"sgd", true, {.lr = 0.1, .weight_decay = 5e-5}},
+                                                      {"adamw", false, {.lr = 1e-3, .weight_decay = 0.05}},
+                                                      {"lars", true, {.lr = 0.3, .weight_decay = 5e-5}},
+                                                      {"lamb", false, {.lr = 1e-3, .weight_decay = 0.02}}}};
+const OptimizerRow& row_of(OptimizerKind kind) noexcept { return kOptimizers[static_cast<std::size_t>(kind)]; }
+
 Status require(bool good, std::string_view option, std::string_view rule) {
   if (good) return {};
   return failure(Code::kInvalidArgument, "--{} must be {}", option, rule);
 }
 
 }  // namespace
+
+std::string_view optimizer_name(OptimizerKind kind) noexcept { return row_of(kind).name; }
+bool has_momentum(OptimizerKind kind) noexcept { return row_of(kind).momentum; }
+OptimizerDefaults optimizer_defaults(OptimizerKind kind) noexcept { return row_of(kind).defaults; }
 
 Result<TrainOptions> complete_options(TrainOptions options) {
   XOE_TRY(require(options.batch >= 1, "batch", "at least 1"));
@@ -70,9 +86,9 @@ Result<TrainOptions> complete_options(TrainOptions options) {
       options.epochs = 10;
     }
   }
-  const bool sgd = options.optimizer == OptimizerKind::kSgd;
-  if (options.lr == 0) options.lr = sgd ? 0.1 : 1e-3;
-  if (!options.weight_decay) options.weight_decay = sgd ? 5e-5 : 0.05;
+  const OptimizerDefaults defaults = optimizer_defaults(options.optimizer);
+  if (options.lr == 0) options.lr = defaults.lr;
+  if (!options.weight_decay) options.weight_decay = defaults.weight_decay;
   return options;
 }
 

@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "xoe/data/pixels.h"
 #include "xoe/status.h"
 
 namespace xoe::train {
 
-enum class OptimizerKind : std::uint8_t { kSgd, kAdamW };
+enum class OptimizerKind : std::uint8_t { kSgd, kAdamW, kLars, kLamb };
 enum class DeviceKind : std::uint8_t { kAuto, kCpu, kCuda };
 enum class Precision : std::uint8_t { kFp32, kBf16 };
 // What a step does. kForward: the forward pass alone, in training mode; kEvaluate: that in evaluation mode, over
@@ -37,7 +38,7 @@ struct TrainOptions {
   double lr_warmup_epochs = 1;  // linear, from nearly 0
   OptimizerKind optimizer = OptimizerKind::kSgd;
   double momentum = 0.9;
-  std::optional<double> weight_decay;  // unset: 5e-5 for sgd, 0.05 for adamw
+  std::optional<double> weight_decay;  // unset: see optimizer_defaults()
   double label_smoothing = 0;
   double clip_norm = 0;  // the largest 2-norm of all gradients together in a step; 0: any
   std::uint64_t seed = 1;
@@ -73,6 +74,17 @@ struct TrainOptions {
   StepKind step_kind = StepKind::kTrain;
   double emulated_images_per_s = 0;  // > 0: a timed wait in place of computing, see emulated_accelerator.h
 };
+
+// "sgd", "adamw", "lars", "lamb".
+std::string_view optimizer_name(OptimizerKind kind) noexcept;
+// Whether options.momentum counts.
+bool has_momentum(OptimizerKind kind) noexcept;
+
+struct OptimizerDefaults {
+  double lr = 0;
+  double weight_decay = 0;
+};
+OptimizerDefaults optimizer_defaults(OptimizerKind kind) noexcept;
 
 // Sets defaults (rates, steps for synthetic data) and checks the options: `invalid_argument` names the option. Does not
 // look at the data.

@@ -13,13 +13,30 @@
 #include "base/hash.h"
 #include "train/checkpoint_file.h"
 #include "train/files.h"
+#include "xoe/torch/layerwise.h"
 
 namespace xoe::train {
 namespace {
 
+// Biases and what scales and shifts after a normalisation get neither trust nor decay.
+template <class Optimizer, class Options>
+std::unique_ptr<::torch::optim::Optimizer> layerwise(const models::ImageModel& model, const Options& options) {
+  std::vector<at::Tensor> scaled;
+  std::vector<at::Tensor> rest;
+  for (const at::Tensor& parameter : model.parameters()) (parameter.dim() > 1 ? scaled : rest).push_back(parameter);
+  std::vector<::torch::optim::OptimizerParamGroup> groups;
+  groups.emplace_back(std::move(scaled));
+  groups.emplace_back(std::move(rest), std::make_unique<Options>(Options(options).weight_decay(0).layerwise(false)));
+  return std::make_unique<Optimizer>(groups, options);
+}
+
 std::unique_ptr<::torch::optim::Optimizer> make_optimizer(const TrainOptions& options,
                                                           const models::ImageModel& model) {
   const double decay = options.weight_decay.value_or(0);
+  if (options.optimizer == OptimizerKind::kLars)
+    return layerwise<torch::LARS>(model, torch::LARSOptions(options.lr).momentum(options.momentum).weight_decay(decay));
+  if (options.optimizer == OptimizerKind::kLamb)
+    return layerwise<torch::LAMB>(model, torch::LAMBOptions(options.lr).weight_decay(decay));
   if (options.optimizer == OptimizerKind::kAdamW) {
     return std::make_unique<::torch::optim::AdamW>(model.parameters(),
                                                    ::torch::optim::AdamWOptions(options.lr).weight_decay(decay));

@@ -169,7 +169,8 @@ class DistributedOptimizer::Core {
   Status prepare_update();
   Status step();
   Status overlap();
-  void update();
+  bool evaluates_once() const;
+  Status update();
   Status end_update();
   Result<at::Tensor> evaluate(const std::function<at::Tensor()>& closure);
 
@@ -252,7 +253,7 @@ Status DistributedOptimizer::Core::step() {
   }
   XOE_TRY(prepare_update());
   if (adasum_) adasum_->begin();
-  update();
+  XOE_TRY(update());
   return end_update();
 }
 
@@ -266,8 +267,16 @@ Status DistributedOptimizer::Core::overlap() {
   });
 }
 
-void DistributedOptimizer::Core::update() {
+// Whether the wrapped optimizer evaluates a closure once, and then steps.
+bool DistributedOptimizer::Core::evaluates_once() const {
+  return has_fused_step(optimizer_) || dynamic_cast<const LayerwiseOptimizer*>(&optimizer_) != nullptr;
+}
+
+Status DistributedOptimizer::Core::update() {
+  auto* const layerwise = dynamic_cast<LayerwiseOptimizer*>(&optimizer_);
+  if (layerwise != nullptr && shards_) return shards_->update(*layerwise);
   if (!fused_step(optimizer_)) optimizer_.step();
+  return {};
 }
 
 Status DistributedOptimizer::Core::end_update() {
@@ -301,10 +310,10 @@ Result<at::Tensor> DistributedOptimizer::step(const std::function<at::Tensor()>&
   at::Tensor loss;
   const Status done = core_->guarded(Code::kInvalidArgument, "step", [&]() -> Status {
     if (core_->adasum_) core_->adasum_->begin();
-    if (has_fused_step(core_->optimizer_)) {  // these evaluate the closure once, and then step
+    if (core_->evaluates_once()) {
       const at::AutoGradMode with_grad(true);
       XOE_ASSIGN(loss, core_->evaluate(closure));
-      core_->update();
+      XOE_TRY(core_->update());
       return core_->end_update();
     }
     Status status;

@@ -174,7 +174,8 @@ TEST_P(ResumeTest, GivesTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ResumeTest,
                          ::testing::Values(ResumeCase{1, "sgd", false}, ResumeCase{2, "sgd", false},
-                                           ResumeCase{2, "adamw", true}));
+                                           ResumeCase{2, "adamw", true}, ResumeCase{2, "lars", true},
+                                           ResumeCase{2, "lamb", false}));
 // It leaves out other numbers in each step.
 INSTANTIATE_TEST_SUITE_P(Dropout, ResumeTest, ::testing::Values(ResumeCase{2, "sgd", false, "mobilenet_v2", 32, 2}));
 // Its weights lie in another order of memory.
@@ -198,6 +199,22 @@ TEST_F(TrainProgramTest, AResumedRunTakesItsOptionsFromTheCommandLine) {
   ASSERT_EQ(changed.size(), 6U) << other.err;
   EXPECT_EQ(expected.at(4), changed.at(4));  // before the first update
   EXPECT_NE(expected.at(6), changed.at(6));
+}
+
+// Each rank runs the fused kernels; what is sharded adds norms up in another order.
+TEST_F(TrainProgramTest, LargeBatchOptimizersLearnAloneAndSharded) {
+  for (const std::string optimizer : {"lars", "lamb"}) {
+    const auto train = [&](const std::string& name, Arguments more) {
+      const std::string lr = optimizer == "lars" ? "10" : "0.02";
+      more.insert(more.end(), {"--steps", "12", "--optimizer", optimizer, "--lr", lr, "--lr-batch", "0", "--run-dir",
+                               at(optimizer + name)});
+      run_group(2, small(more));
+      return losses(optimizer + name);
+    };
+    const auto whole = train("whole", {});
+    EXPECT_LT(whole.at(12), 0.8 * whole.at(1)) << optimizer;
+    for (const auto& [step, loss] : train("sharded", {"--sharded"})) EXPECT_NEAR(loss, whole.at(step), 1e-4) << step;
+  }
 }
 
 // All gradients together have a norm near 0.5 here: a limit above it changes nothing, and one far below it leaves the

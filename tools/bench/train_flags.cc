@@ -35,8 +35,8 @@ void add_workload(CLI::App& app, TrainFlags& flags) {
   app.add_option("--classes", options.classes, "(default: as --data-name or the data have)")
       ->check(CLI::PositiveNumber);
   app.add_flag("--use-fp16", flags.use_fp16, "16-bit autocast, which is bfloat16 here");
-  add_choice(app, "--optimizer", flags.optimizer, {"sgd", "momentum", "adamw"}, "");
-  app.add_option("--init-learning-rate", options.lr, "for 256 images (default: sgd 0.1, adamw 0.001)")
+  add_choice(app, "--optimizer", flags.optimizer, {"sgd", "momentum", "adamw", "lars", "lamb"}, "");
+  app.add_option("--init-learning-rate", options.lr, "for 256 images (default: as xoe train has it)")
       ->check(CLI::PositiveNumber);
   auto* forward = app.add_flag("--forward-only", flags.forward_only, "the forward pass alone, in training mode");
   app.add_flag("--eval", flags.eval, "the forward pass in evaluation mode, on held-out images")->excludes(forward);
@@ -82,6 +82,14 @@ void add_machine(CLI::App& app, TrainFlags& flags) {
   app.add_option("--bucket-mb", options.bucket_mib, "MiB of gradients reduced at once")->capture_default_str();
 }
 
+// tf_cnn_benchmarks calls sgd with momentum "momentum".
+train::OptimizerKind optimizer_of(std::string_view flag) {
+  using train::OptimizerKind;
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kLars, OptimizerKind::kLamb})
+    if (flag == train::optimizer_name(kind)) return kind;
+  return OptimizerKind::kSgd;
+}
+
 }  // namespace
 
 CLI::App* add_train_verb(CLI::App& app, TrainFlags& flags) {
@@ -103,7 +111,7 @@ Status complete_flags(TrainFlags& flags) {
   if (options.image_size.height == 0) options.image_size = imagenet ? 224 : 32;
   if (options.classes == 0 && options.data_dir.empty()) options.classes = imagenet ? 1000 : 10;
   if (flags.use_fp16) options.precision = train::Precision::kBf16;
-  options.optimizer = flags.optimizer == "adamw" ? train::OptimizerKind::kAdamW : train::OptimizerKind::kSgd;
+  options.optimizer = optimizer_of(flags.optimizer);
   if (flags.optimizer == "sgd") options.momentum = 0;
   if (flags.forward_only) options.step_kind = train::StepKind::kForward;
   if (flags.eval) options.step_kind = train::StepKind::kEvaluate;

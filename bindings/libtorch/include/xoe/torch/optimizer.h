@@ -81,8 +81,9 @@ struct DistributedOptions {
 // each rank updates its part of that copy. The wrapped optimizer holds flat parts of the parameters meanwhile, and
 // 1/size of the state. The parameters change during step() only, which no rank leaves before all are updated. Gradients
 // are undefined after step(); between synchronize() and step() only this rank's part of them is reduced. Same numbers
-// as unsharded for optimizers that work element by element: SGD, Adam, AdamW, RMSprop, Adagrad. All ranks must be on
-// one host, and the parameters in host memory. End with close(), or destroy it on all ranks.
+// as unsharded for optimizers that work element by element: SGD, Adam, AdamW, RMSprop, Adagrad; LARS and LAMB, whose
+// norms are added up over ranks, differ in their last bits. All ranks must be on one host, and the parameters in host
+// memory. End with close(), or destroy it on all ranks.
 //
 // Sparse gradients are `unsupported`.
 //
