@@ -82,6 +82,9 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
   app.add_option("--label-smoothing", options.label_smoothing, "0 to 1")->capture_default_str();
   app.add_option("--clip-norm", options.clip_norm, "largest 2-norm of a step's gradients, all together; 0: any")
       ->capture_default_str();
+  app.add_option("--ema", options.ema,
+                 "decay of an exponential moving average of the weights, for evaluation and export; 0: none")
+      ->capture_default_str();
   app.add_option("--accumulate", options.accumulate, "passes per step")->capture_default_str();
   app.add_option("--seed", options.seed, "of weights, order and distortions")
       ->check(CLI::NonNegativeNumber)

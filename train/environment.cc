@@ -67,6 +67,7 @@ Json options_json(const TrainOptions& options) {
   json["weight_decay"] = options.weight_decay.value_or(0);
   json["label_smoothing"] = options.label_smoothing;
   json["clip_norm"] = options.clip_norm;
+  json["ema"] = options.ema;
   json["precision"] = options.precision == Precision::kFp32 ? "fp32" : "bf16";
   if (!options.weights.empty()) json["weights"] = options.weights;
   json["seed"] = options.seed;

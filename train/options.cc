@@ -46,6 +46,7 @@ Result<TrainOptions> complete_options(TrainOptions options) {
   XOE_TRY(require(options.momentum >= 0 && options.momentum < 1, "momentum", "in [0, 1)"));
   XOE_TRY(require(options.label_smoothing >= 0 && options.label_smoothing < 1, "label-smoothing", "in [0, 1)"));
   XOE_TRY(require(std::isfinite(options.clip_norm) && options.clip_norm >= 0, "clip-norm", "at least 0"));
+  XOE_TRY(require(options.ema >= 0 && options.ema < 1, "ema", "in [0, 1)"));
   XOE_TRY(require(options.accumulate >= 1, "accumulate", "at least 1"));
   XOE_TRY(require(options.bucket_mib > 0 && options.bucket_mib <= 4096, "bucket-mb", "between 0 and 4096"));
   XOE_TRY(require(std::isfinite(options.eval_every) && options.eval_every >= 0, "eval-every", "at least 0"));

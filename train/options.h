@@ -41,6 +41,7 @@ struct TrainOptions {
   std::optional<double> weight_decay;  // unset: see optimizer_defaults()
   double label_smoothing = 0;
   double clip_norm = 0;  // the largest 2-norm of all gradients together in a step; 0: any
+  double ema = 0;        // decay of the weights' exponential moving average; 0: there is none
   std::uint64_t seed = 1;
   int accumulate = 1;  // backward passes in a step
   bool sharded = false;

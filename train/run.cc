@@ -100,6 +100,7 @@ Status Run::prepare() {
                               .find_unused = false,  // every parameter of these models is used in each step
                               .sharded = options_.sharded,
                               .engine = engine_.get()}));
+  if (options_.ema > 0) average_.emplace(*setup_.model, options_.ema);
   trace_.emplace(*engine_, *optimizer_, bootstrap::StatusWriter::of_process(Env::process()));
   if (sections) XOE_TRY(resume(*sections));
   if (first()) hold(open_outputs());
@@ -118,12 +119,19 @@ Status Run::open_outputs() {
 }
 
 Status Run::resume(const Sections& sections) {
+  const bool has_average = has_weight_average(sections);
+  if (average_ && has_average)
+    XOE_TRY(restore_average(sections, options_, setup_.data->info(), comm_.rank(), *average_));
   XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), setup_.device, *optimizer_));
   step_ = first_step_ = checkpoint_step_ = progress.step;
   position_ = std::move(progress.position);
   hold(find_position());
   if (!first()) return {};
   listener_.noted(fmt::format("resumed from step {} in {}", step_, options_.checkpoint_dir));
+  if (has_average != average_.has_value()) {
+    listener_.noted(has_average ? "the averaged weights of the checkpoint are left behind: there is no --ema"
+                                : "the checkpoint has no averaged weights: they begin as its weights are");
+  }
   if (progress.total_steps != 0 && progress.total_steps != plan_.total_steps) {
     listener_.noted(fmt::format("the number of steps was {} and is now {}, which changes the learning rates",
                                 progress.total_steps, plan_.total_steps));
@@ -150,6 +158,8 @@ Status Run::evaluate() {
   const auto span = trace_->span(Phase::kEvaluation);
   if (outputs_) hold(outputs_->evaluation_begins(step_));
   const at::NoGradGuard no_grad;
+  std::optional<WeightAverage::InModel> averaged_weights;
+  if (average_) averaged_weights.emplace(*average_);
   const auto own = copy_buffers(*setup_.model);
   XOE_ASSIGN(const auto averaged, average_buffers(*setup_.model, comm_));
   set_buffers(*setup_.model, averaged);
@@ -171,6 +181,7 @@ Status Run::evaluate() {
   }
   setup_.model->train(options_.step_kind != StepKind::kEvaluate);
   set_buffers(*setup_.model, own);
+  averaged_weights.reset();
   XOE_TRY(on_all_ranks(agree(comm_, local)));
 
   std::array values = {sums.loss, sums.correct, sums.images};
@@ -192,7 +203,7 @@ Status Run::checkpoint() {
   const auto span = trace_->span(Phase::kCheckpoint);
   auto path = save_checkpoint(options_, setup_.data->info(),
                               {.step = step_, .total_steps = plan_.total_steps, .position = position_}, *setup_.model,
-                              *optimizer_, comm_);
+                              average_ ? &*average_ : nullptr, *optimizer_, comm_);
   if (!path) return on_all_ranks(failure(path.error()));
   checkpoint_step_ = step_;
   outcome_.checkpoint = *path;
@@ -224,6 +235,7 @@ Status Run::step() {
     const auto span = trace_->span(Phase::kOptimizer);
     if (options_.clip_norm > 0) XOE_TRY(optimizer_->clip_grad_norm(options_.clip_norm));
     XOE_TRY(optimizer_->step());
+    if (average_) average_->update(step_ + 1);
   }
   ++step_;
   const StepTimes times = trace_->take();

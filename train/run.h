@@ -12,6 +12,7 @@
 #include "train/run_outputs.h"
 #include "train/setup.h"
 #include "train/trace.h"
+#include "train/weight_average.h"
 
 namespace xoe::train {
 
@@ -72,6 +73,7 @@ class Run {
   std::optional<RunOutputs> outputs_;  // of rank 0
   std::unique_ptr<Engine> engine_;
   std::optional<xoe::torch::DistributedOptimizer> optimizer_;
+  std::optional<WeightAverage> average_;
   std::optional<StepTrace> trace_;
 
   std::int64_t step_ = 0;  // steps that are finished

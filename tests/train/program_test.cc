@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/bytes.h"
 #include "train/train_program.h"
@@ -147,6 +149,7 @@ struct ResumeCase {
   const char* model = "mlp";
   int image_size = 8;
   int half = 6;  // steps
+  Arguments more = {};
 };
 
 class ResumeTest : public TrainProgramTest, public ::testing::WithParamInterface<ResumeCase> {};
@@ -159,6 +162,7 @@ TEST_P(ResumeTest, GivesTheSameBits) {
     more.insert(more.end(), {"--steps", std::to_string(steps), "--optimizer", one.optimizer, "--run-dir", at(name),
                              "--checkpoint", at(name) + "/checkpoints"});
     if (one.sharded) more.push_back("--sharded");
+    more.insert(more.end(), one.more.begin(), one.more.end());
     return small(more, one.model, one.image_size);
   };
   run_group(one.size, words("whole", {}));
@@ -176,8 +180,9 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ResumeTest,
                          ::testing::Values(ResumeCase{1, "sgd", false}, ResumeCase{2, "sgd", false},
                                            ResumeCase{2, "adamw", true}, ResumeCase{2, "lars", true},
                                            ResumeCase{2, "lamb", false}));
-// It leaves out other numbers in each step.
-INSTANTIATE_TEST_SUITE_P(Dropout, ResumeTest, ::testing::Values(ResumeCase{2, "sgd", false, "mobilenet_v2", 32, 2}));
+// It leaves out other numbers in each step; the average has running statistics of its own.
+INSTANTIATE_TEST_SUITE_P(Dropout, ResumeTest,
+                         ::testing::Values(ResumeCase{2, "sgd", false, "mobilenet_v2", 32, 2, {"--ema", "0.9"}}));
 // Its weights lie in another order of memory.
 INSTANTIATE_TEST_SUITE_P(ChannelsLast, ResumeTest,
                          ::testing::Values(ResumeCase{2, "sgd", false, "resnet50", 16, 2},
@@ -235,6 +240,55 @@ TEST_F(TrainProgramTest, GradientsAreClipped) {
   EXPECT_EQ(run(small({"--clip-norm", "-1"})).code, 2);
 }
 
+std::vector<float> floats_of(const std::string& safetensors) {
+  const std::size_t begin = 8 + load_little<std::uint64_t>(safetensors.data());
+  std::vector<float> values((safetensors.size() - begin) / sizeof(float));
+  std::memcpy(values.data(), safetensors.data() + begin, values.size() * sizeof(float));
+  return values;
+}
+
+// Against the recurrence, from the weights after each step of a run without an average.
+TEST_F(TrainProgramTest, WeightsAreAveraged) {
+  const auto exported = [&](const std::string& run_or_file) {
+    const std::string file = at("exported.safetensors");
+    const Ended ended = run({xoe::testing::bin("xoe-train"), "export", run_or_file, file});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    auto values = floats_of(file_text(file));
+    std::filesystem::remove(file);
+    return std::pair(std::move(values), ended.out);
+  };
+  const auto train = [&](const std::string& name, Arguments more) {
+    more.insert(more.end(), {"--checkpoint-every", "1", "--checkpoint-keep", "9", "--checkpoint", at(name)});
+    run_group(2, small(more));
+  };
+  train("start", {"--steps", "1", "--lr", "1e-30", "--weight-decay", "0"});
+  train("plain", {"--steps", "4", "--lr", "4"});
+  train("averaged", {"--steps", "4", "--lr", "4", "--ema", "0.28"});
+  train("sharded", {"--steps", "4", "--lr", "4", "--ema", "0.28", "--sharded"});
+
+  auto expected = exported(at("start")).first;
+  const auto start = expected;
+  const std::array decays = {2 / 11.0, 3 / 12.0, 0.28, 0.28};
+  for (std::size_t step = 0; step < decays.size(); ++step) {
+    const auto weights = exported(checkpoint_path(at("plain"), static_cast<std::int64_t>(step) + 1)).first;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      expected[i] = static_cast<float>(decays[step] * expected[i] + (1 - decays[step]) * weights[i]);
+  }
+  const auto [averaged, out] = exported(at("averaged"));
+  EXPECT_NE(out.find("step 4, moving average"), std::string::npos) << out;
+  EXPECT_THAT(averaged, ::testing::Pointwise(::testing::FloatNear(1e-6F), expected));
+  EXPECT_THAT(averaged, ::testing::Not(::testing::Pointwise(::testing::FloatNear(1e-3F), start)));
+  EXPECT_THAT(averaged, ::testing::Not(::testing::Pointwise(::testing::FloatNear(1e-3F), exported(at("plain")).first)));
+  EXPECT_EQ(exported(at("sharded")).first, averaged);
+  EXPECT_EQ(run(small({"--ema", "1"})).code, 2);
+
+  const Ended without = run(small({"--steps", "2", "--ema", "0.5", "--checkpoint", at("one")}));
+  const Ended left = run(small({"--steps", "3", "--resume", "--checkpoint", at("one")}));
+  EXPECT_NE(left.out.find("the averaged weights of the checkpoint are left behind"), std::string::npos) << left.out;
+  const Ended begun = run(small({"--steps", "4", "--resume", "--ema", "0.5", "--checkpoint", at("one")}));
+  EXPECT_NE(begun.out.find("the checkpoint has no averaged weights"), std::string::npos) << begun.out;
+}
+
 TEST_F(TrainProgramTest, BeginsWithGivenWeights) {
   const auto words = [&](const std::string& name, Arguments more) {
     more.insert(more.end(), {"--steps", "1", "--run-dir", at(name), "--checkpoint", at(name) + "/checkpoints"});
@@ -251,13 +305,7 @@ TEST_F(TrainProgramTest, BeginsWithGivenWeights) {
   const auto bytes = file_text(at("w.safetensors"));
   const auto again = file_text(at("again-w.safetensors"));
   ASSERT_EQ(bytes.size(), again.size());
-  const auto floats = [](const std::string& text) {
-    const std::size_t begin = 8 + load_little<std::uint64_t>(text.data());
-    std::vector<float> values((text.size() - begin) / sizeof(float));
-    std::memcpy(values.data(), text.data() + begin, values.size() * sizeof(float));
-    return values;
-  };
-  EXPECT_THAT(floats(again), ::testing::Pointwise(::testing::FloatNear(1e-6F), floats(bytes)));
+  EXPECT_THAT(floats_of(again), ::testing::Pointwise(::testing::FloatNear(1e-6F), floats_of(bytes)));
   const Ended other = run(small({"--steps", "1", "--weights", at("w.pt")}, "resnet18", 32));
   EXPECT_EQ(other.code, 1);
   EXPECT_NE(other.err.find("has no conv1.weight, which the model needs"), std::string::npos) << other.err;
