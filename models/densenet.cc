@@ -81,6 +81,8 @@ class DenseNet : public ImageModel {
     return {.main = classifier_->forward(mean_of_pixels(features_->forward(images)))};
   }
 
+  std::vector<std::string> head() const override { return {"classifier"}; }
+
   at::MemoryFormat memory_format() const override { return at::MemoryFormat::ChannelsLast; }
 
  private:

@@ -118,6 +118,8 @@ class EfficientNet : public ImageModel {
     return {.main = classifier_->forward(mean_of_pixels(features_->forward(images)))};
   }
 
+  std::vector<std::string> head() const override { return {"classifier.1"}; }
+
   at::MemoryFormat memory_format() const override { return at::MemoryFormat::ChannelsLast; }
 
  private:

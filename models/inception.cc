@@ -173,6 +173,10 @@ class InceptionV3 : public ImageModel {
     return logits;
   }
 
+  std::vector<std::string> head() const override {
+    return auxiliary_ ? std::vector<std::string>{"AuxLogits.fc", "fc"} : std::vector<std::string>{"fc"};
+  }
+
   at::MemoryFormat memory_format() const override { return at::MemoryFormat::ChannelsLast; }
 
  private:

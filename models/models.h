@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "xoe/status.h"
 
@@ -24,6 +25,8 @@ struct Logits {
 class ImageModel : public ::torch::nn::Module {
  public:
   virtual Logits forward(const at::Tensor& images) = 0;
+  // The modules whose parameters depend on the number of classes, and no others do: "fc".
+  virtual std::vector<std::string> head() const = 0;
   // The memory format in which 4-dimensional parameters and images are fastest on the CPU, as one thread trains
   // (docs/reference/train.md has the figures).
   virtual at::MemoryFormat memory_format() const { return at::MemoryFormat::Contiguous; }

@@ -84,6 +84,8 @@ class ResNet : public ImageModel {
     return {.main = fc_->forward(mean_of_pixels(x))};
   }
 
+  std::vector<std::string> head() const override { return {"fc"}; }
+
   at::MemoryFormat memory_format() const override {
     return bottleneck_ ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   }

@@ -81,6 +81,8 @@ class VisionTransformer : public ImageModel {
     return {.main = head_->forward(x.select(1, 0))};
   }
 
+  std::vector<std::string> head() const override { return {"head"}; }
+
   std::string common_name(const std::string& name) const override {
     if (name.starts_with("patch_embed.")) return "patch_embed.proj." + name.substr(name.find('.') + 1);
     constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kWithin = {

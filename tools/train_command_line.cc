@@ -60,6 +60,7 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
   app.add_option("--weights", options.weights,
                  "begin with these: a state dict of PyTorch (.pt), or safetensors; as export writes them")
       ->type_name("FILE");
+  app.add_flag("--new-head", options.new_head, "but the last layer begins anew: to fine-tune for other classes");
   auto* epochs = app.add_option("--epochs", options.epochs, "how often to go through the data (default 10)");
   epochs->check(CLI::PositiveNumber);
   app.add_option("--steps", options.steps, "how many steps instead (default 100 synthetic)")

@@ -76,6 +76,9 @@ Result<TrainOptions> complete_options(TrainOptions options) {
     if (const auto format = check_export_name(options.weights); !format)
       return failure(Code::kInvalidArgument, "--weights {}: {}", options.weights, format.error().message());
   }
+  if (options.new_head && options.weights.empty()) {
+    return failure(Code::kInvalidArgument, "--new-head says what not to take of --weights FILE, which is not given");
+  }
   if (options.next_epoch && !options.resume) {
     return failure(Code::kInvalidArgument, "--next-epoch says where a run goes on; it needs --resume");
   }

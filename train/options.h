@@ -28,7 +28,8 @@ struct TrainOptions {
   int batch = 32;                   // per rank and backward pass
   data::ImageSize image_size = 64;
   data::PixelOptions pixels = {};
-  std::string weights;  // a file that the model begins with; empty: freshly initialised
+  std::string weights;    // a file that the model begins with; empty: freshly initialised
+  bool new_head = false;  // ... but the last layer, which is initialised: for other classes
 
   double epochs = 0;       // of the data; 0: `steps` counts
   std::int64_t steps = 0;  // optimizer steps; 0: `epochs` counts. Both 0: 10 epochs of data, or 100 synthetic steps

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include <fmt/ranges.h>
+
 #include "base/env.h"
 #include "base/error.h"
 #include "train/agree.h"
@@ -89,7 +91,12 @@ Status Run::prepare() {
     XOE_TRY(restore_model(*sections, options_, setup_.data->info(), comm_.rank(), *setup_.model));
   } else {
     const bool loads = first() && !options_.weights.empty();
-    XOE_TRY(on_all_ranks(agree(comm_, loads ? load_weights(options_.weights, *setup_.model) : Status())));
+    XOE_TRY(on_all_ranks(
+        agree(comm_, loads ? load_weights(options_.weights, *setup_.model, options_.new_head) : Status())));
+    if (loads && options_.new_head)
+      listener_.noted(fmt::format("{}: all weights but those of {}, which begins anew, for {} classes",
+                                  options_.weights, fmt::join(setup_.model->head(), " and "),
+                                  setup_.data->info().classes));
     XOE_TRY(xoe::torch::broadcast_parameters(*setup_.model, comm_));
   }
   XOE_ASSIGN(optimizer_, xoe::torch::DistributedOptimizer::create(

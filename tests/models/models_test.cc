@@ -7,6 +7,7 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -88,6 +89,23 @@ TEST_F(Models, InceptionHasAnAuxiliaryClassifierForTraining) {
     EXPECT_TRUE(parameter.value().grad().defined()) << parameter.key();
   model->eval();
   EXPECT_FALSE(model->forward(images).auxiliary.defined());
+}
+
+TEST_F(Models, OnlyTheHeadDependsOnTheClasses) {
+  for (const std::string_view name : model_names()) {
+    const int side = name == "inception_v3" ? 299 : 32;
+    const auto model = make_model(name, 7, side, side).value();
+    const auto other = make_model(name, 8, side, side).value();
+    const auto heads = model->head();
+    EXPECT_FALSE(heads.empty());
+    const auto parameters = model->named_parameters(), others = other->named_parameters();
+    for (const auto& parameter : parameters) {
+      const bool in_head =
+          std::ranges::any_of(heads, [&](const std::string& head) { return parameter.key().starts_with(head + "."); });
+      EXPECT_EQ(parameter.value().sizes() != others[parameter.key()].sizes(), in_head)
+          << name << ": " << parameter.key();
+    }
+  }
 }
 
 // Two passes over the same images differ where something is dropped; those of one image never do in evaluation.

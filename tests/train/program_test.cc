@@ -314,6 +314,40 @@ TEST_F(TrainProgramTest, BeginsWithGivenWeights) {
   EXPECT_NE(name.err.find("--weights w.onnx: expected a name that ends in"), std::string::npos) << name.err;
 }
 
+TEST_F(TrainProgramTest, ANewHeadIsForOtherClasses) {
+  const auto words = [&](const std::string& classes, Arguments more) {
+    more.insert(more.end(), {"--synthetic", "--model", "mlp", "--image-size", "8", "--classes", classes, "--steps", "1",
+                             "--lr", "1e-30", "--weight-decay", "0"});
+    return quick({}, more);
+  };
+  const auto exported = [&](const std::string& name) {
+    EXPECT_EQ(run({xoe::testing::bin("xoe-train"), "export", at(name), at(name + ".safetensors")}).code, 0);
+    return floats_of(file_text(at(name + ".safetensors")));
+  };
+  ASSERT_EQ(run(words("10", {"--checkpoint", at("ten")})).code, 0);
+  ASSERT_EQ(run(words("3", {"--seed", "7", "--checkpoint", at("fresh")})).code, 0);
+  const auto ten = exported("ten");
+  const Ended refused = run(words("3", {"--weights", at("ten.safetensors")}));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find("fc3.weight in"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("--new-head"), std::string::npos) << refused.err;
+
+  const Ended tuned =
+      run(words("3", {"--seed", "7", "--weights", at("ten.safetensors"), "--new-head", "--checkpoint", at("tuned")}));
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_NE(tuned.out.find("all weights but those of fc3, which begins anew, for 3 classes"), std::string::npos)
+      << tuned.out;
+  const auto found = exported("tuned");
+  const auto fresh = exported("fresh");
+  ASSERT_EQ(found.size(), fresh.size());
+  const std::size_t body = found.size() - 3 * 257;  // fc3 is the last
+  EXPECT_TRUE(std::equal(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(body), ten.begin()));
+  EXPECT_TRUE(std::equal(found.begin() + static_cast<std::ptrdiff_t>(body), found.end(),
+                         fresh.begin() + static_cast<std::ptrdiff_t>(body)));
+  EXPECT_NE(found.front(), fresh.front());
+  EXPECT_EQ(run(words("3", {"--new-head"})).code, 2);
+}
+
 TEST_F(TrainProgramTest, ASignalToOneRankStopsAllCleanly) {
   const std::string folder = at("checkpoints");
   const auto words =
