@@ -4,7 +4,6 @@
 #include <ATen/ops/hardtanh.h>
 #include <ATen/ops/silu.h>
 #include <torch/nn/init.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 
 #include <array>
@@ -12,6 +11,8 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "models/batch_norm.h"
 
 namespace xoe::models {
 
@@ -83,7 +84,7 @@ class ConvNorm : public nn::Module {
 
  private:
   nn::Conv2d conv_;
-  nn::BatchNorm2d norm_;
+  BatchNorm norm_;
   Activation activation_;
 };
 

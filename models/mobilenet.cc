@@ -23,7 +23,7 @@ std::shared_ptr<InvertedResidual> mobile_block(std::int64_t in, std::int64_t out
   auto chain = std::make_shared<Chain>();
   add_expansion(*chain, {.in = in, .width = in * widening, .kernel = 3, .stride = stride, .activation = kRelu6});
   chain->add(conv2d({.in = in * widening, .out = out, .kernel = {1, 1}}));
-  chain->add(nn::BatchNorm2d(out));
+  chain->add(BatchNorm(out));
   return std::make_shared<InvertedResidual>("conv", std::move(chain), stride == 1 && in == out);
 }
 

@@ -87,6 +87,7 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
                  "decay of an exponential moving average of the weights, for evaluation and export; 0: none")
       ->capture_default_str();
   app.add_option("--accumulate", options.accumulate, "passes per step")->capture_default_str();
+  app.add_flag("--sync-batchnorm", options.sync_batchnorm, "statistics of batch norm over the images of all ranks");
   app.add_option("--seed", options.seed, "of weights, order and distortions")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

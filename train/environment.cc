@@ -71,6 +71,7 @@ Json options_json(const TrainOptions& options) {
   json["precision"] = options.precision == Precision::kFp32 ? "fp32" : "bf16";
   if (!options.weights.empty()) json["weights"] = options.weights;
   if (options.new_head) json["new_head"] = true;
+  json["sync_batchnorm"] = options.sync_batchnorm;
   json["seed"] = options.seed;
   if (options.epochs > 0) json["epochs"] = options.epochs;
   json["bucket_mib"] = options.bucket_mib;

@@ -13,6 +13,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "models/batch_norm.h"
 #include "train/agree.h"
 #include "train/buffers.h"
 #include "train/environment.h"
@@ -65,6 +66,19 @@ Status Run::start_engine() {
   return {};
 }
 
+void Run::join_batch_norms() {
+  if (comm_.size() == 1) return;
+  const auto sum = [this](const at::Tensor& vector) {
+    double* const data = vector.data_ptr<double>();
+    const std::int64_t count = vector.numel();
+    const TensorArg tensor{.in = data, .out = data, .dtype = DType::kFloat64, .shape = {&count, 1}};
+    const Status done = engine_->run({.name = "batch norm", .op = {.reduce = ReduceOp::kSum}, .tensors = {&tensor, 1}});
+    if (!done) throw PassFailed(done.error());
+  };
+  if (models::synchronize_batch_norms(*setup_.model, sum) == 0 && first())
+    listener_.noted(fmt::format("{} has no batch norm, so --sync-batchnorm changes nothing", options_.model));
+}
+
 Status Run::prepare() {
   Warn warn;
   if (first()) warn = [this](std::string_view line) { listener_.warned(line); };
@@ -87,6 +101,7 @@ Status Run::prepare() {
     }
   }
   place_model(setup_, options_);
+  if (options_.sync_batchnorm) join_batch_norms();
   if (sections) {
     XOE_TRY(restore_model(*sections, options_, setup_.data->info(), comm_.rank(), *setup_.model));
   } else {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <optional>
 
@@ -22,6 +23,17 @@ struct PassSums {
   double images = 0;
 };
 
+// Ends a pass in which an exchange with the other ranks failed: libtorch calls them from within.
+class PassFailed : public std::exception {
+ public:
+  explicit PassFailed(Error error) : error_(std::move(error)) {}
+  const Error& error() const noexcept { return error_; }
+  const char* what() const noexcept override { return error_.message().c_str(); }
+
+ private:
+  Error error_;
+};
+
 class Run {
  public:
   Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop);
@@ -33,6 +45,7 @@ class Run {
   Status agree_on_classes();
   // Runs reductions, and writes the timeline.
   Status start_engine();
+  void join_batch_norms();
   Status resume(const Sections& sections);
   // Where the data go on.
   Status find_position();

@@ -117,6 +117,40 @@ TEST_F(ImagesTest, AveragedWeightsAreEvaluatedAndExported) {
   EXPECT_NEAR(loss("again", still), averaged, 1e-5);
 }
 
+// Two ranks get the images of one with the joined batch. The losses go apart as rounding does.
+TEST_F(ImagesTest, BatchNormOverRanksIsThatOfTheJoinedBatch) {
+  const auto train = [&](const std::string& name, int ranks, const std::string& batch, Arguments more) {
+    Arguments words = {xoe::testing::bin("xoe-train"),
+                       "--data",
+                       at("data"),
+                       "--model",
+                       "resnet18",
+                       "--image-size",
+                       "16",
+                       "--batch",
+                       batch,
+                       "--threads",
+                       "1",
+                       "--report-every",
+                       "1",
+                       "--device",
+                       "cpu",
+                       "--steps",
+                       "4",
+                       "--run-dir",
+                       at(name)};
+    words.insert(words.end(), more.begin(), more.end());
+    run_group(ranks, words);
+    return losses(name);
+  };
+  const auto joined = train("joined", 1, "8", {});
+  const auto over_ranks = train("ranks", 2, "4", {"--sync-batchnorm"});
+  const auto own = train("own", 2, "4", {});
+  for (const auto& [step, loss] : joined) EXPECT_NEAR(over_ranks.at(step), loss, 1e-3 * loss) << step;
+  EXPECT_GT(std::abs(own.at(1) - joined.at(1)), 1e-2 * joined.at(1));
+  EXPECT_NEAR(metrics("ranks", "evaluation").back()["loss"], metrics("joined", "evaluation").back()["loss"], 1e-2);
+}
+
 // Each step has an evaluation here, also the one in which the signal comes.
 TEST_F(ImagesTest, ASignalDropsNoEvaluation) {
   Program program(at("signalled"), on_images({"--steps", "1000000", "--eval-every", "0.01", "--run-dir", at("run"),

@@ -183,6 +183,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ResumeTest,
 // It leaves out other numbers in each step; the average has running statistics of its own.
 INSTANTIATE_TEST_SUITE_P(Dropout, ResumeTest,
                          ::testing::Values(ResumeCase{2, "sgd", false, "mobilenet_v2", 32, 2, {"--ema", "0.9"}}));
+INSTANTIATE_TEST_SUITE_P(BatchNormOverRanks, ResumeTest,
+                         ::testing::Values(ResumeCase{2, "sgd", true, "mobilenet_v2", 32, 2, {"--sync-batchnorm"}}));
 // Its weights lie in another order of memory.
 INSTANTIATE_TEST_SUITE_P(ChannelsLast, ResumeTest,
                          ::testing::Values(ResumeCase{2, "sgd", false, "resnet50", 16, 2},
@@ -220,6 +222,24 @@ TEST_F(TrainProgramTest, LargeBatchOptimizersLearnAloneAndSharded) {
     EXPECT_LT(whole.at(12), 0.8 * whole.at(1)) << optimizer;
     for (const auto& [step, loss] : train("sharded", {"--sharded"})) EXPECT_NEAR(loss, whole.at(step), 1e-4) << step;
   }
+}
+
+TEST_F(TrainProgramTest, BatchNormOverRanksTakesOtherTypesAndModelsWithout) {
+  const auto half = start(2, small({"--steps", "2", "--sync-batchnorm", "--precision", "bf16"}, "resnet18", 32));
+  for (const auto& rank : half) EXPECT_EQ(rank->wait(), 0) << rank->err();
+  const auto none = start(2, small({"--steps", "1", "--sync-batchnorm"}));
+  for (const auto& rank : none) EXPECT_EQ(rank->wait(), 0) << rank->err();
+  EXPECT_NE(none[0]->out().find("mlp has no batch norm"), std::string::npos) << none[0]->out();
+}
+
+// It is noticed in the middle of a pass, too.
+TEST_F(TrainProgramTest, ADeadPeerEndsABatchNormOverRanks) {
+  auto ranks = start(2, small({"--steps", "1000000", "--sync-batchnorm"}, "resnet18", 32));
+  ASSERT_TRUE(ranks[0]->wait_for("\n2 ")) << ranks[0]->out() << ranks[0]->err();
+  ranks[1]->signal(SIGKILL);
+  EXPECT_EQ(ranks[0]->wait(), 1);
+  EXPECT_NE(ranks[0]->err().find("error: peer_lost"), std::string::npos) << ranks[0]->err();
+  EXPECT_NE(ranks[0]->err().find("rank 1"), std::string::npos) << ranks[0]->err();
 }
 
 // All gradients together have a norm near 0.5 here: a limit above it changes nothing, and one far below it leaves the

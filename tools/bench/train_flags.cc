@@ -40,6 +40,7 @@ void add_workload(CLI::App& app, TrainFlags& flags) {
       ->check(CLI::PositiveNumber);
   auto* forward = app.add_flag("--forward-only", flags.forward_only, "the forward pass alone, in training mode");
   app.add_flag("--eval", flags.eval, "the forward pass in evaluation mode, on held-out images")->excludes(forward);
+  app.add_flag("--sync-batchnorm", options.sync_batchnorm, "statistics of batch norm over the images of all ranks");
   app.add_option("--accumulate", options.accumulate, "passes per step")->capture_default_str();
   app.add_option("--seed", options.seed, "of weights, images and their order")->capture_default_str();
   app.add_option("--emulate-accelerator", options.emulated_images_per_s,
