@@ -91,8 +91,9 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
   app.add_option("--seed", options.seed, "of weights, order and distortions")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  add_choice<Precision>(app, "--precision", options.precision, {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}},
-                        "bf16: autocast");
+  add_choice<Precision>(app, "--precision", options.precision,
+                        {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}, {"fp16", Precision::kFp16}},
+                        "bf16, fp16: autocast; fp16 scales the loss");
 }
 
 void add_machine_options(CLI::App& app, train::TrainOptions& options) {

@@ -164,6 +164,8 @@ Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo&
     Sections sections;
     sections["meta"] = Json({{"step", progress.step},
                              {"total_steps", progress.total_steps},
+                             {"loss_scale", progress.loss_scale.scale()},
+                             {"loss_scale_steps", progress.loss_scale.good_steps()},
                              {"run", identity(options, data, comm.size())}})
                            .dump();
     sections["model"] = model_bytes(model, buffers);
@@ -235,7 +237,10 @@ Result<Progress> restore_rest(const Sections& sections, int rank, c10::Device de
   const auto meta = nlohmann::json::parse(sections.at("meta"));
   return Progress{.step = meta.at("step"),
                   .total_steps = meta.value("total_steps", std::int64_t{0}),
-                  .position = position.toStringRef()};
+                  .position = position.toStringRef(),
+                  .loss_scale = meta.contains("loss_scale")
+                                    ? LossScale(meta.at("loss_scale"), meta.at("loss_scale_steps"))
+                                    : LossScale()};
 }
 
 }  // namespace xoe::train

@@ -10,6 +10,7 @@
 #include "models/models.h"
 #include "train/batches.h"
 #include "train/checkpoint_file.h"
+#include "train/loss_scale.h"
 #include "train/options.h"
 #include "train/weight_average.h"
 #include "xoe/communicator.h"
@@ -22,6 +23,7 @@ struct Progress {
   std::int64_t step = 0;         // finished ones
   std::int64_t total_steps = 0;  // that it was to have; 0: not known
   std::string position;          // of this rank's data
+  LossScale loss_scale = {};     // of float16
 };
 
 // Collective. One file for all ranks: parameters, optimizer state, the averaged buffers, and of each rank its own

@@ -68,7 +68,7 @@ Json options_json(const TrainOptions& options) {
   json["label_smoothing"] = options.label_smoothing;
   json["clip_norm"] = options.clip_norm;
   json["ema"] = options.ema;
-  json["precision"] = options.precision == Precision::kFp32 ? "fp32" : "bf16";
+  json["precision"] = precision_name(options.precision);
   if (!options.weights.empty()) json["weights"] = options.weights;
   if (options.new_head) json["new_head"] = true;
   json["sync_batchnorm"] = options.sync_batchnorm;

@@ -28,6 +28,10 @@ Status require(bool good, std::string_view option, std::string_view rule) {
 }  // namespace
 
 std::string_view optimizer_name(OptimizerKind kind) noexcept { return row_of(kind).name; }
+std::string_view precision_name(Precision precision) noexcept {
+  constexpr std::array<std::string_view, 3> kNames = {"fp32", "bf16", "fp16"};
+  return kNames[static_cast<std::size_t>(precision)];
+}
 bool has_momentum(OptimizerKind kind) noexcept { return row_of(kind).momentum; }
 OptimizerDefaults optimizer_defaults(OptimizerKind kind) noexcept { return row_of(kind).defaults; }
 

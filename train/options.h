@@ -13,7 +13,7 @@ namespace xoe::train {
 
 enum class OptimizerKind : std::uint8_t { kSgd, kAdamW, kLars, kLamb };
 enum class DeviceKind : std::uint8_t { kAuto, kCpu, kCuda };
-enum class Precision : std::uint8_t { kFp32, kBf16 };
+enum class Precision : std::uint8_t { kFp32, kBf16, kFp16 };
 // What a step does. kForward: the forward pass alone, in training mode; kEvaluate: that in evaluation mode, over
 // held-out images where the data have some. Neither changes the model.
 enum class StepKind : std::uint8_t { kTrain, kForward, kEvaluate };
@@ -80,6 +80,7 @@ struct TrainOptions {
 
 // "sgd", "adamw", "lars", "lamb".
 std::string_view optimizer_name(OptimizerKind kind) noexcept;
+std::string_view precision_name(Precision precision) noexcept;  // "fp32", "bf16", "fp16"
 // Whether options.momentum counts.
 bool has_momentum(OptimizerKind kind) noexcept;
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include <fmt/ranges.h>
 
@@ -147,6 +148,7 @@ Status Run::resume(const Sections& sections) {
   XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), setup_.device, *optimizer_));
   step_ = first_step_ = checkpoint_step_ = progress.step;
   position_ = std::move(progress.position);
+  loss_scale_ = progress.loss_scale;
   hold(find_position());
   if (!first()) return {};
   listener_.noted(fmt::format("resumed from step {} in {}", step_, options_.checkpoint_dir));
@@ -223,9 +225,10 @@ Status Run::evaluate() {
 
 Status Run::checkpoint() {
   const auto span = trace_->span(Phase::kCheckpoint);
-  auto path = save_checkpoint(options_, setup_.data->info(),
-                              {.step = step_, .total_steps = plan_.total_steps, .position = position_}, *setup_.model,
-                              average_ ? &*average_ : nullptr, *optimizer_, comm_);
+  auto path = save_checkpoint(
+      options_, setup_.data->info(),
+      {.step = step_, .total_steps = plan_.total_steps, .position = position_, .loss_scale = loss_scale_},
+      *setup_.model, average_ ? &*average_ : nullptr, *optimizer_, comm_);
   if (!path) return on_all_ranks(failure(path.error()));
   checkpoint_step_ = step_;
   outcome_.checkpoint = *path;
@@ -252,13 +255,9 @@ Status Run::step() {
     const auto span = trace_->span(Phase::kPeers);
     XOE_TRY(optimizer_->synchronize());
   }
-  XOE_TRY(exchange(sums));
-  if (trains() && !setup_.emulated) {  // an emulated accelerator updates its parameters itself
-    const auto span = trace_->span(Phase::kOptimizer);
-    if (options_.clip_norm > 0) XOE_TRY(optimizer_->clip_grad_norm(options_.clip_norm));
-    XOE_TRY(optimizer_->step());
-    if (average_) average_->update(step_ + 1);
-  }
+  XOE_ASSIGN(bool finite, gradients_finite());
+  XOE_TRY(exchange(sums, finite));
+  if (trains() && !setup_.emulated) XOE_TRY(update(finite));  // an emulated accelerator does so itself
   ++step_;
   const StepTimes times = trace_->take();
   const double seconds = seconds_of(Clock::now() - begin);
@@ -267,6 +266,33 @@ Status Run::step() {
   if (step_ - first_step_ > unmeasured) meter_.add_speed(sums.images, seconds);
   listener_.measured(
       {.step = step_, .images = sums.images, .loss = sums.loss / sums.images, .seconds = seconds, .times = times});
+  return {};
+}
+
+Result<bool> Run::gradients_finite() {
+  if (!scales()) return true;
+  const auto span = trace_->span(Phase::kOptimizer);
+  XOE_ASSIGN(const double norm, optimizer_->clip_grad_norm(std::numeric_limits<double>::infinity()));
+  return std::isfinite(norm);
+}
+
+// A step whose gradients are not finite is left out; the next one begins with zero_grad().
+Status Run::update(bool finite) {
+  const auto span = trace_->span(Phase::kOptimizer);
+  if (scales()) {
+    const double scale = loss_scale_.scale();
+    XOE_TRY(on_all_ranks(loss_scale_.update(finite)));
+    if (!finite) {
+      if (first())
+        listener_.noted(fmt::format("step {} is left out: gradients are not finite at a loss scale of {}; it is {} now",
+                                    step_ + 1, scale, loss_scale_.scale()));
+      return {};
+    }
+    XOE_TRY(optimizer_->scale_gradients(1 / scale));
+  }
+  if (options_.clip_norm > 0) XOE_TRY(optimizer_->clip_grad_norm(options_.clip_norm));
+  XOE_TRY(optimizer_->step());
+  if (average_) average_->update(step_ + 1);
   return {};
 }
 
@@ -283,7 +309,7 @@ std::vector<PassSums> Run::forward_backward() {
     if (setup_.emulated) {
       setup_.emulated->backward(batch.count());
     } else {
-      loss.backward();
+      (scales() ? loss * loss_scale_.scale() : loss).backward();
     }
   }
   return passes;
@@ -348,15 +374,21 @@ void Run::keep_position() {
 }
 
 // The gradients are complete on all ranks here, so that this small reduction hardly waits.
-Status Run::exchange(StepSums& sums) {
+Status Run::exchange(StepSums& sums, bool& finite) {
   const auto span = trace_->span(Phase::kPeers);
-  // The number of ranks that were asked to stop, and of those with an error; then the sums.
-  std::array values = {stop_.load(std::memory_order_relaxed) ? 1.0 : 0.0, held_ ? 0.0 : 1.0, sums.loss, sums.correct,
+  // The number of ranks that were asked to stop, of those with an error, and of those with gradients that are not
+  // finite; then the sums.
+  std::array values = {stop_.load(std::memory_order_relaxed) ? 1.0 : 0.0,
+                       held_ ? 0.0 : 1.0,
+                       finite ? 0.0 : 1.0,
+                       sums.loss,
+                       sums.correct,
                        sums.images};
   const std::int64_t count = std::ssize(values);
   const TensorArg tensor{.in = values.data(), .out = values.data(), .dtype = DType::kFloat64, .shape = {&count, 1}};
   XOE_TRY(engine_->run({.name = "step sums", .tensors = {&tensor, 1}}));
-  sums = {.loss = values[2], .correct = values[3], .images = values[4]};
+  finite = values[2] == 0;
+  sums = {.loss = values[3], .correct = values[4], .images = values[5]};
   if (values[1] > 0) return on_all_ranks(agree(comm_, held_));
   if (!std::isfinite(sums.loss)) {
     return on_all_ranks(

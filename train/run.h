@@ -51,6 +51,8 @@ class Run {
   Status find_position();
   Status open_outputs();
   Status step();
+  // Whether losses are scaled.
+  bool scales() const noexcept { return options_.precision == Precision::kFp16 && trains() && !setup_.emulated; }
   bool trains() const noexcept { return options_.step_kind == StepKind::kTrain; }
   std::vector<PassSums> forward_backward();
   // The loss, for backward; its sums go to `passes`.
@@ -60,7 +62,10 @@ class Run {
   Status fetch();
   void keep_position();
   bool evaluation_due() const noexcept;
-  Status exchange(StepSums& sums);
+  // Whether the gradients are finite on all ranks, which `exchange()` tells them.
+  Result<bool> gradients_finite();
+  Status exchange(StepSums& sums, bool& finite);
+  Status update(bool finite);
   Status after_step();
   Status report();
   Status evaluate();
@@ -93,6 +98,7 @@ class Run {
   std::int64_t first_step_ = 0;
   std::vector<Batch> batches_;  // of the next step
   std::string position_;        // in the data, after the batches of all finished steps; for checkpoints only
+  LossScale loss_scale_;        // of float16
   bool stopping_ = false;
   Status held_;
   std::int64_t checkpoint_step_ = -1;

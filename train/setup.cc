@@ -62,6 +62,7 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn
   Setup setup;
   const bool first = comm.rank() == 0;
   XOE_ASSIGN(setup.device, choose_device(options.device, comm.local_rank()));
+  XOE_TRY(check_precision(setup.device, options.precision));
   setup.upload = Upload(setup.device);
   setup.threads = set_threads(options.threads, comm.local_size());
   if (options.data_dir.empty()) {

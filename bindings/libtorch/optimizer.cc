@@ -170,6 +170,7 @@ class DistributedOptimizer::Core {
   Status step();
   Status overlap();
   bool evaluates_once() const;
+  void scale_gradients(double factor);
   Status update();
   Status end_update();
   Result<at::Tensor> evaluate(const std::function<at::Tensor()>& closure);
@@ -342,6 +343,23 @@ Status DistributedOptimizer::zero_grad(bool set_to_none) {
   return core_->guarded(Code::kInternal, "zero_grad", [&] { return core_->gradients_->discard(set_to_none); });
 }
 
+void DistributedOptimizer::Core::scale_gradients(double factor) {
+  if (shards_) return shards_->scale_gradients(factor);
+  for (const NamedParameter& parameter : gradients_->parameters()) {
+    at::Tensor& gradient = parameter.tensor.mutable_grad();
+    if (gradient.defined()) gradient.mul_(factor);
+  }
+}
+
+Status DistributedOptimizer::scale_gradients(double factor) {
+  XOE_TRY(synchronize());
+  return core_->guarded(Code::kInternal, "scale_gradients", [&]() -> Status {
+    const at::NoGradGuard no_grad;
+    core_->scale_gradients(factor);
+    return {};
+  });
+}
+
 Result<double> DistributedOptimizer::clip_grad_norm(double max_norm) {
   XOE_TRY(synchronize());
   double squares = 0;
@@ -357,15 +375,7 @@ Result<double> DistributedOptimizer::clip_grad_norm(double max_norm) {
       }
     }
     const double factor = max_norm / (std::sqrt(squares) + 1e-6);
-    if (!(factor < 1)) return {};
-    if (core_->shards_) {
-      core_->shards_->scale_gradients(factor);
-      return {};
-    }
-    for (const NamedParameter& parameter : core_->gradients_->parameters()) {
-      at::Tensor& gradient = parameter.tensor.mutable_grad();
-      if (gradient.defined()) gradient.mul_(factor);
-    }
+    if (factor < 1) core_->scale_gradients(factor);
     return {};
   });
   XOE_TRY(status);

@@ -9,11 +9,11 @@
 namespace chexnet {
 
 struct Options {
-  std::string folder;              // of the data
-  std::string run;                 // of the checkpoint and of scores.json
+  std::string folder;                 // of the data
+  std::string run;                    // of the checkpoint and of scores.json
   std::string model = "densenet121";  // or "detector", or another of xoe::models
-  int image_size = 224;            // pixels, of height and width
-  int batch = 64;                  // images of all ranks in a step
+  int image_size = 224;               // pixels, of height and width
+  int batch = 64;                     // images of all ranks in a step
   int epochs = 20;
   double lr = 0.001;              // the highest, of AdamW
   int patience = 5;               // epochs without a better validation AUROC before training ends

@@ -142,6 +142,63 @@ TEST_F(TrainProgramTest, RanksWriteOneTimeline) {
   }
 }
 
+std::vector<float> floats_of(const std::string& safetensors) {
+  const std::size_t begin = 8 + load_little<std::uint64_t>(safetensors.data());
+  std::vector<float> values((safetensors.size() - begin) / sizeof(float));
+  std::memcpy(values.data(), safetensors.data() + begin, values.size() * sizeof(float));
+  return values;
+}
+
+class HalfTest : public TrainProgramTest {
+ protected:
+  void SetUp() override {
+    TrainProgramTest::SetUp();
+    const Ended tried = run(small({"--steps", "1", "--precision", "fp16"}));
+    if (tried.code == 0) return;
+    EXPECT_NE(tried.err.find("--precision fp16: libtorch cannot train in float16 on this CPU"), std::string::npos)
+        << tried.err;
+    GTEST_SKIP() << tried.err;
+  }
+};
+
+TEST_F(HalfTest, LearnsAsFloat32Does) {
+  const auto train = [&](const std::string& name, Arguments more) {
+    more.insert(more.end(), {"--steps", "8", "--lr", "2", "--clip-norm", "0.4", "--run-dir", at(name)});
+    run_group(2, small(more));
+    return losses(name);
+  };
+  const auto whole = train("whole", {});
+  const auto half = train("half", {"--precision", "fp16"});
+  const auto sharded = train("sharded", {"--precision", "fp16", "--sharded"});
+  EXPECT_LT(whole.at(8), whole.at(1) - 0.05);
+  EXPECT_NE(half, whole);
+  for (const auto& [step, loss] : whole) {
+    EXPECT_NEAR(half.at(step), loss, 5e-3) << step;
+    EXPECT_NEAR(sharded.at(step), half.at(step), 1e-5) << step;
+  }
+}
+
+// This model's first gradients, times 65536, are too large for float16.
+TEST_F(HalfTest, AStepWithInfiniteGradientsIsLeftOutByAllRanks) {
+  const auto exported = [&](const std::string& name, Arguments more) {
+    more.insert(more.end(), {"--steps", "1", "--checkpoint", at(name)});
+    auto ranks = start(2, small(more, "vit_tiny", 32));
+    for (const auto& rank : ranks) EXPECT_EQ(rank->wait(), 0) << rank->err();
+    EXPECT_EQ(run({xoe::testing::bin("xoe-train"), "export", at(name), at(name + ".safetensors")}).code, 0);
+    return std::pair(floats_of(file_text(at(name + ".safetensors"))), ranks[0]->out());
+  };
+  const auto start = exported("start", {"--lr", "1e-30"}).first;
+  const auto [left, out] = exported("left", {"--precision", "fp16", "--ema", "0.5"});
+  EXPECT_NE(out.find("step 1 is left out: gradients are not finite at a loss scale of 65536; it is 32768 now"),
+            std::string::npos)
+      << out;
+  EXPECT_THAT(left, ::testing::Pointwise(::testing::FloatNear(1e-20F), start));
+  const auto bytes = read_file(checkpoint_path(at("left"), 1));
+  ASSERT_TRUE(bytes);
+  const auto meta = nlohmann::json::parse(unpack_sections(*bytes, "").value().at("meta"));
+  EXPECT_EQ(meta["loss_scale"], 32768);
+}
+
 struct ResumeCase {
   int size;
   const char* optimizer;
@@ -157,6 +214,8 @@ class ResumeTest : public TrainProgramTest, public ::testing::WithParamInterface
 // 12 steps, against 6 steps, an interruption and 6 more.
 TEST_P(ResumeTest, GivesTheSameBits) {
   const ResumeCase& one = GetParam();
+  const bool half = std::ranges::find(one.more, "fp16") != one.more.end();
+  if (half && run(small({"--steps", "1", "--precision", "fp16"})).code != 0) GTEST_SKIP() << "no float16 on this CPU";
   const int steps = 2 * one.half;
   const auto words = [&](const std::string& name, Arguments more) {
     more.insert(more.end(), {"--steps", std::to_string(steps), "--optimizer", one.optimizer, "--run-dir", at(name),
@@ -183,6 +242,9 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ResumeTest,
 // It leaves out other numbers in each step; the average has running statistics of its own.
 INSTANTIATE_TEST_SUITE_P(Dropout, ResumeTest,
                          ::testing::Values(ResumeCase{2, "sgd", false, "mobilenet_v2", 32, 2, {"--ema", "0.9"}}));
+// Its first step is left out, and the loss scale comes back.
+INSTANTIATE_TEST_SUITE_P(Half, ResumeTest,
+                         ::testing::Values(ResumeCase{2, "adamw", true, "vit_tiny", 32, 1, {"--precision", "fp16"}}));
 INSTANTIATE_TEST_SUITE_P(BatchNormOverRanks, ResumeTest,
                          ::testing::Values(ResumeCase{2, "sgd", true, "mobilenet_v2", 32, 2, {"--sync-batchnorm"}}));
 // Its weights lie in another order of memory.
@@ -258,13 +320,6 @@ TEST_F(TrainProgramTest, GradientsAreClipped) {
   EXPECT_NE(narrow, free);
   EXPECT_EQ(train("sharded", {"--clip-norm", "1e-5", "--sharded"}).at(1), narrow.at(1));
   EXPECT_EQ(run(small({"--clip-norm", "-1"})).code, 2);
-}
-
-std::vector<float> floats_of(const std::string& safetensors) {
-  const std::size_t begin = 8 + load_little<std::uint64_t>(safetensors.data());
-  std::vector<float> values((safetensors.size() - begin) / sizeof(float));
-  std::memcpy(values.data(), safetensors.data() + begin, values.size() * sizeof(float));
-  return values;
 }
 
 // Against the recurrence, from the weights after each step of a run without an average.

@@ -22,6 +22,7 @@ Flags are those of tf_cnn_benchmarks, with - or _ in their names.)";
 
 void add_workload(CLI::App& app, TrainFlags& flags) {
   using tools::add_choice;
+  using train::Precision;
   train::TrainOptions& options = flags.options;
   app.option_defaults()->group("Workload");
   add_choice(app, "--model", options.model, {models::kNames.begin(), models::kNames.end()}, "the network");
@@ -34,7 +35,10 @@ void add_workload(CLI::App& app, TrainFlags& flags) {
   app.get_option("--image-size")->default_str("");  // as --data-name says
   app.add_option("--classes", options.classes, "(default: as --data-name or the data have)")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--use-fp16", flags.use_fp16, "16-bit autocast, which is bfloat16 here");
+  app.add_flag("--use-fp16", flags.use_fp16, "16-bit autocast, which is bfloat16 unless --precision says fp16");
+  add_choice<Precision>(app, "--precision", options.precision,
+                        {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}, {"fp16", Precision::kFp16}},
+                        "autocast; fp16 scales the loss");
   add_choice(app, "--optimizer", flags.optimizer, {"sgd", "momentum", "adamw", "lars", "lamb"}, "");
   app.add_option("--init-learning-rate", options.lr, "for 256 images (default: as xoe train has it)")
       ->check(CLI::PositiveNumber);
@@ -111,7 +115,7 @@ Status complete_flags(TrainFlags& flags) {
   const bool imagenet = flags.data_name == "imagenet";
   if (options.image_size.height == 0) options.image_size = imagenet ? 224 : 32;
   if (options.classes == 0 && options.data_dir.empty()) options.classes = imagenet ? 1000 : 10;
-  if (flags.use_fp16) options.precision = train::Precision::kBf16;
+  if (flags.use_fp16 && options.precision == train::Precision::kFp32) options.precision = train::Precision::kBf16;
   options.optimizer = optimizer_of(flags.optimizer);
   if (flags.optimizer == "sgd") options.momentum = 0;
   if (flags.forward_only) options.step_kind = train::StepKind::kForward;

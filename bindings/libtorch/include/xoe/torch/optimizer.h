@@ -123,8 +123,10 @@ class DistributedOptimizer {
   // false: gradients become zero instead of undefined.
   Status zero_grad(bool set_to_none = true);
 
-  // Scales all gradients so that their joint 2-norm is at most `max_norm`; returns the norm before. Calls synchronize()
-  // first. Collective.
+  // Multiplies all gradients, as to undo the scaling of a loss. Calls synchronize() first. Collective.
+  Status scale_gradients(double factor);
+  // Scales all gradients so that their joint 2-norm is at most `max_norm`, which may be infinite; returns the norm
+  // before. Calls synchronize() first. Collective.
   Result<double> clip_grad_norm(double max_norm);
 
   // Collective. Writes on rank 0 what the wrapped optimizer's own save() would write without Xoe; other ranks' archives
