@@ -1,7 +1,9 @@
 #include "models/batch_norm.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/addcmul.h>
+#include <ATen/ops/batch_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/native_batch_norm.h>
@@ -93,12 +95,16 @@ class NormOverRanks : public ::torch::autograd::Function<NormOverRanks> {
 }  // namespace
 
 at::Tensor BatchNormImpl::forward(const at::Tensor& x) {
-  return sum_ && is_training() ? forward_over_ranks(x) : BatchNorm2dImpl::forward(x);
+  if (!is_training()) return BatchNorm2dImpl::forward(x);
+  if (sum_) return forward_over_ranks(x);
+  if (!keeps_statistics_) return BatchNorm2dImpl::forward(x);
+  return at::batch_norm(x, weight, bias, {}, {}, /*training=*/true, options.momentum().value(), options.eps(),
+                        at::globalContext().userEnabledCuDNN());
 }
 
 at::Tensor BatchNormImpl::forward_over_ranks(const at::Tensor& x) {
   const Statistics all = statistics_of_all(x, sum_);
-  {
+  if (!keeps_statistics_) {
     const at::NoGradGuard no_grad;
     const double momentum = options.momentum().value();
     num_batches_tracked += 1;

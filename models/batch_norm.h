@@ -21,11 +21,14 @@ class BatchNormImpl : public ::torch::nn::BatchNorm2dImpl {
 
   at::Tensor forward(const at::Tensor& x);
   void set_sum(SumOverRanks sum) { sum_ = std::move(sum); }
+  // Whether training leaves the running statistics as they are: for a pass that runs again.
+  void keep_statistics(bool keep) { keeps_statistics_ = keep; }
 
  private:
   at::Tensor forward_over_ranks(const at::Tensor& x);
 
   SumOverRanks sum_;
+  bool keeps_statistics_ = false;
 };
 // (TORCH_MODULE would look for its names in xoe::torch.)
 class BatchNorm : public ::torch::nn::ModuleHolder<BatchNormImpl> {

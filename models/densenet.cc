@@ -63,7 +63,7 @@ class DenseNet : public ImageModel {
     features_->add_step([](const at::Tensor& x) { return at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1}); });
     for (std::size_t i = 0; i < kDenseLayers.size(); ++i) {
       const std::string number = std::to_string(i + 1);
-      features_->add("denseblock" + number, dense_block(kDenseLayers[i], channels));
+      features_->add_block("denseblock" + number, dense_block(kDenseLayers[i], channels));
       channels += kDenseLayers[i] * kGrowth;
       if (i + 1 == kDenseLayers.size()) break;
       features_->add("transition" + number, transition(channels));

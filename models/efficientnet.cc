@@ -94,9 +94,9 @@ class EfficientNet : public ImageModel {
                                       .kernel = stage.kernel,
                                       .stride = i == 0 ? stage.stride : 1,
                                       .epsilon = epsilon};
-        chain->add(std::make_shared<InvertedResidual>("block", stage.fused ? fused(block) : separable(block),
-                                                      block.stride == 1 && block.in == block.out,
-                                                      kDeepestDrop * number / blocks));
+        chain->add_block(std::make_shared<InvertedResidual>("block", stage.fused ? fused(block) : separable(block),
+                                                            block.stride == 1 && block.in == block.out,
+                                                            kDeepestDrop * number / blocks));
         channels = stage.channels;
       }
       features_->add(std::move(chain));

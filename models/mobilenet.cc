@@ -35,7 +35,7 @@ class MobileNetV2 : public ImageModel {
     std::int64_t channels = kMobileFirst;
     for (const MobileStage& stage : kMobileStages) {
       for (int i = 0; i < stage.blocks; ++i) {
-        features_->add(mobile_block(channels, stage.channels, stage.widening, i == 0 ? stage.stride : 1));
+        features_->add_block(mobile_block(channels, stage.channels, stage.widening, i == 0 ? stage.stride : 1));
         channels = stage.channels;
       }
     }

@@ -91,11 +91,11 @@ class ResNet : public ImageModel {
   }
 
  private:
-  static nn::Sequential make_stage(const Stage& stage, bool bottleneck, std::int64_t& channels) {
+  static std::shared_ptr<Chain> make_stage(const Stage& stage, bool bottleneck, std::int64_t& channels) {
     const std::int64_t out = bottleneck ? stage.width * 4 : stage.width;
-    nn::Sequential blocks;
+    auto blocks = std::make_shared<Chain>();
     for (int i = 0; i < stage.blocks; ++i) {
-      blocks->push_back(Block(channels, stage.width, out, i == 0 ? stage.stride : 1, bottleneck));
+      blocks->add_block(std::make_shared<Block>(channels, stage.width, out, i == 0 ? stage.stride : 1, bottleneck));
       channels = out;
     }
     return blocks;
@@ -111,7 +111,7 @@ class ResNet : public ImageModel {
   bool bottleneck_;
   nn::Conv2d conv1_{nullptr};
   BatchNorm bn1_{nullptr};
-  std::vector<nn::Sequential> stages_;
+  std::vector<std::shared_ptr<Chain>> stages_;
   nn::Linear fc_{nullptr};
 };
 

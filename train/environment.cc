@@ -72,6 +72,7 @@ Json options_json(const TrainOptions& options) {
   if (!options.weights.empty()) json["weights"] = options.weights;
   if (options.new_head) json["new_head"] = true;
   json["sync_batchnorm"] = options.sync_batchnorm;
+  json["checkpoint_activations"] = options.checkpoint_activations;
   json["seed"] = options.seed;
   if (options.epochs > 0) json["epochs"] = options.epochs;
   json["bucket_mib"] = options.bucket_mib;

@@ -44,8 +44,9 @@ struct TrainOptions {
   double clip_norm = 0;  // the largest 2-norm of all gradients together in a step; 0: any
   double ema = 0;        // decay of the weights' exponential moving average; 0: there is none
   std::uint64_t seed = 1;
-  int accumulate = 1;           // backward passes in a step
-  bool sync_batchnorm = false;  // statistics of batch norm over the images of all ranks
+  int accumulate = 1;                   // backward passes in a step
+  bool sync_batchnorm = false;          // statistics of batch norm over the images of all ranks
+  bool checkpoint_activations = false;  // blocks of the network compute their activations again in backward
   bool sharded = false;
   double bucket_mib = 25;
 

@@ -80,6 +80,9 @@ Status create_model(Setup& setup, const TrainOptions& options) {
   random.set_current_seed(options.seed);
   XOE_ASSIGN(setup.model, models::make_model(options.model, setup.data->info().classes, options.image_size.height,
                                              options.image_size.width));
+  if (options.checkpoint_activations && setup.model->recompute_blocks(true) == 0)
+    return failure(Code::kUnsupported, "{} has no blocks to recompute; leave out --checkpoint-activations",
+                   options.model);
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "models/models.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/cat.h>
@@ -191,6 +192,47 @@ TEST_F(Models, BatchNormOverRanksIsThatOfTheJoinedBatch) {
     joined->eval();
     EXPECT_TRUE(close(models[0]->forward(images).main, joined->forward(images).main)) << name;
   }
+}
+
+// The same bits, with the same random numbers and running statistics, also under autocast.
+TEST_F(Models, RecomputedBlocksGiveTheSameNumbers) {
+  for (const char* name : {"resnet18", "densenet121", "mobilenet_v2", "efficientnet_b0", "inception_v3", "vit_tiny"}) {
+    for (const bool half : {false, true}) {
+      const int side = small_image(name);
+      const auto model = make_model(name, 4, side, side).value();
+      const auto other = make_model(name, 4, side, side).value();
+      {
+        const at::NoGradGuard no_grad;
+        const auto from = model->parameters(), to = other->parameters();
+        for (std::size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
+      }
+      EXPECT_GT(other->recompute_blocks(true), 3) << name;
+      const at::Tensor images = at::randn({2, 3, side, side});
+      const auto run = [&](ImageModel& one) {
+        at::manual_seed(3);
+        std::vector<at::Tensor> results;
+        for (int pass = 0; pass < 2; ++pass) {
+          at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+          at::autocast::set_autocast_enabled(at::kCPU, half);
+          results.push_back(one.forward(images).main);
+          at::autocast::clear_cache();
+          at::autocast::set_autocast_enabled(at::kCPU, false);
+          results.back().to(at::kFloat).square().sum().backward();
+        }
+        for (const at::Tensor& parameter : one.parameters()) results.push_back(parameter.grad());
+        for (const at::Tensor& buffer : one.buffers()) results.push_back(buffer);
+        return results;
+      };
+      const auto kept = run(*model), again = run(*other);
+      ASSERT_EQ(kept.size(), again.size());
+      for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], again[i])) << name << ' ' << i;
+      EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+    }
+  }
+}
+
+TEST_F(Models, WithoutBlocksNothingIsRecomputed) {
+  for (const char* name : {"mlp", "vgg16"}) EXPECT_EQ(make_model(name, 4, 32, 32).value()->recompute_blocks(true), 0);
 }
 
 // Two passes over the same images differ where something is dropped; those of one image never do in evaluation.

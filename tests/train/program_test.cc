@@ -304,6 +304,20 @@ TEST_F(TrainProgramTest, ADeadPeerEndsABatchNormOverRanks) {
   EXPECT_NE(ranks[0]->err().find("rank 1"), std::string::npos) << ranks[0]->err();
 }
 
+TEST_F(TrainProgramTest, CheckpointedActivationsChangeNoLoss) {
+  const auto train = [&](const std::string& name, Arguments more) {
+    more.insert(more.end(), {"--steps", "3", "--run-dir", at(name)});
+    run_group(2, small(more, "efficientnet_b0", 32));
+    return losses(name);
+  };
+  EXPECT_EQ(train("again", {"--checkpoint-activations"}), train("kept", {}));
+  EXPECT_EQ(train("joined-again", {"--checkpoint-activations", "--sync-batchnorm", "--accumulate", "2"}),
+            train("joined", {"--sync-batchnorm", "--accumulate", "2"}));
+  const Ended none = run(small({"--steps", "1", "--checkpoint-activations"}));
+  EXPECT_EQ(none.code, 1);
+  EXPECT_NE(none.err.find("mlp has no blocks to recompute"), std::string::npos) << none.err;
+}
+
 // All gradients together have a norm near 0.5 here: a limit above it changes nothing, and one far below it leaves the
 // model nearly as it was.
 TEST_F(TrainProgramTest, GradientsAreClipped) {

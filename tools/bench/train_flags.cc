@@ -83,6 +83,8 @@ void add_machine(CLI::App& app, TrainFlags& flags) {
                                 "");
   app.add_option("--threads", options.threads, "of libtorch per rank (default: cores / ranks of this host)")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--checkpoint-activations", options.checkpoint_activations,
+               "blocks of the network are computed again in backward: less memory, more time");
   app.add_flag("--sharded", options.sharded, "ranks share parameters, each updates its part for all");
   app.add_option("--bucket-mb", options.bucket_mib, "MiB of gradients reduced at once")->capture_default_str();
 }
