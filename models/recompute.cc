@@ -42,9 +42,9 @@ struct BlockPass : ::torch::CustomClassHolder {
 };
 
 // As it was when the block ran: random numbers, autocast, running statistics.
-class Surroundings {
+class ForwardContext {
  public:
-  Surroundings(const BlockPass& block, const at::Tensor& x)
+  ForwardContext(const BlockPass& block, const at::Tensor& x)
       : x_(x), random_(random_state(x)), device_(x.device().type()) {
     for (const auto& module : block.module->modules())
       if (auto* const norm = module->as<BatchNormImpl>()) norms_.push_back(norm);
@@ -55,15 +55,15 @@ class Surroundings {
     at::autocast::set_autocast_enabled(device_, block.autocast);
     at::autocast::set_autocast_dtype(device_, block.autocast_type);
   }
-  ~Surroundings() {
+  ~ForwardContext() {
     at::autocast::clear_cache();
     at::autocast::set_autocast_dtype(device_, autocast_type_);
     at::autocast::set_autocast_enabled(device_, autocast_);
     set_random_state(x_, random_);
     for (BatchNormImpl* const norm : norms_) norm->keep_statistics(false);
   }
-  Surroundings(const Surroundings&) = delete;
-  Surroundings& operator=(const Surroundings&) = delete;
+  ForwardContext(const ForwardContext&) = delete;
+  ForwardContext& operator=(const ForwardContext&) = delete;
 
  private:
   const at::Tensor& x_;
@@ -92,7 +92,7 @@ class Recomputed : public ::torch::autograd::Function<Recomputed> {
     for (const at::Tensor& parameter : block.module->parameters()) inputs.push_back(parameter);
     at::Tensor y;
     {
-      const Surroundings as_before(block, kept);
+      const ForwardContext as_before(block, kept);
       const at::AutoGradMode with_graph(true);
       y = block.forward(inputs.front());
     }

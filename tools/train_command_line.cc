@@ -60,7 +60,8 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
   app.add_option("--weights", options.weights,
                  "begin with these: a state dict of PyTorch (.pt), or safetensors; as export writes them")
       ->type_name("FILE");
-  app.add_flag("--new-head", options.new_head, "but the last layer begins anew: to fine-tune for other classes");
+  app.add_flag("--new-head", options.new_head,
+               "but for the last layer, which is initialised: to fine-tune for other classes");
   auto* epochs = app.add_option("--epochs", options.epochs, "how often to go through the data (default 10)");
   epochs->check(CLI::PositiveNumber);
   app.add_option("--steps", options.steps, "how many steps instead (default 100 synthetic)")
@@ -77,7 +78,7 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
                              {"adamw", OptimizerKind::kAdamW},
                              {"lars", OptimizerKind::kLars},
                              {"lamb", OptimizerKind::kLamb}},
-                            "lars, lamb: for large batches");
+                            "the last two are for large batches");
   app.add_option("--momentum", options.momentum, "of sgd and lars")->capture_default_str();
   app.add_option("--weight-decay", options.weight_decay, "(default: sgd and lars 5e-5, adamw 0.05, lamb 0.02)");
   app.add_option("--label-smoothing", options.label_smoothing, "0 to 1")->capture_default_str();

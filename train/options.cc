@@ -25,6 +25,31 @@ Status require(bool good, std::string_view option, std::string_view rule) {
   return failure(Code::kInvalidArgument, "--{} must be {}", option, rule);
 }
 
+// Options that need or exclude each other.
+Status check_together(const TrainOptions& options) {
+  if (options.epochs > 0 && options.steps > 0) {
+    return failure(Code::kInvalidArgument, "--epochs and --steps exclude each other; give one of them");
+  }
+  if (options.data_dir.empty() && options.epochs > 0) {
+    return failure(Code::kInvalidArgument, "synthetic data has no epochs; say how long with --steps");
+  }
+  if (options.checkpoint_dir.empty() && (options.resume || options.checkpoint_every > 0)) {
+    return failure(Code::kInvalidArgument, "{} needs --checkpoint DIR",
+                   options.resume ? "--resume" : "--checkpoint-every");
+  }
+  if (!options.weights.empty()) {
+    if (const auto format = check_export_name(options.weights); !format)
+      return failure(Code::kInvalidArgument, "--weights {}: {}", options.weights, format.error().message());
+  }
+  if (options.new_head && options.weights.empty()) {
+    return failure(Code::kInvalidArgument, "--new-head says what not to take of --weights FILE, which is not given");
+  }
+  if (options.next_epoch && !options.resume) {
+    return failure(Code::kInvalidArgument, "--next-epoch says where a run goes on; it needs --resume");
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string_view optimizer_name(OptimizerKind kind) noexcept { return row_of(kind).name; }
@@ -66,26 +91,7 @@ Result<TrainOptions> complete_options(TrainOptions options) {
   XOE_TRY(require(std::isfinite(options.emulated_images_per_s) && options.emulated_images_per_s >= 0,
                   "emulate-accelerator", "positive"));
   if (options.weight_decay) XOE_TRY(require(*options.weight_decay >= 0, "weight-decay", "at least 0"));
-  if (options.epochs > 0 && options.steps > 0) {
-    return failure(Code::kInvalidArgument, "--epochs and --steps exclude each other; give one of them");
-  }
-  if (options.data_dir.empty() && options.epochs > 0) {
-    return failure(Code::kInvalidArgument, "synthetic data has no epochs; say how long with --steps");
-  }
-  if (options.checkpoint_dir.empty() && (options.resume || options.checkpoint_every > 0)) {
-    return failure(Code::kInvalidArgument, "{} needs --checkpoint DIR",
-                   options.resume ? "--resume" : "--checkpoint-every");
-  }
-  if (!options.weights.empty()) {
-    if (const auto format = check_export_name(options.weights); !format)
-      return failure(Code::kInvalidArgument, "--weights {}: {}", options.weights, format.error().message());
-  }
-  if (options.new_head && options.weights.empty()) {
-    return failure(Code::kInvalidArgument, "--new-head says what not to take of --weights FILE, which is not given");
-  }
-  if (options.next_epoch && !options.resume) {
-    return failure(Code::kInvalidArgument, "--next-epoch says where a run goes on; it needs --resume");
-  }
+  XOE_TRY(check_together(options));
 
   if (options.epochs == 0 && options.steps == 0) {
     if (options.data_dir.empty()) {

@@ -8,16 +8,15 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 
 #include <fmt/ranges.h>
 
 #include "base/env.h"
 #include "base/error.h"
-#include "models/batch_norm.h"
 #include "train/agree.h"
 #include "train/buffers.h"
 #include "train/environment.h"
+#include "train/joined_batch_norm.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 #include "xoe/torch/broadcast.h"
@@ -67,19 +66,6 @@ Status Run::start_engine() {
   return {};
 }
 
-void Run::join_batch_norms() {
-  if (comm_.size() == 1) return;
-  const auto sum = [this](const at::Tensor& vector) {
-    double* const data = vector.data_ptr<double>();
-    const std::int64_t count = vector.numel();
-    const TensorArg tensor{.in = data, .out = data, .dtype = DType::kFloat64, .shape = {&count, 1}};
-    const Status done = engine_->run({.name = "batch norm", .op = {.reduce = ReduceOp::kSum}, .tensors = {&tensor, 1}});
-    if (!done) throw PassFailed(done.error());
-  };
-  if (models::synchronize_batch_norms(*setup_.model, sum) == 0 && first())
-    listener_.noted(fmt::format("{} has no batch norm, so --sync-batchnorm changes nothing", options_.model));
-}
-
 Status Run::prepare() {
   Warn warn;
   if (first()) warn = [this](std::string_view line) { listener_.warned(line); };
@@ -102,7 +88,8 @@ Status Run::prepare() {
     }
   }
   place_model(setup_, options_);
-  if (options_.sync_batchnorm) join_batch_norms();
+  if (options_.sync_batchnorm && comm_.size() > 1 && join_batch_norms(*setup_.model, *engine_) == 0 && first())
+    listener_.noted(fmt::format("{} has no batch norm, so --sync-batchnorm changes nothing", options_.model));
   if (sections) {
     XOE_TRY(restore_model(*sections, options_, setup_.data->info(), comm_.rank(), *setup_.model));
   } else {
@@ -110,21 +97,20 @@ Status Run::prepare() {
     XOE_TRY(on_all_ranks(
         agree(comm_, loads ? load_weights(options_.weights, *setup_.model, options_.new_head) : Status())));
     if (loads && options_.new_head)
-      listener_.noted(fmt::format("{}: all weights but those of {}, which begins anew, for {} classes",
-                                  options_.weights, fmt::join(setup_.model->head(), " and "),
-                                  setup_.data->info().classes));
+      listener_.noted(fmt::format("{}: all weights but those of {}, which is new, for {} classes", options_.weights,
+                                  fmt::join(setup_.model->head(), " and "), setup_.data->info().classes));
     XOE_TRY(xoe::torch::broadcast_parameters(*setup_.model, comm_));
   }
-  XOE_ASSIGN(optimizer_, xoe::torch::DistributedOptimizer::create(
-                             *setup_.optimizer, *setup_.model, comm_,
-                             {.bucket_bytes = static_cast<std::size_t>(options_.bucket_mib * 1024 * 1024),
-                              .backward_passes_per_step = options_.accumulate,
-                              .average_passes = true,
-                              .find_unused = false,  // every parameter of these models is used in each step
-                              .sharded = options_.sharded,
-                              .engine = engine_.get()}));
-  if (options_.ema > 0) average_.emplace(*setup_.model, options_.ema);
-  trace_.emplace(*engine_, *optimizer_, bootstrap::StatusWriter::of_process(Env::process()));
+  XOE_ASSIGN(auto optimizer, xoe::torch::DistributedOptimizer::create(
+                                 *setup_.optimizer, *setup_.model, comm_,
+                                 {.bucket_bytes = static_cast<std::size_t>(options_.bucket_mib * 1024 * 1024),
+                                  .backward_passes_per_step = options_.accumulate,
+                                  .average_passes = true,
+                                  .find_unused = false,  // every parameter of these models is used in each step
+                                  .sharded = options_.sharded,
+                                  .engine = engine_.get()}));
+  update_.emplace(options_, *setup_.model, std::move(optimizer));
+  trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
   if (sections) XOE_TRY(resume(*sections));
   if (first()) hold(open_outputs());
   if (step_ < plan_.total_steps) hold(fetch());
@@ -143,16 +129,16 @@ Status Run::open_outputs() {
 
 Status Run::resume(const Sections& sections) {
   const bool has_average = has_weight_average(sections);
-  if (average_ && has_average)
-    XOE_TRY(restore_average(sections, options_, setup_.data->info(), comm_.rank(), *average_));
-  XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), setup_.device, *optimizer_));
+  if (update_->average() != nullptr && has_average)
+    XOE_TRY(restore_average(sections, options_, setup_.data->info(), comm_.rank(), *update_->average()));
+  XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), setup_.device, update_->optimizer()));
   step_ = first_step_ = checkpoint_step_ = progress.step;
   position_ = std::move(progress.position);
-  loss_scale_ = progress.loss_scale;
+  update_->set_loss_scale(progress.loss_scale);
   hold(find_position());
   if (!first()) return {};
   listener_.noted(fmt::format("resumed from step {} in {}", step_, options_.checkpoint_dir));
-  if (has_average != average_.has_value()) {
+  if (has_average != (update_->average() != nullptr)) {
     listener_.noted(has_average ? "the averaged weights of the checkpoint are left behind: there is no --ema"
                                 : "the checkpoint has no averaged weights: they begin as its weights are");
   }
@@ -183,7 +169,7 @@ Status Run::evaluate() {
   if (outputs_) hold(outputs_->evaluation_begins(step_));
   const at::NoGradGuard no_grad;
   std::optional<WeightAverage::InModel> averaged_weights;
-  if (average_) averaged_weights.emplace(*average_);
+  if (update_->average() != nullptr) averaged_weights.emplace(*update_->average());
   const auto own = copy_buffers(*setup_.model);
   XOE_ASSIGN(const auto averaged, average_buffers(*setup_.model, comm_));
   set_buffers(*setup_.model, averaged);
@@ -227,8 +213,8 @@ Status Run::checkpoint() {
   const auto span = trace_->span(Phase::kCheckpoint);
   auto path = save_checkpoint(
       options_, setup_.data->info(),
-      {.step = step_, .total_steps = plan_.total_steps, .position = position_, .loss_scale = loss_scale_},
-      *setup_.model, average_ ? &*average_ : nullptr, *optimizer_, comm_);
+      {.step = step_, .total_steps = plan_.total_steps, .position = position_, .loss_scale = update_->loss_scale()},
+      *setup_.model, update_->average(), update_->optimizer(), comm_);
   if (!path) return on_all_ranks(failure(path.error()));
   checkpoint_step_ = step_;
   outcome_.checkpoint = *path;
@@ -240,7 +226,7 @@ Status Run::step() {
   const auto begin = Clock::now();
   const double rate = learning_rate(plan_.schedule, step_);
   for (auto& group : setup_.optimizer->param_groups()) group.options().set_lr(rate);
-  if (trains()) XOE_TRY(optimizer_->zero_grad());
+  if (trains()) XOE_TRY(update_->optimizer().zero_grad());
 
   seed_step(setup_, options_, comm_.rank(), step_);
   const std::vector<PassSums> passes = forward_backward();
@@ -253,11 +239,22 @@ Status Run::step() {
   StepSums sums = read(passes);
   if (trains()) {
     const auto span = trace_->span(Phase::kPeers);
-    XOE_TRY(optimizer_->synchronize());
+    XOE_TRY(update_->optimizer().synchronize());
   }
-  XOE_ASSIGN(bool finite, gradients_finite());
+  bool finite = true;
+  if (updates()) {
+    const auto span = trace_->span(Phase::kOptimizer);
+    XOE_ASSIGN(finite, update_->finite_gradients());
+  }
   XOE_TRY(exchange(sums, finite));
-  if (trains() && !setup_.emulated) XOE_TRY(update(finite));  // an emulated accelerator does so itself
+  if (updates()) {  // an emulated accelerator updates its parameters itself
+    const auto span = trace_->span(Phase::kOptimizer);
+    const auto told = update_->step(finite, step_ + 1);
+    if (!told)
+      return told.error().code() == Code::kInvalidArgument ? on_all_ranks(failure(told.error()))
+                                                           : failure(told.error());
+    if (first() && !told->empty()) listener_.noted(*told);
+  }
   ++step_;
   const StepTimes times = trace_->take();
   const double seconds = seconds_of(Clock::now() - begin);
@@ -266,33 +263,6 @@ Status Run::step() {
   if (step_ - first_step_ > unmeasured) meter_.add_speed(sums.images, seconds);
   listener_.measured(
       {.step = step_, .images = sums.images, .loss = sums.loss / sums.images, .seconds = seconds, .times = times});
-  return {};
-}
-
-Result<bool> Run::gradients_finite() {
-  if (!scales()) return true;
-  const auto span = trace_->span(Phase::kOptimizer);
-  XOE_ASSIGN(const double norm, optimizer_->clip_grad_norm(std::numeric_limits<double>::infinity()));
-  return std::isfinite(norm);
-}
-
-// A step whose gradients are not finite is left out; the next one begins with zero_grad().
-Status Run::update(bool finite) {
-  const auto span = trace_->span(Phase::kOptimizer);
-  if (scales()) {
-    const double scale = loss_scale_.scale();
-    XOE_TRY(on_all_ranks(loss_scale_.update(finite)));
-    if (!finite) {
-      if (first())
-        listener_.noted(fmt::format("step {} is left out: gradients are not finite at a loss scale of {}; it is {} now",
-                                    step_ + 1, scale, loss_scale_.scale()));
-      return {};
-    }
-    XOE_TRY(optimizer_->scale_gradients(1 / scale));
-  }
-  if (options_.clip_norm > 0) XOE_TRY(optimizer_->clip_grad_norm(options_.clip_norm));
-  XOE_TRY(optimizer_->step());
-  if (average_) average_->update(step_ + 1);
   return {};
 }
 
@@ -309,7 +279,7 @@ std::vector<PassSums> Run::forward_backward() {
     if (setup_.emulated) {
       setup_.emulated->backward(batch.count());
     } else {
-      (scales() ? loss * loss_scale_.scale() : loss).backward();
+      update_->scaled(loss).backward();
     }
   }
   return passes;
@@ -446,9 +416,9 @@ Result<Outcome> Run::finish() {
   outcome_.timeline = options_.timeline;
   outcome_.input = setup_.data->explain();
   outcome_.metrics = engine_->metrics();
-  XOE_TRY(optimizer_->close());
+  XOE_TRY(update_->optimizer().close());
   trace_.reset();
-  optimizer_.reset();
+  update_.reset();
   if (!options_.timeline.empty()) hold(engine_->stop_timeline());
   if (outputs_) {
     if (outputs_->folder()) outcome_.curve = outputs_->folder()->curve_path();
@@ -480,7 +450,7 @@ RunStart Run::start_event() const {
   start.batch = options_.batch;
   start.accumulate = options_.accumulate;
   start.threads = setup_.threads;
-  start.buckets = optimizer_->bucket_count();
+  start.buckets = update_->buckets();
   start.sharded = options_.sharded;
   start.peak_rate = plan_.schedule.peak;
   start.first_step = first_step_;

@@ -3,17 +3,16 @@
 
 #include <array>
 #include <atomic>
-#include <exception>
 #include <memory>
 #include <optional>
 
 #include "train/checkpoint.h"
 #include "train/events.h"
+#include "train/model_update.h"
 #include "train/run_meter.h"
 #include "train/run_outputs.h"
 #include "train/setup.h"
 #include "train/trace.h"
-#include "train/weight_average.h"
 
 namespace xoe::train {
 
@@ -21,17 +20,6 @@ namespace xoe::train {
 struct PassSums {
   at::Tensor loss, correct;
   double images = 0;
-};
-
-// Ends a pass in which an exchange with the other ranks failed: libtorch calls them from within.
-class PassFailed : public std::exception {
- public:
-  explicit PassFailed(Error error) : error_(std::move(error)) {}
-  const Error& error() const noexcept { return error_; }
-  const char* what() const noexcept override { return error_.message().c_str(); }
-
- private:
-  Error error_;
 };
 
 class Run {
@@ -45,14 +33,12 @@ class Run {
   Status agree_on_classes();
   // Runs reductions, and writes the timeline.
   Status start_engine();
-  void join_batch_norms();
   Status resume(const Sections& sections);
   // Where the data go on.
   Status find_position();
   Status open_outputs();
   Status step();
-  // Whether losses are scaled.
-  bool scales() const noexcept { return options_.precision == Precision::kFp16 && trains() && !setup_.emulated; }
+  bool updates() const noexcept { return trains() && !setup_.emulated; }
   bool trains() const noexcept { return options_.step_kind == StepKind::kTrain; }
   std::vector<PassSums> forward_backward();
   // The loss, for backward; its sums go to `passes`.
@@ -62,10 +48,8 @@ class Run {
   Status fetch();
   void keep_position();
   bool evaluation_due() const noexcept;
-  // Whether the gradients are finite on all ranks, which `exchange()` tells them.
-  Result<bool> gradients_finite();
+  // finite: this rank's gradients; then those of all ranks.
   Status exchange(StepSums& sums, bool& finite);
-  Status update(bool finite);
   Status after_step();
   Status report();
   Status evaluate();
@@ -90,15 +74,13 @@ class Run {
   Plan plan_;
   std::optional<RunOutputs> outputs_;  // of rank 0
   std::unique_ptr<Engine> engine_;
-  std::optional<xoe::torch::DistributedOptimizer> optimizer_;
-  std::optional<WeightAverage> average_;
+  std::optional<ModelUpdate> update_;
   std::optional<StepTrace> trace_;
 
   std::int64_t step_ = 0;  // steps that are finished
   std::int64_t first_step_ = 0;
   std::vector<Batch> batches_;  // of the next step
   std::string position_;        // in the data, after the batches of all finished steps; for checkpoints only
-  LossScale loss_scale_;        // of float16
   bool stopping_ = false;
   Status held_;
   std::int64_t checkpoint_step_ = -1;

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "train/joined_batch_norm.h"
 #include "train/run.h"
 
 namespace xoe::train {

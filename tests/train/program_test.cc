@@ -424,7 +424,7 @@ TEST_F(TrainProgramTest, ANewHeadIsForOtherClasses) {
   const Ended tuned =
       run(words("3", {"--seed", "7", "--weights", at("ten.safetensors"), "--new-head", "--checkpoint", at("tuned")}));
   ASSERT_EQ(tuned.code, 0) << tuned.err;
-  EXPECT_NE(tuned.out.find("all weights but those of fc3, which begins anew, for 3 classes"), std::string::npos)
+  EXPECT_NE(tuned.out.find("all weights but those of fc3, which is new, for 3 classes"), std::string::npos)
       << tuned.out;
   const auto found = exported("tuned");
   const auto fresh = exported("fresh");
@@ -635,7 +635,8 @@ TEST_F(TrainProgramTest, MistakesAreToldWithoutTheTrainer) {
 TEST_F(TrainProgramTest, HelpNamesTheOptions) {
   const Ended ended = run({xoe::testing::bin("xoe-train"), "--help"});
   EXPECT_EQ(ended.code, 0);
-  for (const char* option : {"--model", "--resume", "--timeline", "--sharded", "Examples"}) {
+  for (const char* option : {"--model", "--resume", "--timeline", "--sharded", "--ema", "--new-head",
+                             "--sync-batchnorm", "--checkpoint-activations", "lamb", "fp16", "Examples"}) {
     EXPECT_NE(ended.out.find(option), std::string::npos) << option;
   }
 }
