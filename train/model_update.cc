@@ -15,7 +15,6 @@ ModelUpdate::ModelUpdate(const TrainOptions& options, models::ImageModel& model,
 }
 
 Result<bool> ModelUpdate::finite_gradients() {
-  if (!scales()) return true;
   XOE_ASSIGN(const double norm, optimizer_.clip_grad_norm(std::numeric_limits<double>::infinity()));
   return std::isfinite(norm);
 }

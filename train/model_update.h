@@ -24,8 +24,10 @@ class ModelUpdate {
   const LossScale& loss_scale() const noexcept { return loss_scale_; }
   void set_loss_scale(const LossScale& scale) noexcept { loss_scale_ = scale; }
 
+  // Whether losses are scaled, and gradients looked at: for float16.
+  bool scales() const noexcept { return options_.precision == Precision::kFp16; }
   at::Tensor scaled(const at::Tensor& loss) const { return scales() ? loss * loss_scale_.scale() : loss; }
-  // Completes the reductions. Whether the gradients are finite; only those of float16 are looked at. Collective.
+  // Completes the reductions, and tells whether the gradients are finite. Collective.
   Result<bool> finite_gradients();
   // Changes the weights, or leaves the step out where gradients are not finite on some rank: the next step begins with
   // zero_grad(). step: its number, from 1. Returns a line about a step that was left out, else nothing. Collective;
@@ -33,8 +35,6 @@ class ModelUpdate {
   Result<std::string> step(bool finite_everywhere, std::int64_t step);
 
  private:
-  bool scales() const noexcept { return options_.precision == Precision::kFp16; }
-
   const TrainOptions& options_;
   xoe::torch::DistributedOptimizer optimizer_;
   std::optional<WeightAverage> average_;

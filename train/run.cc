@@ -242,7 +242,7 @@ Status Run::step() {
     XOE_TRY(update_->optimizer().synchronize());
   }
   bool finite = true;
-  if (updates()) {
+  if (updates() && update_->scales()) {
     const auto span = trace_->span(Phase::kOptimizer);
     XOE_ASSIGN(finite, update_->finite_gradients());
   }
