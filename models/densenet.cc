@@ -18,9 +18,9 @@ constexpr int kSmallestDenseNetImage = 29;  // the last pooling has 2x2 pixels l
 class DenseLayer : public nn::Module {
  public:
   explicit DenseLayer(std::int64_t in)
-      : norm1_(register_module("norm1", nn::BatchNorm2d(in))),
+      : norm1_(register_module("norm1", BatchNorm(in))),
         conv1_(register_module("conv1", conv2d({.in = in, .out = kBottleneck, .kernel = {1, 1}}))),
-        norm2_(register_module("norm2", nn::BatchNorm2d(kBottleneck))),
+        norm2_(register_module("norm2", BatchNorm(kBottleneck))),
         conv2_(register_module("conv2", conv2d({.in = kBottleneck, .out = kGrowth}))) {}
 
   // Its input, and its own channels behind.
@@ -30,9 +30,9 @@ class DenseLayer : public nn::Module {
   }
 
  private:
-  nn::BatchNorm2d norm1_;
+  BatchNorm norm1_;
   nn::Conv2d conv1_;
-  nn::BatchNorm2d norm2_;
+  BatchNorm norm2_;
   nn::Conv2d conv2_;
 };
 
@@ -46,7 +46,7 @@ std::shared_ptr<Chain> dense_block(int layers, std::int64_t in) {
 // Halves channels, height and width.
 std::shared_ptr<Chain> transition(std::int64_t in) {
   auto chain = std::make_shared<Chain>();
-  chain->add("norm", nn::BatchNorm2d(in).ptr());
+  chain->add("norm", BatchNorm(in).ptr());
   chain->add_step(kRelu);
   chain->add("conv", conv2d({.in = in, .out = in / 2, .kernel = {1, 1}}).ptr());
   chain->add_step([](const at::Tensor& x) { return at::avg_pool2d(x, {2, 2}, {2, 2}); });
@@ -58,18 +58,18 @@ class DenseNet : public ImageModel {
   explicit DenseNet(int classes) {
     std::int64_t channels = 64;
     features_->add("conv0", conv2d({.in = 3, .out = channels, .kernel = {7, 7}, .stride = 2}).ptr());
-    features_->add("norm0", nn::BatchNorm2d(channels).ptr());
+    features_->add("norm0", BatchNorm(channels).ptr());
     features_->add_step(kRelu);
     features_->add_step([](const at::Tensor& x) { return at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1}); });
     for (std::size_t i = 0; i < kDenseLayers.size(); ++i) {
       const std::string number = std::to_string(i + 1);
-      features_->add("denseblock" + number, dense_block(kDenseLayers[i], channels));
+      features_->add_block("denseblock" + number, dense_block(kDenseLayers[i], channels));
       channels += kDenseLayers[i] * kGrowth;
       if (i + 1 == kDenseLayers.size()) break;
       features_->add("transition" + number, transition(channels));
       channels /= 2;
     }
-    features_->add("norm5", nn::BatchNorm2d(channels).ptr());
+    features_->add("norm5", BatchNorm(channels).ptr());
     features_->add_step(kRelu);
     register_module("features", features_);
     classifier_ = register_module("classifier", nn::Linear(channels, classes));
@@ -80,6 +80,8 @@ class DenseNet : public ImageModel {
   Logits forward(const at::Tensor& images) override {
     return {.main = classifier_->forward(mean_of_pixels(features_->forward(images)))};
   }
+
+  std::vector<std::string> head() const override { return {"classifier"}; }
 
   at::MemoryFormat memory_format() const override { return at::MemoryFormat::ChannelsLast; }
 

@@ -94,9 +94,9 @@ class EfficientNet : public ImageModel {
                                       .kernel = stage.kernel,
                                       .stride = i == 0 ? stage.stride : 1,
                                       .epsilon = epsilon};
-        chain->add(std::make_shared<InvertedResidual>("block", stage.fused ? fused(block) : separable(block),
-                                                      block.stride == 1 && block.in == block.out,
-                                                      kDeepestDrop * number / blocks));
+        chain->add_block(std::make_shared<InvertedResidual>("block", stage.fused ? fused(block) : separable(block),
+                                                            block.stride == 1 && block.in == block.out,
+                                                            kDeepestDrop * number / blocks));
         channels = stage.channels;
       }
       features_->add(std::move(chain));
@@ -117,6 +117,8 @@ class EfficientNet : public ImageModel {
   Logits forward(const at::Tensor& images) override {
     return {.main = classifier_->forward(mean_of_pixels(features_->forward(images)))};
   }
+
+  std::vector<std::string> head() const override { return {"classifier.1"}; }
 
   at::MemoryFormat memory_format() const override { return at::MemoryFormat::ChannelsLast; }
 

@@ -173,6 +173,15 @@ class InceptionV3 : public ImageModel {
     return logits;
   }
 
+  std::vector<std::string> head() const override {
+    return auxiliary_ ? std::vector<std::string>{"AuxLogits.fc", "fc"} : std::vector<std::string>{"fc"};
+  }
+
+  int recompute_blocks(bool on) override {
+    recomputes_ = on;
+    return blocks_;
+  }
+
   at::MemoryFormat memory_format() const override { return at::MemoryFormat::ChannelsLast; }
 
  private:
@@ -180,6 +189,11 @@ class InceptionV3 : public ImageModel {
   void add(std::vector<Step>* steps, const std::string& name, std::shared_ptr<M> module) {
     register_module(name, module);
     steps->emplace_back([module = module.get()](const at::Tensor& x) { return module->forward(x); });
+  }
+  void add(std::vector<Step>* steps, const std::string& name, const std::shared_ptr<Mixed>& block) {
+    register_module(name, block);
+    steps->push_back(block_step(block.get(), recomputes_));
+    ++blocks_;
   }
   void stem(std::vector<Step>* steps, const std::string& name, const ConvSpec& conv) { add(steps, name, unit(conv)); }
 
@@ -195,6 +209,8 @@ class InceptionV3 : public ImageModel {
 
   std::vector<Step> trunk_;  // up to where the auxiliary classifier begins
   std::vector<Step> top_;
+  bool recomputes_ = false;
+  int blocks_ = 0;
   std::shared_ptr<InceptionAux> auxiliary_;
   nn::Dropout dropout_ = register_module("dropout", nn::Dropout(0.5));
   nn::Linear fc_{nullptr};

@@ -23,7 +23,7 @@ at::Tensor Chain::forward(const at::Tensor& x) {
 
 ConvNorm::ConvNorm(const ConvNormSpec& spec)
     : conv_(register_module(spec.conv_name, conv2d(spec.conv))),
-      norm_(register_module(spec.norm_name, nn::BatchNorm2d(nn::BatchNorm2dOptions(spec.conv.out).eps(spec.epsilon)))),
+      norm_(register_module(spec.norm_name, BatchNorm(spec.conv.out, spec.epsilon))),
       activation_(spec.activation) {}
 
 at::Tensor ConvNorm::forward(const at::Tensor& x) {

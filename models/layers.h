@@ -1,10 +1,10 @@
 // Blocks that several networks are made of. Their parameters have the names that torchvision gives them.
 #pragma once
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/hardtanh.h>
 #include <ATen/ops/silu.h>
 #include <torch/nn/init.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 
 #include <array>
@@ -12,6 +12,9 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "models/batch_norm.h"
+#include "models/recompute.h"
 
 namespace xoe::models {
 
@@ -42,6 +45,16 @@ struct ConvSpec {
 };
 nn::Conv2d conv2d(const ConvSpec& spec);
 
+// The step of `block`, which is recomputed in backward while `recomputes` is set.
+template <typename M>
+Step block_step(M* block, const bool& recomputes) {
+  return [block, &recomputes](const at::Tensor& x) {
+    const auto forward = [block](const at::Tensor& input) { return block->forward(input); };
+    if (!recomputes || !block->is_training() || !at::GradMode::is_enabled()) return forward(x);
+    return recomputed(*block, forward, x);
+  };
+}
+
 // Modules and functions that run one after the other. (libtorch's Sequential cannot hold another one.)
 class Chain : public nn::Module {
  public:
@@ -60,11 +73,29 @@ class Chain : public nn::Module {
     add(module.ptr());
   }
   void add_step(Step step) { steps_.push_back(std::move(step)); }
+  // A module that does not overwrite its input, and may be recomputed.
+  template <typename M>
+  void add_block(std::string name, std::shared_ptr<M> block) {
+    steps_.push_back(block_step(block.get(), recomputes_));
+    register_module(std::move(name), std::move(block));
+    ++blocks_;
+  }
+  template <typename M>
+  void add_block(std::shared_ptr<M> block) {
+    add_block(std::to_string(steps_.size()), std::move(block));
+  }
+  // Whether blocks compute their activations again in backward, in place of keeping them. How many there are.
+  int recompute_blocks(bool on) {
+    recomputes_ = on;
+    return blocks_;
+  }
 
   at::Tensor forward(const at::Tensor& x);
 
  private:
   std::vector<Step> steps_;
+  bool recomputes_ = false;
+  int blocks_ = 0;
 };
 
 // Convolution, batch norm, activation.
@@ -83,7 +114,7 @@ class ConvNorm : public nn::Module {
 
  private:
   nn::Conv2d conv_;
-  nn::BatchNorm2d norm_;
+  BatchNorm norm_;
   Activation activation_;
 };
 

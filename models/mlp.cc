@@ -17,6 +17,8 @@ class Mlp : public ImageModel {
     return {.main = fc3_->forward(fc2_->forward(hidden).relu_())};
   }
 
+  std::vector<std::string> head() const override { return {"fc3"}; }
+
  private:
   ::torch::nn::Linear fc1_;
   ::torch::nn::Linear fc2_;

@@ -23,7 +23,7 @@ std::shared_ptr<InvertedResidual> mobile_block(std::int64_t in, std::int64_t out
   auto chain = std::make_shared<Chain>();
   add_expansion(*chain, {.in = in, .width = in * widening, .kernel = 3, .stride = stride, .activation = kRelu6});
   chain->add(conv2d({.in = in * widening, .out = out, .kernel = {1, 1}}));
-  chain->add(nn::BatchNorm2d(out));
+  chain->add(BatchNorm(out));
   return std::make_shared<InvertedResidual>("conv", std::move(chain), stride == 1 && in == out);
 }
 
@@ -35,7 +35,7 @@ class MobileNetV2 : public ImageModel {
     std::int64_t channels = kMobileFirst;
     for (const MobileStage& stage : kMobileStages) {
       for (int i = 0; i < stage.blocks; ++i) {
-        features_->add(mobile_block(channels, stage.channels, stage.widening, i == 0 ? stage.stride : 1));
+        features_->add_block(mobile_block(channels, stage.channels, stage.widening, i == 0 ? stage.stride : 1));
         channels = stage.channels;
       }
     }
@@ -54,6 +54,8 @@ class MobileNetV2 : public ImageModel {
   Logits forward(const at::Tensor& images) override {
     return {.main = classifier_->forward(mean_of_pixels(features_->forward(images)))};
   }
+
+  std::vector<std::string> head() const override { return {"classifier.1"}; }
 
   at::MemoryFormat memory_format() const override { return at::MemoryFormat::ChannelsLast; }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "xoe/status.h"
 
@@ -24,9 +25,14 @@ struct Logits {
 class ImageModel : public ::torch::nn::Module {
  public:
   virtual Logits forward(const at::Tensor& images) = 0;
+  // The modules whose parameters depend on the number of classes, and no others do: "fc".
+  virtual std::vector<std::string> head() const = 0;
   // The memory format in which 4-dimensional parameters and images are fastest on the CPU, as one thread trains
   // (docs/reference/train.md has the figures).
   virtual at::MemoryFormat memory_format() const { return at::MemoryFormat::Contiguous; }
+  // Whether the network's blocks keep only their input for backward, and compute the rest again there: less memory,
+  // more time, the same numbers. How many blocks there are; 0: it cannot.
+  virtual int recompute_blocks(bool on);
   // The name that a parameter or buffer, by its name here, has in the library that most programs know it from: timm for
   // vision transformers ("blocks.0.attn.qkv.weight" for "blocks.0.qkv.weight"), else torchvision, which is the same.
   virtual std::string common_name(const std::string& name) const { return name; }

@@ -35,7 +35,7 @@ class Block : public nn::Module {
       add(conv(width, out, 3, 1), out);
     }
     if (stride != 1 || in != out) {
-      downsample_ = register_module("downsample", nn::Sequential(conv(in, out, 1, stride), nn::BatchNorm2d(out)));
+      downsample_ = register_module("downsample", nn::Sequential(conv(in, out, 1, stride), BatchNorm(out)));
     }
   }
 
@@ -55,11 +55,11 @@ class Block : public nn::Module {
   void add(nn::Conv2d convolution, std::int64_t channels) {
     const std::string index = std::to_string(convs_.size() + 1);
     convs_.push_back(register_module("conv" + index, std::move(convolution)));
-    norms_.push_back(register_module("bn" + index, nn::BatchNorm2d(channels)));
+    norms_.push_back(register_module("bn" + index, BatchNorm(channels)));
   }
 
   std::vector<nn::Conv2d> convs_;
-  std::vector<nn::BatchNorm2d> norms_;
+  std::vector<BatchNorm> norms_;
   nn::Sequential downsample_{nullptr};
 };
 
@@ -67,7 +67,7 @@ class ResNet : public ImageModel {
  public:
   ResNet(const std::array<int, 4>& blocks, bool bottleneck, int classes) : bottleneck_(bottleneck) {
     conv1_ = register_module("conv1", conv(3, 64, 7, 2));
-    bn1_ = register_module("bn1", nn::BatchNorm2d(64));
+    bn1_ = register_module("bn1", BatchNorm(64));
     std::int64_t channels = 64;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       const Stage stage = {.width = std::int64_t{64} << i, .blocks = blocks[i], .stride = i == 0 ? 1 : 2};
@@ -84,16 +84,18 @@ class ResNet : public ImageModel {
     return {.main = fc_->forward(mean_of_pixels(x))};
   }
 
+  std::vector<std::string> head() const override { return {"fc"}; }
+
   at::MemoryFormat memory_format() const override {
     return bottleneck_ ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   }
 
  private:
-  static nn::Sequential make_stage(const Stage& stage, bool bottleneck, std::int64_t& channels) {
+  static std::shared_ptr<Chain> make_stage(const Stage& stage, bool bottleneck, std::int64_t& channels) {
     const std::int64_t out = bottleneck ? stage.width * 4 : stage.width;
-    nn::Sequential blocks;
+    auto blocks = std::make_shared<Chain>();
     for (int i = 0; i < stage.blocks; ++i) {
-      blocks->push_back(Block(channels, stage.width, out, i == 0 ? stage.stride : 1, bottleneck));
+      blocks->add_block(std::make_shared<Block>(channels, stage.width, out, i == 0 ? stage.stride : 1, bottleneck));
       channels = out;
     }
     return blocks;
@@ -108,8 +110,8 @@ class ResNet : public ImageModel {
 
   bool bottleneck_;
   nn::Conv2d conv1_{nullptr};
-  nn::BatchNorm2d bn1_{nullptr};
-  std::vector<nn::Sequential> stages_;
+  BatchNorm bn1_{nullptr};
+  std::vector<std::shared_ptr<Chain>> stages_;
   nn::Linear fc_{nullptr};
 };
 

@@ -51,6 +51,8 @@ class Vgg : public ImageModel {
     return {.main = classifier_->forward(at::adaptive_avg_pool2d(features_->forward(images), {7, 7}).flatten(1))};
   }
 
+  std::vector<std::string> head() const override { return {"classifier.6"}; }
+
  private:
   std::shared_ptr<Chain> features_ = std::make_shared<Chain>();
   std::shared_ptr<Chain> classifier_ = std::make_shared<Chain>();

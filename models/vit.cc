@@ -67,7 +67,7 @@ class VisionTransformer : public ImageModel {
         register_module("patch_embed", nn::Conv2d(nn::Conv2dOptions(3, spec.width, spec.patch).stride(spec.patch)));
     class_token_ = register_parameter("cls_token", at::zeros({1, 1, spec.width}));
     position_ = register_parameter("pos_embed", at::zeros({1, tokens, spec.width}));
-    for (int i = 0; i < kVitLayers; ++i) layers_->add(std::make_shared<TransformerLayer>(spec.width, spec.heads));
+    for (int i = 0; i < kVitLayers; ++i) layers_->add_block(std::make_shared<TransformerLayer>(spec.width, spec.heads));
     register_module("blocks", layers_);
     norm_ = register_module("norm", layer_norm(spec.width));
     head_ = register_module("head", nn::Linear(spec.width, shape.classes));
@@ -80,6 +80,8 @@ class VisionTransformer : public ImageModel {
     x = norm_->forward(layers_->forward(x));
     return {.main = head_->forward(x.select(1, 0))};
   }
+
+  std::vector<std::string> head() const override { return {"head"}; }
 
   std::string common_name(const std::string& name) const override {
     if (name.starts_with("patch_embed.")) return "patch_embed.proj." + name.substr(name.find('.') + 1);

@@ -60,29 +60,41 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
   app.add_option("--weights", options.weights,
                  "begin with these: a state dict of PyTorch (.pt), or safetensors; as export writes them")
       ->type_name("FILE");
+  app.add_flag("--new-head", options.new_head,
+               "but for the last layer, which is initialised: to fine-tune for other classes");
   auto* epochs = app.add_option("--epochs", options.epochs, "how often to go through the data (default 10)");
   epochs->check(CLI::PositiveNumber);
   app.add_option("--steps", options.steps, "how many steps instead (default 100 synthetic)")
       ->check(CLI::PositiveNumber)
       ->excludes(epochs);
-  app.add_option("--lr", options.lr, "peak learning rate for --lr-batch images (default: sgd 0.1, adamw 0.001)")
+  app.add_option("--lr", options.lr,
+                 "peak learning rate for --lr-batch images (default: sgd 0.1, lars 0.3, adamw and lamb 0.001)")
       ->check(CLI::PositiveNumber);
   app.add_option("--lr-batch", options.lr_batch, "the rate grows with images per step over this; 0: it does not")
       ->capture_default_str();
   app.add_option("--lr-warmup", options.lr_warmup_epochs, "epochs in which the rate rises")->capture_default_str();
   add_choice<OptimizerKind>(app, "--optimizer", options.optimizer,
-                            {{"sgd", OptimizerKind::kSgd}, {"adamw", OptimizerKind::kAdamW}}, "");
-  app.add_option("--momentum", options.momentum, "of sgd")->capture_default_str();
-  app.add_option("--weight-decay", options.weight_decay, "(default: sgd 5e-5, adamw 0.05)");
+                            {{"sgd", OptimizerKind::kSgd},
+                             {"adamw", OptimizerKind::kAdamW},
+                             {"lars", OptimizerKind::kLars},
+                             {"lamb", OptimizerKind::kLamb}},
+                            "the last two are for large batches");
+  app.add_option("--momentum", options.momentum, "of sgd and lars")->capture_default_str();
+  app.add_option("--weight-decay", options.weight_decay, "(default: sgd and lars 5e-5, adamw 0.05, lamb 0.02)");
   app.add_option("--label-smoothing", options.label_smoothing, "0 to 1")->capture_default_str();
   app.add_option("--clip-norm", options.clip_norm, "largest 2-norm of a step's gradients, all together; 0: any")
       ->capture_default_str();
+  app.add_option("--ema", options.ema,
+                 "decay of an exponential moving average of the weights, for evaluation and export; 0: none")
+      ->capture_default_str();
   app.add_option("--accumulate", options.accumulate, "passes per step")->capture_default_str();
+  app.add_flag("--sync-batchnorm", options.sync_batchnorm, "statistics of batch norm over the images of all ranks");
   app.add_option("--seed", options.seed, "of weights, order and distortions")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  add_choice<Precision>(app, "--precision", options.precision, {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}},
-                        "bf16: autocast");
+  add_choice<Precision>(app, "--precision", options.precision,
+                        {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}, {"fp16", Precision::kFp16}},
+                        "bf16, fp16: autocast; fp16 scales the loss");
 }
 
 void add_machine_options(CLI::App& app, train::TrainOptions& options) {
@@ -93,6 +105,8 @@ void add_machine_options(CLI::App& app, train::TrainOptions& options) {
                          "auto: CUDA where libtorch sees a device");
   app.add_option("--threads", options.threads, "of libtorch per rank (default: cores / ranks of this host)")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--checkpoint-activations", options.checkpoint_activations,
+               "blocks of the network are computed again in backward: less memory, more time");
   app.add_flag("--sharded", options.sharded, "ranks share parameters, each updates its part for all");
   app.add_option("--bucket-mb", options.bucket_mib, "MiB of gradients reduced at once")->capture_default_str();
 }

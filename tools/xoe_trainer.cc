@@ -160,8 +160,8 @@ int export_weights(const ExportCommandLine& line) {
     print_error(exported.error());
     return kFailure;
   }
-  fmt::print("{}: {} of {}, step {} ({})\n", line.file, counted(exported->tensors, "tensor"), exported->model,
-             exported->step, exported->checkpoint);
+  fmt::print("{}: {} of {}, step {}{} ({})\n", line.file, counted(exported->tensors, "tensor"), exported->model,
+             exported->step, exported->averaged ? ", moving average" : "", exported->checkpoint);
   return std::fflush(stdout) == 0 ? 0 : kFailure;
 }
 

@@ -26,7 +26,7 @@ Json identity(const TrainOptions& options, const DataInfo& data, int size) {
           {"ranks", size},
           {"batch", options.batch},
           {"accumulate", options.accumulate},
-          {"optimizer", options.optimizer == OptimizerKind::kSgd ? "sgd" : "adamw"},
+          {"optimizer", optimizer_name(options.optimizer)},
           {"data", options.data_dir.empty() ? "synthetic" : "images"},
           {"seed", options.seed}};
 }
@@ -49,11 +49,12 @@ std::string archive_bytes(::torch::serialize::OutputArchive& archive) {
 
 std::string rank_section(int rank) { return fmt::format("rank.{}", rank); }
 
-std::string rank_bytes(const Progress& progress, const models::ImageModel& model) {
+std::string rank_bytes(const Progress& progress, const models::ImageModel& model, const WeightAverage* average) {
   ::torch::serialize::OutputArchive archive;
   archive.write("position", c10::IValue(progress.position));
   archive.write("random", at::detail::getDefaultCPUGenerator().get_state());
   archive.write("buffers", c10::IValue(copy_buffers(model)));
+  if (average != nullptr) archive.write("average buffers", c10::IValue(average->buffers()));
   return archive_bytes(archive);
 }
 
@@ -119,16 +120,42 @@ Result<std::string> read_newest(const TrainOptions& options, const Json& mine) {
   return bytes;
 }
 
+// The parameters of a section with a model, in the model's order. They are loaded into another model and copied:
+// loading replaces the storage, and with it device and memory format.
+Status load_parameters(const std::string& bytes, const TrainOptions& options, const DataInfo& data,
+                       const std::vector<at::Tensor>& target) {
+  XOE_ASSIGN(const auto stored,
+             models::make_model(options.model, data.classes, options.image_size.height, options.image_size.width));
+  auto archive = open_archive(bytes);
+  stored->load(archive);
+  const auto source = stored->parameters();
+  for (std::size_t i = 0; i < target.size(); ++i) target[i].copy_(source.at(i));
+  return {};
+}
+
+std::vector<at::Tensor> tensors_of_rank(const Sections& sections, int rank, const std::string& name) {
+  auto own = open_archive(sections.at(rank_section(rank)));
+  c10::IValue tensors;
+  own.read(name, tensors);
+  return tensors.toTensorVector();
+}
+
 }  // namespace
 
 Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo& data, const Progress& progress,
-                                    const models::ImageModel& model, xoe::torch::DistributedOptimizer& optimizer,
-                                    Communicator& comm) {
+                                    models::ImageModel& model, WeightAverage* average,
+                                    xoe::torch::DistributedOptimizer& optimizer, Communicator& comm) {
   const at::NoGradGuard no_grad;
   ::torch::serialize::OutputArchive optimizer_archive;
   XOE_TRY(optimizer.save_state(optimizer_archive));
   XOE_ASSIGN(const auto buffers, average_buffers(model, comm));
-  const std::string mine = rank_bytes(progress, model);
+  std::string averaged;
+  if (average != nullptr) {
+    const WeightAverage::InModel in_model(*average);
+    XOE_ASSIGN(const auto average_buffers_of_ranks, average_buffers(model, comm));
+    if (comm.rank() == 0) averaged = model_bytes(model, average_buffers_of_ranks);
+  }
+  const std::string mine = rank_bytes(progress, model, average);
   XOE_ASSIGN(const Gathered ranks, comm.allgather(ConstTensor(mine.data(), mine.size(), DType::kUint8)));
 
   const std::string path = checkpoint_path(options.checkpoint_dir, progress.step);
@@ -137,9 +164,12 @@ Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo&
     Sections sections;
     sections["meta"] = Json({{"step", progress.step},
                              {"total_steps", progress.total_steps},
+                             {"loss_scale", progress.loss_scale.scale()},
+                             {"loss_scale_steps", progress.loss_scale.good_steps()},
                              {"run", identity(options, data, comm.size())}})
                            .dump();
     sections["model"] = model_bytes(model, buffers);
+    if (average != nullptr) sections[std::string(kAverageSection)] = std::move(averaged);
     sections["optimizer"] = archive_bytes(optimizer_archive);
     const auto* bytes = reinterpret_cast<const char*>(ranks.data.data());
     for (int rank = 0; rank < comm.size(); ++rank) {
@@ -173,19 +203,19 @@ Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, con
 Status restore_model(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
                      models::ImageModel& model) {
   const at::NoGradGuard no_grad;
-  // Loads into another model and copies: loading replaces the storage, and with it device and memory format.
-  XOE_ASSIGN(const auto stored,
-             models::make_model(options.model, data.classes, options.image_size.height, options.image_size.width));
-  auto archive = open_archive(sections.at("model"));
-  stored->load(archive);
-  const auto source = stored->parameters();
-  const auto target = model.parameters();
-  for (std::size_t i = 0; i < target.size(); ++i) target[i].copy_(source.at(i));
+  XOE_TRY(load_parameters(sections.at("model"), options, data, model.parameters()));
+  set_buffers(model, tensors_of_rank(sections, rank, "buffers"));
+  return {};
+}
 
-  auto own = open_archive(sections.at(rank_section(rank)));
-  c10::IValue buffers;
-  own.read("buffers", buffers);
-  set_buffers(model, buffers.toTensorVector());
+bool has_weight_average(const Sections& sections) { return sections.contains(kAverageSection); }
+
+Status restore_average(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
+                       WeightAverage& average) {
+  const at::NoGradGuard no_grad;
+  XOE_TRY(load_parameters(sections.find(kAverageSection)->second, options, data, average.parameters()));
+  const auto buffers = tensors_of_rank(sections, rank, "average buffers");
+  for (std::size_t i = 0; i < average.buffers().size(); ++i) average.buffers()[i].copy_(buffers.at(i));
   return {};
 }
 
@@ -207,7 +237,10 @@ Result<Progress> restore_rest(const Sections& sections, int rank, c10::Device de
   const auto meta = nlohmann::json::parse(sections.at("meta"));
   return Progress{.step = meta.at("step"),
                   .total_steps = meta.value("total_steps", std::int64_t{0}),
-                  .position = position.toStringRef()};
+                  .position = position.toStringRef(),
+                  .loss_scale = meta.contains("loss_scale")
+                                    ? LossScale(meta.at("loss_scale"), meta.at("loss_scale_steps"))
+                                    : LossScale()};
 }
 
 }  // namespace xoe::train

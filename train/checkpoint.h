@@ -10,7 +10,9 @@
 #include "models/models.h"
 #include "train/batches.h"
 #include "train/checkpoint_file.h"
+#include "train/loss_scale.h"
 #include "train/options.h"
+#include "train/weight_average.h"
 #include "xoe/communicator.h"
 #include "xoe/torch/optimizer.h"
 
@@ -21,13 +23,15 @@ struct Progress {
   std::int64_t step = 0;         // finished ones
   std::int64_t total_steps = 0;  // that it was to have; 0: not known
   std::string position;          // of this rank's data
+  LossScale loss_scale = {};     // of float16
 };
 
 // Collective. One file for all ranks: parameters, optimizer state, the averaged buffers, and of each rank its own
-// buffers, random generator and data position. Written by rank 0; all ranks get its errors. Returns the path.
+// buffers, random generator and data position; those of `average`, unless it is null. Written by rank 0; all ranks get
+// its errors. Returns the path.
 Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo& data, const Progress& progress,
-                                    const models::ImageModel& model, xoe::torch::DistributedOptimizer& optimizer,
-                                    Communicator& comm);
+                                    models::ImageModel& model, WeightAverage* average,
+                                    xoe::torch::DistributedOptimizer& optimizer, Communicator& comm);
 
 // Collective. The newest checkpoint of options.checkpoint_dir, read by rank 0, on all ranks; nullopt when there is
 // none. `invalid_argument` when it was written by another kind of run, `data_loss` when it is damaged.
@@ -36,6 +40,10 @@ Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, con
 // To be called before the DistributedOptimizer is created: restores the parameters and this rank's buffers.
 Status restore_model(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
                      models::ImageModel& model);
+bool has_weight_average(const Sections& sections);
+// REQUIRES: has_weight_average(). Restores the average of this rank.
+Status restore_average(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
+                       WeightAverage& average);
 // To be called after it was created: restores the optimizer state, on the model's `device`, and the random generator,
 // but not options such as momentum and weight decay.
 Result<Progress> restore_rest(const Sections& sections, int rank, c10::Device device,

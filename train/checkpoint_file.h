@@ -15,6 +15,9 @@ namespace xoe::train {
 // Named byte strings: "meta", "model", "optimizer", "rank.0", ...
 using Sections = std::map<std::string, std::string, std::less<>>;
 
+// A model with averaged weights, where a run has them.
+inline constexpr std::string_view kAverageSection = "average";
+
 // The file appears whole or not at all.
 Status write_sections(const std::string& path, const Sections& sections);
 std::string pack_sections(const Sections& sections);

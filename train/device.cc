@@ -3,7 +3,11 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/ones.h>
+#include <c10/util/Exception.h>
 #include <dlfcn.h>
 #include <sched.h>
 #include <unistd.h>
@@ -43,9 +47,28 @@ int set_threads(int threads, int local_size) {
   return threads;
 }
 
-Autocast::Autocast(c10::Device device, Precision precision) : device_(device), active_(precision == Precision::kBf16) {
+Status check_precision(c10::Device device, Precision precision) {
+  if (precision != Precision::kFp16 || !device.is_cpu()) return {};
+  try {
+    const at::AutoGradMode for_backward(true);
+    const at::Tensor weight = at::ones({8, 8, 3, 3}).set_requires_grad(true);
+    at::Tensor sum;
+    {
+      const Autocast autocast(device, precision);
+      sum = at::conv2d(at::ones({1, 8, 8, 8}), weight).sum();
+    }
+    sum.backward();
+    return {};
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    return failure(Code::kUnsupported, "--precision fp16: libtorch cannot train in float16 on this CPU ({}); try bf16",
+                   text.substr(0, text.find('\n')));
+  }
+}
+
+Autocast::Autocast(c10::Device device, Precision precision) : device_(device), active_(precision != Precision::kFp32) {
   if (!active_) return;
-  at::autocast::set_autocast_dtype(device_.type(), at::kBFloat16);
+  at::autocast::set_autocast_dtype(device_.type(), precision == Precision::kFp16 ? at::kHalf : at::kBFloat16);
   at::autocast::set_autocast_enabled(device_.type(), true);
 }
 

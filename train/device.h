@@ -22,7 +22,10 @@ Result<c10::Device> choose_device(DeviceKind kind, int local_rank);
 // Returns the number.
 int set_threads(int threads, int local_size);
 
-// In its scope matrix products and convolutions run in bfloat16 where that is safe.
+// Ok, or `unsupported`: libtorch cannot train in this precision on the device. Tries it, with a small convolution.
+Status check_precision(c10::Device device, Precision precision);
+
+// In its scope matrix products and convolutions run in 16 bits where that is safe.
 class Autocast {
  public:
   Autocast(c10::Device device, Precision precision);

@@ -59,16 +59,20 @@ Json variables(const Env& env) {
 }
 
 Json options_json(const TrainOptions& options) {
-  Json json = {{"optimizer", options.optimizer == OptimizerKind::kSgd ? "sgd" : "adamw"},
+  Json json = {{"optimizer", optimizer_name(options.optimizer)},
                {"learning_rate", options.lr},
                {"lr_batch", options.lr_batch},
                {"lr_warmup_epochs", options.lr_warmup_epochs}};
-  if (options.optimizer == OptimizerKind::kSgd) json["momentum"] = options.momentum;
+  if (has_momentum(options.optimizer)) json["momentum"] = options.momentum;
   json["weight_decay"] = options.weight_decay.value_or(0);
   json["label_smoothing"] = options.label_smoothing;
   json["clip_norm"] = options.clip_norm;
-  json["precision"] = options.precision == Precision::kFp32 ? "fp32" : "bf16";
+  json["ema"] = options.ema;
+  json["precision"] = precision_name(options.precision);
   if (!options.weights.empty()) json["weights"] = options.weights;
+  if (options.new_head) json["new_head"] = true;
+  json["sync_batchnorm"] = options.sync_batchnorm;
+  json["checkpoint_activations"] = options.checkpoint_activations;
   json["seed"] = options.seed;
   if (options.epochs > 0) json["epochs"] = options.epochs;
   json["bucket_mib"] = options.bucket_mib;

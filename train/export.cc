@@ -55,7 +55,9 @@ Result<Weights> read_weights(const std::string& path) {
   XOE_ASSIGN(const auto model,
              models::make_model(weights.facts.model, weights.classes, weights.images.height, weights.images.width));
   ::torch::serialize::InputArchive archive;
-  const std::string& stored = sections.at("model");
+  const auto average = sections.find(kAverageSection);
+  weights.facts.averaged = average != sections.end();
+  const std::string& stored = weights.facts.averaged ? average->second : sections.at("model");
   archive.load_from(stored.data(), stored.size(), c10::kCPU);
   model->load(archive);
   weights.tensors = named_weights(*model);
@@ -68,7 +70,8 @@ std::map<std::string, std::string> metadata_of(const Weights& weights) {
           {"model", weights.facts.model},
           {"classes", std::to_string(weights.classes)},
           {"image_size", fmt::format("{}x{}", weights.images.height, weights.images.width)},
-          {"step", std::to_string(weights.facts.step)}};
+          {"step", std::to_string(weights.facts.step)},
+          {"weights", weights.facts.averaged ? "moving average" : "of the step"}};
 }
 
 }  // namespace

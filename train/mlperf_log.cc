@@ -75,7 +75,7 @@ Status MlperfLog::started(const RunStart& start, const TrainOptions& options) {
       point("seed", options.seed),
       point("global_batch_size", images),
       point("gradient_accumulation_steps", start.accumulate),
-      point("opt_name", options.optimizer == OptimizerKind::kSgd ? "sgd" : "adamw"),
+      point("opt_name", optimizer_name(options.optimizer)),
       point("opt_base_learning_rate", start.peak_rate),
       point("opt_learning_rate_warmup_epochs", options.lr_warmup_epochs),
       point("opt_weight_decay", options.weight_decay.value_or(0)),

@@ -4,15 +4,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "xoe/data/pixels.h"
 #include "xoe/status.h"
 
 namespace xoe::train {
 
-enum class OptimizerKind : std::uint8_t { kSgd, kAdamW };
+enum class OptimizerKind : std::uint8_t { kSgd, kAdamW, kLars, kLamb };
 enum class DeviceKind : std::uint8_t { kAuto, kCpu, kCuda };
-enum class Precision : std::uint8_t { kFp32, kBf16 };
+enum class Precision : std::uint8_t { kFp32, kBf16, kFp16 };
 // What a step does. kForward: the forward pass alone, in training mode; kEvaluate: that in evaluation mode, over
 // held-out images where the data have some. Neither changes the model.
 enum class StepKind : std::uint8_t { kTrain, kForward, kEvaluate };
@@ -27,7 +28,8 @@ struct TrainOptions {
   int batch = 32;                   // per rank and backward pass
   data::ImageSize image_size = 64;
   data::PixelOptions pixels = {};
-  std::string weights;  // a file that the model begins with; empty: freshly initialised
+  std::string weights;    // a file that the model begins with; empty: freshly initialised
+  bool new_head = false;  // ... but the last layer, which is initialised: for other classes
 
   double epochs = 0;       // of the data; 0: `steps` counts
   std::int64_t steps = 0;  // optimizer steps; 0: `epochs` counts. Both 0: 10 epochs of data, or 100 synthetic steps
@@ -37,11 +39,14 @@ struct TrainOptions {
   double lr_warmup_epochs = 1;  // linear, from nearly 0
   OptimizerKind optimizer = OptimizerKind::kSgd;
   double momentum = 0.9;
-  std::optional<double> weight_decay;  // unset: 5e-5 for sgd, 0.05 for adamw
+  std::optional<double> weight_decay;  // unset: see optimizer_defaults()
   double label_smoothing = 0;
   double clip_norm = 0;  // the largest 2-norm of all gradients together in a step; 0: any
+  double ema = 0;        // decay of the weights' exponential moving average; 0: there is none
   std::uint64_t seed = 1;
-  int accumulate = 1;  // backward passes in a step
+  int accumulate = 1;                   // backward passes in a step
+  bool sync_batchnorm = false;          // statistics of batch norm over the images of all ranks
+  bool checkpoint_activations = false;  // blocks of the network compute their activations again in backward
   bool sharded = false;
   double bucket_mib = 25;
 
@@ -73,6 +78,18 @@ struct TrainOptions {
   StepKind step_kind = StepKind::kTrain;
   double emulated_images_per_s = 0;  // > 0: a timed wait in place of computing, see emulated_accelerator.h
 };
+
+// "sgd", "adamw", "lars", "lamb".
+std::string_view optimizer_name(OptimizerKind kind) noexcept;
+std::string_view precision_name(Precision precision) noexcept;  // "fp32", "bf16", "fp16"
+// Whether options.momentum counts.
+bool has_momentum(OptimizerKind kind) noexcept;
+
+struct OptimizerDefaults {
+  double lr = 0;
+  double weight_decay = 0;
+};
+OptimizerDefaults optimizer_defaults(OptimizerKind kind) noexcept;
 
 // Sets defaults (rates, steps for synthetic data) and checks the options: `invalid_argument` names the option. Does not
 // look at the data.

@@ -9,11 +9,14 @@
 #include <cmath>
 #include <filesystem>
 
+#include <fmt/ranges.h>
+
 #include "base/env.h"
 #include "base/error.h"
 #include "train/agree.h"
 #include "train/buffers.h"
 #include "train/environment.h"
+#include "train/joined_batch_norm.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 #include "xoe/torch/broadcast.h"
@@ -85,22 +88,29 @@ Status Run::prepare() {
     }
   }
   place_model(setup_, options_);
+  if (options_.sync_batchnorm && comm_.size() > 1 && join_batch_norms(*setup_.model, *engine_) == 0 && first())
+    listener_.noted(fmt::format("{} has no batch norm, so --sync-batchnorm changes nothing", options_.model));
   if (sections) {
     XOE_TRY(restore_model(*sections, options_, setup_.data->info(), comm_.rank(), *setup_.model));
   } else {
     const bool loads = first() && !options_.weights.empty();
-    XOE_TRY(on_all_ranks(agree(comm_, loads ? load_weights(options_.weights, *setup_.model) : Status())));
+    XOE_TRY(on_all_ranks(
+        agree(comm_, loads ? load_weights(options_.weights, *setup_.model, options_.new_head) : Status())));
+    if (loads && options_.new_head)
+      listener_.noted(fmt::format("{}: all weights but those of {}, which is new, for {} classes", options_.weights,
+                                  fmt::join(setup_.model->head(), " and "), setup_.data->info().classes));
     XOE_TRY(xoe::torch::broadcast_parameters(*setup_.model, comm_));
   }
-  XOE_ASSIGN(optimizer_, xoe::torch::DistributedOptimizer::create(
-                             *setup_.optimizer, *setup_.model, comm_,
-                             {.bucket_bytes = static_cast<std::size_t>(options_.bucket_mib * 1024 * 1024),
-                              .backward_passes_per_step = options_.accumulate,
-                              .average_passes = true,
-                              .find_unused = false,  // every parameter of these models is used in each step
-                              .sharded = options_.sharded,
-                              .engine = engine_.get()}));
-  trace_.emplace(*engine_, *optimizer_, bootstrap::StatusWriter::of_process(Env::process()));
+  XOE_ASSIGN(auto optimizer, xoe::torch::DistributedOptimizer::create(
+                                 *setup_.optimizer, *setup_.model, comm_,
+                                 {.bucket_bytes = static_cast<std::size_t>(options_.bucket_mib * 1024 * 1024),
+                                  .backward_passes_per_step = options_.accumulate,
+                                  .average_passes = true,
+                                  .find_unused = false,  // every parameter of these models is used in each step
+                                  .sharded = options_.sharded,
+                                  .engine = engine_.get()}));
+  update_.emplace(options_, *setup_.model, std::move(optimizer));
+  trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
   if (sections) XOE_TRY(resume(*sections));
   if (first()) hold(open_outputs());
   if (step_ < plan_.total_steps) hold(fetch());
@@ -118,12 +128,20 @@ Status Run::open_outputs() {
 }
 
 Status Run::resume(const Sections& sections) {
-  XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), setup_.device, *optimizer_));
+  const bool has_average = has_weight_average(sections);
+  if (update_->average() != nullptr && has_average)
+    XOE_TRY(restore_average(sections, options_, setup_.data->info(), comm_.rank(), *update_->average()));
+  XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), setup_.device, update_->optimizer()));
   step_ = first_step_ = checkpoint_step_ = progress.step;
   position_ = std::move(progress.position);
+  update_->set_loss_scale(progress.loss_scale);
   hold(find_position());
   if (!first()) return {};
   listener_.noted(fmt::format("resumed from step {} in {}", step_, options_.checkpoint_dir));
+  if (has_average != (update_->average() != nullptr)) {
+    listener_.noted(has_average ? "the averaged weights of the checkpoint are left behind: there is no --ema"
+                                : "the checkpoint has no averaged weights: they begin as its weights are");
+  }
   if (progress.total_steps != 0 && progress.total_steps != plan_.total_steps) {
     listener_.noted(fmt::format("the number of steps was {} and is now {}, which changes the learning rates",
                                 progress.total_steps, plan_.total_steps));
@@ -150,6 +168,8 @@ Status Run::evaluate() {
   const auto span = trace_->span(Phase::kEvaluation);
   if (outputs_) hold(outputs_->evaluation_begins(step_));
   const at::NoGradGuard no_grad;
+  std::optional<WeightAverage::InModel> averaged_weights;
+  if (update_->average() != nullptr) averaged_weights.emplace(*update_->average());
   const auto own = copy_buffers(*setup_.model);
   XOE_ASSIGN(const auto averaged, average_buffers(*setup_.model, comm_));
   set_buffers(*setup_.model, averaged);
@@ -171,6 +191,7 @@ Status Run::evaluate() {
   }
   setup_.model->train(options_.step_kind != StepKind::kEvaluate);
   set_buffers(*setup_.model, own);
+  averaged_weights.reset();
   XOE_TRY(on_all_ranks(agree(comm_, local)));
 
   std::array values = {sums.loss, sums.correct, sums.images};
@@ -190,9 +211,10 @@ Status Run::evaluate() {
 
 Status Run::checkpoint() {
   const auto span = trace_->span(Phase::kCheckpoint);
-  auto path = save_checkpoint(options_, setup_.data->info(),
-                              {.step = step_, .total_steps = plan_.total_steps, .position = position_}, *setup_.model,
-                              *optimizer_, comm_);
+  auto path = save_checkpoint(
+      options_, setup_.data->info(),
+      {.step = step_, .total_steps = plan_.total_steps, .position = position_, .loss_scale = update_->loss_scale()},
+      *setup_.model, update_->average(), update_->optimizer(), comm_);
   if (!path) return on_all_ranks(failure(path.error()));
   checkpoint_step_ = step_;
   outcome_.checkpoint = *path;
@@ -204,7 +226,7 @@ Status Run::step() {
   const auto begin = Clock::now();
   const double rate = learning_rate(plan_.schedule, step_);
   for (auto& group : setup_.optimizer->param_groups()) group.options().set_lr(rate);
-  if (trains()) XOE_TRY(optimizer_->zero_grad());
+  if (trains()) XOE_TRY(update_->optimizer().zero_grad());
 
   seed_step(setup_, options_, comm_.rank(), step_);
   const std::vector<PassSums> passes = forward_backward();
@@ -217,13 +239,21 @@ Status Run::step() {
   StepSums sums = read(passes);
   if (trains()) {
     const auto span = trace_->span(Phase::kPeers);
-    XOE_TRY(optimizer_->synchronize());
+    XOE_TRY(update_->optimizer().synchronize());
   }
-  XOE_TRY(exchange(sums));
-  if (trains() && !setup_.emulated) {  // an emulated accelerator updates its parameters itself
+  bool finite = true;
+  if (updates() && update_->scales()) {
     const auto span = trace_->span(Phase::kOptimizer);
-    if (options_.clip_norm > 0) XOE_TRY(optimizer_->clip_grad_norm(options_.clip_norm));
-    XOE_TRY(optimizer_->step());
+    XOE_ASSIGN(finite, update_->finite_gradients());
+  }
+  XOE_TRY(exchange(sums, finite));
+  if (updates()) {  // an emulated accelerator updates its parameters itself
+    const auto span = trace_->span(Phase::kOptimizer);
+    const auto told = update_->step(finite, step_ + 1);
+    if (!told)
+      return told.error().code() == Code::kInvalidArgument ? on_all_ranks(failure(told.error()))
+                                                           : failure(told.error());
+    if (first() && !told->empty()) listener_.noted(*told);
   }
   ++step_;
   const StepTimes times = trace_->take();
@@ -249,7 +279,7 @@ std::vector<PassSums> Run::forward_backward() {
     if (setup_.emulated) {
       setup_.emulated->backward(batch.count());
     } else {
-      loss.backward();
+      update_->scaled(loss).backward();
     }
   }
   return passes;
@@ -314,15 +344,21 @@ void Run::keep_position() {
 }
 
 // The gradients are complete on all ranks here, so that this small reduction hardly waits.
-Status Run::exchange(StepSums& sums) {
+Status Run::exchange(StepSums& sums, bool& finite) {
   const auto span = trace_->span(Phase::kPeers);
-  // The number of ranks that were asked to stop, and of those with an error; then the sums.
-  std::array values = {stop_.load(std::memory_order_relaxed) ? 1.0 : 0.0, held_ ? 0.0 : 1.0, sums.loss, sums.correct,
+  // The number of ranks that were asked to stop, of those with an error, and of those with gradients that are not
+  // finite; then the sums.
+  std::array values = {stop_.load(std::memory_order_relaxed) ? 1.0 : 0.0,
+                       held_ ? 0.0 : 1.0,
+                       finite ? 0.0 : 1.0,
+                       sums.loss,
+                       sums.correct,
                        sums.images};
   const std::int64_t count = std::ssize(values);
   const TensorArg tensor{.in = values.data(), .out = values.data(), .dtype = DType::kFloat64, .shape = {&count, 1}};
   XOE_TRY(engine_->run({.name = "step sums", .tensors = {&tensor, 1}}));
-  sums = {.loss = values[2], .correct = values[3], .images = values[4]};
+  finite = values[2] == 0;
+  sums = {.loss = values[3], .correct = values[4], .images = values[5]};
   if (values[1] > 0) return on_all_ranks(agree(comm_, held_));
   if (!std::isfinite(sums.loss)) {
     return on_all_ranks(
@@ -380,9 +416,9 @@ Result<Outcome> Run::finish() {
   outcome_.timeline = options_.timeline;
   outcome_.input = setup_.data->explain();
   outcome_.metrics = engine_->metrics();
-  XOE_TRY(optimizer_->close());
+  XOE_TRY(update_->optimizer().close());
   trace_.reset();
-  optimizer_.reset();
+  update_.reset();
   if (!options_.timeline.empty()) hold(engine_->stop_timeline());
   if (outputs_) {
     if (outputs_->folder()) outcome_.curve = outputs_->folder()->curve_path();
@@ -414,7 +450,7 @@ RunStart Run::start_event() const {
   start.batch = options_.batch;
   start.accumulate = options_.accumulate;
   start.threads = setup_.threads;
-  start.buckets = optimizer_->bucket_count();
+  start.buckets = update_->buckets();
   start.sharded = options_.sharded;
   start.peak_rate = plan_.schedule.peak;
   start.first_step = first_step_;

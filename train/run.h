@@ -8,6 +8,7 @@
 
 #include "train/checkpoint.h"
 #include "train/events.h"
+#include "train/model_update.h"
 #include "train/run_meter.h"
 #include "train/run_outputs.h"
 #include "train/setup.h"
@@ -37,6 +38,7 @@ class Run {
   Status find_position();
   Status open_outputs();
   Status step();
+  bool updates() const noexcept { return trains() && !setup_.emulated; }
   bool trains() const noexcept { return options_.step_kind == StepKind::kTrain; }
   std::vector<PassSums> forward_backward();
   // The loss, for backward; its sums go to `passes`.
@@ -46,7 +48,8 @@ class Run {
   Status fetch();
   void keep_position();
   bool evaluation_due() const noexcept;
-  Status exchange(StepSums& sums);
+  // finite: this rank's gradients; then those of all ranks.
+  Status exchange(StepSums& sums, bool& finite);
   Status after_step();
   Status report();
   Status evaluate();
@@ -71,7 +74,7 @@ class Run {
   Plan plan_;
   std::optional<RunOutputs> outputs_;  // of rank 0
   std::unique_ptr<Engine> engine_;
-  std::optional<xoe::torch::DistributedOptimizer> optimizer_;
+  std::optional<ModelUpdate> update_;
   std::optional<StepTrace> trace_;
 
   std::int64_t step_ = 0;  // steps that are finished

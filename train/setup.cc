@@ -13,13 +13,30 @@
 #include "base/hash.h"
 #include "train/checkpoint_file.h"
 #include "train/files.h"
+#include "xoe/torch/layerwise.h"
 
 namespace xoe::train {
 namespace {
 
+// Biases and what scales and shifts after a normalisation get neither trust nor decay.
+template <class Optimizer, class Options>
+std::unique_ptr<::torch::optim::Optimizer> layerwise(const models::ImageModel& model, const Options& options) {
+  std::vector<at::Tensor> scaled;
+  std::vector<at::Tensor> rest;
+  for (const at::Tensor& parameter : model.parameters()) (parameter.dim() > 1 ? scaled : rest).push_back(parameter);
+  std::vector<::torch::optim::OptimizerParamGroup> groups;
+  groups.emplace_back(std::move(scaled));
+  groups.emplace_back(std::move(rest), std::make_unique<Options>(Options(options).weight_decay(0).layerwise(false)));
+  return std::make_unique<Optimizer>(groups, options);
+}
+
 std::unique_ptr<::torch::optim::Optimizer> make_optimizer(const TrainOptions& options,
                                                           const models::ImageModel& model) {
   const double decay = options.weight_decay.value_or(0);
+  if (options.optimizer == OptimizerKind::kLars)
+    return layerwise<torch::LARS>(model, torch::LARSOptions(options.lr).momentum(options.momentum).weight_decay(decay));
+  if (options.optimizer == OptimizerKind::kLamb)
+    return layerwise<torch::LAMB>(model, torch::LAMBOptions(options.lr).weight_decay(decay));
   if (options.optimizer == OptimizerKind::kAdamW) {
     return std::make_unique<::torch::optim::AdamW>(model.parameters(),
                                                    ::torch::optim::AdamWOptions(options.lr).weight_decay(decay));
@@ -45,6 +62,7 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn
   Setup setup;
   const bool first = comm.rank() == 0;
   XOE_ASSIGN(setup.device, choose_device(options.device, comm.local_rank()));
+  XOE_TRY(check_precision(setup.device, options.precision));
   setup.upload = Upload(setup.device);
   setup.threads = set_threads(options.threads, comm.local_size());
   if (options.data_dir.empty()) {
@@ -62,6 +80,9 @@ Status create_model(Setup& setup, const TrainOptions& options) {
   random.set_current_seed(options.seed);
   XOE_ASSIGN(setup.model, models::make_model(options.model, setup.data->info().classes, options.image_size.height,
                                              options.image_size.width));
+  if (options.checkpoint_activations && setup.model->recompute_blocks(true) == 0)
+    return failure(Code::kUnsupported, "{} has no blocks to recompute; leave out --checkpoint-activations",
+                   options.model);
   return {};
 }
 

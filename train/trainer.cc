@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "train/joined_batch_norm.h"
 #include "train/run.h"
 
 namespace xoe::train {
@@ -33,6 +34,8 @@ Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener&
     load_cuda();
     Run run(options, comm, listener, stop);
     return run.run();
+  } catch (const PassFailed& failed) {
+    return failure(failed.error());
   } catch (const std::bad_alloc&) {
     return failure(Code::kResourceExhausted, "out of memory; try a smaller --batch or --image-size");
   } catch (const c10::Error& error) {

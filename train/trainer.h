@@ -16,8 +16,9 @@ std::string_view libtorch_version() noexcept;
 // Collective: all ranks pass the same options. `options` come from complete_options(). Once `stop` is set on any rank,
 // all ranks finish the same step, write a checkpoint (if a folder is set) and return with outcome.interrupted.
 //
-// Batch norm uses each rank's own statistics in training; evaluation and the checkpoint's model use their means over
-// ranks. A resumed run gives bit-identical results to one that was not interrupted.
+// Batch norm uses each rank's own statistics in training, unless options.sync_batchnorm; evaluation and the
+// checkpoint's model use their means over ranks. A resumed run gives bit-identical results to one that was not
+// interrupted.
 //
 // Sets libtorch's threads and its default generator in this process. The listener is called on rank 0, except for
 // failed_everywhere().

@@ -2,7 +2,9 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <map>
+#include <string_view>
 
 #include <fmt/ranges.h>
 
@@ -33,20 +35,29 @@ NamedTensors named_weights(const models::ImageModel& model) {
   return tensors;
 }
 
-Status load_weights(const std::string& path, models::ImageModel& model) {
+Status load_weights(const std::string& path, models::ImageModel& model, bool new_head) {
   XOE_ASSIGN(NamedTensors read, read_tensors(path));
   NamedTensors own;
   collect(model, model, "", own);
   std::map<std::string, at::Tensor> stored;
   for (auto& [name, tensor] : read) stored.insert_or_assign(std::move(name), std::move(tensor));
+  const auto heads = model.head();
+  const auto in_head = [&heads](std::string_view name) {
+    return std::ranges::any_of(heads, [name](const std::string& head) { return name.starts_with(head + "."); });
+  };
+  if (new_head) {
+    std::erase_if(own, [&](const auto& one) { return in_head(one.first); });
+    std::erase_if(stored, [&](const auto& one) { return in_head(one.first); });
+  }
   for (const auto& [name, tensor] : own) {
     const auto found = stored.find(name);
     if (found == stored.end())
       return failure(Code::kInvalidArgument, "{} has no {}, which the model needs; is it of another model?", path,
                      name);
     if (found->second.sizes() != tensor.sizes())
-      return failure(Code::kInvalidArgument, "{} in {} has the shape {}; the model's is {}", name, path,
-                     shape_text(found->second), shape_text(tensor));
+      return failure(Code::kInvalidArgument, "{} in {} has the shape {}; the model's is {}{}", name, path,
+                     shape_text(found->second), shape_text(tensor),
+                     in_head(name) ? "; for another number of classes give --new-head" : "");
   }
   if (stored.size() > own.size()) {
     for (const auto& [name, tensor] : own) stored.erase(name);

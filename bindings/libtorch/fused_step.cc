@@ -1,70 +1,29 @@
 #include "fused_step.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
-#include <memory>
 #include <tuple>
-#include <type_traits>
 #include <typeinfo>
-#include <utility>
 
-#include "memory_order.h"
 #include "optimizer_state.h"
-#include "reduce/optimizer_step.h"
+#include "parameter_parts.h"
 
 namespace xoe::torch {
 namespace optim = ::torch::optim;
 
 namespace {
 
-using States = std::remove_reference_t<decltype(std::declval<optim::Optimizer&>().state())>;
-
-// Dense, with the elements in the parameter's order.
-bool lies_like(const at::Tensor& tensor, const at::Tensor& parameter) {
-  return tensor.layout() == at::kStrided && tensor.device().is_cpu() && tensor.scalar_type() == at::kFloat &&
-         same_order(tensor, parameter);
-}
-
 bool takes(const at::Tensor& parameter, const States& states) {
-  const at::Tensor& gradient = parameter.grad();
-  if (!gradient.defined()) return true;
-  if (!parameter.is_non_overlapping_and_dense() || !lies_like(parameter, parameter) || !lies_like(gradient, parameter))
-    return false;
+  if (!parameter.grad().defined()) return true;
+  if (!lies_densely(parameter)) return false;
   const auto found = states.find(parameter.unsafeGetTensorImpl());
   if (found == states.end()) return true;
   for (const at::Tensor* field : fields_of(*found->second).tensors)
     if (field->defined() && !lies_like(*field, parameter)) return false;
   return true;
-}
-
-// Calls step(tensors, offset) for parts of the parameter, on libtorch's threads.
-template <class Step>
-void over_parts(const at::Tensor& parameter, const Step& step) {
-  float* const data = parameter.data_ptr<float>();
-  const float* const gradient = parameter.grad().const_data_ptr<float>();
-  at::parallel_for(0, parameter.numel(), at::internal::GRAIN_SIZE, [&](std::int64_t begin, std::int64_t end) {
-    const void* const part = gradient + begin;
-    step(
-        reduce::StepTensors{
-            .parameter = data + begin, .gradients = {&part, 1}, .count = static_cast<std::size_t>(end - begin)},
-        begin);
-  });
-  parameter.unsafeGetTensorImpl()->bump_version();  // autograd notices that saved values are gone
-}
-
-at::Tensor zeros_beside(const at::Tensor& parameter) {
-  return at::zeros_like(parameter, {}, at::MemoryFormat::Preserve);
-}
-
-template <class State>
-State& state_of(States& states, const at::Tensor& parameter) {
-  auto& state = states[parameter.unsafeGetTensorImpl()];
-  if (!state) state = std::make_unique<State>();
-  return static_cast<State&>(*state);
 }
 
 void sgd_step(const at::Tensor& parameter, const optim::SGDOptions& options, States& states) {
@@ -83,6 +42,7 @@ void sgd_step(const at::Tensor& parameter, const optim::SGDOptions& options, Sta
   over_parts(parameter, [&](const reduce::StepTensors& tensors, std::int64_t begin) {
     reduce::sgd_step(numbers, tensors, momentum == nullptr ? nullptr : momentum + begin);
   });
+  note_change(parameter);
 }
 
 template <class State, class Options>
@@ -107,6 +67,7 @@ void adam_step(const at::Tensor& parameter, const Options& options, bool decoupl
   over_parts(parameter, [&](const reduce::StepTensors& tensors, std::int64_t begin) {
     reduce::adam_step(numbers, tensors, mean + begin, square + begin, largest == nullptr ? nullptr : largest + begin);
   });
+  note_change(parameter);
 }
 
 }  // namespace

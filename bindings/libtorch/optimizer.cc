@@ -169,7 +169,9 @@ class DistributedOptimizer::Core {
   Status prepare_update();
   Status step();
   Status overlap();
-  void update();
+  bool evaluates_once() const;
+  void scale_gradients(double factor);
+  Status update();
   Status end_update();
   Result<at::Tensor> evaluate(const std::function<at::Tensor()>& closure);
 
@@ -252,7 +254,7 @@ Status DistributedOptimizer::Core::step() {
   }
   XOE_TRY(prepare_update());
   if (adasum_) adasum_->begin();
-  update();
+  XOE_TRY(update());
   return end_update();
 }
 
@@ -266,8 +268,16 @@ Status DistributedOptimizer::Core::overlap() {
   });
 }
 
-void DistributedOptimizer::Core::update() {
+// Whether the wrapped optimizer evaluates a closure once, and then steps.
+bool DistributedOptimizer::Core::evaluates_once() const {
+  return has_fused_step(optimizer_) || dynamic_cast<const LayerwiseOptimizer*>(&optimizer_) != nullptr;
+}
+
+Status DistributedOptimizer::Core::update() {
+  auto* const layerwise = dynamic_cast<LayerwiseOptimizer*>(&optimizer_);
+  if (layerwise != nullptr && shards_) return shards_->update(*layerwise);
   if (!fused_step(optimizer_)) optimizer_.step();
+  return {};
 }
 
 Status DistributedOptimizer::Core::end_update() {
@@ -301,10 +311,10 @@ Result<at::Tensor> DistributedOptimizer::step(const std::function<at::Tensor()>&
   at::Tensor loss;
   const Status done = core_->guarded(Code::kInvalidArgument, "step", [&]() -> Status {
     if (core_->adasum_) core_->adasum_->begin();
-    if (has_fused_step(core_->optimizer_)) {  // these evaluate the closure once, and then step
+    if (core_->evaluates_once()) {
       const at::AutoGradMode with_grad(true);
       XOE_ASSIGN(loss, core_->evaluate(closure));
-      core_->update();
+      XOE_TRY(core_->update());
       return core_->end_update();
     }
     Status status;
@@ -333,6 +343,23 @@ Status DistributedOptimizer::zero_grad(bool set_to_none) {
   return core_->guarded(Code::kInternal, "zero_grad", [&] { return core_->gradients_->discard(set_to_none); });
 }
 
+void DistributedOptimizer::Core::scale_gradients(double factor) {
+  if (shards_) return shards_->scale_gradients(factor);
+  for (const NamedParameter& parameter : gradients_->parameters()) {
+    at::Tensor& gradient = parameter.tensor.mutable_grad();
+    if (gradient.defined()) gradient.mul_(factor);
+  }
+}
+
+Status DistributedOptimizer::scale_gradients(double factor) {
+  XOE_TRY(synchronize());
+  return core_->guarded(Code::kInternal, "scale_gradients", [&]() -> Status {
+    const at::NoGradGuard no_grad;
+    core_->scale_gradients(factor);
+    return {};
+  });
+}
+
 Result<double> DistributedOptimizer::clip_grad_norm(double max_norm) {
   XOE_TRY(synchronize());
   double squares = 0;
@@ -348,15 +375,7 @@ Result<double> DistributedOptimizer::clip_grad_norm(double max_norm) {
       }
     }
     const double factor = max_norm / (std::sqrt(squares) + 1e-6);
-    if (!(factor < 1)) return {};
-    if (core_->shards_) {
-      core_->shards_->scale_gradients(factor);
-      return {};
-    }
-    for (const NamedParameter& parameter : core_->gradients_->parameters()) {
-      at::Tensor& gradient = parameter.tensor.mutable_grad();
-      if (gradient.defined()) gradient.mul_(factor);
-    }
+    if (factor < 1) core_->scale_gradients(factor);
     return {};
   });
   XOE_TRY(status);

@@ -6,6 +6,8 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
+#include "xoe/torch/layerwise.h"
+
 namespace xoe::torch {
 namespace optim = ::torch::optim;
 
@@ -26,6 +28,8 @@ StateFields fields_of(optim::OptimizerParamState& state) {
 
 std::unique_ptr<optim::OptimizerParamState> make_state(const optim::Optimizer& optimizer) {
   if (dynamic_cast<const optim::SGD*>(&optimizer)) return std::make_unique<optim::SGDParamState>();
+  if (dynamic_cast<const LARS*>(&optimizer)) return std::make_unique<optim::SGDParamState>();
+  if (dynamic_cast<const LAMB*>(&optimizer)) return std::make_unique<optim::AdamParamState>();
   if (dynamic_cast<const optim::Adam*>(&optimizer)) return std::make_unique<optim::AdamParamState>();
   if (dynamic_cast<const optim::AdamW*>(&optimizer)) return std::make_unique<optim::AdamWParamState>();
   if (dynamic_cast<const optim::RMSprop*>(&optimizer)) return std::make_unique<optim::RMSpropParamState>();

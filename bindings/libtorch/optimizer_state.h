@@ -1,4 +1,4 @@
-// The state of libtorch's element-wise optimizers for a parameter, as lists of tensors and numbers.
+// The state of element-wise and layer-wise optimizers for a parameter, as lists of tensors and numbers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@ struct StateFields {
 };
 StateFields fields_of(::torch::optim::OptimizerParamState& state);
 
-// An empty state of the optimizer's class; nullptr when the class is not element-wise, or unknown.
+// An empty state of the optimizer's class; nullptr when the class is neither element-wise nor layer-wise, or unknown.
 std::unique_ptr<::torch::optim::OptimizerParamState> make_state(const ::torch::optim::Optimizer& optimizer);
 
 }  // namespace xoe::torch

@@ -34,7 +34,8 @@ Result<std::unique_ptr<Shards>> Shards::create(::torch::optim::Optimizer& optimi
   if (!shards->prototype_) {
     return failure(
         Code::kUnsupported,
-        "sharded: only SGD, Adam, AdamW, RMSprop and Adagrad (and classes derived from them); use sharded = false");
+        "sharded: only SGD, Adam, AdamW, RMSprop, Adagrad, LARS and LAMB (and classes derived from them); use sharded "
+        "= false");
   }
   if (comm.local_size() != comm.size()) {
     return failure(Code::kUnsupported, "sharded: {} of {} ranks are on this host, and all must be; use sharded = false",
@@ -147,6 +148,29 @@ Status Shards::open_update() {
   XOE_TRY(comm_.barrier({.name = "sharded update"}));
   for (Part& part : parts_) {
     if (gradients_.used(part.slice.parameter)) part.tensor.mutable_grad() = part.gradient;
+  }
+  return {};
+}
+
+Status Shards::update(LayerwiseOptimizer& optimizer) {
+  const at::NoGradGuard no_grad;
+  std::map<const void*, const ::torch::optim::OptimizerParamGroup*> groups;
+  for (const auto& group : optimizer.param_groups())
+    for (const at::Tensor& part : group.params()) groups.emplace(part.unsafeGetTensorImpl(), &group);
+  const auto used = [](const Part& part) { return part.tensor.grad().defined() && part.slice.count > 0; };
+  const auto group_of = [&](const Part& part) -> const auto& { return *groups.at(part.tensor.unsafeGetTensorImpl()); };
+  std::vector<double> norms(2 * gradients_.parameters().size());
+  for (const Part& part : parts_) {
+    if (!used(part)) continue;
+    const LayerNorms own = optimizer.measure(part.tensor, group_of(part));
+    norms[2 * part.slice.parameter] += own.parameter;
+    norms[2 * part.slice.parameter + 1] += own.update;
+  }
+  XOE_TRY(comm_.allreduce(Tensor(norms.data(), norms.size()), ReduceOp::kSum, {.name = "norms of layers"}));
+  for (const Part& part : parts_) {
+    if (!used(part)) continue;
+    const double* const whole = &norms[2 * part.slice.parameter];
+    optimizer.apply(part.tensor, group_of(part), {.parameter = whole[0], .update = whole[1]});
   }
   return {};
 }

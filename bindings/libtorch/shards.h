@@ -10,6 +10,7 @@
 #include "gradients.h"
 #include "shard_layout.h"
 #include "xoe/communicator.h"
+#include "xoe/torch/layerwise.h"
 
 namespace xoe::torch {
 
@@ -28,7 +29,9 @@ class Shards {
   Shards(const Shards&) = delete;
   Shards& operator=(const Shards&) = delete;
 
-  Status open_update();   // gradients of used parameters appear on the optimizer's parts
+  Status open_update();  // gradients of used parameters appear on the optimizer's parts
+  // The step of an optimizer that needs norms of whole parameters. Collective.
+  Status update(LayerwiseOptimizer& optimizer);
   Status close_update();  // removes the gradients again; waits for all ranks
 
   // The sum of squares of this rank's part of the gradients, and its scaling.

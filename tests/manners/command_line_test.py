@@ -165,7 +165,7 @@ MISTAKES = [
     ("train --synthetic --model", "--model needs a value"),
     ("train --synthetic --model --steps 3", "--model needs a value, but --steps, an option, follows it"),
     ("train --synthetic --optimizer sdg", "did you mean sgd?"),
-    ("train --synthetic --precision fp16", "expected fp32 or bf16"),
+    ("train --synthetic --precision fp8", "expected fp32, bf16 or fp16"),
     ("train --synthetic --device gpu", "expected auto, cpu or cuda"),
     ("train --synthetic --batch 0x10", "--batch 0x10: expected a whole number"),
     ("train --synthetic --batch 00", "--batch must be at least 1"),

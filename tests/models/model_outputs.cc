@@ -64,7 +64,7 @@ Status run(std::span<const char* const> words) {
              models::make_model(words[0], std::atoi(words[1]), static_cast<int>(images.size(2)),
                                 static_cast<int>(images.size(3))));
   convert(*model, images.scalar_type());
-  XOE_TRY(train::load_weights(words[2], *model));
+  XOE_TRY(train::load_weights(words[2], *model, /*new_head=*/false));
   drop_nothing(*model);
   model->train(mode == "train");
   XOE_ASSIGN(const train::ExportFormat format, train::check_export_name(words[4]));

@@ -1,14 +1,25 @@
 #include "models/models.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/randn_like.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/utils.h>
 
+#include <algorithm>
+#include <array>
+#include <barrier>
 #include <cmath>
 #include <map>
+#include <thread>
+#include <vector>
 
 #include "models/layers.h"
 
@@ -88,6 +99,140 @@ TEST_F(Models, InceptionHasAnAuxiliaryClassifierForTraining) {
     EXPECT_TRUE(parameter.value().grad().defined()) << parameter.key();
   model->eval();
   EXPECT_FALSE(model->forward(images).auxiliary.defined());
+}
+
+TEST_F(Models, OnlyTheHeadDependsOnTheClasses) {
+  for (const std::string_view name : model_names()) {
+    const int side = name == "inception_v3" ? 299 : 32;
+    const auto model = make_model(name, 7, side, side).value();
+    const auto other = make_model(name, 8, side, side).value();
+    const auto heads = model->head();
+    EXPECT_FALSE(heads.empty());
+    const auto parameters = model->named_parameters(), others = other->named_parameters();
+    for (const auto& parameter : parameters) {
+      const bool in_head =
+          std::ranges::any_of(heads, [&](const std::string& head) { return parameter.key().starts_with(head + "."); });
+      EXPECT_EQ(parameter.value().sizes() != others[parameter.key()].sizes(), in_head)
+          << name << ": " << parameter.key();
+    }
+  }
+}
+
+// Adds vectors of several threads up.
+class ThreadSum {
+ public:
+  explicit ThreadSum(int ranks) : vectors_(static_cast<std::size_t>(ranks)), barrier_(ranks) {}
+  SumOverRanks of(int rank) {
+    return [this, rank](const at::Tensor& vector) {
+      EXPECT_EQ(vector.scalar_type(), at::kDouble);
+      vectors_[static_cast<std::size_t>(rank)] = vector.clone();
+      barrier_.arrive_and_wait();
+      vector.zero_();
+      for (const at::Tensor& one : vectors_) vector.add_(one);
+      barrier_.arrive_and_wait();
+    };
+  }
+
+ private:
+  std::vector<at::Tensor> vectors_;
+  std::barrier<> barrier_;
+};
+
+// Ranks with 3 and 5 images, against one with all 8.
+TEST_F(Models, BatchNormOverRanksIsThatOfTheJoinedBatch) {
+  constexpr std::array<std::int64_t, 2> kImages = {3, 5};
+  for (const char* name : {"resnet18", "densenet121", "mobilenet_v2"}) {
+    const auto make = [name] {
+      at::manual_seed(5);
+      auto model = make_model(name, 4, 32, 32).value();
+      model->to(at::kDouble);
+      // The last batch norms of ResNet's blocks begin with zeros, and would hide those before.
+      const at::NoGradGuard no_grad;
+      for (const auto& parameter : model->named_parameters())
+        if (parameter.value().dim() == 1) parameter.value().add_(at::randn_like(parameter.value()), 0.1);
+      for (const auto& module : model->modules())
+        if (auto* const dropout = module->as<nn::Dropout>()) dropout->eval();
+      return model;
+    };
+    const auto joined = make();
+    const at::Tensor images = at::randn({8, 3, 32, 32}, at::kDouble);
+    const at::Tensor wanted = at::randn({8, 4}, at::kDouble);
+    const at::Tensor logits = joined->forward(images).main;
+    (logits * wanted).sum().backward();
+
+    std::vector<ModelHandle> models = {make(), make()};
+    std::vector<at::Tensor> of_ranks(2);
+    ThreadSum sum(2);
+    const auto run = [&](int rank) {
+      at::set_num_threads(1);
+      const auto index = static_cast<std::size_t>(rank);
+      EXPECT_GT(synchronize_batch_norms(*models[index], sum.of(rank)), 15);
+      const std::int64_t first = rank * kImages[0];
+      of_ranks[index] = models[index]->forward(images.narrow(0, first, kImages[index])).main;
+      (of_ranks[index] * wanted.narrow(0, first, kImages[index])).sum().backward();
+    };
+    std::thread other([&] { run(1); });
+    run(0);
+    other.join();
+
+    const auto close = [](const at::Tensor& a, const at::Tensor& b) { return at::allclose(a, b, 1e-8, 1e-9); };
+    EXPECT_TRUE(close(at::cat(of_ranks), logits)) << name;
+    const auto expected = joined->named_parameters();
+    for (const auto& parameter : expected) {
+      const at::Tensor gradient =
+          models[0]->named_parameters()[parameter.key()].grad() + models[1]->named_parameters()[parameter.key()].grad();
+      EXPECT_TRUE(close(gradient, parameter.value().grad())) << name << ": " << parameter.key();
+    }
+    for (const auto& buffer : joined->named_buffers())
+      for (const auto& model : models)
+        EXPECT_TRUE(close(model->named_buffers()[buffer.key()].to(at::kDouble), buffer.value().to(at::kDouble)))
+            << name << ": " << buffer.key();
+    // In evaluation nothing is exchanged: one rank alone would wait for ever.
+    models[0]->eval();
+    joined->eval();
+    EXPECT_TRUE(close(models[0]->forward(images).main, joined->forward(images).main)) << name;
+  }
+}
+
+// The same bits, with the same random numbers and running statistics, also under autocast.
+TEST_F(Models, RecomputedBlocksGiveTheSameNumbers) {
+  for (const char* name : {"resnet18", "densenet121", "mobilenet_v2", "efficientnet_b0", "inception_v3", "vit_tiny"}) {
+    for (const bool half : {false, true}) {
+      const int side = small_image(name);
+      const auto model = make_model(name, 4, side, side).value();
+      const auto other = make_model(name, 4, side, side).value();
+      {
+        const at::NoGradGuard no_grad;
+        const auto from = model->parameters(), to = other->parameters();
+        for (std::size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
+      }
+      EXPECT_GT(other->recompute_blocks(true), 3) << name;
+      const at::Tensor images = at::randn({2, 3, side, side});
+      const auto run = [&](ImageModel& one) {
+        at::manual_seed(3);
+        std::vector<at::Tensor> results;
+        for (int pass = 0; pass < 2; ++pass) {
+          at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+          at::autocast::set_autocast_enabled(at::kCPU, half);
+          results.push_back(one.forward(images).main);
+          at::autocast::clear_cache();
+          at::autocast::set_autocast_enabled(at::kCPU, false);
+          results.back().to(at::kFloat).square().sum().backward();
+        }
+        for (const at::Tensor& parameter : one.parameters()) results.push_back(parameter.grad());
+        for (const at::Tensor& buffer : one.buffers()) results.push_back(buffer);
+        return results;
+      };
+      const auto kept = run(*model), again = run(*other);
+      ASSERT_EQ(kept.size(), again.size());
+      for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], again[i])) << name << ' ' << i;
+      EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+    }
+  }
+}
+
+TEST_F(Models, WithoutBlocksNothingIsRecomputed) {
+  for (const char* name : {"mlp", "vgg16"}) EXPECT_EQ(make_model(name, 4, 32, 32).value()->recompute_blocks(true), 0);
 }
 
 // Two passes over the same images differ where something is dropped; those of one image never do in evaluation.

@@ -21,6 +21,7 @@
 #include "train/event_file.h"
 #include "train/exported_file.h"
 #include "train/files.h"
+#include "train/loss_scale.h"
 #include "train/options.h"
 #include "train/run_folder.h"
 #include "train/safetensors.h"
@@ -86,6 +87,28 @@ TEST(Schedule, ScalesLinearlyWithTheImagesOfAStep) {
   EXPECT_DOUBLE_EQ(scaled_rate(0.1, 256, 64), 0.025);
   EXPECT_DOUBLE_EQ(scaled_rate(0.1, 256, 512), 0.2);
   EXPECT_DOUBLE_EQ(scaled_rate(0.1, 0, 512), 0.1);
+}
+
+TEST(LossScale, HalvesAtOnceAndDoublesAfterTwoThousandGoodSteps) {
+  LossScale scale;
+  EXPECT_EQ(scale.scale(), 65536);
+  for (int i = 0; i < 1999; ++i) ASSERT_TRUE(scale.update(true));
+  ASSERT_TRUE(scale.update(false));
+  EXPECT_EQ(scale, LossScale(32768, 0));
+  for (int i = 0; i < 1999; ++i) ASSERT_TRUE(scale.update(true));
+  EXPECT_EQ(scale, LossScale(32768, 1999));
+  ASSERT_TRUE(scale.update(true));
+  EXPECT_EQ(scale, LossScale(65536, 0));
+}
+
+TEST(LossScale, EndsWhereItCannotHelp) {
+  LossScale scale;
+  int halvings = 0;
+  while (scale.update(false)) ++halvings;
+  EXPECT_EQ(halvings, 32);
+  const Status ended = LossScale(1.0 / 65536, 5).update(false);
+  ASSERT_FALSE(ended);
+  EXPECT_NE(ended.error().message().find("--lr"), std::string::npos);
 }
 
 TEST(Speed, IsThatOfTfCnnBenchmarks) {

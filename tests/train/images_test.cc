@@ -1,5 +1,6 @@
 // xoe-train on images: resuming, interruptions and broken records.
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "train/train_program.h"
@@ -97,6 +98,57 @@ TEST_F(ImagesTest, ChangedFilesBeginTheNextEpoch) {
   const auto whole = losses("whole");
   for (const int step : {4, 5, 6}) EXPECT_EQ(parts.at(step), whole.at(step + 4)) << step;
   for (const int step : {7, 8, 9}) EXPECT_EQ(parts.at(step), whole.at(step + 8)) << step;
+}
+
+// The weights that a run ended with are evaluated by another one.
+TEST_F(ImagesTest, AveragedWeightsAreEvaluatedAndExported) {
+  const auto loss = [&](const std::string& name, const Arguments& more) {
+    Arguments words = {"--run-dir", at(name), "--checkpoint", at(name) + "/checkpoints"};
+    words.insert(words.end(), more.begin(), more.end());
+    run_group(2, quick({"--data", at("data"), "--model", "mlp", "--image-size", "16"}, words));
+    return static_cast<double>(metrics(name, "evaluation").back()["loss"]);
+  };
+  const double plain = loss("plain", {"--steps", "4", "--lr", "1"});
+  const double averaged = loss("averaged", {"--steps", "4", "--lr", "1", "--ema", "0.9"});
+  EXPECT_EQ(losses("plain"), losses("averaged"));
+  EXPECT_GT(std::abs(averaged - plain), 1e-3);
+  ASSERT_EQ(run({xoe::testing::bin("xoe-train"), "export", at("averaged"), at("w.pt")}).code, 0);
+  const Arguments still = {"--steps", "1", "--lr", "1e-30", "--weight-decay", "0", "--weights", at("w.pt")};
+  EXPECT_NEAR(loss("again", still), averaged, 1e-5);
+}
+
+// Two ranks get the images of one with the joined batch. The losses go apart as rounding does.
+TEST_F(ImagesTest, BatchNormOverRanksIsThatOfTheJoinedBatch) {
+  const auto train = [&](const std::string& name, int ranks, const std::string& batch, Arguments more) {
+    Arguments words = {xoe::testing::bin("xoe-train"),
+                       "--data",
+                       at("data"),
+                       "--model",
+                       "resnet18",
+                       "--image-size",
+                       "16",
+                       "--batch",
+                       batch,
+                       "--threads",
+                       "1",
+                       "--report-every",
+                       "1",
+                       "--device",
+                       "cpu",
+                       "--steps",
+                       "4",
+                       "--run-dir",
+                       at(name)};
+    words.insert(words.end(), more.begin(), more.end());
+    run_group(ranks, words);
+    return losses(name);
+  };
+  const auto joined = train("joined", 1, "8", {});
+  const auto over_ranks = train("ranks", 2, "4", {"--sync-batchnorm"});
+  const auto own = train("own", 2, "4", {});
+  for (const auto& [step, loss] : joined) EXPECT_NEAR(over_ranks.at(step), loss, 1e-3 * loss) << step;
+  EXPECT_GT(std::abs(own.at(1) - joined.at(1)), 1e-2 * joined.at(1));
+  EXPECT_NEAR(metrics("ranks", "evaluation").back()["loss"], metrics("joined", "evaluation").back()["loss"], 1e-2);
 }
 
 // Each step has an evaluation here, also the one in which the signal comes.

@@ -22,6 +22,7 @@ Flags are those of tf_cnn_benchmarks, with - or _ in their names.)";
 
 void add_workload(CLI::App& app, TrainFlags& flags) {
   using tools::add_choice;
+  using train::Precision;
   train::TrainOptions& options = flags.options;
   app.option_defaults()->group("Workload");
   add_choice(app, "--model", options.model, {models::kNames.begin(), models::kNames.end()}, "the network");
@@ -34,12 +35,16 @@ void add_workload(CLI::App& app, TrainFlags& flags) {
   app.get_option("--image-size")->default_str("");  // as --data-name says
   app.add_option("--classes", options.classes, "(default: as --data-name or the data have)")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--use-fp16", flags.use_fp16, "16-bit autocast, which is bfloat16 here");
-  add_choice(app, "--optimizer", flags.optimizer, {"sgd", "momentum", "adamw"}, "");
-  app.add_option("--init-learning-rate", options.lr, "for 256 images (default: sgd 0.1, adamw 0.001)")
+  app.add_flag("--use-fp16", flags.use_fp16, "16-bit autocast, which is bfloat16 unless --precision says fp16");
+  add_choice<Precision>(app, "--precision", options.precision,
+                        {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}, {"fp16", Precision::kFp16}},
+                        "autocast; fp16 scales the loss");
+  add_choice(app, "--optimizer", flags.optimizer, {"sgd", "momentum", "adamw", "lars", "lamb"}, "");
+  app.add_option("--init-learning-rate", options.lr, "for 256 images (default: as xoe train has it)")
       ->check(CLI::PositiveNumber);
   auto* forward = app.add_flag("--forward-only", flags.forward_only, "the forward pass alone, in training mode");
   app.add_flag("--eval", flags.eval, "the forward pass in evaluation mode, on held-out images")->excludes(forward);
+  app.add_flag("--sync-batchnorm", options.sync_batchnorm, "statistics of batch norm over the images of all ranks");
   app.add_option("--accumulate", options.accumulate, "passes per step")->capture_default_str();
   app.add_option("--seed", options.seed, "of weights, images and their order")->capture_default_str();
   app.add_option("--emulate-accelerator", options.emulated_images_per_s,
@@ -78,8 +83,18 @@ void add_machine(CLI::App& app, TrainFlags& flags) {
                                 "");
   app.add_option("--threads", options.threads, "of libtorch per rank (default: cores / ranks of this host)")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--checkpoint-activations", options.checkpoint_activations,
+               "blocks of the network are computed again in backward: less memory, more time");
   app.add_flag("--sharded", options.sharded, "ranks share parameters, each updates its part for all");
   app.add_option("--bucket-mb", options.bucket_mib, "MiB of gradients reduced at once")->capture_default_str();
+}
+
+// tf_cnn_benchmarks calls sgd with momentum "momentum".
+train::OptimizerKind optimizer_of(std::string_view flag) {
+  using train::OptimizerKind;
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kLars, OptimizerKind::kLamb})
+    if (flag == train::optimizer_name(kind)) return kind;
+  return OptimizerKind::kSgd;
 }
 
 }  // namespace
@@ -102,8 +117,8 @@ Status complete_flags(TrainFlags& flags) {
   const bool imagenet = flags.data_name == "imagenet";
   if (options.image_size.height == 0) options.image_size = imagenet ? 224 : 32;
   if (options.classes == 0 && options.data_dir.empty()) options.classes = imagenet ? 1000 : 10;
-  if (flags.use_fp16) options.precision = train::Precision::kBf16;
-  options.optimizer = flags.optimizer == "adamw" ? train::OptimizerKind::kAdamW : train::OptimizerKind::kSgd;
+  if (flags.use_fp16 && options.precision == train::Precision::kFp32) options.precision = train::Precision::kBf16;
+  options.optimizer = optimizer_of(flags.optimizer);
   if (flags.optimizer == "sgd") options.momentum = 0;
   if (flags.forward_only) options.step_kind = train::StepKind::kForward;
   if (flags.eval) options.step_kind = train::StepKind::kEvaluate;

@@ -117,7 +117,7 @@ TrainResult describe(const TrainFlags& flags, const Communicator& comm) {
   result.mode = mode_name(flags);
   result.data = options.data_dir.empty() ? fmt::format("{} (synthetic)", flags.data_name) : options.data_dir;
   result.optimizer = flags.optimizer;
-  result.precision = options.precision == train::Precision::kFp32 ? "fp32" : "bf16";
+  result.precision = train::precision_name(options.precision);
   result.image_size = data::to_text(options.image_size);
   result.batch = options.batch;
   result.accumulate = options.accumulate;

@@ -4,5 +4,6 @@
 #pragma once
 
 #include "xoe/torch/broadcast.h"
+#include "xoe/torch/layerwise.h"
 #include "xoe/torch/optimizer.h"
 #include "xoe/torch/tensors.h"

@@ -81,8 +81,9 @@ struct DistributedOptions {
 // each rank updates its part of that copy. The wrapped optimizer holds flat parts of the parameters meanwhile, and
 // 1/size of the state. The parameters change during step() only, which no rank leaves before all are updated. Gradients
 // are undefined after step(); between synchronize() and step() only this rank's part of them is reduced. Same numbers
-// as unsharded for optimizers that work element by element: SGD, Adam, AdamW, RMSprop, Adagrad. All ranks must be on
-// one host, and the parameters in host memory. End with close(), or destroy it on all ranks.
+// as unsharded for optimizers that work element by element: SGD, Adam, AdamW, RMSprop, Adagrad; LARS and LAMB, whose
+// norms are added up over ranks, differ in their last bits. All ranks must be on one host, and the parameters in host
+// memory. End with close(), or destroy it on all ranks.
 //
 // Sparse gradients are `unsupported`.
 //
@@ -122,8 +123,10 @@ class DistributedOptimizer {
   // false: gradients become zero instead of undefined.
   Status zero_grad(bool set_to_none = true);
 
-  // Scales all gradients so that their joint 2-norm is at most `max_norm`; returns the norm before. Calls synchronize()
-  // first. Collective.
+  // Multiplies all gradients, as to undo the scaling of a loss. Calls synchronize() first. Collective.
+  Status scale_gradients(double factor);
+  // Scales all gradients so that their joint 2-norm is at most `max_norm`, which may be infinite; returns the norm
+  // before. Calls synchronize() first. Collective.
   Result<double> clip_grad_norm(double max_norm);
 
   // Collective. Writes on rank 0 what the wrapped optimizer's own save() would write without Xoe; other ranks' archives
