@@ -1,0 +1,18 @@
+// Tokens: random words that prove who asks. The pool keeps only their hashes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "xoe/status.h"
+
+namespace xoe::pool {
+
+// BLAKE2b-256 in hexadecimal digits. Tokens are random, so neither salt nor a slow hash is needed.
+std::string hash_of_token(std::string_view token);
+
+// `invalid_argument` for a lease's token, which its client chooses, that others could guess: 32 to 128 characters of
+// letters, digits, "-" and "_".
+Status check_token(std::string_view token);
+
+}  // namespace xoe::pool
