@@ -14,6 +14,8 @@ inline std::int64_t to_number(Time time) { return time.time_since_epoch().count(
 inline Time to_time(std::int64_t milliseconds) { return Time(Span(milliseconds)); }
 inline Time system_now() { return std::chrono::floor<Span>(std::chrono::system_clock::now()); }
 
+inline Time hour_of(Time time) { return std::chrono::floor<std::chrono::hours>(time); }
+
 // "2026-12-01 14:05:00 UTC"
 std::string time_text(Time time);
 // "4 h", "1 h 30 min", "45 s"

@@ -35,8 +35,8 @@ CREATE TABLE event (number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NUL
 CREATE TRIGGER events_stay BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
 CREATE TRIGGER events_stand BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
 
--- GPU-milliseconds by hour.
-CREATE TABLE usage (hour INTEGER NOT NULL, user TEXT NOT NULL, team TEXT NOT NULL, held INTEGER NOT NULL,
+-- Observed GPU-milliseconds by hour; what was held follows from the leases.
+CREATE TABLE usage (hour INTEGER NOT NULL, user TEXT NOT NULL, team TEXT NOT NULL,
   busy INTEGER NOT NULL, idle INTEGER NOT NULL, PRIMARY KEY (hour, user, team)) STRICT, WITHOUT ROWID;
 )"};
 

@@ -1,5 +1,9 @@
 #include "pool/state/store.h"
 
+#include <algorithm>
+#include <map>
+#include <tuple>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -139,9 +143,8 @@ Status Store::prepare() {
   XOE_ASSIGN(end_holdings_, database_.prepare("UPDATE holding SET ended = ? WHERE lease = ? AND ended IS NULL"));
   XOE_ASSIGN(append_,
              database_.prepare("INSERT INTO event (at, actor, kind, lease, subject, why) VALUES (?,?,?,?,?,?)"));
-  XOE_ASSIGN(add_usage_, database_.prepare("INSERT INTO usage VALUES (?,?,?,?,?,?) ON CONFLICT DO UPDATE SET "
-                                           "held = held + excluded.held, busy = busy + excluded.busy, "
-                                           "idle = idle + excluded.idle"));
+  XOE_ASSIGN(add_usage_, database_.prepare("INSERT INTO usage VALUES (?,?,?,?,?) ON CONFLICT DO UPDATE SET "
+                                           "busy = busy + excluded.busy, idle = idle + excluded.idle"));
   XOE_ASSIGN(find_by_id_, database_.prepare(fmt::format("SELECT {} FROM lease WHERE id = ?", kLeaseColumns)));
   XOE_ASSIGN(find_by_token_, database_.prepare(fmt::format("SELECT {} FROM lease WHERE user = ? AND token_hash = ?",
                                                            kLeaseColumns)));
@@ -246,7 +249,10 @@ Status Store::save(const Team& team) {
 }
 
 Status Store::save(const User& user) {
-  return run_once(database_, "INSERT OR REPLACE INTO user VALUES (?,?,?,?,?,?,?)", std::string_view(user.name),
+  return run_once(database_, "INSERT INTO user VALUES (?,?,?,?,?,?,?) ON CONFLICT(name) DO UPDATE SET team = excluded.team, "
+                  "role = excluded.role, token_hash = excluded.token_hash, max_gpus = excluded.max_gpus, "
+                  "max_priority = excluded.max_priority, idle_exempt = excluded.idle_exempt",
+                  std::string_view(user.name),
                   std::string_view(user.team), name_of(user.role), std::string_view(user.token_hash),
                   std::int64_t{user.max_gpus}, std::int64_t{user.max_priority}, std::int64_t{user.idle_exempt});
 }
@@ -278,8 +284,8 @@ Status Store::append(const Event& event) {
 
 Status Store::add_usage(const UsageRow& usage) {
   return add_usage_
-      .bind_all(to_number(usage.hour), std::string_view(usage.user), std::string_view(usage.team), usage.held.count(),
-                usage.busy.count(), usage.idle.count())
+      .bind_all(to_number(usage.hour), std::string_view(usage.user), std::string_view(usage.team), usage.busy.count(),
+                usage.idle.count())
       .run();
 }
 
@@ -323,17 +329,39 @@ Result<std::vector<Event>> Store::events(std::int64_t after, int limit) {
   return events;
 }
 
-Result<std::vector<UsageRow>> Store::usage(Time from, Time to) {
-  XOE_ASSIGN(Statement select, database_.prepare("SELECT hour, user, team, held, busy, idle FROM usage "
-                                                 "WHERE hour >= ? AND hour < ? ORDER BY hour, team, user"));
-  select.bind_all(to_number(from), to_number(to));
-  std::vector<UsageRow> rows;
-  XOE_TRY(for_each_row(select, [&](const Statement& row) -> Status {
-    rows.push_back({to_time(row.integer(0)), row.text(1), row.text(2), Span(row.integer(3)), Span(row.integer(4)),
-                    Span(row.integer(5))});
+Result<std::vector<UsageRow>> Store::usage(Time from, Time to, Time now) {
+  std::map<std::tuple<Time, std::string, std::string>, UsageRow> rows;
+  const auto row_of = [&](Time hour, const std::string& team, const std::string& user) -> UsageRow& {
+    return rows.try_emplace({hour, team, user}, UsageRow{.hour = hour, .user = user, .team = team}).first->second;
+  };
+  XOE_ASSIGN(Statement seen,
+             database_.prepare("SELECT hour, user, team, busy, idle FROM usage WHERE hour >= ? AND hour < ?"));
+  seen.bind_all(to_number(from), to_number(to));
+  XOE_TRY(for_each_row(seen, [&](const Statement& row) -> Status {
+    UsageRow& usage = row_of(to_time(row.integer(0)), row.text(2), row.text(1));
+    usage.busy = Span(row.integer(3));
+    usage.idle = Span(row.integer(4));
     return {};
   }));
-  return rows;
+  // Held time follows from the leases, so it is exact.
+  XOE_ASSIGN(Statement held, database_.prepare(
+                                 "SELECT user, team, begins, iif(state = 'open', ?1, ended), count(*) FROM lease "
+                                 "JOIN holding ON lease = id WHERE begins < ?3 AND (state = 'open' OR lease.ended > ?2) "
+                                 "GROUP BY id"));
+  held.bind_all(to_number(now), to_number(from), to_number(to));
+  XOE_TRY(for_each_row(held, [&](const Statement& row) -> Status {
+    const Time end = std::min(to_time(row.integer(3)), to);
+    for (Time at = std::max(to_time(row.integer(2)), from); at < end;) {
+      const Time hour = hour_of(at);
+      const Time next = std::min(hour + std::chrono::hours(1), end);
+      row_of(hour, row.text(1), row.text(0)).held += (next - at) * row.integer(4);
+      at = next;
+    }
+    return {};
+  }));
+  std::vector<UsageRow> all;
+  for (auto& [key, row] : rows) all.push_back(std::move(row));
+  return all;
 }
 
 }  // namespace xoe::pool

@@ -41,6 +41,7 @@ class Store {
   // With the GPUs that it holds.
   Status save(const Lease& lease);
   Status append(const Event& event);
+  // Adds its `busy` and `idle`; what was held follows from the leases.
   Status add_usage(const UsageRow& usage);
 
   Result<std::optional<Lease>> find_lease(std::int64_t id);
@@ -48,7 +49,8 @@ class Store {
   Result<std::optional<Lease>> find_lease(const std::string& user, const std::string& token_hash);
   // At most `limit` with a number above `after`.
   Result<std::vector<Event>> events(std::int64_t after, int limit);
-  Result<std::vector<UsageRow>> usage(Time from, Time to);
+  // By hour, of whole hours from `from` to `to`.
+  Result<std::vector<UsageRow>> usage(Time from, Time to, Time now);
   Status backup_to(const std::string& path) { return database_.backup_to(path); }
 
  private:

@@ -1,0 +1,118 @@
+// The pool as a state machine: commands and the passage of time change its state and its database together.
+//
+// A turn is begin(now), any number of commands, then finish(now), which plans, grants, and commits. What a command did
+// is final, and may be told to its client, when finish() has returned. Nothing here reads a clock or waits, so a
+// sequence of turns always gives the same states.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pool/core/idle.h"
+#include "pool/model/state.h"
+#include "pool/state/store.h"
+
+namespace xoe::pool {
+
+// What the agent of a host tells.
+struct HostReport {
+  std::string host = {};
+  std::string without = {};  // why it has no GPUs
+  std::vector<Gpu> gpus = {};
+  std::vector<GpuActivity> activity = {};  // of each of them
+};
+
+// A difference between the leases and what is seen.
+struct Drift {
+  std::string gpu = {};
+  std::string host = {};
+  std::int64_t lease = 0;  // 0: none
+  std::string what = {};   // "in use without a lease by bob (process 123)"
+};
+
+// One thread at a time.
+class Pool {
+ public:
+  static Result<Pool> open(Store store, Policy policy);
+
+  const State& state() const noexcept { return state_; }
+  Store& store() noexcept { return store_; }
+
+  // Ends what is over by `now`.
+  Status begin(Time now);
+  // Plans, grants, commits. After an error all of the turn is undone.
+  Status finish();
+  // Undoes the turn: the state is that of the database again.
+  Status abandon();
+  // When a turn is due although no command comes; nullopt: not before one does.
+  std::optional<Time> next_event() const;
+
+  // Commands; each belongs to the turn that has begun. An error is one of the caller's, nothing has changed, and the
+  // turn goes on, unless it came from the database (has_failed()).
+  bool has_failed() const noexcept { return failed_; }
+
+  // Returns the lease's id. The same user and token: the lease of the first time, whatever has become of it.
+  // `invalid_argument`, `resource_exhausted`: refused by a limit.
+  Result<std::int64_t> acquire(const User& user, const Ask& ask, std::string_view token);
+  // For GPUs that the user's processes use without a lease.
+  Result<std::int64_t> adopt(const User& user, const Ask& ask, std::string_view token);
+  // Makes the lease end `duration` from now if that is later. `resource_exhausted`: its GPUs are promised to another.
+  Status renew(const User& user, std::int64_t id, std::string_view token, Span duration);
+  // Ends an open lease, or takes one out of the queue. Again: no change.
+  Status release(const User& user, std::int64_t id, std::string_view token, std::string_view why);
+  // The same without the token: an admin's, or of the lead of its team.
+  Status revoke(const User& actor, std::int64_t id, std::string_view why);
+  Status exempt(const User& actor, std::int64_t id, std::string_view why);
+  Status report(const HostReport& report);
+
+  Status set_team(const User& actor, const Team& team);
+  Status set_user(const User& actor, const User& user);
+  Status remove_user(const User& actor, const std::string& name);
+  // The user with this token; nullptr: none.
+  const User* user_of(std::string_view token) const;
+
+  // In any state, also one that ended long ago. `invalid_argument`: there is none.
+  Result<Lease> lease(std::int64_t id);
+  std::vector<Drift> drift() const;
+
+ private:
+  Pool(Store store, Policy policy) : store_(std::move(store)) { state_.policy = policy; }
+
+  Status kept(Status status);  // remembers that the database failed
+  Status log(std::string_view actor, std::string_view kind, std::int64_t lease, std::string_view subject,
+             std::string_view why);
+  Status save(Lease& lease) { return kept(store_.save(lease)); }
+  Status check(const User& user, const Ask& ask) const;
+  Result<std::optional<std::int64_t>> known(const User& user, const std::string& token_hash);
+  Lease make_lease(const User& user, const Ask& ask, std::string token_hash);
+  Result<Lease*> own_lease(const User& user, std::int64_t id, std::string_view token);
+  Status end(Lease& lease, Time at, std::string_view actor, std::string_view why);
+  Status open_lease(Lease& lease, Time begins);
+  Status end_what_is_over();
+  Status watch_hosts();
+  Status watch_lease(Lease& lease);
+  Status watch_idle(Lease& lease);
+  Status enter_phase(Lease& lease, IdlePhase phase, std::string_view kind, std::string_view why);
+  Status settle();
+  Result<bool> refuse_those_that_do_not_wait();
+  Status apply_plan();
+  Status save_facts(const HostReport& report);
+  Status note_unleased(const Gpu& gpu);
+  void observe(const HostReport& report, Span since);
+  Status flush_usage();
+
+  Store store_;
+  State state_;
+  Time now_ = {};
+  bool failed_ = false;
+  std::map<std::int64_t, IdleWindow> windows_;
+  std::map<std::string, std::string, std::less<>> unleased_;  // by GPU: who uses it without a lease
+  std::map<std::pair<std::string, std::string>, UsageRow> usage_;  // by user and team, of the hour; not yet stored
+  Time usage_stored_ = {};
+  Time idle_judged_ = {};
+};
+
+}  // namespace xoe::pool
