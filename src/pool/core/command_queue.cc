@@ -94,7 +94,7 @@ Status CommandQueue::try_turn(const std::vector<Entry*>& entries) {
   XOE_TRY(pool_.begin(clock_()));
   for (Entry* const entry : entries) {
     if (entry->command) entry->command(pool_);
-    if (pool_.has_failed()) return failure(Code::kUnavailable, "the pool's database does not take changes; try again");
+    if (pool_.database_failure()) return failure(*pool_.database_failure());
   }
   return pool_.finish();
 }

@@ -34,8 +34,13 @@ Result<Pool> Pool::open(Store store, Policy policy) {
   return pool;
 }
 
+Error Pool::database_failed(Error error) {
+  failure_ = error;
+  return error;
+}
+
 Status Pool::kept(Status status) {
-  if (!status) failed_ = true;
+  if (!status) failure_ = status.error();
   return status;
 }
 
@@ -51,7 +56,7 @@ Status Pool::log(std::string_view actor, std::string_view kind, std::int64_t lea
 
 Status Pool::begin(Time now) {
   now_ = std::max(now, now_);  // a clock that was set back does not undo what was decided
-  failed_ = false;
+  failure_.reset();
   XOE_TRY(kept(store_.begin()));
   XOE_TRY(end_what_is_over());
   return watch_hosts();
@@ -77,7 +82,7 @@ Status Pool::abandon() {
       host.online = before->second.online;
     }
   state_ = std::move(loaded);
-  failed_ = false;
+  failure_.reset();
   return {};
 }
 
@@ -133,10 +138,7 @@ Status Pool::check(const User& user, const Ask& ask) const {
 
 Result<std::optional<std::int64_t>> Pool::known(const User& user, const std::string& token_hash) {
   auto found = store_.find_lease(user.name, token_hash);
-  if (!found) {
-    failed_ = true;
-    return failure(found.error());
-  }
+  if (!found) return failure(database_failed(found.error()));
   if (!*found) return std::optional<std::int64_t>();
   return std::optional((*found)->id);
 }
@@ -205,10 +207,7 @@ Result<Lease*> Pool::own_lease(const User& user, std::int64_t id, std::string_vi
     return &found->second;
   }
   auto ended = store_.find_lease(id);
-  if (!ended) {
-    failed_ = true;
-    return failure(ended.error());
-  }
+  if (!ended) return failure(database_failed(ended.error()));
   if (!*ended || (*ended)->user != user.name || !equal_in_constant_time((*ended)->token_hash, hash)) return refused();
   return nullptr;
 }

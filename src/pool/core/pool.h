@@ -51,8 +51,8 @@ class Pool {
   std::optional<Time> next_event() const;
 
   // Commands; each belongs to the turn that has begun. An error is one of the caller's, nothing has changed, and the
-  // turn goes on, unless it came from the database (has_failed()).
-  bool has_failed() const noexcept { return failed_; }
+  // turn goes on, unless it came from the database.
+  const std::optional<Error>& database_failure() const noexcept { return failure_; }
 
   // Returns the lease's id. The same user and token: the lease of the first time, whatever has become of it.
   // `invalid_argument`, `resource_exhausted`: refused by a limit.
@@ -81,7 +81,8 @@ class Pool {
  private:
   Pool(Store store, Policy policy) : store_(std::move(store)) { state_.policy = policy; }
 
-  Status kept(Status status);  // remembers that the database failed
+  Status kept(Status status);  // remembers the database's failure
+  Error database_failed(Error error);
   Status log(std::string_view actor, std::string_view kind, std::int64_t lease, std::string_view subject,
              std::string_view why);
   Status save(Lease& lease) { return kept(store_.save(lease)); }
@@ -107,7 +108,7 @@ class Pool {
   Store store_;
   State state_;
   Time now_ = {};
-  bool failed_ = false;
+  std::optional<Error> failure_;  // of the database, in this turn
   std::map<std::int64_t, IdleWindow> windows_;
   std::map<std::string, std::string, std::less<>> unleased_;  // by GPU: who uses it without a lease
   std::map<std::pair<std::string, std::string>, UsageRow> usage_;  // by user and team, of the hour; not yet stored
