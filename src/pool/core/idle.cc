@@ -7,30 +7,27 @@
 namespace xoe::pool {
 namespace {
 
-constexpr Span kMaxGap = std::chrono::minutes(1);
-
 struct Summary {
   Span observed{0};
   double utilisation = 0;  // mean
   double cpus = 0;         // mean
   bool processes = false;
 
-  bool covers(Span window) const { return observed >= window * 9 / 10; }
+  bool covers(Span window, Span age) const { return age >= window && observed >= window * 9 / 10; }
 };
 
-// Of the time from `from` on; each sample stands for the time since the one before.
 Summary sum_up(const std::deque<IdleSample>& samples, Time from) {
   Summary sum;
   double utilisation = 0;
   double cpus = 0;
-  for (std::size_t i = 1; i < samples.size(); ++i) {
-    if (samples[i].at <= from) continue;
-    const Span gap = std::min(samples[i].at - std::max(samples[i - 1].at, from), kMaxGap);
-    const auto weight = static_cast<double>(gap.count());
-    sum.observed += gap;
-    utilisation += weight * samples[i].utilisation;
-    cpus += weight * samples[i].cpus;
-    sum.processes |= samples[i].processes;
+  for (const IdleSample& sample : samples) {
+    if (sample.at <= from) continue;
+    const Span span = std::min(sample.stands_for, sample.at - from);
+    const auto weight = static_cast<double>(span.count());
+    sum.observed += span;
+    utilisation += weight * sample.utilisation;
+    cpus += weight * sample.cpus;
+    sum.processes |= sample.processes;
   }
   const double whole = std::max(1.0, static_cast<double>(sum.observed.count()));
   sum.utilisation = utilisation / whole;
@@ -42,17 +39,17 @@ Summary sum_up(const std::deque<IdleSample>& samples, Time from) {
 
 void IdleWindow::add(const IdleSample& sample, const IdlePolicy& policy) {
   samples_.push_back(sample);
-  const Time oldest = sample.at - std::max(policy.window, policy.no_process_window) - kMaxGap;
+  const Time oldest = sample.at - std::max(policy.window, policy.no_process_window);
   while (samples_.front().at < oldest) samples_.pop_front();
 }
 
-IdleVerdict IdleWindow::judge(const IdlePolicy& policy, Time now) const {
+IdleVerdict IdleWindow::judge(const IdlePolicy& policy, Time begins, Time now) const {
   if (!policy.on) return {};
   const Summary recent = sum_up(samples_, now - policy.no_process_window);
-  if (recent.covers(policy.no_process_window) && !recent.processes)
+  if (recent.covers(policy.no_process_window, now - begins) && !recent.processes)
     return {true, fmt::format("no process used its GPUs for {}", span_text(policy.no_process_window))};
   const Summary whole = sum_up(samples_, now - policy.window);
-  if (!whole.covers(policy.window) || whole.utilisation >= policy.utilisation) return {};
+  if (!whole.covers(policy.window, now - begins) || whole.utilisation >= policy.utilisation) return {};
   if (policy.cpu_counts && whole.cpus >= 0.5) return {};
   return {true, fmt::format("its GPUs were used {:.1f} % over {}; its processes use {:.1f} CPUs", whole.utilisation,
                             span_text(policy.window), whole.cpus)};

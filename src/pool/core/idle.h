@@ -11,6 +11,7 @@ namespace xoe::pool {
 // Of all GPUs of a lease at one moment.
 struct IdleSample {
   Time at = {};
+  Span stands_for{0};      // the time before `at`; a minute at most
   double utilisation = 0;  // of the busiest of them, per cent
   bool processes = false;  // there is any
   double cpus = 0;         // that the processes use
@@ -21,15 +22,17 @@ struct IdleVerdict {
   std::string why = {};  // "no process used its GPUs for 15 min"
 };
 
-// The samples of the last while, the oldest first. A gap between two counts as observed for a minute at most, so that
-// the time in which no agent reported never makes a lease idle.
+inline constexpr Span kMaxSampleSpan = std::chrono::minutes(1);
+
+// The samples of the last while. The time in which no agent reported is in none of them, so it makes no lease idle.
 class IdleWindow {
  public:
   void add(const IdleSample& sample, const IdlePolicy& policy);
-  IdleVerdict judge(const IdlePolicy& policy, Time now) const;
+  // `begins`: of the lease, which is not idle before it is as old as a window.
+  IdleVerdict judge(const IdlePolicy& policy, Time begins, Time now) const;
 
  private:
-  std::deque<IdleSample> samples_;
+  std::deque<IdleSample> samples_;  // the oldest first
 };
 
 }  // namespace xoe::pool

@@ -359,7 +359,7 @@ Status Pool::watch_idle(Lease& lease) {
   const auto user = state_.users.find(lease.user);
   const bool exempt = lease.idle_exempt || (user != state_.users.end() && user->second.idle_exempt);
   const IdlePolicy& policy = state_.policy.idle;
-  const IdleVerdict verdict = exempt ? IdleVerdict{} : windows_[lease.id].judge(policy, now_);
+  const IdleVerdict verdict = exempt ? IdleVerdict{} : windows_[lease.id].judge(policy, lease.begins, now_);
   if (!verdict.idle) {
     if (lease.idle_phase == IdlePhase::kBusy) return {};
     return enter_phase(lease, IdlePhase::kBusy, "idle-over", "it is used again");

@@ -77,6 +77,7 @@ void Pool::observe(const HostReport& report, Span since) {
     const GpuActivity& seen = report.activity[i];
     IdleSample& sample = samples[lease->id];
     sample.at = now_;
+    sample.stands_for = std::min({since, now_ - lease->begins, kMaxSampleSpan});
     sample.utilisation = std::max(sample.utilisation, static_cast<double>(seen.utilisation));
     sample.processes |= !seen.processes.empty();
     for (const GpuProcess& process : seen.processes) sample.cpus += process.cpu;

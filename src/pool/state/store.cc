@@ -345,7 +345,7 @@ Result<std::vector<UsageRow>> Store::usage(Time from, Time to, Time now) {
   }));
   // Held time follows from the leases, so it is exact.
   XOE_ASSIGN(Statement held, database_.prepare(
-                                 "SELECT user, team, begins, iif(state = 'open', ?1, ended), count(*) FROM lease "
+                                 "SELECT user, team, begins, iif(state = 'open', ?1, lease.ended), count(*) FROM lease "
                                  "JOIN holding ON lease = id WHERE begins < ?3 AND (state = 'open' OR lease.ended > ?2) "
                                  "GROUP BY id"));
   held.bind_all(to_number(now), to_number(from), to_number(to));
