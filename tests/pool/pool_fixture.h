@@ -39,7 +39,7 @@ inline Pool open_pool(const std::string& path, const Policy& policy = {}) {
 
 class PoolTest : public ::testing::Test {
  protected:
-  explicit PoolTest(Policy policy = {}) : policy_(policy), pool_(open_pool(path(), policy)) {
+  explicit PoolTest(Policy policy = {.waiting_timeout = std::chrono::hours(24)}) : policy_(policy), pool_(open_pool(path(), policy)) {
     turn([&] {
       EXPECT_TRUE(pool_.set_team(admin_, {.name = "x", .quota = 4}));
       for (const User& user : {ann_, bob_, lead_}) EXPECT_TRUE(pool_.set_user(admin_, user));

@@ -110,6 +110,18 @@ TEST_F(Leases, ALeadEndsThoseOfTheTeam) {
   EXPECT_EQ(lease(id).why, "needed for the demo");
 }
 
+TEST_F(Leases, WhoseClientIsGoneLeaveTheQueue) {
+  acquire(ann_, {.gpus = 4, .duration = std::chrono::hours(100)}).value();
+  const auto there = acquire(bob_, {.wait = true}).value();
+  const auto gone = acquire(bob_, {.wait = true}).value();
+  for (int i = 0; i < 25; ++i) {
+    pass(std::chrono::hours(1));
+    pool_.touch(there);
+  }
+  EXPECT_TRUE(lease(there).is_waiting());
+  EXPECT_EQ(lease(gone).why, "its client was silent for 24 h");
+}
+
 using Hosts = PoolTest;
 
 TEST_F(Hosts, ThatAreSilentGiveNoGpuAndKeepTheirLeases) {

@@ -98,6 +98,17 @@ class Pool(unittest.TestCase):
         out, _ = waits.communicate(timeout=20)
         self.assertEqual(json.loads(out)["state"], "open")
 
+    def test_who_is_interrupted_leaves_the_queue(self):
+        self.report()
+        self.pool("acquire", "--gpus", "4")
+        for verb in (["acquire"], ["run", "--", "true"]):
+            waits = self.start(verb[0], "--wait", *verb[1:])
+            self.assertIn("place 1 in the queue", waits.stderr.readline())
+            waits.send_signal(signal.SIGINT)
+            _, err = waits.communicate(timeout=20)
+            self.assertIn("was given back", err)
+            self.assertEqual(self.json("status")["queue"], [])
+
     def test_run_releases_whatever_happens(self):
         self.report()
         done = self.pool("run", "--gpus", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exit 9", expect=9)
@@ -224,7 +235,7 @@ class Pool(unittest.TestCase):
             (b"{" + good + b', "gpus": 99999999999999999999}', "gpus: "),
             (b"{" + good + b', "gpu": 1}', 'unknown field "gpu"'),
             (b"{" + good + b', "seconds": -1}', "seconds: -1 is not a number"),
-            (b"{" + good + b', "type": 7}', "type: not a text"),
+            (b"{" + good + b', "type": 7}', "type: not one line"),
             (b'{"token": "short"}', "32 to 128 random letters and digits"),
         ]:
             self.assertEqual(ask("/v1/leases", body)[0], 400, body)

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/random_token.h"
 #include "base/text.h"
+#include "tools/pool/held_signals.h"
 #include "tools/pool/verbs.h"
 
 namespace xoe::tools::pool {
@@ -43,6 +44,7 @@ int show(const Connection& connection, const Json& lease, bool variables) {
 }
 
 int acquire_or_adopt(const LeaseVerb& verb, const char* path) {
+  const HeldSignals held;
   auto client = connect(verb.connection);
   if (!client) return fail(client.error());
   const auto reply = acquire(*client, verb.connection, verb.lease, path);
@@ -138,9 +140,20 @@ Result<Reply> acquire(Client& client, const Connection& connection, const LeaseO
   std::string said;
   while (reply.ok() && reply.body.at("lease").at("state") == "waiting" && options.at.empty()) {
     if (std::string now = describe(reply.body.at("lease")); now != said) fmt::print(stderr, "{}\n", said = std::move(now));
-    XOE_ASSIGN(reply, client.get(fmt::format("/v1/leases/{}?wait=20", id)));
+    XOE_ASSIGN(reply, client.get(fmt::format("/v1/leases/{}?wait=1", id)));
+    if (!HeldSignals::any()) continue;
+    release(client, connection, id);
+    return failure(Code::kInvalidArgument, "interrupted; lease {} was given back", id);
   }
   return reply;
+}
+
+void release(Client& client, const Connection& connection, std::int64_t id) {
+  const auto token = lease_token(connection, id);
+  if (!token) return;
+  const auto reply = client.post(fmt::format("/v1/leases/{}/release", id), {{"token", *token}});
+  if (!reply || !reply->ok()) fmt::print(stderr, "xoe pool: {}\n", reply ? reply->message() : reply.error().message());
+  forget_lease(connection, id);
 }
 
 void add_lease_verbs(CLI::App& app, int& code) {

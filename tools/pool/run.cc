@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "remote/spawn.h"
+#include "tools/pool/held_signals.h"
 #include "tools/pool/verbs.h"
 
 namespace xoe::tools::pool {
@@ -33,9 +34,8 @@ void say(const std::string& what) { fmt::print(stderr, "xoe pool run: {}\n", wha
 
 // The signals that the loop takes one by one.
 sigset_t taken_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set, signal);
+  sigset_t set = HeldSignals::ending_signals();
+  for (const int signal : {SIGCHLD, SIGUSR1, SIGUSR2}) ::sigaddset(&set, signal);
   return set;
 }
 
@@ -141,10 +141,9 @@ class Watch {
   std::optional<Clock::time_point> kill_at_;
 };
 
-int run_program(Client& client, const RunOptions& options, const Json& lease) {
+int run_program(Client& client, const RunOptions& options, const Json& lease, const sigset_t& before) {
   const sigset_t set = taken_signals();
-  sigset_t before;
-  ::sigprocmask(SIG_BLOCK, &set, &before);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
   const auto pid = start(options.program, before);
   if (!pid) {
     fail(pid.error());
@@ -153,41 +152,35 @@ int run_program(Client& client, const RunOptions& options, const Json& lease) {
   return remote::exit_code_of(Watch(client, options, lease, *pid).wait());
 }
 
-int run_on_cpu(const RunOptions& options, const std::string& why) {
+int run_on_cpu(const RunOptions& options, const std::string& why, const sigset_t& before) {
   say(fmt::format("no GPU ({}): {} runs on the CPU", why, options.program[0]));
   ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
   std::vector<char*> argv = remote::c_strings(options.program);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ::execvp(argv[0], argv.data());
   fail(Error(Code::kInvalidArgument, fmt::format("cannot start {}: {}", options.program[0], errno_text(errno))));
   return 127;
 }
 
-void release(Client& client, const Connection& connection, std::int64_t id) {
-  const auto token = lease_token(connection, id);
-  if (!token) return;
-  const auto reply = client.post(fmt::format("/v1/leases/{}/release", id), {{"token", *token}});
-  if (!reply || !reply->ok()) say(reply ? reply->message() : reply.error().message());
-  forget_lease(connection, id);
-}
-
 int run(const RunOptions& options) {
+  const HeldSignals held;
   auto client = connect(options.connection);
   if (!client) return fail(client.error());
   const auto reply = acquire(*client, options.connection, options.lease, "/v1/leases");
-  if (!reply && options.or_cpu) return run_on_cpu(options, reply.error().message());
+  if (!reply && options.or_cpu && !HeldSignals::any()) return run_on_cpu(options, reply.error().message(), held.before());
   if (!reply) return fail(reply.error());
   if (!reply->ok()) return fail(*reply);
   const Json& lease = reply->body.at("lease");
   const auto id = lease.at("id").get<std::int64_t>();
   if (lease.at("state") != "open") {
-    if (options.or_cpu) return run_on_cpu(options, lease.value("why", ""));
+    if (options.or_cpu) return run_on_cpu(options, lease.value("why", ""), held.before());
     say(lease.value("why", ""));
     return kNoGpu;
   }
   say(fmt::format("lease {} until {}: {}", id, local_time(lease.at("expires")), visible_devices(lease)));
   ::setenv("CUDA_VISIBLE_DEVICES", visible_devices(lease).c_str(), 1);
   ::setenv("XOE_POOL_LEASE", std::to_string(id).c_str(), 1);
-  const int code = run_program(*client, options, lease);
+  const int code = run_program(*client, options, lease, held.before());
   release(*client, options.connection, id);
   return code;
 }

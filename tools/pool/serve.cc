@@ -1,6 +1,4 @@
 // xoe pool serve: the server, and its token on the first start.
-#include <pthread.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -15,6 +13,7 @@
 #include "pool/server/http_server.h"
 #include "pool/state/token.h"
 #include "tools/manners/command_line.h"
+#include "tools/pool/held_signals.h"
 #include "tools/pool/verbs.h"
 
 namespace xoe::tools::pool {
@@ -63,10 +62,7 @@ Result<std::unique_ptr<CommandQueue>> open_queue(const ServeOptions& options) {
 }
 
 int serve(const ServeOptions& options) {
-  sigset_t ending;
-  sigemptyset(&ending);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ending, signal);
-  pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // of all threads that start from here on
+  const HeldSignals held;  // also of the threads that start from here on
   const auto queue = open_queue(options);
   if (!queue) return fail(queue.error());
   const auto server = HttpServer::start(**queue, xoe::pool::system_now, options.server);
@@ -76,7 +72,8 @@ int serve(const ServeOptions& options) {
                                         options.server.address, (*server)->port()));
   if (printed != 0) return printed;
   int signal = 0;
-  sigwait(&ending, &signal);
+  const sigset_t ending = HeldSignals::ending_signals();
+  ::sigwait(&ending, &signal);
   return 0;
 }
 
@@ -85,6 +82,7 @@ void add_policy_options(CLI::App& verb, xoe::pool::Policy& policy) {
   add_span_option(verb, "--expiry-warning", policy.expiry_warning, "before the end of a lease");
   add_span_option(verb, "--host-timeout", policy.host_timeout, "without a report of its agent, a host is offline");
   verb.add_option("--max-waiting", policy.max_waiting, "leases of one user in the queue")->check(CLI::Range(1, 10000))->capture_default_str();
+  add_span_option(verb, "--waiting-timeout", policy.waiting_timeout, "a client that is silent for longer leaves the queue");
   add_choice<GiveWayPolicy>(verb, "--give-way", policy.give_way,
                             {{"off", GiveWayPolicy::kOff}, {"ask", GiveWayPolicy::kAsk}, {"reclaim", GiveWayPolicy::kReclaim}},
                             "what happens to holders when a more important lease waits");

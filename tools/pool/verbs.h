@@ -59,8 +59,11 @@ struct LeaseOptions {
 };
 void add_lease_options(CLI::App& verb, LeaseOptions& options);
 // Acquires, and waits if it is asked to. Its reply has the lease, which is open, waits for its reserved time, or has
-// ended because it was refused. The lease's token is remembered.
+// ended because it was refused. The lease's token is remembered. The caller has HeldSignals; when one comes, the lease is
+// given back.
 Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path);
+// Tells why it could not be given back.
+void release(Client& client, const Connection& connection, std::int64_t id);
 // "GPU-...,GPU-..."
 std::string visible_devices(const Json& lease);
 std::string local_time(const Json& seconds);

@@ -25,7 +25,7 @@ class CommandQueue {
   // Runs `command` in a turn and `after` when that is committed; returns then. An error: the turn was undone, and the
   // command may be sent again. Any thread.
   Status change(Work command, Work after);
-  // Runs `look` between two turns; it must change nothing. Any thread.
+  // Runs `look` between two turns; it must change nothing that is stored. Any thread.
   void read(Work look);
 
   // Counts the turns.

@@ -59,6 +59,7 @@ Status Pool::begin(Time now) {
   failure_.reset();
   XOE_TRY(kept(store_.begin()));
   XOE_TRY(end_what_is_over());
+  XOE_TRY(drop_abandoned());
   return watch_hosts();
 }
 
@@ -93,6 +94,8 @@ std::optional<Time> Pool::next_event() const {
   };
   for (const auto& [id, lease] : state_.leases) {
     if (lease.is_waiting() && lease.starts) consider(*lease.starts);
+    if (const auto touched = touched_.find(id); touched != touched_.end() && lease.is_waiting())
+      consider(touched->second + state_.policy.waiting_timeout + Span(1));
     if (!lease.is_open()) continue;
     consider(lease.ends());
     if (!lease.expiry_warned) consider(lease.expires - state_.policy.expiry_warning);
@@ -160,6 +163,7 @@ Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string
   XOE_TRY(check(user, ask));
   Lease lease = make_lease(user, ask, std::move(hash));
   const std::int64_t id = lease.id;
+  touch(id);
   XOE_TRY(log(user.name, "asked", id, {},
               fmt::format("{} for {}{}{}", counted(ask.gpus, "GPU"), span_text(ask.duration),
                           ask.purpose.empty() ? "" : ": ", ask.purpose)));
@@ -305,6 +309,7 @@ Status Pool::open_lease(Lease& lease, Time begins) {
   lease.expires = begins + lease.ask.duration;
   lease.starts.reset();
   lease.position = 0;
+  touched_.erase(lease.id);
   lease.why.clear();
   XOE_TRY(log(kSelf, "granted", lease.id, gpus_text(lease.gpus), "until " + time_text(lease.expires)));
   return save(lease);
@@ -322,6 +327,7 @@ Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view
     for (const std::string& gpu : lease.gpus)
       if (const auto seen = state_.activity.find(gpu); seen != state_.activity.end()) seen->second.processes.clear();
   windows_.erase(lease.id);
+  touched_.erase(lease.id);
   state_.leases.erase(lease.id);
   return {};
 }
@@ -335,6 +341,20 @@ Status Pool::end_what_is_over() {
     XOE_TRY(end(*lease, lease->ends(), kSelf,
                 gave_way ? fmt::format("gave way to lease {}", lease->give_way->for_lease) : "its time was over"));
   }
+  return {};
+}
+
+// Those whose clients are gone must not get GPUs that no process would use. A reservation needs no client.
+Status Pool::drop_abandoned() {
+  std::vector<Lease*> abandoned;
+  for (auto& [id, lease] : state_.leases) {
+    if (!lease.is_waiting() || lease.ask.at) continue;
+    const auto [touched, is_new] = touched_.try_emplace(id, now_);  // new: the server has just started
+    if (now_ - touched->second > state_.policy.waiting_timeout) abandoned.push_back(&lease);
+  }
+  for (Lease* const lease : abandoned)
+    XOE_TRY(end(*lease, now_, kSelf,
+                fmt::format("its client was silent for {}", span_text(state_.policy.waiting_timeout))));
   return {};
 }
 

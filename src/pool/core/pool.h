@@ -67,6 +67,8 @@ class Pool {
   Status revoke(const User& actor, std::int64_t id, std::string_view why);
   Status exempt(const User& actor, std::int64_t id, std::string_view why);
   Status report(const HostReport& report);
+  // The client of a lease that waits is still there.
+  void touch(std::int64_t id) { touched_[id] = now_; }
 
   Status set_team(const User& actor, const Team& team);
   Status set_user(const User& actor, const User& user);
@@ -77,6 +79,8 @@ class Pool {
   // In any state, also one that ended long ago. `invalid_argument`: there is none.
   Result<Lease> lease(std::int64_t id);
   std::vector<Drift> drift() const;
+  // The processes on a host whose leases are about to be reclaimed as idle: they shall end.
+  std::vector<std::int64_t> processes_to_end(const std::string& host) const;
 
  private:
   Pool(Store store, Policy policy) : store_(std::move(store)) { state_.policy = policy; }
@@ -93,6 +97,7 @@ class Pool {
   Status end(Lease& lease, Time at, std::string_view actor, std::string_view why);
   Status open_lease(Lease& lease, Time begins);
   Status end_what_is_over();
+  Status drop_abandoned();
   Status watch_hosts();
   Status watch_lease(Lease& lease);
   Status watch_idle(Lease& lease);
@@ -110,6 +115,7 @@ class Pool {
   Time now_ = {};
   std::optional<Error> failure_;  // of the database, in this turn
   std::map<std::int64_t, IdleWindow> windows_;
+  std::map<std::int64_t, Time> touched_;  // of leases that wait
   std::map<std::string, std::string, std::less<>> unleased_;  // by GPU: who uses it without a lease
   std::map<std::pair<std::string, std::string>, UsageRow> usage_;  // by user and team, of the hour; not yet stored
   Time usage_stored_ = {};

@@ -99,6 +99,19 @@ Status Pool::flush_usage() {
   return {};
 }
 
+std::vector<std::int64_t> Pool::processes_to_end(const std::string& host) const {
+  std::vector<std::int64_t> pids;
+  for (const auto& [id, lease] : state_.leases) {
+    if (!lease.is_open() || lease.idle_phase != IdlePhase::kSignalled) continue;
+    for (const std::string& uuid : lease.gpus) {
+      const auto gpu = state_.gpus.find(uuid);
+      if (gpu == state_.gpus.end() || gpu->second.host != host || !state_.is_present(gpu->second)) continue;
+      for (const GpuProcess& process : state_.activity.at(uuid).processes) pids.push_back(process.pid);
+    }
+  }
+  return pids;
+}
+
 std::vector<Drift> Pool::drift() const {
   std::vector<Drift> found;
   for (const auto& [uuid, gpu] : state_.gpus) {

@@ -160,6 +160,7 @@ struct Policy {
   Span expiry_warning = std::chrono::minutes(15);
   Span host_timeout = std::chrono::seconds(30);    // an agent that is silent for longer is offline
   int max_waiting = 32;                            // leases of one user in the queue
+  Span waiting_timeout = std::chrono::minutes(2);  // a client that is silent for longer leaves the queue
   IdlePolicy idle = {};
 };
 

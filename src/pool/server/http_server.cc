@@ -163,6 +163,7 @@ class Handlers {
       const std::uint64_t seen = queue_.turn();
       read(request, response, Needs::kUser, [&](Pool& pool, const User& user) -> Result<Json> {
         XOE_ASSIGN(const Lease lease, pool.lease(id));
+        if (lease.is_waiting() && lease.user == user.name) pool.touch(id);
         if (lease.user != user.name && user.role < Role::kLead)
           return failure(Code::kInvalidArgument, "lease {} is not one of {}", id, user.name);
         waits = lease.is_waiting();
@@ -223,7 +224,7 @@ class Handlers {
     if (!told) return refuse(response, told.error());
     change(
         request, response, Needs::kAgent, [&](Pool& pool, const User&) { return pool.report(*told); },
-        [](Pool&, const User&) -> Result<Json> { return Json::object(); });
+        [&](Pool& pool, const User&) -> Result<Json> { return Json{{"end", pool.processes_to_end(told->host)}}; });
   }
 
   void set_team(const Request& request, Response& response) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace xoe::pool {
 namespace {
@@ -15,6 +16,12 @@ constexpr std::size_t kMaxProcesses = 4096;
 
 double seconds_of(Span span) { return std::chrono::duration<double>(span).count(); }
 Span span_of_seconds(double seconds) { return Span(static_cast<std::int64_t>(std::llround(seconds * 1000))); }
+
+// Texts come from anybody, and go to terminals.
+bool is_line(const Json& json) {
+  if (!json.is_string() || json.get_ref<const std::string&>().size() > kMaxText) return false;
+  return printable_utf8(json.get_ref<const std::string&>()) == json.get_ref<const std::string&>();
+}
 
 // Takes the fields of an object one by one, and remembers the first mistake.
 class Fields {
@@ -42,8 +49,7 @@ class Fields {
   void text(const char* name, std::string& value) {
     const Json* const field = find(name);
     if (field == nullptr) return;
-    if (!field->is_string() || field->get_ref<const std::string&>().size() > kMaxText)
-      return mistake(fmt::format("{}: not a text of at most {} bytes", name, kMaxText));
+    if (!is_line(*field)) return mistake(fmt::format("{}: not one line of at most {} bytes of UTF-8", name, kMaxText));
     value = field->get<std::string>();
   }
   void texts(const char* name, std::vector<std::string>& values) {
@@ -51,8 +57,7 @@ class Fields {
     if (field == nullptr) return;
     if (!field->is_array() || field->size() > kMaxGpus) return mistake(fmt::format("{}: not a list of texts", name));
     for (const Json& each : *field) {
-      if (!each.is_string() || each.get_ref<const std::string&>().size() > kMaxText)
-        return mistake(fmt::format("{}: not a list of texts", name));
+      if (!is_line(each)) return mistake(fmt::format("{}: not a list of texts", name));
       values.push_back(each.get<std::string>());
     }
   }
@@ -319,7 +324,7 @@ Result<Span> span_of(const Json& json, const char* field) {
 
 Result<std::string> text_of(const Json& json, const char* field) {
   const auto found = json.find(field);
-  if (found == json.end() || !found->is_string() || found->get_ref<const std::string&>().size() > kMaxText)
+  if (found == json.end() || !is_line(*found))
     return failure(Code::kInvalidArgument, "{}: a text is needed", field);
   return found->get<std::string>();
 }
