@@ -1,4 +1,4 @@
-// What is acknowledged survives: kills of the process that has the pool, and power cuts.
+// Acknowledged leases survive: kills of the process that has the pool, and power cuts.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
 // The pool's rules, one by one, against a clock of the test.
+#include "pool/core/drift.h"
 #include "pool_fixture.h"
 
 namespace xoe::pool::testing {
@@ -130,7 +131,7 @@ TEST_F(Hosts, ThatAreSilentGiveNoGpuAndKeepTheirLeases) {
   turn();
   EXPECT_FALSE(pool_.state().hosts.at("a").online);
   EXPECT_TRUE(lease(id).is_open());
-  EXPECT_THAT(pool_.drift().at(0).what, HasSubstr("leased by ann, but not seen"));
+  EXPECT_THAT(find_drift(pool_.state(), now_).at(0).what, HasSubstr("leased by ann, but not seen"));
   const auto waits = acquire(bob_, {.wait = true}).value();
   EXPECT_THAT(lease(waits).why, HasSubstr("is offline"));
   turn([&] { EXPECT_TRUE(pool_.report(report_of("a", 4))); });
@@ -139,7 +140,7 @@ TEST_F(Hosts, ThatAreSilentGiveNoGpuAndKeepTheirLeases) {
 
 TEST_F(Hosts, AGpuInUseWithoutALeaseIsShownAndMayBeAdopted) {
   pass(seconds(30), [](HostReport& report) { report.activity[0].processes = {{.pid = 7, .user = "bob"}}; });
-  EXPECT_EQ(pool_.drift().at(0).what, "in use without a lease by bob (process 7)");
+  EXPECT_EQ(find_drift(pool_.state(), now_).at(0).what, "in use without a lease by bob (process 7)");
   const auto id = acquire(ann_, {.gpus = 4}).value();
   EXPECT_EQ(lease(id).state, LeaseState::kEnded);
   Ask adopted{.gpus = 1, .exact = {"GPU-a0"}};
@@ -147,7 +148,7 @@ TEST_F(Hosts, AGpuInUseWithoutALeaseIsShownAndMayBeAdopted) {
   std::int64_t taken = 0;
   turn([&] { taken = pool_.adopt(bob_, adopted, token_number(51)).value(); });
   EXPECT_THAT(lease(taken).gpus, ElementsAre("GPU-a0"));
-  EXPECT_THAT(pool_.drift(), IsEmpty());
+  EXPECT_THAT(find_drift(pool_.state(), now_), IsEmpty());
 }
 
 TEST_F(Hosts, UsageIsCountedByWhoHeldWhat) {

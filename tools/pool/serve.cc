@@ -32,7 +32,7 @@ struct ServeOptions {
   xoe::pool::Policy policy = {};
 };
 
-// A pool without users gets its first one: whoever starts it.
+// A pool without users gets its first one: the user who starts it.
 Status add_first_user(Pool& pool, const std::string& state) {
   if (!pool.state().users.empty()) return {};
   XOE_ASSIGN(const std::string token, random_token());

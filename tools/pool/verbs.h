@@ -50,7 +50,7 @@ int print(const std::string& text);
 // A span such as 90s, 30m, 4h, 2d, or a number of seconds.
 void add_span_option(CLI::App& verb, const std::string& name, Span& value, const std::string& what);
 
-// What is asked for.
+// The wishes of the command line.
 struct LeaseOptions {
   Json ask = Json::object();
   std::string memory = {};

@@ -55,4 +55,27 @@ IdleVerdict IdleWindow::judge(const IdlePolicy& policy, Time begins, Time now) c
                             span_text(policy.window), whole.cpus)};
 }
 
+void IdleWatch::observe(const State& state, const HostReport& report, Span since, Time now) {
+  std::map<std::int64_t, IdleSample> samples;
+  for (std::size_t i = 0; i < report.gpus.size(); ++i) {
+    const Lease* const lease = state.holder_of(report.gpus[i].uuid);
+    if (lease == nullptr) continue;
+    const GpuActivity& seen = report.activity[i];
+    IdleSample& sample = samples[lease->id];
+    sample.at = now;
+    sample.stands_for = std::min({since, now - lease->begins, kMaxSampleSpan});
+    sample.utilisation = std::max(sample.utilisation, static_cast<double>(seen.utilisation));
+    sample.processes |= !seen.processes.empty();
+    for (const GpuProcess& process : seen.processes) sample.cpus += process.cpu;
+  }
+  for (const auto& [id, sample] : samples) windows_[id].add(sample, state.policy.idle);
+}
+
+IdleVerdict IdleWatch::judge(const State& state, const Lease& lease, Time now) const {
+  const auto user = state.users.find(lease.user);
+  if (lease.idle_exempt || (user != state.users.end() && user->second.idle_exempt)) return {};
+  const auto window = windows_.find(lease.id);
+  return window == windows_.end() ? IdleVerdict{} : window->second.judge(state.policy.idle, lease.begins, now);
+}
+
 }  // namespace xoe::pool

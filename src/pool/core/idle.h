@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <string>
 
 #include "pool/model/state.h"
@@ -33,6 +34,23 @@ class IdleWindow {
 
  private:
   std::deque<IdleSample> samples_;  // the oldest first
+};
+
+// The windows of all open leases.
+class IdleWatch {
+ public:
+  // `since`: the time before `now` that the report stands for.
+  void observe(const State& state, const HostReport& report, Span since, Time now);
+  // Never idle: leases that are exempt, or of a user who is.
+  IdleVerdict judge(const State& state, const Lease& lease, Time now) const;
+  void forget(std::int64_t lease) { windows_.erase(lease); }
+  // Whether it is time to judge again.
+  bool is_due(Time now) const { return now - judged_ >= std::chrono::seconds(1); }
+  void judged(Time now) { judged_ = now; }
+
+ private:
+  std::map<std::int64_t, IdleWindow> windows_;
+  Time judged_ = {};
 };
 
 }  // namespace xoe::pool

@@ -6,6 +6,7 @@
 #include "base/constant_time.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "pool/core/limits.h"
 #include "pool/scheduler/plan.h"
 #include "pool/state/token.h"
 
@@ -14,8 +15,6 @@ namespace {
 
 // A planned start that is carried out by then counts as punctual: the lease begins when it was said.
 constexpr Span kPunctual = std::chrono::seconds(2);
-constexpr Span kUsageInterval = std::chrono::minutes(1);
-constexpr Span kIdleInterval = std::chrono::seconds(1);
 constexpr std::string_view kSelf = "pool";
 
 std::string gpus_text(const std::vector<std::string>& gpus) { return fmt::format("{}", fmt::join(gpus, ",")); }
@@ -67,7 +66,7 @@ Status Pool::finish() {
   XOE_TRY(settle());
   for (auto& [id, lease] : state_.leases)
     if (lease.is_open()) XOE_TRY(watch_lease(lease));
-  if (now_ - usage_stored_ >= kUsageInterval) XOE_TRY(flush_usage());
+  if (usage_.is_due(now_)) XOE_TRY(kept(usage_.store_in(store_, now_)));
   return kept(store_.commit());
 }
 
@@ -110,35 +109,6 @@ std::optional<Time> Pool::next_event() const {
 
 // --- commands ---
 
-Status Pool::check(const User& user, const Ask& ask) const {
-  if (ask.gpus < 1 || ask.gpus > static_cast<int>(kMaxGpus))
-    return failure(Code::kInvalidArgument, "gpus: {} is not between 1 and {}", ask.gpus, kMaxGpus);
-  if (ask.duration < std::chrono::seconds(1) || ask.duration > state_.policy.max_duration)
-    return failure(Code::kInvalidArgument, "a lease lasts from 1 s to {}, not {}", span_text(state_.policy.max_duration),
-                   span_text(ask.duration));
-  if (ask.at && (*ask.at < now_ || *ask.at > now_ + std::chrono::days(366)))
-    return failure(Code::kInvalidArgument, "at: {} is not within the next year", time_text(*ask.at));
-  if (ask.type.size() > 64 || ask.purpose.size() > 200)
-    return failure(Code::kInvalidArgument, "{} is longer than {} characters", ask.type.size() > 64 ? "type" : "purpose",
-                   ask.type.size() > 64 ? 64 : 200);
-  if (ask.priority > user.max_priority)
-    return failure(Code::kResourceExhausted, "{} may ask with a priority of {} at most, not {}", user.name,
-                   user.max_priority, ask.priority);
-  if (user.max_gpus != 0 && ask.gpus > user.max_gpus)
-    return failure(Code::kResourceExhausted, "{} may hold {} at once, not {}", user.name,
-                   counted(user.max_gpus, "GPU"), ask.gpus);
-  const auto team = state_.teams.find(user.team);
-  if (team != state_.teams.end() && !team->second.may_borrow && ask.gpus > team->second.quota)
-    return failure(Code::kResourceExhausted, "team {} has a quota of {} and may not borrow", user.team,
-                   counted(team->second.quota, "GPU"));
-  const auto waiting = std::ranges::count_if(state_.leases, [&](const auto& item) {
-    return item.second.is_waiting() && item.second.user == user.name;
-  });
-  if (waiting >= state_.policy.max_waiting)
-    return failure(Code::kResourceExhausted, "{} has {} leases waiting already; that is the most", user.name, waiting);
-  return {};
-}
-
 Result<std::optional<std::int64_t>> Pool::known(const User& user, const std::string& token_hash) {
   auto found = store_.find_lease(user.name, token_hash);
   if (!found) return failure(database_failed(found.error()));
@@ -160,7 +130,7 @@ Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string
   std::string hash = hash_of_token(token);
   XOE_ASSIGN(const auto before, known(user, hash));
   if (before) return *before;
-  XOE_TRY(check(user, ask));
+  XOE_TRY(check_ask(state_, user, ask, now_));
   Lease lease = make_lease(user, ask, std::move(hash));
   const std::int64_t id = lease.id;
   touch(id);
@@ -176,7 +146,7 @@ Result<std::int64_t> Pool::adopt(const User& user, const Ask& ask, std::string_v
   std::string hash = hash_of_token(token);
   XOE_ASSIGN(const auto before, known(user, hash));
   if (before) return *before;
-  XOE_TRY(check(user, ask));
+  XOE_TRY(check_ask(state_, user, ask, now_));
   if (ask.exact.size() != static_cast<std::size_t>(ask.gpus))
     return failure(Code::kInvalidArgument, "adopt: name the GPUs by their UUIDs");
   for (const std::string& uuid : ask.exact) {
@@ -220,9 +190,7 @@ Status Pool::renew(const User& user, std::int64_t id, std::string_view token, Sp
   XOE_ASSIGN(Lease* const lease, own_lease(user, id, token));
   if (lease == nullptr) return failure(Code::kInvalidArgument, "lease {} has ended; acquire another", id);
   if (!lease->is_open()) return failure(Code::kInvalidArgument, "lease {} waits: it has no end to move", id);
-  if (duration < std::chrono::seconds(1) || duration > state_.policy.max_duration)
-    return failure(Code::kInvalidArgument, "a lease lasts from 1 s to {}, not {}", span_text(state_.policy.max_duration),
-                   span_text(duration));
+  XOE_TRY(check_duration(state_.policy, duration));
   const Time until = now_ + duration;
   if (until <= lease->expires) return {};
   if (lease->give_way && lease->give_way->by)
@@ -326,7 +294,7 @@ Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view
   if (held)
     for (const std::string& gpu : lease.gpus)
       if (const auto seen = state_.activity.find(gpu); seen != state_.activity.end()) seen->second.processes.clear();
-  windows_.erase(lease.id);
+  idle_.forget(lease.id);
   touched_.erase(lease.id);
   state_.leases.erase(lease.id);
   return {};
@@ -376,10 +344,8 @@ Status Pool::watch_lease(Lease& lease) {
 }
 
 Status Pool::watch_idle(Lease& lease) {
-  const auto user = state_.users.find(lease.user);
-  const bool exempt = lease.idle_exempt || (user != state_.users.end() && user->second.idle_exempt);
   const IdlePolicy& policy = state_.policy.idle;
-  const IdleVerdict verdict = exempt ? IdleVerdict{} : windows_[lease.id].judge(policy, lease.begins, now_);
+  const IdleVerdict verdict = idle_.judge(state_, lease, now_);
   if (!verdict.idle) {
     if (lease.idle_phase == IdlePhase::kBusy) return {};
     return enter_phase(lease, IdlePhase::kBusy, "idle-over", "it is used again");
@@ -406,8 +372,8 @@ Status Pool::enter_phase(Lease& lease, IdlePhase phase, std::string_view kind, s
 // --- planning ---
 
 Status Pool::settle() {
-  if (state_.policy.idle.on && now_ - idle_judged_ >= kIdleInterval) {
-    idle_judged_ = now_;
+  if (state_.policy.idle.on && idle_.is_due(now_)) {
+    idle_.judged(now_);
     std::vector<Lease*> open;
     for (auto& [id, lease] : state_.leases)
       if (lease.is_open()) open.push_back(&lease);

@@ -12,26 +12,11 @@
 #include <vector>
 
 #include "pool/core/idle.h"
+#include "pool/core/usage_meter.h"
 #include "pool/model/state.h"
 #include "pool/state/store.h"
 
 namespace xoe::pool {
-
-// What the agent of a host tells.
-struct HostReport {
-  std::string host = {};
-  std::string without = {};  // why it has no GPUs
-  std::vector<Gpu> gpus = {};
-  std::vector<GpuActivity> activity = {};  // of each of them
-};
-
-// A difference between the leases and what is seen.
-struct Drift {
-  std::string gpu = {};
-  std::string host = {};
-  std::int64_t lease = 0;  // 0: none
-  std::string what = {};   // "in use without a lease by bob (process 123)"
-};
 
 // One thread at a time.
 class Pool {
@@ -78,9 +63,6 @@ class Pool {
 
   // In any state, also one that ended long ago. `invalid_argument`: there is none.
   Result<Lease> lease(std::int64_t id);
-  std::vector<Drift> drift() const;
-  // The processes on a host whose leases are about to be reclaimed as idle: they shall end.
-  std::vector<std::int64_t> processes_to_end(const std::string& host) const;
 
  private:
   Pool(Store store, Policy policy) : store_(std::move(store)) { state_.policy = policy; }
@@ -90,7 +72,6 @@ class Pool {
   Status log(std::string_view actor, std::string_view kind, std::int64_t lease, std::string_view subject,
              std::string_view why);
   Status save(Lease& lease) { return kept(store_.save(lease)); }
-  Status check(const User& user, const Ask& ask) const;
   Result<std::optional<std::int64_t>> known(const User& user, const std::string& token_hash);
   Lease make_lease(const User& user, const Ask& ask, std::string token_hash);
   Result<Lease*> own_lease(const User& user, std::int64_t id, std::string_view token);
@@ -107,19 +88,15 @@ class Pool {
   Status apply_plan();
   Status save_facts(const HostReport& report);
   Status note_unleased(const Gpu& gpu);
-  void observe(const HostReport& report, Span since);
-  Status flush_usage();
 
   Store store_;
   State state_;
   Time now_ = {};
   std::optional<Error> failure_;  // of the database, in this turn
-  std::map<std::int64_t, IdleWindow> windows_;
+  IdleWatch idle_;
   std::map<std::int64_t, Time> touched_;  // of leases that wait
   std::map<std::string, std::string, std::less<>> unleased_;  // by GPU: who uses it without a lease
-  std::map<std::pair<std::string, std::string>, UsageRow> usage_;  // by user and team, of the hour; not yet stored
-  Time usage_stored_ = {};
-  Time idle_judged_ = {};
+  UsageMeter usage_;
 };
 
 }  // namespace xoe::pool

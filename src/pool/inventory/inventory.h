@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "drivers/nvml/nvml.h"
-#include "pool/core/pool.h"
+#include "pool/model/state.h"
+#include "xoe/status.h"
 
 namespace xoe::pool {
 

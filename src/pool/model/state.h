@@ -43,6 +43,14 @@ struct GpuActivity {
   std::vector<GpuProcess> processes = {};
 };
 
+// What the agent of a host tells.
+struct HostReport {
+  std::string host = {};
+  std::string without = {};  // why it has no GPUs
+  std::vector<Gpu> gpus = {};
+  std::vector<GpuActivity> activity = {};  // of each of them
+};
+
 struct Host {
   std::string name = {};
   Time heard = {};           // the last report
@@ -68,7 +76,7 @@ struct Team {
   bool may_borrow = true;  // what other teams leave unused of theirs
 };
 
-// What somebody asks for.
+// The wishes of a user.
 struct Ask {
   int gpus = 1;
   std::string type = {};     // part of the GPU's name, in any case: "t4"
@@ -96,7 +104,7 @@ struct GiveWay {
   bool operator==(const GiveWay&) const = default;
 };
 
-// From the moment somebody asks to the end: it waits, is open, has ended. Its id never changes.
+// From the moment of asking to the end: it waits, is open, has ended. Its id never changes.
 struct Lease {
   std::int64_t id = 0;
   std::string user = {};

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/random_token.h"
 #include "base/text.h"
+#include "pool/core/drift.h"
 #include "pool/server/json.h"
 #include "pool/state/token.h"
 
@@ -224,7 +225,7 @@ class Handlers {
     if (!told) return refuse(response, told.error());
     change(
         request, response, Needs::kAgent, [&](Pool& pool, const User&) { return pool.report(*told); },
-        [&](Pool& pool, const User&) -> Result<Json> { return Json{{"end", pool.processes_to_end(told->host)}}; });
+        [&](Pool& pool, const User&) -> Result<Json> { return Json{{"end", processes_to_end(pool.state(), told->host)}}; });
   }
 
   void set_team(const Request& request, Response& response) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "pool/core/drift.h"
 
 namespace xoe::pool {
 namespace {
@@ -209,7 +210,7 @@ Json status_json(const Pool& pool, Time now) {
     json["leases"].push_back(json_of(lease, state));
   }
   for (auto& [position, lease] : queue) json["queue"].push_back(std::move(lease));
-  for (const Drift& drift : pool.drift())
+  for (const Drift& drift : find_drift(state, now))
     json["drift"].push_back({{"gpu", drift.gpu}, {"host", drift.host}, {"lease", drift.lease}, {"what", drift.what}});
   for (const auto& [name, team] : state.teams)
     json["teams"].push_back(
